@@ -1,0 +1,96 @@
+#pragma once
+// Exec is where a plan runs: which device, which ranks, how work is timed there. The harness owns one;
+// common/gpu and common/mpi derive their own from it. A plan receives it in prepare and may keep the
+// reference.
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace stages {
+
+/// The ranks that run together. This base class is the world of one rank; common/mpi derives the real one.
+/// Every call is collective.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const { return 0; }
+  virtual int size() const { return 1; }
+  virtual void barrier() {}
+  /// Copies the `bytes` bytes at `data` on rank 0 to `data` on every rank.
+  virtual void broadcast(void* /*data*/, std::size_t /*bytes*/) {}
+  /// The largest `value` of all ranks, on all ranks.
+  virtual double max(double value) { return value; }
+};
+
+/// Seconds spent under one name, as Phase objects reported them.
+struct PhaseTime {
+  std::string name;
+  double seconds = 0;
+};
+
+/// The host's CPU, one thread; the base of every other Exec.
+class Exec {
+ public:
+  Exec();
+  virtual ~Exec();
+  Exec(const Exec&) = delete;
+  Exec& operator=(const Exec&) = delete;
+
+  /// The world of one rank, unless a derived class has more.
+  virtual Communicator& communicator() { return alone_; }
+
+  /// One line that names the device, for people.
+  virtual std::string device() const;
+  virtual bool has_gpu() const { return false; }
+  /// True where kernels run on the executor of common/simt: their times mean nothing and are not taken.
+  virtual bool simulated() const { return false; }
+  /// Bytes that a plan's cost().memory is held against where the user sets no limit: half of what is free
+  /// now.
+  virtual double memory_limit() const;
+  /// Returns when all work submitted so far has ended.
+  virtual void synchronize() {}
+  /// Seconds that `work` takes, by the device's own clock; with several ranks the maximum over them.
+  virtual double time(const std::function<void()>& work);
+  /// Evicts what the caches hold, so that the next run starts cold.
+  virtual void flush_caches();
+  /// Bytes a second, read plus written, of a large copy on this device by one plan's share of it (on the
+  /// host: one thread). Measured at the first call.
+  double copy_bandwidth();
+
+  /// The phases reported since clear_phases(), in order of first use.
+  const std::vector<PhaseTime>& phases() const { return phases_; }
+  void clear_phases() { phases_.clear(); }
+
+ protected:
+  friend class Phase;
+  virtual void begin_phase(std::string_view name);
+  virtual void end_phase();
+  /// Adds to the phase of that name.
+  void add_phase_time(std::string_view name, double seconds);
+  virtual double measure_copy_bandwidth();
+
+ private:
+  Communicator alone_;
+  std::vector<PhaseTime> phases_;
+  std::vector<std::pair<std::string, std::chrono::steady_clock::time_point>> open_phases_;
+  double copy_bandwidth_ = 0;
+};
+
+/// Names a part of a plan's work while it is in scope: `Phase phase(exec, "symbolic");`
+class Phase {
+ public:
+  Phase(Exec& exec, std::string_view name) : exec_(exec) { exec_.begin_phase(name); }
+  ~Phase() { exec_.end_phase(); }
+  Phase(const Phase&) = delete;
+  Phase& operator=(const Phase&) = delete;
+
+ private:
+  Exec& exec_;
+};
+
+}  // namespace stages

@@ -1,0 +1,144 @@
+#pragma once
+// A Plan is one entry at work on one problem. Its life, as the harness drives it:
+//
+//   constructor(problem, exec)   prepare: sees A's structure and values (SpGEMM: both matrices); uploads,
+//   converts,
+//                                analyses, distributes, and allocates what later runs reuse
+//   load(operands)               places x, B or new values
+//   reset()                      poisons the output with NaN (beta != 0: restores C0), untimed
+//   run()                        one multiplication, from loaded operands to a result where it is produced
+//                                (`products` of them in stream and chain mode)
+//   fetch()                      the result on the host
+//
+// load, reset and run are called again and again, in that order, with different operands. With several ranks
+// every call is collective, operands are given and the result is returned on rank 0.
+
+#include "common/harness/problem.hpp"
+
+namespace stages {
+
+template <class ProblemType>
+class Plan {
+ public:
+  using Problem = ProblemType;
+
+  Plan() = default;
+  virtual ~Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  /// The operands stay alive and unchanged until the next load or the end of the plan, so a plan on the host
+  /// may keep views.
+  virtual void load(const typename Problem::Operands& operands) = 0;
+  virtual void reset() = 0;
+  virtual void run() = 0;
+  virtual typename Problem::Result fetch() = 0;
+  /// What the plan wants people to know about how it ran ("fell back to row batches"); empty: nothing.
+  virtual std::string note() const { return {}; }
+};
+
+template <class T>
+using SpmvPlan = Plan<SpmvProblem<T>>;
+template <class T>
+using SpmmPlan = Plan<SpmmProblem<T>>;
+template <class T>
+using SpgemmPlan = Plan<SpgemmProblem<T>>;
+
+/// Fills with NaN.
+template <class T>
+void poison(Buffer<T>& values);
+
+/// The host side that all SpMV plans of the CPU stages share: x and y, and the order of the products. A
+/// derived class gives product(x, y): y = A x for one vector.
+template <class T>
+class HostSpmvPlan : public SpmvPlan<T> {
+ public:
+  explicit HostSpmvPlan(const SpmvProblem<T>& problem)
+      : problem_(problem), y_(problem.a->rows, problem.products, Layout::col_major) {}
+
+  void load(const SpmvOperands<T>& operands) override { x_ = operands.x.view(); }
+  void reset() override { poison(y_.data); }
+  void run() override {
+    const bool chain = problem_.mode == Mode::chain;
+    for (Index j = 0; j < problem_.products; ++j) {
+      const T* x = chain && j > 0 ? &y_(0, j - 1) : x_.data + x_.position(0, chain ? 0 : j);
+      product(x, y_.data.data() + y_.view().position(0, j));
+    }
+  }
+  Dense<T> fetch() override { return y_; }
+
+ protected:
+  virtual void product(const T* x, T* y) = 0;
+  const Csr<T>& a() const { return *problem_.a; }
+
+ private:
+  SpmvProblem<T> problem_;
+  DenseView<const T> x_;
+  Dense<T> y_;
+};
+
+/// The host side that all SpMM plans of the CPU stages share. A derived class gives run(): c() = alpha A b()
+/// + beta c().
+template <class T>
+class HostSpmmPlan : public SpmmPlan<T> {
+ public:
+  explicit HostSpmmPlan(const SpmmProblem<T>& problem)
+      : problem_(problem), c_(problem.a->rows, problem.n_cols, problem.c_layout, problem.ldc) {}
+
+  void load(const SpmmOperands<T>& operands) override {
+    b_ = operands.b.view();
+    c0_ = &operands.c0;
+  }
+  void reset() override {
+    if (problem_.beta == T{0}) {
+      poison(c_.data);
+    } else {
+      c_.data = c0_->data;
+    }
+  }
+  Dense<T> fetch() override { return c_; }
+
+ protected:
+  const SpmmProblem<T>& problem() const { return problem_; }
+  const Csr<T>& a() const { return *problem_.a; }
+  DenseView<const T> b() const { return b_; }
+  DenseView<T> c() { return c_.view(); }
+
+ private:
+  SpmmProblem<T> problem_;
+  DenseView<const T> b_;
+  const Dense<T>* c0_ = nullptr;
+  Dense<T> c_;
+};
+
+/// The host side that all SpGEMM plans of the CPU stages share: A and B with the loaded values. A derived
+/// class gives run(), which leaves C in c_.
+template <class T>
+class HostSpgemmPlan : public SpgemmPlan<T> {
+ public:
+  explicit HostSpgemmPlan(const SpgemmProblem<T>& problem)
+      : problem_(problem), a_(problem.a->view()), b_(problem.b->view()) {}
+
+  void load(const SpgemmOperands<T>& operands) override {
+    a_.values = operands.a_values.data();
+    b_.values = operands.b_values.data();
+  }
+  void reset() override { c_ = Csr<T>(); }
+  Csr<T> fetch() override { return c_; }
+
+ protected:
+  const SpgemmProblem<T>& problem() const { return problem_; }
+  const CsrView<T>& a() const { return a_; }
+  const CsrView<T>& b() const { return b_; }
+  Csr<T> c_;  ///< the result of the last run
+
+ private:
+  SpgemmProblem<T> problem_;
+  CsrView<T> a_;
+  CsrView<T> b_;
+};
+
+extern template void poison(Buffer<float>&);
+extern template void poison(Buffer<double>&);
+
+}  // namespace stages

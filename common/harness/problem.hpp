@@ -1,0 +1,137 @@
+#pragma once
+// What is multiplied. A Problem is immutable and names the structure, the shapes and the options; Operands
+// are what changes from product to product (the vector, the dense matrix, new values); a Result is what comes
+// back. With several ranks all three live on rank 0: elsewhere the matrices of a Problem are null.
+
+#include <memory>
+#include <string>
+
+#include "common/matrix/types.hpp"
+
+namespace stages {
+
+enum class Op { spmv, spmm, spgemm };
+
+/// How the products of an SpMV problem follow each other.
+enum class Mode {
+  single,  ///< y = A x, once
+  stream,  ///< y_j = A x_j for `products` independent vectors
+  chain,   ///< x_1 = A x_0, x_2 = A x_1, ...: each product needs the one before it. A is square
+};
+
+/// Where C of an SpGEMM must be when run() returns.
+enum class Destination {
+  host,         ///< on rank 0's host
+  distributed,  ///< left where it was made: on each rank or GPU
+  one_gpu,      ///< on the GPU of rank 0
+};
+
+std::string to_string(Op op);
+std::string to_string(Mode mode);
+std::string to_string(Destination destination);
+std::string to_string(Layout layout);
+
+template <class T>
+struct SpmvOperands {
+  /// cols(A) x products, col_major without padding (each vector contiguous); in chain mode cols(A) x 1, the
+  /// first x.
+  Dense<T> x;
+};
+
+/// y = A x, `products` times.
+template <class T>
+struct SpmvProblem {
+  static constexpr Op kOp = Op::spmv;
+  using Value = T;
+  using Operands = SpmvOperands<T>;
+  using Result = Dense<T>;  ///< rows(A) x products, col_major; in chain mode column j is x_(j+1)
+
+  std::string name;
+  std::shared_ptr<const Csr<T>> a;
+  Mode mode = Mode::single;
+  Index products = 1;
+};
+
+template <class T>
+struct SpmmOperands {
+  Dense<T> b;  ///< cols(A) x n_cols, in b_layout with leading dimension ldb
+  Dense<T>
+      c0;  ///< rows(A) x n_cols, in c_layout with ldc: what C holds before the product. Empty where beta = 0
+};
+
+/// C = alpha A B + beta C0 with dense B and C.
+template <class T>
+struct SpmmProblem {
+  static constexpr Op kOp = Op::spmm;
+  using Value = T;
+  using Operands = SpmmOperands<T>;
+  using Result = Dense<T>;  ///< rows(A) x n_cols, in c_layout with ldc
+
+  std::string name;
+  std::shared_ptr<const Csr<T>> a;
+  Index n_cols = 32;
+  T alpha = 1;
+  T beta = 0;
+  Layout b_layout = Layout::row_major;
+  Layout c_layout = Layout::row_major;
+  Offset ldb = 0;  ///< 0: no padding
+  Offset ldc = 0;
+};
+
+template <class T>
+struct SpgemmOperands {
+  Buffer<T> a_values;  ///< nnz(A) values for the structure of A
+  Buffer<T> b_values;  ///< nnz(B) values for the structure of B
+};
+
+/// C = A B with sparse A, B and C.
+template <class T>
+struct SpgemmProblem {
+  static constexpr Op kOp = Op::spgemm;
+  using Value = T;
+  using Operands = SpgemmOperands<T>;
+  using Result =
+      Csr<T>;  ///< canonical; its pattern is the symbolic one, zeros that arise by cancellation included
+
+  std::string name;
+  std::shared_ptr<const Csr<T>> a;
+  std::shared_ptr<const Csr<T>> b;
+  Destination destination = Destination::host;
+  Offset products = 0;          ///< multiplications: the sum of B's row lengths over the entries of A
+  Offset max_row_products = 0;  ///< the largest share of them in one row of C
+  Offset result_bound = 0;  ///< no less than nnz(C): the sum over rows of min(products of the row, cols(B))
+};
+
+/// Builds the three kinds of problem. Throws Error where dimensions do not match or an option makes no sense
+/// (chain with a rectangular A, a leading dimension that is too small, no columns).
+template <class T>
+SpmvProblem<T> make_spmv_problem(std::string name, std::shared_ptr<const Csr<T>> a, Mode mode = Mode::single,
+                                 Index products = 1);
+template <class T>
+SpmmProblem<T> make_spmm_problem(SpmmProblem<T> wanted);
+template <class T>
+SpgemmProblem<T> make_spgemm_problem(std::string name, std::shared_ptr<const Csr<T>> a,
+                                     std::shared_ptr<const Csr<T>> b,
+                                     Destination destination = Destination::host);
+
+/// What a product costs by a stated model; the results hold the measured time against it.
+struct Cost {
+  double operations = 0;  ///< floating-point operations that the problem needs: 2 x multiplications
+  double model_bytes =
+      0;  ///< bytes that must cross the memory bus if each operand is read once and each result written once
+  double memory = 0;  ///< bytes that this entry allocates beyond the problem, operands included, at its peak
+  double work =
+      0;  ///< elementary steps of this entry, for --max-work; more than operations where the method wastes
+};
+
+/// The operations and model bytes of the problem itself, equal for all entries. CSR with 64-bit row pointers
+/// is 8 (rows + 1) + (4 + sizeof(T)) nnz bytes. Sums over all products of a stream or chain. For SpGEMM C
+/// counts as result_bound entries.
+template <class T>
+Cost problem_cost(const SpmvProblem<T>& problem);
+template <class T>
+Cost problem_cost(const SpmmProblem<T>& problem);
+template <class T>
+Cost problem_cost(const SpgemmProblem<T>& problem);
+
+}  // namespace stages

@@ -1,0 +1,115 @@
+#pragma once
+// An Entry is one way to multiply, under a name; the Registry holds all of them in the order of the course. A
+// stage exports one function, `void add_01_cpu_serial(Registry&)`, which registers plan classes:
+//
+//   registry.add<CsrSpmv>({.name = "01_cpu_serial/csr", .idea = "row by row over the non-zeros"});
+//
+// A plan class is a template over the value type, derived from SpmvPlan<T>, SpmmPlan<T> or SpgemmPlan<T>,
+// with
+//   Plan(const Problem&, Exec&, extra...)                                    prepare
+//   static Cost cost(const Problem&)                                         operations, bytes, memory, steps
+//   static std::optional<std::string> refuse(const Problem&, Exec&)          optional: why it cannot run this
+//   problem,
+//                                                                            with the number that rules it
+//                                                                            out
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "common/harness/exec.hpp"
+#include "common/harness/plan.hpp"
+#include "common/harness/problem.hpp"
+
+namespace stages {
+
+/// What an entry promises; the checker holds it to that.
+struct Claims {
+  bool bitwise_reproducible = true;  ///< the same operands give the same bits, run after run
+  bool drops_exact_zeros = false;    ///< SpGEMM: may leave out positions of C whose value is exactly zero
+  bool structure_reuse =
+      false;  ///< SpGEMM: prepare does the symbolic work, so it is never ranked with the others
+};
+
+/// What an entry needs of the machine.
+struct Needs {
+  bool gpu = false;
+  bool several_ranks = false;  ///< works on more than one rank; the others are skipped there
+};
+
+struct EntryInfo {
+  std::string name;  ///< "stage/idea", e.g. "05_cuda_csr/warp_per_row"; "vendor/library_call" for peers
+  std::string idea;  ///< one line
+  Claims claims = {};
+  Needs needs = {};
+};
+
+/// How an entry meets one kind of problem.
+template <class Problem>
+struct Implementation {
+  std::function<std::unique_ptr<Plan<Problem>>(const Problem&, Exec&)> prepare;
+  std::function<Cost(const Problem&)> cost;
+  std::function<std::optional<std::string>(const Problem&, Exec&)> refuse;
+};
+
+struct Entry : EntryInfo {
+  Op op = Op::spmv;
+
+  /// "01_cpu_serial" of "01_cpu_serial/csr".
+  std::string_view stage() const { return std::string_view(name).substr(0, name.find('/')); }
+  /// True for what a user would pick instead: a library's call, not a step of the course.
+  bool is_peer() const { return stage() == "vendor"; }
+
+  template <class Problem>
+  const Implementation<Problem>& on() const {
+    return std::get<Implementation<Problem>>(implementations);
+  }
+
+  std::tuple<Implementation<SpmvProblem<float>>, Implementation<SpmvProblem<double>>,
+             Implementation<SpmmProblem<float>>, Implementation<SpmmProblem<double>>,
+             Implementation<SpgemmProblem<float>>, Implementation<SpgemmProblem<double>>>
+      implementations;
+};
+
+class Registry {
+ public:
+  /// Registers PlanOf<float> and PlanOf<double> under info.name. `extra` are passed on to the constructor
+  /// after (problem, exec), for entries that differ by a parameter only. Throws Error if the name is taken.
+  template <template <class> class PlanOf, class... Extra>
+  void add(EntryInfo info, Extra... extra) {
+    Entry entry{std::move(info)};
+    entry.op = PlanOf<float>::Problem::kOp;
+    implement<PlanOf<float>>(entry, extra...);
+    implement<PlanOf<double>>(entry, extra...);
+    insert(std::move(entry));
+  }
+
+  std::span<const Entry> entries() const { return entries_; }
+  /// The entry of that name. Throws Error, with the nearest names, if there is none.
+  const Entry& find(std::string_view name) const;
+
+ private:
+  template <class PlanType, class... Extra>
+  static void implement(Entry& entry, Extra... extra) {
+    using Problem = typename PlanType::Problem;
+    auto& to = std::get<Implementation<Problem>>(entry.implementations);
+    to.prepare = [extra...](const Problem& problem, Exec& exec) -> std::unique_ptr<Plan<Problem>> {
+      return std::make_unique<PlanType>(problem, exec, extra...);
+    };
+    to.cost = [](const Problem& problem) { return PlanType::cost(problem); };
+    to.refuse = [](const Problem& problem, Exec& exec) -> std::optional<std::string> {
+      if constexpr (requires { PlanType::refuse(problem, exec); }) return PlanType::refuse(problem, exec);
+      return std::nullopt;
+    };
+  }
+  void insert(Entry entry);
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace stages

@@ -1,0 +1,188 @@
+#include "common/matrix/convert.hpp"
+
+#include <algorithm>
+
+#include "common/matrix/error.hpp"
+
+namespace stages {
+namespace {
+
+std::size_t at(Offset k) {
+  return static_cast<std::size_t>(k);
+}
+
+/// Turns counts, stored one place to the right (count of line i in ptr[i + 1]), into starting positions.
+void counts_to_offsets(Buffer<Offset>& ptr) {
+  for (std::size_t i = 1; i < ptr.size(); ++i) ptr[i] += ptr[i - 1];
+}
+
+/// One counting sort, from lines of one direction to lines of the other: the heart of to_csc, to_csr and
+/// transpose. The input is read line by line, so each output line comes out in ascending order of the input's
+/// line numbers.
+template <class T>
+void flip(Index lines_in, Index lines_out, const Offset* ptr_in, const Index* idx_in, const T* val_in,
+          Buffer<Offset>& ptr_out, Buffer<Index>& idx_out, Buffer<T>& val_out) {
+  const Offset nnz = ptr_in[lines_in];
+  ptr_out.assign(at(lines_out) + 1, 0);
+  for (Offset k = 0; k < nnz; ++k) ++ptr_out[at(idx_in[k]) + 1];
+  counts_to_offsets(ptr_out);
+  idx_out.resize(at(nnz));
+  val_out.resize(at(nnz));
+  Buffer<Offset> next(ptr_out.begin(), ptr_out.end() - 1);
+  for (Index i = 0; i < lines_in; ++i) {
+    for (Offset k = ptr_in[i]; k < ptr_in[i + 1]; ++k) {
+      const Offset to = next[at(idx_in[k])]++;
+      idx_out[at(to)] = i;
+      val_out[at(to)] = val_in[k];
+    }
+  }
+}
+
+/// Sums neighbours with equal column in each (sorted) row and closes the gaps, in place.
+template <class T>
+void sum_repeats(Csr<T>& a) {
+  Offset out = 0;
+  Offset begin = 0;
+  for (Index i = 0; i < a.rows; ++i) {
+    const Offset end = a.row_ptr[at(i) + 1];
+    const Offset row_begin = out;
+    for (Offset k = begin; k < end; ++k) {
+      if (out > row_begin && a.col_idx[at(out) - 1] == a.col_idx[at(k)]) {
+        a.values[at(out) - 1] += a.values[at(k)];
+      } else {
+        a.col_idx[at(out)] = a.col_idx[at(k)];
+        a.values[at(out)] = a.values[at(k)];
+        ++out;
+      }
+    }
+    begin = end;
+    a.row_ptr[at(i) + 1] = out;
+  }
+  a.col_idx.resize(at(out));
+  a.values.resize(at(out));
+}
+
+}  // namespace
+
+template <class T>
+Csr<T> to_csr(const Coo<T>& a) {
+  for (Offset k = 0; k < a.nnz(); ++k) {
+    const Index i = a.row_idx[at(k)], j = a.col_idx[at(k)];
+    if (i < 0 || i >= a.rows || j < 0 || j >= a.cols) {
+      fail(
+          "entry {} lies at row {}, column {}, outside the {} x {} matrix (0-based); correct the entry or "
+          "the dimensions",
+          k, i, j, a.rows, a.cols);
+    }
+  }
+  // Least significant digit first: by column, then (stably) by row, so rows come out with ascending columns
+  // and repeated entries stay in input order.
+  Buffer<Offset> next(at(a.cols) + 1, 0);
+  for (const Index j : a.col_idx) ++next[at(j) + 1];
+  counts_to_offsets(next);
+  Buffer<Offset> by_column(at(a.nnz()));
+  for (Offset k = 0; k < a.nnz(); ++k) by_column[at(next[at(a.col_idx[at(k)])]++)] = k;
+
+  Csr<T> out(a.rows, a.cols);
+  for (const Index i : a.row_idx) ++out.row_ptr[at(i) + 1];
+  counts_to_offsets(out.row_ptr);
+  out.col_idx.resize(at(a.nnz()));
+  out.values.resize(at(a.nnz()));
+  next.assign(out.row_ptr.begin(), out.row_ptr.end() - 1);
+  for (const Offset k : by_column) {
+    const Offset to = next[at(a.row_idx[at(k)])]++;
+    out.col_idx[at(to)] = a.col_idx[at(k)];
+    out.values[at(to)] = a.values[at(k)];
+  }
+  sum_repeats(out);
+  return out;
+}
+
+template <class T>
+Csc<T> to_csc(const Csr<T>& a) {
+  Csc<T> out(a.rows, a.cols);
+  flip(a.rows, a.cols, a.row_ptr.data(), a.col_idx.data(), a.values.data(), out.col_ptr, out.row_idx,
+       out.values);
+  return out;
+}
+
+template <class T>
+Csr<T> to_csr(const Csc<T>& a) {
+  Csr<T> out(a.rows, a.cols);
+  flip(a.cols, a.rows, a.col_ptr.data(), a.row_idx.data(), a.values.data(), out.row_ptr, out.col_idx,
+       out.values);
+  return out;
+}
+
+template <class T>
+Csr<T> transpose(const Csr<T>& a) {
+  Csr<T> out(a.cols, a.rows);
+  flip(a.rows, a.cols, a.row_ptr.data(), a.col_idx.data(), a.values.data(), out.row_ptr, out.col_idx,
+       out.values);
+  return out;
+}
+
+template <class T>
+Dense<T> to_dense(const Csr<T>& a, Layout layout) {
+  Dense<T> out(a.rows, a.cols, layout);
+  std::fill(out.data.begin(), out.data.end(), T{0});
+  for (Index i = 0; i < a.rows; ++i) {
+    for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k)
+      out(i, a.col_idx[at(k)]) = a.values[at(k)];
+  }
+  return out;
+}
+
+template <class T>
+Csr<T> to_csr(const Dense<T>& a) {
+  Csr<T> out(a.rows, a.cols);
+  for (Index i = 0; i < a.rows; ++i) {
+    for (Index j = 0; j < a.cols; ++j) {
+      if (a(i, j) == T{0}) continue;
+      out.col_idx.push_back(j);
+      out.values.push_back(a(i, j));
+    }
+    out.row_ptr[at(i) + 1] = out.nnz();
+  }
+  return out;
+}
+
+template <class T>
+void require_canonical(const Csr<T>& a, const char* name) {
+  if (std::ssize(a.row_ptr) != Offset{a.rows} + 1) {
+    fail("{}: row_ptr has {} elements for {} rows; it needs rows + 1", name, a.row_ptr.size(), a.rows);
+  }
+  if (a.row_ptr.front() != 0 || a.row_ptr.back() != a.nnz() || std::ssize(a.values) != a.nnz()) {
+    fail(
+        "{}: row_ptr runs from {} to {} with {} column indices and {} values; it must run from 0 to their "
+        "number",
+        name, a.row_ptr.front(), a.row_ptr.back(), a.col_idx.size(), a.values.size());
+  }
+  for (Index i = 0; i < a.rows; ++i) {
+    const Offset begin = a.row_ptr[at(i)], end = a.row_ptr[at(i) + 1];
+    if (begin < 0 || begin > end || end > a.nnz())
+      fail("{}: row {} ends at {} before it begins at {}", name, i, end, begin);
+    for (Offset k = begin; k < end; ++k) {
+      const Index j = a.col_idx[at(k)];
+      if (j < 0 || j >= a.cols) fail("{}: row {} has column {}, outside 0 .. {}", name, i, j, a.cols - 1);
+      if (k > begin && j <= a.col_idx[at(k) - 1]) {
+        fail("{}: row {} has column {} after column {}; columns must ascend strictly", name, i, j,
+             a.col_idx[at(k) - 1]);
+      }
+    }
+  }
+}
+
+#define STAGES_INSTANTIATE(T)                        \
+  template Csr<T> to_csr(const Coo<T>&);             \
+  template Csc<T> to_csc(const Csr<T>&);             \
+  template Csr<T> to_csr(const Csc<T>&);             \
+  template Csr<T> transpose(const Csr<T>&);          \
+  template Dense<T> to_dense(const Csr<T>&, Layout); \
+  template Csr<T> to_csr(const Dense<T>&);           \
+  template void require_canonical(const Csr<T>&, const char*);
+STAGES_INSTANTIATE(float)
+STAGES_INSTANTIATE(double)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages
