@@ -79,6 +79,7 @@ class Exec {
   std::vector<PhaseTime> phases_;
   std::vector<std::pair<std::string, std::chrono::steady_clock::time_point>> open_phases_;
   double copy_bandwidth_ = 0;
+  std::vector<char> flush_area_;
 };
 
 /// Names a part of a plan's work while it is in scope: `Phase phase(exec, "symbolic");`

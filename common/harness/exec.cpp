@@ -1,0 +1,90 @@
+#include "common/harness/exec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "common/harness/machine.hpp"
+
+namespace stages {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Exec::Exec() = default;
+Exec::~Exec() = default;
+
+std::string Exec::device() const {
+  return fmt::format("{}, one thread", cpu_name());
+}
+
+double Exec::memory_limit() const {
+  return free_memory_bytes() / 2;
+}
+
+double Exec::time(const std::function<void()>& work) {
+  synchronize();
+  communicator().barrier();
+  const auto start = Clock::now();
+  work();
+  synchronize();
+  return communicator().max(seconds_since(start));
+}
+
+void Exec::flush_caches() {
+  // Twice the largest last-level cache that this core can see, written so that the lines are owned here.
+  const std::size_t bytes =
+      2 * static_cast<std::size_t>(std::max(last_level_cache_bytes(), 32.0 * (1 << 20)));
+  if (flush_area_.size() != bytes) flush_area_.assign(bytes, 0);
+  for (std::size_t i = 0; i < bytes; i += 64) ++flush_area_[i];
+}
+
+double Exec::copy_bandwidth() {
+  if (copy_bandwidth_ == 0) copy_bandwidth_ = measure_copy_bandwidth();
+  return copy_bandwidth_;
+}
+
+double Exec::measure_copy_bandwidth() {
+  // Four times the last-level cache (at least 128 MiB), so that the copy runs from memory to memory; the best
+  // of seven, because anything else on the machine only ever slows a copy down.
+  const auto bytes = static_cast<std::size_t>(std::max(4 * last_level_cache_bytes(), 128.0 * (1 << 20)));
+  const std::vector<char> from(bytes, 1);
+  std::vector<char> to(bytes, 2);
+  double best = 0;
+  for (int i = 0; i < 7; ++i) {
+    const double seconds = Exec::time([&] { std::memcpy(to.data(), from.data(), bytes); });
+    best = std::max(best, 2.0 * static_cast<double>(bytes) / seconds);
+  }
+  return best;
+}
+
+void Exec::begin_phase(std::string_view name) {
+  open_phases_.emplace_back(name, Clock::now());
+}
+
+void Exec::end_phase() {
+  const auto [name, start] = open_phases_.back();
+  open_phases_.pop_back();
+  add_phase_time(name, seconds_since(start));
+}
+
+void Exec::add_phase_time(std::string_view name, double seconds) {
+  const auto found =
+      std::find_if(phases_.begin(), phases_.end(), [&](const PhaseTime& p) { return p.name == name; });
+  if (found != phases_.end()) {
+    found->seconds += seconds;
+  } else {
+    phases_.push_back({std::string(name), seconds});
+  }
+}
+
+}  // namespace stages

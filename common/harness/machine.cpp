@@ -1,0 +1,73 @@
+#include "common/harness/machine.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+namespace stages {
+namespace {
+
+/// The text after `key` and a colon in a file of "key : value" lines; empty if there is none.
+std::string value_of(const char* file, std::string_view key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const auto begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? std::string() : line.substr(begin);
+  }
+  return {};
+}
+
+/// Bytes of a line such as "MemAvailable:   123 kB" in /proc/meminfo.
+double meminfo_bytes(std::string_view key) {
+  const std::string text = value_of("/proc/meminfo", key);
+  return text.empty() ? 0 : 1024 * std::stod(text);
+}
+
+}  // namespace
+
+std::string cpu_name() {
+  const std::string name = value_of("/proc/cpuinfo", "model name");
+  return name.empty() ? "unknown CPU" : name;
+}
+
+int available_cpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return CPU_COUNT(&set);
+}
+
+double last_level_cache_bytes() {
+  double largest = 0;
+  for (int i = 0; i < 8; ++i) {
+    std::ifstream in(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", i));
+    double size = 0;
+    char unit = 0;
+    if (in >> size >> unit) largest = std::max(largest, size * (unit == 'M' ? 1 << 20 : 1 << 10));
+  }
+  return largest;
+}
+
+double free_memory_bytes() {
+  return meminfo_bytes("MemAvailable");
+}
+
+double total_memory_bytes() {
+  return meminfo_bytes("MemTotal");
+}
+
+std::string system_name() {
+  utsname name{};
+  uname(&name);
+  return fmt::format("{} {} {}", name.sysname, name.release, name.machine);
+}
+
+}  // namespace stages

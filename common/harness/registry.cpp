@@ -1,0 +1,26 @@
+#include "common/harness/registry.hpp"
+
+#include <algorithm>
+
+#include "common/matrix/error.hpp"
+
+namespace stages {
+
+void Registry::insert(Entry entry) {
+  for (const Entry& other : entries_) {
+    if (other.name == entry.name)
+      fail("entry {} is registered twice; give each idea a name of its own", entry.name);
+  }
+  entries_.push_back(std::move(entry));
+}
+
+const Entry& Registry::find(std::string_view name) const {
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
+  if (found != entries_.end()) return *found;
+  std::string names;
+  for (const Entry& entry : entries_) names += (names.empty() ? "" : ", ") + entry.name;
+  fail("there is no entry '{}'; the entries are: {}", name, names);
+}
+
+}  // namespace stages
