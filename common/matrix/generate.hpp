@@ -1,0 +1,52 @@
+#pragma once
+// Matrices made from a line of text, the same on every machine: `gen:rmat:scale=17,edge_factor=8,seed=1`.
+//
+// The grammar is gen:NAME or gen:NAME:KEY=VALUE,KEY=VALUE (a generator may take its first value bare, as in
+// gen:twin:reddit,shrink=4), and data:NAME for a matrix of the built-in set (builtin.hpp). Counts may be
+// written 1000000, 1e6 or 2.5e3, and mean exactly that integer.
+//
+// A spec's matrix depends on nothing but the spec: every random decision is a hash of (seed, purpose, number
+// of the decision), see random.hpp, so neither the machine nor the number of threads changes a bit. Values
+// are a hash of (seed, row, column), so they do not depend on the order in which entries were made; float and
+// double get the very same numbers. docs/generators.md lists the generators and the specs of published
+// matrices.
+
+#include <span>
+#include <string_view>
+
+#include "common/matrix/types.hpp"
+
+namespace stages {
+
+/// One KEY of a generator, for --help and for error messages.
+struct GeneratorParameter {
+  std::string_view name;
+  std::string_view default_value;  ///< as it would be written in a spec; empty: see meaning
+  std::string_view meaning;
+};
+
+/// What one generator makes and takes.
+struct GeneratorInfo {
+  std::string_view name;        ///< the NAME in gen:NAME
+  std::string_view stands_for;  ///< one line: the structure, and the real matrices it stands for
+  std::string_view example;     ///< a whole spec that works
+  std::span<const GeneratorParameter> parameters;
+};
+
+/// All generators, in the order in which --help shows them.
+std::span<const GeneratorInfo> generators();
+
+/// True for text that generate() is meant for ("gen:..." or "data:..."), as opposed to the name of a file.
+bool is_matrix_spec(std::string_view text);
+
+/// Makes the canonical Csr that `spec` describes. `threads` = 0 means one per hardware thread. Throws Error,
+/// naming the spec, for an unknown generator or parameter, for a value out of range, and, before anything is
+/// allocated, if making the matrix needs more than `max_bytes` (0: the memory that the machine has left).
+template <class T>
+Csr<T> generate(std::string_view spec, int threads = 0, Offset max_bytes = 0);
+
+/// Bytes of memory that generate<T>(spec) needs at its peak; exact up to a few MB. Throws as generate does.
+template <class T>
+Offset generation_bytes(std::string_view spec);
+
+}  // namespace stages
