@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/matrix/error.hpp"
+#include "common/matrix/statistics.hpp"
 
 namespace stages {
 
@@ -82,9 +83,7 @@ SpgemmProblem<T> make_spgemm_problem(std::string name, std::shared_ptr<const Csr
          a->cols, b->rows, b->cols);
   }
   SpgemmProblem<T> problem{std::move(name), std::move(a), std::move(b), destination};
-  for (Index i = 0; i < problem.a->rows; ++i) {
-    Offset row_products = 0;
-    for (const Index k : row_columns(*problem.a, i)) row_products += problem.b->row_nnz(k);
+  for (const Offset row_products : spgemm_row_products(*problem.a, *problem.b)) {
     problem.products += row_products;
     problem.max_row_products = std::max(problem.max_row_products, row_products);
     problem.result_bound += std::min(row_products, Offset{problem.b->cols});

@@ -82,7 +82,7 @@ class Registry {
   /// after (problem, exec), for entries that differ by a parameter only. Throws Error if the name is taken.
   template <template <class> class PlanOf, class... Extra>
   void add(EntryInfo info, Extra... extra) {
-    Entry entry{std::move(info)};
+    Entry entry{std::move(info), Op::spmv, {}};
     entry.op = PlanOf<float>::Problem::kOp;
     implement<PlanOf<float>>(entry, extra...);
     implement<PlanOf<double>>(entry, extra...);

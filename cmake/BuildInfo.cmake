@@ -1,0 +1,55 @@
+# What this build is: compiler, flags, and a digest of the contents of the source files, which results carry so that
+# they can be traced. The digest covers code and build files (not results/, not *.md), by content, without git.
+
+set(STAGES_DIGEST_PATTERNS *.cpp *.hpp *.cu *.cuh *.cmake CMakeLists.txt)
+
+# Run as a script (cmake -DOUTPUT=... -DROOT=... -P BuildInfo.cmake): writes OUTPUT if the digest changed.
+if(CMAKE_SCRIPT_MODE_FILE)
+  file(GLOB places LIST_DIRECTORIES true ${ROOT}/[0-9][0-9]_* ${ROOT}/common ${ROOT}/cmake)
+  set(files ${ROOT}/CMakeLists.txt)
+  foreach(place IN LISTS places)
+    foreach(pattern IN LISTS STAGES_DIGEST_PATTERNS)
+      file(GLOB_RECURSE found ${place}/${pattern})
+      list(APPEND files ${found})
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES files)
+  list(SORT files)
+  set(all "")
+  foreach(file IN LISTS files)
+    file(SHA256 ${file} digest)
+    file(RELATIVE_PATH name ${ROOT} ${file})
+    string(APPEND all "${name} ${digest}\n")
+  endforeach()
+  string(SHA256 digest "${all}")
+  if(NOT OUTPUT)
+    message("${digest}")
+    return()
+  endif()
+  set(text "#define STAGES_SOURCE_DIGEST \"${digest}\"\n")
+  set(old "")
+  if(EXISTS ${OUTPUT})
+    file(READ ${OUTPUT} old)
+  endif()
+  if(NOT old STREQUAL text)
+    file(WRITE ${OUTPUT} "${text}")
+  endif()
+  return()
+endif()
+
+function(stages_build_info target)
+  set(header ${CMAKE_BINARY_DIR}/generated/stages_source_digest.hpp)
+  add_custom_target(stages_source_digest BYPRODUCTS ${header}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${header} -DROOT=${CMAKE_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/BuildInfo.cmake
+    COMMENT "Digest of the sources")
+  add_dependencies(${target} stages_source_digest)
+  get_target_property(options stages_flags INTERFACE_COMPILE_OPTIONS)
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  string(REGEX REPLACE "\\$<[^:]*:[A-Z]+>?:|>" "" options "${options}")
+  string(REPLACE ";" " " flags "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}")
+  string(REGEX REPLACE "\\$<\\$<COMPILE_LANGUAGE:CXX>:" "" flags "${flags}")
+  string(STRIP "${flags}" flags)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/common/harness/build_info.cpp PROPERTIES
+    INCLUDE_DIRECTORIES ${CMAKE_BINARY_DIR}/generated
+    COMPILE_DEFINITIONS "STAGES_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\";STAGES_FLAGS=\"${flags}\";STAGES_BACKEND=\"${STAGES_BACKEND}\";STAGES_VERSION=\"${PROJECT_VERSION}\"")
+endfunction()

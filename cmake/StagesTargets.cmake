@@ -1,0 +1,24 @@
+# The flags that all of our code is compiled with, and the two kinds of library: rooms and steps.
+
+add_library(stages_flags INTERFACE)
+target_include_directories(stages_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(stages_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror>)
+if(STAGES_NATIVE)
+  target_compile_options(stages_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
+endif()
+if(STAGES_SANITIZE)
+  set(STAGES_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g)
+  target_compile_options(stages_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${STAGES_SANITIZE_FLAGS}>)
+  target_link_options(stages_flags INTERFACE ${STAGES_SANITIZE_FLAGS})
+endif()
+
+# stages_room(NAME LINKS ...): the library stages_NAME of all sources in common/NAME.
+function(stages_room name)
+  cmake_parse_arguments(ROOM "" "" "LINKS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/common/${name}/*.cpp
+       ${CMAKE_SOURCE_DIR}/common/${name}/*/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main.cpp$")
+  add_library(stages_${name} STATIC ${sources})
+  target_link_libraries(stages_${name} PUBLIC stages_flags ${ROOM_LINKS})
+endfunction()

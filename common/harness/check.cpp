@@ -1,0 +1,576 @@
+#include "common/harness/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <numeric>
+#include <optional>
+
+#include "common/harness/plan.hpp"
+#include "common/matrix/convert.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/parallel.hpp"
+#include "common/matrix/random.hpp"
+#include "common/matrix/statistics.hpp"
+
+namespace stages {
+namespace {
+
+/// The type in which the reference is computed: at least 2^29 times (for double 2^11 times) finer than T.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+
+/// What the reference says about one element.
+template <class T>
+struct Expected {
+  Wide<T> value = 0;      ///< sum of the products
+  Wide<T> magnitude = 0;  ///< sum of their absolute values
+};
+
+/// The first failure that any thread met, and the worst ratio.
+class Findings {
+ public:
+  void ratio(double r) {
+    const std::lock_guard lock(mutex_);
+    worst_ = std::max(worst_, r);
+  }
+  void fail(Offset row, std::string what) {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty() || row < row_) {
+      failure_ = std::move(what);
+      row_ = row;
+    }
+  }
+  void write_to(CheckReport& report) const {
+    report.worst = worst_;
+    if (report.failure.empty()) report.failure = failure_;
+  }
+
+ private:
+  std::mutex mutex_;
+  double worst_ = 0;
+  Offset row_ = 0;
+  std::string failure_;
+};
+
+/// |got - expected| over the bound of an element with n products; more than 1, or NaN, is wrong. Exact sums
+/// have bound 0: the ratio is then 0 or infinite.
+template <class T>
+double error_ratio(T got, const Expected<T>& expected, Offset n, ValueKind kind) {
+  using Limits = std::numeric_limits<T>;
+  const auto exact_below = std::ldexp(Wide<T>{1}, Limits::digits);
+  const Wide<T> error = std::abs(static_cast<Wide<T>>(got) - expected.value);
+  if (kind == ValueKind::integer && expected.magnitude < exact_below) {
+    if (std::isnan(error)) return Limits::quiet_NaN();
+    return error == 0 ? 0 : std::numeric_limits<double>::infinity();
+  }
+  if (expected.magnitude > static_cast<Wide<T>>(Limits::max()))
+    return 0;  // out of T's range: any answer is as good
+  const auto count = static_cast<Wide<T>>(n);
+  const Wide<T> bound = 2 * count * static_cast<Wide<T>>(Limits::epsilon()) * expected.magnitude +
+                        count * static_cast<Wide<T>>(Limits::denorm_min());
+  if (error == 0) return 0;
+  return static_cast<double>(error / bound);
+}
+
+/// Rows whose elements are compared: all if their products fit the budget, else the first, the last, the
+/// longest, and rows drawn at random until the budget is used.
+Buffer<Index> choose_rows(Index rows, const Buffer<Offset>& row_work, const CheckOptions& options) {
+  Buffer<Index> chosen;
+  const Offset total = std::accumulate(row_work.begin(), row_work.end(), Offset{0});
+  if (total <= options.budget) {
+    chosen.resize(static_cast<std::size_t>(rows));
+    std::iota(chosen.begin(), chosen.end(), 0);
+    return chosen;
+  }
+  const auto longest =
+      static_cast<Index>(std::max_element(row_work.begin(), row_work.end()) - row_work.begin());
+  chosen.assign({0, rows - 1, longest});
+  const random::Permutation order(static_cast<random::Word>(rows), options.seed);
+  Offset work = 0;
+  for (Index k = 0; k < rows; ++k) {
+    const auto i = static_cast<Index>(order(static_cast<random::Word>(k)));
+    work += row_work[static_cast<std::size_t>(i)] + 1;
+    if (work > options.budget) break;
+    chosen.push_back(i);
+  }
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return chosen;
+}
+
+/// Runs work(first, last) over blocks of the chosen rows, on threads.
+template <class Work>
+void over_blocks(std::size_t count, std::size_t block, const CheckOptions& options, Work&& work) {
+  parallel_blocks(static_cast<Offset>(count), static_cast<Offset>(block), options.threads,
+                  [&](int, Offset begin, Offset end) {
+                    work(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+                  });
+}
+
+// ---------------------------------------------------------------------------------------------------- dense
+// results
+
+/// SpMV and SpMM in one form: result column j = alpha A x_j + beta c0_j, where x_j is a column of `b`, or in
+/// a chain the result's own column before.
+template <class T>
+struct DenseCase {
+  const Csr<T>& a;
+  const Dense<T>& b;
+  const Dense<T>* c0;  ///< null: beta = 0
+  const Dense<T>& result;
+  double alpha = 1;
+  double beta = 0;
+  bool chain = false;
+  Layout layout = Layout::col_major;  ///< that the result must have
+  Offset ld = 0;
+
+  T x(Index k, Index j) const { return chain ? (j == 0 ? b(k, 0) : result(k, j - 1)) : b(k, j); }
+  Offset products(Index i) const { return a.row_nnz(i) + (c0 != nullptr) + (alpha != 1); }
+};
+
+template <class T>
+DenseCase<T> dense_case(const SpmvProblem<T>& p, const SpmvOperands<T>& in, const Dense<T>& result) {
+  return {
+      .a = *p.a, .b = in.x, .c0 = nullptr, .result = result, .chain = p.mode == Mode::chain, .ld = p.a->rows};
+}
+template <class T>
+DenseCase<T> dense_case(const SpmmProblem<T>& p, const SpmmOperands<T>& in, const Dense<T>& result) {
+  return {.a = *p.a,
+          .b = in.b,
+          .c0 = p.beta == T{0} ? nullptr : &in.c0,
+          .result = result,
+          .alpha = p.alpha,
+          .beta = p.beta,
+          .layout = p.c_layout,
+          .ld = p.ldc};
+}
+template <class T>
+Index result_columns(const SpmvProblem<T>& p) {
+  return p.products;
+}
+template <class T>
+Index result_columns(const SpmmProblem<T>& p) {
+  return p.n_cols;
+}
+
+/// Expected elements of rows `chosen[begin, end)`, row after row. Walks A by columns, as no stage does:
+/// column k of A times row k of X is added into the rows that it touches.
+template <class T>
+std::vector<Expected<T>> expected_rows(const DenseCase<T>& c, std::span<const Index> chosen) {
+  const Index n = c.result.cols;
+  struct Entry {
+    Index column;
+    std::size_t row;
+    T value;
+  };
+  std::vector<Entry> entries;
+  for (std::size_t r = 0; r < chosen.size(); ++r) {
+    const auto columns = row_columns(c.a, chosen[r]);
+    const auto values = row_values(c.a, chosen[r]);
+    for (std::size_t k = 0; k < columns.size(); ++k) entries.push_back({columns[k], r, values[k]});
+  }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& l, const Entry& r) { return l.column < r.column; });
+
+  std::vector<Expected<T>> out(chosen.size() * static_cast<std::size_t>(n));
+  for (const Entry& e : entries) {
+    Expected<T>* const row = out.data() + e.row * static_cast<std::size_t>(n);
+    for (Index j = 0; j < n; ++j) {
+      const Wide<T> product = static_cast<Wide<T>>(e.value) * static_cast<Wide<T>>(c.x(e.column, j));
+      row[j].value += product;
+      row[j].magnitude += std::abs(product);
+    }
+  }
+  for (std::size_t r = 0; r < chosen.size(); ++r) {
+    for (Index j = 0; j < n; ++j) {
+      Expected<T>& e = out[r * static_cast<std::size_t>(n) + static_cast<std::size_t>(j)];
+      const Wide<T> old =
+          c.c0 != nullptr ? static_cast<Wide<T>>(c.beta) * static_cast<Wide<T>>((*c.c0)(chosen[r], j)) : 0;
+      e.value = static_cast<Wide<T>>(c.alpha) * e.value + old;
+      e.magnitude = static_cast<Wide<T>>(std::abs(c.alpha)) * e.magnitude + std::abs(old);
+    }
+  }
+  return out;
+}
+
+/// Shape, and padding: NaN where beta = 0, what C0 had there where not.
+template <class T>
+std::string dense_form_failure(const DenseCase<T>& c, Index columns) {
+  const Dense<T>& r = c.result;
+  if (r.rows != c.a.rows || r.cols != columns || r.layout != c.layout || r.ld != c.ld ||
+      std::ssize(r.data) != Dense<T>::elements(r.rows, r.cols, r.layout, r.ld)) {
+    return fmt::format(
+        "the result is {} x {}, {}, leading dimension {}, with {} elements; it must be {} x {}, {}, {}",
+        r.rows, r.cols, to_string(r.layout), r.ld, r.data.size(), c.a.rows, columns, to_string(c.layout),
+        c.ld);
+  }
+  const Offset lines = r.layout == Layout::row_major ? r.rows : r.cols;
+  const Offset used = r.layout == Layout::row_major ? r.cols : r.rows;
+  for (Offset line = 0; line < lines; ++line) {
+    for (Offset k = used; k < r.ld; ++k) {
+      const auto at = static_cast<std::size_t>(line * r.ld + k);
+      const T before = c.c0 != nullptr ? c.c0->data[at] : std::numeric_limits<T>::quiet_NaN();
+      if (!(r.data[at] == before || (std::isnan(r.data[at]) && std::isnan(before)))) {
+        return fmt::format("the padding after line {} was written: it holds {}", line, r.data[at]);
+      }
+    }
+  }
+  return {};
+}
+
+template <class T>
+void compare_dense(const DenseCase<T>& c, std::span<const Index> chosen, ValueKind kind,
+                   const CheckOptions& options, Findings& findings) {
+  const Index n = c.result.cols;
+  const std::size_t block = std::max<std::size_t>(1, 65536 / static_cast<std::size_t>(std::max(n, 1)));
+  over_blocks(chosen.size(), block, options, [&](std::size_t begin, std::size_t end) {
+    const auto rows = chosen.subspan(begin, end - begin);
+    const auto expected = expected_rows(c, rows);
+    double worst = 0;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      for (Index j = 0; j < n; ++j) {
+        const Expected<T>& e = expected[r * static_cast<std::size_t>(n) + static_cast<std::size_t>(j)];
+        const T got = c.result(rows[r], j);
+        const double ratio = error_ratio(got, e, c.products(rows[r]), kind);
+        if (!(ratio <= 1)) {
+          findings.fail(
+              rows[r],
+              fmt::format("element ({}, {}) is {}, expected {} ({} products, {} times the error bound)",
+                          rows[r], j, got, static_cast<double>(e.value), c.products(rows[r]), ratio));
+        }
+        worst = std::max(worst, ratio);
+      }
+    }
+    findings.ratio(worst);
+  });
+}
+
+/// A random integer in 1 .. 1024.
+std::int64_t weight(Index j, std::uint64_t seed) {
+  return 1 + static_cast<std::int64_t>(
+                 random::scale(random::Stream(seed, static_cast<random::Word>(j)).next(), 1024));
+}
+
+/// Integer values of T as int64; NaN and other values that cannot be an exact small sum become `none`.
+template <class T>
+std::optional<std::int64_t> as_integer(T value) {
+  if (!(std::abs(value) < T(1LL << 40)) || value != std::trunc(value)) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
+/// Integers only, all rows: result w = alpha A (X w) + beta (C0 w).
+template <class T>
+void compare_dense_sums(const DenseCase<T>& c, std::uint64_t seed, Findings& findings) {
+  const Index n = c.result.cols;
+  std::vector<std::int64_t> w(static_cast<std::size_t>(n)), xw(static_cast<std::size_t>(c.a.cols), 0);
+  for (Index j = 0; j < n; ++j) w[static_cast<std::size_t>(j)] = weight(j, seed);
+  for (Index k = 0; k < c.a.cols; ++k) {
+    for (Index j = 0; j < n; ++j) {
+      xw[static_cast<std::size_t>(k)] += w[static_cast<std::size_t>(j)] * as_integer(c.x(k, j)).value_or(0);
+    }
+  }
+  const auto alpha = static_cast<std::int64_t>(c.alpha), beta = static_cast<std::int64_t>(c.beta);
+  for (Index i = 0; i < c.a.rows; ++i) {
+    std::int64_t got = 0, expected = 0;
+    for (Index j = 0; j < n; ++j) {
+      const auto element = as_integer(c.result(i, j));
+      if (!element) {
+        findings.fail(
+            i, fmt::format("element ({}, {}) is {}, no exact sum of small integers", i, j, c.result(i, j)));
+        return;
+      }
+      got += w[static_cast<std::size_t>(j)] * *element;
+      if (c.c0 != nullptr)
+        expected += beta * w[static_cast<std::size_t>(j)] * as_integer((*c.c0)(i, j)).value_or(0);
+    }
+    const auto columns = row_columns(c.a, i);
+    const auto values = row_values(c.a, i);
+    std::int64_t sum = 0;
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      sum += as_integer(values[k]).value_or(0) * xw[static_cast<std::size_t>(columns[k])];
+    }
+    expected += alpha * sum;
+    if (got != expected) {
+      findings.fail(
+          i, fmt::format("row {} has the weighted sum {}, expected {} (exact integers)", i, got, expected));
+      return;
+    }
+  }
+}
+
+template <class Problem>
+CheckReport verify_dense(const Problem& p, const typename Problem::Operands& in,
+                         const typename Problem::Result& result, ValueKind kind,
+                         const CheckOptions& options) {
+  const auto c = dense_case(p, in, result);
+  CheckReport report;
+  report.rows = p.a->rows;
+  report.failure = dense_form_failure(c, result_columns(p));
+  if (!report.passed() || p.a->rows == 0) return report;
+  for (Index i = 0; i < result.rows; ++i) {
+    for (Index j = 0; j < result.cols; ++j) {
+      if (std::isnan(result(i, j)) && report.passed()) {
+        report.failure =
+            fmt::format("element ({}, {}) is NaN: not written, or computed from what was not", i, j);
+      }
+    }
+  }
+  if (!report.passed()) return report;
+  Buffer<Offset> row_work(static_cast<std::size_t>(p.a->rows));
+  for (Index i = 0; i < p.a->rows; ++i)
+    row_work[static_cast<std::size_t>(i)] = (p.a->row_nnz(i) + 1) * result.cols;
+  const auto chosen = choose_rows(p.a->rows, row_work, options);
+  report.rows_checked = std::ssize(chosen);
+  Findings findings;
+  compare_dense(c, chosen, kind, options, findings);
+  if (kind == ValueKind::integer) compare_dense_sums(c, options.seed, findings);
+  findings.write_to(report);
+  return report;
+}
+
+// ------------------------------------------------------------------------------------------------------------
+// SpGEMM
+
+template <class T>
+std::string structure_failure(const SpgemmProblem<T>& p, const Csr<T>& c) {
+  if (c.rows != p.a->rows || c.cols != p.b->cols) {
+    return fmt::format("C is {} x {}, expected {} x {}", c.rows, c.cols, p.a->rows, p.b->cols);
+  }
+  try {
+    require_canonical(c, "C");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+/// One product of a row of C, or after compression one element.
+template <class T>
+struct Term {
+  Index column;
+  Offset products;
+  Expected<T> expected;
+};
+
+/// Row i of C by expand, sort, compress.
+template <class T>
+void expected_row(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in, Index i,
+                  std::vector<Term<T>>& terms) {
+  terms.clear();
+  for (Offset ka = p.a->row_ptr[static_cast<std::size_t>(i)];
+       ka < p.a->row_ptr[static_cast<std::size_t>(i) + 1]; ++ka) {
+    const auto k = static_cast<std::size_t>(p.a->col_idx[static_cast<std::size_t>(ka)]);
+    const auto a = static_cast<Wide<T>>(in.a_values[static_cast<std::size_t>(ka)]);
+    for (Offset kb = p.b->row_ptr[k]; kb < p.b->row_ptr[k + 1]; ++kb) {
+      const Wide<T> product = a * static_cast<Wide<T>>(in.b_values[static_cast<std::size_t>(kb)]);
+      terms.push_back({p.b->col_idx[static_cast<std::size_t>(kb)], 1, {product, std::abs(product)}});
+    }
+  }
+  std::sort(terms.begin(), terms.end(),
+            [](const Term<T>& l, const Term<T>& r) { return l.column < r.column; });
+  std::size_t out = 0;
+  for (std::size_t k = 0; k < terms.size(); ++k) {
+    if (out > 0 && terms[out - 1].column == terms[k].column) {
+      terms[out - 1].products += 1;
+      terms[out - 1].expected.value += terms[k].expected.value;
+      terms[out - 1].expected.magnitude += terms[k].expected.magnitude;
+    } else {
+      terms[out++] = terms[k];
+    }
+  }
+  terms.resize(out);
+}
+
+/// Compares row i of C with the expected terms; returns the worst ratio, and says in `failure` what is wrong.
+template <class T>
+double compare_row(const Csr<T>& c, Index i, const std::vector<Term<T>>& terms, ValueKind kind,
+                   bool may_drop_zeros, std::string& failure) {
+  const auto columns = row_columns(c, i);
+  const auto values = row_values(c, i);
+  double worst = 0;
+  std::size_t k = 0;
+  for (const Term<T>& term : terms) {
+    const bool present = k < columns.size() && columns[k] == term.column;
+    if (!present && k < columns.size() && columns[k] < term.column)
+      break;  // an entry that should not be there
+    if (!present && !may_drop_zeros) {
+      failure =
+          fmt::format("C has no entry at ({}, {}), where {} products meet", i, term.column, term.products);
+      return worst;
+    }
+    const T got = present ? values[k] : T{0};
+    const double ratio = error_ratio(got, term.expected, term.products, kind);
+    if (!(ratio <= 1)) {
+      failure = fmt::format("C({}, {}) is {}, expected {} ({} products, {} times the error bound)", i,
+                            term.column, present ? fmt::format("{}", got) : "not there",
+                            static_cast<double>(term.expected.value), term.products, ratio);
+      return worst;
+    }
+    worst = std::max(worst, ratio);
+    k += present;
+  }
+  if (k < columns.size())
+    failure = fmt::format("C has an entry at ({}, {}), where no product falls", i, columns[k]);
+  return worst;
+}
+
+/// Integers only, all rows: C w = A (B w).
+template <class T>
+void compare_sparse_sums(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in, const Csr<T>& c,
+                         std::uint64_t seed, Findings& findings) {
+  const auto times = [](const Csr<T>& m, const Buffer<T>& values, Index i, auto&& vector) {
+    std::int64_t sum = 0;
+    for (Offset k = m.row_ptr[static_cast<std::size_t>(i)]; k < m.row_ptr[static_cast<std::size_t>(i) + 1];
+         ++k) {
+      sum += as_integer(values[static_cast<std::size_t>(k)]).value_or(0) *
+             vector(m.col_idx[static_cast<std::size_t>(k)]);
+    }
+    return sum;
+  };
+  const auto w = [&](Index j) { return weight(j, seed); };
+  std::vector<std::int64_t> bw(static_cast<std::size_t>(p.b->rows));
+  for (Index k = 0; k < p.b->rows; ++k) bw[static_cast<std::size_t>(k)] = times(*p.b, in.b_values, k, w);
+  for (const T value : c.values) {
+    if (!as_integer(value)) {
+      findings.fail(p.a->rows, fmt::format("C holds {}, no exact sum of small integers", value));
+      return;
+    }
+  }
+  for (Index i = 0; i < p.a->rows; ++i) {
+    const std::int64_t got = times(c, c.values, i, w);
+    const std::int64_t expected =
+        times(*p.a, in.a_values, i, [&](Index k) { return bw[static_cast<std::size_t>(k)]; });
+    if (got != expected) {
+      findings.fail(i, fmt::format("row {} of C has the weighted sum {}, expected {} (exact integers)", i,
+                                   got, expected));
+      return;
+    }
+  }
+}
+
+template <class T>
+CheckReport verify_sparse(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in, const Csr<T>& c,
+                          ValueKind kind, const Claims& claims, const CheckOptions& options) {
+  CheckReport report;
+  report.rows = p.a->rows;
+  report.failure = structure_failure(p, c);
+  if (!report.passed() || p.a->rows == 0) return report;
+  const auto row_work = spgemm_row_products(*p.a, *p.b);
+  const auto chosen = choose_rows(p.a->rows, row_work, options);
+  report.rows_checked = std::ssize(chosen);
+  Findings findings;
+  over_blocks(chosen.size(), 256, options, [&](std::size_t begin, std::size_t end) {
+    std::vector<Term<T>> terms;
+    double worst = 0;
+    for (std::size_t r = begin; r < end; ++r) {
+      std::string failure;
+      expected_row(p, in, chosen[r], terms);
+      worst = std::max(worst, compare_row(c, chosen[r], terms, kind, claims.drops_exact_zeros, failure));
+      if (!failure.empty()) findings.fail(chosen[r], std::move(failure));
+    }
+    findings.ratio(worst);
+  });
+  if (kind == ValueKind::integer) compare_sparse_sums(p, in, c, options.seed, findings);
+  findings.write_to(report);
+  return report;
+}
+
+// -------------------------------------------------------------------------------------------------------
+// whole entries
+
+template <class T>
+bool same_bits(const Buffer<T>& a, const Buffer<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+template <class T>
+bool same_bits(const Dense<T>& a, const Dense<T>& b) {
+  return same_bits(a.data, b.data);
+}
+template <class T>
+bool same_bits(const Csr<T>& a, const Csr<T>& b) {
+  return same_bits(a.row_ptr, b.row_ptr) && same_bits(a.col_idx, b.col_idx) && same_bits(a.values, b.values);
+}
+
+/// The check of one kind of values. Adds to `report`; stops at the first failure (all ranks alike).
+template <class Problem>
+void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKind kind,
+                const CheckOptions& options, CheckReport& report) {
+  Communicator& ranks = exec.communicator();
+  const bool root = ranks.rank() == 0;
+  const Problem p = root ? with_values(problem, kind, options.seed) : problem;
+  const auto plan = entry.on<Problem>().prepare(p, exec);
+  typename Problem::Operands first, second;
+  if (root) {
+    first = make_operands(p, kind, options.seed + 1);
+    second = make_operands(p, kind, options.seed + 2);
+  }
+  const auto once = [&](const typename Problem::Operands& operands, const char* which) {
+    plan->load(operands);
+    plan->reset();
+    plan->run();
+    exec.synchronize();
+    auto result = plan->fetch();
+    if (root) {
+      const CheckReport found = verify(p, operands, result, kind, entry.claims, options);
+      report.rows_checked = found.rows_checked;
+      report.rows = found.rows;
+      report.worst = std::max(report.worst, found.worst);
+      if (!found.passed()) {
+        report.failure = fmt::format("{} (with {} {} values)", found.failure, which,
+                                     kind == ValueKind::real ? "real" : "integer");
+      }
+    }
+    bool good = report.passed();
+    ranks.broadcast(&good, sizeof good);
+    return std::pair(good, std::move(result));
+  };
+  const auto [good, result] = once(first, "the first");
+  if (!good || !once(second, "the second").first) return;
+  const auto [good_again, again] = once(first, "again the first");
+  if (root && good_again && entry.claims.bitwise_reproducible && !same_bits(result, again)) {
+    report.failure =
+        "the same operands gave other bits in another run, and the entry claims that they cannot";
+  }
+}
+
+}  // namespace
+
+template <class Problem>
+CheckReport verify(const Problem& problem, const typename Problem::Operands& operands,
+                   const typename Problem::Result& result, ValueKind kind, const Claims& claims,
+                   const CheckOptions& options) {
+  if constexpr (Problem::kOp == Op::spgemm) {
+    return verify_sparse(problem, operands, result, kind, claims, options);
+  } else {
+    return verify_dense(problem, operands, result, kind, options);
+  }
+}
+
+template <class Problem>
+CheckReport check_entry(const Entry& entry, const Problem& problem, Exec& exec, const CheckOptions& options) {
+  CheckReport report;
+  for (const ValueKind kind : {ValueKind::real, ValueKind::integer}) {
+    check_kind(entry, problem, exec, kind, options, report);
+    bool good = report.passed();
+    exec.communicator().broadcast(&good, sizeof good);
+    if (!good) break;
+  }
+  return report;
+}
+
+#define STAGES_INSTANTIATE(P)                                                                           \
+  template CheckReport verify(const P&, const P::Operands&, const P::Result&, ValueKind, const Claims&, \
+                              const CheckOptions&);                                                     \
+  template CheckReport check_entry(const Entry&, const P&, Exec&, const CheckOptions&);
+STAGES_INSTANTIATE(SpmvProblem<float>)
+STAGES_INSTANTIATE(SpmvProblem<double>)
+STAGES_INSTANTIATE(SpmmProblem<float>)
+STAGES_INSTANTIATE(SpmmProblem<double>)
+STAGES_INSTANTIATE(SpgemmProblem<float>)
+STAGES_INSTANTIATE(SpgemmProblem<double>)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages

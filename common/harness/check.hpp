@@ -1,0 +1,59 @@
+#pragma once
+// The checker: recomputes a result in higher precision by another algorithm than any stage uses, and
+// compares.
+//
+// An element passes when  |c - reference| <= 2 n eps sum |a b|  holds, with n its number of products (alpha,
+// beta and C0 counted), eps the spacing of the type at 1, and the reference in double (for float) or long
+// double (for double). The comparison is written so that NaN fails. Integer operands make every sum exact,
+// and then the elements must be equal.
+//
+//   dense results   every element is tested for NaN; elements of the chosen rows and columns against the
+//   reference;
+//                   padding must be as reset() left it
+//   SpGEMM          the structure of every row (columns ascend, in range); chosen rows against
+//   expand-sort-compress: the
+//                   products of the row are written out, sorted by column and summed, pattern included
+//   integers        for all rows, chosen or not: C w = A (B w) for a random integer vector w, in exact 64-bit
+//   arithmetic
+//
+// All rows are chosen where that costs at most `budget` products; otherwise the first, the last, the longest
+// and a seeded sample of the others, and the report says so.
+
+#include <cstdint>
+#include <string>
+
+#include "common/harness/operands.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+
+struct CheckOptions {
+  Offset budget = 50'000'000;  ///< products that one comparison may recompute
+  std::uint64_t seed = 1;
+  int threads = 0;  ///< for the reference; 0: one per processor
+};
+
+struct CheckReport {
+  std::string failure;      ///< what is wrong and where; empty: nothing
+  Offset rows_checked = 0;  ///< rows compared element by element
+  Offset rows = 0;
+  double worst = 0;  ///< the largest |c - reference| / bound seen; at most 1 in a good result
+  bool passed() const { return failure.empty(); }
+  bool sampled() const { return rows_checked < rows; }
+};
+
+/// Compares one result with the reference. `claims` says what the entry may leave out.
+template <class Problem>
+CheckReport verify(const Problem& problem, const typename Problem::Operands& operands,
+                   const typename Problem::Result& result, ValueKind kind, const Claims& claims,
+                   const CheckOptions& options = {});
+
+/// Runs an entry through the whole check: real values, then integers; each plan runs with one set of
+/// operands, with another, and with the first again. All results are verified, and the first and the third
+/// must agree bit for bit where the entry claims it. An exception of the plan is reported as a failure,
+/// except Error, which passes through. Collective; the report is rank 0's on all ranks.
+template <class Problem>
+CheckReport check_entry(const Entry& entry, const Problem& problem, Exec& exec,
+                        const CheckOptions& options = {});
+
+}  // namespace stages

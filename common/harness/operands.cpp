@@ -1,0 +1,196 @@
+#include "common/harness/operands.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "common/harness/plan.hpp"
+#include "common/matrix/random.hpp"
+
+namespace stages {
+namespace {
+
+/// Which array the numbers are for: each draws from a stream of its own.
+enum class Array : std::uint64_t { a = 101, b = 102, x = 103, c0 = 104 };
+
+std::uint64_t key(std::uint64_t seed, Array array) {
+  return random::mix(seed * random::kGolden + static_cast<std::uint64_t>(array));
+}
+
+/// Uniform in [-1, 1), never 0, with 24 random bits, so that float and double get the same number.
+template <class T>
+T real_number(random::Word word) {
+  const auto odd = static_cast<std::int32_t>(word >> 40U) * 2 + 1 - (1 << 24);
+  return static_cast<T>(odd) / static_cast<T>(1 << 24);
+}
+
+/// Uniform among -limit .. -1, 1 .. limit.
+template <class T>
+T integer_number(random::Word word, Offset limit) {
+  const auto k = static_cast<Offset>(random::scale(word, static_cast<random::Word>(2 * limit)));
+  return static_cast<T>(k < limit ? k - limit : k - limit + 1);
+}
+
+/// The largest value v, at most 16, with which `terms` products v * v * scale still sum below 2^24 (2^53 for
+/// double).
+template <class T>
+Offset integer_limit(Offset terms, double scale) {
+  const double room = std::ldexp(1.0, std::numeric_limits<T>::digits) /
+                      (static_cast<double>(std::max<Offset>(terms, 1)) * scale);
+  return std::clamp(static_cast<Offset>(std::sqrt(room)), Offset{1}, Offset{16});
+}
+
+template <class T>
+Offset longest_row(const Csr<T>& a) {
+  Offset longest = 0;
+  for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, a.row_nnz(i));
+  return longest;
+}
+
+template <class T>
+Offset value_limit(const SpmvProblem<T>& p) {
+  return integer_limit<T>(longest_row(*p.a), 1);
+}
+template <class T>
+Offset value_limit(const SpmmProblem<T>& p) {
+  return integer_limit<T>(longest_row(*p.a) + 1,
+                          std::max({1.0, std::abs(double{p.alpha}), std::abs(double{p.beta})}));
+}
+template <class T>
+Offset value_limit(const SpgemmProblem<T>& p) {
+  return integer_limit<T>(std::min(p.max_row_products, longest_row(*p.a)), 1);
+}
+
+template <class T>
+void fill(Buffer<T>& values, ValueKind kind, Offset limit, std::uint64_t key) {
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const random::Word word = random::Stream(key, k).next();
+    values[k] = kind == ValueKind::real ? real_number<T>(word) : integer_number<T>(word, limit);
+  }
+}
+
+template <class T>
+Dense<T> dense_operand(Index rows, Index cols, Layout layout, Offset ld, ValueKind kind, Offset limit,
+                       std::uint64_t key) {
+  Dense<T> out(rows, cols, layout, ld);
+  poison(out.data);
+  for (Index i = 0; i < rows; ++i) {
+    for (Index j = 0; j < cols; ++j) {
+      const random::Word word =
+          random::Stream(key, static_cast<random::Word>(i) * static_cast<random::Word>(cols) +
+                                  static_cast<random::Word>(j))
+              .next();
+      out(i, j) = kind == ValueKind::real ? real_number<T>(word) : integer_number<T>(word, limit);
+    }
+  }
+  return out;
+}
+
+/// Scales each row of A to sum |a| = 1.
+template <class T>
+void normalise_rows(Csr<T>& a) {
+  for (Index i = 0; i < a.rows; ++i) {
+    T* const row = a.values.data() + a.row_ptr[static_cast<std::size_t>(i)];
+    const Offset n = a.row_nnz(i);
+    double sum = 0;
+    for (Offset k = 0; k < n; ++k) sum += std::abs(double{row[k]});
+    for (Offset k = 0; k < n && sum > 0; ++k) row[k] = static_cast<T>(row[k] / sum);
+  }
+}
+
+/// Leaves one +1 or -1 in each row of A, among zeros: x keeps small integers through a chain of any length.
+template <class T>
+void select_one_per_row(Csr<T>& a, std::uint64_t key) {
+  std::fill(a.values.begin(), a.values.end(), T{0});
+  for (Index i = 0; i < a.rows; ++i) {
+    random::Stream numbers(key, static_cast<random::Word>(i));
+    const auto n = static_cast<random::Word>(a.row_nnz(i));
+    if (n == 0) continue;
+    const auto chosen = static_cast<std::size_t>(a.row_ptr[static_cast<std::size_t>(i)]) + numbers.below(n);
+    a.values[chosen] = numbers.next() % 2 == 0 ? T{1} : T{-1};
+  }
+}
+
+}  // namespace
+
+template <class T>
+SpmvProblem<T> problem_with_values(SpmvProblem<T> p, ValueKind kind, std::uint64_t seed) {
+  if (kind == ValueKind::real && p.mode != Mode::chain) return p;
+  auto a = std::make_shared<Csr<T>>(*p.a);
+  if (kind == ValueKind::real) {
+    normalise_rows(*a);
+  } else if (p.mode == Mode::chain) {
+    select_one_per_row(*a, key(seed, Array::a));
+  } else {
+    fill(a->values, kind, value_limit(p), key(seed, Array::a));
+  }
+  p.a = std::move(a);
+  return p;
+}
+
+template <class T>
+SpmmProblem<T> problem_with_values(SpmmProblem<T> p, ValueKind kind, std::uint64_t seed) {
+  if (kind == ValueKind::real) return p;
+  p.alpha = std::round(p.alpha) == T{0} && p.alpha != T{0} ? T{1} : std::round(p.alpha);
+  p.beta = std::round(p.beta) == T{0} && p.beta != T{0} ? T{1} : std::round(p.beta);
+  auto a = std::make_shared<Csr<T>>(*p.a);
+  fill(a->values, kind, value_limit(p), key(seed, Array::a));
+  p.a = std::move(a);
+  return p;
+}
+
+template <class T>
+SpgemmProblem<T> problem_with_values(SpgemmProblem<T> p, ValueKind, std::uint64_t) {
+  return p;  // both value arrays are operands
+}
+
+template <class Problem>
+Problem with_values(const Problem& problem, ValueKind kind, std::uint64_t seed) {
+  return problem_with_values(problem, kind, seed);
+}
+
+template <class T>
+SpmvOperands<T> operands_of(const SpmvProblem<T>& p, ValueKind kind, std::uint64_t seed) {
+  const Index vectors = p.mode == Mode::chain ? 1 : p.products;
+  return {
+      dense_operand<T>(p.a->cols, vectors, Layout::col_major, 0, kind, value_limit(p), key(seed, Array::x))};
+}
+
+template <class T>
+SpmmOperands<T> operands_of(const SpmmProblem<T>& p, ValueKind kind, std::uint64_t seed) {
+  const Offset limit = value_limit(p);
+  SpmmOperands<T> out{
+      dense_operand<T>(p.a->cols, p.n_cols, p.b_layout, p.ldb, kind, limit, key(seed, Array::b)), {}};
+  if (p.beta != T{0}) {
+    out.c0 = dense_operand<T>(p.a->rows, p.n_cols, p.c_layout, p.ldc, kind, limit, key(seed, Array::c0));
+  }
+  return out;
+}
+
+template <class T>
+SpgemmOperands<T> operands_of(const SpgemmProblem<T>& p, ValueKind kind, std::uint64_t seed) {
+  SpgemmOperands<T> out;
+  out.a_values.resize(p.a->values.size());
+  out.b_values.resize(p.b->values.size());
+  fill(out.a_values, kind, value_limit(p), key(seed, Array::a));
+  fill(out.b_values, kind, value_limit(p), key(seed, Array::b));
+  return out;
+}
+
+template <class Problem>
+typename Problem::Operands make_operands(const Problem& problem, ValueKind kind, std::uint64_t seed) {
+  return operands_of(problem, kind, seed);
+}
+
+#define STAGES_INSTANTIATE(P)                                 \
+  template P with_values(const P&, ValueKind, std::uint64_t); \
+  template P::Operands make_operands(const P&, ValueKind, std::uint64_t);
+STAGES_INSTANTIATE(SpmvProblem<float>)
+STAGES_INSTANTIATE(SpmvProblem<double>)
+STAGES_INSTANTIATE(SpmmProblem<float>)
+STAGES_INSTANTIATE(SpmmProblem<double>)
+STAGES_INSTANTIATE(SpgemmProblem<float>)
+STAGES_INSTANTIATE(SpgemmProblem<double>)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages

@@ -1,0 +1,32 @@
+#pragma once
+// The values that the harness multiplies: what the checker loads into a plan, and what it replaces A's values
+// with.
+//
+// Two kinds. Real values show rounding as a user meets it. Small integers make every product and every sum
+// exact (all partial sums stay below 2^24, or 2^53 for double), so that a single lost or repeated product
+// shows even in a sum of a million: the error bound for real values grows with the number of products and
+// cannot see it.
+
+#include <cstdint>
+
+#include "common/harness/problem.hpp"
+
+namespace stages {
+
+enum class ValueKind { real, integer };
+
+/// The problem with the values its checks of this kind need, structure untouched.
+///  real: the problem's own values; in a chain each row of A is scaled to sum |a| = 1, so that vectors
+///  neither grow nor vanish. integer: non-zero integers, small enough for exact sums; in a chain each row
+///  keeps a single +1 or -1 among zeros, the choice drawn from `seed`. alpha and beta are rounded to
+///  integers.
+template <class Problem>
+Problem with_values(const Problem& problem, ValueKind kind, std::uint64_t seed);
+
+/// Operands for `problem`, as with_values made it: the same for the same seed on every machine. Real values
+/// lie in
+/// [-1, 1) without 0. Padding of dense operands is NaN, so that a plan that reads it fails.
+template <class Problem>
+typename Problem::Operands make_operands(const Problem& problem, ValueKind kind, std::uint64_t seed);
+
+}  // namespace stages
