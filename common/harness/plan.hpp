@@ -8,7 +8,7 @@
 //   reset()                      poisons the output with NaN (beta != 0: restores C0), untimed
 //   run()                        one multiplication, from loaded operands to a result where it is produced
 //                                (`products` of them in stream and chain mode)
-//   fetch()                      the result on the host
+//   fetch()                      the result on the host. Padding of a dense result is as reset() left it
 //
 // load, reset and run are called again and again, in that order, with different operands. With several ranks
 // every call is collective, operands are given and the result is returned on rank 0.
@@ -16,6 +16,13 @@
 #include "common/harness/problem.hpp"
 
 namespace stages {
+
+/// A figure that only some entries have.
+struct Metric {
+  std::string name;  ///< snake_case, as it stands in the JSON
+  double value = 0;  ///< NaN: unknown here
+  std::string unit;  ///< "B", "registers"; empty: a ratio or a count
+};
 
 template <class ProblemType>
 class Plan {
@@ -35,6 +42,8 @@ class Plan {
   virtual typename Problem::Result fetch() = 0;
   /// What the plan wants people to know about how it ran ("fell back to row batches"); empty: nothing.
   virtual std::string note() const { return {}; }
+  /// Figures of the plan's own for the results: registers per thread, bytes moved, imbalance.
+  virtual std::vector<Metric> metrics() const { return {}; }
 };
 
 template <class T>

@@ -1,0 +1,100 @@
+#pragma once
+// What a run found out, as data, and its three forms: JSON (everything), CSV (one line a row) and a table for people.
+
+#include <iosfwd>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/harness/check.hpp"
+#include "common/harness/clock.hpp"
+#include "common/harness/exec.hpp"
+#include "common/harness/plan.hpp"
+
+namespace stages {
+
+/// Raised when a field changes its meaning or goes away; new fields do not raise it.
+inline constexpr int kSchemaVersion = 1;
+
+/// A problem as the results name it.
+struct ProblemFacts {
+  std::string matrix;   ///< file or spec of A, as the user gave it
+  std::string options;  ///< "N = 32", "chain of 1000"; empty: nothing special
+  Op op = Op::spmv;
+  std::string type;  ///< "f32" or "f64"
+  Index rows = 0;    ///< of A
+  Index cols = 0;
+  Offset nnz = 0;
+  Index result_cols = 0;  ///< columns of the result
+  Index products = 1;     ///< SpMV: products in the stream or chain
+  Offset multiplications = 0;  ///< in one run
+};
+
+enum class Status {
+  good,     ///< checked, and timed unless `timed` says why not
+  wrong,    ///< the checker rejected a result
+  failed,   ///< the plan threw
+  skipped,  ///< a limit or a need rules it out: `reason` has the number
+};
+std::string to_string(Status status);
+
+/// One entry on one problem. Times are seconds; `run` and `phases` are per product.
+struct ResultRow {
+  ProblemFacts problem;
+  std::string entry;
+  std::string idea;
+  bool peer = false;
+  bool structure_reuse = false;
+  Status status = Status::good;
+  std::string reason;  ///< why wrong, failed or skipped
+  std::string note;    ///< what the plan said about how it ran
+  bool checked = false;
+  CheckReport check;
+  bool simulated = false;  ///< ran on the executor: checked, never timed
+  int ranks = 1;
+
+  double prepare = 0;
+  double load = 0;
+  double fetch = 0;
+  Summary run;
+  std::vector<PhaseTime> phases;
+  Cost cost;              ///< for one run; model_bytes with the true nnz(C)
+  Offset result_nnz = 0;  ///< SpGEMM: nnz(C)
+  double gflops = 0;      ///< operations of the problem over the median
+  double bandwidth_share = 0;  ///< model bytes over the median, as a share of the measured copy bandwidth
+  double speedup_previous = 0;  ///< over the step before it in the course; 0: there is none
+  double speedup_peer = 0;      ///< over the fastest peer; 0: there is none
+  double break_even = 0;  ///< products after which prepare is paid for, against the entry cheapest for one; 0: from the first on;
+                          ///< infinite: never
+  std::vector<Metric> metrics;
+
+  bool timed() const { return !run.samples.empty(); }
+};
+
+struct Results {
+  std::vector<std::pair<std::string, std::string>> context;  ///< what ran where: command line, build, machine
+  std::vector<ResultRow> rows;
+
+  int count(Status status) const;
+};
+
+/// Fills speedup_previous, speedup_peer and break_even of rows [first, end), which belong to one problem, in course order.
+void relate_rows(Results& results, std::size_t first);
+
+nlohmann::json to_json(const Results& results);
+std::string to_csv(const Results& results);
+/// One table a problem, widths fitted; `colour` adds ANSI colours.
+std::string to_table(const Results& results, bool colour);
+
+/// "1.23 ms", "456 us", with three digits.
+std::string format_seconds(double seconds);
+/// "1.2 GB", "34 MB".
+std::string format_bytes(double bytes);
+/// "12.3 M", "456 k": for counts.
+std::string format_count(double count);
+
+/// Writes `text` to `path` so that the file is either complete or untouched. Throws Error if that cannot be done.
+void write_file(const std::string& path, const std::string& text);
+
+}  // namespace stages

@@ -1,0 +1,38 @@
+#pragma once
+// The runner: for each entry on a problem decides whether it may run, checks it, times it, and writes a ResultRow.
+
+#include <functional>
+#include <span>
+
+#include "common/harness/results.hpp"
+
+namespace stages {
+
+struct RunOptions {
+  double max_noise = 0.02;   ///< stop sampling an entry when its median is known this well (Summary::noise)
+  double time_budget = 1.0;  ///< seconds of samples an entry may take on a problem, beyond the least count
+  int min_samples = 7;
+  int max_samples = 500;
+  double max_memory = 0;  ///< bytes a plan may allocate; 0: Exec::memory_limit()
+  double max_work = 4e9;  ///< elementary steps of one run (Cost::work) beyond which an entry is skipped
+  bool cold = false;      ///< flush the caches before each sample
+  CheckOptions check;
+};
+
+/// What the runner tells while it works; each may be empty.
+struct RunEvents {
+  std::function<void(const ResultRow&)> checking;  ///< an entry begins; the row holds its name and problem
+  std::function<void(const ResultRow&)> timing;    ///< a sample was taken: the row holds the samples so far
+  std::function<void(const ResultRow&)> done;      ///< the row is final, but for its relation to the others
+};
+
+/// Runs `entries` (all of Problem's operation) on `problem` and appends a row for each, in their order. An exception that
+/// is not an Error ends the entry, not the run: its row says failed. Collective.
+template <class Problem>
+void run_problem(const Problem& problem, std::span<const Entry* const> entries, Exec& exec, const RunOptions& options,
+                 const RunEvents& events, Results& results);
+
+/// The facts that every result file carries.
+std::vector<std::pair<std::string, std::string>> run_context(const std::vector<std::string>& command_line, Exec& exec);
+
+}  // namespace stages
