@@ -1,0 +1,82 @@
+#include "common/gpu/facts.hpp"
+
+#include <algorithm>
+
+#include "common/gpu/memory.hpp"
+#include "common/gpu/stream.hpp"
+
+namespace stages {
+
+std::string device_problem() {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status == cudaSuccess && devices > 0) return "";
+  static_cast<void>(cudaGetLastError());
+  if (status == cudaSuccess) return "no CUDA device";
+  return std::string("no usable CUDA device: ") + cudaGetErrorString(status);
+}
+
+const DeviceFacts& device_facts() {
+  static const DeviceFacts facts = [] {
+    int device = 0;
+    STAGES_CUDA(cudaGetDevice(&device));
+    cudaDeviceProp p = {};
+    STAGES_CUDA(cudaGetDeviceProperties(&p, device));
+    DeviceFacts f;
+    f.name = p.name;
+    f.simulated = STAGES_SIMULATED;
+    f.cc_major = p.major;
+    f.cc_minor = p.minor;
+    f.sms = p.multiProcessorCount;
+    f.max_threads_per_sm = p.maxThreadsPerMultiProcessor;
+    f.l2_bytes = static_cast<std::size_t>(p.l2CacheSize);
+    f.shared_per_block = p.sharedMemPerBlock;
+    f.shared_per_block_optin = p.sharedMemPerBlockOptin;
+    f.shared_per_sm = p.sharedMemPerMultiprocessor;
+    f.registers_per_sm = static_cast<std::size_t>(p.regsPerMultiprocessor);
+    f.memory_bytes = p.totalGlobalMem;
+    STAGES_CUDA(cudaDriverGetVersion(&f.driver_version));
+    STAGES_CUDA(cudaRuntimeGetVersion(&f.runtime_version));
+    return f;
+  }();
+  return facts;
+}
+
+std::size_t free_device_bytes() {
+  std::size_t free_bytes = 0, total_bytes = 0;
+  STAGES_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+  return free_bytes;
+}
+
+std::optional<double> copy_bytes_per_second() {
+  if (STAGES_SIMULATED) return std::nullopt;
+  static const double best = [] {
+    // Several times L2, so that the copy meets memory on both sides.
+    const std::size_t bytes = std::max<std::size_t>(std::size_t{256} << 20, 4 * device_facts().l2_bytes);
+    DeviceArray<unsigned char> from(bytes), to(bytes);
+    const Stream stream;
+    const EventTimer timer;
+    from.zero(stream);
+    double rate = 0;
+    for (int run = 0; run < 12; ++run) {
+      timer.start(stream);
+      STAGES_CUDA(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, stream));
+      timer.stop(stream);
+      rate = std::max(rate, 2.0 * static_cast<double>(bytes) / timer.seconds().value_or(1e30));
+    }
+    return rate;
+  }();
+  return best;
+}
+
+KernelFacts kernel_facts(const cudaFuncAttributes& attributes) {
+  KernelFacts facts;
+  facts.max_threads_per_block = attributes.maxThreadsPerBlock;
+  if (STAGES_SIMULATED) return facts;
+  facts.registers = attributes.numRegs;
+  facts.spilled_bytes = attributes.localSizeBytes;
+  facts.static_shared_bytes = attributes.sharedSizeBytes;
+  return facts;
+}
+
+}  // namespace stages

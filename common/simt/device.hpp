@@ -1,0 +1,520 @@
+#pragma once
+// The CUDA device language as C++: qualifiers, barriers, warp functions, atomics, cached loads and bit
+// tricks, with the names and the meaning that the CUDA C++ Programming Guide gives them, so that a kernel
+// compiles here unchanged. Whatever the guide leaves undefined is answered with junk, or stops the kernel
+// with a fault.
+//
+// Every function that can wait ends in a defaulted std::source_location, which is how faults and deadlock
+// tables know the kernel's file and line.
+
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "common/simt/executor.hpp"
+
+// Qualifiers. Shared arrays are static thread_local: right as long as a block stays on its OS thread and no
+// other block runs there, which the executor guarantees.
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __shared__ static thread_local
+#define __launch_bounds__(...)
+#define __forceinline__ inline __attribute__((always_inline))
+#define __align__(n) __attribute__((aligned(n)))
+
+// ---- barriers and votes -----------------------------------------------------------------------------------
+
+inline void __syncthreads(stages::simt::Where at = stages::simt::Where::current()) {
+  stages::simt::block_barrier(stages::simt::Vote::none, 0, at);
+}
+inline int __syncthreads_count(int predicate, stages::simt::Where at = stages::simt::Where::current()) {
+  return stages::simt::block_barrier(stages::simt::Vote::count, predicate, at);
+}
+inline int __syncthreads_and(int predicate, stages::simt::Where at = stages::simt::Where::current()) {
+  return stages::simt::block_barrier(stages::simt::Vote::all, predicate, at);
+}
+inline int __syncthreads_or(int predicate, stages::simt::Where at = stages::simt::Where::current()) {
+  return stages::simt::block_barrier(stages::simt::Vote::any, predicate, at);
+}
+inline void __syncwarp(unsigned mask = 0xffffffffu, stages::simt::Where at = stages::simt::Where::current()) {
+  stages::simt::meet(stages::simt::WarpOp::sync, mask, 0, 0, at);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate,
+                              stages::simt::Where at = stages::simt::Where::current()) {
+  return static_cast<unsigned>(stages::simt::meet(stages::simt::WarpOp::ballot, mask, predicate != 0, 0, at));
+}
+inline int __any_sync(unsigned mask, int predicate, stages::simt::Where at = stages::simt::Where::current()) {
+  return __ballot_sync(mask, predicate, at) != 0;
+}
+inline int __all_sync(unsigned mask, int predicate, stages::simt::Where at = stages::simt::Where::current()) {
+  return __ballot_sync(mask, !predicate, at) == 0;
+}
+
+/// The lanes that happen to run together with this one. Hardware promises no more than the caller itself, so
+/// the caller itself is the answer: a kernel that reads more into it fails here.
+inline unsigned __activemask() {
+  return 1u << stages::simt::lane_of_thread();
+}
+
+// ---- shuffles ---------------------------------------------------------------------------------------------
+
+namespace stages::simt {
+
+/// What CUDA shuffles: integers and floating-point numbers of 4 or 8 bytes.
+template <class T>
+concept Shuffled = std::is_arithmetic_v<T> &&(sizeof(T) == 4 || sizeof(T) == 8);
+
+template <class T>
+std::uint64_t to_bits(T value) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+template <class T>
+T from_bits(std::uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline void check_width(int width, Where at) {
+  if (width < 1 || width > 32 || (width & (width - 1)) != 0) {
+    device_fault("a shuffle has width " + std::to_string(width) + "; it must be 1, 2, 4, 8, 16 or 32", at);
+  }
+}
+
+template <class T>
+T shuffle(unsigned mask, T value, unsigned source, Where at) {
+  return from_bits<T>(meet(WarpOp::shuffle, mask, to_bits(value), source, at));
+}
+
+}  // namespace stages::simt
+
+template <stages::simt::Shuffled T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32,
+              stages::simt::Where at = stages::simt::Where::current()) {
+  stages::simt::check_width(width, at);
+  const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
+  return stages::simt::shuffle(mask, value, (lane & ~within) | (static_cast<unsigned>(source) & within), at);
+}
+
+/// From the lane `delta` below, its own value where that would leave the segment of `width` lanes.
+template <stages::simt::Shuffled T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                 stages::simt::Where at = stages::simt::Where::current()) {
+  stages::simt::check_width(width, at);
+  const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
+  return stages::simt::shuffle(mask, value, (lane & within) < delta ? lane : lane - delta, at);
+}
+
+template <stages::simt::Shuffled T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                   stages::simt::Where at = stages::simt::Where::current()) {
+  stages::simt::check_width(width, at);
+  const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
+  return stages::simt::shuffle(mask, value, delta > within - (lane & within) ? lane : lane + delta, at);
+}
+
+/// From lane ^ bits; lanes of later segments are out of reach (own value), those of earlier ones are not.
+template <stages::simt::Shuffled T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32,
+                  stages::simt::Where at = stages::simt::Where::current()) {
+  stages::simt::check_width(width, at);
+  const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
+  const unsigned source = lane ^ static_cast<unsigned>(bits);
+  return stages::simt::shuffle(mask, value, source > (lane | within) ? lane : source, at);
+}
+
+template <stages::simt::Shuffled T>
+unsigned __match_any_sync(unsigned mask, T value, stages::simt::Where at = stages::simt::Where::current()) {
+  using namespace stages::simt;
+  return static_cast<unsigned>(meet(WarpOp::match_any, mask, to_bits(value), 0, at));
+}
+template <stages::simt::Shuffled T>
+unsigned __match_all_sync(unsigned mask, T value, int* all,
+                          stages::simt::Where at = stages::simt::Where::current()) {
+  using namespace stages::simt;
+  const auto lanes = static_cast<unsigned>(meet(WarpOp::match_all, mask, to_bits(value), 0, at));
+  *all = lanes != 0;
+  return lanes;
+}
+
+#define STAGES_SIMT_REDUCE(NAME, T, OP)                                                      \
+  inline T __reduce_##NAME##_sync(unsigned mask, T value,                                    \
+                                  stages::simt::Where at = stages::simt::Where::current()) { \
+    using namespace stages::simt;                                                            \
+    return from_bits<T>(meet(WarpOp::OP, mask, to_bits(value), 0, at));                      \
+  }
+STAGES_SIMT_REDUCE(add, unsigned, add_u32)
+STAGES_SIMT_REDUCE(min, unsigned, min_u32)
+STAGES_SIMT_REDUCE(max, unsigned, max_u32)
+STAGES_SIMT_REDUCE(add, int, add_u32)
+STAGES_SIMT_REDUCE(min, int, min_s32)
+STAGES_SIMT_REDUCE(max, int, max_s32)
+STAGES_SIMT_REDUCE(and, unsigned, and_u32)
+STAGES_SIMT_REDUCE(or, unsigned, or_u32)
+STAGES_SIMT_REDUCE(xor, unsigned, xor_u32)
+#undef STAGES_SIMT_REDUCE
+
+// ---- atomics: true atomics, as blocks run on several OS threads
+// -------------------------------------------------
+
+namespace stages::simt {
+
+/// The types of atomicAdd: narrower and other integers are left out here because hardware lacks them.
+template <class T>
+concept AtomicInteger =
+    std::same_as<T, int> || std::same_as<T, unsigned> || std::same_as<T, unsigned long long>;
+template <class T>
+concept AtomicNumber = AtomicInteger<T> || std::same_as<T, float> || std::same_as<T, double>;
+
+/// Replaces *p by change(*p) atomically and returns the old value.
+template <class T, class Change>
+T atomic_change(T* p, Change change) {
+  note_atomic();
+  std::atomic_ref<T> cell(*p);
+  T old = cell.load(std::memory_order_relaxed);
+  while (!cell.compare_exchange_weak(old, change(old), std::memory_order_relaxed)) {
+  }
+  return old;
+}
+
+}  // namespace stages::simt
+
+// The operand is a type of its own (std::type_identity) so that atomicAdd(&x, 1) converts as with CUDA's
+// overloads.
+template <stages::simt::AtomicNumber T>
+T atomicAdd(T* p, std::type_identity_t<T> v) {
+  stages::simt::note_atomic();
+  return std::atomic_ref<T>(*p).fetch_add(v, std::memory_order_relaxed);
+}
+template <stages::simt::AtomicInteger T>
+T atomicSub(T* p, std::type_identity_t<T> v) {
+  stages::simt::note_atomic();
+  return std::atomic_ref<T>(*p).fetch_sub(v, std::memory_order_relaxed);
+}
+template <class T>
+requires stages::simt::AtomicInteger<T> || std::same_as<T, long long> T atomicMin(T* p,
+                                                                                  std::type_identity_t<T> v) {
+  return stages::simt::atomic_change(p, [v](T old) { return v < old ? v : old; });
+}
+template <class T>
+requires stages::simt::AtomicInteger<T> || std::same_as<T, long long> T atomicMax(T* p,
+                                                                                  std::type_identity_t<T> v) {
+  return stages::simt::atomic_change(p, [v](T old) { return v > old ? v : old; });
+}
+template <class T>
+requires stages::simt::AtomicInteger<T> || std::same_as<T, float> T atomicExch(T* p,
+                                                                               std::type_identity_t<T> v) {
+  stages::simt::note_atomic();
+  return std::atomic_ref<T>(*p).exchange(v, std::memory_order_relaxed);
+}
+template <class T>
+requires stages::simt::AtomicInteger<T> || std::same_as<T, unsigned short> T
+atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {
+  stages::simt::note_atomic();
+  std::atomic_ref<T>(*p).compare_exchange_strong(expected, desired, std::memory_order_relaxed);
+  return expected;
+}
+template <stages::simt::AtomicInteger T>
+T atomicAnd(T* p, std::type_identity_t<T> v) {
+  stages::simt::note_atomic();
+  return std::atomic_ref<T>(*p).fetch_and(v, std::memory_order_relaxed);
+}
+template <stages::simt::AtomicInteger T>
+T atomicOr(T* p, std::type_identity_t<T> v) {
+  stages::simt::note_atomic();
+  return std::atomic_ref<T>(*p).fetch_or(v, std::memory_order_relaxed);
+}
+template <stages::simt::AtomicInteger T>
+T atomicXor(T* p, std::type_identity_t<T> v) {
+  stages::simt::note_atomic();
+  return std::atomic_ref<T>(*p).fetch_xor(v, std::memory_order_relaxed);
+}
+inline unsigned atomicInc(unsigned* p, unsigned limit) {
+  return stages::simt::atomic_change(p, [limit](unsigned old) { return old >= limit ? 0u : old + 1; });
+}
+inline unsigned atomicDec(unsigned* p, unsigned limit) {
+  return stages::simt::atomic_change(
+      p, [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
+}
+template <class T>
+T atomicAdd_block(T* p, std::type_identity_t<T> v) {
+  return atomicAdd(p, v);
+}
+template <class T>
+T atomicCAS_block(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {
+  return atomicCAS(p, expected, desired);
+}
+
+inline void __threadfence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+inline void __threadfence_block() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+inline void __threadfence_system() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+inline void __nanosleep(unsigned, stages::simt::Where at = stages::simt::Where::current()) {
+  stages::simt::pause_turn(at);
+}
+[[noreturn]] inline void __trap(stages::simt::Where at = stages::simt::Where::current()) {
+  stages::simt::device_fault("the kernel called __trap()", at);
+}
+inline long long clock64() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+/// The part of libcu++ that our kernels use.
+namespace cuda {
+using std::memory_order;
+using std::memory_order_acq_rel;
+using std::memory_order_acquire;
+using std::memory_order_relaxed;
+using std::memory_order_release;
+using std::memory_order_seq_cst;
+enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
+
+/// cuda::atomic_ref over std::atomic_ref. Scopes make no difference here: all memory is one memory.
+template <class T, thread_scope = thread_scope_system>
+class atomic_ref {
+ public:
+  explicit atomic_ref(T& object) : cell_(object) {}
+  T load(memory_order order = memory_order_seq_cst) const {
+    stages::simt::note_atomic();
+    return cell_.load(order);
+  }
+  void store(T value, memory_order order = memory_order_seq_cst) const { cell_.store(value, order); }
+  T exchange(T value, memory_order order = memory_order_seq_cst) const {
+    stages::simt::note_atomic();
+    return cell_.exchange(value, order);
+  }
+  bool compare_exchange_strong(T& expected, T desired, memory_order order = memory_order_seq_cst) const {
+    stages::simt::note_atomic();
+    return cell_.compare_exchange_strong(expected, desired, order);
+  }
+  bool compare_exchange_weak(T& expected, T desired, memory_order order = memory_order_seq_cst) const {
+    return compare_exchange_strong(expected, desired, order);
+  }
+  T fetch_add(T value, memory_order order = memory_order_seq_cst) const requires std::is_arithmetic_v<T> {
+    stages::simt::note_atomic();
+    return cell_.fetch_add(value, order);
+  }
+  T fetch_sub(T value, memory_order order = memory_order_seq_cst) const requires std::is_arithmetic_v<T> {
+    stages::simt::note_atomic();
+    return cell_.fetch_sub(value, order);
+  }
+  T fetch_or(T value, memory_order order = memory_order_seq_cst) const requires std::integral<T> {
+    stages::simt::note_atomic();
+    return cell_.fetch_or(value, order);
+  }
+  T fetch_max(T value, memory_order order = memory_order_seq_cst) const {
+    T old = load(memory_order_relaxed);
+    while (old < value && !compare_exchange_strong(old, value, order)) {
+    }
+    return old;
+  }
+
+ private:
+  std::atomic_ref<T> cell_;
+};
+
+inline void atomic_thread_fence(memory_order order, thread_scope = thread_scope_system) {
+  std::atomic_thread_fence(order);
+}
+}  // namespace cuda
+
+// ---- loads and stores with cache hints: here plain ones, and relaxed atomics where they bypass L1
+// -----------------
+
+namespace stages::simt {
+/// A load that another OS thread's store may meet: no torn values, and never kept in a register across loops.
+template <class T>
+T load_shared(const T* p) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    note_atomic();
+    T value;
+    __atomic_load(p, &value, __ATOMIC_RELAXED);
+    return value;
+  } else {
+    return *p;
+  }
+}
+template <class T>
+void store_shared(T* p, T value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    __atomic_store(p, &value, __ATOMIC_RELAXED);
+  } else {
+    *p = value;
+  }
+}
+}  // namespace stages::simt
+
+template <class T>
+T __ldg(const T* p) {
+  return *p;
+}
+template <class T>
+T __ldca(const T* p) {
+  return *p;
+}
+template <class T>
+T __ldcs(const T* p) {
+  return *p;
+}
+template <class T>
+T __ldlu(const T* p) {
+  return *p;
+}
+template <class T>
+T __ldcg(const T* p) {
+  return stages::simt::load_shared(p);
+}
+template <class T>
+T __ldcv(const T* p) {
+  return stages::simt::load_shared(p);
+}
+template <class T>
+void __stwb(T* p, std::type_identity_t<T> v) {
+  *p = v;
+}
+template <class T>
+void __stcs(T* p, std::type_identity_t<T> v) {
+  *p = v;
+}
+template <class T>
+void __stcg(T* p, std::type_identity_t<T> v) {
+  stages::simt::store_shared(p, v);
+}
+template <class T>
+void __stwt(T* p, std::type_identity_t<T> v) {
+  stages::simt::store_shared(p, v);
+}
+
+// ---- integer and floating-point intrinsics ----------------------------------------------------------------
+
+inline int __popc(unsigned v) {
+  return std::popcount(v);
+}
+inline int __popcll(unsigned long long v) {
+  return std::popcount(v);
+}
+inline int __clz(int v) {
+  return std::countl_zero(static_cast<unsigned>(v));
+}
+inline int __clzll(long long v) {
+  return std::countl_zero(static_cast<unsigned long long>(v));
+}
+inline int __ffs(int v) {
+  return __builtin_ffs(v);
+}
+inline int __ffsll(long long v) {
+  return __builtin_ffsll(v);
+}
+inline unsigned long long __brevll(unsigned long long v) {
+  unsigned long long reversed = 0;
+  for (int bit = 0; bit < 64; ++bit) reversed |= ((v >> bit) & 1) << (63 - bit);
+  return reversed;
+}
+inline unsigned __brev(unsigned v) {
+  return static_cast<unsigned>(__brevll(v) >> 32);
+}
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);
+}
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<unsigned long long>((static_cast<Wide>(a) * b) >> 64);
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return static_cast<unsigned>(((static_cast<unsigned long long>(high) << 32 | low) << (shift & 31)) >> 32);
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) >> (shift & 31));
+}
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+  const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
+  unsigned result = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    result |= static_cast<unsigned>((bytes >> (8 * ((selector >> (4 * i)) & 7))) & 0xff) << (8 * i);
+  }
+  return result;
+}
+inline float __int_as_float(int v) {
+  return std::bit_cast<float>(v);
+}
+inline int __float_as_int(float v) {
+  return std::bit_cast<int>(v);
+}
+inline float __uint_as_float(unsigned v) {
+  return std::bit_cast<float>(v);
+}
+inline unsigned __float_as_uint(float v) {
+  return std::bit_cast<unsigned>(v);
+}
+inline double __longlong_as_double(long long v) {
+  return std::bit_cast<double>(v);
+}
+inline long long __double_as_longlong(double v) {
+  return std::bit_cast<long long>(v);
+}
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline double __fma_rn(double a, double b, double c) {
+  return std::fma(a, b, c);
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline double __dadd_rn(double a, double b) {
+  return a + b;
+}
+inline double __dmul_rn(double a, double b) {
+  return a * b;
+}
+inline float __fdividef(float a, float b) {
+  return a / b;
+}
+inline float __saturatef(float v) {
+  return v < 0 ? 0 : v > 1 ? 1 : v;
+}
+inline float rsqrtf(float v) {
+  return 1 / std::sqrt(v);
+}
+inline double rsqrt(double v) {
+  return 1 / std::sqrt(v);
+}
+
+// glibc declares functions of these names in <cmath> (included above) but does not export them: macros it is.
+#define __expf(x) ::std::exp(static_cast<float>(x))
+#define __logf(x) ::std::log(static_cast<float>(x))
+#define __sinf(x) ::std::sin(static_cast<float>(x))
+#define __cosf(x) ::std::cos(static_cast<float>(x))
+#define __powf(x, y) ::std::pow(static_cast<float>(x), static_cast<float>(y))
+
+// CUDA has min and max for every pair of arithmetic types in the global namespace.
+template <class A, class B>
+requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
+constexpr std::common_type_t<A, B> min(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  return static_cast<T>(b) < static_cast<T>(a) ? static_cast<T>(b) : static_cast<T>(a);
+}
+template <class A, class B>
+requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
+constexpr std::common_type_t<A, B> max(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
+}

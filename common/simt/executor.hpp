@@ -1,0 +1,137 @@
+#pragma once
+// The executor: what device code and the runtime call to run a grid of CUDA threads on CPU cores.
+//
+// The idea. A block runs on one OS thread, its CUDA threads one after another. A thread is at first just a
+// function call on the fiber (a stack of its own) that is at hand; only when it must wait — at a barrier, in
+// a shuffle, in a spin loop — does the fiber become that thread's own, and the next thread starts on a fresh
+// one. A kernel without barriers therefore costs a call per thread, and a wait costs a switch of stacks
+// (about 10 ns) instead of a switch of OS threads (microseconds). Blocks are spread over OS threads; in a
+// cooperative launch every block gets one, because all of them must be able to wait for each other.
+//
+// The order in which threads run between two waits is a parameter (STAGES_SCHEDULE): hardware promises none,
+// so a kernel whose result changes with it is wrong.
+//
+// What is found, and how the faults are reported, is told in docs/executor.md.
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string>
+
+#include "common/simt/vector_types.hpp"
+
+namespace stages::simt {
+
+/// Where in the source a thread waits; every waiting device function takes one as its defaulted last
+/// argument.
+using Where = std::source_location;
+
+/// The 32-bit word that uninitialised and freed device memory is filled with: a NaN as float and (twice) as
+/// double, and as int an index of two thousand million, so that its use shows.
+inline constexpr std::uint32_t kJunk = 0x7FFADBADu;
+
+/// Fills `bytes` bytes with kJunk, the last word cut off where it does not fit.
+void fill_junk(void* memory, std::size_t bytes);
+
+// ---- device side: what the device functions of device.hpp are made of -------------------------------------
+
+/// State of the OS thread that runs a block. Everything here starts at non-zero values on purpose: it then
+/// lies in .tdata, while the `__shared__` arrays of the kernels lie in .tbss, which is refilled with junk.
+struct ThreadLocal {
+  struct BlockRunner* runner;     ///< null outside a kernel
+  unsigned atomics_since_switch;  ///< see note_atomic
+  unsigned marker;                ///< non-zero: keeps this object out of .tbss
+};
+inline constinit thread_local ThreadLocal t_local{nullptr, 0, 1};
+
+enum class Vote : std::uint8_t { none, count, all, any };
+
+/// __syncthreads and its voting forms: returns 0, the count of non-zero predicates, or 0/1.
+int block_barrier(Vote vote, int predicate, Where at);
+
+enum class WarpOp : std::uint8_t {
+  sync,
+  shuffle,
+  ballot,
+  match_any,
+  match_all,
+  add_u32,
+  min_u32,
+  max_u32,
+  min_s32,
+  max_s32,
+  and_u32,
+  or_u32,
+  xor_u32
+};
+
+/// What a lane brings to a meeting of its warp: `value` (up to 64 bits), and for a shuffle the lane it wants.
+/// All lanes of `mask` that have not exited must come, with the same mask and from the same place. Returns
+/// the value of the wanted lane, the ballot, the matching lanes or the reduced value. A wanted lane that is
+/// not among those that came yields junk, as hardware leaves it undefined.
+std::uint64_t meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned lane, Where at);
+
+/// One turn of a waiting loop: lets the others run. `spin_end` tells that the loop was left.
+void spin_turn(Where at);
+void spin_end();
+
+/// A turn of a loop that may wait, or may not (sleeps, long series of atomics): lets the others run, but is
+/// no evidence that the thread makes no progress.
+void pause_turn(Where at);
+
+/// Grid-wide barrier of a cooperative launch.
+void grid_barrier(Where at);
+
+/// The block's dynamic shared memory; its size is exactly what the launch asked for.
+void* dynamic_shared_memory();
+
+unsigned lane_of_thread();
+
+/// Stops the kernel with a fault of the calling thread; outside a kernel it throws Error.
+[[noreturn]] void device_fault(const std::string& what, Where at);
+
+/// Called by every atomic: a loop of atomics must let others run at times (a lock's holder may be one of
+/// them) and must be stoppable.
+inline void note_atomic() {
+  if (++t_local.atomics_since_switch >= 4096) [[unlikely]] {
+    t_local.atomics_since_switch = 0;
+    if (t_local.runner) pause_turn(Where::current());
+  }
+}
+
+// ---- host side --------------------------------------------------------------------------------------------
+
+/// One launch, type-erased: `invoke(args)` is the kernel called for the current thread.
+struct Grid {
+  dim3 grid, block;
+  std::size_t shared_bytes = 0;
+  bool cooperative = false;
+  unsigned cluster = 1;
+  const void* kernel = nullptr;
+  void (*invoke)(const void*) = nullptr;
+  const void* args = nullptr;
+  Where where = Where::current();
+};
+
+enum class Fault : std::uint8_t { none, device, deadlock, timeout };
+
+/// Runs all blocks and returns when they are done. On a fault the other threads are abandoned where they
+/// stand and `report` says what happened. Limits are the caller's business (runtime.cpp).
+Fault run_grid(const Grid& grid, std::string& report);
+
+/// forward, reverse or random:SEED; empty takes STAGES_SCHEDULE from the environment again. Throws Error for
+/// another word.
+void set_schedule(const std::string& schedule);
+
+/// Seconds without any progress after which a running kernel is stopped; 0 takes STAGES_WATCHDOG (default
+/// 60).
+void set_watchdog(double seconds);
+
+}  // namespace stages::simt
+
+/// The kernel's coordinates. Set at each switch of threads; meaningful inside kernels only.
+inline constinit thread_local uint3 threadIdx{~0u, ~0u, ~0u};
+inline constinit thread_local uint3 blockIdx{~0u, ~0u, ~0u};
+inline constinit thread_local dim3 blockDim{~0u, ~0u, ~0u};
+inline constinit thread_local dim3 gridDim{~0u, ~0u, ~0u};
+inline constexpr int warpSize = 32;
