@@ -1,0 +1,171 @@
+#include "common/matrix/generate.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "common/matrix/builtin.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/generators/generators.hpp"
+#include "common/matrix/random.hpp"
+
+namespace stages {
+namespace {
+
+using recipes::Generator;
+using recipes::Parameters;
+using recipes::Pattern;
+using recipes::Recipe;
+
+enum class ValueKind { uniform, integers, ones };
+
+/// How the values of a spec come about.
+struct ValueRule {
+  ValueKind kind = ValueKind::uniform;
+  random::Word key = 0;
+  bool symmetric = false;
+
+  /// The value at (row, col): at most 24 significant bits, so that float and double hold the same number.
+  double operator()(Index row, Index col) const {
+    if (kind == ValueKind::ones) return 1.0;
+    if (symmetric && row > col) std::swap(row, col);
+    const random::Word place =
+        (random::Word{static_cast<std::uint32_t>(row)} << 32U) | static_cast<std::uint32_t>(col);
+    const random::Word word = random::mix(key ^ random::mix(place + random::kGolden));
+    if (kind == ValueKind::integers) {
+      const auto eighth = static_cast<int>(word >> 61U);  // 0 .. 7
+      return eighth < 4 ? eighth - 4 : eighth - 3;
+    }
+    const auto odd = static_cast<std::int64_t>((word >> 39U) | 1U);  // 1, 3, .., 2^25 - 1
+    return static_cast<double>(odd - (std::int64_t{1} << 24)) * 0x1p-24;
+  }
+};
+
+/// A spec that has been understood.
+struct Plan {
+  Recipe recipe;
+  ValueRule values;
+};
+
+const std::vector<Generator>& all_generators() {
+  static const std::vector<Generator> all = [] {
+    std::vector<Generator> v;
+    for (const auto& group : {recipes::random_generators(), recipes::graph_generators(),
+                              recipes::structured_generators(), recipes::course_generators()})
+      v.insert(v.end(), group.begin(), group.end());
+    return v;
+  }();
+  return all;
+}
+
+const Generator& find_generator(std::string_view spec, std::string_view name) {
+  const auto& all = all_generators();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Generator& g) { return g.info.name == name; });
+  if (found == all.end()) {
+    std::string names;
+    for (const Generator& g : all) names += (names.empty() ? "" : ", ") + std::string(g.info.name);
+    fail("{}: there is no generator '{}'; there are {}", spec, name, names);
+  }
+  return *found;
+}
+
+Plan plan_spec(std::string_view spec) {
+  constexpr std::string_view kBuiltin = "data:";
+  if (spec.starts_with(kBuiltin)) spec = builtin(spec.substr(kBuiltin.size())).spec;
+  const auto [name, arguments] = recipes::split_spec(spec);
+  const Generator& generator = find_generator(spec, name);
+  const Parameters parameters(spec, arguments, generator.info);
+  Plan plan;
+  const std::string_view kind = parameters.choice("values", {"uniform", "integers", "ones"});
+  plan.values.kind = kind == "uniform"    ? ValueKind::uniform
+                     : kind == "integers" ? ValueKind::integers
+                                          : ValueKind::ones;
+  plan.values.key = random::key(parameters.seed(), random::Purpose::values);
+  plan.recipe = generator.plan(parameters);
+  plan.values.symmetric = plan.recipe.symmetric_values;
+  return plan;
+}
+
+/// While draws become a pattern: the columns as drawn and as packed, positions three times. Afterwards: the
+/// pattern and its values.
+Offset peak_bytes(const Recipe& r, std::size_t value_size) {
+  const Offset pointers = (Offset{r.rows} + 1) * Offset{sizeof(Offset)};
+  const Offset columns = r.entries * Offset{sizeof(Index)};
+  const Offset making = r.drawn ? 2 * columns + 2 * pointers + r.more_bytes : columns + pointers;
+  return std::max(making, pointers + columns + r.entries * static_cast<Offset>(value_size));
+}
+
+/// Bytes that the system can give without swapping.
+Offset available_bytes() {
+  std::ifstream info("/proc/meminfo");
+  for (std::string name, unit; info >> name;) {
+    Offset kilobytes = 0;
+    if (name == "MemAvailable:" && info >> kilobytes) return kilobytes * 1024;
+    std::getline(info, unit);
+  }
+  return Offset{sysconf(_SC_PHYS_PAGES)} * Offset{sysconf(_SC_PAGESIZE)};
+}
+
+template <class T>
+Csr<T> with_values(Pattern&& p, const ValueRule& value, int threads) {
+  Csr<T> a;
+  a.rows = p.rows;
+  a.cols = p.cols;
+  a.row_ptr = std::move(p.row_ptr);
+  a.col_idx = std::move(p.col_idx);
+  a.values.resize(a.col_idx.size());
+  parallel_blocks(a.rows, recipes::kRowsPerBlock, threads, [&](int, Offset begin, Offset end) {
+    for (auto i = static_cast<Index>(begin); i < end; ++i) {
+      const auto last = static_cast<std::size_t>(a.row_ptr[static_cast<std::size_t>(i) + 1]);
+      for (auto k = static_cast<std::size_t>(a.row_ptr[static_cast<std::size_t>(i)]); k < last; ++k)
+        a.values[k] = static_cast<T>(value(i, a.col_idx[k]));
+    }
+  });
+  return a;
+}
+
+}  // namespace
+
+std::span<const GeneratorInfo> generators() {
+  static const std::vector<GeneratorInfo> infos = [] {
+    std::vector<GeneratorInfo> v;
+    for (const Generator& g : all_generators()) v.push_back(g.info);
+    return v;
+  }();
+  return infos;
+}
+
+bool is_matrix_spec(std::string_view text) {
+  return text.starts_with("gen:") || text.starts_with("data:");
+}
+
+template <class T>
+Csr<T> generate(std::string_view spec, int threads, Offset max_bytes) {
+  const Plan plan = plan_spec(spec);
+  const Offset need = peak_bytes(plan.recipe, sizeof(T));
+  const Offset limit = max_bytes > 0 ? max_bytes : available_bytes();
+  if (need > limit) {
+    fail(
+        "{}: needs {:.3g} GB of memory for {} x {} with {} entries, and the limit is {:.3g} GB; ask for less",
+        spec, static_cast<double>(need) * 1e-9, plan.recipe.rows, plan.recipe.cols, plan.recipe.entries,
+        static_cast<double>(limit) * 1e-9);
+  }
+  return with_values<T>(plan.recipe.make(thread_count(threads)), plan.values, thread_count(threads));
+}
+
+template <class T>
+Offset generation_bytes(std::string_view spec) {
+  return peak_bytes(plan_spec(spec).recipe, sizeof(T));
+}
+
+template Csr<float> generate(std::string_view, int, Offset);
+template Csr<double> generate(std::string_view, int, Offset);
+template Offset generation_bytes<float>(std::string_view);
+template Offset generation_bytes<double>(std::string_view);
+
+}  // namespace stages

@@ -1,0 +1,67 @@
+#pragma once
+// What a generator is, and the groups of them. A generator turns parameters into a recipe, which knows its
+// size and memory before anything is allocated.
+
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "common/matrix/generate.hpp"
+#include "common/matrix/generators/pattern.hpp"
+#include "common/matrix/generators/spec.hpp"
+
+namespace stages::recipes {
+
+/// A matrix that has been asked for but not made.
+struct Recipe {
+  Index rows = 0;
+  Index cols = 0;
+  Offset entries = 0;             ///< placed, before repeats fall out: an upper bound of nnz
+  bool drawn = false;             ///< made from draws, which takes scratch memory, not row by row
+  bool symmetric_values = false;  ///< (i, j) and (j, i) hold the same value
+  Offset more_bytes = 0;          ///< tables that the generator keeps while it works
+  std::function<Pattern(int threads)> make;
+};
+
+struct Generator {
+  GeneratorInfo info;
+  Recipe (*plan)(const Parameters&);
+};
+
+// Each group is a file of its own.
+std::span<const Generator> random_generators();      ///< uniform, fixed, hypersparse, lp
+std::span<const Generator> graph_generators();       ///< rmat, powerlaw, communities, twin
+std::span<const Generator> structured_generators();  ///< banded, stencil, fem, road, circuit, eye, ...
+std::span<const Generator> course_generators();      ///< d1
+
+/// Every generator takes these two.
+inline constexpr GeneratorParameter kSeed{"seed", "1", "another seed gives another matrix of the same kind"};
+inline constexpr GeneratorParameter kValues{
+    "values", "uniform", "uniform: odd multiples of 2^-24 in (-1, 1); integers: -4 .. 4 without 0; ones"};
+
+/// A recipe for `count` entries that draw(k) places. With `mirrored`, each is entered at (col, row) too.
+template <class Draw>
+Recipe drawn_recipe(Index rows, Index cols, Offset count, bool mirrored, Draw draw) {
+  Recipe r{rows, cols, mirrored ? 2 * count : count, true, mirrored, 0, {}};
+  if (mirrored) {
+    r.make = [=](int threads) {
+      return pattern_from_draws(rows, cols, 2 * count, threads, [&](Offset k) {
+        const Place p = draw(k / 2);
+        return k % 2 == 0 ? p : Place{p.col, p.row};
+      });
+    };
+  } else {
+    r.make = [=](int threads) { return pattern_from_draws(rows, cols, count, threads, draw); };
+  }
+  return r;
+}
+
+/// A recipe made row by row, for at most `entries` entries; see pattern_from_rows.
+template <class Row>
+Recipe row_recipe(Index rows, Index cols, Offset entries, bool symmetric_values, Row row) {
+  return {rows, cols, entries, false, symmetric_values, 0, [=](int threads) {
+            return pattern_from_rows(rows, cols, threads, row);
+          }};
+}
+
+}  // namespace stages::recipes

@@ -1,0 +1,278 @@
+// Random graphs: R-MAT, power law, communities, and R-MAT twins of 13 public graphs.
+//
+// R-MAT (Chakrabarti, Zhan, Faloutsos: R-MAT, a recursive model for graph mining, SDM 2004) halves the matrix
+// in both directions, level by level, and sends each edge into one of the quadrants: skewed degrees and
+// self-similar blocks from one number. It has no communities. The community generator is a degree-corrected
+// block model (Karrer and Newman 2011), in which the order of the vertices can be the blocks' or a shuffled
+// one: what an ordering is worth is the difference between the two.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <string_view>
+
+#include "common/matrix/generators/generators.hpp"
+#include "common/matrix/generators/hubs.hpp"
+#include "common/matrix/random.hpp"
+
+namespace stages::recipes {
+namespace {
+
+using random::Purpose;
+using random::Word;
+
+constexpr Offset kMaxEntries = Offset{1} << 40;
+
+/// Adds hubs and mirroring, which all graphs can have, to the edges of `base`.
+template <class Base>
+Recipe graph_recipe(const Parameters& p, Index n, Offset edges, Offset hub_max, bool mirrored, Base base) {
+  const HubRows hubs = plan_hubs(p, n, n, edges, hub_max);
+  if (hubs.total() == 0) return drawn_recipe(n, n, edges, mirrored, base);
+  return drawn_recipe(n, n, edges, mirrored, WithHubs<Base>{base, hubs, edges - hubs.total()});
+}
+
+bool mirrored(const Parameters& p) {
+  return p.choice("symmetric", {"no", "yes"}) == "yes";
+}
+
+constexpr GeneratorParameter kSymmetric{"symmetric", "no", "yes: each edge drawn is entered both ways"};
+
+/// `edges` if given, else edge_factor * n.
+Offset edge_count(const Parameters& p, Index n) {
+  if (p.given("edges") && p.given("edge_factor")) p.reject("give edges or edge_factor, not both");
+  if (p.given("edges")) return p.count("edges", 0, kMaxEntries);
+  return p.count("edge_factor", 0, 1'000'000) * n;
+}
+
+// --- R-MAT -------------------------------------------------------------------------------------------------
+
+/// Edge k of R-MAT(n, a): the quadrants' shares are a, b, b, b with b = (1 - a) / 3, in units of 2^-32. Each
+/// random word decides two levels. An edge outside n x n is drawn again, from the words that follow.
+struct RmatEdges {
+  Word key;
+  Index n;
+  int levels;
+  Word below_a, below_b, below_c;  // running sums of the shares
+
+  RmatEdges(Index n_, Word a, Word seed)
+      : key(random::key(seed, Purpose::edges)),
+        n(n_),
+        levels(n_ < 2 ? 0 : static_cast<int>(std::bit_width(static_cast<Word>(n_) - 1))),
+        below_a(a),
+        below_b(a + ((Word{1} << 32U) - a) / 3),
+        below_c(a + 2 * (((Word{1} << 32U) - a) / 3)) {}
+
+  Place operator()(Offset k) const {
+    random::Stream words(key, static_cast<Word>(k));
+    for (;;) {
+      Word row = 0, col = 0;
+      Word word = 0;
+      for (int level = 0; level < levels; ++level) {
+        word = level % 2 == 0 ? words.next() : word >> 32U;
+        const Word u = word & 0xFFFFFFFFU;
+        const Word right = (u >= below_a) ^ (u >= below_b) ^ (u >= below_c);
+        row = 2 * row + (u >= below_b);
+        col = 2 * col + right;
+      }
+      if (row < static_cast<Word>(n) && col < static_cast<Word>(n))
+        return {static_cast<Index>(row), static_cast<Index>(col)};
+    }
+  }
+};
+
+constexpr GeneratorParameter kRmatParameters[] = {
+    {"scale", "12", "n = 2^scale rows and columns"},
+    {"n", "", "rows and columns, if not a power of two"},
+    {"edge_factor", "8", "edges drawn = edge_factor * n"},
+    {"edges", "", "edges drawn; repeats fall out afterwards"},
+    {"a", "0.57", "share of the upper left quadrant on each level; 0.25 is uniform"},
+    kSymmetric,
+    kHubMax,
+    kHubShare,
+    kSeed,
+    kValues,
+};
+
+Recipe plan_rmat(const Parameters& p) {
+  if (p.given("n") && p.given("scale")) p.reject("give n or scale, not both");
+  const Index n = p.given("n") ? p.index("n", 1) : static_cast<Index>(Index{1} << p.count("scale", 0, 30));
+  return graph_recipe(p, n, edge_count(p, n), p.index("hub_max"), mirrored(p),
+                      RmatEdges(n, p.share("a", 0.25), p.seed()));
+}
+
+// --- power law ---------------------------------------------------------------------------------------------
+
+/// A vertex out of n by popularity: rank = n * u^skew for uniform u, so that the rank-r vertex is drawn in
+/// proportion to r^(1/skew - 1), and degrees follow a power law with exponent 2 + 1 / (skew - 1). skew = 1 is
+/// uniform.
+Word popular(random::Stream& words, Word n, int skew) {
+  const Word u = words.next();
+  Word power = u;
+  for (int i = 1; i < skew; ++i) power = random::scale(power, u);
+  return random::scale(power, n);
+}
+
+struct PowerLawEdges {
+  Word key;
+  random::Permutation relabel_rows, relabel_cols;
+  Word n;
+  int row_skew, col_skew;
+
+  Place operator()(Offset k) const {
+    random::Stream words(key, static_cast<Word>(k));
+    const Word row = popular(words, n, row_skew);
+    const Word col = popular(words, n, col_skew);
+    return {static_cast<Index>(relabel_rows(row)), static_cast<Index>(relabel_cols(col))};
+  }
+};
+
+constexpr GeneratorParameter kPowerLawParameters[] = {
+    {"n", "4096", "rows and columns"},
+    {"edge_factor", "8", "edges drawn = edge_factor * n"},
+    {"edges", "", "edges drawn; repeats fall out afterwards"},
+    {"skew", "3", "1 (uniform) to 16: row lengths follow a power law with exponent 2 + 1 / (skew - 1)"},
+    {"col_skew", "", "the same for columns; as skew if not given"},
+    kSymmetric,
+    kHubMax,
+    kHubShare,
+    kSeed,
+    kValues,
+};
+
+Recipe plan_powerlaw(const Parameters& p) {
+  const Index n = p.index("n", 1);
+  const auto skew = static_cast<int>(p.count("skew", 1, 16));
+  const int col_skew = p.given("col_skew") ? static_cast<int>(p.count("col_skew", 1, 16)) : skew;
+  // One relabelling for both directions: the vertex that many others name also names many.
+  const random::Permutation relabel(static_cast<Word>(n), random::key(p.seed(), Purpose::relabel));
+  const PowerLawEdges edges{
+      random::key(p.seed(), Purpose::edges), relabel, relabel, static_cast<Word>(n), skew, col_skew};
+  return graph_recipe(p, n, edge_count(p, n), p.index("hub_max"), mirrored(p), edges);
+}
+
+// --- communities -------------------------------------------------------------------------------------------
+
+/// A row is drawn by popularity within a uniformly drawn block; its column comes from the same block with
+/// probability `inside`, else from any block. Block b owns the vertices from b * n / blocks.
+struct CommunityEdges {
+  Word key;
+  random::Permutation relabel;
+  bool shuffled;
+  Word n, blocks, inside;
+  int skew;
+
+  Word member(random::Stream& words, Word block) const {
+    const Word begin = block * n / blocks;
+    return begin + popular(words, (block + 1) * n / blocks - begin, skew);
+  }
+  Place operator()(Offset k) const {
+    random::Stream words(key, static_cast<Word>(k));
+    const Word block = words.below(blocks);
+    const Word other = (words.next() >> 32U) < inside ? block : words.below(blocks);
+    Word row = member(words, block);
+    Word col = member(words, other);
+    if (shuffled) {
+      row = relabel(row);
+      col = relabel(col);
+    }
+    return {static_cast<Index>(row), static_cast<Index>(col)};
+  }
+};
+
+constexpr GeneratorParameter kCommunityParameters[] = {
+    {"n", "4096", "rows and columns"},
+    {"edge_factor", "8", "edges drawn = edge_factor * n"},
+    {"edges", "", "edges drawn; repeats fall out afterwards"},
+    {"blocks", "64", "communities, all of one size"},
+    {"inside", "0.9", "share of the edges that stay inside a community (others may, by chance)"},
+    {"skew", "2", "degrees within a community: as powerlaw's skew"},
+    {"order", "planted", "planted: communities one after the other; shuffled: the same graph, renumbered"},
+    kSymmetric,
+    kHubMax,
+    kHubShare,
+    kSeed,
+    kValues,
+};
+
+Recipe plan_communities(const Parameters& p) {
+  const Index n = p.index("n", 1);
+  const CommunityEdges edges{
+      random::key(p.seed(), Purpose::edges),
+      random::Permutation(static_cast<Word>(n), random::key(p.seed(), Purpose::relabel)),
+      p.choice("order", {"planted", "shuffled"}) == "shuffled",
+      static_cast<Word>(n),
+      static_cast<Word>(p.count("blocks", 1, n)),
+      p.share("inside"),
+      static_cast<int>(p.count("skew", 1, 16))};
+  return graph_recipe(p, n, edge_count(p, n), p.index("hub_max"), mirrored(p), edges);
+}
+
+// --- twins -------------------------------------------------------------------------------------------------
+
+/// A public graph as R-MAT: its rows, its edges, a skew that brings its longest row near, and hub rows of its
+/// real maximum where R-MAT alone stays below.
+struct Twin {
+  std::string_view name;
+  Index n;
+  Offset edges;
+  int a_percent;
+  Index hub_max;
+};
+constexpr Twin kTwins[] = {
+    {"arxiv", 169'343, 1'166'243, 52, 13'155},     {"collab", 235'868, 2'358'104, 50, 0},
+    {"citation", 2'927'963, 30'387'995, 50, 0},    {"ddi", 4'267, 2'135'822, 40, 2'234},
+    {"protein", 132'534, 79'122'504, 40, 0},       {"ppa", 576'289, 42'463'862, 50, 0},
+    {"reddit", 232'965, 114'615'892, 48, 0},       {"products", 2'449'029, 123'718'280, 50, 0},
+    {"youtube", 1'138'499, 5'980'886, 57, 28'754}, {"amazon", 1'569'960, 264'339'468, 50, 0},
+    {"yelp", 716'847, 13'954'819, 48, 4'886},      {"wikikg2", 2'500'604, 16'109'182, 57, 0},
+    {"am", 881'680, 5'668'682, 60, 140'000},
+};
+
+constexpr GeneratorParameter kTwinParameters[] = {
+    {"graph", "arxiv",
+     "arxiv, collab, citation, ddi, protein, ppa, reddit, products, youtube, amazon, yelp, wikikg2 or am"},
+    {"shrink", "1", "divides rows, edges and hubs: the same mean row length in a smaller matrix"},
+    {"thin", "1", "divides edges and hubs only: shorter rows"},
+    kHubShare,
+    kSeed,
+    kValues,
+};
+
+Recipe plan_twin(const Parameters& p) {
+  const std::string_view name =
+      p.choice("graph", {"arxiv", "collab", "citation", "ddi", "protein", "ppa", "reddit", "products",
+                         "youtube", "amazon", "yelp", "wikikg2", "am"});
+  const Twin& twin = *std::ranges::find(kTwins, name, &Twin::name);
+  const auto shrink = static_cast<Index>(p.count("shrink", 1, twin.n / 64));
+  const Offset thin = shrink * p.count("thin", 1, 1000);
+  const Index n = twin.n / shrink;
+  const Word a = ((static_cast<Word>(twin.a_percent) << 32U) + 50) / 100;
+  return graph_recipe(p, n, twin.edges / thin, twin.hub_max / thin, false, RmatEdges(n, a, p.seed()));
+}
+
+constexpr Generator kGraphs[] = {
+    {{"rmat",
+      "skewed, self-similar graphs without communities: web and social graphs as benchmarks model them",
+      "gen:rmat:scale=17,edge_factor=8,a=0.57,seed=1", kRmatParameters},
+     plan_rmat},
+    {{"powerlaw",
+      "row and column lengths that follow a power law, at random places: social and citation networks",
+      "gen:powerlaw:n=1e5,edge_factor=10,skew=3,hub_max=2e4", kPowerLawParameters},
+     plan_powerlaw},
+    {{"communities",
+      "graphs of dense groups, in an order that shows them or hides them: web hosts, co-purchases",
+      "gen:communities:n=1e5,blocks=500,inside=0.9,order=shuffled", kCommunityParameters},
+     plan_communities},
+    {{"twin", "R-MAT twins of 13 public graphs for learning on graphs: sizes and skew of the originals",
+      "gen:twin:reddit,shrink=16,thin=16", kTwinParameters},
+     plan_twin},
+};
+
+}  // namespace
+
+std::span<const Generator> graph_generators() {
+  return kGraphs;
+}
+
+}  // namespace stages::recipes

@@ -1,0 +1,268 @@
+// Matrices whose structure follows from geometry: bands, stencils and finite elements on a grid, roads,
+// circuits; and the small ones that tests want: the identity, one diagonal, a full matrix. Their structure is
+// symmetric (but for a shifted diagonal or a rectangle), so their values are too.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "common/matrix/generators/generators.hpp"
+#include "common/matrix/random.hpp"
+
+namespace stages::recipes {
+namespace {
+
+using random::Purpose;
+using random::Word;
+
+/// Whether the undirected pair {i, j} passes, for a share of all pairs in units of 2^-32.
+bool keeps(Word key, Index i, Index j, Word share) {
+  const auto low = static_cast<Word>(std::min(i, j)), high = static_cast<Word>(std::max(i, j));
+  return (random::mix(key ^ random::mix((low << 32U) + high)) >> 32U) < share;
+}
+
+// --- banded ------------------------------------------------------------------------------------------------
+
+constexpr GeneratorParameter kBandedParameters[] = {
+    {"n", "4096", "rows and columns"},
+    {"half_bandwidth", "8", "largest distance of an entry from the diagonal"},
+    {"fill", "1", "share of the band that is kept (the diagonal always is)"},
+    kSeed,
+    kValues,
+};
+
+Recipe plan_banded(const Parameters& p) {
+  const Index n = p.index("n");
+  const Index half = std::min(p.index("half_bandwidth"), std::max(n - 1, 0));
+  const Word fill = p.share("fill");
+  const Word key = random::key(p.seed(), Purpose::keep);
+  const Offset entries = Offset{n} * (2 * Offset{half} + 1) - Offset{half} * (Offset{half} + 1);
+  return row_recipe(n, n, entries, true, [=](Index i, auto&& emit) {
+    const Index end = i < n - half ? i + half : n - 1;
+    for (Index j = std::max(0, i - half); j <= end; ++j) {
+      if (j == i || keeps(key, i, j, fill)) emit(j);
+    }
+  });
+}
+
+// --- stencils and finite elements --------------------------------------------------------------------------
+
+/// A grid of nx * ny * nz points; point (x, y, z) has the number (z * ny + y) * nx + x.
+struct Grid {
+  Index nx, ny, nz;
+  Index points() const { return nx * ny * nz; }
+
+  /// Calls visit(number) for the points at most one step away in each direction, in ascending order, and at
+  /// most `reach` steps in all.
+  template <class Visit>
+  void neighbours(Index point, Index reach, Visit&& visit) const {
+    const Index x = point % nx, y = point / nx % ny, z = point / nx / ny;
+    for (Index dz = z > 0 ? -1 : 0; dz <= (z + 1 < nz ? 1 : 0); ++dz) {
+      for (Index dy = y > 0 ? -1 : 0; dy <= (y + 1 < ny ? 1 : 0); ++dy) {
+        for (Index dx = x > 0 ? -1 : 0; dx <= (x + 1 < nx ? 1 : 0); ++dx) {
+          if (dx * dx + dy * dy + dz * dz <= reach) visit(((z + dz) * ny + y + dy) * nx + x + dx);
+        }
+      }
+    }
+  }
+};
+
+/// The grid that nx, ny and nz ask for; ny and nz are nx where not given (nz only `in_space`, else it is 1).
+/// `per_point` unknowns lie on each point.
+Grid plan_grid(const Parameters& p, bool in_space, Index per_point) {
+  const Index nx = p.index("nx", 1);
+  const Index ny = p.given("ny") ? p.index("ny", 1) : nx;
+  if (!in_space && p.given("nz") && p.index("nz", 1) != 1)
+    p.reject("nz belongs to stencils of 7 and 27 points; leave it out");
+  const Index nz = !in_space ? 1 : p.given("nz") ? p.index("nz", 1) : nx;
+  constexpr Offset kMax = std::numeric_limits<Index>::max();
+  if (Offset{nx} * ny > kMax || Offset{nx} * ny * nz > kMax || Offset{nx} * ny * nz * per_point > kMax) {
+    p.reject(
+        fmt::format("{} x {} x {} points with {} unknowns each are more than 2^31 - 1 rows; ask for fewer",
+                    nx, ny, nz, per_point));
+  }
+  return {nx, ny, nz};
+}
+
+/// Entries of the stencil that couples a point with all points one step away in each direction.
+Offset full_stencil_entries(const Grid& g) {
+  return (3 * Offset{g.nx} - 2) * (3 * Offset{g.ny} - 2) * (3 * Offset{g.nz} - 2);
+}
+
+constexpr GeneratorParameter kStencilParameters[] = {
+    {"points", "5", "5 or 9 (on a plane), 7 or 27 (in space)"},
+    {"nx", "64", "grid points along x"},
+    {"ny", "", "grid points along y; nx if not given"},
+    {"nz", "", "grid points along z; nx if not given, for 7 and 27 points"},
+    kSeed,
+    kValues,
+};
+
+Recipe plan_stencil(const Parameters& p) {
+  const std::string_view points = p.choice("points", {"5", "7", "9", "27"});
+  const bool star = points == "5" || points == "7";
+  const Grid grid = plan_grid(p, points == "7" || points == "27", 1);
+  const Offset n = grid.points();
+  const Offset star_entries = 7 * n - 2 * (n / grid.nx + n / grid.ny + n / grid.nz);
+  const Index reach = star ? 1 : 3;
+  return row_recipe(grid.points(), grid.points(), star ? star_entries : full_stencil_entries(grid), true,
+                    [=](Index i, auto&& emit) { grid.neighbours(i, reach, emit); });
+}
+
+constexpr GeneratorParameter kFemParameters[] = {
+    {"nx", "12", "grid points along x"},
+    {"ny", "", "grid points along y; nx if not given"},
+    {"nz", "", "grid points along z; nx if not given"},
+    {"unknowns", "3", "unknowns on each point: the size of the dense blocks"},
+    kSeed,
+    kValues,
+};
+
+Recipe plan_fem(const Parameters& p) {
+  const auto unknowns = static_cast<Index>(p.count("unknowns", 1, 64));
+  const Grid grid = plan_grid(p, true, unknowns);
+  const Index n = grid.points() * unknowns;
+  return row_recipe(n, n, full_stencil_entries(grid) * unknowns * unknowns, true, [=](Index i, auto&& emit) {
+    grid.neighbours(i / unknowns, 3, [&](Index point) {
+      for (Index u = 0; u < unknowns; ++u) emit(point * unknowns + u);
+    });
+  });
+}
+
+constexpr GeneratorParameter kRoadParameters[] = {
+    {"nx", "256", "crossings along x"},
+    {"ny", "", "crossings along y; nx if not given"},
+    {"keep", "0.6", "share of the grid's roads that exist; 0.6 gives 2.4 neighbours a crossing"},
+    kSeed,
+    kValues,
+};
+
+Recipe plan_road(const Parameters& p) {
+  const Index nx = p.index("nx", 1);
+  const Index ny = p.given("ny") ? p.index("ny", 1) : nx;
+  if (Offset{nx} * ny > std::numeric_limits<Index>::max())
+    p.reject(fmt::format("{} x {} crossings are more than 2^31 - 1; ask for fewer", nx, ny));
+  const Grid grid{nx, ny, 1};
+  const Word keep = p.share("keep");
+  const Word key = random::key(p.seed(), Purpose::keep);
+  const Offset n = grid.points();
+  return row_recipe(grid.points(), grid.points(), 4 * n - 2 * (n / nx + n / ny), true,
+                    [=](Index i, auto&& emit) {
+                      grid.neighbours(i, 1, [&](Index j) {
+                        if (j != i && keeps(key, i, j, keep)) emit(j);
+                      });
+                    });
+}
+
+// --- circuit -----------------------------------------------------------------------------------------------
+
+constexpr GeneratorParameter kCircuitParameters[] = {
+    {"n", "2e4", "nodes"},
+    {"per_row", "4", "mean entries per row off the diagonal; most are near it, some far"},
+    {"rails", "2", "nodes that touch a share of all others (supply, ground, clock): long rows and columns"},
+    {"rail_share", "0.05", "that share"},
+    kSeed,
+    kValues,
+};
+
+Recipe plan_circuit(const Parameters& p) {
+  const Index n = p.index("n", 1);
+  const Offset pairs = p.count("per_row", 0, n) * n / 2;
+  const Offset rails = p.count("rails", 0, n);
+  const Offset rail_length = static_cast<Offset>((static_cast<Word>(n) * p.share("rail_share")) >> 32U);
+  const Word key = random::key(p.seed(), Purpose::edges);
+  const auto nodes = static_cast<Word>(n);
+  // Pair k of nodes that are wired together: first each with itself, then neighbours, then the rails.
+  const auto wire = [=](Offset k) {
+    if (k < n) return Place{static_cast<Index>(k), static_cast<Index>(k)};
+    random::Stream words(key, static_cast<Word>(k));
+    const Word from = words.below(nodes);
+    if (k < n + pairs) {
+      // The fourth power of a uniform number: half of the distances are below a sixteenth of the nodes.
+      const Word u = words.next();
+      const Word square = random::scale(u, u);
+      const Word distance = random::scale(random::scale(square, square), nodes);
+      return Place{static_cast<Index>(from), static_cast<Index>((from + distance) % nodes)};
+    }
+    const Offset rail = (k - n - pairs) / rail_length;
+    const Offset place = rail * (n / rails);
+    return Place{static_cast<Index>(place), static_cast<Index>(from)};
+  };
+  return drawn_recipe(n, n, n + pairs + rails * rail_length, true, wire);
+}
+
+// --- eye, diagonal, dense ----------------------------------------------------------------------------------
+
+constexpr GeneratorParameter kEyeParameters[] = {
+    {"n", "4096", "rows and columns"},
+    {"values", "ones", "as for the other generators, but ones unless said otherwise"},
+    kSeed,
+};
+
+Recipe plan_eye(const Parameters& p) {
+  const Index n = p.index("n");
+  return row_recipe(n, n, n, true, [](Index i, auto&& emit) { emit(i); });
+}
+
+constexpr GeneratorParameter kDiagonalParameters[] = {
+    {"n", "4096", "rows and columns"},
+    {"offset", "0", "how far right of the main diagonal"},
+    kSeed,
+    kValues,
+};
+
+Recipe plan_diagonal(const Parameters& p) {
+  const Index n = p.index("n");
+  const Index offset = p.index("offset");
+  return row_recipe(n, n, std::max(0, n - offset), false, [=](Index i, auto&& emit) {
+    if (i < n - offset) emit(i + offset);
+  });
+}
+
+constexpr GeneratorParameter kDenseParameters[] = {
+    {"n", "64", "rows and columns"},
+    {"rows", "", "rows, if not n"},
+    {"cols", "", "columns, if not n"},
+    kSeed,
+    kValues,
+};
+
+Recipe plan_dense(const Parameters& p) {
+  const Index rows = p.index(p.given("rows") ? "rows" : "n"), cols = p.index(p.given("cols") ? "cols" : "n");
+  return row_recipe(rows, cols, Offset{rows} * cols, false, [=](Index, auto&& emit) {
+    for (Index j = 0; j < cols; ++j) emit(j);
+  });
+}
+
+constexpr Generator kStructured[] = {
+    {{"banded", "entries near the diagonal: splines, time series, reordered meshes",
+      "gen:banded:n=2e5,half_bandwidth=20", kBandedParameters},
+     plan_banded},
+    {{"stencil", "finite differences on a grid: heat, pressure, image processing",
+      "gen:stencil:points=27,nx=60", kStencilParameters},
+     plan_stencil},
+    {{"fem", "dense blocks on a 27-point grid: elasticity with three displacements a node", "gen:fem:nx=30",
+      kFemParameters},
+     plan_fem},
+    {{"road", "a thinned grid of crossings with 2 to 3 neighbours each: road networks",
+      "gen:road:nx=1000,keep=0.6", kRoadParameters},
+     plan_road},
+    {{"circuit", "a diagonal, mostly near neighbours, and a few nodes wired to very many: circuit simulation",
+      "gen:circuit:n=2e4,per_row=4,rails=2", kCircuitParameters},
+     plan_circuit},
+    {{"eye", "the identity: A * I = A", "gen:eye:n=1000", kEyeParameters}, plan_eye},
+    {{"diagonal", "one diagonal, shifted if asked: products move rows and columns",
+      "gen:diagonal:n=1000,offset=1", kDiagonalParameters},
+     plan_diagonal},
+    {{"dense", "a full matrix in sparse form", "gen:dense:rows=64,cols=48", kDenseParameters}, plan_dense},
+};
+
+}  // namespace
+
+std::span<const Generator> structured_generators() {
+  return kStructured;
+}
+
+}  // namespace stages::recipes
