@@ -1,0 +1,248 @@
+#include "common/matrix/statistics.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "common/matrix/convert.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/parallel.hpp"
+
+namespace stages {
+namespace {
+
+std::size_t at(Offset k) {
+  return static_cast<std::size_t>(k);
+}
+
+constexpr Offset kRowsPerBlock = 256;
+
+/// Shortest, longest, median and Gini coefficient of the row lengths, and their histogram.
+template <class T>
+void describe_row_lengths(const Csr<T>& a, MatrixStatistics& s) {
+  std::vector<Offset> lengths(at(a.rows));
+  for (Index i = 0; i < a.rows; ++i) lengths[at(i)] = a.row_nnz(i);
+  for (const Offset length : lengths) {
+    const auto place = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(length)));
+    if (s.row_length_histogram.size() <= place) s.row_length_histogram.resize(place + 1, 0);
+    ++s.row_length_histogram[place];
+    if (length == 0) ++s.empty_rows;
+  }
+  if (lengths.empty()) return;
+  std::sort(lengths.begin(), lengths.end());
+  s.min_row = lengths.front();
+  s.max_row = lengths.back();
+  const std::size_t half = lengths.size() / 2;
+  s.median_row = lengths.size() % 2 == 1 ? static_cast<double>(lengths[half])
+                                         : 0.5 * static_cast<double>(lengths[half - 1] + lengths[half]);
+  s.mean_row = static_cast<double>(s.nnz) / s.rows;
+  if (s.nnz == 0) return;
+  // Gini = sum over ascending lengths x_i (i = 1 .. n) of (2 i - n - 1) x_i, over n times their sum.
+  double weighted = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    weighted += (2.0 * static_cast<double>(i + 1) - s.rows - 1.0) * static_cast<double>(lengths[i]);
+  s.gini = weighted / (static_cast<double>(s.rows) * static_cast<double>(s.nnz));
+}
+
+/// What is told by each entry alone: bandwidths, the diagonal, zeros and values that are not finite.
+template <class T>
+void describe_entries(const Csr<T>& a, MatrixStatistics& s) {
+  for (Index i = 0; i < a.rows; ++i) {
+    const auto columns = row_columns(a, i);
+    if (columns.empty()) continue;
+    s.lower_bandwidth = std::max(s.lower_bandwidth, i - columns.front());
+    s.upper_bandwidth = std::max(s.upper_bandwidth, columns.back() - i);
+    if (std::binary_search(columns.begin(), columns.end(), i)) ++s.diagonal_entries;
+    for (const T value : row_values(a, i)) {
+      if (value == T{0}) ++s.explicit_zeros;
+      if (!std::isfinite(value)) ++s.non_finite_values;
+    }
+  }
+  s.diagonal_full = s.diagonal_entries == std::min(a.rows, a.cols);
+}
+
+/// Walks each row of A and of A^T together: an entry that stands in both has its mirror.
+template <class T>
+void describe_symmetry(const Csr<T>& a, const Csr<T>& transposed, MatrixStatistics& s) {
+  Offset mirrored = 0, equal = 0;
+  for (Index i = 0; i < a.rows; ++i) {
+    const auto row = row_columns(a, i), column = row_columns(transposed, i);
+    const auto row_value = row_values(a, i), column_value = row_values(transposed, i);
+    for (std::size_t k = 0, m = 0; k < row.size() && m < column.size();) {
+      if (row[k] == column[m]) {
+        if (row[k] != i) {
+          ++mirrored;
+          if (row_value[k] == column_value[m]) ++equal;
+        }
+        ++k, ++m;
+      } else if (row[k] < column[m]) {
+        ++k;
+      } else {
+        ++m;
+      }
+    }
+  }
+  const Offset off_diagonal = s.nnz - s.diagonal_entries;
+  const auto share = [&](Offset part) {
+    return off_diagonal == 0 ? 1.0 : static_cast<double>(part) / static_cast<double>(off_diagonal);
+  };
+  s.structural_symmetry = share(mirrored);
+  s.numerical_symmetry = share(equal);
+  s.structurally_symmetric = mirrored == off_diagonal;
+  s.numerically_symmetric = equal == off_diagonal;
+}
+
+template <class T>
+void require_factors(const Csr<T>& a, const Csr<T>& b) {
+  if (a.cols != b.rows) {
+    fail("A is {} x {} and B is {} x {}: A * B needs as many columns of A as rows of B", a.rows, a.cols,
+         b.rows, b.cols);
+  }
+}
+
+template <class T>
+Offset row_products(const Csr<T>& a, const Csr<T>& b, Index i) {
+  Offset products = 0;
+  for (const Index k : row_columns(a, i)) products += b.row_nnz(k);
+  return products;
+}
+
+/// Marks, per column, the last row of C that touched it: counts a row's distinct columns without clearing.
+class RowCounter {
+ public:
+  explicit RowCounter(Index cols) : last_row_(at(cols), -1) {}
+
+  template <class T>
+  Offset count(const Csr<T>& a, const Csr<T>& b, Index i) {
+    Offset distinct = 0;
+    for (const Index k : row_columns(a, i)) {
+      for (const Index j : row_columns(b, k)) {
+        if (last_row_[at(j)] == i) continue;
+        last_row_[at(j)] = i;
+        ++distinct;
+      }
+    }
+    return distinct;
+  }
+
+ private:
+  std::vector<Index> last_row_;
+};
+
+/// nnz of the rows 0, step, 2 * step, ... of C.
+template <class T>
+Offset count_rows(const Csr<T>& a, const Csr<T>& b, Offset step, int threads) {
+  const Offset rows = (a.rows + step - 1) / step;
+  std::vector<std::vector<RowCounter>> counters(at(thread_count(threads)));
+  std::atomic<Offset> total{0};
+  parallel_blocks(rows, kRowsPerBlock, threads, [&](int worker, Offset begin, Offset end) {
+    auto& counter = counters[at(worker)];
+    if (counter.empty()) counter.emplace_back(b.cols);
+    Offset nnz = 0;
+    for (Offset r = begin; r < end; ++r) nnz += counter.front().count(a, b, static_cast<Index>(r * step));
+    total += nnz;
+  });
+  return total;
+}
+
+}  // namespace
+
+template <class T>
+MatrixStatistics statistics(const Csr<T>& a) {
+  MatrixStatistics s;
+  s.rows = a.rows;
+  s.cols = a.cols;
+  s.nnz = a.nnz();
+  if (a.rows > 0 && a.cols > 0)
+    s.density = static_cast<double>(s.nnz) / (static_cast<double>(a.rows) * static_cast<double>(a.cols));
+  describe_row_lengths(a, s);
+  describe_entries(a, s);
+  const Csr<T> transposed = transpose(a);
+  for (Index j = 0; j < a.cols; ++j) {
+    s.max_col = std::max(s.max_col, transposed.row_nnz(j));
+    if (transposed.row_nnz(j) == 0) ++s.empty_cols;
+  }
+  if (a.rows == a.cols) describe_symmetry(a, transposed, s);
+  return s;
+}
+
+template <class T>
+Buffer<Offset> spgemm_row_products(const Csr<T>& a, const Csr<T>& b) {
+  require_factors(a, b);
+  Buffer<Offset> products(at(a.rows));
+  for (Index i = 0; i < a.rows; ++i) products[at(i)] = row_products(a, b, i);
+  return products;
+}
+
+template <class T>
+Offset spgemm_products(const Csr<T>& a, const Csr<T>& b) {
+  require_factors(a, b);
+  Offset products = 0;
+  for (const Index k : a.col_idx) products += b.row_nnz(k);
+  return products;
+}
+
+template <class T>
+Offset spgemm_nnz(const Csr<T>& a, const Csr<T>& b, int threads) {
+  require_factors(a, b);
+  return count_rows(a, b, 1, threads);
+}
+
+double ProductCost::compression() const {
+  return nnz_estimate == 0 ? 1.0 : static_cast<double>(products) / static_cast<double>(nnz_estimate);
+}
+
+template <class T>
+ProductCost product_cost(const Csr<T>& a, const Csr<T>& b, Offset exact_up_to, int threads) {
+  ProductCost cost;
+  cost.rows = a.rows;
+  cost.cols = b.cols;
+  const Buffer<Offset> per_row = spgemm_row_products(a, b);
+  for (const Offset products : per_row) {
+    cost.products += products;
+    cost.max_row_products = std::max(cost.max_row_products, products);
+    cost.nnz_upper_bound += std::min<Offset>(products, b.cols);
+  }
+  const Offset step = std::max<Offset>(1, cost.products / std::max<Offset>(1, exact_up_to) + 1);
+  cost.nnz_exact = cost.products <= exact_up_to;
+  if (cost.nnz_exact) {
+    cost.nnz_estimate = count_rows(a, b, 1, threads);
+    return cost;
+  }
+  // Rows differ in length, so what the sample tells is how many of the bound's entries are really there.
+  Offset sampled_bound = 0;
+  for (Offset i = 0; i < a.rows; i += step) sampled_bound += std::min<Offset>(per_row[at(i)], b.cols);
+  if (sampled_bound == 0) {
+    cost.nnz_estimate = cost.nnz_upper_bound;
+    return cost;
+  }
+  const double share =
+      static_cast<double>(count_rows(a, b, step, threads)) / static_cast<double>(sampled_bound);
+  cost.nnz_estimate = std::llround(share * static_cast<double>(cost.nnz_upper_bound));
+  return cost;
+}
+
+template <class T>
+SquareCost square_cost(const Csr<T>& a, Offset exact_up_to, int threads) {
+  if (a.rows == a.cols) return {product_cost(a, a, exact_up_to, threads), false, false};
+  const Csr<T> transposed = transpose(a);
+  const bool transposed_first = spgemm_products(transposed, a) < spgemm_products(a, transposed);
+  return {transposed_first ? product_cost(transposed, a, exact_up_to, threads)
+                           : product_cost(a, transposed, exact_up_to, threads),
+          true, transposed_first};
+}
+
+#define STAGES_INSTANTIATE(T)                                                   \
+  template MatrixStatistics statistics(const Csr<T>&);                          \
+  template Offset spgemm_products(const Csr<T>&, const Csr<T>&);                \
+  template Buffer<Offset> spgemm_row_products(const Csr<T>&, const Csr<T>&);    \
+  template Offset spgemm_nnz(const Csr<T>&, const Csr<T>&, int);                \
+  template ProductCost product_cost(const Csr<T>&, const Csr<T>&, Offset, int); \
+  template SquareCost square_cost(const Csr<T>&, Offset, int);
+STAGES_INSTANTIATE(float)
+STAGES_INSTANTIATE(double)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages
