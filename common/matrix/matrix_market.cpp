@@ -1,0 +1,1111 @@
+// Matrix Market, read in two passes. The first checks every index and counts each row's entries; the second
+// reads the values too and puts each entry straight into its place in the final arrays. Nothing else that
+// grows with the matrix is ever held, so peak memory is hardly more than the result, where a list of triplets
+// that is then sorted needs three times as much. Reading twice costs less than it seems: the first pass skips
+// the values, which take most of the time, and the second finds the file in the page cache.
+//
+// Both passes share the same loop. Each line goes through a fast path (parse_number.hpp) that takes the usual
+// shape of an entry, and everything unusual (a comment, a blank line, nan, 25 digits, nonsense) through a
+// careful one, which alone decides what is wrong.
+
+#include "common/matrix/matrix_market.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "common/matrix/convert.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/parse_number.hpp"
+
+namespace stages {
+namespace {
+
+using Format = MatrixMarketHeader::Format;
+using Field = MatrixMarketHeader::Field;
+using Symmetry = MatrixMarketHeader::Symmetry;
+
+std::size_t at(Offset k) {
+  return static_cast<std::size_t>(k);
+}
+
+template <class... Args>
+[[noreturn]] void fail_at(const std::string& name, Offset line, fmt::format_string<Args...> format,
+                          Args&&... args) {
+  throw Error(fmt::format("{}:{}: {}", name, line, fmt::format(format, std::forward<Args>(args)...)));
+}
+
+/// Text from the file as a message may show it: short, printable, on one line.
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kShown = 40;
+  std::string out = "'";
+  for (const char c : text.substr(0, kShown)) {
+    if (c >= ' ' && c <= '~') {
+      out += c;
+    } else {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return out + (text.size() > kShown ? "...'" : "'");
+}
+
+// ---------------------------------------------------------------------------------------------- lines
+
+/// The source's text in blocks of whole lines, the last of which ends in '\n' even where the file's does not.
+/// Blocks stay in the second-level cache.
+class Lines {
+ public:
+  /// The format allows 1024 characters a line.
+  static constexpr std::size_t kLongestLine = std::size_t{1} << 18;
+
+  Lines(ByteSource& source, const std::string& name) : source_(source), name_(name) {}
+
+  const std::string& name() const { return name_; }
+  Offset source_size() const { return source_.size(); }
+
+  /// The number of the line that was taken last.
+  Offset line() const { return line_; }
+
+  void rewind() {
+    located<void>([&] { source_.rewind(); });
+    at_ = end_ = filled_ = 0;
+    line_ = 0;
+    at_end_ = false;
+  }
+
+  /// Takes the next line, without its '\n'. False at the end.
+  bool next(std::string_view& text) {
+    if (at_ == end_ && !fill()) return false;
+    const char* const begin = buffer_.data() + at_;
+    const char* const stop = static_cast<const char*>(std::memchr(begin, '\n', end_ - at_));
+    text = {begin, static_cast<std::size_t>(stop - begin)};
+    at_ += text.size() + 1;
+    ++line_;
+    return true;
+  }
+
+  /// What can be taken without reading more: [begin, end) is whole lines, and empty only at the end of the
+  /// text. 32 bytes beyond may be loaded.
+  struct Block {
+    const char* begin;
+    const char* end;
+  };
+  Block block() {
+    if (at_ == end_) fill();
+    return {buffer_.data() + at_, buffer_.data() + end_};
+  }
+
+  /// The block was taken; it held `count` lines.
+  void took_block(Offset count) {
+    at_ = end_;
+    line_ += count;
+  }
+
+ private:
+  static constexpr std::size_t kPadding = 64;
+
+  /// Runs `action`; puts the place in front of what it complains about.
+  template <class Result, class Action>
+  Result located(Action action) {
+    try {
+      return action();
+    } catch (const Error& error) {
+      fail_at(name_, line_ + 1, "{}", error.what());
+    }
+  }
+
+  bool fill() {
+    std::memmove(buffer_.data(), buffer_.data() + end_, filled_ - end_);
+    filled_ -= end_;
+    at_ = end_ = 0;
+    while (!at_end_) {
+      const std::size_t count = located<std::size_t>([&] {
+        return source_.read({buffer_.data() + filled_, kLongestLine - filled_});
+      });
+      const std::string_view added(buffer_.data() + filled_, count);
+      filled_ += count;
+      if (const std::size_t stop = added.rfind('\n'); stop != std::string_view::npos) {
+        end_ = filled_ - count + stop + 1;
+        return true;
+      }
+      at_end_ = count == 0 && filled_ < kLongestLine;
+      if (filled_ == kLongestLine) {
+        fail_at(name_, line_ + 1, "the line is longer than {} bytes; is this a Matrix Market file?",
+                kLongestLine);
+      }
+    }
+    if (filled_ == 0) return false;
+    buffer_[filled_++] = '\n';
+    end_ = filled_;
+    return true;
+  }
+
+  ByteSource& source_;
+  const std::string& name_;
+  std::vector<char> buffer_ = std::vector<char>(kLongestLine + kPadding);
+  std::size_t at_ = 0;      ///< what was taken ends here
+  std::size_t end_ = 0;     ///< whole lines end here
+  std::size_t filled_ = 0;  ///< what was read ends here
+  Offset line_ = 0;
+  bool at_end_ = false;
+};
+
+/// The words of a line: how many, and the first few.
+struct Words {
+  static constexpr std::size_t kKept = 6;
+  std::array<std::string_view, kKept> word;
+  std::size_t count = 0;
+
+  explicit Words(std::string_view line) {
+    constexpr std::string_view kBlank = " \t\r\v\f";
+    for (std::size_t from = 0; (from = line.find_first_not_of(kBlank, from)) != std::string_view::npos;) {
+      const std::size_t to = std::min(line.find_first_of(kBlank, from), line.size());
+      if (count < kKept) word[count] = line.substr(from, to - from);
+      ++count;
+      from = to;
+    }
+  }
+  bool is_comment() const { return count > 0 && word[0].front() == '%'; }
+};
+
+// -------------------------------------------------------------------------- numbers, the careful path
+
+enum class Parsed { good, malformed, too_large };
+
+std::string_view without_plus(std::string_view text) {
+  const bool sign_alone = text.size() >= 2 && text[0] == '+' && text[1] != '-' && text[1] != '+';
+  return sign_alone ? text.substr(1) : text;
+}
+
+template <class Integer>
+Parsed parse_integer(std::string_view text, Integer& value) {
+  text = without_plus(text);
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::invalid_argument || stop != text.data() + text.size()) return Parsed::malformed;
+  return error == std::errc() ? Parsed::good : Parsed::too_large;
+}
+
+/// Whether a decimal number that lies outside the range of its type is too large, rather than too small.
+bool is_too_large(std::string_view number) {
+  const std::size_t letter = std::min(number.find('e'), number.size());
+  const std::string_view mantissa = number.substr(0, letter);
+  const std::size_t point = std::min(mantissa.find('.'), mantissa.size());
+  const std::size_t first = mantissa.find_first_of("123456789");
+  if (letter + 1 < number.size()) {
+    // An exponent that itself does not fit has the last word.
+    std::int64_t exponent = 0;
+    if (parse_integer(number.substr(letter + 1), exponent) != Parsed::good) return number[letter + 1] != '-';
+    return exponent + static_cast<std::int64_t>(point) - static_cast<std::int64_t>(first) > 0;
+  }
+  return first < point;
+}
+
+template <class T>
+Parsed parse_real(std::string_view text, T& value) {
+  std::string number(without_plus(text));
+  for (char& c : number) {
+    if (c == 'd' || c == 'D' || c == 'E') c = 'e';  // Fortran's exponents; no spelling of nan or inf has a d
+  }
+  const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (error == std::errc::invalid_argument || stop != number.data() + number.size()) return Parsed::malformed;
+  if (error == std::errc()) return Parsed::good;
+  if (is_too_large(number)) return Parsed::too_large;
+  value = number.front() == '-' ? -T{0} : T{0};
+  return Parsed::good;
+}
+
+template <class T>
+Parsed parse_whole(std::string_view text, T& value) {
+  std::int64_t whole = 0;
+  Parsed parsed = parse_integer(text, whole);
+  value = static_cast<T>(whole);
+  if (parsed == Parsed::too_large) {
+    std::uint64_t larger = 0;
+    if (parse_integer(text, larger) != Parsed::good) return Parsed::too_large;
+    value = static_cast<T>(larger);
+    parsed = Parsed::good;
+  }
+  return parsed;
+}
+
+// ---------------------------------------------------------------------------------------------- header
+
+struct Header : MatrixMarketHeader {
+  Offset size_line = 0;
+
+  bool operator==(const Header& other) const {
+    return format == other.format && field == other.field && symmetry == other.symmetry &&
+           rows == other.rows && cols == other.cols && stored == other.stored;
+  }
+  bool mirrored() const { return symmetry != Symmetry::general; }
+};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
+
+constexpr const char* kBannerRule =
+    "line 1 must be '%%MatrixMarket matrix coordinate|array real|integer|pattern "
+    "general|symmetric|skew-symmetric'";
+
+void parse_qualifiers(const std::string& name, const Words& words, Header& header) {
+  const std::string object = lower(words.word[1]), format = lower(words.word[2]);
+  const std::string field = lower(words.word[3]), symmetry = lower(words.word[4]);
+
+  if (object != "matrix") {
+    fail_at(name, 1, "the object {} is not read; write it as a 'matrix' (a vector as one of n x 1)",
+            quoted(words.word[1]));
+  }
+  if (format != "coordinate" && format != "array") {
+    fail_at(name, 1, "unknown format {}; it must be 'coordinate' or 'array'", quoted(words.word[2]));
+  }
+  header.format = format == "array" ? Format::array : Format::coordinate;
+
+  const bool hermitian = symmetry == "hermitian";
+  if (field == "complex" || hermitian) {
+    fail_at(name, 1, "{} matrices are not read; write {}",
+            field != "complex" ? "'hermitian'"
+            : hermitian        ? "'complex hermitian'"
+                               : "'complex'",
+            field != "complex" ? "a real one as 'symmetric'"
+                               : "the real and the imaginary part to files of their own");
+  }
+  // scipy writes 'unsigned-integer' for its unsigned types.
+  if (field != "real" && field != "integer" && field != "unsigned-integer" && field != "pattern") {
+    fail_at(name, 1, "unknown field {}; it must be 'real', 'integer' or 'pattern'", quoted(words.word[3]));
+  }
+  header.field = field == "real" ? Field::real : field == "pattern" ? Field::pattern : Field::integer;
+
+  if (symmetry != "general" && symmetry != "symmetric" && symmetry != "skew-symmetric") {
+    fail_at(name, 1, "unknown symmetry {}; it must be 'general', 'symmetric' or 'skew-symmetric'",
+            quoted(words.word[4]));
+  }
+  header.symmetry = symmetry == "general"     ? Symmetry::general
+                    : symmetry == "symmetric" ? Symmetry::symmetric
+                                              : Symmetry::skew_symmetric;
+
+  if (header.field == Field::pattern && header.format == Format::array) {
+    fail_at(name, 1, "'array' with 'pattern' has no values to read; write it as 'coordinate pattern'");
+  }
+  if (header.field == Field::pattern && header.symmetry == Symmetry::skew_symmetric) {
+    fail_at(name, 1, "'pattern' with 'skew-symmetric' leaves the signs open; write the values");
+  }
+}
+
+void parse_banner(Lines& lines, Header& header) {
+  std::string_view text;
+  if (!lines.next(text)) fail_at(lines.name(), 1, "the file is empty; {}", kBannerRule);
+  const std::size_t bare_return = text.find('\r');
+  if (bare_return != std::string_view::npos &&
+      text.find_first_not_of('\r', bare_return) != std::string_view::npos) {
+    fail_at(lines.name(), 1, "lines end in a bare carriage return; convert them, as with `tr '\\r' '\\n'`");
+  }
+  const Words words(text);
+  const std::string banner = words.count > 0 ? lower(words.word[0]) : std::string();
+  if (banner != "%%matrixmarket" && banner != "%matrixmarket") {
+    fail_at(lines.name(), 1, "no Matrix Market banner; {}", kBannerRule);
+  }
+  if (words.count != 5) {
+    fail_at(lines.name(), 1, "the banner has {} words instead of 5; {}", words.count, kBannerRule);
+  }
+  parse_qualifiers(lines.name(), words, header);
+}
+
+Offset parse_size(const Lines& lines, std::string_view text, const char* what, Offset most) {
+  Offset value = 0;
+  const Parsed parsed = parse_integer(text, value);
+  if (parsed == Parsed::malformed || (parsed == Parsed::good && value < 0)) {
+    fail_at(lines.name(), lines.line(), "the number of {} is {}; it must be a whole number, 0 or more", what,
+            quoted(text));
+  }
+  if (parsed == Parsed::too_large || value > most) {
+    fail_at(lines.name(), lines.line(), "the number of {} is {}, above the largest, {}; split the matrix",
+            what, quoted(text), most);
+  }
+  return value;
+}
+
+/// How many values an array file holds.
+Offset array_values(const Header& h) {
+  const Offset n = h.rows;
+  switch (h.symmetry) {
+    case Symmetry::symmetric:
+      return n * (n + 1) / 2;
+    case Symmetry::skew_symmetric:
+      return n == 0 ? 0 : n * (n - 1) / 2;
+    case Symmetry::general:
+      break;
+  }
+  return n * h.cols;
+}
+
+void parse_size_line(Lines& lines, Header& header) {
+  const bool coordinate = header.format == Format::coordinate;
+  const char* const shape = coordinate ? "rows columns entries" : "rows columns";
+  std::string_view text;
+  do {
+    if (!lines.next(text)) {
+      fail_at(lines.name(), lines.line() + 1, "the file ends before its size line; add `{}`", shape);
+    }
+  } while (Words(text).count == 0 || Words(text).is_comment());
+
+  const Words words(text);
+  if (words.count != (coordinate ? 3u : 2u)) {
+    fail_at(lines.name(), lines.line(), "the size line has {} numbers; it must be `{}`", words.count, shape);
+  }
+  constexpr Offset kMostLines = std::numeric_limits<Index>::max();
+  header.rows = static_cast<Index>(parse_size(lines, words.word[0], "rows", kMostLines));
+  header.cols = static_cast<Index>(parse_size(lines, words.word[1], "columns", kMostLines));
+  if (header.mirrored() && header.rows != header.cols) {
+    fail_at(lines.name(), lines.line(),
+            "the matrix is {} x {}, but a symmetric one is square; correct the sizes or the banner",
+            header.rows, header.cols);
+  }
+  header.stored = coordinate
+                      ? parse_size(lines, words.word[2], "entries", std::numeric_limits<Offset>::max() / 64)
+                      : array_values(header);
+  header.size_line = lines.line();
+}
+
+Header parse_header(Lines& lines) {
+  Header header;
+  parse_banner(lines, header);
+  parse_size_line(lines, header);
+
+  // A size line can claim anything; where the number of bytes is known, most lies are seen at once.
+  const Offset shortest = header.format == Format::array ? 2 : header.field == Field::pattern ? 4 : 6;
+  if (lines.source_size() >= 0 && header.stored > lines.source_size() / shortest + 1) {
+    fail_at(
+        lines.name(), header.size_line,
+        "{} entries are declared, but the file has only {} bytes; it is truncated, or the sizes are wrong",
+        header.stored, lines.source_size());
+  }
+  return header;
+}
+
+// ---------------------------------------------------------------------------------------------- memory
+
+/// Bytes that this process may still take: what the kernel calls available, or the container's limit.
+Offset available_memory() {
+  Offset available = static_cast<Offset>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  std::ifstream facts("/proc/meminfo");
+  for (std::string key, unit; facts >> key;) {
+    Offset kilobytes = 0;
+    if (key == "MemAvailable:" && facts >> kilobytes) available = kilobytes * 1024;
+  }
+  Offset limit = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit) available = std::min(available, limit);
+  return available;
+}
+
+/// Throws Error unless `bytes` more can be allocated. Asked before every large allocation: Linux promises
+/// memory that it does not have, and ends the program when it is used.
+void require_memory(const Lines& lines, const Header& header, const ReadOptions& options, double bytes) {
+  constexpr double kNotWorthAsking = 64e6;
+  if (options.max_bytes == 0 && bytes < kNotWorthAsking) return;
+  const Offset most = options.max_bytes > 0 ? options.max_bytes : available_memory();
+  if (bytes > static_cast<double>(most)) {
+    fail_at(lines.name(), header.size_line,
+            "the {} x {} matrix takes {:.2f} GB, but only {:.2f} GB may be used; use a smaller matrix or a "
+            "larger machine",
+            header.rows, header.cols, bytes / 1e9, static_cast<double>(most) / 1e9);
+  }
+}
+
+/// Runs `action`; where memory runs out all the same (a limit set by ulimit, for example) that is an Error.
+template <class Action>
+auto with_memory(const std::string& name, Action action) {
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    fail_at(name, 1, "the matrix does not fit into memory; use a smaller one or a larger machine");
+  } catch (const std::length_error&) {
+    fail_at(name, 1, "the matrix does not fit into memory; use a smaller one or a larger machine");
+  }
+}
+
+// ---------------------------------------------------------------------------------- entries, one a line
+
+template <class T>
+struct Entry {
+  std::uint64_t row = 0;  ///< as written, before the index base is taken away; negative ones wrap
+  std::uint64_t col = 0;
+  T value = T{1};
+};
+
+const char* skip_blanks(const char* p) {
+  while (*p == ' ' || *p == '\t') ++p;
+  return p;
+}
+
+/// Past the end of the line if nothing but blanks is left of it, else nullptr.
+const char* end_of_line(const char* p) {
+  if (*p == '\n') return p + 1;
+  while (*p == ' ' || *p == '\t' || *p == '\r') ++p;
+  return *p == '\n' ? p + 1 : nullptr;
+}
+
+template <Field field, class T>
+const char* value_fast(const char* p, T& value) {
+  if constexpr (field == Field::integer) return parse::integer_fast(p, value);
+  return parse::real_fast(p, value);
+}
+
+/// The usual entry line: returns the start of the next line, or nullptr for the careful path to decide.
+/// Without `with_value` the value is skipped unseen.
+template <Field field, bool with_value, class T>
+const char* entry_fast(const char* p, const char* end, Entry<T>& entry) {
+  p = parse::unsigned_fast(skip_blanks(p), entry.row);
+  if (p == nullptr || (*p != ' ' && *p != '\t')) return nullptr;
+  p = parse::unsigned_fast(skip_blanks(p + 1), entry.col);
+  if (p == nullptr) return nullptr;
+  if constexpr (field == Field::pattern) return end_of_line(p);
+  if (*p != ' ' && *p != '\t') return nullptr;
+  if constexpr (with_value) {
+    p = value_fast<field>(skip_blanks(p + 1), entry.value);
+    return p == nullptr ? nullptr : end_of_line(p);
+  }
+  return static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p))) + 1;
+}
+
+/// The careful path, and the rules that both paths share.
+class EntryReader {
+ public:
+  EntryReader(Lines& lines, const Header& header, const ReadOptions& options)
+      : lines_(lines), header_(header), options_(options) {}
+
+  Offset dropped = 0;
+  Offset non_finite = 0;
+
+  /// Calls visit(line, row, col, value) for every entry, 0-based, as stored. Throws Error unless the number
+  /// of entries is the declared one.
+  template <Field field, bool with_value, class T, class Visit>
+  void coordinates(Visit visit) {
+    const auto base = static_cast<std::uint64_t>(options_.index_base);
+    const auto rows = static_cast<std::uint64_t>(header_.rows),
+               cols = static_cast<std::uint64_t>(header_.cols);
+    Offset entries = 0;
+    Entry<T> entry;
+    for_each_line([&](Offset line, const char* p, const char* end) {
+      const char* next = entry_fast<field, with_value>(p, end, entry);
+      if (next == nullptr) {
+        next = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p))) + 1;
+        if (!entry_carefully(line, {p, static_cast<std::size_t>(next - 1 - p)}, entry)) return next;
+      }
+      if (++entries > header_.stored) too_many(line);
+      const std::uint64_t row = entry.row - base, col = entry.col - base;
+      if (row >= rows || col >= cols) {
+        if (!options_.drop_out_of_range) out_of_range(line, entry.row, entry.col);
+        ++dropped;
+        return next;
+      }
+      visit(line, static_cast<Index>(row), static_cast<Index>(col), entry.value);
+      return next;
+    });
+    if (entries != header_.stored) too_few(entries);
+  }
+
+  /// Calls visit(i, j, value) for every value of an array file, column by column, as stored.
+  template <class T, class Visit>
+  void array(Visit visit) {
+    const bool skew = header_.symmetry == Symmetry::skew_symmetric;
+    const Index below = skew ? 1 : 0;
+    Offset values = 0;
+    Index i = below, j = 0;
+    for_each_line([&](Offset line, const char* p, const char* end) {
+      T value{};
+      const char* next = header_.field == Field::integer ? value_fast<Field::integer>(skip_blanks(p), value)
+                                                         : value_fast<Field::real>(skip_blanks(p), value);
+      if (next != nullptr) next = end_of_line(next);
+      if (next == nullptr) {
+        next = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p))) + 1;
+        if (!value_carefully(line, {p, static_cast<std::size_t>(next - 1 - p)}, value)) return next;
+      }
+      if (++values > header_.stored) too_many(line);
+      visit(i, j, value);
+      if (++i == header_.rows) {
+        ++j;
+        i = header_.mirrored() ? j + below : 0;
+      }
+      return next;
+    });
+    if (values != header_.stored) too_few(values);
+  }
+
+ private:
+  /// Calls take(line number, start of the line, end of the block) for each line; it returns the start of the
+  /// next.
+  template <class Take>
+  void for_each_line(Take take) {
+    for (;;) {
+      const auto [begin, end] = lines_.block();
+      if (begin == end) return;
+      const Offset before = lines_.line();
+      Offset line = before;
+      for (const char* p = begin; p != end;) p = take(++line, p, end);
+      lines_.took_block(line - before);
+    }
+  }
+
+  /// False where the line holds no entry.
+  template <class T>
+  bool entry_carefully(Offset line, std::string_view text, Entry<T>& entry) {
+    const Words words(text);
+    if (words.count == 0 || words.is_comment()) return false;
+    const bool pattern = header_.field == Field::pattern;
+    if (words.count != (pattern ? 2u : 3u)) {
+      fail_at(lines_.name(), line, "{} is not of the form `{}`; write each entry on a line of its own",
+              quoted(text), pattern ? "row column" : "row column value");
+    }
+    entry.row = index(line, words.word[0], "row");
+    entry.col = index(line, words.word[1], "column");
+    entry.value = pattern ? T{1} : value<T>(line, words.word[2]);
+    return true;
+  }
+
+  template <class T>
+  bool value_carefully(Offset line, std::string_view text, T& result) {
+    const Words words(text);
+    if (words.count == 0 || words.is_comment()) return false;
+    if (words.count != 1) {
+      fail_at(lines_.name(), line, "{} is not one value; write each value on a line of its own",
+              quoted(text));
+    }
+    result = value<T>(line, words.word[0]);
+    return true;
+  }
+
+  std::uint64_t index(Offset line, std::string_view text, const char* what) const {
+    std::int64_t number = 0;
+    const Parsed parsed = parse_integer(text, number);
+    if (parsed == Parsed::malformed) {
+      fail_at(lines_.name(), line, "the {} {} is not a whole number; correct the line", what, quoted(text));
+    }
+    if (parsed == Parsed::too_large) {
+      fail_at(lines_.name(), line, "the {} {} does not fit into 64 bits; correct the line", what,
+              quoted(text));
+    }
+    return static_cast<std::uint64_t>(number);
+  }
+
+  template <class T>
+  T value(Offset line, std::string_view text) {
+    T number{};
+    const bool whole = header_.field == Field::integer;
+    const Parsed parsed = whole ? parse_whole(text, number) : parse_real(text, number);
+    if (parsed == Parsed::malformed) {
+      fail_at(lines_.name(), line, "the value {} is not {}; correct the line{}", quoted(text),
+              whole ? "a whole number" : "a number", whole ? ", or say 'real' in line 1" : "");
+    }
+    if (parsed == Parsed::too_large) {
+      const char* const type = whole                        ? "64 bits"
+                               : sizeof(T) == sizeof(float) ? "a 32-bit float"
+                                                            : "a 64-bit float";
+      fail_at(lines_.name(), line, "the value {} does not fit into {}; {}", quoted(text), type,
+              !whole && sizeof(T) == sizeof(float) ? "read it as 64-bit floats, or scale the matrix"
+                                                   : "scale the matrix");
+    }
+    if (!std::isfinite(number)) {
+      if (!options_.allow_non_finite) {
+        fail_at(lines_.name(), line, "the value {} is not finite; correct the line", quoted(text));
+      }
+      ++non_finite;
+    }
+    return number;
+  }
+
+  [[noreturn]] void out_of_range(Offset line, std::uint64_t row, std::uint64_t col) const {
+    const Offset base = options_.index_base;
+    const bool from_zero = base == 1 && (row == 0 || col == 0);
+    fail_at(lines_.name(), line,
+            "the entry at row {}, column {} lies outside rows {}..{}, columns {}..{}; correct it or the size "
+            "line{}",
+            static_cast<std::int64_t>(row), static_cast<std::int64_t>(col), base, header_.rows - 1 + base,
+            base, header_.cols - 1 + base,
+            from_zero ? ", or read a file that counts from 0 with --index-base 0" : "");
+  }
+
+  [[noreturn]] void too_many(Offset line) const {
+    fail_at(lines_.name(), line,
+            "more than the {} entries declared in line {}; correct that line or remove the rest",
+            header_.stored, header_.size_line);
+  }
+
+  [[noreturn]] void too_few(Offset found) const {
+    fail_at(lines_.name(), std::max<Offset>(lines_.line(), 1),
+            "the file ends after {} of the {} entries declared in line {}; it is truncated, or that line is "
+            "wrong",
+            found, header_.stored, header_.size_line);
+  }
+
+  Lines& lines_;
+  const Header& header_;
+  const ReadOptions& options_;
+};
+
+// ----------------------------------------------------------------------------------------- Csr, placing
+
+/// Turns counts (of row i at ptr[i + 1]) into where each row starts (again at ptr[i + 1]): placing an entry
+/// moves that position on, and when all are placed it has become the row's end, which is Csr's form. So no
+/// second array of positions is needed. Returns the number of entries.
+Offset counts_to_starts(Buffer<Offset>& ptr) {
+  Offset next = 0;
+  for (std::size_t i = 1; i < ptr.size(); ++i) {
+    const Offset count = ptr[i];
+    ptr[i] = next;
+    next += count;
+  }
+  return next;
+}
+
+/// Puts entries into their rows. They are collected first: a burst of independent stores keeps many cache
+/// misses under way at once, where one store between two lines' parsing keeps hardly any.
+template <class T>
+class Placer {
+ public:
+  Placer(Csr<T>& out, Symmetry symmetry) : out_(out), symmetry_(symmetry) {}
+
+  void add(Index row, Index col, T value) {
+    entries_[count_++] = {row, col, value};
+    if (count_ == entries_.size()) flush();
+  }
+
+  /// To be called at the end. Returns false if there were more entries than were counted: then the file was
+  /// changed between the passes, and what was placed is worthless.
+  bool flush() {
+    for (std::size_t k = 0; k < count_; ++k) {
+      const auto [row, col, value] = entries_[k];
+      place(row, col, value);
+      if (symmetry_ != Symmetry::general && row != col) {
+        place(col, row, symmetry_ == Symmetry::symmetric ? value : -value);
+      }
+    }
+    count_ = 0;
+    return fits_;
+  }
+
+ private:
+  struct Item {
+    Index row;
+    Index col;
+    T value;
+  };
+
+  void place(Index row, Index col, T value) {
+    const Offset to = out_.row_ptr[at(row) + 1]++;
+    if (to >= out_.nnz()) {
+      fits_ = false;
+      return;
+    }
+    out_.col_idx[at(to)] = col;
+    out_.values[at(to)] = value;
+  }
+
+  Csr<T>& out_;
+  Symmetry symmetry_;
+  std::array<Item, 512> entries_;
+  std::size_t count_ = 0;
+  bool fits_ = true;
+};
+
+/// Sorts the entries of one row by column; those with the same column keep their order, so that repeated
+/// entries are summed in file order. A merge sort whose left half is set aside: extra memory is half of the
+/// longest row.
+template <class T>
+class RowSorter {
+ public:
+  void sort(Index* cols, T* values, std::size_t n) {
+    if (n <= kSmall) {
+      insertion_sort(cols, values, n);
+      return;
+    }
+    if (std::is_sorted(cols, cols + n)) return;
+    const std::size_t half = n / 2;
+    sort(cols, values, half);
+    sort(cols + half, values + half, n - half);
+    if (cols[half - 1] <= cols[half]) return;
+    merge(cols, values, half, n);
+  }
+
+ private:
+  static constexpr std::size_t kSmall = 32;
+
+  static void insertion_sort(Index* cols, T* values, std::size_t n) {
+    for (std::size_t k = 1; k < n; ++k) {
+      const Index col = cols[k];
+      const T value = values[k];
+      std::size_t to = k;
+      for (; to > 0 && cols[to - 1] > col; --to) {
+        cols[to] = cols[to - 1];
+        values[to] = values[to - 1];
+      }
+      cols[to] = col;
+      values[to] = value;
+    }
+  }
+
+  void merge(Index* cols, T* values, std::size_t half, std::size_t n) {
+    if (left_cols_.size() < half) {
+      left_cols_.resize(half);
+      left_values_.resize(half);
+    }
+    std::copy_n(cols, half, left_cols_.begin());
+    std::copy_n(values, half, left_values_.begin());
+    std::size_t left = 0, right = half;
+    for (std::size_t to = 0; left < half; ++to) {
+      const bool from_left = right == n || left_cols_[left] <= cols[right];
+      cols[to] = from_left ? left_cols_[left] : cols[right];
+      values[to] = from_left ? left_values_[left] : values[right];
+      left += from_left ? 1 : 0;
+      right += from_left ? 0 : 1;
+    }
+  }
+
+  Buffer<Index> left_cols_;
+  Buffer<T> left_values_;
+};
+
+/// Sorts every row and sums repeated entries, in place. Returns how many were added to an earlier one;
+/// `first_repeat` is where the first of them stands.
+template <class T>
+Offset make_canonical(Csr<T>& a, std::optional<std::pair<Index, Index>>& first_repeat) {
+  RowSorter<T> sorter;
+  const Offset before = a.nnz();
+  Offset out = 0, begin = 0;
+  for (Index i = 0; i < a.rows; ++i) {
+    const Offset end = a.row_ptr[at(i) + 1];
+    sorter.sort(a.col_idx.data() + begin, a.values.data() + begin, at(end - begin));
+    const Offset row_begin = out;
+    for (Offset k = begin; k < end; ++k) {
+      const Index col = a.col_idx[at(k)];
+      const T value = a.values[at(k)];
+      if (out > row_begin && a.col_idx[at(out) - 1] == col) {
+        if (!first_repeat) first_repeat = {i, col};
+        a.values[at(out) - 1] += value;
+      } else {
+        a.col_idx[at(out)] = col;
+        a.values[at(out)] = value;
+        ++out;
+      }
+    }
+    begin = end;
+    a.row_ptr[at(i) + 1] = out;
+  }
+  a.col_idx.resize(at(out));
+  a.values.resize(at(out));
+  return before - out;
+}
+
+// ------------------------------------------------------------------------------------- the two passes
+
+/// Reads one file: the header, then as many passes over its entries as are asked for.
+template <class T>
+class Reader {
+ public:
+  Reader(ByteSource& source, const std::string& name, const ReadOptions& options)
+      : options_(options), lines_(source, name) {
+    if (options.index_base != 0 && options.index_base != 1) {
+      fail("index base {}: rows and columns can be counted from 0 or from 1", options.index_base);
+    }
+    header_ = parse_header(lines_);
+    report_.header = header_;
+  }
+
+  Csr<T> csr() {
+    return with_memory(lines_.name(), [&] {
+      return header_.format == Format::array ? csr_of_array() : csr_of_coordinates();
+    });
+  }
+
+  Dense<T> dense(Layout layout) {
+    return with_memory(lines_.name(), [&] {
+      if (header_.format == Format::array) return dense_of_array(layout);
+      const Csr<T> sparse = csr_of_coordinates();
+      require_dense_memory();
+      return to_dense(sparse, layout);
+    });
+  }
+
+  const ReadReport& report() const { return report_; }
+
+ private:
+  /// One pass over the entries, from the start of the file. The header is read again: that is what brings the
+  /// lines to the first entry.
+  template <bool with_value, class Visit>
+  void pass(Visit visit) {
+    lines_.rewind();
+    if (!(parse_header(lines_) == header_)) changed();
+    EntryReader entries(lines_, header_, options_);
+    if (header_.format == Format::array) {
+      entries.template array<T>([&](Index i, Index j, T value) { visit(Offset{0}, i, j, value); });
+    } else if (header_.field == Field::real) {
+      entries.template coordinates<Field::real, with_value, T>(visit);
+    } else if (header_.field == Field::integer) {
+      entries.template coordinates<Field::integer, with_value, T>(visit);
+    } else {
+      entries.template coordinates<Field::pattern, with_value, T>(visit);
+    }
+    report_.dropped = entries.dropped;
+    report_.non_finite = entries.non_finite;
+  }
+
+  [[noreturn]] void changed() const {
+    fail_at(lines_.name(), 1, "the file was changed while it was being read; wait until it is complete");
+  }
+
+  void require_csr_memory(Offset nnz) const {
+    const double rows = header_.rows, entries = static_cast<double>(nnz);
+    require_memory(lines_, header_, options_,
+                   (rows + 1) * sizeof(Offset) + entries * (sizeof(Index) + sizeof(T)));
+  }
+  void require_dense_memory() const {
+    const double rows = header_.rows, cols = header_.cols;
+    require_memory(lines_, header_, options_, rows * cols * sizeof(T));
+  }
+
+  /// A size line may name two thousand million rows for a handful of entries. Before 16 GB are taken for
+  /// that, the entries are seen to be in order; where rows abound, they are few, so this pass costs little.
+  void check_before_many_rows() {
+    constexpr Index kMany = 1 << 20;
+    if (header_.rows > kMany && header_.rows / 8 > header_.stored) pass<true>([](auto&&...) {});
+  }
+
+  Csr<T> csr_of_coordinates() {
+    require_csr_memory(0);
+    check_before_many_rows();
+    Csr<T> out(header_.rows, header_.cols);
+    bool below = false, above = false;
+    pass<false>([&](Offset line, Index row, Index col, T) {
+      ++out.row_ptr[at(row) + 1];
+      if (!header_.mirrored()) return;
+      if (row == col) {
+        if (header_.symmetry == Symmetry::skew_symmetric) diagonal_of_skew(line, row);
+        return;
+      }
+      ++out.row_ptr[at(col) + 1];
+      (row > col ? below : above) = true;
+    });
+    place(out);
+    std::optional<std::pair<Index, Index>> repeat;
+    report_.repeated = make_canonical(out, repeat);
+    if (below && above && repeat) both_triangles(*repeat);
+    return out;
+  }
+
+  Csr<T> csr_of_array() {
+    require_csr_memory(0);
+    check_before_many_rows();
+    Csr<T> out(header_.rows, header_.cols);
+    pass<true>([&](Offset, Index row, Index col, T value) {
+      if (value == T{0}) return;
+      ++out.row_ptr[at(row) + 1];
+      if (header_.mirrored() && row != col) ++out.row_ptr[at(col) + 1];
+    });
+    place(out);
+    return out;  // column by column, so every row is sorted already
+  }
+
+  /// The second pass, after row_ptr was filled with counts.
+  void place(Csr<T>& out) {
+    const Offset nnz = counts_to_starts(out.row_ptr);
+    require_csr_memory(nnz);
+    out.col_idx.resize(at(nnz));
+    out.values.resize(at(nnz));
+    Placer<T> placer(out, header_.symmetry);
+    const bool skip_zeros = header_.format == Format::array;
+    pass<true>([&](Offset, Index row, Index col, T value) {
+      if (skip_zeros && value == T{0}) return;
+      placer.add(row, col, value);
+    });
+    if (!placer.flush() || out.row_ptr.back() != nnz) changed();
+  }
+
+  Dense<T> dense_of_array(Layout layout) {
+    require_dense_memory();
+    pass<true>([](auto&&...) {});  // checks the number of values before memory is taken for them
+    Dense<T> out(header_.rows, header_.cols, layout);
+    if (header_.symmetry == Symmetry::skew_symmetric) std::fill(out.data.begin(), out.data.end(), T{0});
+    pass<true>([&](Offset, Index i, Index j, T value) {
+      out(i, j) = value;
+      if (header_.mirrored() && i != j) out(j, i) = header_.symmetry == Symmetry::symmetric ? value : -value;
+    });
+    return out;
+  }
+
+  [[noreturn]] void diagonal_of_skew(Offset line, Index row) const {
+    fail_at(lines_.name(), line,
+            "a skew-symmetric matrix has a zero diagonal, which is not stored; remove the entry at row {}",
+            row + options_.index_base);
+  }
+
+  /// A file that stores both triangles of a symmetric matrix would come out doubled. Looks for the line.
+  [[noreturn]] void both_triangles(std::pair<Index, Index> place) {
+    const auto [i, j] = place;
+    bool seen = false;
+    pass<false>([&](Offset line, Index row, Index col, T) {
+      if (!((row == i && col == j) || (row == j && col == i))) return;
+      if (seen) {
+        fail_at(lines_.name(), line,
+                "the entry at row {}, column {} comes twice in a symmetric file that stores both triangles; "
+                "keep one of them, or say 'general' in line 1",
+                row + options_.index_base, col + options_.index_base);
+      }
+      seen = true;
+    });
+    changed();
+  }
+
+  ReadOptions options_;
+  Lines lines_;
+  Header header_;
+  ReadReport report_;
+};
+
+std::unique_ptr<ByteSource> open_matrix(const std::string& path) {
+  try {
+    return unpacked(open_file(path));
+  } catch (const Error& error) {
+    fail("{}: {}", path, error.what());
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- writing
+
+/// Collects lines and hands them on in large pieces.
+class LineWriter {
+ public:
+  explicit LineWriter(const std::string& path) : file_(path) { text_.reserve(kPiece + kLongest); }
+
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    end_line();
+  }
+  void integer(Index value) {
+    std::array<char, kLongest> digits;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    text_.append(digits.data(), end);
+    text_ += ' ';
+  }
+  /// The fewest digits that read back as the same bits.
+  template <class T>
+  void real(T value) {
+    std::array<char, kLongest> digits;
+    if (std::isnan(value)) {
+      text_ += "nan";  // to_chars may write -nan, which not every reader takes
+    } else {
+      text_.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
+    }
+    end_line();
+  }
+  void commit() {
+    file_.write(text_);
+    file_.commit();
+  }
+
+ private:
+  static constexpr std::size_t kPiece = std::size_t{1} << 18;
+  static constexpr std::size_t kLongest = 64;
+
+  void end_line() {
+    text_ += '\n';
+    if (text_.size() < kPiece) return;
+    file_.write(text_);
+    text_.clear();
+  }
+
+  AtomicFile file_;
+  std::string text_;
+};
+
+}  // namespace
+
+MatrixMarketHeader read_matrix_market_header(const std::string& path) {
+  const auto source = open_matrix(path);
+  Lines lines(*source, path);
+  return parse_header(lines);
+}
+
+template <class T>
+Csr<T> read_matrix_market(ByteSource& source, const std::string& name, const ReadOptions& options,
+                          ReadReport* report) {
+  Reader<T> reader(source, name, options);
+  Csr<T> out = reader.csr();
+  if (report != nullptr) *report = reader.report();
+  return out;
+}
+
+template <class T>
+Dense<T> read_matrix_market_dense(ByteSource& source, const std::string& name, Layout layout,
+                                  const ReadOptions& options, ReadReport* report) {
+  Reader<T> reader(source, name, options);
+  Dense<T> out = reader.dense(layout);
+  if (report != nullptr) *report = reader.report();
+  return out;
+}
+
+template <class T>
+Csr<T> read_matrix_market(const std::string& path, const ReadOptions& options, ReadReport* report) {
+  return read_matrix_market<T>(*open_matrix(path), path, options, report);
+}
+
+template <class T>
+Dense<T> read_matrix_market_dense(const std::string& path, Layout layout, const ReadOptions& options,
+                                  ReadReport* report) {
+  return read_matrix_market_dense<T>(*open_matrix(path), path, layout, options, report);
+}
+
+template <class T>
+void write_matrix_market(const std::string& path, const Csr<T>& a) {
+  LineWriter out(path);
+  out.line("%%MatrixMarket matrix coordinate real general");
+  out.line("{} {} {}", a.rows, a.cols, a.nnz());
+  for (Index i = 0; i < a.rows; ++i) {
+    for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k) {
+      out.integer(i + 1);
+      out.integer(a.col_idx[at(k)] + 1);
+      out.real(a.values[at(k)]);
+    }
+  }
+  out.commit();
+}
+
+template <class T>
+void write_matrix_market(const std::string& path, const Dense<T>& a) {
+  LineWriter out(path);
+  out.line("%%MatrixMarket matrix array real general");
+  out.line("{} {}", a.rows, a.cols);
+  for (Index j = 0; j < a.cols; ++j) {
+    for (Index i = 0; i < a.rows; ++i) out.real(a(i, j));
+  }
+  out.commit();
+}
+
+#define STAGES_INSTANTIATE(T)                                                                                \
+  template Csr<T> read_matrix_market<T>(const std::string&, const ReadOptions&, ReadReport*);                \
+  template Csr<T> read_matrix_market<T>(ByteSource&, const std::string&, const ReadOptions&, ReadReport*);   \
+  template Dense<T> read_matrix_market_dense<T>(const std::string&, Layout, const ReadOptions&,              \
+                                                ReadReport*);                                                \
+  template Dense<T> read_matrix_market_dense<T>(ByteSource&, const std::string&, Layout, const ReadOptions&, \
+                                                ReadReport*);                                                \
+  template void write_matrix_market<T>(const std::string&, const Csr<T>&);                                   \
+  template void write_matrix_market<T>(const std::string&, const Dense<T>&);
+STAGES_INSTANTIATE(float)
+STAGES_INSTANTIATE(double)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages
