@@ -3,7 +3,7 @@
 add_library(stages_flags INTERFACE)
 target_include_directories(stages_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(stages_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers -Werror>)
 if(STAGES_NATIVE)
   target_compile_options(stages_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
 endif()

@@ -5,7 +5,8 @@
 namespace stages {
 
 const BuildInfo& build_info() {
-  static constexpr BuildInfo kInfo{STAGES_VERSION, STAGES_COMPILER, STAGES_FLAGS, STAGES_BACKEND, STAGES_SOURCE_DIGEST};
+  static constexpr BuildInfo kInfo{STAGES_VERSION, STAGES_COMPILER, STAGES_FLAGS, STAGES_BACKEND,
+                                   STAGES_SOURCE_DIGEST};
   return kInfo;
 }
 

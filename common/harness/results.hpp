@@ -1,5 +1,6 @@
 #pragma once
-// What a run found out, as data, and its three forms: JSON (everything), CSV (one line a row) and a table for people.
+// What a run found out, as data, and its three forms: JSON (everything), CSV (one line a row) and a table for
+// people.
 
 #include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
@@ -26,8 +27,8 @@ struct ProblemFacts {
   Index rows = 0;    ///< of A
   Index cols = 0;
   Offset nnz = 0;
-  Index result_cols = 0;  ///< columns of the result
-  Index products = 1;     ///< SpMV: products in the stream or chain
+  Index result_cols = 0;       ///< columns of the result
+  Index products = 1;          ///< SpMV: products in the stream or chain
   Offset multiplications = 0;  ///< in one run
 };
 
@@ -59,14 +60,14 @@ struct ResultRow {
   double fetch = 0;
   Summary run;
   std::vector<PhaseTime> phases;
-  Cost cost;              ///< for one run; model_bytes with the true nnz(C)
-  Offset result_nnz = 0;  ///< SpGEMM: nnz(C)
-  double gflops = 0;      ///< operations of the problem over the median
-  double bandwidth_share = 0;  ///< model bytes over the median, as a share of the measured copy bandwidth
+  Cost cost;                    ///< for one run; model_bytes with the true nnz(C)
+  Offset result_nnz = 0;        ///< SpGEMM: nnz(C)
+  double gflops = 0;            ///< operations of the problem over the median
+  double bandwidth_share = 0;   ///< model bytes over the median, as a share of the measured copy bandwidth
   double speedup_previous = 0;  ///< over the step before it in the course; 0: there is none
   double speedup_peer = 0;      ///< over the fastest peer; 0: there is none
-  double break_even = 0;  ///< products after which prepare is paid for, against the entry cheapest for one; 0: from the first on;
-                          ///< infinite: never
+  double break_even = 0;  ///< products after which prepare is paid for, against the entry cheapest for one;
+                          ///< 0: from the first on; infinite: never
   std::vector<Metric> metrics;
 
   bool timed() const { return !run.samples.empty(); }
@@ -79,7 +80,8 @@ struct Results {
   int count(Status status) const;
 };
 
-/// Fills speedup_previous, speedup_peer and break_even of rows [first, end), which belong to one problem, in course order.
+/// Fills speedup_previous, speedup_peer and break_even of rows [first, end), which belong to one problem, in
+/// course order.
 void relate_rows(Results& results, std::size_t first);
 
 nlohmann::json to_json(const Results& results);
@@ -94,7 +96,8 @@ std::string format_bytes(double bytes);
 /// "12.3 M", "456 k": for counts.
 std::string format_count(double count);
 
-/// Writes `text` to `path` so that the file is either complete or untouched. Throws Error if that cannot be done.
+/// Writes `text` to `path` so that the file is either complete or untouched. Throws Error if that cannot be
+/// done.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace stages

@@ -1,5 +1,6 @@
 #pragma once
-// The runner: for each entry on a problem decides whether it may run, checks it, times it, and writes a ResultRow.
+// The runner: for each entry on a problem decides whether it may run, checks it, times it, and writes a
+// ResultRow.
 
 #include <functional>
 #include <span>
@@ -26,13 +27,14 @@ struct RunEvents {
   std::function<void(const ResultRow&)> done;      ///< the row is final, but for its relation to the others
 };
 
-/// Runs `entries` (all of Problem's operation) on `problem` and appends a row for each, in their order. An exception that
-/// is not an Error ends the entry, not the run: its row says failed. Collective.
+/// Runs `entries` (all of Problem's operation) on `problem` and appends a row for each, in their order. An
+/// exception that is not an Error ends the entry, not the run: its row says failed. Collective.
 template <class Problem>
-void run_problem(const Problem& problem, std::span<const Entry* const> entries, Exec& exec, const RunOptions& options,
-                 const RunEvents& events, Results& results);
+void run_problem(const Problem& problem, std::span<const Entry* const> entries, Exec& exec,
+                 const RunOptions& options, const RunEvents& events, Results& results);
 
 /// The facts that every result file carries.
-std::vector<std::pair<std::string, std::string>> run_context(const std::vector<std::string>& command_line, Exec& exec);
+std::vector<std::pair<std::string, std::string>> run_context(const std::vector<std::string>& command_line,
+                                                             Exec& exec);
 
 }  // namespace stages

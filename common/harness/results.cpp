@@ -1,0 +1,230 @@
+#include "common/harness/results.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "common/matrix/error.hpp"
+
+namespace stages {
+namespace {
+
+using nlohmann::json;
+
+/// JSON has no infinity and no NaN: null stands for "never" and "unknown".
+json number(double value) {
+  return std::isfinite(value) ? json(value) : json(nullptr);
+}
+
+json to_json(const ResultRow& row) {
+  const ProblemFacts& p = row.problem;
+  json out = {
+      {"problem",
+       {{"matrix", p.matrix},
+        {"options", p.options},
+        {"operation", to_string(p.op)},
+        {"type", p.type},
+        {"rows", p.rows},
+        {"cols", p.cols},
+        {"nnz", p.nnz},
+        {"result_cols", p.result_cols},
+        {"products", p.products},
+        {"multiplications", p.multiplications}}},
+      {"entry", row.entry},
+      {"idea", row.idea},
+      {"peer", row.peer},
+      {"structure_reuse", row.structure_reuse},
+      {"status", to_string(row.status)},
+      {"reason", row.reason},
+      {"note", row.note},
+      {"simulated", row.simulated},
+      {"ranks", row.ranks},
+  };
+  if (row.checked) {
+    out["check"] = {{"passed", row.check.passed()},
+                    {"rows", row.check.rows},
+                    {"rows_checked", row.check.rows_checked},
+                    {"sampled", row.check.sampled()},
+                    {"worst_share_of_bound", number(row.check.worst)}};
+  }
+  if (row.timed()) {
+    json phases = json::object();
+    for (const PhaseTime& phase : row.phases) phases[phase.name] = phase.seconds;
+    out["seconds"] = {{"prepare", row.prepare}, {"load", row.load}, {"fetch", row.fetch}, {"phases", phases}};
+    out["seconds"]["run"] = {{"median", row.run.median},  {"q1", row.run.q1},
+                             {"q3", row.run.q3},          {"min", row.run.min},
+                             {"max", row.run.max},        {"noise", number(row.run.noise)},
+                             {"samples", row.run.samples}};
+    out["operations"] = row.cost.operations;
+    out["model_bytes"] = row.cost.model_bytes;
+    out["memory_bytes"] = row.cost.memory;
+    out["result_nnz"] = row.result_nnz;
+    out["gflops"] = row.gflops;
+    out["bandwidth_share"] = row.bandwidth_share;
+    out["speedup_previous"] = row.speedup_previous > 0 ? json(row.speedup_previous) : json(nullptr);
+    out["speedup_peer"] = row.speedup_peer > 0 ? json(row.speedup_peer) : json(nullptr);
+    out["break_even_products"] = number(row.break_even);
+  }
+  json metrics = json::object();
+  for (const Metric& metric : row.metrics)
+    metrics[metric.name] = {{"value", number(metric.value)}, {"unit", metric.unit}};
+  out["metrics"] = metrics;
+  return out;
+}
+
+/// A CSV field: quoted where it must be.
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + "\"";
+}
+
+/// Three significant digits of `value` after division by the largest of the units that leaves at least 1.
+struct Unit {
+  double size;
+  const char* name;
+};
+template <std::size_t N>
+std::string with_unit(double value, const Unit (&units)[N]) {
+  const Unit* unit = &units[N - 1];
+  for (const Unit& candidate : units) {
+    if (std::abs(value) >= candidate.size * 0.9995) {
+      unit = &candidate;
+      break;
+    }
+  }
+  const double scaled = value / unit->size;
+  const int decimals = std::abs(scaled) >= 99.95 ? 0 : std::abs(scaled) >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f}{}", scaled, decimals, unit->name);
+}
+
+}  // namespace
+
+std::string to_string(Status status) {
+  switch (status) {
+    case Status::good:
+      return "good";
+    case Status::wrong:
+      return "wrong";
+    case Status::failed:
+      return "failed";
+    case Status::skipped:
+      return "skipped";
+  }
+  return {};
+}
+
+int Results::count(Status status) const {
+  return static_cast<int>(
+      std::count_if(rows.begin(), rows.end(), [&](const ResultRow& r) { return r.status == status; }));
+}
+
+void relate_rows(Results& results, std::size_t first) {
+  const std::span rows = std::span(results.rows).subspan(first);
+  const auto ranked = [](const ResultRow& r) { return r.timed() && !r.structure_reuse; };
+  const ResultRow* previous = nullptr;
+  const ResultRow* fastest_peer = nullptr;
+  const ResultRow* cheapest = nullptr;  // for one product, prepare included
+  for (const ResultRow& row : rows) {
+    if (!ranked(row)) continue;
+    if (row.peer && (fastest_peer == nullptr || row.run.median < fastest_peer->run.median))
+      fastest_peer = &row;
+    if (cheapest == nullptr || row.prepare + row.run.median < cheapest->prepare + cheapest->run.median)
+      cheapest = &row;
+  }
+  for (ResultRow& row : rows) {
+    if (!ranked(row)) continue;
+    if (fastest_peer != nullptr && !row.peer) row.speedup_peer = fastest_peer->run.median / row.run.median;
+    if (!row.peer) {
+      if (previous != nullptr) row.speedup_previous = previous->run.median / row.run.median;
+      previous = &row;
+    }
+    const double gain = cheapest->run.median - row.run.median;
+    const double investment = row.prepare - cheapest->prepare;
+    if (investment <= 0) {
+      row.break_even = 0;
+    } else {
+      row.break_even = gain > 0 ? std::ceil(investment / gain) : std::numeric_limits<double>::infinity();
+    }
+  }
+}
+
+json to_json(const Results& results) {
+  json context = json::object();
+  for (const auto& [key, value] : results.context) context[key] = value;
+  json rows = json::array();
+  for (const ResultRow& row : results.rows) rows.push_back(to_json(row));
+  return {{"schema_version", kSchemaVersion}, {"context", context}, {"results", rows}};
+}
+
+std::string to_csv(const Results& results) {
+  std::string out =
+      "matrix,options,operation,type,rows,cols,nnz,entry,status,reason,ranks,prepare_s,load_s,fetch_s,run_"
+      "median_s,run_q1_s,"
+      "run_q3_s,samples,noise,gflops,bandwidth_share,speedup_previous,speedup_peer,result_nnz,rows_checked\n";
+  for (const ResultRow& r : results.rows) {
+    const ProblemFacts& p = r.problem;
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},", quoted(p.matrix), quoted(p.options),
+                       to_string(p.op), p.type, p.rows, p.cols, p.nnz, quoted(r.entry), to_string(r.status),
+                       quoted(r.reason), r.ranks);
+    if (r.timed()) {
+      const auto ratio = [](double x) { return x > 0 ? fmt::format("{:.6g}", x) : std::string(); };
+      out += fmt::format("{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{},{:.4g},{:.6g},{:.6g},{},{},{},{}\n",
+                         r.prepare, r.load, r.fetch, r.run.median, r.run.q1, r.run.q3, r.run.samples.size(),
+                         r.run.noise, r.gflops, r.bandwidth_share, ratio(r.speedup_previous),
+                         ratio(r.speedup_peer), r.result_nnz, r.check.rows_checked);
+    } else {
+      out += fmt::format(",,,,,,,,,,,,,{}\n", r.checked ? fmt::format("{}", r.check.rows_checked) : "");
+    }
+  }
+  return out;
+}
+
+std::string format_seconds(double seconds) {
+  static constexpr Unit kUnits[] = {{1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}};
+  return with_unit(seconds, kUnits);
+}
+
+std::string format_bytes(double bytes) {
+  static constexpr Unit kUnits[] = {{1e12, " TB"}, {1e9, " GB"}, {1e6, " MB"}, {1e3, " kB"}, {1, " B"}};
+  return with_unit(bytes, kUnits);
+}
+
+std::string format_count(double count) {
+  static constexpr Unit kUnits[] = {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}};
+  return count < 1000 ? fmt::format("{:.0f}", count) : with_unit(count, kUnits);
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  const auto give_up = [&](const char* what) {
+    const int error = errno;
+    unlink(temporary.c_str());
+    fail("{}: cannot {}: {}; choose a place that can be written", path, what, std::strerror(error));
+  };
+  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file < 0) give_up("create the file");
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = write(file, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      close(file);
+      give_up("write the file");
+    }
+    done += static_cast<std::size_t>(n);
+  }
+  if (fsync(file) != 0 || close(file) != 0) give_up("finish the file");
+  if (rename(temporary.c_str(), path.c_str()) != 0) give_up("put the file in place");
+}
+
+}  // namespace stages

@@ -1,0 +1,380 @@
+#include "common/harness/runner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <new>
+
+#include "common/harness/build_info.hpp"
+#include "common/harness/machine.hpp"
+#include "common/matrix/error.hpp"
+
+namespace stages {
+namespace {
+
+constexpr double kShortestSample = 1e-4;  ///< runs shorter than this are repeated within a sample, seconds
+
+template <class T>
+std::string type_name() {
+  return std::is_same_v<T, float> ? "f32" : "f64";
+}
+
+template <class T>
+ProblemFacts describe(const SpmvProblem<T>& p) {
+  ProblemFacts facts{.matrix = p.name, .op = Op::spmv, .type = type_name<T>(), .products = p.products};
+  if (p.mode != Mode::single) facts.options = fmt::format("{} of {}", to_string(p.mode), p.products);
+  facts.result_cols = p.products;
+  facts.multiplications = p.a ? p.a->nnz() * p.products : 0;
+  return facts;
+}
+
+template <class T>
+ProblemFacts describe(const SpmmProblem<T>& p) {
+  ProblemFacts facts{.matrix = p.name,
+                     .options = fmt::format("N = {}", p.n_cols),
+                     .op = Op::spmm,
+                     .type = type_name<T>(),
+                     .result_cols = p.n_cols};
+  if (p.alpha != T{1} || p.beta != T{0})
+    facts.options += fmt::format(", alpha = {}, beta = {}", p.alpha, p.beta);
+  if (p.b_layout != Layout::row_major) facts.options += ", B " + to_string(p.b_layout);
+  if (p.c_layout != Layout::row_major) facts.options += ", C " + to_string(p.c_layout);
+  facts.multiplications = p.a ? p.a->nnz() * p.n_cols : 0;
+  return facts;
+}
+
+template <class T>
+ProblemFacts describe(const SpgemmProblem<T>& p) {
+  ProblemFacts facts{.matrix = p.name, .op = Op::spgemm, .type = type_name<T>()};
+  if (p.destination != Destination::host) facts.options = "C " + to_string(p.destination);
+  if (p.b) facts.result_cols = p.b->cols;
+  facts.multiplications = p.products;
+  return facts;
+}
+
+template <class Problem>
+ProblemFacts facts_of(const Problem& problem) {
+  ProblemFacts facts = describe(problem);
+  if (problem.a) {
+    facts.rows = problem.a->rows;
+    facts.cols = problem.a->cols;
+    facts.nnz = problem.a->nnz();
+  }
+  return facts;
+}
+
+template <class Problem>
+int products_per_run(const Problem& problem) {
+  if constexpr (Problem::kOp == Op::spmv) return problem.products;
+  return 1;
+}
+
+/// True where a run changes what the next one starts from, so that each needs a reset before it.
+template <class Problem>
+bool needs_reset(const Problem& problem) {
+  if constexpr (Problem::kOp == Op::spmm) return problem.beta != 0;
+  return false;
+}
+
+/// Why the entry may not run: a limit or a need, with the number. Empty: it may.
+template <class Problem>
+std::string refusal(const Entry& entry, const Problem& problem, Exec& exec, const RunOptions& options) {
+  if (entry.needs.gpu && !exec.has_gpu()) return "needs a GPU, and there is none here";
+  const int ranks = exec.communicator().size();
+  if (!entry.needs.several_ranks && ranks > 1)
+    return fmt::format("runs on one rank, and there are {}", ranks);
+  const auto& implementation = entry.on<Problem>();
+  if (const auto reason = implementation.refuse(problem, exec)) return *reason;
+  const Cost cost = implementation.cost(problem);
+  const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
+  if (cost.memory > limit) {
+    return fmt::format("needs {} of memory, the limit is {} (--max-memory)", format_bytes(cost.memory),
+                       format_bytes(limit));
+  }
+  if (cost.work > options.max_work) {
+    return fmt::format("needs {} steps, the limit is {} (--max-work)", format_count(cost.work),
+                       format_count(options.max_work));
+  }
+  return {};
+}
+
+/// Rank 0's text, on every rank.
+std::string agreed(std::string text, Communicator& ranks) {
+  std::size_t length = text.size();
+  ranks.broadcast(&length, sizeof length);
+  text.resize(length);
+  ranks.broadcast(text.data(), length);
+  return text;
+}
+
+template <class T>
+Offset result_nnz(const Dense<T>&) {
+  return 0;
+}
+template <class T>
+Offset result_nnz(const Csr<T>& c) {
+  return c.nnz();
+}
+
+/// One entry's plan while it is timed.
+template <class Problem>
+struct Timed {
+  const Entry* entry;
+  ResultRow* row;
+  std::unique_ptr<Plan<Problem>> plan;
+  int repeats = 1;   ///< runs in a sample
+  double spent = 0;  ///< seconds of samples so far
+  int runs = 0;      ///< runs that the phases are summed over
+  bool finished = false;
+};
+
+/// Times the entries of one problem that passed the check. One object per group of plans that fit into memory
+/// together.
+template <class Problem>
+class Timer {
+ public:
+  Timer(const Problem& problem, Exec& exec, const RunOptions& options, const RunEvents& events)
+      : problem_(problem), exec_(exec), options_(options), events_(events) {
+    if (exec.communicator().rank() == 0)
+      operands_ = make_operands(problem, ValueKind::real, options.check.seed + 1);
+  }
+
+  /// Prepares, warms up, and finds out how many runs make a sample. A failure is written to the row.
+  void add(const Entry& entry, ResultRow& row) {
+    Timed<Problem> timed{.entry = &entry, .row = &row};
+    guarded(row, [&] {
+      row.prepare = exec_.time([&] { timed.plan = entry.on<Problem>().prepare(problem_, exec_); });
+      row.load = exec_.time([&] { timed.plan->load(operands_); });
+      timed.plan->reset();
+      double once = exec_.time([&] { timed.plan->run(); });
+      for (int i = 0; i < 2 && once < 0.5; ++i) {
+        if (needs_reset(problem_)) timed.plan->reset();
+        once = exec_.time([&] { timed.plan->run(); });
+      }
+      if (!options_.cold && !needs_reset(problem_)) {
+        timed.repeats =
+            static_cast<int>(std::clamp(std::ceil(kShortestSample / std::max(once, 1e-9)), 1.0, 1000.0));
+      }
+    });
+    if (row.status == Status::good) group_.push_back(std::move(timed));
+  }
+
+  /// Samples all plans in turn until each is known well enough or has used its time, then fetches each.
+  void sample_all() {
+    while (std::any_of(group_.begin(), group_.end(), [](const auto& t) { return !t.finished; })) {
+      for (auto& timed : group_) {
+        if (!timed.finished) guarded(*timed.row, [&] { sample(timed); });
+        if (timed.row->status != Status::good) timed.finished = true;
+      }
+    }
+    for (auto& timed : group_) {
+      if (timed.row->status == Status::good) guarded(*timed.row, [&] { finish(timed); });
+    }
+    group_.clear();
+  }
+
+ private:
+  template <class Work>
+  static void guarded(ResultRow& row, Work&& work) {
+    try {
+      work();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& e) {
+      row.status = Status::failed;
+      row.reason = e.what();
+      row.run = {};
+    }
+  }
+
+  void sample(Timed<Problem>& timed) {
+    ResultRow& row = *timed.row;
+    if (needs_reset(problem_)) timed.plan->reset();
+    if (options_.cold) {
+      exec_.flush_caches();
+    } else if (group_.size() > 1 && row.run.median < 0.01) {
+      timed.plan->run();  // the entry before this one left the caches with its own data
+      if (needs_reset(problem_)) timed.plan->reset();
+    }
+    exec_.clear_phases();
+    const double seconds = exec_.time([&] {
+      for (int i = 0; i < timed.repeats; ++i) timed.plan->run();
+    });
+    for (const PhaseTime& phase : exec_.phases()) add_phase(row, phase);
+    timed.runs += timed.repeats;
+    timed.spent += seconds;
+    auto samples = std::move(row.run.samples);
+    samples.push_back(seconds / timed.repeats / products_per_run(problem_));
+    row.run = summarize(std::move(samples));
+    timed.finished = enough(timed);
+    if (events_.timing) events_.timing(row);
+  }
+
+  static void add_phase(ResultRow& row, const PhaseTime& phase) {
+    const auto found = std::find_if(row.phases.begin(), row.phases.end(),
+                                    [&](const auto& p) { return p.name == phase.name; });
+    if (found == row.phases.end()) {
+      row.phases.push_back(phase);
+    } else {
+      found->seconds += phase.seconds;
+    }
+  }
+
+  /// Rank 0 decides.
+  bool enough(const Timed<Problem>& timed) {
+    const int n = static_cast<int>(timed.row->run.samples.size());
+    const bool known = n >= options_.min_samples && timed.row->run.noise <= options_.max_noise;
+    const bool used_up = timed.spent >= options_.time_budget &&
+                         (n >= options_.min_samples || timed.spent >= 5 * options_.time_budget);
+    bool done = known || used_up || n >= options_.max_samples;
+    exec_.communicator().broadcast(&done, sizeof done);
+    return done;
+  }
+
+  void finish(Timed<Problem>& timed) {
+    ResultRow& row = *timed.row;
+    typename Problem::Result result;
+    row.fetch = exec_.time([&] { result = timed.plan->fetch(); });
+    row.result_nnz = result_nnz(result);
+    row.note = timed.plan->note();
+    row.metrics = timed.plan->metrics();
+    for (PhaseTime& phase : row.phases) phase.seconds /= timed.runs * products_per_run(problem_);
+    if (exec_.communicator().rank() != 0) return;
+    const CheckReport last =
+        verify(problem_, operands_, result, ValueKind::real, timed.entry->claims, options_.check);
+    if (!last.passed()) {
+      row.status = Status::wrong;
+      row.reason = last.failure + " (after the timed runs)";
+      row.run = {};
+      return;
+    }
+    if constexpr (Problem::kOp == Op::spgemm) {
+      const double entry_bytes = sizeof(Index) + sizeof(typename Problem::Value);
+      row.cost.model_bytes += entry_bytes * static_cast<double>(row.result_nnz - problem_.result_bound);
+    }
+    const double run = row.run.median * products_per_run(problem_);
+    row.gflops = row.cost.operations / run / 1e9;
+    row.bandwidth_share = row.cost.model_bytes / run / exec_.copy_bandwidth();
+  }
+
+  const Problem& problem_;
+  Exec& exec_;
+  const RunOptions& options_;
+  const RunEvents& events_;
+  typename Problem::Operands operands_;
+  std::vector<Timed<Problem>> group_;
+};
+
+/// Whether the entry may run, then the check. The row says what came of it.
+template <class Problem>
+void admit(const Entry& entry, const Problem& problem, Exec& exec, const RunOptions& options,
+           ResultRow& row) {
+  Communicator& ranks = exec.communicator();
+  std::string reason = ranks.rank() == 0 ? refusal(entry, problem, exec, options) : std::string();
+  row.reason = agreed(std::move(reason), ranks);
+  if (!row.reason.empty()) {
+    row.status = Status::skipped;
+    return;
+  }
+  if (ranks.rank() == 0) row.cost = entry.on<Problem>().cost(problem);
+  try {
+    row.check = check_entry(entry, problem, exec, options.check);
+    row.checked = true;
+    row.reason = agreed(row.check.failure, ranks);
+    if (!row.reason.empty()) row.status = Status::wrong;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    row.status = Status::failed;
+    row.reason = "ran out of memory; lower --max-memory to skip it";
+  } catch (const std::exception& e) {
+    row.status = Status::failed;
+    row.reason = e.what();
+  }
+}
+
+}  // namespace
+
+template <class Problem>
+void run_problem(const Problem& problem, std::span<const Entry* const> entries, Exec& exec,
+                 const RunOptions& options, const RunEvents& events, Results& results) {
+  const std::size_t first = results.rows.size();
+  const ProblemFacts facts = facts_of(problem);
+  for (const Entry* entry : entries) {
+    results.rows.push_back({.problem = facts,
+                            .entry = entry->name,
+                            .idea = entry->idea,
+                            .peer = entry->is_peer(),
+                            .structure_reuse = entry->claims.structure_reuse,
+                            .simulated = exec.simulated() && entry->needs.gpu,
+                            .ranks = exec.communicator().size()});
+  }
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    ResultRow& row = results.rows[first + k];
+    if (events.checking) events.checking(row);
+    admit(*entries[k], problem, exec, options, row);
+  }
+
+  // Plans are timed side by side as far as memory holds them together. The values are those of the real
+  // check, so a chain neither overflows nor vanishes.
+  const bool root = exec.communicator().rank() == 0;
+  const Problem timed_problem = root ? with_values(problem, ValueKind::real, options.check.seed) : problem;
+  const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
+  Timer<Problem> timer(timed_problem, exec, options, events);
+  double held = 0;
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    ResultRow& row = results.rows[first + k];
+    if (row.status != Status::good || row.simulated) continue;
+    bool full = held > 0 && held + row.cost.memory > limit;
+    exec.communicator().broadcast(&full, sizeof full);
+    if (full) {
+      timer.sample_all();
+      held = 0;
+    }
+    held += row.cost.memory;
+    timer.add(*entries[k], row);
+  }
+  timer.sample_all();
+  relate_rows(results, first);
+  for (std::size_t k = first; events.done && k < results.rows.size(); ++k) events.done(results.rows[k]);
+}
+
+std::vector<std::pair<std::string, std::string>> run_context(const std::vector<std::string>& command_line,
+                                                             Exec& exec) {
+  std::string command;
+  for (const std::string& word : command_line) command += (command.empty() ? "" : " ") + word;
+  const std::time_t now = std::time(nullptr);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  const BuildInfo& build = build_info();
+  return {
+      {"command", command},
+      {"date", date},
+      {"version", build.version},
+      {"source_digest", build.source_digest},
+      {"compiler", build.compiler},
+      {"flags", build.flags},
+      {"backend", build.backend},
+      {"device", exec.device()},
+      {"cpu", cpu_name()},
+      {"cpus", fmt::format("{}", available_cpus())},
+      {"memory", format_bytes(total_memory_bytes())},
+      {"system", system_name()},
+      {"ranks", fmt::format("{}", exec.communicator().size())},
+      {"copy_bandwidth_bytes_per_second", fmt::format("{:.4g}", exec.copy_bandwidth())},
+  };
+}
+
+#define STAGES_INSTANTIATE(P)                                                                  \
+  template void run_problem(const P&, std::span<const Entry* const>, Exec&, const RunOptions&, \
+                            const RunEvents&, Results&);
+STAGES_INSTANTIATE(SpmvProblem<float>)
+STAGES_INSTANTIATE(SpmvProblem<double>)
+STAGES_INSTANTIATE(SpmmProblem<float>)
+STAGES_INSTANTIATE(SpmmProblem<double>)
+STAGES_INSTANTIATE(SpgemmProblem<float>)
+STAGES_INSTANTIATE(SpgemmProblem<double>)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages

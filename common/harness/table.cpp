@@ -1,0 +1,151 @@
+// The table that a person reads: one block a problem, the entries in course order, peers below a rule.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "common/harness/results.hpp"
+
+namespace stages {
+namespace {
+
+constexpr const char* kBold = "\033[1m";
+constexpr const char* kDim = "\033[2m";
+constexpr const char* kRed = "\033[31m";
+constexpr const char* kGreen = "\033[32m";
+
+/// Wraps text in colour codes, or not.
+struct Paint {
+  bool on;
+  std::string operator()(const char* code, const std::string& text) const {
+    return on ? code + text + "\033[0m" : text;
+  }
+};
+
+/// Printed width: code points, which are one column each in what we print.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+constexpr std::size_t kColumns = 9;
+using Cells = std::array<std::string, kColumns>;
+
+const Cells kHeads = {"entry",   "time",    "±",       "GFLOP/s",   "bandwidth",
+                      "vs step", "vs peer", "prepare", "pays after"};
+
+std::string ratio(double value) {
+  if (value <= 0) return "";
+  return value >= 100  ? fmt::format("{:.0f}x", value)
+         : value >= 10 ? fmt::format("{:.1f}x", value)
+                       : fmt::format("{:.2f}x", value);
+}
+
+std::string pays_after(const ResultRow& row) {
+  if (std::isinf(row.break_even)) return "never";
+  if (row.break_even == 0) return "at once";
+  return row.break_even >= 1e6 ? format_count(row.break_even) : fmt::format("{:.0f} runs", row.break_even);
+}
+
+Cells cells_of(const ResultRow& row) {
+  if (!row.timed()) return {row.entry};
+  return {row.entry,
+          format_seconds(row.run.median),
+          std::isinf(row.run.noise) ? "?" : fmt::format("{:.1f}%", 100 * row.run.noise),
+          fmt::format("{:.3g}", row.gflops),
+          fmt::format("{:.0f}%", 100 * row.bandwidth_share),
+          ratio(row.speedup_previous),
+          ratio(row.speedup_peer),
+          format_seconds(row.prepare),
+          pays_after(row)};
+}
+
+/// What stands after the cells: why there are none, or what is special about them.
+std::string remark(const ResultRow& row) {
+  std::string text;
+  if (row.status == Status::skipped) return "skipped: " + row.reason;
+  if (row.status != Status::good) return (row.status == Status::wrong ? "WRONG: " : "FAILED: ") + row.reason;
+  if (row.simulated) text = "checked on the executor, not timed";
+  if (row.check.sampled()) {
+    text += fmt::format("{}{} of {} rows checked in full", text.empty() ? "" : "; ",
+                        format_count(static_cast<double>(row.check.rows_checked)),
+                        format_count(static_cast<double>(row.check.rows)));
+  }
+  if (!row.note.empty()) text += (text.empty() ? "" : "; ") + row.note;
+  return text;
+}
+
+std::string title(const ProblemFacts& p, const Paint& paint) {
+  std::string facts =
+      fmt::format("{} x {}, {} non-zeros", p.rows, p.cols, format_count(static_cast<double>(p.nnz)));
+  if (p.op == Op::spgemm)
+    facts += fmt::format(", {} products", format_count(static_cast<double>(p.multiplications)));
+  const std::string options = p.options.empty() ? "" : ", " + p.options;
+  return fmt::format("{}  {} {}{}  {}\n", paint(kBold, p.matrix), to_string(p.op), p.type, options,
+                     paint(kDim, facts));
+}
+
+bool same_problem(const ProblemFacts& a, const ProblemFacts& b) {
+  return a.matrix == b.matrix && a.options == b.options && a.op == b.op && a.type == b.type;
+}
+
+void add_line(std::string& out, const Cells& cells, const std::array<std::size_t, kColumns>& widths,
+              const char* colour, const std::string& after, const Paint& paint) {
+  std::string line = "  ";
+  for (std::size_t k = 0; k < kColumns; ++k) {
+    const std::string gap(widths[k] - width(cells[k]), ' ');
+    line += k == 0 ? cells[k] + gap : "  " + gap + cells[k];
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  out += colour != nullptr ? paint(colour, line) : line;
+  if (!after.empty()) out += "  " + paint(kDim, after);
+  out += '\n';
+}
+
+}  // namespace
+
+std::string to_table(const Results& results, bool colour) {
+  const Paint paint{colour};
+  std::array<std::size_t, kColumns> widths{};
+  for (std::size_t k = 0; k < kColumns; ++k) widths[k] = width(kHeads[k]);
+  for (const ResultRow& row : results.rows) {
+    const Cells cells = cells_of(row);
+    for (std::size_t k = 0; k < kColumns; ++k) widths[k] = std::max(widths[k], width(cells[k]));
+  }
+
+  std::string out;
+  for (std::size_t first = 0; first < results.rows.size();) {
+    std::size_t last = first;
+    while (last < results.rows.size() &&
+           same_problem(results.rows[last].problem, results.rows[first].problem))
+      ++last;
+    double best = INFINITY;
+    for (std::size_t k = first; k < last; ++k) {
+      if (results.rows[k].timed() && !results.rows[k].structure_reuse)
+        best = std::min(best, results.rows[k].run.median);
+    }
+    out += title(results.rows[first].problem, paint);
+    add_line(out, kHeads, widths, kDim, "", paint);
+    for (std::size_t k = first; k < last; ++k) {
+      const ResultRow& row = results.rows[k];
+      const bool bad = row.status == Status::wrong || row.status == Status::failed;
+      const bool fastest = row.timed() && !row.structure_reuse && row.run.median == best;
+      add_line(out, cells_of(row), widths,
+               bad           ? kRed
+               : fastest     ? kGreen
+               : row.timed() ? nullptr
+                             : kDim,
+               fastest ? "<- fastest" + (remark(row).empty() ? "" : "; " + remark(row)) : remark(row), paint);
+    }
+    out += '\n';
+    first = last;
+  }
+  out += fmt::format("{} good, {} wrong, {} failed, {} skipped\n", results.count(Status::good),
+                     results.count(Status::wrong), results.count(Status::failed),
+                     results.count(Status::skipped));
+  return out;
+}
+
+}  // namespace stages
