@@ -49,9 +49,9 @@ CheckReport verify(const Problem& problem, const typename Problem::Operands& ope
                    const CheckOptions& options = {});
 
 /// Runs an entry through the whole check: real values, then integers; each plan runs with one set of
-/// operands, with another, and with the first again. All results are verified, and the first and the third
-/// must agree bit for bit where the entry claims it. An exception of the plan is reported as a failure,
-/// except Error, which passes through. Collective; the report is rank 0's on all ranks.
+/// operands, with another, with the first again, and once more without loading. All results are verified, and
+/// those of the first operands must agree bit for bit where the entry claims it. Exceptions of the plan pass
+/// through. Collective; the report is rank 0's, and the other ranks' say only whether it passed.
 template <class Problem>
 CheckReport check_entry(const Entry& entry, const Problem& problem, Exec& exec,
                         const CheckOptions& options = {});

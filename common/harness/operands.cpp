@@ -24,6 +24,13 @@ T real_number(random::Word word) {
   return static_cast<T>(odd) / static_cast<T>(1 << 24);
 }
 
+/// The integer in -16 .. 16 nearest to `factor`, but 0 only for 0.
+template <class T>
+T small_integer(T factor) {
+  const T rounded = std::clamp(std::round(factor), T{-16}, T{16});
+  return rounded == T{0} && factor != T{0} ? T{1} : rounded;
+}
+
 /// Uniform among -limit .. -1, 1 .. limit.
 template <class T>
 T integer_number(random::Word word, Offset limit) {
@@ -69,11 +76,27 @@ void fill(Buffer<T>& values, ValueKind kind, Offset limit, std::uint64_t key) {
   }
 }
 
+/// What the padding of dense operands holds. NaN spoils every real result that it leaks into, even times
+/// zero. But NaN that leaks into the padding of the result, where NaN belongs, goes unseen: so with integers
+/// it is a number.
+template <class T>
+T padding(ValueKind kind) {
+  return kind == ValueKind::real ? std::numeric_limits<T>::quiet_NaN() : T{12345};
+}
+
+/// Puts zeros where `a` stores zeros: an entry may not leave them out.
+template <class T>
+void keep_zeros(const Csr<T>& a, Buffer<T>& values) {
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    if (a.values[k] == T{0}) values[k] = T{0};
+  }
+}
+
 template <class T>
 Dense<T> dense_operand(Index rows, Index cols, Layout layout, Offset ld, ValueKind kind, Offset limit,
                        std::uint64_t key) {
   Dense<T> out(rows, cols, layout, ld);
-  poison(out.data);
+  std::fill(out.data.begin(), out.data.end(), padding<T>(kind));
   for (Index i = 0; i < rows; ++i) {
     for (Index j = 0; j < cols; ++j) {
       const random::Word word =
@@ -86,15 +109,25 @@ Dense<T> dense_operand(Index rows, Index cols, Layout layout, Offset ld, ValueKi
   return out;
 }
 
-/// Scales each row of A to sum |a| = 1.
+/// +1 or -1 for row and column i of a chain's matrix.
+double sign(Index i, std::uint64_t key) {
+  return random::Stream(key, static_cast<random::Word>(i)).next() % 2 == 0 ? 1 : -1;
+}
+
+/// Scales each row of A to sum |a| = 1, and gives element (i, j) the sign s_i s_j of a random vector s. With
+/// the signs that A has, the terms of a row cancel and x loses a factor of about sqrt(row length) a product:
+/// after 40 of them a chain in float would multiply zeros. This A is similar to a stochastic matrix, whose
+/// products tend to a multiple of s.
 template <class T>
-void normalise_rows(Csr<T>& a) {
+void normalise_rows(Csr<T>& a, std::uint64_t key) {
   for (Index i = 0; i < a.rows; ++i) {
     T* const row = a.values.data() + a.row_ptr[static_cast<std::size_t>(i)];
     const Offset n = a.row_nnz(i);
     double sum = 0;
     for (Offset k = 0; k < n; ++k) sum += std::abs(double{row[k]});
-    for (Offset k = 0; k < n && sum > 0; ++k) row[k] = static_cast<T>(row[k] / sum);
+    const Index* const columns = a.col_idx.data() + a.row_ptr[static_cast<std::size_t>(i)];
+    for (Offset k = 0; k < n && sum > 0; ++k)
+      row[k] = static_cast<T>(sign(i, key) * sign(columns[k], key) * std::abs(double{row[k]}) / sum);
   }
 }
 
@@ -118,7 +151,7 @@ SpmvProblem<T> problem_with_values(SpmvProblem<T> p, ValueKind kind, std::uint64
   if (kind == ValueKind::real && p.mode != Mode::chain) return p;
   auto a = std::make_shared<Csr<T>>(*p.a);
   if (kind == ValueKind::real) {
-    normalise_rows(*a);
+    normalise_rows(*a, key(seed, Array::a));
   } else if (p.mode == Mode::chain) {
     select_one_per_row(*a, key(seed, Array::a));
   } else {
@@ -131,8 +164,8 @@ SpmvProblem<T> problem_with_values(SpmvProblem<T> p, ValueKind kind, std::uint64
 template <class T>
 SpmmProblem<T> problem_with_values(SpmmProblem<T> p, ValueKind kind, std::uint64_t seed) {
   if (kind == ValueKind::real) return p;
-  p.alpha = std::round(p.alpha) == T{0} && p.alpha != T{0} ? T{1} : std::round(p.alpha);
-  p.beta = std::round(p.beta) == T{0} && p.beta != T{0} ? T{1} : std::round(p.beta);
+  p.alpha = small_integer(p.alpha);
+  p.beta = small_integer(p.beta);
   auto a = std::make_shared<Csr<T>>(*p.a);
   fill(a->values, kind, value_limit(p), key(seed, Array::a));
   p.a = std::move(a);
@@ -174,6 +207,10 @@ SpgemmOperands<T> operands_of(const SpgemmProblem<T>& p, ValueKind kind, std::ui
   out.b_values.resize(p.b->values.size());
   fill(out.a_values, kind, value_limit(p), key(seed, Array::a));
   fill(out.b_values, kind, value_limit(p), key(seed, Array::b));
+  if (kind == ValueKind::real) {
+    keep_zeros(*p.a, out.a_values);
+    keep_zeros(*p.b, out.b_values);
+  }
   return out;
 }
 

@@ -16,16 +16,17 @@ namespace stages {
 enum class ValueKind { real, integer };
 
 /// The problem with the values its checks of this kind need, structure untouched.
-///  real: the problem's own values; in a chain each row of A is scaled to sum |a| = 1, so that vectors
-///  neither grow nor vanish. integer: non-zero integers, small enough for exact sums; in a chain each row
-///  keeps a single +1 or -1 among zeros, the choice drawn from `seed`. alpha and beta are rounded to
-///  integers.
+///  real: the problem's own values; in a chain each row of A is scaled to sum |a| = 1 and the signs are drawn
+///  from `seed`, so that vectors neither grow nor vanish. integer: non-zero integers, small enough for exact
+///  sums; in a chain each row keeps a single +1 or -1 among zeros, the choice drawn from `seed`. alpha and
+///  beta become integers in -16 .. 16.
 template <class Problem>
 Problem with_values(const Problem& problem, ValueKind kind, std::uint64_t seed);
 
 /// Operands for `problem`, as with_values made it: the same for the same seed on every machine. Real values
-/// lie in
-/// [-1, 1) without 0. Padding of dense operands is NaN, so that a plan that reads it fails.
+/// lie in [-1, 1) without 0, except that SpGEMM's are 0 where the problem's matrices store zeros. Padding of
+/// dense operands is NaN among real values, so that a plan that reads it fails, and a number among integers,
+/// so that a plan that copies it into the padding of the result fails too.
 template <class Problem>
 typename Problem::Operands make_operands(const Problem& problem, ValueKind kind, std::uint64_t seed);
 
