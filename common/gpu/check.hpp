@@ -10,8 +10,8 @@
 namespace stages {
 
 /// Not enough device memory: a plan can be skipped with this reason, unlike after other CUDA errors.
-struct OutOfDeviceMemory : Error {
-  using Error::Error;
+struct OutOfDeviceMemory : OutOfMemory {
+  using OutOfMemory::OutOfMemory;
 };
 
 /// Throws Error (OutOfDeviceMemory for cudaErrorMemoryAllocation) unless `status` is cudaSuccess.

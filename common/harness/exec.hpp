@@ -46,7 +46,8 @@ class Exec {
 
   /// One line that names the device, for people.
   virtual std::string device() const;
-  virtual bool has_gpu() const { return false; }
+  /// What else results should carry about the device: names and values.
+  virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
   /// True where kernels run on the executor of common/simt: their times mean nothing and are not taken.
   virtual bool simulated() const { return false; }
   /// Bytes that a plan's cost().memory is held against where the user sets no limit: half of what is free
@@ -56,6 +57,9 @@ class Exec {
   virtual void synchronize() {}
   /// Seconds that `work` takes, by the device's own clock; with several ranks the maximum over them.
   virtual double time(const std::function<void()>& work);
+  /// `run` in the form in which it will be timed: as it is, or (a GPU in graph mode) recorded once and then
+  /// replayed.
+  virtual std::function<void()> record(std::function<void()> run) { return run; }
   /// Evicts what the caches hold, so that the next run starts cold.
   virtual void flush_caches();
   /// Bytes a second, read plus written, of a large copy on this device by one plan's share of it (on the

@@ -79,8 +79,10 @@ bool needs_reset(const Problem& problem) {
 
 /// Why the entry may not run: a limit or a need, with the number. Empty: it may.
 template <class Problem>
-std::string refusal(const Entry& entry, const Problem& problem, Exec& exec, const RunOptions& options) {
-  if (entry.needs.gpu && !exec.has_gpu()) return "needs a GPU, and there is none here";
+std::string refusal(const Entry& entry, const Problem& problem, const Machine& machine,
+                    const RunOptions& options) {
+  if (entry.needs.gpu && machine.gpu == nullptr) return "needs a GPU, and " + machine.no_gpu;
+  Exec& exec = machine.of(entry);
   const int ranks = exec.communicator().size();
   if (!entry.needs.several_ranks && ranks > 1)
     return fmt::format("runs on one rank, and there are {}", ranks);
@@ -117,15 +119,39 @@ Offset result_nnz(const Csr<T>& c) {
   return c.nnz();
 }
 
+/// Does `work`; what it throws becomes the fate of the row, and the run goes on. Any other Error is the
+/// user's to mend (or means that the device is lost), and ends the run.
+template <class Work>
+void guarded(ResultRow& row, Work&& work) {
+  const auto give_up = [&](Status status, std::string reason) {
+    row.status = status;
+    row.reason = std::move(reason);
+    row.run = {};
+  };
+  try {
+    work();
+  } catch (const OutOfMemory& e) {
+    give_up(Status::skipped, e.what());
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    give_up(Status::skipped, "ran out of memory");
+  } catch (const std::exception& e) {
+    give_up(Status::failed, e.what());
+  }
+}
+
 /// One entry's plan while it is timed.
 template <class Problem>
 struct Timed {
   const Entry* entry;
   ResultRow* row;
-  std::unique_ptr<Plan<Problem>> plan;
-  int repeats = 1;   ///< runs in a sample
-  double spent = 0;  ///< seconds of samples so far
-  int runs = 0;      ///< runs that the phases are summed over
+  Exec* exec;
+  std::unique_ptr<Plan<Problem>> plan = nullptr;
+  std::function<void()> run = {};  ///< the plan's run, as Exec::record gave it
+  int repeats = 1;                 ///< runs in a sample
+  double spent = 0;                ///< seconds of samples so far
+  int runs = 0;                    ///< runs that the phases are summed over
   bool finished = false;
 };
 
@@ -134,23 +160,24 @@ struct Timed {
 template <class Problem>
 class Timer {
  public:
-  Timer(const Problem& problem, Exec& exec, const RunOptions& options, const RunEvents& events)
-      : problem_(problem), exec_(exec), options_(options), events_(events) {
-    if (exec.communicator().rank() == 0)
-      operands_ = make_operands(problem, ValueKind::real, options.check.seed + 1);
+  Timer(const Problem& problem, const Machine& machine, const RunOptions& options, const RunEvents& events)
+      : problem_(problem), machine_(machine), options_(options), events_(events) {
+    if (ranks().rank() == 0) operands_ = make_operands(problem, ValueKind::real, options.check.seed + 1);
   }
 
   /// Prepares, warms up, and finds out how many runs make a sample. A failure is written to the row.
   void add(const Entry& entry, ResultRow& row) {
-    Timed<Problem> timed{.entry = &entry, .row = &row};
+    Exec& exec = machine_.of(entry);
+    Timed<Problem> timed{.entry = &entry, .row = &row, .exec = &exec};
     guarded(row, [&] {
-      row.prepare = exec_.time([&] { timed.plan = entry.on<Problem>().prepare(problem_, exec_); });
-      row.load = exec_.time([&] { timed.plan->load(operands_); });
+      row.prepare = exec.time([&] { timed.plan = entry.on<Problem>().prepare(problem_, exec); });
+      row.load = exec.time([&] { timed.plan->load(operands_); });
       timed.plan->reset();
-      double once = exec_.time([&] { timed.plan->run(); });
+      double once = exec.time([&] { timed.plan->run(); });
+      timed.run = exec.record([plan = timed.plan.get()] { plan->run(); });
       for (int i = 0; i < 2 && once < 0.5; ++i) {
         if (needs_reset(problem_)) timed.plan->reset();
-        once = exec_.time([&] { timed.plan->run(); });
+        once = exec.time(timed.run);
       }
       if (!options_.cold && !needs_reset(problem_)) {
         timed.repeats =
@@ -175,33 +202,21 @@ class Timer {
   }
 
  private:
-  template <class Work>
-  static void guarded(ResultRow& row, Work&& work) {
-    try {
-      work();
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& e) {
-      row.status = Status::failed;
-      row.reason = e.what();
-      row.run = {};
-    }
-  }
-
   void sample(Timed<Problem>& timed) {
     ResultRow& row = *timed.row;
+    Exec& exec = *timed.exec;
     if (needs_reset(problem_)) timed.plan->reset();
     if (options_.cold) {
-      exec_.flush_caches();
+      exec.flush_caches();
     } else if (group_.size() > 1 && row.run.median < 0.01) {
-      timed.plan->run();  // the entry before this one left the caches with its own data
+      timed.run();  // the entry before this one left the caches with its own data
       if (needs_reset(problem_)) timed.plan->reset();
     }
-    exec_.clear_phases();
-    const double seconds = exec_.time([&] {
-      for (int i = 0; i < timed.repeats; ++i) timed.plan->run();
+    exec.clear_phases();
+    const double seconds = exec.time([&] {
+      for (int i = 0; i < timed.repeats; ++i) timed.run();
     });
-    for (const PhaseTime& phase : exec_.phases()) add_phase(row, phase);
+    for (const PhaseTime& phase : exec.phases()) add_phase(row, phase);
     timed.runs += timed.repeats;
     timed.spent += seconds;
     auto samples = std::move(row.run.samples);
@@ -228,19 +243,19 @@ class Timer {
     const bool used_up = timed.spent >= options_.time_budget &&
                          (n >= options_.min_samples || timed.spent >= 5 * options_.time_budget);
     bool done = known || used_up || n >= options_.max_samples;
-    exec_.communicator().broadcast(&done, sizeof done);
+    ranks().broadcast(&done, sizeof done);
     return done;
   }
 
   void finish(Timed<Problem>& timed) {
     ResultRow& row = *timed.row;
     typename Problem::Result result;
-    row.fetch = exec_.time([&] { result = timed.plan->fetch(); });
+    row.fetch = timed.exec->time([&] { result = timed.plan->fetch(); });
     row.result_nnz = result_nnz(result);
     row.note = timed.plan->note();
     row.metrics = timed.plan->metrics();
     for (PhaseTime& phase : row.phases) phase.seconds /= timed.runs * products_per_run(problem_);
-    if (exec_.communicator().rank() != 0) return;
+    if (ranks().rank() != 0) return;
     const CheckReport last =
         verify(problem_, operands_, result, ValueKind::real, timed.entry->claims, options_.check);
     if (!last.passed()) {
@@ -255,11 +270,13 @@ class Timer {
     }
     const double run = row.run.median * products_per_run(problem_);
     row.gflops = row.cost.operations / run / 1e9;
-    row.bandwidth_share = row.cost.model_bytes / run / exec_.copy_bandwidth();
+    row.bandwidth_share = row.cost.model_bytes / run / timed.exec->copy_bandwidth();
   }
 
+  Communicator& ranks() { return machine_.host.communicator(); }
+
   const Problem& problem_;
-  Exec& exec_;
+  const Machine& machine_;
   const RunOptions& options_;
   const RunEvents& events_;
   typename Problem::Operands operands_;
@@ -268,36 +285,28 @@ class Timer {
 
 /// Whether the entry may run, then the check. The row says what came of it.
 template <class Problem>
-void admit(const Entry& entry, const Problem& problem, Exec& exec, const RunOptions& options,
+void admit(const Entry& entry, const Problem& problem, const Machine& machine, const RunOptions& options,
            ResultRow& row) {
-  Communicator& ranks = exec.communicator();
-  std::string reason = ranks.rank() == 0 ? refusal(entry, problem, exec, options) : std::string();
+  Communicator& ranks = machine.host.communicator();
+  std::string reason = ranks.rank() == 0 ? refusal(entry, problem, machine, options) : std::string();
   row.reason = agreed(std::move(reason), ranks);
   if (!row.reason.empty()) {
     row.status = Status::skipped;
     return;
   }
   if (ranks.rank() == 0) row.cost = entry.on<Problem>().cost(problem);
-  try {
-    row.check = check_entry(entry, problem, exec, options.check);
+  guarded(row, [&] {
+    row.check = check_entry(entry, problem, machine.of(entry), options.check);
     row.checked = true;
     row.reason = agreed(row.check.failure, ranks);
     if (!row.reason.empty()) row.status = Status::wrong;
-  } catch (const Error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    row.status = Status::failed;
-    row.reason = "ran out of memory; lower --max-memory to skip it";
-  } catch (const std::exception& e) {
-    row.status = Status::failed;
-    row.reason = e.what();
-  }
+  });
 }
 
 }  // namespace
 
 template <class Problem>
-void run_problem(const Problem& problem, std::span<const Entry* const> entries, Exec& exec,
+void run_problem(const Problem& problem, std::span<const Entry* const> entries, const Machine& machine,
                  const RunOptions& options, const RunEvents& events, Results& results) {
   const std::size_t first = results.rows.size();
   const ProblemFacts facts = facts_of(problem);
@@ -307,32 +316,33 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
                             .idea = entry->idea,
                             .peer = entry->is_peer(),
                             .structure_reuse = entry->claims.structure_reuse,
-                            .simulated = exec.simulated() && entry->needs.gpu,
-                            .ranks = exec.communicator().size()});
+                            .simulated = machine.of(*entry).simulated(),
+                            .ranks = machine.host.communicator().size()});
   }
   for (std::size_t k = 0; k < entries.size(); ++k) {
     ResultRow& row = results.rows[first + k];
     if (events.checking) events.checking(row);
-    admit(*entries[k], problem, exec, options, row);
+    admit(*entries[k], problem, machine, options, row);
   }
 
   // Plans are timed side by side as far as memory holds them together. The values are those of the real
   // check, so a chain neither overflows nor vanishes.
-  const bool root = exec.communicator().rank() == 0;
+  const bool root = machine.host.communicator().rank() == 0;
   const Problem timed_problem = root ? with_values(problem, ValueKind::real, options.check.seed) : problem;
-  const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
-  Timer<Problem> timer(timed_problem, exec, options, events);
-  double held = 0;
+  Timer<Problem> timer(timed_problem, machine, options, events);
+  std::map<const Exec*, double> held;  // bytes of the plans in the timer
   for (std::size_t k = 0; k < entries.size(); ++k) {
     ResultRow& row = results.rows[first + k];
     if (row.status != Status::good || row.simulated) continue;
-    bool full = held > 0 && held + row.cost.memory > limit;
-    exec.communicator().broadcast(&full, sizeof full);
+    Exec& exec = machine.of(*entries[k]);
+    const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
+    bool full = held[&exec] > 0 && held[&exec] + row.cost.memory > limit;
+    machine.host.communicator().broadcast(&full, sizeof full);
     if (full) {
       timer.sample_all();
-      held = 0;
+      held.clear();
     }
-    held += row.cost.memory;
+    held[&exec] += row.cost.memory;
     timer.add(*entries[k], row);
   }
   timer.sample_all();
@@ -341,14 +351,14 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
 }
 
 std::vector<std::pair<std::string, std::string>> run_context(const std::vector<std::string>& command_line,
-                                                             Exec& exec) {
+                                                             const Machine& machine) {
   std::string command;
   for (const std::string& word : command_line) command += (command.empty() ? "" : " ") + word;
   const std::time_t now = std::time(nullptr);
   char date[32];
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
   const BuildInfo& build = build_info();
-  return {
+  std::vector<std::pair<std::string, std::string>> context = {
       {"command", command},
       {"date", date},
       {"version", build.version},
@@ -356,18 +366,24 @@ std::vector<std::pair<std::string, std::string>> run_context(const std::vector<s
       {"compiler", build.compiler},
       {"flags", build.flags},
       {"backend", build.backend},
-      {"device", exec.device()},
       {"cpu", cpu_name()},
       {"cpus", fmt::format("{}", available_cpus())},
       {"memory", format_bytes(total_memory_bytes())},
       {"system", system_name()},
-      {"ranks", fmt::format("{}", exec.communicator().size())},
-      {"copy_bandwidth_bytes_per_second", fmt::format("{:.4g}", exec.copy_bandwidth())},
+      {"ranks", fmt::format("{}", machine.host.communicator().size())},
+      {"copy_bandwidth_bytes_per_second", fmt::format("{:.4g}", machine.host.copy_bandwidth())},
+      {"gpu", machine.gpu != nullptr ? machine.gpu->device() : machine.no_gpu},
   };
+  if (machine.gpu != nullptr && !machine.gpu->simulated()) {
+    context.emplace_back("gpu_copy_bandwidth_bytes_per_second",
+                         fmt::format("{:.4g}", machine.gpu->copy_bandwidth()));
+    for (auto& fact : machine.gpu->facts()) context.push_back(std::move(fact));
+  }
+  return context;
 }
 
-#define STAGES_INSTANTIATE(P)                                                                  \
-  template void run_problem(const P&, std::span<const Entry* const>, Exec&, const RunOptions&, \
+#define STAGES_INSTANTIATE(P)                                                                           \
+  template void run_problem(const P&, std::span<const Entry* const>, const Machine&, const RunOptions&, \
                             const RunEvents&, Results&);
 STAGES_INSTANTIATE(SpmvProblem<float>)
 STAGES_INSTANTIATE(SpmvProblem<double>)

@@ -27,6 +27,20 @@ struct RunEvents {
   std::function<void(const ResultRow&)> done;      ///< the row is final, but for its relation to the others
 };
 
+/// Where entries run: those that need a GPU on `gpu`, the others on `host`. An Exec alone is a machine
+/// without a GPU.
+struct Machine {
+  Machine(Exec& host_) : host(host_) {}  // NOLINT: a host alone is a machine
+  Machine(Exec& host_, Exec& gpu_) : host(host_), gpu(&gpu_) {}
+  Machine(Exec& host_, std::string why_no_gpu) : host(host_), no_gpu(std::move(why_no_gpu)) {}
+
+  Exec& of(const Entry& entry) const { return entry.needs.gpu && gpu != nullptr ? *gpu : host; }
+
+  Exec& host;
+  Exec* gpu = nullptr;
+  std::string no_gpu = "there is none here";  ///< completes "needs a GPU, and ..."
+};
+
 /// Runs `entries` (all of Problem's operation) on `problem` and appends a row for each, in their order. An
 /// exception that is not an Error ends the entry, not the run: its row says failed. Collective.
 template <class Problem>

@@ -17,6 +17,11 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// There is not enough memory, on the host or on a device: what needs it is skipped, and a run goes on.
+struct OutOfMemory : Error {
+  using Error::Error;
+};
+
 /// Throws an Error whose message is built like fmt::format's.
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
