@@ -1,0 +1,95 @@
+#include "common/gpu/exec.hpp"
+
+#include "common/gpu/facts.hpp"
+
+namespace stages {
+
+GpuExec::GpuExec(Launch launch) : launch_(launch) {
+  if (const std::string problem = device_problem(); !problem.empty()) {
+    fail("no kernel can run here: {}; use the preset cpu, whose executor needs no GPU", problem);
+  }
+}
+
+std::string GpuExec::device() const {
+  return device_facts().name;
+}
+
+std::vector<std::pair<std::string, std::string>> GpuExec::facts() const {
+  const DeviceFacts& f = device_facts();
+  return {
+      {"gpu_compute_capability", fmt::format("{}.{}", f.cc_major, f.cc_minor)},
+      {"gpu_sms", fmt::format("{}", f.sms)},
+      {"gpu_l2_bytes", fmt::format("{}", f.l2_bytes)},
+      {"gpu_shared_bytes_per_block", fmt::format("{}", f.shared_per_block_optin)},
+      {"gpu_memory_bytes", fmt::format("{}", f.memory_bytes)},
+      {"gpu_driver", fmt::format("{}.{}", f.driver_version / 1000, f.driver_version % 1000 / 10)},
+      {"gpu_runtime", fmt::format("{}.{}", f.runtime_version / 1000, f.runtime_version % 1000 / 10)},
+      {"gpu_launch", launch_ == Launch::graph ? "graph" : "single"},
+  };
+}
+
+bool GpuExec::simulated() const {
+  return device_facts().simulated;
+}
+
+double GpuExec::memory_limit() const {
+  return 0.9 * static_cast<double>(free_device_bytes());
+}
+
+double GpuExec::time(const std::function<void()>& work) {
+  synchronize();
+  communicator().barrier();
+  timer_.start(stream_);
+  work();
+  timer_.stop(stream_);
+  const double seconds = timer_.seconds().value_or(0);
+  collect_phases();
+  return communicator().max(seconds);
+}
+
+std::function<void()> GpuExec::record(std::function<void()> run) {
+  if (launch_ == Launch::single) return run;
+  auto graph = std::make_shared<Graph>(Graph::capture(stream_, run));
+  return [graph, this] { graph->replay(stream_); };
+}
+
+void GpuExec::flush_caches() {
+  if (!flush_) flush_.emplace();
+  flush_->run(stream_);
+}
+
+void GpuExec::begin_phase(std::string_view name) {
+  if (spare_.empty()) spare_.push_back(std::make_unique<OpenPhase>());
+  auto phase = std::move(spare_.back());
+  spare_.pop_back();
+  phase->name = name;
+  phase->timer.start(stream_);
+  open_.push_back(std::move(phase));
+}
+
+void GpuExec::end_phase() {
+  open_.back()->timer.stop(stream_);
+  closed_.push_back(std::move(open_.back()));
+  open_.pop_back();
+}
+
+void GpuExec::collect_phases() {
+  for (auto& phase : closed_) {
+    add_phase_time(phase->name, phase->timer.seconds().value_or(0));
+    spare_.push_back(std::move(phase));
+  }
+  closed_.clear();
+}
+
+double GpuExec::measure_copy_bandwidth() {
+  return copy_bytes_per_second().value_or(0);
+}
+
+GpuExec& as_gpu(Exec& exec) {
+  auto* const gpu = dynamic_cast<GpuExec*>(&exec);
+  if (gpu == nullptr)
+    fail("a GPU entry was prepared on '{}'; mark it .needs = {{.gpu = true}}", exec.device());
+  return *gpu;
+}
+
+}  // namespace stages

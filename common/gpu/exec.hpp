@@ -1,0 +1,66 @@
+#pragma once
+// The GPU as a place where plans run: one stream, times by events, phases by events, graphs where asked for.
+// Under the cpu preset the same class drives the executor, whose times mean nothing and are not taken.
+
+#include <memory>
+#include <optional>
+
+#include "common/gpu/l2_flush.hpp"
+#include "common/gpu/stream.hpp"
+#include "common/harness/exec.hpp"
+
+namespace stages {
+
+/// How the kernels of a timed run reach the GPU.
+enum class Launch {
+  single,  ///< one by one, as the plan launches them
+  graph,   ///< recorded once in a CUDA graph, which is then replayed
+};
+
+class GpuExec : public Exec {
+ public:
+  /// On the current device. Throws Error where no kernel can run; device_problem() tells beforehand.
+  explicit GpuExec(Launch launch = Launch::single);
+
+  /// The stream that all of a plan's work goes to.
+  cudaStream_t stream() const { return stream_; }
+
+  std::string device() const override;
+  std::vector<std::pair<std::string, std::string>> facts() const override;
+  bool simulated() const override;
+  /// 90 % of the device memory that is free now.
+  double memory_limit() const override;
+  void synchronize() override { stream_.synchronize(); }
+  /// Seconds between two events on the stream, the time that the host takes to launch included. 0 on the
+  /// executor.
+  double time(const std::function<void()>& work) override;
+  /// In graph mode: captures `run`, and gives back its replay. Throws Error if `run` does what a capture
+  /// cannot hold (allocation, synchronisation).
+  std::function<void()> record(std::function<void()> run) override;
+  void flush_caches() override;
+
+ protected:
+  void begin_phase(std::string_view name) override;
+  void end_phase() override;
+  double measure_copy_bandwidth() override;
+
+ private:
+  struct OpenPhase {
+    std::string name;
+    EventTimer timer;
+  };
+  void collect_phases();
+
+  Launch launch_;
+  Stream stream_;
+  EventTimer timer_;
+  std::optional<L2Flush> flush_;
+  std::vector<std::unique_ptr<OpenPhase>> open_;    ///< begun and not ended
+  std::vector<std::unique_ptr<OpenPhase>> closed_;  ///< ended, not yet read
+  std::vector<std::unique_ptr<OpenPhase>> spare_;   ///< read: their events serve again
+};
+
+/// The GpuExec behind an Exec that the harness hands to a plan of a GPU stage. Throws Error if it is none.
+GpuExec& as_gpu(Exec& exec);
+
+}  // namespace stages
