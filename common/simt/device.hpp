@@ -87,7 +87,7 @@ T from_bits(std::uint64_t bits) {
 
 inline void check_width(int width, Where at) {
   if (width < 1 || width > 32 || (width & (width - 1)) != 0) {
-    device_fault("a shuffle has width " + std::to_string(width) + "; it must be 1, 2, 4, 8, 16 or 32", at);
+    device_fault("a shuffle whose width is not 1, 2, 4, 8, 16 or 32", at);
   }
 }
 

@@ -88,7 +88,7 @@ void* dynamic_shared_memory();
 unsigned lane_of_thread();
 
 /// Stops the kernel with a fault of the calling thread; outside a kernel it throws Error.
-[[noreturn]] void device_fault(const std::string& what, Where at);
+[[noreturn]] void device_fault(std::string what, Where at);
 
 /// Called by every atomic: a loop of atomics must let others run at times (a lock's holder may be one of
 /// them) and must be stoppable.

@@ -1,0 +1,657 @@
+#include "common/simt/block_runner.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <thread>
+
+#include "common/matrix/error.hpp"
+
+namespace stages::simt {
+namespace {
+
+bool same_place(Where a, Where b) {
+  return a.line() == b.line() && a.column() == b.column() &&
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
+}
+
+std::string file_line(Where at) {
+  return fmt::format("{}:{}", at.file_name(), at.line());
+}
+
+std::string coordinates(uint3 v) {
+  return fmt::format("({},{},{})", v.x, v.y, v.z);
+}
+
+/// Threads as text: consecutive numbers become ranges.
+class ThreadList {
+ public:
+  void add(unsigned thread) {
+    ++count_;
+    if (count_ > 1 && thread == last_ + 1) {
+      last_ = thread;
+      return;
+    }
+    flush();
+    first_ = last_ = thread;
+  }
+  std::string text() {
+    flush();
+    return fmt::format("{} {}", count_ == 1 ? "thread" : "threads", text_);
+  }
+  unsigned count() const { return count_; }
+
+ private:
+  void flush() {
+    if (first_ == kNone) return;
+    if (!text_.empty()) text_ += ", ";
+    text_ += first_ == last_ ? std::to_string(first_) : fmt::format("{}-{}", first_, last_);
+    first_ = kNone;
+  }
+  static constexpr unsigned kNone = ~0u;
+  unsigned first_ = kNone, last_ = kNone, count_ = 0;
+  std::string text_;
+};
+
+const char* name(State state) {
+  switch (state) {
+    case State::fresh:
+      return "not started";
+    case State::ready:
+      return "able to run";
+    case State::running:
+      return "running";
+    case State::barrier:
+      return "at a block barrier (__syncthreads)";
+    case State::warp:
+      return "in a warp function";
+    case State::grid:
+      return "at the grid barrier";
+    case State::spin:
+      return "waiting in a loop";
+    case State::done:
+      return "exited";
+  }
+  return "";
+}
+
+std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+// ---- what the blocks share --------------------------------------------------------------------------------
+
+std::uint64_t GridRun::block_at(std::uint64_t turn) const {
+  if (schedule.kind == Schedule::Kind::forward) return turn;
+  if (schedule.kind == Schedule::Kind::reverse) return blocks - 1 - turn;
+  // An affine map with a factor that has no common divisor with the count is a permutation.
+  std::uint64_t factor = mix(schedule.seed) % blocks | 1;
+  while (std::gcd(factor, blocks) != 1) factor += 2;
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>((static_cast<Wide>(factor) * turn + mix(schedule.seed + 1) % blocks) %
+                                    blocks);
+}
+
+bool GridRun::all_idle(std::uint64_t at) const {
+  for (const Idle& runner : runners) {
+    if (runner.active.load() && runner.idle_at.load() != at) return false;
+  }
+  return progress.load() == at;
+}
+
+void GridRun::stop_with(Fault fault, const std::string& text) {
+  const std::lock_guard lock(report_mutex);
+  Fault expected = Fault::none;
+  if (stop.compare_exchange_strong(expected, fault)) report.insert(0, text);
+}
+
+// ---- running blocks ---------------------------------------------------------------------------------------
+
+void BlockRunner::run(GridRun& run, std::size_t self) {
+  run_ = &run;
+  self_ = self;
+  gridDim = run.grid.grid;
+  blockDim = run.grid.block;
+  prepare_threads();
+  t_local.runner = this;
+  GridRun::Idle& mine = run.runners[self];
+  for (;;) {
+    const std::uint64_t turn = run.next_block.fetch_add(1);
+    if (turn >= run.blocks || run.stop.load() != Fault::none) break;
+    run_block(run.block_at(turn));
+  }
+  t_local.runner = nullptr;
+  mine.active.store(false);
+  run.progress.fetch_add(1);
+}
+
+void BlockRunner::prepare_threads() {
+  const dim3 block = run_->grid.block;
+  threads_in_block_ = block.x * block.y * block.z;
+  if (shape_.x == block.x && shape_.y == block.y && shape_.z == block.z) return;
+  shape_ = block;
+  thread_.resize(threads_in_block_);
+  order_.resize(threads_in_block_);
+  unsigned i = 0;
+  for (unsigned z = 0; z < block.z; ++z) {
+    for (unsigned y = 0; y < block.y; ++y) {
+      for (unsigned x = 0; x < block.x; ++x) thread_[i++].index = {x, y, z};
+    }
+  }
+}
+
+void BlockRunner::run_block(std::uint64_t block) {
+  const Grid& grid = run_->grid;
+  blockIdx = {static_cast<unsigned>(block % grid.grid.x),
+              static_cast<unsigned>(block / grid.grid.x % grid.grid.y),
+              static_cast<unsigned>(block / grid.grid.x / grid.grid.y)};
+  for (unsigned i = 0; i < threads_in_block_; ++i) {
+    thread_[i].state = State::fresh;
+    thread_[i].fiber = nullptr;
+    order_[i] = static_cast<std::uint16_t>(
+        run_->schedule.kind == Schedule::Kind::reverse ? threads_in_block_ - 1 - i : i);
+  }
+  random_state_ = mix(run_->schedule.seed + 1) ^ block;
+  if (run_->schedule.kind == Schedule::Kind::random) shuffle_order();
+  live_ = threads_in_block_;
+  for (unsigned w = 0; w * 32 < threads_in_block_; ++w) {
+    const unsigned lanes = std::min(32u, threads_in_block_ - w * 32);
+    warp_[w].live = lanes == 32 ? ~0u : (1u << lanes) - 1;
+    warp_[w].meetings = 0;
+  }
+  next_fresh_ = ready_size_ = grid_waiting_ = 0;
+  barrier_ = {};
+  spinners_.clear();
+  dynamic_shared_.refill(grid.shared_bytes);
+  static_shared_.before_block(grid.kernel);
+
+  while (live_ > 0 && run_->stop.load(std::memory_order_relaxed) == Fault::none) {
+    const int next = take_next();
+    if (next >= 0) {
+      hand_over(main_, next);
+    } else if (live_ > 0 && run_->stop.load() == Fault::none) {
+      idle();
+    }
+  }
+  if (live_ > 0) abandon();
+  static_shared_.after_block(grid.kernel);
+  if (dynamic_shared_.canary_broken()) {
+    run_->stop_with(
+        Fault::device,
+        fmt::format("{}: block {} wrote beyond its {} bytes of dynamic shared memory; launch with more, "
+                    "or build with ASan to see the line",
+                    file_line(grid.where), coordinates(blockIdx), grid.shared_bytes));
+  }
+}
+
+// The life of a fiber: it runs a thread to its end, then goes on with the next thread that has not started,
+// as long as nobody else can run. When it ends here as a thread that had to wait, others have run meanwhile
+// on other fibers; the fiber does not care.
+void BlockRunner::fiber_body(Fiber& self) {
+  for (;;) {
+    BlockRunner& runner = *t_local.runner;
+    runner.run_current_thread();
+    const int next = runner.take_next();
+    if (next >= 0 && runner.thread_[static_cast<unsigned>(next)].state == State::fresh) {
+      runner.enter(static_cast<unsigned>(next));
+      runner.thread_[static_cast<unsigned>(next)].fiber = &self;
+    } else {
+      runner.fibers_.put(&self);
+      runner.hand_over(self, next);
+    }
+  }
+}
+
+void BlockRunner::run_current_thread() {
+  std::string thrown;
+  try {
+    run_->grid.invoke(run_->grid.args);
+  } catch (const std::exception& e) {
+    thrown = e.what();
+  } catch (...) {
+    thrown = "an exception of unknown type";
+  }
+  if (!thrown.empty()) {
+    run_->stop_with(Fault::device, place(run_->grid.where) + "the kernel threw: " + thrown);
+  }
+  exit_current_thread();
+}
+
+void BlockRunner::exit_current_thread() {
+  thread_[current_].state = State::done;
+  thread_[current_].fiber = nullptr;
+  dirty_ = true;
+  --live_;
+  Warp& warp = warp_[current_ / 32];
+  warp.live &= ~(1u << (current_ % 32));
+  // A thread that is gone leaves whatever the others wait for it at.
+  for (unsigned i = 0; i < warp.meetings;) {
+    const Meeting& m = warp.meeting[i];
+    if (m.arrived == (m.mask & warp.live)) {
+      release_meeting(warp, i);
+    } else {
+      ++i;
+    }
+  }
+  if (barrier_.arrived > 0 && barrier_.arrived == live_) release_barrier();
+  if (grid_waiting_ > 0 && grid_waiting_ == live_) grid_arrive();
+  note_progress();
+}
+
+void BlockRunner::note_progress() {
+  dirty_ = true;
+  auto& beats = run_->runners[self_].beats;
+  beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+// ---- handing over -----------------------------------------------------------------------------------------
+
+int BlockRunner::take_next() {
+  if (run_->stop.load(std::memory_order_relaxed) != Fault::none) return -1;
+  if (ready_size_ > 0) {
+    if (run_->schedule.kind == Schedule::Kind::random) {
+      const auto pick = static_cast<unsigned>(random() % ready_size_);
+      std::swap(ready_[ready_head_], ready_[(ready_head_ + pick) % ready_.size()]);
+    }
+    const unsigned next = ready_[ready_head_];
+    ready_head_ = (ready_head_ + 1) % static_cast<unsigned>(ready_.size());
+    --ready_size_;
+    return static_cast<int>(next);
+  }
+  if (next_fresh_ < threads_in_block_) return order_[next_fresh_++];
+  return -1;
+}
+
+void BlockRunner::enter(unsigned thread) {
+  current_ = thread;
+  Thread& t = thread_[thread];
+  if (t.state == State::fresh) dirty_ = true;
+  t.state = State::running;
+  threadIdx = t.index;
+  t_local.atomics_since_switch = 0;
+}
+
+void BlockRunner::hand_over(Fiber& from, int next) {
+  Fiber* to = &main_;
+  if (next >= 0) {
+    enter(static_cast<unsigned>(next));
+    Thread& t = thread_[static_cast<unsigned>(next)];
+    if (!t.fiber) t.fiber = fibers_.take();
+    to = t.fiber;
+  }
+  if (to == &from) return;
+  fiber_ = to;
+  switch_fiber(from, *to);
+}
+
+// The current thread's state says by now what it waits for (or that it may go on, in its turn).
+void BlockRunner::wait() {
+  const unsigned thread = current_;
+  hand_over(*thread_[thread].fiber, take_next());
+}
+
+void BlockRunner::wait_as(State state, Where at) {
+  thread_[current_].state = state;
+  thread_[current_].at = at;
+  wait();
+}
+
+void BlockRunner::push_ready(unsigned thread) {
+  ready_[(ready_head_ + ready_size_++) % ready_.size()] = static_cast<std::uint16_t>(thread);
+}
+
+void BlockRunner::release_all(State state) {
+  if (run_->schedule.kind == Schedule::Kind::random && next_fresh_ == threads_in_block_) shuffle_order();
+  for (const unsigned thread : order_) {
+    if (thread_[thread].state != state) continue;
+    thread_[thread].state = State::ready;
+    push_ready(thread);
+  }
+  note_progress();
+}
+
+std::uint64_t BlockRunner::random() {
+  return mix(random_state_ += 0x9e3779b97f4a7c15u);
+}
+
+void BlockRunner::shuffle_order() {
+  for (std::size_t i = threads_in_block_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
+}
+
+// ---- block barriers ---------------------------------------------------------------------------------------
+
+int BlockRunner::block_barrier(Vote vote, int predicate, Where at) {
+  if (barrier_.arrived == 0) {
+    barrier_ = {0, 0, vote, at};
+  } else if (!same_place(barrier_.at, at)) {
+    std::string what = fmt::format(
+        "a divergent barrier: this thread arrives here while {} at the barrier at {}; all threads of "
+        "the block must reach the same __syncthreads",
+        waiters(State::barrier, 0, threads_in_block_), file_line(barrier_.at));
+    fault(std::move(what), at);
+  }
+  ++barrier_.arrived;
+  barrier_.count += predicate != 0;
+  thread_[current_].state = State::barrier;
+  thread_[current_].at = at;
+  const unsigned self = current_;
+  if (barrier_.arrived == live_) release_barrier();
+  wait();
+  return static_cast<int>(thread_[self].out);
+}
+
+void BlockRunner::release_barrier() {
+  unsigned result = 0;
+  if (barrier_.vote == Vote::count) result = barrier_.count;
+  if (barrier_.vote == Vote::all) result = barrier_.count == barrier_.arrived;
+  if (barrier_.vote == Vote::any) result = barrier_.count > 0;
+  for (Thread& t : thread_) {
+    if (t.state == State::barrier) t.out = result;
+  }
+  barrier_.arrived = 0;
+  release_all(State::barrier);
+}
+
+// ---- meetings of a warp -----------------------------------------------------------------------------------
+
+std::uint64_t BlockRunner::meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned source, Where at) {
+  Warp& warp = warp_[current_ / 32];
+  const unsigned bit = 1u << (current_ % 32);
+  if (!(mask & bit)) {
+    fault(fmt::format(
+              "a wrong mask: lane {} calls a warp function with mask {:#010x}, which does not contain it",
+              current_ % 32, mask),
+          at);
+  }
+  unsigned slot = 0;
+  while (slot < warp.meetings && warp.meeting[slot].mask != mask) ++slot;
+  check_meeting(warp, op, mask, at);
+  if (slot == warp.meetings) warp.meeting[warp.meetings++] = {op, mask, 0, at};
+  warp.meeting[slot].arrived |= bit;
+
+  const unsigned self = current_;
+  Thread& t = thread_[self];
+  t.in = value;
+  t.source = source;
+  t.mask = mask;
+  t.state = State::warp;
+  t.at = at;
+  if (warp.meeting[slot].arrived == (mask & warp.live)) release_meeting(warp, slot);
+  wait();
+  return thread_[self].out;
+}
+
+// Refuses what can only end badly: lanes of one mask in different calls, or lanes that wait for each other
+// with different masks.
+void BlockRunner::check_meeting(const Warp& warp, WarpOp op, unsigned mask, Where at) {
+  const unsigned lane = current_ % 32, first = current_ - lane;
+  for (unsigned i = 0; i < warp.meetings; ++i) {
+    const Meeting& other = warp.meeting[i];
+    const bool one_call = other.mask == mask && other.op == op && same_place(other.at, at);
+    const bool wait_for_each_other = (other.mask >> lane & 1) != 0 && (other.arrived & mask) != 0;
+    if (one_call || !wait_for_each_other) continue;
+    std::string what = fmt::format(
+        "a wrong mask or a diverged warp: lane {} calls here with mask {:#010x}, while {} in the call "
+        "at {} with mask {:#010x}; all lanes of a mask must make the same call with the same mask",
+        lane, mask, waiters(State::warp, first, std::min(first + 32, threads_in_block_)), file_line(other.at),
+        other.mask);
+    fault(std::move(what), at);
+  }
+}
+
+namespace {
+
+std::uint64_t combine(WarpOp op, std::uint64_t a, std::uint64_t b) {
+  const auto ua = static_cast<std::uint32_t>(a), ub = static_cast<std::uint32_t>(b);
+  const auto sa = static_cast<std::int32_t>(ua), sb = static_cast<std::int32_t>(ub);
+  switch (op) {
+    case WarpOp::add_u32:
+      return ua + ub;
+    case WarpOp::min_u32:
+      return std::min(ua, ub);
+    case WarpOp::max_u32:
+      return std::max(ua, ub);
+    case WarpOp::min_s32:
+      return static_cast<std::uint32_t>(std::min(sa, sb));
+    case WarpOp::max_s32:
+      return static_cast<std::uint32_t>(std::max(sa, sb));
+    case WarpOp::and_u32:
+      return ua & ub;
+    case WarpOp::or_u32:
+      return ua | ub;
+    case WarpOp::xor_u32:
+      return ua ^ ub;
+    default:
+      return 0;
+  }
+}
+
+constexpr std::uint64_t kJunk64 = std::uint64_t{kJunk} << 32 | kJunk;
+
+}  // namespace
+
+void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
+  const Meeting m = warp.meeting[slot];
+  warp.meeting[slot] = warp.meeting[--warp.meetings];
+  Thread* const lanes = &thread_[static_cast<unsigned>(&warp - warp_.data()) * 32];
+  const auto each = [&](auto&& visit) {
+    for (unsigned rest = m.arrived; rest != 0; rest &= rest - 1) {
+      visit(static_cast<unsigned>(std::countr_zero(rest)));
+    }
+  };
+
+  std::uint64_t same_for_all = 0;
+  const unsigned first = static_cast<unsigned>(std::countr_zero(m.arrived));
+  if (m.op == WarpOp::ballot) {
+    each([&](unsigned lane) { same_for_all |= lanes[lane].in << lane; });
+  } else if (m.op == WarpOp::match_all) {
+    same_for_all = m.arrived;
+    each([&](unsigned lane) { same_for_all = lanes[lane].in == lanes[first].in ? same_for_all : 0; });
+  } else if (m.op >= WarpOp::add_u32) {
+    same_for_all = lanes[first].in;
+    each([&](unsigned l) {
+      same_for_all = l == first ? same_for_all : combine(m.op, same_for_all, lanes[l].in);
+    });
+  }
+  each([&](unsigned lane) {
+    Thread& t = lanes[lane];
+    t.out = same_for_all;
+    if (m.op == WarpOp::shuffle) {
+      t.out = t.source < 32 && (m.arrived >> t.source & 1) != 0 ? lanes[t.source].in : kJunk64;
+    } else if (m.op == WarpOp::match_any) {
+      each([&](unsigned other) { t.out |= std::uint64_t{lanes[other].in == t.in} << other; });
+    }
+  });
+
+  const auto base = static_cast<unsigned>(lanes - thread_.data());
+  if (run_->schedule.kind == Schedule::Kind::reverse) {
+    for (unsigned rest = m.arrived; rest != 0;) {
+      const auto lane = 31u - static_cast<unsigned>(std::countl_zero(rest));
+      push_ready(base + lane);
+      rest &= ~(1u << lane);
+    }
+  } else {
+    each([&](unsigned lane) { push_ready(base + lane); });
+  }
+  note_progress();
+}
+
+// ---- waiting beyond the block -----------------------------------------------------------------------------
+
+void BlockRunner::grid_barrier(Where at) {
+  if (!run_->grid.cooperative) {
+    fault("grid_sync in a launch that is not cooperative; set LaunchConfig::cooperative", at);
+  }
+  thread_[current_].state = State::grid;
+  thread_[current_].at = at;
+  if (++grid_waiting_ == live_) grid_arrive();
+  wait();
+}
+
+void BlockRunner::grid_arrive() {
+  note_progress();
+  grid_generation_ = run_->generation.load();
+  if (run_->arrived_blocks.fetch_add(1) + 1 == run_->blocks) {
+    run_->arrived_blocks.store(0);
+    run_->generation.fetch_add(1);
+  }
+}
+
+void BlockRunner::spin_turn(Where at) {
+  spinners_.push_back(static_cast<std::uint16_t>(current_));
+  wait_as(State::spin, at);
+}
+
+void BlockRunner::spin_end() {
+  note_progress();
+}
+
+void BlockRunner::pause_turn(Where at) {
+  dirty_ = true;
+  spin_turn(at);
+}
+
+// Nobody in this block can run: all wait, or spin. Another block may wake them; if all blocks are like this
+// one and nothing has changed since everybody looked, it is a deadlock.
+void BlockRunner::idle() {
+  GridRun::Idle& mine = run_->runners[self_];
+  if (grid_waiting_ > 0 && grid_waiting_ == live_ && run_->generation.load() != grid_generation_) {
+    grid_waiting_ = 0;
+    release_all(State::grid);
+    return;
+  }
+  if (spinners_.empty() && grid_waiting_ != live_) {
+    run_->stop_with(Fault::deadlock, "");
+    return;
+  }
+  if (dirty_) {
+    run_->progress.fetch_add(1);
+    futile_rounds_ = 0;
+  } else if (run_->progress.load() == round_began_) {
+    mine.idle_at.store(round_began_);
+    if (run_->all_idle(round_began_)) {
+      run_->stop_with(Fault::deadlock, "");
+      return;
+    }
+    ++futile_rounds_;
+  }
+  if (futile_rounds_ > 64) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  } else if (futile_rounds_ > 0) {
+    std::this_thread::yield();
+  }
+  dirty_ = false;
+  round_began_ = run_->progress.load();
+  for (const unsigned thread : spinners_) push_ready(thread);
+  spinners_.clear();
+}
+
+// ---- faults -----------------------------------------------------------------------------------------------
+
+std::string BlockRunner::place(Where at) const {
+  return fmt::format("{}: block {} thread {} of the kernel launched at {}: ", file_line(at),
+                     coordinates(blockIdx), coordinates(thread_[current_].index),
+                     file_line(run_->grid.where));
+}
+
+// The frames above are never left, so the message must be the caller's only string, and is freed here.
+void BlockRunner::fault(std::string what, Where at) {
+  run_->stop_with(Fault::device, place(at) + what);
+  std::string().swap(what);
+  hand_over(*fiber_, -1);
+  std::terminate();  // a stopped thread is never continued
+}
+
+std::string BlockRunner::waiters(State state, unsigned first, unsigned last) const {
+  ThreadList list;
+  for (unsigned i = first; i < last; ++i) {
+    if (thread_[i].state == state) list.add(i);
+  }
+  return fmt::format("{} {}", list.text(), list.count() == 1 ? "waits" : "wait");
+}
+
+// One row for each group of threads that wait for the same at the same place.
+void BlockRunner::append_table(std::string& text) const {
+  std::vector<bool> told(threads_in_block_);
+  for (unsigned i = 0; i < threads_in_block_; ++i) {
+    if (told[i]) continue;
+    const Thread& t = thread_[i];
+    const bool placed = t.state != State::fresh && t.state != State::done && t.state != State::running;
+    ThreadList group;
+    for (unsigned j = i; j < threads_in_block_; ++j) {
+      const Thread& other = thread_[j];
+      const bool same = other.state == t.state && (!placed || same_place(other.at, t.at)) &&
+                        (t.state != State::warp || (other.mask == t.mask));
+      if (!same) continue;
+      group.add(j);
+      told[j] = true;
+    }
+    text += fmt::format("\n  block {}: {}: {}", coordinates(blockIdx), group.text(), name(t.state));
+    if (t.state == State::warp) text += fmt::format(" with mask {:#010x}", t.mask);
+    if (placed) text += " at " + file_line(t.at);
+  }
+}
+
+// Drops all threads of the block where they stand, after telling where that is if it matters.
+void BlockRunner::abandon() {
+  if (run_->stop.load() != Fault::device) {
+    const std::lock_guard lock(run_->report_mutex);
+    append_table(run_->report);
+  }
+  for (Thread& t : thread_) {
+    if (t.state != State::done && t.fiber) fibers_.drop(t.fiber);
+    t.fiber = nullptr;
+  }
+}
+
+// ---- the device functions' entry points -------------------------------------------------------------------
+
+namespace {
+
+BlockRunner& runner_or_throw(const char* function, Where at) {
+  if (!t_local.runner) {
+    throw Error(
+        fmt::format("{}: {} outside a kernel; it exists in device code only", file_line(at), function));
+  }
+  return *t_local.runner;
+}
+
+}  // namespace
+
+int block_barrier(Vote vote, int predicate, Where at) {
+  return runner_or_throw("__syncthreads", at).block_barrier(vote, predicate, at);
+}
+std::uint64_t meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned lane, Where at) {
+  return runner_or_throw("a warp function", at).meet(op, mask, value, lane, at);
+}
+void spin_turn(Where at) {
+  runner_or_throw("a waiting loop", at).spin_turn(at);
+}
+void spin_end() {
+  runner_or_throw("a waiting loop", Where::current()).spin_end();
+}
+void pause_turn(Where at) {
+  runner_or_throw("a waiting loop", at).pause_turn(at);
+}
+void grid_barrier(Where at) {
+  runner_or_throw("grid_sync", at).grid_barrier(at);
+}
+void* dynamic_shared_memory() {
+  return runner_or_throw("dynamic_shared", Where::current()).dynamic_shared_memory();
+}
+unsigned lane_of_thread() {
+  return runner_or_throw("a warp function", Where::current()).lane();
+}
+void device_fault(std::string what, Where at) {
+  if (!t_local.runner) throw Error(fmt::format("{}: {}", file_line(at), what));
+  t_local.runner->fault(std::move(what), at);
+}
+
+}  // namespace stages::simt

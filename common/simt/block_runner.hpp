@@ -1,0 +1,173 @@
+#pragma once
+// One block at a time on one OS thread: its CUDA threads, their barriers, their warps. The heart of the
+// executor.
+//
+// Each CUDA thread is in one State. A thread that must wait puts itself into a waiting state and hands over
+// to the next one that can run: first those that were released, then those that have not started, and when
+// there is neither, the OS thread's own stack (`main_`), where idle() finds out whether anybody can still be
+// woken. The release of a barrier is the business of the thread that completes it, by arriving or by exiting.
+//
+// Nothing unwinds: at a fault the threads of the block are dropped where they stand. Kernels own nothing.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/simt/executor.hpp"
+#include "common/simt/fiber.hpp"
+#include "common/simt/shared_memory.hpp"
+
+namespace stages::simt {
+
+/// The order of threads between waits, and of blocks.
+struct Schedule {
+  enum class Kind : std::uint8_t { forward, reverse, random } kind = Kind::forward;
+  std::uint64_t seed = 0;
+};
+
+/// What the blocks of one launch share.
+struct GridRun {
+  const Grid& grid;
+  Schedule schedule;
+  std::uint64_t blocks = 0;
+  std::atomic<std::uint64_t> next_block = 0;
+  std::atomic<Fault> stop = Fault::none;
+
+  // The grid barrier.
+  std::atomic<std::uint64_t> arrived_blocks = 0, generation = 0;
+
+  // Finding out that nobody can go on, while threads spin: `progress` counts the rounds, of any runner, in
+  // which something other than futile spinning happened; a runner whose whole round was futile notes the
+  // count that it began with in its `idle_at`. When all notes are equal to the count, nothing has been
+  // written since everybody looked, so nobody will ever see anything new.
+  struct Idle {
+    std::atomic<std::uint64_t> idle_at = ~std::uint64_t{0};
+    std::atomic<std::uint64_t> beats = 0;  ///< threads finished and waits over, for the watchdog
+    std::atomic<bool> active = true;
+  };
+  std::atomic<std::uint64_t> progress = 0;
+  std::vector<Idle> runners;
+
+  std::mutex report_mutex;
+  std::string report;
+
+  GridRun(const Grid& g, Schedule s, std::uint64_t blocks_, std::size_t runner_count)
+      : grid(g), schedule(s), blocks(blocks_), runners(runner_count) {}
+
+  std::uint64_t block_at(std::uint64_t turn) const;
+  bool all_idle(std::uint64_t at) const;
+  /// The first fault wins; its `text` opens the report.
+  void stop_with(Fault fault, const std::string& text);
+};
+
+enum class State : std::uint8_t { fresh, ready, running, barrier, warp, grid, spin, done };
+
+class BlockRunner {
+ public:
+  BlockRunner() : fibers_(&BlockRunner::fiber_body) {}
+
+  /// Runs blocks of `run` until there are none left or it is stopped. `self` is this runner's place in
+  /// run.runners.
+  void run(GridRun& run, std::size_t self);
+
+  // Called on a thread's fiber, by the device functions of the same names.
+  int block_barrier(Vote vote, int predicate, Where at);
+  std::uint64_t meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned lane, Where at);
+  void grid_barrier(Where at);
+  void spin_turn(Where at);
+  void spin_end();
+  void pause_turn(Where at);
+  void* dynamic_shared_memory() { return dynamic_shared_.data(); }
+  unsigned lane() const { return current_ % 32; }
+  [[noreturn]] void fault(std::string what, Where at);
+
+ private:
+  struct Thread {
+    Fiber* fiber = nullptr;
+    State state = State::fresh;
+    uint3 index = {};
+    Where at;                       ///< where it waits
+    unsigned mask = 0;              ///< in a meeting: its lanes
+    unsigned source = 0;            ///< in a shuffle: the lane it wants
+    std::uint64_t in = 0, out = 0;  ///< what it brought, what it gets
+  };
+  struct Meeting {
+    WarpOp op;
+    unsigned mask, arrived;
+    Where at;
+  };
+  struct Warp {
+    unsigned live = 0;      ///< lanes that exist and have not exited
+    unsigned meetings = 0;  ///< in progress; several only with disjoint masks
+    std::array<Meeting, 32> meeting;
+  };
+  struct Barrier {
+    unsigned arrived = 0, count = 0;
+    Vote vote = Vote::none;
+    Where at;
+  };
+
+  static void fiber_body(Fiber& self);
+  void run_block(std::uint64_t block);
+  void prepare_threads();
+  void run_current_thread();
+  void exit_current_thread();
+  void idle();
+  void abandon();
+
+  int take_next();
+  void enter(unsigned thread);
+  void hand_over(Fiber& from, int next);
+  void wait();
+  void wait_as(State state, Where at);
+  void push_ready(unsigned thread);
+  void release_all(State state);
+  void shuffle_order();
+  std::uint64_t random();
+
+  void release_barrier();
+  void release_meeting(Warp& warp, unsigned slot);
+  void check_meeting(const Warp& warp, WarpOp op, unsigned mask, Where at);
+  void grid_arrive();
+
+  std::string place(Where at) const;
+  std::string waiters(State state, unsigned first, unsigned last) const;
+  void append_table(std::string& text) const;
+  void note_progress();
+
+  GridRun* run_ = nullptr;
+  std::size_t self_ = 0;
+  FiberPool fibers_;
+  Fiber main_;
+  Fiber* fiber_ = nullptr;  ///< the running one
+
+  unsigned threads_in_block_ = 0, live_ = 0, current_ = 0;
+  dim3 shape_ = {0, 0, 0};  ///< of the block that thread_[].index was made for
+  std::vector<Thread> thread_;
+  std::array<Warp, 32> warp_;
+  std::vector<std::uint16_t> order_;  ///< position -> thread
+  unsigned next_fresh_ = 0;
+
+  std::array<std::uint16_t, 1024> ready_;  ///< ring buffer; a thread is in it once at most
+  unsigned ready_head_ = 0, ready_size_ = 0;
+  std::vector<std::uint16_t> spinners_;
+
+  Barrier barrier_;
+  unsigned grid_waiting_ = 0;
+  std::uint64_t grid_generation_ = 0;
+
+  bool dirty_ = true;  ///< something happened in this round that may have changed memory
+  std::uint64_t round_began_ = 0;
+  unsigned futile_rounds_ = 0;
+  std::uint64_t random_state_ = 0;
+
+  DynamicShared dynamic_shared_;
+  StaticShared static_shared_;
+};
+
+}  // namespace stages::simt

@@ -1,0 +1,184 @@
+#include "common/simt/executor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <semaphore>
+#include <string_view>
+#include <thread>
+
+#include "common/matrix/error.hpp"
+#include "common/simt/block_runner.hpp"
+
+namespace stages::simt {
+namespace {
+
+/// OS threads that wait for launches. They are made when first needed and kept: making one costs as much as a
+/// small kernel.
+class Pool {
+ public:
+  ~Pool() {
+    for (auto& w : workers_) {
+      w->run = nullptr;
+      w->wake.release();
+    }
+    for (auto& w : workers_) w->thread.join();
+  }
+
+  /// Runs `run` on `count` OS threads and waits. Stops it when nothing has moved for `patience` seconds.
+  void execute(GridRun& run, std::size_t count, double patience) {
+    while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*this, workers_.size()));
+    unfinished_ = count;
+    for (std::size_t i = 0; i < count; ++i) {
+      workers_[i]->run = &run;
+      workers_[i]->wake.release();
+    }
+    using Clock = std::chrono::steady_clock;
+    auto moved = Clock::now();
+    std::uint64_t beats = 0;
+    std::unique_lock lock(mutex_);
+    while (!finished_.wait_for(lock, std::chrono::milliseconds(200), [&] { return unfinished_ == 0; })) {
+      std::uint64_t now = 0;
+      for (const auto& runner : run.runners) now += runner.beats.load(std::memory_order_relaxed);
+      if (now != beats || run.stop.load() == Fault::device) {
+        beats = now;
+        moved = Clock::now();
+      }
+      const double idle = std::chrono::duration<double>(Clock::now() - moved).count();
+      if (idle > patience) run.stop_with(Fault::timeout, "");
+      if (idle > 2 * patience + 1) give_up(run, idle);
+    }
+  }
+
+ private:
+  struct Worker {
+    Worker(Pool& pool, std::size_t index)
+        : thread([this, &pool, index] {
+            for (;;) {
+              wake.acquire();
+              if (!run) return;
+              runner.run(*run, index);
+              const std::lock_guard lock(pool.mutex_);
+              if (--pool.unfinished_ == 0) pool.finished_.notify_one();
+            }
+          }) {}
+    GridRun* run = nullptr;
+    BlockRunner runner;
+    std::binary_semaphore wake{0};
+    std::thread thread;
+  };
+
+  // A thread that neither waits nor uses atomics cannot be stopped from outside: end with a message, not a
+  // hang.
+  [[noreturn]] static void give_up(const GridRun& run, double seconds) {
+    std::fprintf(
+        stderr,
+        "%s:%u: the kernel launched here has not moved for %.0f s and does not stop: an endless loop without "
+        "a wait in it. STAGES_WATCHDOG=seconds sets the patience.\n",
+        run.grid.where.file_name(), run.grid.where.line(), seconds);
+    std::abort();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  std::size_t unfinished_ = 0;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+const char* environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+Schedule parse_schedule(std::string_view text) {
+  if (text.empty() || text == "forward") return {};
+  if (text == "reverse") return {Schedule::Kind::reverse, 0};
+  constexpr std::string_view kRandom = "random:";
+  if (text.starts_with(kRandom)) {
+    std::uint64_t seed = 0;
+    const char* end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data() + kRandom.size(), end, seed);
+    if (parsed.ec == std::errc() && parsed.ptr == end) return {Schedule::Kind::random, seed};
+  }
+  throw Error(fmt::format(
+      "the thread order (STAGES_SCHEDULE) is '{}'; it must be forward, reverse or random:SEED", text));
+}
+
+struct Settings {
+  std::mutex mutex;  ///< also makes launches take turns
+  bool scheduled = false;
+  Schedule schedule;
+  double watchdog = 0;
+  Pool pool;
+};
+
+Settings& settings() {
+  static Settings instance;
+  return instance;
+}
+
+double watchdog_seconds(double set) {
+  if (set > 0) return set;
+  const double seconds = std::atof(environment("STAGES_WATCHDOG"));
+  return seconds > 0 ? seconds : 60;
+}
+
+std::size_t worker_count() {
+  const int set = std::atoi(environment("STAGES_WORKERS"));
+  return set > 0 ? static_cast<std::size_t>(set) : std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::string headline(Fault fault, const GridRun& run, double patience) {
+  const std::string launch = fmt::format("{}:{}", run.grid.where.file_name(), run.grid.where.line());
+  const std::uint64_t begun = std::min(run.next_block.load(), run.blocks);
+  const std::string rest =
+      begun == run.blocks ? ""
+                          : fmt::format(" ({} of {} blocks not started)", run.blocks - begun, run.blocks);
+  if (fault == Fault::deadlock) {
+    return fmt::format("deadlock: nobody can go on in the kernel launched at {}{}. Who waits where:", launch,
+                       rest);
+  }
+  return fmt::format(
+      "no progress for {:.0f} s in the kernel launched at {}{} (STAGES_WATCHDOG). Who waits where:", patience,
+      launch, rest);
+}
+
+}  // namespace
+
+void set_schedule(const std::string& schedule) {
+  Settings& s = settings();
+  const Schedule parsed = parse_schedule(schedule);
+  const std::lock_guard lock(s.mutex);
+  s.scheduled = !schedule.empty();
+  s.schedule = parsed;
+}
+
+void set_watchdog(double seconds) {
+  const std::lock_guard lock(settings().mutex);
+  settings().watchdog = seconds;
+}
+
+Fault run_grid(const Grid& grid, std::string& report) {
+  Settings& s = settings();
+  const std::lock_guard lock(s.mutex);
+  const Schedule schedule = s.scheduled ? s.schedule : parse_schedule(environment("STAGES_SCHEDULE"));
+  const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
+  const std::uint64_t workers = grid.cooperative ? blocks : std::min<std::uint64_t>(blocks, worker_count());
+  const double patience = watchdog_seconds(s.watchdog);
+  GridRun run(grid, schedule, blocks, workers);
+  s.pool.execute(run, workers, patience);
+  const Fault fault = run.stop.load();
+  if (fault == Fault::deadlock || fault == Fault::timeout)
+    run.report.insert(0, headline(fault, run, patience));
+  report = std::move(run.report);
+  return fault;
+}
+
+}  // namespace stages::simt

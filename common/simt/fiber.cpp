@@ -1,0 +1,99 @@
+#include "common/simt/fiber.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "common/simt/sanitizer.hpp"
+
+namespace stages::simt {
+namespace {
+
+constexpr std::size_t kStackBytes = STAGES_SIMT_ASAN ? 256 * 1024 : 64 * 1024;
+
+std::size_t page_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// What every switch ends with, on the stack that continues: note where the fiber that was left stopped.
+void arrive(boost::context::detail::transfer_t from, void* own_fake_stack) {
+  Fiber& left = *static_cast<Fiber*>(from.data);
+  left.context = from.fctx;
+#if STAGES_SIMT_ASAN
+  const void* bottom = nullptr;
+  std::size_t size = 0;
+  __sanitizer_finish_switch_fiber(own_fake_stack, &bottom, &size);
+  if (!left.stack) {  // the OS thread's own stack: only now do we learn where it lies
+    left.stack = static_cast<std::byte*>(const_cast<void*>(bottom));
+    left.size = size;
+  }
+#else
+  static_cast<void>(own_fake_stack);
+#endif
+}
+
+}  // namespace
+
+void switch_fiber(Fiber& from, Fiber& to) {
+  from.switching_to = &to;
+#if STAGES_SIMT_ASAN
+  __sanitizer_start_switch_fiber(&from.fake_stack, to.stack, to.size);
+#endif
+  arrive(boost::context::detail::jump_fcontext(to.context, &from), from.fake_stack);
+}
+
+namespace {
+
+// The first frame on every fiber's stack.
+void entry(boost::context::detail::transfer_t from) {
+  Fiber& self = *static_cast<Fiber*>(from.data)->switching_to;
+  arrive(from, nullptr);
+  self.body(self);
+}
+
+}  // namespace
+
+void reset_fiber(Fiber& fiber, void (*body)(Fiber&)) {
+#if STAGES_SIMT_ASAN
+  __asan_unpoison_memory_region(fiber.stack, fiber.size);
+#endif
+  fiber.body = body;
+  fiber.fake_stack = nullptr;
+  fiber.context = boost::context::detail::make_fcontext(fiber.stack + fiber.size, fiber.size, entry);
+}
+
+FiberPool::~FiberPool() {
+  for (const auto& fiber : all_) {
+#if STAGES_SIMT_ASAN
+    __asan_unpoison_memory_region(fiber->stack, fiber->size);
+#endif
+    munmap(fiber->stack - page_bytes(), kStackBytes + page_bytes());
+  }
+}
+
+Fiber* FiberPool::take() {
+  if (idle_.empty()) {
+    const std::size_t page = page_bytes();
+    void* memory = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) throw std::bad_alloc();
+    auto fiber = std::make_unique<Fiber>();
+    fiber->stack = static_cast<std::byte*>(memory) + page;
+    // Stacks that all began at the same offset would fight for the same few cache sets: stagger them.
+    fiber->size = kStackBytes - (all_.size() % 32) * 192;
+    reset_fiber(*fiber, body_);
+    idle_.push_back(fiber.get());
+    all_.push_back(std::move(fiber));
+  }
+  Fiber* fiber = idle_.back();
+  idle_.pop_back();
+  return fiber;
+}
+
+void FiberPool::drop(Fiber* fiber) {
+  reset_fiber(*fiber, body_);
+  put(fiber);
+}
+
+}  // namespace stages::simt

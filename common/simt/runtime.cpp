@@ -1,0 +1,813 @@
+#include "common/simt/runtime.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "common/matrix/error.hpp"
+#include "common/simt/sanitizer.hpp"
+
+using stages::simt::fill_junk;
+using stages::simt::kJunk;
+
+// ---- handles ----------------------------------------------------------------------------------------------
+
+struct CUgraph_st {
+  std::vector<std::function<cudaError_t()>> work;
+};
+struct CUgraphExec_st {
+  CUgraph_st graph;
+};
+struct CUstream_st {
+  CUgraph_st* capturing = nullptr;  ///< the graph that this stream's work goes into
+  bool began = false;               ///< the capture began here, and did not only spread here
+};
+struct CUevent_st {
+  bool recorded = false, timed = true;
+  CUgraph_st* captured_in = nullptr;
+};
+
+namespace stages::simt {
+namespace {
+
+// ---- errors -----------------------------------------------------------------------------------------------
+
+thread_local cudaError_t t_last = cudaSuccess;
+thread_local std::string t_detail;
+
+cudaError_t error(cudaError_t code, std::string detail) {
+  t_last = code;
+  t_detail = std::move(detail);
+  return code;
+}
+
+// ---- the device -------------------------------------------------------------------------------------------
+
+struct Device {
+  bool sm_80 = false;
+  std::size_t memory = std::size_t{4} << 30;
+  int sms = 4;
+  std::size_t shared_default = 48 * 1024;
+  std::size_t shared_optin = 227 * 1024;
+  std::size_t shared_per_sm = 228 * 1024;
+  std::size_t shared_reserved = 1024;  ///< per block, for the system
+  int threads_per_sm = 2048, blocks_per_sm = 32;
+};
+
+const Device& device() {
+  static const Device instance = [] {
+    Device d;
+    const char* kind = std::getenv("STAGES_DEVICE");
+    if (kind && std::strcmp(kind, "sm_80") == 0) {
+      d.sm_80 = true;
+      d.shared_optin = 163 * 1024;
+      d.shared_per_sm = 164 * 1024;
+    } else if (kind && *kind && std::strcmp(kind, "sm_90") != 0) {
+      fail("STAGES_DEVICE is '{}'; it must be sm_80 or sm_90", kind);
+    }
+    const char* mib = std::getenv("STAGES_DEVICE_MEMORY");
+    if (mib && std::atoll(mib) > 0) d.memory = static_cast<std::size_t>(std::atoll(mib)) << 20;
+    return d;
+  }();
+  return instance;
+}
+
+// ---- memory -----------------------------------------------------------------------------------------------
+
+constexpr std::size_t kCanaryBytes = STAGES_SIMT_ASAN ? 0 : 64;
+constexpr std::size_t kQuarantineBytes = std::size_t{64} << 20;
+
+bool canary_broken(const std::byte* end, std::size_t bytes) {
+  // The junk was laid from the start of the allocation; compare it with what belongs at this distance.
+  for (std::size_t i = 0; i < kCanaryBytes; ++i) {
+    const auto expected = static_cast<std::byte>(kJunk >> (8 * ((bytes + i) % 4)));
+    if (end[i] != expected) return true;
+  }
+  return false;
+}
+
+enum class Kind : std::uint8_t { device, pinned, freed };
+
+/// Every allocation of the runtime, by address. Freed ones stay on record (without ASan also in memory, full
+/// of junk) until 64 MiB of them have come together.
+class Memory {
+ public:
+  struct Allocation {
+    std::size_t bytes;
+    Kind kind;
+  };
+  struct Found {
+    std::uintptr_t begin;
+    Allocation allocation;
+  };
+
+  cudaError_t allocate(void** p, std::size_t bytes, Kind kind) {
+    if (!p) return error(cudaErrorInvalidValue, "the pointer to the new pointer is null");
+    *p = nullptr;
+    if (bytes == 0) return cudaSuccess;
+    const std::lock_guard lock(mutex_);
+    if (kind == Kind::device && bytes > device().memory - used_) {
+      return error(
+          cudaErrorMemoryAllocation,
+          fmt::format(
+              "{} bytes asked for, {} of {} free on the simulated device; take a smaller matrix or set "
+              "STAGES_DEVICE_MEMORY (MiB)",
+              bytes, device().memory - used_, device().memory));
+    }
+    void* memory = nullptr;
+    if (posix_memalign(&memory, 256, bytes + kCanaryBytes) != 0) {
+      return error(cudaErrorMemoryAllocation, fmt::format("the host has no {} bytes", bytes));
+    }
+    forget_freed_at(reinterpret_cast<std::uintptr_t>(memory), bytes + kCanaryBytes);
+    fill_junk(memory, bytes + kCanaryBytes);
+    allocations_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, kind};
+    if (kind == Kind::device) used_ += bytes;
+    *p = memory;
+    return cudaSuccess;
+  }
+
+  cudaError_t release(void* p, Kind kind) {
+    if (!p) return cudaSuccess;
+    const std::lock_guard lock(mutex_);
+    const auto at = allocations_.find(reinterpret_cast<std::uintptr_t>(p));
+    if (at == allocations_.end() || at->second.kind != kind) {
+      const bool twice = at != allocations_.end() && at->second.kind == Kind::freed;
+      return error(cudaErrorInvalidValue,
+                   fmt::format("{} is {}", p,
+                               twice ? "already freed" : "not the start of an allocation of this kind"));
+    }
+    const std::size_t bytes = at->second.bytes;
+    const bool broken = canary_broken(static_cast<std::byte*>(p) + bytes, bytes);
+    if (kind == Kind::device) used_ -= bytes;
+    at->second.kind = Kind::freed;
+    bury(p, bytes);
+    if (broken) return error(cudaErrorIllegalAddress, overrun(bytes));
+    return cudaSuccess;
+  }
+
+  /// The allocation that holds p, or ends at it.
+  std::optional<Found> find(const void* p) {
+    const std::lock_guard lock(mutex_);
+    const auto address = reinterpret_cast<std::uintptr_t>(p);
+    auto after = allocations_.upper_bound(address);
+    if (after == allocations_.begin()) return std::nullopt;
+    const auto& [begin, allocation] = *--after;
+    if (address - begin > allocation.bytes) return std::nullopt;
+    return Found{begin, allocation};
+  }
+
+  /// Empty, or what is wrong with memory after a kernel.
+  std::string check_canaries() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [begin, a] : allocations_) {
+      if (a.kind == Kind::device &&
+          canary_broken(reinterpret_cast<const std::byte*>(begin) + a.bytes, a.bytes)) {
+        return overrun(a.bytes);
+      }
+    }
+    return "";
+  }
+
+  std::size_t used() {
+    const std::lock_guard lock(mutex_);
+    return used_;
+  }
+
+ private:
+  static std::string overrun(std::size_t bytes) {
+    return fmt::format(
+        "something was written just beyond the {} bytes of a device array; build with ASan to see the line",
+        bytes);
+  }
+
+  void bury(void* p, std::size_t bytes) {
+    graves_.push_back(p);
+    buried_ += bytes;
+#if STAGES_SIMT_ASAN
+    std::free(p);  // ASan has a quarantine of its own, and knows the line
+#else
+    fill_junk(p, bytes + kCanaryBytes);
+#endif
+    while (buried_ > kQuarantineBytes && graves_.size() > 1) {
+      const auto old = allocations_.find(reinterpret_cast<std::uintptr_t>(graves_.front()));
+      graves_.pop_front();
+      buried_ -= old->second.bytes;
+#if !STAGES_SIMT_ASAN
+      std::free(reinterpret_cast<void*>(old->first));
+#endif
+      allocations_.erase(old);
+    }
+  }
+
+  // Under ASan memory of a freed allocation may be handed out again while it is still on record.
+  void forget_freed_at(std::uintptr_t begin, std::size_t bytes) {
+    auto at = allocations_.lower_bound(begin);
+    if (at != allocations_.begin() && std::prev(at)->first + std::prev(at)->second.bytes > begin) --at;
+    while (at != allocations_.end() && at->first < begin + bytes) {
+      buried_ -= at->second.bytes;
+      std::erase(graves_, reinterpret_cast<void*>(at->first));
+      at = allocations_.erase(at);
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<std::uintptr_t, Allocation> allocations_;
+  std::deque<void*> graves_;
+  std::size_t used_ = 0, buried_ = 0;
+};
+
+Memory& memory() {
+  static Memory instance;
+  return instance;
+}
+
+// Is [p, p + bytes) fit to be the device (or the host) side of a copy?
+cudaError_t check_side(const void* p, std::size_t bytes, bool device_side, const char* role) {
+  const auto found = memory().find(p);
+  const bool freed = found && found->allocation.kind == Kind::freed;
+  if (!device_side) {
+    if (!found || found->allocation.kind == Kind::pinned) return cudaSuccess;
+    // A host allocation may begin where a freed device array ended.
+    if (reinterpret_cast<std::uintptr_t>(p) == found->begin + found->allocation.bytes) return cudaSuccess;
+    if (freed && STAGES_SIMT_ASAN)
+      return cudaSuccess;  // ASan hands freed memory out again, and watches it itself
+    return error(cudaErrorInvalidValue, fmt::format("the {} is {}device memory where host memory is expected",
+                                                    role, freed ? "freed " : ""));
+  }
+  if (!found || found->allocation.kind != Kind::device) {
+    return error(cudaErrorInvalidValue, fmt::format("the {} is {} where device memory is expected", role,
+                                                    freed ? "freed device memory" : "host memory"));
+  }
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - found->begin;
+  if (bytes > found->allocation.bytes - offset) {
+    return error(cudaErrorInvalidValue,
+                 fmt::format("{} bytes from the {} on, of which the device array holds only {}", bytes, role,
+                             found->allocation.bytes - offset));
+  }
+  return cudaSuccess;
+}
+
+bool is_device(const void* p) {
+  const auto found = memory().find(p);
+  return found && found->allocation.kind == Kind::device;
+}
+
+cudaError_t check_copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) {
+    return error(cudaErrorInvalidMemcpyDirection, "no such direction");
+  }
+  if (bytes == 0) return cudaSuccess;
+  const bool to_device = kind == cudaMemcpyDefault
+                             ? is_device(to)
+                             : kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDefault
+                               ? is_device(from)
+                               : kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  const cudaError_t status = check_side(to, bytes, to_device, "destination");
+  return status != cudaSuccess ? status : check_side(from, bytes, from_device, "source");
+}
+
+// ---- streams ----------------------------------------------------------------------------------------------
+
+/// Live handles of all kinds, so that a stale one is an error and not a crash.
+template <class Handle>
+class Handles {
+ public:
+  using Object = std::remove_pointer_t<Handle>;
+  Handle make() {
+    const std::lock_guard lock(mutex_);
+    auto object = std::make_unique<Object>();
+    const Handle handle = object.get();
+    objects_.emplace(handle, std::move(object));
+    return handle;
+  }
+  bool contains(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    return objects_.contains(handle);
+  }
+  bool destroy(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    return objects_.erase(handle) > 0;
+  }
+  template <class Visit>
+  void each(Visit visit) {
+    const std::lock_guard lock(mutex_);
+    for (auto& entry : objects_) visit(*entry.second);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<Handle, std::unique_ptr<Object>> objects_;
+};
+
+template <class Handle>
+Handles<Handle>& handles() {
+  static Handles<Handle> instance;
+  return instance;
+}
+
+cudaError_t stale(const char* what) {
+  return error(cudaErrorInvalidResourceHandle, fmt::format("the {} does not exist (any more)", what));
+}
+
+/// The stream that began a capture on this OS thread; blocking calls are errors until it ends.
+thread_local cudaStream_t t_capture = nullptr;
+
+cudaError_t refuse_in_capture(const char* call) {
+  if (!t_capture) return cudaSuccess;
+  return error(cudaErrorStreamCaptureUnsupported,
+               fmt::format("{} while a stream is being captured; move it out of the captured work", call));
+}
+
+/// Does `work` now, or keeps it if the stream is captured.
+cudaError_t put(cudaStream_t stream, std::function<cudaError_t()> work) {
+  if (is_capturing(stream)) {
+    stream->capturing->work.push_back(std::move(work));
+    return cudaSuccess;
+  }
+  if (stream && !handles<cudaStream_t>().contains(stream)) return stale("stream");
+  if (!stream) {
+    if (const auto status = refuse_in_capture("work on the default stream"); status != cudaSuccess)
+      return status;
+  }
+  return work();
+}
+
+// ---- launches ---------------------------------------------------------------------------------------------
+
+std::mutex g_function_mutex;
+std::unordered_map<const void*, std::size_t>& dynamic_limits() {
+  static std::unordered_map<const void*, std::size_t> instance;
+  return instance;
+}
+
+std::size_t dynamic_limit(const void* kernel) {
+  const std::lock_guard lock(g_function_mutex);
+  const auto found = dynamic_limits().find(kernel);
+  return found == dynamic_limits().end() ? device().shared_default : found->second;
+}
+
+cudaError_t check_shape(const Grid& g) {
+  const auto refuse = [](std::string detail) {
+    return error(cudaErrorInvalidConfiguration, std::move(detail));
+  };
+  const std::uint64_t threads = std::uint64_t{g.block.x} * g.block.y * g.block.z;
+  if (threads == 0) return refuse("the block is empty");
+  if (threads > 1024 || g.block.z > 64) {
+    return refuse(fmt::format("a block of {} x {} x {} threads; the limits are 1024 threads, and 64 in z",
+                              g.block.x, g.block.y, g.block.z));
+  }
+  if (g.grid.x == 0 || g.grid.y == 0 || g.grid.z == 0) return refuse("the grid is empty");
+  if (g.grid.x > 0x7fffffffu || g.grid.y > 65535 || g.grid.z > 65535) {
+    return refuse(fmt::format("a grid of {} x {} x {} blocks; the limits are 2147483647 x 65535 x 65535",
+                              g.grid.x, g.grid.y, g.grid.z));
+  }
+  const std::size_t limit = dynamic_limit(g.kernel);
+  if (g.shared_bytes > limit) {
+    return error(
+        cudaErrorInvalidValue,
+        fmt::format("{} bytes of dynamic shared memory, but this kernel may use {}; ask for more with "
+                    "cudaFuncSetAttribute(MaxDynamicSharedMemorySize), up to {} on this device",
+                    g.shared_bytes, limit, device().shared_optin));
+  }
+  if (g.cluster > 1) {
+    return error(cudaErrorNotSupported,
+                 "thread-block clusters do not exist on the executor; skip the entry there");
+  }
+  return cudaSuccess;
+}
+
+cudaError_t check_cooperative(const Grid& g) {
+  if (!g.cooperative) return cudaSuccess;
+  int per_sm = 0;
+  max_active_blocks(&per_sm, static_cast<int>(g.block.x * g.block.y * g.block.z), g.shared_bytes);
+  const std::uint64_t blocks = std::uint64_t{g.grid.x} * g.grid.y * g.grid.z;
+  const std::uint64_t resident =
+      static_cast<std::uint64_t>(per_sm) * static_cast<std::uint64_t>(device().sms);
+  if (blocks <= resident) return cudaSuccess;
+  return error(cudaErrorCooperativeLaunchTooLarge,
+               fmt::format("{} blocks, of which only {} can run at once ({} SMs x {})", blocks, resident,
+                           device().sms, per_sm));
+}
+
+cudaError_t run_now(const Grid& grid) {
+  std::string report;
+  switch (run_grid(grid, report)) {
+    case Fault::none:
+      break;
+    case Fault::device:
+      return error(cudaErrorLaunchFailure, std::move(report));
+    case Fault::deadlock:
+    case Fault::timeout:
+      return error(cudaErrorLaunchTimeout, std::move(report));
+  }
+  if (STAGES_SIMT_ASAN) return cudaSuccess;
+  std::string broken = memory().check_canaries();
+  return broken.empty() ? cudaSuccess : error(cudaErrorIllegalAddress, std::move(broken));
+}
+
+}  // namespace
+
+const std::string& error_detail() {
+  return t_detail;
+}
+
+cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;  // a hint
+  if (value < 0 || static_cast<std::size_t>(value) > device().shared_optin) {
+    return error(cudaErrorInvalidValue,
+                 fmt::format("{} bytes of dynamic shared memory; this device allows {} at most", value,
+                             device().shared_optin));
+  }
+  const std::lock_guard lock(g_function_mutex);
+  dynamic_limits()[kernel] = static_cast<std::size_t>(value);
+  return cudaSuccess;
+}
+
+cudaError_t get_function_attributes(cudaFuncAttributes* attributes, const void* kernel) {
+  if (!attributes || !kernel) return error(cudaErrorInvalidValue, "a null argument");
+  constexpr std::size_t kUnknown = ~std::size_t{0};
+  *attributes = {kUnknown, kUnknown, kUnknown, 1024, -1, 0, 0, static_cast<int>(dynamic_limit(kernel))};
+  return cudaSuccess;
+}
+
+// By threads, blocks and dynamic shared memory; registers are unknown, so hardware may hold fewer.
+cudaError_t max_active_blocks(int* blocks, int block_size, std::size_t shared_bytes) {
+  const Device& d = device();
+  if (!blocks || block_size <= 0 || block_size > 1024) {
+    return error(cudaErrorInvalidValue, fmt::format("a block of {} threads", block_size));
+  }
+  const int warps = (block_size + 31) / 32;
+  const int by_threads = std::min(d.blocks_per_sm, d.threads_per_sm / 32 / warps);
+  const std::size_t by_memory = d.shared_per_sm / (shared_bytes + d.shared_reserved);
+  *blocks = shared_bytes > d.shared_optin ? 0 : std::min(by_threads, static_cast<int>(by_memory));
+  return cudaSuccess;
+}
+
+cudaError_t check_argument_pointer(const void* p, int argument) {
+  if (!p) return cudaSuccess;
+  const auto found = memory().find(p);
+  if (found && found->allocation.kind != Kind::freed) return cudaSuccess;
+  return error(cudaErrorIllegalAddress,
+               fmt::format("argument {} of the kernel points to {}; pass device memory", argument,
+                           found ? "freed device memory" : "host memory"));
+}
+
+bool is_capturing(cudaStream_t stream) {
+  return stream && handles<cudaStream_t>().contains(stream) && stream->capturing;
+}
+
+cudaError_t submit(Launch launch, cudaStream_t stream) {
+  cudaError_t status = check_shape(launch.grid);
+  if (status == cudaSuccess) status = check_cooperative(launch.grid);
+  if (status != cudaSuccess) return status;
+  return put(stream, [launch = std::move(launch)] { return run_now(launch.grid); });
+}
+
+cudaError_t submit_work(cudaStream_t stream, std::function<void()> work) {
+  return put(stream, [work = std::move(work)] {
+    work();
+    return cudaSuccess;
+  });
+}
+
+}  // namespace stages::simt
+
+using namespace stages::simt;
+
+// ---- memory -----------------------------------------------------------------------------------------------
+
+cudaError_t cudaMalloc(void** p, std::size_t bytes) {
+  const cudaError_t status = refuse_in_capture("cudaMalloc");
+  return status != cudaSuccess ? status : memory().allocate(p, bytes, Kind::device);
+}
+cudaError_t cudaFree(void* p) {
+  const cudaError_t status = refuse_in_capture("cudaFree");
+  return status != cudaSuccess ? status : memory().release(p, Kind::device);
+}
+cudaError_t cudaMallocAsync(void** p, std::size_t bytes, cudaStream_t stream) {
+  if (is_capturing(stream)) return refuse_in_capture("cudaMallocAsync");
+  return memory().allocate(p, bytes, Kind::device);
+}
+cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
+  if (is_capturing(stream)) return refuse_in_capture("cudaFreeAsync");
+  return memory().release(p, Kind::device);
+}
+cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {
+  return memory().allocate(p, bytes, Kind::pinned);
+}
+cudaError_t cudaFreeHost(void* p) {
+  return memory().release(p, Kind::pinned);
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  const cudaError_t status = refuse_in_capture("cudaMemcpy");
+  return status != cudaSuccess ? status : cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return put(stream, [=] {
+    const cudaError_t status = check_copy(to, from, bytes, kind);
+    if (status == cudaSuccess && bytes > 0) std::memmove(to, from, bytes);
+    return status;
+  });
+}
+
+cudaError_t cudaMemset(void* p, int byte, std::size_t bytes) {
+  const cudaError_t status = refuse_in_capture("cudaMemset");
+  return status != cudaSuccess ? status : cudaMemsetAsync(p, byte, bytes, nullptr);
+}
+
+cudaError_t cudaMemsetAsync(void* p, int byte, std::size_t bytes, cudaStream_t stream) {
+  return put(stream, [=] {
+    if (bytes == 0) return cudaSuccess;
+    const cudaError_t status = check_side(p, bytes, true, "destination");
+    if (status == cudaSuccess) std::memset(p, byte, bytes);
+    return status;
+  });
+}
+
+cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
+  *total_bytes = device().memory;
+  *free_bytes = device().memory - memory().used();
+  return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
+  const auto found = memory().find(p);
+  const bool on_device = found && found->allocation.kind == Kind::device;
+  const bool pinned = found && found->allocation.kind == Kind::pinned;
+  void* same = const_cast<void*>(p);
+  *attributes = {on_device ? cudaMemoryTypeDevice
+                 : pinned  ? cudaMemoryTypeHost
+                           : cudaMemoryTypeUnregistered,
+                 0, on_device || pinned ? same : nullptr, on_device ? nullptr : same};
+  return cudaSuccess;
+}
+
+// ---- streams, events, graphs ------------------------------------------------------------------------------
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  *stream = handles<cudaStream_t>().make();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return cudaStreamCreate(stream);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (stream && stream == t_capture) t_capture = nullptr;
+  return handles<cudaStream_t>().destroy(stream) ? cudaSuccess : stale("stream");
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream && !handles<cudaStream_t>().contains(stream)) return stale("stream");
+  return refuse_in_capture("cudaStreamSynchronize");
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return cudaStreamSynchronize(stream);
+}
+
+// Work that waits for an event of a capture belongs to that capture.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (!handles<cudaEvent_t>().contains(event)) return stale("event");
+  if (stream && !handles<cudaStream_t>().contains(stream)) return stale("stream");
+  if (stream && event->captured_in) stream->capturing = event->captured_in;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (!stream || !handles<cudaStream_t>().contains(stream)) {
+    return error(cudaErrorStreamCaptureUnsupported, "the default stream cannot be captured; make a stream");
+  }
+  if (stream->capturing || t_capture) return error(cudaErrorIllegalState, "a capture is in progress already");
+  stream->capturing = handles<cudaGraph_t>().make();
+  stream->began = true;
+  t_capture = stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = nullptr;
+  if (!is_capturing(stream) || !stream->began) {
+    return error(cudaErrorIllegalState, "no capture began on this stream");
+  }
+  *graph = stream->capturing;
+  t_capture = nullptr;
+  handles<cudaStream_t>().each([&](CUstream_st& s) {
+    if (s.capturing == *graph) s = {};
+  });
+  handles<cudaEvent_t>().each([&](CUevent_st& e) {
+    if (e.captured_in == *graph) e.captured_in = nullptr;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  if (!handles<cudaGraph_t>().contains(graph)) return stale("graph");
+  *exec = handles<cudaGraphExec_t>().make();
+  (*exec)->graph = *graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  if (!handles<cudaGraphExec_t>().contains(exec)) return stale("graph");
+  return put(stream, [graph = exec->graph] {
+    for (const auto& work : graph.work) {
+      if (const cudaError_t status = work(); status != cudaSuccess) return status;
+    }
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  return handles<cudaGraph_t>().destroy(graph) ? cudaSuccess : stale("graph");
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  return handles<cudaGraphExec_t>().destroy(exec) ? cudaSuccess : stale("graph");
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = handles<cudaEvent_t>().make();
+  (*event)->timed = (flags & cudaEventDisableTiming) == 0;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return handles<cudaEvent_t>().destroy(event) ? cudaSuccess : stale("event");
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (!handles<cudaEvent_t>().contains(event)) return stale("event");
+  if (stream && !handles<cudaStream_t>().contains(stream)) return stale("stream");
+  event->captured_in = stream ? stream->capturing : nullptr;
+  event->recorded = true;
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return handles<cudaEvent_t>().contains(event) ? refuse_in_capture("cudaEventSynchronize") : stale("event");
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return cudaEventSynchronize(event);
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t stop) {
+  if (!handles<cudaEvent_t>().contains(start) || !handles<cudaEvent_t>().contains(stop))
+    return stale("event");
+  if (!start->recorded || !stop->recorded || !start->timed || !stop->timed) {
+    return error(cudaErrorInvalidResourceHandle, "both events must be recorded, and made with timing");
+  }
+  *milliseconds = std::numeric_limits<float>::quiet_NaN();
+  return cudaSuccess;
+}
+
+// ---- device, errors ---------------------------------------------------------------------------------------
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* number) {
+  *number = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int number) {
+  return number == 0 ? cudaSuccess : error(cudaErrorInvalidDevice, "there is one simulated device, number 0");
+}
+cudaError_t cudaDeviceSynchronize() {
+  return refuse_in_capture("cudaDeviceSynchronize");
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int number) {
+  if (number != 0) return cudaSetDevice(number);
+  const Device& d = device();
+  *p = {};
+  std::snprintf(p->name, sizeof p->name, "simulated %s", d.sm_80 ? "sm_80" : "sm_90");
+  p->totalGlobalMem = d.memory;
+  p->sharedMemPerBlock = d.shared_default;
+  p->sharedMemPerBlockOptin = d.shared_optin;
+  p->sharedMemPerMultiprocessor = d.shared_per_sm;
+  p->reservedSharedMemPerBlock = d.shared_reserved;
+  p->regsPerBlock = p->regsPerMultiprocessor = 65536;
+  p->warpSize = 32;
+  p->maxThreadsPerBlock = 1024;
+  std::copy_n(std::array{1024, 1024, 64}.data(), 3, p->maxThreadsDim);
+  std::copy_n(std::array{0x7fffffff, 65535, 65535}.data(), 3, p->maxGridSize);
+  p->major = d.sm_80 ? 8 : 9;
+  p->multiProcessorCount = d.sms;
+  p->maxThreadsPerMultiProcessor = d.threads_per_sm;
+  p->maxBlocksPerMultiProcessor = d.blocks_per_sm;
+  p->l2CacheSize = 1 << 20;
+  p->cooperativeLaunch = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
+  cudaDeviceProp p;
+  if (const cudaError_t status = cudaGetDeviceProperties(&p, number); status != cudaSuccess) return status;
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock:
+      *value = p.maxThreadsPerBlock;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = static_cast<int>(p.sharedMemPerBlock);
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = p.multiProcessorCount;
+      break;
+    case cudaDevAttrL2CacheSize:
+      *value = p.l2CacheSize;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = p.maxThreadsPerMultiProcessor;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = p.major;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = p.minor;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = static_cast<int>(p.sharedMemPerMultiprocessor);
+      break;
+    case cudaDevAttrCooperativeLaunch:
+      *value = p.cooperativeLaunch;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(p.sharedMemPerBlockOptin);
+      break;
+    default:
+      return error(cudaErrorInvalidValue, "the simulated device does not know this attribute");
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  return cudaRuntimeGetVersion(version);
+}
+
+cudaError_t cudaGetLastError() {
+  t_detail.clear();
+  return std::exchange(t_last, cudaSuccess);
+}
+cudaError_t cudaPeekAtLastError() {
+  return t_last;
+}
+
+namespace {
+struct ErrorText {
+  cudaError_t code;
+  const char* name;
+  const char* text;
+};
+#define STAGES_SIMT_ERROR(code, text) \
+  { code, #code, text }
+constexpr ErrorText kErrors[] = {
+    STAGES_SIMT_ERROR(cudaSuccess, "no error"),
+    STAGES_SIMT_ERROR(cudaErrorInvalidValue, "invalid argument"),
+    STAGES_SIMT_ERROR(cudaErrorMemoryAllocation, "out of memory"),
+    STAGES_SIMT_ERROR(cudaErrorInvalidConfiguration, "invalid configuration argument"),
+    STAGES_SIMT_ERROR(cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"),
+    STAGES_SIMT_ERROR(cudaErrorInvalidDevice, "invalid device ordinal"),
+    STAGES_SIMT_ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle"),
+    STAGES_SIMT_ERROR(cudaErrorIllegalState, "the operation is not permitted in the current state"),
+    STAGES_SIMT_ERROR(cudaErrorNotReady, "device not ready"),
+    STAGES_SIMT_ERROR(cudaErrorIllegalAddress, "an illegal memory access was encountered"),
+    STAGES_SIMT_ERROR(cudaErrorLaunchTimeout, "the launch timed out and was terminated"),
+    STAGES_SIMT_ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
+    STAGES_SIMT_ERROR(cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch"),
+    STAGES_SIMT_ERROR(cudaErrorNotSupported, "operation not supported"),
+    STAGES_SIMT_ERROR(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
+    STAGES_SIMT_ERROR(cudaErrorStreamCaptureInvalidated,
+                      "operation failed due to a previous error during capture"),
+};
+#undef STAGES_SIMT_ERROR
+
+const ErrorText& error_text(cudaError_t error) {
+  static constexpr ErrorText kUnknown{cudaErrorInvalidValue, "unrecognized error", "unrecognized error code"};
+  const auto found =
+      std::find_if(std::begin(kErrors), std::end(kErrors), [&](const auto& e) { return e.code == error; });
+  return found == std::end(kErrors) ? kUnknown : *found;
+}
+}  // namespace
+
+const char* cudaGetErrorName(cudaError_t error) {
+  return error_text(error).name;
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  return error_text(error).text;
+}

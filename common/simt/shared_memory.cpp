@@ -1,0 +1,96 @@
+#include "common/simt/shared_memory.hpp"
+
+#include <link.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "common/simt/executor.hpp"
+#include "common/simt/sanitizer.hpp"
+
+namespace stages::simt {
+namespace {
+
+constexpr std::size_t kCanaryBytes = STAGES_SIMT_ASAN ? 0 : 64;
+
+bool is_junk(const std::byte* word) {
+  std::uint32_t value;
+  std::memcpy(&value, word, sizeof value);
+  return value == kJunk;
+}
+
+}  // namespace
+
+void fill_junk(void* memory, std::size_t bytes) {
+  auto* p = static_cast<std::byte*>(memory);
+  const std::size_t words = bytes / sizeof kJunk;
+  for (std::size_t i = 0; i < words; ++i) std::memcpy(p + i * sizeof kJunk, &kJunk, sizeof kJunk);
+  std::memcpy(p + words * sizeof kJunk, &kJunk, bytes % sizeof kJunk);
+}
+
+void DynamicShared::refill(std::size_t bytes) {
+  if (!memory_ || bytes != bytes_) {
+    void* p = nullptr;
+    if (posix_memalign(&p, 128, std::max<std::size_t>(1, bytes + kCanaryBytes)) != 0) throw std::bad_alloc();
+    memory_.reset(p);
+    bytes_ = bytes;
+  }
+  fill_junk(memory_.get(), bytes_ + kCanaryBytes);
+}
+
+bool DynamicShared::canary_broken() const {
+  const auto* p = static_cast<const std::byte*>(memory_.get());
+  // The junk's phase is that of the whole block, so the canary starts at the next whole word.
+  for (std::size_t i = (bytes_ + 3) / 4 * 4; i + 4 <= bytes_ + kCanaryBytes; i += 4) {
+    if (!is_junk(p + i)) return true;
+  }
+  return false;
+}
+
+StaticShared::Range StaticShared::tbss() {
+#if defined(__clang__) && STAGES_SIMT_ASAN
+  return {};  // clang links ASan's own thread-locals into the program: hands off
+#else
+  Range range;
+  dl_iterate_phdr(
+      [](dl_phdr_info* program, std::size_t, void* result) {
+        for (int i = 0; i < program->dlpi_phnum; ++i) {
+          const auto& header = program->dlpi_phdr[i];
+          if (header.p_type != PT_TLS || !program->dlpi_tls_data) continue;
+          auto* base = static_cast<std::byte*>(program->dlpi_tls_data);
+          auto& r = *static_cast<Range*>(result);
+          r.begin = base + (header.p_filesz + 3) / 4 * 4;
+          r.end = base + header.p_memsz / 4 * 4;
+          r.begin = std::min(r.begin, r.end);
+        }
+        return 1;  // the program itself comes first, and only it holds kernels
+      },
+      &range);
+  return range;
+#endif
+}
+
+void StaticShared::before_block(const void* kernel) {
+  if (!looked_) {
+    tbss_ = tbss();
+    looked_ = true;
+  }
+  const Known& known = kernels_[kernel];
+  const Range fill = known.blocks < kBlocksToLearn ? tbss_ : known.hull;
+  fill_junk(fill.begin, static_cast<std::size_t>(fill.end - fill.begin));
+}
+
+void StaticShared::after_block(const void* kernel) {
+  Known& known = kernels_[kernel];
+  if (known.blocks >= kBlocksToLearn) return;
+  ++known.blocks;
+  Range used = tbss_;
+  while (used.begin < used.end && is_junk(used.begin)) used.begin += 4;
+  while (used.begin < used.end && is_junk(used.end - 4)) used.end -= 4;
+  if (used.begin == used.end) return;
+  known.hull.begin = known.hull.begin ? std::min(known.hull.begin, used.begin) : used.begin;
+  known.hull.end = std::max(known.hull.end, used.end);
+}
+
+}  // namespace stages::simt

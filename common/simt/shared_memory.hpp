@@ -1,0 +1,57 @@
+#pragma once
+// The two kinds of shared memory of a block, refilled with junk before every block, because hardware hands on
+// whatever the last block left there and calls it uninitialised.
+//
+// Dynamic shared memory has exactly the size of the launch, so that AddressSanitizer sees an access beyond
+// it; without ASan a canary behind it shows at least the writes.
+//
+// `__shared__` arrays are static thread_local variables and lie among the OS thread's thread-locals, nobody
+// knows where. But they have no initialisers, so they lie in .tbss, and everything else of ours has one (see
+// ThreadLocal). For the first few blocks of a kernel on an OS thread all of .tbss is filled; the bytes that
+// are no longer junk afterwards are the kernel's, and only their hull is refilled from then on.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <unordered_map>
+
+namespace stages::simt {
+
+class DynamicShared {
+ public:
+  void refill(std::size_t bytes);
+  bool canary_broken() const;
+  void* data() const { return memory_.get(); }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> memory_;
+  std::size_t bytes_ = 0;
+};
+
+class StaticShared {
+ public:
+  void before_block(const void* kernel);
+  void after_block(const void* kernel);
+
+ private:
+  struct Range {
+    std::byte* begin = nullptr;
+    std::byte* end = nullptr;
+  };
+  struct Known {
+    Range hull;
+    int blocks = 0;  ///< seen so far, up to kBlocksToLearn
+  };
+  static constexpr int kBlocksToLearn = 4;
+  static Range tbss();
+
+  Range tbss_;
+  bool looked_ = false;
+  std::unordered_map<const void*, Known> kernels_;
+};
+
+}  // namespace stages::simt
