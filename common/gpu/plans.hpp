@@ -172,17 +172,7 @@ class DeviceSpgemmPlan : public SpgemmPlan<T> {
   }
   void reset() override { c_ = {}; }
   Csr<T> fetch() override {
-    Csr<T> c;
-    c.rows = problem_.a->rows;
-    c.cols = problem_.b->cols;
-    c.row_ptr.resize(c_.row_ptr.size());
-    c.col_idx.resize(c_.col_idx.size());
-    c.values.resize(c_.values.size());
-    c_.row_ptr.download(c.row_ptr, stream());
-    c_.col_idx.download(c.col_idx, stream());
-    c_.values.download(c.values, stream());
-    exec_.synchronize();
-    return c;
+    return std::visit([&](auto& c) { return to_host(c); }, c_);
   }
 
  protected:
@@ -191,9 +181,25 @@ class DeviceSpgemmPlan : public SpgemmPlan<T> {
   cudaStream_t stream() const { return exec_.stream(); }
   const AnyDeviceCsr<T>& a() const { return a_; }
   const AnyDeviceCsr<T>& b() const { return b_; }
-  DeviceCsr<T, Offset> c_;  ///< the result of the last run
+  AnyDeviceCsr<T> c_;  ///< the result of the last run
 
  private:
+  template <class Ptr>
+  Csr<T> to_host(const DeviceCsr<T, Ptr>& c) {
+    Csr<T> out;
+    out.rows = problem_.a->rows;
+    out.cols = problem_.b->cols;
+    out.col_idx.resize(c.col_idx.size());
+    out.values.resize(c.values.size());
+    Buffer<Ptr> row_ptr(c.row_ptr.size());
+    c.row_ptr.download(row_ptr, stream());
+    c.col_idx.download(out.col_idx, stream());
+    c.values.download(out.values, stream());
+    exec_.synchronize();
+    out.row_ptr.assign(row_ptr.begin(), row_ptr.end());
+    return out;
+  }
+
   SpgemmProblem<T> problem_;
   GpuExec& exec_;
   AnyDeviceCsr<T> a_;
