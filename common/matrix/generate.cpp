@@ -88,6 +88,11 @@ Plan plan_spec(std::string_view spec) {
   plan.values.key = random::key(parameters.seed(), random::Purpose::values);
   plan.recipe = generator.plan(parameters);
   plan.values.symmetric = plan.recipe.symmetric_values;
+  constexpr Offset kMaxEntries = Offset{1} << 44;  // below it, sizes in bytes are far from 2^63
+  if (plan.recipe.entries > kMaxEntries) {
+    fail("{}: {} x {} with {} entries is more than any machine's memory; ask for less", spec,
+         plan.recipe.rows, plan.recipe.cols, plan.recipe.entries);
+  }
   return plan;
 }
 

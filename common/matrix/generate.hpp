@@ -45,7 +45,8 @@ bool is_matrix_spec(std::string_view text);
 template <class T>
 Csr<T> generate(std::string_view spec, int threads = 0, Offset max_bytes = 0);
 
-/// Bytes of memory that generate<T>(spec) needs at its peak; exact up to a few MB. Throws as generate does.
+/// Bytes of memory that generate<T>(spec) needs at its peak, if none of the entries drawn fall at one place
+/// (each that does makes it less). Throws as generate does.
 template <class T>
 Offset generation_bytes(std::string_view spec);
 

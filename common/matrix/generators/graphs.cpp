@@ -153,14 +153,14 @@ Recipe plan_powerlaw(const Parameters& p) {
 
 // --- communities -------------------------------------------------------------------------------------------
 
-/// A row is drawn by popularity within a uniformly drawn block; its column comes from the same block with
-/// probability `inside`, else from any block. Block b owns the vertices from b * n / blocks.
+/// A row is drawn by popularity within a block that is drawn by popularity too; its column comes from the
+/// same block with probability `inside`, else from any block. Block b owns the vertices from b * n / blocks.
 struct CommunityEdges {
   Word key;
   random::Permutation relabel;
   bool shuffled;
   Word n, blocks, inside;
-  int skew;
+  int skew, block_skew;
 
   Word member(random::Stream& words, Word block) const {
     const Word begin = block * n / blocks;
@@ -168,8 +168,8 @@ struct CommunityEdges {
   }
   Place operator()(Offset k) const {
     random::Stream words(key, static_cast<Word>(k));
-    const Word block = words.below(blocks);
-    const Word other = (words.next() >> 32U) < inside ? block : words.below(blocks);
+    const Word block = popular(words, blocks, block_skew);
+    const Word other = (words.next() >> 32U) < inside ? block : popular(words, blocks, block_skew);
     Word row = member(words, block);
     Word col = member(words, other);
     if (shuffled) {
@@ -187,6 +187,7 @@ constexpr GeneratorParameter kCommunityParameters[] = {
     {"blocks", "64", "communities, all of one size"},
     {"inside", "0.9", "share of the edges that stay inside a community (others may, by chance)"},
     {"skew", "2", "degrees within a community: as powerlaw's skew"},
+    {"block_skew", "1", "the same for how many edges a community has"},
     {"order", "planted", "planted: communities one after the other; shuffled: the same graph, renumbered"},
     kSymmetric,
     kHubMax,
@@ -204,7 +205,8 @@ Recipe plan_communities(const Parameters& p) {
       static_cast<Word>(n),
       static_cast<Word>(p.count("blocks", 1, n)),
       p.share("inside"),
-      static_cast<int>(p.count("skew", 1, 16))};
+      static_cast<int>(p.count("skew", 1, 16)),
+      static_cast<int>(p.count("block_skew", 1, 16))};
   return graph_recipe(p, n, edge_count(p, n), p.index("hub_max"), mirrored(p), edges);
 }
 

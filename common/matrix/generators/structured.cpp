@@ -169,8 +169,8 @@ constexpr GeneratorParameter kCircuitParameters[] = {
 
 Recipe plan_circuit(const Parameters& p) {
   const Index n = p.index("n", 1);
-  const Offset pairs = p.count("per_row", 0, n) * n / 2;
-  const Offset rails = p.count("rails", 0, n);
+  const Offset pairs = p.count("per_row", 0, std::min(n, 1'000'000)) * n / 2;
+  const Offset rails = p.count("rails", 0, std::min(n, 1000));
   const Offset rail_length = static_cast<Offset>((static_cast<Word>(n) * p.share("rail_share")) >> 32U);
   const Word key = random::key(p.seed(), Purpose::edges);
   const auto nodes = static_cast<Word>(n);

@@ -1,0 +1,204 @@
+// Statistics on matrices small enough to count by hand, and product counts against a dense model.
+
+#include "common/matrix/statistics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "common/matrix/convert.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/generate.hpp"
+
+namespace stages {
+namespace {
+
+Csr<double> matrix(Index rows, Index cols, std::initializer_list<std::tuple<Index, Index, double>> entries) {
+  Coo<double> a;
+  a.rows = rows;
+  a.cols = cols;
+  for (const auto& [i, j, v] : entries) a.push(i, j, v);
+  return to_csr(a);
+}
+
+TEST(Statistics, CountsByHand) {
+  // 1 . 2 . .
+  // . . . . .
+  // 2 . 0 . 5
+  // 7 . . . .
+  const auto s = statistics(matrix(4, 5, {{0, 0, 1}, {0, 2, 2}, {2, 0, 2}, {2, 2, 0}, {2, 4, 5}, {3, 0, 7}}));
+  EXPECT_EQ(s.rows, 4);
+  EXPECT_EQ(s.cols, 5);
+  EXPECT_EQ(s.nnz, 6);
+  EXPECT_EQ(s.empty_rows, 1);
+  EXPECT_EQ(s.empty_cols, 2);
+  EXPECT_EQ(s.min_row, 0);
+  EXPECT_EQ(s.max_row, 3);
+  EXPECT_EQ(s.max_col, 3);
+  EXPECT_DOUBLE_EQ(s.mean_row, 1.5);
+  EXPECT_DOUBLE_EQ(s.median_row, 1.5);
+  EXPECT_DOUBLE_EQ(s.density, 0.3);
+  EXPECT_DOUBLE_EQ(s.gini, (-3.0 * 0 - 1 * 1 + 1 * 2 + 3 * 3) / (4 * 6));
+  EXPECT_EQ(s.row_length_histogram, (std::vector<Index>{1, 1, 2}));
+  EXPECT_EQ(s.lower_bandwidth, 3);
+  EXPECT_EQ(s.upper_bandwidth, 2);
+  EXPECT_EQ(s.diagonal_entries, 2);
+  EXPECT_FALSE(s.diagonal_full);
+  EXPECT_EQ(s.explicit_zeros, 1);
+  EXPECT_EQ(s.structural_symmetry, 0) << "not square";
+  EXPECT_FALSE(s.structurally_symmetric);
+}
+
+TEST(Statistics, SymmetryOfStructureAndOfValues) {
+  const auto symmetric = statistics(matrix(3, 3, {{0, 1, 2}, {1, 0, 2}, {1, 2, 3}, {2, 1, 3}, {2, 2, 9}}));
+  EXPECT_TRUE(symmetric.structurally_symmetric);
+  EXPECT_TRUE(symmetric.numerically_symmetric);
+  EXPECT_EQ(symmetric.diagonal_entries, 1);
+
+  const auto pattern_only = statistics(matrix(3, 3, {{0, 1, 2}, {1, 0, 2}, {1, 2, 3}, {2, 1, -3}}));
+  EXPECT_TRUE(pattern_only.structurally_symmetric);
+  EXPECT_FALSE(pattern_only.numerically_symmetric);
+  EXPECT_DOUBLE_EQ(pattern_only.numerical_symmetry, 0.5);
+
+  const auto half = statistics(matrix(3, 3, {{0, 1, 2}, {1, 0, 2}, {0, 2, 3}, {1, 2, 3}, {1, 1, 3}}));
+  EXPECT_DOUBLE_EQ(half.structural_symmetry, 0.5);
+  EXPECT_FALSE(half.structurally_symmetric);
+
+  const auto diagonal = statistics(matrix(2, 2, {{0, 0, 1}, {1, 1, 2}}));
+  EXPECT_TRUE(diagonal.numerically_symmetric);
+  EXPECT_TRUE(diagonal.diagonal_full);
+  EXPECT_EQ(diagonal.structural_symmetry, 1);
+}
+
+TEST(Statistics, EmptyShapes) {
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{0, 0}, {0, 3}, {3, 0}, {2, 3}}) {
+    const auto s = statistics(Csr<float>(rows, cols));
+    EXPECT_EQ(s.nnz, 0);
+    EXPECT_EQ(s.empty_rows, rows);
+    EXPECT_EQ(s.empty_cols, cols);
+    EXPECT_EQ(s.max_row, 0);
+    EXPECT_EQ(s.mean_row, 0);
+    EXPECT_EQ(s.gini, 0);
+    EXPECT_EQ(s.density, 0);
+    EXPECT_EQ(s.lower_bandwidth + s.upper_bandwidth, 0);
+  }
+}
+
+TEST(Statistics, SkewTellsEvenFromConcentrated) {
+  EXPECT_NEAR(statistics(generate<float>("gen:fixed:n=200,per_row=5")).gini, 0.0, 1e-12);
+  EXPECT_GT(statistics(generate<float>("gen:hypersparse:n=1000,nnz=10")).gini, 0.98);
+}
+
+TEST(Statistics, CountsValuesThatAreNotFinite) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(statistics(matrix(2, 2, {{0, 0, nan}, {0, 1, -inf}, {1, 1, 1}})).non_finite_values, 2);
+}
+
+TEST(Statistics, HistogramClassesArePowersOfTwo) {
+  // Lengths 1, 2, 3, 4, 7, 8.
+  Coo<float> a;
+  a.rows = 6;
+  a.cols = 8;
+  const Index lengths[] = {1, 2, 3, 4, 7, 8};
+  for (Index i = 0; i < 6; ++i) {
+    for (Index j = 0; j < lengths[i]; ++j) a.push(i, j, 1.0F);
+  }
+  EXPECT_EQ(statistics(to_csr(a)).row_length_histogram, (std::vector<Index>{0, 1, 2, 2, 1}));
+}
+
+/// Products and non-zeros of each row of A * B by brute force.
+struct Counted {
+  Offset products = 0, nnz = 0, max_row = 0, bound = 0;
+};
+Counted brute_force(const Csr<float>& a, const Csr<float>& b) {
+  Counted c;
+  for (Index i = 0; i < a.rows; ++i) {
+    std::set<Index> columns;
+    Offset products = 0;
+    for (const Index k : row_columns(a, i)) {
+      for (const Index j : row_columns(b, k)) {
+        columns.insert(j);
+        ++products;
+      }
+    }
+    c.products += products;
+    c.nnz += std::ssize(columns);
+    c.max_row = std::max(c.max_row, products);
+    c.bound += std::min<Offset>(products, b.cols);
+  }
+  return c;
+}
+
+TEST(ProductCost, AgreesWithBruteForce) {
+  const std::pair<const char*, const char*> factors[] = {
+      {"gen:uniform:rows=50,cols=80,nnz=300", "gen:uniform:rows=80,cols=20,nnz=500,seed=2"},
+      {"gen:rmat:scale=8,edge_factor=6", "gen:rmat:scale=8,edge_factor=6,seed=3"},
+      {"gen:uniform:rows=1,cols=80,nnz=40", "gen:hypersparse:rows=80,cols=2000,nnz=30"},
+      {"gen:dense:rows=7,cols=9", "gen:dense:rows=9,cols=700"},
+      {"gen:uniform:rows=0,cols=9,nnz=0", "gen:dense:rows=9,cols=3"},
+  };
+  for (const auto& [left, right] : factors) {
+    SCOPED_TRACE(left);
+    const auto a = generate<float>(left), b = generate<float>(right);
+    const Counted expected = brute_force(a, b);
+    EXPECT_EQ(spgemm_products(a, b), expected.products);
+    for (const int threads : {1, 2, 7}) EXPECT_EQ(spgemm_nnz(a, b, threads), expected.nnz);
+    const ProductCost cost = product_cost(a, b);
+    EXPECT_EQ(cost.rows, a.rows);
+    EXPECT_EQ(cost.cols, b.cols);
+    EXPECT_EQ(cost.products, expected.products);
+    EXPECT_EQ(cost.max_row_products, expected.max_row);
+    EXPECT_EQ(cost.nnz_upper_bound, expected.bound);
+    EXPECT_TRUE(cost.nnz_exact);
+    EXPECT_EQ(cost.nnz_estimate, expected.nnz);
+    Offset sum = 0;
+    for (const Offset products : spgemm_row_products(a, b)) sum += products;
+    EXPECT_EQ(sum, expected.products);
+  }
+}
+
+TEST(ProductCost, EstimateFromASampleIsNear) {
+  const auto a = generate<float>("gen:rmat:scale=13,edge_factor=8,a=0.5");
+  const ProductCost exact = product_cost(a, a);
+  const ProductCost sampled = product_cost(a, a, exact.products / 10);
+  EXPECT_TRUE(exact.nnz_exact);
+  EXPECT_FALSE(sampled.nnz_exact);
+  EXPECT_NEAR(static_cast<double>(sampled.nnz_estimate) / static_cast<double>(exact.nnz_estimate), 1.0, 0.1);
+  EXPECT_LE(sampled.nnz_estimate, sampled.nnz_upper_bound);
+}
+
+TEST(ProductCost, DimensionsThatDoNotMatchAreNamed) {
+  const auto a = generate<float>("gen:dense:rows=2,cols=3"), b = generate<float>("gen:dense:rows=4,cols=5");
+  for (const auto& attempt : {+[](const Csr<float>&x, const Csr<float>&y) { spgemm_products(x, y); },
+                              +[](const Csr<float>&x, const Csr<float>&y) { spgemm_row_products(x, y); },
+                              +[](const Csr<float>&x, const Csr<float>&y) { spgemm_nnz(x, y); },
+                              +[](const Csr<float>&x, const Csr<float>&y) { product_cost(x, y); }}) {
+    try {
+      attempt(a, b);
+      FAIL() << "accepted 2 x 3 times 4 x 5";
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("2 x 3"), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("4 x 5"), std::string::npos) << e.what();
+    }
+  }
+}
+
+TEST(SquareCost, ARectangularMatrixTakesTheCheaperSide) {
+  // 30 dense columns of 3 in 3 rows: A * A^T takes 3 * 30 * 3 products, A^T * A takes 30 * 3 * 30.
+  const auto wide = generate<float>("gen:dense:rows=3,cols=30");
+  const SquareCost cost = square_cost(wide);
+  EXPECT_TRUE(cost.rectangular);
+  EXPECT_FALSE(cost.transposed_first);
+  EXPECT_EQ(cost.products, 270);
+  EXPECT_EQ(cost.rows, 3);
+  const SquareCost flipped = square_cost(transpose(wide));
+  EXPECT_TRUE(flipped.transposed_first);
+  EXPECT_EQ(flipped.products, 270);
+  EXPECT_FALSE(square_cost(generate<float>("gen:eye:n=5")).rectangular);
+}
+
+}  // namespace
+}  // namespace stages
