@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/matrix/error.hpp"
+#include "common/matrix/nearest.hpp"
 
 namespace stages {
 
@@ -18,9 +19,9 @@ const Entry& Registry::find(std::string_view name) const {
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
   if (found != entries_.end()) return *found;
-  std::string names;
-  for (const Entry& entry : entries_) names += (names.empty() ? "" : ", ") + entry.name;
-  fail("there is no entry '{}'; the entries are: {}", name, names);
+  std::vector<std::string_view> names;
+  for (const Entry& entry : entries_) names.push_back(entry.name);
+  fail("there is no entry '{}'; {}", name, nearest_names(name, names));
 }
 
 }  // namespace stages

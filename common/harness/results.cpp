@@ -1,16 +1,13 @@
 #include "common/harness/results.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "common/matrix/error.hpp"
+#include "common/matrix/byte_source.hpp"
 
 namespace stages {
 namespace {
@@ -206,25 +203,9 @@ std::string format_count(double count) {
 }
 
 void write_file(const std::string& path, const std::string& text) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
-  const auto give_up = [&](const char* what) {
-    const int error = errno;
-    unlink(temporary.c_str());
-    fail("{}: cannot {}: {}; choose a place that can be written", path, what, std::strerror(error));
-  };
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file < 0) give_up("create the file");
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t n = write(file, text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      close(file);
-      give_up("write the file");
-    }
-    done += static_cast<std::size_t>(n);
-  }
-  if (fsync(file) != 0 || close(file) != 0) give_up("finish the file");
-  if (rename(temporary.c_str(), path.c_str()) != 0) give_up("put the file in place");
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
 }
 
 }  // namespace stages

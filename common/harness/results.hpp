@@ -20,8 +20,8 @@ inline constexpr int kSchemaVersion = 1;
 
 /// A problem as the results name it.
 struct ProblemFacts {
-  std::string matrix;   ///< file or spec of A, as the user gave it
-  std::string options;  ///< "N = 32", "chain of 1000"; empty: nothing special
+  std::string matrix;        ///< file or spec of A, as the user gave it
+  std::string options = {};  ///< "N = 32", "chain of 1000"; empty: nothing special
   Op op = Op::spmv;
   std::string type;  ///< "f32" or "f64"
   Index rows = 0;    ///< of A
@@ -48,19 +48,19 @@ struct ResultRow {
   bool peer = false;
   bool structure_reuse = false;
   Status status = Status::good;
-  std::string reason;  ///< why wrong, failed or skipped
-  std::string note;    ///< what the plan said about how it ran
+  std::string reason = {};  ///< why wrong, failed or skipped
+  std::string note = {};    ///< what the plan said about how it ran
   bool checked = false;
-  CheckReport check;
+  CheckReport check = {};
   bool simulated = false;  ///< ran on the executor: checked, never timed
   int ranks = 1;
 
   double prepare = 0;
   double load = 0;
   double fetch = 0;
-  Summary run;
-  std::vector<PhaseTime> phases;
-  Cost cost;                    ///< for one run; model_bytes with the true nnz(C)
+  Summary run = {};
+  std::vector<PhaseTime> phases = {};
+  Cost cost = {};               ///< for one run; model_bytes with the true nnz(C)
   Offset result_nnz = 0;        ///< SpGEMM: nnz(C)
   double gflops = 0;            ///< operations of the problem over the median
   double bandwidth_share = 0;   ///< model bytes over the median, as a share of the measured copy bandwidth
@@ -68,7 +68,7 @@ struct ResultRow {
   double speedup_peer = 0;      ///< over the fastest peer; 0: there is none
   double break_even = 0;  ///< products after which prepare is paid for, against the entry cheapest for one;
                           ///< 0: from the first on; infinite: never
-  std::vector<Metric> metrics;
+  std::vector<Metric> metrics = {};
 
   bool timed() const { return !run.samples.empty(); }
 };

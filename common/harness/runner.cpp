@@ -77,7 +77,8 @@ bool needs_reset(const Problem& problem) {
   return false;
 }
 
-/// Why the entry may not run: a limit or a need, with the number. Empty: it may.
+}  // namespace
+
 template <class Problem>
 std::string refusal(const Entry& entry, const Problem& problem, const Machine& machine,
                     const RunOptions& options) {
@@ -100,6 +101,8 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
   }
   return {};
 }
+
+namespace {
 
 /// Rank 0's text, on every rank.
 std::string agreed(std::string text, Communicator& ranks) {
@@ -383,6 +386,7 @@ std::vector<std::pair<std::string, std::string>> run_context(const std::vector<s
 }
 
 #define STAGES_INSTANTIATE(P)                                                                           \
+  template std::string refusal(const Entry&, const P&, const Machine&, const RunOptions&);              \
   template void run_problem(const P&, std::span<const Entry* const>, const Machine&, const RunOptions&, \
                             const RunEvents&, Results&);
 STAGES_INSTANTIATE(SpmvProblem<float>)

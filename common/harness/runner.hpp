@@ -41,14 +41,19 @@ struct Machine {
   std::string no_gpu = "there is none here";  ///< completes "needs a GPU, and ..."
 };
 
+/// Why an entry may not run a problem: a limit or a need, with the number that rules it out. Empty: it may.
+template <class Problem>
+std::string refusal(const Entry& entry, const Problem& problem, const Machine& machine,
+                    const RunOptions& options);
+
 /// Runs `entries` (all of Problem's operation) on `problem` and appends a row for each, in their order. An
 /// exception that is not an Error ends the entry, not the run: its row says failed. Collective.
 template <class Problem>
-void run_problem(const Problem& problem, std::span<const Entry* const> entries, Exec& exec,
+void run_problem(const Problem& problem, std::span<const Entry* const> entries, const Machine& machine,
                  const RunOptions& options, const RunEvents& events, Results& results);
 
 /// The facts that every result file carries.
 std::vector<std::pair<std::string, std::string>> run_context(const std::vector<std::string>& command_line,
-                                                             Exec& exec);
+                                                             const Machine& machine);
 
 }  // namespace stages
