@@ -29,7 +29,7 @@ using random::Word;
 constexpr GeneratorParameter kCourseParameters[] = {
     {"which", "a", "a or b, the factors of C = A * B"},
     {"form", "structured", "structured: C has 511 full columns; uniform: the same counts at random places"},
-    {"shrink", "1", "divides rows, columns and the length of A's rows and C's"},
+    {"shrink", "1", "1 to 16: divides rows, columns and the length of A's rows and C's"},
     {"values", "ones", "as for the other generators, but ones unless said otherwise"},
     kSeed,
 };
@@ -98,7 +98,7 @@ Recipe uniform_form(const CourseShape& s, Offset entries, Word key) {
 
 Recipe plan_course_pair(const Parameters& p) {
   const bool is_a = p.choice("which", {"a", "b"}) == "a";
-  const CourseShape s(static_cast<Index>(p.count("shrink", 1, 64)));
+  const CourseShape s(static_cast<Index>(p.count("shrink", 1, 16)));
   if (p.choice("form", {"structured", "uniform"}) == "structured")
     return is_a ? structured_a(s) : structured_b(s);
   const Word key = random::key(p.seed(), random::Purpose::cells);

@@ -3,8 +3,41 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace stages::recipes {
+namespace {
+
+/// The largest quotient that Euclid's algorithm meets on the way down from n / step, or 0 if they have a
+/// common divisor. The multiples of step modulo n are spread the more evenly, however many of them are taken,
+/// the smaller it is.
+random::Word largest_quotient(random::Word n, random::Word step) {
+  random::Word largest = 0;
+  while (step != 0) {
+    largest = std::max(largest, n / step);
+    n = std::exchange(step, n % step);
+  }
+  return n == 1 ? largest : 0;
+}
+
+/// The number near n * 0.618... that spreads best (n's nearest integer alone may not: 1000 has 619, and 21
+/// steps of it are 13 turns less 1).
+random::Word golden_step(random::Word n) {
+  const random::Word golden = std::max<random::Word>(1, random::scale(random::kGolden, n));
+  random::Word best = 1;
+  random::Word best_quotient = n;
+  for (random::Word distance = 0; distance <= std::min<random::Word>(64, n / 8); ++distance) {
+    for (const random::Word step : {golden - distance, golden + distance}) {
+      const random::Word quotient = largest_quotient(n, step);
+      if (quotient == 0 || quotient >= best_quotient) continue;
+      best = step;
+      best_quotient = quotient;
+    }
+  }
+  return best;
+}
+
+}  // namespace
 
 HubRows::HubRows(Index rows, Index cols, std::array<Offset, 3> lengths, random::Word seed)
     : cols_(cols), lengths_(lengths) {
@@ -17,8 +50,7 @@ HubRows::HubRows(Index rows, Index cols, std::array<Offset, 3> lengths, random::
     row_[hub] = static_cast<Index>(place(hub));
     first_column_[hub] = columns.below(width);
   }
-  step_ = std::max<random::Word>(1, random::scale(random::kGolden, width));
-  while (std::gcd(step_, width) != 1) ++step_;
+  step_ = golden_step(width);
 }
 
 HubRows plan_hubs(const Parameters& p, Index rows, Index cols, Offset drawn, Offset hub_max) {

@@ -3,7 +3,6 @@
 // asked of it, and random graphs rarely have a row as long as the real graph's longest.
 
 #include <array>
-#include <numeric>
 
 #include "common/matrix/generators/generators.hpp"
 #include "common/matrix/random.hpp"
@@ -11,7 +10,7 @@
 namespace stages::recipes {
 
 /// Up to three rows at pseudo-random places, of given lengths. A row's columns start at a pseudo-random place
-/// and lie cols * 0.618... apart modulo cols (the step is the next number without a common divisor with cols,
+/// and lie cols * 0.618... apart modulo cols (the step is a nearby number without a common divisor with cols,
 /// so that no column repeats): spread evenly whatever the length.
 class HubRows {
  public:
