@@ -15,5 +15,9 @@ void add_vendor_eigen(Registry& registry);
 /// vendor/graphblas_spmv, vendor/graphblas_spmm, vendor/graphblas_spgemm: SuiteSparse:GraphBLAS 7 or later,
 /// one thread, blocking mode. Starts the library at the first prepare.
 void add_vendor_graphblas(Registry& registry);
+void add_vendor_cublas(Registry& registry);
+void add_vendor_cusparse_spmv(Registry& registry);
+void add_vendor_cusparse_spmm(Registry& registry);
+void add_vendor_cusparse_spgemm(Registry& registry);
 
 }  // namespace stages
