@@ -314,13 +314,14 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
   const std::size_t first = results.rows.size();
   const ProblemFacts facts = facts_of(problem);
   for (const Entry* entry : entries) {
-    results.rows.push_back({.problem = facts,
-                            .entry = entry->name,
-                            .idea = entry->idea,
-                            .peer = entry->is_peer(),
-                            .structure_reuse = entry->claims.structure_reuse,
-                            .simulated = machine.of(*entry).simulated(),
-                            .ranks = machine.host.communicator().size()});
+    ResultRow& row = results.rows.emplace_back();
+    row.problem = facts;
+    row.entry = entry->name;
+    row.idea = entry->idea;
+    row.peer = entry->is_peer();
+    row.structure_reuse = entry->claims.structure_reuse;
+    row.simulated = machine.of(*entry).simulated();
+    row.ranks = machine.host.communicator().size();
   }
   for (std::size_t k = 0; k < entries.size(); ++k) {
     ResultRow& row = results.rows[first + k];
