@@ -1,0 +1,74 @@
+#include "common/mpi/shared_window.hpp"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
+#include "common/matrix/error.hpp"
+#include "common/mpi/check.hpp"
+
+namespace stages::mpi {
+namespace {
+
+/// Open MPI backs shared windows by a file in this directory. A file system that is full shows only when a
+/// page is touched, and then kills the process; so ask before.
+void require_room(std::size_t bytes) {
+  const char* const chosen = std::getenv("OMPI_MCA_osc_sm_backing_directory");
+  const char* const directory = chosen != nullptr ? chosen : "/dev/shm";
+  struct statvfs facts {};
+  if (statvfs(directory, &facts) != 0) return;  // another MPI, another place
+  const double room = static_cast<double>(facts.f_bavail) * static_cast<double>(facts.f_frsize);
+  if (static_cast<double>(bytes) > room) {
+    fail(
+        "{} bytes of shared memory are needed and {} has room for {:.0f}; make it larger, or name another "
+        "directory in OMPI_MCA_osc_sm_backing_directory",
+        bytes, directory, room);
+  }
+}
+
+}  // namespace
+
+SharedWindow::~SharedWindow() {
+  release();
+}
+
+void SharedWindow::release() {
+  if (window_ == MPI_WIN_NULL) return;
+  MPI_Win_unlock_all(window_);
+  MPI_Win_free(&window_);
+  window_ = MPI_WIN_NULL;
+  data_ = nullptr;
+  capacity_ = 0;
+}
+
+void SharedWindow::reserve(std::size_t bytes) {
+  if (bytes <= capacity_) return;
+  release();
+  // A quarter more than asked for, so that results of about one size do not grow it again and again.
+  const std::size_t wanted = bytes + bytes / 4 + 4096;
+  int rank = 0;
+  check(MPI_Comm_rank(node_, &rank), "asking for the rank");
+  if (rank == 0) require_room(wanted);
+  void* own = nullptr;
+  check(MPI_Win_allocate_shared(rank == 0 ? static_cast<MPI_Aint>(wanted) : 0, 1, MPI_INFO_NULL, node_, &own,
+                                &window_),
+        "allocating shared memory");
+  check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "opening the shared memory");
+  MPI_Aint size = 0;
+  int unit = 0;
+  void* place = nullptr;
+  check(MPI_Win_shared_query(window_, 0, &size, &unit, &place), "finding the shared memory");
+  data_ = static_cast<std::byte*>(place);
+  capacity_ = wanted;
+}
+
+void SharedWindow::fence() const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (window_ != MPI_WIN_NULL) check(MPI_Win_sync(window_), "publishing shared memory");
+  check(MPI_Barrier(node_), "waiting for the ranks of this node");
+  if (window_ != MPI_WIN_NULL) check(MPI_Win_sync(window_), "seeing shared memory");
+}
+
+}  // namespace stages::mpi

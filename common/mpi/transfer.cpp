@@ -1,0 +1,219 @@
+#include "common/mpi/transfer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "common/matrix/error.hpp"
+#include "common/mpi/check.hpp"
+#include "common/mpi/environment.hpp"
+
+namespace stages::mpi {
+namespace {
+
+constexpr int kTag = 1;
+
+std::size_t chunk_limit = 0;  // 0: not asked for yet
+Offset sent = 0;
+
+std::byte* bytes_at(void* data) {
+  return static_cast<std::byte*>(data);
+}
+const std::byte* bytes_at(const void* data) {
+  return static_cast<const std::byte*>(data);
+}
+
+/// Calls piece(offset, length) for the pieces of `bytes` bytes.
+template <class Piece>
+void in_pieces(std::size_t bytes, Piece&& piece) {
+  for (std::size_t at = 0; at < bytes; at += chunk_bytes())
+    piece(at, static_cast<int>(std::min(chunk_bytes(), bytes - at)));
+}
+
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  check(MPI_Comm_rank(comm, &rank), "asking for the rank");
+  return rank;
+}
+
+/// Counts and displacements as MPI_Scatterv and MPI_Gatherv want them.
+struct IntLayout {
+  std::vector<int> counts, displacements;
+
+  explicit IntLayout(std::span<const std::size_t> bytes) {
+    int at = 0;
+    for (const std::size_t part : bytes) {
+      counts.push_back(static_cast<int>(part));
+      displacements.push_back(at);
+      at += static_cast<int>(part);
+    }
+  }
+};
+
+std::size_t total(std::span<const std::size_t> bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
+}
+
+void require_rank_count(std::span<const std::size_t> bytes, MPI_Comm comm) {
+  int size = 0;
+  check(MPI_Comm_size(comm, &size), "asking for the number of ranks");
+  if (std::ssize(bytes) != size)
+    fail("sizes of {} parts were given for {} ranks; give one a rank", bytes.size(), size);
+}
+
+}  // namespace
+
+std::size_t chunk_bytes() {
+  if (chunk_limit == 0) chunk_limit = chunk_bytes_wanted();
+  return chunk_limit;
+}
+
+void set_chunk_bytes(std::size_t bytes) {
+  if (bytes == 0 || bytes > std::size_t{std::numeric_limits<int>::max()})
+    fail("a message of {} bytes is no limit; give 1 to 2147483647", bytes);
+  chunk_limit = bytes;
+}
+
+Offset bytes_sent() {
+  return sent;
+}
+void add_traffic(Offset bytes) {
+  sent += bytes;
+}
+
+Transfers::~Transfers() {
+  // Only after an exception: the arrays are about to go away under messages that are still moving.
+  for (MPI_Request& request : requests_) {
+    MPI_Cancel(&request);
+    MPI_Request_free(&request);
+  }
+}
+
+void Transfers::send_bytes(const void* data, std::size_t bytes, int to) {
+  in_pieces(bytes, [&](std::size_t at, int length) {
+    check(MPI_Isend(bytes_at(data) + at, length, MPI_BYTE, to, kTag, comm_, &requests_.emplace_back()),
+          "sending");
+  });
+  sent += static_cast<Offset>(bytes);
+}
+
+void Transfers::receive_bytes(void* data, std::size_t bytes, int from) {
+  in_pieces(bytes, [&](std::size_t at, int length) {
+    check(MPI_Irecv(bytes_at(data) + at, length, MPI_BYTE, from, kTag, comm_, &requests_.emplace_back()),
+          "receiving");
+  });
+}
+
+void Transfers::wait() {
+  // In groups, because the number of requests is an int too, and small pieces make many.
+  constexpr std::size_t kGroup = 1 << 20;
+  for (std::size_t at = 0; at < requests_.size(); at += kGroup) {
+    const std::size_t group = std::min(kGroup, requests_.size() - at);
+    check(MPI_Waitall(static_cast<int>(group), requests_.data() + at, MPI_STATUSES_IGNORE),
+          "waiting for messages");
+  }
+  requests_.clear();
+}
+
+void broadcast_bytes(void* data, std::size_t bytes, int root, MPI_Comm comm) {
+  in_pieces(bytes, [&](std::size_t at, int length) {
+    check(MPI_Bcast(bytes_at(data) + at, length, MPI_BYTE, root, comm), "broadcasting");
+  });
+  int size = 1;
+  check(MPI_Comm_size(comm, &size), "asking for the number of ranks");
+  if (rank_in(comm) == root) sent += static_cast<Offset>(bytes) * (size - 1);
+}
+
+void scatter_bytes(const void* whole, void* part, std::span<const std::size_t> bytes, int root,
+                   MPI_Comm comm) {
+  require_rank_count(bytes, comm);
+  const int rank = rank_in(comm);
+  const std::size_t own = bytes[static_cast<std::size_t>(rank)];
+  if (total(bytes) <= chunk_bytes()) {
+    const IntLayout layout(bytes);
+    check(MPI_Scatterv(whole, layout.counts.data(), layout.displacements.data(), MPI_BYTE, part,
+                       static_cast<int>(own), MPI_BYTE, root, comm),
+          "scattering");
+    if (rank == root) sent += static_cast<Offset>(total(bytes) - own);
+    return;
+  }
+  Transfers transfers(comm);
+  if (rank != root) {
+    transfers.receive(static_cast<std::byte*>(part), static_cast<Offset>(own), root);
+  } else {
+    const std::byte* from = bytes_at(whole);
+    for (std::size_t r = 0; r < bytes.size(); from += bytes[r++]) {
+      if (static_cast<int>(r) == root) {
+        if (own > 0) std::memcpy(part, from, own);
+      } else {
+        transfers.send(from, static_cast<Offset>(bytes[r]), static_cast<int>(r));
+      }
+    }
+  }
+  transfers.wait();
+}
+
+void gather_bytes(const void* part, void* whole, std::span<const std::size_t> bytes, int root,
+                  MPI_Comm comm) {
+  require_rank_count(bytes, comm);
+  const int rank = rank_in(comm);
+  const std::size_t own = bytes[static_cast<std::size_t>(rank)];
+  if (total(bytes) <= chunk_bytes()) {
+    const IntLayout layout(bytes);
+    check(MPI_Gatherv(part, static_cast<int>(own), MPI_BYTE, whole, layout.counts.data(),
+                      layout.displacements.data(), MPI_BYTE, root, comm),
+          "gathering");
+    if (rank != root) sent += static_cast<Offset>(own);
+    return;
+  }
+  Transfers transfers(comm);
+  if (rank != root) {
+    transfers.send(static_cast<const std::byte*>(part), static_cast<Offset>(own), root);
+  } else {
+    std::byte* to = bytes_at(whole);
+    for (std::size_t r = 0; r < bytes.size(); to += bytes[r++]) {
+      if (static_cast<int>(r) == root) {
+        if (own > 0) std::memcpy(to, part, own);
+      } else {
+        transfers.receive(to, static_cast<Offset>(bytes[r]), static_cast<int>(r));
+      }
+    }
+  }
+  transfers.wait();
+}
+
+std::vector<Offset> all_gather(std::span<const Offset> values, MPI_Comm comm) {
+  int size = 1;
+  check(MPI_Comm_size(comm, &size), "asking for the number of ranks");
+  std::vector<Offset> out(values.size() * static_cast<std::size_t>(size));
+  const int count = narrow<int>(values.size());
+  check(MPI_Allgather(values.data(), count, MPI_INT64_T, out.data(), count, MPI_INT64_T, comm),
+        "collecting counts");
+  return out;
+}
+
+std::vector<Offset> all_bounds(Offset count, MPI_Comm comm) {
+  const std::vector<Offset> counts = all_gather(std::span(&count, 1), comm);
+  std::vector<Offset> bounds(counts.size() + 1, 0);
+  std::partial_sum(counts.begin(), counts.end(), bounds.begin() + 1);
+  return bounds;
+}
+
+std::vector<Offset> all_to_all(std::span<const Offset> counts, MPI_Comm comm) {
+  std::vector<Offset> out(counts.size());
+  check(MPI_Alltoall(counts.data(), 1, MPI_INT64_T, out.data(), 1, MPI_INT64_T, comm), "exchanging counts");
+  return out;
+}
+
+void sum_over_ranks(std::span<double> values, MPI_Comm comm) {
+  check(MPI_Allreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size()), MPI_DOUBLE, MPI_SUM, comm),
+        "summing over the ranks");
+}
+
+void max_over_ranks(std::span<double> values, MPI_Comm comm) {
+  check(MPI_Allreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size()), MPI_DOUBLE, MPI_MAX, comm),
+        "finding the maximum over the ranks");
+}
+
+}  // namespace stages::mpi
