@@ -462,6 +462,7 @@ void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
   }
   each([&](unsigned lane) {
     Thread& t = lanes[lane];
+    t.state = State::ready;
     t.out = same_for_all;
     if (m.op == WarpOp::shuffle) {
       t.out = t.source < 32 && (m.arrived >> t.source & 1) != 0 ? lanes[t.source].in : kJunk64;

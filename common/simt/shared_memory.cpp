@@ -26,7 +26,8 @@ void fill_junk(void* memory, std::size_t bytes) {
   auto* p = static_cast<std::byte*>(memory);
   const std::size_t words = bytes / sizeof kJunk;
   for (std::size_t i = 0; i < words; ++i) std::memcpy(p + i * sizeof kJunk, &kJunk, sizeof kJunk);
-  std::memcpy(p + words * sizeof kJunk, &kJunk, bytes % sizeof kJunk);
+  const std::size_t rest = bytes % sizeof kJunk;
+  if (rest > 0) std::memcpy(p + words * sizeof kJunk, &kJunk, rest);
 }
 
 void DynamicShared::refill(std::size_t bytes) {

@@ -1,0 +1,60 @@
+# How .cu files are compiled. stages_cuda_sources(TARGET SOURCES...) marks those sources of a target: as C++20 against the
+# executor (cpu), or by nvcc for sm_80 and sm_90 (gpu). It also makes the libraries stages_gpu and, on cpu, stages_simt, and
+# sets STAGES_CUDA to say whether all of this can be had here.
+
+if(STAGES_BACKEND STREQUAL "gpu")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    message(FATAL_ERROR "STAGES_BACKEND=gpu needs nvcc: put it on PATH or set CMAKE_CUDA_COMPILER; or use the preset cpu")
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities to compile for")
+  enable_language(CUDA)
+  # CMake 3.25 knows nvcc's C++20 only up to another version of it.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
+  find_package(CUDAToolkit REQUIRED)
+  set(STAGES_CUDA ON)
+else()
+  find_package(Boost COMPONENTS context)
+  if(TARGET Boost::context)
+    set(STAGES_CUDA ON)
+  else()
+    message(STATUS "CUDA steps are left out: the executor needs Boost.Context (Debian: libboost-context-dev)")
+  endif()
+endif()
+
+# The fmt switch is for nvcc's front end, for which fmt 9 turns its constexpr functions off and still calls them in
+# constant expressions.
+function(stages_mark_cuda target)
+  if(STAGES_BACKEND STREQUAL "gpu")
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
+    target_compile_options(${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;-lineinfo;-DFMT_USE_CONSTEXPR=1;-Xcompiler=-Wall,-Wextra>")
+  else()
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++;-Wno-unknown-pragmas")
+  endif()
+endfunction()
+
+function(stages_cuda_sources target)
+  target_link_libraries(${target} PUBLIC stages_gpu)
+  stages_mark_cuda(${target} ${ARGN})
+endfunction()
+
+if(STAGES_CUDA)
+  if(NOT STAGES_BACKEND STREQUAL "gpu")
+    stages_room(simt LINKS Boost::context fmt::fmt Threads::Threads)
+  endif()
+  set(gpu_sources common/gpu/check.cpp common/gpu/facts.cpp common/gpu/exec.cpp)
+  if(STAGES_BACKEND STREQUAL "gpu")
+    add_library(stages_gpu STATIC ${gpu_sources} common/gpu/scan_cub.cu)
+    target_compile_definitions(stages_gpu PUBLIC STAGES_BACKEND_GPU)
+    target_link_libraries(stages_gpu PUBLIC stages_harness CUDA::cudart_static)
+    stages_mark_cuda(stages_gpu common/gpu/scan_cub.cu)
+  else()
+    add_library(stages_gpu STATIC ${gpu_sources} common/gpu/scan_simulated.cpp)
+    target_link_libraries(stages_gpu PUBLIC stages_harness stages_simt)
+  endif()
+endif()

@@ -1,0 +1,497 @@
+// The executor finds what it says it finds: every planted bug is reported, with the place where it is.
+
+#include <chrono>
+#include <cmath>
+
+#include "common/simt/sanitizer.hpp"
+#include "tests/simt/support.hpp"
+
+namespace stages::simt_tests {
+namespace {
+
+constexpr unsigned kAll = 0xffffffffu;
+const std::string kFile = "fault_tests.cu";
+
+class Faults : public KernelTest {
+ protected:
+  ~Faults() override { simt::set_watchdog(0); }
+};
+
+// ---- barriers ---------------------------------------------------------------------------------------------
+
+constexpr unsigned kDivergentLine = __LINE__ + 3;
+__global__ void divergent_barrier(int* out) {
+  if (threadIdx.x < 16) {
+    __syncthreads();
+    out[0] = 1;
+  }
+  __syncthreads();
+}
+TEST_F(Faults, ABarrierInADivergentBranch) {
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    DeviceArray<int> out(1);
+    const std::string error = error_of([&] { launch(divergent_barrier, {3, 64}, out.data()); });
+    expect_mentions(error,
+                    {"divergent barrier", line(kFile, kDivergentLine), line(kFile, kDivergentLine + 3)});
+  }
+}
+
+constexpr unsigned kBranchLine = __LINE__ + 3;
+__global__ void two_barriers(int) {
+  if (threadIdx.x % 2 == 0) {
+    __syncthreads();
+  } else {
+    __syncthreads();
+  }
+}
+TEST_F(Faults, TwoBarriersAreNotOne) {
+  expect_mentions(error_of([] {
+                    launch(two_barriers, {1, 32}, 0);
+                  }),
+                  {"divergent barrier", line(kFile, kBranchLine), line(kFile, kBranchLine + 2)});
+}
+
+// ---- warps ------------------------------------------------------------------------------------------------
+
+constexpr unsigned kMaskLine = __LINE__ + 2;
+__global__ void outside_its_mask(int* out) {
+  out[threadIdx.x] = __shfl_sync(0x0000ffffu, 1, 0);
+}
+TEST_F(Faults, ALaneOutsideItsMask) {
+  DeviceArray<int> out(32);
+  expect_mentions(error_of([&] {
+                    launch(outside_its_mask, {1, 32}, out.data());
+                  }),
+                  {"wrong mask", "lane 16", "0x0000ffff", "thread (16,0,0)", line(kFile, kMaskLine)});
+}
+
+constexpr unsigned kMixedLine = __LINE__ + 3;
+__global__ void different_masks(int* out) {
+  if (threadIdx.x < 16) {
+    out[threadIdx.x] = __shfl_sync(kAll, 1, 0);
+  } else {
+    out[threadIdx.x] = __shfl_sync(0xffff0001u, 1, 0);
+  }
+}
+TEST_F(Faults, LanesThatNameEachOtherWithDifferentMasks) {
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    DeviceArray<int> out(32);
+    expect_mentions(error_of([&] {
+                      launch(different_masks, {1, 32}, out.data());
+                    }),
+                    {"wrong mask", line(kFile, kMixedLine), line(kFile, kMixedLine + 2)});
+  }
+}
+
+constexpr unsigned kDivergedLine = __LINE__ + 4;
+__global__ void diverged_warp(int* out) {
+  int v = 1;
+  for (unsigned i = 0; i <= threadIdx.x % 2; ++i) {
+    v += __shfl_xor_sync(kAll, v, 1);  // the odd lanes come once more than the even ones
+  }
+  __syncwarp();
+  out[threadIdx.x] = v;
+}
+TEST_F(Faults, ADivergedWarp) {
+  DeviceArray<int> out(32);
+  expect_mentions(error_of([&] {
+                    launch(diverged_warp, {1, 32}, out.data());
+                  }),
+                  {"diverged warp", line(kFile, kDivergedLine), line(kFile, kDivergedLine + 2)});
+}
+
+__global__ void odd_width(int* out) {
+  out[threadIdx.x] = __shfl_down_sync(kAll, 1, 1u, 12);
+}
+TEST_F(Faults, AWidthThatIsNoPowerOfTwo) {
+  DeviceArray<int> out(32);
+  expect_mentions(error_of([&] { launch(odd_width, {1, 32}, out.data()); }), {"width", kFile});
+}
+
+__global__ void from_outside_the_mask(float* out) {
+  if (threadIdx.x < 16) out[threadIdx.x] = __shfl_down_sync(0x0000ffffu, 1.0f, 8u);
+}
+TEST_F(Faults, AShuffleFromOutsideTheMaskIsJunk) {
+  DeviceArray<float> out(16);
+  launch(from_outside_the_mask, {1, 32}, out.data());
+  EXPECT_EQ(out.to_host()[7], 1.0f);
+  EXPECT_TRUE(std::isnan(out.to_host()[8]));
+}
+
+// ---- deadlocks --------------------------------------------------------------------------------------------
+
+constexpr unsigned kCrossLine = __LINE__ + 3;
+__global__ void wait_for_each_other(int) {
+  if (threadIdx.x < 8) {
+    __syncthreads();
+  } else if (threadIdx.x < 32) {
+    __syncwarp();
+  }
+}
+TEST_F(Faults, ADeadlockEndsInATable) {
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    const std::string error = error_of([] { launch(wait_for_each_other, {1, 48}, 0); });
+    expect_mentions(
+        error, {"deadlock", "threads 0-7: at a block barrier", line(kFile, kCrossLine),
+                "threads 8-31: in a warp function", line(kFile, kCrossLine + 2), "threads 32-47: exited"});
+  }
+}
+
+constexpr unsigned kSpinLine = __LINE__ + 3;
+__global__ void wait_for_nobody(unsigned* flag) {
+  const cuda::atomic_ref<unsigned, cuda::thread_scope_device> ref(*flag);
+  if (threadIdx.x == 3) spin_until([&] { return ref.load(cuda::memory_order_acquire) == 1; });
+  __syncthreads();
+}
+TEST_F(Faults, SpinningForNobodyIsADeadlock) {
+  DeviceArray<unsigned> flag(1);
+  flag.zero(nullptr);
+  for (const bool cooperative : {false, true}) {
+    const std::string error = error_of([&] {
+      launch(wait_for_nobody, {2, 8, 0, nullptr, cooperative}, flag.data());
+    });
+    expect_mentions(error, {"deadlock", "block (0,0,0): thread 3: waiting in a loop", "block (1,0,0)",
+                            line(kFile, kSpinLine), "threads 0-2, 4-7: at a block barrier"});
+  }
+}
+
+// Without a cooperative launch there is no promise that all blocks run at once.
+__global__ void wait_for_the_last_block(unsigned* arrived) {
+  atomicAdd(arrived, 1u);
+  spin_until([&] { return __ldcg(arrived) == gridDim.x; });
+}
+TEST_F(Faults, WaitingForABlockThatCannotStart) {
+  DeviceArray<unsigned> arrived(1);
+  arrived.zero(nullptr);
+  const std::string error = error_of([&] { launch(wait_for_the_last_block, {500, 1}, arrived.data()); });
+  expect_mentions(error, {"deadlock", "of 500 blocks not started", "waiting in a loop"});
+  arrived.zero(nullptr);
+  launch(wait_for_the_last_block, {100, 1, 0, nullptr, true}, arrived.data());
+}
+
+__global__ void one_block_misses_the_grid_barrier(int) {
+  if (blockIdx.x != 1) grid_sync();
+}
+TEST_F(Faults, AGridBarrierThatABlockMisses) {
+  expect_mentions(error_of([] {
+                    launch(one_block_misses_the_grid_barrier, {3, 4, 0, nullptr, true}, 0);
+                  }),
+                  {"deadlock", "block (0,0,0): threads 0-3: at the grid barrier", "block (2,0,0)"});
+}
+__global__ void any_grid_sync(int) {
+  grid_sync();
+}
+TEST_F(Faults, AGridBarrierNeedsACooperativeLaunch) {
+  expect_mentions(error_of([] { launch(any_grid_sync, {3, 4}, 0); }), {"not cooperative", kFile});
+}
+
+// The full hash table of many a paper: the probe finds no free slot and goes round for ever.
+__global__ void full_table(int* table) {
+  for (unsigned slot = 0; atomicCAS(&table[slot], -1, 5) != -1;) slot = (slot + 1) % 64;
+}
+TEST_F(Faults, AnEndlessLoopOfAtomicsIsStopped) {
+  simt::set_watchdog(0.3);
+  DeviceArray<int> table(64);
+  table.zero(nullptr);
+  expect_mentions(error_of([&] {
+                    launch(full_table, {1, 2}, table.data());
+                  }),
+                  {"no progress", "STAGES_WATCHDOG"});
+}
+
+__global__ void endless(int* out) {
+  volatile int* v = out;
+  while (*v == 0) {
+  }
+}
+TEST_F(Faults, AnEndlessLoopWithoutAtomicsEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        simt::set_watchdog(0.2);
+        DeviceArray<int> out(1);
+        out.zero(nullptr);
+        launch(endless, {1, 1}, out.data());
+      },
+      "fault_tests.cu:.*has not moved");
+}
+
+// ---- memory -----------------------------------------------------------------------------------------------
+
+__global__ void sum_uninitialised(const float* x, float* y) {
+  y[threadIdx.x] += x[threadIdx.x];
+}
+TEST_F(Faults, UninitialisedDeviceMemoryIsNaN) {
+  const std::vector<float> ones(32, 1);
+  DeviceArray<float> x{std::span<const float>(ones)}, y(32);
+  launch(sum_uninitialised, {1, 32}, x.data(), y.data());
+  for (const float v : y.to_host()) EXPECT_TRUE(std::isnan(v));
+  DeviceArray<double> d(3);
+  EXPECT_TRUE(std::isnan(d.to_host()[2]));
+}
+
+// Block 0 fills its arrays; the others must not find its values there.
+__global__ void uninitialised_shared(float* out) {
+  __shared__ float left_over[32];
+  float* dynamic = dynamic_shared<float>();
+  if (blockIdx.x == 0) left_over[threadIdx.x] = dynamic[threadIdx.x] = 1;
+  out[blockIdx.x * 32 + threadIdx.x] = left_over[threadIdx.x] + dynamic[threadIdx.x];
+}
+TEST_F(Faults, SharedMemoryOfTheLastBlockIsGone) {
+  DeviceArray<float> out(32 * 64);
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    launch(uninitialised_shared, {64, 32, 32 * sizeof(float)}, out.data());
+    const auto host = out.to_host();
+    EXPECT_EQ(host[0], 2.f);
+    for (std::size_t i = 32; i < host.size(); ++i) EXPECT_TRUE(std::isnan(host[i])) << i;
+  }
+}
+
+__global__ void read_one(const float* x, float* y) {
+  y[0] = x[0];
+}
+struct View {
+  int n;
+  const float* x;
+};
+struct Nested {
+  View inner;
+  double scale;
+};
+__global__ void read_view(Nested v, float* y) {
+  y[0] = v.inner.x[0];
+}
+
+TEST_F(Faults, FreedMemoryIsRefused) {
+  DeviceArray<float> y(1);
+  const float* stale = nullptr;
+  {
+    DeviceArray<float> x(1);
+    stale = x.data();
+  }
+  expect_mentions(error_of([&] { launch(read_one, {1, 1}, stale, y.data()); }), {"argument 1", "freed"});
+  EXPECT_NE(cudaFree(const_cast<float*>(stale)), cudaSuccess) << "freed twice";
+  expect_mentions(simt::error_detail(), {"already freed"});
+}
+
+TEST_F(Faults, HostPointersAreRefusedByKernels) {
+  DeviceArray<float> y(1);
+  std::vector<float> host(1);
+  float local = 0;
+  expect_mentions(error_of([&] {
+                    launch(read_one, {1, 1}, host.data(), y.data());
+                  }),
+                  {"argument 1", "host memory"});
+  expect_mentions(error_of([&] {
+                    launch(read_one, {1, 1}, y.data(), &local);
+                  }),
+                  {"argument 2", "host memory"});
+  const Nested view{{1, host.data()}, 1.0};
+  expect_mentions(error_of([&] {
+                    launch(read_view, {1, 1}, view, y.data());
+                  }),
+                  {"argument 1", "host memory"});
+  launch(read_view, {1, 1}, Nested{{1, y.data()}, 1.0}, y.data());
+  launch(read_one, {0, 1}, host.data(), y.data());  // nothing to run, nothing to refuse
+}
+
+TEST_F(Faults, CopiesWithTheWrongPointersAreRefused) {
+  DeviceArray<float> d(4);
+  std::vector<float> h(8);
+  const auto refused = [](void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    return error_of([&] { STAGES_CUDA(cudaMemcpy(to, from, bytes, kind)); });
+  };
+  expect_mentions(refused(d.data(), d.data(), 4, cudaMemcpyHostToDevice), {"source is device memory"});
+  expect_mentions(refused(d.data(), d.data(), 4, cudaMemcpyDeviceToHost), {"destination is device memory"});
+  expect_mentions(refused(h.data(), h.data(), 4, cudaMemcpyHostToDevice), {"destination is host memory"});
+  expect_mentions(refused(h.data(), h.data(), 4, cudaMemcpyDeviceToHost), {"source is host memory"});
+  expect_mentions(refused(h.data(), d.data(), 20, cudaMemcpyDeviceToHost), {"20 bytes", "holds only 16"});
+  expect_mentions(refused(d.data() + 1, h.data(), 16, cudaMemcpyHostToDevice), {"holds only 12"});
+  expect_mentions(error_of([&] { STAGES_CUDA(cudaMemset(h.data(), 0, 4)); }), {"host memory"});
+  STAGES_CUDA(cudaMemcpy(h.data(), d.data(), 16, cudaMemcpyDefault));
+}
+
+constexpr unsigned kOutOfBoundsLine = __LINE__ + 2;
+__global__ void one_too_many(int n, float* y) {
+  if (static_cast<int>(threadIdx.x) <= n) y[threadIdx.x] = 1;
+}
+constexpr unsigned kDynamicLine = __LINE__ + 2;
+__global__ void beyond_dynamic_shared(int n) {
+  dynamic_shared<float>()[n] = 1;
+}
+
+#if STAGES_SIMT_ASAN
+
+__global__ void write_through(float** stale) {
+  (*stale)[0] = 1;
+}
+
+TEST_F(Faults, AsanTellsTheLineOfAnAccessOutOfBounds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  DeviceArray<float> y(100);
+  EXPECT_DEATH(launch(one_too_many, {1, 128}, 100, y.data()),
+               "heap-buffer-overflow.*one_too_many.*fault_tests.cu:" + std::to_string(kOutOfBoundsLine));
+  EXPECT_DEATH(launch(beyond_dynamic_shared, {1, 1, 64}, 16),
+               "heap-buffer-overflow.*beyond_dynamic_shared.*fault_tests.cu:" + std::to_string(kDynamicLine));
+}
+TEST_F(Faults, AsanTellsTheLineOfAUseAfterFree) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  DeviceArray<float*> hidden(1);
+  {
+    DeviceArray<float> x(1);
+    float* p = x.data();
+    hidden.upload(std::span<float* const>(&p, 1), nullptr);
+  }
+  EXPECT_DEATH(launch(write_through, {1, 1}, hidden.data()),
+               "heap-use-after-free.*write_through.*fault_tests.cu");
+}
+
+#else
+
+TEST_F(Faults, CanariesShowWritesOutOfBounds) {
+  DeviceArray<float> y(100);
+  expect_mentions(error_of([&] {
+                    launch(one_too_many, {1, 128}, 100, y.data());
+                  }),
+                  {"beyond the 400 bytes of a device array", kFile});
+  expect_mentions(error_of([&] {
+                    launch(beyond_dynamic_shared, {1, 1, 64}, 16);
+                  }),
+                  {"64 bytes of dynamic shared memory", kFile});
+  simt::fill_junk(y.data() + 100, 4);  // so that freeing it does not complain as well
+}
+TEST_F(Faults, FreedMemoryHoldsJunk) {
+  float* p = nullptr;
+  {
+    const std::vector<float> one(1, 1.f);
+    DeviceArray<float> x{std::span<const float>(one)};
+    p = x.data();
+  }
+  EXPECT_TRUE(std::isnan(*p));
+}
+
+#endif
+
+// ---- limits -----------------------------------------------------------------------------------------------
+
+__global__ void nothing(int) {}
+
+TEST_F(Faults, LaunchesBeyondTheLimitsAreRefused) {
+  const auto refused = [](const LaunchConfig& config) {
+    return error_of([&] { launch(nothing, config, 0); });
+  };
+  launch(nothing, {1, 1024}, 0);
+  expect_mentions(refused({1, 1025}), {"cudaErrorInvalidConfiguration", "1024"});
+  expect_mentions(refused({1, dim3(1, 1, 65)}), {"cudaErrorInvalidConfiguration", "64 in z"});
+  expect_mentions(refused({1, 0}), {"block is empty"});
+  expect_mentions(refused({dim3(1, 65536), 1}), {"cudaErrorInvalidConfiguration", "65535"});
+  expect_mentions(refused({0x80000000u, 1}), {"cudaErrorInvalidConfiguration", "2147483647"});
+  expect_mentions(refused({1, 1, 48 * 1024 + 1}), {"49152", "MaxDynamicSharedMemorySize"});
+  expect_mentions(refused({500, 1024, 0, nullptr, true}),
+                  {"cudaErrorCooperativeLaunchTooLarge", "8 can run at once"});
+  LaunchConfig clustered{2, 32};
+  clustered.cluster = 2;
+  expect_mentions(refused(clustered), {"cudaErrorNotSupported", "clusters"});
+  allow_shared_bytes(nothing, 227 * 1024);
+  launch(nothing, {1, 1, 227 * 1024}, 0);
+  expect_mentions(error_of([] { allow_shared_bytes(nothing, 227 * 1024 + 1); }), {"232448"});
+}
+
+TEST_F(Faults, TooMuchMemoryIsItsOwnError) {
+  EXPECT_THROW(DeviceArray<char>(std::size_t{1} << 40), OutOfDeviceMemory);
+}
+
+TEST_F(Faults, DeviceFunctionsOnTheHostAreErrors) {
+  expect_mentions(error_of([] { __syncthreads(); }), {"outside a kernel", kFile});
+  expect_mentions(error_of([] { __syncwarp(); }), {"outside a kernel", kFile});
+}
+
+__global__ void throws(int) {
+  throw std::runtime_error("planted");
+}
+__global__ void traps(int) {
+  if (blockIdx.x == 1) __trap();
+}
+TEST_F(Faults, ExceptionsAndTrapsStopTheKernel) {
+  expect_mentions(error_of([] { launch(throws, {5, 5}, 0); }), {"the kernel threw: planted", kFile});
+  expect_mentions(error_of([] { launch(traps, {5, 5}, 0); }), {"__trap()", "block (1,0,0)", kFile});
+  launch(nothing, {5, 5}, 0);  // and the next one is none the worse for it
+}
+
+// ---- order ------------------------------------------------------------------------------------------------
+
+// Without the barrier the result depends on who runs first. Forward, each thread reads what the one before it
+// has just written, and all looks well.
+template <bool kWithBarrier>
+__global__ void from_neighbour(int* out) {
+  __shared__ int tile[64];
+  tile[threadIdx.x] = static_cast<int>(threadIdx.x);
+  if (kWithBarrier) __syncthreads();
+  out[threadIdx.x] = threadIdx.x == 0 ? 0 : tile[threadIdx.x - 1];
+}
+bool neighbours_right(void (*kernel)(int*), const std::string& schedule) {
+  use_schedule(schedule);
+  DeviceArray<int> out(64);
+  launch(kernel, {1, 64}, out.data());
+  const auto host = out.to_host();
+  for (int i = 1; i < 64; ++i) {
+    if (host[static_cast<std::size_t>(i)] != i - 1) return false;
+  }
+  return true;
+}
+TEST_F(Faults, AMissingBarrierShowsWhenTheOrderChanges) {
+  EXPECT_TRUE(neighbours_right(from_neighbour<false>, "forward"));
+  EXPECT_FALSE(neighbours_right(from_neighbour<false>, "reverse"));
+  EXPECT_FALSE(neighbours_right(from_neighbour<false>, "random:1"));
+  for (const auto& schedule : schedules())
+    EXPECT_TRUE(neighbours_right(from_neighbour<true>, schedule)) << schedule;
+}
+
+__global__ void warp_neighbour(int* out) {
+  __shared__ int tile[64];
+  __syncthreads();
+  tile[threadIdx.x] = static_cast<int>(threadIdx.x);  // missing: __syncwarp()
+  out[threadIdx.x] = threadIdx.x == 0 ? 0 : tile[threadIdx.x - 1];
+}
+TEST_F(Faults, AMissingWarpBarrierShowsToo) {
+  EXPECT_TRUE(neighbours_right(warp_neighbour, "forward"));
+  EXPECT_FALSE(neighbours_right(warp_neighbour, "reverse"));
+}
+
+__global__ void last_block_wins(int* out) {
+  out[0] = static_cast<int>(blockIdx.x);
+}
+TEST_F(Faults, TheOrderOfBlocksChangesToo) {
+  DeviceArray<int> out(1);
+  std::vector<int> winners;
+  for (const std::string schedule : {"forward", "reverse"}) {
+    use_schedule(schedule);
+    launch(last_block_wins, {1000, 1}, out.data());
+    winners.push_back(out.to_host()[0]);
+  }
+  EXPECT_GT(winners[0], 900);
+  EXPECT_LT(winners[1], 100);
+}
+
+__global__ void record_order(int* next, int* order) {
+  order[atomicAdd(next, 1)] = static_cast<int>(threadIdx.x);
+}
+std::vector<int> order_under(const std::string& schedule) {
+  use_schedule(schedule);
+  DeviceArray<int> next(1), order(256);
+  next.zero(nullptr);
+  launch(record_order, {1, 256}, next.data(), order.data());
+  return order.to_host();
+}
+TEST_F(Faults, RandomOrdersRepeatByTheirSeed) {
+  EXPECT_EQ(order_under("random:7"), order_under("random:7"));
+  EXPECT_NE(order_under("random:7"), order_under("random:8"));
+  EXPECT_THROW(simt::set_schedule("sideways"), Error);
+  EXPECT_THROW(simt::set_schedule("random:"), Error);
+}
+
+}  // namespace
+}  // namespace stages::simt_tests

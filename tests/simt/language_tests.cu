@@ -1,0 +1,381 @@
+// Every function of the device language does what the CUDA C++ Programming Guide says, in every thread order.
+
+#include <cstdint>
+
+#include "tests/simt/support.hpp"
+
+namespace stages::simt_tests {
+namespace {
+
+constexpr unsigned kAll = 0xffffffffu;
+
+// Runs `kernel` over one block of `threads` under every schedule and checks each thread's answer.
+template <class T, class Expected>
+void expect_per_thread(void (*kernel)(T*), unsigned threads, Expected expected) {
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    DeviceArray<T> out(threads);
+    launch(kernel, {1, threads}, out.data());
+    const auto host = out.to_host();
+    for (unsigned i = 0; i < threads; ++i) EXPECT_EQ(host[i], expected(i)) << schedule << ", thread " << i;
+  }
+}
+
+using Language = KernelTest;
+
+__global__ void coordinates(uint3* thread, uint3* block, dim3 expected_block, dim3 expected_grid) {
+  const bool shapes_agree = blockDim.x == expected_block.x && blockDim.y == expected_block.y &&
+                            blockDim.z == expected_block.z && gridDim.x == expected_grid.x &&
+                            gridDim.y == expected_grid.y && gridDim.z == expected_grid.z && warpSize == 32;
+  const unsigned b = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  const unsigned t = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  const unsigned at = b * blockDim.x * blockDim.y * blockDim.z + t;
+  if (!shapes_agree) return;
+  thread[at] = threadIdx;
+  block[at] = blockIdx;
+}
+
+TEST_F(Language, EveryThreadOfEveryBlockRunsOnce) {
+  const dim3 grid(3, 4, 2), block(5, 3, 2);
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    DeviceArray<uint3> thread(24 * 30), block_of(24 * 30);
+    launch(coordinates, {grid, block}, thread.data(), block_of.data(), block, grid);
+    const auto t = thread.to_host(), b = block_of.to_host();
+    for (unsigned i = 0; i < 24 * 30; ++i) {
+      EXPECT_EQ(t[i].x + 5 * (t[i].y + 3 * t[i].z), i % 30);
+      EXPECT_EQ(b[i].x + 3 * (b[i].y + 4 * b[i].z), i / 30);
+    }
+  }
+}
+
+__global__ void static_reverse(int* out) {
+  __shared__ int tile[256];
+  tile[threadIdx.x] = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  out[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
+}
+__global__ void dynamic_reverse(int* out) {
+  int* tile = dynamic_shared<int>();
+  tile[threadIdx.x] = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  out[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
+}
+
+TEST_F(Language, SharedMemoryAndBarriers) {
+  expect_per_thread<int>(static_reverse, 200, [](unsigned i) { return 199 - static_cast<int>(i); });
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    DeviceArray<int> out(77);
+    launch(dynamic_reverse, {1, 77, 77 * sizeof(int)}, out.data());
+    EXPECT_EQ(out.to_host()[0], 76);
+    EXPECT_EQ(out.to_host()[76], 0);
+  }
+}
+
+__global__ void block_votes(int* out) {
+  const int odd = threadIdx.x % 2;
+  const int count = __syncthreads_count(odd), any = __syncthreads_or(threadIdx.x == 7);
+  const int all = __syncthreads_and(threadIdx.x < 1000), none = __syncthreads_and(odd);
+  out[threadIdx.x] = count * 1000 + any * 100 + all * 10 + none;
+}
+TEST_F(Language, BlockVotes) {
+  expect_per_thread<int>(block_votes, 75, [](unsigned) { return 37 * 1000 + 100 + 10; });
+}
+
+__global__ void early_exit(int* out) {
+  if (threadIdx.x % 3 == 0) return;
+  out[threadIdx.x] = __syncthreads_count(1);
+  __syncwarp();
+  __syncthreads();
+}
+TEST_F(Language, AThreadThatReturnsLeavesTheBarrier) {
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    DeviceArray<int> out(96);
+    launch(early_exit, {1, 96}, out.data());
+    const auto host = out.to_host();
+    EXPECT_EQ(host[1], 64) << schedule;  // nobody passes before the others have come or gone
+    EXPECT_EQ(host[95], 64) << schedule;
+  }
+}
+
+// ---- warps ------------------------------------------------------------------------------------------------
+
+__global__ void shuffles(std::int64_t* out) {
+  const int t = static_cast<int>(threadIdx.x), v = 100 + t;
+  const std::int64_t indexed = __shfl_sync(kAll, v, 3, 8), up = __shfl_up_sync(kAll, v, 2u, 16);
+  const std::int64_t down = __shfl_down_sync(kAll, v, 1u), crossed = __shfl_xor_sync(kAll, v, 5);
+  out[t] = indexed + (up << 16) + (down << 32) + (crossed << 48);
+}
+TEST_F(Language, Shuffles) {
+  expect_per_thread<std::int64_t>(shuffles, 64, [](unsigned t) {
+    const unsigned indexed = 100 + t / 8 * 8 + 3, up = 100 + (t % 16 < 2 ? t : t - 2);
+    const unsigned down = 100 + (t % 32 == 31 ? t : t + 1), crossed = 100 + (t ^ 5);
+    return static_cast<std::int64_t>(indexed) + (static_cast<std::int64_t>(up) << 16) +
+           (static_cast<std::int64_t>(down) << 32) + (static_cast<std::int64_t>(crossed) << 48);
+  });
+}
+
+// Beyond its segment of `width` lanes xor reads earlier segments but not later ones.
+__global__ void xor_beyond_width(int* out) {
+  out[threadIdx.x] = __shfl_xor_sync(kAll, static_cast<int>(threadIdx.x), 8, 8);
+}
+TEST_F(Language, ShuffleXorBeyondItsWidth) {
+  expect_per_thread<int>(xor_beyond_width, 32,
+                         [](unsigned t) { return static_cast<int>((t ^ 8) > (t | 7) ? t : t ^ 8); });
+}
+
+__global__ void shuffle_doubles(double* out) {
+  double sum = threadIdx.x + 0.5;
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(kAll, sum, d);
+  out[threadIdx.x] = sum;
+}
+TEST_F(Language, ShuffledDoublesAddUp) {
+  expect_per_thread<double>(shuffle_doubles, 64, [](unsigned t) { return t < 32 ? 512.0 : 512.0 + 1024; });
+}
+
+__global__ void half_warps(unsigned* out) {
+  const unsigned lane = threadIdx.x % 32;
+  unsigned result = 0;
+  if (lane < 16) {
+    for (int i = 0; i < 3; ++i) result += __shfl_sync(0x0000ffffu, lane, 15 - static_cast<int>(lane));
+  } else {
+    result = __ballot_sync(0xffff0000u, lane % 2);
+  }
+  out[threadIdx.x] = result;
+}
+TEST_F(Language, HalvesOfAWarpGoTheirOwnWays) {
+  expect_per_thread<unsigned>(half_warps, 64,
+                              [](unsigned t) { return t % 32 < 16 ? 3 * (15 - t % 32) : 0xaaaa0000u; });
+}
+
+__global__ void votes(unsigned* out) {
+  const unsigned ballot = __ballot_sync(kAll, threadIdx.x % 4 == 1);
+  const int any = __any_sync(kAll, threadIdx.x == 40), all = __all_sync(kAll, threadIdx.x >= 32);
+  out[threadIdx.x] = ballot ^ static_cast<unsigned>(2 * any + all);
+}
+TEST_F(Language, WarpVotes) {
+  expect_per_thread<unsigned>(votes, 64, [](unsigned t) { return 0x22222222u ^ (t < 32 ? 0u : 3u); });
+}
+
+__global__ void matches(unsigned* out) {
+  const unsigned any = __match_any_sync(kAll, threadIdx.x % 3);
+  int same = 0, different = 0;
+  __match_all_sync(kAll, 5, &same);
+  const unsigned none = __match_all_sync(kAll, threadIdx.x, &different);
+  out[threadIdx.x] = any + (same == 1 && different == 0 && none == 0 ? 0 : 1);
+}
+TEST_F(Language, Matches) {
+  expect_per_thread<unsigned>(matches, 32, [](unsigned t) {
+    unsigned mask = 0;
+    for (unsigned other = t % 3; other < 32; other += 3) mask |= 1u << other;
+    return mask;
+  });
+}
+
+__global__ void reductions(int* out) {
+  const int v = static_cast<int>(threadIdx.x) - 10;
+  const unsigned u = threadIdx.x;
+  const bool good = __reduce_add_sync(kAll, v) == 496 - 320 && __reduce_min_sync(kAll, v) == -10 &&
+                    __reduce_max_sync(kAll, v) == 21 && __reduce_add_sync(kAll, u) == 496u &&
+                    __reduce_min_sync(kAll, u + 1) == 1u && __reduce_max_sync(kAll, u) == 31u &&
+                    __reduce_and_sync(kAll, u | 64u) == 64u && __reduce_or_sync(kAll, u) == 31u &&
+                    __reduce_xor_sync(kAll, u) == 0u;
+  out[threadIdx.x] = good;
+}
+TEST_F(Language, WarpReductions) {
+  expect_per_thread<int>(reductions, 32, [](unsigned) { return 1; });
+}
+
+// The guide promises the caller's own bit and nothing more.
+__global__ void active(unsigned* out) {
+  out[threadIdx.x] = __activemask() >> (threadIdx.x % 32) & 1;
+}
+TEST_F(Language, ActiveMaskHoldsTheCaller) {
+  expect_per_thread<unsigned>(active, 40, [](unsigned) { return 1u; });
+}
+
+// ---- atomics ----------------------------------------------------------------------------------------------
+
+struct Sums {
+  int i = 0, low = 0, high = 0;
+  unsigned u = 0, bits_or = 0, bits_and = 0, bits_xor = 0, wrapped = 0;
+  unsigned long long ll = 0;
+  float f = 0;
+  double d = 0;
+};
+__global__ void atomics(Sums* s) {
+  const int t = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  atomicAdd(&s->i, 2);
+  atomicSub(&s->i, 1);
+  atomicMin(&s->low, -t);
+  atomicMax(&s->high, t);
+  atomicAdd(&s->u, 3);
+  atomicOr(&s->bits_or, 1u << (t % 32));
+  atomicAnd(&s->bits_and, ~(1u << (t % 32)));
+  atomicXor(&s->bits_xor, 1u << (t % 32));
+  atomicInc(&s->wrapped, 6);
+  atomicAdd(&s->ll, 1ull << 33);
+  atomicAdd(&s->f, 0.5f);
+  atomicAdd(&s->d, 0.25);
+}
+TEST_F(Language, AtomicsLoseNothing) {
+  DeviceArray<Sums> s(1);
+  s.zero(nullptr);
+  launch(atomics, {64, 256}, s.data());
+  const Sums r = s.to_host()[0];
+  const int n = 64 * 256;
+  EXPECT_EQ(r.i, n);
+  EXPECT_EQ(r.low, 1 - n);
+  EXPECT_EQ(r.high, n - 1);
+  EXPECT_EQ(r.u, 3u * n);
+  EXPECT_EQ(r.bits_or, kAll);
+  EXPECT_EQ(r.bits_and, 0u);
+  EXPECT_EQ(r.bits_xor, 0u);
+  EXPECT_EQ(r.wrapped, n % 7u);
+  EXPECT_EQ(r.ll, static_cast<unsigned long long>(n) << 33);
+  EXPECT_EQ(r.f, 0.5f * n);
+  EXPECT_EQ(r.d, 0.25 * n);
+}
+
+__global__ void exchange(unsigned* words, int* out) {
+  const bool won = atomicCAS(&words[0], 0u, 7u) == 0u;
+  const unsigned last = atomicDec(&words[1], 5);
+  if (won) out[0] = static_cast<int>(atomicExch(&words[2], 9u) + last);
+}
+TEST_F(Language, CompareAndSwapHasOneWinner) {
+  DeviceArray<unsigned> words(3);
+  DeviceArray<int> out(1);
+  words.zero(nullptr);
+  launch(exchange, {1, 1}, words.data(), out.data());
+  EXPECT_EQ(words.to_host(), (std::vector<unsigned>{7, 5, 9}));
+  EXPECT_EQ(out.to_host()[0], 0);
+}
+
+// A lock in a plain loop, without any helper: the loop's atomics let the holder run.
+__global__ void locked_increment(unsigned* lock, int* counter) {
+  while (atomicCAS(lock, 0u, 1u) != 0u) {
+  }
+  const int before = __ldcg(counter);
+  __nanosleep(1);
+  __stcg(counter, before + 1);
+  __threadfence();
+  atomicExch(lock, 0u);
+}
+TEST_F(Language, ASpinLockMakesProgress) {
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    DeviceArray<unsigned> lock(1);
+    DeviceArray<int> counter(1);
+    lock.zero(nullptr);
+    counter.zero(nullptr);
+    launch(locked_increment, {4, 16}, lock.data(), counter.data());
+    EXPECT_EQ(counter.to_host()[0], 64) << schedule;
+  }
+}
+
+// ---- waiting for other blocks -----------------------------------------------------------------------------
+
+// Data and flag by release and acquire, round after round, each block waiting for its neighbour.
+__global__ void ring(int* data, unsigned* flags, int rounds, int* sums) {
+  const unsigned left = (blockIdx.x + gridDim.x - 1) % gridDim.x;
+  for (int round = 1; round <= rounds; ++round) {
+    if (threadIdx.x == 0) {
+      data[blockIdx.x] = round * static_cast<int>(blockIdx.x + 1);
+      cuda::atomic_ref<unsigned, cuda::thread_scope_device>(flags[blockIdx.x])
+          .store(static_cast<unsigned>(round), cuda::memory_order_release);
+    }
+    const cuda::atomic_ref<unsigned, cuda::thread_scope_device> flag(flags[left]);
+    spin_until([&] { return flag.load(cuda::memory_order_acquire) >= static_cast<unsigned>(round); });
+    atomicAdd(&sums[round - 1], data[left]);
+    grid_sync();
+  }
+}
+TEST_F(Language, CooperativeBlocksWaitForEachOther) {
+  constexpr int kBlocks = 16, kThreads = 40, kRounds = 20;
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    DeviceArray<int> data(kBlocks), sums(kRounds);
+    DeviceArray<unsigned> flags(kBlocks);
+    flags.zero(nullptr);
+    sums.zero(nullptr);
+    launch(ring, {kBlocks, kThreads, 0, nullptr, true}, data.data(), flags.data(), kRounds, sums.data());
+    const auto host = sums.to_host();
+    for (int r = 0; r < kRounds; ++r) EXPECT_EQ(host[static_cast<std::size_t>(r)], (r + 1) * kThreads * 136);
+  }
+}
+
+// A hot load in a plain loop, without the helper, still lets the others run.
+__global__ void wait_without_helper(unsigned* flag) {
+  if (threadIdx.x == 0) {
+    while (__ldcg(flag) == 0) {
+    }
+  } else {
+    __stcg(flag, 1u);
+  }
+}
+TEST_F(Language, APlainLoopOfCachedLoadsEnds) {
+  DeviceArray<unsigned> flag(1);
+  flag.zero(nullptr);
+  launch(wait_without_helper, {1, 2}, flag.data());
+  EXPECT_EQ(flag.to_host()[0], 1u);
+}
+
+// ---- the rest ---------------------------------------------------------------------------------------------
+
+__global__ void intrinsics(int* failures) {
+  const auto expect = [&](bool good, int number) {
+    if (!good) atomicOr(failures, 1 << number);
+  };
+  expect(__popc(0xf0f0u) == 8 && __popcll(~0ull) == 64, 0);
+  expect(__clz(1) == 31 && __clz(0) == 32 && __clzll(1ll << 40) == 23, 1);
+  expect(__ffs(0) == 0 && __ffs(8) == 4 && __ffsll(1ll << 40) == 41, 2);
+  expect(__brev(1u) == 0x80000000u && __brevll(2ull) == 1ull << 62, 3);
+  expect(__umulhi(0x80000000u, 6u) == 3u && __umul64hi(1ull << 63, 6ull) == 3ull, 4);
+  expect(__funnelshift_l(0x80000000u, 1u, 1) == 3u && __funnelshift_r(2u, 1u, 1) == 0x80000001u, 5);
+  expect(__byte_perm(0x33221100u, 0x77665544u, 0x7530u) == 0x77553300u, 6);
+  expect(__float_as_int(1.0f) == 0x3f800000 && __int_as_float(0x40000000) == 2.0f, 7);
+  expect(__double_as_longlong(__longlong_as_double(42)) == 42 && __uint_as_float(__float_as_uint(3.f)) == 3.f,
+         8);
+  expect(__fmaf_rn(2, 3, 4) == 10.f && __fma_rn(2, 3, 4) == 10. && __fadd_rn(1, 2) == 3.f, 9);
+  expect(__dmul_rn(3, 4) == 12. && __fmul_rn(3, 4) == 12.f && __dadd_rn(1, 2) == 3., 10);
+  expect(__expf(0.f) == 1.f && __logf(1.f) == 0.f && __sinf(0.f) == 0.f && __cosf(0.f) == 1.f, 11);
+  expect(__powf(2.f, 3.f) == 8.f && rsqrtf(4.f) == .5f && rsqrt(16.) == .25 && __saturatef(7.f) == 1.f, 12);
+  expect(min(3, 4) == 3 && max(3.5, 2.) == 3.5 && min(3u, 4u) == 3u && __fdividef(6.f, 3.f) == 2.f, 13);
+}
+TEST_F(Language, Intrinsics) {
+  DeviceArray<int> failures(1);
+  failures.zero(nullptr);
+  launch(intrinsics, {1, 1}, failures.data());
+  EXPECT_EQ(failures.to_host()[0], 0);
+}
+
+__global__ void cached(const float4* in, float4* out) {
+  const float4 v = __ldg(&in[threadIdx.x]);
+  __stcs(&out[threadIdx.x], make_float4(__ldcs(&in[0]).x, __ldcg(&in[0].y), __ldca(&v.z), __ldlu(&v.w)));
+}
+TEST_F(Language, CachedLoadsAndVectorTypes) {
+  const std::vector<float4> host = {{1, 2, 3, 4}};
+  DeviceArray<float4> in{std::span<const float4>(host)}, out(1);
+  launch(cached, {1, 1}, in.data(), out.data());
+  EXPECT_EQ(out.to_host()[0].w, 4.f);
+  static_assert(sizeof(float3) == 12 && alignof(float4) == 16 && alignof(double2) == 16 &&
+                alignof(uchar4) == 4);
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(64) templated(T* out) {
+  __shared__ T tile[N];
+  tile[threadIdx.x] = static_cast<T>(threadIdx.x);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < N; ++i) out[threadIdx.x] = tile[N - 1];
+}
+TEST_F(Language, TemplatedKernels) {
+  expect_per_thread<double>(templated<double, 8>, 8, [](unsigned) { return 7.0; });
+  expect_per_thread<int>(templated<int, 8>, 8, [](unsigned) { return 7; });
+}
+
+}  // namespace
+}  // namespace stages::simt_tests

@@ -1,0 +1,193 @@
+// The runtime subset behaves like CUDA's: copies, streams, events, graphs, attributes, errors; and the
+// wrappers of common/gpu on top of it. Runs on both backends.
+
+#include <numeric>
+
+#include "common/gpu/facts.hpp"
+#include "common/gpu/l2_flush.hpp"
+#include "common/gpu/scan.hpp"
+#include "tests/simt/support.hpp"
+
+namespace stages::simt_tests {
+namespace {
+
+using Runtime = KernelTest;
+
+__global__ void add_one(int n, int* x) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n) x[i] += 1;
+}
+
+TEST_F(Runtime, ArraysGoThereAndBack) {
+  std::vector<int> host(1000);
+  std::iota(host.begin(), host.end(), 0);
+  const Stream stream;
+  DeviceArray<int> a{std::span<const int>(host)}, b(1000), empty(0);
+  STAGES_CUDA(cudaMemcpyAsync(b.data(), a.data(), b.bytes(), cudaMemcpyDeviceToDevice, stream));
+  launch(add_one, {blocks_for(1000, 128), 128, 0, stream}, 1000, b.data());
+  PinnedArray<int> back(1000);
+  b.download(back, stream);
+  stream.synchronize();
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(back[static_cast<std::size_t>(i)], i + 1);
+  EXPECT_EQ(empty.data(), nullptr);
+  EXPECT_TRUE(empty.to_host().empty());
+  empty.upload({}, stream);
+  a.upload(std::span<const int>(host).subspan(500), stream);
+  a.fill_bytes(0xff, stream);
+  EXPECT_EQ(a.to_host()[999], -1);
+  EXPECT_THROW(empty.upload(host, stream), Error);
+}
+
+TEST_F(Runtime, MemoryIsCountedAndGivenBack) {
+  const std::size_t before = free_device_bytes();
+  {
+    DeviceArray<char> a(std::size_t{64} << 20);
+    EXPECT_LE(free_device_bytes(), before - (std::size_t{64} << 20));
+    DeviceArray<char> b = std::move(a);
+    EXPECT_EQ(b.size(), std::size_t{64} << 20);
+  }
+  EXPECT_EQ(free_device_bytes(), before);
+}
+
+TEST_F(Runtime, PointersKnowWhereTheyPoint) {
+  DeviceArray<int> d(4);
+  PinnedArray<int> p(4);
+  cudaPointerAttributes attributes = {};
+  STAGES_CUDA(cudaPointerGetAttributes(&attributes, d.data() + 3));
+  EXPECT_EQ(attributes.type, cudaMemoryTypeDevice);
+  STAGES_CUDA(cudaPointerGetAttributes(&attributes, p.data()));
+  EXPECT_EQ(attributes.type, cudaMemoryTypeHost);
+  launch(add_one, {1, 1}, 0, p.data());  // kernels may use pinned host memory
+}
+
+TEST_F(Runtime, AGraphRepeatsWhatWasCaptured) {
+  const Stream stream;
+  DeviceArray<int> x(10);
+  x.zero(stream);
+  Graph graph;
+  {
+    int n = 10;  // gone before the replay: the graph has its own copy
+    graph = Graph::capture(stream, [&] {
+      launch(add_one, {1, 32, 0, stream}, n, x.data());
+      launch(add_one, {1, 32, 0, stream}, n, x.data());
+    });
+  }
+  EXPECT_EQ(x.to_host()[9], 0) << "captured work must not run";
+  for (int i = 0; i < 5; ++i) graph.replay(stream);
+  stream.synchronize();
+  EXPECT_EQ(x.to_host()[9], 10);
+}
+
+TEST_F(Runtime, CaptureSpreadsThroughEvents) {
+  const Stream first, second;
+  const Event fork, join;
+  DeviceArray<int> x(1);
+  x.zero(first);
+  const Graph graph = Graph::capture(first, [&] {
+    fork.record(first);
+    STAGES_CUDA(cudaStreamWaitEvent(second, fork, 0));
+    launch(add_one, {1, 1, 0, second}, 1, x.data());
+    join.record(second);
+    STAGES_CUDA(cudaStreamWaitEvent(first, join, 0));
+  });
+  EXPECT_EQ(x.to_host()[0], 0);
+  graph.replay(first);
+  launch(add_one, {1, 1, 0, second}, 1, x.data());
+  EXPECT_EQ(x.to_host()[0], 2);
+}
+
+TEST_F(Runtime, BlockingCallsEndACapture) {
+  const Stream stream;
+  EXPECT_THROW(Graph::capture(stream, [] { DeviceArray<int> a(10); }), Error);
+  EXPECT_THROW(Graph::capture(stream, [&] { stream.synchronize(); }), Error);
+  DeviceArray<int> x(1);
+  x.zero(stream);
+  launch(add_one, {1, 1, 0, stream}, 1, x.data());
+  EXPECT_EQ(x.to_host()[0], 1) << "the stream is usable again";
+}
+
+TEST_F(Runtime, EventsTimeOnlyWhatIsReal) {
+  const Stream stream;
+  const EventTimer timer;
+  DeviceArray<int> x(1);
+  timer.start(stream);
+  launch(add_one, {1, 1, 0, stream}, 1, x.data());
+  timer.stop(stream);
+  EXPECT_EQ(timer.seconds().has_value(), !device_facts().simulated);
+  EXPECT_EQ(copy_bytes_per_second().has_value(), !device_facts().simulated);
+}
+
+TEST_F(Runtime, FactsAndAttributes) {
+  EXPECT_EQ(device_problem(), "");
+  const DeviceFacts& f = device_facts();
+  EXPECT_GE(f.cc_major, 8);
+  EXPECT_GE(f.sms, 1);
+  EXPECT_EQ(f.shared_per_block, 48u * 1024);
+  EXPECT_GE(f.shared_per_block_optin, 99u * 1024);
+  EXPECT_GE(f.driver_version, 1);
+  int sms = 0;
+  STAGES_CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+  EXPECT_EQ(sms, f.sms);
+  const KernelFacts k = kernel_facts(add_one);
+  EXPECT_EQ(k.registers.has_value(), !f.simulated) << "what is not known is not 0";
+  EXPECT_EQ(k.spilled_bytes.has_value(), !f.simulated);
+  EXPECT_EQ(k.max_threads_per_block, 1024);
+  L2Flush flush;
+  flush.run(nullptr);
+}
+
+TEST_F(Runtime, Occupancy) {
+  EXPECT_EQ(resident_blocks_per_sm(add_one, 1024, 0), 2);
+  EXPECT_EQ(resident_blocks_per_sm(add_one, 256, 0), 8);
+  EXPECT_EQ(resident_blocks_per_sm(add_one, 32, 0), 32);
+  EXPECT_EQ(resident_blocks_per_sm(add_one, 64, 40 * 1024), device_facts().shared_per_sm / (41 * 1024));
+}
+
+TEST_F(Runtime, ErrorsAreRememberedOnce) {
+  static_cast<void>(cudaGetLastError());
+  EXPECT_EQ(cudaSetDevice(99), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_STREQ(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
+  const std::string error = error_of([] { STAGES_CUDA(cudaSetDevice(99)); });
+  expect_mentions(error, {"runtime_tests.cu:", "cudaSetDevice(99)", "cudaErrorInvalidDevice"});
+}
+
+TEST_F(Runtime, AnEmptyGridIsNoWork) {
+  launch(add_one, {0, 128}, 0, nullptr);
+  EXPECT_EQ(blocks_for(0, 128), 0u);
+  EXPECT_EQ(blocks_for(129, 128), 2u);
+  EXPECT_THROW(blocks_for(std::int64_t{1} << 40, 128), Error);
+}
+
+template <class Count, class Sum>
+void expect_scanned(std::int64_t n) {
+  std::vector<Count> counts(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = static_cast<Count>(i * 7919 % 100);
+  if (sizeof(Sum) == 8 && n > 10) counts[3] = counts[5] = 2'000'000'000;  // beyond 32 bits together
+  const Stream stream;
+  DeviceArray<Count> in{std::span<const Count>(counts)};
+  DeviceArray<Sum> out(static_cast<std::size_t>(n) + 1);
+  PrefixSum<Count, Sum> scan;
+  scan.reserve(n);
+  const Graph graph = Graph::capture(stream, [&] { scan.run(in.data(), out.data(), n, stream); });
+  graph.replay(stream);
+  stream.synchronize();
+  const auto host = out.to_host();
+  Sum expected = 0;
+  for (std::size_t i = 0; i <= counts.size(); ++i) {
+    ASSERT_EQ(host[i], expected) << i;
+    if (i < counts.size()) expected += static_cast<Sum>(counts[i]);
+  }
+}
+TEST_F(Runtime, PrefixSums) {
+  for (const std::int64_t n : {0, 1, 31, 1000, 100'001}) {
+    expect_scanned<std::int32_t, std::int32_t>(n);
+    expect_scanned<std::int32_t, std::int64_t>(n);
+    expect_scanned<std::int64_t, std::int64_t>(n);
+  }
+}
+
+}  // namespace
+}  // namespace stages::simt_tests

@@ -1,0 +1,61 @@
+#pragma once
+// What the tests of kernels share: running under every thread order, and catching what a launch reports. On a
+// GPU there is one order, the hardware's; the language tests run there too, so that both backends are held to
+// one text.
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "common/gpu/cuda.hpp"
+
+namespace stages::simt_tests {
+
+inline const std::vector<std::string>& schedules() {
+#if STAGES_SIMULATED
+  static const std::vector<std::string> all = {"forward", "reverse", "random:1", "random:2"};
+#else
+  static const std::vector<std::string> all = {"hardware"};
+#endif
+  return all;
+}
+
+/// Orders threads as `schedule` says from here on; "" as the environment says.
+inline void use_schedule([[maybe_unused]] const std::string& schedule) {
+#if STAGES_SIMULATED
+  simt::set_schedule(schedule);
+#endif
+}
+
+/// Leaves the schedule as it was when a test ends.
+class KernelTest : public ::testing::Test {
+ protected:
+  ~KernelTest() override { use_schedule(""); }
+};
+
+/// The message of the Error that `work` throws; a failure, and empty, if it throws none.
+template <class Work>
+std::string error_of(Work work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  ADD_FAILURE() << "no error was reported";
+  return "";
+}
+
+inline void expect_mentions(const std::string& text, std::initializer_list<std::string> parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(text.find(part), std::string::npos) << "missing: " << part << "\nin: " << text;
+  }
+}
+
+/// "name.cu:LINE" as reports give it.
+inline std::string line(const std::string& file, unsigned number) {
+  return file + ":" + std::to_string(number);
+}
+
+}  // namespace stages::simt_tests
