@@ -10,7 +10,7 @@
 
 #include "common/matrix/matrix_market.hpp"
 
-#include <sys/stat.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,7 +88,7 @@ class Lines {
   /// Takes the next line, without its '\n'. False at the end.
   bool next(std::string_view& text) {
     if (at_ == end_ && !fill()) return false;
-    const char* const begin = buffer_.data() + at_;
+    const char* const begin = buffer_ + at_;
     const char* const stop = static_cast<const char*>(std::memchr(begin, '\n', end_ - at_));
     text = {begin, static_cast<std::size_t>(stop - begin)};
     at_ += text.size() + 1;
@@ -97,14 +97,14 @@ class Lines {
   }
 
   /// What can be taken without reading more: [begin, end) is whole lines, and empty only at the end of the
-  /// text. 32 bytes beyond may be loaded.
+  /// text. 64 bytes on either side may be loaded.
   struct Block {
     const char* begin;
     const char* end;
   };
   Block block() {
     if (at_ == end_) fill();
-    return {buffer_.data() + at_, buffer_.data() + end_};
+    return {buffer_ + at_, buffer_ + end_};
   }
 
   /// The block was taken; it held `count` lines.
@@ -114,7 +114,7 @@ class Lines {
   }
 
  private:
-  static constexpr std::size_t kPadding = 64;
+  static constexpr std::size_t kPadding = 128;
 
   /// Runs `action`; puts the place in front of what it complains about.
   template <class Result, class Action>
@@ -127,14 +127,14 @@ class Lines {
   }
 
   bool fill() {
-    std::memmove(buffer_.data(), buffer_.data() + end_, filled_ - end_);
+    std::memmove(buffer_, buffer_ + end_, filled_ - end_);
     filled_ -= end_;
     at_ = end_ = 0;
     while (!at_end_) {
       const std::size_t count = located<std::size_t>([&] {
-        return source_.read({buffer_.data() + filled_, kLongestLine - filled_});
+        return source_.read({buffer_ + filled_, kLongestLine - filled_});
       });
-      const std::string_view added(buffer_.data() + filled_, count);
+      const std::string_view added(buffer_ + filled_, count);
       filled_ += count;
       if (const std::size_t stop = added.rfind('\n'); stop != std::string_view::npos) {
         end_ = filled_ - count + stop + 1;
@@ -154,7 +154,8 @@ class Lines {
 
   ByteSource& source_;
   const std::string& name_;
-  std::vector<char> buffer_ = std::vector<char>(kLongestLine + kPadding);
+  std::vector<char> storage_ = std::vector<char>(kPadding + kLongestLine + kPadding);
+  char* const buffer_ = storage_.data() + kPadding;
   std::size_t at_ = 0;      ///< what was taken ends here
   std::size_t end_ = 0;     ///< whole lines end here
   std::size_t filled_ = 0;  ///< what was read ends here
@@ -465,9 +466,12 @@ const char* value_fast(const char* p, T& value) {
   return parse::real_fast(p, value);
 }
 
+/// How much of each entry a pass looks at; the last pass looks at everything.
+enum class Depth { row, indices, values };
+
 /// The usual entry line: returns the start of the next line, or nullptr for the careful path to decide.
-/// Without `with_value` the value is skipped unseen.
-template <Field field, bool with_value, class T>
+/// A value that the pass does not look at is skipped unseen.
+template <Field field, Depth depth, class T>
 const char* entry_fast(const char* p, const char* end, Entry<T>& entry) {
   p = parse::unsigned_fast(skip_blanks(p), entry.row);
   if (p == nullptr || (*p != ' ' && *p != '\t')) return nullptr;
@@ -475,11 +479,51 @@ const char* entry_fast(const char* p, const char* end, Entry<T>& entry) {
   if (p == nullptr) return nullptr;
   if constexpr (field == Field::pattern) return end_of_line(p);
   if (*p != ' ' && *p != '\t') return nullptr;
-  if constexpr (with_value) {
+  if constexpr (depth == Depth::values) {
     p = value_fast<field>(skip_blanks(p + 1), entry.value);
     return p == nullptr ? nullptr : end_of_line(p);
   }
   return static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p))) + 1;
+}
+
+/// What is searched for beforehand, and how many of them make an entry.
+template <Depth depth>
+inline constexpr parse::Find marks = depth == Depth::row ? parse::Find::line_ends : parse::Find::blanks;
+template <Field field, Depth depth>
+inline constexpr std::size_t marks_per_entry = depth == Depth::row       ? 1
+                                               : field == Field::pattern ? 2
+                                                                         : 3;
+
+/// The same for the commonest shape, one blank between words and none elsewhere, where the ends of its words
+/// (or of the line, where only the row is looked at) are known, as offsets from `start`.
+template <Field field, Depth depth, class T>
+const char* entry_between(const char* p, const char* start, const std::uint32_t* ends, Entry<T>& entry,
+                          std::uint64_t index_base) {
+  if constexpr (depth == Depth::row) {
+    const parse::Digits row = parse::leading_digits(p);
+    if (row.count - 1 > 6 || p[row.count] != ' ') return nullptr;
+    entry.row = row.value;
+    entry.col = index_base;
+    return start + ends[0] + 1;
+  } else {
+    const char* const row_end = start + ends[0];
+    const char* const col_end = start + ends[1];
+    const char* const last = start + ends[marks_per_entry<field, depth> - 1];
+    const bool good = parse::unsigned_between(p, row_end, entry.row) &
+                      parse::unsigned_between(row_end + 1, col_end, entry.col) & (*row_end == ' ');
+    if (!good) return nullptr;
+    if constexpr (field != Field::pattern) {
+      if (*col_end != ' ') return nullptr;
+      const char* const value = col_end + 1;
+      if constexpr (depth == Depth::values && field == Field::real) {
+        if (!parse::real_between(value, last, entry.value)) return nullptr;
+      }
+      if constexpr (depth == Depth::values && field == Field::integer) {
+        if (parse::integer_fast(value, entry.value) != last) return nullptr;
+      }
+    }
+    return end_of_line(last);
+  }
 }
 
 /// The careful path, and the rules that both paths share.
@@ -493,28 +537,52 @@ class EntryReader {
 
   /// Calls visit(line, row, col, value) for every entry, 0-based, as stored. Throws Error unless the number
   /// of entries is the declared one.
-  template <Field field, bool with_value, class T, class Visit>
+  template <Field field, Depth depth, class T, class Visit>
   void coordinates(Visit visit) {
+    constexpr std::size_t kMarks = marks_per_entry<field, depth>;
     const auto base = static_cast<std::uint64_t>(options_.index_base);
-    const auto rows = static_cast<std::uint64_t>(header_.rows),
-               cols = static_cast<std::uint64_t>(header_.cols);
+    const auto rows = static_cast<std::uint64_t>(header_.rows);
+    const auto cols = static_cast<std::uint64_t>(header_.cols);
     Offset entries = 0;
     Entry<T> entry;
-    for_each_line([&](Offset line, const char* p, const char* end) {
-      const char* next = entry_fast<field, with_value>(p, end, entry);
-      if (next == nullptr) {
-        next = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p))) + 1;
-        if (!entry_carefully(line, {p, static_cast<std::size_t>(next - 1 - p)}, entry)) return next;
-      }
+    const auto accept = [&](Offset line) {
       if (++entries > header_.stored) too_many(line);
       const std::uint64_t row = entry.row - base, col = entry.col - base;
       if (row >= rows || col >= cols) {
         if (!options_.drop_out_of_range) out_of_range(line, entry.row, entry.col);
         ++dropped;
-        return next;
+        return;
       }
       visit(line, static_cast<Index>(row), static_cast<Index>(col), entry.value);
+    };
+    const auto take_line = [&](Offset line, const char* p, const char* end) {
+      const char* next = entry_fast<field, depth>(p, end, entry);
+      if (next != nullptr) {
+        accept(line);
+        return next;
+      }
+      next = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p))) + 1;
+      if (entry_carefully(line, {p, static_cast<std::size_t>(next - 1 - p)}, entry)) accept(line);
       return next;
+    };
+    for_each_block([&](Offset& line, const char* p, const char* end) {
+      while (p != end) {
+        const char* const start = p;
+        const std::size_t count =
+            parse::find_all<marks<depth>>(p, std::min(end, p + kIndexed), marks_.data());
+        for (std::size_t k = 0; k + kMarks <= count;) {
+          const char* next = entry_between<field, depth>(p, start, marks_.data() + k, entry, base);
+          if (next != nullptr) {
+            accept(++line);
+            k += kMarks;
+          } else {
+            next = take_line(++line, p, end);
+            while (k < count && start + marks_[k] < next) ++k;
+          }
+          p = next;
+        }
+        if (p == start) p = take_line(++line, p, end);
+      }
     });
     if (entries != header_.stored) too_few(entries);
   }
@@ -526,7 +594,7 @@ class EntryReader {
     const Index below = skew ? 1 : 0;
     Offset values = 0;
     Index i = below, j = 0;
-    for_each_line([&](Offset line, const char* p, const char* end) {
+    const auto take_line = [&](Offset line, const char* p, const char* end) {
       T value{};
       const char* next = header_.field == Field::integer ? value_fast<Field::integer>(skip_blanks(p), value)
                                                          : value_fast<Field::real>(skip_blanks(p), value);
@@ -542,21 +610,23 @@ class EntryReader {
         i = header_.mirrored() ? j + below : 0;
       }
       return next;
+    };
+    for_each_block([&](Offset& line, const char* p, const char* end) {
+      while (p != end) p = take_line(++line, p, end);
     });
     if (values != header_.stored) too_few(values);
   }
 
  private:
-  /// Calls take(line number, start of the line, end of the block) for each line; it returns the start of the
-  /// next.
+  /// Calls take(line number, begin, end) for each block of lines; it advances the number by one for each.
   template <class Take>
-  void for_each_line(Take take) {
+  void for_each_block(Take take) {
     for (;;) {
       const auto [begin, end] = lines_.block();
       if (begin == end) return;
       const Offset before = lines_.line();
       Offset line = before;
-      for (const char* p = begin; p != end;) p = take(++line, p, end);
+      take(line, begin, end);
       lines_.took_block(line - before);
     }
   }
@@ -652,9 +722,13 @@ class EntryReader {
             found, header_.stored, header_.size_line);
   }
 
+  /// Bytes of text whose words are found at a time: text and positions stay in the first-level cache.
+  static constexpr std::ptrdiff_t kIndexed = 1 << 13;
+
   Lines& lines_;
   const Header& header_;
   const ReadOptions& options_;
+  std::vector<std::uint32_t> marks_ = std::vector<std::uint32_t>(kIndexed + 64);
 };
 
 // ----------------------------------------------------------------------------------------- Csr, placing
@@ -672,77 +746,67 @@ Offset counts_to_starts(Buffer<Offset>& ptr) {
   return next;
 }
 
-/// Puts entries into their rows. They are collected first: a burst of independent stores keeps many cache
-/// misses under way at once, where one store between two lines' parsing keeps hardly any.
+/// Asks for pages of 2 MB where the kernel leaves that to programs: arrays of this size are written at many
+/// places at once, and small pages cost a table walk for most of them.
 template <class T>
-class Placer {
- public:
-  Placer(Csr<T>& out, Symmetry symmetry) : out_(out), symmetry_(symmetry) {}
-
-  void add(Index row, Index col, T value) {
-    entries_[count_++] = {row, col, value};
-    if (count_ == entries_.size()) flush();
-  }
-
-  /// To be called at the end. Returns false if there were more entries than were counted: then the file was
-  /// changed between the passes, and what was placed is worthless.
-  bool flush() {
-    for (std::size_t k = 0; k < count_; ++k) {
-      const auto [row, col, value] = entries_[k];
-      place(row, col, value);
-      if (symmetry_ != Symmetry::general && row != col) {
-        place(col, row, symmetry_ == Symmetry::symmetric ? value : -value);
-      }
-    }
-    count_ = 0;
-    return fits_;
-  }
-
- private:
-  struct Item {
-    Index row;
-    Index col;
-    T value;
-  };
-
-  void place(Index row, Index col, T value) {
-    const Offset to = out_.row_ptr[at(row) + 1]++;
-    if (to >= out_.nnz()) {
-      fits_ = false;
-      return;
-    }
-    out_.col_idx[at(to)] = col;
-    out_.values[at(to)] = value;
-  }
-
-  Csr<T>& out_;
-  Symmetry symmetry_;
-  std::array<Item, 512> entries_;
-  std::size_t count_ = 0;
-  bool fits_ = true;
-};
+void prefer_large_pages(Buffer<T>& array) {
+  constexpr std::uintptr_t kPage = std::uintptr_t{1} << 21;
+  const auto begin = reinterpret_cast<std::uintptr_t>(array.data());
+  const std::uintptr_t first = (begin + kPage - 1) / kPage * kPage;
+  const std::uintptr_t last = (begin + array.size() * sizeof(T)) / kPage * kPage;
+  // A refusal only costs time.
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
 
 /// Sorts the entries of one row by column; those with the same column keep their order, so that repeated
-/// entries are summed in file order. A merge sort whose left half is set aside: extra memory is half of the
-/// longest row.
+/// entries are summed in file order.
 template <class T>
 class RowSorter {
  public:
   void sort(Index* cols, T* values, std::size_t n) {
-    if (n <= kSmall) {
-      insertion_sort(cols, values, n);
+    if (n <= kFew) {
+      sort_few(cols, values, n);
       return;
     }
     if (std::is_sorted(cols, cols + n)) return;
+    // A merge sort that sets only its left half aside: extra memory is half of the longest row.
     const std::size_t half = n / 2;
     sort(cols, values, half);
     sort(cols + half, values + half, n - half);
-    if (cols[half - 1] <= cols[half]) return;
-    merge(cols, values, half, n);
+    if (cols[half - 1] > cols[half]) merge(cols, values, half, n);
   }
 
  private:
-  static constexpr std::size_t kSmall = 32;
+  static constexpr std::size_t kFew = 16;
+
+  /// Each entry's rank is the number of smaller columns, found by comparing all with all: 16 x 16
+  /// comparisons, four or more at a time, take less time than the mispredicted branches of a sort that
+  /// compares fewer.
+  static void sort_few(Index* cols, T* values, std::size_t n) {
+    bool sorted = true;
+    for (std::size_t k = 1; k < n; ++k) sorted &= cols[k - 1] <= cols[k];
+    if (sorted) return;
+    std::array<Index, kFew> col, rank{};
+    std::array<T, kFew> value;
+    col.fill(std::numeric_limits<Index>::max());
+    std::copy_n(cols, n, col.begin());
+    std::copy_n(values, n, value.begin());
+    for (std::size_t l = 0; l < n; ++l) {
+      for (std::size_t k = 0; k < kFew; ++k) rank[k] += col[l] < col[k] ? 1 : 0;
+    }
+    unsigned taken = 0;
+    for (std::size_t k = 0; k < n; ++k) {
+      const auto to = static_cast<std::size_t>(rank[k]);
+      taken |= 1u << to;
+      cols[to] = col[k];
+      values[to] = value[k];
+    }
+    if (taken == (1u << n) - 1) return;
+    // Some columns are equal and share a rank.
+    std::copy_n(col.begin(), n, cols);
+    std::copy_n(value.begin(), n, values);
+    insertion_sort(cols, values, n);
+  }
 
   static void insertion_sort(Index* cols, T* values, std::size_t n) {
     for (std::size_t k = 1; k < n; ++k) {
@@ -779,36 +843,173 @@ class RowSorter {
   Buffer<T> left_values_;
 };
 
-/// Sorts every row and sums repeated entries, in place. Returns how many were added to an earlier one;
-/// `first_repeat` is where the first of them stands.
+/// Puts entries into their rows, then sorts the rows and sums repeated entries.
+///
+/// An entry's place in a large matrix is far from the last one's, and writing four or eight bytes there moves
+/// whole cache lines to and fro. So rows are taken together in about a thousand bins, whose borders the
+/// counts of the first pass give. While the file is read, an entry goes to the next free place of its bin, in
+/// the very arrays that are the result: a thousand places to write to fit into the cache. With two bytes an
+/// entry that say which row of the bin it belongs to, each bin is then put in order while it is in the cache.
+/// A bin that is much longer than the others holds long rows; its entries go straight to the next free place
+/// of their row.
 template <class T>
-Offset make_canonical(Csr<T>& a, std::optional<std::pair<Index, Index>>& first_repeat) {
-  RowSorter<T> sorter;
-  const Offset before = a.nnz();
-  Offset out = 0, begin = 0;
-  for (Index i = 0; i < a.rows; ++i) {
-    const Offset end = a.row_ptr[at(i) + 1];
-    sorter.sort(a.col_idx.data() + begin, a.values.data() + begin, at(end - begin));
-    const Offset row_begin = out;
-    for (Offset k = begin; k < end; ++k) {
-      const Index col = a.col_idx[at(k)];
-      const T value = a.values[at(k)];
-      if (out > row_begin && a.col_idx[at(out) - 1] == col) {
-        if (!first_repeat) first_repeat = {i, col};
-        a.values[at(out) - 1] += value;
+class Placer {
+ public:
+  /// `out` has room for the entries, and the rows' starts at row_ptr[i + 1].
+  Placer(Csr<T>& out, Symmetry symmetry) : out_(out), symmetry_(symmetry) {
+    bin_end_[0] = out.nnz();
+    next_in_bin_[0] = kNoBin;
+    if (out.nnz() < kWorthBins || (out.rows - 1) / kMostBins >= kMostRows) return;
+    shift_ = 0;
+    while (((out.rows - 1) >> shift_) >= kMostBins) ++shift_;
+    bins_ = ((out.rows - 1) >> shift_) + 1;
+    const Offset longest = 4 * (out.nnz() / bins_) + kWorthBins;
+    Offset begin = 0;
+    for (Index bin = 0; bin < bins_; ++bin) {
+      const Offset end = bin + 1 < bins_ ? out.row_ptr[(at(bin + 1) << shift_) + 1] : out.nnz();
+      const bool too_long = end - begin > longest;
+      next_in_bin_[at(bin)] = too_long ? kNoBin : begin;
+      bin_end_[at(bin)] = end;
+      longest_bin_ = std::max(longest_bin_, too_long ? 0 : end - begin);
+      begin = end;
+    }
+    row_in_bin_.resize(at(out.nnz()));
+  }
+
+  /// Where the first repeated entry stands; known after finish().
+  std::optional<std::pair<Index, Index>> first_repeat;
+
+  void add(Index row, Index col, T value) {
+    place(row, col, value);
+    if (symmetry_ != Symmetry::general && row != col) {
+      place(col, row, symmetry_ == Symmetry::symmetric ? value : -value);
+    }
+  }
+
+  /// To be called at the end: makes the matrix canonical. False if there were not the entries that had been
+  /// counted: then the file was changed between the passes, and the matrix is worthless.
+  bool finish() {
+    Buffer<Index> cols(at(longest_bin_));
+    Buffer<T> values(at(longest_bin_));
+    Offset begin = 0;
+    for (Index bin = 0; bin < bins_ && fits_; ++bin) {
+      const Offset first = Offset{bin} << shift_;
+      const Offset last = std::min<Offset>(first + (Offset{1} << shift_), out_.rows);
+      const Offset end = bin_end_[at(bin)];
+      if (next_in_bin_[at(bin)] == kNoBin) {
+        close_rows(first, last, begin, end, out_.col_idx.data() + begin, out_.values.data() + begin);
       } else {
-        a.col_idx[at(out)] = col;
-        a.values[at(out)] = value;
-        ++out;
+        fits_ &= next_in_bin_[at(bin)] == end;
+        split_bin(first, begin, end, cols.data(), values.data());
+        close_rows(first, last, begin, end, cols.data(), values.data());
+      }
+      begin = end;
+    }
+    out_.col_idx.resize(at(closed_));
+    out_.values.resize(at(closed_));
+    return fits_;
+  }
+
+ private:
+  static constexpr Index kMostBins = 1024;
+  static constexpr Index kMostRows = 1 << 15;            ///< in a bin: they are numbered with 16 bits
+  static constexpr Offset kWorthBins = Offset{1} << 16;  ///< fewer entries fit into the cache anyway
+  static constexpr Offset kNoBin = -1;
+
+  void place(Index row, Index col, T value) {
+    const std::size_t bin = at(row >> shift_);
+    Offset to = next_in_bin_[bin];
+    if (to == kNoBin) {
+      to = out_.row_ptr[at(row) + 1]++;
+      if (to >= out_.nnz()) {
+        fits_ = false;
+        return;
+      }
+    } else {
+      if (to == bin_end_[bin]) {
+        fits_ = false;
+        return;
+      }
+      next_in_bin_[bin] = to + 1;
+      row_in_bin_[at(to)] = static_cast<std::uint16_t>(row & ((1 << shift_) - 1));
+    }
+    out_.col_idx[at(to)] = col;
+    out_.values[at(to)] = value;
+  }
+
+  /// Copies a bin's entries, row after row, to `cols` and `values`.
+  void split_bin(Offset first_row, Offset begin, Offset end, Index* cols, T* values) {
+    Offset* const next = out_.row_ptr.data() + first_row + 1;
+    for (Offset k = begin; k < end; ++k) {
+      const Offset to = next[row_in_bin_[at(k)]]++ - begin;
+      if (to >= end - begin) {
+        fits_ = false;
+        return;
+      }
+      cols[to] = out_.col_idx[at(k)];
+      values[to] = out_.values[at(k)];
+    }
+  }
+
+  /// Sorts rows first .. last - 1, whose entries, at positions begin .. end - 1 of the matrix, are at `cols`
+  /// and `values`; sums repeats, and appends the rows to those that are finished.
+  void close_rows(Offset first, Offset last, Offset begin, Offset end, Index* cols, T* values) {
+    Offset from = begin;
+    for (Offset i = first; i < last; ++i) {
+      Offset& row_end = out_.row_ptr[at(i) + 1];
+      if (row_end < from || row_end > end) {
+        fits_ = false;
+        return;
+      }
+      Index* const row_cols = cols + (from - begin);
+      T* const row_values = values + (from - begin);
+      const Offset n = row_end - from;
+      sorter_.sort(row_cols, row_values, at(n));
+      from = row_end;
+      append(static_cast<Index>(i), row_cols, row_values, n);
+      row_end = closed_;
+    }
+  }
+
+  void append(Index row, const Index* cols, const T* values, Offset n) {
+    Index* const out_cols = out_.col_idx.data() + closed_;
+    T* const out_values = out_.values.data() + closed_;
+    bool repeats = false;
+    for (Offset k = 1; k < n; ++k) repeats |= cols[k - 1] == cols[k];
+    if (!repeats) {
+      if (cols != out_cols) {
+        std::copy_n(cols, n, out_cols);
+        std::copy_n(values, n, out_values);
+      }
+      closed_ += n;
+      return;
+    }
+    Offset kept = 0;
+    for (Offset k = 0; k < n; ++k) {
+      if (kept > 0 && out_cols[kept - 1] == cols[k]) {
+        if (!first_repeat) first_repeat = {row, cols[k]};
+        out_values[kept - 1] += values[k];
+      } else {
+        out_cols[kept] = cols[k];
+        out_values[kept] = values[k];
+        ++kept;
       }
     }
-    begin = end;
-    a.row_ptr[at(i) + 1] = out;
+    closed_ += kept;
   }
-  a.col_idx.resize(at(out));
-  a.values.resize(at(out));
-  return before - out;
-}
+
+  Csr<T>& out_;
+  Symmetry symmetry_;
+  int shift_ = 31;  ///< row >> shift_ is its bin
+  Index bins_ = 1;
+  std::array<Offset, kMostBins> next_in_bin_;  ///< kNoBin: entries go straight to their row
+  std::array<Offset, kMostBins> bin_end_;
+  Buffer<std::uint16_t> row_in_bin_;
+  Offset longest_bin_ = 0;
+  Offset closed_ = 0;  ///< entries of finished rows
+  RowSorter<T> sorter_;
+  bool fits_ = true;
+};
 
 // ------------------------------------------------------------------------------------- the two passes
 
@@ -845,7 +1046,7 @@ class Reader {
  private:
   /// One pass over the entries, from the start of the file. The header is read again: that is what brings the
   /// lines to the first entry.
-  template <bool with_value, class Visit>
+  template <Depth depth, class Visit>
   void pass(Visit visit) {
     lines_.rewind();
     if (!(parse_header(lines_) == header_)) changed();
@@ -853,11 +1054,11 @@ class Reader {
     if (header_.format == Format::array) {
       entries.template array<T>([&](Index i, Index j, T value) { visit(Offset{0}, i, j, value); });
     } else if (header_.field == Field::real) {
-      entries.template coordinates<Field::real, with_value, T>(visit);
+      entries.template coordinates<Field::real, depth, T>(visit);
     } else if (header_.field == Field::integer) {
-      entries.template coordinates<Field::integer, with_value, T>(visit);
+      entries.template coordinates<Field::integer, depth, T>(visit);
     } else {
-      entries.template coordinates<Field::pattern, with_value, T>(visit);
+      entries.template coordinates<Field::pattern, depth, T>(visit);
     }
     report_.dropped = entries.dropped;
     report_.non_finite = entries.non_finite;
@@ -881,7 +1082,7 @@ class Reader {
   /// that, the entries are seen to be in order; where rows abound, they are few, so this pass costs little.
   void check_before_many_rows() {
     constexpr Index kMany = 1 << 20;
-    if (header_.rows > kMany && header_.rows / 8 > header_.stored) pass<true>([](auto&&...) {});
+    if (header_.rows > kMany && header_.rows / 8 > header_.stored) pass<Depth::values>([](auto&&...) {});
   }
 
   Csr<T> csr_of_coordinates() {
@@ -889,19 +1090,21 @@ class Reader {
     check_before_many_rows();
     Csr<T> out(header_.rows, header_.cols);
     bool below = false, above = false;
-    pass<false>([&](Offset line, Index row, Index col, T) {
-      ++out.row_ptr[at(row) + 1];
-      if (!header_.mirrored()) return;
-      if (row == col) {
-        if (header_.symmetry == Symmetry::skew_symmetric) diagonal_of_skew(line, row);
-        return;
-      }
-      ++out.row_ptr[at(col) + 1];
-      (row > col ? below : above) = true;
-    });
-    place(out);
-    std::optional<std::pair<Index, Index>> repeat;
-    report_.repeated = make_canonical(out, repeat);
+    if (!header_.mirrored() && !options_.drop_out_of_range) {
+      pass<Depth::row>([&](Offset, Index row, Index, T) { ++out.row_ptr[at(row) + 1]; });
+    } else {
+      pass<Depth::indices>([&](Offset line, Index row, Index col, T) {
+        ++out.row_ptr[at(row) + 1];
+        if (!header_.mirrored()) return;
+        if (row == col) {
+          if (header_.symmetry == Symmetry::skew_symmetric) diagonal_of_skew(line, row);
+          return;
+        }
+        ++out.row_ptr[at(col) + 1];
+        (row > col ? below : above) = true;
+      });
+    }
+    const std::optional<std::pair<Index, Index>> repeat = place(out);
     if (below && above && repeat) both_triangles(*repeat);
     return out;
   }
@@ -910,36 +1113,41 @@ class Reader {
     require_csr_memory(0);
     check_before_many_rows();
     Csr<T> out(header_.rows, header_.cols);
-    pass<true>([&](Offset, Index row, Index col, T value) {
+    pass<Depth::values>([&](Offset, Index row, Index col, T value) {
       if (value == T{0}) return;
       ++out.row_ptr[at(row) + 1];
       if (header_.mirrored() && row != col) ++out.row_ptr[at(col) + 1];
     });
     place(out);
-    return out;  // column by column, so every row is sorted already
+    return out;
   }
 
-  /// The second pass, after row_ptr was filled with counts.
-  void place(Csr<T>& out) {
+  /// The second pass, after row_ptr was filled with counts. Returns where the first repeated entry stands.
+  std::optional<std::pair<Index, Index>> place(Csr<T>& out) {
     const Offset nnz = counts_to_starts(out.row_ptr);
     require_csr_memory(nnz);
     out.col_idx.resize(at(nnz));
     out.values.resize(at(nnz));
+    prefer_large_pages(out.col_idx);
+    prefer_large_pages(out.values);
     Placer<T> placer(out, header_.symmetry);
     const bool skip_zeros = header_.format == Format::array;
-    pass<true>([&](Offset, Index row, Index col, T value) {
+    pass<Depth::values>([&](Offset, Index row, Index col, T value) {
       if (skip_zeros && value == T{0}) return;
       placer.add(row, col, value);
     });
-    if (!placer.flush() || out.row_ptr.back() != nnz) changed();
+    if (!placer.finish()) changed();
+    lines_.rewind();  // which sees whether the file is still the same
+    report_.repeated = nnz - out.nnz();
+    return placer.first_repeat;
   }
 
   Dense<T> dense_of_array(Layout layout) {
     require_dense_memory();
-    pass<true>([](auto&&...) {});  // checks the number of values before memory is taken for them
+    pass<Depth::values>([](auto&&...) {});  // checks the number of values before memory is taken for them
     Dense<T> out(header_.rows, header_.cols, layout);
     if (header_.symmetry == Symmetry::skew_symmetric) std::fill(out.data.begin(), out.data.end(), T{0});
-    pass<true>([&](Offset, Index i, Index j, T value) {
+    pass<Depth::values>([&](Offset, Index i, Index j, T value) {
       out(i, j) = value;
       if (header_.mirrored() && i != j) out(j, i) = header_.symmetry == Symmetry::symmetric ? value : -value;
     });
@@ -954,9 +1162,9 @@ class Reader {
 
   /// A file that stores both triangles of a symmetric matrix would come out doubled. Looks for the line.
   [[noreturn]] void both_triangles(std::pair<Index, Index> place) {
-    const auto [i, j] = place;
+    const Index i = place.first, j = place.second;
     bool seen = false;
-    pass<false>([&](Offset line, Index row, Index col, T) {
+    pass<Depth::indices>([&](Offset line, Index row, Index col, T) {
       if (!((row == i && col == j) || (row == j && col == i))) return;
       if (seen) {
         fail_at(lines_.name(), line,

@@ -22,6 +22,10 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace stages::parse {
 
 __extension__ using Wide = unsigned __int128;
@@ -37,25 +41,38 @@ inline std::uint64_t load_word(const char* p) {
   return word;
 }
 
-/// Up to eight digits at the start of eight bytes: how many, and their value.
+inline constexpr std::uint64_t kZeros = 0x3030303030303030u;  ///< eight times '0'
+
+/// The top bit of every byte that is above 9. `word` is text with kZeros taken away by xor, so that digits
+/// are 0..9: adding 0x76 sets the top bit of a larger byte that had none.
+inline std::uint64_t not_digits(std::uint64_t word) {
+  return (((word & 0x7f7f7f7f7f7f7f7fu) + 0x7676767676767676u) | word) & 0x8080808080808080u;
+}
+
+/// The value of eight digits 0..9, the lowest byte first.
+inline std::uint64_t eight_digits(std::uint64_t word) {
+  word = (word * 10 + (word >> 8)) & 0x00ff00ff00ff00ffu;    // four pairs
+  word = (word * 100 + (word >> 16)) & 0x0000ffff0000ffffu;  // two fours
+  return (word * 10000 + (word >> 32)) & 0xffffffffu;
+}
+
+/// The first `count` bytes of a word in its last places, behind zeros. 0 <= count <= 8; a shift by 64 is
+/// undefined, so it is made of two.
+inline std::uint64_t keep_first(std::uint64_t word, std::size_t count) {
+  return (word << (4 * (8 - count))) << (4 * (8 - count));
+}
+
+/// Up to eight digits at the start of a text: how many, and their value.
 struct Digits {
   unsigned count;
   std::uint64_t value;
 };
 
 inline Digits leading_digits(const char* p) {
-  // '0'..'9' become 0..9; adding 0x76 then sets the top bit of every byte above 9 that had none.
-  std::uint64_t word = load_word(p) ^ 0x3030303030303030u;
-  const std::uint64_t others =
-      (((word & 0x7f7f7f7f7f7f7f7fu) + 0x7676767676767676u) | word) & 0x8080808080808080u;
+  const std::uint64_t word = load_word(p) ^ kZeros;
+  const std::uint64_t others = not_digits(word);
   const unsigned count = others == 0 ? 8u : static_cast<unsigned>(std::countr_zero(others)) / 8u;
-  // The first digit is the lowest byte: shifting up puts zeros in front of it. A shift by 64 is undefined, so
-  // it is made of two.
-  word = (word << (4 * (8 - count))) << (4 * (8 - count));
-  word = (word * 10 + (word >> 8)) & 0x00ff00ff00ff00ffu;    // four pairs
-  word = (word * 100 + (word >> 16)) & 0x0000ffff0000ffffu;  // two fours
-  word = (word * 10000 + (word >> 32)) & 0xffffffffu;        // eight digits
-  return {count, word};
+  return {count, eight_digits(keep_first(word, count))};
 }
 
 inline constexpr std::array<std::uint64_t, 20> kPowersOfTen = [] {
@@ -215,6 +232,139 @@ const char* real_fast(const char* p, T& value) {
   }
   value = negative ? -magnitude : magnitude;
   return p;
+}
+
+// ------------------------------------------------------------------------------- words of known length
+//
+// Where a word ends is known beforehand (find_all, below), nothing has to be searched, and no word waits for
+// the one before it: a processor then works on several lines at once. That makes reading three times as fast.
+
+/// A whole number of 1 to 8 digits in [p, end). False for anything else.
+inline bool unsigned_between(const char* p, const char* end, std::uint64_t& value) {
+  const auto length = static_cast<std::size_t>(end - p);
+  if (length - 1 > 7) return false;
+  const std::uint64_t word = keep_first(load_word(p) ^ kZeros, length);
+  value = eight_digits(word);
+  return not_digits(word) == 0;
+}
+
+/// The value of the last `count` digits before `end`, 0 <= count <= 16. Bytes before them do not matter.
+/// Clears `good` if one of them is no digit.
+inline std::uint64_t last_digits(const char* end, std::size_t count, bool& good) {
+#if defined(__SSE2__)
+  // 16 zeros, then 16 ones: 16 bytes from `count` on mask the last `count` of 16.
+  alignas(32) static constexpr auto kMask = [] {
+    std::array<std::uint8_t, 32> mask{};
+    for (std::size_t k = 16; k < 32; ++k) mask[k] = 0xff;
+    return mask;
+  }();
+  __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(end - 16));
+  v = _mm_and_si128(_mm_sub_epi8(v, _mm_set1_epi8('0')),
+                    _mm_loadu_si128(reinterpret_cast<const __m128i*>(kMask.data() + count)));
+  good &=
+      _mm_movemask_epi8(_mm_cmpgt_epi8(_mm_add_epi8(v, _mm_set1_epi8(-128)), _mm_set1_epi8(9 - 128))) == 0;
+  // Pairs, fours, eights: the byte that comes first counts ten (a hundred, ten thousand) times.
+  v = _mm_add_epi16(_mm_mullo_epi16(_mm_and_si128(v, _mm_set1_epi16(0xff)), _mm_set1_epi16(10)),
+                    _mm_srli_epi16(v, 8));
+  v = _mm_madd_epi16(v, _mm_set1_epi32(1 << 16 | 100));
+  v = _mm_madd_epi16(_mm_packs_epi32(v, v), _mm_set1_epi32(1 << 16 | 10000));
+  const auto halves = static_cast<std::uint64_t>(_mm_cvtsi128_si64(v));
+  return (halves & 0xffffffffu) * 100000000u + (halves >> 32);
+#else
+  const std::size_t low_count = count < 8 ? count : 8, high_count = count - low_count;
+  const std::uint64_t low =
+      low_count == 0 ? 0 : (load_word(end - 8) ^ kZeros) & (~std::uint64_t{0} << (64 - 8 * low_count));
+  const std::uint64_t high =
+      high_count == 0 ? 0 : (load_word(end - 16) ^ kZeros) & (~std::uint64_t{0} << (64 - 8 * high_count));
+  good &= (not_digits(low) | not_digits(high)) == 0;
+  return eight_digits(high) * 100000000u + eight_digits(low);
+#endif
+}
+
+/// A number with optional '-' in [p, end), as the nearest T: without a branch for what is written with a
+/// point after 0 to 7 digits and without an exponent, by real_fast otherwise. False where the careful path
+/// must decide. 16 bytes before p may be loaded.
+template <class T>
+bool real_between(const char* p, const char* end, T& value) {
+  const bool negative = *p == '-';
+  const char* const start = p + (negative ? 1 : 0);
+  const std::uint64_t head = load_word(start) ^ kZeros;
+  constexpr std::uint64_t kPoints = 0x1e1e1e1e1e1e1e1eu;  // '.' ^ '0'
+  const std::uint64_t from_point = head ^ kPoints;
+  // The lowest byte with its top bit set is the first that is zero: the point. (Higher ones may be wrong.)
+  const std::uint64_t point = (from_point - 0x0101010101010101u) & ~from_point & 0x8080808080808080u;
+  const std::size_t whole = point == 0 ? 8 : static_cast<std::size_t>(std::countr_zero(point)) / 8;
+  const auto fraction = static_cast<std::size_t>(end - start - 1) - whole;
+  if (whole == 8 || whole + fraction - 1 > 18 || fraction > 18) return real_fast(p, value) == end;
+
+  const std::uint64_t whole_word = keep_first(head, whole);
+  bool good = not_digits(whole_word) == 0;
+  const std::size_t low_count = fraction < 16 ? fraction : 16;
+  std::uint64_t m = eight_digits(whole_word) * kPowersOfTen[fraction] + last_digits(end, low_count, good);
+  if (fraction > 16) {
+    const auto last = static_cast<unsigned char>(end[-17] - '0');
+    const auto before = fraction > 17 ? static_cast<unsigned char>(end[-18] - '0') : 0u;
+    good &= last <= 9 && before <= 9;
+    m += (before * 10 + last) * kPowersOfTen[16];
+  }
+  if (!good) return real_fast(p, value) == end;
+  const T magnitude = m == 0 ? T{0} : divide_by_power_of_ten<T>(m, static_cast<int>(fraction));
+  value = negative ? -magnitude : magnitude;
+  return true;
+}
+
+/// Which of 64 bytes satisfy a comparison, as bits.
+enum class Find { blanks, line_ends };  // blanks: space and all control characters
+
+template <Find what>
+std::uint64_t find_64(const char* p) {
+  std::uint64_t bits = 0;
+#if defined(__SSE2__)
+  const __m128i wanted = _mm_set1_epi8(what == Find::blanks ? ' ' : '\n');
+  for (int k = 0; k < 4; ++k) {
+    __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p) + k);
+    if constexpr (what == Find::blanks) bytes = _mm_max_epu8(bytes, wanted);
+    const int found = _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, wanted));
+    bits |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(found)) << (16 * k);
+  }
+#else
+  for (int k = 0; k < 64; ++k) {
+    const auto byte = static_cast<unsigned char>(p[k]);
+    bits |= static_cast<std::uint64_t>(what == Find::blanks ? byte <= ' ' : byte == '\n') << k;
+  }
+#endif
+  return bits;
+}
+
+/// Writes positions in [begin, end) as offsets from `begin` and returns how many there are: of line ends, or
+/// (for blanks) of those blanks that follow a byte that is none, which is where words end. `out` must have
+/// room for (end - begin) + 64 offsets; 64 bytes beyond `end` may be loaded.
+template <Find what>
+std::size_t find_all(const char* begin, const char* end, std::uint32_t* const first) {
+  constexpr int kBurst = what == Find::blanks ? 8 : 4;
+  std::uint32_t* out = first;
+  std::uint64_t blank_before = 1;
+  for (const char* p = begin; p < end; p += 64) {
+    std::uint64_t bits = find_64<what>(p);
+    if constexpr (what == Find::blanks) {
+      const std::uint64_t blank = bits;
+      bits &= ~(blank << 1 | blank_before);
+      blank_before = blank >> 63;
+    }
+    if (end - p < 64) bits &= (std::uint64_t{1} << (end - p)) - 1;
+    const auto offset = static_cast<std::uint32_t>(p - begin);
+    std::uint32_t* const next = out + std::popcount(bits);
+    // Several at a time, whether they exist or not: how many there are in 64 bytes cannot be predicted.
+    do {
+      for (int k = 0; k < kBurst; ++k) {
+        out[k] = offset + static_cast<std::uint32_t>(std::countr_zero(bits));
+        bits &= bits - 1;
+      }
+      out += kBurst;
+    } while (bits != 0);
+    out = next;
+  }
+  return static_cast<std::size_t>(out - first);
 }
 
 }  // namespace stages::parse

@@ -1,0 +1,622 @@
+// Matrix Market: the hand-made files of data/matrix_market, what is written read back, and what happens when
+// files or disks misbehave. STAGES_MM_CONFORMANCE may name another directory of files with an EXPECTED.tsv of
+// the same form, which is then run as well.
+
+#include "common/matrix/matrix_market.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/matrix/convert.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/parse_number.hpp"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFiles = fs::path(__FILE__).parent_path().parent_path() / "data" / "matrix_market";
+
+// -------------------------------------------------------------------------------------------- conformance
+
+/// A row of EXPECTED.tsv: values by the names in its first line.
+using Row = std::map<std::string, std::string>;
+
+std::vector<Row> read_table(const fs::path& path) {
+  const auto split = [](const std::string& line) {
+    std::vector<std::string> cells(1);
+    for (const char c : line) {
+      if (c == '\t') {
+        cells.emplace_back();
+      } else {
+        cells.back() += c;
+      }
+    }
+    return cells;
+  };
+  std::ifstream file(path);
+  std::string line;
+  std::vector<Row> rows;
+  if (!std::getline(file, line)) return rows;
+  const std::vector<std::string> names = split(line);
+  while (std::getline(file, line)) {
+    const std::vector<std::string> cells = split(line);
+    for (Row& row = rows.emplace_back(); const std::string& name : names) {
+      const auto k = static_cast<std::size_t>(&name - names.data());
+      row[name] = k < cells.size() ? cells[k] : "";
+    }
+  }
+  return rows;
+}
+
+/// What reading a file gave, in the terms of the table.
+struct Outcome {
+  std::optional<std::string> error;
+  ReadReport report;
+  Offset expanded = 0;  ///< entries after symmetry was expanded, before repeats were summed
+  long double sum = 0, magnitude = 0;
+};
+
+Outcome read_file(const std::string& path) {
+  Outcome out;
+  try {
+    const Csr<double> a = read_matrix_market<double>(path, {}, &out.report);
+    require_canonical(a, "the matrix that was read");
+    for (const double v : a.values) out.sum += v, out.magnitude += std::abs(v);
+    out.expanded = a.nnz() + out.report.repeated;
+    const MatrixMarketHeader& h = out.report.header;
+    if (h.format == MatrixMarketHeader::Format::array) {
+      // An array file holds zeros too; only its dense form shows that all were there.
+      const Dense<double> dense = read_matrix_market_dense<double>(path);
+      EXPECT_EQ(dense.rows, a.rows);
+      EXPECT_EQ(dense.cols, a.cols);
+      long double sum = 0;
+      for (const double v : dense.data) sum += v;
+      EXPECT_EQ(sum, out.sum);
+      out.expanded = std::ssize(dense.data);
+      if (h.symmetry == MatrixMarketHeader::Symmetry::skew_symmetric) out.expanded -= h.rows;
+    }
+  } catch (const Error& error) {
+    out.error = error.what();
+  }
+  return out;
+}
+
+std::string name_of(MatrixMarketHeader::Format format) {
+  return format == MatrixMarketHeader::Format::array ? "array" : "coordinate";
+}
+std::string name_of(MatrixMarketHeader::Field field) {
+  return field == MatrixMarketHeader::Field::real      ? "real"
+         : field == MatrixMarketHeader::Field::integer ? "integer"
+                                                       : "pattern";
+}
+std::string name_of(MatrixMarketHeader::Symmetry symmetry) {
+  return symmetry == MatrixMarketHeader::Symmetry::general     ? "general"
+         : symmetry == MatrixMarketHeader::Symmetry::symmetric ? "symmetric"
+                                                               : "skew-symmetric";
+}
+
+void expect_accepted(const Row& row, const Outcome& got) {
+  ASSERT_FALSE(got.error) << *got.error;
+  const MatrixMarketHeader& h = got.report.header;
+  EXPECT_EQ(std::to_string(h.rows), row.at("rows"));
+  EXPECT_EQ(std::to_string(h.cols), row.at("cols"));
+  EXPECT_EQ(std::to_string(h.stored), row.at("stored"));
+  EXPECT_EQ(std::to_string(got.expanded), row.at("expanded_nnz"));
+  EXPECT_EQ(name_of(h.format), row.at("format"));
+  EXPECT_EQ(name_of(h.field), row.at("field"));
+  EXPECT_EQ(name_of(h.symmetry), row.at("symmetry"));
+  const long double sum = std::strtold(row.at("sum_real").c_str(), nullptr);
+  if (std::isnan(sum)) {
+    EXPECT_TRUE(std::isnan(got.sum));
+  } else {
+    EXPECT_LE(std::abs(got.sum - sum), 1e-14L * got.magnitude) << got.sum << " is not " << sum;
+  }
+}
+
+/// One line, that starts with the file's name and a line number.
+void expect_located(const std::string& path, const std::string& message) {
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  ASSERT_TRUE(message.starts_with(path + ":")) << message;
+  const char after = message[path.size() + 1];
+  EXPECT_TRUE(after >= '1' && after <= '9') << message;
+  EXPECT_NE(message.find("; "), std::string::npos) << "how to mend it? " << message;
+}
+
+void run_table(const fs::path& directory) {
+  const std::vector<Row> table = read_table(directory / "EXPECTED.tsv");
+  ASSERT_FALSE(table.empty()) << directory << " has no EXPECTED.tsv";
+  for (const Row& row : table) {
+    SCOPED_TRACE(row.at("file"));
+    const std::string path = (directory / row.at("file")).string(), verdict = row.at("verdict");
+    ASSERT_TRUE(fs::exists(path));
+    const Outcome got = read_file(path);
+    if (path.ends_with(".bz2")) {
+      ASSERT_TRUE(got.error);
+      EXPECT_NE(got.error->find("bzip2"), std::string::npos) << *got.error;
+      continue;
+    }
+    if (verdict == "reject") {
+      ASSERT_TRUE(got.error) << "was accepted";
+      expect_located(path, *got.error);
+      if (row.contains("message")) {
+        EXPECT_TRUE(got.error->starts_with(path + ":" + row.at("line") + ": ")) << *got.error;
+        EXPECT_NE(got.error->find(row.at("message")), std::string::npos) << *got.error;
+      }
+    } else if (row.at("field") == "complex" && got.error &&
+               got.error->find("'vector'") == std::string::npos) {
+      EXPECT_NE(got.error->find("complex"), std::string::npos) << *got.error;
+    } else if (std::strtold(row.at("rows").c_str(), nullptr) > 2147483647.0L) {
+      ASSERT_TRUE(got.error) << "was accepted";
+      EXPECT_NE(got.error->find("2147483647"), std::string::npos) << *got.error;
+    } else if (verdict == "accept" || (verdict == "permissive" && !got.error)) {
+      expect_accepted(row, got);
+    } else {
+      ASSERT_EQ(verdict, "permissive");
+      expect_located(path, *got.error);
+    }
+  }
+}
+
+TEST(MatrixMarketConformance, OwnFiles) {
+  run_table(kFiles);
+}
+
+TEST(MatrixMarketConformance, EveryFileIsInTheTable) {
+  std::map<std::string, bool> listed;
+  for (const Row& row : read_table(kFiles / "EXPECTED.tsv")) listed[row.at("file")] = true;
+  for (const char* kind : {"accept", "reject"}) {
+    for (const auto& file : fs::directory_iterator(kFiles / kind)) {
+      EXPECT_TRUE(listed.contains(std::string(kind) + "/" + file.path().filename().string())) << file.path();
+    }
+  }
+}
+
+TEST(MatrixMarketConformance, OtherFiles) {
+  const char* const directory = std::getenv("STAGES_MM_CONFORMANCE");
+  if (directory == nullptr) {
+    GTEST_SKIP() << "set STAGES_MM_CONFORMANCE to a directory with EXPECTED.tsv to run its files";
+  }
+  run_table(directory);
+}
+
+// -------------------------------------------------------------------------------------------- from memory
+
+template <class T = double>
+Csr<T> parse(std::string_view text, const ReadOptions& options = {}, ReadReport* report = nullptr) {
+  MemorySource source(text);
+  return read_matrix_market<T>(source, "text", options, report);
+}
+
+/// The message with which `action` fails; empty where it does not.
+template <class Action>
+std::string message_of(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const std::string kGeneral = "%%MatrixMarket matrix coordinate real general\n";
+
+/// A source that hands out a few bytes at a time, as pipes and packed files may.
+class Trickle : public ByteSource {
+ public:
+  Trickle(std::string_view bytes, std::size_t step) : inner_(bytes), step_(step) {}
+  std::size_t read(std::span<char> to) override { return inner_.read(to.first(std::min(step_, to.size()))); }
+  void rewind() override { inner_.rewind(); }
+  Offset size() const override { return -1; }
+
+ private:
+  MemorySource inner_;
+  std::size_t step_;
+};
+
+TEST(MatrixMarketReader, PlacesEveryEntry) {
+  const Csr<double> a = parse(kGeneral + "3 4 4\n3 4 4\n1 2 1\n3 1 3\n1 1 2\n");
+  EXPECT_EQ(a.row_ptr, (Buffer<Offset>{0, 2, 2, 4}));
+  EXPECT_EQ(a.col_idx, (Buffer<Index>{0, 1, 0, 3}));
+  EXPECT_EQ(a.values, (Buffer<double>{2, 1, 3, 4}));
+}
+
+TEST(MatrixMarketReader, MirrorsSkewSymmetricEntriesWithTheSignChanged) {
+  const Csr<double> a = parse("%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 2\n2 1 4\n1 3 5\n");
+  EXPECT_EQ(a.row_ptr, (Buffer<Offset>{0, 2, 3, 4}));
+  EXPECT_EQ(a.col_idx, (Buffer<Index>{1, 2, 0, 0}));
+  EXPECT_EQ(a.values, (Buffer<double>{-4, 5, 4, -5}));
+}
+
+TEST(MatrixMarketReader, SumsRepeatsInFileOrder) {
+  // (1e16 + 1) - 1e16 is 0 in this order and 1 in another.
+  ReadReport report;
+  const Csr<double> a = parse(kGeneral + "1 1 3\n1 1 1e16\n1 1 1\n1 1 -1e16\n", {}, &report);
+  EXPECT_EQ(a.values, (Buffer<double>{0}));
+  EXPECT_EQ(report.repeated, 2);
+}
+
+TEST(MatrixMarketReader, DoesNotDependOnHowTheBytesArrive) {
+  std::string text = kGeneral + "40 40 300\n";
+  std::mt19937_64 random(3);
+  for (int k = 0; k < 300; ++k) {
+    text += fmt::format("{} {}{} {}\n", 1 + k % 40, k % 7 == 0 ? " " : "", 1 + k * 7 % 40, 0.1 * k - 7);
+    if (k % 11 == 0) text += "% a comment\r\n";
+  }
+  const Csr<double> whole = parse(text);
+  for (const std::size_t step :
+       {std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{63}, std::size_t{1000}}) {
+    Trickle source(text, step);
+    const Csr<double> a = read_matrix_market<double>(source, "text");
+    EXPECT_EQ(a.row_ptr, whole.row_ptr);
+    EXPECT_EQ(a.col_idx, whole.col_idx);
+    EXPECT_EQ(a.values, whole.values);
+  }
+}
+
+TEST(MatrixMarketReader, CountsLinesAcrossBlocks) {
+  // The fault stands far behind the first block of the reader, in line 2 + 200000 + 1.
+  std::string text = kGeneral + "9 9 200001\n";
+  for (int k = 0; k < 200000; ++k) text += k % 3 == 0 ? "1 1 0.25\n" : k % 3 == 1 ? "9 9 1e-3\n" : " 3 4 7\n";
+  EXPECT_TRUE(message_of([&] { parse(text + "4 4 x\n"); }).starts_with("text:200003: the value 'x'"));
+  EXPECT_TRUE(message_of([&] {
+                parse(text + "4 10 1\n");
+              }).starts_with("text:200003: the entry at row 4, column 10"));
+  EXPECT_TRUE(
+      message_of([&] { parse(text); }).starts_with("text:200002: the file ends after 200000 of the 200001"));
+}
+
+TEST(MatrixMarketReader, LargeMatrixMatchesTheConversionFromCoordinates) {
+  // Large enough for bins; two hub rows and one hub column; unsorted; repeats in short and in long rows.
+  const Index n = 30000;
+  Coo<double> entries;
+  entries.rows = entries.cols = n;
+  std::string text;
+  std::mt19937_64 random(11);
+  for (int k = 0; k < 400000; ++k) {
+    Index i = static_cast<Index>(random() % static_cast<std::uint64_t>(n));
+    Index j = static_cast<Index>(random() % static_cast<std::uint64_t>(n));
+    if (k % 4 == 0) i = 17;
+    if (k % 5 == 0) i = 29999;
+    if (k % 6 == 0) j = 4;
+    const double value = static_cast<double>(random() % 1000000) / 4096;
+    entries.push(i, j, value);
+    text += fmt::format("{} {} {}\n", i + 1, j + 1, value);
+  }
+  ReadReport report;
+  const Csr<double> a = parse(kGeneral + fmt::format("{} {} {}\n", n, n, entries.nnz()) + text, {}, &report);
+  const Csr<double> expected = to_csr(entries);
+  EXPECT_EQ(a.row_ptr, expected.row_ptr);
+  EXPECT_EQ(a.col_idx, expected.col_idx);
+  EXPECT_EQ(a.values, expected.values);
+  EXPECT_EQ(report.repeated, entries.nnz() - expected.nnz());
+  EXPECT_GT(report.repeated, 0);
+}
+
+TEST(MatrixMarketReader, ReadsTheZeroBasedDialectOnRequest) {
+  const std::string text =
+      "%MatrixMarket matrix coordinate real general\n4 4 5\n0 -1 1.0\n0 0 1.0\n3 3 1.0\n3 4 1.0\n-1 2 1.0\n";
+  ReadReport report;
+  const Csr<float> a = parse<float>(text, {.index_base = 0, .drop_out_of_range = true}, &report);
+  EXPECT_EQ(a.nnz(), 2);
+  EXPECT_EQ(a.col_idx, (Buffer<Index>{0, 3}));
+  EXPECT_EQ(report.dropped, 3);
+  const std::string refused = message_of([&] { parse(kGeneral + "4 4 1\n0 -1 1.0\n", {.index_base = 0}); });
+  EXPECT_TRUE(refused.starts_with("text:3: the entry at row 0, column -1")) << refused;
+  EXPECT_NE(message_of([&] { parse(text, {.index_base = 2}); }), "");
+}
+
+TEST(MatrixMarketReader, RefusesNonFiniteValuesOnRequest) {
+  const std::string text = kGeneral + "1 2 2\n1 1 1\n1 2 -inf\n";
+  ReadReport report;
+  EXPECT_EQ(parse(text, {}, &report).values[1], -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(report.non_finite, 1);
+  EXPECT_TRUE(
+      message_of([&] { parse(text, {.allow_non_finite = false}); }).starts_with("text:4: the value '-inf'"));
+}
+
+TEST(MatrixMarketReader, RefusesWhatDoesNotFitIntoFloat) {
+  const std::string text = kGeneral + "1 1 1\n1 1 3.5e38\n";
+  EXPECT_EQ(parse<double>(text).values[0], 3.5e38);
+  EXPECT_NE(message_of([&] { parse<float>(text); }).find("32-bit float"), std::string::npos);
+  EXPECT_EQ(parse<float>(kGeneral + "1 1 1\n1 1 1e-60\n").values[0], 0.0f);
+  // Between two floats; by way of double it would be rounded twice, to the wrong one.
+  EXPECT_EQ(parse<float>(kGeneral + "1 1 1\n1 1 1.00000017881393432617187499\n").values[0], 0x1.000002p0f);
+}
+
+TEST(MatrixMarketReader, AsksForNoMoreMemoryThanAllowed) {
+  const std::string text = kGeneral + "1000 1000 1\n1 1 1\n";
+  EXPECT_EQ(parse(text, {.max_bytes = 100'000}).nnz(), 1);
+  const std::string message = message_of([&] { parse(text, {.max_bytes = 8000}); });
+  EXPECT_TRUE(message.starts_with("text:2: the 1000 x 1000 matrix takes")) << message;
+  const std::string dense = message_of([&] {
+    MemorySource source(text);
+    read_matrix_market_dense<double>(source, "text", Layout::row_major, {.max_bytes = 100'000});
+  });
+  EXPECT_TRUE(dense.starts_with("text:2: the 1000 x 1000 matrix takes")) << dense;
+}
+
+TEST(MatrixMarketReader, RefusesEndlessLines) {
+  const std::string text = kGeneral + "1 1 1\n" + std::string(std::size_t{1} << 20, '1') + "\n";
+  EXPECT_TRUE(message_of([&] { parse(text); }).starts_with("text:3: the line is longer"));
+}
+
+TEST(MatrixMarketReader, ReadsDenseInBothLayouts) {
+  const std::string text = "%%MatrixMarket matrix array real general\n2 3\n1\n2\n3\n4\n5\n6\n";
+  MemorySource source(text);
+  const Dense<float> rows = read_matrix_market_dense<float>(source, "text");
+  EXPECT_EQ(rows.data, (Buffer<float>{1, 3, 5, 2, 4, 6}));
+  source.rewind();
+  const Dense<float> cols = read_matrix_market_dense<float>(source, "text", Layout::col_major);
+  EXPECT_EQ(cols.data, (Buffer<float>{1, 2, 3, 4, 5, 6}));
+  MemorySource sparse(
+      std::string_view("%%MatrixMarket matrix coordinate integer symmetric\n2 2 2\n2 1 7\n2 2 3\n"));
+  EXPECT_EQ(read_matrix_market_dense<float>(sparse, "text").data, (Buffer<float>{0, 7, 7, 3}));
+}
+
+TEST(MatrixMarketReader, NamesFilesThatCannotBeRead) {
+  EXPECT_TRUE(
+      message_of([] { read_matrix_market<double>("no/such/file.mtx"); }).starts_with("no/such/file.mtx: "));
+  EXPECT_NE(message_of([] { read_matrix_market<double>("/"); }).find("directory"), std::string::npos);
+  EXPECT_NE(message_of([] { read_matrix_market<double>("/dev/null"); }).find("regular"), std::string::npos);
+}
+
+TEST(MatrixMarketReader, HeaderAlone) {
+  const MatrixMarketHeader h =
+      read_matrix_market_header((kFiles / "accept" / "array_symmetric.mtx").string());
+  EXPECT_EQ(h.rows, 3);
+  EXPECT_EQ(h.stored, 6);
+  EXPECT_EQ(h.symmetry, MatrixMarketHeader::Symmetry::symmetric);
+}
+
+// ------------------------------------------------------------------------------------------------ numbers
+
+/// Numbers of many shapes, through the reader and through the standard library.
+template <class T>
+void expect_nearest(const std::vector<std::string>& numbers) {
+  std::string text = kGeneral + fmt::format("1 {} {}\n", numbers.size(), numbers.size());
+  for (std::size_t k = 0; k < numbers.size(); ++k) text += fmt::format("1 {} {}\n", k + 1, numbers[k]);
+  const Csr<T> a = parse<T>(text);
+  for (std::size_t k = 0; k < numbers.size(); ++k) {
+    T expected{};
+    std::from_chars(numbers[k].data(), numbers[k].data() + numbers[k].size(), expected);
+    EXPECT_EQ(std::memcmp(&a.values[k], &expected, sizeof(T)), 0)
+        << numbers[k] << " is read as " << a.values[k] << " instead of " << expected;
+  }
+}
+
+std::vector<std::string> numbers_of_many_shapes() {
+  std::vector<std::string> numbers;
+  std::mt19937_64 random(5);
+  for (int k = 0; k < 20000; ++k) {
+    std::string digits = random() % 2 == 0 ? "-" : "";
+    const std::size_t sign = digits.size(), length = 1 + random() % 24;
+    for (std::size_t d = 0; d < length; ++d) digits += static_cast<char>('0' + random() % 10);
+    if (random() % 4 != 0) digits.insert(sign + random() % (length + 1), ".");
+    if (random() % 3 == 0) digits += fmt::format("e{}", static_cast<int>(random() % 36) - 24);
+    numbers.push_back(digits);
+  }
+  // Halfway between two doubles and two floats, and one unit in the last digit to either side.
+  for (const char* tie :
+       {"9007199254740993", "9007199254740993.0000000001", "9007199254740992.9999999999", "16777217",
+        "16777217.00000001", "16777216.99999999", "0.500000029802322387695312", "4503599627370496.5",
+        "4503599627370497.5", "1.00000005960464477539062", "1.00000017881393432617187"}) {
+    numbers.emplace_back(tie);
+  }
+  return numbers;
+}
+
+TEST(MatrixMarketNumbers, AreTheNearestDouble) {
+  expect_nearest<double>(numbers_of_many_shapes());
+}
+TEST(MatrixMarketNumbers, AreTheNearestFloat) {
+  expect_nearest<float>(numbers_of_many_shapes());
+}
+
+// ---------------------------------------------------------------------------------------------- writing
+
+class MatrixMarketWriter : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "matrix_market.XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::string file(const std::string& name) const { return (directory_ / name).string(); }
+  std::string contents(const std::string& name) const {
+    std::ifstream in(file(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(directory_))
+      out.push_back(entry.path().filename().string());
+    return out;
+  }
+
+  fs::path directory_;
+};
+
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+/// Values of every exponent, subnormals, zeros of both signs and infinities among them.
+template <class T>
+Csr<T> any_values() {
+  Csr<T> a(50, 70);
+  std::mt19937_64 random(9);
+  for (Index i = 0; i < a.rows; ++i) {
+    for (Index j = 0; j < a.cols; j += 1 + static_cast<Index>(random() % 3)) {
+      T value = std::bit_cast<T>(static_cast<Bits<T>>(random()));
+      if (std::isnan(value)) value = std::numeric_limits<T>::infinity();
+      a.col_idx.push_back(j);
+      a.values.push_back(value);
+    }
+    a.row_ptr[static_cast<std::size_t>(i) + 1] = a.nnz();
+  }
+  a.values[0] = T{0};
+  a.values[1] = -T{0};
+  a.values[2] = std::numeric_limits<T>::denorm_min();
+  a.values[3] = std::numeric_limits<T>::max();
+  a.values[4] = -std::numeric_limits<T>::infinity();
+  return a;
+}
+
+template <class T>
+void expect_same_bits(const Buffer<T>& a, const Buffer<T>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(T)), 0);
+}
+
+template <class T>
+void round_trip(const std::string& path) {
+  const Csr<T> a = any_values<T>();
+  write_matrix_market(path, a);
+  const Csr<T> b = read_matrix_market<T>(path);
+  EXPECT_EQ(a.rows, b.rows);
+  EXPECT_EQ(a.cols, b.cols);
+  EXPECT_EQ(a.row_ptr, b.row_ptr);
+  EXPECT_EQ(a.col_idx, b.col_idx);
+  expect_same_bits(a.values, b.values);
+}
+
+TEST_F(MatrixMarketWriter, CsrComesBackBitForBit) {
+  round_trip<double>(file("a.mtx"));
+  round_trip<float>(file("b.mtx"));
+  round_trip<double>(file("c.mtx.gz"));
+  EXPECT_TRUE(contents("c.mtx.gz").starts_with("\x1f\x8b"));
+  EXPECT_TRUE(contents("a.mtx").starts_with("%%MatrixMarket matrix coordinate real general\n50 70 "));
+}
+
+TEST_F(MatrixMarketWriter, DenseComesBackBitForBit) {
+  for (const Layout layout : {Layout::row_major, Layout::col_major}) {
+    Dense<float> a(5, 3, layout, 9);
+    std::fill(a.data.begin(), a.data.end(), 99.0f);  // padding, which must not be written
+    for (Index i = 0; i < 5; ++i) {
+      for (Index j = 0; j < 3; ++j) a(i, j) = static_cast<float>(i) / 7 - static_cast<float>(j);
+    }
+    write_matrix_market(file("d.mtx"), a);
+    const Dense<float> b = read_matrix_market_dense<float>(file("d.mtx"));
+    for (Index i = 0; i < 5; ++i) {
+      for (Index j = 0; j < 3; ++j) EXPECT_EQ(a(i, j), b(i, j));
+    }
+  }
+}
+
+TEST_F(MatrixMarketWriter, EmptyMatrices) {
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{0, 0}, {0, 4}, {3, 0}, {2, 2}}) {
+    write_matrix_market(file("e.mtx"), Csr<double>(rows, cols));
+    const Csr<double> a = read_matrix_market<double>(file("e.mtx"));
+    EXPECT_EQ(a.rows, rows);
+    EXPECT_EQ(a.cols, cols);
+    EXPECT_EQ(a.nnz(), 0);
+    if (rows > 0 && cols > 0) continue;
+    write_matrix_market(file("f.mtx"), Dense<double>(rows, cols));
+    EXPECT_EQ(read_matrix_market_dense<double>(file("f.mtx")).cols, cols);
+  }
+}
+
+TEST_F(MatrixMarketWriter, ReplacesAFileAndLeavesNothingElse) {
+  std::ofstream(file("a.mtx")) << "old";
+  write_matrix_market(file("a.mtx"), Csr<double>(1, 1));
+  EXPECT_EQ(contents("a.mtx"), "%%MatrixMarket matrix coordinate real general\n1 1 0\n");
+  EXPECT_EQ(names(), std::vector<std::string>{"a.mtx"});
+}
+
+TEST_F(MatrixMarketWriter, FollowsALinkAndKeepsIt) {
+  std::ofstream(file("target.mtx")) << "old";
+  fs::create_symlink("target.mtx", file("link.mtx"));
+  write_matrix_market(file("link.mtx"), Csr<double>(1, 1));
+  EXPECT_TRUE(fs::is_symlink(file("link.mtx")));
+  EXPECT_TRUE(contents("target.mtx").starts_with("%%MatrixMarket"));
+}
+
+TEST_F(MatrixMarketWriter, AFullDiskIsAnError) {
+  const std::string message = message_of([] { write_matrix_market("/dev/full", Csr<double>(1, 1)); });
+  EXPECT_TRUE(message.starts_with("/dev/full: writing stopped")) << message;
+}
+
+TEST_F(MatrixMarketWriter, AFileThatMayNotGrowLeavesTheOldOneWhole) {
+  std::ofstream(file("a.mtx")) << "old";
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 10000, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);  // the kernel now also sends SIGXFSZ, which ends programs
+  const std::string plain = message_of([&] { write_matrix_market(file("a.mtx"), any_values<double>()); });
+  const std::string packed = message_of([&] { write_matrix_market(file("b.mtx.gz"), any_values<double>()); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_TRUE(plain.starts_with(file("a.mtx") + ": writing stopped (File too large)")) << plain;
+  EXPECT_TRUE(packed.starts_with(file("b.mtx.gz") + ": writing stopped (File too large)")) << packed;
+  EXPECT_EQ(contents("a.mtx"), "old");
+  EXPECT_EQ(names(), std::vector<std::string>{"a.mtx"});
+}
+
+TEST_F(MatrixMarketWriter, NamesPlacesThatCannotBeWritten) {
+  const Csr<double> a(1, 1);
+  EXPECT_TRUE(
+      message_of([&] { write_matrix_market(file("no/such/a.mtx"), a); }).starts_with(file("no/such/a.mtx")));
+  EXPECT_NE(message_of([&] { write_matrix_market(directory_.string(), a); }), "");
+}
+
+TEST_F(MatrixMarketWriter, AbandonedFilesVanish) {
+  {
+    AtomicFile out(file("a.mtx"));
+    out.write("half of it");
+    EXPECT_EQ(names().size(), 1u);
+    EXPECT_FALSE(fs::exists(file("a.mtx")));
+  }
+  EXPECT_TRUE(names().empty());
+}
+
+TEST_F(MatrixMarketWriter, AFileThatChangesBetweenThePassesIsAnError) {
+  class Changing : public MemorySource {
+   public:
+    Changing(std::string_view first, std::string_view later) : MemorySource(first), later_(later) {}
+    void rewind() override {
+      if (++passes_ > 1) {
+        MemorySource changed(later_);
+        static_cast<MemorySource&>(*this) = changed;
+      }
+      MemorySource::rewind();
+    }
+
+   private:
+    std::string_view later_;
+    int passes_ = 0;
+  };
+  // Large enough for bins, and small.
+  for (const int n : {3, 100000}) {
+    std::string first = kGeneral + fmt::format("{} {} {}\n", n, n, n), later = first;
+    for (int k = 1; k <= n; ++k) {
+      first += fmt::format("{} {} 1\n", k, k);
+      later += fmt::format("{} {} 1\n", k == 1 ? n : k, k);
+    }
+    Changing source(first, later);
+    EXPECT_NE(message_of([&] { read_matrix_market<double>(source, "text"); }).find("was changed"),
+              std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""scipy reads what we write.
+
+usage: scipy_reads.py PROGRAM
+
+PROGRAM is `stages`. Matrices are generated with it, written plain and compressed, and read with scipy.io.mmread:
+shape, number of entries and every value must be what a minimal reader of our own (in this file) finds. And what
+scipy writes, the program must read. Exit code 77 (skipped) where there is no scipy.
+"""
+
+import gzip
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy
+    import scipy.io
+    import scipy.sparse
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+SPECS = [
+    "gen:uniform:rows=40,cols=70,nnz=300,seed=3",
+    "gen:banded:n=50",
+    "gen:hypersparse:n=100000,nnz=20",
+]
+
+
+def minimal_reader(path):
+    """Banner, shape and entries, by splitting lines and nothing else."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt") as file:
+        banner = file.readline().split()
+        shape = [int(word) for word in file.readline().split()]
+        entries = [line.split() for line in file]
+    return banner, shape, [(int(i) - 1, int(j) - 1, float(v)) for i, j, v in entries]
+
+
+def check_our_file(program, spec, path):
+    subprocess.run([program, "generate", spec, "-o", path], check=True, stdout=subprocess.DEVNULL)
+    banner, (rows, cols, nnz), entries = minimal_reader(path)
+    assert banner == ["%%MatrixMarket", "matrix", "coordinate", "real", "general"], banner
+    read = scipy.sparse.coo_array(scipy.io.mmread(path))
+    assert read.shape == (rows, cols), (read.shape, rows, cols)
+    assert read.nnz == nnz == len(entries), (read.nnz, nnz, len(entries))
+    got = sorted(zip(read.row.tolist(), read.col.tolist(), read.data.tolist()))
+    assert got == sorted(entries), f"{spec}: scipy reads other values"
+    print(f"ok: {path.name}, {rows} x {cols}, {nnz} entries")
+
+
+def check_their_file(program, matrix, path, **options):
+    scipy.io.mmwrite(path, matrix, **options)
+    subprocess.run([program, "info", path], check=True, stdout=subprocess.DEVNULL)
+    print(f"ok: {path.name}, written by scipy")
+
+
+def main():
+    program = sys.argv[1]
+    with tempfile.TemporaryDirectory() as directory:
+        directory = pathlib.Path(directory)
+        for number, spec in enumerate(SPECS):
+            for suffix in (".mtx", ".mtx.gz"):
+                check_our_file(program, spec, directory / f"ours{number}{suffix}")
+        square = scipy.sparse.random(30, 30, density=0.2, random_state=1).tocoo()
+        check_their_file(program, square, directory / "real.mtx")
+        check_their_file(program, (square + square.T).tocoo(), directory / "symmetric.mtx")
+        check_their_file(program, (square - square.T).tocoo(), directory / "skew.mtx", symmetry="skew-symmetric")
+        check_their_file(program, square, directory / "pattern.mtx", field="pattern")
+        check_their_file(program, square.astype(numpy.int64), directory / "integer.mtx")
+        check_their_file(program, square.toarray(), directory / "array.mtx")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
