@@ -215,6 +215,7 @@ TEST(Structure, UniformIsUniform) {
 TEST(Structure, FixedGivesEveryRowTheSame) {
   const std::pair<const char*, Offset> expected[] = {{"gen:fixed:n=1024", 205},
                                                      {"gen:fixed:n=256", 51},
+                                                     {"gen:fixed:n=127", 25},
                                                      {"gen:fixed:rows=9,cols=50,per_row=50", 50},
                                                      {"gen:fixed:rows=9,cols=50,zeros=1", 0}};
   for (const auto& [spec, per_row] : expected) {

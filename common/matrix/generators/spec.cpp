@@ -49,7 +49,6 @@ std::optional<std::int64_t> exact_integer(std::string_view text) {
   digits.append(static_cast<std::size_t>(exponent), '0');
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty()) return 0;
   if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
   return value;
 }
