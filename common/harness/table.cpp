@@ -43,6 +43,11 @@ std::string ratio(double value) {
                        : fmt::format("{:.2f}x", value);
 }
 
+std::string noise(double share) {
+  if (std::isinf(share)) return "?";
+  return share >= 1 ? ">99%" : fmt::format("{:.1f}%", 100 * share);
+}
+
 std::string pays_after(const ResultRow& row) {
   if (std::isinf(row.break_even)) return "never";
   if (row.break_even == 0) return "at once";
@@ -53,8 +58,8 @@ Cells cells_of(const ResultRow& row) {
   if (!row.timed()) return {row.entry};
   return {row.entry,
           format_seconds(row.run.median),
-          std::isinf(row.run.noise) ? "?" : fmt::format("{:.1f}%", 100 * row.run.noise),
-          fmt::format("{:.3g}", row.gflops),
+          noise(row.run.noise),
+          fmt::format("{:#.3g}", row.gflops),
           fmt::format("{:.0f}%", 100 * row.bandwidth_share),
           ratio(row.speedup_previous),
           ratio(row.speedup_peer),

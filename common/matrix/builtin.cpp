@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/matrix/error.hpp"
+#include "common/matrix/nearest.hpp"
 
 namespace stages {
 
@@ -53,12 +54,12 @@ std::span<const BuiltinMatrix> builtin_set() {
 }
 
 const BuiltinMatrix& builtin(std::string_view name) {
-  std::string names;
+  std::vector<std::string_view> names;
   for (const BuiltinMatrix& m : builtin_set()) {
     if (m.name == name) return m;
-    names += (names.empty() ? "" : ", ") + std::string(m.name);
+    names.push_back(m.name);
   }
-  fail("data:{}: the built-in set has no such matrix; it has {}", name, names);
+  fail("data:{}: the built-in set has no such matrix; {}", name, nearest_names(name, names));
 }
 
 }  // namespace stages

@@ -11,6 +11,7 @@
 #include "common/matrix/builtin.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generators/generators.hpp"
+#include "common/matrix/nearest.hpp"
 #include "common/matrix/random.hpp"
 
 namespace stages {
@@ -67,9 +68,9 @@ const Generator& find_generator(std::string_view spec, std::string_view name) {
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const Generator& g) { return g.info.name == name; });
   if (found == all.end()) {
-    std::string names;
-    for (const Generator& g : all) names += (names.empty() ? "" : ", ") + std::string(g.info.name);
-    fail("{}: there is no generator '{}'; there are {}", spec, name, names);
+    std::vector<std::string_view> names;
+    for (const Generator& g : all) names.push_back(g.info.name);
+    fail("{}: there is no generator '{}'; {}", spec, name, nearest_names(name, names));
   }
   return *found;
 }

@@ -59,7 +59,7 @@ std::string nearest_names(std::string_view wanted, std::span<const std::string_v
   std::stable_sort(near.begin(), near.end(), [](const auto& l, const auto& r) { return l.first < r.first; });
   std::vector<std::string_view> best;
   for (std::size_t k = 0; k < std::min(near.size(), kMostNames); ++k) best.push_back(near[k].second);
-  return "did you mean " + join(best, ", ", " or ", "'") + "?";
+  return (best.size() == 1 ? "the nearest is " : "the nearest are ") + join(best, ", ", " and ", "'");
 }
 
 }  // namespace stages

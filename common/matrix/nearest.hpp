@@ -7,8 +7,8 @@
 
 namespace stages {
 
-/// "did you mean 'a' or 'b'?" with the nearest of `names` (by edits, or because one contains the other);
-/// where none is near, all of them: "there are a, b, c".
+/// "the nearest are 'a' and 'b'": those of `names` that are few edits from `wanted`, contain it or are
+/// contained in it. Where there are none, all names: "there are a, b, c".
 std::string nearest_names(std::string_view wanted, std::span<const std::string_view> names);
 
 }  // namespace stages

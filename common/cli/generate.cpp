@@ -1,0 +1,97 @@
+// stages generate: writes the matrix that a spec describes.
+#include "common/matrix/generate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "common/cli/commands.hpp"
+#include "common/cli/inputs.hpp"
+#include "common/harness/results.hpp"
+#include "common/matrix/builtin.hpp"
+#include "common/matrix/error.hpp"
+
+namespace stages {
+namespace {
+
+struct GenerateOptions {
+  std::string spec;
+  std::string output;
+  ValueType type = ValueType::f64;
+  bool list = false;
+};
+
+/// One line a generator, for --help.
+std::string generator_lines() {
+  std::string out = "\nGenerators (generate --list shows their parameters):\n";
+  std::size_t width = 0;
+  for (const GeneratorInfo& g : generators()) width = std::max(width, g.name.size());
+  for (const GeneratorInfo& g : generators())
+    out += fmt::format("  gen:{:<{}}  {}\n", g.name, width, g.stands_for);
+  return out;
+}
+
+void print_generators() {
+  for (const GeneratorInfo& g : generators()) {
+    fmt::print("gen:{}\n    {}\n", g.name, g.stands_for);
+    for (const GeneratorParameter& p : g.parameters) {
+      const std::string key =
+          p.default_value.empty() ? std::string(p.name) : fmt::format("{}={}", p.name, p.default_value);
+      fmt::print("    {:<20} {}\n", key, p.meaning);
+    }
+    fmt::print("    example: {}\n\n", g.example);
+  }
+  std::size_t width = 0;
+  for (const BuiltinMatrix& m : builtin_set()) width = std::max(width, m.name.size());
+  fmt::print("The built-in set:\n");
+  for (const BuiltinMatrix& m : builtin_set()) fmt::print("  data:{:<{}}  {}\n", m.name, width, m.stands_for);
+}
+
+template <class T>
+void write_spec(const GenerateOptions& options) {
+  const Csr<T> a = generate<T>(options.spec);
+  write_matrix_market(options.output, a);
+  fmt::print("{}: {} x {}, {} non-zeros\n", options.output, a.rows, a.cols, a.nnz());
+}
+
+int work(const GenerateOptions& options) {
+  if (options.list) {
+    print_generators();
+    return kGood;
+  }
+  if (options.spec.empty())
+    fail("SPEC: give a spec such as gen:rmat:scale=12, or --list to see the generators");
+  if (options.output.empty()) fail("--output: give the file to write, such as -o a.mtx");
+  if (!is_matrix_spec(options.spec))
+    fail("SPEC: '{}' is no spec; it starts with gen: or data:", options.spec);
+  require_matrix(options.spec);
+  require_writable("--output", options.output);
+  with_type(options.type, [&]<class T>() { write_spec<T>(options); });
+  return kGood;
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, const Program& program, Work& chosen) {
+  CLI::App* const command =
+      app.add_subcommand("generate", "Write a generated matrix as a Matrix Market file");
+  const auto options = std::make_shared<GenerateOptions>();
+  command->add_option("SPEC", options->spec, "gen:NAME:KEY=VALUE,... or data:NAME");
+  command->add_option("-o,--output", options->output, "File to write; compressed if its name ends in .gz")
+      ->type_name("FILE");
+  add_type_option(*command, options->type, "Type whose digits are written: f32 writes fewer");
+  command->add_flag("--list", options->list,
+                    "Show all generators with their parameters, and the built-in set");
+  command->footer([&program] {
+    return examples(program, {{"generate gen:rmat:scale=14,edge_factor=8 -o social.mtx.gz",
+                               "a social network, compressed"},
+                              {"generate data:fem -o fem.mtx", "a matrix of the built-in set"},
+                              {"generate --list", "all generators with their parameters"}}) +
+           generator_lines();
+  });
+  command->callback([&chosen, options] { chosen = [options] { return work(*options); }; });
+}
+
+}  // namespace stages

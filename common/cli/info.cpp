@@ -1,0 +1,189 @@
+// stages info: what a matrix looks like, and what it costs to square it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "common/cli/commands.hpp"
+#include "common/cli/inputs.hpp"
+#include "common/cli/terminal.hpp"
+#include "common/harness/results.hpp"
+#include "common/matrix/statistics.hpp"
+
+namespace stages {
+namespace {
+
+using nlohmann::json;
+
+struct InfoOptions {
+  std::string source;
+  InputOptions input;
+  bool json = false;
+};
+
+/// 1234567 as "1,234,567".
+std::string grouped(Offset n) {
+  std::string digits = std::to_string(n);
+  for (std::ptrdiff_t k = std::ssize(digits) - 3; k > 0; k -= 3)
+    digits.insert(static_cast<std::size_t>(k), 1, ',');
+  return digits;
+}
+
+std::string percent(double share) {
+  const double p = 100 * share;
+  if (p == 0 || p == 100) return fmt::format("{:.0f} %", p);
+  return fmt::format("{:.{}f} %", p, p >= 10 ? 1 : p >= 0.1 ? 2 : 5);
+}
+
+/// The lengths that place `k` of the histogram counts: 0, 1, 2-3, 4-7, ...
+struct LengthClass {
+  Offset from, to;
+};
+LengthClass length_class(std::size_t k) {
+  if (k == 0) return {0, 0};
+  return {Offset{1} << (k - 1), (Offset{1} << k) - 1};
+}
+
+void print_line(const char* name, const std::string& text) {
+  fmt::print("  {:<16} {}\n", name, text);
+}
+
+std::string symmetry(const MatrixStatistics& s) {
+  if (s.rows != s.cols) return "none (not square)";
+  if (s.numerically_symmetric) return "symmetric";
+  if (s.structurally_symmetric) {
+    return fmt::format("of structure; {} of the values are equal to their mirrors",
+                       percent(s.numerical_symmetry));
+  }
+  return fmt::format("none; {} of the entries off the diagonal have a mirror",
+                     percent(s.structural_symmetry));
+}
+
+/// Rows by length, one bar a class, drawn with eighths of a character.
+void print_histogram(const MatrixStatistics& s) {
+  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  if (s.row_length_histogram.empty()) return;
+  const double most = *std::max_element(s.row_length_histogram.begin(), s.row_length_histogram.end());
+  const double room = std::clamp(terminal_width(stdout) - 44, 10, 60);
+  fmt::print("\n  {:>17}  {:>13}\n", "non-zeros in row", "rows");
+  for (std::size_t k = 0; k < s.row_length_histogram.size(); ++k) {
+    const auto [from, to] = length_class(k);
+    const Index rows = s.row_length_histogram[k];
+    const auto eighths = static_cast<int>(std::ceil(rows / std::max(most, 1.0) * room * 8));
+    std::string bar;
+    for (int full = 0; full < eighths / 8; ++full) bar += "█";
+    bar += kEighths[eighths % 8];
+    fmt::print("  {:>17}  {:>13}{}{}\n", from == to ? grouped(from) : grouped(from) + " - " + grouped(to),
+               grouped(rows), bar.empty() ? "" : "  ", bar);
+  }
+}
+
+const char* square_of(const SquareCost& cost) {
+  if (!cost.rectangular) return "A A";
+  return cost.transposed_first ? "A^T A" : "A A^T";
+}
+
+void print_square(const SquareCost& cost) {
+  const double bytes = 8.0 * (cost.rows + 1.0) + 8.0 * static_cast<double>(cost.nnz_estimate);
+  fmt::print("\n  C = {}{}\n", square_of(cost),
+             cost.rectangular ? "  (the cheaper of the two squares of a rectangle)" : "");
+  print_line("  size", fmt::format("{} x {}", grouped(cost.rows), grouped(cost.cols)));
+  print_line("  products", fmt::format("{}, at most {} in one row", grouped(cost.products),
+                                       grouped(cost.max_row_products)));
+  print_line("  non-zeros", fmt::format("{}{}, {} in f32", cost.nnz_exact ? "" : "about ",
+                                        grouped(cost.nnz_estimate), format_bytes(bytes)));
+  print_line("  compression", fmt::format("{:.3g} products for each non-zero of C", cost.compression()));
+}
+
+void print_text(const std::string& source, const MatrixStatistics& s, const SquareCost& cost) {
+  fmt::print("{}\n", source);
+  print_line("size", fmt::format("{} x {}", grouped(s.rows), grouped(s.cols)));
+  print_line("non-zeros", fmt::format("{}, {} of all places", grouped(s.nnz), percent(s.density)));
+  print_line("in a row", fmt::format("mean {:.4g}, median {:.4g}, from {} to {}, Gini {:.2f}", s.mean_row,
+                                     s.median_row, grouped(s.min_row), grouped(s.max_row), s.gini));
+  print_line("in a column", fmt::format("at most {}", grouped(s.max_col)));
+  print_line("empty", fmt::format("{} rows, {} columns", grouped(s.empty_rows), grouped(s.empty_cols)));
+  print_line("bandwidth", fmt::format("{} below the diagonal, {} above", grouped(s.lower_bandwidth),
+                                      grouped(s.upper_bandwidth)));
+  print_line("diagonal", fmt::format("{} of {} places stored", grouped(s.diagonal_entries),
+                                     grouped(std::min(s.rows, s.cols))));
+  print_line("symmetry", symmetry(s));
+  if (s.explicit_zeros > 0) print_line("stored zeros", grouped(s.explicit_zeros));
+  if (s.non_finite_values > 0) print_line("NaN, infinite", grouped(s.non_finite_values));
+  print_histogram(s);
+  print_square(cost);
+}
+
+json to_json(const std::string& source, const MatrixStatistics& s, const SquareCost& cost) {
+  json histogram = json::array();
+  for (std::size_t k = 0; k < s.row_length_histogram.size(); ++k) {
+    const auto [from, to] = length_class(k);
+    histogram.push_back({{"from", from}, {"to", to}, {"rows", s.row_length_histogram[k]}});
+  }
+  return {{"schema_version", 1},
+          {"matrix", source},
+          {"rows", s.rows},
+          {"cols", s.cols},
+          {"nnz", s.nnz},
+          {"density", s.density},
+          {"row_length",
+           {{"min", s.min_row},
+            {"max", s.max_row},
+            {"mean", s.mean_row},
+            {"median", s.median_row},
+            {"gini", s.gini}}},
+          {"row_length_histogram", histogram},
+          {"max_column_length", s.max_col},
+          {"empty_rows", s.empty_rows},
+          {"empty_cols", s.empty_cols},
+          {"lower_bandwidth", s.lower_bandwidth},
+          {"upper_bandwidth", s.upper_bandwidth},
+          {"diagonal_entries", s.diagonal_entries},
+          {"structural_symmetry", s.structural_symmetry},
+          {"numerical_symmetry", s.numerical_symmetry},
+          {"structurally_symmetric", s.structurally_symmetric},
+          {"numerically_symmetric", s.numerically_symmetric},
+          {"explicit_zeros", s.explicit_zeros},
+          {"non_finite_values", s.non_finite_values},
+          {"square",
+           {{"form", square_of(cost)},
+            {"rows", cost.rows},
+            {"cols", cost.cols},
+            {"products", cost.products},
+            {"max_row_products", cost.max_row_products},
+            {"nnz", cost.nnz_estimate},
+            {"nnz_exact", cost.nnz_exact},
+            {"compression", cost.compression()}}}};
+}
+
+int work(const InfoOptions& options) {
+  const Csr<double> a = load_matrix<double>(options.source, options.input, NonFinite::allowed);
+  const MatrixStatistics s = statistics(a);
+  const SquareCost cost = square_cost(a);
+  if (options.json) {
+    fmt::print("{}\n", to_json(options.source, s, cost).dump(2, ' ', false, json::error_handler_t::replace));
+  } else {
+    print_text(options.source, s, cost);
+  }
+  return kGood;
+}
+
+}  // namespace
+
+void add_info_command(CLI::App& app, const Program& program, Work& chosen) {
+  CLI::App* const command =
+      app.add_subcommand("info", "Describe a matrix: shape, symmetry, row lengths, the cost of squaring it");
+  const auto options = std::make_shared<InfoOptions>();
+  command->add_option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME")->required();
+  command->add_flag("--json", options->json, "Print JSON instead of text");
+  add_input_options(*command, options->input);
+  command->footer(examples(program, {{"info cant.mtx.gz", "a file of a public collection, as it is"},
+                                     {"info gen:rmat:scale=14", "a generated matrix"},
+                                     {"info data:web --json", "for scripts"}}));
+  command->callback([&chosen, options] { chosen = [options] { return work(*options); }; });
+}
+
+}  // namespace stages

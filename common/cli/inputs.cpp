@@ -1,0 +1,103 @@
+#include "common/cli/inputs.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "common/cli/help.hpp"
+#include "common/matrix/byte_source.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/generate.hpp"
+
+namespace stages {
+namespace {
+
+ReadOptions read_options(const InputOptions& options, NonFinite non_finite) {
+  return {.index_base = options.index_base,
+          .drop_out_of_range = options.drop_out_of_range,
+          .allow_non_finite = non_finite == NonFinite::allowed};
+}
+
+void tell(const std::string& path, const ReadReport& report) {
+  const auto count = [](Offset n, const char* one, const char* many) {
+    return fmt::format("{} {}", n, n == 1 ? one : many);
+  };
+  if (report.dropped > 0) {
+    fmt::print(stderr, "{}: {} outside the matrix left out\n", path,
+               count(report.dropped, "entry", "entries"));
+  }
+  if (report.repeated > 0) {
+    fmt::print(stderr, "{}: {} added to an earlier one at the same place\n", path,
+               count(report.repeated, "repeated entry", "repeated entries"));
+  }
+  if (report.non_finite > 0) {
+    fmt::print(stderr, "{}: {} NaN or infinite\n", path, count(report.non_finite, "value is", "values are"));
+  }
+}
+
+}  // namespace
+
+void add_input_options(CLI::App& command, InputOptions& options) {
+  command.add_option("--index-base", options.index_base, "Number of the first row and column")
+      ->check(CLI::IsMember({0, 1}))
+      ->type_name("0|1")
+      ->capture_default_str()
+      ->group(kFilesGroup);
+  command
+      .add_flag(
+          "--drop-out-of-range", options.drop_out_of_range,
+          "Leave out entries that lie outside the matrix (their number is reported) instead of refusing them")
+      ->group(kFilesGroup);
+}
+
+void add_type_option(CLI::App& command, ValueType& type, const std::string& what) {
+  static const std::map<std::string, ValueType> kTypes = {{"f32", ValueType::f32}, {"f64", ValueType::f64}};
+  command
+      .add_option_function<std::string>(
+          "--type", [&type](const std::string& name) { type = kTypes.at(name); }, what)
+      ->check(CLI::IsMember({"f32", "f64"}))
+      ->type_name("f32|f64")
+      ->default_str(type == ValueType::f32 ? "f32" : "f64");
+}
+
+void require_matrix(const std::string& source) {
+  if (is_matrix_spec(source)) {
+    generation_bytes<double>(source);
+  } else {
+    read_matrix_market_header(source);
+  }
+}
+
+template <class T>
+Csr<T> load_matrix(const std::string& source, const InputOptions& options, NonFinite non_finite) {
+  if (is_matrix_spec(source)) return generate<T>(source);
+  ReadReport report;
+  Csr<T> a = read_matrix_market<T>(source, read_options(options, non_finite), &report);
+  tell(source, report);
+  return a;
+}
+
+template <class T>
+Dense<T> load_dense(const std::string& path, const InputOptions& options, NonFinite non_finite) {
+  ReadReport report;
+  Dense<T> a =
+      read_matrix_market_dense<T>(path, Layout::col_major, read_options(options, non_finite), &report);
+  tell(path, report);
+  return a;
+}
+
+void require_writable(const std::string& flag, const std::string& path) {
+  if (path.empty()) fail("{}: the file's name is empty", flag);
+  try {
+    const AtomicFile probe(path);  // makes its temporary file beside it, and removes it again
+  } catch (const Error& error) {
+    fail("{}: {}", flag, error.what());
+  }
+}
+
+template Csr<float> load_matrix(const std::string&, const InputOptions&, NonFinite);
+template Csr<double> load_matrix(const std::string&, const InputOptions&, NonFinite);
+template Dense<float> load_dense(const std::string&, const InputOptions&, NonFinite);
+template Dense<double> load_dense(const std::string&, const InputOptions&, NonFinite);
+
+}  // namespace stages

@@ -1,0 +1,47 @@
+#pragma once
+// The matrices that a command line names: files, generator specs, matrices of the built-in set.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "common/matrix/matrix_market.hpp"
+
+namespace stages {
+
+/// How files are read, by all commands alike.
+struct InputOptions {
+  int index_base = 1;
+  bool drop_out_of_range = false;
+};
+void add_input_options(CLI::App& command, InputOptions& options);
+
+/// The value type that --type names.
+enum class ValueType { f32, f64 };
+void add_type_option(CLI::App& command, ValueType& type, const std::string& what);
+
+/// Calls work.operator()<float>() or <double>().
+template <class Work>
+auto with_type(ValueType type, Work&& work) {
+  return type == ValueType::f32 ? work.template operator()<float>() : work.template operator()<double>();
+}
+
+/// Throws Error if the header of a file, or the parameters of a spec, already tell that the matrix cannot be
+/// had: so that a long run does not end at its last matrix.
+void require_matrix(const std::string& source);
+
+/// Whether values may be NaN or infinite: a check cannot judge their products.
+enum class NonFinite { allowed, refused };
+
+/// The matrix. What reading met on its way (entries dropped or added up, values that are not finite) is told
+/// on stderr.
+template <class T>
+Csr<T> load_matrix(const std::string& source, const InputOptions& options, NonFinite non_finite);
+
+/// The same, every element written out by columns.
+template <class T>
+Dense<T> load_dense(const std::string& path, const InputOptions& options, NonFinite non_finite);
+
+/// Throws Error, naming the option, unless a file can be written there. `flag` is the option that named it.
+void require_writable(const std::string& flag, const std::string& path);
+
+}  // namespace stages

@@ -1,0 +1,161 @@
+// stages multiply: one product by one entry, the result to a file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "common/cli/commands.hpp"
+#include "common/cli/devices.hpp"
+#include "common/cli/inputs.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/generate.hpp"
+
+namespace stages {
+namespace {
+
+struct MultiplyOptions {
+  std::string entry;
+  std::string a;
+  std::string b;
+  std::string output;
+  ValueType type = ValueType::f64;
+  bool no_check = false;
+  std::optional<double> max_memory_gb;
+  InputOptions input;
+};
+
+/// Whether B is a dense matrix: a file in array format.
+bool is_dense(const std::string& b) {
+  return !is_matrix_spec(b) && read_matrix_market_header(b).format == MatrixMarketHeader::Format::array;
+}
+
+/// Throws Error unless B is what the entry multiplies by.
+void require_matching_b(const Program& program, const Entry& entry, const std::string& b) {
+  const bool dense = is_dense(b);
+  const auto reject = [&](const char* what, const char* makes, Op op) {
+    std::string names;
+    for (const Entry& e : program.registry.entries()) {
+      if (e.op == op) names += (names.empty() ? "" : ", ") + e.name;
+    }
+    fail("{}: {}, which makes the product {}, and {} is an entry for {}; entries for it are {}", b, what,
+         makes, entry.name, to_string(entry.op), names.empty() ? "none in this program" : names);
+  };
+  if (!dense && entry.op != Op::spgemm) reject("is a sparse matrix", "sparse times sparse", Op::spgemm);
+  if (dense && entry.op == Op::spgemm) reject("is a dense matrix", "sparse times dense", Op::spmm);
+  if (dense && entry.op == Op::spmv && read_matrix_market_header(b).cols != 1)
+    reject("has more than one column", "sparse times dense", Op::spmm);
+}
+
+template <class T>
+std::string describe(const Dense<T>& c) {
+  return fmt::format("{} x {}, dense", c.rows, c.cols);
+}
+template <class T>
+std::string describe(const Csr<T>& c) {
+  return fmt::format("{} x {}, {} non-zeros", c.rows, c.cols, c.nnz());
+}
+
+/// Multiplies, checks, and writes only what passed.
+template <class Problem>
+int multiply(const MultiplyOptions& options, const Entry& entry, const Problem& problem,
+             const typename Problem::Operands& operands) {
+  const Devices devices;
+  RunOptions limits;
+  limits.max_work = std::numeric_limits<double>::infinity();
+  if (options.max_memory_gb) limits.max_memory = *options.max_memory_gb * 1e9;
+  const std::string reason = refusal(entry, problem, devices.machine(), limits);
+  if (!reason.empty()) fail("{}: {}", entry.name, reason);
+
+  Exec& exec = devices.machine().of(entry);
+  const auto plan = entry.on<Problem>().prepare(problem, exec);
+  plan->load(operands);
+  plan->reset();
+  const double seconds = exec.time([&] { plan->run(); });
+  const typename Problem::Result c = plan->fetch();
+  std::string checked = "not checked";
+  if (!options.no_check) {
+    const CheckReport report = verify(problem, operands, c, ValueKind::real, entry.claims);
+    if (!report.passed()) {
+      fmt::print(stderr, "{} computed a wrong result, and nothing was written: {}\n", entry.name,
+                 report.failure);
+      return kWrongResult;
+    }
+    checked =
+        report.sampled() ? fmt::format("{} of {} rows checked", report.rows_checked, report.rows) : "checked";
+  }
+  write_matrix_market(options.output, c);
+  fmt::print("{}: {}, by {} in {}, {}\n", options.output, describe(c), entry.name, format_seconds(seconds),
+             checked);
+  return kGood;
+}
+
+template <class T>
+int multiply_as(const MultiplyOptions& options, const Entry& entry) {
+  // A product of NaN is NaN, which the check rejects by design.
+  const NonFinite non_finite = options.no_check ? NonFinite::allowed : NonFinite::refused;
+  const auto a = std::make_shared<const Csr<T>>(load_matrix<T>(options.a, options.input, non_finite));
+  const std::string name = fmt::format("{} times {}", options.a, options.b);
+  if (entry.op == Op::spgemm) {
+    const auto b = std::make_shared<const Csr<T>>(load_matrix<T>(options.b, options.input, non_finite));
+    return multiply(options, entry, make_spgemm_problem<T>(name, a, b), {a->values, b->values});
+  }
+  Dense<T> b = load_dense<T>(options.b, options.input, non_finite);
+  if (a->cols != b.rows) {
+    fail("{}: A is {} x {} and B is {} x {}; A must have as many columns as B has rows", name, a->rows,
+         a->cols, b.rows, b.cols);
+  }
+  if (entry.op == Op::spmv) return multiply(options, entry, make_spmv_problem<T>(name, a), {std::move(b)});
+  const Index n_cols = b.cols;
+  return multiply(
+      options, entry,
+      make_spmm_problem<T>({.name = name, .a = a, .n_cols = n_cols, .b_layout = Layout::col_major}),
+      {std::move(b), {}});
+}
+
+int work(const Program& program, const MultiplyOptions& options) {
+  const Entry& entry = program.registry.find(options.entry);
+  require_matrix(options.a);
+  require_matrix(options.b);
+  require_matching_b(program, entry, options.b);
+  require_writable("--output", options.output);
+  return with_type(options.type, [&]<class T>() { return multiply_as<T>(options, entry); });
+}
+
+}  // namespace
+
+void add_multiply_command(CLI::App& app, const Program& program, Work& chosen) {
+  CLI::App* const command =
+      app.add_subcommand("multiply", "Multiply two matrices by one entry and write the result");
+  const auto options = std::make_shared<MultiplyOptions>();
+  command->add_option("A", options->a, "The sparse matrix: a Matrix Market file, gen:SPEC or data:NAME")
+      ->required();
+  command
+      ->add_option(
+          "B", options->b,
+          "Coordinate format or a spec: sparse times sparse; array format: times a vector or a dense matrix")
+      ->required();
+  command->add_option("--with", options->entry, "The entry that multiplies, as `list` names it")
+      ->type_name("ENTRY")
+      ->required();
+  command->add_option("-o,--output", options->output, "File to write; compressed if its name ends in .gz")
+      ->type_name("FILE")
+      ->required();
+  add_type_option(*command, options->type, "Type in which to compute");
+  command->add_flag("--no-check", options->no_check,
+                    "Do not check the result (a wrong one is never written otherwise)");
+  command
+      ->add_option("--max-memory", options->max_memory_gb,
+                   "Refuse if it needs more memory [half of what is free]")
+      ->check(CLI::PositiveNumber)
+      ->type_name("GB");
+  add_input_options(*command, options->input);
+  command->footer(examples(
+      program,
+      {{"multiply --with 01_cpu_serial/gustavson_dense a.mtx b.mtx -o c.mtx", "sparse times sparse"},
+       {"multiply --with 01_cpu_serial/csr a.mtx x.mtx -o y.mtx", "times a vector, in array format"}}));
+  command->callback(
+      [&program, &chosen, options] { chosen = [&program, options] { return work(program, *options); }; });
+}
+
+}  // namespace stages

@@ -1,0 +1,147 @@
+#include "common/cli/program.hpp"
+
+#include <fmt/format.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include <cstdio>
+#include <filesystem>
+#include <new>
+
+#include "common/cli/commands.hpp"
+#include "common/cli/help.hpp"
+#include "common/harness/build_info.hpp"
+#include "common/harness/machine.hpp"
+#include "common/harness/results.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/nearest.hpp"
+
+namespace stages {
+namespace {
+
+/// Lets freed memory be used again instead of going back to the system. A fresh page costs a fault and a
+/// clearing, which brings memory in at about 2 GB/s; large results would otherwise be paid for page by page
+/// in every run, by the entries that allocate per run and not by the others, and that is not what is
+/// compared.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kNever = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kNever);
+  mallopt(M_TRIM_THRESHOLD, kNever);
+  mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
+
+/// One line, whatever the message looked like.
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+int report(const Program& program, const std::string& what) {
+  std::fflush(stdout);
+  fmt::print(stderr, "{}: error: {}\n", program.name, one_line(what));
+  return kBadInput;
+}
+
+/// Unknown commands, before the parser sees them: it would only say that an argument was not expected.
+void require_known_command(const Program& program, const CLI::App& app) {
+  const std::string hint = fmt::format("see {} --help", program.name);
+  std::string names;
+  std::vector<std::string_view> known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(command->get_name());
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  if (program.arguments.size() < 2) fail("no command given; the commands are {}; {}", names, hint);
+  const std::string& first = program.arguments[1];
+  if (first.empty() || first.front() == '-') return;
+  for (const std::string_view name : known) {
+    if (name == first) return;
+  }
+  fail("there is no command '{}'; {}; {}", first, nearest_names(first, known), hint);
+}
+
+int parse_and_work(const Program& program, int argc, char** argv) {
+  CLI::App app("Sparse matrix products, step by step: every step checked and timed beside the others.",
+               program.name);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "Show this text");
+  app.set_version_flag(
+      "--version",
+      [] {
+        return fmt::format("sparse-stages {} ({}, {})", build_info().version, build_info().compiler,
+                           build_info().backend);
+      },
+      "Show the version");
+  app.footer(examples(program, {{"list", "what there is to run"},
+                                {"run", "everything, on the built-in matrices"},
+                                {"run -m graph.mtx.gz --op spgemm",
+                                 "the square of a matrix of yours, by every method"},
+                                {"COMMAND --help", "more about a command"}}) +
+             "\nExit codes: 0 good; 1 a wrong result; 2 bad usage or input; 77 everything was skipped.");
+  Work work;
+  add_list_command(app, program, work);
+  add_run_command(app, program, work);
+  add_multiply_command(app, program, work);
+  add_info_command(app, program, work);
+  add_generate_command(app, program, work);
+  require_known_command(program, app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked_for_text) {  // --help, --version
+    return app.exit(asked_for_text);
+  } catch (const CLI::ParseError& error) {
+    const auto commands = app.get_subcommands();
+    const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
+    fail("{}; see {}{} --help", error.what(), program.name, command);
+  }
+  if (!work) fail("no command given; see {} --help", program.name);
+  return work();
+}
+
+}  // namespace
+
+std::string examples(const Program& program, const std::vector<std::pair<std::string, std::string>>& lines) {
+  std::size_t width = 0;
+  for (const auto& [command, what] : lines) width = std::max(width, command.size());
+  std::string out = "Examples:\n";
+  for (const auto& [command, what] : lines) {
+    // A short command has what it does beside it, a long one below it.
+    out += width <= 46 ? fmt::format("  {} {:<{}}  {}\n", program.name, command, width, what)
+                       : fmt::format("  {} {}\n      {}\n", program.name, command, what);
+  }
+  return out;
+}
+
+int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vector<LeftOut> left_out) {
+  keep_freed_memory();
+  Program program;
+  program.name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "stages";
+  program.arguments.assign(argv, argv + argc);
+  program.left_out = std::move(left_out);
+  try {
+    add_entries(program.registry);
+    const int code = parse_and_work(program, argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      fail("standard output cannot be written; the result is not complete");
+    }
+    return code;
+  } catch (const Error& error) {
+    return report(program, error.what());
+  } catch (const std::bad_alloc&) {
+    return report(program,
+                  fmt::format("out of memory ({} of {} are free); use a smaller matrix, one --op at a time, "
+                              "or a lower --max-memory",
+                              format_bytes(free_memory_bytes()), format_bytes(total_memory_bytes())));
+  } catch (const std::exception& error) {
+    return report(program,
+                  fmt::format("unexpected: {}; please report it with the command line", error.what()));
+  }
+}
+
+}  // namespace stages

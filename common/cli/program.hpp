@@ -1,0 +1,45 @@
+#pragma once
+// The program: `stages` with every entry, and one program a stage of the same shape with only its entries.
+// What differs between them is the source that CMake writes for each (cmake/registration.cpp.in), which
+// defines the two functions declared first here.
+
+#include <string>
+#include <vector>
+
+#include "common/harness/registry.hpp"
+
+namespace stages {
+
+/// Something that this build could have had.
+struct LeftOut {
+  std::string name;   ///< a stage's directory or a library
+  std::string needs;  ///< what must be there when the build is configured
+};
+
+/// Registers the entries of this program.
+void add_entries(Registry& registry);
+
+/// Stages and peers that were left out when this build was configured.
+std::vector<LeftOut> left_out();
+
+/// What the commands work with.
+struct Program {
+  std::string name;                    ///< as it was called, without the directory
+  std::vector<std::string> arguments;  ///< the whole command line
+  Registry registry;
+  std::vector<LeftOut> left_out;
+};
+
+/// What a program returns to the shell.
+enum ExitCode {
+  kGood = 0,
+  kWrongResult = 1,  ///< an entry computed something wrong, or failed
+  kBadInput = 2,     ///< bad usage or input, or not enough memory
+  kAllSkipped = 77,  ///< nothing could run here; the value that test drivers take for "skipped"
+};
+
+/// main: parses the command line, runs the command, and turns errors into one line on stderr and an exit
+/// code.
+int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vector<LeftOut> left_out);
+
+}  // namespace stages

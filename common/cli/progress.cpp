@@ -1,0 +1,113 @@
+#include "common/cli/progress.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "common/cli/terminal.hpp"
+
+namespace stages {
+namespace {
+
+constexpr double kRefresh = 0.08;    ///< seconds between two states of the line in place
+constexpr double kLinesASecond = 4;  ///< plain lines, on average
+constexpr double kLinesAtOnce = 25;  ///< plain lines that may come in a burst: the entries of one problem
+
+std::string timing_of(const ResultRow& row) {
+  const std::string noise =
+      std::isfinite(row.run.noise) ? fmt::format(", noise {:.1f} %", 100 * row.run.noise) : "";
+  return fmt::format("{}{}", format_seconds(row.run.median), noise);
+}
+
+std::string outcome_of(const ResultRow& row) {
+  if (row.status == Status::skipped) return "skipped: " + row.reason;
+  if (row.status == Status::wrong) return "WRONG: " + row.reason;
+  if (row.status == Status::failed) return "FAILED: " + row.reason;
+  return row.timed() ? timing_of(row) : "checked";
+}
+
+}  // namespace
+
+Progress::Progress(std::size_t total)
+    : total_(total), terminal_(is_terminal(stderr)), last_(Clock::now()), allowance_(kLinesAtOnce) {}
+
+Progress::~Progress() {
+  clear();
+}
+
+std::string Progress::numbered(std::size_t number, const ResultRow& row, const std::string& what) const {
+  const ProblemFacts& p = row.problem;
+  return fmt::format("[{}/{}] {}, {} {}{}{}: {}", number, total_, row.entry, to_string(p.op), p.matrix,
+                     p.options.empty() ? "" : ", ", p.options, what);
+}
+
+/// True where the next plain line, or the next state of the line in place, is due.
+bool Progress::may_print() {
+  const double passed = std::chrono::duration<double>(Clock::now() - last_).count();
+  if (terminal_) {
+    if (shown_ && passed < kRefresh) return false;
+  } else {
+    allowance_ = std::min(kLinesAtOnce, allowance_ + passed * kLinesASecond);
+    if (allowance_ < 1) {
+      last_ = Clock::now();
+      return false;
+    }
+    allowance_ -= 1;
+  }
+  last_ = Clock::now();
+  return true;
+}
+
+/// Puts `line` in place, cut to one line of the terminal.
+void Progress::show(const std::string& line) {
+  const auto width = static_cast<std::size_t>(std::max(20, terminal_width(stderr) - 1));
+  std::size_t end = line.size();
+  if (end > width) {
+    end = width - 3;
+    while ((line[end] & 0xC0) == 0x80) --end;  // not in the middle of a character
+  }
+  fmt::print(stderr, "\r\033[K{}{}", line.substr(0, end), end < line.size() ? "..." : "");
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+void Progress::doing(const std::string& what) {
+  if (terminal_) show(fmt::format("[{}/{}] {}", begun_, total_, what));
+}
+
+void Progress::say(const std::string& line) {
+  clear();
+  fmt::print(stderr, "{}\n", line);
+}
+
+void Progress::clear() {
+  if (!shown_) return;
+  fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+  shown_ = false;
+}
+
+RunEvents Progress::events() {
+  RunEvents events;
+  events.checking = [this](const ResultRow& row) {
+    ++begun_;
+    if (terminal_ && may_print()) show(numbered(begun_, row, "checking"));
+  };
+  events.timing = [this](const ResultRow& row) {
+    if (terminal_ && may_print()) show(numbered(begun_, row, timing_of(row)));
+  };
+  events.done = [this](const ResultRow& row) {
+    ++done_;
+    const bool bad = row.status == Status::wrong || row.status == Status::failed;
+    if (terminal_) {
+      if (bad) say(row.entry + ": " + outcome_of(row));
+    } else if (bad || may_print()) {
+      say(numbered(done_, row, outcome_of(row)));
+    }
+  };
+  return events;
+}
+
+}  // namespace stages
