@@ -1,0 +1,187 @@
+// Dependent vectors without device memory: one thread-block cluster, y exchanged from SM to SM.
+//
+// The idea. chain_words.cu spends most of a step on two trips to L2, out and back. Since Hopper, up to 16
+// blocks that run near each other form a cluster, and a block can write straight into the shared memory of
+// the others. So one cluster of 16 SMs holds the whole matrix (registers again), and each element of y is
+// written, as the same {step, value} word, into the shared memory of all 16: a reader polls its own shared
+// memory, some 30 clocks away instead of some 600.
+//
+// It uses 16 of 132 SMs and is faster than all of them together, as long as the matrix fits: in a chain time
+// is latency, not throughput. The matrix must fit the registers of 16 SMs, which is also why n = 2048 with 80
+// % zeros is refused.
+//
+// Why it is right: as in chain_words.cu; besides, a block must not end while another may still write into its
+// shared memory, hence the cluster barrier at the end, and it must not be written before it has set its words
+// to step 0, hence the one at the start.
+
+#include "06_cuda_register/share.hpp"
+#include "06_cuda_register/stage.hpp"
+#include "06_cuda_register/words.hpp"
+#include "common/gpu/cluster.hpp"
+#include "common/gpu/facts.hpp"
+#include "common/gpu/plans.hpp"
+
+namespace stages {
+namespace {
+
+constexpr int kCluster = 16;  ///< blocks: more than 8 must be asked for, more than 16 do not exist
+constexpr int kBlock = 512;
+
+/// Shared memory: two buffers of words that the cluster writes, then two of x with the zeros behind it.
+template <class T>
+std::size_t shared_bytes_for(Index n) {
+  const auto size = static_cast<std::size_t>(n);
+  return 2 * sizeof(unsigned long long) * TaggedWords<T>::kWords * size +
+         2 * sizeof(T) * (size + shared_banks(sizeof(T)));
+}
+
+template <class T, int kSteps>
+__global__ void __launch_bounds__(kBlock)
+    chain_cluster(ResidentView<T> a, const T* x, T* y, int n, int products) {
+  constexpr int kWords = TaggedWords<T>::kWords;
+  unsigned long long* const words = dynamic_shared<unsigned long long>();
+  T* const buffers = reinterpret_cast<T*>(words + 2 * kWords * n);
+  const int buffer_size = n + shared_banks(sizeof(T));
+  const int tid = static_cast<int>(threadIdx.x), lane = tid % 32;
+  const int warp = static_cast<int>(cluster_rank()) * (kBlock / 32) + tid / 32;
+  const int row = warp * (32 / a.lanes) + lane / a.lanes;
+  const bool has_share = warp < a.warps;
+
+  Share<T, kSteps> share;
+  if (has_share) share.load(a, warp, lane);
+  for (int i = tid; i < 2 * kWords * n; i += kBlock) words[i] = 0;
+  for (int b = tid; b < 2 * shared_banks(sizeof(T)); b += kBlock)
+    buffers[(b % 2) * buffer_size + n + b / 2] = T{0};
+  cluster_sync();
+
+  for (int j = 0; j < products; ++j) {
+    T* const xs = buffers + (j % 2) * buffer_size;
+    for (int c = tid; c < n; c += kBlock) {
+      if (j == 0) {
+        xs[c] = x[c];
+      } else {
+        TaggedWords<T> seen;
+        spin_until([&] {
+          seen.load(words_of_step<T>(words, n, j), c);
+          return seen.has(static_cast<unsigned>(j));
+        });
+        xs[c] = seen.value();
+      }
+    }
+    __syncthreads();
+    if (!has_share) continue;
+    T sum = 0;
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) sum += share.value[s] * xs[share.column(s)];
+    sum = sum_over_lanes(sum, a.lanes);
+    if (row < n) {
+      // The lanes of a row share the work of telling the 16 blocks.
+      for (int rank = lane % a.lanes; rank < kCluster; rank += a.lanes) {
+        TaggedWords<T>::store(cluster_shared(words_of_step<T>(words, n, j + 1), static_cast<unsigned>(rank)),
+                              row, sum, static_cast<unsigned>(j + 1));
+      }
+      if (lane % a.lanes == 0) y[static_cast<std::int64_t>(j) * n + row] = sum;
+    }
+  }
+  cluster_sync();
+}
+
+struct Shape {
+  int lanes = 0;
+  int steps = 0;
+};
+
+/// As many lanes per row as the warps of the cluster allow: the shortest sums.
+template <class T>
+Shape shape_for(const Csr<T>& a) {
+  constexpr int kThreads = kCluster * kBlock;
+  // 512 threads leave 128 registers each: 64 floats with their columns, or half as many doubles.
+  constexpr int kMost = sizeof(T) == 4 ? 56 : 32;
+  for (int lanes = 32; lanes >= 1; lanes /= 2) {
+    if (Offset{lanes} * a.rows > kThreads) continue;
+    const int steps = steps_for(resident_steps(a, lanes));
+    if (steps >= resident_steps(a, lanes) && steps <= kMost) return {lanes, steps};
+    break;
+  }
+  return {};
+}
+
+template <class T>
+class ChainCluster final : public DeviceSpmvPlan<T> {
+ public:
+  ChainCluster(const SpmvProblem<T>& problem, Exec& exec)
+      : DeviceSpmvPlan<T>(problem, exec),
+        shape_(shape_for(*problem.a)),
+        matrix_(*problem.a, shape_.lanes, shape_.steps, sizeof(T)) {
+    with_steps(shape_.steps, [&]<int kSteps>() {
+      allow_shared_bytes(chain_cluster<T, kSteps>, shared_bytes_for<T>(problem.a->rows));
+      allow_large_cluster(chain_cluster<T, kSteps>);
+    });
+  }
+
+  void run() override {
+    if (this->a().rows == 0) return;
+    with_steps(shape_.steps, [&]<int kSteps>() {
+      launch(chain_cluster<T, kSteps>,
+             {.grid = kCluster,
+              .block = kBlock,
+              .shared_bytes = shared_bytes_for<T>(this->a().rows),
+              .stream = this->stream(),
+              .cluster = kCluster},
+             matrix_.view(), this->x_of(0), this->y_of(0), this->a().rows, this->problem().products);
+    });
+  }
+
+  std::vector<Metric> metrics() const override {
+    const KernelFacts facts =
+        with_steps(shape_.steps, [&]<int kSteps>() { return kernel_facts(chain_cluster<T, kSteps>); });
+    return {{"lanes_per_row", static_cast<double>(shape_.lanes), ""},
+            {"non_zeros_per_lane", static_cast<double>(shape_.steps), ""},
+            {"bank_conflicts", static_cast<double>(matrix_.conflicts()), ""},
+            registers_metric(facts),
+            spill_metric(facts)};
+  }
+
+  static Cost cost(const SpmvProblem<T>& problem) {
+    Cost cost = problem_cost(problem);
+    cost.memory += 2 * static_cast<double>(problem.a->nnz()) * (sizeof(T) + 2);
+    return cost;
+  }
+
+  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
+    const Csr<T>& a = *problem.a;
+    if (a.rows != a.cols || problem.mode == Mode::stream) {
+      return fmt::format("multiplies chains of a square matrix, and this is {} of {} on {} x {}",
+                         to_string(problem.mode), problem.products, a.rows, a.cols);
+    }
+    if (!has_clusters(kCluster)) {
+      return fmt::format(
+          "needs a cluster of {} blocks: compute capability 9.0 or later; this device has {}.{}", kCluster,
+          device_facts().cc_major, device_facts().cc_minor);
+    }
+    if (shape_for(a).lanes == 0) {
+      return fmt::format("the registers of {} SMs do not hold {} rows, the longest of {} non-zeros", kCluster,
+                         a.rows, resident_steps(a, 1));
+    }
+    if (shared_bytes_for<T>(a.rows) > device_facts().shared_per_block_optin) {
+      return fmt::format("the vectors need {} bytes of shared memory; a block has {}",
+                         shared_bytes_for<T>(a.rows), device_facts().shared_per_block_optin);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  void product(const T*, T*) override {}  // run() does them all in one launch
+  Shape shape_;
+  ResidentMatrix<T> matrix_;
+};
+
+}  // namespace
+
+void add_chain_cluster(Registry& registry) {
+  registry.add<ChainCluster>({.name = "06_cuda_register/chain_cluster",
+                              .idea = "one cluster of 16 SMs: y goes from shared memory to shared memory",
+                              .needs = {.gpu = true}});
+}
+
+}  // namespace stages

@@ -1,0 +1,51 @@
+#pragma once
+// A matrix cut up so that the registers of the chip can hold it: the form that the persistent kernels of this
+// stage load once and keep while vectors stream past.
+//
+// A row belongs to `lanes` neighbouring lanes of a warp; a lane keeps `steps` of the row's non-zeros, one
+// (value, column) pair a step. In step s all lanes of a warp read x[column] from shared memory at once, and
+// shared memory answers in one go only what lies in different banks: 32 lanes that read at random meet in
+// some bank 3 to 4 times over. But the order in which a lane takes its non-zeros is free. So prepare
+// schedules them: in each step the lanes of a phase (the lanes whose reads the hardware serves together: 32
+// for elements of 4 bytes, 16 for 8, 8 for 16) take non-zeros of different banks, and where a lane has none
+// left for a free bank it reads a zero behind x. The order is fixed in prepare, so the sums come out with the
+// same bits each run.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/matrix/types.hpp"
+
+namespace stages {
+
+/// What a warp's lanes keep: element (warp, step, lane) is at [(warp * steps + step) * 32 + lane].
+template <class T>
+struct Resident {
+  int lanes = 1;                       ///< lanes per row: a power of two up to 32
+  int steps = 0;                       ///< non-zeros per lane, padding included
+  int warps = 0;                       ///< warps that hold the matrix: 32 / lanes rows each
+  std::vector<T> values;               ///< 0 in padding
+  std::vector<std::uint16_t> columns;  ///< cols .. cols + banks - 1 in padding: zeros stand there behind x
+  Offset conflicts =
+      0;  ///< reads that meet another of their phase in its bank: what the schedule could not avoid
+};
+
+/// Banks of shared memory as elements of `element_bytes` see them: 128 bytes are served at once.
+constexpr int shared_banks(int element_bytes) {
+  return 128 / element_bytes;
+}
+
+/// The most non-zeros that a lane gets when rows are shared by `lanes` lanes: no less than this many steps
+/// are needed.
+template <class T>
+Index resident_steps(const Csr<T>& a, int lanes);
+
+/// Cuts up `a`. `element_bytes`: size of what lies at x[column] in shared memory. Throws Error if `steps` is
+/// less than resident_steps, or cols + banks exceeds 2^16.
+template <class T>
+Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_bytes);
+
+/// Columns are kept in 16 bits, with room for the zeros behind x.
+inline constexpr Index kMostResidentColumns = 65536 - 32;
+
+}  // namespace stages

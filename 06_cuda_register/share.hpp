@@ -1,0 +1,121 @@
+#pragma once
+// What the two persistent kernels of this stage have in common: a lane's share of the matrix in registers,
+// and its part of a product with x in shared memory.
+
+#include "06_cuda_register/resident.hpp"
+#include "common/gpu/cuda.hpp"
+
+namespace stages {
+
+/// A Resident matrix in device memory, as kernels take it.
+template <class T>
+struct ResidentView {
+  int lanes;  ///< lanes per row
+  int warps;
+  const T* values;
+  const std::uint16_t* columns;
+};
+
+/// One lane's non-zeros. The loops over kSteps are unrolled, so that every element has a register of its own:
+/// an array that is indexed by a variable would lie in local memory, which is device memory.
+template <class T, int kSteps>
+struct Share {
+  T value[kSteps];
+  unsigned column_pair[kSteps / 2];  ///< two 16-bit columns each
+
+  __device__ void load(const ResidentView<T>& a, int warp, int lane) {
+    const std::int64_t base = static_cast<std::int64_t>(warp) * kSteps * 32 + lane;
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) value[s] = a.values[base + s * 32];
+#pragma unroll
+    for (int s = 0; s < kSteps; s += 2) {
+      column_pair[s / 2] = a.columns[base + s * 32] | static_cast<unsigned>(a.columns[base + (s + 1) * 32])
+                                                          << 16;
+    }
+  }
+  __device__ int column(int s) const {
+    return static_cast<int>(s % 2 == 0 ? column_pair[s / 2] & 0xffffU : column_pair[s / 2] >> 16);
+  }
+};
+
+/// Sum over the `lanes` neighbouring lanes of a row; every lane gets it.
+template <class T>
+__device__ T sum_over_lanes(T sum, int lanes) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2)
+    sum += __shfl_xor_sync(0xffffffffU, sum, distance);
+  return sum;
+}
+
+/// The matrix of a plan: cut up, uploaded, and the number of steps that a kernel is compiled for.
+template <class T>
+class ResidentMatrix {
+ public:
+  ResidentMatrix(const Csr<T>& a, int lanes, int steps, int element_bytes)
+      : host_(make_resident(a, lanes, steps, element_bytes)),
+        values_(std::span<const T>(host_.values)),
+        columns_(std::span<const std::uint16_t>(host_.columns)) {
+    host_.values.clear();
+    host_.columns.clear();
+  }
+  ResidentView<T> view() const { return {host_.lanes, host_.warps, values_.data(), columns_.data()}; }
+  int steps() const { return host_.steps; }
+  int warps() const { return host_.warps; }
+  Offset conflicts() const { return host_.conflicts; }
+
+ private:
+  Resident<T> host_;
+  DeviceArray<T> values_;
+  DeviceArray<std::uint16_t> columns_;
+};
+
+/// The steps that kernels are compiled for.
+inline constexpr int kStepChoices[] = {4, 8, 12, 16, 24, 32, 40, 48, 56, 64};
+inline constexpr int kMostSteps = 64;
+
+/// The smallest choice with an eighth more than `needed`, so that the schedule has room to avoid bank
+/// conflicts.
+inline int steps_for(int needed) {
+  for (const int steps : kStepChoices) {
+    if (steps >= needed + needed / 8) return steps;
+  }
+  return kMostSteps;
+}
+
+/// Calls use.operator()<kSteps>() for the choice that equals `steps`.
+template <class Use>
+auto with_steps(int steps, Use&& use) {
+  switch (steps) {
+    case 4:
+      return use.template operator()<4>();
+    case 8:
+      return use.template operator()<8>();
+    case 12:
+      return use.template operator()<12>();
+    case 16:
+      return use.template operator()<16>();
+    case 24:
+      return use.template operator()<24>();
+    case 32:
+      return use.template operator()<32>();
+    case 40:
+      return use.template operator()<40>();
+    case 48:
+      return use.template operator()<48>();
+    case 56:
+      return use.template operator()<56>();
+    default:
+      return use.template operator()<64>();
+  }
+}
+
+/// The fewest lanes per row (a power of two, at least `least`) with which no lane needs more than `most`
+/// steps; 0: 32 are not enough.
+template <class T>
+int lanes_for(const Csr<T>& a, int most, int least = 1) {
+  for (int lanes = least; lanes <= 32; lanes *= 2) {
+    if (resident_steps(a, lanes) <= most) return lanes;
+  }
+  return 0;
+}
+
+}  // namespace stages

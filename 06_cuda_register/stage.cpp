@@ -1,0 +1,12 @@
+#include "06_cuda_register/stage.hpp"
+
+namespace stages {
+
+void add_06_cuda_register(Registry& registry) {
+  add_row_per_thread(registry);
+  add_stream_resident(registry);
+  add_chain_words(registry);
+  add_chain_cluster(registry);
+}
+
+}  // namespace stages

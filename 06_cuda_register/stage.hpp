@@ -1,0 +1,31 @@
+#pragma once
+// The entries of step 6, in the order in which a student meets them: the matrix stays in registers between
+// products.
+
+#include <limits>
+
+#include "common/gpu/facts.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+
+/// All entries below.
+void add_06_cuda_register(Registry& registry);
+
+void add_row_per_thread(Registry& registry);
+void add_stream_resident(Registry& registry);
+void add_chain_words(Registry& registry);
+void add_chain_cluster(Registry& registry);
+
+/// Registers and spilled bytes per thread as the compiler left them; NaN (unknown) on the executor.
+inline Metric registers_metric(const KernelFacts& facts) {
+  const double value = facts.registers ? *facts.registers : std::numeric_limits<double>::quiet_NaN();
+  return {"registers_per_thread", value, "registers"};
+}
+inline Metric spill_metric(const KernelFacts& facts) {
+  const double value = facts.spilled_bytes ? static_cast<double>(*facts.spilled_bytes)
+                                           : std::numeric_limits<double>::quiet_NaN();
+  return {"spilled_bytes_per_thread", value, "B"};
+}
+
+}  // namespace stages

@@ -1,0 +1,65 @@
+#pragma once
+// An element of y and the step it belongs to, in 64-bit words: 32 bits of step, 32 bits of value. A float is
+// one word, a double two. A word is read and written whole, so the reader that finds the step it waits for
+// has the value too.
+
+#include "common/gpu/cuda.hpp"
+
+namespace stages {
+
+template <class T>
+struct TaggedWords {
+  using Word = unsigned long long;
+  static constexpr int kWords = sizeof(T) / 4;
+
+  Word word[kWords] = {};
+
+  __device__ bool has(unsigned step) const {
+    for (int k = 0; k < kWords; ++k) {
+      if (static_cast<unsigned>(word[k] >> 32) != step) return false;
+    }
+    return true;
+  }
+  __device__ T value() const {
+    if constexpr (kWords == 1) {
+      return __uint_as_float(static_cast<unsigned>(word[0]));
+    } else {
+      return __longlong_as_double(static_cast<long long>((word[1] << 32) | (word[0] & 0xffffffffULL)));
+    }
+  }
+
+  /// Element i of an array of words in device memory.
+  __device__ void load(Word* words, int i) {
+    for (int k = 0; k < kWords; ++k) {
+      word[k] = cuda::atomic_ref<Word, cuda::thread_scope_device>(words[i * kWords + k])
+                    .load(cuda::memory_order_relaxed);
+    }
+  }
+  __device__ static TaggedWords of(T value, unsigned step) {
+    TaggedWords out;
+    const Word tag = static_cast<Word>(step) << 32;
+    if constexpr (kWords == 1) {
+      out.word[0] = tag | __float_as_uint(value);
+    } else {
+      const auto bits = static_cast<Word>(__double_as_longlong(value));
+      out.word[0] = tag | (bits & 0xffffffffULL);
+      out.word[1] = tag | (bits >> 32);
+    }
+    return out;
+  }
+  __device__ static void store(Word* words, int i, T value, unsigned step) {
+    const TaggedWords tagged = of(value, step);
+    for (int k = 0; k < kWords; ++k) {
+      cuda::atomic_ref<Word, cuda::thread_scope_device>(words[i * kWords + k])
+          .store(tagged.word[k], cuda::memory_order_relaxed);
+    }
+  }
+};
+
+/// The buffer of a step: the two take turns.
+template <class T>
+__device__ unsigned long long* words_of_step(unsigned long long* words, int n, int step) {
+  return words + static_cast<std::int64_t>(step % 2) * n * TaggedWords<T>::kWords;
+}
+
+}  // namespace stages

@@ -1,0 +1,57 @@
+#pragma once
+// Thread-block clusters (compute capability 9.0 and later): up to 16 blocks that run at the same time and
+// reach each other's shared memory.
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/facts.hpp"
+
+namespace stages {
+
+/// Whether the current device can run clusters of `blocks` blocks.
+inline bool has_clusters(int blocks) {
+  return blocks <= 16 && device_facts().cc_major >= 9;
+}
+
+/// Lets `kernel` be launched with more than the 8 blocks a cluster that every such device grants.
+template <class... P>
+void allow_large_cluster(void (*kernel)(P...)) {
+  STAGES_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+}
+
+#ifdef __CUDACC__
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+// Compiled for older devices too, where has_clusters() is false and no such kernel is launched.
+__device__ __forceinline__ unsigned cluster_rank() {
+  __trap();
+  return 0;
+}
+__device__ __forceinline__ void cluster_sync() {
+  __trap();
+}
+template <class T>
+__device__ __forceinline__ T* cluster_shared(T* own, unsigned) {
+  __trap();
+  return own;
+}
+#else
+/// The number of this block within its cluster.
+__device__ __forceinline__ unsigned cluster_rank() {
+  return cooperative_groups::this_cluster().block_rank();
+}
+
+/// Barrier over all threads of the cluster.
+__device__ __forceinline__ void cluster_sync() {
+  cooperative_groups::this_cluster().sync();
+}
+
+/// Where `own`, in this block's dynamic shared memory, lies in that of the block `rank`.
+template <class T>
+__device__ __forceinline__ T* cluster_shared(T* own, unsigned rank) {
+  return cooperative_groups::this_cluster().map_shared_rank(own, rank);
+}
+#endif
+
+#endif
+
+}  // namespace stages
