@@ -70,7 +70,8 @@ class HostSpmvPlan : public SpmvPlan<T> {
   void run() override {
     const bool chain = problem_.mode == Mode::chain;
     for (Index j = 0; j < problem_.products; ++j) {
-      const T* x = chain && j > 0 ? &y_(0, j - 1) : x_.data + x_.position(0, chain ? 0 : j);
+      const T* x = chain && j > 0 ? y_.data.data() + y_.view().position(0, j - 1)
+                                  : x_.data + x_.position(0, chain ? 0 : j);
       product(x, y_.data.data() + y_.view().position(0, j));
     }
   }
