@@ -1,0 +1,181 @@
+#include "tests/battery.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "common/matrix/convert.hpp"
+#include "common/matrix/error.hpp"
+
+namespace stages::battery {
+namespace {
+
+const char* environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+template <class T>
+std::shared_ptr<const Csr<T>> matrix(const std::function<Csr<double>()>& make) {
+  return std::make_shared<const Csr<T>>(convert_values<T>(make()));
+}
+
+template <class T>
+void make(const Case& c, SpmvProblem<T>& out) {
+  out = make_spmv_problem(c.name, matrix<T>(c.a), c.mode, c.products);
+}
+
+template <class T>
+void make(const Case& c, SpmmProblem<T>& out) {
+  out.name = c.name;
+  out.a = matrix<T>(c.a);
+  out.n_cols = c.n_cols;
+  out.alpha = static_cast<T>(c.alpha);
+  out.beta = static_cast<T>(c.beta);
+  out.b_layout = c.b_layout;
+  out.c_layout = c.c_layout;
+  const auto leading = [&](Index rows, Layout layout, Offset padding) {
+    return padding == 0 ? 0 : (layout == Layout::row_major ? c.n_cols : rows) + padding;
+  };
+  out.ldb = leading(out.a->cols, c.b_layout, c.b_padding);
+  out.ldc = leading(out.a->rows, c.c_layout, c.c_padding);
+  out = make_spmm_problem(out);
+}
+
+template <class T>
+void make(const Case& c, SpgemmProblem<T>& out) {
+  out = make_spgemm_problem(c.name, matrix<T>(c.a), matrix<T>(c.b));
+}
+
+/// Why the entry does not run the problem; empty: it does. `failure` is set where the reason is none.
+template <class Problem>
+std::string skip_reason(const Entry& entry, const Problem& problem, Exec& exec, const Limits& limits,
+                        std::string& failure) {
+  const auto& implementation = entry.on<Problem>();
+  if (const auto reason = implementation.refuse(problem, exec)) {
+    if (std::none_of(reason->begin(), reason->end(), [](unsigned char c) { return std::isdigit(c); })) {
+      failure = fmt::format("refuses without a number: '{}'", *reason);
+    }
+    return *reason;
+  }
+  const Cost cost = implementation.cost(problem);
+  if (!(cost.work <= limits.work))
+    return fmt::format("{:.3g} steps, the limit is {:.3g}", cost.work, limits.work);
+  if (!(cost.memory <= limits.memory))
+    return fmt::format("{:.3g} bytes, the limit is {:.3g}", cost.memory, limits.memory);
+  return {};
+}
+
+}  // namespace
+
+Size size_from_environment() {
+  const std::string word = environment("STAGES_BATTERY");
+  if (word.empty() || word == "full") return Size::full;
+  if (word == "small") return Size::small;
+  fail("STAGES_BATTERY is '{}'; set it to small or full", word);
+}
+
+template <class Problem>
+Problem make_problem(const Case& c) {
+  Problem out;
+  make(c, out);
+  return out;
+}
+
+std::string Tally::text() const {
+  std::string out = fmt::format("{} cases ran, {} skipped, {} failed", ran, skips.size(), failures.size());
+  for (const std::string& line : failures) out += "\n  FAILED " + line;
+  for (const std::string& line : skips) out += "\n  skipped " + line;
+  return out;
+}
+
+std::string Tally::objection(int least) const {
+  if (!failures.empty()) return text();
+  if (ran < least) return fmt::format("only {} cases ran, of at least {}: {}", ran, least, text());
+  return {};
+}
+
+int least_cases() {
+  return std::string(environment("STAGES_BATTERY_ONLY")).empty() ? 8 : 0;
+}
+
+template <class Problem>
+void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limits& limits,
+              const CheckOptions& options, Tally& tally) {
+  Communicator& ranks = exec.communicator();
+  const bool root = ranks.rank() == 0;
+  std::string failure;
+  bool runs = true;
+  if (root) {
+    const std::string reason = skip_reason(entry, problem, exec, limits, failure);
+    if (!failure.empty()) tally.failures.push_back(problem.name + ": " + failure);
+    if (!reason.empty()) tally.skips.push_back(problem.name + ": " + reason);
+    runs = reason.empty();
+  }
+  ranks.broadcast(&runs, sizeof runs);
+  if (!runs) return;
+  const auto note = [&](const std::string& what) {
+    if (root) tally.failures.push_back(problem.name + ": " + what);
+  };
+  try {
+    const CheckReport report = check_entry(entry, problem, exec, options);
+    if (!report.passed()) note(report.failure);
+  } catch (const std::exception& e) {
+    if (ranks.size() > 1) throw;  // the other ranks would wait for ever
+    note(fmt::format("threw: {}", e.what()));
+  }
+  if (root) ++tally.ran;
+}
+
+template <class T>
+Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits, const CheckOptions& options) {
+  Tally tally;
+  const auto with = [&](auto problem) {
+    if (exec.communicator().rank() != 0) {
+      problem.a = nullptr;
+      if constexpr (requires { problem.b; }) problem.b = nullptr;
+    }
+    check_on(entry, problem, exec, limits, options, tally);
+  };
+  for (const Case& c : cases(entry.op, size)) {
+    if (c.op == Op::spmv) with(make_problem<SpmvProblem<T>>(c));
+    if (c.op == Op::spmm) with(make_problem<SpmmProblem<T>>(c));
+    if (c.op == Op::spgemm) with(make_problem<SpgemmProblem<T>>(c));
+  }
+  return tally;
+}
+
+std::vector<std::string> data_files() {
+  std::vector<std::string> files;
+  std::istringstream directories(environment("STAGES_DATA"));
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    std::error_code error;
+    const std::size_t before = files.size();
+    for (const auto& file : std::filesystem::directory_iterator(directory, error)) {
+      const std::string name = file.path().string();
+      if (name.ends_with(".mtx") || name.ends_with(".mtx.gz")) files.push_back(name);
+    }
+    if (error) fail("STAGES_DATA: {}: {}; name directories, separated by ':'", directory, error.message());
+    if (files.size() == before)
+      fail("STAGES_DATA: {} holds no .mtx or .mtx.gz file; name directories that do", directory);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+#define STAGES_INSTANTIATE(P)           \
+  template P make_problem(const Case&); \
+  template void check_on(const Entry&, const P&, Exec&, const Limits&, const CheckOptions&, Tally&);
+STAGES_INSTANTIATE(SpmvProblem<float>)
+STAGES_INSTANTIATE(SpmvProblem<double>)
+STAGES_INSTANTIATE(SpmmProblem<float>)
+STAGES_INSTANTIATE(SpmmProblem<double>)
+STAGES_INSTANTIATE(SpgemmProblem<float>)
+STAGES_INSTANTIATE(SpgemmProblem<double>)
+#undef STAGES_INSTANTIATE
+template Tally run<float>(const Entry&, Exec&, Size, const Limits&, const CheckOptions&);
+template Tally run<double>(const Entry&, Exec&, Size, const Limits&, const CheckOptions&);
+
+}  // namespace stages::battery

@@ -1,0 +1,87 @@
+#pragma once
+// The battery: the problems that every entry must get right, as data. A backend brings an Exec and gets all
+// of them: the same cases serve serial code, ranks, and kernels on a GPU or on the executor.
+//
+// STAGES_BATTERY=small|full chooses how many (default full): the small half keeps one case of each kind, for
+// runs that multiply time, such as sanitizers and shuffled thread orders. STAGES_BATTERY_ONLY=TEXT keeps the
+// cases whose name holds TEXT. STAGES_DATA names directories (separated by ':') whose .mtx and .mtx.gz files
+// are read and multiplied too.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/harness/check.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages::battery {
+
+enum class Size { small, full };
+
+/// What STAGES_BATTERY says. Throws Error for any other word.
+Size size_from_environment();
+
+/// One problem, without its type of value. Fields of other operations are not looked at.
+struct Case {
+  std::string name;  ///< unique within its operation
+  Op op = Op::spmv;
+  bool small = false;  ///< belongs to the small half
+  std::function<Csr<double>()> a = {};
+  std::function<Csr<double>()> b = {};  ///< SpGEMM
+
+  Mode mode = Mode::single;  ///< SpMV
+  Index products = 1;
+
+  Index n_cols = 1;  ///< SpMM
+  double alpha = 1;
+  double beta = 0;
+  Layout b_layout = Layout::row_major;
+  Layout c_layout = Layout::row_major;
+  Offset b_padding = 0;  ///< leading dimension beyond the length of a line
+  Offset c_padding = 0;
+};
+
+/// The cases of `op` that `size` and STAGES_BATTERY_ONLY leave.
+std::vector<Case> cases(Op op, Size size);
+
+/// The problem of a case. Problem::kOp must be the case's operation.
+template <class Problem>
+Problem make_problem(const Case& c);
+
+/// Beyond these an entry does not run a case; its skip says the number.
+struct Limits {
+  double work = 1e9;    ///< Cost::work
+  double memory = 2e9;  ///< Cost::memory, bytes
+};
+
+/// What became of one entry on some cases.
+struct Tally {
+  int ran = 0;
+  std::vector<std::string> skips;     ///< "case: reason"
+  std::vector<std::string> failures;  ///< "case: what is wrong"
+  std::string text() const;           ///< failures and counts, for a test's message
+  /// Why this is no pass: a failure, or fewer than `least` cases that ran. Empty: it is one.
+  std::string objection(int least) const;
+};
+
+/// Checks `entry` on `problem`, or notes why it does not run: its own refusal, or a limit. A refusal without
+/// a number in its reason is a failure, and so is any exception. Collective: ranks other than 0 may pass
+/// problems without matrices, and their tally is not filled.
+template <class Problem>
+void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limits& limits,
+              const CheckOptions& options, Tally& tally);
+
+/// All cases of the entry's operation with values of type T.
+template <class T>
+Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits = {},
+          const CheckOptions& options = {});
+
+/// The least number of cases that an entry must really run: fewer, and the battery says nothing about it.
+/// (With STAGES_BATTERY_ONLY, 0.)
+int least_cases();
+
+/// The matrix files that STAGES_DATA names, sorted; none where it is not set. Throws Error where a directory
+/// cannot be read or holds none.
+std::vector<std::string> data_files();
+
+}  // namespace stages::battery

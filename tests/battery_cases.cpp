@@ -1,0 +1,314 @@
+// The cases of the battery. Sizes lie on both sides of what kernels are cut by: 16 and 32 (tiles, warps), 256
+// and 1024 (blocks), 65536 (16-bit columns).
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/matrix/convert.hpp"
+#include "common/matrix/error.hpp"
+#include "tests/battery.hpp"
+#include "tests/matrices.hpp"
+
+namespace stages::battery {
+namespace {
+
+using matrices::Matrix;
+using Make = std::function<Matrix()>;
+
+/// A matrix with a name, for all operations.
+struct Shape {
+  std::string name;
+  bool small;
+  Make make;
+  bool square = false;
+  bool in_products = true;  ///< whether SpGEMM squares it too; false where that takes too many products
+};
+
+constexpr bool kSmall = true, kFull = false;
+
+/// Degenerate shapes, then structures.
+std::vector<Shape> plain_shapes() {
+  using namespace matrices;
+  return {
+      {"0x0", kSmall, [] { return empty(0, 0); }, true},
+      {"0x7", kSmall, [] { return empty(0, 7); }},
+      {"7x0", kSmall, [] { return empty(7, 0); }},
+      {"1x1", kSmall, [] { return dense(1, 1); }, true},
+      {"1x1_empty", kFull, [] { return empty(1, 1); }, true},
+      {"1x300", kSmall, [] { return dense(1, 300); }},
+      {"300x1", kSmall, [] { return dense(300, 1); }},
+      {"1x1025_sparse", kFull, [] { return uneven(1, 1025, 100); }},
+      {"1025x1_sparse", kFull, [] { return uneven(1025, 1, 1); }, false, false},
+      {"all_empty_7x9", kSmall, [] { return empty(7, 9); }},
+      {"all_empty_300x300", kFull, [] { return empty(300, 300); }, true, false},
+      {"single_first", kFull, [] { return single(40, 70, 0, 0); }},
+      {"single_last", kSmall, [] { return single(70, 40, 69, 39); }},
+      {"gaps_64x49", kSmall, [] { return gaps(64, 49); }},
+      {"gaps_100x100", kFull, [] { return gaps(100, 100); }, true},
+      {"dense_row_first", kFull, [] { return dense_row(50, 400, 0); }},
+      {"dense_row_middle", kSmall, [] { return dense_row(100, 300, 57); }},
+      {"dense_row_last", kSmall, [] { return dense_row(65, 129, 64); }},
+      {"dense_column_first", kFull, [] { return dense_column(300, 40, 0); }},
+      {"dense_column_last", kSmall, [] { return dense_column(129, 65, 64); }},
+      {"hub_row_2000", kFull, [] { return dense_row(200, 2000, 100); }},
+      {"hub_row_square", kSmall, [] { return dense_row(257, 257, 3); }, true},
+      {"arrow_150", kFull, [] { return arrow(150); }, true},
+      {"repeated_coordinates", kSmall, [] { return repeated_coordinates(60, 45); }},
+      {"cancelled_coordinates", kSmall, [] { return cancelled_coordinates(60, 60); }, true},
+      {"stored_zeros", kSmall, [] { return stored_zeros(50, 50); }, true},
+      {"wide_20x300", kSmall, [] { return uneven(20, 300, 9); }},
+      {"tall_300x20", kSmall, [] { return uneven(300, 20, 5); }},
+      {"wide_3x1500", kFull, [] { return uneven(3, 1500, 200); }},
+      {"ramp_140x200", kSmall, [] { return ramp(140, 200); }, false, false},
+      {"equal_rows_64x51_of_5", kSmall, [] { return equal_rows(64, 51, 5); }},
+      {"equal_rows_33x40_of_31", kFull, [] { return equal_rows(33, 40, 31); }},
+      {"equal_rows_40x64_of_32", kSmall, [] { return equal_rows(40, 64, 32); }},
+      {"equal_rows_40x64_of_33", kFull, [] { return equal_rows(40, 64, 33); }},
+      {"equal_rows_256_of_51", kSmall, [] { return equal_rows(256, 256, 51); }, true, false},
+      {"equal_rows_407_of_81", kFull, [] { return equal_rows(407, 407, 81); }, true, false},
+      {"identity_65", kSmall, [] { return identity(65); }, true},
+      {"permutation_100", kSmall, [] { return permutation(100); }, true},
+      {"diagonal_33x70", kFull, [] { return diagonal(33, 70); }},
+      {"diagonal_70x33", kFull, [] { return diagonal(70, 33); }},
+      {"tridiagonal_257", kSmall, [] { return banded(257, 1); }, true},
+      {"banded_100", kFull, [] { return banded(100, 17); }, true},
+      {"lower_triangle_65", kFull, [] { return lower_triangle(65); }, true},
+      {"dense_33x33", kSmall, [] { return dense(33, 33); }, true},
+      {"dense_64x17", kFull, [] { return dense(64, 17); }},
+      {"blocks_99", kFull, [] { return blocks(33); }, true},
+      {"strided_20x8192", kFull, [] { return strided(20, 8192, 1024); }},
+      {"hypersparse_3000", kFull, [] { return single(3000, 3000, 1500, 2999); }, true},
+  };
+}
+
+/// Square matrices with sizes around those of tiles, warps and blocks.
+std::vector<Shape> tile_shapes() {
+  std::vector<Shape> shapes;
+  for (const Index n : {15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025}) {
+    const bool small = n == 17 || n == 31 || n == 33 || n == 257;
+    shapes.push_back({fmt::format("tile_{}", n), small, [n] { return matrices::uneven(n, n, 6); }, true});
+  }
+  return shapes;
+}
+
+std::vector<Shape> all_shapes() {
+  auto shapes = plain_shapes();
+  for (Shape& shape : tile_shapes()) shapes.push_back(std::move(shape));
+  return shapes;
+}
+
+void add_spmv(std::vector<Case>& out) {
+  const auto add = [&](const std::string& name, bool small, const Make& make, Mode mode, Index products) {
+    const std::string how = mode == Mode::single ? "" : fmt::format("/{}_{}", to_string(mode), products);
+    out.push_back(
+        {.name = name + how, .op = Op::spmv, .small = small, .a = make, .mode = mode, .products = products});
+  };
+  for (const Shape& s : all_shapes()) add(s.name, s.small, s.make, Mode::single, 1);
+  for (const Index cols : {65535, 65536, 65537}) {
+    add(
+        fmt::format("16_bit_columns_{}", cols), kFull, [cols] { return matrices::strided(3, cols, 256); },
+        Mode::single, 1);
+  }
+  const auto uneven_49x65 = [] { return matrices::uneven(49, 65, 6); };
+  const auto uneven_100 = [] { return matrices::uneven(100, 100, 6); };
+  const auto equal = [] { return matrices::equal_rows(128, 128, 25); };
+  for (const Index k : {1, 3, 33}) {
+    add("uneven_49x65", k == 3, uneven_49x65, Mode::stream, k);
+    add("equal_rows_128_of_25", k != 1, equal, Mode::stream, k);
+    add(
+        "0x7", k == 3, [] { return matrices::empty(0, 7); }, Mode::stream, k);
+  }
+  add(
+      "tall_300x20", kFull, [] { return matrices::uneven(300, 20, 5); }, Mode::stream, 33);
+  add(
+      "dense_row_middle", kFull, [] { return matrices::dense_row(100, 300, 57); }, Mode::stream, 7);
+  for (const Index k : {1, 5, 50}) {
+    add("uneven_100", k == 5, uneven_100, Mode::chain, k);
+    add("equal_rows_128_of_25", k != 1, equal, Mode::chain, k);
+    add(
+        "0x0", k == 5, [] { return matrices::empty(0, 0); }, Mode::chain, k);
+  }
+  add(
+      "hub_row_square", kSmall, [] { return matrices::dense_row(257, 257, 3); }, Mode::chain, 5);
+  add(
+      "permutation_100", kFull, [] { return matrices::permutation(100); }, Mode::chain, 50);
+  add(
+      "1x1", kFull, [] { return matrices::dense(1, 1); }, Mode::chain, 5);
+  add(
+      "tile_1025", kFull, [] { return matrices::equal_rows(1025, 1025, 9); }, Mode::chain, 5);
+}
+
+struct Scaling {
+  double alpha, beta;
+};
+
+std::string layouts(const Case& c) {
+  const auto letter = [](Layout layout) { return layout == Layout::row_major ? 'r' : 'c'; };
+  return fmt::format("B{}{}_C{}{}", letter(c.b_layout), c.b_padding > 0 ? "+" : "", letter(c.c_layout),
+                     c.c_padding > 0 ? "+" : "");
+}
+
+/// Every layout, with and without padding, times every kind of alpha and beta.
+void add_spmm_options(std::vector<Case>& out) {
+  int number = 0;
+  for (const Layout b : {Layout::row_major, Layout::col_major}) {
+    for (const Layout c : {Layout::row_major, Layout::col_major}) {
+      for (const Offset padding : {0, 5}) {
+        for (const auto [alpha, beta] :
+             {Scaling{1, 0}, {0, 0}, {1, 1}, {2.5, 0}, {0.5, -2}, {0, 3}, {-1, 1}}) {
+          Case option{.name = "",
+                      .op = Op::spmm,
+                      .small = number++ % 4 == 0,
+                      .a = [] { return matrices::gaps(37, 44); },
+                      .n_cols = 19,
+                      .alpha = alpha,
+                      .beta = beta,
+                      .b_layout = b,
+                      .c_layout = c,
+                      .b_padding = padding,
+                      .c_padding = padding == 0 ? 0 : 3};
+          option.name = fmt::format("gaps_37x44/N=19/{}/alpha={}/beta={}", layouts(option), alpha, beta);
+          out.push_back(std::move(option));
+        }
+      }
+    }
+  }
+}
+
+void add_spmm(std::vector<Case>& out) {
+  for (const Shape& s : all_shapes()) {
+    out.push_back({.name = s.name + "/N=9", .op = Op::spmm, .small = s.small, .a = s.make, .n_cols = 9});
+  }
+  for (const Index n : {1, 2, 3, 7, 8, 31, 32, 33, 64, 100, 257}) {
+    const bool small = n == 1 || n == 7 || n == 33 || n == 64;
+    const auto add = [&](const char* name, const Make& make, Layout layout) {
+      Case c{.name = "",
+             .op = Op::spmm,
+             .small = small && layout == Layout::row_major,
+             .a = make,
+             .n_cols = n,
+             .b_layout = layout,
+             .c_layout = layout};
+      c.name = fmt::format("{}/N={}/{}", name, n, layouts(c));
+      out.push_back(std::move(c));
+    };
+    for (const Layout layout : {Layout::row_major, Layout::col_major}) {
+      add(
+          "ramp_70x90", [] { return matrices::ramp(70, 90); }, layout);
+      add(
+          "dense_row_33x300", [] { return matrices::dense_row(33, 300, 20); }, layout);
+    }
+    add(
+        "0x7", [] { return matrices::empty(0, 7); }, Layout::row_major);
+  }
+  add_spmm_options(out);
+}
+
+void add_spgemm(std::vector<Case>& out) {
+  const auto add = [&](const std::string& name, bool small, const Make& a, const Make& b) {
+    out.push_back({.name = name, .op = Op::spgemm, .small = small, .a = a, .b = b});
+  };
+  for (const Shape& s : plain_shapes()) {
+    if (!s.in_products) continue;
+    if (s.square) {
+      add(s.name + "/squared", s.small, s.make, s.make);
+    } else {
+      add(s.name + "/times_transpose", s.small, s.make, [make = s.make] { return transpose(make()); });
+    }
+  }
+  using namespace matrices;
+  // Tiles in each of the three dimensions.
+  for (const Index n : {15, 16, 17, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025}) {
+    const bool small = n == 17 || n == 31 || n == 257;
+    if (n <= 257) {
+      const auto square = [n] { return uneven(n, n, 5); };
+      add(fmt::format("tile_{}", n), small, square, square);
+    }
+    add(
+        fmt::format("tile_rows_{}", n), small, [n] { return uneven(n, 40, 5); },
+        [] { return uneven(40, 33, 5); });
+    add(
+        fmt::format("tile_inner_{}", n), kFull, [n] { return uneven(33, n, 9); },
+        [n] { return uneven(n, 40, 5); });
+    add(
+        fmt::format("tile_columns_{}", n), small, [] { return uneven(33, 40, 5); },
+        [n] { return uneven(40, n, 9); });
+  }
+  // Shapes with nothing in them, in each place.
+  add(
+      "0x5x7", kSmall, [] { return empty(0, 5); }, [] { return dense(5, 7); });
+  add(
+      "5x0x7", kSmall, [] { return empty(5, 0); }, [] { return empty(0, 7); });
+  add(
+      "5x7x0", kSmall, [] { return dense(5, 7); }, [] { return empty(7, 0); });
+  add(
+      "empty_times_dense", kFull, [] { return empty(9, 30); }, [] { return dense(30, 8); });
+  add(
+      "dense_times_empty", kSmall, [] { return dense(9, 30); }, [] { return empty(30, 8); });
+  add(
+      "rows_meet_no_column", kSmall, [] { return single(20, 30, 19, 29); },
+      [] { return single(30, 20, 28, 19); });
+  // Extreme shapes of the result.
+  add(
+      "inner_product_1x900x1", kSmall, [] { return dense(1, 900); }, [] { return dense(900, 1); });
+  add(
+      "outer_product_90x1x70", kSmall, [] { return dense(90, 1); }, [] { return dense(1, 70); });
+  add(
+      "row_of_20000", kFull, [] { return dense(2, 3); }, [] { return strided(3, 20000, 1); });
+  add(
+      "row_of_5000", kSmall, [] { return uneven(5, 4, 2); }, [] { return strided(4, 5000, 1); });
+  add(
+      "colliding_columns", kSmall, [] { return dense(3, 30); }, [] { return strided(30, 1 << 16, 1 << 10); });
+  add(
+      "dense_column_times_dense_row", kFull, [] { return dense_column(120, 60, 59); },
+      [] { return dense_row(60, 130, 59); });
+  add(
+      "hub_row_times_hub_row", kSmall, [] { return dense_row(100, 200, 99); },
+      [] { return dense_row(200, 150, 0); });
+  // Every element of C is a sum of two products: with small integers many of them cancel to exactly zero.
+  add(
+      "cancellation", kSmall, [] { return dense(48, 2); }, [] { return dense(2, 48); });
+  const auto equal_100 = [] { return equal_rows(100, 100, 20); };
+  add("equal_rows_100_of_20", kSmall, equal_100, equal_100);
+  add(
+      "ramp_times_gaps", kSmall, [] { return ramp(70, 90); }, [] { return gaps(90, 66); });
+  // What leaves the other factor as it is, or nearly so.
+  add(
+      "identity_times_wide", kSmall, [] { return identity(33); }, [] { return uneven(33, 90, 7); });
+  add(
+      "tall_times_identity", kFull, [] { return uneven(90, 33, 7); }, [] { return identity(33); });
+  add(
+      "permutation_times_gaps", kFull, [] { return permutation(64); }, [] { return gaps(64, 49); });
+  add(
+      "wide_times_tall", kSmall, [] { return uneven(20, 300, 12); }, [] { return uneven(300, 25, 6); });
+  add(
+      "tall_times_wide", kSmall, [] { return uneven(200, 12, 3); }, [] { return uneven(12, 210, 9); });
+  add(
+      "zeros_times_zeros", kSmall, [] { return stored_zeros(40, 50); },
+      [] { return cancelled_coordinates(50, 30); });
+  add(
+      "repeated_times_repeated", kFull, [] { return repeated_coordinates(40, 50); },
+      [] { return repeated_coordinates(50, 45); });
+}
+
+std::vector<Case> every_case() {
+  std::vector<Case> all;
+  add_spmv(all);
+  add_spmm(all);
+  add_spgemm(all);
+  return all;
+}
+
+}  // namespace
+
+std::vector<Case> cases(Op op, Size size) {
+  const char* const only = std::getenv("STAGES_BATTERY_ONLY");
+  std::vector<Case> out = every_case();
+  std::erase_if(out, [&](const Case& c) {
+    return c.op != op || (size == Size::small && !c.small) ||
+           (only != nullptr && c.name.find(only) == std::string::npos);
+  });
+  return out;
+}
+
+}  // namespace stages::battery

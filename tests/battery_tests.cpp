@@ -1,0 +1,264 @@
+// Every entry of the registry on every case of its operation, in float and double; the files that STAGES_DATA
+// names; and the battery itself: what may not pass, does not.
+
+#include "tests/battery.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "common/cli/devices.hpp"
+#include "common/cli/program.hpp"
+#include "common/matrix/convert.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/matrix_market.hpp"
+#include "common/matrix/statistics.hpp"
+#include "tests/matrices.hpp"
+
+namespace stages {
+namespace {
+
+using battery::Limits;
+using battery::Size;
+using battery::Tally;
+
+const Registry& registry() {
+  static const Registry all = [] {
+    Registry entries;
+    add_entries(entries);
+    return entries;
+  }();
+  return all;
+}
+
+const Machine& machine() {
+  static const Devices devices;
+  return devices.machine();
+}
+
+// ------------------------------------------------------------------------------------ entries x cases x
+// types
+
+struct EntryAndType {
+  const Entry* entry;
+  bool single_precision;
+};
+
+class EveryEntry : public testing::TestWithParam<EntryAndType> {};
+
+TEST_P(EveryEntry, PassesTheBattery) {
+  const Entry& entry = *GetParam().entry;
+  if (entry.needs.gpu && machine().gpu == nullptr) GTEST_SKIP() << "needs a GPU, and " << machine().no_gpu;
+  Exec& exec = machine().of(entry);
+  const Size size = battery::size_from_environment();
+  const Tally tally = GetParam().single_precision ? battery::run<float>(entry, exec, size)
+                                                  : battery::run<double>(entry, exec, size);
+  EXPECT_EQ(tally.objection(battery::least_cases()), "");
+  for (const std::string& skip : tally.skips) std::cout << "  skipped " << skip << '\n';
+}
+
+std::vector<EntryAndType> entries_and_types() {
+  std::vector<EntryAndType> all;
+  for (const Entry& entry : registry().entries()) {
+    all.push_back({&entry, true});
+    all.push_back({&entry, false});
+  }
+  return all;
+}
+
+std::string name_of(const testing::TestParamInfo<EntryAndType>& info) {
+  std::string name = info.param.entry->name + (info.param.single_precision ? "_f32" : "_f64");
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+void PrintTo(const EntryAndType& p, std::ostream* out) {
+  *out << p.entry->name << (p.single_precision ? " f32" : " f64");
+}
+
+INSTANTIATE_TEST_SUITE_P(Battery, EveryEntry, testing::ValuesIn(entries_and_types()), name_of);
+
+TEST(Registry, HoldsEntriesForEachOperation) {
+  for (const Op op : {Op::spmv, Op::spmm, Op::spgemm}) {
+    const auto entries = registry().entries();
+    EXPECT_TRUE(std::any_of(entries.begin(), entries.end(), [&](const Entry& e) { return e.op == op; }))
+        << to_string(op);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------- real
+// files
+
+/// Files are many and large, so each is multiplied in one type of value (the files in turn), what would take
+/// long is left out, and of large results a sample of rows is compared, beside the integer sums of all rows.
+constexpr Limits kFileLimits{.work = 4e6, .memory = 1e9};
+constexpr CheckOptions kFileCheck{.budget = 100'000};
+
+template <class Problem>
+int check_everything_on(const Problem& problem) {
+  int ran = 0;
+  for (const Entry& entry : registry().entries()) {
+    if (entry.op != Problem::kOp || (entry.needs.gpu && machine().gpu == nullptr)) continue;
+    Tally tally;
+    check_on(entry, problem, machine().of(entry), kFileLimits, kFileCheck, tally);
+    EXPECT_EQ(tally.objection(0), "") << entry.name << " on " << problem.name;
+    for (const std::string& skip : tally.skips) std::cout << "  " << entry.name << ": " << skip << '\n';
+    ran += tally.ran;
+  }
+  return ran;
+}
+
+/// All operations on A: A x, A B with 8 columns, and A A or the cheaper of A A^T and A^T A.
+template <class T>
+void check_file(const std::string& path) {
+  const auto a = std::make_shared<const Csr<T>>(read_matrix_market<T>(path));
+  const std::string name = std::filesystem::path(path).filename().string();
+  std::cout << name << ": " << a->rows << " x " << a->cols << ", " << a->nnz() << " non-zeros, "
+            << (std::is_same_v<T, float> ? "f32" : "f64") << std::endl;
+  EXPECT_GT(check_everything_on(make_spmv_problem(name, a)), 0) << name << ": no SpMV entry ran";
+  SpmmProblem<T> spmm{.name = name, .a = a, .n_cols = 8};
+  check_everything_on(make_spmm_problem(spmm));
+  if (a->rows == a->cols) {
+    check_everything_on(make_spgemm_problem(name, a, a));
+    return;
+  }
+  const auto at = std::make_shared<const Csr<T>>(transpose(*a));
+  const bool transpose_first = spgemm_products(*at, *a) < spgemm_products(*a, *at);
+  check_everything_on(transpose_first ? make_spgemm_problem(name, at, a) : make_spgemm_problem(name, a, at));
+}
+
+TEST(RealMatrices, EveryOperationOnEveryFile) {
+  const auto files = battery::data_files();
+  if (files.empty()) GTEST_SKIP() << "STAGES_DATA names no directory of .mtx files";
+  const bool small = battery::size_from_environment() == Size::small;
+  int read = 0;
+  for (std::size_t k = 0; k < files.size(); k += small ? 5 : 1) {
+    try {
+      k % 2 == 0 ? check_file<float>(files[k]) : check_file<double>(files[k]);
+      ++read;
+    } catch (const Error& error) {
+      // Complex and Hermitian files are refused by name; nothing else may be.
+      const std::string why = error.what();
+      EXPECT_TRUE(why.find("complex") != std::string::npos || why.find("ermitian") != std::string::npos)
+          << why;
+      std::cout << why << '\n';
+    }
+  }
+  EXPECT_GT(read, 0) << "no file could be read";
+}
+
+// ------------------------------------------------------------------------------------------- the battery
+// itself
+
+/// Refuses everything, for a reason that `extra` gives.
+template <class T>
+class Refuses final : public HostSpmvPlan<T> {
+ public:
+  Refuses(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem) {}
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& /*exec*/) {
+    return problem.a->rows % 2 == 0 ? "takes 3 rows" : "does not like it";
+  }
+
+ private:
+  void product(const T*, T*) override {}
+};
+
+Entry refusing_entry() {
+  Registry entries;
+  entries.add<Refuses>({.name = "x/refuses", .idea = "refuses"});
+  return entries.entries().front();
+}
+
+TEST(Battery, AnEntryThatRunsNothingFails) {
+  Tally skipped_all;
+  skipped_all.skips.assign(100, "case: takes 3 rows");
+  EXPECT_NE(skipped_all.objection(8).find("only 0 cases ran, of at least 8"), std::string::npos);
+  skipped_all.ran = 8;
+  EXPECT_EQ(skipped_all.objection(8), "");
+}
+
+TEST(Battery, ARefusalNeedsANumber) {
+  Exec exec;
+  const Tally tally = battery::run<float>(refusing_entry(), exec, Size::small);
+  EXPECT_EQ(tally.ran, 0);
+  EXPECT_GT(tally.skips.size(), tally.failures.size());
+  ASSERT_FALSE(tally.failures.empty());
+  EXPECT_NE(tally.failures.front().find("refuses without a number: 'does not like it'"), std::string::npos);
+}
+
+TEST(Battery, LimitsSkipWithTheirNumber) {
+  Exec exec;
+  Tally tally;
+  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(10, 10)));
+  Registry entries;
+  add_entries(entries);
+  const auto all = entries.entries();
+  const auto spmv = std::find_if(all.begin(), all.end(), [](const Entry& e) { return e.op == Op::spmv; });
+  check_on(*spmv, make_spmv_problem("m", a), exec, Limits{.work = 50}, {}, tally);
+  check_on(*spmv, make_spmv_problem("m", a), exec, Limits{.work = 1e9, .memory = 10}, {}, tally);
+  EXPECT_EQ(tally.ran, 0);
+  ASSERT_EQ(tally.skips.size(), 2U);
+  EXPECT_EQ(tally.skips[0], "m: 100 steps, the limit is 50");
+  EXPECT_NE(tally.skips[1].find("bytes, the limit is 10"), std::string::npos);
+}
+
+TEST(Battery, NamesAreUniqueAndTheSmallHalfIsPartOfTheWhole) {
+  for (const Op op : {Op::spmv, Op::spmm, Op::spgemm}) {
+    std::vector<std::string> names, small_names;
+    for (const auto& c : battery::cases(op, Size::full)) names.push_back(c.name);
+    for (const auto& c : battery::cases(op, Size::small)) small_names.push_back(c.name);
+    std::sort(names.begin(), names.end());
+    std::sort(small_names.begin(), small_names.end());
+    EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << to_string(op);
+    EXPECT_TRUE(std::includes(names.begin(), names.end(), small_names.begin(), small_names.end()));
+    if (battery::least_cases() > 0) {
+      EXPECT_GT(small_names.size(), names.size() / 4);
+      EXPECT_LT(small_names.size(), names.size() * 3 / 4);
+    }
+  }
+}
+
+TEST(Battery, MatricesAreWhatTheirNamesSay) {
+  using namespace matrices;
+  for (const Op op : {Op::spmv, Op::spmm, Op::spgemm}) {
+    for (const auto& c : battery::cases(op, Size::full)) {
+      EXPECT_NO_THROW(require_canonical(c.a(), c.name.c_str()));
+      if (c.b) {
+        EXPECT_NO_THROW(require_canonical(c.b(), c.name.c_str()));
+      }
+    }
+  }
+  const auto equal = equal_rows(40, 64, 32);
+  for (Index i = 0; i < equal.rows; ++i) EXPECT_EQ(equal.row_nnz(i), 32);
+  for (Index i = 0; i < 140; ++i) EXPECT_EQ(ramp(140, 200).row_nnz(i), i);
+  const MatrixStatistics gap = statistics(gaps(64, 49));
+  EXPECT_GE(gap.empty_rows, 22);
+  EXPECT_GE(gap.empty_cols, 13);
+  EXPECT_EQ(gaps(64, 49).row_nnz(0) + gaps(64, 49).row_nnz(63), 0);
+  EXPECT_GT(gap.nnz, 100);
+  EXPECT_GT(statistics(cancelled_coordinates(60, 60)).explicit_zeros, 50);
+  EXPECT_GT(statistics(stored_zeros(50, 50)).explicit_zeros, 50);
+  EXPECT_EQ(statistics(dense_row(200, 2000, 100)).max_row, 2000);
+  EXPECT_LT(statistics(repeated_coordinates(60, 45)).nnz, 60 * 45);
+  EXPECT_EQ(statistics(uneven(60, 45, 4)).nnz, statistics(repeated_coordinates(60, 45)).nnz);
+  const auto columns = strided(3, 65537, 256);
+  EXPECT_EQ(columns.col_idx.back(), 65536);
+}
+
+TEST(Battery, UnknownSizesAreRefused) {
+  const char* const before = std::getenv("STAGES_BATTERY");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("STAGES_BATTERY", "tiny", 1);
+  EXPECT_THROW(battery::size_from_environment(), Error);
+  setenv("STAGES_BATTERY", "small", 1);
+  EXPECT_EQ(battery::size_from_environment(), Size::small);
+  setenv("STAGES_BATTERY", kept.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace stages

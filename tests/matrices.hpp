@@ -1,0 +1,55 @@
+#pragma once
+// Small matrices with known structure, for tests: each a function of its arguments alone. Values are drawn
+// from
+// [-1, 1) without 0 by hashing (row, column), so they do not depend on the order in which entries are made.
+
+#include "common/matrix/types.hpp"
+
+namespace stages::matrices {
+
+using Matrix = Csr<double>;
+
+/// The value that stands at (i, j).
+double value_at(Index i, Index j);
+
+Matrix empty(Index rows, Index cols);
+Matrix dense(Index rows, Index cols);
+Matrix identity(Index n);
+/// A pseudo-random permutation: one 1 in each row and column.
+Matrix permutation(Index n);
+/// Entries (i, i) only; rows and cols may differ.
+Matrix diagonal(Index rows, Index cols);
+/// Entries with |i - j| <= half_width.
+Matrix banded(Index n, Index half_width);
+/// Entries with j <= i.
+Matrix lower_triangle(Index n);
+/// `row_nnz` entries in each row, at pseudo-random columns: D2's kind.
+Matrix equal_rows(Index rows, Index cols, Index row_nnz);
+/// Row lengths between 0 and 2 * mean, pseudo-random columns.
+Matrix uneven(Index rows, Index cols, Index mean);
+/// As uneven, but every third row (the first and the last among them) and every fourth column is empty.
+Matrix gaps(Index rows, Index cols);
+/// Row i holds i entries (as many as fit): all lengths from 0 to rows - 1.
+Matrix ramp(Index rows, Index cols);
+/// One full row among rows with one entry.
+Matrix dense_row(Index rows, Index cols, Index row);
+/// One full column among rows with one entry elsewhere.
+Matrix dense_column(Index rows, Index cols, Index col);
+/// Full first row, full first column, and the diagonal.
+Matrix arrow(Index n);
+/// A single entry.
+Matrix single(Index rows, Index cols, Index i, Index j);
+/// Columns that are multiples of `stride`, all that there are, in each row: they collide in a hash table that
+/// takes low bits.
+Matrix strided(Index rows, Index cols, Index stride);
+/// 3 x 3 blocks along the diagonal and to the right of it.
+Matrix blocks(Index block_rows);
+
+/// uneven() made from coordinates that repeat up to three times and come in no order.
+Matrix repeated_coordinates(Index rows, Index cols);
+/// Coordinates whose repeats cancel: every second stored value is an explicit zero.
+Matrix cancelled_coordinates(Index rows, Index cols);
+/// uneven() with every third stored value set to zero.
+Matrix stored_zeros(Index rows, Index cols);
+
+}  // namespace stages::matrices

@@ -1,0 +1,303 @@
+#pragma once
+// SpGEMM with one planted fault: three correct methods (fault `none`), each with the mistakes that belong to
+// it.
+//   FaultyGustavson   rows of B added up in an ordered map
+//   FaultyDot         D1's CSR x CSC two-pointer dot, and its dense output on a grid of tiles
+//   FaultyGather      D1's shares of A, multiplied apart and gathered
+
+#include <algorithm>
+#include <map>
+
+#include "common/harness/plan.hpp"
+#include "common/harness/registry.hpp"
+#include "common/matrix/convert.hpp"
+
+namespace stages::mutants {
+
+/// A row of C under construction.
+template <class T>
+using RowSums = std::map<Index, T>;
+
+/// Appends entries to the row of C that is under construction, and ends it.
+template <class T>
+void append_entries(Csr<T>& c, const RowSums<T>& row) {
+  for (const auto& [column, value] : row) {
+    c.col_idx.push_back(column);
+    c.values.push_back(value);
+  }
+}
+template <class T>
+void end_row(Csr<T>& c) {
+  c.row_ptr.push_back(c.nnz());
+  ++c.rows;
+}
+template <class T>
+void append_row(Csr<T>& c, const RowSums<T>& row) {
+  append_entries(c, row);
+  end_row(c);
+}
+
+/// An empty C of no rows and `cols` columns.
+template <class T>
+Csr<T> rowless(Index cols) {
+  Csr<T> c;
+  c.cols = cols;
+  return c;
+}
+
+enum class GustavsonFault {
+  none,
+  null_kernel,
+  dropped_entry,  ///< the last entry of the longest row is left out
+  stale_answer,
+  lost_product,         ///< of a sum of 100,000 or more products, one is left out
+  unsorted_columns,     ///< columns of each row descend
+  repeated_columns,     ///< each row's first entry stands there twice, half its value each
+  transposed,           ///< C^T, where that has the shape of C
+  wrong_last_row,       ///< the last row is computed from the row before it
+  ignores_loaded,       ///< multiplies the values that prepare saw
+  drops_zeros,          ///< leaves out sums that are zero
+  drops_small,          ///< leaves out sums that are small, under the name of dropping zeros
+  skips_zero_operands,  ///< leaves out products with stored zeros
+  extra_entry,          ///< an explicit zero at the start of each empty row
+  column_out_of_range,
+  short_row_ptr,  ///< row_ptr ends one too early
+  grows,          ///< goes on from the C of the run before
+  throws,
+};
+
+template <class T>
+class FaultyGustavson final : public HostSpgemmPlan<T> {
+ public:
+  FaultyGustavson(const SpgemmProblem<T>& problem, Exec& /*exec*/, GustavsonFault fault)
+      : HostSpgemmPlan<T>(problem), fault_(fault) {}
+
+  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
+
+  void run() override {
+    using F = GustavsonFault;
+    if (fault_ == F::null_kernel) return;
+    if (fault_ == F::throws) throw std::bad_alloc();
+    Csr<T>& c = this->c_;
+    c = rowless<T>(this->b().cols);
+    for (Index i = 0; i < this->a().rows; ++i) append_row(c, row(i));
+    if (fault_ == F::unsorted_columns) reverse_rows(c);
+    if (fault_ == F::transposed && c.rows == c.cols) c = transpose(c);
+    if (fault_ == F::dropped_entry && c.nnz() > 0) drop_entry(c);
+    if (fault_ == F::repeated_columns && c.nnz() > 0) repeat_entry(c);
+    if (fault_ == F::column_out_of_range && c.nnz() > 0) c.col_idx.back() = c.cols;
+    if (fault_ == F::short_row_ptr) c.row_ptr.pop_back();
+    if (fault_ == F::stale_answer) {
+      if (first_.nnz() == 0) first_ = c;
+      c = first_;
+    }
+    if (fault_ == F::grows) {
+      if (first_.nnz() == c.nnz())
+        std::transform(c.values.begin(), c.values.end(), first_.values.begin(), c.values.begin(),
+                       std::plus<T>());
+      first_ = c;
+    }
+  }
+
+ private:
+  RowSums<T> row(Index i) const {
+    using F = GustavsonFault;
+    const CsrView<T>&a = this->a(), &b = this->b();
+    const bool prepared = fault_ == F::ignores_loaded;
+    const T* const a_values = prepared ? this->problem().a->values.data() : a.values;
+    const T* const b_values = prepared ? this->problem().b->values.data() : b.values;
+    if (fault_ == F::wrong_last_row && i == a.rows - 1 && i > 0) --i;
+    RowSums<T> sums;
+    const Offset n = a.row_ptr[i + 1] - a.row_ptr[i];
+    for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
+      if (fault_ == F::lost_product && n >= 100'000 && p == a.row_ptr[i] + n / 2) continue;
+      for (Offset q = b.row_ptr[a.col_idx[p]]; q < b.row_ptr[a.col_idx[p] + 1]; ++q) {
+        const T product = a_values[p] * b_values[q];
+        if (fault_ == F::skips_zero_operands && product == T{0}) continue;
+        sums[b.col_idx[q]] += product;
+      }
+    }
+    if (fault_ == F::drops_zeros) std::erase_if(sums, [](const auto& s) { return s.second == T{0}; });
+    if (fault_ == F::drops_small)
+      std::erase_if(sums, [](const auto& s) { return std::abs(s.second) < T(1e-3) && s.second != T{0}; });
+    if (fault_ == F::extra_entry && sums.empty() && b.cols > 0) sums[0] = T{0};
+    return sums;
+  }
+
+  static void reverse_rows(Csr<T>& c) {
+    for (std::size_t i = 0; i + 1 < c.row_ptr.size(); ++i) {
+      std::reverse(c.col_idx.begin() + c.row_ptr[i], c.col_idx.begin() + c.row_ptr[i + 1]);
+      std::reverse(c.values.begin() + c.row_ptr[i], c.values.begin() + c.row_ptr[i + 1]);
+    }
+  }
+  static Index longest_row(const Csr<T>& c) {
+    Index longest = 0;
+    for (Index i = 0; i < c.rows; ++i) longest = c.row_nnz(i) > c.row_nnz(longest) ? i : longest;
+    return longest;
+  }
+  static void drop_entry(Csr<T>& c) {
+    const auto row = static_cast<std::size_t>(longest_row(c));
+    c.col_idx.erase(c.col_idx.begin() + c.row_ptr[row + 1] - 1);
+    c.values.erase(c.values.begin() + c.row_ptr[row + 1] - 1);
+    for (std::size_t i = row + 1; i < c.row_ptr.size(); ++i) --c.row_ptr[i];
+  }
+  static void repeat_entry(Csr<T>& c) {
+    const auto row = static_cast<std::size_t>(longest_row(c));
+    const Offset at = c.row_ptr[row];
+    c.values[static_cast<std::size_t>(at)] /= 2;
+    c.col_idx.insert(c.col_idx.begin() + at, c.col_idx[static_cast<std::size_t>(at)]);
+    c.values.insert(c.values.begin() + at, c.values[static_cast<std::size_t>(at)]);
+    for (std::size_t i = row + 1; i < c.row_ptr.size(); ++i) ++c.row_ptr[i];
+  }
+
+  GustavsonFault fault_;
+  Csr<T> first_;
+};
+
+enum class DotFault {
+  none,
+  overruns_row,        ///< D1 (a): A's pointer runs on into the next row
+  repeat_counts_once,  ///< D1 (b): of repeated entries of B only one counts
+  columns_by_rows,     ///< D1 (c): the columns of B are built by a loop over its rows
+  missing_tail,        ///< D1 (d): only full tiles of 16 x 16 elements are computed
+};
+
+/// C(i, j) by merging row i of A with column j of B, into a dense array that is compacted. B is held by
+/// columns with each value split into two equal halves, as a file with repeated entries gives it.
+template <class T>
+class FaultyDot final : public HostSpgemmPlan<T> {
+ public:
+  FaultyDot(const SpgemmProblem<T>& problem, Exec& /*exec*/, DotFault fault)
+      : HostSpgemmPlan<T>(problem), fault_(fault) {}
+
+  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
+
+  void load(const SpgemmOperands<T>& operands) override {
+    HostSpgemmPlan<T>::load(operands);
+    Csr<T> b = *this->problem().b;
+    b.values = operands.b_values;
+    b_ = halves(to_csc(b));
+    if (fault_ == DotFault::columns_by_rows && b.cols > b.rows) {
+      const auto rows = static_cast<std::size_t>(b.rows);
+      std::fill(b_.col_ptr.begin() + b.rows + 1, b_.col_ptr.end(), b_.col_ptr[rows]);
+    }
+  }
+
+  void run() override {
+    const bool tiles = fault_ == DotFault::missing_tail;
+    const Index rows = this->a().rows, cols = this->b().cols;
+    this->c_ = rowless<T>(cols);
+    for (Index i = 0; i < rows; ++i) {
+      RowSums<T> row;
+      const bool row_runs = !tiles || i < rows / 16 * 16;
+      for (Index j = 0; row_runs && j < (tiles ? cols / 16 * 16 : cols); ++j) dot(i, j, row);
+      append_row(this->c_, row);
+    }
+  }
+
+ private:
+  static Csc<T> halves(const Csc<T>& b) {
+    Csc<T> out(b.rows, b.cols);
+    for (std::size_t k = 0; k < b.row_idx.size(); ++k) {
+      out.row_idx.insert(out.row_idx.end(), 2, b.row_idx[k]);
+      out.values.insert(out.values.end(), 2, b.values[k] / 2);
+    }
+    for (std::size_t j = 0; j < b.col_ptr.size(); ++j) out.col_ptr[j] = 2 * b.col_ptr[j];
+    return out;
+  }
+
+  /// Adds the element to `row` if any product falls on it.
+  void dot(Index i, Index j, RowSums<T>& row) const {
+    const CsrView<T>& a = this->a();
+    Offset p = a.row_ptr[i];
+    const Offset p_end = a.row_ptr[fault_ == DotFault::overruns_row ? a.rows : i + 1];
+    Offset q = b_.col_ptr[static_cast<std::size_t>(j)];
+    const Offset q_end = b_.col_ptr[static_cast<std::size_t>(j) + 1];
+    while (p < p_end && q < q_end) {
+      const Index k = b_.row_idx[static_cast<std::size_t>(q)];
+      if (a.col_idx[p] < k) {
+        ++p;
+      } else if (a.col_idx[p] > k) {
+        ++q;
+      } else {
+        row[j] += a.values[p] * b_.values[static_cast<std::size_t>(q)];
+        ++q;
+        if (fault_ == DotFault::repeat_counts_once) ++p;
+      }
+    }
+  }
+
+  DotFault fault_;
+  Csc<T> b_;
+};
+
+enum class GatherFault {
+  none,
+  values_over_columns,  ///< D1 (e): the values arrive in the array of column indices
+  rows_cut_in_two,      ///< D1 (f): shares of equal nnz end within rows
+  padded_shares,        ///< D1 (g): explicit zeros at the last corner make shares equal
+};
+
+/// A is dealt to three workers by rows, each multiplies its share, and the shares of C are put together.
+template <class T>
+class FaultyGather final : public HostSpgemmPlan<T> {
+ public:
+  FaultyGather(const SpgemmProblem<T>& problem, Exec& /*exec*/, GatherFault fault)
+      : HostSpgemmPlan<T>(problem), fault_(fault) {}
+
+  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
+
+  void run() override {
+    std::vector<std::vector<RowSums<T>>> rows(static_cast<std::size_t>(this->a().rows));
+    for (int worker = 0; worker < kWorkers; ++worker) multiply_share(worker, rows);
+    Csr<T>& c = this->c_;
+    c = rowless<T>(this->b().cols);
+    for (const auto& parts : rows) {
+      for (const RowSums<T>& part : parts) append_entries(c, part);  // one part, if rows are whole
+      end_row(c);
+    }
+    if (fault_ == GatherFault::values_over_columns) {
+      for (std::size_t k = 0; k < c.values.size(); ++k) c.col_idx[k] = static_cast<Index>(c.values[k]);
+    }
+  }
+
+ private:
+  static constexpr int kWorkers = 3;
+
+  /// The positions of A that belong to a worker.
+  std::pair<Offset, Offset> share(int worker) const {
+    const CsrView<T>& a = this->a();
+    if (fault_ == GatherFault::rows_cut_in_two) {
+      const Offset nnz = a.row_ptr[a.rows];
+      return {nnz * worker / kWorkers, nnz * (worker + 1) / kWorkers};
+    }
+    return {a.row_ptr[Offset{a.rows} * worker / kWorkers],
+            a.row_ptr[Offset{a.rows} * (worker + 1) / kWorkers]};
+  }
+
+  void multiply_share(int worker, std::vector<std::vector<RowSums<T>>>& rows) const {
+    const CsrView<T>& a = this->a();
+    const auto [begin, end] = share(worker);
+    for (Index i = 0; i < a.rows; ++i) {
+      const Offset first = std::max(begin, a.row_ptr[i]), last = std::min(end, a.row_ptr[i + 1]);
+      if (first >= last) continue;
+      RowSums<T> sums;
+      for (Offset p = first; p < last; ++p) add_row(a.col_idx[p], a.values[p], sums);
+      rows[static_cast<std::size_t>(i)].push_back(std::move(sums));
+    }
+    if (fault_ == GatherFault::padded_shares && a.rows > 0 && a.cols > 0) {
+      auto& last_row = rows.back();
+      if (last_row.empty()) last_row.emplace_back();
+      add_row(a.cols - 1, T{0}, last_row.back());
+    }
+  }
+
+  void add_row(Index k, T factor, RowSums<T>& sums) const {
+    const CsrView<T>& b = this->b();
+    for (Offset q = b.row_ptr[k]; q < b.row_ptr[k + 1]; ++q) sums[b.col_idx[q]] += factor * b.values[q];
+  }
+
+  GatherFault fault_;
+};
+
+}  // namespace stages::mutants

@@ -1,0 +1,146 @@
+#pragma once
+// SpMV with one planted fault. FaultySpmv with SpmvFault::none is right; each other fault is a mistake that a
+// kernel of this project could hold, at the place where it would stand.
+
+#include <cstring>
+#include <stdexcept>
+
+#include "common/harness/plan.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages::mutants {
+
+enum class SpmvFault {
+  none,
+  null_kernel,           ///< run() does nothing
+  failed_library_call,   ///< D2 (a): the call returns an error that nobody reads
+  nan_element,           ///< the last element becomes NaN
+  infinite_element,      ///< the last element becomes infinite
+  stale_answer,          ///< the first result again, whatever was loaded
+  lost_product,          ///< of a sum of 100,000 or more products, one is left out
+  product_twice,         ///< of such a sum, one is added twice
+  missing_tail,          ///< D1 (d): rows beyond the last full tile of 16 are never computed
+  wrong_last_row,        ///< the last row misses its last entry
+  empty_rows_unwritten,  ///< y is written only where a row has entries
+  never_zeroed,          ///< sums go on from where the run before left them
+  transposed,            ///< A^T x, for square A
+  off_by_one_at_32,      ///< a row of exactly 32 entries loses one
+  overflowing_row_ptr,   ///< row pointers wrap: 8 bits here, as 32 bits do at 2^31 entries
+  narrow_columns,        ///< columns wrap at 16 bits
+  order_by_run,          ///< the third run sums in another order
+  order_by_parity,       ///< every second run without a load sums in another order
+  consumes_operand,      ///< x is gone after the first run
+  single_precision,      ///< sums in float, for double as well
+  same_vector,           ///< a stream multiplies the first vector again and again
+  throws,                ///< an exception that is not an Error
+};
+
+/// y = A x row by row. In a chain and in a stream as HostSpmvPlan orders them.
+template <class T>
+class FaultySpmv final : public HostSpmvPlan<T> {
+ public:
+  FaultySpmv(const SpmvProblem<T>& problem, Exec& /*exec*/, SpmvFault fault)
+      : HostSpmvPlan<T>(problem),
+        problem_(problem),
+        fault_(fault),
+        kept_(static_cast<std::size_t>(problem.a->rows), T{0}) {}
+
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+  void load(const SpmvOperands<T>& operands) override {
+    x_ = operands;
+    runs_since_load_ = 0;
+    HostSpmvPlan<T>::load(x_);
+  }
+  void run() override {
+    ++runs_;
+    ++runs_since_load_;
+    if (fault_ == SpmvFault::null_kernel) return;
+    if (fault_ == SpmvFault::failed_library_call) {
+      library_gemv();
+      return;
+    }
+    if (fault_ == SpmvFault::throws) throw std::runtime_error("the device is gone");
+    HostSpmvPlan<T>::run();
+    if (fault_ == SpmvFault::consumes_operand) std::fill(x_.x.data.begin(), x_.x.data.end(), T{0});
+  }
+  Dense<T> fetch() override {
+    if (fault_ != SpmvFault::stale_answer) return HostSpmvPlan<T>::fetch();
+    if (runs_ == 1) first_ = HostSpmvPlan<T>::fetch();
+    return first_;
+  }
+
+ private:
+  /// What the library says: parameter 8 had an illegal value.
+  static int library_gemv() { return 8; }
+
+  bool reversed() const {
+    return (fault_ == SpmvFault::order_by_run && runs_ == 3) ||
+           (fault_ == SpmvFault::order_by_parity && runs_since_load_ % 2 == 0);
+  }
+
+  Offset pointer(Index i) const {
+    const Offset at = this->a().row_ptr[static_cast<std::size_t>(i)];
+    return fault_ == SpmvFault::overflowing_row_ptr ? static_cast<std::uint8_t>(at) : at;
+  }
+
+  void product(const T* x, T* y) override {
+    const Csr<T>& a = this->a();
+    if (fault_ == SpmvFault::same_vector && problem_.mode == Mode::stream) x = x_.x.data.data();
+    if (fault_ == SpmvFault::transposed && a.rows == a.cols) {
+      transposed_product(x, y);
+      return;
+    }
+    const Index rows = fault_ == SpmvFault::missing_tail ? a.rows / 16 * 16 : a.rows;
+    for (Index i = 0; i < rows; ++i) {
+      if (fault_ == SpmvFault::empty_rows_unwritten && a.row_nnz(i) == 0) continue;
+      T& kept = kept_[static_cast<std::size_t>(i)];
+      y[i] = row(i, x) + (fault_ == SpmvFault::never_zeroed ? kept : T{0});
+      kept = y[i];
+    }
+    if (rows == 0) return;
+    if (fault_ == SpmvFault::nan_element) y[rows - 1] = std::numeric_limits<T>::quiet_NaN();
+    if (fault_ == SpmvFault::infinite_element) y[rows - 1] = std::numeric_limits<T>::infinity();
+  }
+
+  T row(Index i, const T* x) const {
+    const Csr<T>& a = this->a();
+    const Offset begin = pointer(i);
+    Offset end = pointer(i + 1);
+    const Offset n = end - begin;
+    if (fault_ == SpmvFault::off_by_one_at_32 && n == 32) --end;
+    if (fault_ == SpmvFault::wrong_last_row && i == a.rows - 1 && n > 0) --end;
+    const Offset special = n >= 100'000 ? begin + n / 2 : -1;
+    T sum = 0;
+    for (Offset k = begin; k < end; ++k) {
+      const Offset at = reversed() ? end - 1 - (k - begin) : k;
+      const Index column = a.col_idx[static_cast<std::size_t>(at)];
+      const T x_value = x[fault_ == SpmvFault::narrow_columns ? static_cast<std::uint16_t>(column) : column];
+      T term = a.values[static_cast<std::size_t>(at)] * x_value;
+      if (fault_ == SpmvFault::lost_product && at == special) term = 0;
+      if (fault_ == SpmvFault::product_twice && at == special) term += term;
+      sum += term;
+      if (fault_ == SpmvFault::single_precision) sum = static_cast<T>(static_cast<float>(sum));
+    }
+    return sum;
+  }
+
+  void transposed_product(const T* x, T* y) const {
+    const Csr<T>& a = this->a();
+    std::fill(y, y + a.rows, T{0});
+    for (Index i = 0; i < a.rows; ++i) {
+      for (Offset k = pointer(i); k < pointer(i + 1); ++k)
+        y[a.col_idx[static_cast<std::size_t>(k)]] += a.values[static_cast<std::size_t>(k)] * x[i];
+    }
+  }
+
+  SpmvProblem<T> problem_;
+  SpmvFault fault_;
+  SpmvOperands<T> x_;
+  Buffer<T> kept_;
+  Dense<T> first_;
+  int runs_ = 0;
+  int runs_since_load_ = 0;
+};
+
+}  // namespace stages::mutants

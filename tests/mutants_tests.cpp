@@ -1,0 +1,370 @@
+// The checker under test: entries with one planted fault each must be rejected, for the right reason, and the
+// same entries without the fault must pass. D1 and D2 are the two course reports whose programs gave wrong
+// results: each of those mistakes stands here.
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "common/harness/runner.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/matrix_market.hpp"
+#include "tests/battery.hpp"
+#include "tests/matrices.hpp"
+#include "tests/mutants/spgemm.hpp"
+#include "tests/mutants/spmm.hpp"
+#include "tests/mutants/spmv.hpp"
+
+namespace stages {
+namespace {
+
+using battery::Case;
+using battery::Tally;
+using mutants::DotFault;
+using mutants::GatherFault;
+using mutants::GustavsonFault;
+using mutants::SpmmFault;
+using mutants::SpmvFault;
+
+/// One fault: an entry that has it, the same without it, and what a rejection must say.
+struct Mutant {
+  std::string fault;
+  Entry entry;
+  Entry twin;
+  std::string says;              ///< regular expression that at least one rejection matches
+  std::vector<Case> extra = {};  ///< cases that the battery does not have
+  bool only_double = false;
+};
+
+template <template <class> class PlanOf, class Fault>
+Entry entry_with(const std::string& name, Fault fault, const Claims& claims = {}) {
+  Registry registry;
+  registry.add<PlanOf>({.name = name, .idea = "a planted fault", .claims = claims}, fault);
+  return registry.entries().front();
+}
+
+template <template <class> class PlanOf, class Fault>
+Mutant mutant(const std::string& name, Fault fault, const std::string& says, const Claims& claims = {}) {
+  return {.fault = name,
+          .entry = entry_with<PlanOf>("mutant/" + name, fault, claims),
+          .twin = entry_with<PlanOf>("twin/" + name, Fault::none),
+          .says = says};
+}
+
+Mutant on_also(Mutant m, Case extra) {
+  m.extra.push_back(std::move(extra));
+  return m;
+}
+
+std::vector<Mutant> spmv_mutants() {
+  using F = SpmvFault;
+  const auto make = [](const char* name, F fault, const char* says) {
+    return mutant<mutants::FaultySpmv>(name, fault, says);
+  };
+  const Case long_row{.name = "long_row", .op = Op::spmv, .a = [] { return matrices::dense(1, 100'001); }};
+  const Case wide{.name = "wide", .op = Op::spmv, .a = [] { return matrices::strided(3, 65537, 256); }};
+  std::vector<Mutant> all = {
+      make("null_kernel", F::null_kernel, "is NaN: not written"),
+      make("D2_a_failed_library_call", F::failed_library_call, "is NaN: not written"),
+      make("nan_element", F::nan_element, "is NaN"),
+      make("infinite_element", F::infinite_element, "is inf, expected"),
+      make("stale_answer", F::stale_answer, "expected .*the second real values"),
+      on_also(make("lost_product", F::lost_product, "expected"), long_row),
+      on_also(make("product_twice", F::product_twice, "expected"), long_row),
+      make("D1_d_missing_tail", F::missing_tail, "is NaN: not written"),
+      make("wrong_last_row", F::wrong_last_row, R"(element \(\d+, 0\) is .* expected)"),
+      make("empty_rows_unwritten", F::empty_rows_unwritten, "is NaN: not written"),
+      make("never_zeroed", F::never_zeroed, "expected .*the second real values"),
+      make("transposed", F::transposed, R"(element \(\d+, 0\) is .* expected)"),
+      make("off_by_one_at_32", F::off_by_one_at_32, R"(expected .* \(32 products)"),
+      make("overflowing_row_ptr", F::overflowing_row_ptr, "expected"),
+      on_also(make("narrow_columns", F::narrow_columns, "expected"), wide),
+      make("order_by_run", F::order_by_run, "gave other bits in another run"),
+      make("order_by_parity", F::order_by_parity, "gave other bits in another run"),
+      make("consumes_operand", F::consumes_operand, "the first, not loaded again"),
+      make("same_vector_in_a_stream", F::same_vector, R"(element \(\d+, [12]\) is .* expected)"),
+      make("throws", F::throws, "threw: the device is gone"),
+      make("single_precision", F::single_precision, "times the error bound.*real values"),
+  };
+  all.back().only_double = true;
+  return all;
+}
+
+std::vector<Mutant> spmm_mutants() {
+  using F = SpmmFault;
+  const auto make = [](const char* name, F fault, const char* says) {
+    return mutant<mutants::FaultySpmm>(name, fault, says);
+  };
+  return {
+      make("alpha_ignored", F::alpha_ignored, "expected"),
+      make("beta_ignored", F::beta_ignored, "expected"),
+      make("zero_times_old", F::zero_times_old, "is NaN"),
+      make("missing_column_tail", F::missing_column_tail, R"(element \(0, 8\) is NaN: not written)"),
+      make("writes_padding", F::writes_padding, "the padding after line 0 was written: it holds 0"),
+      make("scales_padding", F::scales_padding, "the padding after line 0 was written: it holds -?[1-9]"),
+      make("copies_padding", F::copies_padding, "the padding after line 0 was written: it holds [1-9]"),
+      make("reads_padding", F::reads_padding, "is NaN.*computed from what was not"),
+      make("wrong_layout", F::wrong_layout, "expected"),
+      make("swapped_result", F::swapped_result, "expected"),
+  };
+}
+
+std::vector<Mutant> spgemm_mutants() {
+  using F = GustavsonFault;
+  const auto make = [](const char* name, F fault, const char* says, const Claims& claims = {}) {
+    return mutant<mutants::FaultyGustavson>(name, fault, says, claims);
+  };
+  const auto dot = [](const char* name, DotFault fault, const char* says) {
+    return mutant<mutants::FaultyDot>(name, fault, says);
+  };
+  const auto gather = [](const char* name, GatherFault fault, const char* says) {
+    return mutant<mutants::FaultyGather>(name, fault, says);
+  };
+  const Case long_dot{.name = "long_dot",
+                      .op = Op::spgemm,
+                      .a = [] { return matrices::dense(1, 100'001); },
+                      .b = [] { return matrices::dense(100'001, 1); }};
+  return {
+      make("null_kernel", F::null_kernel, "C is 0 x 0, expected"),
+      make("dropped_entry", F::dropped_entry, R"(C has no entry at \(\d+, \d+\), where \d+ products meet)"),
+      make("stale_answer", F::stale_answer, R"(C\(\d+, \d+\) is .* expected .*the second real values)"),
+      on_also(make("lost_product", F::lost_product, "expected"), long_dot),
+      make("unsorted_columns", F::unsorted_columns, "columns must ascend strictly"),
+      make("repeated_columns", F::repeated_columns, "columns must ascend strictly"),
+      make("transposed", F::transposed, R"(C has (no|an) entry|C\(\d+, \d+\) is)"),
+      make("wrong_last_row", F::wrong_last_row, R"(C has (no|an) entry at)"),
+      make("ignores_loaded", F::ignores_loaded, R"(C\(\d+, \d+\) is .* expected .*the first real values)"),
+      make("drops_zeros_unclaimed", F::drops_zeros, "C has no entry at .*integer values"),
+      make("drops_small_claiming_zeros", F::drops_small, "is not there, expected",
+           {.drops_exact_zeros = true}),
+      make("skips_zero_operands", F::skips_zero_operands, "C has no entry at .*real values"),
+      make("extra_entry", F::extra_entry, R"(C has an entry at \(\d+, 0\), where no product falls)"),
+      make("column_out_of_range", F::column_out_of_range, R"(has column \d+, outside 0 ..)"),
+      make("short_row_ptr", F::short_row_ptr, "row_ptr has"),
+      make("grows", F::grows, "expected .*the second real values"),
+      make("throws", F::throws, "threw: std::bad_alloc"),
+      dot("D1_a_overruns_row", DotFault::overruns_row, R"(C has an entry at .* where no product falls)"),
+      dot("D1_b_repeat_counts_once", DotFault::repeat_counts_once, R"(C\(\d+, \d+\) is .* expected)"),
+      dot("D1_c_columns_by_rows", DotFault::columns_by_rows, "C has no entry at"),
+      dot("D1_d_missing_tail", DotFault::missing_tail, "C has no entry at"),
+      gather("D1_e_values_over_columns", GatherFault::values_over_columns, "has column"),
+      gather("D1_f_rows_cut_in_two", GatherFault::rows_cut_in_two,
+             R"(row \d+ has column \d+ after column \d+)"),
+      gather("D1_g_padded_shares", GatherFault::padded_shares, "C has an entry at .* where no product falls"),
+  };
+}
+
+std::vector<Mutant> all_mutants() {
+  std::vector<Mutant> all;
+  for (auto list : {spmv_mutants(), spmm_mutants(), spgemm_mutants()}) {
+    for (Mutant& m : list) all.push_back(std::move(m));
+  }
+  return all;
+}
+
+template <class T>
+Tally check(const Entry& entry, const Case& c) {
+  Exec exec;
+  Tally tally;
+  const battery::Limits limits;
+  if (c.op == Op::spmv) check_on(entry, battery::make_problem<SpmvProblem<T>>(c), exec, limits, {}, tally);
+  if (c.op == Op::spmm) check_on(entry, battery::make_problem<SpmmProblem<T>>(c), exec, limits, {}, tally);
+  if (c.op == Op::spgemm)
+    check_on(entry, battery::make_problem<SpgemmProblem<T>>(c), exec, limits, {}, tally);
+  return tally;
+}
+
+class Mutants : public testing::TestWithParam<Mutant> {};
+
+constexpr int kRejections = 3;  ///< after so many, and one that names the fault, no more cases are tried
+
+/// The fault is rejected on at least one small case with the words that name it; the twin passes wherever the
+/// mutant was rejected.
+template <class T>
+void expect_rejected(const Mutant& m) {
+  std::vector<Case> cases = m.extra;
+  for (Case& c : battery::cases(m.entry.op, battery::Size::small)) cases.push_back(std::move(c));
+  const std::regex says(m.says);
+  int rejected = 0, named = 0;
+  std::string failures;
+  for (const Case& c : cases) {
+    if (named > 0 && rejected >= kRejections) break;
+    const Tally tally = check<T>(m.entry, c);
+    if (tally.failures.empty()) continue;
+    ++rejected;
+    failures += "\n  " + tally.failures.front();
+    named += std::regex_search(tally.failures.front(), says);
+    const Tally twin = check<T>(m.twin, c);
+    EXPECT_TRUE(twin.failures.empty()) << "the twin without the fault: " << twin.text();
+  }
+  EXPECT_GT(rejected, 0) << "no case rejects this fault";
+  EXPECT_GT(named, 0) << "no rejection says '" << m.says << "':" << failures;
+}
+
+TEST_P(Mutants, IsRejectedAndItsTwinPasses) {
+  if (!GetParam().only_double) expect_rejected<float>(GetParam());
+  expect_rejected<double>(GetParam());
+}
+
+std::string mutant_name(const testing::TestParamInfo<Mutant>& info) {
+  return to_string(info.param.entry.op) + "_" + info.param.fault;
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, Mutants, testing::ValuesIn(all_mutants()), mutant_name);
+
+/// The methods behind the mutants, without a fault, pass everything: so the mutants fail for their faults
+/// alone.
+class Twins : public testing::TestWithParam<Entry> {};
+
+TEST_P(Twins, PassTheWholeSmallBattery) {
+  Exec exec;
+  for (const Tally& tally : {battery::run<float>(GetParam(), exec, battery::Size::small),
+                             battery::run<double>(GetParam(), exec, battery::Size::small)}) {
+    EXPECT_EQ(tally.objection(battery::least_cases()), "");
+  }
+}
+
+std::string twin_name(const testing::TestParamInfo<Entry>& info) {
+  return info.param.name.substr(info.param.name.find('/') + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Faultless, Twins,
+                         testing::Values(entry_with<mutants::FaultySpmv>("twin/Spmv", SpmvFault::none),
+                                         entry_with<mutants::FaultySpmm>("twin/Spmm", SpmmFault::none),
+                                         entry_with<mutants::FaultyGustavson>("twin/Gustavson",
+                                                                              GustavsonFault::none),
+                                         entry_with<mutants::FaultyDot>("twin/Dot", DotFault::none),
+                                         entry_with<mutants::FaultyGather>("twin/Gather", GatherFault::none)),
+                         twin_name);
+
+/// What an entry does not promise is not demanded.
+TEST(Claims, WhatIsNotClaimedIsNotDemanded) {
+  Exec exec;
+  for (const SpmvFault fault : {SpmvFault::order_by_run, SpmvFault::order_by_parity}) {
+    const Entry entry = entry_with<mutants::FaultySpmv>("e", fault, {.bitwise_reproducible = false});
+    const Tally tally = battery::run<float>(entry, exec, battery::Size::small);
+    EXPECT_TRUE(tally.failures.empty()) << tally.text();
+  }
+  const Entry drops =
+      entry_with<mutants::FaultyGustavson>("e", GustavsonFault::drops_zeros, {.drops_exact_zeros = true});
+  const Tally tally = battery::run<double>(drops, exec, battery::Size::small);
+  EXPECT_TRUE(tally.failures.empty()) << tally.text();
+}
+
+/// D2 (b): its check printed PASSED over a failed run. Here no mutant gets past the runner: its row is not
+/// good, says why, and has no time.
+TEST_P(Mutants, IsNeverReportedAsGoodNorTimed) {
+  const Mutant& m = GetParam();
+  std::vector<Case> cases = m.extra;
+  for (Case& c : battery::cases(m.entry.op, battery::Size::small)) cases.push_back(std::move(c));
+  Exec exec;
+  for (const Case& c : cases) {
+    if (check<double>(m.entry, c).failures.empty()) continue;
+    RunOptions options;
+    options.time_budget = 0.001;
+    const Entry* const entries[] = {&m.entry};
+    Results results;
+    if (c.op == Op::spmv)
+      run_problem(battery::make_problem<SpmvProblem<double>>(c), entries, exec, options, {}, results);
+    if (c.op == Op::spmm)
+      run_problem(battery::make_problem<SpmmProblem<double>>(c), entries, exec, options, {}, results);
+    if (c.op == Op::spgemm)
+      run_problem(battery::make_problem<SpgemmProblem<double>>(c), entries, exec, options, {}, results);
+    ASSERT_EQ(results.rows.size(), 1U);
+    EXPECT_NE(results.rows[0].status, Status::good) << c.name;
+    EXPECT_FALSE(results.rows[0].reason.empty()) << c.name;
+    EXPECT_FALSE(results.rows[0].timed()) << c.name;
+    return;  // one case is enough
+  }
+  FAIL() << "no case rejects this fault";
+}
+
+/// D1 (h): a header with one % and 0-based indices, which no other tool reads.
+TEST(WrittenFiles, ZeroBasedIndicesAreRefusedAndOneBasedAreRead) {
+  const std::filesystem::path directory =
+      std::filesystem::temp_directory_path() / fmt::format("stages_mutants_{}", getpid());
+  std::filesystem::create_directory(directory);
+  const std::string path = (directory / "written.mtx").string();
+  const auto a = convert_values<double>(matrices::uneven(9, 7, 3));
+  const auto write = [&](const char* banner, Index base) {
+    std::ofstream out(path);
+    out << banner << "MatrixMarket matrix coordinate real general\n9 7 " << a.nnz() << "\n";
+    for (Index i = 0; i < a.rows; ++i) {
+      for (std::size_t k = 0; k < row_columns(a, i).size(); ++k)
+        out << i + base << ' ' << row_columns(a, i)[k] + base << ' ' << fmt::format("{}", row_values(a, i)[k])
+            << '\n';
+    }
+  };
+  write("%", 0);
+  EXPECT_THROW(read_matrix_market<double>(path), Error);
+  write("%%", 0);
+  EXPECT_THROW(read_matrix_market<double>(path), Error);
+  write("%%", 1);
+  const auto read = read_matrix_market<double>(path);
+  EXPECT_EQ(read.col_idx, a.col_idx);
+  EXPECT_EQ(read.values, a.values);
+  // What this project writes begins as the format demands, and reads back.
+  write_matrix_market(path, a);
+  std::string banner;
+  std::getline(std::ifstream(path), banner);
+  EXPECT_EQ(banner.substr(0, 15), "%%MatrixMarket ");
+  EXPECT_EQ(read_matrix_market<double>(path).values, a.values);
+  std::filesystem::remove_all(directory);
+}
+
+// Faults that give right results and that only a tool sees. Where the build has no sanitizer there is no
+// tool, and the test says so.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+/// D1 (i): the index array of a sort is never freed.
+TEST(SanitizerDeathTest, LeakedIndexArrayIsSeen) {
+  if (!kSanitized) GTEST_SKIP() << "built without AddressSanitizer: a leak cannot be seen";
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto sort_with_leak = [](bool leak) {
+    auto* index = static_cast<volatile int*>(std::malloc(8191 * sizeof(int)));
+    for (int k = 0; k < 8191; ++k) index[k] = k;
+    if (!leak) std::free(const_cast<int*>(index));
+    index = nullptr;
+    std::exit(0);
+  };
+  EXPECT_EXIT(
+      sort_with_leak(true), [](int status) { return WEXITSTATUS(status) != 0; }, "detected memory leaks");
+  EXPECT_EXIT(sort_with_leak(false), testing::ExitedWithCode(0), "");
+}
+
+/// D1 (j): i * n + j in 32 bits, for an element of a 50,000 x 50,000 output.
+TEST(SanitizerDeathTest, ThirtyTwoBitProductIsSeen) {
+  if (!kSanitized) GTEST_SKIP() << "built without UndefinedBehaviorSanitizer: the product wraps in silence";
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  volatile int i = 49'999, n = 50'000, j = 7;
+  EXPECT_DEATH(
+      {
+        volatile int place = i * n + j;
+        (void)place;
+      },
+      "signed integer overflow");
+  volatile Offset place = Offset{i} * n + j;
+  EXPECT_EQ(place, 2'499'950'007);
+}
+
+}  // namespace
+
+/// Parameters in gtest's messages.
+void PrintTo(const Entry& entry, std::ostream* out) {
+  *out << entry.name;
+}
+namespace {
+void PrintTo(const Mutant& m, std::ostream* out) {
+  *out << m.fault;
+}
+}  // namespace
+
+}  // namespace stages
