@@ -29,31 +29,33 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 
+// The defaulted last parameter of every function that can wait.
+#define STAGES_SIMT_AT stages::simt::Where at = stages::simt::Where::current()
+
 // ---- barriers and votes -----------------------------------------------------------------------------------
 
-inline void __syncthreads(stages::simt::Where at = stages::simt::Where::current()) {
+inline void __syncthreads(STAGES_SIMT_AT) {
   stages::simt::block_barrier(stages::simt::Vote::none, 0, at);
 }
-inline int __syncthreads_count(int predicate, stages::simt::Where at = stages::simt::Where::current()) {
+inline int __syncthreads_count(int predicate, STAGES_SIMT_AT) {
   return stages::simt::block_barrier(stages::simt::Vote::count, predicate, at);
 }
-inline int __syncthreads_and(int predicate, stages::simt::Where at = stages::simt::Where::current()) {
+inline int __syncthreads_and(int predicate, STAGES_SIMT_AT) {
   return stages::simt::block_barrier(stages::simt::Vote::all, predicate, at);
 }
-inline int __syncthreads_or(int predicate, stages::simt::Where at = stages::simt::Where::current()) {
+inline int __syncthreads_or(int predicate, STAGES_SIMT_AT) {
   return stages::simt::block_barrier(stages::simt::Vote::any, predicate, at);
 }
-inline void __syncwarp(unsigned mask = 0xffffffffu, stages::simt::Where at = stages::simt::Where::current()) {
+inline void __syncwarp(unsigned mask = 0xffffffffu, STAGES_SIMT_AT) {
   stages::simt::meet(stages::simt::WarpOp::sync, mask, 0, 0, at);
 }
-inline unsigned __ballot_sync(unsigned mask, int predicate,
-                              stages::simt::Where at = stages::simt::Where::current()) {
+inline unsigned __ballot_sync(unsigned mask, int predicate, STAGES_SIMT_AT) {
   return static_cast<unsigned>(stages::simt::meet(stages::simt::WarpOp::ballot, mask, predicate != 0, 0, at));
 }
-inline int __any_sync(unsigned mask, int predicate, stages::simt::Where at = stages::simt::Where::current()) {
+inline int __any_sync(unsigned mask, int predicate, STAGES_SIMT_AT) {
   return __ballot_sync(mask, predicate, at) != 0;
 }
-inline int __all_sync(unsigned mask, int predicate, stages::simt::Where at = stages::simt::Where::current()) {
+inline int __all_sync(unsigned mask, int predicate, STAGES_SIMT_AT) {
   return __ballot_sync(mask, !predicate, at) == 0;
 }
 
@@ -99,8 +101,7 @@ T shuffle(unsigned mask, T value, unsigned source, Where at) {
 }  // namespace stages::simt
 
 template <stages::simt::Shuffled T>
-T __shfl_sync(unsigned mask, T value, int source, int width = 32,
-              stages::simt::Where at = stages::simt::Where::current()) {
+T __shfl_sync(unsigned mask, T value, int source, int width = 32, STAGES_SIMT_AT) {
   stages::simt::check_width(width, at);
   const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
   return stages::simt::shuffle(mask, value, (lane & ~within) | (static_cast<unsigned>(source) & within), at);
@@ -108,16 +109,14 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32,
 
 /// From the lane `delta` below, its own value where that would leave the segment of `width` lanes.
 template <stages::simt::Shuffled T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                 stages::simt::Where at = stages::simt::Where::current()) {
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, STAGES_SIMT_AT) {
   stages::simt::check_width(width, at);
   const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
   return stages::simt::shuffle(mask, value, (lane & within) < delta ? lane : lane - delta, at);
 }
 
 template <stages::simt::Shuffled T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                   stages::simt::Where at = stages::simt::Where::current()) {
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, STAGES_SIMT_AT) {
   stages::simt::check_width(width, at);
   const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
   return stages::simt::shuffle(mask, value, delta > within - (lane & within) ? lane : lane + delta, at);
@@ -125,8 +124,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
 
 /// From lane ^ bits; lanes of later segments are out of reach (own value), those of earlier ones are not.
 template <stages::simt::Shuffled T>
-T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32,
-                  stages::simt::Where at = stages::simt::Where::current()) {
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, STAGES_SIMT_AT) {
   stages::simt::check_width(width, at);
   const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
   const unsigned source = lane ^ static_cast<unsigned>(bits);
@@ -134,24 +132,22 @@ T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32,
 }
 
 template <stages::simt::Shuffled T>
-unsigned __match_any_sync(unsigned mask, T value, stages::simt::Where at = stages::simt::Where::current()) {
+unsigned __match_any_sync(unsigned mask, T value, STAGES_SIMT_AT) {
   using namespace stages::simt;
   return static_cast<unsigned>(meet(WarpOp::match_any, mask, to_bits(value), 0, at));
 }
 template <stages::simt::Shuffled T>
-unsigned __match_all_sync(unsigned mask, T value, int* all,
-                          stages::simt::Where at = stages::simt::Where::current()) {
+unsigned __match_all_sync(unsigned mask, T value, int* all, STAGES_SIMT_AT) {
   using namespace stages::simt;
   const auto lanes = static_cast<unsigned>(meet(WarpOp::match_all, mask, to_bits(value), 0, at));
   *all = lanes != 0;
   return lanes;
 }
 
-#define STAGES_SIMT_REDUCE(NAME, T, OP)                                                      \
-  inline T __reduce_##NAME##_sync(unsigned mask, T value,                                    \
-                                  stages::simt::Where at = stages::simt::Where::current()) { \
-    using namespace stages::simt;                                                            \
-    return from_bits<T>(meet(WarpOp::OP, mask, to_bits(value), 0, at));                      \
+#define STAGES_SIMT_REDUCE(NAME, T, OP)                                     \
+  inline T __reduce_##NAME##_sync(unsigned mask, T value, STAGES_SIMT_AT) { \
+    using namespace stages::simt;                                           \
+    return from_bits<T>(meet(WarpOp::OP, mask, to_bits(value), 0, at));     \
   }
 STAGES_SIMT_REDUCE(add, unsigned, add_u32)
 STAGES_SIMT_REDUCE(min, unsigned, min_u32)
@@ -164,22 +160,27 @@ STAGES_SIMT_REDUCE(or, unsigned, or_u32)
 STAGES_SIMT_REDUCE(xor, unsigned, xor_u32)
 #undef STAGES_SIMT_REDUCE
 
-// ---- atomics: true atomics, as blocks run on several OS threads
-// -------------------------------------------------
+// ---- atomics: true ones, as blocks run on several OS threads ----------------------------------------------
 
 namespace stages::simt {
 
-/// The types of atomicAdd: narrower and other integers are left out here because hardware lacks them.
+/// The types of CUDA's integer atomics; other integers are left out because hardware lacks them.
 template <class T>
 concept AtomicInteger =
     std::same_as<T, int> || std::same_as<T, unsigned> || std::same_as<T, unsigned long long>;
 template <class T>
 concept AtomicNumber = AtomicInteger<T> || std::same_as<T, float> || std::same_as<T, double>;
+template <class T>
+concept AtomicOrdered = AtomicInteger<T> || std::same_as<T, long long>;
+template <class T>
+concept AtomicExchanged = AtomicInteger<T> || std::same_as<T, float>;
+template <class T>
+concept AtomicCompared = AtomicInteger<T> || std::same_as<T, unsigned short>;
 
 /// Replaces *p by change(*p) atomically and returns the old value.
 template <class T, class Change>
-T atomic_change(T* p, Change change) {
-  note_atomic();
+T atomic_change(T* p, Where at, Change change) {
+  note_atomic(at);
   std::atomic_ref<T> cell(*p);
   T old = cell.load(std::memory_order_relaxed);
   while (!cell.compare_exchange_weak(old, change(old), std::memory_order_relaxed)) {
@@ -189,85 +190,62 @@ T atomic_change(T* p, Change change) {
 
 }  // namespace stages::simt
 
-// The operand is a type of its own (std::type_identity) so that atomicAdd(&x, 1) converts as with CUDA's
+// The operand's type is not deduced (std::type_identity), so that atomicAdd(&x, 1) converts as with CUDA's
 // overloads.
-template <stages::simt::AtomicNumber T>
-T atomicAdd(T* p, std::type_identity_t<T> v) {
-  stages::simt::note_atomic();
-  return std::atomic_ref<T>(*p).fetch_add(v, std::memory_order_relaxed);
+#define STAGES_SIMT_ATOMIC(NAME, TYPES, METHOD)                         \
+  template <stages::simt::TYPES T>                                      \
+  T NAME(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {             \
+    stages::simt::note_atomic(at);                                      \
+    return std::atomic_ref<T>(*p).METHOD(v, std::memory_order_relaxed); \
+  }
+STAGES_SIMT_ATOMIC(atomicAdd, AtomicNumber, fetch_add)
+STAGES_SIMT_ATOMIC(atomicAdd_block, AtomicNumber, fetch_add)
+STAGES_SIMT_ATOMIC(atomicSub, AtomicInteger, fetch_sub)
+STAGES_SIMT_ATOMIC(atomicAnd, AtomicInteger, fetch_and)
+STAGES_SIMT_ATOMIC(atomicOr, AtomicInteger, fetch_or)
+STAGES_SIMT_ATOMIC(atomicXor, AtomicInteger, fetch_xor)
+STAGES_SIMT_ATOMIC(atomicExch, AtomicExchanged, exchange)
+#undef STAGES_SIMT_ATOMIC
+
+template <stages::simt::AtomicOrdered T>
+T atomicMin(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {
+  return stages::simt::atomic_change(p, at, [v](T old) { return v < old ? v : old; });
 }
-template <stages::simt::AtomicInteger T>
-T atomicSub(T* p, std::type_identity_t<T> v) {
-  stages::simt::note_atomic();
-  return std::atomic_ref<T>(*p).fetch_sub(v, std::memory_order_relaxed);
+template <stages::simt::AtomicOrdered T>
+T atomicMax(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {
+  return stages::simt::atomic_change(p, at, [v](T old) { return v > old ? v : old; });
 }
-template <class T>
-requires stages::simt::AtomicInteger<T> || std::same_as<T, long long> T atomicMin(T* p,
-                                                                                  std::type_identity_t<T> v) {
-  return stages::simt::atomic_change(p, [v](T old) { return v < old ? v : old; });
-}
-template <class T>
-requires stages::simt::AtomicInteger<T> || std::same_as<T, long long> T atomicMax(T* p,
-                                                                                  std::type_identity_t<T> v) {
-  return stages::simt::atomic_change(p, [v](T old) { return v > old ? v : old; });
-}
-template <class T>
-requires stages::simt::AtomicInteger<T> || std::same_as<T, float> T atomicExch(T* p,
-                                                                               std::type_identity_t<T> v) {
-  stages::simt::note_atomic();
-  return std::atomic_ref<T>(*p).exchange(v, std::memory_order_relaxed);
-}
-template <class T>
-requires stages::simt::AtomicInteger<T> || std::same_as<T, unsigned short> T
-atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {
-  stages::simt::note_atomic();
+template <stages::simt::AtomicCompared T>
+T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired, STAGES_SIMT_AT) {
+  stages::simt::note_atomic(at);
   std::atomic_ref<T>(*p).compare_exchange_strong(expected, desired, std::memory_order_relaxed);
   return expected;
 }
-template <stages::simt::AtomicInteger T>
-T atomicAnd(T* p, std::type_identity_t<T> v) {
-  stages::simt::note_atomic();
-  return std::atomic_ref<T>(*p).fetch_and(v, std::memory_order_relaxed);
+template <stages::simt::AtomicCompared T>
+T atomicCAS_block(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired, STAGES_SIMT_AT) {
+  return atomicCAS(p, expected, desired, at);
 }
-template <stages::simt::AtomicInteger T>
-T atomicOr(T* p, std::type_identity_t<T> v) {
-  stages::simt::note_atomic();
-  return std::atomic_ref<T>(*p).fetch_or(v, std::memory_order_relaxed);
+inline unsigned atomicInc(unsigned* p, unsigned limit, STAGES_SIMT_AT) {
+  return stages::simt::atomic_change(p, at, [limit](unsigned old) { return old >= limit ? 0u : old + 1; });
 }
-template <stages::simt::AtomicInteger T>
-T atomicXor(T* p, std::type_identity_t<T> v) {
-  stages::simt::note_atomic();
-  return std::atomic_ref<T>(*p).fetch_xor(v, std::memory_order_relaxed);
-}
-inline unsigned atomicInc(unsigned* p, unsigned limit) {
-  return stages::simt::atomic_change(p, [limit](unsigned old) { return old >= limit ? 0u : old + 1; });
-}
-inline unsigned atomicDec(unsigned* p, unsigned limit) {
+inline unsigned atomicDec(unsigned* p, unsigned limit, STAGES_SIMT_AT) {
   return stages::simt::atomic_change(
-      p, [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
-}
-template <class T>
-T atomicAdd_block(T* p, std::type_identity_t<T> v) {
-  return atomicAdd(p, v);
-}
-template <class T>
-T atomicCAS_block(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {
-  return atomicCAS(p, expected, desired);
+      p, at, [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
 }
 
 inline void __threadfence() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 inline void __threadfence_block() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  __threadfence();
 }
 inline void __threadfence_system() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  __threadfence();
 }
-inline void __nanosleep(unsigned, stages::simt::Where at = stages::simt::Where::current()) {
+inline void __nanosleep(unsigned, STAGES_SIMT_AT) {
   stages::simt::pause_turn(at);
 }
-[[noreturn]] inline void __trap(stages::simt::Where at = stages::simt::Where::current()) {
+[[noreturn]] inline void __trap(STAGES_SIMT_AT) {
   stages::simt::device_fault("the kernel called __trap()", at);
 }
 inline long long clock64() {
@@ -289,37 +267,40 @@ template <class T, thread_scope = thread_scope_system>
 class atomic_ref {
  public:
   explicit atomic_ref(T& object) : cell_(object) {}
-  T load(memory_order order = memory_order_seq_cst) const {
-    stages::simt::note_atomic();
+
+  void store(T value, memory_order order = memory_order_seq_cst) const { cell_.store(value, order); }
+  T load(memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
+    stages::simt::note_atomic(at);
     return cell_.load(order);
   }
-  void store(T value, memory_order order = memory_order_seq_cst) const { cell_.store(value, order); }
-  T exchange(T value, memory_order order = memory_order_seq_cst) const {
-    stages::simt::note_atomic();
+  T exchange(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
+    stages::simt::note_atomic(at);
     return cell_.exchange(value, order);
   }
-  bool compare_exchange_strong(T& expected, T desired, memory_order order = memory_order_seq_cst) const {
-    stages::simt::note_atomic();
+  bool compare_exchange_strong(T& expected, T desired, memory_order order = memory_order_seq_cst,
+                               STAGES_SIMT_AT) const {
+    stages::simt::note_atomic(at);
     return cell_.compare_exchange_strong(expected, desired, order);
   }
-  bool compare_exchange_weak(T& expected, T desired, memory_order order = memory_order_seq_cst) const {
-    return compare_exchange_strong(expected, desired, order);
+  bool compare_exchange_weak(T& expected, T desired, memory_order order = memory_order_seq_cst,
+                             STAGES_SIMT_AT) const {
+    return compare_exchange_strong(expected, desired, order, at);
   }
-  T fetch_add(T value, memory_order order = memory_order_seq_cst) const requires std::is_arithmetic_v<T> {
-    stages::simt::note_atomic();
+  T fetch_add(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
+    stages::simt::note_atomic(at);
     return cell_.fetch_add(value, order);
   }
-  T fetch_sub(T value, memory_order order = memory_order_seq_cst) const requires std::is_arithmetic_v<T> {
-    stages::simt::note_atomic();
+  T fetch_sub(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
+    stages::simt::note_atomic(at);
     return cell_.fetch_sub(value, order);
   }
-  T fetch_or(T value, memory_order order = memory_order_seq_cst) const requires std::integral<T> {
-    stages::simt::note_atomic();
+  T fetch_or(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
+    stages::simt::note_atomic(at);
     return cell_.fetch_or(value, order);
   }
-  T fetch_max(T value, memory_order order = memory_order_seq_cst) const {
-    T old = load(memory_order_relaxed);
-    while (old < value && !compare_exchange_strong(old, value, order)) {
+  T fetch_max(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
+    T old = load(memory_order_relaxed, at);
+    while (old < value && !compare_exchange_strong(old, value, order, at)) {
     }
     return old;
   }
@@ -333,72 +314,51 @@ inline void atomic_thread_fence(memory_order order, thread_scope = thread_scope_
 }
 }  // namespace cuda
 
-// ---- loads and stores with cache hints: here plain ones, and relaxed atomics where they bypass L1
-// -----------------
+// ---- loads and stores with cache hints --------------------------------------------------------------------
 
-namespace stages::simt {
-/// A load that another OS thread's store may meet: no torn values, and never kept in a register across loops.
-template <class T>
-T load_shared(const T* p) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    note_atomic();
-    T value;
-    __atomic_load(p, &value, __ATOMIC_RELAXED);
-    return value;
-  } else {
-    return *p;
+#define STAGES_SIMT_PLAIN_LOAD(NAME) \
+  template <class T>                 \
+  T NAME(const T* p) {               \
+    return *p;                       \
   }
-}
-template <class T>
-void store_shared(T* p, T value) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    __atomic_store(p, &value, __ATOMIC_RELAXED);
-  } else {
-    *p = value;
-  }
-}
-}  // namespace stages::simt
+STAGES_SIMT_PLAIN_LOAD(__ldg)
+STAGES_SIMT_PLAIN_LOAD(__ldca)
+STAGES_SIMT_PLAIN_LOAD(__ldcs)
+STAGES_SIMT_PLAIN_LOAD(__ldlu)
+#undef STAGES_SIMT_PLAIN_LOAD
 
-template <class T>
-T __ldg(const T* p) {
-  return *p;
-}
-template <class T>
-T __ldca(const T* p) {
-  return *p;
-}
-template <class T>
-T __ldcs(const T* p) {
-  return *p;
-}
-template <class T>
-T __ldlu(const T* p) {
-  return *p;
-}
-template <class T>
-T __ldcg(const T* p) {
-  return stages::simt::load_shared(p);
-}
-template <class T>
-T __ldcv(const T* p) {
-  return stages::simt::load_shared(p);
-}
-template <class T>
-void __stwb(T* p, std::type_identity_t<T> v) {
-  *p = v;
-}
-template <class T>
-void __stcs(T* p, std::type_identity_t<T> v) {
-  *p = v;
-}
-template <class T>
-void __stcg(T* p, std::type_identity_t<T> v) {
-  stages::simt::store_shared(p, v);
-}
-template <class T>
-void __stwt(T* p, std::type_identity_t<T> v) {
-  stages::simt::store_shared(p, v);
-}
+// Those that go past L1 are used to talk to other blocks, hence to other OS threads: no torn numbers, and
+// never kept in a register across the turns of a loop.
+#define STAGES_SIMT_SHARED_LOAD(NAME)             \
+  template <class T>                              \
+  T NAME(const T* p, STAGES_SIMT_AT) {            \
+    stages::simt::note_atomic(at);                \
+    if constexpr (!std::is_arithmetic_v<T>) {     \
+      return *p;                                  \
+    } else {                                      \
+      T value;                                    \
+      __atomic_load(p, &value, __ATOMIC_RELAXED); \
+      return value;                               \
+    }                                             \
+  }
+STAGES_SIMT_SHARED_LOAD(__ldcg)
+STAGES_SIMT_SHARED_LOAD(__ldcv)
+#undef STAGES_SIMT_SHARED_LOAD
+
+#define STAGES_SIMT_STORE(NAME)                \
+  template <class T>                           \
+  void NAME(T* p, std::type_identity_t<T> v) { \
+    if constexpr (std::is_arithmetic_v<T>) {   \
+      __atomic_store(p, &v, __ATOMIC_RELAXED); \
+    } else {                                   \
+      *p = v;                                  \
+    }                                          \
+  }
+STAGES_SIMT_STORE(__stwb)
+STAGES_SIMT_STORE(__stcs)
+STAGES_SIMT_STORE(__stcg)
+STAGES_SIMT_STORE(__stwt)
+#undef STAGES_SIMT_STORE
 
 // ---- integer and floating-point intrinsics ----------------------------------------------------------------
 
@@ -518,3 +478,5 @@ constexpr std::common_type_t<A, B> max(A a, B b) {
   using T = std::common_type_t<A, B>;
   return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
 }
+
+#undef STAGES_SIMT_AT

@@ -92,10 +92,10 @@ unsigned lane_of_thread();
 
 /// Called by every atomic: a loop of atomics must let others run at times (a lock's holder may be one of
 /// them) and must be stoppable.
-inline void note_atomic() {
+inline void note_atomic(Where at) {
   if (++t_local.atomics_since_switch >= 4096) [[unlikely]] {
     t_local.atomics_since_switch = 0;
-    if (t_local.runner) pause_turn(Where::current());
+    if (t_local.runner) pause_turn(at);
   }
 }
 

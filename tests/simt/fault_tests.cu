@@ -188,7 +188,8 @@ TEST_F(Faults, AGridBarrierNeedsACooperativeLaunch) {
   expect_mentions(error_of([] { launch(any_grid_sync, {3, 4}, 0); }), {"not cooperative", kFile});
 }
 
-// The full hash table of many a paper: the probe finds no free slot and goes round for ever.
+// The full hash table: the probe finds no free slot and goes round for ever.
+constexpr unsigned kEndlessLine = __LINE__ + 2;
 __global__ void full_table(int* table) {
   for (unsigned slot = 0; atomicCAS(&table[slot], -1, 5) != -1;) slot = (slot + 1) % 64;
 }
@@ -199,7 +200,7 @@ TEST_F(Faults, AnEndlessLoopOfAtomicsIsStopped) {
   expect_mentions(error_of([&] {
                     launch(full_table, {1, 2}, table.data());
                   }),
-                  {"no progress", "STAGES_WATCHDOG"});
+                  {"no progress", "STAGES_WATCHDOG", line(kFile, kEndlessLine)});
 }
 
 __global__ void endless(int* out) {
