@@ -24,11 +24,11 @@ T real_number(random::Word word) {
   return static_cast<T>(odd) / static_cast<T>(1 << 24);
 }
 
-/// The integer in -16 .. 16 nearest to `factor`, but 0 only for 0.
+/// The integer in -16 .. 16 nearest to `factor`, but 0 only for 0: else 1 with the sign of `factor`.
 template <class T>
 T small_integer(T factor) {
   const T rounded = std::clamp(std::round(factor), T{-16}, T{16});
-  return rounded == T{0} && factor != T{0} ? T{1} : rounded;
+  return rounded == T{0} && factor != T{0} ? std::copysign(T{1}, factor) : rounded;
 }
 
 /// Uniform among -limit .. -1, 1 .. limit.

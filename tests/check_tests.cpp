@@ -1,0 +1,456 @@
+// verify(): the bound is neither too tight nor too loose, samples say so, and each form of a bad result is
+// named.
+
+#include "common/harness/check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "common/matrix/convert.hpp"
+#include "tests/matrices.hpp"
+
+namespace stages {
+namespace {
+
+template <class T>
+std::shared_ptr<const Csr<T>> share(const Csr<double>& a) {
+  return std::make_shared<const Csr<T>>(convert_values<T>(a));
+}
+
+/// How the terms of one sum can be added up.
+enum class Order { forward, backward, pairwise, strided, fused };
+
+template <class T>
+T sum_of_products(std::span<const T> a, std::span<const T> x, Order order) {
+  const std::size_t n = a.size();
+  if (order == Order::pairwise) {
+    if (n == 0) return 0;
+    if (n == 1) return a[0] * x[0];
+    const std::size_t half = n / 2;
+    return sum_of_products(a.first(half), x.first(half), order) +
+           sum_of_products(a.subspan(half), x.subspan(half), order);
+  }
+  T sum = 0;
+  if (order == Order::strided) {  // as the lanes of a warp do it
+    T lanes[32] = {};
+    for (std::size_t k = 0; k < n; ++k) lanes[k % 32] += a[k] * x[k];
+    for (const T lane : lanes) sum += lane;
+    return sum;
+  }
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::size_t at = order == Order::backward ? n - 1 - k : k;
+    sum = order == Order::fused ? std::fma(a[at], x[at], sum) : sum + a[at] * x[at];
+  }
+  return sum;
+}
+
+/// y = A x for one dense row, in the given order.
+template <class T>
+Dense<T> row_product(const SpmvProblem<T>& p, const SpmvOperands<T>& in, Order order) {
+  Dense<T> y(p.a->rows, 1, Layout::col_major);
+  for (Index i = 0; i < p.a->rows; ++i) {
+    std::vector<T> x;
+    for (const Index k : row_columns(*p.a, i)) x.push_back(in.x(k, 0));
+    y(i, 0) = sum_of_products<T>(row_values(*p.a, i), std::span<const T>(x), order);
+  }
+  return y;
+}
+
+template <class T>
+class Bound : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(Bound, Types);
+
+TYPED_TEST(Bound, LetsEveryOrderOfSummationPass) {
+  using T = TypeParam;
+  for (const Index n : {1, 2, 7, 100, 3000, 100'000}) {
+    const auto problem = make_spmv_problem("sum", share<T>(matrices::dense(2, n)));
+    for (const std::uint64_t seed : {1U, 2U, 3U}) {
+      const auto in = make_operands(problem, ValueKind::real, seed);
+      for (const Order order :
+           {Order::forward, Order::backward, Order::pairwise, Order::strided, Order::fused}) {
+        const auto report = verify(problem, in, row_product(problem, in, order), ValueKind::real, {});
+        EXPECT_TRUE(report.passed()) << n << " terms: " << report.failure;
+        EXPECT_LE(report.worst, 0.51) << n << " terms use more of the bound than rounding can";
+      }
+    }
+  }
+}
+
+TYPED_TEST(Bound, LetsSumsOfOneSignPass) {
+  // All terms positive: rounding errors of a long sum lean one way, the worst that orders can do.
+  using T = TypeParam;
+  Csr<double> ones = matrices::dense(1, 50'000);
+  std::fill(ones.values.begin(), ones.values.end(), 1.1);
+  const auto problem = make_spmv_problem("ones", share<T>(ones));
+  SpmvOperands<T> in = make_operands(problem, ValueKind::real, 1);
+  std::fill(in.x.data.begin(), in.x.data.end(), T(0.7));
+  EXPECT_TRUE(verify(problem, in, row_product(problem, in, Order::forward), ValueKind::real, {}).passed());
+}
+
+/// The smallest relative error of a sum of n terms that is rejected.
+template <class T>
+double rejected_error(Index n) {
+  const auto problem = make_spmv_problem("sum", share<T>(matrices::dense(1, n)));
+  const auto in = make_operands(problem, ValueKind::real, 1);
+  double magnitude = 0;
+  for (Index k = 0; k < n; ++k)
+    magnitude += std::abs(double{problem.a->values[static_cast<std::size_t>(k)]} * in.x(k, 0));
+  for (double error = std::numeric_limits<T>::epsilon() / 4;; error *= 1.25) {
+    auto y = row_product(problem, in, Order::pairwise);
+    y(0, 0) += static_cast<T>(error * magnitude);
+    if (!verify(problem, in, y, ValueKind::real, {}).passed()) return error;
+  }
+}
+
+TYPED_TEST(Bound, RejectsErrorsBeyondRounding) {
+  const double eps = std::numeric_limits<TypeParam>::epsilon();
+  for (const Index n : {1, 10, 100, 1000}) {
+    EXPECT_LE(rejected_error<TypeParam>(n), 4 * n * eps) << n;
+    EXPECT_GE(rejected_error<TypeParam>(n), n * eps) << n;
+  }
+}
+
+TEST(Check, OnlyIntegersSeeOneLostProductOfAHundredThousandFloats) {
+  const auto real = make_spmv_problem("long", share<float>(matrices::dense(1, 100'000)));
+  for (const ValueKind kind : {ValueKind::real, ValueKind::integer}) {
+    const auto problem = with_values(real, kind, 1);
+    auto in = make_operands(problem, kind, 1);
+    const auto good = row_product(problem, in, Order::pairwise);
+    EXPECT_TRUE(verify(problem, in, good, kind, {}).passed());
+    auto loses = in;
+    loses.x(54'321, 0) = 0;
+    const auto bad = row_product(problem, loses, Order::pairwise);
+    EXPECT_EQ(verify(problem, in, bad, kind, {}).passed(), kind == ValueKind::real);
+  }
+}
+
+// ----------------------------------------------------------------------------------------------- bad dense
+// results
+
+struct SmallSpmv {
+  SpmvProblem<double> problem = make_spmv_problem("m", share<double>(matrices::uneven(40, 30, 5)));
+  SpmvOperands<double> in = make_operands(problem, ValueKind::real, 1);
+  Dense<double> y = row_product(problem, in, Order::forward);
+  std::string failure() const { return verify(problem, in, y, ValueKind::real, {}).failure; }
+};
+
+TEST(Check, AcceptsTheRightAnswer) {
+  EXPECT_EQ(SmallSpmv().failure(), "");
+}
+
+TEST(Check, NamesNaNAndInfinityAndWhereTheyAre) {
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    SmallSpmv s;
+    s.y(17, 0) = bad;
+    EXPECT_NE(s.failure().find("element (17, 0) is"), std::string::npos) << s.failure();
+  }
+}
+
+TEST(Check, NamesTheFirstWrongRow) {
+  SmallSpmv s;
+  s.y(31, 0) += 1;
+  s.y(12, 0) += 1;
+  EXPECT_NE(s.failure().find("element (12, 0) is"), std::string::npos) << s.failure();
+}
+
+TEST(Check, RefusesResultsOfAnotherShape) {
+  SmallSpmv s;
+  const auto expect_shape_failure = [&](Dense<double> y) {
+    s.y = std::move(y);
+    EXPECT_NE(s.failure().find("it must be 40 x 1, col-major, 40"), std::string::npos) << s.failure();
+  };
+  expect_shape_failure(Dense<double>());
+  expect_shape_failure(Dense<double>(39, 1, Layout::col_major));
+  expect_shape_failure(Dense<double>(40, 2, Layout::col_major));
+  expect_shape_failure(Dense<double>(40, 1, Layout::row_major));
+  expect_shape_failure(Dense<double>(40, 1, Layout::col_major, 48));
+  Dense<double> cut(40, 1, Layout::col_major);
+  cut.data.resize(39);
+  expect_shape_failure(cut);
+}
+
+TEST(Check, AChainIsJudgedStepByStep) {
+  const auto problem =
+      with_values(make_spmv_problem("chain", share<double>(matrices::uneven(30, 30, 5)), Mode::chain, 4),
+                  ValueKind::real, 1);
+  const auto in = make_operands(problem, ValueKind::real, 1);
+  Dense<double> y(30, 4, Layout::col_major);
+  const auto step = [&](Index j) {
+    for (Index i = 0; i < 30; ++i) {
+      double sum = 0;
+      for (std::size_t k = 0; k < row_columns(*problem.a, i).size(); ++k)
+        sum += row_values(*problem.a, i)[k] *
+               (j == 0 ? in.x(row_columns(*problem.a, i)[k], 0) : y(row_columns(*problem.a, i)[k], j - 1));
+      y(i, j) = sum;
+    }
+  };
+  for (Index j = 0; j < 4; ++j) step(j);
+  EXPECT_EQ(verify(problem, in, y, ValueKind::real, {}).failure, "");
+  y(3, 1) += 0.5;  // wrong in the second step; the later ones follow from it and are right
+  step(2);
+  step(3);
+  EXPECT_NE(verify(problem, in, y, ValueKind::real, {}).failure.find("element (3, 1) is"), std::string::npos);
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// samples
+
+TEST(Check, ASampleSaysSoAndIntegersStillSeeEveryRow) {
+  const auto real = make_spmv_problem("large", share<double>(matrices::equal_rows(5000, 300, 10)));
+  const auto problem = with_values(real, ValueKind::integer, 1);
+  const auto in = make_operands(problem, ValueKind::integer, 1);
+  const auto good = row_product(problem, in, Order::forward);
+  const CheckOptions few{.budget = 1000};
+  const auto report = verify(problem, in, good, ValueKind::integer, {}, few);
+  EXPECT_EQ(report.failure, "");
+  EXPECT_TRUE(report.sampled());
+  EXPECT_EQ(report.rows, 5000);
+  EXPECT_GT(report.rows_checked, 50);
+  EXPECT_LT(report.rows_checked, 150);
+  EXPECT_FALSE(verify(problem, in, good, ValueKind::integer, {}).sampled());
+
+  int caught_as_real = 0;
+  for (Index row = 1; row < 4999; row += 173) {
+    auto bad = good;
+    bad(row, 0) += 1;
+    const auto found = verify(problem, in, bad, ValueKind::integer, {}, few);
+    EXPECT_NE(found.failure.find(std::to_string(row)), std::string::npos) << row << ": " << found.failure;
+    caught_as_real += !verify(problem, in, bad, ValueKind::real, {}, few).passed();
+  }
+  EXPECT_LT(caught_as_real, 5) << "the rows tried here are meant to lie outside the sample";
+  for (const Index row : {0, 4999}) {  // always in the sample
+    auto bad = good;
+    bad(row, 0) += 1;
+    EXPECT_FALSE(verify(problem, in, bad, ValueKind::real, {}, few).passed()) << row;
+  }
+}
+
+TEST(Check, TheLongestRowIsAlwaysInTheSample) {
+  const auto problem = make_spmv_problem("hub", share<double>(matrices::dense_row(3000, 400, 1234)));
+  const auto in = make_operands(problem, ValueKind::real, 1);
+  auto y = row_product(problem, in, Order::forward);
+  y(1234, 0) += 1;
+  EXPECT_NE(verify(problem, in, y, ValueKind::real, {}, {.budget = 100}).failure.find("(1234, 0)"),
+            std::string::npos);
+}
+
+TEST(Check, TheReferenceDoesNotDependOnThreads) {
+  const auto problem =
+      make_spmv_problem("large", share<float>(matrices::uneven(70'000, 50, 4)), Mode::stream, 3);
+  const auto in = make_operands(problem, ValueKind::real, 1);
+  Dense<float> y(70'000, 3, Layout::col_major);
+  std::fill(y.data.begin(), y.data.end(), 0.25F);
+  CheckOptions options{.threads = 1};
+  const auto one = verify(problem, in, y, ValueKind::real, {}, options);
+  options.threads = 5;
+  const auto five = verify(problem, in, y, ValueKind::real, {}, options);
+  EXPECT_EQ(one.failure, five.failure);
+  EXPECT_EQ(one.worst, five.worst);
+}
+
+// ---------------------------------------------------------------------------------------------------- sparse
+// results
+
+/// C = A B by a map a row.
+template <class T>
+Csr<T> product(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in) {
+  Coo<T> terms;
+  terms.rows = p.a->rows;
+  terms.cols = p.b->cols;
+  for (Index i = 0; i < p.a->rows; ++i) {
+    for (Offset ka = p.a->row_ptr[static_cast<std::size_t>(i)];
+         ka < p.a->row_ptr[static_cast<std::size_t>(i) + 1]; ++ka) {
+      const auto k = static_cast<std::size_t>(p.a->col_idx[static_cast<std::size_t>(ka)]);
+      for (Offset kb = p.b->row_ptr[k]; kb < p.b->row_ptr[k + 1]; ++kb) {
+        terms.push(i, p.b->col_idx[static_cast<std::size_t>(kb)],
+                   in.a_values[static_cast<std::size_t>(ka)] * in.b_values[static_cast<std::size_t>(kb)]);
+      }
+    }
+  }
+  return to_csr(terms);
+}
+
+struct SmallSpgemm {
+  SpgemmProblem<float> problem = make_spgemm_problem("c", share<float>(matrices::uneven(30, 40, 4)),
+                                                     share<float>(matrices::uneven(40, 25, 4)));
+  SpgemmOperands<float> in = make_operands(problem, ValueKind::integer, 1);
+  Csr<float> c = product(problem, in);
+  std::string failure(const Claims& claims = {}) const {
+    return verify(problem, in, c, ValueKind::integer, claims).failure;
+  }
+};
+
+TEST(Check, AcceptsTheRightProduct) {
+  EXPECT_EQ(SmallSpgemm().failure(), "");
+}
+
+TEST(Check, CancellationLeavesZerosThatOnlyAClaimMayDrop) {
+  SmallSpgemm s;
+  s.problem =
+      make_spgemm_problem("c", share<float>(matrices::dense(48, 2)), share<float>(matrices::dense(2, 48)));
+  s.in = make_operands(s.problem, ValueKind::integer, 1);
+  s.c = product(s.problem, s.in);
+  const auto zeros = std::count(s.c.values.begin(), s.c.values.end(), 0.0F);
+  EXPECT_GT(zeros, 0) << "the case is meant to cancel";
+  EXPECT_EQ(s.failure(), "");
+  s.c = to_csr(to_dense(s.c));  // without them
+  EXPECT_NE(s.failure().find("C has no entry at"), std::string::npos);
+  EXPECT_EQ(s.failure({.drops_exact_zeros = true}), "");
+}
+
+TEST(Check, NamesWhatIsWrongWithTheStructure) {
+  const auto expect = [](const char* text, auto&& spoil) {
+    SmallSpgemm s;
+    spoil(s.c);
+    EXPECT_NE(s.failure().find(text), std::string::npos) << s.failure();
+  };
+  expect("C is 29 x 25", [](auto& c) { c.rows = 29; });
+  expect("row_ptr has 0 elements", [](auto& c) { c.row_ptr.clear(); });
+  expect("row_ptr runs from 1", [](auto& c) { c.row_ptr[0] = 1; });
+  expect("before it begins", [](auto& c) { c.row_ptr[5] = 0; });
+  expect("values", [](auto& c) { c.values.pop_back(); });
+  expect("column -1", [](auto& c) { c.col_idx[0] = -1; });
+  expect("column 25", [](auto& c) { c.col_idx.back() = 25; });
+  expect("expected", [](auto& c) { c.values[3] += 1; });
+  expect("is nan", [](auto& c) { c.values[3] = std::nanf(""); });
+}
+
+TEST(Check, IntegersSeeAWrongValueOutsideTheSample) {
+  SmallSpgemm s;
+  s.problem = make_spgemm_problem("c", share<float>(matrices::uneven(3000, 40, 4)),
+                                  share<float>(matrices::uneven(40, 25, 4)));
+  s.in = make_operands(s.problem, ValueKind::integer, 1);
+  const Csr<float> good = product(s.problem, s.in);
+  const CheckOptions few{.budget = 200};
+  for (std::size_t k = 7; k < good.values.size(); k += 997) {
+    Csr<float> bad = good;
+    bad.values[k] += 1;
+    EXPECT_FALSE(verify(s.problem, s.in, bad, ValueKind::integer, {}, few).passed()) << k;
+  }
+  const auto report = verify(s.problem, s.in, good, ValueKind::integer, {}, few);
+  EXPECT_EQ(report.failure, "");
+  EXPECT_TRUE(report.sampled());
+}
+
+// -------------------------------------------------------------------------------------------------------
+// operands
+
+/// FNV-1a over the bytes of the values.
+template <class T>
+std::uint64_t fingerprint(const Buffer<T>& values) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const T value : values) {
+    unsigned char bytes[sizeof(T)];
+    std::memcpy(bytes, &value, sizeof(T));
+    for (const unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3U;
+  }
+  return hash;
+}
+
+TEST(Operands, AreTheSameOnEveryMachine) {
+  const auto a = share<float>(matrices::uneven(40, 30, 5));
+  const auto spmv = make_spmv_problem("m", a, Mode::stream, 3);
+  EXPECT_EQ(fingerprint(make_operands(spmv, ValueKind::real, 7).x.data), 1926743951366883710U);
+  EXPECT_EQ(fingerprint(make_operands(spmv, ValueKind::integer, 7).x.data), 3272169676066072581U);
+  EXPECT_EQ(fingerprint(with_values(spmv, ValueKind::integer, 7).a->values), 6668105024053574155U);
+  EXPECT_NE(fingerprint(make_operands(spmv, ValueKind::real, 7).x.data),
+            fingerprint(make_operands(spmv, ValueKind::real, 8).x.data));
+}
+
+TEST(Operands, FloatAndDoubleGetTheSameNumbers) {
+  const auto a = matrices::uneven(40, 30, 5);
+  const auto x32 = make_operands(make_spmv_problem("m", share<float>(a)), ValueKind::real, 3).x.data;
+  const auto x64 = make_operands(make_spmv_problem("m", share<double>(a)), ValueKind::real, 3).x.data;
+  ASSERT_EQ(x32.size(), x64.size());
+  for (std::size_t k = 0; k < x32.size(); ++k) {
+    EXPECT_EQ(double{x32[k]}, x64[k]);
+    EXPECT_NE(x32[k], 0);
+    EXPECT_LE(std::abs(x32[k]), 1);
+  }
+}
+
+TEST(Operands, IntegerSumsStayExactInFloat) {
+  for (const Index n : {10, 1000, 200'000}) {
+    SpmmProblem<float> wanted{
+        .name = "m", .a = share<float>(matrices::dense(1, n)), .n_cols = 2, .alpha = 2.5F, .beta = -0.2F};
+    const auto p = with_values(make_spmm_problem(wanted), ValueKind::integer, 1);
+    EXPECT_EQ(p.alpha, 3);
+    EXPECT_EQ(p.beta, -1);
+    const auto in = make_operands(p, ValueKind::integer, 1);
+    double sum = 0;
+    for (Index k = 0; k < n; ++k) {
+      EXPECT_NE(p.a->values[static_cast<std::size_t>(k)], 0);
+      sum += std::abs(double{p.a->values[static_cast<std::size_t>(k)]} * in.b(k, 0));
+    }
+    EXPECT_LT(3 * sum + std::abs(in.c0(0, 0)), 1 << 24) << n;
+  }
+}
+
+TEST(Operands, StoredZerosOfAProductStayZeroAmongRealValues) {
+  const auto a = share<double>(matrices::stored_zeros(20, 20));
+  const auto p = make_spgemm_problem("c", a, a);
+  const auto real = make_operands(p, ValueKind::real, 1), integer = make_operands(p, ValueKind::integer, 1);
+  for (std::size_t k = 0; k < a->values.size(); ++k) {
+    EXPECT_EQ(real.a_values[k] == 0, a->values[k] == 0);
+    EXPECT_EQ(real.b_values[k] == 0, a->values[k] == 0);
+    EXPECT_NE(integer.a_values[k], 0);
+  }
+}
+
+TEST(Operands, PaddingShowsWhoReadsIt) {
+  SpmmProblem<float> wanted{
+      .name = "m", .a = share<float>(matrices::dense(3, 4)), .n_cols = 2, .beta = 1, .ldb = 5, .ldc = 6};
+  const auto p = make_spmm_problem(wanted);
+  const auto real = make_operands(p, ValueKind::real, 1), integer = make_operands(p, ValueKind::integer, 1);
+  for (std::size_t line = 0; line < 4; ++line) EXPECT_TRUE(std::isnan(real.b.data[line * 5 + 2]));
+  for (std::size_t line = 0; line < 3; ++line) EXPECT_TRUE(std::isnan(real.c0.data[line * 6 + 5]));
+  EXPECT_EQ(integer.b.data[2], integer.c0.data[5]);
+  EXPECT_GT(integer.b.data[2], 1000) << "unlike any value";
+}
+
+TEST(Operands, AChainNeitherGrowsNorVanishes) {
+  // With A's own signs x would lose a factor of 5 a product, and be zero in float after 60 of them.
+  const auto p =
+      with_values(make_spmv_problem("m", share<float>(matrices::equal_rows(200, 200, 25)), Mode::chain, 1000),
+                  ValueKind::real, 1);
+  std::vector<float> x(200), y(200);
+  const auto in = make_operands(p, ValueKind::real, 1);
+  for (Index i = 0; i < 200; ++i) x[static_cast<std::size_t>(i)] = in.x(i, 0);
+  for (int step = 0; step < 1000; ++step) {
+    for (Index i = 0; i < 200; ++i) {
+      float sum = 0, magnitude = 0;
+      for (std::size_t k = 0; k < row_columns(*p.a, i).size(); ++k) {
+        const float a = row_values(*p.a, i)[k];
+        sum += a * x[static_cast<std::size_t>(row_columns(*p.a, i)[k])];
+        magnitude += std::abs(a);
+      }
+      EXPECT_NEAR(magnitude, 1, 1e-5);
+      y[static_cast<std::size_t>(i)] = sum;
+    }
+    x = y;
+  }
+  const auto [low, high] = std::minmax_element(x.begin(), x.end());
+  EXPECT_GT(std::max(std::abs(*low), std::abs(*high)), 1e-4);
+  EXPECT_LE(std::max(std::abs(*low), std::abs(*high)), 1.0001);
+}
+
+TEST(Operands, AChainOfIntegersKeepsOnePlaceARow) {
+  const auto p =
+      with_values(make_spmv_problem("m", share<float>(matrices::uneven(50, 50, 6)), Mode::chain, 9),
+                  ValueKind::integer, 1);
+  for (Index i = 0; i < 50; ++i) {
+    const auto values = row_values(*p.a, i);
+    const auto ones = std::count_if(values.begin(), values.end(), [](float v) { return std::abs(v) == 1; });
+    const auto zeros = std::count(values.begin(), values.end(), 0.0F);
+    EXPECT_EQ(ones, values.empty() ? 0 : 1);
+    EXPECT_EQ(ones + zeros, std::ssize(values));
+  }
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,136 @@
+// Names, order, and what an entry knows about itself.
+
+#include "common/harness/registry.hpp"
+
+#include <gtest/gtest.h>
+
+#include "common/matrix/error.hpp"
+#include "tests/matrices.hpp"
+#include "tests/mutants/spgemm.hpp"
+#include "tests/mutants/spmv.hpp"
+
+namespace stages {
+namespace {
+
+using mutants::FaultyGustavson;
+using mutants::FaultySpmv;
+using mutants::GustavsonFault;
+using mutants::SpmvFault;
+
+Registry two_entries() {
+  Registry registry;
+  registry.add<FaultySpmv>({.name = "01_first/spmv", .idea = "one"}, SpmvFault::none);
+  registry.add<FaultyGustavson>({.name = "vendor/spgemm",
+                                 .idea = "two",
+                                 .claims = {.drops_exact_zeros = true},
+                                 .needs = {.several_ranks = true}},
+                                GustavsonFault::none);
+  return registry;
+}
+
+TEST(Registry, KeepsOrderNamesAndFacts) {
+  const Registry registry = two_entries();
+  ASSERT_EQ(registry.entries().size(), 2U);
+  const Entry& first = registry.entries()[0];
+  const Entry& second = registry.entries()[1];
+  EXPECT_EQ(first.name, "01_first/spmv");
+  EXPECT_EQ(first.stage(), "01_first");
+  EXPECT_FALSE(first.is_peer());
+  EXPECT_EQ(first.op, Op::spmv);
+  EXPECT_TRUE(first.claims.bitwise_reproducible);
+  EXPECT_FALSE(first.needs.gpu);
+  EXPECT_EQ(second.stage(), "vendor");
+  EXPECT_TRUE(second.is_peer());
+  EXPECT_EQ(second.op, Op::spgemm);
+  EXPECT_TRUE(second.claims.drops_exact_zeros);
+  EXPECT_TRUE(second.needs.several_ranks);
+}
+
+TEST(Registry, FindsByNameAndNamesTheNearest) {
+  const Registry registry = two_entries();
+  EXPECT_EQ(&registry.find("vendor/spgemm"), &registry.entries()[1]);
+  try {
+    (void)registry.find("01_first/spmw");
+    FAIL() << "found what is not there";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("01_first/spmw"), std::string::npos) << text;
+    EXPECT_NE(text.find("01_first/spmv"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
+}
+
+TEST(Registry, RefusesANameTwice) {
+  Registry registry = two_entries();
+  EXPECT_THROW((registry.add<FaultySpmv>({.name = "01_first/spmv", .idea = "again"}, SpmvFault::none)),
+               Error);
+  EXPECT_EQ(registry.entries().size(), 2U);
+}
+
+TEST(Registry, MakesPlansForBothTypesWithTheExtraArguments) {
+  Registry registry;
+  registry.add<FaultySpmv>({.name = "x/right", .idea = ""}, SpmvFault::none);
+  registry.add<FaultySpmv>({.name = "x/null", .idea = ""}, SpmvFault::null_kernel);
+  Exec exec;
+  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::identity(3)));
+  const auto problem = make_spmv_problem("i", a);
+  SpmvOperands<float> in{Dense<float>(3, 1, Layout::col_major)};
+  in.x.data = {1, 2, 3};
+  for (const Entry& entry : registry.entries()) {
+    const auto plan = entry.on<SpmvProblem<float>>().prepare(problem, exec);
+    plan->load(in);
+    plan->reset();
+    plan->run();
+    EXPECT_EQ(plan->fetch().data == in.x.data, entry.name == "x/right");
+    EXPECT_EQ(entry.on<SpmvProblem<float>>().refuse(problem, exec), std::nullopt);
+    EXPECT_EQ(entry.on<SpmvProblem<float>>().cost(problem).work, 3);
+    EXPECT_TRUE(entry.on<SpmvProblem<double>>().prepare);
+    EXPECT_FALSE(entry.on<SpmmProblem<float>>().prepare);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------- problems
+
+std::shared_ptr<const Csr<double>> matrix(Index rows, Index cols) {
+  return std::make_shared<const Csr<double>>(matrices::uneven(rows, cols, 2));
+}
+
+TEST(Problems, RefuseWhatMakesNoSense) {
+  EXPECT_THROW(make_spmv_problem("m", matrix(3, 4), Mode::chain, 5), Error);
+  EXPECT_THROW(make_spmv_problem("m", matrix(3, 4), Mode::single, 2), Error);
+  EXPECT_THROW(make_spmv_problem("m", matrix(3, 4), Mode::stream, 0), Error);
+  EXPECT_THROW(make_spgemm_problem("m", matrix(3, 4), matrix(3, 4)), Error);
+  SpmmProblem<double> spmm{.name = "m", .a = matrix(3, 4), .n_cols = 0};
+  EXPECT_THROW(make_spmm_problem(spmm), Error);
+  spmm.n_cols = 8;
+  spmm.ldb = 7;
+  EXPECT_THROW(make_spmm_problem(spmm), Error);
+  spmm.ldb = 0;
+  spmm.ldc = 2;
+  spmm.c_layout = Layout::col_major;
+  EXPECT_THROW(make_spmm_problem(spmm), Error);
+}
+
+TEST(Problems, FillInLeadingDimensions) {
+  SpmmProblem<double> wanted{.name = "m", .a = matrix(3, 4), .n_cols = 8, .c_layout = Layout::col_major};
+  const auto p = make_spmm_problem(wanted);
+  EXPECT_EQ(p.ldb, 8);
+  EXPECT_EQ(p.ldc, 3);
+}
+
+TEST(Problems, CountProducts) {
+  const auto dense = std::make_shared<const Csr<double>>(matrices::dense(4, 5));
+  const auto other = std::make_shared<const Csr<double>>(matrices::dense(5, 2));
+  const auto p = make_spgemm_problem("m", dense, other);
+  EXPECT_EQ(p.products, 4 * 5 * 2);
+  EXPECT_EQ(p.max_row_products, 10);
+  EXPECT_EQ(p.result_bound, 8);
+  EXPECT_EQ(problem_cost(p).operations, 80);
+  const auto v = make_spmv_problem("m", dense, Mode::stream, 3);
+  EXPECT_EQ(problem_cost(v).operations, 2 * 20 * 3);
+  // Row pointers, columns and values of A, x and y, three times.
+  EXPECT_EQ(problem_cost(v).model_bytes, 3 * (8 * 5 + 12 * 20 + 8 * 9));
+}
+
+}  // namespace
+}  // namespace stages
