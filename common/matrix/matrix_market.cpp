@@ -154,7 +154,7 @@ class Lines {
 
   ByteSource& source_;
   const std::string& name_;
-  std::vector<char> storage_ = std::vector<char>(kPadding + kLongestLine + kPadding);
+  Buffer<char> storage_ = Buffer<char>(kPadding + kLongestLine + kPadding);
   char* const buffer_ = storage_.data() + kPadding;
   std::size_t at_ = 0;      ///< what was taken ends here
   std::size_t end_ = 0;     ///< whole lines end here
@@ -497,8 +497,9 @@ inline constexpr std::size_t marks_per_entry = depth == Depth::row       ? 1
 /// The same for the commonest shape, one blank between words and none elsewhere, where the ends of its words
 /// (or of the line, where only the row is looked at) are known, as offsets from `start`.
 template <Field field, Depth depth, class T>
-const char* entry_between(const char* p, const char* start, const std::uint32_t* ends, Entry<T>& entry,
-                          std::uint64_t index_base) {
+[[gnu::always_inline]] inline const char* entry_between(const char* p, const char* start,
+                                                        const std::uint32_t* ends, Entry<T>& entry,
+                                                        std::uint64_t index_base) {
   if constexpr (depth == Depth::row) {
     const parse::Digits row = parse::leading_digits(p);
     if (row.count - 1 > 6 || p[row.count] != ' ') return nullptr;
@@ -509,8 +510,8 @@ const char* entry_between(const char* p, const char* start, const std::uint32_t*
     const char* const row_end = start + ends[0];
     const char* const col_end = start + ends[1];
     const char* const last = start + ends[marks_per_entry<field, depth> - 1];
-    const bool good = parse::unsigned_between(p, row_end, entry.row) &
-                      parse::unsigned_between(row_end + 1, col_end, entry.col) & (*row_end == ' ');
+    const bool good =
+        parse::two_unsigned(p, row_end, row_end + 1, col_end, entry.row, entry.col) & (*row_end == ' ');
     if (!good) return nullptr;
     if constexpr (field != Field::pattern) {
       if (*col_end != ' ') return nullptr;
@@ -728,7 +729,7 @@ class EntryReader {
   Lines& lines_;
   const Header& header_;
   const ReadOptions& options_;
-  std::vector<std::uint32_t> marks_ = std::vector<std::uint32_t>(kIndexed + 64);
+  Buffer<std::uint32_t> marks_ = Buffer<std::uint32_t>(kIndexed + 64);
 };
 
 // ----------------------------------------------------------------------------------------- Csr, placing

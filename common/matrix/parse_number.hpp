@@ -23,14 +23,17 @@
 #include <type_traits>
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace stages::parse {
 
 __extension__ using Wide = unsigned __int128;
 
-inline std::uint64_t load_word(const char* p) {
+/// Everything here is inlined whatever its size: a call costs as much as the work.
+#define STAGES_INLINE [[gnu::always_inline]] inline
+
+STAGES_INLINE std::uint64_t load_word(const char* p) {
   std::uint64_t word;
   std::memcpy(&word, p, sizeof word);
   if constexpr (std::endian::native == std::endian::big) {
@@ -45,12 +48,12 @@ inline constexpr std::uint64_t kZeros = 0x3030303030303030u;  ///< eight times '
 
 /// The top bit of every byte that is above 9. `word` is text with kZeros taken away by xor, so that digits
 /// are 0..9: adding 0x76 sets the top bit of a larger byte that had none.
-inline std::uint64_t not_digits(std::uint64_t word) {
+STAGES_INLINE std::uint64_t not_digits(std::uint64_t word) {
   return (((word & 0x7f7f7f7f7f7f7f7fu) + 0x7676767676767676u) | word) & 0x8080808080808080u;
 }
 
 /// The value of eight digits 0..9, the lowest byte first.
-inline std::uint64_t eight_digits(std::uint64_t word) {
+STAGES_INLINE std::uint64_t eight_digits(std::uint64_t word) {
   word = (word * 10 + (word >> 8)) & 0x00ff00ff00ff00ffu;    // four pairs
   word = (word * 100 + (word >> 16)) & 0x0000ffff0000ffffu;  // two fours
   return (word * 10000 + (word >> 32)) & 0xffffffffu;
@@ -58,7 +61,7 @@ inline std::uint64_t eight_digits(std::uint64_t word) {
 
 /// The first `count` bytes of a word in its last places, behind zeros. 0 <= count <= 8; a shift by 64 is
 /// undefined, so it is made of two.
-inline std::uint64_t keep_first(std::uint64_t word, std::size_t count) {
+STAGES_INLINE std::uint64_t keep_first(std::uint64_t word, std::size_t count) {
   return (word << (4 * (8 - count))) << (4 * (8 - count));
 }
 
@@ -68,7 +71,7 @@ struct Digits {
   std::uint64_t value;
 };
 
-inline Digits leading_digits(const char* p) {
+STAGES_INLINE Digits leading_digits(const char* p) {
   const std::uint64_t word = load_word(p) ^ kZeros;
   const std::uint64_t others = not_digits(word);
   const unsigned count = others == 0 ? 8u : static_cast<unsigned>(std::countr_zero(others)) / 8u;
@@ -100,10 +103,12 @@ inline const char* unsigned_fast(const char* p, std::uint64_t& value) {
   return p;
 }
 
-/// 5^q, shifted so that its top bit is set, and the reciprocal by which division becomes multiplication.
+/// 5^q, shifted so that its top bit is set, with what makes division by it multiplication: `reciprocal` is
+/// 2^128 / normalised - 2^64, `inverse` is 2^127 / normalised, both rounded down (at most 2^64 - 1).
 struct FifthPower {
   std::uint64_t normalised;
   std::uint64_t reciprocal;
+  std::uint64_t inverse;
   int shift;
 };
 
@@ -116,14 +121,24 @@ inline constexpr std::array<FifthPower, kLargestFifthPower + 1> kFifthPowers = [
     p.shift = std::countl_zero(power);
     p.normalised = power << p.shift;
     p.reciprocal = static_cast<std::uint64_t>(~Wide{0} / p.normalised - (Wide{1} << 64));
+    const Wide inverse = (Wide{1} << 127) / p.normalised;
+    p.inverse = inverse >> 64 != 0 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(inverse);
     power *= 5;
   }
   return powers;
 }();
 
+/// kept * 2^exponent as T: `kept` < 2^63, so that the conversion is one from a signed integer, a single
+/// instruction that rounds to nearest. The scaling is exact: a power of two, far from the limits.
+template <class T>
+STAGES_INLINE T rounded(std::uint64_t kept, int exponent) {
+  const double scale = std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52);
+  return static_cast<T>(static_cast<double>(static_cast<T>(static_cast<std::int64_t>(kept))) * scale);
+}
+
 /// m * 10^-q, rounded to nearest (ties to even). 0 < m, 0 <= q <= 27.
 template <class T>
-T divide_by_power_of_ten(std::uint64_t m, int q) {
+[[gnu::noinline]] T divide_exactly(std::uint64_t m, int q) {
   const FifthPower& d = kFifthPowers[static_cast<std::size_t>(q)];
   const int m_shift = std::countl_zero(m);
   const std::uint64_t m_normalised = m << m_shift;
@@ -144,14 +159,22 @@ T divide_by_power_of_ten(std::uint64_t m, int q) {
     ++quotient;
     rest -= d.normalised;
   }
-
-  // One bit fewer, so that the conversion is from a signed integer: one instruction, rounded to nearest. The
-  // bits that fall off the end survive as the sticky lowest bit.
+  // What falls off the end survives as the sticky lowest bit.
   const std::uint64_t kept = quotient >> 1 | (quotient & 1) | (rest != 0 ? 1u : 0u);
-  const T rounded = static_cast<T>(static_cast<std::int64_t>(kept));
-  const int exponent = 1 + halved - 64 + d.shift - m_shift - q;
-  const double scale = std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52);
-  return static_cast<T>(static_cast<double>(rounded) * scale);  // exact: a power of two, far from the limits
+  return rounded<T>(kept, halved - 63 + d.shift - m_shift - q);
+}
+
+/// The same by one multiplication, which gives the quotient's upper bits, too small by less than 3. That says
+/// how to round unless the quotient is that close to a multiple of 2^9: halfway between two numbers of 53 or
+/// of 24 bits is such a multiple. One in a hundred is, and is divided exactly.
+template <class T>
+STAGES_INLINE T divide_by_power_of_ten(std::uint64_t m, int q) {
+  const FifthPower& d = kFifthPowers[static_cast<std::size_t>(q)];
+  const int m_shift = std::countl_zero(m);
+  const auto quotient = static_cast<std::uint64_t>((Wide{m << m_shift} * d.inverse) >> 64);
+  if (((quotient + 4) & 0x1ff) <= 4) [[unlikely]]
+    return divide_exactly<T>(m, q);
+  return rounded<T>(quotient >> 1 | 1, 2 - 64 + d.shift - m_shift - q);
 }
 
 /// Digits that continue the number `m`; `count` is how many digits m has, leading zeros left out. Returns
@@ -239,43 +262,68 @@ const char* real_fast(const char* p, T& value) {
 // Where a word ends is known beforehand (find_all, below), nothing has to be searched, and no word waits for
 // the one before it: a processor then works on several lines at once. That makes reading three times as fast.
 
-/// A whole number of 1 to 8 digits in [p, end). False for anything else.
-inline bool unsigned_between(const char* p, const char* end, std::uint64_t& value) {
-  const auto length = static_cast<std::size_t>(end - p);
-  if (length - 1 > 7) return false;
-  const std::uint64_t word = keep_first(load_word(p) ^ kZeros, length);
-  value = eight_digits(word);
-  return not_digits(word) == 0;
+#if defined(__SSE2__)
+/// Sixteen bytes, of which the mask keeps digits, to the values of either half (the first in the lower 32
+/// bits). Clears `good` if what is kept is no digit.
+STAGES_INLINE std::uint64_t two_eights(__m128i text, __m128i mask, bool& good) {
+  __m128i v = _mm_and_si128(_mm_sub_epi8(text, _mm_set1_epi8('0')), mask);
+  const __m128i nine = _mm_set1_epi8(9);
+  good &= _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(v, nine), nine)) == 0xffff;
+  // Pairs, fours, eights: what comes first counts ten (a hundred, ten thousand) times.
+#if defined(__SSSE3__)
+  v = _mm_maddubs_epi16(v, _mm_set1_epi16(1 << 8 | 10));
+#else
+  v = _mm_add_epi16(_mm_mullo_epi16(_mm_and_si128(v, _mm_set1_epi16(0xff)), _mm_set1_epi16(10)),
+                    _mm_srli_epi16(v, 8));
+#endif
+  v = _mm_madd_epi16(v, _mm_set1_epi32(1 << 16 | 100));
+  v = _mm_madd_epi16(_mm_packs_epi32(v, v), _mm_set1_epi32(1 << 16 | 10000));
+  return static_cast<std::uint64_t>(_mm_cvtsi128_si64(v));
+}
+
+/// 16 zeros, then 16 ones: loaded `count` bytes after its start, it keeps the last `count` bytes of a
+/// register.
+alignas(32) inline constexpr auto kKeepLast = [] {
+  std::array<std::uint8_t, 32> mask{};
+  for (std::size_t k = 16; k < 32; ++k) mask[k] = 0xff;
+  return mask;
+}();
+#endif
+
+/// Two whole numbers of 1 to 8 digits each, in [p, p_end) and [q, q_end). False for anything else.
+STAGES_INLINE bool two_unsigned(const char* p, const char* p_end, const char* q, const char* q_end,
+                                std::uint64_t& first, std::uint64_t& second) {
+  const auto p_count = static_cast<std::size_t>(p_end - p), q_count = static_cast<std::size_t>(q_end - q);
+  if ((p_count - 1 > 7) | (q_count - 1 > 7)) return false;
+#if defined(__SSE2__)
+  const auto load = [](const void* from) { return _mm_loadl_epi64(static_cast<const __m128i*>(from)); };
+  bool good = true;
+  const std::uint64_t both = two_eights(
+      _mm_unpacklo_epi64(load(p_end - 8), load(q_end - 8)),
+      _mm_unpacklo_epi64(load(kKeepLast.data() + 8 + p_count), load(kKeepLast.data() + 8 + q_count)), good);
+  first = both & 0xffffffffu;
+  second = both >> 32;
+  return good;
+#else
+  const std::uint64_t p_word = keep_first(load_word(p) ^ kZeros, p_count);
+  const std::uint64_t q_word = keep_first(load_word(q) ^ kZeros, q_count);
+  first = eight_digits(p_word);
+  second = eight_digits(q_word);
+  return (not_digits(p_word) | not_digits(q_word)) == 0;
+#endif
 }
 
 /// The value of the last `count` digits before `end`, 0 <= count <= 16. Bytes before them do not matter.
 /// Clears `good` if one of them is no digit.
-inline std::uint64_t last_digits(const char* end, std::size_t count, bool& good) {
+STAGES_INLINE std::uint64_t last_digits(const char* end, std::size_t count, bool& good) {
 #if defined(__SSE2__)
-  // 16 zeros, then 16 ones: 16 bytes from `count` on mask the last `count` of 16.
-  alignas(32) static constexpr auto kMask = [] {
-    std::array<std::uint8_t, 32> mask{};
-    for (std::size_t k = 16; k < 32; ++k) mask[k] = 0xff;
-    return mask;
-  }();
-  __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(end - 16));
-  v = _mm_and_si128(_mm_sub_epi8(v, _mm_set1_epi8('0')),
-                    _mm_loadu_si128(reinterpret_cast<const __m128i*>(kMask.data() + count)));
-  good &=
-      _mm_movemask_epi8(_mm_cmpgt_epi8(_mm_add_epi8(v, _mm_set1_epi8(-128)), _mm_set1_epi8(9 - 128))) == 0;
-  // Pairs, fours, eights: the byte that comes first counts ten (a hundred, ten thousand) times.
-  v = _mm_add_epi16(_mm_mullo_epi16(_mm_and_si128(v, _mm_set1_epi16(0xff)), _mm_set1_epi16(10)),
-                    _mm_srli_epi16(v, 8));
-  v = _mm_madd_epi16(v, _mm_set1_epi32(1 << 16 | 100));
-  v = _mm_madd_epi16(_mm_packs_epi32(v, v), _mm_set1_epi32(1 << 16 | 10000));
-  const auto halves = static_cast<std::uint64_t>(_mm_cvtsi128_si64(v));
+  const auto load = [](const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); };
+  const std::uint64_t halves = two_eights(load(end - 16), load(kKeepLast.data() + count), good);
   return (halves & 0xffffffffu) * 100000000u + (halves >> 32);
 #else
   const std::size_t low_count = count < 8 ? count : 8, high_count = count - low_count;
-  const std::uint64_t low =
-      low_count == 0 ? 0 : (load_word(end - 8) ^ kZeros) & (~std::uint64_t{0} << (64 - 8 * low_count));
-  const std::uint64_t high =
-      high_count == 0 ? 0 : (load_word(end - 16) ^ kZeros) & (~std::uint64_t{0} << (64 - 8 * high_count));
+  const std::uint64_t low = keep_first(load_word(end - low_count) ^ kZeros, low_count);
+  const std::uint64_t high = keep_first(load_word(end - count) ^ kZeros, high_count);
   good &= (not_digits(low) | not_digits(high)) == 0;
   return eight_digits(high) * 100000000u + eight_digits(low);
 #endif
@@ -285,22 +333,29 @@ inline std::uint64_t last_digits(const char* end, std::size_t count, bool& good)
 /// point after 0 to 7 digits and without an exponent, by real_fast otherwise. False where the careful path
 /// must decide. 16 bytes before p may be loaded.
 template <class T>
-bool real_between(const char* p, const char* end, T& value) {
+STAGES_INLINE bool real_between(const char* p, const char* end, T& value) {
   const bool negative = *p == '-';
   const char* const start = p + (negative ? 1 : 0);
-  const std::uint64_t head = load_word(start) ^ kZeros;
-  constexpr std::uint64_t kPoints = 0x1e1e1e1e1e1e1e1eu;  // '.' ^ '0'
-  const std::uint64_t from_point = head ^ kPoints;
-  // The lowest byte with its top bit set is the first that is zero: the point. (Higher ones may be wrong.)
-  const std::uint64_t point = (from_point - 0x0101010101010101u) & ~from_point & 0x8080808080808080u;
-  const std::size_t whole = point == 0 ? 8 : static_cast<std::size_t>(std::countr_zero(point)) / 8;
+  std::size_t whole = 1;
+  std::uint64_t whole_value = static_cast<unsigned char>(*start - '0');
+  bool good = whole_value <= 9;
+  if (start[1] != '.') {  // not the commonest shape, d.ddd
+    const std::uint64_t head = load_word(start) ^ kZeros;
+    constexpr std::uint64_t kPoints = 0x1e1e1e1e1e1e1e1eu;  // '.' ^ '0'
+    const std::uint64_t from_point = head ^ kPoints;
+    // The lowest byte with its top bit set is the first that is zero: the point. (Higher ones may be wrong.)
+    const std::uint64_t point = (from_point - 0x0101010101010101u) & ~from_point & 0x8080808080808080u;
+    if (point == 0) return real_fast(p, value) == end;
+    whole = static_cast<std::size_t>(std::countr_zero(point)) / 8;
+    const std::uint64_t word = keep_first(head, whole);
+    whole_value = eight_digits(word);
+    good = not_digits(word) == 0;
+  }
   const auto fraction = static_cast<std::size_t>(end - start - 1) - whole;
-  if (whole == 8 || whole + fraction - 1 > 18 || fraction > 18) return real_fast(p, value) == end;
+  if (fraction > 18 || whole + fraction - 1 > 18) return real_fast(p, value) == end;
 
-  const std::uint64_t whole_word = keep_first(head, whole);
-  bool good = not_digits(whole_word) == 0;
   const std::size_t low_count = fraction < 16 ? fraction : 16;
-  std::uint64_t m = eight_digits(whole_word) * kPowersOfTen[fraction] + last_digits(end, low_count, good);
+  std::uint64_t m = whole_value * kPowersOfTen[fraction] + last_digits(end, low_count, good);
   if (fraction > 16) {
     const auto last = static_cast<unsigned char>(end[-17] - '0');
     const auto before = fraction > 17 ? static_cast<unsigned char>(end[-18] - '0') : 0u;
@@ -317,9 +372,13 @@ bool real_between(const char* p, const char* end, T& value) {
 enum class Find { blanks, line_ends };  // blanks: space and all control characters
 
 template <Find what>
-std::uint64_t find_64(const char* p) {
+STAGES_INLINE std::uint64_t find_64(const char* p) {
   std::uint64_t bits = 0;
-#if defined(__SSE2__)
+#if defined(__AVX512BW__)
+  const __m512i bytes = _mm512_loadu_si512(p);
+  const __m512i wanted = _mm512_set1_epi8(what == Find::blanks ? ' ' : '\n');
+  bits = what == Find::blanks ? _mm512_cmple_epu8_mask(bytes, wanted) : _mm512_cmpeq_epi8_mask(bytes, wanted);
+#elif defined(__SSE2__)
   const __m128i wanted = _mm_set1_epi8(what == Find::blanks ? ' ' : '\n');
   for (int k = 0; k < 4; ++k) {
     __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p) + k);
@@ -366,5 +425,7 @@ std::size_t find_all(const char* begin, const char* end, std::uint32_t* const fi
   }
   return static_cast<std::size_t>(out - first);
 }
+
+#undef STAGES_INLINE
 
 }  // namespace stages::parse
