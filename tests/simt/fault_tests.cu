@@ -235,19 +235,22 @@ TEST_F(Faults, UninitialisedDeviceMemoryIsNaN) {
 }
 
 // Block 0 fills its arrays; the others must not find its values there.
-__global__ void uninitialised_shared(float* out) {
+__global__ void uninitialised_shared(float2* out) {
   __shared__ float left_over[32];
   float* dynamic = dynamic_shared<float>();
   if (blockIdx.x == 0) left_over[threadIdx.x] = dynamic[threadIdx.x] = 1;
-  out[blockIdx.x * 32 + threadIdx.x] = left_over[threadIdx.x] + dynamic[threadIdx.x];
+  out[blockIdx.x * 32 + threadIdx.x] = {left_over[threadIdx.x], dynamic[threadIdx.x]};
 }
 TEST_F(Faults, SharedMemoryOfTheLastBlockIsGone) {
-  DeviceArray<float> out(32 * 64);
+  DeviceArray<float2> out(32 * 64);
   for (int repeat = 0; repeat < 3; ++repeat) {
     launch(uninitialised_shared, {64, 32, 32 * sizeof(float)}, out.data());
     const auto host = out.to_host();
-    EXPECT_EQ(host[0], 2.f);
-    for (std::size_t i = 32; i < host.size(); ++i) EXPECT_TRUE(std::isnan(host[i])) << i;
+    EXPECT_EQ(host[0].x + host[0].y, 2.f);
+    for (std::size_t i = 32; i < host.size(); ++i) {
+      EXPECT_TRUE(std::isnan(host[i].x)) << "static, block " << i / 32;
+      EXPECT_TRUE(std::isnan(host[i].y)) << "dynamic, block " << i / 32;
+    }
   }
 }
 
@@ -348,6 +351,23 @@ TEST_F(Faults, AsanTellsTheLineOfAUseAfterFree) {
   }
   EXPECT_DEATH(launch(write_through, {1, 1}, hidden.data()),
                "heap-use-after-free.*write_through.*fault_tests.cu");
+}
+
+__global__ void beyond_static_shared(int* out) {
+  __shared__ int tile[16];
+  tile[threadIdx.x] = 1;
+  out[0] = tile[0];
+}
+__global__ void misaligned(const float* x, float4* out) {
+  out[0] = *reinterpret_cast<const float4*>(x + 1);
+}
+TEST_F(Faults, UbsanTellsTheLineInStaticSharedMemoryAndOfMisalignedLoads) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  DeviceArray<int> out(1);
+  EXPECT_DEATH(launch(beyond_static_shared, {1, 32}, out.data()), "fault_tests.cu:.*index 16 out of bounds");
+  DeviceArray<float> x(8);
+  DeviceArray<float4> y(1);
+  EXPECT_DEATH(launch(misaligned, {1, 1}, x.data(), y.data()), "fault_tests.cu:.*misaligned address");
 }
 
 #else
