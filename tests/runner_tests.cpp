@@ -1,0 +1,389 @@
+// The runner: who may run, who is timed, in which order, and what a row says in the end.
+
+#include "common/harness/runner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "common/matrix/convert.hpp"
+#include "common/matrix/error.hpp"
+#include "tests/matrices.hpp"
+#include "tests/mutants/spmm.hpp"
+#include "tests/mutants/spmv.hpp"
+
+namespace stages {
+namespace {
+
+using mutants::FaultySpmm;
+using mutants::FaultySpmv;
+using mutants::SpmmFault;
+using mutants::SpmvFault;
+
+std::shared_ptr<const Csr<double>> matrix() {
+  static const auto a = std::make_shared<const Csr<double>>(matrices::uneven(60, 60, 5));
+  return a;
+}
+
+/// Options under which a run takes no time worth speaking of.
+RunOptions quick() {
+  RunOptions options;
+  options.time_budget = 10;
+  options.max_noise = -1;  // never reached
+  options.min_samples = 3;
+  options.max_samples = 5;
+  return options;
+}
+
+template <class Problem>
+Results run(const Registry& registry, const Problem& problem, const Machine& machine,
+            const RunOptions& options, const RunEvents& events = {}) {
+  std::vector<const Entry*> entries;
+  for (const Entry& entry : registry.entries()) entries.push_back(&entry);
+  Results results;
+  run_problem(problem, entries, machine, options, events, results);
+  return results;
+}
+
+Registry spmv_entries(std::initializer_list<std::pair<const char*, SpmvFault>> list) {
+  Registry registry;
+  for (const auto& [name, fault] : list) registry.add<FaultySpmv>({.name = name, .idea = "i"}, fault);
+  return registry;
+}
+
+TEST(Runner, FillsARowForAGoodEntry) {
+  Exec exec;
+  const auto results =
+      run(spmv_entries({{"a/right", SpmvFault::none}}), make_spmv_problem("m", matrix()), exec, quick());
+  ASSERT_EQ(results.rows.size(), 1U);
+  const ResultRow& row = results.rows[0];
+  EXPECT_EQ(row.status, Status::good);
+  EXPECT_TRUE(row.checked);
+  EXPECT_TRUE(row.check.passed());
+  EXPECT_EQ(row.run.samples.size(), 5U);
+  EXPECT_GT(row.run.median, 0);
+  EXPECT_GT(row.prepare, 0);
+  EXPECT_EQ(row.problem.matrix, "m");
+  EXPECT_EQ(row.problem.type, "f64");
+  EXPECT_EQ(row.problem.rows, 60);
+  EXPECT_EQ(row.problem.nnz, matrix()->nnz());
+  EXPECT_NEAR(row.gflops, 2 * static_cast<double>(matrix()->nnz()) / row.run.median / 1e9, 1e-9);
+  EXPECT_GT(row.bandwidth_share, 0);
+}
+
+TEST(Runner, LimitsSkipWithTheNumberThatRulesOut) {
+  Exec exec;
+  const auto registry = spmv_entries({{"a/right", SpmvFault::none}});
+  const auto problem = make_spmv_problem("m", matrix());
+  RunOptions options = quick();
+  options.max_work = 10;
+  auto row = run(registry, problem, exec, options).rows.at(0);
+  EXPECT_EQ(row.status, Status::skipped);
+  EXPECT_FALSE(row.checked);
+  EXPECT_FALSE(row.timed());
+  EXPECT_NE(row.reason.find(std::to_string(matrix()->nnz())), std::string::npos) << row.reason;
+  EXPECT_NE(row.reason.find("the limit is 10 (--max-work)"), std::string::npos) << row.reason;
+  options = quick();
+  options.max_memory = 100;
+  row = run(registry, problem, exec, options).rows.at(0);
+  EXPECT_EQ(row.status, Status::skipped);
+  EXPECT_NE(row.reason.find("960 B of memory, the limit is 100 B (--max-memory)"), std::string::npos)
+      << row.reason;
+}
+
+TEST(Runner, NeedsSkipToo) {
+  Exec exec;
+  Registry registry;
+  registry.add<FaultySpmv>({.name = "a/gpu", .idea = "i", .needs = {.gpu = true}}, SpmvFault::none);
+  const Machine no_driver(exec, "the driver is missing");
+  const auto row = run(registry, make_spmv_problem("m", matrix()), no_driver, quick()).rows.at(0);
+  EXPECT_EQ(row.status, Status::skipped);
+  EXPECT_EQ(row.reason, "needs a GPU, and the driver is missing");
+  Exec gpu;
+  EXPECT_EQ(run(registry, make_spmv_problem("m", matrix()), Machine(exec, gpu), quick()).rows.at(0).status,
+            Status::good);
+}
+
+TEST(Runner, AFailureEndsTheEntryNotTheRun) {
+  Exec exec;
+  const auto results = run(spmv_entries({{"a/throws", SpmvFault::throws}, {"b/right", SpmvFault::none}}),
+                           make_spmv_problem("m", matrix()), exec, quick());
+  ASSERT_EQ(results.rows.size(), 2U);
+  EXPECT_EQ(results.rows[0].status, Status::failed);
+  EXPECT_EQ(results.rows[0].reason, "the device is gone");
+  EXPECT_FALSE(results.rows[0].timed());
+  EXPECT_EQ(results.rows[1].status, Status::good);
+  EXPECT_TRUE(results.rows[1].timed());
+  EXPECT_EQ(results.count(Status::failed), 1);
+}
+
+TEST(Runner, AWrongEntryIsNeverTimed) {
+  Exec exec;
+  std::set<std::string> timed;
+  RunEvents events;
+  events.timing = [&](const ResultRow& row) { timed.insert(row.entry); };
+  const auto results = run(spmv_entries({{"a/wrong", SpmvFault::nan_element},
+                                         {"b/right", SpmvFault::none},
+                                         {"c/failed_call", SpmvFault::failed_library_call}}),
+                           make_spmv_problem("m", matrix()), exec, quick(), events);
+  EXPECT_EQ(results.rows[0].status, Status::wrong);
+  EXPECT_NE(results.rows[0].reason.find("is NaN"), std::string::npos);
+  EXPECT_TRUE(results.rows[0].checked);
+  EXPECT_FALSE(results.rows[0].timed());
+  EXPECT_EQ(results.rows[2].status, Status::wrong);
+  EXPECT_EQ(timed, std::set<std::string>{"b/right"});
+}
+
+/// Right for the first `kGood` runs of a plan, which outlast the check.
+template <class T>
+class Decays final : public HostSpmvPlan<T> {
+ public:
+  Decays(const SpmvProblem<T>& problem, Exec& /*exec*/, bool throws)
+      : HostSpmvPlan<T>(problem), throws_(throws) {}
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+ private:
+  static constexpr int kGood = 5;
+  void product(const T* x, T* y) override {
+    if (++runs_ > kGood && throws_) throw std::runtime_error("worn out");
+    for (Index i = 0; i < this->a().rows; ++i) {
+      y[i] = runs_ > kGood ? T{1} : T{0};
+      for (std::size_t k = 0; k < row_columns(this->a(), i).size(); ++k)
+        y[i] += row_values(this->a(), i)[k] * x[row_columns(this->a(), i)[k]];
+    }
+  }
+  bool throws_;
+  int runs_ = 0;
+};
+
+TEST(Runner, AResultThatGoesBadWhileTimedTakesItsTimeAway) {
+  Exec exec;
+  Registry registry;
+  registry.add<Decays>({.name = "a/decays", .idea = "i"}, false);
+  registry.add<Decays>({.name = "a/dies", .idea = "i"}, true);
+  const auto rows = run(registry, make_spmv_problem("m", matrix()), exec, quick()).rows;
+  EXPECT_EQ(rows[0].status, Status::wrong);
+  EXPECT_NE(rows[0].reason.find("(after the timed runs)"), std::string::npos) << rows[0].reason;
+  EXPECT_FALSE(rows[0].timed());
+  EXPECT_EQ(rows[1].status, Status::failed);
+  EXPECT_EQ(rows[1].reason, "worn out");
+  EXPECT_FALSE(rows[1].timed());
+}
+
+/// Throws Error from run().
+template <class T>
+class Bails final : public HostSpmvPlan<T> {
+ public:
+  Bails(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem) {}
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+ private:
+  void product(const T*, T*) override { fail("bad input: {}", 7); }
+};
+
+TEST(Runner, AnErrorEndsTheRun) {
+  Exec exec;
+  Registry registry;
+  registry.add<Bails>({.name = "a/bails", .idea = "i"});
+  EXPECT_THROW(run(registry, make_spmv_problem("m", matrix()), exec, quick()), Error);
+}
+
+TEST(Runner, SamplesAreTakenInTurn) {
+  Exec exec;
+  std::string order;
+  RunEvents events;
+  events.timing = [&](const ResultRow& row) { order += row.entry[0]; };
+  run(spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::none}, {"c/x", SpmvFault::none}}),
+      make_spmv_problem("m", matrix()), exec, quick(), events);
+  EXPECT_EQ(order, "abcabcabcabcabc");
+}
+
+TEST(Runner, PlansThatDoNotFitTogetherAreTimedInGroups) {
+  Exec exec;
+  std::string order;
+  RunEvents events;
+  events.timing = [&](const ResultRow& row) { order += row.entry[0]; };
+  RunOptions options = quick();
+  options.max_memory = 2000;  // two plans of 960 bytes, not three
+  run(spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::none}, {"c/x", SpmvFault::none}}),
+      make_spmv_problem("m", matrix()), exec, options, events);
+  EXPECT_EQ(order,
+            "ababababab"
+            "ccccc");
+}
+
+/// A host whose clock is a list: each timed run takes the next number of seconds.
+class ScriptedExec : public Exec {
+ public:
+  std::vector<double> seconds;
+  int flushes = 0;
+  double time(const std::function<void()>& work) override {
+    work();
+    return seconds.empty() ? 1e-3 : seconds[next_++ % seconds.size()];
+  }
+  void flush_caches() override { ++flushes; }
+
+ protected:
+  double measure_copy_bandwidth() override { return 1e9; }
+
+ private:
+  std::size_t next_ = 0;
+};
+
+TEST(Runner, StopsWhenTheMedianIsKnown) {
+  ScriptedExec exec;  // every run takes a millisecond: known after the least number of samples
+  RunOptions options;
+  options.min_samples = 7;
+  const auto row =
+      run(spmv_entries({{"a/x", SpmvFault::none}}), make_spmv_problem("m", matrix()), exec, options).rows[0];
+  EXPECT_EQ(row.run.samples.size(), 7U);
+  EXPECT_EQ(row.run.noise, 0);
+  EXPECT_NEAR(row.run.median, 1e-3, 1e-12);
+}
+
+TEST(Runner, NoisyRunsStopAtTheTimeBudgetOrTheCount) {
+  ScriptedExec exec;
+  exec.seconds = {0.1, 0.2, 0.4, 0.1, 0.3};
+  RunOptions options;
+  options.time_budget = 4;
+  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
+  const auto count =
+      run(registry, make_spmv_problem("m", matrix()), exec, options).rows[0].run.samples.size();
+  EXPECT_GE(count, 15U);
+  EXPECT_LE(count, 24U);
+  options.max_samples = 9;
+  EXPECT_EQ(run(registry, make_spmv_problem("m", matrix()), exec, options).rows[0].run.samples.size(), 9U);
+}
+
+TEST(Runner, ColdRunsFlushTheCachesBeforeEachSample) {
+  ScriptedExec exec;
+  RunOptions options = quick();
+  options.cold = true;
+  const auto registry = spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::none}});
+  run(registry, make_spmv_problem("m", matrix()), exec, options);
+  EXPECT_EQ(exec.flushes, 2 * 5);
+  ScriptedExec warm;
+  run(registry, make_spmv_problem("m", matrix()), warm, quick());
+  EXPECT_EQ(warm.flushes, 0);
+}
+
+TEST(Runner, TimeIsPerProduct) {
+  ScriptedExec exec;
+  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
+  const auto row = run(registry, make_spmv_problem("m", matrix(), Mode::chain, 50), exec, quick()).rows[0];
+  EXPECT_NEAR(row.run.median, 1e-3 / 50, 1e-12);
+  EXPECT_EQ(row.problem.options, "chain of 50");
+  EXPECT_NEAR(row.gflops, 2 * static_cast<double>(matrix()->nnz()) / row.run.median / 1e9, 1e-9);
+}
+
+TEST(Runner, ProductsThatAddToCAreResetBeforeEachRun) {
+  Exec exec;
+  Registry registry;
+  registry.add<FaultySpmm>({.name = "a/spmm", .idea = "i"}, SpmmFault::none);
+  SpmmProblem<double> wanted{.name = "m", .a = matrix(), .n_cols = 4, .alpha = 2, .beta = 3};
+  const auto row = run(registry, make_spmm_problem(wanted), exec, quick()).rows[0];
+  EXPECT_EQ(row.status, Status::good) << row.reason;
+  EXPECT_TRUE(row.timed());
+}
+
+class Simulator : public Exec {
+ public:
+  bool simulated() const override { return true; }
+};
+
+TEST(Runner, SimulatedRunsAreCheckedAndNeverTimed) {
+  Exec host;
+  Simulator gpu;
+  Registry registry;
+  registry.add<FaultySpmv>({.name = "a/right", .idea = "i", .needs = {.gpu = true}}, SpmvFault::none);
+  registry.add<FaultySpmv>({.name = "a/wrong", .idea = "i", .needs = {.gpu = true}}, SpmvFault::nan_element);
+  const auto rows = run(registry, make_spmv_problem("m", matrix()), Machine(host, gpu), quick()).rows;
+  EXPECT_EQ(rows[0].status, Status::good);
+  EXPECT_TRUE(rows[0].checked);
+  EXPECT_TRUE(rows[0].simulated);
+  EXPECT_FALSE(rows[0].timed());
+  EXPECT_EQ(rows[1].status, Status::wrong);
+}
+
+TEST(Runner, TellsWhatHappens) {
+  Exec exec;
+  std::vector<std::string> told;
+  RunEvents events;
+  events.checking = [&](const ResultRow& row) { told.push_back("checking " + row.entry); };
+  events.done = [&](const ResultRow& row) {
+    told.push_back("done " + row.entry + " " + to_string(row.status));
+  };
+  run(spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::null_kernel}}),
+      make_spmv_problem("m", matrix()), exec, quick(), events);
+  EXPECT_EQ(told,
+            (std::vector<std::string>{"checking a/x", "checking b/x", "done a/x good", "done b/x wrong"}));
+}
+
+// --------------------------------------------------------------------------------------------------
+// relations
+
+ResultRow timed_row(const char* entry, double run, double prepare, bool peer = false) {
+  ResultRow row;
+  row.entry = entry;
+  row.peer = peer;
+  row.prepare = prepare;
+  row.run = summarize({run});
+  return row;
+}
+
+TEST(Relations, StepsPeersAndBreakEven) {
+  Results results;
+  results.rows.push_back(timed_row("other/problem", 1e-9, 0));
+  results.rows.push_back(timed_row("01/slow", 4, 0));
+  ResultRow skipped;
+  skipped.status = Status::skipped;
+  results.rows.push_back(skipped);
+  results.rows.push_back(timed_row("02/fast", 1, 9));
+  results.rows.push_back(timed_row("03/worse", 5, 1));
+  results.rows.push_back(timed_row("vendor/a", 3, 10, true));
+  results.rows.push_back(timed_row("vendor/b", 2, 10, true));
+  relate_rows(results, 1);
+  const auto& rows = results.rows;
+  EXPECT_EQ(rows[0].speedup_peer, 0) << "belongs to another problem";
+  EXPECT_EQ(rows[1].speedup_previous, 0) << "the first step";
+  EXPECT_EQ(rows[1].speedup_peer, 0.5) << "over the faster peer";
+  EXPECT_EQ(rows[3].speedup_previous, 4) << "over the step before, not the skipped one";
+  EXPECT_EQ(rows[3].speedup_peer, 2);
+  EXPECT_EQ(rows[4].speedup_previous, 0.2);
+  EXPECT_EQ(rows[5].speedup_previous, 0) << "peers are no steps";
+  EXPECT_EQ(rows[5].speedup_peer, 0);
+  // The cheapest for one product is 01/slow (4). 02/fast saves 3 a product and costs 9 more to prepare.
+  EXPECT_EQ(rows[1].break_even, 0);
+  EXPECT_EQ(rows[3].break_even, 3);
+  EXPECT_TRUE(std::isinf(rows[4].break_even));
+}
+
+TEST(Relations, StructureReuseIsNotRanked) {
+  Results results;
+  results.rows.push_back(timed_row("01/a", 4, 0));
+  results.rows.push_back(timed_row("02/reuse", 1, 0));
+  results.rows.back().structure_reuse = true;
+  results.rows.push_back(timed_row("03/b", 2, 0));
+  relate_rows(results, 0);
+  EXPECT_EQ(results.rows[1].speedup_previous, 0);
+  EXPECT_EQ(results.rows[2].speedup_previous, 2) << "over 01/a";
+}
+
+TEST(Context, NamesCommandMachineAndBuild) {
+  ScriptedExec exec;
+  std::set<std::string> keys;
+  for (const auto& [key, value] : run_context({"stages", "run", "-m", "x"}, exec)) {
+    keys.insert(key);
+    EXPECT_FALSE(value.empty()) << key;
+    if (key == "command") {
+      EXPECT_EQ(value, "stages run -m x");
+    }
+  }
+  for (const char* key : {"command", "date", "version", "source_digest", "compiler", "flags", "backend",
+                          "cpu", "gpu", "ranks", "copy_bandwidth_bytes_per_second"})
+    EXPECT_TRUE(keys.contains(key)) << key;
+}
+
+}  // namespace
+}  // namespace stages
