@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kBlock)
   const int row = warp * (32 / a.lanes) + lane / a.lanes;
   const bool has_share = warp < a.warps;
 
-  Share<T, kSteps> share;
+  Share<T, kSteps> share = {};
   if (has_share) share.load(a, warp, lane);
   for (int i = tid; i < 2 * kWords * n; i += kBlock) words[i] = 0;
   for (int b = tid; b < 2 * shared_banks(sizeof(T)); b += kBlock)

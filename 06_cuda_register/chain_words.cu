@@ -39,7 +39,7 @@ __device__ void gather(T* xs, unsigned long long* words, int n, unsigned step) {
   constexpr int kAtOnce = 4;
   const int stride = static_cast<int>(blockDim.x);
   for (int c = static_cast<int>(threadIdx.x); c < n; c += kAtOnce * stride) {
-    TaggedWords<T> seen[kAtOnce];
+    TaggedWords<T> seen[kAtOnce] = {};
     spin_until([&] {
       bool all = true;
 #pragma unroll
@@ -68,7 +68,7 @@ __global__ void chain_words(ResidentView<T> a, const T* x, T* y, unsigned long l
   const int row = warp * (32 / a.lanes) + lane / a.lanes;
   const bool has_share = warp < a.warps;
 
-  Share<T, kSteps> share;
+  Share<T, kSteps> share = {};
   if (has_share) share.load(a, warp, lane);
   for (int b = static_cast<int>(threadIdx.x); b < 2 * shared_banks(sizeof(T));
        b += static_cast<int>(blockDim.x)) {

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kBlock)
   const int row = warp * (32 / a.lanes) + lane / a.lanes;
   const bool has_share = warp < a.warps;
 
-  Share<T, kSteps> share;
+  Share<T, kSteps> share = {};
   if (has_share) share.load(a, warp, lane);
   for (int b = static_cast<int>(threadIdx.x); b < 2 * shared_banks(16); b += kBlock) {
     staged[(b % 2) * buffer_size + cols + b / 2] = {};

@@ -52,6 +52,19 @@ __device__ __forceinline__ T* cluster_shared(T* own, unsigned rank) {
 }
 #endif
 
+#elif STAGES_SIMULATED
+
+inline unsigned cluster_rank() {
+  return blockIdx.x;
+}
+inline void cluster_sync(simt::Where at = simt::Where::current()) {
+  simt::grid_barrier(at);
+}
+template <class T>
+T* cluster_shared(T* own, unsigned rank, simt::Where at = simt::Where::current()) {
+  return static_cast<T*>(simt::cluster_shared_memory(own, rank, at));
+}
+
 #endif
 
 }  // namespace stages

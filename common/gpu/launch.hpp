@@ -16,7 +16,8 @@ namespace stages {
 
 /// How to launch. Sizes: `grid` in blocks, `block` in threads, `shared_bytes` of dynamic shared memory (more
 /// than 48 KiB needs allow_shared_bytes first). `cooperative`: all blocks run at once and may use grid_sync
-/// and wait for each other. `cluster`: blocks per thread-block cluster; the executor knows only 1.
+/// and wait for each other. `cluster`: blocks per thread-block cluster (cluster.hpp); on the executor the
+/// grid must be one cluster.
 struct LaunchConfig {
   dim3 grid;
   dim3 block;

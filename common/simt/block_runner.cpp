@@ -171,6 +171,7 @@ void BlockRunner::run_block(std::uint64_t block) {
   spinners_.clear();
   dynamic_shared_.refill(grid.shared_bytes);
   static_shared_.before_block(grid.kernel);
+  if (grid.cluster > 1) run_->cluster_shared[block].store(dynamic_shared_.data());
 
   while (live_ > 0 && run_->stop.load(std::memory_order_relaxed) == Fault::none) {
     const int next = take_next();
@@ -181,6 +182,7 @@ void BlockRunner::run_block(std::uint64_t block) {
     }
   }
   if (live_ > 0) abandon();
+  if (grid.cluster > 1) run_->cluster_shared[block].store(nullptr);
   static_shared_.after_block(grid.kernel);
   if (dynamic_shared_.canary_broken()) {
     run_->stop_with(
@@ -487,7 +489,7 @@ void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
 // ---- waiting beyond the block -----------------------------------------------------------------------------
 
 void BlockRunner::grid_barrier(Where at) {
-  if (!run_->grid.cooperative) {
+  if (!run_->grid.resident()) {
     fault("grid_sync in a launch that is not cooperative; set LaunchConfig::cooperative", at);
   }
   thread_[current_].state = State::grid;
@@ -503,6 +505,23 @@ void BlockRunner::grid_arrive() {
     run_->arrived_blocks.store(0);
     run_->generation.fetch_add(1);
   }
+}
+
+void* BlockRunner::cluster_shared_memory(void* own, unsigned rank, Where at) {
+  const auto offset = static_cast<std::byte*>(own) - static_cast<std::byte*>(dynamic_shared_.data());
+  if (offset < 0 || static_cast<std::size_t>(offset) >= run_->grid.shared_bytes) {
+    fault("the address to find in another block is not in this block's dynamic shared memory", at);
+  }
+  if (rank >= run_->cluster_shared.size()) {
+    fault(fmt::format("block {} of a cluster of {}", rank, run_->cluster_shared.size()), at);
+  }
+  void* const there = run_->cluster_shared[rank].load();
+  if (!there) {
+    fault(fmt::format("block {} of the cluster has not begun or has ended; a cluster_sync must keep it there",
+                      rank),
+          at);
+  }
+  return static_cast<std::byte*>(there) + offset;
 }
 
 void BlockRunner::spin_turn(Where at) {
@@ -643,6 +662,9 @@ void pause_turn(Where at) {
 }
 void grid_barrier(Where at) {
   runner_or_throw("grid_sync", at).grid_barrier(at);
+}
+void* cluster_shared_memory(void* own, unsigned rank, Where at) {
+  return runner_or_throw("cluster_shared", at).cluster_shared_memory(own, rank, at);
 }
 void* dynamic_shared_memory() {
   return runner_or_throw("dynamic_shared", Where::current()).dynamic_shared_memory();

@@ -56,8 +56,15 @@ struct GridRun {
   std::mutex report_mutex;
   std::string report;
 
+  /// A cluster's dynamic shared memories by block; null before a block begins and after it ends.
+  std::vector<std::atomic<void*>> cluster_shared;
+
   GridRun(const Grid& g, Schedule s, std::uint64_t blocks_, std::size_t runner_count)
-      : grid(g), schedule(s), blocks(blocks_), runners(runner_count) {}
+      : grid(g),
+        schedule(s),
+        blocks(blocks_),
+        runners(runner_count),
+        cluster_shared(g.cluster > 1 ? blocks_ : 0) {}
 
   std::uint64_t block_at(std::uint64_t turn) const;
   bool all_idle(std::uint64_t at) const;
@@ -83,6 +90,7 @@ class BlockRunner {
   void spin_end();
   void pause_turn(Where at);
   void* dynamic_shared_memory() { return dynamic_shared_.data(); }
+  void* cluster_shared_memory(void* own, unsigned rank, Where at);
   unsigned lane() const { return current_ % 32; }
   [[noreturn]] void fault(std::string what, Where at);
 

@@ -170,7 +170,7 @@ Fault run_grid(const Grid& grid, std::string& report) {
   const std::lock_guard lock(s.mutex);
   const Schedule schedule = s.scheduled ? s.schedule : parse_schedule(environment("STAGES_SCHEDULE"));
   const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
-  const std::uint64_t workers = grid.cooperative ? blocks : std::min<std::uint64_t>(blocks, worker_count());
+  const std::uint64_t workers = grid.resident() ? blocks : std::min<std::uint64_t>(blocks, worker_count());
   const double patience = watchdog_seconds(s.watchdog);
   GridRun run(grid, schedule, blocks, workers);
   s.pool.execute(run, workers, patience);

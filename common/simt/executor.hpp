@@ -82,6 +82,10 @@ void pause_turn(Where at);
 /// Grid-wide barrier of a cooperative launch.
 void grid_barrier(Where at);
 
+/// Where `own`, which must lie in this block's dynamic shared memory, lies in that of block `rank` of the
+/// cluster. A fault while that block has not begun (a cluster barrier comes first) or has ended.
+void* cluster_shared_memory(void* own, unsigned rank, Where at);
+
 /// The block's dynamic shared memory; its size is exactly what the launch asked for.
 void* dynamic_shared_memory();
 
@@ -106,11 +110,14 @@ struct Grid {
   dim3 grid, block;
   std::size_t shared_bytes = 0;
   bool cooperative = false;
-  unsigned cluster = 1;
+  unsigned cluster = 1;  ///< blocks per cluster; more than 1 only as a grid that is one cluster
   const void* kernel = nullptr;
   void (*invoke)(const void*) = nullptr;
   const void* args = nullptr;
   Where where = Where::current();
+
+  /// Whether all blocks run at once and may wait for each other.
+  bool resident() const { return cooperative || cluster > 1; }
 };
 
 enum class Fault : std::uint8_t { none, device, deadlock, timeout };

@@ -380,15 +380,18 @@ cudaError_t check_shape(const Grid& g) {
                     "cudaFuncSetAttribute(MaxDynamicSharedMemorySize), up to {} on this device",
                     g.shared_bytes, limit, device().shared_optin));
   }
-  if (g.cluster > 1) {
-    return error(cudaErrorNotSupported,
-                 "thread-block clusters do not exist on the executor; skip the entry there");
+  if (g.cluster > 1 &&
+      (device().sm_80 || g.cluster > 16 || g.grid.x != g.cluster || g.grid.y != 1 || g.grid.z != 1)) {
+    return error(cudaErrorNotSupported, fmt::format("a cluster of {} in a grid of {} x {} x {} blocks; the "
+                                                    "executor runs grids that are one cluster of "
+                                                    "at most 16, on compute capability 9.0",
+                                                    g.cluster, g.grid.x, g.grid.y, g.grid.z));
   }
   return cudaSuccess;
 }
 
 cudaError_t check_cooperative(const Grid& g) {
-  if (!g.cooperative) return cudaSuccess;
+  if (!g.resident()) return cudaSuccess;
   int per_sm = 0;
   max_active_blocks(&per_sm, static_cast<int>(g.block.x * g.block.y * g.block.z), g.shared_bytes);
   const std::uint64_t blocks = std::uint64_t{g.grid.x} * g.grid.y * g.grid.z;
@@ -423,7 +426,7 @@ const std::string& error_detail() {
 }
 
 cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribute, int value) {
-  if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;  // a hint
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;  // hints and permissions
   if (value < 0 || static_cast<std::size_t>(value) > device().shared_optin) {
     return error(cudaErrorInvalidValue,
                  fmt::format("{} bytes of dynamic shared memory; this device allows {} at most", value,
