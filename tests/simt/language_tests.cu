@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "common/gpu/cluster.hpp"
 #include "tests/simt/support.hpp"
 
 namespace stages::simt_tests {
@@ -303,6 +304,26 @@ TEST_F(Language, CooperativeBlocksWaitForEachOther) {
     launch(ring, {kBlocks, kThreads, 0, nullptr, true}, data.data(), flags.data(), kRounds, sums.data());
     const auto host = sums.to_host();
     for (int r = 0; r < kRounds; ++r) EXPECT_EQ(host[static_cast<std::size_t>(r)], (r + 1) * kThreads * 136);
+  }
+}
+
+// Each block of a cluster reads its right neighbour's shared memory.
+__global__ void cluster_neighbours(unsigned* out) {
+  unsigned* mine = dynamic_shared<unsigned>();
+  if (threadIdx.x == 0) mine[0] = 100 + cluster_rank();
+  cluster_sync();
+  if (threadIdx.x == 0) out[blockIdx.x] = *cluster_shared(mine, (cluster_rank() + 1) % gridDim.x);
+  cluster_sync();
+}
+TEST_F(Language, AClusterReadsItsNeighboursSharedMemory) {
+  if (!has_clusters(4)) GTEST_SKIP() << "no clusters on this device";
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    DeviceArray<unsigned> out(4);
+    LaunchConfig config{4, 64, sizeof(unsigned)};
+    config.cluster = 4;
+    launch(cluster_neighbours, config, out.data());
+    EXPECT_EQ(out.to_host(), (std::vector<unsigned>{101, 102, 103, 100})) << schedule;
   }
 }
 
