@@ -2,17 +2,28 @@
 // Where a command runs. This is the one place that chooses devices: everything else asks the Machine that it
 // gives.
 
+#include <memory>
+
 #include "common/harness/runner.hpp"
 
 namespace stages {
 
+/// How the kernels of a timed run reach the GPU: one by one, or recorded once and replayed as a CUDA graph.
+enum class KernelLaunch { single, graph };
+
+/// The host, and the GPU: a real one under the gpu preset, the executor under the cpu preset, or the reason
+/// why there is neither.
 class Devices {
  public:
-  const Machine& machine() const { return machine_; }
+  explicit Devices(KernelLaunch launch = KernelLaunch::single);
+  ~Devices();
+
+  const Machine& machine() const { return *machine_; }
 
  private:
   Exec host_;
-  Machine machine_{host_};
+  std::unique_ptr<Exec> gpu_;
+  std::unique_ptr<Machine> machine_;
 };
 
 }  // namespace stages

@@ -43,6 +43,7 @@ struct RunArguments {
   std::optional<double> max_memory_gb;
   std::optional<double> max_work;
   std::string cache = "hot";
+  std::string launch = "single";
   std::uint64_t seed = 1;
   std::string json;
   std::string csv;
@@ -310,7 +311,7 @@ class Run {
   RunOptions options_;
   std::vector<const Entry*> entries_;
   std::vector<Job> jobs_;
-  Devices devices_;
+  Devices devices_{arguments_.launch == "graph" ? KernelLaunch::graph : KernelLaunch::single};
   Results results_;
   Progress progress_;
 };
@@ -469,6 +470,13 @@ void add_effort_options(CLI::App& command, RunArguments& a) {
           "hot: data of the run before may be in the caches; cold: they are flushed before each sample")
       ->check(CLI::IsMember({"hot", "cold"}))
       ->type_name("hot|cold")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--launch", a.launch,
+                  "Kernels of a timed run go to the GPU one by one (single), or as a replayed CUDA graph")
+      ->check(CLI::IsMember({"single", "graph"}))
+      ->type_name("single|graph")
       ->capture_default_str()
       ->group(group);
 }
