@@ -12,7 +12,8 @@ namespace {
 std::pair<std::unique_ptr<Exec>, std::string> find_gpu([[maybe_unused]] KernelLaunch launch) {
 #ifdef STAGES_HAVE_CUDA
   if (std::string problem = device_problem(); !problem.empty()) return {nullptr, std::move(problem)};
-  return {std::make_unique<GpuExec>(launch == KernelLaunch::graph ? Launch::graph : Launch::single), {}};
+  const Launch form = launch == KernelLaunch::graph ? Launch::graph : Launch::single;
+  return {std::unique_ptr<Exec>(std::make_unique<GpuExec>(form)), std::string()};
 #else
   return {nullptr, "this build has no way to run CUDA kernels"};
 #endif
