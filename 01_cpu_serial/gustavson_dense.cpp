@@ -20,8 +20,8 @@
 
 #include <algorithm>
 
-#include "01_cpu_serial/bitmap.hpp"
 #include "01_cpu_serial/stage.hpp"
+#include "common/kernels/bitmap.hpp"
 
 namespace stages {
 namespace {
