@@ -52,6 +52,7 @@ class EveryEntry : public testing::TestWithParam<EntryAndType> {};
 TEST_P(EveryEntry, PassesTheBattery) {
   const Entry& entry = *GetParam().entry;
   if (entry.needs.gpu && machine().gpu == nullptr) GTEST_SKIP() << "needs a GPU, and " << machine().no_gpu;
+  if (entry.needs.mpi) GTEST_SKIP() << "tests/mpi runs it, on 1 to 7 ranks";
   Exec& exec = machine().of(entry);
   const Size size = battery::size_from_environment();
   const Tally tally = GetParam().single_precision ? battery::run<float>(entry, exec, size)
@@ -102,7 +103,7 @@ template <class Problem>
 int check_everything_on(const Problem& problem) {
   int ran = 0;
   for (const Entry& entry : registry().entries()) {
-    if (entry.op != Problem::kOp || (entry.needs.gpu && machine().gpu == nullptr)) continue;
+    if (entry.op != Problem::kOp || entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr)) continue;
     Tally tally;
     check_on(entry, problem, machine().of(entry), kFileLimits, kFileCheck, tally);
     EXPECT_EQ(tally.objection(0), "") << entry.name << " on " << problem.name;

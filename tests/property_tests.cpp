@@ -116,6 +116,7 @@ class EveryEntry : public testing::TestWithParam<const Entry*> {
   void SetUp() override {
     if (GetParam()->needs.gpu && machine().gpu == nullptr)
       GTEST_SKIP() << "needs a GPU, and " << machine().no_gpu;
+    if (GetParam()->needs.mpi) GTEST_SKIP() << "tests/mpi runs it, on 1 to 7 ranks";
   }
   void TearDown() override {
     if (!IsSkipped()) {

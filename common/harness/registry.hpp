@@ -40,6 +40,7 @@ struct Claims {
 struct Needs {
   bool gpu = false;
   bool several_ranks = false;  ///< works on more than one rank; the others are skipped there
+  bool mpi = false;            ///< needs the ranks of MPI, be it a single one
 };
 
 struct EntryInfo {

@@ -123,9 +123,10 @@ Offset result_nnz(const Csr<T>& c) {
 }
 
 /// Does `work`; what it throws becomes the fate of the row, and the run goes on. Any other Error is the
-/// user's to mend (or means that the device is lost), and ends the run.
+/// user's to mend (or means that the device is lost), and ends the run; so does any exception where there are
+/// several ranks, for the others wait in the middle of the work.
 template <class Work>
-void guarded(ResultRow& row, Work&& work) {
+void guarded(ResultRow& row, Communicator& ranks, Work&& work) {
   const auto give_up = [&](Status status, std::string reason) {
     row.status = status;
     row.reason = std::move(reason);
@@ -137,6 +138,7 @@ void guarded(ResultRow& row, Work&& work) {
     give_up(Status::skipped, e.what());
   } catch (const Error&) {
     throw;
+  if (ranks.size() > 1) return work();
   } catch (const std::bad_alloc&) {
     give_up(Status::skipped, "ran out of memory");
   } catch (const std::exception& e) {
@@ -172,7 +174,7 @@ class Timer {
   void add(const Entry& entry, ResultRow& row) {
     Exec& exec = machine_.of(entry);
     Timed<Problem> timed{.entry = &entry, .row = &row, .exec = &exec};
-    guarded(row, [&] {
+    guarded(row, ranks(), [&] {
       row.prepare = exec.time([&] { timed.plan = entry.on<Problem>().prepare(problem_, exec); });
       row.load = exec.time([&] { timed.plan->load(operands_); });
       timed.plan->reset();
@@ -194,12 +196,12 @@ class Timer {
   void sample_all() {
     while (std::any_of(group_.begin(), group_.end(), [](const auto& t) { return !t.finished; })) {
       for (auto& timed : group_) {
-        if (!timed.finished) guarded(*timed.row, [&] { sample(timed); });
+        if (!timed.finished) guarded(*timed.row, ranks(), [&] { sample(timed); });
         if (timed.row->status != Status::good) timed.finished = true;
       }
     }
     for (auto& timed : group_) {
-      if (timed.row->status == Status::good) guarded(*timed.row, [&] { finish(timed); });
+      if (timed.row->status == Status::good) guarded(*timed.row, ranks(), [&] { finish(timed); });
     }
     group_.clear();
   }
@@ -298,7 +300,7 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
     return;
   }
   if (ranks.rank() == 0) row.cost = entry.on<Problem>().cost(problem);
-  guarded(row, [&] {
+  guarded(row, ranks, [&] {
     row.check = check_entry(entry, problem, machine.of(entry), options.check);
     row.checked = true;
     row.reason = agreed(row.check.failure, ranks);

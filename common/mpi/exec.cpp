@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <utility>
@@ -49,6 +50,25 @@ Cores cores_here() {
 double oversubscription(const MpiCommunicator& ranks) {
   const int here = ranks.pretends() ? ranks.size() : ranks.node_size();
   return static_cast<double>(here) / cores_here().cores;
+}
+
+MpiExec::MpiExec(MpiCommunicator& ranks) : ranks_(ranks) {
+  copy_bandwidth();
+}
+
+double MpiExec::measure_copy_bandwidth() {
+  // Together the ranks of a node copy four times the last-level cache, and at least 64 MiB each, so that the
+  // copies run from memory to memory; the best of five, because anything else only ever slows them down.
+  const double each = std::max(4 * last_level_cache_bytes() / ranks_.node_size(), 64.0 * (1 << 20));
+  const auto bytes = static_cast<std::size_t>(each);
+  const std::vector<char> from(bytes, 1);
+  std::vector<char> to(bytes, 2);
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    const double seconds = time([&] { std::memcpy(to.data(), from.data(), bytes); });
+    best = std::max(best, 2.0 * each * ranks_.size() / seconds);
+  }
+  return best;
 }
 
 std::string MpiExec::device() const {

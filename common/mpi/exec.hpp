@@ -5,16 +5,21 @@
 
 namespace stages::mpi {
 
-/// Each rank is one thread. Times, and the phases within them, are the maximum over the ranks.
+/// Each rank is one thread. Times, and the phases within them, are the maximum over the ranks;
+/// copy_bandwidth() is that of all ranks copying at once.
 class MpiExec final : public Exec {
  public:
-  explicit MpiExec(MpiCommunicator& ranks) : ranks_(ranks) {}
+  /// Collective. Measures the copy bandwidth, because later only some ranks may ask for it.
+  explicit MpiExec(MpiCommunicator& ranks);
 
   Communicator& communicator() override { return ranks_; }
   MpiCommunicator& ranks() { return ranks_; }
   std::string device() const override;
   std::vector<std::pair<std::string, std::string>> facts() const override;
   double time(const std::function<void()>& work) override;
+
+ protected:
+  double measure_copy_bandwidth() override;
 
  private:
   void take_maximum_of_phases();

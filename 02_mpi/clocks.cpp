@@ -1,0 +1,32 @@
+#include "02_mpi/clocks.hpp"
+
+#include <limits>
+
+#include "common/harness/clock.hpp"
+#include "common/mpi/transfer.hpp"
+
+namespace stages::mpi {
+
+std::vector<Metric> Clocks::metrics(MPI_Comm comm) const {
+  const auto median = [&](double RunTimes::*clock) {
+    std::vector<double> samples;
+    for (const RunTimes& run : runs_) {
+      if (run.*clock >= 0) samples.push_back(run.*clock);
+    }
+    if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
+    max_over_ranks(samples, comm);
+    return summarize(std::move(samples)).median / products_;
+  };
+  double bytes[3] = {static_cast<double>(bytes_.scatter), static_cast<double>(bytes_.exchange),
+                     static_cast<double>(bytes_.gather)};
+  sum_over_ranks(bytes, comm);
+  return {{"compute_seconds", median(&RunTimes::compute), "s"},
+          {"distributed_seconds", median(&RunTimes::distributed), "s"},
+          {"root_to_root_seconds", median(&RunTimes::root_to_root), "s"},
+          {"bytes_scattered", bytes[0], "B"},
+          {"bytes_exchanged", bytes[1] / products_, "B"},
+          {"bytes_gathered", bytes[2], "B"},
+          {"bytes_moved", bytes[0] + bytes[1] + bytes[2], "B"}};
+}
+
+}  // namespace stages::mpi

@@ -1,0 +1,57 @@
+#pragma once
+// The three clocks of a product over several ranks, and the bytes that it moves.
+//
+//   compute        the slowest rank's own multiplications
+//   distributed    these and the messages that they need, from operands that lie on the ranks to a result
+//   that
+//                  stays there
+//   root to root   all of it: operands on rank 0, result on rank 0
+//
+// Each is the maximum over the ranks in each run, then the median over the runs.
+
+#include <mpi.h>
+
+#include <chrono>
+#include <vector>
+
+#include "common/harness/plan.hpp"
+
+namespace stages::mpi {
+
+/// Seconds since `start`.
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// One run, as one rank saw it: seconds. Negative: not measured in this run.
+struct RunTimes {
+  double compute = -1;
+  double distributed = -1;
+  double root_to_root = -1;
+};
+
+/// Payload of the messages of one run that this rank sent, and what it wrote into shared windows.
+struct RunBytes {
+  Offset scatter = 0;
+  Offset exchange = 0;
+  Offset gather = 0;
+};
+
+class Clocks {
+ public:
+  /// `products`: how many a run makes; times are per product.
+  explicit Clocks(int products = 1) : products_(products) {}
+  void add(const RunTimes& times) { runs_.push_back(times); }
+  void set_bytes(const RunBytes& bytes) { bytes_ = bytes; }
+  std::size_t runs() const { return runs_.size(); }
+
+  /// Clocks and bytes as the results show them. Collective; every rank must have added the same runs.
+  std::vector<Metric> metrics(MPI_Comm comm) const;
+
+ private:
+  int products_;
+  std::vector<RunTimes> runs_;
+  RunBytes bytes_;
+};
+
+}  // namespace stages::mpi

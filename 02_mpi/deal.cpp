@@ -1,0 +1,68 @@
+#include "02_mpi/deal.hpp"
+
+#include <algorithm>
+
+#include "common/matrix/error.hpp"
+#include "common/matrix/statistics.hpp"
+#include "common/mpi/transfer.hpp"
+
+namespace stages::mpi {
+
+RowBounds deal(std::span<const Offset> before, int ranks) {
+  const auto rows = std::ssize(before) - 1;
+  const Offset total = before.back();
+  RowBounds bounds(static_cast<std::size_t>(ranks) + 1, 0);
+  for (int r = 1; r < ranks; ++r) {
+    const auto rank = static_cast<std::size_t>(r);
+    if (total == 0) {
+      bounds[rank] = static_cast<Index>(rows * r / ranks);
+      continue;
+    }
+    // The row that crosses the share goes to the side where less of it sticks out.
+    const auto share = static_cast<Offset>(static_cast<double>(total) * r / ranks);
+    auto row = std::upper_bound(before.begin(), before.end(), share) - before.begin() - 1;
+    row = std::min(row, rows);
+    if (row < rows &&
+        before[static_cast<std::size_t>(row) + 1] - share < share - before[static_cast<std::size_t>(row)])
+      ++row;
+    bounds[rank] = std::max(bounds[rank - 1], static_cast<Index>(row));
+  }
+  bounds.back() = static_cast<Index>(rows);
+  return bounds;
+}
+
+template <class T>
+std::vector<Offset> products_before(const Csr<T>& a, const Csr<T>& b, Offset per_row) {
+  const Buffer<Offset> products = spgemm_row_products(a, b);
+  std::vector<Offset> before(products.size() + 1, 0);
+  for (std::size_t i = 0; i < products.size(); ++i) before[i + 1] = before[i] + products[i] + per_row;
+  return before;
+}
+
+double imbalance(std::span<const Offset> before, const RowBounds& bounds) {
+  if (before.back() == 0) return 1;
+  Offset largest = 0;
+  for (std::size_t r = 0; r + 1 < bounds.size(); ++r) {
+    largest = std::max(largest, before[static_cast<std::size_t>(bounds[r + 1])] -
+                                    before[static_cast<std::size_t>(bounds[r])]);
+  }
+  return static_cast<double>(largest) * static_cast<double>(bounds.size() - 1) /
+         static_cast<double>(before.back());
+}
+
+RowBounds shared_bounds(RowBounds bounds, MPI_Comm comm) {
+  int size = 1;
+  MPI_Comm_size(comm, &size);
+  bounds.resize(static_cast<std::size_t>(size) + 1);
+  broadcast(bounds.data(), std::ssize(bounds), 0, comm);
+  return bounds;
+}
+
+int owner_of(const RowBounds& bounds, Index row) {
+  return static_cast<int>(std::upper_bound(bounds.begin(), bounds.end(), row) - bounds.begin()) - 1;
+}
+
+template std::vector<Offset> products_before(const Csr<float>&, const Csr<float>&, Offset);
+template std::vector<Offset> products_before(const Csr<double>&, const Csr<double>&, Offset);
+
+}  // namespace stages::mpi

@@ -1,0 +1,86 @@
+// SpGEMM over processes, with nothing in one place: A, B and C stay on the ranks by rows.
+//
+// The idea: rank r holds some rows of A, some rows of B, and makes its rows of C. For these it needs row k of
+// B wherever column k occurs in its rows of A, and nothing else. So the ranks tell each other which rows they
+// need, send these, and multiply. On a mesh or a band each rank needs its own rows and a few of its
+// neighbours'; on a random graph nearly everything, and then it is no better than a broadcast.
+//
+// Four small exchanges (how many rows, which ones, how long they are, their columns and values) replace the
+// broadcast; rank 0 does nothing that the others don't do too. C lies as A did, so it can be the A of the
+// next product: A <- A B, again and again, and no matrix is ever whole anywhere (distributed_csr.hpp). This
+// is the sparsity-aware 1D algorithm.
+//
+// Rows of A are dealt by products. A square A gives its deal to B too, because near the diagonal a row needs
+// rows of its own rank; otherwise B is dealt by nnz.
+//
+// Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; messages: the distinct
+// rows of B that each rank's columns name and another rank owns. Memory on a rank: its rows of A, B and C,
+// and the rows of B that it fetched.
+//
+// Source: A. Buluc and J. R. Gilbert, "Parallel sparse matrix-matrix multiplication and indexing:
+// implementation and experiments", SIAM J. Sci. Comput. 34 (2012), for the 1D algorithms and what is wrong
+// with them at many ranks.
+
+#include "02_mpi/distributed_csr.hpp"
+#include "02_mpi/spgemm_plan.hpp"
+#include "02_mpi/stage.hpp"
+#include "common/mpi/session.hpp"
+
+namespace stages {
+namespace {
+
+template <class T>
+class Distributed final : public mpi::MpiSpgemmPlan<T> {
+ public:
+  Distributed(const SpgemmProblem<T>& problem, Exec& exec)
+      : mpi::MpiSpgemmPlan<T>(problem, exec), product_(this->comm(), this->shape_.cols) {
+    std::vector<Offset> before;
+    if (this->root()) before = mpi::products_before(*problem.a, *problem.b, 1);
+    a_part_.bounds = this->deal_rows(before);
+    if (this->shape_.rows == this->shape_.inner) {
+      b_part_.bounds = a_part_.bounds;
+    } else {
+      mpi::RowBounds bounds;
+      if (this->root()) bounds = mpi::deal(problem.b->row_ptr, this->ranks_.size());
+      b_part_.bounds = mpi::shared_bounds(std::move(bounds), this->comm());
+    }
+  }
+
+  static Cost cost(const SpgemmProblem<T>& problem) {
+    Cost cost = problem_cost(problem);
+    cost.memory += mpi::world_size() * kernels::spgemm_rows_bytes(*problem.b) +
+                   static_cast<double>(problem.result_bound) * (sizeof(Index) + sizeof(T));
+    return cost;
+  }
+
+ private:
+  void place() override {
+    mpi::scatter_rows(this->a_, a_part_.bounds, this->shape_.inner, a_part_.mine, this->comm());
+    mpi::scatter_rows(this->b_, b_part_.bounds, this->shape_.cols, b_part_.mine, this->comm());
+  }
+  void multiply() override {
+    const kernels::ProductScale whole{this->shape_.products, this->shape_.nnz_a};
+    this->add_compute_seconds(product_.multiply(a_part_, b_part_, c_part_, this->exec_, &whole));
+  }
+  void collect() override { c_.gather(c_part_.mine, c_part_.bounds, this->shape_.cols, this->comm()); }
+  void forget() override {
+    c_.forget();
+    c_part_.mine = Csr<T>();
+  }
+  Csr<T> result() const override { return c_.whole(); }
+
+  mpi::DistributedProduct<T> product_;
+  mpi::DistributedCsr<T> a_part_, b_part_, c_part_;
+  mpi::GatheredRows<T> c_;
+};
+
+}  // namespace
+
+void add_distributed(Registry& registry) {
+  registry.add<Distributed>(
+      {.name = "02_mpi/distributed",
+       .idea = "A, B and C stay on the ranks by rows; each fetches the rows of B it needs",
+       .needs = {.several_ranks = true, .mpi = true}});
+}
+
+}  // namespace stages

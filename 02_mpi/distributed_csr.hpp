@@ -1,0 +1,73 @@
+#pragma once
+// A sparse matrix that lies on the ranks by rows, and its product with another one.
+
+#include "02_mpi/deal.hpp"
+#include "02_mpi/requests.hpp"
+#include "common/harness/exec.hpp"
+#include "common/kernels/spgemm_rows.hpp"
+
+namespace stages::mpi {
+
+/// Rank r holds rows bounds[r] .. bounds[r + 1] - 1, with global column numbers.
+template <class T>
+struct DistributedCsr {
+  RowBounds bounds;  ///< the same on all ranks
+  Csr<T> mine;       ///< row 0 is row bounds[rank]
+};
+
+/// Rows of B that this rank's columns of A name, as a matrix of its own: row p of view() is row needed()[p]
+/// of B. Everything that is fetched is fetched again at the next call; the memory is kept.
+template <class T>
+class RowFetcher {
+ public:
+  explicit RowFetcher(MPI_Comm comm) : comm_(comm) {}
+
+  /// Collective. `a_columns` are the column indices of this rank's rows of A.
+  void fetch(std::span<const Index> a_columns, const DistributedCsr<T>& b);
+
+  CsrView<T> view() const { return rows_.view(); }
+  /// The columns of A in the numbering of view().
+  const Index* a_columns() const { return needed_.compact_columns().data(); }
+
+ private:
+  void exchange_lengths(const DistributedCsr<T>& b);
+  void exchange_entries(const DistributedCsr<T>& b);
+  bool sends_in_place(std::size_t rank) const;
+
+  MPI_Comm comm_;
+  NeededRows needed_;
+  Requests requests_;
+  Csr<T> rows_;
+  std::vector<Offset> packed_bounds_;  ///< where the entries for each rank begin in the packed arrays
+  Buffer<Index> send_lengths_;
+  Buffer<Index> receive_lengths_;
+  Buffer<Index> packed_columns_;
+  Buffer<T> packed_values_;
+};
+
+/// C = A B with all three by rows; C has the rows of A on the same ranks. Each rank fetches the rows of B
+/// that its columns of A name, and no others. C can be the A of the next product: no matrix is ever whole
+/// anywhere.
+template <class T>
+class DistributedProduct {
+ public:
+  /// `cols`: columns of B.
+  DistributedProduct(MPI_Comm comm, Index cols) : fetcher_(comm), rows_(cols), comm_(comm) {}
+
+  /// Collective. Phases "exchange" and "compute" of `exec`; returns the seconds of this rank's own work. With
+  /// `whole`, the numbers of all ranks together, C has the very bits that one process would compute.
+  double multiply(const DistributedCsr<T>& a, const DistributedCsr<T>& b, DistributedCsr<T>& c, Exec& exec,
+                  const kernels::ProductScale* whole = nullptr);
+
+ private:
+  RowFetcher<T> fetcher_;
+  kernels::SpgemmRows<T> rows_;
+  MPI_Comm comm_;
+};
+
+extern template class RowFetcher<float>;
+extern template class RowFetcher<double>;
+extern template class DistributedProduct<float>;
+extern template class DistributedProduct<double>;
+
+}  // namespace stages::mpi

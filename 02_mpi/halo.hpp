@@ -1,0 +1,44 @@
+#pragma once
+// A matrix by rows on the ranks, ready to be multiplied by dense vectors that lie on the ranks too: which
+// elements of x (or rows of B) a rank lacks is found out once, in prepare, because A does not change.
+
+#include "02_mpi/requests.hpp"
+#include "02_mpi/spgemm_plan.hpp"
+
+namespace stages::mpi {
+
+/// A's rows on this rank, their columns renumbered to places in the list of needed rows of the dense operand.
+template <class T>
+class HaloMatrix {
+ public:
+  /// Collective. Rank 0 holds A and deals its rows by nnz; the rows of the dense operand are dealt like A's
+  /// where A is square, else evenly.
+  HaloMatrix(const Csr<T>* whole, MpiCommunicator& ranks);
+
+  const Csr<T>& mine() const { return mine_; }                     ///< columns are places in the list
+  const RowBounds& rows() const { return rows_; }                  ///< how A's rows are dealt
+  const RowBounds& operand_rows() const { return operand_rows_; }  ///< and those of the operand
+  Index first_row() const { return rows_[me_]; }
+  Index operand_count() const { return operand_rows_[me_ + 1] - operand_rows_[me_]; }
+  Index needed() const { return mine_.cols; }
+  Index whole_rows() const { return rows_.back(); }
+  double imbalance() const { return imbalance_; }  ///< of nnz; the same on all ranks
+
+  /// Brings rows of `width` elements from where they are to where they are needed: `own` holds this rank's
+  /// rows of the operand, `halo` gets the needed ones, needed() x width. Collective.
+  void exchange(const T* own, Index width, T* halo);
+
+ private:
+  MPI_Comm comm_;
+  std::size_t me_;
+  Csr<T> mine_;
+  RowBounds rows_, operand_rows_;
+  Requests requests_;
+  double imbalance_ = 1;
+  Buffer<T> packed_;
+};
+
+extern template class HaloMatrix<float>;
+extern template class HaloMatrix<double>;
+
+}  // namespace stages::mpi

@@ -1,0 +1,265 @@
+// SpGEMM over processes on one node, without messages: operands and result in memory that all ranks see.
+//
+// The idea: the ranks of a node run on the same memory, and MPI can give them a piece of it that all see
+// (MPI_Win_allocate_shared). Rank 0 puts A and B there once, and every rank reads its rows of A, and the rows
+// of B that it needs, where they are. Each rank makes its rows of C in its own memory, because nobody knows
+// how many entries they will have; MPI_Exscan over these counts then tells each rank where its rows begin in
+// C, and all of them write at once to where C is wanted. There is no gather: rank 0 does not touch the
+// others' rows.
+//
+// Each entry of C is written twice, once by the kernel and once into the window. Counting first would allow
+// to write it once, but costs a pass over all products, which is dearer wherever C has fewer entries than
+// there are products.
+//
+// Memory that is mapped for the first time is slow: each page faults on every rank that touches it. Windows
+// only grow and are kept, so this belongs to the warm-up.
+//
+// Several nodes share no memory. Then each node has its window; A and B are broadcast among the first ranks
+// of the nodes, C is put together on each node, and the first ranks send their pieces to rank 0. The results
+// say so in a note, for this is a gather again, though of one message a node.
+//
+// Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; A and B copied by rank
+// 0 alone, C copied by all ranks. Memory: A, B and C once more a node.
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "02_mpi/spgemm_plan.hpp"
+#include "02_mpi/stage.hpp"
+#include "common/kernels/spgemm_rows.hpp"
+#include "common/mpi/check.hpp"
+#include "common/mpi/session.hpp"
+#include "common/mpi/shared_window.hpp"
+#include "common/mpi/transfer.hpp"
+
+namespace stages {
+namespace {
+
+/// A CSR matrix in the shared memory of a node.
+template <class T>
+class SharedCsr {
+ public:
+  explicit SharedCsr(MPI_Comm node) : row_ptr_(node), col_idx_(node), values_(node) {}
+
+  void reserve(Index rows, Offset nnz) {
+    row_ptr_.reserve(Offset{rows} + 1);
+    col_idx_.reserve(nnz);
+    values_.reserve(nnz);
+  }
+  Offset* row_ptr() const { return row_ptr_.data(); }
+  Index* col_idx() const { return col_idx_.data(); }
+  T* values() const { return values_.data(); }
+  CsrView<T> view(Index rows, Index cols) const { return {rows, cols, row_ptr(), col_idx(), values()}; }
+  void fence() const { values_.fence(); }
+
+  /// Called by one rank of a node.
+  void copy_from(const CsrView<T>& m) const {
+    const auto nnz = static_cast<std::size_t>(m.row_ptr[m.rows]);
+    std::memcpy(row_ptr(), m.row_ptr, (static_cast<std::size_t>(m.rows) + 1) * sizeof(Offset));
+    if (nnz == 0) return;
+    std::memcpy(col_idx(), m.col_idx, nnz * sizeof(Index));
+    std::memcpy(values(), m.values, nnz * sizeof(T));
+  }
+  /// Called by the first rank of every node.
+  void broadcast(Index rows, Offset nnz, MPI_Comm leaders) const {
+    mpi::broadcast(row_ptr(), Offset{rows} + 1, 0, leaders);
+    mpi::broadcast(col_idx(), nnz, 0, leaders);
+    mpi::broadcast(values(), nnz, 0, leaders);
+  }
+
+ private:
+  mpi::SharedArray<Offset> row_ptr_;
+  mpi::SharedArray<Index> col_idx_;
+  mpi::SharedArray<T> values_;
+};
+
+/// Sum of `count` over the ranks before this one, and over all ranks; 0 and `count` on a single rank.
+struct Place {
+  Offset before = 0;
+  Offset total = 0;
+};
+Place place_of(Offset count, MPI_Comm comm) {
+  Place place;
+  mpi::check(MPI_Exscan(&count, &place.before, 1, MPI_INT64_T, MPI_SUM, comm), "adding up counts");
+  int rank = 0;
+  mpi::check(MPI_Comm_rank(comm, &rank), "asking for the rank");
+  if (rank == 0) place.before = 0;  // which MPI_Exscan leaves as it was
+  mpi::check(MPI_Allreduce(&count, &place.total, 1, MPI_INT64_T, MPI_SUM, comm), "adding up counts");
+  return place;
+}
+
+template <class T>
+class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
+ public:
+  SharedWindowPlan(const SpgemmProblem<T>& problem, Exec& exec)
+      : mpi::MpiSpgemmPlan<T>(problem, exec),
+        shared_a_(this->ranks_.node()),
+        shared_b_(this->ranks_.node()),
+        c_(this->ranks_.node()),
+        rows_(this->shape_.cols) {
+    std::vector<Offset> before;
+    if (this->root()) before = mpi::products_before(*problem.a, *problem.b, 1);
+    bounds_ = this->deal_rows(before);
+    number_by_node();
+  }
+
+  static Cost cost(const SpgemmProblem<T>& problem) {
+    Cost cost = problem_cost(problem);
+    const double entry = sizeof(Index) + sizeof(T);
+    cost.memory += mpi::world_size() * kernels::spgemm_rows_bytes(*problem.b) +
+                   static_cast<double>(problem.result_bound) * entry +
+                   static_cast<double>(problem.a->nnz() + problem.b->nnz()) * entry;
+    return cost;
+  }
+
+  std::string note() const override {
+    const mpi::MpiCommunicator& ranks = this->ranks_;
+    if (ranks.nodes() == 1) return {};
+    return fmt::format("gathered between {} {}nodes: they share no memory", ranks.nodes(),
+                       ranks.pretends() ? "pretended " : "");
+  }
+
+ private:
+  /// Rows are dealt in the order of the nodes, so that a node's rows are neighbours whatever mpirun did.
+  void number_by_node() {
+    const mpi::MpiCommunicator& ranks = this->ranks_;
+    if (ranks.node_rank() == 0) first_number_ = place_of(ranks.node_size(), ranks.leaders()).before;
+    mpi::broadcast(&first_number_, 1, 0, ranks.node());
+    const auto number = static_cast<std::size_t>(first_number_ + ranks.node_rank());
+    first_row_ = bounds_[number];
+    last_row_ = bounds_[number + 1];
+  }
+
+  void place() override {
+    const auto& shape = this->shape_;
+    shared_b_.fence();  // nobody still reads what is overwritten now
+    shared_a_.reserve(shape.rows, shape.nnz_a);
+    shared_b_.reserve(shape.inner, shape.nnz_b);
+    if (this->root()) {
+      shared_a_.copy_from(this->a_);
+      shared_b_.copy_from(this->b_);
+      mpi::add_traffic(bytes_of(shape.rows, shape.nnz_a) + bytes_of(shape.inner, shape.nnz_b));
+    }
+    if (this->ranks_.nodes() > 1 && this->ranks_.node_rank() == 0) {
+      shared_a_.broadcast(shape.rows, shape.nnz_a, this->ranks_.leaders());
+      shared_b_.broadcast(shape.inner, shape.nnz_b, this->ranks_.leaders());
+    }
+    shared_a_.fence();
+    shared_b_.fence();
+  }
+
+  /// A view of this rank's rows of A would have row pointers that don't begin at 0; so these are made apart.
+  CsrView<T> own_rows() {
+    const CsrView<T> all = shared_a_.view(this->shape_.rows, this->shape_.inner);
+    const Offset first = all.row_ptr[first_row_];
+    own_row_ptr_.resize(static_cast<std::size_t>(last_row_ - first_row_) + 1);
+    for (std::size_t i = 0; i < own_row_ptr_.size(); ++i)
+      own_row_ptr_[i] = all.row_ptr[static_cast<std::size_t>(first_row_) + i] - first;
+    return {last_row_ - first_row_, all.cols, own_row_ptr_.data(), all.col_idx + first, all.values + first};
+  }
+
+  void multiply() override {
+    Phase phase(this->exec_, "compute");
+    const auto start = std::chrono::steady_clock::now();
+    const CsrView<T> a = own_rows(), b = shared_b_.view(this->shape_.inner, this->shape_.cols);
+    const kernels::ProductScale whole{this->shape_.products, this->shape_.nnz_a};
+    rows_.reserve(a, b, c_part_, &whole);
+    rows_.fill(a, b, c_part_);
+    this->add_compute_seconds(mpi::seconds_since(start));
+  }
+
+  void collect() override {
+    const mpi::MpiCommunicator& ranks = this->ranks_;
+    c_.fence();  // nobody still reads the C before this one
+    const Place in_node = place_of(c_part_.nnz(), ranks.node());
+    Place node{0, in_node.total};  // where this node's entries begin in C, and the nnz of C
+    if (ranks.nodes() > 1) {
+      if (ranks.node_rank() == 0) node = place_of(in_node.total, ranks.leaders());
+      mpi::broadcast(&node, 1, 0, ranks.node());
+    }
+    nnz_ = node.total;
+    const bool home = ranks.node_index() == 0;  // here C is whole, elsewhere only the node's entries
+    c_.reserve(this->shape_.rows, home ? nnz_ : in_node.total);
+    write_rows(in_node.before + node.before, in_node.before + (home ? node.before : 0));
+    c_.fence();
+    if (ranks.nodes() > 1 && ranks.node_rank() == 0) gather_between_nodes(node.before, in_node.total);
+  }
+
+  /// Writes this rank's rows: their row pointers count from `first_entry` in C, their entries go to `to` on.
+  void write_rows(Offset first_entry, Offset to) {
+    Offset* row_ptr = c_.row_ptr() + first_row_;
+    if (first_row_ == 0 && this->ranks_.node_rank() == 0) row_ptr[0] = 0;
+    for (std::size_t i = 1; i < c_part_.row_ptr.size(); ++i) row_ptr[i] = c_part_.row_ptr[i] + first_entry;
+    if (c_part_.nnz() > 0) {
+      const auto nnz = static_cast<std::size_t>(c_part_.nnz());
+      std::memcpy(c_.col_idx() + to, c_part_.col_idx.data(), nnz * sizeof(Index));
+      std::memcpy(c_.values() + to, c_part_.values.data(), nnz * sizeof(T));
+    }
+    mpi::add_traffic(bytes_of(c_part_.rows, c_part_.nnz()));
+  }
+
+  /// The first ranks of the nodes: their pieces of C to rank 0, straight into its window.
+  void gather_between_nodes(Offset first_entry, Offset entries) {
+    const mpi::MpiCommunicator& ranks = this->ranks_;
+    const Offset mine[4] = {first_row_, node_last_row(), first_entry, entries};
+    const std::vector<Offset> all = mpi::all_gather(mine, ranks.leaders());
+    mpi::Transfers transfers(ranks.leaders());
+    if (ranks.node_index() == 0) {
+      for (int node = 1; node < ranks.nodes(); ++node) {
+        const Offset* piece = all.data() + 4 * node;
+        transfers.receive(c_.row_ptr() + piece[0] + 1, piece[1] - piece[0], node);
+        transfers.receive(c_.col_idx() + piece[2], piece[3], node);
+        transfers.receive(c_.values() + piece[2], piece[3], node);
+      }
+    } else {
+      transfers.send(c_.row_ptr() + mine[0] + 1, mine[1] - mine[0], 0);
+      transfers.send(c_.col_idx(), entries, 0);
+      transfers.send(c_.values(), entries, 0);
+    }
+    transfers.wait();
+  }
+
+  /// Called on the first rank of a node: where the rows of its last rank end.
+  Index node_last_row() const {
+    return bounds_[static_cast<std::size_t>(first_number_ + this->ranks_.node_size())];
+  }
+
+  void forget() override {
+    c_part_ = Csr<T>();
+    if (this->root() && nnz_ > 0) std::memset(c_.values(), 0xff, static_cast<std::size_t>(nnz_) * sizeof(T));
+    nnz_ = 0;
+  }
+
+  Csr<T> result() const override {
+    Csr<T> c(this->shape_.rows, this->shape_.cols);
+    const auto nnz = static_cast<std::size_t>(nnz_);
+    std::memcpy(c.row_ptr.data(), c_.row_ptr(), c.row_ptr.size() * sizeof(Offset));
+    c.col_idx.assign(c_.col_idx(), c_.col_idx() + nnz);
+    c.values.assign(c_.values(), c_.values() + nnz);
+    return c;
+  }
+
+  static Offset bytes_of(Index rows, Offset nnz) {
+    return Offset{rows} * Offset{sizeof(Offset)} + nnz * Offset{sizeof(Index) + sizeof(T)};
+  }
+
+  SharedCsr<T> shared_a_, shared_b_, c_;
+  kernels::SpgemmRows<T> rows_;
+  mpi::RowBounds bounds_;
+  Offset first_number_ = 0;  // of the node's first rank, in the order of the nodes
+  Index first_row_ = 0, last_row_ = 0;
+  Buffer<Offset> own_row_ptr_;
+  Csr<T> c_part_;
+  Offset nnz_ = 0;  // of C
+};
+
+}  // namespace
+
+void add_shared_window(Registry& registry) {
+  registry.add<SharedWindowPlan>({.name = "02_mpi/shared_window",
+                                  .idea = "A, B and C in memory that all ranks of a node see: no gather",
+                                  .needs = {.several_ranks = true, .mpi = true}});
+}
+
+}  // namespace stages

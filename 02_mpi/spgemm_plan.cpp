@@ -1,0 +1,214 @@
+#include "02_mpi/spgemm_plan.hpp"
+
+#include <algorithm>
+
+#include "common/matrix/error.hpp"
+#include "common/mpi/check.hpp"
+#include "common/mpi/exec.hpp"
+#include "common/mpi/transfer.hpp"
+
+namespace stages::mpi {
+
+std::optional<std::string> needs_ranks(Exec& exec) {
+  if (ranks_of(exec) != nullptr) return std::nullopt;
+  return "needs 1 or more ranks of MPI: give --ranks 1,2,4, or start the program by mpirun";
+}
+
+template <class T>
+std::optional<std::string> MpiSpgemmPlan<T>::refuse(const SpgemmProblem<T>& problem, Exec& exec) {
+  if (problem.destination == Destination::one_gpu) return "leaves C on 0 GPUs: it computes on the host";
+  return needs_ranks(exec);
+}
+
+template <class T>
+MpiSpgemmPlan<T>::MpiSpgemmPlan(const SpgemmProblem<T>& problem, Exec& exec)
+    : problem_(problem), exec_(exec), ranks_(*ranks_of(exec)) {
+  if (root()) {
+    shape_ = {problem.a->rows,  problem.a->cols,  problem.b->cols,    problem.a->nnz(),
+              problem.b->nnz(), problem.products, problem.destination};
+    a_ = problem.a->view();
+    b_ = problem.b->view();
+  }
+  broadcast(&shape_, 1, 0, comm());
+  measure_whole_ = [this] { measure_whole_product(); };
+}
+
+template <class T>
+RowBounds MpiSpgemmPlan<T>::deal_rows(std::span<const Offset> before) {
+  RowBounds bounds;
+  if (root()) {
+    bounds = deal(before, ranks_.size());
+    imbalance_ = imbalance(products_before(*problem_.a, *problem_.b, 0), bounds);
+  }
+  return shared_bounds(std::move(bounds), comm());
+}
+
+template <class T>
+void MpiSpgemmPlan<T>::load(const SpgemmOperands<T>& operands) {
+  if (root()) {
+    a_.values = operands.a_values.data();
+    b_.values = operands.b_values.data();
+  }
+  if (shape_.destination == Destination::distributed) place();
+}
+
+template <class T>
+void MpiSpgemmPlan<T>::run() {
+  collected_ = false;
+  if (shape_.destination == Destination::host) return whole_product();
+  const auto start = std::chrono::steady_clock::now();
+  compute_seconds_ = 0;
+  const Offset sent = bytes_sent();
+  multiply();
+  clocks_.add({compute_seconds_, seconds_since(start), -1});
+  clocks_.set_bytes({0, bytes_sent() - sent, 0});
+}
+
+/// Barriers between the steps, so that waiting for the slowest rank is told apart from moving data.
+template <class T>
+void MpiSpgemmPlan<T>::whole_product() {
+  const auto start = std::chrono::steady_clock::now();
+  compute_seconds_ = 0;
+  RunBytes bytes;
+  const Offset sent_before = bytes_sent();
+  {
+    Phase phase(exec_, "scatter");
+    place();
+    check(MPI_Barrier(comm()), "waiting for all ranks");
+  }
+  bytes.scatter = bytes_sent() - sent_before;
+  const auto placed = std::chrono::steady_clock::now();
+  multiply();
+  {
+    Phase phase(exec_, "wait");
+    check(MPI_Barrier(comm()), "waiting for all ranks");
+  }
+  const double distributed = seconds_since(placed);
+  bytes.exchange = bytes_sent() - sent_before - bytes.scatter;
+  {
+    Phase phase(exec_, "gather");
+    collect();
+    collected_ = true;
+  }
+  bytes.gather = bytes_sent() - sent_before - bytes.scatter - bytes.exchange;
+  clocks_.add({compute_seconds_, distributed, seconds_since(start)});
+  clocks_.set_bytes(bytes);
+}
+
+/// What a user pays whose matrices start and end on one rank. Where that isn't what run() does, it is
+/// measured here; a first time warms up place() and collect().
+template <class T>
+void MpiSpgemmPlan<T>::measure_whole_product() {
+  const Clocks before = clocks_;
+  whole_product();
+  clocks_ = before;
+  for (int k = 0; k < 3; ++k) {
+    check(MPI_Barrier(comm()), "starting together");
+    whole_product();
+  }
+}
+
+template <class T>
+Csr<T> MpiSpgemmPlan<T>::fetch() {
+  if (!collected_) collect();
+  collected_ = true;
+  return root() ? result() : Csr<T>();
+}
+
+template <class T>
+std::vector<Metric> MpiSpgemmPlan<T>::metrics() const {
+  if (shape_.destination == Destination::distributed) measure_whole_();
+  std::vector<Metric> out = clocks_.metrics(comm());
+  double balance = imbalance_;
+  broadcast(&balance, 1, 0, comm());
+  out.push_back({"imbalance", balance, ""});
+  out.push_back({"cores", static_cast<double>(cores_here().cores), ""});
+  out.push_back({"ranks_per_core", oversubscription(ranks_), ""});
+  return out;
+}
+
+template <class T>
+void GatheredRows<T>::gather(const Csr<T>& mine, const RowBounds& bounds, Index cols, MPI_Comm comm) {
+  int rank = 0;
+  check(MPI_Comm_rank(comm, &rank), "asking for the rank");
+  const std::vector<Offset> places = all_bounds(mine.nnz(), comm);
+  const std::vector<Offset> rows(bounds.begin(), bounds.end());
+  if (rank == 0) {
+    whole_.rows = bounds.back();
+    whole_.cols = cols;
+    whole_.row_ptr.resize(static_cast<std::size_t>(bounds.back()) + 1);
+    whole_.col_idx.resize(static_cast<std::size_t>(places.back()));
+    whole_.values.resize(static_cast<std::size_t>(places.back()));
+    whole_.row_ptr[0] = 0;
+  }
+  mpi::gather(mine.row_ptr.data() + 1, whole_.row_ptr.data() + 1, rows, 0, comm);
+  mpi::gather(mine.col_idx.data(), whole_.col_idx.data(), places, 0, comm);
+  mpi::gather(mine.values.data(), whole_.values.data(), places, 0, comm);
+  if (rank != 0) return;
+  for (std::size_t r = 0; r + 1 < bounds.size(); ++r) {
+    for (Index i = bounds[r]; i < bounds[r + 1]; ++i)
+      whole_.row_ptr[static_cast<std::size_t>(i) + 1] += places[r];
+  }
+}
+
+template <class T>
+void scatter_rows(const CsrView<T>& whole, const RowBounds& bounds, Index cols, Csr<T>& part, MPI_Comm comm) {
+  int rank = 0;
+  check(MPI_Comm_rank(comm, &rank), "asking for the rank");
+  std::vector<Offset> places(bounds.size());  // where each rank's entries begin
+  if (rank == 0) {
+    for (std::size_t r = 0; r < bounds.size(); ++r) places[r] = whole.row_ptr[bounds[r]];
+  }
+  broadcast(places.data(), std::ssize(places), 0, comm);
+  const std::vector<Offset> rows(bounds.begin(), bounds.end());
+  const auto mine = static_cast<std::size_t>(rank);
+  const auto own_rows = static_cast<std::size_t>(bounds[mine + 1] - bounds[mine]);
+  const auto own_nnz = static_cast<std::size_t>(places[mine + 1] - places[mine]);
+  part.rows = bounds[mine + 1] - bounds[mine];
+  part.cols = cols;
+  part.row_ptr.resize(own_rows + 1);
+  part.col_idx.resize(own_nnz);
+  part.values.resize(own_nnz);
+  scatter(whole.row_ptr, part.row_ptr.data(), rows, 0, comm);
+  scatter(whole.col_idx, part.col_idx.data(), places, 0, comm);
+  scatter(whole.values, part.values.data(), places, 0, comm);
+  for (std::size_t i = 0; i < own_rows; ++i) part.row_ptr[i] -= places[mine];
+  part.row_ptr[own_rows] = static_cast<Offset>(own_nnz);
+}
+
+template <class T>
+CsrView<T> broadcast_matrix(const CsrView<T>& whole, Csr<T>& copy, MPI_Comm comm) {
+  struct Size {
+    Index rows, cols;
+    Offset nnz;
+  } size{};
+  int rank = 0;
+  check(MPI_Comm_rank(comm, &rank), "asking for the rank");
+  if (rank == 0) size = {whole.rows, whole.cols, whole.row_ptr[whole.rows]};
+  broadcast(&size, 1, 0, comm);
+  CsrView<T> view = whole;
+  if (rank != 0) {
+    copy.rows = size.rows;
+    copy.cols = size.cols;
+    copy.row_ptr.resize(static_cast<std::size_t>(size.rows) + 1);
+    copy.col_idx.resize(static_cast<std::size_t>(size.nnz));
+    copy.values.resize(static_cast<std::size_t>(size.nnz));
+    view = copy.view();
+  }
+  // MPI_Bcast takes one pointer for the sender, who only reads, and the receivers.
+  broadcast(const_cast<Offset*>(view.row_ptr), Offset{size.rows} + 1, 0, comm);
+  broadcast(const_cast<Index*>(view.col_idx), size.nnz, 0, comm);
+  broadcast(const_cast<T*>(view.values), size.nnz, 0, comm);
+  return view;
+}
+
+#define STAGES_INSTANTIATE(T)                                                                \
+  template class MpiSpgemmPlan<T>;                                                           \
+  template class GatheredRows<T>;                                                            \
+  template void scatter_rows(const CsrView<T>&, const RowBounds&, Index, Csr<T>&, MPI_Comm); \
+  template CsrView<T> broadcast_matrix(const CsrView<T>&, Csr<T>&, MPI_Comm);
+STAGES_INSTANTIATE(float)
+STAGES_INSTANTIATE(double)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages::mpi

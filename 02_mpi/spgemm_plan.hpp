@@ -1,0 +1,115 @@
+#pragma once
+// What the SpGEMM plans of this stage share: where operands and result are, and the order of the steps.
+//
+// The operands start on rank 0. A plan gives three steps, each collective:
+//
+//   place()     brings the loaded A and B from rank 0 to where the ranks need them
+//   multiply()  each rank makes its rows of C, fetching from the others what it lacks
+//   collect()   brings all rows of C to rank 0
+//
+// Where C must be on the host, run() is all three: root to root. Where C stays distributed, place() belongs
+// to load() and collect() to fetch(), and run() is multiply() alone; root to root is then measured apart, for
+// the metrics.
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "02_mpi/clocks.hpp"
+#include "02_mpi/deal.hpp"
+#include "common/harness/exec.hpp"
+#include "common/harness/plan.hpp"
+#include "common/mpi/communicator.hpp"
+
+namespace stages::mpi {
+
+/// Why an entry of this stage cannot run here: it needs an MpiCommunicator.
+std::optional<std::string> needs_ranks(Exec& exec);
+
+/// The shape of a product, known on all ranks.
+struct ProductShape {
+  Index rows = 0;   ///< of A and C
+  Index inner = 0;  ///< columns of A, rows of B
+  Index cols = 0;   ///< of B and C
+  Offset nnz_a = 0;
+  Offset nnz_b = 0;
+  Offset products = 0;
+  Destination destination = Destination::host;
+};
+
+template <class T>
+class MpiSpgemmPlan : public SpgemmPlan<T> {
+ public:
+  static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec);
+
+  void load(const SpgemmOperands<T>& operands) final;
+  void reset() final { forget(); }
+  void run() final;
+  Csr<T> fetch() final;
+  std::vector<Metric> metrics() const final;
+
+ protected:
+  MpiSpgemmPlan(const SpgemmProblem<T>& problem, Exec& exec);
+
+  virtual void place() = 0;
+  virtual void multiply() = 0;
+  virtual void collect() = 0;
+  /// Makes the result of the last run unusable, so that a run that writes nothing shows.
+  virtual void forget() = 0;
+  /// Rank 0: C, after collect().
+  virtual Csr<T> result() const = 0;
+
+  /// Deals rows by `before` (rank 0's; weights as for deal()) and notes what share of the products each gets.
+  RowBounds deal_rows(std::span<const Offset> before);
+  /// For multiply(): seconds of this rank's own multiplications.
+  void add_compute_seconds(double seconds) { compute_seconds_ += seconds; }
+
+  bool root() const { return ranks_.rank() == 0; }
+  MPI_Comm comm() const { return ranks_.comm(); }
+  std::size_t me() const { return static_cast<std::size_t>(ranks_.rank()); }
+
+  SpgemmProblem<T> problem_;
+  Exec& exec_;
+  MpiCommunicator& ranks_;
+  ProductShape shape_;
+  CsrView<T> a_, b_;  ///< rank 0: the operands as loaded. Elsewhere empty
+
+ private:
+  void whole_product();
+  void measure_whole_product();
+
+  std::function<void()> measure_whole_;  ///< for metrics(), which is const and has to run the plan
+  Clocks clocks_;
+  double compute_seconds_ = 0;
+  double imbalance_ = 1;
+  bool collected_ = false;
+};
+
+/// Rows of C that lie on the ranks in the order of the ranks, brought together on rank 0 by MPI_Gatherv:
+/// first the row pointers, then columns and values, each into its own array.
+template <class T>
+class GatheredRows {
+ public:
+  void gather(const Csr<T>& mine, const RowBounds& bounds, Index cols, MPI_Comm comm);
+  void forget() { whole_ = Csr<T>(); }
+  const Csr<T>& whole() const { return whole_; }  ///< on rank 0
+
+ private:
+  Csr<T> whole_;
+};
+
+/// Rows bounds[r] .. bounds[r + 1] of a matrix that rank 0 holds, to rank r: `part` is then that piece, its
+/// row pointers from 0. `whole` is not looked at elsewhere; `cols` is the same on all ranks.
+template <class T>
+void scatter_rows(const CsrView<T>& whole, const RowBounds& bounds, Index cols, Csr<T>& part, MPI_Comm comm);
+
+/// A matrix that rank 0 holds, on all ranks: rank 0 keeps a view of its own, the others get a copy in `copy`.
+template <class T>
+CsrView<T> broadcast_matrix(const CsrView<T>& whole, Csr<T>& copy, MPI_Comm comm);
+
+extern template class MpiSpgemmPlan<float>;
+extern template class MpiSpgemmPlan<double>;
+extern template class GatheredRows<float>;
+extern template class GatheredRows<double>;
+
+}  // namespace stages::mpi

@@ -1,0 +1,6 @@
+# What this step needs: MPI, found by cmake/StagesMpi.cmake.
+if(TARGET stages_mpi)
+  set(stage_links stages_mpi)
+else()
+  set(stage_missing "MPI (Debian: libopenmpi-dev)")
+endif()

@@ -1,0 +1,18 @@
+#pragma once
+// The entries of step 2, in the order in which a student meets them. Each rank is one thread.
+
+#include "common/harness/registry.hpp"
+
+namespace stages {
+
+/// All entries below.
+void add_02_mpi(Registry& registry);
+
+void add_spmv_halo(Registry& registry);
+void add_spmm_halo(Registry& registry);
+void add_scatter_gather(Registry& registry);
+void add_balanced(Registry& registry);
+void add_shared_window(Registry& registry);
+void add_distributed(Registry& registry);
+
+}  // namespace stages

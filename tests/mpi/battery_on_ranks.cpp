@@ -1,0 +1,126 @@
+// The shared battery on every entry of step 2, and what these entries say about their runs.
+#include <algorithm>
+#include <cmath>
+
+#include "02_mpi/stage.hpp"
+#include "common/matrix/generate.hpp"
+#include "tests/battery.hpp"
+#include "tests/mpi/checks.hpp"
+
+namespace stages::mpi_tests {
+namespace {
+
+const Registry& entries() {
+  static const Registry registry = [] {
+    Registry made;
+    add_02_mpi(made);
+    return made;
+  }();
+  return registry;
+}
+
+template <class T>
+std::shared_ptr<const Csr<T>> matrix_on_root(World& world, const char* spec) {
+  if (!world.root()) return nullptr;
+  return std::make_shared<const Csr<T>>(generate<T>(spec));
+}
+
+/// The problem A A where rank 0 has A.
+template <class T>
+SpgemmProblem<T> square_on_root(World& world, const char* spec, Destination destination) {
+  const auto a = matrix_on_root<T>(world, spec);
+  if (a != nullptr) return make_spgemm_problem<T>(spec, a, a, destination);
+  SpgemmProblem<T> problem;
+  problem.destination = destination;
+  return problem;
+}
+
+double metric(const std::vector<Metric>& metrics, const std::string& name) {
+  const auto found =
+      std::find_if(metrics.begin(), metrics.end(), [&](const Metric& m) { return m.name == name; });
+  require(found != metrics.end(), "there is no metric {}", name);
+  return found->value;
+}
+
+}  // namespace
+
+/// Words: the part of an entry's name that chooses entries; none: all.
+void battery(World& world) {
+  const battery::Size size = battery::size_from_environment();
+  const std::string wanted = world.words.empty() ? "" : world.words.front();
+  for (const Entry& entry : entries().entries()) {
+    if (entry.name.find(wanted) == std::string::npos) continue;
+    for (const bool single : {true, false}) {
+      const battery::Tally tally = single ? battery::run<float>(entry, world.exec, size)
+                                          : battery::run<double>(entry, world.exec, size);
+      if (!world.root()) continue;
+      const std::string objection = tally.objection(battery::least_cases());
+      require(objection.empty(), "{} on {} ranks: {}", entry.name, world.ranks.size(), objection);
+      fmt::print("{} {}: {} cases, {} skipped\n", entry.name, single ? "f32" : "f64", tally.ran,
+                 tally.skips.size());
+    }
+  }
+  // The same with C left distributed, which the battery's cases don't ask for.
+  for (const Entry& entry : entries().entries()) {
+    if (entry.op != Op::spgemm || entry.name.find(wanted) == std::string::npos) continue;
+    const auto problem =
+        square_on_root<double>(world, "gen:rmat:scale=9,edge_factor=8", Destination::distributed);
+    const CheckReport report = check_entry(entry, problem, world.exec);
+    require(report.passed(), "{}, C distributed: {}", entry.name, report.failure);
+  }
+}
+
+/// Only shared_window depends on nodes, and it must say so.
+void nodes(World& world) {
+  require(world.ranks.pretends(), "set STAGES_MPI_NODES for this test");
+  const int expected = std::min(std::atoi(std::getenv("STAGES_MPI_NODES")), world.ranks.size());
+  require(world.ranks.nodes() == expected, "{} nodes instead of {}", world.ranks.nodes(), expected);
+  const auto problem = square_on_root<float>(world, "gen:rmat:scale=9,edge_factor=8", Destination::host);
+  const auto plan =
+      entries().find("02_mpi/shared_window").on<SpgemmProblem<float>>().prepare(problem, world.exec);
+  require(
+      plan->note().find(fmt::format("gathered between {}", expected)) != std::string::npos || expected == 1,
+      "the note is '{}'", plan->note());
+}
+
+void clocks(World& world) {
+  const double ranks = world.ranks.size();
+  for (const Destination destination : {Destination::host, Destination::distributed}) {
+    const auto problem = square_on_root<double>(world, "gen:rmat:scale=10,edge_factor=8", destination);
+    for (const Entry& entry : entries().entries()) {
+      if (entry.op != Op::spgemm) continue;
+      const auto plan = entry.on<SpgemmProblem<double>>().prepare(problem, world.exec);
+      SpgemmOperands<double> operands;
+      if (world.root()) operands = {problem.a->values, problem.b->values};
+      plan->load(operands);
+      for (int k = 0; k < 3; ++k) world.exec.time([&] { plan->run(); });
+      const auto c = plan->fetch();
+      const auto metrics = plan->metrics();
+      const double compute = metric(metrics, "compute_seconds"),
+                   distributed = metric(metrics, "distributed_seconds"),
+                   whole = metric(metrics, "root_to_root_seconds");
+      require(0 < compute && compute <= distributed && distributed <= whole,
+              "{}: clocks {} <= {} <= {} do not hold", entry.name, compute, distributed, whole);
+      const double imbalance = metric(metrics, "imbalance");
+      require(imbalance >= 1 && imbalance <= ranks, "{}: imbalance {}", entry.name, imbalance);
+      // C leaves every rank but the first; A and B get to them (through the window: on all).
+      if (world.root() && ranks > 1) {
+        const double moved = metric(metrics, "bytes_moved");
+        require(moved >= 12.0 * static_cast<double>(c.nnz()) * (ranks - 1) / ranks * 0.7,
+                "{}: only {} bytes moved for a C of {} entries", entry.name, moved, c.nnz());
+      }
+    }
+  }
+  // Phases are the maximum over the ranks: each rank claims another time.
+  world.exec.clear_phases();
+  world.exec.time([&] {
+    Phase phase(world.exec, "nap");
+    const timespec nap{0, 10'000'000L * (world.ranks.rank() + 1)};
+    nanosleep(&nap, nullptr);
+  });
+  const double longest = world.exec.phases().at(0).seconds;
+  require(longest >= 0.01 * ranks, "the phase took {} s on rank {}, and {} s on the last", longest,
+          world.ranks.rank(), 0.01 * ranks);
+}
+
+}  // namespace stages::mpi_tests

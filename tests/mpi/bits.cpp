@@ -1,0 +1,134 @@
+// The same bits as one process: each element is summed by the same code in the same order, wherever its row
+// is.
+#include <cstring>
+
+#include "01_cpu_serial/stage.hpp"
+#include "02_mpi/distributed_csr.hpp"
+#include "02_mpi/spgemm_plan.hpp"
+#include "02_mpi/stage.hpp"
+#include "common/harness/operands.hpp"
+#include "common/matrix/generate.hpp"
+#include "common/mpi/transfer.hpp"
+#include "tests/mpi/checks.hpp"
+
+namespace stages::mpi_tests {
+namespace {
+
+template <class T>
+bool same_bits(const Buffer<T>& a, const Buffer<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+template <class T>
+bool same_result(const Dense<T>& a, const Dense<T>& b) {
+  return same_bits(a.data, b.data);
+}
+template <class T>
+bool same_result(const Csr<T>& a, const Csr<T>& b) {
+  return a.row_ptr == b.row_ptr && a.col_idx == b.col_idx && same_bits(a.values, b.values);
+}
+
+struct Pair {
+  const char* on_ranks;
+  const char* serial;
+};
+
+/// Runs `name` of `registry` on `problem`; the result on rank 0.
+template <class Problem>
+typename Problem::Result result_of(const Registry& registry, const char* name, const Problem& problem,
+                                   Exec& exec) {
+  const auto plan = registry.find(name).on<Problem>().prepare(problem, exec);
+  typename Problem::Operands operands;
+  if (problem.a != nullptr) operands = make_operands(problem, ValueKind::real, 7);
+  plan->load(operands);
+  plan->reset();
+  plan->run();
+  return plan->fetch();
+}
+
+template <class Problem>
+void compare(World& world, const Pair& pair, const Problem& problem, const char* what) {
+  Registry serial, ranks;
+  add_01_cpu_serial(serial);
+  add_02_mpi(ranks);
+  const auto got = result_of(ranks, pair.on_ranks, problem, world.exec);
+  if (!world.root()) return;
+  Exec alone;
+  require(same_result(got, result_of(serial, pair.serial, problem, alone)),
+          "{} on {} ranks has other bits than {} on {}", pair.on_ranks, world.ranks.size(), pair.serial,
+          what);
+}
+
+constexpr const char* kMatrices[] = {
+    "gen:rmat:scale=11,edge_factor=4",           // short rows of B: products in batches
+    "gen:rmat:scale=10,edge_factor=40",          // long ones: marked word by word
+    "gen:fem:nx=6",                              // neighbours
+    "gen:hypersparse:n=20000,nnz=3000",          // mostly nothing
+    "gen:uniform:rows=900,cols=900,per_row=30",  // few columns: several accumulators in turn
+};
+
+template <class T>
+void compare_all(World& world, const char* spec) {
+  std::shared_ptr<const Csr<T>> a;
+  if (world.root()) a = std::make_shared<const Csr<T>>(generate<T>(spec));
+  SpmvProblem<T> spmv{.name = spec, .a = a, .mode = Mode::chain, .products = 3};
+  SpmmProblem<T> spmm{.name = spec, .a = a, .n_cols = 19, .alpha = T(1.5), .beta = T(0.5)};
+  SpgemmProblem<T> spgemm;
+  if (world.root()) {
+    spmv = make_spmv_problem<T>(spec, a, Mode::chain, 3);
+    spmm = make_spmm_problem<T>(spmm);
+    spgemm = make_spgemm_problem<T>(spec, a, a);
+  }
+  compare(world, {"02_mpi/spmv_halo", "01_cpu_serial/csr_spmv_by_length"}, spmv, spec);
+  compare(world, {"02_mpi/spmm_halo", "01_cpu_serial/csr_spmm"}, spmm, spec);
+  for (const char* const entry : {"02_mpi/balanced", "02_mpi/shared_window", "02_mpi/distributed"})
+    compare(world, {entry, "01_cpu_serial/gustavson_adaptive"}, spgemm, spec);
+  compare(world, {"02_mpi/scatter_gather", "01_cpu_serial/two_pointer_dot"}, spgemm, spec);
+}
+
+}  // namespace
+
+void bits(World& world) {
+  for (const char* const spec : kMatrices) {
+    compare_all<float>(world, spec);
+    compare_all<double>(world, spec);
+  }
+}
+
+/// A <- A B three times. Integers, so that any order of sums is exact; compared with the serial products, and
+/// no rank may have received more of B than all of it.
+void chain(World& world) {
+  using mpi::DistributedCsr;
+  Csr<double> whole;
+  if (world.root()) {
+    whole = generate<double>("gen:fem:nx=4");
+    for (std::size_t k = 0; k < whole.values.size(); ++k) whole.values[k] = static_cast<double>(k % 5) - 2;
+  }
+  Index rows = whole.rows;
+  mpi::broadcast(&rows, 1, 0, world.ranks.comm());
+  DistributedCsr<double> a, b, c;
+  mpi::RowBounds dealt;
+  if (world.root()) dealt = mpi::deal(whole.row_ptr, world.ranks.size());
+  b.bounds = mpi::shared_bounds(std::move(dealt), world.ranks.comm());
+  mpi::scatter_rows(whole.view(), b.bounds, rows, b.mine, world.ranks.comm());
+  a = b;
+  mpi::DistributedProduct<double> product(world.ranks.comm(), rows);
+  for (int k = 0; k < 3; ++k) {
+    product.multiply(a, b, c, world.exec);
+    std::swap(a, c);
+  }
+  mpi::GatheredRows<double> gathered;
+  gathered.gather(a.mine, a.bounds, rows, world.ranks.comm());
+  if (!world.root()) return;
+  kernels::SpgemmRows<double> serial(rows);
+  Csr<double> expected = whole;
+  for (int k = 0; k < 3; ++k) {
+    Csr<double> next;
+    serial.reserve(expected.view(), whole.view(), next);
+    serial.fill(expected.view(), whole.view(), next);
+    expected = std::move(next);
+  }
+  require(same_result(gathered.whole(), expected), "A B B B over {} ranks is another matrix",
+          world.ranks.size());
+}
+
+}  // namespace stages::mpi_tests

@@ -1,0 +1,42 @@
+#pragma once
+// What the tests on several ranks share. A rank whose check fails throws, which ends all ranks with a
+// message: GoogleTest would go on with the next test on this rank while the others wait in the middle of the
+// last.
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "common/matrix/error.hpp"
+#include "common/mpi/communicator.hpp"
+#include "common/mpi/exec.hpp"
+
+namespace stages::mpi_tests {
+
+/// Throws Error with the text unless `good`.
+template <class... Args>
+void require(bool good, fmt::format_string<Args...> format, Args&&... args) {
+  if (!good) fail("{}", fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// What a test works with: the ranks, and the words after its name.
+struct World {
+  mpi::MpiCommunicator& ranks;
+  mpi::MpiExec& exec;
+  std::vector<std::string> words;
+
+  bool root() const { return ranks.rank() == 0; }
+};
+using Test = std::function<void(World&)>;
+
+void battery(World& world);    ///< every entry of the stage on every case
+void mutants(World& world);    ///< the faults of the course project, which the checker must reject
+void bits(World& world);       ///< the same bits as the serial entries
+void chain(World& world);      ///< A <- A B, never whole on any rank
+void transfers(World& world);  ///< every transfer, also in pieces
+void dealing(World& world);    ///< shares of rows
+void nodes(World& world);      ///< pretended nodes are told of
+void clocks(World& world);     ///< metrics are there and make sense
+void failure(World& world);    ///< one rank fails in one way; the words are its number and the way
+
+}  // namespace stages::mpi_tests
