@@ -96,7 +96,7 @@ class CusparseSellSpmv final : public SpmvPlanOn<T> {
   CusparseSellSpmv(const SpmvProblem<T>& problem, Exec& exec, cusparseSpMVAlg_t algorithm)
       : SpmvPlanOn<T>(problem, exec, algorithm) {
     const Csr<T>& a = *problem.a;
-    std::vector<std::int64_t> offsets{0};
+    std::vector<std::int32_t> offsets{0};  // cuSPARSE takes no 64-bit offsets here
     std::vector<Index> columns;
     std::vector<T> values;
     for (Index first = 0; first < a.rows; first += kSlice) {
@@ -115,15 +115,15 @@ class CusparseSellSpmv final : public SpmvPlanOn<T> {
           values[begin + k * kSlice + static_cast<std::size_t>(r)] = row_values_of[k];
         }
       }
-      offsets.push_back(std::ssize(columns));
+      offsets.push_back(narrow<std::int32_t>(std::ssize(columns), "the size of the sliced ELL"));
     }
-    offsets_ = DeviceArray<std::int64_t>(offsets);
+    offsets_ = DeviceArray<std::int32_t>(std::span<const std::int32_t>(offsets));
     columns_ = DeviceArray<Index>(columns);
     values_ = DeviceArray<T>(values);
     cusparseSpMatDescr_t matrix = nullptr;
     STAGES_CUSPARSE(cusparseCreateSlicedEll(
         &matrix, a.rows, a.cols, a.nnz(), std::ssize(values), kSlice, offsets_.data(), columns_.data(),
-        values_.data(), CUSPARSE_INDEX_64I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, kType<T>));
+        values_.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, kType<T>));
     this->prepare(SpMat(matrix));
   }
   static Cost cost(const SpmvProblem<T>& problem) {
@@ -136,12 +136,12 @@ class CusparseSellSpmv final : public SpmvPlanOn<T> {
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
     if (auto reason = refuse_empty(*problem.a)) return reason;
     const Offset size = sliced_size(*problem.a);
-    if (size <= 10 * problem.a->nnz()) return std::nullopt;
+    if (size <= 10 * problem.a->nnz() && std::in_range<std::int32_t>(size)) return std::nullopt;
     return fmt::format("sliced ELL would pad {} non-zeros to {}", problem.a->nnz(), size);
   }
 
  private:
-  DeviceArray<std::int64_t> offsets_;
+  DeviceArray<std::int32_t> offsets_;
   DeviceArray<Index> columns_;
   DeviceArray<T> values_;
 };
