@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The main job: installs what is missing, builds, and runs every step on the built-in matrices (about two minutes). Ends
+# with a table on the screen and everything that was found out in out/. Arguments replace those of the run:
+#
+#   ./run.sh
+#   ./run.sh -m my.mtx.gz --op spgemm
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+started=$PWD
+cd "$here"
+tools/install-deps.sh run
+tools/build.sh cpu stages
+cd "$started"
+if [ $# -gt 0 ]; then
+  exec "$here/build/cpu/bin/stages" run "$@"
+fi
+mkdir -p "$here/out"
+code=0
+"$here/build/cpu/bin/stages" run --time-budget 0.2 --max-noise 5 --max-work 1e8 \
+  --json "$here/out/results.json" --csv "$here/out/results.csv" || code=$?
+echo
+echo "Everything that was found out: $here/out/results.json"
+echo "One line a result:             $here/out/results.csv"
+exit $code

@@ -1,0 +1,651 @@
+#!/usr/bin/env python3
+"""The programs as a user meets them: commands, exit codes, messages, files.
+
+usage: cli_tests.py --programs DIRECTORY --root DIRECTORY [unittest options]
+
+DIRECTORY of --programs holds `stages` and the programs of the stages; --root is the source tree, whose README's
+commands are run here too. Needs nothing beyond Python's own library.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import os
+import pathlib
+import pty
+import re
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAMS = None
+ROOT = None
+LIMIT = 120  # seconds that one command may take; it is a hang long before
+
+SMALL = "gen:uniform:rows=40,cols=40,nnz=200"
+WIDE = "gen:uniform:rows=20,cols=50,nnz=150"
+
+
+def run(*words, program="stages", cwd=None, env=None, limits=None):
+    """Runs a command and returns what it did."""
+    environment = {**os.environ, **(env or {})}
+    return subprocess.run(
+        [str(PROGRAMS / program), *map(str, words)],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        preexec_fn=limits,
+    )
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+
+    def write(self, name, text):
+        path = self.directory / name
+        path.write_text(text)
+        return path
+
+    def good(self, *words, **options):
+        done = run(*words, **options)
+        self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def refused(self, expected, *words, **options):
+        """Exit code 2, one line on stderr that says `expected` (a regular expression), nothing on stdout, and no file
+        left behind that was not there before."""
+        before = sorted(self.directory.rglob("*"))
+        done = run(*words, **options)
+        said = f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        self.assertEqual(done.returncode, 2, said)
+        self.assertEqual(done.stdout, "", said)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, said)
+        program = options.get("program", "stages")
+        self.assertTrue(lines[0].startswith(f"{program}: error: "), said)
+        self.assertRegex(lines[0], expected, said)
+        self.assertEqual(sorted(self.directory.rglob("*")), before, said)
+        return done
+
+
+def entries(**wanted):
+    """Names of the entries with these properties, by `stages list --json`."""
+    listed = json.loads(run("list", "--json").stdout)["entries"]
+    return [e["name"] for e in listed if all(e[key] == value for key, value in wanted.items())]
+
+
+def host_entry(operation):
+    """An entry of stage 01, which every build has."""
+    return entries(operation=operation, stage="01_cpu_serial")[0]
+
+
+class Help(Case):
+    COMMANDS = ["list", "run", "multiply", "info", "generate"]
+
+    def test_every_help_shows_examples(self):
+        for command in [[], *[[c] for c in self.COMMANDS]]:
+            done = self.good(*command, "--help")
+            self.assertIn("Examples:\n  stages ", done.stdout)
+            self.assertEqual(done.stderr, "")
+            self.assertLessEqual(max(len(line) for line in done.stdout.splitlines()), 118, command)
+
+    def test_help_names_every_command_and_the_exit_codes(self):
+        text = self.good("--help").stdout
+        for command in self.COMMANDS:
+            self.assertRegex(text, rf"\n  {command} +\w")
+        self.assertIn("77", text)
+
+    def test_examples_parse(self):
+        """No option in the examples of run is misspelt: what the parser takes fails at a stage that is not there."""
+        for line in self.good("run", "--help").stdout.splitlines():
+            words = shlex.split(line)
+            if words[:2] == ["stages", "run"]:
+                self.refused("there is no stage 'nowhere'", *words[1:], "--stage", "nowhere")
+
+    def test_generators_are_listed(self):
+        text = self.good("generate", "--help").stdout
+        for name in ("rmat", "twin", "stencil"):
+            self.assertIn(f"gen:{name} ", text)
+        parameters = self.good("generate", "--list").stdout
+        self.assertIn("edge_factor", parameters)
+        self.assertIn("data:web", parameters)
+
+    def test_version(self):
+        self.assertRegex(self.good("--version").stdout, r"^sparse-stages \d+\.\d+")
+
+
+class Usage(Case):
+    def test_no_command(self):
+        self.refused("no command given; the commands are list, run, multiply, info, generate")
+
+    def test_unknown_command_names_the_nearest(self):
+        self.refused("there is no command 'mulitply'; the nearest is 'multiply'", "mulitply")
+
+    def test_unknown_option(self):
+        self.refused("--bogus", "run", "--bogus")
+
+    def test_missing_arguments(self):
+        self.refused("--with", "multiply", "a.mtx", "b.mtx", "-o", "c.mtx")
+        self.refused("MATRIX", "info")
+        self.refused("SPEC", "generate")
+        self.refused("--output", "generate", SMALL)
+
+    def test_values_out_of_range(self):
+        self.refused("--n-cols", "run", "-m", SMALL, "--n-cols", "0")
+        self.refused("--op", "run", "-m", SMALL, "--op", "spxx")
+        self.refused("--type", "run", "-m", SMALL, "--type", "f16")
+        self.refused("--max-noise", "run", "-m", SMALL, "--max-noise", "-1")
+        self.refused("--cache", "run", "-m", SMALL, "--cache", "warm")
+        self.refused("--products 5: a single product", "run", "-m", SMALL, "--products", "5")
+
+    def test_bad_regular_expression(self):
+        self.refused(r"--filter '\(': no regular expression", "run", "-m", SMALL, "--filter", "(")
+
+    def test_nothing_matches(self):
+        self.refused("no entry is left", "run", "-m", SMALL, "--filter", "no such entry")
+
+    def test_unknown_stage(self):
+        self.refused("--stage: there is no stage '01_cpu_seriall'; the nearest is '01_cpu_serial'",
+                     "run", "-m", SMALL, "--stage", "01_cpu_seriall")
+
+    def test_unknown_entry_names_the_nearest(self):
+        a = self.write("a.mtx", MATRIX)
+        name = host_entry("spgemm")
+        self.refused(f"there is no entry '{name}x'; the nearest (is|are) .*'{name}'",
+                     "multiply", "--with", name + "x", a, a, "-o", self.directory / "c.mtx")
+
+    def test_chain_needs_a_square_matrix(self):
+        self.refused("square", "run", "-m", WIDE, "--op", "spmv", "--mode", "chain", "--stage", "01")
+
+
+MATRIX = "%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 2\n1 3 -1\n2 2 1.5\n3 1 4\n"
+VECTOR = "%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n"
+DENSE = "%%MatrixMarket matrix array real general\n3 2\n1\n2\n3\n4\n5\n6\n"
+
+
+class BadInput(Case):
+    """Each is a one-line error with file:line or the argument, exit 2, and nothing half-written."""
+
+    def file(self, expected, text, name="bad.mtx"):
+        path = self.write(name, text)
+        for words in (["info", path],
+                      ["run", "-m", path, "--quick", "--json", self.directory / "out.json", "--stage", "01"],
+                      ["multiply", "--with", host_entry("spgemm"), path, path, "-o", self.directory / "c.mtx"]):
+            self.refused(re.escape(str(path)) + expected, *words)
+
+    def test_missing_file(self):
+        self.refused(r"none\.mtx: .*No such file", "info", self.directory / "none.mtx")
+        self.refused(r"none\.mtx: .*No such file", "run", "-m", SMALL, self.directory / "none.mtx")
+
+    def test_a_missing_file_ends_the_run_before_it_starts(self):
+        begun = time.monotonic()
+        self.refused("No such file", "run", "-m", "data:reddit", self.directory / "none.mtx", "--op", "spgemm")
+        self.assertLess(time.monotonic() - begun, 20)
+
+    def test_directory(self):
+        self.refused(str(self.directory), "info", self.directory)
+
+    def test_truncated(self):
+        self.file(r":\d+: .*4", MATRIX.rsplit("\n", 2)[0] + "\n")
+
+    def test_truncated_gzip(self):
+        path = self.directory / "cut.mtx.gz"
+        whole = gzip.compress((MATRIX + "% " + "padding " * 2000).encode())
+        path.write_bytes(whole[: len(whole) // 2])
+        self.refused(r"cut\.mtx\.gz", "info", path)
+
+    def test_too_many_entries(self):
+        self.file(r":7: ", MATRIX + "3 3 1\n")
+
+    def test_index_out_of_range(self):
+        self.file(r":4: ", MATRIX.replace("1 3 -1", "1 4 -1"))
+        self.file(r":4: ", MATRIX.replace("1 3 -1", "0 3 -1"))
+
+    def test_number_that_does_not_parse(self):
+        self.file(r":5: .*1\.5x", MATRIX.replace("1.5", "1.5x"))
+
+    def test_number_that_overflows(self):
+        self.file(r":5: .*1e999", MATRIX.replace("1.5", "1e999"))
+
+    def test_single_precision_overflows_by_itself(self):
+        path = self.write("large.mtx", MATRIX.replace("1.5", "1e39"))
+        self.good("info", path)
+        self.refused(r"large\.mtx:5: ", "run", "-m", path, "--type", "f32", "--quick", "--stage", "01")
+
+    def test_complex_is_refused_by_name(self):
+        self.file(r":1: .*[Cc]omplex", "%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 1 0\n")
+
+    def test_no_matrix_market(self):
+        self.file(r":1: ", "hello\n")
+        self.file(r":", "")
+
+    def test_not_finite_values_cannot_be_checked(self):
+        path = self.write("nan.mtx", MATRIX.replace("1.5", "nan"))
+        self.good("info", path)
+        self.refused(r"nan\.mtx:5: ", "run", "-m", path, "--quick", "--stage", "01")
+        c = self.directory / "c.mtx"
+        self.refused(r"nan\.mtx:5: ", "multiply", "--with", host_entry("spgemm"), path, path, "-o", c)
+        self.good("multiply", "--no-check", "--with", host_entry("spgemm"), path, path, "-o", c)
+
+    def test_dimensions_that_do_not_match(self):
+        a = self.write("a.mtx", MATRIX)
+        b = self.write("b.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n")
+        x = self.write("x.mtx", "%%MatrixMarket matrix array real general\n2 1\n1\n2\n")
+        out = ["-o", self.directory / "c.mtx"]
+        self.refused("A is 3 x 3 and B is 2 x 2", "multiply", "--with", host_entry("spgemm"), a, b, *out)
+        self.refused("A is 3 x 3 and B is 2 x 1", "multiply", "--with", host_entry("spmv"), a, x, *out)
+        self.refused("A is 3 x 3 and B is 2 x 2", "run", "-m", a, "-b", b, "--stage", "01")
+
+    def test_unknown_generator_and_parameter(self):
+        self.refused("gen:rmatt: there is no generator 'rmatt'; the nearest is 'rmat'", "info", "gen:rmatt")
+        self.refused("colour", "info", "gen:rmat:colour=red")
+        self.refused("data:webb: .*'web'", "info", "data:webb")
+        self.refused("is no spec", "generate", "somefile.mtx", "-o", self.directory / "c.mtx")
+
+    def test_unwritable_output(self):
+        nowhere = self.directory / "no" / "such" / "place.json"
+        for flag in ("--json", "--csv"):
+            self.refused(f"{flag}: .*place.json: cannot be written .No such file", "run", "-m", SMALL, flag, nowhere)
+            self.refused(f"{flag}: ", "run", "-m", SMALL, flag, self.directory)
+        self.refused("--output: ", "generate", SMALL, "-o", nowhere)
+        a = self.write("a.mtx", MATRIX)
+        self.refused("--output: ", "multiply", "--with", host_entry("spgemm"), a, a, "-o", nowhere)
+
+    def test_unwritable_output_is_found_before_the_work(self):
+        begun = time.monotonic()
+        self.refused("--json", "run", "--json", self.directory / "no" / "place.json")
+        self.assertLess(time.monotonic() - begun, 5)
+
+    def test_one_file_for_both_results(self):
+        self.refused("--json and --csv", "run", "-m", SMALL, "--json", self.directory / "o", "--csv", self.directory / "o")
+
+    def test_full_disk(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full here")
+        self.refused("/dev/full", "generate", SMALL, "-o", "/dev/full")
+
+    def test_full_standard_output(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full here")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([PROGRAMS / "stages", "list"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("standard output", done.stderr)
+
+    def test_more_memory_than_there_is(self):
+        lying = self.write("lying.mtx", "%%MatrixMarket matrix coordinate real general\n"
+                           "2000000000 2000000000 900000000000\n1 1 1\n")
+        self.refused(r"lying\.mtx:", "info", lying)
+        self.refused("gen:uniform", "info", "gen:uniform:n=2e9,nnz=1e12")
+        self.refused("gen:uniform", "run", "-m", "gen:uniform:n=2e9,nnz=1e12")
+        dense = self.write("dense.mtx", "%%MatrixMarket matrix array real general\n2000000000 2000000000\n1\n")
+        self.refused(r"dense\.mtx:", "info", dense)
+
+    def test_allocation_that_fails(self):
+        """Under a limit that the program cannot foresee, std::bad_alloc becomes a message."""
+        if "-fsanitize" in sanitizers():
+            self.skipTest("AddressSanitizer needs the address space")
+        limit = 700 << 20
+
+        def limits():
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+        self.refused("memory", "info", "gen:uniform:n=1e6,nnz=5e7", limits=limits)
+
+
+def sanitizers():
+    """The compiler flags that the program was built with."""
+    with tempfile.TemporaryDirectory() as directory:
+        out = pathlib.Path(directory) / "out.json"
+        run("run", "-m", "gen:eye:n=3", "--op", "spmv", "--stage", "01", "--quick", "--json", out)
+        return json.loads(out.read_text())["context"]["flags"]
+
+
+class List(Case):
+    def test_text(self):
+        text = self.good("list").stdout
+        self.assertTrue(text.startswith("01_cpu_serial\n"), text[:200])
+        for name in entries():
+            self.assertIn(name, text)
+        self.assertNotIn("\033", text)
+
+    def test_json(self):
+        listed = json.loads(self.good("list", "--json").stdout)
+        self.assertEqual(listed["schema_version"], 1)
+        self.assertEqual({"schema_version", "version", "backend", "entries", "left_out"}, set(listed))
+        for entry in listed["entries"]:
+            self.assertEqual({"name", "stage", "operation", "idea", "peer", "needs", "claims"}, set(entry))
+            self.assertIn(entry["operation"], ("spmv", "spmm", "spgemm"))
+            self.assertTrue(entry["name"].startswith(entry["stage"] + "/"))
+            self.assertGreater(len(entry["idea"]), 10, entry)
+            self.assertEqual(entry["peer"], entry["stage"] == "vendor")
+        self.assertTrue({"spmv", "spmm", "spgemm"} <= {e["operation"] for e in listed["entries"]})
+
+    def test_stage_program_has_only_its_entries(self):
+        text = self.good("list", program="01_cpu_serial").stdout
+        self.assertIn("01_cpu_serial/", text)
+        self.assertNotIn("vendor", text)
+        self.good("run", "-m", SMALL, "--quick", program="01_cpu_serial")
+        self.refused("no command given", program="01_cpu_serial")
+
+
+class Run(Case):
+    def results(self, *words, code=0, program="stages"):
+        out = self.directory / "out.json"
+        done = run("run", *words, "--json", out, program=program)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(out.read_text()), done
+
+    def test_everything_on_a_small_matrix(self):
+        results, done = self.results("-m", SMALL, "--quick")
+        self.assertEqual(results["schema_version"], 1)
+        for key in ("command", "date", "version", "source_digest", "compiler", "flags", "cpu", "memory", "system"):
+            self.assertIn(key, results["context"])
+        rows = results["results"]
+        self.assertEqual(sorted(r["entry"] for r in rows), sorted(entries()))
+        for row in rows:
+            self.assertIn(row["status"], ("good", "skipped"), row)
+            if row["status"] == "skipped":
+                self.assertTrue(row["reason"], row)
+                continue
+            self.assertTrue(row["check"]["passed"])
+            self.assertLessEqual(row["check"]["worst_share_of_bound"], 1)
+            if row["simulated"]:
+                continue
+            for key in ("median", "q1", "q3", "noise", "samples"):
+                self.assertIn(key, row["seconds"]["run"])
+            self.assertLessEqual(row["seconds"]["run"]["q1"], row["seconds"]["run"]["q3"])
+            for key in ("gflops", "bandwidth_share", "speedup_previous", "speedup_peer", "break_even_products"):
+                self.assertIn(key, row)
+        for row in rows:
+            self.assertIn(row["entry"], done.stdout)
+        self.assertRegex(done.stdout.splitlines()[-1], r"^\d+ good, 0 wrong, 0 failed, \d+ skipped$")
+        self.assertNotIn("\033", done.stdout + done.stderr)
+        self.assertIn(f"[{len(rows)}/{len(rows)}]", done.stderr)
+
+    def test_csv_says_the_same(self):
+        out = self.directory / "out.csv"
+        results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--csv", out)
+        with out.open(newline="") as file:
+            lines = list(csv.DictReader(file))
+        self.assertEqual([line["entry"] for line in lines], [r["entry"] for r in results["results"]])
+        for line, row in zip(lines, results["results"]):
+            self.assertEqual(line["status"], row["status"])
+            self.assertEqual(line["operation"], row["problem"]["operation"])
+            if row["status"] == "good":
+                self.assertAlmostEqual(float(line["run_median_s"]), row["seconds"]["run"]["median"], delta=1e-9)
+
+    def test_choices(self):
+        results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv,spmm", "--n-cols", "3,33",
+                                  "--type", "f64", "--filter", "csr")
+        problems = {(r["problem"]["operation"], r["problem"]["options"]) for r in results["results"]}
+        self.assertEqual(problems, {("spmv", ""), ("spmm", "N = 3"), ("spmm", "N = 33")})
+        for row in results["results"]:
+            self.assertEqual(row["problem"]["type"], "f64")
+            self.assertIn("csr", row["entry"])
+            self.assertTrue(row["entry"].startswith("01_cpu_serial/"))
+
+    def test_modes(self):
+        for mode in ("stream", "chain"):
+            results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--mode", mode,
+                                      "--products", "7")
+            for row in results["results"]:
+                self.assertEqual(row["problem"]["options"], f"{mode} of 7")
+                self.assertEqual(row["problem"]["products"], 7)
+
+    def test_alpha_beta_and_layout(self):
+        results, _ = self.results("-m", WIDE, "--quick", "--op", "spmm", "--alpha", "2", "--beta", "-0.5", "--layout", "col")
+        for row in results["results"]:
+            self.assertIn("alpha = 2, beta = -0.5", row["problem"]["options"])
+            self.assertIn("col-major", row["problem"]["options"])
+
+    def test_rectangular_squares(self):
+        tall, _ = self.results("-m", "gen:uniform:rows=60,cols=9,nnz=150", "--quick", "--stage", "01", "--op", "spgemm")
+        wide, _ = self.results("-m", "gen:uniform:rows=9,cols=60,nnz=150", "--quick", "--stage", "01", "--op", "spgemm")
+        self.assertEqual({r["problem"]["options"] for r in tall["results"]}, {"A^T A"})
+        self.assertEqual({r["problem"]["options"] for r in wide["results"]}, {"A A^T"})
+
+    def test_pairs(self):
+        results, _ = self.results("-m", WIDE, "-b", "gen:uniform:rows=50,cols=30,nnz=80", "--quick", "--stage", "01")
+        for row in results["results"]:
+            self.assertEqual(row["problem"]["operation"], "spgemm")
+            self.assertEqual(row["problem"]["result_cols"], 30)
+
+    def test_index_base_0(self):
+        path = self.write("d1.mtx", "%MatrixMarket matrix coordinate real general\n3 3 4\n0 -1 1.0\n0 0 1\n1 2 1\n2 2 1\n")
+        self.refused(r"d1\.mtx:3: ", "info", path, "--index-base", "0")
+        done = self.good("info", path, "--json", "--index-base", "0", "--drop-out-of-range")
+        self.assertEqual(json.loads(done.stdout)["nnz"], 3)
+        self.assertIn("1 entry outside the matrix left out", done.stderr)
+
+    def test_built_in_set_takes_its_operations(self):
+        """d1_uniform is meant for SpGEMM alone, with a B of its own."""
+        results, _ = self.results("-m", "data:d1_uniform", "--stage", "01", "--max-work", "1", code=77)
+        self.assertEqual({r["problem"]["operation"] for r in results["results"]}, {"spgemm"})
+        self.assertEqual({r["problem"]["options"] for r in results["results"]}, {"times gen:d1:b,form=uniform"})
+
+    def test_limits_skip_with_the_number(self):
+        words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spmv"]
+        for limit, expected in ((["--max-work", "1"], r"needs [\d.]+ k? ?steps, the limit is 1 \(--max-work\)"),
+                                (["--max-memory", "1e-9"], r"needs .* of memory, the limit is .* \(--max-memory\)")):
+            results, done = self.results(*words, *limit, code=77)
+            for row in results["results"]:
+                self.assertEqual(row["status"], "skipped")
+                self.assertRegex(row["reason"], expected)
+                self.assertIn(row["reason"], done.stdout)
+
+    def test_some_skipped_is_good(self):
+        results, _ = self.results("-m", "gen:uniform:n=300,nnz=900", "--quick", "--stage", "01", "--op", "spmv",
+                                  "--max-work", "2e4")
+        self.assertEqual({r["status"] for r in results["results"]}, {"good", "skipped"})
+
+    def test_results_are_replaced_whole(self):
+        out = self.write("out.json", "old")
+        self.good("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--json", out)
+        json.loads(out.read_text())
+        self.assertEqual([p.name for p in self.directory.iterdir()], ["out.json"])
+
+    def test_cold_and_seed(self):
+        self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--cache", "cold", "--seed", "77")
+
+
+class Multiply(Case):
+    def setUp(self):
+        super().setUp()
+        self.a = self.write("a.mtx", MATRIX)
+        self.c = self.directory / "c.mtx"
+
+    def multiply(self, entry, b, *words):
+        done = self.good("multiply", "--with", entry, self.a, b, "-o", self.c, *words)
+        self.assertRegex(done.stdout, r"c\.mtx: 3 x ")
+        self.assertIn("checked", done.stdout)
+        lines = self.c.read_text().splitlines()
+        return lines[0], [tuple(map(float, line.split())) for line in lines[1:] if not line.startswith("%")]
+
+    def test_sparse_times_sparse(self):
+        multiplied = 0
+        for entry in entries(operation="spgemm"):
+            done = run("multiply", "--with", entry, self.a, self.a, "-o", self.c)
+            if done.returncode == 2 and f"{entry}: needs " in done.stderr:
+                continue
+            multiplied += 1
+            banner, lines = self.multiply(entry, self.a)
+            self.assertEqual(banner, "%%MatrixMarket matrix coordinate real general")
+            self.assertEqual(lines[0][:2], (3, 3))
+            # [2 0 -1; 0 1.5 0; 4 0 0] squared
+            self.assertEqual(sorted(e for e in lines[1:] if e[2] != 0), [(1, 3, -2), (2, 2, 2.25), (3, 1, 8), (3, 3, -4)],
+                             entry)
+        self.assertGreaterEqual(multiplied, 3)
+
+    def test_times_a_vector(self):
+        banner, lines = self.multiply(host_entry("spmv"), self.write("x.mtx", VECTOR))
+        self.assertEqual(banner, "%%MatrixMarket matrix array real general")
+        self.assertEqual(lines, [(3, 1), (-1,), (3,), (4,)])
+
+    def test_times_a_dense_matrix(self):
+        banner, lines = self.multiply(host_entry("spmm"), self.write("b.mtx", DENSE), "--type", "f32")
+        self.assertEqual(lines, [(3, 2), (-1,), (3,), (4,), (2,), (7.5,), (16,)])
+
+    def test_the_operation_must_match(self):
+        x, b = self.write("x.mtx", VECTOR), self.write("b.mtx", DENSE)
+        out = ["-o", self.c]
+        self.refused("is a sparse matrix, which makes the product sparse times sparse",
+                     "multiply", "--with", host_entry("spmv"), self.a, self.a, *out)
+        self.refused("is a dense matrix", "multiply", "--with", host_entry("spgemm"), self.a, x, *out)
+        self.refused("more than one column", "multiply", "--with", host_entry("spmv"), self.a, b, *out)
+
+    def test_compressed(self):
+        packed = self.directory / "c.mtx.gz"
+        self.good("multiply", "--with", host_entry("spgemm"), self.a, self.a, "-o", packed)
+        self.assertTrue(gzip.open(packed, "rt").readline().startswith("%%MatrixMarket"))
+
+    def test_too_little_memory(self):
+        self.refused("--max-memory", "multiply", "--with", host_entry("spgemm"), self.a, self.a, "-o", self.c,
+                     "--max-memory", "1e-12")
+
+
+class Faults(Case):
+    """What a wrong result looks like, by a program whose entries are wrong."""
+
+    def run_faulty(self, *words):
+        return run(*words, program="faulty_entries")
+
+    def test_wrong_result(self):
+        out = self.directory / "out.json"
+        done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "zero", "--json", out)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("WRONG: ", done.stdout)
+        self.assertRegex(done.stdout.splitlines()[-1], "0 good, 1 wrong, 0 failed, 0 skipped")
+        row = json.loads(out.read_text())["results"][0]
+        self.assertEqual(row["status"], "wrong")
+        self.assertIn("element", row["reason"])
+        self.assertNotIn("seconds", row)
+
+    def test_failure(self):
+        done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "throws|zero")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("the device is on fire", done.stdout)
+        self.assertRegex(done.stdout.splitlines()[-1], "0 good, 1 wrong, 1 failed, 0 skipped")
+
+    def test_an_error_ends_the_run(self):
+        out = self.write("out.json", "old")
+        done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "refuses", "--json", out)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.splitlines()[-1], "faulty_entries: error: a call of the library failed; mend it")
+        self.assertEqual(out.read_text(), "old")
+
+    def test_wrong_product_is_not_written(self):
+        a, x, y = self.write("a.mtx", MATRIX), self.write("x.mtx", VECTOR), self.directory / "y.mtx"
+        done = self.run_faulty("multiply", "--with", "faulty/zero", a, x, "-o", y)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing was written", done.stderr)
+        self.assertFalse(y.exists())
+        done = self.run_faulty("multiply", "--no-check", "--with", "faulty/zero", a, x, "-o", y)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(y.exists())
+
+    def test_left_out_stages_are_named(self):
+        self.assertIn("99_missing: needs a part that is not there", self.run_faulty("list").stdout)
+        self.refused("--stage 99: left out of this build: it needs a part that is not there",
+                     "run", "-m", SMALL, "--stage", "99", program="faulty_entries")
+
+
+class Terminal(Case):
+    """Progress is rewritten in place and the table is coloured on a terminal, and only there."""
+
+    def on_terminal(self, *words, **environment):
+        master, slave = pty.openpty()
+        process = subprocess.Popen([PROGRAMS / "stages", *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
+                                   env={**os.environ, "TERM": "xterm", **environment})
+        os.close(slave)
+        text = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            text += part
+        os.close(master)
+        self.assertEqual(process.wait(LIMIT), 0, text)
+        return text.decode()
+
+    def test_progress_and_colour(self):
+        text = self.on_terminal("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv")
+        self.assertIn("\r\033[K[1/", text)
+        self.assertIn("\033[1m", text)
+        table = text[text.index(SMALL + "\033[0m"):]
+        self.assertNotIn("\r\033[K", table)
+
+    def test_no_color(self):
+        text = self.on_terminal("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", NO_COLOR="1")
+        self.assertNotIn("\033[1m", text)
+        text = self.on_terminal("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", TERM="dumb")
+        self.assertNotIn("\033", text)
+
+
+class InfoAndGenerate(Case):
+    def test_info(self):
+        text = self.good("info", "data:fem").stdout
+        for word in ("non-zeros", "symmetr", "C = A A", "products", "█"):
+            self.assertIn(word, text)
+
+    def test_info_json(self):
+        a = self.write("a.mtx", MATRIX)
+        info = json.loads(self.good("info", a, "--json").stdout)
+        self.assertEqual((info["rows"], info["cols"], info["nnz"]), (3, 3, 4))
+        self.assertEqual(info["square"]["products"], 2 + 1 + 1 + 2)
+        self.assertTrue(info["square"]["nnz_exact"])
+        self.assertTrue(info["structurally_symmetric"])
+        self.assertFalse(info["numerically_symmetric"])
+        self.assertEqual(sum(c["rows"] for c in info["row_length_histogram"]), 3)
+
+    def test_generated_file_is_the_matrix(self):
+        for name in ("g.mtx", "g.mtx.gz"):
+            path = self.directory / name
+            self.good("generate", "gen:rmat:scale=8,edge_factor=4", "-o", path)
+            made = json.loads(self.good("info", path, "--json").stdout)
+            spec = json.loads(self.good("info", "gen:rmat:scale=8,edge_factor=4", "--json").stdout)
+            made["matrix"] = spec["matrix"] = ""
+            self.assertEqual(made, spec)
+
+
+class Readme(Case):
+    """The commands of README.md that are marked for it run as they stand there."""
+
+    def test_commands(self):
+        text = (ROOT / "README.md").read_text()
+        commands = re.findall(r"^\$ (stages .*)$", text, re.MULTILINE)
+        self.assertGreaterEqual(len(commands), 4, "README.md lost its `$ stages` commands")
+        self.write("a.mtx", MATRIX)
+        self.write("b.mtx", MATRIX)
+        self.write("x.mtx", VECTOR)
+        for command in commands:
+            words = shlex.split(command)[1:]
+            done = run(*words, cwd=self.directory)
+            self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
+
+    def test_scripts_are_there(self):
+        for name in set(re.findall(r"\./(\w+\.sh)", (ROOT / "README.md").read_text())):
+            self.assertTrue(os.access(ROOT / name, os.X_OK), name)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=pathlib.Path, required=True)
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    options, rest = parser.parse_known_args()
+    PROGRAMS, ROOT = options.programs.resolve(), options.root.resolve()
+    unittest.main(argv=[sys.argv[0], *rest])
