@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# The study behind steps 3 to 6 as one command: SpMV on matrices with 80 % zeros and the same number of non-zeros in each
+# row, n from 64 to 1024, every step and every library call, one product, a chain and a stream of 1000, kernels launched
+# one by one and replayed as a CUDA graph. Writes a JSON file for each of them, from which a plot can be drawn.
+#
+#   tools/d2-study.sh [PROGRAM [DIRECTORY]]      defaults: build/gpu/bin/stages, out/d2
+#
+# Without a GPU the kernels run on the executor: checked, not timed.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+program=${1:-$root/build/gpu/bin/stages}
+out=${2:-$root/out/d2}
+mkdir -p "$out"
+
+matrices=()
+for n in 64 128 192 256 320 384 400 407 408 416 448 512 576 640 704 768 832 896 960 1024; do
+  matrices+=(-m "gen:fixed:n=$n,zeros=0.8")
+done
+
+study() {  # NAME OPTIONS...
+  local name=$1
+  shift
+  echo "$name: $*" >&2
+  "$program" run "${matrices[@]}" --op spmv --filter '0[3-6]_cuda|vendor/cu' --time-budget "${STAGES_TIME_BUDGET:-0.05}" \
+    --json "$out/d2_$name.json" "$@" > "$out/d2_$name.txt"
+}
+
+for launch in single graph; do
+  study "single_$launch" --mode single --launch "$launch"
+  study "chain_$launch" --mode chain --products 1000 --launch "$launch"
+done
+study stream --mode stream --products 1000
+echo "written: $out/d2_*.json" >&2

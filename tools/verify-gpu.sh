@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Verifies this project on a real GPU and records what it measured. For anyone with an NVIDIA GPU, nvcc and the packages
+# of tools/install-deps.sh:
+#
+#   tools/verify-gpu.sh [--skip-sanitizer] [MATRIX ...]
+#
+# Builds the gpu preset for the GPU of this machine, runs all tests on it, runs every GPU entry on small cases under the four
+# tools of compute-sanitizer, and then takes the timings: the D2 study, and SpMV on generated graphs and on the MATRIX
+# files given. Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the
+# command and the machine. Exit code 0: all green; 1: something was not, and the last lines say what.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+sanitizer=yes
+if [ "${1:-}" = --skip-sanitizer ]; then
+  sanitizer=no
+  shift
+fi
+jobs=$(nproc)
+
+command -v nvidia-smi > /dev/null || { echo "verify-gpu: no nvidia-smi: this machine has no NVIDIA driver" >&2; exit 2; }
+gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr 'A-Z ' 'a-z-')
+[ -n "$gpu" ] || { echo "verify-gpu: nvidia-smi finds no GPU" >&2; exit 2; }
+out=results/$gpu
+logs=build/verify-logs
+mkdir -p "$out" "$logs"
+failures=()
+summary=()
+
+# step NAME COMMAND...: runs it with its output in a log, and remembers how it went.
+step() {
+  local name=$1 started=$SECONDS
+  shift
+  echo "== $name" >&2
+  if "$@" > "$logs/$name.log" 2>&1; then
+    summary+=("{\"name\": \"$name\", \"passed\": true, \"seconds\": $((SECONDS - started))}")
+  else
+    summary+=("{\"name\": \"$name\", \"passed\": false, \"seconds\": $((SECONDS - started))}")
+    failures+=("$name")
+    tail -n 15 "$logs/$name.log" >&2
+  fi
+}
+
+generator="Unix Makefiles"
+command -v ninja > /dev/null && generator=Ninja
+step configure cmake -S . -B build/gpu -G "$generator" -DCMAKE_BUILD_TYPE=Release -DSTAGES_BACKEND=gpu \
+  -DCMAKE_CUDA_ARCHITECTURES=native
+step build cmake --build build/gpu -j "$jobs"
+[ ${#failures[@]} -eq 0 ] || { echo "verify-gpu: the build failed; see $logs" >&2; exit 1; }
+
+step tests ctest --test-dir build/gpu --output-on-failure -j 2
+
+if [ $sanitizer = yes ]; then
+  command -v compute-sanitizer > /dev/null || { echo "verify-gpu: no compute-sanitizer (part of the CUDA toolkit)" >&2; exit 2; }
+  for tool in memcheck racecheck initcheck synccheck; do
+    step "$tool" env STAGES_BATTERY=small compute-sanitizer --tool "$tool" --error-exitcode 9 --kernel-name-exclude kns=cub \
+      build/gpu/bin/battery_tests --gtest_filter='*EveryEntry*0*_cuda*'
+  done
+fi
+
+step d2_study env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out"
+rm -f "$out"/*.txt
+matrices=(-m gen:fixed:n=16384,zeros=0.8)
+for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
+for file in "$@"; do matrices+=(-m "$file"); done
+step spmv build/gpu/bin/stages run "${matrices[@]}" --op spmv --filter '0[56]_cuda|vendor/cu' \
+  --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmv.json"
+
+digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
+(
+  IFS=,
+  printf '{"schema_version": 1, "gpu": "%s", "driver": "%s", "source_digest": "%s", "date": "%s", "steps": [%s]}\n' \
+    "$gpu" "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)" "$digest" "$(date -u +%FT%TZ)" \
+    "${summary[*]}"
+) > "$out/verify.json"
+
+if [ ${#failures[@]} -gt 0 ]; then
+  echo "verify-gpu: NOT green: ${failures[*]}; logs in $logs" >&2
+  exit 1
+fi
+echo "verify-gpu: all green; records in $out" >&2
