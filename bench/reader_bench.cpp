@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -84,28 +85,46 @@ void write_file(const std::string& path, Offset entries, const std::string& orde
 
 struct Load {
   double seconds = 0;
+  double cpu_seconds =
+      0;  ///< of this thread, in the program and in the kernel: less troubled by other programs
   double peak_bytes = 0;
   double sum = 0;  ///< of the values, so that both readers are seen to have read the same
   Offset nnz = 0;
 };
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+/// Both clocks, running.
+class Stopwatch {
+ public:
+  Load stop() const {
+    return {.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(),
+            .cpu_seconds = cpu() - cpu_start_};
+  }
+
+ private:
+  static double cpu() {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  }
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double cpu_start_ = cpu();
+};
 
 Load load_ours(const std::string& path) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const auto a = stages::read_matrix_market<double>(path);
-  Load load{.seconds = seconds_since(start), .nnz = a.nnz()};
+  Load load = watch.stop();
+  load.nnz = a.nnz();
   for (const double v : a.values) load.sum += v;
   return load;
 }
 
 Load load_eigen(const std::string& path) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   Eigen::SparseMatrix<double, Eigen::RowMajor> a;
   const bool good = Eigen::loadMarket(a, path);
-  Load load{.seconds = seconds_since(start), .nnz = a.nonZeros()};
+  Load load = watch.stop();
+  load.nnz = a.nonZeros();
   if (!good) stages::fail("Eigen does not read {}", path);
   for (Eigen::Index k = 0; k < a.nonZeros(); ++k) load.sum += a.valuePtr()[k];
   return load;
@@ -142,21 +161,27 @@ Load in_own_process(const std::function<Load()>& load) {
 }
 
 struct Summary {
-  double median = 0, fastest = 0, slowest = 0, peak_bytes = 0;
+  double median = 0, fastest = 0, slowest = 0, cpu_median = 0, peak_bytes = 0;
 };
 
+double median(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  const std::size_t half = times.size() / 2;
+  return times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2;
+}
+
 Summary summarise(const std::vector<Load>& loads) {
-  std::vector<double> times;
+  std::vector<double> times, cpu_times;
   Summary out;
   for (const Load& load : loads) {
     times.push_back(load.seconds);
+    cpu_times.push_back(load.cpu_seconds);
     out.peak_bytes = std::max(out.peak_bytes, load.peak_bytes);
   }
-  std::sort(times.begin(), times.end());
-  const std::size_t half = times.size() / 2;
-  out.median = times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2;
-  out.fastest = times.front();
-  out.slowest = times.back();
+  out.median = median(times);
+  out.cpu_median = median(cpu_times);
+  out.fastest = *std::min_element(times.begin(), times.end());
+  out.slowest = *std::max_element(times.begin(), times.end());
   return out;
 }
 
@@ -207,13 +232,10 @@ nlohmann::json measure(const std::string& directory, const std::string& order, O
     const Summary s = summarise(loads);
     std::vector<double> times;
     for (const Load& load : loads) times.push_back(load.seconds);
-    return nlohmann::json{{"median_s", s.median},
-                          {"fastest_s", s.fastest},
-                          {"slowest_s", s.slowest},
-                          {"samples_s", times},
-                          {"mb_per_s", bytes / s.median / 1e6},
-                          {"peak_bytes", s.peak_bytes},
-                          {"peak_over_csr", s.peak_bytes / csr_bytes}};
+    return nlohmann::json{{"median_s", s.median},         {"fastest_s", s.fastest},
+                          {"slowest_s", s.slowest},       {"samples_s", times},
+                          {"cpu_median_s", s.cpu_median}, {"mb_per_s", bytes / s.median / 1e6},
+                          {"peak_bytes", s.peak_bytes},   {"peak_over_csr", s.peak_bytes / csr_bytes}};
   };
   return {{"order", order},
           {"entries", entries},
@@ -222,21 +244,23 @@ nlohmann::json measure(const std::string& directory, const std::string& order, O
           {"csr_bytes", csr_bytes},
           {"ours", describe(ours)},
           {"eigen", describe(eigen)},
-          {"ratio", summarise(eigen).median / summarise(ours).median}};
+          {"ratio", summarise(eigen).median / summarise(ours).median},
+          {"cpu_ratio", summarise(eigen).cpu_median / summarise(ours).cpu_median}};
 }
 
 void print_table(const nlohmann::json& results) {
-  fmt::print("{:<8}{:<7}{:>10}{:>10}{:>10}{:>9}{:>11}{:>10}{:>8}\n", "order", "reader", "median s", "fastest",
-             "slowest", "MB/s", "peak MB", "peak/CSR", "ratio");
+  fmt::print("{:<8}{:<7}{:>10}{:>10}{:>10}{:>8}{:>10}{:>11}{:>8}{:>10}{:>10}\n", "order", "reader",
+             "median s", "fastest", "slowest", "ratio", "CPU s", "CPU ratio", "MB/s", "peak MB", "peak/CSR");
   for (const auto& r : results) {
     for (const char* reader : {"ours", "eigen"}) {
       const auto& x = r[reader];
       const bool first = std::string_view(reader) == "ours";
-      fmt::print("{:<8}{:<7}{:>10.3f}{:>10.3f}{:>10.3f}{:>9.0f}{:>11.1f}{:>10.2f}{:>8}\n",
-                 r["order"].get<std::string>(), reader, x["median_s"].get<double>(),
-                 x["fastest_s"].get<double>(), x["slowest_s"].get<double>(), x["mb_per_s"].get<double>(),
-                 x["peak_bytes"].get<double>() / 1e6, x["peak_over_csr"].get<double>(),
-                 first ? fmt::format("{:.1f}x", r["ratio"].get<double>()) : "1.0x");
+      fmt::print(
+          "{:<8}{:<7}{:>10.3f}{:>10.3f}{:>10.3f}{:>7.1f}x{:>10.3f}{:>10.1f}x{:>8.0f}{:>10.1f}{:>10.2f}\n",
+          r["order"].get<std::string>(), reader, x["median_s"].get<double>(), x["fastest_s"].get<double>(),
+          x["slowest_s"].get<double>(), first ? r["ratio"].get<double>() : 1.0,
+          x["cpu_median_s"].get<double>(), first ? r["cpu_ratio"].get<double>() : 1.0,
+          x["mb_per_s"].get<double>(), x["peak_bytes"].get<double>() / 1e6, x["peak_over_csr"].get<double>());
     }
   }
 }

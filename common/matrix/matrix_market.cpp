@@ -10,7 +10,6 @@
 
 #include "common/matrix/matrix_market.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +28,8 @@
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/parse_number.hpp"
+#include "common/matrix/row_placer.hpp"
+#include "common/matrix/text_lines.hpp"
 
 namespace stages {
 namespace {
@@ -40,146 +41,6 @@ using Symmetry = MatrixMarketHeader::Symmetry;
 std::size_t at(Offset k) {
   return static_cast<std::size_t>(k);
 }
-
-template <class... Args>
-[[noreturn]] void fail_at(const std::string& name, Offset line, fmt::format_string<Args...> format,
-                          Args&&... args) {
-  throw Error(fmt::format("{}:{}: {}", name, line, fmt::format(format, std::forward<Args>(args)...)));
-}
-
-/// Text from the file as a message may show it: short, printable, on one line.
-std::string quoted(std::string_view text) {
-  constexpr std::size_t kShown = 40;
-  std::string out = "'";
-  for (const char c : text.substr(0, kShown)) {
-    if (c >= ' ' && c <= '~') {
-      out += c;
-    } else {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-  }
-  return out + (text.size() > kShown ? "...'" : "'");
-}
-
-// ---------------------------------------------------------------------------------------------- lines
-
-/// The source's text in blocks of whole lines, the last of which ends in '\n' even where the file's does not.
-/// Blocks stay in the second-level cache.
-class Lines {
- public:
-  /// The format allows 1024 characters a line.
-  static constexpr std::size_t kLongestLine = std::size_t{1} << 18;
-
-  Lines(ByteSource& source, const std::string& name) : source_(source), name_(name) {}
-
-  const std::string& name() const { return name_; }
-  Offset source_size() const { return source_.size(); }
-
-  /// The number of the line that was taken last.
-  Offset line() const { return line_; }
-
-  void rewind() {
-    located<void>([&] { source_.rewind(); });
-    at_ = end_ = filled_ = 0;
-    line_ = 0;
-    at_end_ = false;
-  }
-
-  /// Takes the next line, without its '\n'. False at the end.
-  bool next(std::string_view& text) {
-    if (at_ == end_ && !fill()) return false;
-    const char* const begin = buffer_ + at_;
-    const char* const stop = static_cast<const char*>(std::memchr(begin, '\n', end_ - at_));
-    text = {begin, static_cast<std::size_t>(stop - begin)};
-    at_ += text.size() + 1;
-    ++line_;
-    return true;
-  }
-
-  /// What can be taken without reading more: [begin, end) is whole lines, and empty only at the end of the
-  /// text. 64 bytes on either side may be loaded.
-  struct Block {
-    const char* begin;
-    const char* end;
-  };
-  Block block() {
-    if (at_ == end_) fill();
-    return {buffer_ + at_, buffer_ + end_};
-  }
-
-  /// The block was taken; it held `count` lines.
-  void took_block(Offset count) {
-    at_ = end_;
-    line_ += count;
-  }
-
- private:
-  static constexpr std::size_t kPadding = 128;
-
-  /// Runs `action`; puts the place in front of what it complains about.
-  template <class Result, class Action>
-  Result located(Action action) {
-    try {
-      return action();
-    } catch (const Error& error) {
-      fail_at(name_, line_ + 1, "{}", error.what());
-    }
-  }
-
-  bool fill() {
-    std::memmove(buffer_, buffer_ + end_, filled_ - end_);
-    filled_ -= end_;
-    at_ = end_ = 0;
-    while (!at_end_) {
-      const std::size_t count = located<std::size_t>([&] {
-        return source_.read({buffer_ + filled_, kLongestLine - filled_});
-      });
-      const std::string_view added(buffer_ + filled_, count);
-      filled_ += count;
-      if (const std::size_t stop = added.rfind('\n'); stop != std::string_view::npos) {
-        end_ = filled_ - count + stop + 1;
-        return true;
-      }
-      at_end_ = count == 0 && filled_ < kLongestLine;
-      if (filled_ == kLongestLine) {
-        fail_at(name_, line_ + 1, "the line is longer than {} bytes; is this a Matrix Market file?",
-                kLongestLine);
-      }
-    }
-    if (filled_ == 0) return false;
-    buffer_[filled_++] = '\n';
-    end_ = filled_;
-    return true;
-  }
-
-  ByteSource& source_;
-  const std::string& name_;
-  Buffer<char> storage_ = Buffer<char>(kPadding + kLongestLine + kPadding);
-  char* const buffer_ = storage_.data() + kPadding;
-  std::size_t at_ = 0;      ///< what was taken ends here
-  std::size_t end_ = 0;     ///< whole lines end here
-  std::size_t filled_ = 0;  ///< what was read ends here
-  Offset line_ = 0;
-  bool at_end_ = false;
-};
-
-/// The words of a line: how many, and the first few.
-struct Words {
-  static constexpr std::size_t kKept = 6;
-  std::array<std::string_view, kKept> word;
-  std::size_t count = 0;
-
-  explicit Words(std::string_view line) {
-    constexpr std::string_view kBlank = " \t\r\v\f";
-    for (std::size_t from = 0; (from = line.find_first_not_of(kBlank, from)) != std::string_view::npos;) {
-      const std::size_t to = std::min(line.find_first_of(kBlank, from), line.size());
-      if (count < kKept) word[count] = line.substr(from, to - from);
-      ++count;
-      from = to;
-    }
-  }
-  bool is_comment() const { return count > 0 && word[0].front() == '%'; }
-};
 
 // -------------------------------------------------------------------------- numbers, the careful path
 
@@ -732,286 +593,6 @@ class EntryReader {
   Buffer<std::uint32_t> marks_ = Buffer<std::uint32_t>(kIndexed + 64);
 };
 
-// ----------------------------------------------------------------------------------------- Csr, placing
-
-/// Turns counts (of row i at ptr[i + 1]) into where each row starts (again at ptr[i + 1]): placing an entry
-/// moves that position on, and when all are placed it has become the row's end, which is Csr's form. So no
-/// second array of positions is needed. Returns the number of entries.
-Offset counts_to_starts(Buffer<Offset>& ptr) {
-  Offset next = 0;
-  for (std::size_t i = 1; i < ptr.size(); ++i) {
-    const Offset count = ptr[i];
-    ptr[i] = next;
-    next += count;
-  }
-  return next;
-}
-
-/// Asks for pages of 2 MB where the kernel leaves that to programs: arrays of this size are written at many
-/// places at once, and small pages cost a table walk for most of them.
-template <class T>
-void prefer_large_pages(Buffer<T>& array) {
-  constexpr std::uintptr_t kPage = std::uintptr_t{1} << 21;
-  const auto begin = reinterpret_cast<std::uintptr_t>(array.data());
-  const std::uintptr_t first = (begin + kPage - 1) / kPage * kPage;
-  const std::uintptr_t last = (begin + array.size() * sizeof(T)) / kPage * kPage;
-  // A refusal only costs time.
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-}
-
-/// Sorts the entries of one row by column; those with the same column keep their order, so that repeated
-/// entries are summed in file order.
-template <class T>
-class RowSorter {
- public:
-  void sort(Index* cols, T* values, std::size_t n) {
-    if (n <= kFew) {
-      sort_few(cols, values, n);
-      return;
-    }
-    if (std::is_sorted(cols, cols + n)) return;
-    // A merge sort that sets only its left half aside: extra memory is half of the longest row.
-    const std::size_t half = n / 2;
-    sort(cols, values, half);
-    sort(cols + half, values + half, n - half);
-    if (cols[half - 1] > cols[half]) merge(cols, values, half, n);
-  }
-
- private:
-  static constexpr std::size_t kFew = 16;
-
-  /// Each entry's rank is the number of smaller columns, found by comparing all with all: 16 x 16
-  /// comparisons, four or more at a time, take less time than the mispredicted branches of a sort that
-  /// compares fewer.
-  static void sort_few(Index* cols, T* values, std::size_t n) {
-    bool sorted = true;
-    for (std::size_t k = 1; k < n; ++k) sorted &= cols[k - 1] <= cols[k];
-    if (sorted) return;
-    std::array<Index, kFew> col, rank{};
-    std::array<T, kFew> value;
-    col.fill(std::numeric_limits<Index>::max());
-    std::copy_n(cols, n, col.begin());
-    std::copy_n(values, n, value.begin());
-    for (std::size_t l = 0; l < n; ++l) {
-      for (std::size_t k = 0; k < kFew; ++k) rank[k] += col[l] < col[k] ? 1 : 0;
-    }
-    unsigned taken = 0;
-    for (std::size_t k = 0; k < n; ++k) {
-      const auto to = static_cast<std::size_t>(rank[k]);
-      taken |= 1u << to;
-      cols[to] = col[k];
-      values[to] = value[k];
-    }
-    if (taken == (1u << n) - 1) return;
-    // Some columns are equal and share a rank.
-    std::copy_n(col.begin(), n, cols);
-    std::copy_n(value.begin(), n, values);
-    insertion_sort(cols, values, n);
-  }
-
-  static void insertion_sort(Index* cols, T* values, std::size_t n) {
-    for (std::size_t k = 1; k < n; ++k) {
-      const Index col = cols[k];
-      const T value = values[k];
-      std::size_t to = k;
-      for (; to > 0 && cols[to - 1] > col; --to) {
-        cols[to] = cols[to - 1];
-        values[to] = values[to - 1];
-      }
-      cols[to] = col;
-      values[to] = value;
-    }
-  }
-
-  void merge(Index* cols, T* values, std::size_t half, std::size_t n) {
-    if (left_cols_.size() < half) {
-      left_cols_.resize(half);
-      left_values_.resize(half);
-    }
-    std::copy_n(cols, half, left_cols_.begin());
-    std::copy_n(values, half, left_values_.begin());
-    std::size_t left = 0, right = half;
-    for (std::size_t to = 0; left < half; ++to) {
-      const bool from_left = right == n || left_cols_[left] <= cols[right];
-      cols[to] = from_left ? left_cols_[left] : cols[right];
-      values[to] = from_left ? left_values_[left] : values[right];
-      left += from_left ? 1 : 0;
-      right += from_left ? 0 : 1;
-    }
-  }
-
-  Buffer<Index> left_cols_;
-  Buffer<T> left_values_;
-};
-
-/// Puts entries into their rows, then sorts the rows and sums repeated entries.
-///
-/// An entry's place in a large matrix is far from the last one's, and writing four or eight bytes there moves
-/// whole cache lines to and fro. So rows are taken together in about a thousand bins, whose borders the
-/// counts of the first pass give. While the file is read, an entry goes to the next free place of its bin, in
-/// the very arrays that are the result: a thousand places to write to fit into the cache. With two bytes an
-/// entry that say which row of the bin it belongs to, each bin is then put in order while it is in the cache.
-/// A bin that is much longer than the others holds long rows; its entries go straight to the next free place
-/// of their row.
-template <class T>
-class Placer {
- public:
-  /// `out` has room for the entries, and the rows' starts at row_ptr[i + 1].
-  Placer(Csr<T>& out, Symmetry symmetry) : out_(out), symmetry_(symmetry) {
-    bin_end_[0] = out.nnz();
-    next_in_bin_[0] = kNoBin;
-    if (out.nnz() < kWorthBins || (out.rows - 1) / kMostBins >= kMostRows) return;
-    shift_ = 0;
-    while (((out.rows - 1) >> shift_) >= kMostBins) ++shift_;
-    bins_ = ((out.rows - 1) >> shift_) + 1;
-    const Offset longest = 4 * (out.nnz() / bins_) + kWorthBins;
-    Offset begin = 0;
-    for (Index bin = 0; bin < bins_; ++bin) {
-      const Offset end = bin + 1 < bins_ ? out.row_ptr[(at(bin + 1) << shift_) + 1] : out.nnz();
-      const bool too_long = end - begin > longest;
-      next_in_bin_[at(bin)] = too_long ? kNoBin : begin;
-      bin_end_[at(bin)] = end;
-      longest_bin_ = std::max(longest_bin_, too_long ? 0 : end - begin);
-      begin = end;
-    }
-    row_in_bin_.resize(at(out.nnz()));
-  }
-
-  /// Where the first repeated entry stands; known after finish().
-  std::optional<std::pair<Index, Index>> first_repeat;
-
-  void add(Index row, Index col, T value) {
-    place(row, col, value);
-    if (symmetry_ != Symmetry::general && row != col) {
-      place(col, row, symmetry_ == Symmetry::symmetric ? value : -value);
-    }
-  }
-
-  /// To be called at the end: makes the matrix canonical. False if there were not the entries that had been
-  /// counted: then the file was changed between the passes, and the matrix is worthless.
-  bool finish() {
-    Buffer<Index> cols(at(longest_bin_));
-    Buffer<T> values(at(longest_bin_));
-    Offset begin = 0;
-    for (Index bin = 0; bin < bins_ && fits_; ++bin) {
-      const Offset first = Offset{bin} << shift_;
-      const Offset last = std::min<Offset>(first + (Offset{1} << shift_), out_.rows);
-      const Offset end = bin_end_[at(bin)];
-      if (next_in_bin_[at(bin)] == kNoBin) {
-        close_rows(first, last, begin, end, out_.col_idx.data() + begin, out_.values.data() + begin);
-      } else {
-        fits_ &= next_in_bin_[at(bin)] == end;
-        split_bin(first, begin, end, cols.data(), values.data());
-        close_rows(first, last, begin, end, cols.data(), values.data());
-      }
-      begin = end;
-    }
-    out_.col_idx.resize(at(closed_));
-    out_.values.resize(at(closed_));
-    return fits_;
-  }
-
- private:
-  static constexpr Index kMostBins = 1024;
-  static constexpr Index kMostRows = 1 << 15;            ///< in a bin: they are numbered with 16 bits
-  static constexpr Offset kWorthBins = Offset{1} << 16;  ///< fewer entries fit into the cache anyway
-  static constexpr Offset kNoBin = -1;
-
-  void place(Index row, Index col, T value) {
-    const std::size_t bin = at(row >> shift_);
-    Offset to = next_in_bin_[bin];
-    if (to == kNoBin) {
-      to = out_.row_ptr[at(row) + 1]++;
-      if (to >= out_.nnz()) {
-        fits_ = false;
-        return;
-      }
-    } else {
-      if (to == bin_end_[bin]) {
-        fits_ = false;
-        return;
-      }
-      next_in_bin_[bin] = to + 1;
-      row_in_bin_[at(to)] = static_cast<std::uint16_t>(row & ((1 << shift_) - 1));
-    }
-    out_.col_idx[at(to)] = col;
-    out_.values[at(to)] = value;
-  }
-
-  /// Copies a bin's entries, row after row, to `cols` and `values`.
-  void split_bin(Offset first_row, Offset begin, Offset end, Index* cols, T* values) {
-    Offset* const next = out_.row_ptr.data() + first_row + 1;
-    for (Offset k = begin; k < end; ++k) {
-      const Offset to = next[row_in_bin_[at(k)]]++ - begin;
-      if (to >= end - begin) {
-        fits_ = false;
-        return;
-      }
-      cols[to] = out_.col_idx[at(k)];
-      values[to] = out_.values[at(k)];
-    }
-  }
-
-  /// Sorts rows first .. last - 1, whose entries, at positions begin .. end - 1 of the matrix, are at `cols`
-  /// and `values`; sums repeats, and appends the rows to those that are finished.
-  void close_rows(Offset first, Offset last, Offset begin, Offset end, Index* cols, T* values) {
-    Offset from = begin;
-    for (Offset i = first; i < last; ++i) {
-      Offset& row_end = out_.row_ptr[at(i) + 1];
-      if (row_end < from || row_end > end) {
-        fits_ = false;
-        return;
-      }
-      Index* const row_cols = cols + (from - begin);
-      T* const row_values = values + (from - begin);
-      const Offset n = row_end - from;
-      sorter_.sort(row_cols, row_values, at(n));
-      from = row_end;
-      append(static_cast<Index>(i), row_cols, row_values, n);
-      row_end = closed_;
-    }
-  }
-
-  void append(Index row, const Index* cols, const T* values, Offset n) {
-    Index* const out_cols = out_.col_idx.data() + closed_;
-    T* const out_values = out_.values.data() + closed_;
-    bool repeats = false;
-    for (Offset k = 1; k < n; ++k) repeats |= cols[k - 1] == cols[k];
-    if (!repeats) {
-      if (cols != out_cols) {
-        std::copy_n(cols, n, out_cols);
-        std::copy_n(values, n, out_values);
-      }
-      closed_ += n;
-      return;
-    }
-    Offset kept = 0;
-    for (Offset k = 0; k < n; ++k) {
-      if (kept > 0 && out_cols[kept - 1] == cols[k]) {
-        if (!first_repeat) first_repeat = {row, cols[k]};
-        out_values[kept - 1] += values[k];
-      } else {
-        out_cols[kept] = cols[k];
-        out_values[kept] = values[k];
-        ++kept;
-      }
-    }
-    closed_ += kept;
-  }
-
-  Csr<T>& out_;
-  Symmetry symmetry_;
-  int shift_ = 31;  ///< row >> shift_ is its bin
-  Index bins_ = 1;
-  std::array<Offset, kMostBins> next_in_bin_;  ///< kNoBin: entries go straight to their row
-  std::array<Offset, kMostBins> bin_end_;
-  Buffer<std::uint16_t> row_in_bin_;
-  Offset longest_bin_ = 0;
-  Offset closed_ = 0;  ///< entries of finished rows
-  RowSorter<T> sorter_;
-  bool fits_ = true;
-};
-
 // ------------------------------------------------------------------------------------- the two passes
 
 /// Reads one file: the header, then as many passes over its entries as are asked for.
@@ -1087,32 +668,34 @@ class Reader {
   }
 
   Csr<T> csr_of_coordinates() {
-    require_csr_memory(0);
     check_before_many_rows();
+    require_csr_memory(0);
     Csr<T> out(header_.rows, header_.cols);
     bool below = false, above = false;
+    RowCounter counter(out.row_ptr);
     if (!header_.mirrored() && !options_.drop_out_of_range) {
-      pass<Depth::row>([&](Offset, Index row, Index, T) { ++out.row_ptr[at(row) + 1]; });
+      pass<Depth::row>([&](Offset, Index row, Index, T) { counter.add(row); });
     } else {
       pass<Depth::indices>([&](Offset line, Index row, Index col, T) {
-        ++out.row_ptr[at(row) + 1];
+        counter.add(row);
         if (!header_.mirrored()) return;
         if (row == col) {
           if (header_.symmetry == Symmetry::skew_symmetric) diagonal_of_skew(line, row);
           return;
         }
-        ++out.row_ptr[at(col) + 1];
+        counter.add(col);
         (row > col ? below : above) = true;
       });
     }
+    counter.flush();
     const std::optional<std::pair<Index, Index>> repeat = place(out);
     if (below && above && repeat) both_triangles(*repeat);
     return out;
   }
 
   Csr<T> csr_of_array() {
-    require_csr_memory(0);
     check_before_many_rows();
+    require_csr_memory(0);
     Csr<T> out(header_.rows, header_.cols);
     pass<Depth::values>([&](Offset, Index row, Index col, T value) {
       if (value == T{0}) return;
@@ -1131,11 +714,14 @@ class Reader {
     out.values.resize(at(nnz));
     prefer_large_pages(out.col_idx);
     prefer_large_pages(out.values);
-    Placer<T> placer(out, header_.symmetry);
+    RowPlacer<T> placer(out);
     const bool skip_zeros = header_.format == Format::array;
     pass<Depth::values>([&](Offset, Index row, Index col, T value) {
       if (skip_zeros && value == T{0}) return;
       placer.add(row, col, value);
+      if (header_.mirrored() && row != col) {
+        placer.add(col, row, header_.symmetry == Symmetry::symmetric ? value : -value);
+      }
     });
     if (!placer.finish()) changed();
     lines_.rewind();  // which sees whether the file is still the same

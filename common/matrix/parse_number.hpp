@@ -331,7 +331,7 @@ STAGES_INLINE std::uint64_t last_digits(const char* end, std::size_t count, bool
 
 /// A number with optional '-' in [p, end), as the nearest T: without a branch for what is written with a
 /// point after 0 to 7 digits and without an exponent, by real_fast otherwise. False where the careful path
-/// must decide. 16 bytes before p may be loaded.
+/// must decide. 18 bytes before p may be loaded.
 template <class T>
 STAGES_INLINE bool real_between(const char* p, const char* end, T& value) {
   const bool negative = *p == '-';
@@ -354,14 +354,16 @@ STAGES_INLINE bool real_between(const char* p, const char* end, T& value) {
   const auto fraction = static_cast<std::size_t>(end - start - 1) - whole;
   if (fraction > 18 || whole + fraction - 1 > 18) return real_fast(p, value) == end;
 
-  const std::size_t low_count = fraction < 16 ? fraction : 16;
-  std::uint64_t m = whole_value * kPowersOfTen[fraction] + last_digits(end, low_count, good);
-  if (fraction > 16) {
-    const auto last = static_cast<unsigned char>(end[-17] - '0');
-    const auto before = fraction > 17 ? static_cast<unsigned char>(end[-18] - '0') : 0u;
-    good &= last <= 9 && before <= 9;
-    m += (before * 10 + last) * kPowersOfTen[16];
-  }
+  // The seventeenth and eighteenth digit from the end by masks: about half of all doubles have one, which is
+  // the worst that a branch can meet.
+  const std::size_t low_count = fraction - (fraction - 16) * static_cast<std::size_t>(fraction > 16);
+  const unsigned tens =
+      static_cast<unsigned char>(end[-18] - '0') & (0u - static_cast<unsigned>(fraction > 17));
+  const unsigned ones =
+      static_cast<unsigned char>(end[-17] - '0') & (0u - static_cast<unsigned>(fraction > 16));
+  good &= (tens <= 9) & (ones <= 9);
+  const std::uint64_t m = whole_value * kPowersOfTen[fraction] + (tens * 10 + ones) * kPowersOfTen[16] +
+                          last_digits(end, low_count, good);
   if (!good) return real_fast(p, value) == end;
   const T magnitude = m == 0 ? T{0} : divide_by_power_of_ten<T>(m, static_cast<int>(fraction));
   value = negative ? -magnitude : magnitude;
