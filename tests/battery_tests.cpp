@@ -97,15 +97,19 @@ TEST(Registry, HoldsEntriesForEachOperation) {
 /// Files are many and large, so each is multiplied in one type of value (the files in turn), what would take
 /// long is left out, and of large results a sample of rows is compared, beside the integer sums of all rows.
 constexpr Limits kFileLimits{.work = 4e6, .memory = 1e9};
+constexpr Limits kSimulatedFileLimits{.work = 1e5,
+                                      .memory = 1e9};  ///< the executor takes microseconds a step
 constexpr CheckOptions kFileCheck{.budget = 100'000};
 
 template <class Problem>
 int check_everything_on(const Problem& problem) {
   int ran = 0;
   for (const Entry& entry : registry().entries()) {
-    if (entry.op != Problem::kOp || entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr)) continue;
+    if (entry.op != Problem::kOp || entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr))
+      continue;
     Tally tally;
-    check_on(entry, problem, machine().of(entry), kFileLimits, kFileCheck, tally);
+    Exec& exec = machine().of(entry);
+    check_on(entry, problem, exec, exec.simulated() ? kSimulatedFileLimits : kFileLimits, kFileCheck, tally);
     EXPECT_EQ(tally.objection(0), "") << entry.name << " on " << problem.name;
     for (const std::string& skip : tally.skips) std::cout << "  " << entry.name << ": " << skip << '\n';
     ran += tally.ran;
