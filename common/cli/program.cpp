@@ -42,8 +42,13 @@ std::string one_line(std::string text) {
   return text;
 }
 
+/// Where there are several ranks the others wait in the middle of something, so all of them are ended.
 int report(const Program& program, const std::string& what) {
   std::fflush(stdout);
+  Ranks& ranks = *program.ranks;
+  if (ranks.size() > 1)
+    ranks.abort(fmt::format("{}: error on rank {}: {}\n", program.name, ranks.rank(), one_line(what)),
+                kBadInput);
   fmt::print(stderr, "{}: error: {}\n", program.name, one_line(what));
   return kBadInput;
 }
@@ -94,13 +99,15 @@ int parse_and_work(const Program& program, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_text) {  // --help, --version
-    return app.exit(asked_for_text);
+    return program.ranks->root() ? app.exit(asked_for_text) : kGood;
   } catch (const CLI::ParseError& error) {
     const auto commands = app.get_subcommands();
     const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
     fail("{}; see {}{} --help", error.what(), program.name, command);
   }
   if (!work) fail("no command given; see {} --help", program.name);
+  // All ranks take part in a run; whatever else there is, one does it.
+  if (!program.ranks->root() && !app.got_subcommand("run")) return kGood;
   return work();
 }
 
@@ -120,7 +127,9 @@ std::string examples(const Program& program, const std::vector<std::pair<std::st
 
 int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vector<LeftOut> left_out) {
   keep_freed_memory();
+  Ranks ranks;
   Program program;
+  program.ranks = &ranks;
   program.name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "stages";
   program.arguments.assign(argv, argv + argc);
   program.left_out = std::move(left_out);

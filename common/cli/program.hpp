@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/cli/ranks.hpp"
 #include "common/harness/registry.hpp"
 
 namespace stages {
@@ -28,6 +29,7 @@ struct Program {
   std::vector<std::string> arguments;  ///< the whole command line
   Registry registry;
   std::vector<LeftOut> left_out;
+  Ranks* ranks = nullptr;  ///< that run the program together; outlives this object
 };
 
 /// What a program returns to the shell.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "common/cli/devices.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/progress.hpp"
+#include "common/cli/sweep.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/matrix/builtin.hpp"
 #include "common/matrix/convert.hpp"
@@ -43,6 +45,10 @@ struct RunArguments {
   std::optional<double> max_memory_gb;
   std::optional<double> max_work;
   std::string cache = "hot";
+  std::string destination = "host";
+  std::vector<int> ranks;
+  bool weak = false;
+  bool ranks_only = false;
   std::string launch = "single";
   std::uint64_t seed = 1;
   std::string json;
@@ -195,18 +201,69 @@ double square_products(const Csr<T>& a) {
   return sum;
 }
 
+/// A problem of which a rank other than 0 knows what rank 0 said.
+template <class Problem>
+Problem ordered(const Order& order) {
+  Problem problem;
+  if constexpr (Problem::kOp == Op::spmv) {
+    problem.mode = order.mode;
+    problem.products = order.products;
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    problem.n_cols = order.n_cols;
+    problem.alpha = static_cast<typename Problem::Value>(order.alpha);
+    problem.beta = static_cast<typename Problem::Value>(order.beta);
+  } else {
+    problem.destination = order.destination;
+  }
+  return problem;
+}
+
+template <class Problem>
+Order order_for(const Problem& problem) {
+  Order order{.op = Problem::kOp, .single_precision = std::is_same_v<typename Problem::Value, float>};
+  if constexpr (Problem::kOp == Op::spmv) {
+    order.mode = problem.mode;
+    order.products = problem.products;
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    order.n_cols = problem.n_cols;
+    order.alpha = static_cast<double>(problem.alpha);
+    order.beta = static_cast<double>(problem.beta);
+  } else {
+    order.destination = problem.destination;
+  }
+  return order;
+}
+
 class Run {
  public:
   Run(const Program& program, const RunArguments& arguments)
       : arguments_(arguments),
+        ranks_(*program.ranks),
         options_(run_options(arguments)),
         entries_(chosen_entries(program, arguments)),
         jobs_(jobs_of(arguments)),
         progress_(count_runs()) {
-    results_.context = run_context(program.arguments, devices_.machine());
+    if (!ranks_.started()) {
+      results_.context = run_context(program.arguments, devices_.machine());
+      // With --ranks the entries for ranks come later, on these.
+      if (!arguments.ranks.empty()) std::erase_if(entries_, [](const Entry* e) { return e->needs.mpi; });
+      return;
+    }
+    results_.context = run_context(program.arguments, Machine(ranks_.exec()));
+    for (auto& fact : ranks_.exec().facts()) results_.context.push_back(std::move(fact));
   }
 
+  /// Every rank.
   void all() {
+    if (!ranks_.root()) return follow();
+    lead();
+    if (ranks_.started()) ranks_.tell({.stop = true});
+  }
+
+  Results& results() { return results_; }
+
+ private:
+  void lead() {
     for (const Job& job : jobs_) {
       if (!std::any_of(job.ops.begin(), job.ops.end(), [&](Op op) { return !entries_of(op).empty(); }))
         continue;
@@ -215,9 +272,32 @@ class Run {
     progress_.clear();
   }
 
-  const Results& results() const { return results_; }
+  /// Ranks other than 0: take part in each problem that rank 0 tells of.
+  void follow() {
+    for (Order order = ranks_.tell({}); !order.stop; order = ranks_.tell({})) {
+      with_type(order.single_precision ? ValueType::f32 : ValueType::f64, [&]<class T>() {
+        if (order.op == Op::spmv) on_ranks(ordered<SpmvProblem<T>>(order));
+        if (order.op == Op::spmm) on_ranks(ordered<SpmmProblem<T>>(order));
+        if (order.op == Op::spgemm) on_ranks(ordered<SpgemmProblem<T>>(order));
+      });
+    }
+  }
 
- private:
+  /// The entries for several ranks, on all of them. Collective.
+  template <class Problem>
+  void on_ranks(const Problem& problem) {
+    const auto entries = entries_of(Problem::kOp, true);
+    const RunEvents events = ranks_.root() ? progress_.events() : RunEvents();
+    run_problem(problem, entries, Machine(ranks_.exec()), options_, events, results_);
+  }
+
+  /// Of the entries of `op` those that run on the ranks of MPI, or the others.
+  std::vector<const Entry*> entries_of(Op op, bool mpi) const {
+    std::vector<const Entry*> out = entries_of(op);
+    std::erase_if(out, [&](const Entry* e) { return e->needs.mpi != mpi; });
+    return out;
+  }
+
   std::vector<const Entry*> entries_of(Op op) const {
     std::vector<const Entry*> out;
     std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(out),
@@ -282,25 +362,39 @@ class Run {
   void spgemm(const Job& job, const std::shared_ptr<const Csr<T>>& a) {
     if (!job.b.empty()) {
       const auto b = job.b == job.name ? a : load<T>(job.b);
-      problem(make_spgemm_problem<T>(job.name, a, b), job.b == job.name ? "" : "times " + job.b);
+      problem(make_spgemm_problem<T>(job.name, a, b, destination()),
+              job.b == job.name ? "" : "times " + job.b);
     } else if (a->rows == a->cols) {
-      problem(make_spgemm_problem<T>(job.name, a, a));
+      problem(make_spgemm_problem<T>(job.name, a, a, destination()));
     } else {
       const auto t = std::make_shared<const Csr<T>>(transpose(*a));
       if (square_products(*t) <= square_products(*a)) {
-        problem(make_spgemm_problem<T>(job.name, a, t), "A A^T");
+        problem(make_spgemm_problem<T>(job.name, a, t, destination()), "A A^T");
       } else {
-        problem(make_spgemm_problem<T>(job.name, t, a), "A^T A");
+        problem(make_spgemm_problem<T>(job.name, t, a, destination()), "A^T A");
       }
     }
+  }
+
+  Destination destination() const {
+    return arguments_.destination == "distributed" ? Destination::distributed : Destination::host;
   }
 
   /// Runs one problem; `form` says what was multiplied where that isn't plain.
   template <class Problem>
   void problem(const Problem& problem, const std::string& form = {}) {
     const std::size_t first = results_.rows.size();
-    run_problem(problem, entries_of(Problem::kOp), devices_.machine(), options_, progress_.events(),
-                results_);
+    if (!ranks_.started()) {
+      run_problem(problem, entries_of(Problem::kOp), devices_.machine(), options_, progress_.events(),
+                  results_);
+    } else {
+      // Those for one process have rank 0 and its processors for themselves: the other ranks sleep meanwhile.
+      if (!arguments_.ranks_only)
+        run_problem(problem, entries_of(Problem::kOp, false), devices_.machine(), options_,
+                    progress_.events(), results_);
+      ranks_.tell(order_for(problem));
+      on_ranks(problem);
+    }
     for (ResultRow& row : std::span(results_.rows).subspan(first)) {
       std::string& options = row.problem.options;
       options = form + (form.empty() || options.empty() ? "" : ", ") + options;
@@ -308,6 +402,7 @@ class Run {
   }
 
   const RunArguments& arguments_;
+  Ranks& ranks_;
   RunOptions options_;
   std::vector<const Entry*> entries_;
   std::vector<Job> jobs_;
@@ -326,29 +421,101 @@ void require_sense(const RunArguments& arguments) {
     fail("--products {}: a single product is one; give --mode stream or --mode chain with it",
          *arguments.products);
   }
+  if (arguments.weak && arguments.ranks.empty()) fail("--weak goes with --ranks, as in --ranks 1,2,4 --weak");
   if (!arguments.json.empty()) require_writable("--json", arguments.json);
   if (!arguments.csv.empty()) require_writable("--csv", arguments.csv);
   if (!arguments.json.empty() && arguments.json == arguments.csv)
     fail("--json and --csv both name {}; give two files", arguments.json);
 }
 
-int work(const Program& program, const RunArguments& arguments) {
-  require_sense(arguments);
+void show(const Results& results) {
+  const bool colour = wants_colour(stdout);
+  fmt::print("{}{}", to_table(results, colour), to_scaling_table(results, colour));
+}
+
+/// The command line for `ranks` ranks: without what this process does itself, and in weak scaling with the
+/// matrices made larger.
+std::vector<std::string> on_ranks(const Program& program, const RunArguments& arguments, int ranks) {
+  std::vector<std::string> words;
+  bool scaled = false;
+  for (std::size_t k = 1; k < program.arguments.size(); ++k) {
+    const std::string& word = program.arguments[k];
+    const std::string flag = word.substr(0, word.find('='));
+    if (flag == "--weak") continue;
+    if (flag == "--ranks" || flag == "--json" || flag == "--csv") {
+      k += flag.size() == word.size();  // the value is the next word
+      continue;
+    }
+    words.push_back(arguments.weak ? scaled_spec(word, ranks, scaled) : word);
+  }
+  if (arguments.weak && !scaled) {
+    fail(
+        "--weak: no size grows with the ranks; write xR behind the one that does, as in "
+        "-m gen:uniform:rows=1e5xR,cols=1e5xR,per_row=8");
+  }
+  if (!arguments.weak) words.push_back("--ranks-only");
+  return words;
+}
+
+/// Weak scaling is about equal shares: says where they aren't.
+void require_equal_shares(const Results& results) {
+  double least = INFINITY, most = 0;
+  for (const ResultRow& row : results.rows) {
+    if (!row.mpi || !row.timed()) continue;
+    const double share = static_cast<double>(row.problem.multiplications) / row.ranks;
+    least = std::min(least, share);
+    most = std::max(most, share);
+  }
+  if (most > 1.1 * least) {
+    fmt::print(stderr, "note: --weak: products per rank lie between {} and {}; they should be the same\n",
+               format_count(least), format_count(most));
+  }
+}
+
+/// --ranks: the serial entries here, then all numbers of ranks.
+void run_sweep(const Program& program, const RunArguments& arguments, Results& results) {
+  Sweep wanted;
+  wanted.ranks = arguments.ranks;
+  std::sort(wanted.ranks.begin(), wanted.ranks.end());
+  wanted.ranks.erase(std::unique(wanted.ranks.begin(), wanted.ranks.end()), wanted.ranks.end());
+  for (const int ranks : wanted.ranks) wanted.arguments.push_back(on_ranks(program, arguments, ranks));
+  sweep(wanted, results);
+  if (arguments.weak) require_equal_shares(results);
+}
+
+int finish(const RunArguments& arguments, Results& results) {
+  relate_to_serial(results);
+  show(results);
+  if (!arguments.json.empty()) {
+    write_file(arguments.json,
+               to_json(results).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
+  if (!arguments.csv.empty()) write_file(arguments.csv, to_csv(results));
+  return exit_code(results);
+}
+
+int work(const Program& program, const RunArguments& given) {
+  RunArguments arguments = given;
+  const bool sweeps = !arguments.ranks.empty() && !program.ranks->started();
+  if (program.ranks->root()) require_sense(arguments);
+  if (sweeps) require_mpirun();
+  if (sweeps && arguments.weak) {
+    // Each number of ranks has its own problem, and runs the serial entries on it, too.
+    Results results;
+    results.context = run_context(program.arguments, Devices().machine());
+    run_sweep(program, arguments, results);
+    return finish(arguments, results);
+  }
   Run run(program, arguments);
   try {
     run.all();
+    if (sweeps) run_sweep(program, arguments, run.results());
   } catch (...) {
     // What is done is worth seeing, also where the rest cannot be had.
-    if (!run.results().rows.empty()) fmt::print("{}", to_table(run.results(), wants_colour(stdout)));
+    if (!run.results().rows.empty() && program.ranks->root()) show(run.results());
     throw;
   }
-  fmt::print("{}", to_table(run.results(), wants_colour(stdout)));
-  if (!arguments.json.empty()) {
-    write_file(arguments.json,
-               to_json(run.results()).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  }
-  if (!arguments.csv.empty()) write_file(arguments.csv, to_csv(run.results()));
-  return exit_code(run.results());
+  return program.ranks->root() ? finish(arguments, run.results()) : kGood;
 }
 
 /// 4e9, where {:g} says 4e+09.
@@ -424,10 +591,33 @@ void add_problem_options(CLI::App& command, RunArguments& a) {
       ->check(CLI::Range(1, 1 << 24))
       ->type_name("K")
       ->group(group);
+  command
+      .add_option("--destination", a.destination,
+                  "SpGEMM on several ranks: C on rank 0's host, or left distributed")
+      ->check(CLI::IsMember({"host", "distributed"}))
+      ->capture_default_str()
+      ->group(group);
   command.add_option("--seed", a.seed, "Seed of the operands and of the rows that the check samples")
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
+}
+
+void add_rank_options(CLI::App& command, RunArguments& a) {
+  const char* const group = "Several processes";
+  command
+      .add_option("--ranks", a.ranks,
+                  "Start the entries for several ranks by mpirun, on each of these numbers in turn")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 4096))
+      ->type_name("1,2,4")
+      ->group(group);
+  command
+      .add_flag("--weak", a.weak,
+                "With --ranks: sizes written with xR, as in rows=1e5xR, grow with the ranks")
+      ->group(group);
+  command.add_flag("--ranks-only", a.ranks_only, "Only entries for several ranks")->group("");
 }
 
 void add_effort_options(CLI::App& command, RunArguments& a) {
@@ -492,6 +682,7 @@ void add_run_command(CLI::App& app, const Program& program, Work& chosen) {
   add_type_option(*command, arguments->type, "Type of the values");
   command->get_option("--type")->group("The problem");
   add_effort_options(*command, *arguments);
+  add_rank_options(*command, *arguments);
   command->add_option("--json", arguments->json, "Write everything that was found out to this file")
       ->type_name("FILE")
       ->group("Results");

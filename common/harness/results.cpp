@@ -41,6 +41,7 @@ json to_json(const ResultRow& row) {
       {"reason", row.reason},
       {"note", row.note},
       {"simulated", row.simulated},
+      {"mpi", row.mpi},
       {"ranks", row.ranks},
   };
   if (row.checked) {
@@ -66,6 +67,7 @@ json to_json(const ResultRow& row) {
     out["bandwidth_share"] = row.bandwidth_share;
     out["speedup_previous"] = row.speedup_previous > 0 ? json(row.speedup_previous) : json(nullptr);
     out["speedup_peer"] = row.speedup_peer > 0 ? json(row.speedup_peer) : json(nullptr);
+    out["speedup_serial"] = row.speedup_serial > 0 ? json(row.speedup_serial) : json(nullptr);
     out["break_even_products"] = number(row.break_even);
   }
   json metrics = json::object();
@@ -168,7 +170,8 @@ std::string to_csv(const Results& results) {
   std::string out =
       "matrix,options,operation,type,rows,cols,nnz,entry,status,reason,ranks,prepare_s,load_s,fetch_s,run_"
       "median_s,run_q1_s,"
-      "run_q3_s,samples,noise,gflops,bandwidth_share,speedup_previous,speedup_peer,result_nnz,rows_checked\n";
+      "run_q3_s,samples,noise,gflops,bandwidth_share,speedup_previous,speedup_peer,result_nnz,rows_checked,"
+      "speedup_serial\n";
   for (const ResultRow& r : results.rows) {
     const ProblemFacts& p = r.problem;
     out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},", quoted(p.matrix), quoted(p.options),
@@ -176,12 +179,12 @@ std::string to_csv(const Results& results) {
                        quoted(r.reason), r.ranks);
     if (r.timed()) {
       const auto ratio = [](double x) { return x > 0 ? fmt::format("{:.6g}", x) : std::string(); };
-      out += fmt::format("{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{},{:.4g},{:.6g},{:.6g},{},{},{},{}\n",
+      out += fmt::format("{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{},{:.4g},{:.6g},{:.6g},{},{},{},{},{}\n",
                          r.prepare, r.load, r.fetch, r.run.median, r.run.q1, r.run.q3, r.run.samples.size(),
                          r.run.noise, r.gflops, r.bandwidth_share, ratio(r.speedup_previous),
-                         ratio(r.speedup_peer), r.result_nnz, r.check.rows_checked);
+                         ratio(r.speedup_peer), r.result_nnz, r.check.rows_checked, ratio(r.speedup_serial));
     } else {
-      out += fmt::format(",,,,,,,,,,,,,{}\n", r.checked ? fmt::format("{}", r.check.rows_checked) : "");
+      out += fmt::format(",,,,,,,,,,,,,{},\n", r.checked ? fmt::format("{}", r.check.rows_checked) : "");
     }
   }
   return out;

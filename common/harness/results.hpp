@@ -53,6 +53,7 @@ struct ResultRow {
   bool checked = false;
   CheckReport check = {};
   bool simulated = false;  ///< ran on the executor: checked, never timed
+  bool mpi = false;        ///< ran on the ranks of MPI, be it one
   int ranks = 1;
 
   double prepare = 0;
@@ -66,6 +67,7 @@ struct ResultRow {
   double bandwidth_share = 0;   ///< model bytes over the median, as a share of the measured copy bandwidth
   double speedup_previous = 0;  ///< over the step before it in the course; 0: there is none
   double speedup_peer = 0;      ///< over the fastest peer; 0: there is none
+  double speedup_serial = 0;    ///< of a row on ranks, over the fastest entry of stage 01; 0: there is none
   double break_even = 0;  ///< products after which prepare is paid for, against the entry cheapest for one;
                           ///< 0: from the first on; infinite: never
   std::vector<Metric> metrics = {};
@@ -84,10 +86,22 @@ struct Results {
 /// course order.
 void relate_rows(Results& results, std::size_t first);
 
+/// Fills speedup_serial of all rows that ran on ranks, where the same problem was also run by stage 01.
+void relate_to_serial(Results& results);
+
+/// Whether two rows are about the same multiplication.
+bool same_problem(const ProblemFacts& a, const ProblemFacts& b);
+
 nlohmann::json to_json(const Results& results);
+/// The results that to_json has written, but for what a Cost says of limits (Cost::work). Throws a
+/// nlohmann::json::exception where something is missing.
+Results results_from_json(const nlohmann::json& text);
 std::string to_csv(const Results& results);
 /// One table a problem, widths fitted; `colour` adds ANSI colours.
 std::string to_table(const Results& results, bool colour);
+/// The rows that ran on ranks, with what is particular to them: speed-up over serial, clocks, bytes, balance.
+/// Empty where there are none.
+std::string to_scaling_table(const Results& results, bool colour);
 
 /// "1.23 ms", "456 us", with three digits.
 std::string format_seconds(double seconds);

@@ -330,6 +330,7 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
     if (events.checking) events.checking(row);
     admit(*entries[k], problem, machine, options, row);
   }
+    row.mpi = entry->needs.mpi;
 
   // Plans are timed side by side as far as memory holds them together. The values are those of the real
   // check, so a chain neither overflows nor vanishes.

@@ -55,8 +55,9 @@ std::string pays_after(const ResultRow& row) {
 }
 
 Cells cells_of(const ResultRow& row) {
-  if (!row.timed()) return {row.entry};
-  return {row.entry,
+  const std::string name = row.mpi ? fmt::format("{} on {}", row.entry, row.ranks) : row.entry;
+  if (!row.timed()) return {name};
+  return {name,
           format_seconds(row.run.median),
           noise(row.run.noise),
           fmt::format("{:#.3g}", row.gflops),
@@ -92,10 +93,6 @@ std::string title(const ProblemFacts& p, const Paint& paint) {
                      paint(kDim, facts));
 }
 
-bool same_problem(const ProblemFacts& a, const ProblemFacts& b) {
-  return a.matrix == b.matrix && a.options == b.options && a.op == b.op && a.type == b.type;
-}
-
 void add_line(std::string& out, const Cells& cells, const std::array<std::size_t, kColumns>& widths,
               const char* colour, const std::string& after, const Paint& paint) {
   std::string line = "  ";
@@ -104,6 +101,7 @@ void add_line(std::string& out, const Cells& cells, const std::array<std::size_t
     line += k == 0 ? cells[k] + gap : "  " + gap + cells[k];
   }
   line.erase(line.find_last_not_of(' ') + 1);
+  if (!after.empty() && width(line) < 2 + widths[0]) line.append(2 + widths[0] - width(line), ' ');
   out += colour != nullptr ? paint(colour, line) : line;
   if (!after.empty()) out += "  " + paint(kDim, after);
   out += '\n';

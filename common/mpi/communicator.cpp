@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <thread>
 
 #include "common/mpi/check.hpp"
@@ -46,7 +47,8 @@ OwnedComm split(MPI_Comm from, int colour, int key) {
 }  // namespace
 
 OwnedComm::~OwnedComm() {
-  if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+  // Collective; after an exception the other ranks don't come.
+  if (comm_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
 
 MpiCommunicator::MpiCommunicator() : MpiCommunicator(pretend_nodes()) {}

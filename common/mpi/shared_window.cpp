@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <exception>
 
 #include "common/matrix/error.hpp"
 #include "common/mpi/check.hpp"
@@ -31,7 +32,8 @@ void require_room(std::size_t bytes) {
 }  // namespace
 
 SharedWindow::~SharedWindow() {
-  release();
+  // Giving it back waits for all ranks of the node. After an exception they don't come: all are about to end.
+  if (std::uncaught_exceptions() == 0) release();
 }
 
 void SharedWindow::release() {

@@ -6,7 +6,7 @@
 #include "02_mpi/stage.hpp"
 #include "common/harness/runner.hpp"
 #include "common/matrix/generate.hpp"
-#include "common/mpi/transfer.hpp"
+#include "common/mpi/shared_window.hpp"
 #include "tests/mpi/checks.hpp"
 
 namespace stages::mpi_tests {
@@ -34,7 +34,10 @@ void fail_here(int rank) {
 template <class T>
 class FailingPlan final : public SpmvPlan<T> {
  public:
-  FailingPlan(const SpmvProblem<T>& /*problem*/, Exec& exec) : ranks_(*mpi::ranks_of(exec)) {}
+  FailingPlan(const SpmvProblem<T>& /*problem*/, Exec& exec)
+      : ranks_(*mpi::ranks_of(exec)), window_(ranks_.node()) {
+    window_.reserve(1000);
+  }
   static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
   void load(const SpmvOperands<T>& /*operands*/) override {}
   void reset() override {}
@@ -46,6 +49,7 @@ class FailingPlan final : public SpmvPlan<T> {
 
  private:
   mpi::MpiCommunicator& ranks_;
+  mpi::SharedWindow window_;  // whose end waits for all ranks, but must not now
 };
 
 }  // namespace

@@ -1,0 +1,54 @@
+#pragma once
+// The processes that run this program together: those that mpirun has started, or this one alone. MPI is
+// started only under mpirun, so a program that is not never touches it.
+//
+// Rank 0 leads: it reads files, decides and prints. For each problem it broadcasts an Order, and the other
+// ranks, which wait for orders, take part in that run.
+
+#include <memory>
+#include <string>
+
+#include "common/harness/runner.hpp"
+
+namespace stages {
+
+/// What the others need to know of a problem before rank 0 leads them through it: all but the matrices.
+struct Order {
+  bool stop = false;  ///< there are no more problems
+  Op op = Op::spmv;
+  bool single_precision = true;
+  Mode mode = Mode::single;
+  Index products = 1;
+  Index n_cols = 1;
+  double alpha = 1, beta = 0;
+  Destination destination = Destination::host;
+};
+
+class Ranks {
+ public:
+  /// Under mpirun: starts MPI. Collective.
+  Ranks();
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  bool started() const { return state_ != nullptr; }  ///< true under mpirun, also with a single rank
+  bool root() const { return rank_ == 0; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Where entries for several ranks run. Collective at the first call; only where started().
+  Exec& exec();
+  /// Gives rank 0's order to all.
+  Order tell(Order order);
+  /// Ends all ranks: `text` on stderr, once, and the exit code. Only where started().
+  [[noreturn]] void abort(const std::string& text, int code);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+}  // namespace stages

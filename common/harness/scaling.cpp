@@ -1,0 +1,97 @@
+// Results of several numbers of ranks: speed-up against serial, and the table that shows where the time goes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/harness/results.hpp"
+
+namespace stages {
+namespace {
+
+constexpr const char* kSerialStage = "01_";
+
+/// The metric of that name; NaN where the row has none.
+double metric(const ResultRow& row, const char* name) {
+  const auto found =
+      std::find_if(row.metrics.begin(), row.metrics.end(), [&](const Metric& m) { return m.name == name; });
+  return found != row.metrics.end() ? found->value : std::nan("");
+}
+
+std::string seconds_or_unknown(double seconds) {
+  return std::isnan(seconds) ? "?" : format_seconds(seconds);
+}
+
+std::string bytes_or_unknown(double bytes) {
+  return std::isnan(bytes) ? "?" : format_bytes(bytes);
+}
+
+std::string number_or_unknown(double value) {
+  return std::isnan(value) ? "?" : fmt::format("{:.2f}", value);
+}
+
+std::string ratio_or_nothing(double ratio) {
+  return ratio > 0 ? fmt::format("{:.2f}x", ratio) : "";
+}
+
+std::string scaling_line(const ResultRow& row) {
+  if (!row.timed())
+    return fmt::format("  {:<24} {:>5}  {}: {}\n", row.entry, row.ranks, to_string(row.status), row.reason);
+  const double efficiency = row.speedup_serial / row.ranks;
+  const double serial = row.speedup_serial * row.run.median;
+  return fmt::format(
+      "  {:<24} {:>5} {:>9} {:>8} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>9} {:>10}\n", row.entry,
+      row.ranks, format_seconds(row.run.median), ratio_or_nothing(row.speedup_serial),
+      efficiency > 0 ? fmt::format("{:.0f}%", 100 * efficiency) : "",
+      seconds_or_unknown(metric(row, "compute_seconds")),
+      ratio_or_nothing(serial / metric(row, "compute_seconds")),
+      seconds_or_unknown(metric(row, "distributed_seconds")),
+      ratio_or_nothing(serial / metric(row, "distributed_seconds")),
+      seconds_or_unknown(metric(row, "root_to_root_seconds")),
+      ratio_or_nothing(serial / metric(row, "root_to_root_seconds")),
+      bytes_or_unknown(metric(row, "bytes_moved")), number_or_unknown(metric(row, "imbalance")),
+      number_or_unknown(metric(row, "ranks_per_core")));
+}
+
+}  // namespace
+
+bool same_problem(const ProblemFacts& a, const ProblemFacts& b) {
+  return a.matrix == b.matrix && a.options == b.options && a.op == b.op && a.type == b.type;
+}
+
+void relate_to_serial(Results& results) {
+  for (ResultRow& row : results.rows) {
+    row.speedup_serial = 0;
+    if (!row.mpi || !row.timed()) continue;
+    double best = INFINITY;
+    for (const ResultRow& serial : results.rows) {
+      if (serial.entry.starts_with(kSerialStage) && serial.timed() && !serial.structure_reuse &&
+          same_problem(serial.problem, row.problem))
+        best = std::min(best, serial.run.median);
+    }
+    if (std::isfinite(best)) row.speedup_serial = best / row.run.median;
+  }
+}
+
+std::string to_scaling_table(const Results& results, bool colour) {
+  const auto bold = [&](const std::string& text) { return colour ? "\033[1m" + text + "\033[0m" : text; };
+  std::string out;
+  const ProblemFacts* problem = nullptr;
+  for (const ResultRow& row : results.rows) {
+    if (!row.mpi) continue;
+    if (problem == nullptr || !same_problem(*problem, row.problem)) {
+      if (problem != nullptr) out += '\n';
+      problem = &row.problem;
+      out += fmt::format("{}  {} {}{}{}, on ranks; speed-ups are over the fastest entry of stage 01\n",
+                         bold(problem->matrix), to_string(problem->op), problem->type,
+                         problem->options.empty() ? "" : ", ", problem->options);
+      out += fmt::format("  {:<24} {:>5} {:>9} {:>8} {:>8} {:>18} {:>18} {:>18} {:>9} {:>9} {:>10}\n",
+                         "entry", "ranks", "run", "speed-up", "per rank", "compute", "distributed",
+                         "root to root", "moved", "imbalance", "ranks/core");
+    }
+    out += scaling_line(row);
+  }
+  return out.empty() ? out : out + "\n";
+}
+
+}  // namespace stages

@@ -1,0 +1,111 @@
+"""The program on several ranks, as a user meets it: --ranks, --weak, an outer mpirun, errors, no MPI at all."""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+MATRIX = "gen:rmat:scale=9,edge_factor=6"
+FAST = ["--quick", "--time-budget", "0.005"]
+
+
+class Checks:
+    def __init__(self, program, mpirun, directory):
+        self.program, self.mpirun, self.directory = program, mpirun, pathlib.Path(directory)
+        self.failures = 0
+
+    def run(self, *arguments, ranks=0, code=0, limit=60, **environment):
+        words = [self.program, *arguments]
+        if ranks:
+            words = [self.mpirun, "-q", "-n", str(ranks), *words]
+        start = time.monotonic()
+        done = subprocess.run(words, capture_output=True, text=True, timeout=limit, env={**os.environ, **environment})
+        took = time.monotonic() - start
+        what = " ".join(words[-6:])
+        if done.returncode != code:
+            self.say(f"{what}: exit code {done.returncode}, not {code}: {done.stderr[-500:]}")
+        print(f"{took:5.1f} s  {what}", flush=True)
+        return done
+
+    def expect(self, good, what):
+        if not good:
+            self.say(what)
+
+    def say(self, what):
+        self.failures += 1
+        print("FAILED: " + what, flush=True)
+
+    def results(self, *arguments, **more):
+        file = self.directory / "results.json"
+        file.unlink(missing_ok=True)
+        self.run("run", *arguments, *FAST, "--json", str(file), **more)
+        return json.loads(file.read_text())["results"] if file.exists() else []
+
+    def sweep(self):
+        rows = self.results("-m", MATRIX, "--op", "spgemm", "--stage", "01,02", "--ranks", "2,1")
+        on_ranks = [r for r in rows if r["mpi"]]
+        self.expect(sorted({r["ranks"] for r in on_ranks}) == [1, 2], "the sweep lacks a number of ranks")
+        self.expect(any(r["entry"].startswith("01_") for r in rows), "the sweep has no serial entry")
+        timed = [r for r in on_ranks if "seconds" in r]
+        self.expect(len(timed) >= 6, f"only {len(timed)} rows on ranks were timed")
+        serial = min(r["seconds"]["run"]["median"] for r in rows if r["entry"].startswith("01_") and "seconds" in r)
+        for r in timed:
+            ratio = serial / r["seconds"]["run"]["median"]
+            self.expect(abs(r["speedup_serial"] / ratio - 1) < 1e-6, f"{r['entry']}: speed-up {r['speedup_serial']}")
+            for clock in ("compute_seconds", "distributed_seconds", "root_to_root_seconds", "bytes_moved", "imbalance",
+                          "cores", "ranks_per_core"):
+                self.expect(r["metrics"].get(clock, {}).get("value") is not None, f"{r['entry']} has no {clock}")
+
+    def weak(self):
+        rows = self.results("-m", "gen:uniform:rows=500xR,cols=500xR,per_row=6", "--op", "spgemm", "--stage", "01,02",
+                            "--filter", "adaptive|distributed", "--ranks", "1,2", "--weak")
+        sizes = {r["ranks"]: r["problem"]["rows"] for r in rows if r["mpi"]}
+        self.expect(sizes == {1: 500, 2: 1000}, f"rows by ranks: {sizes}")
+        self.expect(all(r["speedup_serial"] for r in rows if r["mpi"]), "a row without its serial time")
+        self.run("run", "-m", MATRIX, "--ranks", "1,2", "--weak", code=2)
+        self.run("run", "-m", MATRIX, "--weak", code=2)
+
+    def outer_mpirun(self):
+        for mode in (["--op", "spmv", "--mode", "chain", "--products", "5"], ["--op", "spmm", "--beta", "0.5"],
+                     ["--op", "spgemm", "--destination", "distributed"]):
+            rows = self.results("-m", MATRIX, *mode, "--stage", "01,02", ranks=3)
+            timed = [r for r in rows if r["mpi"] and "seconds" in r]
+            self.expect(timed and all(r["ranks"] == 3 and r["speedup_serial"] for r in timed), f"{mode}: {len(timed)} rows")
+        listed = self.run("list", ranks=3).stdout
+        self.expect(listed.count("02_mpi/balanced") == 1, "every rank prints the list")
+
+    def errors(self):
+        bad = self.directory / "bad.mtx"
+        bad.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\nbroken\n")
+        for arguments, ranks in ((["-m", str(bad)], 3), (["-m", "nowhere.mtx"], 3), (["--bogus"], 3),
+                                 (["-m", str(bad), "--ranks", "2"], 0)):
+            done = self.run("run", *arguments, *FAST, ranks=ranks, code=2, limit=20)
+            said = [line for line in done.stderr.splitlines() if "error" in line]
+            self.expect(len(said) == 1, f"{arguments}: {len(said)} messages: {said}")
+        self.run("run", "-m", MATRIX, "--ranks", "2", code=2, STAGES_MPIRUN="/nowhere/mpirun")
+        self.run("run", "-m", MATRIX, "--ranks", "2", code=2, STAGES_MPI_NODES="many")
+
+    def without_ranks(self):
+        """Without --ranks and mpirun nothing may start MPI: the entries say what they need."""
+        rows = self.results("-m", MATRIX, "--stage", "02", "--op", "spgemm", code=77)
+        self.expect(rows and all(r["status"] == "skipped" and "--ranks" in r["reason"] for r in rows), "no reason given")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--mpirun", required=True)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        checks = Checks(arguments.program, arguments.mpirun, directory)
+        for part in (checks.sweep, checks.weak, checks.outer_mpirun, checks.errors, checks.without_ranks):
+            part()
+    sys.exit(1 if checks.failures else 0)
+
+
+if __name__ == "__main__":
+    main()
