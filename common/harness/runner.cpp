@@ -13,6 +13,8 @@
 namespace stages {
 namespace {
 
+constexpr double kSimulatedWork =
+    5e6;  ///< steps that a plan on the executor may take, for it runs a thread at a time
 constexpr double kShortestSample = 1e-4;  ///< runs shorter than this are repeated within a sample, seconds
 
 template <class T>
@@ -95,6 +97,10 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
     return fmt::format("needs {} of memory, the limit is {} (--max-memory)", format_bytes(cost.memory),
                        format_bytes(limit));
   }
+  if (exec.simulated() && cost.work > kSimulatedWork) {
+    return fmt::format("needs {} steps, the limit on the executor is {}", format_count(cost.work),
+                       format_count(kSimulatedWork));
+  }
   if (cost.work > options.max_work) {
     return fmt::format("needs {} steps, the limit is {} (--max-work)", format_count(cost.work),
                        format_count(options.max_work));
@@ -132,13 +138,13 @@ void guarded(ResultRow& row, Communicator& ranks, Work&& work) {
     row.reason = std::move(reason);
     row.run = {};
   };
+  if (ranks.size() > 1) return work();
   try {
     work();
   } catch (const OutOfMemory& e) {
     give_up(Status::skipped, e.what());
   } catch (const Error&) {
     throw;
-  if (ranks.size() > 1) return work();
   } catch (const std::bad_alloc&) {
     give_up(Status::skipped, "ran out of memory");
   } catch (const std::exception& e) {
@@ -324,13 +330,13 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
     row.structure_reuse = entry->claims.structure_reuse;
     row.simulated = machine.of(*entry).simulated();
     row.ranks = machine.host.communicator().size();
+    row.mpi = entry->needs.mpi;
   }
   for (std::size_t k = 0; k < entries.size(); ++k) {
     ResultRow& row = results.rows[first + k];
     if (events.checking) events.checking(row);
     admit(*entries[k], problem, machine, options, row);
   }
-    row.mpi = entry->needs.mpi;
 
   // Plans are timed side by side as far as memory holds them together. The values are those of the real
   // check, so a chain neither overflows nor vanishes.
