@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -63,56 +64,84 @@ void prefer_large_pages(Buffer<T>& array) {
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
+/// Sorts up to 16 entries by column, if no column repeats. Each entry's rank is the number of smaller
+/// columns, found by comparing all with all: 16 x 16 comparisons, four to sixteen at a time, take less time
+/// than the mispredicted branches of a sort that compares fewer.
+template <class T>
+class FewEntries {
+ public:
+  static constexpr std::size_t kMost = 16;
+
+  /// A vector of the compilers (GCC and Clang): they use what registers there are. Left to themselves they
+  /// make one comparison at a time of these loops.
+  typedef Index Lanes __attribute__((vector_size(kMost * sizeof(Index))));
+
+  /// Takes n <= 16 entries. `readable` >= n entries may be read: where 16 may, the copy has a fixed length,
+  /// which is no call. Returns whether all columns differ.
+  bool load(const Index* cols, const T* values, std::size_t n, std::size_t readable) {
+    n_ = n;
+    col_ = Lanes{};
+    std::memcpy(&col_, cols, (readable >= kMost ? kMost : n) * sizeof(Index));
+    if (readable >= kMost) {
+      std::copy_n(values, kMost, value_.begin());
+    } else {
+      std::copy_n(values, n, value_.begin());
+    }
+    constexpr Lanes kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const auto count = static_cast<Index>(n);
+    col_ |= (kLane >= Lanes{} + count) & std::numeric_limits<Index>::max();  // behind all columns
+    rank_ = Lanes{};
+    for (std::size_t k = 0; k < n; ++k) rank_ -= Lanes{} + col_[k] < col_;  // a comparison that holds is -1
+    // Equal columns share a rank and leave another free. What stands behind all has rank n.
+    const Lanes taken_lanes = (Lanes{} + 1) << rank_;
+    std::array<std::uint64_t, kMost / 2> pairs;
+    std::memcpy(pairs.data(), &taken_lanes, sizeof pairs);
+    std::uint64_t taken = 0;
+    for (const std::uint64_t pair : pairs) taken |= pair;
+    taken = (taken | taken >> 32) & 0xffffffffu;
+    return taken == (n < kMost ? (2u << n) - 1 : 0xffffu);
+  }
+
+  /// Writes them in order, if load() returned true.
+  void store(Index* cols, T* values) const {
+    for (std::size_t k = 0; k < n_; ++k) {
+      const auto to = static_cast<std::size_t>(rank_[k]);
+      cols[to] = col_[k];
+      values[to] = value_[k];
+    }
+  }
+
+ private:
+  Lanes col_;
+  Lanes rank_;
+  std::array<T, kMost> value_;
+  std::size_t n_ = 0;
+};
+
 /// Sorts the entries of one row by column; those with the same column keep their order, so that repeated
-/// entries are summed in file order.
+/// entries are summed in file order. A merge sort that sets only the left half aside: extra memory is half of
+/// the longest row.
 template <class T>
 class RowSorter {
  public:
-  void sort(Index* cols, T* values, std::size_t n) {
-    if (n <= kFew) {
-      sort_few(cols, values, n);
+  /// `readable` >= n: see FewEntries::load.
+  void sort(Index* cols, T* values, std::size_t n, std::size_t readable) {
+    if (std::is_sorted(cols, cols + n)) return;
+    if (n <= FewEntries<T>::kMost) {
+      if (few_.load(cols, values, n, readable)) {
+        few_.store(cols, values);
+      } else {
+        insertion_sort(cols, values, n);
+      }
       return;
     }
-    if (std::is_sorted(cols, cols + n)) return;
-    // A merge sort that sets only its left half aside: extra memory is half of the longest row.
     const std::size_t half = n / 2;
-    sort(cols, values, half);
-    sort(cols + half, values + half, n - half);
+    sort(cols, values, half, readable);
+    sort(cols + half, values + half, n - half, readable - half);
     if (cols[half - 1] > cols[half]) merge(cols, values, half, n);
   }
 
  private:
-  static constexpr std::size_t kFew = 16;
-
-  /// Each entry's rank is the number of smaller columns, found by comparing all with all: 16 x 16
-  /// comparisons, four or more at a time, take less time than the mispredicted branches of a sort that
-  /// compares fewer.
-  static void sort_few(Index* cols, T* values, std::size_t n) {
-    bool sorted = true;
-    for (std::size_t k = 1; k < n; ++k) sorted &= cols[k - 1] <= cols[k];
-    if (sorted) return;
-    std::array<Index, kFew> col, rank{};
-    std::array<T, kFew> value;
-    col.fill(std::numeric_limits<Index>::max());
-    std::copy_n(cols, n, col.begin());
-    std::copy_n(values, n, value.begin());
-    for (std::size_t l = 0; l < n; ++l) {
-      for (std::size_t k = 0; k < kFew; ++k) rank[k] += col[l] < col[k] ? 1 : 0;
-    }
-    unsigned taken = 0;
-    for (std::size_t k = 0; k < n; ++k) {
-      const auto to = static_cast<std::size_t>(rank[k]);
-      taken |= 1u << to;
-      cols[to] = col[k];
-      values[to] = value[k];
-    }
-    if (taken == (1u << n) - 1) return;
-    // Some columns are equal and share a rank.
-    std::copy_n(col.begin(), n, cols);
-    std::copy_n(value.begin(), n, values);
-    insertion_sort(cols, values, n);
-  }
-
   static void insertion_sort(Index* cols, T* values, std::size_t n) {
     for (std::size_t k = 1; k < n; ++k) {
       const Index col = cols[k];
@@ -144,6 +173,7 @@ class RowSorter {
     }
   }
 
+  FewEntries<T> few_;
   Buffer<Index> left_cols_;
   Buffer<T> left_values_;
 };
@@ -263,14 +293,22 @@ class RowPlacer {
         fits_ = false;
         return;
       }
-      Index* const row_cols = cols + (from - begin);
-      T* const row_values = values + (from - begin);
-      const Offset n = row_end - from;
-      sorter_.sort(row_cols, row_values, at(n));
+      close_row(static_cast<Index>(i), cols + (from - begin), values + (from - begin), row_end - from,
+                end - from);
       from = row_end;
-      append(static_cast<Index>(i), row_cols, row_values, n);
       row_end = closed_;
     }
+  }
+
+  /// One row of n entries, the first of `readable` ones. It may overlap its destination, or lie behind it.
+  void close_row(Index row, Index* cols, T* values, Offset n, Offset readable) {
+    if (n <= Offset{FewEntries<T>::kMost} && few_.load(cols, values, at(n), at(readable))) {
+      few_.store(out_.col_idx.data() + closed_, out_.values.data() + closed_);
+      closed_ += n;
+      return;
+    }
+    sorter_.sort(cols, values, at(n), at(readable));
+    append(row, cols, values, n);
   }
 
   void append(Index row, const Index* cols, const T* values, Offset n) {
@@ -308,6 +346,7 @@ class RowPlacer {
   Buffer<std::uint16_t> row_in_bin_;
   Offset longest_bin_ = 0;
   Offset closed_ = 0;  ///< entries of finished rows
+  FewEntries<T> few_;
   RowSorter<T> sorter_;
   bool fits_ = true;
 };
