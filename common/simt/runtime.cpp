@@ -394,6 +394,9 @@ cudaError_t check_cooperative(const Grid& g) {
   if (!g.resident()) return cudaSuccess;
   int per_sm = 0;
   max_active_blocks(&per_sm, static_cast<int>(g.block.x * g.block.y * g.block.z), g.shared_bytes);
+  // A cluster needs an SM a block, and 4 simulated ones are too few for any: only what a block needs is
+  // checked.
+  if (!g.cooperative && per_sm > 0) return cudaSuccess;
   const std::uint64_t blocks = std::uint64_t{g.grid.x} * g.grid.y * g.grid.z;
   const std::uint64_t resident =
       static_cast<std::uint64_t>(per_sm) * static_cast<std::uint64_t>(device().sms);
