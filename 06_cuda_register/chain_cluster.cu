@@ -10,9 +10,12 @@
 // is latency, not throughput. The matrix must fit the registers of 16 SMs, which is also why n = 2048 with 80
 // % zeros is refused.
 //
-// Why it is right: as in chain_words.cu; besides, a block must not end while another may still write into its
-// shared memory, hence the cluster barrier at the end, and it must not be written before it has set its words
-// to step 0, hence the one at the start.
+// Why it is right: as in chain_words.cu, where each block has rows that all others wait for, so none runs two
+// steps ahead. Here the cluster always has 16 blocks, and those without rows must stay out of it: the
+// executor found the matrix of one row on which one of them waited for a word that had been overwritten.
+// Besides, a block must not end while another may still write into its shared memory, hence the cluster
+// barrier at the end, and it must not be written before it has set its words to step 0, hence the one at the
+// start.
 
 #include "06_cuda_register/share.hpp"
 #include "06_cuda_register/stage.hpp"
@@ -54,7 +57,10 @@ __global__ void __launch_bounds__(kBlock)
     buffers[(b % 2) * buffer_size + n + b / 2] = T{0};
   cluster_sync();
 
-  for (int j = 0; j < products; ++j) {
+  // A block without rows reads nothing: nobody waits for its words, so nobody would wait with overwriting
+  // what it reads.
+  const int last = static_cast<int>(cluster_rank()) * (kBlock / 32) < a.warps ? products : 0;
+  for (int j = 0; j < last; ++j) {
     T* const xs = buffers + (j % 2) * buffer_size;
     for (int c = tid; c < n; c += kBlock) {
       if (j == 0) {
