@@ -72,7 +72,7 @@ class Balanced final : public mpi::MpiSpgemmPlan<T> {
 
 }  // namespace
 
-void add_balanced(Registry& registry) {
+void add_mpi_balanced(Registry& registry) {
   registry.add<Balanced>({.name = "02_mpi/balanced",
                           .idea = "shares of equal products, the fastest serial kernel on each rank",
                           .needs = {.several_ranks = true, .mpi = true}});

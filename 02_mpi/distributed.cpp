@@ -76,7 +76,7 @@ class Distributed final : public mpi::MpiSpgemmPlan<T> {
 
 }  // namespace
 
-void add_distributed(Registry& registry) {
+void add_mpi_distributed(Registry& registry) {
   registry.add<Distributed>(
       {.name = "02_mpi/distributed",
        .idea = "A, B and C stay on the ranks by rows; each fetches the rows of B it needs",

@@ -108,7 +108,7 @@ class ScatterGather final : public mpi::MpiSpgemmPlan<T> {
 
 }  // namespace
 
-void add_scatter_gather(Registry& registry) {
+void add_mpi_scatter_gather(Registry& registry) {
   registry.add<ScatterGather>({.name = "02_mpi/scatter_gather",
                                .idea = "rank 0 scatters A and broadcasts B; dot products; C is gathered",
                                .needs = {.several_ranks = true, .mpi = true}});

@@ -201,7 +201,7 @@ class SpmmHalo final : public SpmmPlan<T> {
 
 }  // namespace
 
-void add_spmm_halo(Registry& registry) {
+void add_mpi_spmm_halo(Registry& registry) {
   registry.add<SpmmHalo>({.name = "02_mpi/spmm_halo",
                           .idea = "rows on the ranks; each fetches the rows of B that it lacks",
                           .needs = {.several_ranks = true, .mpi = true}});

@@ -165,7 +165,7 @@ class SpmvHalo final : public SpmvPlan<T> {
 
 }  // namespace
 
-void add_spmv_halo(Registry& registry) {
+void add_mpi_spmv_halo(Registry& registry) {
   registry.add<SpmvHalo>({.name = "02_mpi/spmv_halo",
                           .idea = "rows on the ranks; of x, each fetches the elements it lacks",
                           .needs = {.several_ranks = true, .mpi = true}});

@@ -3,12 +3,12 @@
 namespace stages {
 
 void add_02_mpi(Registry& registry) {
-  add_spmv_halo(registry);
-  add_spmm_halo(registry);
-  add_scatter_gather(registry);
-  add_balanced(registry);
-  add_shared_window(registry);
-  add_distributed(registry);
+  add_mpi_spmv_halo(registry);
+  add_mpi_spmm_halo(registry);
+  add_mpi_scatter_gather(registry);
+  add_mpi_balanced(registry);
+  add_mpi_shared_window(registry);
+  add_mpi_distributed(registry);
 }
 
 }  // namespace stages

@@ -8,11 +8,11 @@ namespace stages {
 /// All entries below.
 void add_02_mpi(Registry& registry);
 
-void add_spmv_halo(Registry& registry);
-void add_spmm_halo(Registry& registry);
-void add_scatter_gather(Registry& registry);
-void add_balanced(Registry& registry);
-void add_shared_window(Registry& registry);
-void add_distributed(Registry& registry);
+void add_mpi_spmv_halo(Registry& registry);
+void add_mpi_spmm_halo(Registry& registry);
+void add_mpi_scatter_gather(Registry& registry);
+void add_mpi_balanced(Registry& registry);
+void add_mpi_shared_window(Registry& registry);
+void add_mpi_distributed(Registry& registry);
 
 }  // namespace stages
