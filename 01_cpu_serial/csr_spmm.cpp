@@ -49,7 +49,7 @@ class CsrSpmm final : public HostSpmmPlan<T> {
 
 }  // namespace
 
-void add_csr_spmm(Registry& registry) {
+void cpu_serial::add_csr_spmm(Registry& registry) {
   registry.add<CsrSpmm>(
       {.name = "01_cpu_serial/csr_spmm", .idea = "a strip of C's row stays in registers over A's row"});
 }

@@ -73,7 +73,7 @@ class CsrSpmvByLength final : public HostSpmvPlan<T> {
 
 }  // namespace
 
-void add_csr_spmv(Registry& registry) {
+void cpu_serial::add_csr_spmv(Registry& registry) {
   registry.add<CsrSpmv>({.name = "01_cpu_serial/csr_spmv", .idea = "row by row over the non-zeros"});
   registry.add<CsrSpmvByLength>({.name = "01_cpu_serial/csr_spmv_by_length",
                                  .idea = "the same, rows of equal length together: no mispredicted loops"});

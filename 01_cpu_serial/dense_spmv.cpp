@@ -73,7 +73,7 @@ class DenseSpmv final : public HostSpmvPlan<T> {
 
 }  // namespace
 
-void add_dense_spmv(Registry& registry) {
+void cpu_serial::add_dense_spmv(Registry& registry) {
   registry.add<DenseSpmv>(
       {.name = "01_cpu_serial/dense_spmv", .idea = "A stored densely: every zero is multiplied"});
 }

@@ -47,7 +47,7 @@ class GustavsonAdaptive final : public HostSpgemmPlan<T> {
 
 }  // namespace
 
-void add_gustavson_adaptive(Registry& registry) {
+void cpu_serial::add_gustavson_adaptive(Registry& registry) {
   registry.add<GustavsonAdaptive>(
       {.name = "01_cpu_serial/gustavson_adaptive",
        .idea = "one pass into the bound; each row picks insertion, scan or summary, batches or masks"});

@@ -139,7 +139,7 @@ class GustavsonDense final : public HostSpgemmPlan<T> {
 
 }  // namespace
 
-void add_gustavson_dense(Registry& registry) {
+void cpu_serial::add_gustavson_dense(Registry& registry) {
   registry.add<GustavsonDense>(
       {.name = "01_cpu_serial/gustavson_dense",
        .idea = "rows of B added into a dense row; a bitmap keeps the columns sorted"});

@@ -165,7 +165,7 @@ class GustavsonHash final : public HostSpgemmPlan<T> {
 
 }  // namespace
 
-void add_gustavson_hash(Registry& registry) {
+void cpu_serial::add_gustavson_hash(Registry& registry) {
   registry.add<GustavsonHash>({.name = "01_cpu_serial/gustavson_hash",
                                .idea = "rows of B added into a hash table as large as the row"});
 }

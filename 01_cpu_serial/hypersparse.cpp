@@ -202,7 +202,7 @@ class Hypersparse final : public HostSpgemmPlan<T> {
 
 }  // namespace
 
-void add_hypersparse(Registry& registry) {
+void cpu_serial::add_hypersparse(Registry& registry) {
   registry.add<Hypersparse>(
       {.name = "01_cpu_serial/hypersparse", .idea = "doubly compressed rows: no step looks at an empty row"});
 }

@@ -3,14 +3,14 @@
 namespace stages {
 
 void add_01_cpu_serial(Registry& registry) {
-  add_dense_spmv(registry);
-  add_csr_spmv(registry);
-  add_csr_spmm(registry);
-  add_two_pointer_dot(registry);
-  add_gustavson_dense(registry);
-  add_gustavson_hash(registry);
-  add_hypersparse(registry);
-  add_gustavson_adaptive(registry);
+  cpu_serial::add_dense_spmv(registry);
+  cpu_serial::add_csr_spmv(registry);
+  cpu_serial::add_csr_spmm(registry);
+  cpu_serial::add_two_pointer_dot(registry);
+  cpu_serial::add_gustavson_dense(registry);
+  cpu_serial::add_gustavson_hash(registry);
+  cpu_serial::add_hypersparse(registry);
+  cpu_serial::add_gustavson_adaptive(registry);
 }
 
 }  // namespace stages

@@ -8,6 +8,8 @@ namespace stages {
 /// All entries below.
 void add_01_cpu_serial(Registry& registry);
 
+namespace cpu_serial {
+
 void add_dense_spmv(Registry& registry);
 void add_csr_spmv(Registry& registry);
 void add_csr_spmm(Registry& registry);
@@ -17,4 +19,5 @@ void add_gustavson_hash(Registry& registry);
 void add_hypersparse(Registry& registry);
 void add_gustavson_adaptive(Registry& registry);
 
+}  // namespace cpu_serial
 }  // namespace stages

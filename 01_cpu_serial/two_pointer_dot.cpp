@@ -73,7 +73,7 @@ class TwoPointerDot final : public HostSpgemmPlan<T> {
 
 }  // namespace
 
-void add_two_pointer_dot(Registry& registry) {
+void cpu_serial::add_two_pointer_dot(Registry& registry) {
   registry.add<TwoPointerDot>({.name = "01_cpu_serial/two_pointer_dot",
                                .idea = "every row of A meets every column of B, two pointers walk along"});
 }

@@ -48,8 +48,7 @@ class Balanced final : public mpi::MpiSpgemmPlan<T> {
   void multiply() override {
     Phase phase(this->exec_, "compute");
     const auto start = std::chrono::steady_clock::now();
-    const kernels::ProductScale whole{this->shape_.products, this->shape_.nnz_a};
-    rows_.reserve(a_part_.view(), b_view_, c_part_, &whole);
+    rows_.reserve(a_part_.view(), b_view_, c_part_);
     rows_.fill(a_part_.view(), b_view_, c_part_);
     this->add_compute_seconds(mpi::seconds_since(start));
   }

@@ -59,8 +59,7 @@ class Distributed final : public mpi::MpiSpgemmPlan<T> {
     mpi::scatter_rows(this->b_, b_part_.bounds, this->shape_.cols, b_part_.mine, this->comm());
   }
   void multiply() override {
-    const kernels::ProductScale whole{this->shape_.products, this->shape_.nnz_a};
-    this->add_compute_seconds(product_.multiply(a_part_, b_part_, c_part_, this->exec_, &whole));
+    this->add_compute_seconds(product_.multiply(a_part_, b_part_, c_part_, this->exec_));
   }
   void collect() override { c_.gather(c_part_.mine, c_part_.bounds, this->shape_.cols, this->comm()); }
   void forget() override {

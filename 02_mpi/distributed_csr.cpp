@@ -119,7 +119,7 @@ void RowFetcher<T>::exchange_entries(const DistributedCsr<T>& b) {
 
 template <class T>
 double DistributedProduct<T>::multiply(const DistributedCsr<T>& a, const DistributedCsr<T>& b,
-                                       DistributedCsr<T>& c, Exec& exec, const kernels::ProductScale* whole) {
+                                       DistributedCsr<T>& c, Exec& exec) {
   {
     Phase phase(exec, "exchange");
     fetcher_.fetch(a.mine.col_idx, b);
@@ -130,7 +130,7 @@ double DistributedProduct<T>::multiply(const DistributedCsr<T>& a, const Distrib
   CsrView<T> mine = a.mine.view();
   mine.col_idx = fetcher_.a_columns();
   mine.cols = fetcher_.view().rows;
-  rows_.reserve(mine, fetcher_.view(), c.mine, whole);
+  rows_.reserve(mine, fetcher_.view(), c.mine);
   rows_.fill(mine, fetcher_.view(), c.mine);
   return seconds_since(start);
 }

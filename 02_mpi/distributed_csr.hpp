@@ -54,10 +54,9 @@ class DistributedProduct {
   /// `cols`: columns of B.
   DistributedProduct(MPI_Comm comm, Index cols) : fetcher_(comm), rows_(cols), comm_(comm) {}
 
-  /// Collective. Phases "exchange" and "compute" of `exec`; returns the seconds of this rank's own work. With
-  /// `whole`, the numbers of all ranks together, C has the very bits that one process would compute.
-  double multiply(const DistributedCsr<T>& a, const DistributedCsr<T>& b, DistributedCsr<T>& c, Exec& exec,
-                  const kernels::ProductScale* whole = nullptr);
+  /// Collective. Phases "exchange" and "compute" of `exec`; returns the seconds of this rank's own work. C
+  /// has the very bits that one process would compute.
+  double multiply(const DistributedCsr<T>& a, const DistributedCsr<T>& b, DistributedCsr<T>& c, Exec& exec);
 
  private:
   RowFetcher<T> fetcher_;

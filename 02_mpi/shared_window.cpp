@@ -163,8 +163,7 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
     Phase phase(this->exec_, "compute");
     const auto start = std::chrono::steady_clock::now();
     const CsrView<T> a = own_rows(), b = shared_b_.view(this->shape_.inner, this->shape_.cols);
-    const kernels::ProductScale whole{this->shape_.products, this->shape_.nnz_a};
-    rows_.reserve(a, b, c_part_, &whole);
+    rows_.reserve(a, b, c_part_);
     rows_.fill(a, b, c_part_);
     this->add_compute_seconds(mpi::seconds_since(start));
   }
