@@ -20,6 +20,9 @@
 namespace stages {
 namespace {
 
+constexpr const char* kLostOutput =
+    "standard output cannot be written, so what it shows is not complete; give it a place with room";
+
 /// Lets freed memory be used again instead of going back to the system. A fresh page costs a fault and a
 /// clearing, which brings memory in at about 2 GB/s; large results would otherwise be paid for page by page
 /// in every run, by the entries that allocate per run and not by the others, and that is not what is
@@ -137,7 +140,7 @@ int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vect
     add_entries(program.registry);
     const int code = parse_and_work(program, argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      fail("standard output cannot be written; the result is not complete");
+      fail("{}", kLostOutput);
     }
     return code;
   } catch (const Error& error) {
@@ -148,6 +151,7 @@ int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vect
                               "or a lower --max-memory",
                               format_bytes(free_memory_bytes()), format_bytes(total_memory_bytes())));
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return report(program, kLostOutput);  // fmt::print throws
     return report(program,
                   fmt::format("unexpected: {}; please report it with the command line", error.what()));
   }

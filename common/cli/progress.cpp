@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "common/cli/terminal.hpp"
@@ -16,8 +15,7 @@ constexpr double kLinesASecond = 4;  ///< plain lines, on average
 constexpr double kLinesAtOnce = 25;  ///< plain lines that may come in a burst: the entries of one problem
 
 std::string timing_of(const ResultRow& row) {
-  const std::string noise =
-      std::isfinite(row.run.noise) ? fmt::format(", noise {:.1f} %", 100 * row.run.noise) : "";
+  const std::string noise = row.run.noise < 1 ? fmt::format(", noise {:.1f} %", 100 * row.run.noise) : "";
   return fmt::format("{}{}", format_seconds(row.run.median), noise);
 }
 
@@ -103,7 +101,7 @@ RunEvents Progress::events() {
     const bool bad = row.status == Status::wrong || row.status == Status::failed;
     if (terminal_) {
       if (bad) say(row.entry + ": " + outcome_of(row));
-    } else if (bad || may_print()) {
+    } else if (bad || done_ == total_ || may_print()) {
       say(numbered(done_, row, outcome_of(row)));
     }
   };

@@ -430,7 +430,8 @@ void require_sense(const RunArguments& arguments) {
 
 void show(const Results& results) {
   const bool colour = wants_colour(stdout);
-  fmt::print("{}{}", to_table(results, colour), to_scaling_table(results, colour));
+  const std::string scaling = to_scaling_table(results, colour);
+  fmt::print("{}{}{}", to_table(results, colour), scaling.empty() ? "" : "\n", scaling);
 }
 
 /// The command line for `ranks` ranks: without what this process does itself, and in weak scaling with the

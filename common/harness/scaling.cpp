@@ -35,8 +35,6 @@ std::string ratio_or_nothing(double ratio) {
 }
 
 std::string scaling_line(const ResultRow& row) {
-  if (!row.timed())
-    return fmt::format("  {:<24} {:>5}  {}: {}\n", row.entry, row.ranks, to_string(row.status), row.reason);
   const double efficiency = row.speedup_serial / row.ranks;
   const double serial = row.speedup_serial * row.run.median;
   return fmt::format(
@@ -78,7 +76,7 @@ std::string to_scaling_table(const Results& results, bool colour) {
   std::string out;
   const ProblemFacts* problem = nullptr;
   for (const ResultRow& row : results.rows) {
-    if (!row.mpi) continue;
+    if (!row.mpi || !row.timed()) continue;
     if (problem == nullptr || !same_problem(*problem, row.problem)) {
       if (problem != nullptr) out += '\n';
       problem = &row.problem;
@@ -91,7 +89,7 @@ std::string to_scaling_table(const Results& results, bool colour) {
     }
     out += scaling_line(row);
   }
-  return out.empty() ? out : out + "\n";
+  return out;
 }
 
 }  // namespace stages

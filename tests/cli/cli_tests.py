@@ -109,8 +109,8 @@ class Help(Case):
     def test_examples_parse(self):
         """No option in the examples of run is misspelt: what the parser takes fails at a stage that is not there."""
         for line in self.good("run", "--help").stdout.splitlines():
-            words = shlex.split(line)
-            if words[:2] == ["stages", "run"]:
+            words = shlex.split(line) if line.startswith("  stages ") else []
+            if words[1:2] == ["run"]:
                 self.refused("there is no stage 'nowhere'", *words[1:], "--stage", "nowhere")
 
     def test_generators_are_listed(self):
