@@ -712,8 +712,6 @@ class Reader {
     require_csr_memory(nnz);
     out.col_idx.resize(at(nnz));
     out.values.resize(at(nnz));
-    prefer_large_pages(out.col_idx);
-    prefer_large_pages(out.values);
     RowPlacer<T> placer(out);
     const bool skip_zeros = header_.format == Format::array;
     pass<Depth::values>([&](Offset, Index row, Index col, T value) {

@@ -3,8 +3,6 @@
 // each row's the first time, RowPlacer puts them into their places the second time, in the very arrays that
 // are the result, then sorts the rows and sums repeats. Besides the result it takes two bytes an entry.
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -51,18 +49,6 @@ class RowCounter {
   std::size_t pending_ = 0;
   std::array<Index, 1024> rows_;
 };
-
-/// Asks for pages of 2 MB where the kernel leaves that to programs: arrays of this size are written at many
-/// places at once, and small pages cost a table walk for most of them.
-template <class T>
-void prefer_large_pages(Buffer<T>& array) {
-  constexpr std::uintptr_t kPage = std::uintptr_t{1} << 21;
-  const auto begin = reinterpret_cast<std::uintptr_t>(array.data());
-  const std::uintptr_t first = (begin + kPage - 1) / kPage * kPage;
-  const std::uintptr_t last = (begin + array.size() * sizeof(T)) / kPage * kPage;
-  // A refusal only costs time.
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-}
 
 /// Sorts up to 16 entries by column, if no column repeats. Each entry's rank is the number of smaller
 /// columns, found by comparing all with all: 16 x 16 comparisons, four to sixteen at a time, take less time
@@ -181,12 +167,12 @@ class RowSorter {
 /// Puts entries into their rows, then sorts the rows and sums repeated entries.
 ///
 /// An entry's place in a large matrix is far from the last one's, and writing four or eight bytes there moves
-/// whole cache lines to and fro. So rows are taken together in about a thousand bins, whose borders the
-/// counts of the first pass give. While the file is read, an entry goes to the next free place of its bin, in
-/// the very arrays that are the result: a thousand places to write to fit into the cache. With two bytes an
-/// entry that say which row of the bin it belongs to, each bin is then put in order while it is in the cache.
-/// A bin that is much longer than the others holds long rows; its entries go straight to the next free place
-/// of their row.
+/// whole cache lines to and fro. So rows are taken together in bins of some 30,000 entries, whose borders
+/// the counts of the first pass give. While the file is read, an entry goes to the next free place of its
+/// bin, in the very arrays that are the result: a few hundred places to write to fit into the cache. With two
+/// bytes an entry that say which row of the bin it belongs to, each bin is then put in order while it is in
+/// the cache. A bin that is much longer than the others holds long rows; its entries go straight to the next
+/// free place of their row.
 template <class T>
 class RowPlacer {
  public:
@@ -194,9 +180,14 @@ class RowPlacer {
   explicit RowPlacer(Csr<T>& out) : out_(out) {
     bin_end_[0] = out.nnz();
     next_in_bin_[0] = kNoBin;
-    if (out.nnz() < kWorthBins || (out.rows - 1) / kMostBins >= kMostRows) return;
+    if (out.nnz() < kWorthBins) return;
+    const Offset wanted = std::min<Offset>(out.nnz() / kEntriesInBin, kMostBins);
     shift_ = 0;
-    while (((out.rows - 1) >> shift_) >= kMostBins) ++shift_;
+    while (((out.rows - 1) >> shift_) >= wanted) ++shift_;
+    if (shift_ > kMostShift) {
+      shift_ = kNoBins;
+      return;
+    }
     bins_ = ((out.rows - 1) >> shift_) + 1;
     const Offset longest = 4 * (out.nnz() / bins_) + kWorthBins;
     Offset begin = 0;
@@ -209,7 +200,6 @@ class RowPlacer {
       begin = end;
     }
     row_in_bin_.resize(at(out.nnz()));
-    prefer_large_pages(row_in_bin_);
   }
 
   /// Where the first repeated entry stands; known after finish().
@@ -265,7 +255,9 @@ class RowPlacer {
   static std::size_t at(Offset k) { return static_cast<std::size_t>(k); }
 
   static constexpr Index kMostBins = 1024;
-  static constexpr Index kMostRows = 1 << 15;            ///< in a bin: they are numbered with 16 bits
+  static constexpr int kMostShift = 16;  ///< the rows of a bin are numbered with 16 bits
+  static constexpr int kNoBins = 31;     ///< a shift that puts all rows into one bin, which is none
+  static constexpr Offset kEntriesInBin = Offset{1} << 15;
   static constexpr Offset kWorthBins = Offset{1} << 16;  ///< fewer entries fit into the cache anyway
   static constexpr Offset kNoBin = -1;
 
@@ -339,7 +331,7 @@ class RowPlacer {
   }
 
   Csr<T>& out_;
-  int shift_ = 31;  ///< row >> shift_ is its bin
+  int shift_ = kNoBins;  ///< row >> shift_ is its bin
   Index bins_ = 1;
   std::array<Offset, kMostBins> next_in_bin_;  ///< kNoBin: entries go straight to their row
   std::array<Offset, kMostBins> bin_end_;
