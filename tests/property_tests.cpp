@@ -61,10 +61,25 @@ std::optional<Csr<double>> multiply(const Entry& entry, const Matrix& a, const M
   return result_of(entry, make_spgemm_problem("p", a, b), {a->values, b->values});
 }
 
+/// A times the columns of x, one by one: for entries that take no stream of vectors.
+std::optional<Dense<double>> multiply_columns(const Entry& entry, const Matrix& a, const Dense<double>& x) {
+  Dense<double> y(a->rows, x.cols, Layout::col_major);
+  for (Index j = 0; j < x.cols; ++j) {
+    Dense<double> column(x.rows, 1, Layout::col_major);
+    for (Index i = 0; i < x.rows; ++i) column(i, 0) = x(i, j);
+    const auto result = result_of(entry, make_spmv_problem("p", a), SpmvOperands<double>{column});
+    if (!result) return std::nullopt;
+    for (Index i = 0; i < a->rows; ++i) y(i, j) = (*result)(i, 0);
+  }
+  return y;
+}
+
 /// A times the columns of x.
 std::optional<Dense<double>> multiply(const Entry& entry, const Matrix& a, const Dense<double>& x) {
-  if (entry.op == Op::spmv)
-    return result_of(entry, make_spmv_problem("p", a, Mode::stream, x.cols), SpmvOperands<double>{x});
+  if (entry.op == Op::spmv) {
+    auto y = result_of(entry, make_spmv_problem("p", a, Mode::stream, x.cols), SpmvOperands<double>{x});
+    return y ? y : multiply_columns(entry, a, x);
+  }
   SpmmProblem<double> wanted{
       .name = "p", .a = a, .n_cols = x.cols, .b_layout = Layout::col_major, .c_layout = Layout::col_major};
   return result_of(entry, make_spmm_problem(wanted), SpmmOperands<double>{x, {}});
