@@ -9,6 +9,9 @@ A README holds a pair of lines
 and between them this script writes the times in FILE (a JSON of `stages run`, relative to the project's root) of the
 entries whose name REGEX finds: a line an entry, a column a matrix (all of the file, or those named), with the machine.
 
+A pair <!-- scaling FILE REGEX [MATRIX ...] --> and <!-- end scaling --> gets the rows that ran on several ranks: their clocks,
+and the speed-up of each over the fastest serial entry of stage 01 in the same file.
+
     tools/tables.py            writes all READMEs anew
     tools/tables.py --check    changes nothing; exit code 1 if one is not what the results say
 """
@@ -20,6 +23,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- table (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end table -->)", re.DOTALL)
+SCALING = re.compile(r"(<!-- scaling (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end scaling -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -66,6 +70,43 @@ def table(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
+def clock(row, name, serial):
+    """A clock of a row on ranks, and the speed-up that it is."""
+    value = row["metrics"].get(name, {}).get("value")
+    if value is None:
+        return ""
+    return seconds(value) + (f" ({serial / value:.2f}x)" if serial else "")
+
+
+def scaling(results, pattern, wanted):
+    """The Markdown tables of one results file with several numbers of ranks: a table a problem."""
+    timed = [r for r in results["results"] if "seconds" in r]
+    problem_of = lambda r: (r["problem"]["matrix"], r["problem"]["options"], r["problem"]["operation"], r["problem"]["type"])
+    lines = []
+    for problem in dict.fromkeys(problem_of(r) for r in timed if r["mpi"]):
+        if wanted and label(problem[0]) not in wanted:
+            continue
+        rows = [r for r in timed if problem_of(r) == problem]
+        serial = min((r["seconds"]["run"]["median"] for r in rows if r["entry"].startswith("01_") and not r["structure_reuse"]), default=None)
+        lines += [f"{label(problem[0])}, {problem[2]} {problem[3]}{', ' + problem[1] if problem[1] else ''}"
+                  + (f"; fastest serial entry {seconds(serial)}:" if serial else ":"), "",
+                  "| entry | ranks | compute | + exchange | root to root | bytes moved | imbalance |", "|---" * 7 + "|"]
+        for r in rows:
+            if not r["mpi"] or not re.search(pattern, r["entry"]):
+                continue
+            metrics = {name: metric["value"] for name, metric in r["metrics"].items()}
+            lines.append(f"| `{r['entry']}` | {r['ranks']} | {clock(r, 'compute_seconds', serial)} | {clock(r, 'distributed_seconds', serial)} "
+                         f"| {clock(r, 'root_to_root_seconds', serial)} | {metrics['bytes_moved'] / 1e6:.1f} MB | {metrics['imbalance']:.2f} |")
+        lines.append("")
+    context = results["context"]
+    copies = [f"{ranks} ranks {float(context[key]) / 1e9:.1f}" for ranks in sorted({r["ranks"] for r in timed if r["mpi"]})
+              if (key := f"ranks={ranks}: copy_bandwidth_bytes_per_second") in context]
+    cores = next((value for key, value in context.items() if key.endswith(": cores")), "?")
+    lines.append(f"({context['cpu']}, {cores} cores, {context['date'][:10]}, sources {context['source_digest'][:12]}; "
+                 f"copy bandwidth in GB/s: {', '.join(copies)})")
+    return "\n".join(lines) + "\n"
+
+
 def main():
     check = sys.argv[1:] == ["--check"]
     stale = []
@@ -74,9 +115,10 @@ def main():
 
         def fill(match):
             results = json.loads((ROOT / match.group(2)).read_text())
-            return match.group(1) + table(results, match.group(3), match.group(4).split()) + match.group(6)
+            make = scaling if match.re is SCALING else table
+            return match.group(1) + make(results, match.group(3), match.group(4).split()) + match.group(6)
 
-        new = BLOCK.sub(fill, text)
+        new = SCALING.sub(fill, BLOCK.sub(fill, text))
         if new != text:
             stale.append(str(readme.relative_to(ROOT)))
             if not check:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -458,18 +459,28 @@ std::vector<std::string> on_ranks(const Program& program, const RunArguments& ar
   return words;
 }
 
-/// Weak scaling is about equal shares: says where they aren't.
+/// Weak scaling is about equal shares: says where they aren't. The problems of each number of ranks come in
+/// the order of the command line.
 void require_equal_shares(const Results& results) {
-  double least = INFINITY, most = 0;
+  std::map<int, std::vector<ProblemFacts>> problems;  // by ranks
   for (const ResultRow& row : results.rows) {
-    if (!row.mpi || !row.timed()) continue;
-    const double share = static_cast<double>(row.problem.multiplications) / row.ranks;
-    least = std::min(least, share);
-    most = std::max(most, share);
+    auto& known = problems[row.ranks];
+    const auto same = [&](const ProblemFacts& p) { return same_problem(p, row.problem); };
+    if (row.mpi && std::none_of(known.begin(), known.end(), same)) known.push_back(row.problem);
   }
-  if (most > 1.1 * least) {
-    fmt::print(stderr, "note: --weak: products per rank lie between {} and {}; they should be the same\n",
-               format_count(least), format_count(most));
+  const auto share = [](const ProblemFacts& p, int ranks) {
+    return static_cast<double>(p.multiplications) / ranks;
+  };
+  const auto& [fewest, first] = *problems.begin();
+  for (const auto& [ranks, known] : problems) {
+    for (std::size_t k = 0; k < std::min(known.size(), first.size()); ++k) {
+      const double here = share(known[k], ranks), before = share(first[k], fewest);
+      if (std::abs(here - before) > 0.1 * before) {
+        fmt::print(stderr,
+                   "note: --weak: {} has {} products a rank, and {} has {}; they should be the same\n",
+                   known[k].matrix, format_count(here), first[k].matrix, format_count(before));
+      }
+    }
   }
 }
 
@@ -481,7 +492,7 @@ void run_sweep(const Program& program, const RunArguments& arguments, Results& r
   wanted.ranks.erase(std::unique(wanted.ranks.begin(), wanted.ranks.end()), wanted.ranks.end());
   for (const int ranks : wanted.ranks) wanted.arguments.push_back(on_ranks(program, arguments, ranks));
   sweep(wanted, results);
-  if (arguments.weak) require_equal_shares(results);
+  if (arguments.weak && !results.rows.empty()) require_equal_shares(results);
 }
 
 int finish(const RunArguments& arguments, Results& results) {

@@ -28,6 +28,12 @@
 namespace stages {
 namespace {
 
+#ifdef STAGES_HAVE_MPI
+constexpr bool kHaveMpi = true;
+#else
+constexpr bool kHaveMpi = false;
+#endif
+
 /// STAGES_MPIRUN, or mpirun from the PATH.
 std::string mpirun() {
   const char* const chosen = std::getenv("STAGES_MPIRUN");
@@ -138,12 +144,10 @@ void group_by_problem(Results& results) {
 }  // namespace
 
 void require_mpirun() {
-#ifdef STAGES_HAVE_MPI
+  if (!kHaveMpi)
+    fail("--ranks: this build has no MPI; install it (Debian: libopenmpi-dev) and configure the build again");
   if (!can_be_found(mpirun()))
     fail("--ranks: there is no {}; install it (Debian: openmpi-bin), or name it in STAGES_MPIRUN", mpirun());
-#else
-  fail("--ranks: this build has no MPI; install it (Debian: libopenmpi-dev) and configure the build again");
-#endif
 }
 
 void sweep(const Sweep& wanted, Results& results) {

@@ -99,7 +99,9 @@ void clocks(World& world) {
       const double compute = metric(metrics, "compute_seconds"),
                    distributed = metric(metrics, "distributed_seconds"),
                    whole = metric(metrics, "root_to_root_seconds");
-      require(0 < compute && compute <= distributed && distributed <= whole,
+      // With C distributed, root to root is measured in other runs, which may have been quicker.
+      const bool same_runs = destination == Destination::host;
+      require(0 < compute && compute <= distributed && (same_runs ? distributed <= whole : whole > 0),
               "{}: clocks {} <= {} <= {} do not hold", entry.name, compute, distributed, whole);
       const double imbalance = metric(metrics, "imbalance");
       require(imbalance >= 1 && imbalance <= ranks, "{}: imbalance {}", entry.name, imbalance);

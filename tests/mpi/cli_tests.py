@@ -61,11 +61,17 @@ class Checks:
                 self.expect(r["metrics"].get(clock, {}).get("value") is not None, f"{r['entry']} has no {clock}")
 
     def weak(self):
+        even = self.run("run", "-m", "gen:stencil:points=5,nx=20,ny=20xR", "gen:stencil:points=5,nx=40,ny=40xR", "--op", "spgemm",
+                        "--filter", "distributed", "--ranks", "1,2", "--weak", *FAST)
+        self.expect("products a rank" not in even.stderr, even.stderr[-300:])
         rows = self.results("-m", "gen:uniform:rows=500xR,cols=500xR,per_row=6", "--op", "spgemm", "--stage", "01,02",
                             "--filter", "adaptive|distributed", "--ranks", "1,2", "--weak")
         sizes = {r["ranks"]: r["problem"]["rows"] for r in rows if r["mpi"]}
         self.expect(sizes == {1: 500, 2: 1000}, f"rows by ranks: {sizes}")
         self.expect(all(r["speedup_serial"] for r in rows if r["mpi"]), "a row without its serial time")
+        uneven = self.run("run", "-m", "gen:uniform:rows=500,cols=500,per_row=2xR", "--op", "spgemm", "--filter", "distributed",
+                          "--ranks", "1,2", "--weak", *FAST)
+        self.expect("products a rank" in uneven.stderr, "unequal shares are not told of")
         self.run("run", "-m", MATRIX, "--ranks", "1,2", "--weak", code=2)
         self.run("run", "-m", MATRIX, "--weak", code=2)
 

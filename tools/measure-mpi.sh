@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Measures step 2 on this machine: how SpGEMM, SpMM and SpMV scale over processes, and the memory bandwidth that they share.
+#
+#   tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME]
+#
+# MATRIX is multiplied by itself, beside the pair of the course project (data:d1). NAME is the directory under results/;
+# without it the processor's name. Ranks are 1, 2, 4, 8, 16 and the number of cores, as far as there are processors.
+# Nothing else should run meanwhile. What is written:
+#
+#   mpi-machine.txt           processors, threads per core, memory nodes
+#   mpi-d1.json               the pair of the course project, C on rank 0; scatter_gather included
+#   mpi-matrix.json           MATRIX squared, C on rank 0
+#   mpi-distributed.json      both, C left distributed
+#   mpi-vector.json           MATRIX times a vector and times 32
+#   mpi-weak.json             a 27-point mesh and a random matrix that grow with the ranks
+#
+# Each file's context holds, for each number of ranks, the bandwidth of all of them copying at once
+# ("ranks=N: copy_bandwidth_bytes_per_second"), the cores and the threads per core.
+#
+# STAGES_PROGRAM names the program (default: build/cpu/bin/stages, which is built where it is not there).
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+[ $# -ge 1 ] || { echo "usage: tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME]" >&2; exit 2; }
+matrix=$(realpath "$1")
+name=${2:-$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-' | tr -s '-')}
+program=${STAGES_PROGRAM:-$root/build/cpu/bin/stages}
+[ -x "$program" ] || "$root/tools/build.sh" cpu stages
+out=$root/results/$name
+mkdir -p "$out"
+
+processors=$(nproc)
+cores=$(lscpu -p=core,socket | grep -v '^#' | sort -u | wc -l)
+ranks=$(printf '%s\n' 1 2 4 8 16 "$cores" | sort -nu | awk -v most="$processors" '$1 <= most' | paste -sd,)
+{ lscpu; echo; cat /sys/fs/cgroup/cpu.max 2> /dev/null || true; df -h /dev/shm; uptime; } > "$out/mpi-machine.txt"
+echo "$cores cores, $processors processors, ranks $ranks, results in $out" >&2
+
+measure() {  # FILE OPTIONS...
+  local file=$out/$1
+  shift
+  echo "stages run $*" >&2
+  # The name of the file is enough in the results: the directory belongs to this machine.
+  (cd "$(dirname "$matrix")" && "$program" run "$@" --ranks "$ranks" --json "$file") | tee "$out/last.txt" | sed -n '/on ranks/,$p'
+  rm -f "$out/last.txt"
+}
+file=$(basename "$matrix")
+spgemm=(--op spgemm --stage 01,02 --time-budget "${STAGES_TIME_BUDGET:-2}")
+
+measure mpi-d1.json -m data:d1 "${spgemm[@]}" --max-work 2e10
+measure mpi-matrix.json -m "$file" "${spgemm[@]}"
+measure mpi-distributed.json -m data:d1 "$file" "${spgemm[@]}" --filter 'gustavson|distributed|balanced' --destination distributed
+measure mpi-vector.json -m "$file" --op spmv,spmm --stage 01,02
+measure mpi-weak.json --weak -m gen:stencil:points=27,nx=40,ny=40,nz=20xR gen:uniform:rows=5e4xR,cols=5e4xR,per_row=8 \
+  "${spgemm[@]}" --filter 'gustavson_adaptive|balanced|shared|distributed'
+echo "written: $out/mpi-*.json" >&2
