@@ -1,0 +1,11 @@
+#include "03_cuda_naive/stage.hpp"
+
+namespace stages {
+
+void add_03_cuda_naive(Registry& registry) {
+  add_dense_row_major(registry);
+  add_dense_transposed(registry);
+  add_dense_output(registry);
+}
+
+}  // namespace stages

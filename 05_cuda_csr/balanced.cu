@@ -1,0 +1,396 @@
+// SpMV from CSR in chunks of equal size, which no long row can stall.
+//
+// The idea: warp_per_row.cu gives every row the same team, so time goes by the longest row. Here the unit is
+// a chunk of at most 256 entries, one for each warp, and prepare, which sees the structure, cuts the matrix:
+//
+//   rows of up to 256 entries   as many as fit, whole rows to a chunk. The warp loads all entries of the
+//   chunk
+//                               before it uses the first, multiplies, and leaves the products in shared
+//                               memory. From there each lane takes eight neighbours and adds up runs of the
+//                               same row; a scan over the lanes joins runs that go on from lane to lane. What
+//                               this costs does not depend on where rows begin and end. (A lane per row,
+//                               adding its products one by one, made each warp wait for its longest row: a
+//                               third of the time on web pages.)
+//   longer rows                 in several chunks. Each leaves a partial sum; the warp that finds, by an
+//   integer
+//                               counter, that it is the last to arrive adds the partial sums in the order of
+//                               the chunks, whoever it is. So the result is the same to the last bit in every
+//                               run, without a second kernel and without atomics on numbers. Their chunks
+//                               come first, because what takes longest should start first.
+//
+// Which row an entry belongs to is told by a byte: its row's number within the chunk. That replaces the row
+// pointers, and it is there as soon as the entries are, whereas a row pointer would have to be looked up and
+// then searched.
+//
+// Neighbouring lanes load neighbouring entries. Four entries a lane would save load instructions (16 bytes
+// each), but then the lanes of one gather stand four entries apart and touch up to four times as many lines
+// of x: on 109 M entries in long sorted rows it took 14 % longer.
+//
+// Input: any CSR matrix. Cost: (5 + sizeof(T)) x nnz bytes, and 16 or 32 bytes a chunk; one kernel. Memory:
+// the same again.
+//
+// Sources: chunks of whole rows summed in shared memory are J. L. Greathouse and M. Daga's CSR-Stream
+// ("Efficient sparse matrix-vector multiplication on GPUs using the CSR storage format", SC 2014), with warps
+// in place of blocks; segmented sums are G. E. Blelloch, M. A. Heroux and M. Zagha's (CMU-CS-93-173); "the
+// last to arrive adds up" is the threadFenceReduction sample of CUDA.
+
+#include <algorithm>
+
+#include "05_cuda_csr/stage.hpp"
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/matrix/parallel.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr unsigned kPerLane = 8;               ///< entries of a chunk for each lane
+constexpr unsigned kChunk = kWarp * kPerLane;  ///< entries
+constexpr unsigned kStaged = kChunk + kChunk / 32;
+constexpr Index kMostRows = 256;  ///< of a chunk: what a byte can tell apart
+
+/// Entries [begin, end): rows row .. row + rows - 1, whole; or, rows = 0, a part of hub number `row`.
+template <class Ptr>
+struct alignas(16) Chunk {
+  Ptr begin = 0;
+  Ptr end = 0;
+  Index row = 0;
+  Index rows = 0;
+};
+
+/// A row in several chunks.
+struct Hub {
+  Index row = 0;
+  Index first_chunk = 0;
+  Index chunks = 0;
+};
+
+template <class T, class Ptr>
+struct Chunks {
+  unsigned count = 0;
+  unsigned of_hubs = 0;  ///< the first so many are parts of hubs
+  const Chunk<Ptr>* chunk = nullptr;
+  const uint2* row_bytes = nullptr;  ///< 32 for each chunk after those: eight entries' rows for each lane
+  const Index* col_idx = nullptr;
+  const T* values = nullptr;
+  const Hub* hubs = nullptr;
+  int* arrived = nullptr;  ///< for each hub; all 0 between products
+  T* partial = nullptr;    ///< for each chunk of a hub
+};
+
+template <class T>
+__device__ T sum_of_warp(T sum) {
+  for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d);
+  return sum;
+}
+
+/// Where product k of a chunk lies in shared memory. The gap after each 32 lets the lanes read at a distance
+/// of eight without meeting in a bank.
+__device__ inline unsigned place(unsigned k) {
+  return k + k / 32;
+}
+
+/// A chunk's sum is `sum` (in lane 0). The last warp to arrive adds up all of the hub's.
+template <class T, class Ptr>
+__device__ void add_to_hub(const Chunks<T, Ptr>& a, unsigned chunk, Index number, T sum, unsigned lane,
+                           T* y) {
+  const Hub hub = a.hubs[number];
+  int last = 0;
+  if (lane == 0) {
+    a.partial[chunk] = sum;
+    __threadfence();  // the partial sum is seen by whoever sees the counter
+    last = atomicAdd(&a.arrived[number], 1) == hub.chunks - 1;
+  }
+  if (!__shfl_sync(kAllLanes, last, 0)) return;
+  __threadfence();
+  T total = 0;
+  for (Index k = static_cast<Index>(lane); k < hub.chunks; k += Index{kWarp}) {
+    total += __ldcg(&a.partial[hub.first_chunk + k]);  // past the L1, which may hold an old one
+  }
+  total = sum_of_warp(total);
+  if (lane == 0) {
+    y[hub.row] = total;
+    a.arrived[number] = 0;
+  }
+}
+
+/// Eight neighbouring products of a lane and the rows that they belong to, ascending.
+template <class T>
+struct Run {
+  T products[kPerLane];
+  uint2 bytes;
+
+  __device__ unsigned row(unsigned i) const { return ((i < 4 ? bytes.x : bytes.y) >> (8 * (i % 4))) & 255u; }
+};
+
+/// What lanes before this one bring to the row that this one begins with.
+template <class T>
+__device__ T carry_into(const Run<T>& run, unsigned lane) {
+  T tail = run.products[0];  // of the row that the lane ends with
+#pragma unroll
+  for (unsigned i = 1; i < kPerLane; ++i) {
+    tail = run.row(i) == run.row(i - 1) ? tail + run.products[i] : run.products[i];
+  }
+  const unsigned first = run.row(0), last = run.row(kPerLane - 1);
+  const unsigned before = __shfl_up_sync(kAllLanes, last, 1);
+  const bool goes_on = lane > 0 && before == first;
+  // A lane that holds one row only, which has begun before it, passes on what it gets: sums over such lanes.
+  const unsigned starts = __ballot_sync(kAllLanes, !(goes_on && first == last));
+  const unsigned up_to_here = kAllLanes >> (kWarp - 1 - lane);
+  const unsigned behind_start =
+      lane - (31u - static_cast<unsigned>(__clz(static_cast<int>(starts & up_to_here))));
+  for (unsigned d = 1; d < kWarp; d *= 2) {
+    const T from = __shfl_up_sync(kAllLanes, tail, d);
+    if (d <= behind_start) tail += from;
+  }
+  const T carry = __shfl_up_sync(kAllLanes, tail, 1);
+  return goes_on ? carry : T{0};
+}
+
+/// Adds up the rows of a chunk, whose products lie in `staged`, and writes them.
+template <class T, class Ptr>
+__device__ void sum_rows(const Chunk<Ptr>& chunk, uint2 bytes, T* staged, unsigned lane, T* y) {
+  Run<T> run;
+  run.bytes = bytes;
+#pragma unroll
+  for (unsigned i = 0; i < kPerLane; ++i) run.products[i] = staged[place(lane * kPerLane + i)];
+  __syncwarp();
+  // From here on `staged` holds the rows' sums; rows without entries keep the zero.
+  const auto rows = static_cast<unsigned>(chunk.rows);
+  for (unsigned r = lane; r < rows; r += kWarp) staged[r] = T{0};
+  T sum = carry_into(run, lane);
+  const unsigned next = __shfl_down_sync(kAllLanes, run.row(0), 1);
+  const bool last_ends = lane == kWarp - 1 || next != run.row(kPerLane - 1);
+  __syncwarp();
+#pragma unroll
+  for (unsigned i = 0; i < kPerLane; ++i) {
+    sum += run.products[i];
+    if (i + 1 < kPerLane ? run.row(i) != run.row(i + 1) : last_ends) {
+      staged[run.row(i)] = sum;
+      sum = T{0};
+    }
+  }
+  __syncwarp();
+  for (unsigned r = lane; r < rows; r += kWarp) y[static_cast<unsigned>(chunk.row) + r] = staged[r];
+}
+
+/// One chunk per warp.
+template <unsigned kWarps, unsigned kBlocks, class T, class Ptr>
+__global__ void __launch_bounds__(kWarps* kWarp, kBlocks) multiply(Chunks<T, Ptr> a, const T* x, T* y) {
+  __shared__ T all_staged[kWarps][kStaged];
+  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const unsigned number = blockIdx.x * kWarps + warp;
+  if (number >= a.count) return;  // the whole warp leaves
+  const Chunk<Ptr> chunk = a.chunk[number];
+  const bool of_hub = number < a.of_hubs;
+  const uint2 bytes =
+      of_hub ? uint2{0, 0} : __ldcs(a.row_bytes + (number - a.of_hubs) * std::size_t{kWarp} + lane);
+  const Ptr mine = chunk.begin + static_cast<Ptr>(lane);
+  Index columns[kPerLane];
+  T products[kPerLane];
+#pragma unroll
+  for (unsigned u = 0; u < kPerLane; ++u) {
+    const Ptr p = mine + static_cast<Ptr>(u * kWarp);
+    columns[u] = p < chunk.end ? __ldcs(a.col_idx + p) : 0;
+    products[u] = p < chunk.end ? __ldcs(a.values + p) : T{0};
+  }
+#pragma unroll
+  for (unsigned u = 0; u < kPerLane; ++u) {
+    products[u] *= mine + static_cast<Ptr>(u * kWarp) < chunk.end ? x[columns[u]] : T{0};
+  }
+  if (of_hub) {
+    T sum = 0;
+#pragma unroll
+    for (unsigned u = 0; u < kPerLane; ++u) sum += products[u];
+    add_to_hub(a, number, chunk.row, sum_of_warp(sum), lane, y);
+    return;
+  }
+  T* staged = all_staged[warp];
+#pragma unroll
+  for (unsigned u = 0; u < kPerLane; ++u) staged[place(lane + u * kWarp)] = products[u];
+  __syncwarp();
+  sum_rows(chunk, bytes, staged, lane, y);
+}
+
+/// Cuts a matrix into chunks: those of hubs, and those of whole rows.
+template <class Ptr>
+struct Cut {
+  std::vector<Chunk<Ptr>> of_hubs, of_rows;
+  std::vector<Hub> hubs;
+  std::vector<std::uint8_t> row_bytes;  ///< kChunk for each of of_rows
+
+  template <class T>
+  explicit Cut(const Csr<T>& a) {
+    Index first_row = 0;
+    for (Index i = 0; i < a.rows; ++i) {
+      if (a.row_nnz(i) > Offset{kChunk}) {
+        close(a, first_row, i);
+        first_row = i + 1;
+        cut_hub(a, i);
+      } else if (begin(a, i + 1) - begin(a, first_row) > Offset{kChunk} || i - first_row >= kMostRows) {
+        close(a, first_row, i);
+        first_row = i;
+      }
+    }
+    close(a, first_row, a.rows);
+    row_bytes.resize(of_rows.size() * kChunk);
+    parallel_blocks(std::ssize(of_rows), 1024, 0, [&](int, Offset first, Offset last) {
+      for (Offset c = first; c < last; ++c) number_rows(a, static_cast<std::size_t>(c));
+    });
+  }
+
+  /// In the order in which they are launched.
+  std::vector<Chunk<Ptr>> chunks() const {
+    std::vector<Chunk<Ptr>> all = of_hubs;
+    all.insert(all.end(), of_rows.begin(), of_rows.end());
+    return all;
+  }
+
+ private:
+  template <class T>
+  static Offset begin(const Csr<T>& a, Index i) {
+    return a.row_ptr[static_cast<std::size_t>(i)];
+  }
+
+  /// Rows [first_row, end_row), as one chunk.
+  template <class T>
+  void close(const Csr<T>& a, Index first_row, Index end_row) {
+    if (first_row == end_row) return;
+    of_rows.push_back({static_cast<Ptr>(begin(a, first_row)), static_cast<Ptr>(begin(a, end_row)), first_row,
+                       end_row - first_row});
+  }
+
+  template <class T>
+  void cut_hub(const Csr<T>& a, Index row) {
+    Hub hub{row, narrow<Index>(of_hubs.size(), "the chunks of long rows"), 0};
+    const Offset end = begin(a, row + 1);
+    for (Offset p = begin(a, row); p < end; p += Offset{kChunk}, ++hub.chunks) {
+      of_hubs.push_back({static_cast<Ptr>(p), static_cast<Ptr>(std::min(end, p + Offset{kChunk})),
+                         static_cast<Index>(hubs.size()), 0});
+    }
+    hubs.push_back(hub);
+  }
+
+  /// The bytes of chunk `c`; those beyond its end say its last row, whose sum they do not change.
+  template <class T>
+  void number_rows(const Csr<T>& a, std::size_t c) {
+    std::uint8_t* to = row_bytes.data() + c * kChunk;
+    std::uint8_t* const end = to + kChunk;
+    for (Index r = 0; r < of_rows[c].rows; ++r) {
+      to = std::fill_n(to, a.row_nnz(of_rows[c].row + r), static_cast<std::uint8_t>(r));
+    }
+    std::fill(to, end, static_cast<std::uint8_t>(of_rows[c].rows - 1));
+  }
+};
+
+/// The matrix and its chunks on the device.
+template <class T, class Ptr>
+class DeviceChunks {
+ public:
+  explicit DeviceChunks(const Csr<T>& a) : DeviceChunks(a, Cut<Ptr>(a)) {}
+
+  Chunks<T, Ptr> view() {
+    return {narrow<unsigned>(chunks_.size(), "the number of chunks"),
+            narrow<unsigned>(partial_.size(), "the number of chunks"),
+            chunks_.data(),
+            row_bytes_.data(),
+            columns_.data(),
+            values_.data(),
+            hubs_.data(),
+            arrived_.data(),
+            partial_.data()};
+  }
+  std::size_t chunk_count() const { return chunks_.size(); }
+  std::size_t hub_count() const { return hubs_.size(); }
+
+ private:
+  DeviceChunks(const Csr<T>& a, const Cut<Ptr>& cut)
+      : chunks_(std::span<const Chunk<Ptr>>(cut.chunks())),
+        row_bytes_(cut.row_bytes.size() / sizeof(uint2)),
+        columns_(std::span<const Index>(a.col_idx)),
+        values_(std::span<const T>(a.values)),
+        hubs_(std::span<const Hub>(cut.hubs)),
+        arrived_(std::span<const int>(std::vector<int>(cut.hubs.size(), 0))),
+        partial_(cut.of_hubs.size()) {
+    if (row_bytes_.empty()) return;
+    STAGES_CUDA(
+        cudaMemcpy(row_bytes_.data(), cut.row_bytes.data(), row_bytes_.bytes(), cudaMemcpyHostToDevice));
+  }
+
+  DeviceArray<Chunk<Ptr>> chunks_;
+  DeviceArray<uint2> row_bytes_;
+  DeviceArray<Index> columns_;
+  DeviceArray<T> values_;
+  DeviceArray<Hub> hubs_;
+  DeviceArray<int> arrived_;
+  DeviceArray<T> partial_;
+};
+
+/// Warps of a block, and blocks of an SM that the registers must suffice for.
+template <class T, unsigned kWarps, unsigned kBlocks>
+class BalancedPlan : public DeviceSpmvPlan<T> {
+ public:
+  BalancedPlan(const SpmvProblem<T>& problem, Exec& exec)
+      : DeviceSpmvPlan<T>(problem, exec), matrix_(make_matrix(*problem.a)) {}
+
+  static Cost cost(const SpmvProblem<T>& problem) {
+    Cost cost = problem_cost(problem);
+    const Csr<T>& a = *problem.a;
+    // A chunk ends where the next row would not fit, so two neighbours are more than full together.
+    const double chunks = 2 * static_cast<double>(a.nnz()) / kChunk + a.rows / double{kMostRows};
+    cost.memory += device_csr_bytes(a) + (32.0 + kChunk) * chunks;
+    return cost;
+  }
+
+  std::vector<Metric> metrics() const override {
+    return std::visit(
+        [](const auto& a) -> std::vector<Metric> {
+          return {{"chunks", static_cast<double>(a.chunk_count()), ""},
+                  {"rows_in_several_chunks", static_cast<double>(a.hub_count()), ""}};
+        },
+        matrix_);
+  }
+
+ protected:
+  void product(const T* x, T* y) override {
+    std::visit([&](auto& a) { multiply_with(a.view(), x, y); }, matrix_);
+  }
+
+ private:
+  using Matrix = std::variant<DeviceChunks<T, std::int32_t>, DeviceChunks<T, Offset>>;
+
+  /// A chunk short of 2^31, because the last one counts beyond the end.
+  static Matrix make_matrix(const Csr<T>& a) {
+    if (std::in_range<std::int32_t>(a.nnz() + Offset{kChunk})) return DeviceChunks<T, std::int32_t>(a);
+    return DeviceChunks<T, Offset>(a);
+  }
+  template <class Ptr>
+  void multiply_with(const Chunks<T, Ptr>& a, const T* x, T* y) {
+    launch(multiply<kWarps, kBlocks, T, Ptr>,
+           {.grid = blocks_for(a.count, kWarps), .block = kWarps * kWarp, .stream = this->stream()}, a, x, y);
+  }
+
+  Matrix matrix_;
+};
+
+template <class T>
+using Balanced = BalancedPlan<T, 8, 5>;
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<SpmvPlan<T>> make_balanced(const SpmvProblem<T>& problem, Exec& exec) {
+  return std::make_unique<Balanced<T>>(problem, exec);
+}
+template std::unique_ptr<SpmvPlan<float>> make_balanced(const SpmvProblem<float>&, Exec&);
+template std::unique_ptr<SpmvPlan<double>> make_balanced(const SpmvProblem<double>&, Exec&);
+
+void add_balanced(Registry& registry) {
+  registry.add<Balanced>({.name = "05_cuda_csr/balanced",
+                          .idea = "equal chunks of entries, one a warp; rows added up by a segmented sum",
+                          .needs = {.gpu = true}});
+}
+
+}  // namespace stages
