@@ -62,7 +62,7 @@ class FewEntries {
   /// make one comparison at a time of these loops.
   typedef Index Lanes __attribute__((vector_size(kMost * sizeof(Index))));
 
-  /// Takes n <= 16 entries. `readable` >= n entries may be read: where 16 may, the copy has a fixed length,
+  /// Takes 1 to 16 entries. `readable` >= n entries may be read: where 16 may, the copy has a fixed length,
   /// which is no call. Returns whether all columns differ.
   bool load(const Index* cols, const T* values, std::size_t n, std::size_t readable) {
     n_ = n;
@@ -285,14 +285,17 @@ class RowPlacer {
         fits_ = false;
         return;
       }
-      close_row(static_cast<Index>(i), cols + (from - begin), values + (from - begin), row_end - from,
-                end - from);
+      if (row_end > from) {
+        close_row(static_cast<Index>(i), cols + (from - begin), values + (from - begin), row_end - from,
+                  end - from);
+      }
       from = row_end;
       row_end = closed_;
     }
   }
 
-  /// One row of n entries, the first of `readable` ones. It may overlap its destination, or lie behind it.
+  /// One row of n > 0 entries, the first of `readable` ones. It may overlap its destination, or lie behind
+  /// it.
   void close_row(Index row, Index* cols, T* values, Offset n, Offset readable) {
     if (n <= Offset{FewEntries<T>::kMost} && few_.load(cols, values, at(n), at(readable))) {
       few_.store(out_.col_idx.data() + closed_, out_.values.data() + closed_);
