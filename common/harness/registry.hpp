@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/harness/exec.hpp"
@@ -77,12 +78,48 @@ struct Entry : EntryInfo {
       implementations;
 };
 
+namespace detail {
+
+// What stands behind an Implementation's functions. Classes, not lambdas, and Registry::add is always
+// inlined: g++ 12 gives a lambda, or a function with a template template argument, a name that is shared
+// between files even where the plan class is in an unnamed namespace. Two steps with plan classes of one name
+// would then both run the first.
+template <class PlanType, class... Extra>
+struct Prepare {
+  using Problem = typename PlanType::Problem;
+  std::tuple<Extra...> extra;
+
+  std::unique_ptr<Plan<Problem>> operator()(const Problem& problem, Exec& exec) const {
+    return make(problem, exec, std::index_sequence_for<Extra...>());
+  }
+
+  template <std::size_t... I>
+  std::unique_ptr<Plan<Problem>> make(const Problem& problem, Exec& exec, std::index_sequence<I...>) const {
+    return std::make_unique<PlanType>(problem, exec, std::get<I>(extra)...);
+  }
+};
+
+template <class PlanType>
+struct CostOf {
+  Cost operator()(const typename PlanType::Problem& problem) const { return PlanType::cost(problem); }
+};
+
+template <class PlanType>
+struct RefusalOf {
+  std::optional<std::string> operator()(const typename PlanType::Problem& problem, Exec& exec) const {
+    if constexpr (requires { PlanType::refuse(problem, exec); }) return PlanType::refuse(problem, exec);
+    return std::nullopt;
+  }
+};
+
+}  // namespace detail
+
 class Registry {
  public:
   /// Registers PlanOf<float> and PlanOf<double> under info.name. `extra` are passed on to the constructor
   /// after (problem, exec), for entries that differ by a parameter only. Throws Error if the name is taken.
   template <template <class> class PlanOf, class... Extra>
-  void add(EntryInfo info, Extra... extra) {
+  [[gnu::always_inline]] void add(EntryInfo info, Extra... extra) {
     Entry entry{std::move(info), Op::spmv, {}};
     entry.op = PlanOf<float>::Problem::kOp;
     implement<PlanOf<float>>(entry, extra...);
@@ -99,14 +136,9 @@ class Registry {
   static void implement(Entry& entry, Extra... extra) {
     using Problem = typename PlanType::Problem;
     auto& to = std::get<Implementation<Problem>>(entry.implementations);
-    to.prepare = [extra...](const Problem& problem, Exec& exec) -> std::unique_ptr<Plan<Problem>> {
-      return std::make_unique<PlanType>(problem, exec, extra...);
-    };
-    to.cost = [](const Problem& problem) { return PlanType::cost(problem); };
-    to.refuse = [](const Problem& problem, Exec& exec) -> std::optional<std::string> {
-      if constexpr (requires { PlanType::refuse(problem, exec); }) return PlanType::refuse(problem, exec);
-      return std::nullopt;
-    };
+    to.prepare = detail::Prepare<PlanType, Extra...>{{extra...}};
+    to.cost = detail::CostOf<PlanType>{};
+    to.refuse = detail::RefusalOf<PlanType>{};
   }
   void insert(Entry entry);
 
