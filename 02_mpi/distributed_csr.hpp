@@ -52,7 +52,7 @@ template <class T>
 class DistributedProduct {
  public:
   /// `cols`: columns of B.
-  DistributedProduct(MPI_Comm comm, Index cols) : fetcher_(comm), rows_(cols), comm_(comm) {}
+  DistributedProduct(MPI_Comm comm, Index cols) : fetcher_(comm), rows_(cols) {}
 
   /// Collective. Phases "exchange" and "compute" of `exec`; returns the seconds of this rank's own work. C
   /// has the very bits that one process would compute.
@@ -61,7 +61,6 @@ class DistributedProduct {
  private:
   RowFetcher<T> fetcher_;
   kernels::SpgemmRows<T> rows_;
-  MPI_Comm comm_;
 };
 
 extern template class RowFetcher<float>;
