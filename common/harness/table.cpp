@@ -38,6 +38,7 @@ const Cells kHeads = {"entry",   "time",    "±",       "GFLOP/s",   "bandwidth"
 
 std::string ratio(double value) {
   if (value <= 0) return "";
+  if (value < 0.005) return "<0.01x";
   return value >= 100  ? fmt::format("{:.0f}x", value)
          : value >= 10 ? fmt::format("{:.1f}x", value)
                        : fmt::format("{:.2f}x", value);

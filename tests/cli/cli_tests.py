@@ -627,8 +627,8 @@ class Readme(Case):
 
     def test_commands(self):
         text = (ROOT / "README.md").read_text()
-        commands = re.findall(r"^\$ (stages .*)$", text, re.MULTILINE)
-        self.assertGreaterEqual(len(commands), 4, "README.md lost its `$ stages` commands")
+        commands = re.findall(r"^    \$ (stages .*)$", text, re.MULTILINE)
+        self.assertGreaterEqual(len(commands), 8, "README.md lost its `$ stages` commands")
         self.write("a.mtx", MATRIX)
         self.write("b.mtx", MATRIX)
         self.write("x.mtx", VECTOR)
