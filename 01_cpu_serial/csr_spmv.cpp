@@ -2,7 +2,11 @@
 //
 // csr_spmv. The idea: y[i] is the sum of values[q] * x[col_idx[q]] over the positions q of row i. A and y are
 // read and written once, front to back; x is read wherever the columns point. One running sum would make
-// every addition wait for the one before it, so long rows keep four.
+// every addition wait for the one before it, so rows are added up in blocks of four, into four sums. The last
+// block of a row is seldom full, and a branch for each product that might be missing is guessed wrongly half
+// of the time; so the block is computed whole, and zeros take the place of what belongs to the next row.
+// Matrices with at most ten entries a row on average keep one sum: there too much of the blocks would be
+// zeros.
 //
 // csr_spmv_by_length. What limits the plain form on short rows is neither memory nor arithmetic: the loop
 // over a row ends after 2, or 3, or 5 steps, the processor guesses when, and each wrong guess costs as much
@@ -23,6 +27,9 @@
 namespace stages {
 namespace {
 
+/// Matrices with at most so many entries a row on average are added up with one sum a row.
+constexpr Offset kShortRows = 10;
+
 template <class T>
 class CsrSpmv final : public HostSpmvPlan<T> {
  public:
@@ -37,7 +44,14 @@ class CsrSpmv final : public HostSpmvPlan<T> {
 
  private:
   void product(const T* x, T* y) override {
-    row_ptr_.with([&](const auto* row_ptr) { kernels::multiply_rows(this->a(), row_ptr, x, y); });
+    const Csr<T>& a = this->a();
+    row_ptr_.with([&](const auto* row_ptr) {
+      if (a.nnz() <= kShortRows * a.rows) {
+        kernels::multiply_short_rows(a, row_ptr, x, y);
+      } else {
+        kernels::multiply_rows(a, row_ptr, 0, a.rows, x, y);
+      }
+    });
   }
 
   kernels::RowPointers row_ptr_;

@@ -43,12 +43,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
 
 #include "common/kernels/bitmap.hpp"
+#include "common/kernels/multiply_add.hpp"
 #include "common/matrix/types.hpp"
 
 namespace stages::kernels {
@@ -74,17 +74,6 @@ inline constexpr Index kNarrow = 1024;
 /// or a byte each, which is a store where a bit is a load, an OR and a store, but takes as long to read out
 /// as there are columns.
 enum class Marking { bits, bits_and_summary, bytes };
-
-/// a * b + c with one rounding where the processor has that, else with two; the same everywhere in a program,
-/// which a compiler's own choice between the two would not be.
-template <class T>
-T multiply_add(T a, T b, T c) {
-#if defined(__FMA__) || defined(FP_FAST_FMA)
-  return std::fma(a, b, c);
-#else
-  return a * b + c;
-#endif
-}
 
 /// The columns of B as words of a bitmap: row k has the words position[s], mask[s] with
 /// row_ptr[k] <= s < row_ptr[k + 1].

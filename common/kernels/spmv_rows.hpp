@@ -5,28 +5,49 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "common/kernels/multiply_add.hpp"
 #include "common/matrix/types.hpp"
 
 namespace stages::kernels {
 
+/// Places that sparse_dot_blocks may read beyond the end of a row.
+inline constexpr Offset kOvershoot = 3;
+
 /// Four sums, each of every fourth product: the order is fixed by the row's length alone.
-template <class T>
-T sparse_dot(const Index* columns, const T* values, Offset length, const T* x) {
-  T s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-  Offset q = 0;
+template <class T, class Length>
+T sparse_dot(const Index* columns, const T* values, Length length, const T* x) {
+  std::array<T, 4> sums{};
+  Length q = 0;
   for (; q + 4 <= length; q += 4) {
-    s0 += values[q] * x[columns[q]];
-    s1 += values[q + 1] * x[columns[q + 1]];
-    s2 += values[q + 2] * x[columns[q + 2]];
-    s3 += values[q + 3] * x[columns[q + 3]];
+    for (std::size_t u = 0; u < 4; ++u) {
+      const Length at = q + static_cast<Length>(u);
+      sums[u] = multiply_add(values[at], x[columns[at]], sums[u]);
+    }
   }
-  if (q < length) s0 += values[q] * x[columns[q]];
-  if (q + 1 < length) s1 += values[q + 1] * x[columns[q + 1]];
-  if (q + 2 < length) s2 += values[q + 2] * x[columns[q + 2]];
-  return (s0 + s1) + (s2 + s3);
+  for (std::size_t u = 0; u < 3 && q < length; ++u, ++q) {
+    sums[u] = multiply_add(values[q], x[columns[q]], sums[u]);
+  }
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/// The same with the same bits, without a branch for the last one to three products: the block is read to its
+/// end, and what belongs to the next row is replaced by zeros.
+template <class T, class Length>
+T sparse_dot_blocks(const Index* columns, const T* values, Length length, const T* x) {
+  std::array<T, 4> sums{};
+  for (Length q = 0; q < length; q += 4) {
+    for (std::size_t u = 0; u < 4; ++u) {
+      const Length at = q + static_cast<Length>(u);
+      const bool inside = at < length;
+      const T value = values[at], from_x = x[columns[at]];
+      sums[u] = multiply_add(inside ? value : T{0}, inside ? from_x : T{0}, sums[u]);
+    }
+  }
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 /// The row pointers in 32 bits where they fit, else as they are.
@@ -52,51 +73,90 @@ class RowPointers {
   Buffer<Index> narrow_;
 };
 
+/// y = A x with one sum a row. The compiler may multiply and then add here, and does where a chain of
+/// additions is faster than one of fused operations.
 template <class T, class Ptr>
-void multiply_rows(const Csr<T>& a, const Ptr* row_ptr, const T* x, T* y) {
+void multiply_short_rows(const Csr<T>& a, const Ptr* row_ptr, const T* x, T* y) {
   const Index* columns = a.col_idx.data();
   const T* values = a.values.data();
-  for (Index i = 0; i < a.rows; ++i) {
-    const Ptr first = row_ptr[i];
-    y[i] = sparse_dot(columns + first, values + first, Offset{row_ptr[i + 1] - first}, x);
+  const Index rows = a.rows;
+  Ptr q = 0;
+  for (Index i = 0; i < rows; ++i) {
+    T sum = 0;
+    for (const Ptr end = row_ptr[i + 1]; q < end; ++q) sum += values[q] * x[columns[q]];
+    y[i] = sum;
   }
+}
+
+/// Rows [begin, end) of y = A x, each by `dot`.
+template <class T, class Ptr, class Dot>
+void multiply_rows_by(const Csr<T>& a, const Ptr* row_ptr, Index begin, Index end, const T* x, T* y,
+                      Dot dot) {
+  const Index* columns = a.col_idx.data();
+  const T* values = a.values.data();
+  Ptr first = row_ptr[begin];
+  for (Index i = begin; i < end; ++i) {
+    const Ptr last = row_ptr[i + 1];
+    y[i] = dot(columns + first, values + first, last - first, x);
+    first = last;
+  }
+}
+
+/// Rows [begin, end) of y = A x, in their order. The last rows of A, where a block could read past its
+/// arrays, go without blocks.
+template <class T, class Ptr>
+void multiply_rows(const Csr<T>& a, const Ptr* row_ptr, Index begin, Index end, const T* x, T* y) {
+  Index blocks_end = end;
+  while (blocks_end > begin && Offset{row_ptr[blocks_end]} > a.nnz() - kOvershoot) --blocks_end;
+  multiply_rows_by(a, row_ptr, begin, blocks_end, x, y,
+                   [](auto... row) { return sparse_dot_blocks<T>(row...); });
+  multiply_rows_by(a, row_ptr, blocks_end, end, x, y, [](auto... row) { return sparse_dot<T>(row...); });
 }
 
 inline constexpr Index kWindow = 512;
 inline constexpr Index kUnrolled = 8;
 
-/// Rows order[first .. first + count) all have `length` entries; length = kUnrolled + 1 stands for any more.
+/// Rows order[first .. first + count). All have `length` entries; kUnrolled + 1 stands for any more, and
+/// kInOrder for consecutive rows of any length.
 struct Group {
   Index first = 0;
   Index count = 0;
   Index length = 0;
 };
+inline constexpr Index kInOrder = kUnrolled + 2;
 
-/// The rows of each window by their length, and the groups of equal length.
+/// The rows of each window by their length, and the groups of equal length. Windows whose rows have more than
+/// kUnrolled entries on average stay in order: there a wrong guess costs little beside the row, and jumping
+/// about in A costs more.
 template <class T>
 void group_rows(const Csr<T>& a, Buffer<Index>& order, std::vector<Group>& groups) {
   order.resize(static_cast<std::size_t>(a.rows));
-  Index placed = 0;
+  std::iota(order.begin(), order.end(), 0);
+  const auto length_class = [&](Index i) {
+    return static_cast<Index>(std::min<Offset>(a.row_nnz(i), kUnrolled + 1));
+  };
   for (Index begin = 0; begin < a.rows; begin += std::min(kWindow, a.rows - begin)) {
     const Index end = begin + std::min(kWindow, a.rows - begin);
-    const auto length_class = [&](Index i) {
-      return static_cast<Index>(std::min<Offset>(a.row_nnz(i), kUnrolled + 1));
-    };
-    for (Index length = 0; length <= kUnrolled + 1; ++length) {
-      Group group{placed, 0, length};
-      for (Index i = begin; i < end; ++i) {
-        if (length_class(i) == length) order[static_cast<std::size_t>(placed++)] = i;
-      }
-      group.count = placed - group.first;
-      if (group.count > 0) groups.push_back(group);
+    const Offset entries =
+        a.row_ptr[static_cast<std::size_t>(end)] - a.row_ptr[static_cast<std::size_t>(begin)];
+    if (entries > Offset{kUnrolled} * (end - begin)) {
+      groups.push_back({begin, end - begin, kInOrder});
+      continue;
     }
-    std::stable_sort(order.begin() + (placed - (end - begin)), order.begin() + placed,
+    std::stable_sort(order.begin() + begin, order.begin() + end,
                      [&](Index i, Index j) { return a.row_nnz(i) < a.row_nnz(j); });
+    for (Index at = begin; at < end;) {
+      Group group{at, 0, length_class(order[static_cast<std::size_t>(at)])};
+      while (at < end && length_class(order[static_cast<std::size_t>(at)]) == group.length) ++at;
+      group.count = at - group.first;
+      groups.push_back(group);
+    }
   }
 }
 
 template <Index kLength, class T, class Ptr>
 void multiply_group(const Csr<T>& a, const Ptr* row_ptr, const Index* rows, Index count, const T* x, T* y) {
+  if constexpr (kLength == kInOrder) return multiply_rows(a, row_ptr, rows[0], rows[0] + count, x, y);
   const Index* columns = a.col_idx.data();
   const T* values = a.values.data();
   for (Index r = 0; r < count; ++r) {
@@ -114,7 +174,7 @@ void multiply_groups(const Csr<T>& a, const Ptr* row_ptr, const std::vector<Grou
   constexpr auto kByLength = []<Index... kLengths>(std::integer_sequence<Index, kLengths...>) {
     return std::array<Multiply, sizeof...(kLengths)>{&multiply_group<kLengths, T, Ptr>...};
   }
-  (std::make_integer_sequence<Index, kUnrolled + 2>());
+  (std::make_integer_sequence<Index, kInOrder + 1>());
   for (const Group& group : groups) {
     kByLength[static_cast<std::size_t>(group.length)](a, row_ptr, order + group.first, group.count, x, y);
   }
