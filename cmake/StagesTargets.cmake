@@ -8,6 +8,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # g++ 12 sees overlapping copies in every `"text" + string` (GCC bug 105651).
   target_compile_options(stages_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+  # g++ 13 sees copies beyond the end of vectors that it has just allocated itself (GCC bugs 105762, 107852).
+  target_compile_options(stages_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow;-Wno-array-bounds>")
+endif()
 if(STAGES_NATIVE)
   target_compile_options(stages_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
 endif()
