@@ -260,7 +260,9 @@ const char* real_fast(const char* p, T& value) {
 // ------------------------------------------------------------------------------- words of known length
 //
 // Where a word ends is known beforehand (find_all, below), nothing has to be searched, and no word waits for
-// the one before it: a processor then works on several lines at once. That makes reading three times as fast.
+// the one before it: a processor then works on several lines at once. On an AMD EPYC of 2024 an entry `428520
+// 822466 0.9710027535867962` takes 8 to 10 ns, finding its words included, against 19 to 25 ns by the
+// functions above.
 
 #if defined(__SSE2__)
 /// Sixteen bytes, of which the mask keeps digits, to the values of either half (the first in the lower 32
