@@ -171,8 +171,8 @@ class RowSorter {
 /// the counts of the first pass give. While the file is read, an entry goes to the next free place of its
 /// bin, in the very arrays that are the result: a few hundred places to write to fit into the cache. With two
 /// bytes an entry that say which row of the bin it belongs to, each bin is then put in order while it is in
-/// the cache. A bin that is much longer than the others holds long rows; its entries go straight to the next
-/// free place of their row.
+/// the cache. The entries of a bin that is much longer than the others, which must hold long rows, go
+/// straight to the next free place of their row.
 template <class T>
 class RowPlacer {
  public:
@@ -189,7 +189,7 @@ class RowPlacer {
       return;
     }
     bins_ = ((out.rows - 1) >> shift_) + 1;
-    const Offset longest = 4 * (out.nnz() / bins_) + kWorthBins;
+    const Offset longest = out.nnz() / 16 + kWorthBins;  // a bin is copied to be put in order
     Offset begin = 0;
     for (Index bin = 0; bin < bins_; ++bin) {
       const Offset end = bin + 1 < bins_ ? out.row_ptr[(at(bin + 1) << shift_) + 1] : out.nnz();
