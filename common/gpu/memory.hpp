@@ -38,7 +38,11 @@ class DeviceArray {
 
   /// A device copy of `host`, complete on return.
   explicit DeviceArray(std::span<const T> host) : DeviceArray(host.size()) {
-    if (size_ > 0) STAGES_CUDA(cudaMemcpy(data(), host.data(), bytes(), cudaMemcpyHostToDevice));
+    if (size_ == 0) return;
+    STAGES_CUDA(cudaMemcpy(data(), host.data(), bytes(), cudaMemcpyHostToDevice));
+    // From pageable memory cudaMemcpy may return while the last piece is still on its way, ordered only with
+    // the default stream; our streams do not wait for that one.
+    STAGES_CUDA(cudaStreamSynchronize(nullptr));
   }
 
   /// Copies host.size() elements to the array's start. Asynchronous if `host` is pinned.

@@ -374,7 +374,7 @@ TEST_F(Language, Intrinsics) {
 
 __global__ void cached(const float4* in, float4* out) {
   const float4 v = __ldg(&in[threadIdx.x]);
-  __stcs(&out[threadIdx.x], make_float4(__ldcs(&in[0]).x, __ldcg(&in[0].y), __ldca(&v.z), __ldlu(&v.w)));
+  __stcs(&out[threadIdx.x], make_float4(__ldcs(&in[0]).x, __ldcg(&in[0].y), __ldca(&in[0].z), v.w));
 }
 TEST_F(Language, CachedLoadsAndVectorTypes) {
   const std::vector<float4> host = {{1, 2, 3, 4}};
