@@ -47,7 +47,7 @@ step configure cmake -S . -B build/gpu -G "$generator" -DCMAKE_BUILD_TYPE=Releas
 step build cmake --build build/gpu -j "$jobs"
 [ ${#failures[@]} -eq 0 ] || { echo "verify-gpu: the build failed; see $logs" >&2; exit 1; }
 
-step tests ctest --test-dir build/gpu --output-on-failure -j 2
+step tests ctest --test-dir build/gpu --output-on-failure -j "$((jobs > 4 ? jobs / 2 : 1))"
 
 if [ $sanitizer = yes ]; then
   command -v compute-sanitizer > /dev/null || { echo "verify-gpu: no compute-sanitizer (part of the CUDA toolkit)" >&2; exit 2; }
