@@ -1,27 +1,23 @@
 #!/usr/bin/env bash
-# Every header compiles alone: whoever includes it needs to know nothing else. Headers of kernels go through the same
-# compiler, as the executor's sources do.
+# Every header compiles alone: whoever includes it needs to know nothing else. Its warnings are the build's business.
+# A header of a library that is not here (MPI, Boost, CUDA's libraries) is passed over.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 flags=()
 command -v mpicc > /dev/null && read -r -a flags <<< "$(mpicc --showme:compile 2> /dev/null || true)"
 
 compile() {
-  echo "#include \"$1\"" | g++ -std=c++20 -fsyntax-only -Wall -Wextra -I. "${flags[@]}" -x c++ - \
-    || { echo "check-headers: $1 does not compile alone" >&2; return 1; }
-}
-
-# What belongs to an optional library is checked where that library is.
-has_its_libraries() {
-  local library
-  library=$(grep -oE '#include <(boost/[^>]*|mpi\.h|gtest/[^>]*)>' "$1" | head -n 1)
-  [ -z "$library" ] || echo "$library" | g++ -E "${flags[@]}" -x c++ - > /dev/null 2>&1
+  local said
+  said=$(echo "#include \"$1\"" | g++ -std=c++20 -fsyntax-only -w -I. "${flags[@]}" -x c++ - 2>&1) && return
+  grep -qE 'fatal error: (mpi\.h|boost/|gtest/|cu(da|blas|sparse)[^:]*): No such file' <<< "$said" && return
+  echo "$said" | head -n 20 >&2
+  echo "check-headers: $1 does not compile alone" >&2
+  return 1
 }
 
 failed=0
 running=0
 for header in $(git ls-files '*.hpp' '*.cuh'); do
-  has_its_libraries "$header" || continue
   compile "$header" &
   running=$((running + 1))
   if [ "$running" -ge "$(nproc)" ]; then
