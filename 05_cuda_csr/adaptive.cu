@@ -1,12 +1,14 @@
 // SpMV with the form that fits the matrix, chosen by a rule in prepare.
 //
-// The idea: no form wins everywhere, and what decides is known before the first product. column_bands.cu is
-// far ahead where x is read often enough to be worth a copy in every SM, and far behind where it is not;
-// balanced.cu is at home everywhere else. So bands are taken if
+// The idea: no form wins everywhere, and what decides is known before the first product:
 //
-//   their segments hold 32 entries or more on average (below, what each costs by itself counts more),
-//   there are four entries or more for each element of x that blocks copy, and
-//   no row holds more than a thousandth of all entries (a segment is one warp's at best).
+//   column_bands   if the matrix does not fit into L2, so that fewer bytes pay; its segments hold 32 entries
+//   or more
+//                  on average (below, what each costs by itself counts more); there are four entries or more
+//                  for each element of x that blocks copy; and no row holds more than a thousandth of all
+//                  entries (a segment is one warp's at best)
+//   warp_per_row   otherwise, if rows hold 128 entries or more on average and none more than eight times that
+//   balanced       otherwise
 //
 // The numbers are round ones that separate the matrices measured in README.md by a wide margin; they were not
 // fitted to any.
@@ -23,25 +25,41 @@
 namespace stages {
 namespace {
 
-/// Whether bands of columns are worth their copies of x.
+enum class Form { warp_per_row, balanced, column_bands };
+
+/// The rule above.
 template <class T>
-bool bands_pay(const Csr<T>& a) {
+Form choose(const Csr<T>& a) {
   const DeviceFacts& device = device_facts();
-  const double nnz = static_cast<double>(a.nnz());
+  const double nnz = static_cast<double>(a.nnz()), rows = a.rows;
   const double x_bytes = static_cast<double>(a.cols) * sizeof(T);
   const double bands = std::max(1.0, std::ceil(x_bytes / static_cast<double>(device.shared_per_block_optin)));
   const double copied = device.sms * a.cols / bands;
-  Offset longest = 0;
-  for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, a.row_nnz(i));
-  return nnz >= 32 * bands * a.rows && nnz >= 4 * copied && nnz >= 1000 * static_cast<double>(longest);
+  double longest = 0;
+  for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, static_cast<double>(a.row_nnz(i)));
+  if (device_csr_bytes(a) > static_cast<double>(device.l2_bytes) && nnz >= 32 * bands * rows &&
+      nnz >= 4 * copied && nnz >= 1000 * longest)
+    return Form::column_bands;
+  return nnz >= 128 * rows && longest * rows <= 8 * nnz ? Form::warp_per_row : Form::balanced;
+}
+
+template <class T>
+std::unique_ptr<SpmvPlan<T>> make(Form form, const SpmvProblem<T>& problem, Exec& exec) {
+  switch (form) {
+    case Form::warp_per_row:
+      return make_warp_per_row(problem, exec);
+    case Form::column_bands:
+      return make_column_bands(problem, exec);
+    default:
+      return make_balanced(problem, exec);
+  }
 }
 
 template <class T>
 class Adaptive final : public SpmvPlan<T> {
  public:
   Adaptive(const SpmvProblem<T>& problem, Exec& exec)
-      : bands_(bands_pay(*problem.a)),
-        form_(bands_ ? make_column_bands(problem, exec) : make_balanced(problem, exec)) {}
+      : form_(choose(*problem.a)), plan_(make(form_, problem, exec)) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
     Cost cost = problem_cost(problem);
@@ -49,23 +67,26 @@ class Adaptive final : public SpmvPlan<T> {
     return cost;
   }
 
-  void load(const SpmvOperands<T>& operands) override { form_->load(operands); }
-  void reset() override { form_->reset(); }
-  void run() override { form_->run(); }
-  Dense<T> fetch() override { return form_->fetch(); }
-  std::string note() const override { return bands_ ? "column_bands" : "balanced"; }
-  std::vector<Metric> metrics() const override { return form_->metrics(); }
+  void load(const SpmvOperands<T>& operands) override { plan_->load(operands); }
+  void reset() override { plan_->reset(); }
+  void run() override { plan_->run(); }
+  Dense<T> fetch() override { return plan_->fetch(); }
+  std::string note() const override {
+    if (form_ == Form::warp_per_row) return "warp_per_row";
+    return form_ == Form::column_bands ? "column_bands" : "balanced";
+  }
+  std::vector<Metric> metrics() const override { return plan_->metrics(); }
 
  private:
-  bool bands_;
-  std::unique_ptr<SpmvPlan<T>> form_;
+  Form form_;
+  std::unique_ptr<SpmvPlan<T>> plan_;
 };
 
 }  // namespace
 
 void add_adaptive(Registry& registry) {
   registry.add<Adaptive>({.name = "05_cuda_csr/adaptive",
-                          .idea = "balanced or column_bands, whichever moves fewer bytes by a stated rule",
+                          .idea = "warp_per_row, balanced or column_bands, by a stated rule",
                           .needs = {.gpu = true}});
 }
 

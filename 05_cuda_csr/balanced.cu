@@ -22,6 +22,9 @@
 // pointers, and it is there as soon as the entries are, whereas a row pointer would have to be looked up and
 // then searched.
 //
+// It is not for matrices whose rows are all longer than a chunk: there every row is a hub, and
+// warp_per_row.cu has less to do.
+//
 // Neighbouring lanes load neighbouring entries. Four entries a lane would save load instructions (16 bytes
 // each), but then the lanes of one gather stand four entries apart and touch up to four times as many lines
 // of x: on 109 M entries in long sorted rows it took 14 % longer.
@@ -46,6 +49,9 @@ namespace {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr unsigned kWarps = 8;  ///< of a block; 4 and 16 were up to a tenth slower
+constexpr unsigned kBlocks =
+    4;  ///< of an SM, at least, which leaves 64 registers: all loads in flight at once
 constexpr unsigned kPerLane = 8;               ///< entries of a chunk for each lane
 constexpr unsigned kChunk = kWarp * kPerLane;  ///< entries
 constexpr unsigned kStaged = kChunk + kChunk / 32;
@@ -177,7 +183,7 @@ __device__ void sum_rows(const Chunk<Ptr>& chunk, uint2 bytes, T* staged, unsign
 }
 
 /// One chunk per warp.
-template <unsigned kWarps, unsigned kBlocks, class T, class Ptr>
+template <class T, class Ptr>
 __global__ void __launch_bounds__(kWarps* kWarp, kBlocks) multiply(Chunks<T, Ptr> a, const T* x, T* y) {
   __shared__ T all_staged[kWarps][kStaged];
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -328,11 +334,10 @@ class DeviceChunks {
   DeviceArray<T> partial_;
 };
 
-/// Warps of a block, and blocks of an SM that the registers must suffice for.
-template <class T, unsigned kWarps, unsigned kBlocks>
-class BalancedPlan : public DeviceSpmvPlan<T> {
+template <class T>
+class Balanced final : public DeviceSpmvPlan<T> {
  public:
-  BalancedPlan(const SpmvProblem<T>& problem, Exec& exec)
+  Balanced(const SpmvProblem<T>& problem, Exec& exec)
       : DeviceSpmvPlan<T>(problem, exec), matrix_(make_matrix(*problem.a)) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
@@ -368,15 +373,12 @@ class BalancedPlan : public DeviceSpmvPlan<T> {
   }
   template <class Ptr>
   void multiply_with(const Chunks<T, Ptr>& a, const T* x, T* y) {
-    launch(multiply<kWarps, kBlocks, T, Ptr>,
+    launch(multiply<T, Ptr>,
            {.grid = blocks_for(a.count, kWarps), .block = kWarps * kWarp, .stream = this->stream()}, a, x, y);
   }
 
   Matrix matrix_;
 };
-
-template <class T>
-using Balanced = BalancedPlan<T, 8, 5>;
 
 }  // namespace
 
