@@ -102,32 +102,47 @@ inline Offset mask_row(std::span<const Index> columns, Index* position, Word* ma
   return count;
 }
 
-/// Whether to mark the columns of a row by its masks: one costs as much as one and a half columns marked
-/// singly, and as much as five where the row is short enough for the batch.
-inline bool masks_pay(Offset columns, Offset masks) {
-  return columns > kShortRow ? 3 * masks <= 2 * columns : 5 * masks <= columns;
+/// Whether to mark the columns of a row by its masks. One costs as much as one and a half columns marked
+/// singly, and as much as five where the row is short enough for the batch; bytes in a batch are cheaper
+/// still.
+inline bool masks_pay(Offset columns, Offset masks, bool narrow) {
+  if (columns > kShortRow) return 3 * masks <= 2 * columns;
+  return !narrow && 5 * masks <= columns;
 }
 
-/// Makes the masks of those rows of B where they pay, the others have none. Returns how many entries of B
-/// they stand for.
+/// Whether masks would serve a good part of B, by a sample of its rows. Where they do not, making them and
+/// asking for them costs more than they save.
+template <class T>
+bool masks_serve(const CsrView<T>& b) {
+  constexpr Index kEvery = 16;
+  Offset sampled = 0, served = 0;
+  for (Index sample = 0; sample < b.rows / kEvery; ++sample) {
+    const Offset first = b.row_ptr[sample * kEvery], last = b.row_ptr[sample * kEvery + 1];
+    Offset masks = first < last;
+    for (Offset q = first + 1; q < last; ++q) {
+      masks += bitmap::word_of(b.col_idx[q]) != bitmap::word_of(b.col_idx[q - 1]);
+    }
+    sampled += last - first;
+    if (masks_pay(last - first, masks, b.cols <= kNarrow)) served += last - first;
+  }
+  return 16 * served > sampled;
+}
+
+/// Makes the masks of those rows of B where they pay; the others have none.
 template <class T, class Ptr>
-Offset build_masks(const CsrView<T, Ptr>& b, ColumnMasks& masks) {
+void build_masks(const CsrView<T, Ptr>& b, ColumnMasks& masks) {
   const auto rows = static_cast<std::size_t>(b.rows), nnz = static_cast<std::size_t>(b.row_ptr[b.rows]);
   masks.row_ptr.resize(rows + 1);
   masks.position.resize(nnz);
   masks.mask.resize(nnz);
-  Offset count = 0, entries = 0;
+  Offset count = 0;
   masks.row_ptr[0] = 0;
   for (std::size_t k = 0; k < rows; ++k) {
     const std::span<const Index> columns(b.col_idx + b.row_ptr[k], b.col_idx + b.row_ptr[k + 1]);
     const Offset made = mask_row(columns, masks.position.data() + count, masks.mask.data() + count);
-    if (masks_pay(std::ssize(columns), made)) {
-      count += made;
-      entries += std::ssize(columns);
-    }
+    if (masks_pay(std::ssize(columns), made, b.cols <= kNarrow)) count += made;
     masks.row_ptr[k + 1] = count;
   }
-  return entries;
 }
 
 /// What a row of C is made of, before it is made.
@@ -373,9 +388,9 @@ class SpgemmRows {
         narrow_[static_cast<std::size_t>(k)] = static_cast<Index>(b.row_ptr[k]);
       }
     }
-    // Rewriting B costs a few steps an entry, so each must be used a few times; and unless masks serve a good
-    // part of B, asking for them costs more than they save.
-    masked_ = about_products(a, b) >= 8 * nnz_b && 16 * build_masks(b, masks_) >= nnz_b;
+    // Rewriting B costs a few steps an entry, so each must be used a few times.
+    masked_ = about_products(a, b) >= 8 * nnz_b && masks_serve(b);
+    if (masked_) build_masks(b, masks_);
   }
 
   /// Fills the C that reserve() has sized for the same A and B, and cuts it to its length.

@@ -586,7 +586,9 @@ class Terminal(Case):
         text = self.on_terminal("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv")
         self.assertIn("\r\033[K[1/", text)
         self.assertIn("\033[1m", text)
-        table = text[text.index(SMALL + "\033[0m"):]
+        start = text.index("\033[1m" + SMALL)
+        self.assertTrue(text[:start].endswith("\r\033[K"), text)  # the line in place is gone
+        table = text[start:]
         self.assertNotIn("\r\033[K", table)
 
     def test_no_color(self):

@@ -1,0 +1,69 @@
+// Entries that do large problems part by part, with parts so small that small problems have many: panels of C
+// in step 3, tiles of x in step 4.
+
+#include <gtest/gtest.h>
+
+#include "03_cuda_naive/stage.hpp"
+#include "04_cuda_shared/stage.hpp"
+#include "common/gpu/exec.hpp"
+#include "common/gpu/facts.hpp"
+#include "common/matrix/convert.hpp"
+#include "tests/battery.hpp"
+#include "tests/matrices.hpp"
+
+namespace stages {
+namespace {
+
+using matrices::Matrix;
+
+template <class T>
+std::shared_ptr<const Csr<T>> shared(const Matrix& m) {
+  return std::make_shared<const Csr<T>>(convert_values<T>(m));
+}
+
+template <class Problem>
+void expect_good(const Registry& registry, const Problem& problem) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  GpuExec exec;
+  for (const Entry& entry : registry.entries()) {
+    EXPECT_EQ(check_entry(entry, problem, exec).failure, "") << entry.name << " on " << problem.name;
+  }
+}
+
+template <class T>
+void multiply_by_panels() {
+  using namespace matrices;
+  Registry registry;
+  add_dense_output(registry, "panels_of_a_row", 1);
+  add_dense_output(registry, "panels_of_17_rows", 17 * 51 * sizeof(T));
+  expect_good(registry,
+              make_spgemm_problem("uneven", shared<T>(uneven(70, 40, 5)), shared<T>(uneven(40, 51, 6))));
+  expect_good(registry, make_spgemm_problem("gaps", shared<T>(gaps(64, 49)), shared<T>(gaps(49, 51))));
+  expect_good(registry, make_spgemm_problem("nothing", shared<T>(empty(35, 9)), shared<T>(dense(9, 51))));
+}
+
+TEST(SmallParts, DenseOutputInManyPanels) {
+  multiply_by_panels<float>();
+  multiply_by_panels<double>();
+}
+
+template <class T>
+void multiply_by_tiles() {
+  using namespace matrices;
+  Registry registry;
+  for (const Index columns : {1, 31, 48}) {
+    add_shared_vector(registry, fmt::format("tiles_of_{}", columns), columns);
+    add_shared_vector_and_row(registry, fmt::format("rows_shared_tiles_of_{}", columns), columns);
+  }
+  expect_good(registry, make_spmv_problem("ramp", shared<T>(ramp(70, 100))));
+  expect_good(registry, make_spmv_problem("full_tiles", shared<T>(dense(33, 96))));
+  expect_good(registry, make_spmv_problem("chain", shared<T>(uneven(65, 65, 20)), Mode::chain, 3));
+}
+
+TEST(SmallParts, SharedVectorInManyTiles) {
+  multiply_by_tiles<float>();
+  multiply_by_tiles<double>();
+}
+
+}  // namespace
+}  // namespace stages
