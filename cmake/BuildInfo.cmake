@@ -3,10 +3,16 @@
 
 set(STAGES_DIGEST_PATTERNS *.cpp *.hpp *.cu *.cuh *.cmake CMakeLists.txt)
 
-# Run as a script (cmake -DOUTPUT=... -DROOT=... -P BuildInfo.cmake): writes OUTPUT if the digest changed.
+# Run as a script (cmake -DOUTPUT=... -DROOT=... -P BuildInfo.cmake): writes OUTPUT if the digest changed; without OUTPUT
+# prints the digest. With -DGPU=ON only the sources count that a GPU's records depend on: CUDA steps, device code, vendors.
 if(CMAKE_SCRIPT_MODE_FILE)
-  file(GLOB places LIST_DIRECTORIES true ${ROOT}/[0-9][0-9]_* ${ROOT}/common ${ROOT}/cmake)
-  set(files ${ROOT}/CMakeLists.txt)
+  if(GPU)
+    file(GLOB places LIST_DIRECTORIES true ${ROOT}/0[3-8]_* ${ROOT}/common/gpu ${ROOT}/common/vendor)
+    set(files "")
+  else()
+    file(GLOB places LIST_DIRECTORIES true ${ROOT}/[0-9][0-9]_* ${ROOT}/common ${ROOT}/cmake)
+    set(files ${ROOT}/CMakeLists.txt)
+  endif()
   foreach(place IN LISTS places)
     foreach(pattern IN LISTS STAGES_DIGEST_PATTERNS)
       file(GLOB_RECURSE found ${place}/${pattern})

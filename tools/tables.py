@@ -12,18 +12,21 @@ entries whose name REGEX finds: a line an entry, a column a matrix (all of the f
 A pair <!-- scaling FILE REGEX [MATRIX ...] --> and <!-- end scaling --> gets the rows that ran on several ranks: their clocks,
 and the speed-up of each over the fastest serial entry of stage 01 in the same file.
 
+A pair <!-- ratios FILE REGEX [MATRIX ...] --> and <!-- end ratios --> gets speeds over the fastest library: a line a matrix, a column
+an entry. For times of CPUs, which say little elsewhere; ratios of one run say more.
+
     tools/tables.py            writes all READMEs anew
     tools/tables.py --check    changes nothing; exit code 1 if one is not what the results say
 """
 
 import json
+import math
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- table (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end table -->)", re.DOTALL)
-SCALING = re.compile(r"(<!-- scaling (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end scaling -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -107,6 +110,37 @@ def scaling(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
+def ratios(results, pattern, wanted):
+    """The Markdown tables of one results file, speeds over the fastest library: a table an operation."""
+    timed = [r for r in results["results"] if r["status"] != "skipped" and "seconds" in r]
+    problem_of = lambda r: (r["problem"]["operation"], r["problem"]["type"], r["problem"]["options"])
+    lines = []
+    for operation, number, options in dict.fromkeys(problem_of(r) for r in timed):
+        rows = [r for r in timed if problem_of(r) == (operation, number, options)]
+        time = {(r["entry"], r["problem"]["matrix"]): r["seconds"]["run"]["median"] for r in rows}
+        entries = [e for e in dict.fromkeys(r["entry"] for r in rows) if re.search(pattern, e) and not e.startswith("vendor/")]
+        matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in rows) if not wanted or label(m) in wanted]
+        lines += [f"{operation} {number}{', ' + options if options else ''}:", "",
+                  "| matrix | " + " | ".join(f"`{e.split('/')[1]}`" for e in entries) + " | against |", "|---" * (len(entries) + 2) + "|"]
+        best = []
+        for matrix in matrices:
+            peers = {e: t for (e, m), t in time.items() if m == matrix and e.startswith("vendor/")}
+            if not peers:
+                continue
+            peer = min(peers, key=peers.get)
+            speed = {e: peers[peer] / time[e, matrix] for e in entries if (e, matrix) in time}
+            best.append(max(speed.values()))
+            cell = lambda e: "" if e not in speed else ("**{}**" if speed[e] == best[-1] else "{}").format(
+                f"{speed[e]:.2f}" if speed[e] >= 0.01 else "<0.01")
+            lines.append(f"| {label(matrix)} | " + " | ".join(cell(e) for e in entries) + f" | {peer.split('/')[1].split('_')[0]} |")
+        mean = math.exp(sum(map(math.log, best)) / len(best))
+        lines += ["", f"Geometric mean of the fastest: {mean:.2f}.", ""]
+    context = results["context"]
+    lines.append(f"(speed over the faster library, 1 is as fast; medians of one run; {context['cpu']}, one thread, {context['date'][:10]}, "
+                 f"sources {context['source_digest'][:12]}; fastest bold; empty: beyond the limits of work or memory)")
+    return "\n".join(lines) + "\n"
+
+
 def main():
     check = sys.argv[1:] == ["--check"]
     stale = []
@@ -114,11 +148,11 @@ def main():
         text = readme.read_text()
 
         def fill(match):
-            results = json.loads((ROOT / match.group(2)).read_text())
-            make = scaling if match.re is SCALING else table
-            return match.group(1) + make(results, match.group(3), match.group(4).split()) + match.group(6)
+            start, kind, file, pattern, matrices, _, end = match.groups()
+            make = {"table": table, "scaling": scaling, "ratios": ratios}[kind]
+            return start + make(json.loads((ROOT / file).read_text()), pattern, matrices.split()) + end
 
-        new = SCALING.sub(fill, BLOCK.sub(fill, text))
+        new = BLOCK.sub(fill, text)
         if new != text:
             stale.append(str(readme.relative_to(ROOT)))
             if not check:

@@ -76,6 +76,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI:
   std::vector<std::string> groups = app->get_groups();
   const auto special = [](const std::string& g) { return g == "Options" || g == kFilesGroup; };
   std::stable_partition(groups.begin(), groups.end(), [&](const std::string& g) { return !special(g); });
+  std::erase(groups, "");  // options for the program itself
   for (const std::string& group : groups) {
     const auto options = app->get_options(
         [&](const CLI::Option* o) { return o->get_group() == group && !o->get_positional(); });

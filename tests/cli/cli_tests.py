@@ -98,6 +98,7 @@ class Help(Case):
             done = self.good(*command, "--help")
             self.assertIn("Examples:\n  stages ", done.stdout)
             self.assertEqual(done.stderr, "")
+            self.assertNotRegex(done.stdout, r"(?m)^:$")  # the group of hidden options
             self.assertLessEqual(max(len(line) for line in done.stdout.splitlines()), 118, command)
 
     def test_help_names_every_command_and_the_exit_codes(self):

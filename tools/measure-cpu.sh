@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Measures step 1 on this machine, one thread, beside Eigen and GraphBLAS.
+#
+#   tools/measure-cpu.sh [--name NAME] [MATRIX.mtx[.gz] ...]
+#
+# Each MATRIX is squared (a rectangular one: the smaller of A A^T and A^T A), multiplied by a vector and by 32 of them;
+# beside them the pairs of the course project and a hypersparse matrix. NAME is the directory under results/; without it
+# the processor's name. Nothing else should run meanwhile. What is written:
+#
+#   cpu-pairs.json      SpGEMM: data:d1, data:d1_uniform, all methods
+#   cpu-sparse.json     SpGEMM: 10 million rows, 100 thousand non-zeros
+#   cpu-square.json     SpGEMM: every MATRIX
+#   cpu-vector.json     SpMV: every MATRIX
+#   cpu-dense.json      SpMM with 32 columns: every MATRIX
+#
+# STAGES_PROGRAM names the program (default: build/cpu/bin/stages, which is built where it is not there).
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+name=$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-' | tr -s '-')
+if [ "${1:-}" = --name ]; then
+  name=$2
+  shift 2
+fi
+program=${STAGES_PROGRAM:-$root/build/cpu/bin/stages}
+[ -x "$program" ] || "$root/tools/build.sh" cpu stages
+out=$root/results/$name
+mkdir -p "$out"
+matrices=()
+directory=.
+for file in "$@"; do
+  directory=$(dirname "$file")
+  matrices+=(-m "$(basename "$file")")
+done
+
+measure() {  # FILE OPTIONS...
+  local file=$out/$1
+  shift
+  echo "stages run $*" >&2
+  # The names of the files are enough in the results: the directory belongs to this machine.
+  (cd "$directory" && "$program" run "$@" --type f64 --stage 01,vendor --time-budget "${STAGES_TIME_BUDGET:-0.5}" --json "$file" > /dev/null)
+}
+
+measure cpu-pairs.json -m data:d1 -m data:d1_uniform --op spgemm --max-work 2e10
+measure cpu-sparse.json -m gen:hypersparse:n=1e7,nnz=1e5 --op spgemm
+if [ ${#matrices[@]} -gt 0 ]; then
+  measure cpu-vector.json "${matrices[@]}" --op spmv --filter 'csr|vendor'
+  measure cpu-dense.json "${matrices[@]}" --op spmm --n-cols 32
+  measure cpu-square.json "${matrices[@]}" --op spgemm --filter 'gustavson|vendor'
+fi
+echo "written: $out/cpu-*.json" >&2
