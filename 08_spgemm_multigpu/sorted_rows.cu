@@ -1,0 +1,286 @@
+// Rows of C with few products: write all of them out, sort them by column, add up neighbours.
+//
+// The idea: where a row has 16 to 256 products a hash table is the wrong tool: the random matrices of this
+// size have hardly two products at one place, so nothing is won by looking each one up, and the result must
+// be sorted afterwards anyway. Here every lane gets its share of the products, whatever rows of B they come
+// from, so no lane idles on short rows; all are sorted in registers at once, and what stands side by side in
+// one column is one result.
+//
+//   list      the entries of A's row that meet a non-empty row of B, with the number of products before each
+//   expand    product q belongs to the last entry that has at most q products before it: a binary search in
+//             shared memory; its key is (column, q) in one word
+//   sort      bitonic over the lanes of a team and the 2 to 8 keys that each holds: comparisons between two
+//             registers of a lane cost nothing but themselves, those between lanes a shuffle
+//   add up    the first of each run of equal columns adds up the run, in the order of q, which is the order
+//             of A's entries: the same sum in every run of the program
+//
+// Counting does the same with the columns alone and counts the runs.
+//
+//      team   keys a lane   products    rows a warp
+//         8        2           16            4
+//        16        2           32            2
+//        32     2, 4, 8    64, 128, 256      1
+//
+// Input: rows with at most that many products. Cost: for n products n log^2 n / 2 comparisons, for 64 of them
+// 21 steps of which 15 shuffle; B's rows once when counting and once when multiplying.
+//
+// Sources: expand-sort-compress is N. Bell, S. Dalton and L. Olson's ("Exposing fine-grained parallelism in
+// algebraic multigrid methods", SIAM J. Sci. Comput. 34, 2012), there for the whole matrix at once; the sort
+// is K. E. Batcher's ("Sorting networks and their applications", 1968).
+
+#include "08_spgemm_multigpu/forms.hpp"
+#include "common/gpu/launch.hpp"
+
+namespace stages::spgemm {
+namespace {
+
+constexpr unsigned kBlock = 128;
+constexpr unsigned kWarps = kBlock / kWarp;
+
+/// The entries of A's row that bring products: entry k brings those from start[k] on, product q of which
+/// stands at position place[k] + q of B.
+template <class Ptr, unsigned kMost>
+struct Entries {
+  int start[kMost];
+  Ptr place[kMost];
+  Ptr in_a[kMost];  ///< its own position in A
+};
+
+/// How many entries there are, and products.
+struct Totals {
+  unsigned entries = 0;
+  unsigned products = 0;
+};
+
+/// Fills `list` for row `row` (no row: row < 0). Every team of the warp comes.
+template <unsigned kTeam, unsigned kMost, class Ptr>
+__device__ Totals list_entries(const Structures<Ptr>& f, Index row, unsigned lane,
+                               Entries<Ptr, kMost>& list) {
+  Ptr first = row < 0 ? 0 : f.a.row_ptr[row];
+  const Ptr end = row < 0 ? 0 : f.a.row_ptr[row + 1];
+  const unsigned team_shift = threadIdx.x % kWarp / kTeam * kTeam;
+  Totals total;
+  for (; __any_sync(kAllLanes, first < end); first += static_cast<Ptr>(kTeam)) {
+    const Ptr e = first + static_cast<Ptr>(lane);
+    Ptr from = 0;
+    unsigned length = 0;
+    if (e < end) {
+      const Index k = f.a.col_idx[e];
+      from = f.b.row_ptr[k];
+      length = static_cast<unsigned>(f.b.row_ptr[k + 1] - from);
+    }
+    unsigned up_to_here = length;
+    for (unsigned d = 1; d < kTeam; d *= 2) {
+      const unsigned before = __shfl_up_sync(kAllLanes, up_to_here, d, kTeam);
+      if (lane >= d) up_to_here += before;
+    }
+    const unsigned bringing =
+        (__ballot_sync(kAllLanes, length > 0) >> team_shift) & (kAllLanes >> (kWarp - kTeam));
+    if (length > 0) {
+      const unsigned k = total.entries + static_cast<unsigned>(__popc(bringing & lanes_below(lane)));
+      const unsigned start = total.products + up_to_here - length;
+      list.start[k] = static_cast<int>(start);
+      list.place[k] = from - static_cast<Ptr>(start);
+      list.in_a[k] = e;
+    }
+    total.entries += static_cast<unsigned>(__popc(bringing));
+    total.products += __shfl_sync(kAllLanes, up_to_here, static_cast<int>(kTeam - 1), kTeam);
+  }
+  __syncwarp();
+  return total;
+}
+
+/// The entry that product q belongs to.
+template <class Ptr, unsigned kMost>
+__device__ unsigned entry_of(const Entries<Ptr, kMost>& list, unsigned entries, unsigned q) {
+  unsigned low = 0, high = entries;
+  while (high - low > 1) {
+    const unsigned middle = (low + high) / 2;
+    if (static_cast<unsigned>(list.start[middle]) <= q) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// Sorts the keys of a team: key r of lane l becomes number l * kPerLane + r.
+template <unsigned kTeam, unsigned kPerLane, class Key>
+__device__ void sort_keys(Key (&key)[kPerLane], unsigned lane) {
+#pragma unroll
+  for (unsigned size = 2; size <= kTeam * kPerLane; size *= 2) {
+#pragma unroll
+    for (unsigned apart = size / 2; apart > 0; apart /= 2) {
+#pragma unroll
+      for (unsigned r = 0; r < kPerLane; ++r) {
+        const bool ascending = ((lane * kPerLane + r) & size) == 0;
+        if (apart < kPerLane) {
+          const unsigned s = (r | apart) % kPerLane;
+          if ((r & apart) == 0 && (key[s] < key[r]) == ascending) {
+            const Key kept = key[r];
+            key[r] = key[s];
+            key[s] = kept;
+          }
+        } else {
+          const unsigned lanes = apart / kPerLane;
+          const Key other = __shfl_xor_sync(kAllLanes, key[r], static_cast<int>(lanes), kTeam);
+          const bool takes_less = ((lane & lanes) == 0) == ascending;
+          key[r] = (other < key[r]) == takes_less ? other : key[r];
+        }
+      }
+    }
+  }
+}
+
+/// One row a team.
+template <unsigned kTeam, unsigned kPerLane, class Ptr>
+__global__ void __launch_bounds__(kBlock) count_rows(Structures<Ptr> f, RowList list, Index* counts) {
+  constexpr unsigned kMost = kTeam * kPerLane;
+  __shared__ Entries<Ptr, kMost> all_entries[kBlock / kTeam];
+  const unsigned team = threadIdx.x / kTeam, lane = threadIdx.x % kTeam;
+  const unsigned number = blockIdx.x * (kBlock / kTeam) + team;
+  const Index row = number < static_cast<unsigned>(list.count) ? list.rows[number] : -1;
+  Entries<Ptr, kMost>& entries = all_entries[team];
+  const Totals total = list_entries<kTeam>(f, row, lane, entries);
+  unsigned key[kPerLane];
+#pragma unroll
+  for (unsigned r = 0; r < kPerLane; ++r) {
+    const unsigned q = r * kTeam + lane;
+    key[r] = ~0u;
+    if (q < total.products) {
+      const unsigned k = entry_of(entries, total.entries, q);
+      key[r] = static_cast<unsigned>(f.b.col_idx[entries.place[k] + static_cast<Ptr>(q)]);
+    }
+  }
+  sort_keys<kTeam>(key, lane);
+  unsigned before = __shfl_up_sync(kAllLanes, key[kPerLane - 1], 1, kTeam);
+  if (lane == 0) before = ~0u;
+  int heads = 0;
+#pragma unroll
+  for (unsigned r = 0; r < kPerLane; ++r) {
+    heads += key[r] != ~0u && key[r] != before;
+    before = key[r];
+  }
+  for (unsigned d = kTeam / 2; d > 0; d /= 2) heads += __shfl_down_sync(kAllLanes, heads, d, kTeam);
+  if (row >= 0 && lane == 0) counts[row] = heads;
+}
+
+/// What a team of the multiplying kernel keeps in shared memory.
+template <class T, class Ptr, unsigned kMost>
+struct Workspace {
+  Entries<Ptr, kMost> entries;
+  T products[kMost];
+  Index columns[kMost];  ///< sorted
+  T sorted[kMost];       ///< the products in that order
+};
+
+/// Writes the runs of equal columns; `n` products, sorted.
+template <unsigned kTeam, class T, class Ptr, unsigned kMost>
+__device__ void add_up(const Workspace<T, Ptr, kMost>& w, unsigned n, unsigned lane, Offset out,
+                       const Output<T>& c) {
+  const unsigned team_shift = threadIdx.x % kWarp / kTeam * kTeam;
+#pragma unroll
+  for (unsigned first = 0; first < kMost; first += kTeam) {
+    const unsigned i = first + lane;
+    const bool head = i < n && (i == 0 || w.columns[i - 1] != w.columns[i]);
+    const unsigned heads = (__ballot_sync(kAllLanes, head) >> team_shift) & (kAllLanes >> (kWarp - kTeam));
+    if (head) {
+      const Index column = w.columns[i];
+      T sum = w.sorted[i];
+      for (unsigned k = i + 1; k < n && w.columns[k] == column; ++k) sum += w.sorted[k];
+      const Offset to = out + __popc(heads & lanes_below(lane));
+      c.col_idx[to] = column;
+      c.values[to] = sum;
+    }
+    out += __popc(heads);
+  }
+}
+
+/// One row a team. Key: 32 bits where column and number of product fit, otherwise 64.
+template <unsigned kTeam, unsigned kPerLane, class Key, class T, class Ptr>
+__global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowList list, Output<T> c) {
+  constexpr unsigned kMost = kTeam * kPerLane;
+  __shared__ Workspace<T, Ptr, kMost> all_work[kBlock / kTeam];
+  const unsigned team = threadIdx.x / kTeam, lane = threadIdx.x % kTeam;
+  const unsigned number = blockIdx.x * (kBlock / kTeam) + team;
+  const Index row = number < static_cast<unsigned>(list.count) ? list.rows[number] : -1;
+  Workspace<T, Ptr, kMost>& w = all_work[team];
+  const Totals total = list_entries<kTeam>(f.structures(), row, lane, w.entries);
+  Key key[kPerLane];
+#pragma unroll
+  for (unsigned r = 0; r < kPerLane; ++r) {
+    const unsigned q = r * kTeam + lane;
+    key[r] = ~Key{0};
+    if (q < total.products) {
+      const unsigned k = entry_of(w.entries, total.entries, q);
+      const Ptr at = w.entries.place[k] + static_cast<Ptr>(q);
+      key[r] = static_cast<Key>(f.b.col_idx[at]) * kMost + q;
+      w.products[q] = f.a.values[w.entries.in_a[k]] * f.b.values[at];
+    }
+  }
+  sort_keys<kTeam>(key, lane);
+  __syncwarp();
+#pragma unroll
+  for (unsigned r = 0; r < kPerLane; ++r) {
+    const unsigned i = lane * kPerLane + r;
+    if (i < total.products) {
+      w.columns[i] = static_cast<Index>(key[r] / kMost);
+      w.sorted[i] = w.products[key[r] % kMost];
+    }
+  }
+  __syncwarp();
+  add_up<kTeam>(w, total.products, lane, row < 0 ? 0 : c.row_ptr[row] - c.base, c);
+}
+
+template <unsigned kTeam, unsigned kPerLane, class T, class Ptr>
+void multiply_in_shape(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream) {
+  const LaunchConfig config{
+      .grid = blocks_for(list.count, kBlock / kTeam), .block = kBlock, .stream = stream};
+  const bool small = static_cast<std::uint64_t>(f.b.cols) * (kTeam * kPerLane) < ~std::uint32_t{0};
+  if (small) {
+    launch(multiply_rows<kTeam, kPerLane, unsigned, T, Ptr>, config, f, list, c);
+  } else {
+    launch(multiply_rows<kTeam, kPerLane, unsigned long long, T, Ptr>, config, f, list, c);
+  }
+}
+
+template <unsigned kTeam, unsigned kPerLane, class Ptr>
+void count_in_shape(const Structures<Ptr>& f, RowList list, Index* counts, cudaStream_t stream) {
+  launch(count_rows<kTeam, kPerLane, Ptr>,
+         {.grid = blocks_for(list.count, kBlock / kTeam), .block = kBlock, .stream = stream}, f, list,
+         counts);
+}
+
+}  // namespace
+
+template <class Ptr>
+void count_sorted(const Structures<Ptr>& f, RowList list, Form form, Index* counts, cudaStream_t stream) {
+  if (form == Form::sort_16) return count_in_shape<8, 2>(f, list, counts, stream);
+  if (form == Form::sort_32) return count_in_shape<16, 2>(f, list, counts, stream);
+  if (form == Form::sort_64) return count_in_shape<32, 2>(f, list, counts, stream);
+  if (form == Form::sort_128) return count_in_shape<32, 4>(f, list, counts, stream);
+  count_in_shape<32, 8>(f, list, counts, stream);
+}
+
+template <class T, class Ptr>
+void multiply_sorted(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
+                     cudaStream_t stream) {
+  if (form == Form::sort_16) return multiply_in_shape<8, 2>(f, list, c, stream);
+  if (form == Form::sort_32) return multiply_in_shape<16, 2>(f, list, c, stream);
+  if (form == Form::sort_64) return multiply_in_shape<32, 2>(f, list, c, stream);
+  if (form == Form::sort_128) return multiply_in_shape<32, 4>(f, list, c, stream);
+  multiply_in_shape<32, 8>(f, list, c, stream);
+}
+
+#define STAGES_INSTANTIATE(T, Ptr) \
+  template void multiply_sorted(const Factors<T, Ptr>&, RowList, Form, const Output<T>&, cudaStream_t);
+STAGES_INSTANTIATE(float, std::int32_t)
+STAGES_INSTANTIATE(float, Offset)
+STAGES_INSTANTIATE(double, std::int32_t)
+STAGES_INSTANTIATE(double, Offset)
+#undef STAGES_INSTANTIATE
+template void count_sorted(const Structures<std::int32_t>&, RowList, Form, Index*, cudaStream_t);
+template void count_sorted(const Structures<Offset>&, RowList, Form, Index*, cudaStream_t);
+
+}  // namespace stages::spgemm
