@@ -21,6 +21,7 @@ if [ "${1:-}" = --name ]; then
   name=$2
   shift 2
 fi
+case ${1:-} in -*) echo "usage: tools/measure-cpu.sh [--name NAME] [MATRIX.mtx[.gz] ...]" >&2; exit 2 ;; esac
 program=${STAGES_PROGRAM:-$root/build/cpu/bin/stages}
 [ -x "$program" ] || "$root/tools/build.sh" cpu stages
 out=$root/results/$name
