@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "08_spgemm_multigpu/rules.hpp"
+#include "common/harness/exec.hpp"
 #include "common/harness/plan.hpp"
 
 namespace stages::spgemm {
