@@ -6,12 +6,13 @@
 // multiplying. The rule is in rules.hpp; the forms are
 //
 //   copied_rows.cu   one row of B, scaled
+//   thread_rows.cu   up to 32 products: a thread sorts them in its registers
 //   sorted_rows.cu   up to 256 products: sorted in registers, by 8, 16 or 32 lanes
 //   narrow_rows.cu   columns close together (bands, stencils): a warp, a bitmap that knows ranks
 //   table_rows.cu    hash tables in shared memory: of a warp, of a block, the largest that fits a block
 //   window_rows.cu   all the rest, huge or nearly dense: a block, dense windows that move along the row
 //
-// so that no row ever hashes in global memory, and the workspace is 34 bytes a row whatever the products.
+// so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products.
 // Columns come out ascending, and every sum runs in the order of A's entries: the same bits in each run.
 //
 // The steps of a product:
@@ -30,7 +31,7 @@
 // is the longest row.
 //
 // Input: any CSR matrices. Cost: each product once when counting and once or twice when multiplying; memory:
-// A, B, C and 34 bytes a row.
+// A, B, C and 38 bytes a row.
 //
 // Sources: two passes with bins by products and by results are Y. Nagasaka, A. Nukada and S. Matsuoka's
 // ("High-performance and memory-saving sparse general matrix-matrix multiplication for NVIDIA Pascal GPU",
@@ -65,6 +66,7 @@ struct Facts {
   Index* width = nullptr;  ///< from there to the last one; 0 where there are few products
   Form* form = nullptr;    ///< the counting form
   Index* counts = nullptr;
+  Index* slot = nullptr;  ///< of Parts; the counting pass gives some rows one
 };
 
 // ---- analysis ---------------------------------------------------------------------------------------------
@@ -119,6 +121,7 @@ __device__ inline void settle(const Rules& rules, const Facts& facts, Index row,
   facts.first[row] = range.first;
   facts.width[row] = width;
   facts.form[row] = form;
+  facts.slot[row] = -1;
   if (sums.rows_of_b <= 1) facts.counts[row] = static_cast<Index>(sums.products);
   atomicAdd(&histogram[static_cast<int>(form)], 1);
 }
@@ -194,8 +197,8 @@ __global__ void __launch_bounds__(kBlock)
   __syncthreads();
   const Offset row = Offset{first_row} + Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (row < end_row) {
-    const Form form = multiplying_form(rules, facts.form[row], facts.products[row], facts.width[row],
-                                       facts.counts[row]);
+    const Form form =
+        multiplying_form(rules, facts.form[row], facts.products[row], facts.width[row], facts.counts[row]);
     forms[row] = form;
     atomicAdd(&in_block[static_cast<int>(form)], 1);
   }
@@ -229,6 +232,8 @@ __global__ void __launch_bounds__(kBlock) fill_bins(Index first_row, Index end_r
 struct Bins {
   std::array<Index, kForms> sizes = {};
   const Index* rows = nullptr;
+
+  Index size_of(Form form) const { return sizes[static_cast<std::size_t>(form)]; }
 
   /// Calls with(form, list) for each form that has rows and work, the longest first.
   template <class With>
@@ -265,11 +270,17 @@ class SideStreams {
   std::size_t turn_ = 0;
 };
 
+/// What kernels have beside their dynamic shared memory, at most.
+constexpr std::size_t kStaticBytes = 1024;
+
 /// The rule with what this device's blocks can hold.
 template <class T>
 Rules fitted(Rules rules) {
   const std::size_t shared = device_facts().shared_per_block_optin;
-  while (block_table_bytes<T>(rules.large_slots) > shared) rules.large_slots /= 2;
+  while (block_table_bytes<T>(rules.large_slots) + kStaticBytes > shared) rules.large_slots /= 2;
+  while (window_bytes<T>(kWindowWarps, rules.window_columns) + kStaticBytes > shared) {
+    rules.window_columns = rules.window_columns / 2 / 32 * 32;
+  }
   const auto columns = static_cast<Index>(shared / 4 * 4 * 8 * 7 / 8 / 32 * 32);  // an eighth is left free
   rules.bitmap_columns = std::min(rules.bitmap_columns, columns);
   return rules;
@@ -298,6 +309,7 @@ class Binned final : public BinnedPlan<T> {
         width_(rows()),
         counting_(rows()),
         multiplying_(rows()),
+        slot_(rows()),
         counts_(rows()),
         list_(rows()),
         row_ptr_(rows() + 1),
@@ -319,10 +331,16 @@ class Binned final : public BinnedPlan<T> {
     {
       Phase phase(exec_, "analysis");
       tallies_.zero(stream());
-      launch(analyse<Ptr>, {.grid = blocks_for(a_.rows, kBlock / lanes_), .block = kBlock, .stream = stream()},
+      launch(analyse<Ptr>,
+             {.grid = blocks_for(a_.rows, kBlock / lanes_), .block = kBlock, .stream = stream()},
              structures(), rules_, lanes_, facts(), tallies_.data());
       bins_ = fill(0, a_.rows, counting_.data());
     }
+    parts_before_ = {};
+    parts_before_ = PooledArray<Index>(
+        pool_,
+        static_cast<std::size_t>(bins_.size_of(Form::windows)) * static_cast<std::size_t>(parts().most),
+        stream());
     Phase phase(exec_, "symbolic");
     over_bins([this](Form form, RowList list, cudaStream_t stream) { count_bin(form, list, stream); });
     scan_.run(counts_.data(), row_ptr_.data(), a_.rows, stream());
@@ -356,10 +374,12 @@ class Binned final : public BinnedPlan<T> {
 
   std::vector<Metric> metrics() const override {
     static constexpr std::array<const char*, kForms> kNames = {
-        "rows_in_windows",  "rows_in_large_tables", "rows_in_block_tables", "rows_copied_long",
-        "rows_narrow_large", "rows_in_warp_tables",  "rows_narrow_small",    "rows_in_small_tables",
-        "rows_sorted_256",  "rows_sorted_128",      "rows_sorted_64",       "rows_sorted_32",
-        "rows_sorted_16",   "rows_copied_short",    "rows_empty"};
+        "rows_in_windows",      "rows_in_small_windows", "rows_in_large_tables",
+        "rows_in_block_tables", "rows_copied_long",      "rows_narrow_large",
+        "rows_in_warp_tables",  "rows_narrow_small",     "rows_in_small_tables",
+        "rows_sorted_256",      "rows_sorted_128",       "rows_sorted_64",
+        "rows_sorted_32",       "rows_sorted_16",        "rows_by_threads_32",
+        "rows_by_threads_16",   "rows_copied_short",     "rows_empty"};
     std::vector<Metric> all;
     for (std::size_t k = 0; k < kNames.size(); ++k) {
       all.push_back({kNames[k], static_cast<double>(sizes_whole_[k]), ""});
@@ -376,7 +396,11 @@ class Binned final : public BinnedPlan<T> {
   Factors<T, Ptr> factors() const { return {a_.view(), b_.view()}; }
   Structures<Ptr> structures() const { return factors().structures(); }
   Facts facts() {
-    return {products_.data(), first_.data(), width_.data(), counting_.data(), counts_.data()};
+    return {products_.data(), first_.data(), width_.data(), counting_.data(), counts_.data(), slot_.data()};
+  }
+  Parts parts() {
+    const Index columns = std::max<Index>(part_columns(rules_, b_.cols), 1);
+    return {columns, (b_.cols + columns - 1) / columns, slot_.data(), parts_before_.data()};
   }
 
   void drop_result() {
@@ -388,9 +412,8 @@ class Binned final : public BinnedPlan<T> {
 
   /// Fills the list from forms and their tallies, and waits for the sizes.
   Bins fill(Index first_row, Index end_row, const Form* forms) {
-    launch(fill_bins,
-           {.grid = blocks_for(end_row - first_row, kBlock), .block = kBlock, .stream = stream()}, first_row,
-           end_row, forms, tallies_.data(), tallies_.data() + kForms, list_.data());
+    launch(fill_bins, {.grid = blocks_for(end_row - first_row, kBlock), .block = kBlock, .stream = stream()},
+           first_row, end_row, forms, tallies_.data(), tallies_.data() + kForms, list_.data());
     STAGES_CUDA(cudaMemcpyAsync(sizes_.data(), tallies_.data(), kForms * sizeof(Index),
                                 cudaMemcpyDeviceToHost, stream()));
     exec_.synchronize();
@@ -423,16 +446,20 @@ class Binned final : public BinnedPlan<T> {
     Index* const counts = counts_.data();
     switch (form) {
       case Form::windows:
-        return count_in_bitmap(f, list, first_.data(), width_.data(), rules_.bitmap_columns, counts, stream);
+        return count_in_bitmap(f, list, first_.data(), width_.data(), rules_.bitmap_columns, counts, parts(),
+                               stream);
       case Form::block_table:
         return count_in_block_tables(f, list, rules_.count_block_slots, counts, stream);
       case Form::warp_table:
         return count_in_warp_tables(f, list, rules_.count_warp_slots, counts, stream);
       case Form::narrow_large:
-        return count_narrow(f, list, first_.data(), rules_.narrow_columns, counts, stream);
+        return count_narrow(f, list, first_.data(), width_.data(), rules_.narrow_columns, counts, stream);
       case Form::copy_long:
       case Form::copy_short:
         return;
+      case Form::thread_32:
+      case Form::thread_16:
+        return count_by_threads(f, list, form, counts, stream);
       default:
         return count_sorted(f, list, form, counts, stream);
     }
@@ -442,11 +469,14 @@ class Binned final : public BinnedPlan<T> {
     const auto f = factors();
     switch (form) {
       case Form::windows:
-        return multiply_in_windows(f, list, first_.data(), width_.data(), rules_.window_columns, c, stream);
+      case Form::windows_small:
+        return multiply_in_windows(
+            f, list, form, first_.data(), width_.data(),
+            form == Form::windows ? rules_.window_columns : rules_.window_small_columns, parts(), c, stream);
       case Form::large_table:
-        return multiply_in_block_tables(f, list, rules_.large_slots, c, stream);
+        return multiply_in_block_tables(f, list, rules_.large_slots, rules_.large_warps, c, stream);
       case Form::block_table:
-        return multiply_in_block_tables(f, list, rules_.block_slots, c, stream);
+        return multiply_in_block_tables(f, list, rules_.block_slots, rules_.block_warps, c, stream);
       case Form::warp_table:
         return multiply_in_warp_tables(f, list, rules_.warp_slots, c, stream);
       case Form::warp_small:
@@ -460,6 +490,9 @@ class Binned final : public BinnedPlan<T> {
       case Form::copy_long:
       case Form::copy_short:
         return multiply_copied(f, list, form, c, stream);
+      case Form::thread_32:
+      case Form::thread_16:
+        return multiply_by_threads(f, list, form, c, stream);
       default:
         return multiply_sorted(f, list, form, c, stream);
     }
@@ -541,7 +574,7 @@ class Binned final : public BinnedPlan<T> {
   DeviceArray<Offset> products_;
   DeviceArray<Index> first_, width_;
   DeviceArray<Form> counting_, multiplying_;
-  DeviceArray<Index> counts_, list_;
+  DeviceArray<Index> slot_, counts_, list_;
   DeviceArray<Offset> row_ptr_;
   DeviceArray<Index> tallies_;  ///< rows of each form, then fill_bins' cursors
   PinnedArray<Index> sizes_;
@@ -549,6 +582,7 @@ class Binned final : public BinnedPlan<T> {
   PrefixSum<Index, Offset> scan_;
   SideStreams side_;
   MemoryPool pool_;
+  PooledArray<Index> parts_before_;
   Bins bins_;
   std::array<Index, kForms> sizes_whole_ = {};
   bool counted_ = false;  ///< bins_ holds all rows, by multiplying form
@@ -586,11 +620,11 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
   const double row = entry * static_cast<double>(std::min<Offset>(problem.max_row_products, b.cols));
   const double result = entry * static_cast<double>(problem.result_bound);
   cost.memory =
-      device_csr_bytes(a) + device_csr_bytes(b) + 34.0 * a.rows + std::max(row, std::min(result, kWhole));
+      device_csr_bytes(a) + device_csr_bytes(b) + 38.0 * a.rows + std::max(row, std::min(result, kWhole));
   return cost;
 }
 
-#define STAGES_INSTANTIATE(T)                                                                              \
+#define STAGES_INSTANTIATE(T)                                                                           \
   template std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>&, Exec&, const Settings&); \
   template Cost binned_cost(const SpgemmProblem<T>&);
 STAGES_INSTANTIATE(float)

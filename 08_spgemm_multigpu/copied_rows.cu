@@ -78,7 +78,7 @@ void multiply_copied(const Factors<T, Ptr>& f, RowList list, Form form, const Ou
   }
 }
 
-#define STAGES_INSTANTIATE(T, Ptr)                                                                      \
+#define STAGES_INSTANTIATE(T, Ptr) \
   template void multiply_copied(const Factors<T, Ptr>&, RowList, Form, const Output<T>&, cudaStream_t);
 STAGES_INSTANTIATE(float, std::int32_t)
 STAGES_INSTANTIATE(float, Offset)

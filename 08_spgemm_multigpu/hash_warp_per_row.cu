@@ -4,8 +4,8 @@
 // column is the key, the sum the value. How large C becomes is not known before, so all is done twice:
 //
 //   count      a block of one warp a row, the lanes over the row's entries of A, each walking along its row
-//              of B; the keys go into a table of 16,384 slots in shared memory (64 KB, which a kernel must ask
-//              for) with `column & (slots - 1)`, the next slot where that is taken, and atomicCAS. The
+//              of B; the keys go into a table of 16,384 slots in shared memory (64 KB, which a kernel must
+//              ask for) with `column & (slots - 1)`, the next slot where that is taken, and atomicCAS. The
 //              lanes' counts are added by shuffles. Then a prefix sum and the allocation of C
 //   multiply   the same with values, added by atomicAdd. Rows with more than 4,096 results are listed and
 //              have their values in global memory; all others use one size of table, the smallest power of
@@ -168,7 +168,8 @@ __global__ void __launch_bounds__(kWarp)
 /// A block a row of the list. Keys are in shared memory while `shared_slots` hold them, values never.
 template <class T, class Ptr>
 __global__ void __launch_bounds__(kWarp)
-    multiply_long_rows(Factors<T, Ptr> f, RowList list, unsigned shared_slots, Tables<T> tables, Output<T> c) {
+    multiply_long_rows(Factors<T, Ptr> f, RowList list, unsigned shared_slots, Tables<T> tables,
+                       Output<T> c) {
   const Index row = list.rows[blockIdx.x];
   const std::size_t begin = std::size_t{blockIdx.x} * static_cast<std::size_t>(tables.slots);
   const bool in_shared = c.row_ptr[row + 1] - c.row_ptr[row] <= shared_slots;
@@ -233,7 +234,8 @@ class HashWarpPerRow final : public SpgemmPlan<T> {
     const HashSizes sizes;
     cost.work += static_cast<double>(sizes.count_slots) / kWarp * a.rows;
     const double entry = sizeof(Index) + sizeof(T);
-    cost.memory += entry * static_cast<double>(a.nnz() + b.nnz()) + 8.0 * (b.rows + 1.0) + 16.0 * (a.rows + 1.0);
+    cost.memory +=
+        entry * static_cast<double>(a.nnz() + b.nnz()) + 8.0 * (b.rows + 1.0) + 16.0 * (a.rows + 1.0);
     if (longest_row(problem) > sizes.shared_results)
       cost.memory += std::max(kTableBytes, entry * static_cast<double>(power_of_two(longest_row(problem))));
     return cost;
@@ -312,9 +314,8 @@ class HashWarpPerRow final : public SpgemmPlan<T> {
            slots, counts_.data(), lists());
     full_rows_ = read_numbers();
     by_tables(full_rows_, [&](RowList list) {
-      launch(count_full_rows<Offset>,
-             {.grid = blocks_for(list.count, 1), .block = kWarp, .stream = stream()}, f, list,
-             table_keys_.data(), static_cast<unsigned>(most_slots_), counts_.data());
+      launch(count_full_rows<Offset>, {.grid = blocks_for(list.count, 1), .block = kWarp, .stream = stream()},
+             f, list, table_keys_.data(), static_cast<unsigned>(most_slots_), counts_.data());
     });
     c_.row_ptr = DeviceArray<Offset>(static_cast<std::size_t>(a_.rows) + 1);
     scan_.run(counts_.data(), c_.row_ptr.data(), a_.rows, stream());
@@ -339,12 +340,10 @@ class HashWarpPerRow final : public SpgemmPlan<T> {
     allow_shared_bytes(multiply_long_rows<T, Offset>, key_bytes);
     by_tables(long_rows_, [&](RowList list) {
       const Tables<T> tables{table_keys_.data(), table_values_.data(), most_slots_};
-      launch(multiply_long_rows<T, Offset>,
-             {.grid = blocks_for(list.count, 1),
-              .block = kWarp,
-              .shared_bytes = key_bytes,
-              .stream = stream()},
-             factors(), list, std::min(key_slots, static_cast<unsigned>(most_slots_)), tables, output());
+      launch(
+          multiply_long_rows<T, Offset>,
+          {.grid = blocks_for(list.count, 1), .block = kWarp, .shared_bytes = key_bytes, .stream = stream()},
+          factors(), list, std::min(key_slots, static_cast<unsigned>(most_slots_)), tables, output());
     });
   }
 

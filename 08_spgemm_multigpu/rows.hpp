@@ -146,7 +146,8 @@ __device__ void walk_columns(const Structures<Ptr>& f, Index row, Slice slice, u
     }
     const unsigned entries = static_cast<unsigned>(min(end - first, static_cast<Ptr>(kWarp)));
     unsigned total = static_cast<unsigned>(min(piece.to - piece.from, static_cast<Ptr>(kWarp)));
-    for (unsigned d = kWarp / 2; d > 0; d /= 2) total += __shfl_xor_sync(kAllLanes, total, static_cast<int>(d));
+    for (unsigned d = kWarp / 2; d > 0; d /= 2)
+      total += __shfl_xor_sync(kAllLanes, total, static_cast<int>(d));
     const unsigned team = team_for(total / entries);
     for (unsigned s = 0; s < entries; s += kWarp / team) {
       // Lanes beyond the last entry hold an empty piece.

@@ -10,9 +10,10 @@ namespace stages {
 /// All entries below.
 void add_08_spgemm_multigpu(Registry& registry);
 
-/// Sizes of hash_warp_per_row.cu; others are for tests, which want long rows in small matrices. Powers of two.
+/// Sizes of hash_warp_per_row.cu; others are for tests, which want long rows in small matrices. Powers of
+/// two.
 struct HashSizes {
-  Index count_slots = 16384;  ///< of the table in shared memory that counts: 64 KB
+  Index count_slots = 16384;    ///< of the table in shared memory that counts: 64 KB
   Index shared_results = 4096;  ///< rows with more keep their sums in global memory
 };
 void add_hash_warp_per_row(Registry& registry,

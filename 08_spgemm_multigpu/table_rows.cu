@@ -13,7 +13,8 @@
 //              hardware, and its order changes from run to run. A warp that adds one row of B at a time has
 //              32 different columns in its lanes, so it needs atomics only to claim slots; the sums
 //              are plain additions in the order of A's entries, the same in every run
-//   a block    has one table for all of its warps. Each warp takes a slice of the columns, of all rows of B:
+//   a block    has one table for all of its warps, four or sixteen. Each warp takes a slice of the columns,
+//   of all rows of B:
 //              their columns ascend, so two binary searches find the slice, a lane for each row of B. No two
 //              warps add to one column, and no barrier is needed until all are done. The slices are the
 //              quantiles of the longest row of B, so that they are about equally full where the columns
@@ -32,8 +33,8 @@
 namespace stages::spgemm {
 namespace {
 
-constexpr unsigned kWarpsOfBlock = 4;    ///< where a warp has a row
-constexpr unsigned kWarpsOfTable = 16;  ///< where a block has a row
+constexpr unsigned kWarpsOfBlock = 4;   ///< where a warp has a row
+constexpr unsigned kWarpsOfTable = 16;  ///< where a block has a row: at most
 
 __device__ inline void clear_keys(Index* keys, unsigned slots, unsigned me, unsigned members) {
   for (unsigned s = me; s < slots; s += members) keys[s] = kFree;
@@ -141,8 +142,8 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
   const unsigned number = blockIdx.x * kWarpsOfBlock + warp;
   if (number >= static_cast<unsigned>(list.count)) return;  // the whole warp leaves
   const Index row = list.rows[number];
-  const Table<T> table(dynamic_shared<unsigned char>() + warp * block_table_bytes<T>(static_cast<Index>(slots)),
-                       slots);
+  const Table<T> table(
+      dynamic_shared<unsigned char>() + warp * block_table_bytes<T>(static_cast<Index>(slots)), slots);
   table.clear(lane, kWarp);
   __syncwarp();
   walk_products<true>(f, row, {}, lane, [&](Index column, T product) { table.add(column, product); });
@@ -167,13 +168,12 @@ __device__ void cut_slices(const Structures<Ptr>& f, Index row, Index* cuts) {
   }
   atomicMax(&longest, mine);
   __syncthreads();
-  if (threadIdx.x <= kWarpsOfTable) {
+  const unsigned warps = blockDim.x / kWarp;
+  if (threadIdx.x <= warps) {
     const Index k = f.a.col_idx[begin + static_cast<Ptr>(longest & 0xffffffffu)];
     const Ptr from = f.b.row_ptr[k], length = f.b.row_ptr[k + 1] - from;
-    const Ptr part = static_cast<Ptr>(static_cast<Offset>(length) * threadIdx.x / kWarpsOfTable);
-    cuts[threadIdx.x] = threadIdx.x == 0               ? 0
-                        : threadIdx.x == kWarpsOfTable ? f.b.cols
-                                                       : f.b.col_idx[from + part];
+    const Ptr part = static_cast<Ptr>(static_cast<Offset>(length) * threadIdx.x / warps);
+    cuts[threadIdx.x] = threadIdx.x == 0 ? 0 : threadIdx.x == warps ? f.b.cols : f.b.col_idx[from + part];
   }
   __syncthreads();
 }
@@ -182,9 +182,9 @@ __device__ void cut_slices(const Structures<Ptr>& f, Index row, Index* cuts) {
 template <class T>
 __device__ Index list_columns_of_block(const Table<T>& t, unsigned warp, unsigned lane) {
   __shared__ Index counts[kWarpsOfTable];
-  const unsigned groups = (t.slots + kWarp - 1) / kWarp;
+  const unsigned groups = (t.slots + kWarp - 1) / kWarp, warps = blockDim.x / kWarp;
   Index mine = 0;
-  for (unsigned g = warp; g < groups; g += kWarpsOfTable) {
+  for (unsigned g = warp; g < groups; g += warps) {
     const unsigned s = g * kWarp + lane;
     mine += s < t.slots && t.keys[s] != kFree;
   }
@@ -192,11 +192,11 @@ __device__ Index list_columns_of_block(const Table<T>& t, unsigned warp, unsigne
   if (lane == 0) counts[warp] = mine;
   __syncthreads();
   Index before = 0, all = 0;
-  for (unsigned w = 0; w < kWarpsOfTable; ++w) {
+  for (unsigned w = 0; w < warps; ++w) {
     if (w < warp) before += counts[w];
     all += counts[w];
   }
-  list_columns(t, warp * kWarp, kWarpsOfTable * kWarp, before, lane);
+  list_columns(t, warp * kWarp, warps * kWarp, before, lane);
   __syncthreads();
   return all;
 }
@@ -260,29 +260,29 @@ void multiply_in_warp_tables(const Factors<T, Ptr>& f, RowList list, Index slots
 }
 
 template <class T, class Ptr>
-void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slots, const Output<T>& c,
-                              cudaStream_t stream) {
+void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slots, Index warps,
+                              const Output<T>& c, cudaStream_t stream) {
   const std::size_t bytes = block_table_bytes<T>(slots);
   allow_shared_bytes(multiply_by_blocks<T, Ptr>, bytes);
   launch(multiply_by_blocks<T, Ptr>,
          {.grid = blocks_for(list.count, 1),
-          .block = kWarpsOfTable * kWarp,
+          .block = static_cast<unsigned>(warps) * kWarp,
           .shared_bytes = bytes,
           .stream = stream},
          f, list, static_cast<unsigned>(slots), c);
 }
 
-#define STAGES_INSTANTIATE(Ptr)                                                                              \
-  template void count_in_warp_tables(const Structures<Ptr>&, RowList, Index, Index*, cudaStream_t);          \
-  template void count_in_block_tables(const Structures<Ptr>&, RowList, Index, Index*, cudaStream_t);         \
-  template void multiply_in_warp_tables(const Factors<float, Ptr>&, RowList, Index, const Output<float>&,    \
-                                        cudaStream_t);                                                       \
-  template void multiply_in_warp_tables(const Factors<double, Ptr>&, RowList, Index, const Output<double>&,  \
-                                        cudaStream_t);                                                       \
-  template void multiply_in_block_tables(const Factors<float, Ptr>&, RowList, Index, const Output<float>&,   \
-                                         cudaStream_t);                                                      \
-  template void multiply_in_block_tables(const Factors<double, Ptr>&, RowList, Index, const Output<double>&, \
-                                         cudaStream_t);
+#define STAGES_INSTANTIATE(Ptr)                                                                             \
+  template void count_in_warp_tables(const Structures<Ptr>&, RowList, Index, Index*, cudaStream_t);         \
+  template void count_in_block_tables(const Structures<Ptr>&, RowList, Index, Index*, cudaStream_t);        \
+  template void multiply_in_warp_tables(const Factors<float, Ptr>&, RowList, Index, const Output<float>&,   \
+                                        cudaStream_t);                                                      \
+  template void multiply_in_warp_tables(const Factors<double, Ptr>&, RowList, Index, const Output<double>&, \
+                                        cudaStream_t);                                                      \
+  template void multiply_in_block_tables(const Factors<float, Ptr>&, RowList, Index, Index,                 \
+                                         const Output<float>&, cudaStream_t);                               \
+  template void multiply_in_block_tables(const Factors<double, Ptr>&, RowList, Index, Index,                \
+                                         const Output<double>&, cudaStream_t);
 STAGES_INSTANTIATE(std::int32_t)
 STAGES_INSTANTIATE(Offset)
 #undef STAGES_INSTANTIATE

@@ -1,7 +1,7 @@
 #pragma once
 // Device memory that is taken and given back in the order of a stream. cudaMalloc and cudaFree wait for the
-// device and cost up to milliseconds; a pool hands out what it got back before in a few microseconds, and only
-// grows where that is not enough.
+// device and cost up to milliseconds; a pool hands out what it got back before in a few microseconds, and
+// only grows where that is not enough.
 
 #include <cstddef>
 #include <limits>
@@ -47,7 +47,9 @@ class MemoryPool {
   }
 
   /// Gives what is not in use back to the device. What was freed counts once its stream has passed the place.
-  void trim() { STAGES_CUDA(cudaMemPoolTrimTo(pool_.get(), 0)); }
+  void trim() {
+    STAGES_CUDA(cudaMemPoolTrimTo(pool_.get(), 0));
+  }
 
  private:
   struct Destroy {

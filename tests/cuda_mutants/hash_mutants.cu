@@ -57,7 +57,8 @@ __device__ bool add_row_of_b(const CsrView<T>& a, const CsrView<T>& b, Offset e,
   return true;
 }
 
-/// All of row i; false: the table is full. The lanes share a row of B, but for racing_sums, where each has its own.
+/// All of row i; false: the table is full. The lanes share a row of B, but for racing_sums, where each has
+/// its own.
 template <class T>
 __device__ bool add_row(const CsrView<T>& a, const CsrView<T>& b, Index i, const Table<T>& t, HashFault fault,
                         bool backwards, unsigned lane) {
