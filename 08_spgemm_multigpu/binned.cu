@@ -301,6 +301,8 @@ class Binned final : public BinnedPlan<T> {
         rules_(fitted<T>(settings.rules)),
         most_bytes_(settings.result_bytes > 0 ? settings.result_bytes
                                               : std::numeric_limits<double>::infinity()),
+        products_in_all_(problem.products),
+        one_by_one_(settings.one_by_one),
         lanes_(lanes_for(*problem.a)),
         a_(*problem.a),
         b_(*problem.b),
@@ -342,7 +344,8 @@ class Binned final : public BinnedPlan<T> {
         static_cast<std::size_t>(bins_.size_of(Form::windows)) * static_cast<std::size_t>(parts().most),
         stream());
     Phase phase(exec_, "symbolic");
-    over_bins([this](Form form, RowList list, cudaStream_t stream) { count_bin(form, list, stream); });
+    over_bins("symbolic",
+              [this](Form form, RowList list, cudaStream_t stream) { count_bin(form, list, stream); });
     scan_.run(counts_.data(), row_ptr_.data(), a_.rows, stream());
     STAGES_CUDA(cudaMemcpyAsync(total_.data(), row_ptr_.data() + a_.rows, sizeof(Offset),
                                 cudaMemcpyDeviceToHost, stream()));
@@ -373,16 +376,16 @@ class Binned final : public BinnedPlan<T> {
   }
 
   std::vector<Metric> metrics() const override {
-    static constexpr std::array<const char*, kForms> kNames = {
-        "rows_in_windows",      "rows_in_small_windows", "rows_in_large_tables",
-        "rows_in_block_tables", "rows_copied_long",      "rows_narrow_large",
-        "rows_in_warp_tables",  "rows_narrow_small",     "rows_in_small_tables",
-        "rows_sorted_256",      "rows_sorted_128",       "rows_sorted_64",
-        "rows_sorted_32",       "rows_sorted_16",        "rows_by_threads_32",
-        "rows_by_threads_16",   "rows_copied_short",     "rows_empty"};
-    std::vector<Metric> all;
-    for (std::size_t k = 0; k < kNames.size(); ++k) {
-      all.push_back({kNames[k], static_cast<double>(sizes_whole_[k]), ""});
+    const double entry = sizeof(Index) + sizeof(T), products = static_cast<double>(products_in_all_),
+                 results = static_cast<double>(total_[0]), in_a = static_cast<double>(a_.col_idx.size()),
+                 in_b = static_cast<double>(b_.col_idx.size());
+    std::vector<Metric> all = {
+        {"results", results, ""},
+        {"products_a_result", products / std::max(results, 1.0), ""},
+        {"memory_bytes_at_least", entry * (in_a + in_b + results) + 20.0 * (a_.rows + 1.0), "B"},
+        {"l2_bytes_at_least", entry * products + 64.0 * in_a, "B"}};
+    for (std::size_t k = 0; k < kFormNames.size(); ++k) {
+      all.push_back({fmt::format("rows_{}", kFormNames[k]), static_cast<double>(sizes_whole_[k]), ""});
     }
     return all;
   }
@@ -435,7 +438,14 @@ class Binned final : public BinnedPlan<T> {
 
   /// Calls with(form, list, stream) for the bins, on streams of their own.
   template <class With>
-  void over_bins(With&& with) {
+  void over_bins(const char* phase_name, With&& with) {
+    if (one_by_one_) {
+      bins_.for_each([&](Form form, RowList list) {
+        Phase phase(exec_, fmt::format("{} {}", phase_name, kFormNames[static_cast<std::size_t>(form)]));
+        with(form, list, stream());
+      });
+      return;
+    }
     side_.fork(stream());
     bins_.for_each([&](Form form, RowList list) { with(form, list, side_.next()); });
     side_.join(stream());
@@ -520,7 +530,8 @@ class Binned final : public BinnedPlan<T> {
   }
 
   void multiply_bins(const Output<T>& c) {
-    over_bins([&](Form form, RowList list, cudaStream_t stream) { multiply_bin(form, list, c, stream); });
+    over_bins("numeric",
+              [&](Form form, RowList list, cudaStream_t stream) { multiply_bin(form, list, c, stream); });
   }
 
   /// The end of the batch that begins at a row: as many rows as fit, and one at least.
@@ -569,6 +580,8 @@ class Binned final : public BinnedPlan<T> {
   GpuExec& exec_;
   Rules rules_;
   double most_bytes_;  ///< that C may take on the device
+  Offset products_in_all_;
+  bool one_by_one_;
   unsigned lanes_;
   DeviceCsr<T, Ptr> a_, b_;
   DeviceArray<Offset> products_;

@@ -9,11 +9,12 @@
 
 namespace stages::spgemm {
 
-/// What tests want otherwise.
+/// What tests and bench/spgemm_forms want otherwise.
 struct Settings {
   Rules rules = {};
   double result_bytes = 0;     ///< C beyond this many bytes is made in batches; 0: beyond what is free
   bool wide_pointers = false;  ///< 64-bit row pointers on the device, also where 32 bits would do
+  bool one_by_one = false;     ///< one form after the other, each with a phase of its own
 };
 
 template <class T>

@@ -2,6 +2,8 @@
 // Which form computes a row of C: a stated rule of its products, its results and the range of its columns,
 // the same on the host and on the device.
 
+#include <array>
+
 #include "common/gpu/backend.hpp"
 #include "common/matrix/types.hpp"
 
@@ -30,6 +32,12 @@ enum class Form : unsigned char {
   none,        ///< no product at all
 };
 inline constexpr int kForms = static_cast<int>(Form::none) + 1;
+
+/// As they stand in results.
+inline constexpr std::array<const char*, kForms> kFormNames = {
+    "windows",     "small_windows", "large_tables", "block_tables", "copied_long",  "narrow_large",
+    "warp_tables", "narrow_small",  "small_tables", "sorted_256",   "sorted_128",   "sorted_64",
+    "sorted_32",   "sorted_16",     "threads_32",   "threads_16",   "copied_short", "empty"};
 
 /// Where the forms end. Most are limits of shared memory: what lies beyond is another form's. Smaller ones
 /// are for tests, which want every form on small matrices, and for bench/spgemm_forms, which times the

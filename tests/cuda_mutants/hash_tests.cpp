@@ -139,7 +139,7 @@ TEST(HashParts, SmallMatricesComeToEveryForm) {
   for (const auto& p : problems<float>()) {
     for (const Entry& entry : registry.entries()) add_metrics(entry, p, rows);
   }
-  EXPECT_EQ(rows.size(), 18U + 3U);
+  EXPECT_EQ(rows.size(), 4U + 18U + 3U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
 }
 
