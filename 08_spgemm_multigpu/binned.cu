@@ -45,6 +45,7 @@
 #include <limits>
 
 #include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/gather.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
@@ -247,6 +248,11 @@ struct Bins {
   }
 };
 
+/// What a row of that form has at most.
+Index most_products(Form form) {
+  return form == Form::sort_256 ? 256 : form == Form::sort_128 ? 128 : 64;
+}
+
 /// Streams beside the plan's own, for kernels that do not depend on each other.
 class SideStreams {
  public:
@@ -383,7 +389,9 @@ class Binned final : public BinnedPlan<T> {
         {"results", results, ""},
         {"products_a_result", products / std::max(results, 1.0), ""},
         {"memory_bytes_at_least", entry * (in_a + in_b + results) + 20.0 * (a_.rows + 1.0), "B"},
-        {"l2_bytes_at_least", entry * products + 64.0 * in_a, "B"}};
+        {"l2_bytes_at_least", entry * products + 64.0 * in_a, "B"},
+        {"gather_bytes_per_second",
+         gather_bytes_per_second().value_or(std::numeric_limits<double>::quiet_NaN()), "B"}};
     for (std::size_t k = 0; k < kFormNames.size(); ++k) {
       all.push_back({fmt::format("rows_{}", kFormNames[k]), static_cast<double>(sizes_whole_[k]), ""});
     }
@@ -470,6 +478,11 @@ class Binned final : public BinnedPlan<T> {
       case Form::thread_32:
       case Form::thread_16:
         return count_by_threads(f, list, form, counts, stream);
+      case Form::sort_256:
+      case Form::sort_128:
+      case Form::sort_64:
+        if (rules_.sorts_to_count) return count_sorted(f, list, form, counts, stream);
+        return count_in_warp_tables(f, list, 2 * most_products(form), counts, stream);
       default:
         return count_sorted(f, list, form, counts, stream);
     }

@@ -63,6 +63,7 @@ struct Rules {
   Index window_small_columns = 2048;   ///< likewise, in blocks of four warps
   Index window_columns_a_result = 16;  ///< a wider range is not worth its windows while a table holds the row
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
+  bool sorts_to_count = false;         ///< rows of 33 to 256 products are counted by sorting, not by hashing
 };
 
 /// Warps of a block with windows, and with them the columns of one pass.

@@ -75,6 +75,7 @@ std::vector<Choice> choices() {
     with(fmt::format("windows: {} columns a result", columns),
          [&](Rules& r) { r.window_columns_a_result = columns; });
   }
+  with("counting by sorting", [](Rules& r) { r.sorts_to_count = true; });
   with("counting: warps' tables of 1024 slots", [](Rules& r) { r.count_warp_slots = 1024; });
   with("counting: no blocks' tables", [](Rules& r) { r.count_block_slots = 0; });
   return all;
