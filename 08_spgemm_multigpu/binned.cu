@@ -23,8 +23,8 @@
 //   numeric     columns and values, by the bin's form. The sorts are part of the forms, in registers or
 //               shared memory, and have no time of their own
 //
-// The bins are independent kernels, so they are dealt to four streams: a handful of huge rows occupies a few
-// SMs while the others do the rest. The host waits twice, for the sizes of the bins and of C.
+// The bins are independent kernels, so they are dealt to up to four streams: a handful of huge rows occupies
+// a few SMs while the others do the rest. The host waits twice, for the sizes of the bins and of C.
 //
 // If C does not fit, rows are computed in batches whose results do, and each batch is copied to the host,
 // where C then is. Counting needs no room for C, so row pointers are exact by then. The least that must fit
@@ -235,6 +235,11 @@ struct Bins {
   const Index* rows = nullptr;
 
   Index size_of(Form form) const { return sizes[static_cast<std::size_t>(form)]; }
+  /// Forms that have rows and work.
+  std::size_t count() const {
+    return static_cast<std::size_t>(
+        std::count_if(sizes.begin(), sizes.end() - 1, [](Index n) { return n > 0; }));
+  }
 
   /// Calls with(form, list) for each form that has rows and work, the longest first.
   template <class With>
@@ -253,27 +258,34 @@ Index most_products(Form form) {
   return form == Form::sort_256 ? 256 : form == Form::sort_128 ? 128 : 64;
 }
 
-/// Streams beside the plan's own, for kernels that do not depend on each other.
+/// Streams beside the plan's own, for kernels that do not depend on each other. For small matrices the calls
+/// count, a microsecond or two each, so no more streams take part than there are kernels.
 class SideStreams {
  public:
-  cudaStream_t next() { return streams_[turn_++ % streams_.size()]; }
-  void fork(cudaStream_t main) {
-    start_.record(main);
-    for (const Stream& s : streams_) STAGES_CUDA(cudaStreamWaitEvent(s, start_));
+  void fork(cudaStream_t main, std::size_t kernels) {
+    main_ = main;
     turn_ = 0;
+    used_ = std::min(std::max<std::size_t>(kernels, 1) - 1, streams_.size());
+    if (used_ > 0) start_.record(main);
+    for (std::size_t k = 0; k < used_; ++k) STAGES_CUDA(cudaStreamWaitEvent(streams_[k], start_));
   }
-  void join(cudaStream_t main) {
-    for (std::size_t k = 0; k < streams_.size(); ++k) {
+  cudaStream_t next() {
+    const std::size_t k = turn_++ % (used_ + 1);
+    return k == 0 ? main_ : streams_[k - 1].get();
+  }
+  void join() {
+    for (std::size_t k = 0; k < used_; ++k) {
       ends_[k].record(streams_[k]);
-      STAGES_CUDA(cudaStreamWaitEvent(main, ends_[k]));
+      STAGES_CUDA(cudaStreamWaitEvent(main_, ends_[k]));
     }
   }
 
  private:
-  std::array<Stream, 4> streams_;
-  std::array<Event, 4> ends_;
+  std::array<Stream, 3> streams_;
+  std::array<Event, 3> ends_;
   Event start_;
-  std::size_t turn_ = 0;
+  cudaStream_t main_ = nullptr;
+  std::size_t turn_ = 0, used_ = 0;
 };
 
 /// What kernels have beside their dynamic shared memory, at most.
@@ -454,9 +466,9 @@ class Binned final : public BinnedPlan<T> {
       });
       return;
     }
-    side_.fork(stream());
+    side_.fork(stream(), bins_.count());
     bins_.for_each([&](Form form, RowList list) { with(form, list, side_.next()); });
-    side_.join(stream());
+    side_.join();
   }
 
   void count_bin(Form form, RowList list, cudaStream_t stream) {

@@ -198,7 +198,7 @@ void count_narrow(const Structures<Ptr>& f, RowList list, const Index* first, co
                   Index columns, Index* counts, cudaStream_t stream) {
   const Index words = columns / 32;
   const std::size_t bytes = kCountWarps * static_cast<std::size_t>(words) * sizeof(unsigned);
-  allow_shared_bytes(count_rows<Ptr>, bytes);
+  allow_dynamic_bytes(count_rows<Ptr>, bytes);
   launch(count_rows<Ptr>,
          {.grid = blocks_for(list.count, kCountWarps),
           .block = kCountWarps * kWarp,
@@ -212,7 +212,7 @@ void multiply_narrow(const Factors<T, Ptr>& f, RowList list, const Index* first,
                      Index columns, Index most_results, const Output<T>& c, cudaStream_t stream) {
   const Shares<T> share{most_results, columns / 32};
   const std::size_t bytes = kMultiplyWarps * share.bytes();
-  allow_shared_bytes(multiply_rows<T, Ptr>, bytes);
+  allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
   launch(multiply_rows<T, Ptr>,
          {.grid = blocks_for(list.count, kMultiplyWarps),
           .block = kMultiplyWarps * kWarp,

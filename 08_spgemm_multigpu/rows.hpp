@@ -2,6 +2,8 @@
 // How kernels walk along the products of a row of C: over the entries of A's row, and for each of them over
 // a row of B.
 
+#include <source_location>
+
 #include "common/gpu/cuda.hpp"
 #include "common/matrix/types.hpp"
 
@@ -178,6 +180,14 @@ __device__ inline Index sum_up_to(Index sum, unsigned lane) {
 /// Bits of the lanes before this one.
 __device__ inline unsigned lanes_below(unsigned lane) {
   return (1u << lane) - 1u;
+}
+
+/// Lets a kernel be launched with so much dynamic shared memory; what every kernel may have needs no call.
+template <class... P>
+void allow_dynamic_bytes(void (*kernel)(P...), std::size_t bytes,
+                         std::source_location where = std::source_location::current()) {
+  constexpr std::size_t kAlways = 40 * 1024;  // with some static memory, 48 KiB
+  if (bytes > kAlways) allow_shared_bytes(kernel, bytes, where);
 }
 
 }  // namespace stages::spgemm

@@ -224,7 +224,7 @@ template <class Ptr>
 void count_in_warp_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
                           cudaStream_t stream) {
   const std::size_t bytes = kWarpsOfBlock * static_cast<std::size_t>(slots) * sizeof(Index);
-  allow_shared_bytes(count_by_warps<Ptr>, bytes);
+  allow_dynamic_bytes(count_by_warps<Ptr>, bytes);
   launch(count_by_warps<Ptr>,
          {.grid = blocks_for(list.count, kWarpsOfBlock),
           .block = kWarpsOfBlock * kWarp,
@@ -237,7 +237,7 @@ template <class Ptr>
 void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
                            cudaStream_t stream) {
   const std::size_t bytes = static_cast<std::size_t>(slots) * sizeof(Index);
-  allow_shared_bytes(count_by_blocks<Ptr>, bytes);
+  allow_dynamic_bytes(count_by_blocks<Ptr>, bytes);
   launch(count_by_blocks<Ptr>,
          {.grid = blocks_for(list.count, 1),
           .block = kWarpsOfTable * kWarp,
@@ -250,7 +250,7 @@ template <class T, class Ptr>
 void multiply_in_warp_tables(const Factors<T, Ptr>& f, RowList list, Index slots, const Output<T>& c,
                              cudaStream_t stream) {
   const std::size_t bytes = kWarpsOfBlock * block_table_bytes<T>(slots);
-  allow_shared_bytes(multiply_by_warps<T, Ptr>, bytes);
+  allow_dynamic_bytes(multiply_by_warps<T, Ptr>, bytes);
   launch(multiply_by_warps<T, Ptr>,
          {.grid = blocks_for(list.count, kWarpsOfBlock),
           .block = kWarpsOfBlock * kWarp,
@@ -263,7 +263,7 @@ template <class T, class Ptr>
 void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slots, Index warps,
                               const Output<T>& c, cudaStream_t stream) {
   const std::size_t bytes = block_table_bytes<T>(slots);
-  allow_shared_bytes(multiply_by_blocks<T, Ptr>, bytes);
+  allow_dynamic_bytes(multiply_by_blocks<T, Ptr>, bytes);
   launch(multiply_by_blocks<T, Ptr>,
          {.grid = blocks_for(list.count, 1),
           .block = static_cast<unsigned>(warps) * kWarp,

@@ -201,7 +201,7 @@ void multiply_in_shape(const Factors<T, Ptr>& f, RowList list, const Output<T>& 
                             .shared_bytes = sizeof(Workspace<T, kMost>),
                             .stream = stream};
   const auto launch_with = [&](auto* kernel) {
-    allow_shared_bytes(kernel, config.shared_bytes);
+    allow_dynamic_bytes(kernel, config.shared_bytes);
     launch(kernel, config, f, list, c);
   };
   if (static_cast<std::uint64_t>(f.b.cols) * kMost < ~std::uint32_t{0}) {

@@ -207,7 +207,7 @@ void count_in_bitmap(const Structures<Ptr>& f, RowList list, const Index* first,
   // No more words than B has columns, so that several blocks of a small problem share an SM.
   const Index words = std::min(bitmap_columns / 32, f.b.cols / 32 + 1);
   const std::size_t bytes = static_cast<std::size_t>(words) * sizeof(unsigned);
-  allow_shared_bytes(count_rows<Ptr>, bytes);
+  allow_dynamic_bytes(count_rows<Ptr>, bytes);
   launch(count_rows<Ptr>,
          {.grid = blocks_for(list.count, 1),
           .block = kCountWarps * kWarp,
@@ -223,7 +223,7 @@ void multiply_in_windows(const Factors<T, Ptr>& f, RowList list, Form form, cons
   const Index warps = form == Form::windows ? kWindowWarps : kSmallWindowWarps;
   const Index parts_a_row = form == Form::windows ? parts.most : 1;
   const std::size_t bytes = window_bytes<T>(warps, window_columns);
-  allow_shared_bytes(multiply_rows<T, Ptr>, bytes);
+  allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
   launch(multiply_rows<T, Ptr>,
          {.grid = blocks_for(Offset{list.count} * parts_a_row, 1),
           .block = static_cast<unsigned>(warps) * kWarp,
