@@ -21,11 +21,11 @@ enum class Form : unsigned char {
   warp_table,     ///< table_rows.cu: a warp with a table of its own
   narrow_small,   ///< narrow_rows.cu, a smaller range
   warp_small,     ///< table_rows.cu, a smaller table
-  sort_256,       ///< sorted_rows.cu: all products sorted in registers: a warp, eight for each lane
-  sort_128,
+  sort_256,       ///< sorted_rows.cu: all products sorted in the registers of 16 lanes
+  sort_128,       ///< of eight lanes
   sort_64,
-  sort_32,    ///< half a warp
-  sort_16,    ///< eight lanes
+  sort_32,
+  sort_16,
   thread_32,  ///< thread_rows.cu: a thread sorts them in its registers
   thread_16,
   copy_short,  ///< copied_rows.cu: eight lanes

@@ -9,8 +9,10 @@
 //   list      the entries of A's row that meet a non-empty row of B, with the number of products before each
 //   expand    product q belongs to the last entry that has at most q products before it: a binary search in
 //             shared memory; its key is (column, q) in one word
-//   sort      bitonic over the lanes of a team and the 2 to 8 keys that each holds: comparisons between two
-//             registers of a lane cost nothing but themselves, those between lanes a shuffle
+//   sort      bitonic, over the 2 to 16 keys that each lane holds and the lanes of a team: comparisons
+//   between two
+//             registers of a lane are a minimum and a maximum, those between lanes a shuffle and one of the
+//             two
 //   add up    the first of each run of equal columns adds up the run, in the order of q, which is the order
 //             of A's entries: the same sum in every run of the program
 //
@@ -18,13 +20,16 @@
 // from 33 products a small hash table of the warp's (table_rows.cu) takes about half as many instructions, so
 // that is what binned.cu does unless told otherwise.
 //
-//      team   keys a lane   products    rows a warp
-//         8        2           16            4
-//        16        2           32            2
-//        32     2, 4, 8    64, 128, 256      1
+//      team   keys a lane        products              rows a warp
+//         8   2, 4, 8, 16        16, 32, 64, 128            4
+//        16   16                 256                        2
 //
-// Input: rows with at most that many products. Cost: for n products n log^2 n / 2 comparisons, for 64 of them
-// 21 steps of which 15 shuffle; B's rows once when counting and once when multiplying.
+// Small teams with many keys a lane, because keys of one lane are compared without shuffles, and because
+// what a lane reads from B are then up to 16 loads that do not wait for each other. For 128 products that is
+// some 160 instructions of a warp a row; 32 lanes with 4 keys each would take 350.
+//
+// Input: rows with at most that many products. Cost: for n products n log^2 n / 4 comparisons; B's rows once
+// when multiplying.
 //
 // Sources: expand-sort-compress is N. Bell, S. Dalton and L. Olson's ("Exposing fine-grained parallelism in
 // algebraic multigrid methods", SIAM J. Sci. Comput. 34, 2012), there for the whole matrix at once; the sort
@@ -37,13 +42,12 @@ namespace stages::spgemm {
 namespace {
 
 constexpr unsigned kBlock = 128;
-constexpr unsigned kWarps = kBlock / kWarp;
 
 /// The entries of A's row that bring products: entry k brings those from start[k] on, product q of which
 /// stands at position place[k] + q of B.
 template <class Ptr, unsigned kMost>
 struct Entries {
-  int start[kMost];
+  unsigned short start[kMost];
   Ptr place[kMost];
   Ptr in_a[kMost];  ///< its own position in A
 };
@@ -81,7 +85,7 @@ __device__ Totals list_entries(const Structures<Ptr>& f, Index row, unsigned lan
     if (length > 0) {
       const unsigned k = total.entries + static_cast<unsigned>(__popc(bringing & lanes_below(lane)));
       const unsigned start = total.products + up_to_here - length;
-      list.start[k] = static_cast<int>(start);
+      list.start[k] = static_cast<unsigned short>(start);
       list.place[k] = from - static_cast<Ptr>(start);
       list.in_a[k] = e;
     }
@@ -98,7 +102,7 @@ __device__ unsigned entry_of(const Entries<Ptr, kMost>& list, unsigned entries, 
   unsigned low = 0, high = entries;
   while (high - low > 1) {
     const unsigned middle = (low + high) / 2;
-    if (static_cast<unsigned>(list.start[middle]) <= q) {
+    if (list.start[middle] <= q) {
       low = middle;
     } else {
       high = middle;
@@ -107,28 +111,53 @@ __device__ unsigned entry_of(const Entries<Ptr, kMost>& list, unsigned entries, 
   return low;
 }
 
-/// Sorts the keys of a team: key r of lane l becomes number l * kPerLane + r.
+/// Puts each key where it belongs between this lane and the lane that differs in the bits `lanes`.
+template <unsigned kTeam, unsigned kPerLane, class Key>
+__device__ void exchange_lanes(Key (&key)[kPerLane], const Key (&sent)[kPerLane], unsigned lanes,
+                               bool lower) {
+#pragma unroll
+  for (unsigned r = 0; r < kPerLane; ++r) {
+    const Key other = __shfl_xor_sync(kAllLanes, sent[r], static_cast<int>(lanes), kTeam);
+    key[r] = lower ? min(key[r], other) : max(key[r], other);
+  }
+}
+
+template <class Key>
+__device__ void exchange(Key& one, Key& other) {
+  const Key low = min(one, other);
+  other = max(one, other);
+  one = low;
+}
+
+/// Sorts the keys of a team: key r of lane l becomes number l * kPerLane + r. All comparisons ascend: the
+/// first step of a merge compares mirror images, number i with i ^ (size - 1).
 template <unsigned kTeam, unsigned kPerLane, class Key>
 __device__ void sort_keys(Key (&key)[kPerLane], unsigned lane) {
 #pragma unroll
   for (unsigned size = 2; size <= kTeam * kPerLane; size *= 2) {
-#pragma unroll
-    for (unsigned apart = size / 2; apart > 0; apart /= 2) {
+    if (size <= kPerLane) {
 #pragma unroll
       for (unsigned r = 0; r < kPerLane; ++r) {
-        const bool ascending = ((lane * kPerLane + r) & size) == 0;
-        if (apart < kPerLane) {
-          const unsigned s = (r | apart) % kPerLane;
-          if ((r & apart) == 0 && (key[s] < key[r]) == ascending) {
-            const Key kept = key[r];
-            key[r] = key[s];
-            key[s] = kept;
-          }
-        } else {
-          const unsigned lanes = apart / kPerLane;
-          const Key other = __shfl_xor_sync(kAllLanes, key[r], static_cast<int>(lanes), kTeam);
-          const bool takes_less = ((lane & lanes) == 0) == ascending;
-          key[r] = (other < key[r]) == takes_less ? other : key[r];
+        if ((r & (size / 2)) == 0) exchange(key[r], key[(r ^ (size - 1)) % kPerLane]);
+      }
+    } else {
+      const unsigned lanes = size / kPerLane;
+      Key mirrored[kPerLane];
+#pragma unroll
+      for (unsigned r = 0; r < kPerLane; ++r) mirrored[r] = key[kPerLane - 1 - r];
+      exchange_lanes<kTeam>(key, mirrored, lanes - 1, (lane & (lanes / 2)) == 0);
+    }
+#pragma unroll
+    for (unsigned apart = size / 4; apart > 0; apart /= 2) {
+      if (apart >= kPerLane) {
+        Key sent[kPerLane];
+#pragma unroll
+        for (unsigned r = 0; r < kPerLane; ++r) sent[r] = key[r];
+        exchange_lanes<kTeam>(key, sent, apart / kPerLane, (lane & (apart / kPerLane)) == 0);
+      } else {
+#pragma unroll
+        for (unsigned r = 0; r < kPerLane; ++r) {
+          if ((r & apart) == 0) exchange(key[r], key[(r | apart) % kPerLane]);
         }
       }
     }
@@ -168,29 +197,43 @@ __global__ void __launch_bounds__(kBlock) count_rows(Structures<Ptr> f, RowList 
   if (row >= 0 && lane == 0) counts[row] = heads;
 }
 
-/// What a team of the multiplying kernel keeps in shared memory.
-template <class T, class Ptr, unsigned kMost>
+/// Products in the order of columns. A word is left free after each lane's share, so that lanes which write
+/// theirs side by side meet different banks.
+template <class T, unsigned kTeam, unsigned kPerLane>
+struct Sorted {
+  Index columns[kTeam * (kPerLane + 1)];
+  T values[kTeam * (kPerLane + 1)];
+
+  static __device__ unsigned place(unsigned i) { return i + i / kPerLane; }
+};
+
+/// What a team of the multiplying kernel keeps in shared memory. The free words at the end put the teams of a
+/// warp into different banks.
+template <class T, class Ptr, unsigned kTeam, unsigned kPerLane>
 struct Workspace {
-  Entries<Ptr, kMost> entries;
-  T products[kMost];
-  Index columns[kMost];  ///< sorted
-  T sorted[kMost];       ///< the products in that order
+  union {
+    Entries<Ptr, kTeam * kPerLane> entries;  ///< until the products are there
+    Sorted<T, kTeam, kPerLane> sorted;       ///< then
+  };
+  T products[kTeam * kPerLane];
+  unsigned free_words[kTeam];
 };
 
 /// Writes the runs of equal columns; `n` products, sorted.
-template <unsigned kTeam, class T, class Ptr, unsigned kMost>
-__device__ void add_up(const Workspace<T, Ptr, kMost>& w, unsigned n, unsigned lane, Offset out,
+template <class T, unsigned kTeam, unsigned kPerLane>
+__device__ void add_up(const Sorted<T, kTeam, kPerLane>& sorted, unsigned n, unsigned lane, Offset out,
                        const Output<T>& c) {
   const unsigned team_shift = threadIdx.x % kWarp / kTeam * kTeam;
-#pragma unroll
-  for (unsigned first = 0; first < kMost; first += kTeam) {
+  const auto column_of = [&](unsigned i) { return sorted.columns[sorted.place(i)]; };
+  const auto value_of = [&](unsigned i) { return sorted.values[sorted.place(i)]; };
+  for (unsigned first = 0; __any_sync(kAllLanes, first < n); first += kTeam) {
     const unsigned i = first + lane;
-    const bool head = i < n && (i == 0 || w.columns[i - 1] != w.columns[i]);
+    const Index column = i < n ? column_of(i) : -1;
+    const bool head = i < n && (i == 0 || column_of(i - 1) != column);
     const unsigned heads = (__ballot_sync(kAllLanes, head) >> team_shift) & (kAllLanes >> (kWarp - kTeam));
     if (head) {
-      const Index column = w.columns[i];
-      T sum = w.sorted[i];
-      for (unsigned k = i + 1; k < n && w.columns[k] == column; ++k) sum += w.sorted[k];
+      T sum = value_of(i);
+      for (unsigned k = i + 1; k < n && column_of(k) == column; ++k) sum += value_of(k);
       const Offset to = out + __popc(heads & lanes_below(lane));
       c.col_idx[to] = column;
       c.values[to] = sum;
@@ -203,11 +246,10 @@ __device__ void add_up(const Workspace<T, Ptr, kMost>& w, unsigned n, unsigned l
 template <unsigned kTeam, unsigned kPerLane, class Key, class T, class Ptr>
 __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowList list, Output<T> c) {
   constexpr unsigned kMost = kTeam * kPerLane;
-  __shared__ Workspace<T, Ptr, kMost> all_work[kBlock / kTeam];
   const unsigned team = threadIdx.x / kTeam, lane = threadIdx.x % kTeam;
   const unsigned number = blockIdx.x * (kBlock / kTeam) + team;
   const Index row = number < static_cast<unsigned>(list.count) ? list.rows[number] : -1;
-  Workspace<T, Ptr, kMost>& w = all_work[team];
+  auto& w = dynamic_shared<Workspace<T, Ptr, kTeam, kPerLane>>()[team];
   const Totals total = list_entries<kTeam>(f.structures(), row, lane, w.entries);
   Key key[kPerLane];
 #pragma unroll
@@ -227,23 +269,28 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
   for (unsigned r = 0; r < kPerLane; ++r) {
     const unsigned i = lane * kPerLane + r;
     if (i < total.products) {
-      w.columns[i] = static_cast<Index>(key[r] / kMost);
-      w.sorted[i] = w.products[key[r] % kMost];
+      w.sorted.columns[w.sorted.place(i)] = static_cast<Index>(key[r] / kMost);
+      w.sorted.values[w.sorted.place(i)] = w.products[key[r] % kMost];
     }
   }
   __syncwarp();
-  add_up<kTeam>(w, total.products, lane, row < 0 ? 0 : c.row_ptr[row] - c.base, c);
+  add_up(w.sorted, total.products, lane, row < 0 ? 0 : c.row_ptr[row] - c.base, c);
 }
 
 template <unsigned kTeam, unsigned kPerLane, class T, class Ptr>
 void multiply_in_shape(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream) {
-  const LaunchConfig config{
-      .grid = blocks_for(list.count, kBlock / kTeam), .block = kBlock, .stream = stream};
-  const bool small = static_cast<std::uint64_t>(f.b.cols) * (kTeam * kPerLane) < ~std::uint32_t{0};
-  if (small) {
-    launch(multiply_rows<kTeam, kPerLane, unsigned, T, Ptr>, config, f, list, c);
+  const LaunchConfig config{.grid = blocks_for(list.count, kBlock / kTeam),
+                            .block = kBlock,
+                            .shared_bytes = kBlock / kTeam * sizeof(Workspace<T, Ptr, kTeam, kPerLane>),
+                            .stream = stream};
+  const auto launch_with = [&](auto* kernel) {
+    allow_dynamic_bytes(kernel, config.shared_bytes);
+    launch(kernel, config, f, list, c);
+  };
+  if (static_cast<std::uint64_t>(f.b.cols) * (kTeam * kPerLane) < ~std::uint32_t{0}) {
+    launch_with(multiply_rows<kTeam, kPerLane, unsigned, T, Ptr>);
   } else {
-    launch(multiply_rows<kTeam, kPerLane, unsigned long long, T, Ptr>, config, f, list, c);
+    launch_with(multiply_rows<kTeam, kPerLane, unsigned long long, T, Ptr>);
   }
 }
 
@@ -259,20 +306,20 @@ void count_in_shape(const Structures<Ptr>& f, RowList list, Index* counts, cudaS
 template <class Ptr>
 void count_sorted(const Structures<Ptr>& f, RowList list, Form form, Index* counts, cudaStream_t stream) {
   if (form == Form::sort_16) return count_in_shape<8, 2>(f, list, counts, stream);
-  if (form == Form::sort_32) return count_in_shape<16, 2>(f, list, counts, stream);
-  if (form == Form::sort_64) return count_in_shape<32, 2>(f, list, counts, stream);
-  if (form == Form::sort_128) return count_in_shape<32, 4>(f, list, counts, stream);
-  count_in_shape<32, 8>(f, list, counts, stream);
+  if (form == Form::sort_32) return count_in_shape<8, 4>(f, list, counts, stream);
+  if (form == Form::sort_64) return count_in_shape<8, 8>(f, list, counts, stream);
+  if (form == Form::sort_128) return count_in_shape<8, 16>(f, list, counts, stream);
+  count_in_shape<16, 16>(f, list, counts, stream);
 }
 
 template <class T, class Ptr>
 void multiply_sorted(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
                      cudaStream_t stream) {
   if (form == Form::sort_16) return multiply_in_shape<8, 2>(f, list, c, stream);
-  if (form == Form::sort_32) return multiply_in_shape<16, 2>(f, list, c, stream);
-  if (form == Form::sort_64) return multiply_in_shape<32, 2>(f, list, c, stream);
-  if (form == Form::sort_128) return multiply_in_shape<32, 4>(f, list, c, stream);
-  multiply_in_shape<32, 8>(f, list, c, stream);
+  if (form == Form::sort_32) return multiply_in_shape<8, 4>(f, list, c, stream);
+  if (form == Form::sort_64) return multiply_in_shape<8, 8>(f, list, c, stream);
+  if (form == Form::sort_128) return multiply_in_shape<8, 16>(f, list, c, stream);
+  multiply_in_shape<16, 16>(f, list, c, stream);
 }
 
 #define STAGES_INSTANTIATE(T, Ptr) \
