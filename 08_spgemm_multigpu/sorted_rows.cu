@@ -242,6 +242,31 @@ __device__ void add_up(const Sorted<T, kTeam, kPerLane>& sorted, unsigned n, uns
   }
 }
 
+/// The keys (column, number) of a team's products, and the products. The loads stand in loops of their own,
+/// in which nothing waits for anything, so that all of a lane's are on their way at once.
+template <unsigned kTeam, unsigned kPerLane, class Key, class T, class Ptr>
+__device__ void read_products(const Factors<T, Ptr>& f, const Entries<Ptr, kTeam * kPerLane>& entries,
+                              const Totals& total, unsigned lane, Key (&key)[kPerLane], T* products) {
+  constexpr unsigned kMost = kTeam * kPerLane;
+  Ptr in_a[kPerLane], in_b[kPerLane];
+#pragma unroll
+  for (unsigned r = 0; r < kPerLane; ++r) {
+    const unsigned q = r * kTeam + lane, k = entry_of(entries, total.entries, q);
+    in_a[r] = q < total.products ? entries.in_a[k] : 0;
+    in_b[r] = q < total.products ? entries.place[k] + static_cast<Ptr>(q) : 0;
+  }
+  T factor[kPerLane], value[kPerLane];
+#pragma unroll
+  for (unsigned r = 0; r < kPerLane; ++r) {
+    const bool is_there = r * kTeam + lane < total.products;
+    key[r] = is_there ? static_cast<Key>(f.b.col_idx[in_b[r]]) * kMost + r * kTeam + lane : ~Key{0};
+    value[r] = is_there ? f.b.values[in_b[r]] : T{0};
+    factor[r] = is_there ? f.a.values[in_a[r]] : T{0};
+  }
+#pragma unroll
+  for (unsigned r = 0; r < kPerLane; ++r) products[r * kTeam + lane] = factor[r] * value[r];
+}
+
 /// One row a team. Key: 32 bits where column and number of product fit, otherwise 64.
 template <unsigned kTeam, unsigned kPerLane, class Key, class T, class Ptr>
 __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowList list, Output<T> c) {
@@ -252,17 +277,7 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
   auto& w = dynamic_shared<Workspace<T, Ptr, kTeam, kPerLane>>()[team];
   const Totals total = list_entries<kTeam>(f.structures(), row, lane, w.entries);
   Key key[kPerLane];
-#pragma unroll
-  for (unsigned r = 0; r < kPerLane; ++r) {
-    const unsigned q = r * kTeam + lane;
-    key[r] = ~Key{0};
-    if (q < total.products) {
-      const unsigned k = entry_of(w.entries, total.entries, q);
-      const Ptr at = w.entries.place[k] + static_cast<Ptr>(q);
-      key[r] = static_cast<Key>(f.b.col_idx[at]) * kMost + q;
-      w.products[q] = f.a.values[w.entries.in_a[k]] * f.b.values[at];
-    }
-  }
+  read_products<kTeam, kPerLane>(f, w.entries, total, lane, key, w.products);
   sort_keys<kTeam>(key, lane);
   __syncwarp();
 #pragma unroll
