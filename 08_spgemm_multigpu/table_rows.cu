@@ -2,8 +2,9 @@
 //
 // The idea: a row whose columns are spread over a wide range, too many for registers, goes into a hash table
 // that lies in shared memory, with a power of two of slots of which at most half are taken, and probes the
-// next slot where one is taken by another column. Then the taken slots are listed, the list is sorted, and
-// the row is written in order.
+// next slot where one is taken by another column. Then the taken slots are listed, the list is sorted (up to
+// 512 results in the registers of the warp, which takes a third of the instructions of a sort in shared
+// memory), and the row is written in order.
 //
 // Three things differ from hash_warp_per_row.cu:
 //
@@ -13,12 +14,11 @@
 //              hardware, and its order changes from run to run. A warp that adds one row of B at a time has
 //              32 different columns in its lanes, so it needs atomics only to claim slots; the sums
 //              are plain additions in the order of A's entries, the same in every run
-//   a block    has one table for all of its warps, four or sixteen. Each warp takes a slice of the columns,
-//   of all rows of B:
-//              their columns ascend, so two binary searches find the slice, a lane for each row of B. No two
-//              warps add to one column, and no barrier is needed until all are done. The slices are the
-//              quantiles of the longest row of B, so that they are about equally full where the columns
-//              are skewed
+//   a block    has one table for all of its four or sixteen warps. Each warp takes a slice of the columns, of
+//              all rows of B: their columns ascend, so two binary searches find the slice, a lane for each
+//              row of B. No two warps add to one column, and no barrier is needed until all are done. The
+//              slices are the quantiles of the longest row of B, so that they are about equally full where
+//              the columns are skewed
 //
 // Counting needs no order and no slices: the warps of a block take different rows of B and claim slots.
 //
@@ -27,6 +27,7 @@
 // of B twice for each warp.
 
 #include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/sort_keys.hpp"
 #include "08_spgemm_multigpu/tables.hpp"
 #include "common/gpu/launch.hpp"
 
@@ -135,7 +136,31 @@ __device__ void write_row(const Table<T>& t, Index results, unsigned me, unsigne
   }
 }
 
-template <class T, class Ptr>
+/// Sorts the list of a warp's table: in registers, kPerLane columns a lane, or in place where it may be
+/// longer (kPerLane = 0).
+template <unsigned kPerLane>
+__device__ void sort_list(Index* list, Index results, unsigned lane) {
+  if constexpr (kPerLane == 0) {
+    sort_numbers(list, results, lane, kWarp, [] { __syncwarp(); });
+  } else {
+    unsigned key[kPerLane];
+#pragma unroll
+    for (unsigned r = 0; r < kPerLane; ++r) {
+      const Index i = static_cast<Index>(r * kWarp + lane);
+      key[r] = i < results ? static_cast<unsigned>(list[i]) : ~0u;
+    }
+    sort_keys<kWarp>(key, lane);
+    __syncwarp();
+#pragma unroll
+    for (unsigned r = 0; r < kPerLane; ++r) {
+      const Index i = static_cast<Index>(lane * kPerLane + r);
+      if (i < results) list[i] = static_cast<Index>(key[r]);
+    }
+    __syncwarp();
+  }
+}
+
+template <unsigned kPerLane, class T, class Ptr>
 __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
     multiply_by_warps(Factors<T, Ptr> f, RowList list, unsigned slots, Output<T> c) {
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
@@ -149,7 +174,7 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
   walk_products<true>(f, row, {}, lane, [&](Index column, T product) { table.add(column, product); });
   const Index results = list_columns(table, 0, kWarp, 0, lane);
   __syncwarp();
-  sort_numbers(table.list, results, lane, kWarp, [] { __syncwarp(); });
+  sort_list<kPerLane>(table.list, results, lane);
   write_row(table, results, lane, kWarp, c.row_ptr[row] - c.base, c);
 }
 
@@ -249,14 +274,18 @@ void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, 
 template <class T, class Ptr>
 void multiply_in_warp_tables(const Factors<T, Ptr>& f, RowList list, Index slots, const Output<T>& c,
                              cudaStream_t stream) {
-  const std::size_t bytes = kWarpsOfBlock * block_table_bytes<T>(slots);
-  allow_dynamic_bytes(multiply_by_warps<T, Ptr>, bytes);
-  launch(multiply_by_warps<T, Ptr>,
-         {.grid = blocks_for(list.count, kWarpsOfBlock),
-          .block = kWarpsOfBlock * kWarp,
-          .shared_bytes = bytes,
-          .stream = stream},
-         f, list, static_cast<unsigned>(slots), c);
+  const LaunchConfig config{.grid = blocks_for(list.count, kWarpsOfBlock),
+                            .block = kWarpsOfBlock * kWarp,
+                            .shared_bytes = kWarpsOfBlock * block_table_bytes<T>(slots),
+                            .stream = stream};
+  const auto launch_with = [&](auto* kernel) {
+    allow_dynamic_bytes(kernel, config.shared_bytes);
+    launch(kernel, config, f, list, static_cast<unsigned>(slots), c);
+  };
+  constexpr Index kLanes = Index{kWarp};
+  if (slots / 2 <= 4 * kLanes) return launch_with(multiply_by_warps<4, T, Ptr>);
+  if (slots / 2 <= 16 * kLanes) return launch_with(multiply_by_warps<16, T, Ptr>);
+  launch_with(multiply_by_warps<0, T, Ptr>);
 }
 
 template <class T, class Ptr>

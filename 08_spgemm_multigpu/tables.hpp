@@ -17,10 +17,13 @@ __device__ inline unsigned home_of(Index column, unsigned slots) {
 
 /// The slot of `column` in keys[0, slots), linear probing from `slot` on; takes a free one, atomically, if
 /// the column has none yet, and says so in is_new. kFull after as many probes as there are slots.
+/// kLooksFirst: a plain load saves the atomic operation where the column has its slot already.
+template <bool kLooksFirst = true>
 __device__ inline unsigned claim(Index* keys, unsigned slots, unsigned slot, Index column, bool& is_new) {
   is_new = false;
   for (unsigned probe = 0; probe < slots; ++probe) {
-    Index found = *const_cast<volatile Index*>(&keys[slot]);
+    Index found = kFree;
+    if constexpr (kLooksFirst) found = *const_cast<volatile Index*>(&keys[slot]);
     if (found == kFree) {
       found = atomicCAS(&keys[slot], kFree, column);
       is_new = found == kFree;

@@ -98,9 +98,20 @@ Rules lanes_alone() {
   return rules;
 }
 
+/// Warps with tables for hundreds of results: lists sorted in registers, 16 a lane, and in shared memory.
+Rules large_tables_of_warps() {
+  Rules rules = lanes_alone();
+  rules.most_sorted = 0;
+  rules.narrow_columns = rules.narrow_small_columns = 0;
+  rules.warp_small_slots = 512;
+  rules.warp_slots = 2048;
+  return rules;
+}
+
 template <class T>
 void multiply_in_small_parts() {
   Registry registry;
+  add_binned(registry, "large_tables_of_warps", {.rules = large_tables_of_warps()});
   add_binned(registry, "lanes", {.rules = lanes_alone()});
   add_binned(registry, "tables", {.rules = small_tables()});
   add_binned(registry, "narrow", {.rules = narrow_rows()});
