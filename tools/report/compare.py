@@ -1,8 +1,9 @@
 """Two results files side by side: what got faster or slower beyond the noise.
 
 A time is known by the 95 % confidence interval of its median. Two times differ beyond the noise when their intervals do not
-meet; that happens to equal ones about once in two hundred times. Samples of one run know nothing of what differs between
-runs (clock rates, where pages lie), so a difference must also be larger than a share that one may set.
+meet (that happens to equal ones about once in two hundred times) and each median lies outside the quartiles of the other.
+Samples of one run know nothing of what differs between runs (clock rates, neighbours, where pages lie), so a difference must
+also be larger than a share that one may set.
 """
 
 import dataclasses
@@ -38,9 +39,9 @@ def judge(old, new, least):
         return Pair(old, new, "too few samples", speed, math.nan, math.nan)
     low, high = before[0] / after[1], before[1] / after[0]
     verdict = "within the noise"
-    if low > 1 and speed > 1 + least:
+    if low > 1 and speed > 1 + least and new.times.q3 < old.times.median and new.times.median < old.times.q1:
         verdict = "faster"
-    elif high < 1 and speed < 1 / (1 + least):
+    elif high < 1 and speed < 1 / (1 + least) and new.times.q1 > old.times.median and new.times.median > old.times.q3:
         verdict = "slower"
     return Pair(old, new, verdict, speed, low, high)
 
@@ -78,7 +79,7 @@ def compare(old, new, least):
 def comparison_section(old, new, compared, least):
     lead = (f"Old: {old.name}, {old.context['date'][:10]}, sources {old.context['source_digest'][:12]}. New: {new.name}, {new.context['date'][:10]}, sources "
             f"{new.context['source_digest'][:12]}. {compared.summary().capitalize()}. Beyond the noise means: the 95 % confidence intervals of both medians "
-            f"do not meet, and the medians differ by more than {percent(least)}.")
+            f"do not meet, each median lies outside the quartiles of the other, and they differ by more than {percent(least)}.")
     figures = []
     if old.machine() != new.machine() or old.context["cpus"] != new.context["cpus"]:
         lead += f" The machines differ ({old.machine()} and {new.machine()}): what is compared here are machines, not sources."

@@ -106,7 +106,7 @@ def ladder_picture(timed, library, best):
         axes.set_title("time of one product", loc="left", fontsize=9, color=draw.COLOURS["muted"])
         axes.grid(axis="y", visible=False)
         if narrow:
-            axes.text(1.03, 1.0, "vs first", transform=axes.transAxes, fontsize=8.5, va="bottom", color=draw.COLOURS["muted"])
+            axes.annotate("vs first", (1.03, 1), xytext=(0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=8.5, color=draw.COLOURS["muted"])
             for place, row in enumerate(timed):
                 axes.text(1.03, place, times(first / row.times.median), transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
         else:

@@ -1,11 +1,17 @@
 """What the matrices look like: where their entries lie, and how long their rows are. The program is asked for both."""
 
 import base64
+import gzip
+import html
 import json
 import math
+import pathlib
 import struct
 import subprocess
+import tempfile
 import zlib
+
+import numpy
 
 from . import pictures as draw
 from .words import Cell, Figure, Section, Table, cell, count, digits, label, name, percent
@@ -20,7 +26,7 @@ def described(files, program, warn):
     for matrix in dict.fromkeys(r.problem.matrix for file in files for r in file.rows):
         try:
             info = ask(program, matrix)
-        except CannotTell as error:
+        except (CannotTell, OSError) as error:
             warn(f"no picture of {matrix}: {error}")
             continue
         figures.append(figure(matrix, info))
@@ -38,24 +44,59 @@ class CannotTell(Exception):
 
 
 def ask(program, matrix):
-    """What `stages info` says of a matrix."""
+    """What `stages info` says of a matrix, and under "picture" how many entries lie in each cell of a grid."""
     try:
-        done = subprocess.run([program, "info", matrix, "--json", "--picture", str(GRID)], stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=LIMIT, check=False)
+        info = json.loads(output_of([program, "info", matrix, "--json"]))
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(matrix)
+            if matrix.startswith(("gen:", "data:")):
+                path = pathlib.Path(directory) / "matrix.mtx"
+                output_of([program, "generate", matrix, "-o", str(path)])
+            info["picture"] = gridded(path, info)
+        return info
+    except (KeyError, TypeError, ValueError) as error:  # JSONDecodeError is a ValueError
+        raise CannotTell(f"{program} said what this report does not understand ({error})") from None
+
+
+def output_of(words):
+    """What a command prints on stdout."""
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False)
     except OSError as error:
-        raise CannotTell(f"{program} cannot be run: {error.strerror}") from None
+        raise CannotTell(f"{words[0]} cannot be run: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise CannotTell(f"it takes more than {LIMIT} s to look at") from None
     if done.returncode != 0:
-        raise CannotTell((done.stderr.strip().splitlines() or [f"{program} ended with exit code {done.returncode}"])[-1])
-    try:
-        info = json.loads(done.stdout)
-        picture = info["picture"]
-        if len(picture["counts"]) != picture["rows"] * picture["cols"]:
-            raise CannotTell(f"{program} gave no whole picture")
-        return info
-    except (json.JSONDecodeError, KeyError, TypeError):
-        raise CannotTell(f"{program} said something else than JSON with a picture") from None
+        raise CannotTell((done.stderr.strip().splitlines() or [f"{words[0]} ended with exit code {done.returncode}"])[-1])
+    return done.stdout
+
+
+def gridded(path, info):
+    """Entries in each cell of a grid of at most GRID cells a side, row by row. The file is one that the program has read, so
+    only its layout is looked at: what stands in a line, and whether the other half is left out (symmetric)."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        words = file.readline().lower().split()
+        if len(words) < 5 or words[2] != "coordinate":
+            raise CannotTell("only coordinate files have pictures")
+        line = file.readline()
+        while line.startswith("%") or not line.strip():
+            line = file.readline()
+        body = file.read()
+    if "d" in body or "D" in body:  # 1.0D+00, as Fortran writes it
+        body = body.lower().replace("d", "e")
+    columns = 2 if words[3] == "pattern" else 3
+    numbers = numpy.fromstring(body, sep=" ")
+    entries = numbers[: len(numbers) // columns * columns].reshape(-1, columns)[:, :2].astype(numpy.int64) - 1
+    if words[4] != "general":
+        off_diagonal = entries[entries[:, 0] != entries[:, 1]]
+        entries = numpy.concatenate([entries, off_diagonal[:, ::-1]])
+    cell = max(1, math.ceil(max(info["rows"], info["cols"]) / GRID))
+    height, width = math.ceil(info["rows"] / cell), math.ceil(info["cols"] / cell)
+    places = entries[:, 0] // cell * width + entries[:, 1] // cell
+    if len(places) and not 0 <= places.min() <= places.max() < height * width:
+        raise CannotTell("entries lie outside it")
+    return {"rows": height, "cols": width, "cell": cell, "counts": numpy.bincount(places, minlength=height * width).tolist()}
 
 
 def row_of(matrix, info):
@@ -93,14 +134,11 @@ def figure(matrix, info):
     table = Table(["non-zeros in a row", "rows", "share of the rows"],
                   [[Cell(text, c["from"]), Cell(f"{c['rows']:,}", c["rows"]), cell(c["rows"] / rows, percent)] for text, c in zip(names, classes)])
     picture = draw.picture(paint, 3.2, says=f"Rows of {label(matrix)} by their number of non-zeros") if classes else None
-    note = f"{info['rows']:,} x {info['cols']:,}, {info['nnz']:,} non-zeros; a cell of the left picture is {cells(info)}"
+    note = f"{info['rows']:,} x {info['cols']:,}, {info['nnz']:,} non-zeros"
+    size = info["picture"]["cell"]
+    if size > 1:
+        note += f"; a dot on the left is {size} x {size} places"
     return Figure(label(matrix), see, picture, table, [note], spy(info["picture"], label(matrix)))
-
-
-def cells(info):
-    picture = info["picture"]
-    down, across = info["rows"] / max(picture["rows"], 1), info["cols"] / max(picture["cols"], 1)
-    return "one entry" if max(down, across) <= 1 else f"about {digits(down)} rows by {digits(across)} columns"
 
 
 def short_count(value):
@@ -124,7 +162,7 @@ def spy(picture, matrix):
     top = math.log1p(max(counts))
     grey = bytes(0 if c == 0 else round(110 + 145 * math.log1p(c) / top) for c in counts)
     data = base64.b64encode(png(width, height, grey)).decode()
-    return (f'<svg class="spy" viewBox="-1 -1 {width + 2} {height + 2}" role="img" aria-label="Where the entries of {draw.html.escape(matrix)} lie">'
+    return (f'<svg class="spy" viewBox="-1 -1 {width + 2} {height + 2}" role="img" aria-label="Where the entries of {html.escape(matrix)} lie">'
             f'<mask id="spy{_spied}"><image href="data:image/png;base64,{data}" width="{width}" height="{height}" preserveAspectRatio="none" '
             f'style="image-rendering: pixelated"/></mask><rect class="frame" x="-0.5" y="-0.5" width="{width + 1}" height="{height + 1}"/>'
             f'<rect class="entries" width="{width}" height="{height}" mask="url(#spy{_spied})"/></svg>')

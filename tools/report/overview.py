@@ -33,7 +33,7 @@ def troubles(files):
     if not bad:
         return []
     rows = [[Cell(r.status, None, "bad"), Cell(title(r.problem.kind())), name(label(r.problem.matrix)), name(r.entry), Cell(r.reason), Cell(r.file.name)] for r in bad]
-    table = Table(["*", "multiplication*", "matrix*", "entry*", "why*", "file*"], rows)
+    table = Table(["outcome*", "multiplication*", "matrix*", "entry*", "why*", "file*"], rows)
     return [Section("troubles", "Wrong or failed", f"{plural(len(bad), 'result')} did not pass. What is wrong has no time and is in no picture below.",
                     [Figure("", "The reason names the first element that is wrong, or the call that failed.", None, table)])]
 

@@ -45,11 +45,21 @@ class Fields:
         value = self._of(name, (int, float, type(None)), "a number")
         return math.nan if value is None else float(value)
 
+    def whole(self, name):
+        """A count: a whole number, at least 0."""
+        value = self._of(name, (int,), "a whole number")
+        if value < 0:
+            raise Bad(f"{self.where}: '{name}' must be at least 0, and is {value}; write the file anew by `stages run --json`")
+        return value
+
     def numbers(self, name):
         values = self._of(name, (list,), "a list of numbers")
         if any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
             raise Bad(f"{self.where}: '{name}' must hold numbers only; write the file anew by `stages run --json`")
         return [float(v) for v in values]
+
+    def items(self, name):
+        return self._of(name, (list,), "a list")
 
     def inner(self, name):
         return Fields(self._of(name, (dict,), "an object with named fields"), f"{self.where}.{name}")
@@ -183,12 +193,12 @@ def _row(file, value, where):
     fields = Fields(value, where)
     p = fields.inner("problem")
     problem = Problem(operation=p.text("operation"), type=p.text("type"), options=p.text("options"), matrix=p.text("matrix"),
-                      rows=int(p.number("rows")), cols=int(p.number("cols")), nnz=int(p.number("nnz")),
-                      products=int(p.number("products")), multiplications=int(p.number("multiplications")))
+                      rows=p.whole("rows"), cols=p.whole("cols"), nnz=p.whole("nnz"),
+                      products=p.whole("products"), multiplications=p.whole("multiplications"))
     if problem.operation not in OPERATIONS:
         raise Bad(f"{p.where}: there is no operation '{problem.operation}'; it is one of {', '.join(OPERATIONS)}")
     metrics = fields.inner("metrics")
-    row = dict(file=file, problem=problem, times=None, ranks=int(fields.number("ranks")),
+    row = dict(file=file, problem=problem, times=None, ranks=fields.whole("ranks"),
                metrics={name: metrics.inner(name).number("value") for name in metrics.value})
     row |= {name: fields.text(name) for name in ("entry", "idea", "status", "reason", "note")}
     row |= {name: fields.flag(name) for name in ("peer", "structure_reuse", "simulated", "mpi")}
@@ -198,6 +208,11 @@ def _row(file, value, where):
                                                        "speedup_previous", "speedup_peer", "speedup_serial")}
         row["break_even"] = fields.number("break_even_products")
     return Row(**row)
+
+
+def _refuse_constant(word):
+    """JSON has no NaN and no infinity; the program writes null."""
+    raise json.JSONDecodeError(f"'{word}' is no number", "", 0)
 
 
 def read(path):
@@ -210,7 +225,7 @@ def read(path):
     except UnicodeDecodeError as error:
         raise Bad(f"{path}: is no text (byte {error.start}); give a file that `stages run --json` wrote") from None
     try:
-        whole = json.loads(text)
+        whole = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise Bad(f"{path}:{error.lineno}: is no JSON: {error.msg}; give a file that `stages run --json` wrote") from None
     except RecursionError:
@@ -224,7 +239,13 @@ def read(path):
     file = File(path=path, name=path.name, context={name: context.text(name) for name in context.value}, rows=[])
     for name in ("command", "date", "source_digest", "cpu", "gpu", "backend"):
         context.text(name)
-    rows = fields._of("results", (list,), "a list")
+    for name, value in file.context.items():
+        if name.endswith("bytes_per_second"):
+            try:
+                float(value)
+            except ValueError:
+                raise Bad(f"{context.where}: '{name}' must be a number, and is '{value[:40]}'; write the file anew by `stages run --json`") from None
+    rows = fields.items("results")
     file.rows = [_row(file, value, f"{path}: results[{k}]") for k, value in enumerate(rows)]
     if not file.rows:
         raise Bad(f"{path}: holds no results; give a file of a run that had entries")
