@@ -23,22 +23,20 @@ if [ $# -gt 0 ]; then
   exec "$stages" run "$@"
 fi
 mkdir -p "$here/out"
-rm -f "$here/out/results.json" "$here/out/report.html"
 code=0
 "$stages" run --quick --time-budget 0.1 --max-noise 5 --max-work 1e8 \
   --json "$here/out/results.json" --csv "$here/out/results.csv" || code=$?
+[ $code -eq 2 ] && exit 2  # an error ended the run; it has said why
 echo
 echo "Everything that was found out: $here/out/results.json"
 echo "One line a result:             $here/out/results.csv"
 # The system's own Python before others on the PATH: it is the one that has the distribution's packages.
 python=/usr/bin/python3
 [ -x $python ] || python=python3
-if [ ! -s "$here/out/results.json" ]; then
-  : # the run was ended by an error, which it has told
-elif ! $python -c 'import matplotlib, jinja2' 2> /dev/null; then
+if ! $python -c 'import matplotlib, jinja2' 2> /dev/null; then
   echo "No report: it needs python3-matplotlib and python3-jinja2"
 elif $python "$here/tools/report.py" "$here/out/results.json" -o "$here/out/report.html" --program "$stages" > /dev/null; then
-  echo "The report, for a browser:     $here/out/report.html"
+  echo "A report for a browser:        $here/out/report.html"
 else
   echo "No report: see the message above"
 fi
