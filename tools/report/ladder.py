@@ -161,7 +161,7 @@ def ladders(files):
             if not figures:
                 continue
             where = f" ({file.name})" if len(files) > 1 else ""
-            sections.append(Section(f"ladder-{len(sections)}", f"{title(kind)}: step by step{where}", "" if sections else LADDER_LEAD, figures, "matrix"))
+            sections.append(Section(f"ladder-{len(sections)}", f"{title(kind)}{file.launch()}: step by step{where}", "" if sections else LADDER_LEAD, figures, "matrix"))
     return sections
 
 
@@ -177,7 +177,7 @@ def against_library(files):
                 continue
             where = f" ({file.name})" if len(files) > 1 else ""
             lead = "" if sections else ("Right of the line at 1, a step is faster than the fastest library on that matrix. The large mark is the fastest step.")
-            sections.append(Section(f"library-{len(sections)}", f"{title(kind)}: against the libraries, by matrix{where}", lead, [library_figure(by_matrix)]))
+            sections.append(Section(f"library-{len(sections)}", f"{title(kind)}{file.launch()}: against the libraries, by matrix{where}", lead, [library_figure(by_matrix)]))
     return sections
 
 

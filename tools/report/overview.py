@@ -68,6 +68,6 @@ def line(file, kind, problems, several):
     often = max(entries, key=lambda e: len(entries[e]), default="")
     middle = sorted(r.times.median for r in entries.get(often, []))
     wins = sum(r > 1 for r in ratios)
-    return [Cell(title(kind) + (f" ({file.name})" if several else "")), Cell(str(len(problems)), len(problems)), name(often),
+    return [Cell(title(kind) + file.launch() + (f" ({file.name})" if several else "")), Cell(str(len(problems)), len(problems)), name(often),
             cell(middle[len(middle) // 2] if middle else math.nan, seconds), cell(geometric_mean(gains), times), cell(geometric_mean(ratios), times),
             Cell(f"{wins} of {len(ratios)}" if ratios else "", wins if ratios else math.nan)]

@@ -174,6 +174,10 @@ class File:
         """Where its times were taken."""
         return self.context["gpu"] if "gpu_sms" in self.context else self.context["cpu"]
 
+    def launch(self):
+        """How kernels were launched, where that is not one by one; for titles."""
+        return ", replayed as a CUDA graph" if self.context.get("gpu_launch") == "graph" else ""
+
     def count(self, status):
         return sum(row.status == status for row in self.rows)
 

@@ -63,7 +63,6 @@ def spills(points):
 def curve(file, kind, rows, several):
     curves = curves_of(rows)
     coloured = chosen(curves)
-    launch = ", replayed as a CUDA graph" if file.context.get("gpu_launch") == "graph" else ""
     short_of = {e: points[0][1].short for e, points in curves.items()}
 
     def paint(figure, narrow):
@@ -106,7 +105,7 @@ def curve(file, kind, rows, several):
     if first:
         see += f" Beyond the dotted line at n = {first}, row_per_thread spills from registers to memory."
     told = [short_of[e] for e in coloured]
-    return Figure(f"{title(kind)}{launch}" + (f" ({file.name})" if several else ""), see,
+    return Figure(f"{title(kind)}{file.launch()}" + (f" ({file.name})" if several else ""), see,
                   draw.picture(paint, 3.6, 3.0 + draw.legend_height(told), says="Time of one product against n; the table below has the numbers"), table,
                   [f"medians, quartiles shaded; {file.machine()}"])
 
