@@ -74,12 +74,7 @@ def write(path, text):
 
 def main():
     options = arguments()
-    try:
-        import jinja2  # noqa: F401
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        fail(f"this needs {error.name} in {sys.executable}; install python3-matplotlib and python3-jinja2 and use the system's python3")
-    from report import compare, ladder, matrices, overview, page, results, roofline, scaling, spgemm, study
+    from report import results
 
     def warn(message):
         print(f"report: {message}", file=sys.stderr)
@@ -89,6 +84,12 @@ def main():
         files = results.read_all(options.results) if options.results else []
     except results.Bad as error:
         fail(error)
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        fail(f"this needs {error.name} in {sys.executable}; install python3-matplotlib and python3-jinja2 and use the system's python3")
+    from report import compare, ladder, matrices, overview, page, roofline, scaling, spgemm, study
 
     sections = []
     if pair:

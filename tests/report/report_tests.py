@@ -65,6 +65,8 @@ class Case(unittest.TestCase):
         cls.directory = pathlib.Path(cls.temporary.name)
         cls.samples = Samples(PROGRAM, ROOT, cls.directory)
         cls.everyday = cls.samples.everyday()
+        # One multiplication of it, for what does not depend on how much there is: its page takes half a second.
+        cls.small = cls.samples.run("spmv.json", "-m", "gen:stencil:points=5,nx=12,ny=12", "--op", "spmv", "--stage", "01,vendor")
 
     def page(self, *words, out="page.html"):
         """The text of a page, which is whole in every case."""
@@ -95,18 +97,15 @@ class Pages(Case):
         plain = text.replace("<wbr>", "")
         for row in data["results"]:
             self.assertIn(row["entry"], plain)
-
-    def test_numbers_are_those_of_the_file(self):
-        text, _ = self.page(self.everyday)
         values = {float(v) for v in re.findall(r'data-value="([^"]+)"', text)}
-        for row in json.loads(self.everyday.read_text())["results"]:
-            if "seconds" in row:
+        for row in data["results"]:
+            if "seconds" in row:  # the numbers are those of the file
                 self.assertIn(row["seconds"]["run"]["median"], values)
                 self.assertIn(row["gflops"], values)
 
     def test_same_input_same_page(self):
-        first, _ = self.page(self.everyday)
-        again, _ = self.page(self.everyday)
+        first, _ = self.page(self.small)
+        again, _ = self.page(self.small)
         self.assertEqual(first, again)
 
     def test_study(self):
@@ -122,6 +121,10 @@ class Pages(Case):
         first = min(r["problem"]["rows"] for r in rows if r["metrics"]["spilled_bytes_per_thread"]["value"] > 0)
         self.assertIn("The register cliff", text)
         self.assertIn(f"From n = {first} on", text)
+        again = self.samples.changed("replayed.json", path, lambda data: data["context"].update(gpu_launch="graph"))
+        text, _ = self.page(path, again)
+        self.assertEqual(text.count("The register cliff"), 1)
+        self.assertIn("replayed as a CUDA graph", text)
 
     def test_scaling(self):
         path = self.samples.ranks()
@@ -135,11 +138,20 @@ class Pages(Case):
 
     def test_several_files_have_names_of_their_own(self):
         (self.directory / "other").mkdir()
-        other = self.directory / "other" / self.everyday.name
-        other.write_text(self.everyday.read_text())
-        text, _ = self.page(self.everyday, other)
-        self.assertIn("other/everyday.json", text)
-        self.assertIn(f"{self.directory.name}/everyday.json", text)
+        other = self.directory / "other" / self.small.name
+        other.write_text(self.small.read_text())
+        text, _ = self.page(self.small, other)
+        self.assertIn(f"other/{self.small.name}", text)
+        self.assertIn(f"{self.directory.name}/{self.small.name}", text)
+
+    def test_runs_of_one_build_on_one_machine_share_a_card(self):
+        again = self.samples.changed("again.json", self.small, lambda d: d["context"].update(date="2001-02-03T04:05:06Z"))
+        text, _ = self.page(self.small, again)
+        self.assertEqual(text.count('<article class="card">'), 1)
+        self.assertIn("again.json: 2001-02-03 04:05:06 UTC", text)
+        built = self.samples.changed("built.json", self.small, lambda d: d["context"].update(source_digest="0" * 64))
+        text, _ = self.page(self.small, again, built)
+        self.assertEqual(text.count('<article class="card">'), 2)
 
     def test_what_is_wrong_comes_first(self):
         def change(data):
@@ -254,6 +266,10 @@ class Comparison(Case):
         other = self.samples.changed("other.json", self.everyday, lambda data: data["context"].update(cpu="Another CPU"))
         text, _ = self.verdicts("--compare", self.everyday, other)
         self.assertIn("The machines differ", text)
+        replayed = self.samples.changed("replayed.json", self.everyday, lambda data: data["context"].update(gpu_launch="graph"))
+        text, _ = self.verdicts("--compare", self.everyday, replayed)
+        self.assertNotIn("The machines differ", text)
+        self.assertIn("launched in another way", text)
 
 
 class BadInput(Case):
@@ -322,20 +338,32 @@ class BadInput(Case):
         self.refused("have no timed entry on the same problem in common", "--compare", self.everyday, other)
 
     def test_output(self):
-        self.refused("cannot be written: No such file", self.everyday, out=self.directory / "nowhere" / "page.html")
-        self.refused("is a directory", self.everyday, out=self.directory)
+        self.refused("cannot be written: No such file", self.small, out=self.directory / "nowhere" / "page.html")
+        self.refused("is a directory", self.small, out=self.directory)
 
     def test_what_was_there_stays(self):
         out = self.directory / "old.html"
         out.write_text("old")
         (self.directory / "empty.json").write_text("")
-        self.refused("is no JSON", self.everyday, self.directory / "empty.json", out=out)
+        self.refused("is no JSON", self.small, self.directory / "empty.json", out=out)
         self.assertEqual(out.read_text(), "old")
 
     def test_a_program_that_is_none(self):
-        done = self.samples.report(self.everyday, "--program", self.directory / "none", "-o", self.directory / "page.html")
+        done = self.samples.report(self.small, "--program", self.directory / "none", "-o", self.directory / "page.html")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("cannot be run: No such file", done.stderr)
+
+
+class Axes(unittest.TestCase):
+    def test_ticks_are_round_and_have_room(self):
+        sys.path.insert(0, str(ROOT / "tools"))
+        from report import pictures
+        for most in (3, 5):
+            for low, high in ((1.85, 2.11), (0, 2), (-6, -3.9), (0.4, 0.41), (-1, 7)):
+                ticks = [math.log10(t) for t in pictures.log_ticks(low, high, most)]
+                self.assertGreaterEqual(len(ticks), 1)
+                for before, after in zip(ticks, ticks[1:]):
+                    self.assertGreaterEqual(after - before, (high - low) / (most + 1), (most, low, high))
 
 
 class Statistics(unittest.TestCase):

@@ -81,8 +81,10 @@ def comparison_section(old, new, compared, least):
             f"{new.context['source_digest'][:12]}. {compared.summary().capitalize()}. Beyond the noise means: the 95 % confidence intervals of both medians "
             f"do not meet, each median lies outside the quartiles of the other, and they differ by more than {percent(least)}.")
     figures = []
-    if old.machine() != new.machine() or old.context["cpus"] != new.context["cpus"]:
+    if old.machine() != new.machine() or old.context.get("cpus") != new.context.get("cpus"):
         lead += f" The machines differ ({old.machine()} and {new.machine()}): what is compared here are machines, not sources."
+    elif old.launch() != new.launch():
+        lead += f" One was launched in another way than the other (old{old.launch() or ', kernel by kernel'}; new{new.launch() or ', kernel by kernel'})."
     for kind, pairs in grouped_pairs(compared.pairs).items():
         figures.append(figure(kind, pairs))
     if compared.broken or compared.mended or compared.gone or compared.fresh:
@@ -121,7 +123,7 @@ def figure(kind, pairs):
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
-        axes.set_title("slower  |  faster: old time over new", loc="left", fontsize=9, color=draw.COLOURS["muted"])
+        axes.set_title("old / new" if narrow else "slower  |  faster: old time over new", loc="left", fontsize=9, color=draw.COLOURS["muted"])
 
     faster, slower = (sum(p.verdict == v for p in pairs) for v in VERDICTS[:2])
     see = (f"{faster} faster, {slower} slower of {len(pairs)}; geometric mean of the speed-ups {geometric_mean(p.speed for p in pairs):.3f}x."

@@ -103,7 +103,7 @@ def ladder_picture(timed, library, best):
                       most=3 if narrow else 5)
         axes.set_yticks(range(len(timed)), labels)
         axes.set_ylim(len(timed) - 0.4, -0.6)
-        axes.set_title("time of one product", loc="left", fontsize=9, color=draw.COLOURS["muted"])
+        axes.set_title("time" if narrow else "time of one product", loc="left", fontsize=9, color=draw.COLOURS["muted"])
         axes.grid(axis="y", visible=False)
         if narrow:
             axes.annotate("vs first", (1.03, 1), xytext=(0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=8.5, color=draw.COLOURS["muted"])

@@ -1,5 +1,6 @@
 """The beginning of the page: what ran where, what went wrong, and each multiplication in a line."""
 
+import dataclasses
 import math
 
 from .ladder import ladder_rows
@@ -14,17 +15,44 @@ def numbers_of(file):
             + (f"; {simulated} of the good ran on the executor: checked, not timed" if simulated else ""))
 
 
-def facts_of(file):
-    """What a reader wants to know of a run first."""
-    c = file.context
-    facts = [("machine", f"{c['cpu']}, {c.get('cpus', '?')} processors, {c.get('memory', '?')}"), ("GPU", c["gpu"])]
+@dataclasses.dataclass
+class Card:
+    """What ran in one place with one build: what its files have in common, and the files."""
+
+    title: str
+    facts: list  # of (name, value)
+    runs: list  # of (summary, file)
+
+
+def cards(files):
+    """A card for each machine and build."""
+    def place(file):
+        c = file.context
+        return (c["cpu"], c.get("cpus"), c.get("memory"), c["gpu"], c["backend"], c.get("compiler"), c["source_digest"])
+    return [card(of) for of in grouped(files, place).values()]
+
+
+def card(files):
+    c = files[0].context
+    facts = [("machine", f"{c['cpu']}, {plural(c.get('cpus', '?'), 'processor')}, {c.get('memory', '?')}"), ("GPU", c["gpu"])]
     if "gpu_sms" in c:
-        facts.append(("GPU's copy bandwidth", f"{count(float(c['gpu_copy_bandwidth_bytes_per_second']))}B/s"))
+        facts.append(("GPU's copy bandwidth", bandwidths(files, "gpu_copy_bandwidth_bytes_per_second")))
     if "copy_bandwidth_bytes_per_second" in c:
-        facts.append(("copy bandwidth", f"{count(float(c['copy_bandwidth_bytes_per_second']))}B/s"))
-    facts += [("when", c["date"].replace("T", " ").replace("Z", " UTC")), ("compiler", f"{c.get('compiler', '?')}, backend {c['backend']}"),
-              ("sources", c["source_digest"][:12]), ("results", numbers_of(file))]
-    return facts
+        facts.append(("copy bandwidth", bandwidths(files, "copy_bandwidth_bytes_per_second")))
+    facts += [("compiler", f"{c.get('compiler', '?')}, backend {c['backend']}"), ("sources", c["source_digest"][:12])]
+    if len(files) == 1:
+        return Card(files[0].name, [*facts, ("when", when(files[0])), ("results", numbers_of(files[0]))], [("command and all else", files[0])])
+    return Card(files[0].machine(), facts, [(f"{file.name}: {when(file)}; {numbers_of(file)}", file) for file in files])
+
+
+def when(file):
+    return file.context["date"].replace("T", " ").replace("Z", " UTC")
+
+
+def bandwidths(files, name):
+    """"4.13 TB/s", or from the lowest to the highest where runs measured different ones."""
+    ends = [f"{count(f(float(file.context[name]) for file in files if name in file.context))}B/s" for f in (min, max)]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def troubles(files):

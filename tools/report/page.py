@@ -6,7 +6,7 @@ import re
 import jinja2
 from markupsafe import Markup, escape
 
-from .overview import facts_of
+from .overview import cards
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -23,5 +23,5 @@ def page(title, files, sections):
     environment.filters["drawn"] = Markup  # SVG of our own making
     environment.filters["breakable"] = breakable
     return environment.get_template("page.html").render(
-        title=title, files=files, sections=sections, facts_of=facts_of, style=Markup((HERE / "page.css").read_text()),
+        title=title, cards=cards(files), sections=sections, style=Markup((HERE / "page.css").read_text()),
         script=Markup((HERE / "page.js").read_text()))

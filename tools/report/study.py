@@ -14,15 +14,18 @@ ORIGINAL_JUMP = 408  # where the curve of the course report behind steps 3 to 6 
 
 
 def studies(files):
-    figures = []
+    figures, told = [], []
     for file in files:
         for kind, rows in grouped(file.rows, lambda r: r.problem.kind()).items():
             timed = [r for r in rows if r.ranked() and series_over_n(r.problem.matrix) is not None]
             if len({r.problem.matrix for r in timed}) > 2:
                 figures.append(curve(file, kind, timed, len(files) > 1))
-                cliff = registers(file, timed)
-                if cliff:
-                    figures.append(cliff)
+                points = register_points(timed)
+                # The compiler's choice is the same however often or in what way the kernel is launched: told once.
+                used = [(n, r.metric("registers_per_thread"), r.metric("spilled_bytes_per_thread")) for n, r in points]
+                if len(points) > 2 and used not in told:
+                    told.append(used)
+                    figures.append(registers(points))
     if not figures:
         return []
     return [Section("study", "Time against n: 80 % zeros, every row alike",
@@ -110,11 +113,13 @@ def curve(file, kind, rows, several):
                   [f"medians, quartiles shaded; {file.machine()}"])
 
 
-def registers(file, rows):
-    """The register cliff: what the compiler gave the step that keeps a row in each thread's registers."""
-    points = [(n, r) for n, r in curves_of(rows).get(REGISTER_ENTRY, []) if math.isfinite(r.metric("registers_per_thread"))]
-    if len(points) < 3:
-        return None
+def register_points(rows):
+    """(n, row) of the step that keeps a row in each thread's registers, where it is known how many it has."""
+    return [(n, r) for n, r in curves_of(rows).get(REGISTER_ENTRY, []) if math.isfinite(r.metric("registers_per_thread"))]
+
+
+def registers(points):
+    """The register cliff: what the compiler gave that step."""
     n = [p[0] for p in points]
     first = spills(points)
 
@@ -140,7 +145,7 @@ def registers(file, rows):
     see = ("The compiler keeps the row in registers at every n here." if not first else
            f"From n = {first} on, a row no longer fits into the 255 registers that a thread can have: part of it is read from memory in every product, "
            "which is what the step was to avoid.")
-    table = Table(["n", "non-zeros in a row", "registers", "spilled bytes", "time"],
+    table = Table(["n", "non-zeros in a row", "registers", "spilled bytes", "time of one product"],
                   [[Cell(str(k), k), cell(r.problem.nnz / r.problem.rows, digits), cell(r.metric("registers_per_thread"), digits),
                     cell(r.metric("spilled_bytes_per_thread"), lambda v: f"{v:g}"), cell(r.times.median, seconds)] for k, r in points])
     return Figure("The register cliff: 06 row_per_thread", see, draw.picture(paint, 3.4, says="Registers and spilled bytes of a thread against n"), table)

@@ -9,11 +9,11 @@ OPERATION_NAMES = {"spmv": "SpMV", "spmm": "SpMM", "spgemm": "SpGEMM"}
 
 
 def digits(value):
-    """Three digits."""
+    """Three digits; small whole numbers as they are."""
     if not math.isfinite(value):
         return ""
-    if value == 0:
-        return "0"
+    if value == int(value) and abs(value) < 1000:
+        return f"{value:.0f}"
     places = 2 - math.floor(math.log10(abs(value)))
     text = f"{round(value, places):.{max(0, places)}f}"
     return text if abs(value) < 1e6 else f"{value:.3g}"
@@ -52,7 +52,7 @@ def title(kind):
 
 
 def plural(n, one, many=None):
-    return f"{n} {one if n == 1 else many or one + 's'}"
+    return f"{n} {one if str(n) == '1' else many or one + 's'}"
 
 
 def short(matrix, most=26):
