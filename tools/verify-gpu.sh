@@ -53,13 +53,14 @@ step tests ctest --test-dir build/gpu --output-on-failure -LE 'mpi|cli' -j "$sid
 
 # sanitize TOOL: every GPU entry on small cases under one tool, the entries dealt to several processes.
 sanitize() {
-  local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub)
+  local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub) entries='*PassesTheBattery*_cuda_*'
   # Only what it sees being written counts for initcheck as written: it must see CUB's kernels too.
   [ "$tool" = initcheck ] && without=()
+  [ "$tool" = racecheck ] && entries+=":-*$polls_shared_memory*"
   for ((shard = 0; shard < side_by_side; ++shard)); do
     GTEST_TOTAL_SHARDS=$side_by_side GTEST_SHARD_INDEX=$shard STAGES_BATTERY=small timeout "${STAGES_SANITIZER_LIMIT:-1800}" \
       compute-sanitizer --tool "$tool" --error-exitcode 9 "${without[@]}" \
-      build/gpu/bin/battery_tests --gtest_filter='*PassesTheBattery*_cuda_*' > "$logs/$tool.$shard.log" 2>&1 &
+      build/gpu/bin/battery_tests --gtest_filter="$entries" > "$logs/$tool.$shard.log" 2>&1 &
     processes+=($!)
   done
   for shard in "${!processes[@]}"; do
@@ -71,9 +72,18 @@ sanitize() {
   return $failed
 }
 
+# The one entry that racecheck is not asked about. Its blocks hand on y by atomic stores into each other's shared memory, and
+# poll it with atomic loads. racecheck (of CUDA 13.0) knows barriers but not this: it reports every poll that
+# precedes a store as a race, 10 errors with 100,000 hazards each for 32 rows and two products, and does not end within
+# minutes on larger ones. The other three tools see this entry, and so do the executor's schedules.
+polls_shared_memory=chain_cluster
+
 if [ $sanitizer = yes ]; then
   command -v compute-sanitizer > /dev/null || { echo "verify-gpu: no compute-sanitizer (part of the CUDA toolkit)" >&2; exit 2; }
-  for tool in memcheck racecheck initcheck synccheck; do step "$tool" sanitize "$tool"; done
+  step memcheck sanitize memcheck
+  step "racecheck_without_$polls_shared_memory" sanitize racecheck
+  step initcheck sanitize initcheck
+  step synccheck sanitize synccheck
 fi
 
 step d2_study env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out"

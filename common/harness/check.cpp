@@ -177,10 +177,17 @@ std::vector<Expected<T>> expected_rows(const DenseCase<T>& c, std::span<const In
                    [](const Entry& l, const Entry& r) { return l.column < r.column; });
 
   std::vector<Expected<T>> out(chosen.size() * static_cast<std::size_t>(n));
+  // A row of X may lie a column apart from element to element: it is gathered once for all that meet it.
+  std::vector<Wide<T>> x(static_cast<std::size_t>(n));
+  Index gathered = -1;
   for (const Entry& e : entries) {
+    if (e.column != gathered) {
+      for (Index j = 0; j < n; ++j) x[static_cast<std::size_t>(j)] = static_cast<Wide<T>>(c.x(e.column, j));
+      gathered = e.column;
+    }
     Expected<T>* const row = out.data() + static_cast<std::size_t>(e.row) * static_cast<std::size_t>(n);
     for (Index j = 0; j < n; ++j) {
-      const Wide<T> product = static_cast<Wide<T>>(e.value) * static_cast<Wide<T>>(c.x(e.column, j));
+      const Wide<T> product = static_cast<Wide<T>>(e.value) * x[static_cast<std::size_t>(j)];
       row[j].value += product;
       row[j].magnitude += std::abs(product);
     }
