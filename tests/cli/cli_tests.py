@@ -683,12 +683,12 @@ class New(Case):
 
 
 class Readme(Case):
-    """The commands of README.md that are marked for it run as they stand there."""
+    """The commands of README.md and of docs/ that are marked for it run as they stand there."""
 
     def test_commands(self):
-        text = (ROOT / "README.md").read_text()
+        text = "\n".join(page.read_text() for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
         commands = re.findall(r"^    \$ (stages .*)$", text, re.MULTILINE)
-        self.assertGreaterEqual(len(commands), 8, "README.md lost its `$ stages` commands")
+        self.assertGreaterEqual(len(commands), 8, "README.md and docs/ lost their `$ stages` commands")
         self.write("a.mtx", MATRIX)
         self.write("b.mtx", MATRIX)
         self.write("x.mtx", VECTOR)
@@ -696,6 +696,15 @@ class Readme(Case):
             words = shlex.split(command)[1:]
             done = run(*words, cwd=self.directory)
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
+
+    def test_links_lead_somewhere(self):
+        for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+            for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+                linked = (page.parent / target).resolve() if target else page
+                self.assertTrue(linked.exists(), f"{page.name}: {target}")
+                if anchor:
+                    heads = re.findall(r"(?m)^#+ (.+)$", linked.read_text())
+                    self.assertIn(anchor, [re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads], page.name)
 
     def test_scripts_are_there(self):
         for name in set(re.findall(r"\./(\w+\.sh)", (ROOT / "README.md").read_text())):
