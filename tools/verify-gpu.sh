@@ -7,7 +7,8 @@
 # Builds the gpu preset for the GPU of this machine, runs all tests on it, runs every GPU entry on small cases under the four
 # tools of compute-sanitizer, and then takes the timings: the D2 study, and SpMV on generated graphs and on the MATRIX
 # files given. Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the
-# command and the machine. Exit code 0: all green; 1: something was not, and the last lines say what.
+# command and the machine. With STAGES_SPMM=1 also SpMM on the thirteen twins, for 32, 128 and 256 columns. Exit code 0: all
+# green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 sanitizer=yes
@@ -57,7 +58,7 @@ sanitize() {
   for ((shard = 0; shard < side_by_side; ++shard)); do
     GTEST_TOTAL_SHARDS=$side_by_side GTEST_SHARD_INDEX=$shard STAGES_BATTERY=small timeout "${STAGES_SANITIZER_LIMIT:-1800}" \
       compute-sanitizer --tool "$tool" --error-exitcode 9 --kernel-name-exclude kns=cub \
-      build/gpu/bin/battery_tests --gtest_filter='*PassesTheBattery*_cuda_*' > "$logs/$tool.$shard.log" 2>&1 &
+      build/gpu/bin/battery_tests --gtest_filter='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*' > "$logs/$tool.$shard.log" 2>&1 &
     processes+=($!)
   done
   for shard in "${!processes[@]}"; do
@@ -79,6 +80,16 @@ for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
 for file in "$@"; do matrices+=(-m "$file"); done
 step spmv build/gpu/bin/stages run "${matrices[@]}" --op spmv --filter '0[56]_cuda|vendor/cu' \
   --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmv.json"
+
+# Minutes for each number of columns, so only on demand.
+if [ "${STAGES_SPMM:-0}" = 1 ]; then
+  twins=()
+  for twin in arxiv collab citation ddi protein ppa reddit products youtube amazon yelp wikikg2 am; do
+    twins+=(-m "gen:twin:$twin")
+  done
+  step spmm build/gpu/bin/stages run "${twins[@]}" --op spmm --n-cols 32,128,256 --filter '07_|vendor/cusparse_spmm' \
+    --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmm.json"
+fi
 
 digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
 gpu_digest=$(cmake -DROOT="$PWD" -DGPU=ON -P cmake/BuildInfo.cmake 2>&1)

@@ -1,0 +1,98 @@
+// The entries of step 7 with shares, chunks and strips so small that small matrices have many of them.
+
+#include <gtest/gtest.h>
+
+#include "07_spmm/stage.hpp"
+#include "common/gpu/exec.hpp"
+#include "common/gpu/facts.hpp"
+#include "common/matrix/convert.hpp"
+#include "tests/matrices.hpp"
+
+namespace stages {
+namespace {
+
+using matrices::Matrix;
+
+Registry with_small_parts() {
+  Registry registry;
+  for (const Index share : {1, 7, 32, 33}) {
+    for (const Index strip : {8, 16, 32, 64}) {
+      spmm::add_balanced(registry, fmt::format("share={},strip={}", share, strip),
+                         {.share = share, .strip = strip});
+    }
+  }
+  for (const Index per_lane : {1, 2}) {
+    spmm::add_warp_per_row(registry, fmt::format("per_lane={}", per_lane), {.per_lane = per_lane});
+    for (const Index step : {1, 31, 32, 33}) {
+      spmm::add_split_rows(registry, fmt::format("step={},per_lane={}", step, per_lane),
+                           {.step = step, .per_lane = per_lane});
+    }
+    for (const Index rows : {1, 3, 100}) {
+      for (const Index longest : {1, 40}) {
+        spmm::add_merged_short_rows(
+            registry, fmt::format("merged={},short={},per_lane={}", rows, longest, per_lane),
+            {.step = 33, .merged_rows = rows, .short_row = longest, .per_lane = per_lane});
+      }
+    }
+  }
+  return registry;
+}
+
+template <class T>
+void expect_good_on(const char* name, const Matrix& a, Index n_cols, Layout layout) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  GpuExec exec;
+  SpmmProblem<T> wanted{.name = name,
+                        .a = std::make_shared<const Csr<T>>(convert_values<T>(a)),
+                        .n_cols = n_cols,
+                        .alpha = T(2.5),
+                        .beta = T(-1),
+                        .b_layout = layout,
+                        .c_layout = layout};
+  const SpmmProblem<T> problem = make_spmm_problem(wanted);
+  const Registry registry = with_small_parts();
+  for (const Entry& entry : registry.entries()) {
+    EXPECT_EQ(check_entry(entry, problem, exec).failure, "")
+        << entry.name << " on " << name << ", N = " << n_cols;
+  }
+}
+
+template <class T>
+void expect_good() {
+  using namespace matrices;
+  // Rows cut in every way, among them those of all lengths, empty ones, and one in more than 32 parts.
+  expect_good_on<T>("ramp", ramp(45, 60), 36, Layout::row_major);
+  expect_good_on<T>("ramp", ramp(45, 60), 65, Layout::row_major);
+  expect_good_on<T>("gaps", gaps(64, 49), 7, Layout::row_major);
+  expect_good_on<T>("hub", dense_row(40, 300, 17), 33, Layout::row_major);
+  expect_good_on<T>("hub", dense_row(40, 300, 39), 20, Layout::col_major);
+  expect_good_on<T>("one_row", dense(1, 70), 64, Layout::row_major);
+  expect_good_on<T>("nothing", empty(35, 9), 12, Layout::row_major);
+}
+
+TEST(SmallParts, SpmmOfFloats) {
+  expect_good<float>();
+}
+
+TEST(SmallParts, SpmmOfDoubles) {
+  expect_good<double>();
+}
+
+TEST(SmallParts, AStripThatThereIsNotIsRefused) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  GpuExec exec;
+  Registry registry;
+  spmm::add_balanced(registry, "strip=24", {.share = 32, .strip = 24});
+  SpmmProblem<float> wanted{
+      .name = "m",
+      .a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(3, 3))),
+      .n_cols = 4};
+  const SpmmProblem<float> problem = make_spmm_problem(wanted);
+  const auto plan = [&] {
+    return registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec);
+  };
+  EXPECT_THROW(static_cast<void>(plan()->run()), Error);
+}
+
+}  // namespace
+}  // namespace stages
