@@ -373,11 +373,12 @@ TEST(Relations, StructureReuseIsNotRanked) {
 TEST(Context, NamesCommandMachineAndBuild) {
   ScriptedExec exec;
   std::set<std::string> keys;
-  for (const auto& [key, value] : run_context({"stages", "run", "-m", "x"}, exec)) {
+  for (const auto& [key, value] :
+       run_context({"/opt/stages", "run", "-m", "x", "--json", "/tmp/r.json"}, exec)) {
     keys.insert(key);
     EXPECT_FALSE(value.empty()) << key;
     if (key == "command") {
-      EXPECT_EQ(value, "stages run -m x");
+      EXPECT_EQ(value, "stages run -m x --json r.json");
     }
   }
   for (const char* key : {"command", "date", "version", "source_digest", "compiler", "flags", "backend",

@@ -7,7 +7,8 @@
 # beside them the pairs of the course project and a hypersparse matrix. NAME is the directory under results/; without it
 # the processor's name. Nothing else should run meanwhile. What is written:
 #
-#   cpu-pairs.json      SpGEMM: data:d1, data:d1_uniform, all methods
+#   cpu-pair.json       SpGEMM: the course project's pair, data:d1, all methods
+#   cpu-uniform.json    SpGEMM: its counts at random places, data:d1_uniform; dot products take a minute there, so without
 #   cpu-sparse.json     SpGEMM: 10 million rows, 100 thousand non-zeros
 #   cpu-square.json     SpGEMM: every MATRIX
 #   cpu-vector.json     SpMV: every MATRIX
@@ -21,6 +22,7 @@ if [ "${1:-}" = --name ]; then
   name=$2
   shift 2
 fi
+case ${1:-} in -*) echo "usage: tools/measure-cpu.sh [--name NAME] [MATRIX.mtx[.gz] ...]" >&2; exit 2 ;; esac
 program=${STAGES_PROGRAM:-$root/build/cpu/bin/stages}
 [ -x "$program" ] || "$root/tools/build.sh" cpu stages
 out=$root/results/$name
@@ -40,7 +42,8 @@ measure() {  # FILE OPTIONS...
   (cd "$directory" && "$program" run "$@" --type f64 --stage 01,vendor --time-budget "${STAGES_TIME_BUDGET:-0.5}" --json "$file" > /dev/null)
 }
 
-measure cpu-pairs.json -m data:d1 -m data:d1_uniform --op spgemm --max-work 2e10
+measure cpu-pair.json -m data:d1 --op spgemm --max-work 2e10
+measure cpu-uniform.json -m data:d1_uniform --op spgemm
 measure cpu-sparse.json -m gen:hypersparse:n=1e7,nnz=1e5 --op spgemm
 if [ ${#matrices[@]} -gt 0 ]; then
   measure cpu-vector.json "${matrices[@]}" --op spmv --filter 'csr|vendor'

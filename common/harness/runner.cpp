@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <filesystem>
 #include <map>
 #include <new>
 
@@ -365,8 +366,13 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
 
 std::vector<std::pair<std::string, std::string>> run_context(const std::vector<std::string>& command_line,
                                                              const Machine& machine) {
+  // Of files named from the root only the last part: where they lay says nothing elsewhere.
   std::string command;
-  for (const std::string& word : command_line) command += (command.empty() ? "" : " ") + word;
+  for (const std::string& word : command_line) {
+    const bool from_the_root = word.starts_with('/');
+    command += (command.empty() ? "" : " ") +
+               (from_the_root ? std::filesystem::path(word).filename().string() : word);
+  }
   const std::time_t now = std::time(nullptr);
   char date[32];
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));

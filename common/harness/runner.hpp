@@ -52,7 +52,7 @@ template <class Problem>
 void run_problem(const Problem& problem, std::span<const Entry* const> entries, const Machine& machine,
                  const RunOptions& options, const RunEvents& events, Results& results);
 
-/// The facts that every result file carries.
+/// The facts that every result file carries. Of a file named from the root, the command shows the last part.
 std::vector<std::pair<std::string, std::string>> run_context(const std::vector<std::string>& command_line,
                                                              const Machine& machine);
 

@@ -122,6 +122,7 @@ void BlockRunner::run(GridRun& run, std::size_t self) {
   prepare_threads();
   t_local.runner = this;
   GridRun::Idle& mine = run.runners[self];
+  static_shared_.begin_launch(run.grid.kernel);
   for (;;) {
     const std::uint64_t turn = run.next_block.fetch_add(1);
     if (turn >= run.blocks || run.stop.load() != Fault::none) break;
@@ -170,7 +171,7 @@ void BlockRunner::run_block(std::uint64_t block) {
   barrier_ = {};
   spinners_.clear();
   dynamic_shared_.refill(grid.shared_bytes);
-  static_shared_.before_block(grid.kernel);
+  static_shared_.before_block();
   if (grid.cluster > 1) run_->cluster_shared[block].store(dynamic_shared_.data());
 
   while (live_ > 0 && run_->stop.load(std::memory_order_relaxed) == Fault::none) {
@@ -183,7 +184,7 @@ void BlockRunner::run_block(std::uint64_t block) {
   }
   if (live_ > 0) abandon();
   if (grid.cluster > 1) run_->cluster_shared[block].store(nullptr);
-  static_shared_.after_block(grid.kernel);
+  static_shared_.after_block();
   if (dynamic_shared_.canary_broken()) {
     run_->stop_with(
         Fault::device,

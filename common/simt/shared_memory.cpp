@@ -72,20 +72,26 @@ StaticShared::Range StaticShared::tbss() {
 #endif
 }
 
-void StaticShared::before_block(const void* kernel) {
+void StaticShared::begin_launch(const void* kernel) {
   if (!looked_) {
     tbss_ = tbss();
     looked_ = true;
   }
-  const Known& known = kernels_[kernel];
-  const Range fill = known.blocks < kBlocksToLearn ? tbss_ : known.hull;
+  kernel_ = &kernels_[kernel];
+  first_of_launch_ = true;
+}
+
+void StaticShared::before_block() {
+  learning_ = first_of_launch_ || kernel_->blocks < kBlocksToLearn;
+  first_of_launch_ = false;
+  const Range fill = learning_ ? tbss_ : kernel_->hull;
   fill_junk(fill.begin, static_cast<std::size_t>(fill.end - fill.begin));
 }
 
-void StaticShared::after_block(const void* kernel) {
-  Known& known = kernels_[kernel];
-  if (known.blocks >= kBlocksToLearn) return;
-  ++known.blocks;
+void StaticShared::after_block() {
+  if (!learning_) return;
+  Known& known = *kernel_;
+  if (known.blocks < kBlocksToLearn) ++known.blocks;
   Range used = tbss_;
   while (used.begin < used.end && is_junk(used.begin)) used.begin += 4;
   while (used.begin < used.end && is_junk(used.end - 4)) used.end -= 4;

@@ -7,8 +7,9 @@
 //
 // `__shared__` arrays are static thread_local variables and lie among the OS thread's thread-locals, nobody
 // knows where. But they have no initialisers, so they lie in .tbss, and everything else of ours has one (see
-// ThreadLocal). For the first few blocks of a kernel on an OS thread all of .tbss is filled; the bytes that
-// are no longer junk afterwards are the kernel's, and only their hull is refilled from then on.
+// ThreadLocal). For the first few blocks of a kernel on an OS thread, and the first of each later launch, all
+// of .tbss is filled; the bytes that are no longer junk afterwards are the kernel's, and for the other blocks
+// only their hull is refilled.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,8 +35,10 @@ class DynamicShared {
 
 class StaticShared {
  public:
-  void before_block(const void* kernel);
-  void after_block(const void* kernel);
+  /// Blocks of a launch of this kernel follow.
+  void begin_launch(const void* kernel);
+  void before_block();
+  void after_block();
 
  private:
   struct Range {
@@ -51,6 +54,9 @@ class StaticShared {
 
   Range tbss_;
   bool looked_ = false;
+  bool learning_ = false;  ///< the block at hand shows which bytes the kernel uses
+  bool first_of_launch_ = false;
+  Known* kernel_ = nullptr;
   std::unordered_map<const void*, Known> kernels_;
 };
 
