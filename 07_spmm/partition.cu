@@ -50,29 +50,32 @@ __device__ Index row_of(const Ptr* row_ptr, Index rows, Offset p) {
   return low;
 }
 
-/// Boundary j, for j = 0 .. shares; `cuts[j]`: whether it stands within a row.
+/// Boundary j, for j = 0 .. shares: the beginning of share j, and the row there; `cuts[j]`: whether it stands
+/// within that row.
 template <class Ptr>
-__global__ void cut(const Ptr* row_ptr, Index rows, const Index* place, Offset nnz, Index share_size,
-                    Index shares, Share* share, Index* cuts) {
+__global__ void place_boundaries(const Ptr* row_ptr, Index rows, const Index* place, Offset nnz, Cut cut,
+                                 Index shares, Share* share, Index* cuts) {
   const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (j > shares) return;
-  Share out{nnz, place[rows], -1};
+  Share out{.begin = nnz, .row = place[rows]};
   cuts[j] = 0;
   if (j < shares) {
-    const Index row = row_of(row_ptr, rows, j * share_size);
-    const auto begin = static_cast<Offset>(row_ptr[row]), end = static_cast<Offset>(row_ptr[row + 1]);
-    out.begin = end - begin <= share_size ? begin : j * share_size;
+    const Offset even = j * cut.share_size;
+    const Index row = row_of(row_ptr, rows, even);
+    const auto begin = static_cast<Offset>(row_ptr[row]);
+    out.begin = even - begin <= cut.slack ? begin : even;
     out.row = place[row];
     cuts[j] = out.begin > begin;
   }
   share[j] = out;
 }
 
-/// `starts[j]`: whether boundary j is the first that cuts its row.
-__global__ void first_cuts(const Share* share, const Index* cuts, Index shares, Index* starts) {
+/// `starts[j]`: whether boundary j is the first that cuts its row. The lengths of the shares, too.
+__global__ void first_cuts(Share* share, const Index* cuts, Index shares, Index* starts) {
   const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (j > shares) return;
   starts[j] = cuts[j] && !(cuts[j - 1] && share[j - 1].row == share[j].row);
+  if (j < shares) share[j].length = static_cast<Index>(share[j + 1].begin - share[j].begin);
 }
 
 /// Slots of shares, and the list of split rows. `slot[j]` and `split_place[j]`: cuts and starts before
@@ -89,35 +92,60 @@ __global__ void number_cuts(Share* share, const Index* cuts, const Index* slot, 
   *totals = {share[j].row, slot[j], split_place[j]};
 }
 
+/// `is_in[b * shares + j]`: whether share j begins in band b of the columns.
+__global__ void find_bands(const Share* share, Index shares, const Index* col_idx, Index cols, Index bands,
+                           Index* is_in) {
+  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (j >= shares) return;
+  const Offset column = share[j].length > 0 ? col_idx[share[j].begin] & kColumnBits : 0;
+  const Offset band = column * bands / cols;
+  for (Index b = 0; b < bands; ++b) is_in[Offset{b} * shares + j] = b == band;
+}
+
+/// `place`: the prefix sums of is_in, which say where each share comes.
+__global__ void sort_by_band(const Share* share, Index shares, Index bands, const Index* is_in,
+                             const Index* place, Share* sorted) {
+  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (j >= shares) return;
+  for (Index b = 0; b < bands; ++b) {
+    if (is_in[Offset{b} * shares + j]) sorted[place[Offset{b} * shares + j]] = share[j];
+  }
+}
+
 /// Arrays that are needed only while the partition is made.
 struct Scratch {
-  DeviceArray<Index> filled, place, cuts, slot, starts, split_place;
+  DeviceArray<Index> filled, place, cuts, slot, starts, split_place, is_in, band_place;
   DeviceArray<Totals> totals{1};
 
-  Scratch(std::size_t rows, std::size_t boundaries)
+  Scratch(std::size_t rows, std::size_t boundaries, std::size_t banded)
       : filled(rows),
         place(rows + 1),
         cuts(boundaries),
         slot(boundaries + 1),
         starts(boundaries),
-        split_place(boundaries + 1) {}
+        split_place(boundaries + 1),
+        is_in(banded),
+        band_place(banded + 1) {}
 };
 
 }  // namespace
 
-template <class Ptr>
-Partition::Partition(const Ptr* row_ptr, Index rows, Index* col_idx, Offset nnz, Index share_size,
-                     cudaStream_t stream) {
-  if (rows == 0) return;
-  const auto shares = narrow<Index>((nnz + share_size - 1) / share_size, "the number of shares");
+template <class T, class Ptr>
+Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) {
+  if (a.rows == 0) return;
+  const Index rows = a.rows;
+  const Ptr* const row_ptr = a.row_ptr.data();
+  const auto nnz = static_cast<Offset>(a.col_idx.size());
+  const auto shares = narrow<Index>((nnz + cut.share_size - 1) / cut.share_size, "the number of shares");
   const auto n = static_cast<std::size_t>(rows), boundaries = static_cast<std::size_t>(shares) + 1;
-  Scratch scratch(n, boundaries);
+  const Offset banded = cut.bands > 1 ? Offset{cut.bands} * shares : 0;
+  Scratch scratch(n, boundaries, static_cast<std::size_t>(banded));
   share_ = DeviceArray<Share>(boundaries);
   rows_ = DeviceArray<Index>(n + 1);
   empty_ = DeviceArray<Index>(n);
   split_ = DeviceArray<SplitRow>(boundaries);
   PrefixSum<Index, Index> sum;
-  sum.reserve(std::max<Offset>(rows, std::ssize(scratch.cuts)));
+  sum.reserve(std::max({Offset{rows}, std::ssize(scratch.cuts), banded}));
   const LaunchConfig per_row{.grid = blocks_for(rows, kBlock), .block = kBlock, .stream = stream};
   const LaunchConfig per_boundary{
       .grid = blocks_for(Offset{shares} + 1, kBlock), .block = kBlock, .stream = stream};
@@ -125,17 +153,27 @@ Partition::Partition(const Ptr* row_ptr, Index rows, Index* col_idx, Offset nnz,
   const EventTimer timer;
   timer.start(stream);
   rows_.fill_bytes(0, stream);
-  launch(mark_rows<Ptr>, per_row, row_ptr, rows, col_idx, scratch.filled.data());
+  launch(mark_rows<Ptr>, per_row, row_ptr, rows, a.col_idx.data(), scratch.filled.data());
   sum.run(scratch.filled.data(), scratch.place.data(), rows, stream);
   launch(list_rows, per_row, scratch.place.data(), rows, rows_.data(), empty_.data());
-  launch(cut<Ptr>, per_boundary, row_ptr, rows, scratch.place.data(), nnz, share_size, shares, share_.data(),
-         scratch.cuts.data());
+  launch(place_boundaries<Ptr>, per_boundary, row_ptr, rows, scratch.place.data(), nnz, cut, shares,
+         share_.data(), scratch.cuts.data());
   launch(first_cuts, per_boundary, share_.data(), scratch.cuts.data(), shares, scratch.starts.data());
   sum.run(scratch.cuts.data(), scratch.slot.data(), std::ssize(scratch.cuts), stream);
   sum.run(scratch.starts.data(), scratch.split_place.data(), std::ssize(scratch.starts), stream);
   launch(number_cuts, per_boundary, share_.data(), scratch.cuts.data(), scratch.slot.data(),
          scratch.starts.data(), scratch.split_place.data(), rows_.data(), shares, split_.data(),
          scratch.totals.data());
+  if (banded > 0) {
+    DeviceArray<Share> sorted(static_cast<std::size_t>(shares));
+    launch(find_bands, per_boundary, share_.data(), shares, a.col_idx.data(), a.cols, cut.bands,
+           scratch.is_in.data());
+    sum.run(scratch.is_in.data(), scratch.band_place.data(), banded, stream);
+    launch(sort_by_band, per_boundary, share_.data(), shares, cut.bands, scratch.is_in.data(),
+           scratch.band_place.data(), sorted.data());
+    std::swap(share_, sorted);
+    STAGES_CUDA(cudaStreamSynchronize(stream));  // before what was sorted is freed
+  }
   timer.stop(stream);
 
   Totals totals;
@@ -152,7 +190,9 @@ PartitionView Partition::view() const {
   return {shares_, empty_rows_, split_rows_, share_.data(), rows_.data(), empty_.data(), split_.data()};
 }
 
-template Partition::Partition(const std::int32_t*, Index, Index*, Offset, Index, cudaStream_t);
-template Partition::Partition(const Offset*, Index, Index*, Offset, Index, cudaStream_t);
+template Partition::Partition(DeviceCsr<float, std::int32_t>&, const Cut&, cudaStream_t);
+template Partition::Partition(DeviceCsr<float, Offset>&, const Cut&, cudaStream_t);
+template Partition::Partition(DeviceCsr<double, std::int32_t>&, const Cut&, cudaStream_t);
+template Partition::Partition(DeviceCsr<double, Offset>&, const Cut&, cudaStream_t);
 
 }  // namespace stages::spmm

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "common/gpu/cuda.hpp"
-#include "common/matrix/types.hpp"
+#include "common/gpu/plans.hpp"
 
 namespace stages::spmm {
 
@@ -13,11 +13,19 @@ namespace stages::spmm {
 /// last non-zero of its row.
 inline constexpr Index kColumnBits = 0x7fffffff;
 
-/// The non-zeros from `begin` to the `begin` of the next share.
+/// Non-zeros [begin, begin + length). As large as a sector, which is what reading it costs anyway.
 struct alignas(16) Share {
   Offset begin = 0;
+  Index length = 0;
   Index row = 0;    ///< of its first non-zero, as a place in PartitionView::rows
   Index slot = -1;  ///< where the sum of the row goes that its end cuts in two; -1: it cuts none
+};
+
+/// How a matrix is cut.
+struct Cut {
+  Index share_size = 0;  ///< non-zeros; at least 1
+  Index slack = 0;       ///< how far a boundary may move back to the beginning of its row; under share_size
+  Index bands = 1;  ///< of columns: shares that begin in the first come first, then those of the second, ...
 };
 
 /// A row in several shares. All its parts but the last leave their sums in slots: first_slot and those that
@@ -31,27 +39,26 @@ struct PartitionView {
   unsigned shares = 0;
   unsigned empty_rows = 0;
   unsigned split_rows = 0;
-  const Share* share = nullptr;  ///< shares + 1: the last one holds only the end
-  const Index* rows =
-      nullptr;  ///< the rows that are not empty, ascending, and one number more that means nothing
+  const Share* share = nullptr;
+  /// The rows that are not empty, ascending, and one number more that means nothing.
+  const Index* rows = nullptr;
   const Index* empty = nullptr;     ///< the others
   const SplitRow* split = nullptr;  ///< split_rows + 1
 };
 
 /// The shares of a matrix on the device.
 ///
-/// Boundary j stands at non-zero j * share_size, or, if the row there holds no more than share_size, at the
-/// beginning of that row: only longer rows are cut, and a share holds fewer than 2 * share_size. Each
-/// boundary finds its row by binary search over row_ptr; prefix sums number rows, slots and cut rows. No step
-/// goes through anything one by one.
+/// Boundary j stands at non-zero j * share_size, or, if its row begins no more than `slack` before, at the
+/// beginning of that row: rows of up to slack + 1 non-zeros are never cut, and a share holds no more than
+/// share_size + slack. Each boundary finds its row by binary search over row_ptr; prefix sums number rows,
+/// slots and cut rows, and sort the shares by bands. No step goes through anything one by one.
 class Partition {
  public:
   Partition() = default;
-  /// `row_ptr` and `col_idx` are on the device; the ends of rows are marked in col_idx. Throws Error if there
-  /// are 2^31 shares or more.
-  template <class Ptr>
-  Partition(const Ptr* row_ptr, Index rows, Index* col_idx, Offset nnz, Index share_size,
-            cudaStream_t stream);
+  /// `a` is on the device; the ends of rows are marked in a.col_idx. Throws Error if there are 2^31 shares or
+  /// more.
+  template <class T, class Ptr>
+  Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream);
 
   PartitionView view() const;
   /// How many sums of parts of rows there are to be kept.

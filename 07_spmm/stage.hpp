@@ -21,10 +21,15 @@ struct Constants {
   Index per_lane = 0;     ///< K_256_STEP: columns for each lane, 1 or 2
 };
 
-/// How `balanced` cuts. What is 0 is derived from the matrix and the device: see balanced.cu.
+/// How `balanced` cuts, and how a group of lanes goes through a share. What is 0 is derived from the matrix
+/// and the device: see balanced.hpp.
 struct Granularity {
   Index share = 0;  ///< non-zeros of a share
-  Index strip = 0;  ///< columns of B and C that are done at once: 8, 16, 32 or 64
+  Index strip =
+      0;  ///< columns of B and C that are done at once: 8, 16, 32 or 64, where B is aligned also 128
+  Index lanes = 0;  ///< of a group, where B is aligned: strip / lanes must be one or two vectors of 16 bytes
+  Index loads = 0;  ///< vectors that a lane asks for before it uses the first: 2, 4 or 8
+  Index bands = 0;  ///< of columns, by which the shares are sorted; 1: they come in the order of the rows
 };
 
 void add_warp_per_row(Registry& registry, const std::string& name = "07_spmm/warp_per_row",

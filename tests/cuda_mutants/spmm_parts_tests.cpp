@@ -5,6 +5,7 @@
 #include "07_spmm/stage.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
+#include "common/harness/check.hpp"
 #include "common/matrix/convert.hpp"
 #include "tests/matrices.hpp"
 
@@ -19,6 +20,14 @@ Registry with_small_parts() {
     for (const Index strip : {8, 16, 32, 64}) {
       spmm::add_balanced(registry, fmt::format("share={},strip={}", share, strip),
                          {.share = share, .strip = strip});
+    }
+  }
+  for (const Index loads : {2, 8}) {
+    for (const Index bands : {1, 3}) {
+      spmm::add_balanced(registry, fmt::format("share=5,lanes=8,loads={},bands={}", loads, bands),
+                         {.share = 5, .strip = 32, .lanes = 8, .loads = loads, .bands = bands});
+      spmm::add_balanced(registry, fmt::format("share=40,lanes=16,loads={},bands={}", loads, bands),
+                         {.share = 40, .strip = 64, .lanes = 16, .loads = loads, .bands = bands});
     }
   }
   for (const Index per_lane : {1, 2}) {
@@ -78,20 +87,21 @@ TEST(SmallParts, SpmmOfDoubles) {
   expect_good<double>();
 }
 
-TEST(SmallParts, AStripThatThereIsNotIsRefused) {
+TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   GpuExec exec;
   Registry registry;
-  spmm::add_balanced(registry, "strip=24", {.share = 32, .strip = 24});
+  spmm::add_balanced(registry, "strip=24", {.share = 32, .strip = 24, .lanes = 8});
+  spmm::add_balanced(registry, "loads=3", {.strip = 32, .loads = 3});
+  spmm::add_balanced(registry, "lanes=7", {.strip = 32, .lanes = 7});
   SpmmProblem<float> wanted{
       .name = "m",
       .a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(3, 3))),
       .n_cols = 4};
   const SpmmProblem<float> problem = make_spmm_problem(wanted);
-  const auto plan = [&] {
-    return registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec);
-  };
-  EXPECT_THROW(static_cast<void>(plan()->run()), Error);
+  for (const Entry& entry : registry.entries()) {
+    EXPECT_THROW(entry.on<SpmmProblem<float>>().prepare(problem, exec), Error) << entry.name;
+  }
 }
 
 }  // namespace
