@@ -28,6 +28,10 @@
 // the outer dimension of the grid): so what is in the caches is a strip of B, not B, and A, which is read
 // once per strip, is small beside the rows of B that it asks for.
 //
+// Near-dense matrices are a case of their own: rows are so long that a share passes over a small part of B
+// only. There the shares are sorted by the band of columns in which they begin, and blocks are as large as an
+// SM holds, so that all that runs on an SM at a time reads the same part of B, which then is in its L1.
+//
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
 // sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once. Memory: 32 bytes a share, 4 a row,
 // and a row of C for each share that cuts one.
@@ -39,6 +43,7 @@
 
 #include "07_spmm/balanced.hpp"
 
+#include <cmath>
 #include <limits>
 
 #include "07_spmm/vectors.hpp"
@@ -49,18 +54,22 @@ namespace {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
-constexpr unsigned kBlock = 128;         ///< small, because a block leaves when its last group does
+constexpr unsigned kSmallBlock = 128;    ///< because a block leaves when its last group does
+constexpr unsigned kLargeBlock = 1024;   ///< all that an SM holds at 64 registers a thread
 constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
 constexpr unsigned kFixUpBlock = 256;
 constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
+constexpr Index kNearDenseShare = 64;
 constexpr Index kFewParts = 32;  ///< of a cut row: one warp adds them; more are a block's work
 
 /// How a group of kLanes takes a strip: a lane has kRepeats times kVector neighbouring columns, and asks for
 /// those of kAhead rows of B at once.
-template <class T, unsigned kLanes_, unsigned kVector_, unsigned kRepeats_, unsigned kAhead_>
+template <class T, unsigned kLanes_, unsigned kVector_, unsigned kRepeats_, unsigned kAhead_,
+          unsigned kBlock_ = kSmallBlock>
 struct Form {
   using Value = T;
   static constexpr unsigned kLanes = kLanes_, kVector = kVector_, kRepeats = kRepeats_, kAhead = kAhead_;
+  static constexpr unsigned kBlock = kBlock_;
   static constexpr unsigned kSums = kVector * kRepeats;  ///< columns of a lane
   static constexpr unsigned kApart = kLanes * kVector;   ///< from one repeat to the next
   static constexpr unsigned kStrip = kLanes * kSums;
@@ -208,7 +217,7 @@ __device__ void multiply_share(const Matrix<T>& a, const Product<T>& m, unsigned
 
 /// The blocks up to `share_blocks` multiply; those after them set empty rows, one a group.
 template <class F, class T = typename F::Value>
-__global__ void __launch_bounds__(kBlock, F::kBlocks)
+__global__ void __launch_bounds__(F::kBlock, F::kBlocks)
     multiply(Matrix<T> a, Product<T> m, unsigned share_blocks) {
   for (unsigned strip = blockIdx.y * F::kStrip; strip < static_cast<unsigned>(m.n_cols);
        strip += gridDim.y * F::kStrip) {
@@ -293,6 +302,13 @@ auto with_form(const Granularity& g, bool aligned, Go&& go) {
     fail("balanced: a strip of {} columns was asked for; give 8, 16, 32 or 64", g.strip);
   }
   const Index vectors = g.strip / Index{kVector};
+  if (g.block == Index{kLargeBlock} && g.strip == 32 && g.loads == 4) {
+    return go(Form<T, 32 / kVector, kVector, 1, 4, kLargeBlock>{});
+  }
+  if (g.block != Index{kSmallBlock}) {
+    fail("balanced: blocks of {} threads were asked for; give 128, or 1024 with strips of 32 and 4 loads",
+         g.block);
+  }
   if (g.lanes == 8 && vectors == 8) return with_loads<T, 8, kVector, 1>(g.loads, go);
   if (g.lanes == 8 && vectors == 16) return with_loads<T, 8, kVector, 2>(g.loads, go);
   if (g.lanes == 16 && vectors == 16) return with_loads<T, 16, kVector, 1>(g.loads, go);
@@ -304,6 +320,27 @@ auto with_form(const Granularity& g, bool aligned, Go&& go) {
       "vectors "
       "of {} columns each",
       g.strip, g.lanes, kVector);
+}
+
+/// Whether the near-dense form is taken, by the rule of balanced.hpp.
+template <class T>
+bool is_near_dense(const Shape& shape) {
+  const double strip_bytes = 32.0 * sizeof(T) * shape.rows_of_b;
+  const double l1_bytes = 0.75 * static_cast<double>(device_facts().shared_per_sm);
+  const double density = static_cast<double>(shape.nnz) / (static_cast<double>(shape.rows) * shape.rows_of_b);
+  return shape.aligned && shape.n_cols >= 32 && strip_bytes > l1_bytes &&
+         kNearDenseShare / density * 32 * sizeof(T) <= l1_bytes;
+}
+
+/// So many bands that one of them takes half of L1, and a share that begins in it ends before L1 is full.
+template <class T>
+Granularity near_dense(Granularity g, const Shape& shape) {
+  const double half_of_l1 = static_cast<double>(device_facts().shared_per_sm) / 2;
+  if (g.strip == 0) g.strip = 32;
+  if (g.share == 0) g.share = kNearDenseShare;
+  if (g.block == 0) g.block = kLargeBlock;
+  if (g.bands == 0) g.bands = static_cast<Index>(std::ceil(32.0 * sizeof(T) * shape.rows_of_b / half_of_l1));
+  return g;
 }
 
 /// The columns of a strip, by the rule of balanced.hpp.
@@ -338,12 +375,14 @@ unsigned strips_of(Index n_cols, unsigned columns) {
 template <class T>
 Shape shape_of(const SpmmProblem<T>& problem) {
   const bool aligned = problem.b_layout == Layout::col_major || rows_are_aligned<T>(problem.ldb);
-  return {problem.a->nnz(), problem.a->cols, problem.n_cols, aligned};
+  return {problem.a->nnz(), problem.a->rows, problem.a->cols, problem.n_cols, aligned};
 }
 
 template <class T>
 Granularity resolve(Granularity g, const Shape& shape) {
+  if (g.strip == 0 && g.block == 0 && is_near_dense<T>(shape)) g = near_dense<T>(g, shape);
   if (g.strip == 0) g.strip = strip_for<T>(shape);
+  if (g.block == 0) g.block = kSmallBlock;
   if (g.lanes == 0) g.lanes = std::min(g.strip / Index{16 / sizeof(T)}, Index{kWarp});
   if (g.loads == 0) g.loads = 4;
   if (g.bands == 0) g.bands = 1;
@@ -376,7 +415,7 @@ void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream)
     launch(spmm::multiply<F>,
            {.grid = {share_blocks + blocks_for(view.empty_rows, F::kGroups),
                      strips_of(product.n_cols, F::kStrip)},
-            .block = kBlock,
+            .block = F::kBlock,
             .stream = stream},
            matrix, product, share_blocks);
   });
@@ -418,6 +457,7 @@ class Balanced final : public RowMajorPlan<T> {
             {"share_nonzeros", static_cast<double>(g.share), ""},
             {"strip_columns", static_cast<double>(g.strip), ""},
             {"bands", static_cast<double>(g.bands), ""},
+            {"block_threads", static_cast<double>(g.block), ""},
             {"rows_cut", static_cast<double>(view.split_rows), ""},
             {"rows_empty", static_cast<double>(view.empty_rows), ""},
             {"partition_seconds",

@@ -11,6 +11,12 @@
 //   share  twice as many shares as groups that the device holds at once; at least 32 non-zeros and at most
 //          512, beyond which fewer, larger shares save nothing
 //   bands  1
+//   block  128 threads
+//
+// But for a near-dense matrix, which is one where B's strip of 32 columns is larger than L1 (3/4 of an SM's
+// shared memory), and the part of it that 64 non-zeros of a row pass over is not (in single precision: more
+// than 5 % of the elements are there): strip 32, share 64, block 1024, and as many bands as halves of L1 hold
+// the strip.
 
 #include "07_spmm/partition.hpp"
 #include "07_spmm/row_major.hpp"
@@ -21,6 +27,7 @@ namespace stages::spmm {
 /// What rules need to know of a product.
 struct Shape {
   Offset nnz = 0;
+  Index rows = 0;
   Index rows_of_b = 0;
   Index n_cols = 0;
   bool aligned = false;  ///< rows of B begin at multiples of 16 bytes

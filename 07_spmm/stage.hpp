@@ -30,6 +30,7 @@ struct Granularity {
   Index lanes = 0;  ///< of a group, where B is aligned: strip / lanes must be one or two vectors of 16 bytes
   Index loads = 0;  ///< vectors that a lane asks for before it uses the first: 2, 4 or 8
   Index bands = 0;  ///< of columns, by which the shares are sorted; 1: they come in the order of the rows
+  Index block = 0;  ///< threads: 128, or 1024 for strips of 32 and 4 loads
 };
 
 void add_warp_per_row(Registry& registry, const std::string& name = "07_spmm/warp_per_row",

@@ -200,6 +200,9 @@ void add_spmm_widths(std::vector<Case>& out) {
   add("uneven_40x30", uneven_40x30, 64, 1, 4, kSmall);  // 65: no row of B is aligned but the first
   add("uneven_40x30", uneven_40x30, 32, 4, 1, kFull);   // C not aligned
   add("hub_row_900", hub_900, 32, 0, 0, kSmall);
+  // As dense as it takes for B to be read band by band.
+  add(
+      "dense_30x1500", [] { return matrices::dense(30, 1500); }, 36, 0, 0, kSmall);
   add("hub_row_900", hub_900, 65, 3, 0, kFull);
 }
 

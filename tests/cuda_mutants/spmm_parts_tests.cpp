@@ -22,6 +22,10 @@ Registry with_small_parts() {
                          {.share = share, .strip = strip});
     }
   }
+  for (const Index bands : {1, 4}) {
+    spmm::add_balanced(registry, fmt::format("share=9,block=1024,bands={}", bands),
+                       {.share = 9, .strip = 32, .bands = bands, .block = 1024});
+  }
   for (const Index loads : {2, 8}) {
     for (const Index bands : {1, 3}) {
       spmm::add_balanced(registry, fmt::format("share=5,lanes=8,loads={},bands={}", loads, bands),
@@ -93,6 +97,7 @@ TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   Registry registry;
   spmm::add_balanced(registry, "strip=24", {.share = 32, .strip = 24, .lanes = 8});
   spmm::add_balanced(registry, "loads=3", {.strip = 32, .loads = 3});
+  spmm::add_balanced(registry, "block=256", {.strip = 32, .block = 256});
   spmm::add_balanced(registry, "lanes=7", {.strip = 32, .lanes = 7});
   SpmmProblem<float> wanted{
       .name = "m",
