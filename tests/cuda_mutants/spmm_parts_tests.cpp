@@ -2,12 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "07_spmm/stage.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/harness/check.hpp"
+#include "common/harness/operands.hpp"
 #include "common/matrix/convert.hpp"
 #include "tests/matrices.hpp"
+
+#if STAGES_SIMULATED
+#include "common/simt/executor.hpp"
+#endif
 
 namespace stages {
 namespace {
@@ -89,6 +97,54 @@ TEST(SmallParts, SpmmOfFloats) {
 
 TEST(SmallParts, SpmmOfDoubles) {
   expect_good<double>();
+}
+
+/// C as one run after the other leaves it, three times in each order of threads that the executor has (a GPU
+/// has its own).
+std::vector<Buffer<float>> results_of(const Entry& entry, const SpmmProblem<float>& problem) {
+  GpuExec exec;
+  const auto plan = entry.on<SpmmProblem<float>>().prepare(problem, exec);
+  const auto operands = make_operands(problem, ValueKind::real, 1);
+  plan->load(operands);
+  std::vector<Buffer<float>> results;
+  for (const char* schedule : {"forward", "reverse", "random:1"}) {
+#if STAGES_SIMULATED
+    simt::set_schedule(schedule);
+#else
+    static_cast<void>(schedule);
+#endif
+    for (int k = 0; k < 3; ++k) {
+      plan->reset();
+      plan->run();
+      results.push_back(plan->fetch().data);
+    }
+  }
+#if STAGES_SIMULATED
+  simt::set_schedule("");
+#endif
+  return results;
+}
+
+bool all_bits_agree(const std::vector<Buffer<float>>& results) {
+  return std::all_of(results.begin(), results.end(), [&](const Buffer<float>& c) {
+    return std::memcmp(c.data(), results.front().data(), c.size() * sizeof(float)) == 0;
+  });
+}
+
+TEST(SmallParts, SpmmGivesTheSameBitsInEveryOrderOfThreads) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense_row(40, 300, 17)));
+  const SpmmProblem<float> problem =
+      make_spmm_problem(SpmmProblem<float>{.name = "hub", .a = a, .n_cols = 36});
+  const Registry registry = with_small_parts();
+  for (const Entry& entry : registry.entries()) {
+    if (entry.claims.bitwise_reproducible) {
+      EXPECT_TRUE(all_bits_agree(results_of(entry, problem))) << entry.name;
+    } else if (STAGES_SIMULATED && entry.name == "step=1,per_lane=1") {
+      EXPECT_FALSE(all_bits_agree(results_of(entry, problem)))
+          << "atomics in another order: this test sees nothing";
+    }
+  }
 }
 
 TEST(SmallParts, AFormThatThereIsNotIsRefused) {
