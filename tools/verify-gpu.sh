@@ -7,8 +7,8 @@
 # Builds the gpu preset for the GPU of this machine, runs all tests on it, runs every GPU entry on small cases under the four
 # tools of compute-sanitizer, and then takes the timings: the D2 study, and SpMV on generated graphs and on the MATRIX
 # files given. Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the
-# command and the machine. With STAGES_SPMM=1 also SpMM on the thirteen twins, for 32, 128 and 256 columns. Exit code 0: all
-# green; 1: something was not, and the last lines say what.
+# command and the machine. With STAGES_SPMM=32,256 also SpMM on the thirteen twins, for so many columns. Exit code 0: all green; 1:
+# something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 sanitizer=yes
@@ -54,13 +54,14 @@ step tests ctest --test-dir build/gpu --output-on-failure -LE 'mpi|cli' -j "$sid
 
 # sanitize TOOL: every GPU entry on small cases under one tool, the entries dealt to several processes.
 sanitize() {
-  local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub)
+  local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub) entries='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*'
   # Only what it sees being written counts for initcheck as written: it must see CUB's kernels too.
   [ "$tool" = initcheck ] && without=()
+  [ "$tool" = racecheck ] && entries+=":-*$polls_shared_memory*"
   for ((shard = 0; shard < side_by_side; ++shard)); do
     GTEST_TOTAL_SHARDS=$side_by_side GTEST_SHARD_INDEX=$shard STAGES_BATTERY=small timeout "${STAGES_SANITIZER_LIMIT:-1800}" \
       compute-sanitizer --tool "$tool" --error-exitcode 9 "${without[@]}" \
-      build/gpu/bin/battery_tests --gtest_filter='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*' > "$logs/$tool.$shard.log" 2>&1 &
+      build/gpu/bin/battery_tests --gtest_filter="$entries" > "$logs/$tool.$shard.log" 2>&1 &
     processes+=($!)
   done
   for shard in "${!processes[@]}"; do
@@ -72,9 +73,18 @@ sanitize() {
   return $failed
 }
 
+# The one entry that racecheck is not asked about. Its blocks hand on y by atomic stores into each other's shared memory, and
+# poll it with atomic loads. racecheck (of CUDA 13.0) knows barriers but not this: it reports every poll that
+# precedes a store as a race, 10 errors with 100,000 hazards each for 32 rows and two products, and does not end within
+# minutes on larger ones. The other three tools see this entry, and so do the executor's schedules.
+polls_shared_memory=chain_cluster
+
 if [ $sanitizer = yes ]; then
   command -v compute-sanitizer > /dev/null || { echo "verify-gpu: no compute-sanitizer (part of the CUDA toolkit)" >&2; exit 2; }
-  for tool in memcheck racecheck initcheck synccheck; do step "$tool" sanitize "$tool"; done
+  step memcheck sanitize memcheck
+  step "racecheck_without_$polls_shared_memory" sanitize racecheck
+  step initcheck sanitize initcheck
+  step synccheck sanitize synccheck
 fi
 
 step d2_study env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out"
@@ -85,14 +95,11 @@ for file in "$@"; do matrices+=(-m "$file"); done
 step spmv build/gpu/bin/stages run "${matrices[@]}" --op spmv --filter '0[56]_cuda|vendor/cu' \
   --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmv.json"
 
-# Minutes for each number of columns, so only on demand.
-if [ "${STAGES_SPMM:-0}" = 1 ]; then
-  twins=()
-  for twin in arxiv collab citation ddi protein ppa reddit products youtube amazon yelp wikikg2 am; do
-    twins+=(-m "gen:twin:$twin")
-  done
-  step spmm build/gpu/bin/stages run "${twins[@]}" --op spmm --n-cols 32,128,256 --filter '07_|vendor/cusparse_spmm' \
-    --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmm.json"
+# A quarter of an hour, so only on demand. How fast rows at random places can be read explains most of its times.
+if [ -n "${STAGES_SPMM:-}" ]; then
+  step gather build/gpu/bin/gather_bench --json "$out/gather.json"
+  step gather_strips build/gpu/bin/gather_bench --stride 1024 --json "$out/gather_strips.json"
+  step spmm tools/spmm-study.sh --n-cols "$STAGES_SPMM" build/gpu/bin/stages "$out"
 fi
 
 digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
