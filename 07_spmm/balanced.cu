@@ -453,16 +453,18 @@ class Balanced final : public RowMajorPlan<T> {
   std::vector<Metric> metrics() const override {
     const PartitionView view = matrix_.partition().view();
     const Granularity& g = matrix_.granularity();
-    return {{"shares", static_cast<double>(view.shares), ""},
-            {"share_nonzeros", static_cast<double>(g.share), ""},
-            {"strip_columns", static_cast<double>(g.strip), ""},
-            {"bands", static_cast<double>(g.bands), ""},
-            {"block_threads", static_cast<double>(g.block), ""},
-            {"rows_cut", static_cast<double>(view.split_rows), ""},
-            {"rows_empty", static_cast<double>(view.empty_rows), ""},
-            {"partition_seconds",
-             matrix_.partition().seconds().value_or(std::numeric_limits<double>::quiet_NaN()), "s"},
-            {"strict_floor_bytes", strict_floor_bytes(), "B"}};
+    return {
+        {"shares", static_cast<double>(view.shares), ""},
+        {"share_nonzeros", static_cast<double>(g.share), ""},
+        {"strip_columns", static_cast<double>(g.strip), ""},
+        {"bands", static_cast<double>(g.bands), ""},
+        {"block_threads", static_cast<double>(g.block), ""},
+        {"rows_cut", static_cast<double>(view.split_rows), ""},
+        {"rows_empty", static_cast<double>(view.empty_rows), ""},
+        {"partition_seconds",
+         matrix_.partition().seconds().value_or(std::numeric_limits<double>::quiet_NaN()), "s"},
+        {"strict_floor_bytes", strict_floor_bytes(), "B"},
+        {"gathered_bytes", sizeof(T) * static_cast<double>(this->a().nnz()) * this->problem().n_cols, "B"}};
   }
 
  protected:

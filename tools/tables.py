@@ -17,6 +17,8 @@ A pair <!-- ratios FILE REGEX [MATRIX ...] --> and <!-- end ratios --> gets spee
 an entry. For times of CPUs, which say little elsewhere; ratios of one run say more. On a GPU each entry gets its mean over all
 matrices, because there one entry is to win everywhere.
 
+A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates of `gather_bench --json FILE`.
+
     tools/tables.py            writes all READMEs anew
     tools/tables.py --check    changes nothing; exit code 1 if one is not what the results say
 """
@@ -28,7 +30,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|gather) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -158,6 +160,19 @@ def ratios(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
+def gather(results, _pattern, _wanted):
+    """The Markdown table of a record of gather_bench: a line a size of B, a column a size of what is read of a row."""
+    rate = {(r["b_bytes"], r["piece_bytes"]): r["bytes_per_second"] for r in results["rates"]}
+    sizes, pieces = sorted({b for b, _ in rate}), sorted({piece for _, piece in rate})
+    lines = ["| B | " + " | ".join(f"{piece} bytes" for piece in pieces) + " |", "|---" * (len(pieces) + 1) + "|"]
+    for size in sizes:
+        cells = [f"{rate[size, piece] / 1e12:.1f}" if (size, piece) in rate else "" for piece in pieces]
+        lines.append(f"| {size / 1e6:.0f} MB | " + " | ".join(cells) + " |")
+    apart = f"rows {results['stride']} bytes apart" if results["stride"] else "whole rows"
+    lines += ["", f"(TB/s; {apart}; medians; {results['device']})"]
+    return "\n".join(lines) + "\n"
+
+
 def merged(files):
     """The results of all parts, with the context of the first."""
     parts = [json.loads(file.read_text()) for file in files]
@@ -178,7 +193,7 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios}[kind]
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "gather": gather}[kind]
             return start + make(merged(parts), pattern, matrices.split()) + end
 
         new = BLOCK.sub(fill, text)
