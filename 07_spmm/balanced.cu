@@ -28,6 +28,10 @@
 // the outer dimension of the grid): so what is in the caches is a strip of B, not B, and A, which is read
 // once per strip, is small beside the rows of B that it asks for.
 //
+// Columns that are left beside whole strips, if they are half a strip at most, are done by a kernel of their
+// own with narrower groups: with one column in 65, four groups of a warp read four rows of B at a time, not
+// 31 lanes none.
+//
 // Near-dense matrices are a case of their own: rows are so long that a share passes over a small part of B
 // only. There the shares are sorted by the band of columns in which they begin, and blocks are as large as an
 // SM holds, so that all that runs on an SM at a time reads the same part of B, which then is in its L1.
@@ -366,6 +370,13 @@ bool rows_are_aligned(Offset ld) {
   return ld % static_cast<Offset>(16 / sizeof(T)) == 0;
 }
 
+/// How the columns are done that are left beside whole strips.
+template <class T>
+Granularity for_rest(Index columns) {
+  const Index strip = columns <= 8 ? 8 : columns <= 16 ? 16 : 32;
+  return {.strip = strip, .lanes = Index{32 * sizeof(T) / 16}, .loads = 4, .block = Index{kSmallBlock}};
+}
+
 unsigned strips_of(Index n_cols, unsigned columns) {
   return std::min(kMostBlocks, blocks_for(n_cols, columns));
 }
@@ -407,23 +418,38 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
 
 template <class T>
 void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) const {
+  const Index strip = granularity_.strip, rest = product.n_cols % strip, whole = product.n_cols - rest;
+  if (whole > 0 && rest > 0 && rest <= strip / 2) {
+    multiply_columns(product, 0, whole, granularity_, stream);
+    multiply_columns(product, whole, rest, for_rest<T>(rest), stream);
+  } else {
+    multiply_columns(product, 0, product.n_cols, granularity_, stream);
+  }
+  launch(add_parts<T>,
+         {.grid = {blocks_for(partition_.view().split_rows, kFixUpWarps), strips_of(product.n_cols, kWarp)},
+          .block = kFixUpBlock,
+          .stream = stream},
+         Matrix<T>{partition_.view(), columns_, values_, slots_.data(), ld_slots_}, product);
+}
+
+template <class T>
+void BalancedMatrix<T>::multiply_columns(Product<T> product, Index first, Index count, const Granularity& g,
+                                         cudaStream_t stream) const {
+  product.b.data += first;
+  product.c.data += first;
+  product.n_cols = count;
   const PartitionView view = partition_.view();
-  const Matrix<T> matrix{view, columns_, values_, slots_.data(), ld_slots_};
-  with_form<T>(granularity_, shape_.aligned, [&](auto form) {
+  T* const slots = slots_.empty() ? nullptr : slots_.data() + first;
+  const Matrix<T> matrix{view, columns_, values_, slots, ld_slots_};
+  with_form<T>(g, shape_.aligned, [&](auto form) {
     using F = decltype(form);
     const unsigned share_blocks = blocks_for(view.shares, F::kGroups);
     launch(spmm::multiply<F>,
-           {.grid = {share_blocks + blocks_for(view.empty_rows, F::kGroups),
-                     strips_of(product.n_cols, F::kStrip)},
+           {.grid = {share_blocks + blocks_for(view.empty_rows, F::kGroups), strips_of(count, F::kStrip)},
             .block = F::kBlock,
             .stream = stream},
            matrix, product, share_blocks);
   });
-  launch(add_parts<T>,
-         {.grid = {blocks_for(view.split_rows, kFixUpWarps), strips_of(product.n_cols, kWarp)},
-          .block = kFixUpBlock,
-          .stream = stream},
-         matrix, product);
 }
 
 namespace {

@@ -58,6 +58,10 @@ class BalancedMatrix {
   const Granularity& granularity() const { return granularity_; }
 
  private:
+  /// The product's columns `first` .. first + count - 1, but for the parts of cut rows in slots.
+  void multiply_columns(Product<T> product, Index first, Index count, const Granularity& g,
+                        cudaStream_t stream) const;
+
   Shape shape_;
   Granularity granularity_;
   Partition partition_;
