@@ -293,18 +293,28 @@ auto with_loads(Index loads, Go&& go) {
   }
 }
 
-/// Calls `go` with the Form of `g`, with vectors where rows of B are `aligned`. Without them a lane has one
-/// column, or two in strips of 64.
+/// Calls `go` with the Form of `g` where B has no vectors, or too few columns for them. A lane has one
+/// column, two or four, which lie apart.
+template <class T, class Go>
+auto with_single_columns(const Granularity& g, Go&& go) {
+  if (g.strip == 8) return go(Form<T, 8, 1, 1, 8>{});
+  if (g.strip == 16) return go(Form<T, 16, 1, 1, 8>{});
+  if (g.strip == 32 && g.lanes == 32) return go(Form<T, 32, 1, 1, 8>{});
+  if (g.strip == 32 && g.lanes == 8) return go(Form<T, 8, 1, 4, 4>{});
+  if (g.strip == 64 && g.lanes == 32) return go(Form<T, 32, 1, 2, 4>{});
+  if (g.strip == 64 && g.lanes == 16) return go(Form<T, 16, 1, 4, 4>{});
+  fail(
+      "balanced: strips of {} columns on {} lanes were asked for, where rows of B are not aligned; give 8, "
+      "16, 32 "
+      "on 32 or 8 lanes, or 64 on 32 or 16",
+      g.strip, g.lanes);
+}
+
+/// Calls `go` with the Form of `g`, with vectors where rows of B are `aligned`.
 template <class T, class Go>
 auto with_form(const Granularity& g, bool aligned, Go&& go) {
   constexpr unsigned kVector = 16 / sizeof(T);
-  if (!aligned || g.strip < 32) {
-    if (g.strip == 8) return go(Form<T, 8, 1, 1, 8>{});
-    if (g.strip == 16) return go(Form<T, 16, 1, 1, 8>{});
-    if (g.strip == 32) return go(Form<T, 32, 1, 1, 8>{});
-    if (g.strip == 64) return go(Form<T, 32, 1, 2, 4>{});
-    fail("balanced: a strip of {} columns was asked for; give 8, 16, 32 or 64", g.strip);
-  }
+  if (!aligned || g.strip < 32) return with_single_columns<T>(g, go);
   const Index vectors = g.strip / Index{kVector};
   if (g.block == Index{kLargeBlock} && g.strip == 32 && g.loads == 4) {
     return go(Form<T, 32 / kVector, kVector, 1, 4, kLargeBlock>{});
@@ -372,9 +382,10 @@ bool rows_are_aligned(Offset ld) {
 
 /// How the columns are done that are left beside whole strips.
 template <class T>
-Granularity for_rest(Index columns) {
+Granularity for_rest(Index columns, bool aligned) {
   const Index strip = columns <= 8 ? 8 : columns <= 16 ? 16 : 32;
-  return {.strip = strip, .lanes = Index{32 * sizeof(T) / 16}, .loads = 4, .block = Index{kSmallBlock}};
+  const Index lanes = aligned ? Index{32 * sizeof(T) / 16} : Index{kWarp};
+  return {.strip = strip, .lanes = lanes, .loads = 4, .block = Index{kSmallBlock}};
 }
 
 unsigned strips_of(Index n_cols, unsigned columns) {
@@ -394,7 +405,9 @@ Granularity resolve(Granularity g, const Shape& shape) {
   if (g.strip == 0 && g.block == 0 && is_near_dense<T>(shape)) g = near_dense<T>(g, shape);
   if (g.strip == 0) g.strip = strip_for<T>(shape);
   if (g.block == 0) g.block = kSmallBlock;
-  if (g.lanes == 0) g.lanes = std::min(g.strip / Index{16 / sizeof(T)}, Index{kWarp});
+  if (g.lanes == 0) {
+    g.lanes = shape.aligned ? std::min(g.strip / Index{16 / sizeof(T)}, Index{kWarp}) : Index{kWarp};
+  }
   if (g.loads == 0) g.loads = 4;
   if (g.bands == 0) g.bands = 1;
   with_form<T>(g, shape.aligned, [&](auto form) {
@@ -421,7 +434,7 @@ void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream)
   const Index strip = granularity_.strip, rest = product.n_cols % strip, whole = product.n_cols - rest;
   if (whole > 0 && rest > 0 && rest <= strip / 2) {
     multiply_columns(product, 0, whole, granularity_, stream);
-    multiply_columns(product, whole, rest, for_rest<T>(rest), stream);
+    multiply_columns(product, whole, rest, for_rest<T>(rest, shape_.aligned), stream);
   } else {
     multiply_columns(product, 0, product.n_cols, granularity_, stream);
   }

@@ -6,7 +6,7 @@
 //   strip  8, 16 or 32 columns if there are no more; else 64, if no second strip is needed or if 64 columns
 //   of
 //          B fit into L2; else 32
-//   lanes  one vector of 16 bytes each
+//   lanes  one vector of 16 bytes each; 32 where B is not aligned
 //   loads  4
 //   share  twice as many shares as groups that the device holds at once; at least 32 non-zeros and at most
 //          512, beyond which fewer, larger shares save nothing

@@ -49,8 +49,20 @@ Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands 
       {.share = share, .strip = strip, .lanes = lanes, .loads = loads, .bands = bands, .block = 128}};
 }
 
+/// The same where rows of B begin anywhere.
+std::vector<Variant> unaligned_variants(Index n_cols) {
+  std::vector<Variant> out = {{"the rules' choice", {}}};
+  for (const Index share : {128, 512}) {
+    for (const Index lanes : {8, 32}) out.push_back(variant(32, lanes, 4, share));
+    if (n_cols <= 32) continue;
+    for (const Index lanes : {16, 32}) out.push_back(variant(64, lanes, 4, share));
+  }
+  return out;
+}
+
 /// What is worth trying for so many columns, the rules' own choice first.
 std::vector<Variant> variants_for(Index n_cols) {
+  if (n_cols % 4 != 0) return unaligned_variants(n_cols);
   std::vector<Variant> out = {{"the rules' choice", {}}};
   for (const Index loads : {2, 4, 8}) {
     for (const Index share : {64, 128, 256, 512}) out.push_back(variant(32, 8, loads, share));
@@ -280,8 +292,7 @@ class Study {
     const bool aligned = n_cols % 4 == 0;
     const spmm::Shape shape{
         .nnz = host.nnz(), .rows = host.rows, .rows_of_b = host.cols, .n_cols = n_cols, .aligned = aligned};
-    const std::vector<Variant> variants =
-        aligned ? variants_for(n_cols) : std::vector<Variant>{{"the rules' choice", {}}};
+    const std::vector<Variant> variants = variants_for(n_cols);
     for (const Variant& v : variants) {
       const Granularity g = spmm::resolve<float>(v.granularity, shape);
       BalancedMatrix<float> matrix =
