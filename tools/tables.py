@@ -19,6 +19,8 @@ matrices, because there one entry is to win everywhere.
 
 A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates of `gather_bench --json FILE`.
 
+A pair <!-- steps results . --> and <!-- end steps --> gets what each step is worth: a line for each measurement in STEPS below.
+
     tools/tables.py            writes all READMEs anew
     tools/tables.py --check    changes nothing; exit code 1 if one is not what the results say
 """
@@ -30,7 +32,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|gather) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|gather|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -173,6 +175,62 @@ def gather(results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
+# What each step is worth: step, record, matrix (empty: all of the record), entries that it is compared with, and in words
+# what was multiplied, and with what it is compared.
+LADDER = "SpMV, n = 1024, 80 % zeros"
+STEPS = (
+    ("01_cpu_serial", "cpu-2-cores/cpu-uniform.json", "", "vendor/", "SpGEMM, the course project's shape, C spread", "Eigen, GraphBLAS"),
+    ("02_mpi", "cpu-16-cores/mpi-d1.json", "", "01_", "SpGEMM, the course project's pair, 16 ranks", "fastest serial entry"),
+    ("03_cuda_naive", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER, "a thread per row"),
+    ("04_cuda_shared", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER, "a thread per row"),
+    ("05_cuda_csr", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER, "a thread per row"),
+    ("05_cuda_csr", "nvidia-h200/spmv.json", "", "vendor/", "SpMV, graphs and meshes, mean", "cuBLAS, cuSPARSE"),
+    ("06_cuda_register", "nvidia-h200/d2_chain_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER + ", a chain", "a thread per row"),
+    ("06_cuda_register", "nvidia-h200/d2_stream.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER + ", a stream", "a thread per row"),
+    ("07_spmm", "nvidia-h200/spmm_n32_*.json", "", "vendor/", "SpMM, 13 graphs, N = 32, mean", "cuSPARSE, best of 4"),
+    ("07_spmm", "nvidia-h200/spmm_n256_*.json", "", "vendor/", "SpMM, 13 graphs, N = 256, mean", "cuSPARSE, best of 4"),
+    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "", "vendor/", "SpGEMM, matrices squared, mean", "cuSPARSE, best of 3"),
+)
+
+
+def speed_up(rows, step, baseline):
+    """The rows of the step that are fastest on their matrix, and the mean of their speeds over the fastest of the baseline."""
+    median = lambda r: r["seconds"]["run"]["median"]
+    fastest, ratio = [], []
+    for matrix in dict.fromkeys(r["problem"]["matrix"] for r in rows):
+        here = [r for r in rows if r["problem"]["matrix"] == matrix]
+        ours = min((r for r in here if r["entry"].startswith(step)), key=median, default=None)
+        other = min((r for r in here if re.search(baseline, r["entry"])), key=median, default=None)
+        if ours and other:
+            fastest.append(ours)
+            ratio.append(median(other) / median(ours))
+    if not ratio:
+        return [], ""
+    mean = geometric_mean(ratio)
+    return fastest, f"{mean:.{2 if mean < 9.95 else 1 if mean < 99.5 else 0}f}x"
+
+
+def steps(_results, _pattern, _wanted):
+    """What each step is worth, from the records that there are."""
+    lines = ["| step | what was multiplied | its fastest entry | time | speed-up | over | fastest library | machine |", "|---" * 8 + "|"]
+    for step, record, wanted, baseline, what, over in STEPS:
+        files = sorted((ROOT / "results").glob(record))
+        if not files:
+            continue
+        results = merged(files)
+        rows = [r for r in results["results"] if "seconds" in r and r["status"] != "skipped" and not r["structure_reuse"]
+                and (not wanted or r["problem"]["matrix"] == wanted)]
+        fastest, gain = speed_up(rows, step, baseline)
+        if not fastest:
+            continue
+        entries = [r["entry"].split("/")[1] for r in fastest]
+        time = seconds(fastest[0]["seconds"]["run"]["median"]) if len(fastest) == 1 else ""
+        machine = results["context"]["gpu"] if "gpu_sms" in results["context"] else record.split("/")[0].replace("-", " ")
+        lines.append(f"| [`{step}`]({step}/README.md) | {what} | `{max(entries, key=entries.count)}` | {time} | {gain} | {over} "
+                     f"| {speed_up(rows, step, 'vendor/')[1]} | {machine} |")
+    return "\n".join(lines) + "\n"
+
+
 def merged(files):
     """The results of all parts, with the context of the first."""
     parts = [json.loads(file.read_text()) for file in files]
@@ -193,8 +251,8 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "gather": gather}[kind]
-            return start + make(merged(parts), pattern, matrices.split()) + end
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "gather": gather, "steps": steps}[kind]
+            return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
 
         new = BLOCK.sub(fill, text)
         if new != text:
