@@ -8,10 +8,10 @@ set -euo pipefail
 purpose=${1:-test}
 needed=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev)
 # Each of these adds something; without it a part is left out with a note, and the rest works.
-wanted=(libeigen3-dev libgraphblas-dev libboost-context-dev libopenmpi-dev openmpi-bin)
+wanted=(libeigen3-dev libgraphblas-dev libboost-context-dev libopenmpi-dev openmpi-bin python3-matplotlib python3-jinja2)
 if [ "$purpose" = test ]; then
   needed+=(libgtest-dev python3)
-  wanted+=(python3-scipy clang clang-format ccache)
+  wanted+=(python3-scipy clang clang-format ccache chromium)
 fi
 
 if ! command -v dpkg-query > /dev/null; then

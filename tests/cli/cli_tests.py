@@ -17,6 +17,7 @@ import pty
 import re
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -91,7 +92,7 @@ def host_entry(operation):
 
 
 class Help(Case):
-    COMMANDS = ["list", "run", "multiply", "info", "generate"]
+    COMMANDS = ["list", "run", "multiply", "info", "generate", "new"]
 
     def test_every_help_shows_examples(self):
         for command in [[], *[[c] for c in self.COMMANDS]]:
@@ -625,13 +626,69 @@ class InfoAndGenerate(Case):
             self.assertEqual(made, spec)
 
 
+class New(Case):
+    """stages new; that what it makes compiles, fails and can be filled in is tested in tests/new_step."""
+
+    def setUp(self):
+        super().setUp()
+        (self.directory / "cmake").mkdir()
+        (self.directory / "cmake" / "StagesSteps.cmake").write_text("")
+        (self.directory / "05_other").mkdir()
+
+    def names(self):
+        return sorted(path.name for path in self.directory.iterdir())
+
+    def test_files_are_the_templates_with_the_names(self):
+        sys.path.insert(0, str(ROOT / "tests" / "new_step"))
+        from make_steps import named
+
+        number = 9
+        for op in ("spmv", "spmm", "spgemm"):
+            for kind, words in (("cu", []), ("cpp", ["--host"])):
+                number += 1
+                step = f"{number}_my_own"
+                said = self.good("new", step, "--op", op, *words, cwd=self.directory).stdout
+                self.assertIn(f"{step}/my_own.{kind}", said)
+                template = ROOT / "common" / "cli" / "templates" / f"{op}.{kind}.in"
+                made = (self.directory / step / f"my_own.{kind}").read_text()
+                self.assertEqual(made, named(template.read_text(), step, "my_own"))
+                self.assertIn("class MyOwnEntry final", made)
+                readme = (self.directory / step / "README.md").read_text()
+                self.assertIn(f"--stage 01,{number},vendor", readme)
+                self.assertNotRegex(made + readme, r"@[A-Z]+@")
+
+    def test_entry_and_root(self):
+        self.good("new", "11_two_words", "--entry", "first", "--root", self.directory)
+        self.assertIn('"11_two_words/first"', (self.directory / "11_two_words" / "first.cu").read_text())
+
+    def test_refusals_leave_nothing(self):
+        before = self.names()
+        for step in ("mine", "9_mine", "09_", "09_Mine", "09_a/b", "09_a b", "09_é", "", "09-mine"):
+            self.refused("is no name of a step", "new", step, cwd=self.directory)
+        self.refused("05_other is there already", "new", "05_mine", cwd=self.directory)
+        self.refused("is no name of an entry", "new", "09_mine", "--entry", "../up", cwd=self.directory)
+        self.refused("not the directory of sparse-stages' sources", "new", "09_mine", "--root", "cmake", cwd=self.directory)
+        self.refused("--op", "new", "09_mine", "--op", "gemm", cwd=self.directory)
+        self.assertEqual(self.names(), before)
+
+    def test_a_full_disk_leaves_nothing(self):
+        before = self.names()
+
+        def no_room():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+        self.refused("cannot be written", "new", "09_mine", cwd=self.directory, limits=no_room)
+        self.assertEqual(self.names(), before)
+
+
 class Readme(Case):
-    """The commands of README.md that are marked for it run as they stand there."""
+    """The commands of README.md and of docs/ that are marked for it run as they stand there."""
 
     def test_commands(self):
-        text = (ROOT / "README.md").read_text()
+        text = "\n".join(page.read_text() for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
         commands = re.findall(r"^    \$ (stages .*)$", text, re.MULTILINE)
-        self.assertGreaterEqual(len(commands), 8, "README.md lost its `$ stages` commands")
+        self.assertGreaterEqual(len(commands), 8, "README.md and docs/ lost their `$ stages` commands")
         self.write("a.mtx", MATRIX)
         self.write("b.mtx", MATRIX)
         self.write("x.mtx", VECTOR)
@@ -639,6 +696,15 @@ class Readme(Case):
             words = shlex.split(command)[1:]
             done = run(*words, cwd=self.directory)
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
+
+    def test_links_lead_somewhere(self):
+        for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+            for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+                linked = (page.parent / target).resolve() if target else page
+                self.assertTrue(linked.exists(), f"{page.name}: {target}")
+                if anchor:
+                    heads = re.findall(r"(?m)^#+ (.+)$", linked.read_text())
+                    self.assertIn(anchor, [re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads], page.name)
 
     def test_scripts_are_there(self):
         for name in set(re.findall(r"\./(\w+\.sh)", (ROOT / "README.md").read_text())):

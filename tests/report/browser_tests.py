@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""The report in a real browser: headless Chromium opens the page at two widths, sorts its tables, chooses its pictures.
+
+usage: browser_tests.py --program STAGES --root DIRECTORY [unittest options]
+
+The tests put two scripts into a copy of the page. The first forbids everything that is not in the page itself, and notes
+what was refused and what the console was told; the second clicks, looks, and leaves what it saw in the document, which
+Chromium then prints. Exit code 77 where there is no Chromium, no matplotlib or no jinja2.
+"""
+
+import argparse
+import html
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from samples import LIMIT, Samples, missing
+
+PROGRAM = None
+ROOT = None
+BROWSER = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
+DESK, PHONE = 1200, 390
+
+GUARD = """<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:">
+<script>
+window.seen = { errors: [], requests: [] };
+addEventListener("error", (event) => seen.errors.push(String(event.message)));
+addEventListener("unhandledrejection", (event) => seen.errors.push(String(event.reason)));
+document.addEventListener("securitypolicyviolation", (event) => seen.requests.push(event.blockedURI));
+for (const level of ["error", "warn"]) console[level] = (...words) => seen.errors.push(words.join(" "));
+</script>"""
+
+LOOK = """<script>
+setTimeout(() => {
+  const column = (table, k) => [...table.tBodies[0].rows].map((row) => row.cells[k].dataset.value ?? row.cells[k].textContent);
+  const shown = (element) => element.getClientRects().length > 0;
+  seen.tables = [...document.querySelectorAll("table.sortable")].map((table) => {
+    const rows = table.tBodies[0].rows.length;
+    return [...table.tHead.rows[0].cells].map((head, k) => {
+      const button = head.querySelector("button");
+      if (!button) return null;
+      button.click();
+      const up = [column(table, k), head.getAttribute("aria-sort")];
+      button.click();
+      const down = [column(table, k), head.getAttribute("aria-sort")];
+      return { up, down, complete: table.tBodies[0].rows.length === rows, sorted: table.querySelectorAll("[aria-sort]").length };
+    });
+  });
+  seen.choices = [...document.querySelectorAll(".choose select")].map((select) => {
+    const figures = [...select.closest("section").querySelectorAll("figure.chosen")];
+    return figures.map((_, k) => {
+      select.selectedIndex = k;
+      select.dispatchEvent(new Event("change"));
+      return figures.map(shown);
+    });
+  });
+  seen.pictures = { wide: [...document.querySelectorAll(".picture.wide")].filter(shown).length,
+                    narrow: [...document.querySelectorAll(".picture.narrow")].filter(shown).length };
+  seen.width = [document.documentElement.scrollWidth, innerWidth];
+  seen.ink = getComputedStyle(document.body).color;
+  seen.strokes = [...new Set([...document.querySelectorAll(".picture text")].filter(shown).map((text) => getComputedStyle(text).fill))];
+  const size = [...document.querySelectorAll(".picture text")].filter(shown).map((text) => text.getBoundingClientRect().height);
+  seen.smallest = size.length ? Math.min(...size) : 0;
+  const out = document.createElement("pre");
+  out.id = "seen";
+  out.textContent = JSON.stringify(seen);
+  document.body.append(out);
+}, 200);
+</script>"""
+
+
+class Browser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.directory = pathlib.Path(cls.temporary.name)
+        cls.samples = Samples(PROGRAM, ROOT, cls.directory)
+        everyday = cls.samples.everyday()
+        ranks = cls.samples.ranks()
+        page = cls.directory / "page.html"
+        done = cls.samples.report(everyday, cls.samples.study_with_registers(), *([ranks] if ranks else []), "--compare", everyday, everyday,
+                                  "--program", PROGRAM, "-o", page)
+        assert done.returncode == 0, done.stderr
+        cls.text = page.read_text()
+        cls.looks = {}
+
+    def open(self, width, text=None, *flags):
+        """What the scripts saw in the page at that width."""
+        text = text or self.text
+        self.assertIn("<head>", text)
+        path = self.directory / "looked-at.html"
+        path.write_text(text.replace("<head>", "<head>" + GUARD, 1).replace("</body>", LOOK + "</body>", 1))
+        with tempfile.TemporaryDirectory() as profile:
+            done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
+                                   f"--window-size={width},1000", "--virtual-time-budget=10000", *flags, "--dump-dom", path.as_uri()],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False)
+        found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
+        self.assertTrue(found, f"the page did not end its look:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        return json.loads(html.unescape(found.group(1)))
+
+    def good(self, width, *flags):
+        """What the scripts saw in the page as it is, in which nothing may be wrong. Looked at once each."""
+        if (width, *flags) not in self.looks:
+            self.looks[(width, *flags)] = self.open(width, None, *flags)
+        seen = self.looks[(width, *flags)]
+        self.assertEqual(seen["errors"], [])
+        self.assertEqual(seen["requests"], [])
+        self.assertLessEqual(seen["width"][0], seen["width"][1], "the page is wider than the window")
+        return seen
+
+    def test_tables_sort(self):
+        seen = self.good(DESK)
+        self.assertGreater(len(seen["tables"]), 8)
+        numbers = 0
+        for table in seen["tables"]:
+            for head in filter(None, table):
+                self.assertTrue(head["complete"])
+                self.assertEqual(head["sorted"], 1)
+                for (cells, told), word, reverse in ((head["up"], "ascending", False), (head["down"], "descending", True)):
+                    self.assertEqual(told, word)
+                    try:
+                        values = [float(c) for c in cells]
+                    except ValueError:
+                        continue  # texts: their order is the browser's
+                    known = [v for v in values if v == v]
+                    self.assertEqual(known, sorted(known, reverse=reverse))
+                    self.assertTrue(all(v != v for v in values[len(known):]), "what is unknown comes last")
+                    numbers += 1
+        self.assertGreater(numbers, 40)
+
+    def test_one_picture_at_a_time(self):
+        seen = self.good(DESK)
+        self.assertGreater(len(seen["choices"]), 2)
+        for choice in seen["choices"]:
+            for k, shown in enumerate(choice):
+                self.assertEqual(shown, [i == k for i in range(len(shown))])
+
+    def test_pictures_by_width(self):
+        desk, phone = self.good(DESK)["pictures"], self.good(PHONE)["pictures"]
+        self.assertGreater(desk["wide"], 8)
+        self.assertEqual(phone["wide"], 0)
+        self.assertEqual(phone["narrow"], desk["wide"] + desk["narrow"])
+
+    def test_letters_can_be_read(self):
+        for width in (DESK, PHONE):
+            self.assertGreater(self.good(width)["smallest"], 9)
+
+    def test_dark(self):
+        light, dark = self.good(DESK), self.good(DESK, "--force-dark-mode")
+        self.assertEqual(light["ink"], "rgb(28, 33, 39)")
+        self.assertEqual(dark["ink"], "rgb(230, 233, 237)")
+        self.assertIn(dark["ink"], dark["strokes"])
+        self.assertNotIn(light["ink"], dark["strokes"])
+
+    def test_faults_are_seen(self):
+        """The checks above can fail."""
+        picture = self.open(DESK, self.text.replace("</main>", '<img src="https://example.org/picture.png"></main>'))
+        self.assertIn("https://example.org/picture.png", picture["requests"])
+        styled = self.open(DESK, self.text.replace("</head>", '<link rel="stylesheet" href="style.css"></head>'))
+        self.assertEqual(len(styled["requests"]), 1)
+        thrown = self.open(DESK, self.text.replace("</main>", "<script>nothing.there()</script></main>"))
+        self.assertEqual(len(thrown["errors"]), 1)
+        logged = self.open(DESK, self.text.replace("</main>", "<script>console.error('lost')</script></main>"))
+        self.assertEqual(logged["errors"], ["lost"])
+        wide = self.open(PHONE, self.text.replace("</main>", '<div style="width: 900px">wide</div></main>'))
+        self.assertGreater(wide["width"][0], wide["width"][1])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=pathlib.Path, required=True)
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    options, rest = parser.parse_known_args()
+    why = missing() or ("" if BROWSER else "there is no chromium; install it (Debian: chromium)")
+    if why:
+        print(f"skipped: {why}")
+        sys.exit(77)
+    PROGRAM, ROOT = options.program.resolve(), options.root.resolve()
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,396 @@
+#!/usr/bin/env python3
+"""The report: what stands on the page for what the files hold, bad input, comparisons.
+
+usage: report_tests.py --program STAGES --root DIRECTORY [unittest options]
+
+Exit code 77 where matplotlib or jinja2 are missing.
+"""
+
+import argparse
+import html.parser
+import json
+import math
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+from samples import REGISTER_ENTRY, Samples, missing
+
+PROGRAM = None
+ROOT = None
+
+
+class Page(html.parser.HTMLParser):
+    """What a page holds: ids, links to outside, sections, figures, tables, unclosed tags."""
+
+    VOID = {"meta", "link", "br", "wbr", "img", "input", "hr"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.outside, self.sections, self.open, self.figures, self.tables = [], [], [], [], 0, 0
+        self.faults = []
+        self.feed(text)
+        self.faults += [f"<{tag}> is never closed" for tag in self.open]
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.look(tag, attributes)
+
+    def handle_startendtag(self, tag, attributes):
+        self.look(tag, attributes)
+
+    def look(self, tag, attributes):
+        attributes = dict(attributes)
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        self.sections += [attributes.get("id")] if tag == "section" else []
+        self.figures += tag == "figure"
+        self.tables += tag == "table"
+        for key in ("src", "href", "xlink:href"):
+            if not attributes.get(key, "#").startswith(("#", "data:")):
+                self.outside.append(attributes[key])
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}> at {self.getpos()} closes another tag")
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.directory = pathlib.Path(cls.temporary.name)
+        cls.samples = Samples(PROGRAM, ROOT, cls.directory)
+        cls.everyday = cls.samples.everyday()
+        # One multiplication of it, for what does not depend on how much there is: its page takes half a second.
+        cls.small = cls.samples.run("spmv.json", "-m", "gen:stencil:points=5,nx=12,ny=12", "--op", "spmv", "--stage", "01,vendor")
+
+    def page(self, *words, out="page.html"):
+        """The text of a page, which is whole in every case."""
+        done = self.samples.report(*words, "-o", self.directory / out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.said = done
+        text = (self.directory / out).read_text()
+        page = Page(text)
+        self.assertEqual(page.faults, [])
+        self.assertEqual(page.outside, [])
+        self.assertEqual(len(page.ids), len(set(page.ids)), "an id stands twice")
+        for used in re.findall(r'(?:url\(|href=")#([^)"]+)', text):
+            self.assertIn(used, page.ids)
+        self.assertGreaterEqual(page.tables, page.figures, "a picture has no table")
+        return text, page
+
+
+class Pages(Case):
+    def test_everyday(self):
+        text, page = self.page(self.everyday)
+        for section in ("where", "glance", "ladder-0", "library-0", "compression", "roofline"):
+            self.assertIn(section, page.sections)
+        for section in ("troubles", "study", "scaling", "comparison", "matrices"):
+            self.assertNotIn(section, page.sections)
+        data = json.loads(self.everyday.read_text())
+        for word in (data["context"]["cpu"], data["context"]["source_digest"][:12], data["context"]["date"][:10], "SpMM f32, N = 32"):
+            self.assertIn(word, text)
+        plain = text.replace("<wbr>", "")
+        for row in data["results"]:
+            self.assertIn(row["entry"], plain)
+        values = {float(v) for v in re.findall(r'data-value="([^"]+)"', text)}
+        for row in data["results"]:
+            if "seconds" in row:  # the numbers are those of the file
+                self.assertIn(row["seconds"]["run"]["median"], values)
+                self.assertIn(row["gflops"], values)
+
+    def test_same_input_same_page(self):
+        first, _ = self.page(self.small)
+        again, _ = self.page(self.small)
+        self.assertEqual(first, again)
+
+    def test_study(self):
+        text, page = self.page(self.samples.study())
+        self.assertIn("study", page.sections)
+        self.assertNotIn("The register cliff", text)
+        self.assertIn("n = 256", text)
+
+    def test_register_cliff(self):
+        path = self.samples.study_with_registers()
+        text, _ = self.page(path)
+        rows = [r for r in json.loads(path.read_text())["results"] if r["entry"] == REGISTER_ENTRY]
+        first = min(r["problem"]["rows"] for r in rows if r["metrics"]["spilled_bytes_per_thread"]["value"] > 0)
+        self.assertIn("The register cliff", text)
+        self.assertIn(f"From n = {first} on", text)
+        again = self.samples.changed("replayed.json", path, lambda data: data["context"].update(gpu_launch="graph"))
+        text, _ = self.page(path, again)
+        self.assertEqual(text.count("The register cliff"), 1)
+        self.assertIn("replayed as a CUDA graph", text)
+
+    def test_scaling(self):
+        path = self.samples.ranks()
+        if path is None:
+            self.skipTest("no MPI here")
+        text, page = self.page(path)
+        self.assertIn("scaling", page.sections)
+        self.assertIn("root to root", text)
+        text, page = self.page(self.samples.weak())
+        self.assertIn("ny=6xR, SpGEMM f32, weak", text)
+
+    def test_several_files_have_names_of_their_own(self):
+        (self.directory / "other").mkdir()
+        other = self.directory / "other" / self.small.name
+        other.write_text(self.small.read_text())
+        text, _ = self.page(self.small, other)
+        self.assertIn(f"other/{self.small.name}", text)
+        self.assertIn(f"{self.directory.name}/{self.small.name}", text)
+
+    def test_runs_of_one_build_on_one_machine_share_a_card(self):
+        again = self.samples.changed("again.json", self.small, lambda d: d["context"].update(date="2001-02-03T04:05:06Z"))
+        text, _ = self.page(self.small, again)
+        self.assertEqual(text.count('<article class="card">'), 1)
+        self.assertIn("again.json: 2001-02-03 04:05:06 UTC", text)
+        built = self.samples.changed("built.json", self.small, lambda d: d["context"].update(source_digest="0" * 64))
+        text, _ = self.page(self.small, again, built)
+        self.assertEqual(text.count('<article class="card">'), 2)
+
+    def test_what_is_wrong_comes_first(self):
+        def change(data):
+            row = next(r for r in data["results"] if "seconds" in r)
+            del row["seconds"]
+            row.update(status="wrong", reason="element (0, 0) is <b>0</b>")
+        text, page = self.page(self.samples.changed("wrong.json", self.everyday, change))
+        self.assertEqual(page.sections[:2], ["where", "troubles"])
+        self.assertIn("element (0, 0) is &lt;b&gt;0&lt;/b&gt;", text)
+
+    def test_nothing_timed(self):
+        def change(data):
+            for row in data["results"]:
+                row.pop("seconds", None)
+                row.update(status="good", simulated=True)
+        text, page = self.page(self.samples.changed("simulated.json", self.everyday, change))
+        self.assertEqual(page.sections, ["where"])
+        self.assertIn("checked, not timed", text)
+
+    def test_names_that_look_like_markup(self):
+        name = '</svg><script>alert(1)</script> $x^2$ "&'
+        def change(data):
+            for row in data["results"]:
+                row["problem"]["matrix"] = name + row["problem"]["matrix"][-12:]
+        text, _ = self.page(self.samples.changed("markup.json", self.everyday, change))
+        self.assertNotIn("<script>alert", text)
+
+    def test_matrices(self):
+        text, page = self.page(self.everyday, "--program", PROGRAM)
+        self.assertIn("matrices", page.sections)
+        self.assertEqual(text.count('<svg class="spy"'), 3)
+        self.assertIn("144 x 144", text)
+
+    def test_pictures_of_files(self):
+        """A symmetric pattern shows both halves; a file that is gone has no picture, and the page is made."""
+        path = self.directory / "arrow.mtx"
+        path.write_text("%%MatrixMarket matrix coordinate pattern symmetric\n% a comment\n3 3 3\n1 1\n2 1\n3 1\n")
+        results = self.samples.run("arrow.json", "-m", str(path), "--stage", "01")
+        sys.path.insert(0, str(ROOT / "tools"))
+        from report import matrices
+        counts = matrices.ask(str(PROGRAM), str(path))["picture"]["counts"]
+        self.assertEqual(counts, [1, 1, 1, 1, 0, 0, 1, 0, 0])
+        path.unlink()
+        _, page = self.page(results, "--program", PROGRAM)
+        self.assertNotIn("matrices", page.sections)
+        self.assertRegex(self.said.stderr, r"^report: no picture of .*arrow\.mtx: .*No such file")
+
+
+class Comparison(Case):
+    def scaled(self, name, factor, which):
+        """The everyday results with the samples of the entries that `which` finds times `factor`; all with quiet samples around the
+        median, so that only the factor can make a difference."""
+        def change(data):
+            for row in data["results"]:
+                if "seconds" in row:
+                    k = factor if re.search(which, row["entry"]) else 1
+                    run, median = row["seconds"]["run"], row["seconds"]["run"]["median"] * k
+                    run.update(median=median, q1=median * 0.995, q3=median * 1.005, samples=[median * (0.99 + 0.001 * i) for i in range(21)])
+        return self.samples.changed(name, self.everyday, change)
+
+    def verdicts(self, *words):
+        text, _ = self.page(*words)
+        return text, dict((what, int(n)) for n, what in re.findall(r"(\d+) (faster|slower|within the noise)", self.said.stdout))
+
+    def test_faster_and_slower(self):
+        old, new = self.scaled("old.json", 1, "^$"), self.scaled("new.json", 0.7, "csr_spmv$")
+        entries = [r["entry"] for r in json.loads(self.everyday.read_text())["results"] if "seconds" in r]
+        changed = entries.count("01_cpu_serial/csr_spmv")
+        text, found = self.verdicts("--compare", old, new)
+        self.assertEqual(found, {"faster": changed, "slower": 0, "within the noise": len(entries) - changed})
+        self.assertIn("1.429x", text)
+        _, found = self.verdicts("--compare", new, old)
+        self.assertEqual(found, {"faster": 0, "slower": changed, "within the noise": len(entries) - changed})
+
+    def test_a_file_with_itself(self):
+        old = self.scaled("old.json", 1, "^$")
+        _, found = self.verdicts("--compare", old, old)
+        self.assertEqual((found["faster"], found["slower"]), (0, 0))
+
+    def test_a_difference_within_the_samples_is_noise(self):
+        old, new = self.scaled("old.json", 1, "^$"), self.scaled("new.json", 1.004, ".")
+        _, found = self.verdicts("--compare", old, new, "--least", "0")
+        self.assertEqual((found["faster"], found["slower"]), (0, 0))
+
+    def test_least(self):
+        old, new = self.scaled("old.json", 1, "^$"), self.scaled("new.json", 0.95, ".")
+        _, found = self.verdicts("--compare", old, new)
+        self.assertGreater(found["faster"], 0)
+        _, found = self.verdicts("--compare", old, new, "--least", "10")
+        self.assertEqual(found["faster"], 0)
+
+    def test_few_samples_give_no_verdict(self):
+        def change(data):
+            for row in data["results"]:
+                if "seconds" in row:
+                    row["seconds"]["run"]["samples"] = row["seconds"]["run"]["samples"][:3]
+        few = self.samples.changed("few.json", self.scaled("new.json", 0.5, "."), change)
+        self.verdicts("--compare", self.scaled("old.json", 1, "^$"), few)
+        self.assertIn("0 faster, 0 slower, 0 within the noise", self.said.stdout)
+        self.assertIn("too few samples", self.said.stdout)
+
+    def test_wrong_now(self):
+        def change(data):
+            row = next(r for r in data["results"] if "seconds" in r)
+            del row["seconds"]
+            row.update(status="wrong", reason="element (3, 0) is 1, expected 2")
+        text, _ = self.verdicts("--compare", self.everyday, self.samples.changed("broken.json", self.everyday, change))
+        self.assertIn("1 wrong or failed now", self.said.stdout)
+        self.assertIn("element (3, 0) is 1, expected 2", text)
+
+    def test_other_machines_are_named(self):
+        other = self.samples.changed("other.json", self.everyday, lambda data: data["context"].update(cpu="Another CPU"))
+        text, _ = self.verdicts("--compare", self.everyday, other)
+        self.assertIn("The machines differ", text)
+        replayed = self.samples.changed("replayed.json", self.everyday, lambda data: data["context"].update(gpu_launch="graph"))
+        text, _ = self.verdicts("--compare", self.everyday, replayed)
+        self.assertNotIn("The machines differ", text)
+        self.assertIn("launched in another way", text)
+
+
+class BadInput(Case):
+    """One line that says what, where and how to mend it; exit 2; nothing half-written."""
+
+    def refused(self, expected, *words, out=None):
+        out = out or self.directory / "refused.html"
+        before = sorted(self.directory.rglob("*"))
+        done = self.samples.report(*words, "-o", out)
+        said = f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        self.assertEqual(done.returncode, 2, said)
+        self.assertEqual(done.stdout, "", said)
+        self.assertEqual(len(done.stderr.splitlines()), 1, said)
+        self.assertTrue(done.stderr.startswith("report: error: "), said)
+        self.assertRegex(done.stderr, expected, said)
+        self.assertEqual(sorted(self.directory.rglob("*")), before, said)
+
+    def with_text(self, expected, text):
+        path = self.directory / "bad.json"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        self.refused(expected, path)
+
+    def with_change(self, expected, change):
+        self.refused(expected, self.samples.changed("bad.json", self.everyday, change))
+
+    def test_usage(self):
+        self.refused("no results are given")
+        self.refused("unrecognized arguments: --bogus", "--bogus", self.everyday)
+        self.refused("expected 2 arguments", "--compare", self.everyday)
+        self.refused("--least", self.everyday, "--least", "-1")
+        self.refused("--least", self.everyday, "--least", "nan")
+
+    def test_files(self):
+        self.refused(r"none\.json: cannot be read: No such file", self.directory / "none.json")
+        self.refused("Is a directory", self.directory)
+        self.with_text(r"bad\.json:1: is no JSON", "")
+        self.with_text(r"bad\.json:2: is no JSON", '{"schema_version": 1,\n')
+        self.with_text(r"bad\.json: is no text \(byte 1\)", b"{\xff")
+        self.with_text("must be an object", "[]")
+        self.with_text("'schema_version' is missing", "{}")
+        self.with_text("'NaN' is no number", '{"schema_version": NaN}')
+        self.with_text("nested too deeply|is no JSON", "[" * 100000)
+
+    def test_fields(self):
+        self.with_change("has schema_version 2, this report reads 1", lambda d: d.update(schema_version=2))
+        self.with_change("holds no results", lambda d: d.update(results=[]))
+        self.with_change("'results' must be a list", lambda d: d.update(results={}))
+        self.with_change("'context' must be an object", lambda d: d.update(context=3))
+        self.with_change("'cpu' is missing", lambda d: d["context"].pop("cpu"))
+        self.with_change(r"results\[1\]: the field 'entry' is missing", lambda d: d["results"][1].pop("entry"))
+        self.with_change(r"results\[0\]\.problem: 'nnz' must be a whole number, and is \"many\"", lambda d: d["results"][0]["problem"].update(nnz="many"))
+        self.with_change(r"results\[0\]\.problem: 'nnz' must be a whole number, and is null", lambda d: d["results"][0]["problem"].update(nnz=None))
+        self.with_change(r"'ranks' must be at least 0, and is -1", lambda d: d["results"][0].update(ranks=-1))
+        self.with_change(r"'copy_bandwidth_bytes_per_second' must be a number, and is 'fast'", lambda d: d["context"].update(copy_bandwidth_bytes_per_second="fast"))
+        self.with_change("no operation 'spxx'", lambda d: d["results"][0]["problem"].update(operation="spxx"))
+
+        def timed(data):
+            return next(r for r in data["results"] if "seconds" in r)["seconds"]["run"]
+        self.with_change("must hold numbers only", lambda d: timed(d).update(samples=[1, "2"]))
+        self.with_change("must be more than 0", lambda d: timed(d).update(median=0))
+        self.with_change("must be more than 0", lambda d: timed(d).update(samples=[]))
+        self.with_change("'median' must be a number", lambda d: timed(d).update(median=True))
+
+    def test_nothing_in_common(self):
+        other = self.samples.changed("apart.json", self.everyday, lambda d: [r["problem"].update(matrix="elsewhere") for r in d["results"]])
+        self.refused("have no timed entry on the same problem in common", "--compare", self.everyday, other)
+
+    def test_output(self):
+        self.refused("cannot be written: No such file", self.small, out=self.directory / "nowhere" / "page.html")
+        self.refused("is a directory", self.small, out=self.directory)
+
+    def test_what_was_there_stays(self):
+        out = self.directory / "old.html"
+        out.write_text("old")
+        (self.directory / "empty.json").write_text("")
+        self.refused("is no JSON", self.small, self.directory / "empty.json", out=out)
+        self.assertEqual(out.read_text(), "old")
+
+    def test_a_program_that_is_none(self):
+        done = self.samples.report(self.small, "--program", self.directory / "none", "-o", self.directory / "page.html")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("cannot be run: No such file", done.stderr)
+
+
+class Axes(unittest.TestCase):
+    def test_ticks_are_round_and_have_room(self):
+        sys.path.insert(0, str(ROOT / "tools"))
+        from report import pictures
+        for most in (3, 5):
+            for low, high in ((1.85, 2.11), (0, 2), (-6, -3.9), (0.4, 0.41), (-1, 7)):
+                ticks = [math.log10(t) for t in pictures.log_ticks(low, high, most)]
+                self.assertGreaterEqual(len(ticks), 1)
+                for before, after in zip(ticks, ticks[1:]):
+                    self.assertGreaterEqual(after - before, (high - low) / (most + 1), (most, low, high))
+
+
+class Statistics(unittest.TestCase):
+    def test_interval_is_the_harness_own(self):
+        """Half the interval's width over the median is what the program wrote as noise."""
+        sys.path.insert(0, str(ROOT / "tools"))
+        from report import results
+        with tempfile.TemporaryDirectory() as directory:
+            file = results.read(Samples(PROGRAM, ROOT, directory).everyday())
+        compared = 0
+        for row in file.rows:
+            if row.times and row.times.interval():
+                low, high = row.times.interval()
+                self.assertAlmostEqual((high - low) / 2 / row.times.median, row.times.noise, places=9)
+                compared += 1
+            elif row.times:
+                self.assertTrue(math.isnan(row.times.noise))
+        self.assertGreater(compared, 0)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=pathlib.Path, required=True)
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    options, rest = parser.parse_known_args()
+    if missing():
+        print(f"skipped: {missing()}; install python3-matplotlib and python3-jinja2")
+        sys.exit(77)
+    PROGRAM, ROOT = options.program.resolve(), options.root.resolve()
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,75 @@
+"""Results files for the tests of the report: made by running the program, never typed."""
+
+import copy
+import importlib.util
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+LIMIT = 120  # seconds that one command may take; it is a hang long before
+REGISTER_ENTRY = "06_cuda_register/row_per_thread"
+
+
+def missing():
+    """Why there can be no report here; empty: nothing."""
+    absent = [name for name in ("matplotlib", "jinja2") if importlib.util.find_spec(name) is None]
+    return f"{sys.executable} has no {' and no '.join(absent)}" if absent else ""
+
+
+class Samples:
+    def __init__(self, program, root, directory):
+        self.program = pathlib.Path(program).resolve()
+        self.root = pathlib.Path(root).resolve()
+        self.directory = pathlib.Path(directory)
+
+    def run(self, name, *words):
+        """The results of `stages run --quick WORDS`, as a file of that name."""
+        path = self.directory / name
+        done = subprocess.run([self.program, "run", "--quick", *words, "--json", path], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=LIMIT, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return path
+
+    def changed(self, name, path, change):
+        """A copy of a results file after change(its data)."""
+        data = copy.deepcopy(json.loads(path.read_text()))
+        change(data)
+        out = self.directory / name
+        out.write_text(json.dumps(data))
+        return out
+
+    def everyday(self):
+        return self.run("everyday.json", "-m", "gen:uniform:rows=60,cols=60,nnz=600", "gen:stencil:points=5,nx=12,ny=12",
+                        "gen:rmat:scale=8,edge_factor=6", "--stage", "01,vendor", "--n-cols", "3,32")
+
+    def study(self):
+        return self.run("study.json", *(word for n in (64, 128, 192, 256) for word in ("-m", f"gen:fixed:n={n},zeros=0.8")),
+                        "--op", "spmv", "--stage", "01,vendor")
+
+    def study_with_registers(self):
+        """The study as if a thread kept csr_spmv's rows in registers: 4 for each non-zero, and what is beyond 255 spills."""
+        def change(data):
+            for row in data["results"]:
+                if row["entry"] == "01_cpu_serial/csr_spmv":
+                    wanted = 4 * row["problem"]["nnz"] // row["problem"]["rows"] + 8
+                    row["entry"] = REGISTER_ENTRY
+                    row["metrics"] = {"registers_per_thread": {"value": min(wanted, 255), "unit": "registers"},
+                                      "spilled_bytes_per_thread": {"value": 4 * max(0, wanted - 130), "unit": "B"}}
+        return self.changed("registers.json", self.study(), change)
+
+    def ranks(self):
+        """Results on 1 and 2 ranks; None where this build or this machine has no MPI."""
+        listed = subprocess.run([self.program, "list"], capture_output=True, text=True, timeout=LIMIT, check=True).stdout
+        if "02_mpi/balanced" not in listed or shutil.which("mpirun") is None:
+            return None
+        return self.run("ranks.json", "-m", "gen:stencil:points=5,nx=12,ny=12", "--op", "spmv,spgemm", "--stage", "01,02", "--ranks", "1,2")
+
+    def weak(self):
+        return self.run("weak.json", "--weak", "-m", "gen:stencil:points=5,nx=12,ny=6xR", "--op", "spgemm", "--stage", "01,02", "--ranks", "1,2")
+
+    def report(self, *words):
+        return subprocess.run([sys.executable, self.root / "tools/report.py", *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=LIMIT, check=False, cwd=self.directory)

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Makes one page of pictures and tables of results files: what people look at before they read numbers.
+
+The files are those that `stages run --json` writes, of any number of runs; each gets what it has the data for. The page is one
+file without links to others: it can be mailed, put on a web page, opened on a phone, printed.
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+import tempfile
+
+EXAMPLES = """Examples:
+  tools/report.py out/results.json -o report.html
+      what ./run.sh makes at its end
+  tools/report.py results/nvidia-h200/*.json -o h200.html --program build/gpu/bin/stages
+      several runs in one page, with pictures of the matrices
+  tools/report.py --compare before.json after.json -o change.html
+      what got faster or slower beyond the noise
+
+Exit codes: 0 the page is written; 2 bad usage or input, one line on stderr says what.
+"""
+
+
+def fail(message):
+    print(f"report: error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        fail(f"{message}; see --help")
+
+
+def arguments():
+    parser = Parser(prog="report", usage="tools/report.py RESULTS.json ... -o REPORT.html", description=__doc__, epilog=EXAMPLES,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="*", metavar="RESULTS.json", help="files that `stages run --json` wrote")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the page to write")
+    parser.add_argument("--compare", nargs=2, metavar=("OLD.json", "NEW.json"), help="show what got faster or slower from one file to the other")
+    parser.add_argument("--least", type=float, default=2, metavar="PCT",
+                        help="with --compare: a change below this many percent is noise whatever the samples say [2]")
+    parser.add_argument("--program", metavar="STAGES", help="the program `stages`: it is asked what the matrices look like")
+    parser.add_argument("--title", default="sparse-stages: report", help="title of the page")
+    options = parser.parse_args()
+    if not options.results and not options.compare:
+        parser.error("no results are given; name files that `stages run --json` wrote")
+    if not 0 <= options.least < 1000:
+        parser.error(f"--least {options.least:g}: must be a number of percent, at least 0")
+    return options
+
+
+def write(path, text):
+    """Writes the file whole, or leaves what was there."""
+    path = pathlib.Path(path)
+    if path.is_dir():
+        fail(f"{path}: is a directory; name a file")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        fail(f"{path}: cannot be written: {error.strerror}; choose another place by -o")
+
+
+def main():
+    options = arguments()
+    from report import results
+
+    def warn(message):
+        print(f"report: {message}", file=sys.stderr)
+
+    try:
+        pair = results.read_all(options.compare) if options.compare else []
+        files = results.read_all(options.results) if options.results else []
+    except results.Bad as error:
+        fail(error)
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        fail(f"this needs {error.name} in {sys.executable}; install python3-matplotlib and python3-jinja2 and use the system's python3")
+    from report import compare, ladder, matrices, overview, page, roofline, scaling, spgemm, study
+
+    sections = []
+    if pair:
+        compared = compare.compare(*pair, options.least / 100)
+        if not compared.pairs and not compared.broken:
+            fail(f"{options.compare[0]} and {options.compare[1]}: have no timed entry on the same problem in common; compare runs of the same command")
+        sections.append(compare.comparison_section(*pair, compared, options.least / 100))
+        print(compared.summary())
+    sections += overview.troubles(files) + overview.at_a_glance(files)
+    sections += ladder.ladders(files) + ladder.against_library(files) + study.studies(files)
+    sections += spgemm.by_compression(files) + scaling.scalings(files) + roofline.rooflines(files)
+    if options.program:
+        sections += matrices.described(files, options.program, warn)
+    write(options.output, page.page(options.title, [*pair, *files], sections))
+    print(f"written: {options.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""What the matrices look like: where their entries lie, and how long their rows are. The program is asked for both."""
+
+import base64
+import gzip
+import html
+import json
+import math
+import pathlib
+import struct
+import subprocess
+import tempfile
+import zlib
+
+import numpy
+
+from . import pictures as draw
+from .words import Cell, Figure, Section, Table, cell, count, digits, label, name, percent
+
+GRID = 128  # cells of a spy plot along its longer side
+LIMIT = 120  # seconds for one matrix
+
+
+def described(files, program, warn):
+    """A section of the matrices in the files. `program` is asked for each; of one that it cannot read, `warn` is told why."""
+    figures, facts = [], []
+    for matrix in dict.fromkeys(r.problem.matrix for file in files for r in file.rows):
+        try:
+            info = ask(program, matrix)
+        except (CannotTell, OSError) as error:
+            warn(f"no picture of {matrix}: {error}")
+            continue
+        figures.append(figure(matrix, info))
+        facts.append(row_of(matrix, info))
+    if not figures:
+        return []
+    heads = ["matrix*", "rows", "columns", "non-zeros", "mean row", "longest row", "empty rows", "Gini", "symmetry", "products of its square", "compression"]
+    return [Section("matrices", "The matrices",
+                    "Left, where the entries lie: the darker, the more of them. Right, how many rows have how many non-zeros, on a logarithmic axis: "
+                    "bars far to the right are the hub rows that stall a thread per row.", figures, "matrix", Table(heads, facts))]
+
+
+class CannotTell(Exception):
+    pass
+
+
+def ask(program, matrix):
+    """What `stages info` says of a matrix, and under "picture" how many entries lie in each cell of a grid."""
+    try:
+        info = json.loads(output_of([program, "info", matrix, "--json"]))
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(matrix)
+            if matrix.startswith(("gen:", "data:")):
+                path = pathlib.Path(directory) / "matrix.mtx"
+                output_of([program, "generate", matrix, "-o", str(path)])
+            info["picture"] = gridded(path, info)
+        return info
+    except (KeyError, TypeError, ValueError) as error:  # JSONDecodeError is a ValueError
+        raise CannotTell(f"{program} said what this report does not understand ({error})") from None
+
+
+def output_of(words):
+    """What a command prints on stdout."""
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False)
+    except OSError as error:
+        raise CannotTell(f"{words[0]} cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise CannotTell(f"it takes more than {LIMIT} s to look at") from None
+    if done.returncode != 0:
+        raise CannotTell((done.stderr.strip().splitlines() or [f"{words[0]} ended with exit code {done.returncode}"])[-1])
+    return done.stdout
+
+
+def gridded(path, info):
+    """Entries in each cell of a grid of at most GRID cells a side, row by row. The file is one that the program has read, so
+    only its layout is looked at: what stands in a line, and whether the other half is left out (symmetric)."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        words = file.readline().lower().split()
+        if len(words) < 5 or words[2] != "coordinate":
+            raise CannotTell("only coordinate files have pictures")
+        line = file.readline()
+        while line.startswith("%") or not line.strip():
+            line = file.readline()
+        body = file.read()
+    if "d" in body or "D" in body:  # 1.0D+00, as Fortran writes it
+        body = body.lower().replace("d", "e")
+    columns = 2 if words[3] == "pattern" else 3
+    numbers = numpy.fromstring(body, sep=" ")
+    entries = numbers[: len(numbers) // columns * columns].reshape(-1, columns)[:, :2].astype(numpy.int64) - 1
+    if words[4] != "general":
+        off_diagonal = entries[entries[:, 0] != entries[:, 1]]
+        entries = numpy.concatenate([entries, off_diagonal[:, ::-1]])
+    cell = max(1, math.ceil(max(info["rows"], info["cols"]) / GRID))
+    height, width = math.ceil(info["rows"] / cell), math.ceil(info["cols"] / cell)
+    places = entries[:, 0] // cell * width + entries[:, 1] // cell
+    if len(places) and not 0 <= places.min() <= places.max() < height * width:
+        raise CannotTell("entries lie outside it")
+    return {"rows": height, "cols": width, "cell": cell, "counts": numpy.bincount(places, minlength=height * width).tolist()}
+
+
+def row_of(matrix, info):
+    rows, square = info["row_length"], info["square"]
+    return [name(label(matrix)), Cell(f"{info['rows']:,}", info["rows"]), Cell(f"{info['cols']:,}", info["cols"]), Cell(f"{info['nnz']:,}", info["nnz"]),
+            cell(rows["mean"], digits), Cell(f"{rows['max']:,}", rows["max"]), Cell(f"{info['empty_rows']:,}", info["empty_rows"]), cell(rows["gini"], digits),
+            cell(info["structural_symmetry"], percent), cell(square["products"], count), cell(square["compression"], digits)]
+
+
+def figure(matrix, info):
+    classes = info["row_length_histogram"]
+    names = [str(c["from"]) if c["from"] == c["to"] else f"{short_count(c['from'])}–{short_count(c['to'])}" for c in classes]
+    rows = max(info["rows"], 1)
+
+    def paint(fig, narrow):
+        axes = fig.subplots()
+        crowded = len(names) > (7 if narrow else 9)
+        draw.place(fig, left=0.55, right=0.1, top=0.3, bottom=0.85 if crowded else 0.5)
+        most = max((c["rows"] for c in classes), default=1)
+        axes.set_yscale("log")
+        axes.set_ylim(0.6, 1.6 * max(most, 1))
+        axes.yaxis.set_major_locator(draw.FixedLocator([10**k for k in range(9) if 10**k <= 1.6 * most]))
+        axes.yaxis.set_major_formatter(draw.FuncFormatter(lambda v, _: short_count(v)))
+        axes.yaxis.set_minor_locator(draw.NullLocator())
+        axes.bar(range(len(names)), [c["rows"] for c in classes], color=draw.COLOURS["accent"], width=0.78)
+        axes.set_xticks(range(len(names)), names, rotation=60 if crowded else 0, ha="right" if crowded else "center", fontsize=8, rotation_mode="anchor")
+        axes.grid(axis="x", visible=False)
+        axes.set_title("rows", loc="left", fontsize=9, color=draw.COLOURS["muted"])
+        axes.set_xlabel("non-zeros in a row")
+
+    length = info["row_length"]
+    see = (f"Rows have {digits(length['mean'])} non-zeros on average and at most {length['max']:,}"
+           + (f", {digits(length['max'] / length['mean'])} times as many" if length["mean"] > 0 and length["max"] > 2 * length["mean"] else "")
+           + (f"; {percent(info['empty_rows'] / rows)} of the rows are empty" if info["empty_rows"] else "") + ".")
+    table = Table(["non-zeros in a row", "rows", "share of the rows"],
+                  [[Cell(text, c["from"]), Cell(f"{c['rows']:,}", c["rows"]), cell(c["rows"] / rows, percent)] for text, c in zip(names, classes)])
+    picture = draw.picture(paint, 3.2, says=f"Rows of {label(matrix)} by their number of non-zeros") if classes else None
+    note = f"{info['rows']:,} x {info['cols']:,}, {info['nnz']:,} non-zeros"
+    size = info["picture"]["cell"]
+    if size > 1:
+        note += f"; a dot on the left is {size} x {size} places"
+    return Figure(label(matrix), see, picture, table, [note], spy(info["picture"], label(matrix)))
+
+
+def short_count(value):
+    """1023 as 1.02k: for labels."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:g}"
+
+
+_spied = 0
+
+
+def spy(picture, matrix):
+    """The entries as a picture in the page's own ink: a grey image is the mask of a rectangle."""
+    global _spied
+    _spied += 1
+    height, width, counts = picture["rows"], picture["cols"], picture["counts"]
+    if not counts or max(counts) == 0:
+        return ""
+    top = math.log1p(max(counts))
+    grey = bytes(0 if c == 0 else round(110 + 145 * math.log1p(c) / top) for c in counts)
+    data = base64.b64encode(png(width, height, grey)).decode()
+    return (f'<svg class="spy" viewBox="-1 -1 {width + 2} {height + 2}" role="img" aria-label="Where the entries of {html.escape(matrix)} lie">'
+            f'<mask id="spy{_spied}"><image href="data:image/png;base64,{data}" width="{width}" height="{height}" preserveAspectRatio="none" '
+            f'style="image-rendering: pixelated"/></mask><rect class="frame" x="-0.5" y="-0.5" width="{width + 1}" height="{height + 1}"/>'
+            f'<rect class="entries" width="{width}" height="{height}" mask="url(#spy{_spied})"/></svg>')
+
+
+def png(width, height, grey):
+    """An 8-bit grey PNG (https://www.w3.org/TR/png): signature, header, one compressed block of rows, end."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    lines = b"".join(b"\0" + grey[k * width : (k + 1) * width] for k in range(height))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")

@@ -1,0 +1,119 @@
+"""Numbers and names as people read them, and tables of them."""
+
+import dataclasses
+import math
+
+from tables import label, seconds
+
+OPERATION_NAMES = {"spmv": "SpMV", "spmm": "SpMM", "spgemm": "SpGEMM"}
+
+
+def digits(value):
+    """Three digits; small whole numbers as they are."""
+    if not math.isfinite(value):
+        return ""
+    if value == int(value) and abs(value) < 1000:
+        return f"{value:.0f}"
+    places = 2 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, places):.{max(0, places)}f}"
+    return text if abs(value) < 1e6 else f"{value:.3g}"
+
+
+def times(value):
+    """A speed-up: "1.73x"."""
+    if not math.isfinite(value) or value <= 0:
+        return ""
+    return "<0.01x" if value < 0.005 else f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}x"
+
+
+def percent(share):
+    if not math.isfinite(share):
+        return ""
+    return f"{100 * share:.{0 if share >= 0.0995 else 1}f} %"
+
+
+def count(value):
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size * 0.9995:
+            return f"{digits(value / size)} {unit}"
+    return f"{value:.0f}"
+
+
+def amount(value):
+    """Bytes."""
+    text = count(value)
+    return f"{text}B" if text[-1].isalpha() else f"{text} B"
+
+
+def title(kind):
+    """"SpMM f32, N = 32" for a problem's kind."""
+    operation, number, options = kind
+    return f"{OPERATION_NAMES[operation]} {number}" + (f", {options}" if options else "")
+
+
+def plural(n, one, many=None):
+    return f"{n} {one if str(n) == '1' else many or one + 's'}"
+
+
+def short(matrix, most=26):
+    """The name of a matrix, cut where a picture has no room for it."""
+    text = label(matrix).removeprefix("gen:")
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def geometric_mean(values):
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+@dataclasses.dataclass
+class Cell:
+    """What a cell shows, and the number by which its column is sorted (None: by the text; NaN: last)."""
+
+    text: str
+    value: float | None = None
+    mark: str = ""  # a class of the page: "best", "bad", "dim", "code"
+    below: str = ""  # a remark in small print
+    below_mark: str = "dim"
+
+
+@dataclasses.dataclass
+class Table:
+    heads: list  # texts; one that ends in "*" heads a column of text, the others of numbers
+    rows: list  # of lists of Cell
+    caption: str = ""
+
+    def columns(self):
+        return [(head.rstrip("*"), head.endswith("*")) for head in self.heads]
+
+
+def cell(value, show, mark=""):
+    """A number; an empty cell that sorts last where it is unknown."""
+    return Cell(show(value) if math.isfinite(value) else "", value, mark)
+
+
+def name(text, mark="code", below="", below_mark="dim"):
+    return Cell(text, None, mark, below, below_mark)
+
+
+@dataclasses.dataclass
+class Figure:
+    """A picture with what to see in it and the table of its numbers."""
+
+    title: str
+    see: str
+    picture: object | None  # pictures.Picture
+    table: Table
+    notes: list = dataclasses.field(default_factory=list)
+    beside: str = ""  # SVG that stands beside the picture
+
+
+@dataclasses.dataclass
+class Section:
+    id: str
+    title: str
+    lead: str
+    figures: list
+    choose: str = ""  # what the figures differ by; then one of them is shown at a time
+    table: Table | None = None  # above the figures
+
