@@ -73,6 +73,7 @@ class Exercises(Case):
                 text = master.read_text()
                 kinds.add(re.search(r"// Task: (fill in|find the fault)", text).group(1))
                 with self.subTest(exercise=f"{stage}/{master.name}"):
+                    self.assertIn(f"`{master.name}`", (ROOT / stage / "README.md").read_text())
                     path = self.directory / master.name
                     path.write_text(exercises.made(master, solution))
                     yield self.grade(stage, path)
