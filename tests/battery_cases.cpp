@@ -175,6 +175,37 @@ void add_spmm_options(std::vector<Case>& out) {
   }
 }
 
+/// More numbers of columns on both sides of strips, of vectors and of a grid's width, and leading dimensions
+/// that are whole vectors where the columns are not, and the other way round.
+void add_spmm_widths(std::vector<Case>& out) {
+  const auto add = [&](const char* name, const Make& make, Index n, Offset b_padding, Offset c_padding,
+                       bool small) {
+    Case c{.name = "",
+           .op = Op::spmm,
+           .small = small,
+           .a = make,
+           .n_cols = n,
+           .beta = n % 2 == 0 ? 0.0 : 2.0,
+           .b_padding = b_padding,
+           .c_padding = c_padding};
+    c.name = fmt::format("{}/N={}/{}_{}/beta={}", name, n, layouts(c), b_padding, c.beta);
+    out.push_back(std::move(c));
+  };
+  const auto uneven_40x30 = [] { return matrices::uneven(40, 30, 4); };
+  const auto hub_900 = [] { return matrices::dense_row(12, 900, 5); };
+  for (const Index n : {4, 5, 6, 16, 17, 63, 65, 96, 128, 1000, 1025}) {
+    add("uneven_40x30", uneven_40x30, n, 0, 0, n == 5 || n == 16 || n == 65);
+  }
+  add("uneven_40x30", uneven_40x30, 33, 3, 7, kSmall);  // 36 and 40: aligned rows, a column beyond a strip
+  add("uneven_40x30", uneven_40x30, 64, 1, 4, kSmall);  // 65: no row of B is aligned but the first
+  add("uneven_40x30", uneven_40x30, 32, 4, 1, kFull);   // C not aligned
+  add("hub_row_900", hub_900, 32, 0, 0, kSmall);
+  // As dense as it takes for B to be read band by band.
+  add(
+      "dense_30x1500", [] { return matrices::dense(30, 1500); }, 36, 0, 0, kSmall);
+  add("hub_row_900", hub_900, 65, 3, 0, kFull);
+}
+
 void add_spmm(std::vector<Case>& out) {
   for (const Shape& s : all_shapes()) {
     out.push_back({.name = s.name + "/N=9", .op = Op::spmm, .small = s.small, .a = s.make, .n_cols = 9});
@@ -201,6 +232,7 @@ void add_spmm(std::vector<Case>& out) {
     add(
         "0x7", [] { return matrices::empty(0, 7); }, Layout::row_major);
   }
+  add_spmm_widths(out);
   add_spmm_options(out);
 }
 

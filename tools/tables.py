@@ -8,12 +8,18 @@ A README holds a pair of lines
 
 and between them this script writes the times in FILE (a JSON of `stages run`, relative to the project's root) of the
 entries whose name REGEX finds: a line an entry, a column a matrix (all of the file, or those named), with the machine.
+FILE may be a pattern such as results/x/spmm_n32_*.json: of a study that was recorded in parts, on one machine.
 
 A pair <!-- scaling FILE REGEX [MATRIX ...] --> and <!-- end scaling --> gets the rows that ran on several ranks: their clocks,
 and the speed-up of each over the fastest serial entry of stage 01 in the same file.
 
 A pair <!-- ratios FILE REGEX [MATRIX ...] --> and <!-- end ratios --> gets speeds over the fastest library: a line a matrix, a column
-an entry. For times of CPUs, which say little elsewhere; ratios of one run say more.
+an entry. For times of CPUs, which say little elsewhere; ratios of one run say more. On a GPU each entry gets its mean over all
+matrices, because there one entry is to win everywhere.
+
+A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates of `gather_bench --json FILE`.
+
+A pair <!-- steps results . --> and <!-- end steps --> gets what each step is worth: a line for each measurement in STEPS below.
 
     tools/tables.py            writes all READMEs anew
     tools/tables.py --check    changes nothing; exit code 1 if one is not what the results say
@@ -26,7 +32,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|gather|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -110,11 +116,17 @@ def scaling(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
 def ratios(results, pattern, wanted):
     """The Markdown tables of one results file, speeds over the fastest library: a table an operation."""
     timed = [r for r in results["results"] if r["status"] != "skipped" and "seconds" in r]
     problem_of = lambda r: (r["problem"]["operation"], r["problem"]["type"], r["problem"]["options"])
     lines = []
+    context = results["context"]
+    on_gpu = "gpu_sms" in context
     for operation, number, options in dict.fromkeys(problem_of(r) for r in timed):
         rows = [r for r in timed if problem_of(r) == (operation, number, options)]
         time = {(r["entry"], r["problem"]["matrix"]): r["seconds"]["run"]["median"] for r in rows}
@@ -122,7 +134,7 @@ def ratios(results, pattern, wanted):
         matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in rows) if not wanted or label(m) in wanted]
         lines += [f"{operation} {number}{', ' + options if options else ''}:", "",
                   "| matrix | " + " | ".join(f"`{e.split('/')[1]}`" for e in entries) + " | against |", "|---" * (len(entries) + 2) + "|"]
-        best = []
+        best, speeds = [], {}
         for matrix in matrices:
             peers = {e: t for (e, m), t in time.items() if m == matrix and e.startswith("vendor/")}
             if not peers:
@@ -132,13 +144,99 @@ def ratios(results, pattern, wanted):
             best.append(max(speed.values()))
             cell = lambda e: "" if e not in speed else ("**{}**" if speed[e] == best[-1] else "{}").format(
                 f"{speed[e]:.2f}" if speed[e] >= 0.01 else "<0.01")
-            lines.append(f"| {label(matrix)} | " + " | ".join(cell(e) for e in entries) + f" | {peer.split('/')[1].split('_')[0]} |")
-        mean = math.exp(sum(map(math.log, best)) / len(best))
-        lines += ["", f"Geometric mean of the fastest: {mean:.2f}.", ""]
-    context = results["context"]
+            name = peer.split("/")[1] if on_gpu else peer.split("/")[1].split("_")[0]
+            lines.append(f"| {label(matrix)} | " + " | ".join(cell(e) for e in entries) + f" | {name} |")
+            for e in speed:
+                speeds.setdefault(e, []).append(speed[e])
+        if on_gpu:
+            means = [f"{geometric_mean(speeds[e]):.2f}" if len(speeds.get(e, [])) == len(best) else "" for e in entries]
+            lines += ["| geometric mean | " + " | ".join(means) + " | |", ""]
+        else:
+            lines += ["", f"Geometric mean of the fastest: {geometric_mean(best):.2f}.", ""]
+    if on_gpu:
+        lines.append(f"(speed over the fastest of the library's algorithms, 1 is as fast; medians of one run; {context['gpu']}, "
+                     f"{context['date'][:10]}, sources {context['source_digest'][:12]}; fastest bold)")
+        return "\n".join(lines) + "\n"
     lines.append(f"(speed over the faster library, 1 is as fast; medians of one run; {context['cpu']}, one thread, {context['date'][:10]}, "
                  f"sources {context['source_digest'][:12]}; fastest bold; empty: beyond the limits of work or memory)")
     return "\n".join(lines) + "\n"
+
+
+def gather(results, _pattern, _wanted):
+    """The Markdown table of a record of gather_bench: a line a size of B, a column a size of what is read of a row."""
+    rate = {(r["b_bytes"], r["piece_bytes"]): r["bytes_per_second"] for r in results["rates"]}
+    sizes, pieces = sorted({b for b, _ in rate}), sorted({piece for _, piece in rate})
+    lines = ["| B | " + " | ".join(f"{piece} bytes" for piece in pieces) + " |", "|---" * (len(pieces) + 1) + "|"]
+    for size in sizes:
+        cells = [f"{rate[size, piece] / 1e12:.1f}" if (size, piece) in rate else "" for piece in pieces]
+        lines.append(f"| {size / 1e6:.0f} MB | " + " | ".join(cells) + " |")
+    apart = f"rows {results['stride']} bytes apart" if results["stride"] else "whole rows"
+    lines += ["", f"(TB/s; {apart}; medians; {results['device']})"]
+    return "\n".join(lines) + "\n"
+
+
+# What each step is worth: step, record, matrix (empty: all of the record), entries that it is compared with, and in words
+# what was multiplied, and with what it is compared.
+LADDER = "SpMV, n = 1024, 80 % zeros"
+STEPS = (
+    ("01_cpu_serial", "cpu-2-cores/cpu-uniform.json", "", "vendor/", "SpGEMM, the course project's shape, C spread", "Eigen, GraphBLAS"),
+    ("02_mpi", "cpu-16-cores/mpi-d1.json", "", "01_", "SpGEMM, the course project's pair, 16 ranks", "fastest serial entry"),
+    ("03_cuda_naive", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER, "a thread per row"),
+    ("04_cuda_shared", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER, "a thread per row"),
+    ("05_cuda_csr", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER, "a thread per row"),
+    ("05_cuda_csr", "nvidia-h200/spmv.json", "", "vendor/", "SpMV, graphs and meshes, mean", "cuBLAS, cuSPARSE"),
+    ("06_cuda_register", "nvidia-h200/d2_chain_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER + ", a chain", "a thread per row"),
+    ("06_cuda_register", "nvidia-h200/d2_stream.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER + ", a stream", "a thread per row"),
+    ("07_spmm", "nvidia-h200/spmm_n32_*.json", "", "vendor/", "SpMM, 13 graphs, N = 32, mean", "cuSPARSE, best of 4"),
+    ("07_spmm", "nvidia-h200/spmm_n256_*.json", "", "vendor/", "SpMM, 13 graphs, N = 256, mean", "cuSPARSE, best of 4"),
+    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "", "vendor/", "SpGEMM, matrices squared, mean", "cuSPARSE, best of 3"),
+)
+
+
+def speed_up(rows, step, baseline):
+    """The rows of the step that are fastest on their matrix, and the mean of their speeds over the fastest of the baseline."""
+    median = lambda r: r["seconds"]["run"]["median"]
+    fastest, ratio = [], []
+    for matrix in dict.fromkeys(r["problem"]["matrix"] for r in rows):
+        here = [r for r in rows if r["problem"]["matrix"] == matrix]
+        ours = min((r for r in here if r["entry"].startswith(step)), key=median, default=None)
+        other = min((r for r in here if re.search(baseline, r["entry"])), key=median, default=None)
+        if ours and other:
+            fastest.append(ours)
+            ratio.append(median(other) / median(ours))
+    if not ratio:
+        return [], ""
+    mean = geometric_mean(ratio)
+    return fastest, f"{mean:.{2 if mean < 9.95 else 1 if mean < 99.5 else 0}f}x"
+
+
+def steps(_results, _pattern, _wanted):
+    """What each step is worth, from the records that there are."""
+    lines = ["| step | what was multiplied | its fastest entry | time | speed-up | over | fastest library | machine |", "|---" * 8 + "|"]
+    for step, record, wanted, baseline, what, over in STEPS:
+        files = sorted((ROOT / "results").glob(record))
+        if not files:
+            continue
+        results = merged(files)
+        rows = [r for r in results["results"] if "seconds" in r and r["status"] != "skipped" and not r["structure_reuse"]
+                and (not wanted or r["problem"]["matrix"] == wanted)]
+        fastest, gain = speed_up(rows, step, baseline)
+        if not fastest:
+            continue
+        entries = [r["entry"].split("/")[1] for r in fastest]
+        time = seconds(fastest[0]["seconds"]["run"]["median"]) if len(fastest) == 1 else ""
+        machine = results["context"]["gpu"] if "gpu_sms" in results["context"] else record.split("/")[0].replace("-", " ")
+        lines.append(f"| [`{step}`]({step}/README.md) | {what} | `{max(entries, key=entries.count)}` | {time} | {gain} | {over} "
+                     f"| {speed_up(rows, step, 'vendor/')[1]} | {machine} |")
+    return "\n".join(lines) + "\n"
+
+
+def merged(files):
+    """The results of all parts, with the context of the first."""
+    parts = [json.loads(file.read_text()) for file in files]
+    for part in parts[1:]:
+        parts[0]["results"] += part["results"]
+    return parts[0]
 
 
 def main():
@@ -149,11 +247,12 @@ def main():
 
         def fill(match):
             start, kind, file, pattern, matrices, _, end = match.groups()
-            if not (ROOT / file).exists():
+            parts = sorted(ROOT.glob(file))
+            if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios}[kind]
-            return start + make(json.loads((ROOT / file).read_text()), pattern, matrices.split()) + end
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "gather": gather, "steps": steps}[kind]
+            return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
 
         new = BLOCK.sub(fill, text)
         if new != text:

@@ -7,7 +7,8 @@
 # Builds the gpu preset for the GPU of this machine, runs all tests on it, runs every GPU entry on small cases under the four
 # tools of compute-sanitizer, and then takes the timings: the D2 study, and SpMV on generated graphs and on the MATRIX
 # files given. Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the
-# command and the machine. Exit code 0: all green; 1: something was not, and the last lines say what.
+# command and the machine. With STAGES_SPMM=32,256 also SpMM on the thirteen twins, for so many columns. Exit code 0: all green; 1:
+# something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 sanitizer=yes
@@ -53,7 +54,7 @@ step tests ctest --test-dir build/gpu --output-on-failure -LE 'mpi|cli' -j "$sid
 
 # sanitize TOOL: every GPU entry on small cases under one tool, the entries dealt to several processes.
 sanitize() {
-  local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub) entries='*PassesTheBattery*_cuda_*'
+  local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub) entries='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*'
   # Only what it sees being written counts for initcheck as written: it must see CUB's kernels too.
   [ "$tool" = initcheck ] && without=()
   [ "$tool" = racecheck ] && entries+=":-*$polls_shared_memory*"
@@ -93,6 +94,13 @@ for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
 for file in "$@"; do matrices+=(-m "$file"); done
 step spmv build/gpu/bin/stages run "${matrices[@]}" --op spmv --filter '0[56]_cuda|vendor/cu' \
   --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmv.json"
+
+# A quarter of an hour, so only on demand. How fast rows at random places can be read explains most of its times.
+if [ -n "${STAGES_SPMM:-}" ]; then
+  step gather build/gpu/bin/gather_bench --json "$out/gather.json"
+  step gather_strips build/gpu/bin/gather_bench --stride 1024 --json "$out/gather_strips.json"
+  step spmm tools/spmm-study.sh --n-cols "$STAGES_SPMM" build/gpu/bin/stages "$out"
+fi
 
 digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
 gpu_digest=$(cmake -DROOT="$PWD" -DGPU=ON -P cmake/BuildInfo.cmake 2>&1)

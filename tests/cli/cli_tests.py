@@ -17,6 +17,7 @@ import pty
 import re
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -91,7 +92,7 @@ def host_entry(operation):
 
 
 class Help(Case):
-    COMMANDS = ["list", "run", "multiply", "info", "generate"]
+    COMMANDS = ["list", "run", "multiply", "info", "generate", "new"]
 
     def test_every_help_shows_examples(self):
         for command in [[], *[[c] for c in self.COMMANDS]]:
@@ -623,6 +624,62 @@ class InfoAndGenerate(Case):
             spec = json.loads(self.good("info", "gen:rmat:scale=8,edge_factor=4", "--json").stdout)
             made["matrix"] = spec["matrix"] = ""
             self.assertEqual(made, spec)
+
+
+class New(Case):
+    """stages new; that what it makes compiles, fails and can be filled in is tested in tests/new_step."""
+
+    def setUp(self):
+        super().setUp()
+        (self.directory / "cmake").mkdir()
+        (self.directory / "cmake" / "StagesSteps.cmake").write_text("")
+        (self.directory / "05_other").mkdir()
+
+    def names(self):
+        return sorted(path.name for path in self.directory.iterdir())
+
+    def test_files_are_the_templates_with_the_names(self):
+        sys.path.insert(0, str(ROOT / "tests" / "new_step"))
+        from make_steps import named
+
+        number = 9
+        for op in ("spmv", "spmm", "spgemm"):
+            for kind, words in (("cu", []), ("cpp", ["--host"])):
+                number += 1
+                step = f"{number}_my_own"
+                said = self.good("new", step, "--op", op, *words, cwd=self.directory).stdout
+                self.assertIn(f"{step}/my_own.{kind}", said)
+                template = ROOT / "common" / "cli" / "templates" / f"{op}.{kind}.in"
+                made = (self.directory / step / f"my_own.{kind}").read_text()
+                self.assertEqual(made, named(template.read_text(), step, "my_own"))
+                self.assertIn("class MyOwnEntry final", made)
+                readme = (self.directory / step / "README.md").read_text()
+                self.assertIn(f"--stage 01,{number},vendor", readme)
+                self.assertNotRegex(made + readme, r"@[A-Z]+@")
+
+    def test_entry_and_root(self):
+        self.good("new", "11_two_words", "--entry", "first", "--root", self.directory)
+        self.assertIn('"11_two_words/first"', (self.directory / "11_two_words" / "first.cu").read_text())
+
+    def test_refusals_leave_nothing(self):
+        before = self.names()
+        for step in ("mine", "9_mine", "09_", "09_Mine", "09_a/b", "09_a b", "09_é", "", "09-mine"):
+            self.refused("is no name of a step", "new", step, cwd=self.directory)
+        self.refused("05_other is there already", "new", "05_mine", cwd=self.directory)
+        self.refused("is no name of an entry", "new", "09_mine", "--entry", "../up", cwd=self.directory)
+        self.refused("not the directory of sparse-stages' sources", "new", "09_mine", "--root", "cmake", cwd=self.directory)
+        self.refused("--op", "new", "09_mine", "--op", "gemm", cwd=self.directory)
+        self.assertEqual(self.names(), before)
+
+    def test_a_full_disk_leaves_nothing(self):
+        before = self.names()
+
+        def no_room():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+        self.refused("cannot be written", "new", "09_mine", cwd=self.directory, limits=no_room)
+        self.assertEqual(self.names(), before)
 
 
 class Readme(Case):

@@ -9,6 +9,7 @@
 #include "common/gpu/facts.hpp"
 #include "tests/battery.hpp"
 #include "tests/cuda_mutants/mutants.hpp"
+#include "tests/cuda_mutants/spmm_mutants.hpp"
 #include "tests/matrices.hpp"
 
 namespace stages::cuda_mutants {
@@ -49,6 +50,19 @@ std::vector<Case> spmv_cases() {
   };
 }
 
+/// Small problems that among them show every fault of SpMM below.
+std::vector<Case> spmm_cases() {
+  using namespace matrices;
+  const auto ramp_70 = [] { return ramp(70, 90); };
+  return {
+      {.name = "tail", .op = Op::spmm, .a = ramp_70, .n_cols = 37},
+      {.name = "full_strips", .op = Op::spmm, .a = ramp_70, .n_cols = 64, .alpha = 3},
+      {.name = "padded", .op = Op::spmm, .a = ramp_70, .n_cols = 9, .b_padding = 3, .c_padding = 6},
+      {.name = "beta", .op = Op::spmm, .a = ramp_70, .n_cols = 5, .alpha = 2, .beta = 3},
+      {.name = "hub", .op = Op::spmm, .a = [] { return dense_row(20, 500, 7); }, .n_cols = 33},
+  };
+}
+
 std::vector<Case> spgemm_cases() {
   using namespace matrices;
   return {
@@ -77,6 +91,12 @@ std::vector<Mutant> all_mutants() {
   const auto dot = [&](const char* name, DotFault fault, const char* says) {
     all.push_back({name, dot_entry(fault), dot_entry(DotFault::none), says, spgemm_cases()});
   };
+  const auto atomics = [&](const char* name, AtomicFault fault, const char* says) {
+    all.push_back({name, atomic_entry(fault), atomic_entry(AtomicFault::none), says, spmm_cases()});
+  };
+  const auto parts = [&](const char* name, PartsFault fault, const char* says) {
+    all.push_back({name, parts_entry(fault), parts_entry(PartsFault::none), says, spmm_cases()});
+  };
   row("D2_a_b_failed_launch", RowFault::failed_launch, "is NaN: not written");
   row("D1_d_missing_tail", RowFault::missing_tail, "is NaN: not written");
   row("half_reduced", RowFault::half_reduced, "expected");
@@ -91,6 +111,19 @@ std::vector<Mutant> all_mutants() {
   hub("counter_not_reset", HubFault::counter_not_reset, "expected|is NaN");
   hub("adds_too_early", HubFault::adds_too_early, "expected|is NaN");
   hub("last_chunk_lost", HubFault::last_chunk_lost, "expected");
+  atomics("missing_tail_strip", AtomicFault::missing_tail_strip, "is NaN: not written|expected");
+  atomics("D3_b_unzeroed", AtomicFault::unzeroed, "is NaN");
+  atomics("D3_b_set_once", AtomicFault::set_once, "is NaN|expected");
+  atomics("zeroes_padding", AtomicFault::zeroes_padding, "padding");
+  atomics("beta_ignored", AtomicFault::beta_ignored, "expected");
+  atomics("b_without_padding", AtomicFault::b_without_padding, "is NaN|expected");
+  atomics("c_with_ld_of_b", AtomicFault::c_with_ld_of_b, "padding|is NaN|expected");
+  atomics("chunk_lost", AtomicFault::last_chunk_lost, "expected");
+  parts("fix_up_lost", PartsFault::fix_up_lost, "expected");
+  parts("fix_up_first", PartsFault::fix_up_first, "expected");
+  parts("one_part_lost", PartsFault::one_part_lost, "expected");
+  parts("wrong_slot", PartsFault::wrong_slot, "is NaN|expected");
+  parts("alpha_forgotten", PartsFault::alpha_forgotten, "expected");
   dot("D1_a_overruns_row", DotFault::overruns_row, "C has an entry at .* where no product falls");
   dot("D1_b_repeat_counts_once", DotFault::repeat_counts_once, R"(C\([0-9]+, [0-9]+\) is .* expected)");
   dot("D1_c_columns_by_rows", DotFault::columns_by_rows, "C has no entry at");
@@ -103,6 +136,7 @@ Tally check(const Entry& entry, const Case& c, Exec& exec) {
   Tally tally;
   const battery::Limits limits;
   if (c.op == Op::spmv) check_on(entry, battery::make_problem<SpmvProblem<T>>(c), exec, limits, {}, tally);
+  if (c.op == Op::spmm) check_on(entry, battery::make_problem<SpmmProblem<T>>(c), exec, limits, {}, tally);
   if (c.op == Op::spgemm)
     check_on(entry, battery::make_problem<SpgemmProblem<T>>(c), exec, limits, {}, tally);
   return tally;

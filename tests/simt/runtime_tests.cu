@@ -92,6 +92,7 @@ TEST_F(Runtime, CaptureSpreadsThroughEvents) {
   });
   EXPECT_EQ(x.to_host()[0], 0);
   graph.replay(first);
+  first.synchronize();  // the two streams know nothing of each other outside of the graph
   launch(add_one, {1, 1, 0, second}, 1, x.data());
   EXPECT_EQ(x.to_host()[0], 2);
 }

@@ -1,0 +1,551 @@
+// SpMM in equal shares of non-zeros, strip by strip, without atomics.
+//
+// The idea, in six parts.
+//
+// Shares. The non-zeros are cut into shares of about the same number, whatever the rows. A boundary moves
+// back to the beginning of its row if that is near; else it cuts the row in two. Prepare cuts, on the device
+// (partition.hpp). A group of 8 to 32 lanes walks through a share from its first non-zero to its last.
+//
+// Rows. A group need not know row pointers: the sign bit of a column says that its row ends there. The group
+// then stores its sums to C, as nobody else has a part in that row's end, and takes the next number from the
+// list of rows that are not empty, which it has loaded in good time. Empty rows are set by blocks of their
+// own.
+//
+// Cut rows. What a group has summed up of a row that goes on in the next share, it leaves in a slot. A
+// second, small kernel adds these parts to the row, always in the same order. So no atomics, nothing to be
+// set to zero before, and the same bits in every run.
+//
+// Vectors. A lane takes 4 floats of a row of B at once (16 bytes), so 8 lanes do a row of 32 columns, and a
+// warp works on four non-zeros at the same time. Where the rows of B are not aligned to 16 bytes, 32 lanes
+// take a column each. Either way a lane asks for several rows of B before it adds the first: a gather takes
+// 600 to 800 clocks, and only what is under way hides that. An SM gets 40 bytes a clock out of L2 at best, so
+// 250 rows of 128 bytes must be under way in it: 32 warps of 64 registers with 4 loads a lane have 512.
+//
+// Ends of rows are looked for once a batch, by a mask of all lanes: where a batch has none, as most have not
+// if rows are long, there is nothing but multiplying and adding.
+//
+// Strips. 32 or 64 columns are done at once, and all of the matrix for one strip before the next (strips are
+// the outer dimension of the grid): so what is in the caches is a strip of B, not B, and A, which is read
+// once per strip, is small beside the rows of B that it asks for.
+//
+// Columns that are left beside whole strips, if they are half a strip at most, are done by a kernel of their
+// own with narrower groups: with one column in 65, four groups of a warp read four rows of B at a time, not
+// 31 lanes none.
+//
+// Near-dense matrices are a case of their own: rows are so long that a share passes over a small part of B
+// only. There the shares are sorted by the band of columns in which they begin, and blocks are as large as an
+// SM holds, so that all that runs on an SM at a time reads the same part of B, which then is in its L1.
+//
+// Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
+// sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once. Memory: 32 bytes a share, 4 a row,
+// and a row of C for each share that cuts one.
+//
+// Sources: equal shares of non-zeros are those of D. Merrill and M. Garland ("Merge-based parallel sparse
+// matrix-vector multiplication", SC 2016), and for SpMM of C. Yang, A. Buluc and J. D. Owens ("Design
+// principles for sparse matrix multiplication on the GPU", Euro-Par 2018); flags at the ends of rows are
+// segmented sums' (G. E. Blelloch, M. A. Heroux and M. Zagha, CMU-CS-93-173).
+
+#include "07_spmm/balanced.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "07_spmm/vectors.hpp"
+#include "common/gpu/facts.hpp"
+
+namespace stages::spmm {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr unsigned kSmallBlock = 128;    ///< because a block leaves when its last group does
+constexpr unsigned kLargeBlock = 1024;   ///< all that an SM holds at 64 registers a thread
+constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+constexpr unsigned kFixUpBlock = 256;
+constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
+constexpr Index kNearDenseShare = 64;
+constexpr Index kFewParts = 32;  ///< of a cut row: one warp adds them; more are a block's work
+
+/// How a group of kLanes takes a strip: a lane has kRepeats times kVector neighbouring columns, and asks for
+/// those of kAhead rows of B at once.
+template <class T, unsigned kLanes_, unsigned kVector_, unsigned kRepeats_, unsigned kAhead_,
+          unsigned kBlock_ = kSmallBlock>
+struct Form {
+  using Value = T;
+  static constexpr unsigned kLanes = kLanes_, kVector = kVector_, kRepeats = kRepeats_, kAhead = kAhead_;
+  static constexpr unsigned kBlock = kBlock_;
+  static constexpr unsigned kSums = kVector * kRepeats;  ///< columns of a lane
+  static constexpr unsigned kApart = kLanes * kVector;   ///< from one repeat to the next
+  static constexpr unsigned kStrip = kLanes * kSums;
+  static constexpr unsigned kGroups = kBlock / kLanes;  ///< of a block
+  /// What a thread needs in registers: its part of the rows of B and of the sums, and all else. With this
+  /// many nothing is spilled; and the blocks that an SM then has room for.
+  static constexpr unsigned kRegisters = 32 + 8 * kRepeats + (kAhead + 1) * kSums * sizeof(T) / 4;
+  static constexpr unsigned kBlocks = 65536 / (kBlock * kRegisters);
+  /// A bit for each non-zero of the first batch of each group of a warp.
+  static constexpr unsigned kFirstBatch = (1u << kAhead) - 1;
+  static constexpr unsigned kFirstBatches = kLanes == 8    ? kFirstBatch * 0x01010101u
+                                            : kLanes == 16 ? kFirstBatch * 0x00010001u
+                                                           : kFirstBatch;
+  static_assert(kLanes % kAhead == 0 && kLanes >= 8);
+};
+
+template <class T>
+struct Matrix {
+  PartitionView partition;
+  const Index* columns = nullptr;  ///< with the ends of rows marked
+  const T* values = nullptr;
+  T* slots = nullptr;  ///< sums of parts of rows, by rows
+  Index ld_slots = 0;  ///< whole vectors
+};
+
+template <class T>
+struct Nonzero {
+  Index column = 0;
+  T value = 0;
+};
+
+/// Writes a lane's sums to `to`, a row. Elements beyond column n_cols are not touched.
+template <class F, class T = typename F::Value>
+__device__ void store_sums(T* to, unsigned column, unsigned n_cols, bool aligned, const T (&sums)[F::kSums]) {
+#pragma unroll
+  for (unsigned r = 0; r < F::kRepeats; ++r) {
+    const unsigned first = column + r * F::kApart;
+    if (aligned && first + F::kVector <= n_cols) {
+      store_vector<F::kVector>(to + first, sums + r * F::kVector);
+    } else {
+#pragma unroll
+      for (unsigned v = 0; v < F::kVector; ++v) {
+        if (first + v < n_cols) to[first + v] = sums[r * F::kVector + v];
+      }
+    }
+  }
+}
+
+/// C(row, the lane's columns) = alpha sums + beta C.
+template <class F, class T = typename F::Value>
+__device__ void finish_row(const Product<T>& m, Index row, unsigned column, const T (&sums)[F::kSums]) {
+  T* const to = m.c.row(row);
+  const auto n_cols = static_cast<unsigned>(m.n_cols);
+  T out[F::kSums];
+#pragma unroll
+  for (unsigned s = 0; s < F::kSums; ++s) {
+    const unsigned at = column + s / F::kVector * F::kApart + s % F::kVector;
+    out[s] = m.alpha * sums[s];
+    if (m.beta != T{0} && at < n_cols) out[s] += m.beta * to[at];
+  }
+  store_sums<F>(to, column, n_cols, static_cast<unsigned>(m.c.ld) % F::kVector == 0, out);
+}
+
+/// A batch of non-zeros, and what a lane has loaded of their rows of B.
+template <class F, class T = typename F::Value>
+struct Batch {
+  T values[F::kAhead];
+  T b[F::kAhead][F::kSums];
+
+  /// Asks for the rows of B of the non-zeros `first` .. of the group, which its lanes hold in `mine`; `left`
+  /// of them, counted from its first, exist. `from`: B at the lane's first column; `columns`: how many there
+  /// are from there on.
+  __device__ void load(const Nonzero<T>& mine, unsigned first, int left, const T* from, Index ld,
+                       int columns) {
+#pragma unroll
+    for (unsigned u = 0; u < F::kAhead; ++u) {
+      const auto k = static_cast<int>(first + u);
+      const Index column = __shfl_sync(kAllLanes, mine.column, k, F::kLanes) & kColumnBits;
+      values[u] = __shfl_sync(kAllLanes, mine.value, k, F::kLanes);
+#pragma unroll
+      for (unsigned r = 0; r < F::kRepeats; ++r) {
+        if (k < left && columns > static_cast<int>(r * F::kApart)) {
+          load_vector<F::kVector>(from + Offset{column} * ld + r * F::kApart, b[u] + r * F::kVector);
+        }
+      }
+    }
+  }
+  __device__ void add(unsigned u, T (&sums)[F::kSums]) const {
+#pragma unroll
+    for (unsigned s = 0; s < F::kSums; ++s) sums[s] += values[u] * b[u][s];
+  }
+};
+
+/// The share of the lane's group, for the lane's columns from `column` on. All lanes of a warp come along as
+/// long as one of its groups has something to do, because they shuffle together.
+template <class F, class T = typename F::Value>
+__device__ void multiply_share(const Matrix<T>& a, const Product<T>& m, unsigned column) {
+  constexpr unsigned kAhead = F::kAhead;
+  const unsigned lane = threadIdx.x % F::kLanes, group_shift = threadIdx.x % kWarp - lane;
+  const unsigned number = blockIdx.x * F::kGroups + threadIdx.x / F::kLanes;
+  const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
+  const int longest = __reduce_max_sync(kAllLanes, share.length);
+  const auto nonzero = [&](int k) {
+    const Offset at = share.begin + k;
+    return k < share.length ? Nonzero<T>{__ldcs(a.columns + at), __ldcs(a.values + at)} : Nonzero<T>{};
+  };
+  const T* const from = m.b.data + column;
+  const int columns = m.n_cols - static_cast<int>(column);
+  const Index* next_row = a.partition.rows + share.row;
+  Index row = *next_row;
+  T sums[F::kSums] = {};
+  Batch<F> batch = {};
+  Nonzero<T> next = nonzero(static_cast<int>(lane));
+  for (int base = 0; base < longest; base += F::kLanes) {
+    const Nonzero<T> mine = next;
+    next = nonzero(base + static_cast<int>(F::kLanes + lane));
+    const unsigned all_ends = __ballot_sync(kAllLanes, mine.column < 0), ends = all_ends >> group_shift;
+    const int left = share.length - base;
+#pragma unroll
+    for (unsigned first = 0; first < F::kLanes; first += kAhead) {
+      if (base + static_cast<int>(first) >= longest) break;
+      batch.load(mine, first, left, from, m.b.ld, columns);
+      if ((all_ends & (F::kFirstBatches << first)) == 0) {
+#pragma unroll
+        for (unsigned u = 0; u < kAhead; ++u) {
+          if (static_cast<int>(first + u) < left) batch.add(u, sums);
+        }
+        continue;
+      }
+#pragma unroll
+      for (unsigned u = 0; u < kAhead; ++u) {
+        if (static_cast<int>(first + u) < left) batch.add(u, sums);
+        if ((ends & (1u << (first + u))) == 0) continue;
+        finish_row<F>(m, row, column, sums);
+#pragma unroll
+        for (unsigned s = 0; s < F::kSums; ++s) sums[s] = T{0};
+        row = *++next_row;
+      }
+    }
+  }
+  if (share.slot < 0) return;
+  T* const to = a.slots + Offset{share.slot} * a.ld_slots;
+  store_sums<F>(to, column, static_cast<unsigned>(m.n_cols), true, sums);
+}
+
+/// The blocks up to `share_blocks` multiply; those after them set empty rows, one a group.
+template <class F, class T = typename F::Value>
+__global__ void __launch_bounds__(F::kBlock, F::kBlocks)
+    multiply(Matrix<T> a, Product<T> m, unsigned share_blocks) {
+  for (unsigned strip = blockIdx.y * F::kStrip; strip < static_cast<unsigned>(m.n_cols);
+       strip += gridDim.y * F::kStrip) {
+    const unsigned column = strip + threadIdx.x % F::kLanes * F::kVector;
+    if (blockIdx.x < share_blocks) {
+      multiply_share<F>(a, m, column);
+    } else {
+      const unsigned number = (blockIdx.x - share_blocks) * F::kGroups + threadIdx.x / F::kLanes;
+      const T zeros[F::kSums] = {};
+      if (number < a.partition.empty_rows) finish_row<F>(m, a.partition.empty[number], column, zeros);
+    }
+  }
+}
+
+/// Column `column` of slots [begin, end), added up in their order.
+template <class T>
+__device__ T sum_of_slots(const Matrix<T>& a, Index begin, Index end, Offset column) {
+  T sum = 0;
+#pragma unroll 8
+  for (Index slot = begin; slot < end; ++slot) sum += a.slots[Offset{slot} * a.ld_slots + column];
+  return sum;
+}
+
+/// Adds the parts of cut rows to C, where their last parts are: a warp per row, and for rows with many parts,
+/// one after the other, all warps of its block.
+template <class T>
+__global__ void __launch_bounds__(kFixUpBlock) add_parts(Matrix<T> a, Product<T> m) {
+  __shared__ T of_warps[kFixUpWarps][kWarp];
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const unsigned first = blockIdx.x * kFixUpWarps, last = min(first + kFixUpWarps, a.partition.split_rows);
+  const SplitRow* const rows = a.partition.split;
+  for (Offset strip = Offset{blockIdx.y} * kWarp; strip < m.n_cols; strip += Offset{gridDim.y} * kWarp) {
+    const Offset column = strip + lane;
+    const bool has_column = column < m.n_cols;
+    for (unsigned k = first; k < last; ++k) {
+      const SplitRow row = rows[k];
+      const Index end = rows[k + 1].first_slot, parts = end - row.first_slot;
+      T* const to = m.c.row(row.row) + column;
+      if (parts <= kFewParts) {
+        if (k - first == warp && has_column) *to += m.alpha * sum_of_slots(a, row.first_slot, end, column);
+        continue;
+      }
+      const Index each = (parts + Index{kFixUpWarps} - 1) / Index{kFixUpWarps};
+      const Index begin = min(end, row.first_slot + static_cast<Index>(warp) * each);
+      of_warps[warp][lane] = has_column ? sum_of_slots(a, begin, min(end, begin + each), column) : T{0};
+      __syncthreads();
+      if (warp == 0 && has_column) {
+        T sum = 0;
+        for (unsigned w = 0; w < kFixUpWarps; ++w) sum += of_warps[w][lane];
+        *to += m.alpha * sum;
+      }
+      __syncthreads();
+    }
+  }
+}
+
+/// Calls `go` with the Form for `loads` vectors under way.
+template <class T, unsigned kLanes, unsigned kVector, unsigned kRepeats, class Go>
+auto with_loads(Index loads, Go&& go) {
+  switch (loads) {
+    case 2:
+      return go(Form<T, kLanes, kVector, kRepeats, 2 / kRepeats>{});
+    case 4:
+      return go(Form<T, kLanes, kVector, kRepeats, 4 / kRepeats>{});
+    case 8:
+      return go(Form<T, kLanes, kVector, kRepeats, 8 / kRepeats>{});
+    default:
+      fail("balanced: {} loads under way were asked for; give 2, 4 or 8", loads);
+  }
+}
+
+/// Calls `go` with the Form of `g` where B has no vectors, or too few columns for them. A lane has one
+/// column, two or four, which lie apart.
+template <class T, class Go>
+auto with_single_columns(const Granularity& g, Go&& go) {
+  if (g.strip == 8) return go(Form<T, 8, 1, 1, 8>{});
+  if (g.strip == 16) return go(Form<T, 16, 1, 1, 8>{});
+  if (g.strip == 32 && g.lanes == 32) return go(Form<T, 32, 1, 1, 8>{});
+  if (g.strip == 32 && g.lanes == 8) return go(Form<T, 8, 1, 4, 4>{});
+  if (g.strip == 64 && g.lanes == 32) return go(Form<T, 32, 1, 2, 4>{});
+  if (g.strip == 64 && g.lanes == 16) return go(Form<T, 16, 1, 4, 4>{});
+  fail(
+      "balanced: strips of {} columns on {} lanes were asked for, where rows of B are not aligned; give 8, "
+      "16, 32 "
+      "on 32 or 8 lanes, or 64 on 32 or 16",
+      g.strip, g.lanes);
+}
+
+/// Calls `go` with the Form of `g`, with vectors where rows of B are `aligned`.
+template <class T, class Go>
+auto with_form(const Granularity& g, bool aligned, Go&& go) {
+  constexpr unsigned kVector = 16 / sizeof(T);
+  if (!aligned || g.strip < 32) return with_single_columns<T>(g, go);
+  const Index vectors = g.strip / Index{kVector};
+  if (g.block == Index{kLargeBlock} && g.strip == 32 && g.loads == 4) {
+    return go(Form<T, 32 / kVector, kVector, 1, 4, kLargeBlock>{});
+  }
+  if (g.block != Index{kSmallBlock}) {
+    fail("balanced: blocks of {} threads were asked for; give 128, or 1024 with strips of 32 and 4 loads",
+         g.block);
+  }
+  if (g.lanes == 8 && vectors == 8) return with_loads<T, 8, kVector, 1>(g.loads, go);
+  if (g.lanes == 8 && vectors == 16) return with_loads<T, 8, kVector, 2>(g.loads, go);
+  if (g.lanes == 16 && vectors == 16) return with_loads<T, 16, kVector, 1>(g.loads, go);
+  if (g.lanes == 16 && vectors == 32) return with_loads<T, 16, kVector, 2>(g.loads, go);
+  if (g.lanes == 32 && vectors == 32) return with_loads<T, 32, kVector, 1>(g.loads, go);
+  if (g.lanes == 32 && vectors == 64) return with_loads<T, 32, kVector, 2>(g.loads, go);
+  fail(
+      "balanced: strips of {} columns on {} lanes were asked for; give 8, 16 or 32 lanes with one or two "
+      "vectors "
+      "of {} columns each",
+      g.strip, g.lanes, kVector);
+}
+
+/// Whether the near-dense form is taken, by the rule of balanced.hpp.
+template <class T>
+bool is_near_dense(const Shape& shape) {
+  const double strip_bytes = 32.0 * sizeof(T) * shape.rows_of_b;
+  const double l1_bytes = 0.75 * static_cast<double>(device_facts().shared_per_sm);
+  const double density = static_cast<double>(shape.nnz) / (static_cast<double>(shape.rows) * shape.rows_of_b);
+  return shape.aligned && shape.n_cols >= 32 && strip_bytes > l1_bytes &&
+         kNearDenseShare / density * 32 * sizeof(T) <= l1_bytes;
+}
+
+/// So many bands that one of them takes half of L1, and a share that begins in it ends before L1 is full.
+template <class T>
+Granularity near_dense(Granularity g, const Shape& shape) {
+  const double half_of_l1 = static_cast<double>(device_facts().shared_per_sm) / 2;
+  if (g.strip == 0) g.strip = 32;
+  if (g.share == 0) g.share = kNearDenseShare;
+  if (g.block == 0) g.block = kLargeBlock;
+  if (g.bands == 0) g.bands = static_cast<Index>(std::ceil(32.0 * sizeof(T) * shape.rows_of_b / half_of_l1));
+  return g;
+}
+
+/// The columns of a strip, by the rule of balanced.hpp.
+template <class T>
+Index strip_for(const Shape& shape) {
+  const Index n = shape.n_cols;
+  if (n <= 32) return n <= 8 ? 8 : n <= 16 ? 16 : 32;
+  const double of_64 = 64.0 * sizeof(T) * shape.rows_of_b;
+  return n <= 64 || of_64 <= static_cast<double>(device_facts().l2_bytes) ? 64 : 32;
+}
+
+/// The non-zeros of a share, by the rule of balanced.hpp; `groups`: how many a block has, `blocks`: how many
+/// of those an SM.
+Index share_for(const Shape& shape, Index strip, unsigned groups, unsigned blocks) {
+  const double resident = static_cast<double>(device_facts().sms) * groups * blocks;
+  const auto strips = static_cast<double>((Offset{shape.n_cols} + strip - 1) / strip);
+  const double even = static_cast<double>(shape.nnz) * strips / (2 * resident);
+  return (static_cast<Index>(std::clamp(even, 32.0, 512.0)) + 7) / 8 * 8;
+}
+
+template <class T>
+bool rows_are_aligned(Offset ld) {
+  return ld % static_cast<Offset>(16 / sizeof(T)) == 0;
+}
+
+/// How the columns are done that are left beside whole strips.
+template <class T>
+Granularity for_rest(Index columns, bool aligned) {
+  const Index strip = columns <= 8 ? 8 : columns <= 16 ? 16 : 32;
+  const Index lanes = aligned ? Index{32 * sizeof(T) / 16} : Index{kWarp};
+  return {.strip = strip, .lanes = lanes, .loads = 4, .block = Index{kSmallBlock}};
+}
+
+unsigned strips_of(Index n_cols, unsigned columns) {
+  return std::min(kMostBlocks, blocks_for(n_cols, columns));
+}
+
+}  // namespace
+
+template <class T>
+Shape shape_of(const SpmmProblem<T>& problem) {
+  const bool aligned = problem.b_layout == Layout::col_major || rows_are_aligned<T>(problem.ldb);
+  return {problem.a->nnz(), problem.a->rows, problem.a->cols, problem.n_cols, aligned};
+}
+
+template <class T>
+Granularity resolve(Granularity g, const Shape& shape) {
+  if (g.strip == 0 && g.block == 0 && is_near_dense<T>(shape)) g = near_dense<T>(g, shape);
+  if (g.strip == 0) g.strip = strip_for<T>(shape);
+  if (g.block == 0) g.block = kSmallBlock;
+  if (g.lanes == 0) {
+    g.lanes = shape.aligned ? std::min(g.strip / Index{16 / sizeof(T)}, Index{kWarp}) : Index{kWarp};
+  }
+  if (g.loads == 0) g.loads = 4;
+  if (g.bands == 0) g.bands = 1;
+  with_form<T>(g, shape.aligned, [&](auto form) {
+    using F = decltype(form);
+    if (g.share == 0) g.share = share_for(shape, g.strip, F::kGroups, F::kBlocks);
+  });
+  return g;
+}
+
+template <class T>
+template <class Ptr>
+BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, const Granularity& granularity,
+                                  cudaStream_t stream)
+    : shape_(shape), granularity_(granularity), columns_(a.col_idx.data()), values_(a.values.data()) {
+  const Index share = granularity.share, slack = std::min(std::max(share / 8, Index{16}), share - 1);
+  partition_ = Partition(a, {.share_size = share, .slack = slack, .bands = granularity.bands}, stream);
+  constexpr Offset kVector = 16 / sizeof(T);
+  ld_slots_ = narrow<Index>((Offset{shape.n_cols} + kVector - 1) / kVector * kVector, "a row of slots");
+  slots_ = DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld_slots_));
+}
+
+template <class T>
+void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) const {
+  const Index strip = granularity_.strip, rest = product.n_cols % strip, whole = product.n_cols - rest;
+  if (whole > 0 && rest > 0 && rest <= strip / 2) {
+    multiply_columns(product, 0, whole, granularity_, stream);
+    multiply_columns(product, whole, rest, for_rest<T>(rest, shape_.aligned), stream);
+  } else {
+    multiply_columns(product, 0, product.n_cols, granularity_, stream);
+  }
+  launch(add_parts<T>,
+         {.grid = {blocks_for(partition_.view().split_rows, kFixUpWarps), strips_of(product.n_cols, kWarp)},
+          .block = kFixUpBlock,
+          .stream = stream},
+         Matrix<T>{partition_.view(), columns_, values_, slots_.data(), ld_slots_}, product);
+}
+
+template <class T>
+void BalancedMatrix<T>::multiply_columns(Product<T> product, Index first, Index count, const Granularity& g,
+                                         cudaStream_t stream) const {
+  product.b.data += first;
+  product.c.data += first;
+  product.n_cols = count;
+  const PartitionView view = partition_.view();
+  T* const slots = slots_.empty() ? nullptr : slots_.data() + first;
+  const Matrix<T> matrix{view, columns_, values_, slots, ld_slots_};
+  with_form<T>(g, shape_.aligned, [&](auto form) {
+    using F = decltype(form);
+    const unsigned share_blocks = blocks_for(view.shares, F::kGroups);
+    launch(spmm::multiply<F>,
+           {.grid = {share_blocks + blocks_for(view.empty_rows, F::kGroups), strips_of(count, F::kStrip)},
+            .block = F::kBlock,
+            .stream = stream},
+           matrix, product, share_blocks);
+  });
+}
+
+namespace {
+
+template <class T>
+class Balanced final : public RowMajorPlan<T> {
+ public:
+  Balanced(const SpmmProblem<T>& problem, Exec& exec, Granularity granularity)
+      : RowMajorPlan<T>(problem, exec), a_(to_device(*problem.a)) {
+    const Shape shape = shape_of(problem);
+    std::visit(
+        [&](auto& a) {
+          matrix_ = BalancedMatrix<T>(a, shape, resolve<T>(granularity, shape), this->stream());
+          a.row_ptr = {};
+        },
+        a_);
+  }
+
+  static Cost cost(const SpmmProblem<T>& problem) {
+    Cost cost = RowMajorPlan<T>::cost(problem);
+    const double shares =
+        static_cast<double>(problem.a->nnz()) / resolve<T>(Granularity{}, shape_of(problem)).share;
+    cost.memory += shares * (24 + 32 + sizeof(T) * (problem.n_cols + 3.0)) + 16.0 * problem.a->rows;
+    return cost;
+  }
+
+  std::vector<Metric> metrics() const override {
+    const PartitionView view = matrix_.partition().view();
+    const Granularity& g = matrix_.granularity();
+    return {
+        {"shares", static_cast<double>(view.shares), ""},
+        {"share_nonzeros", static_cast<double>(g.share), ""},
+        {"strip_columns", static_cast<double>(g.strip), ""},
+        {"bands", static_cast<double>(g.bands), ""},
+        {"block_threads", static_cast<double>(g.block), ""},
+        {"rows_cut", static_cast<double>(view.split_rows), ""},
+        {"rows_empty", static_cast<double>(view.empty_rows), ""},
+        {"partition_seconds",
+         matrix_.partition().seconds().value_or(std::numeric_limits<double>::quiet_NaN()), "s"},
+        {"strict_floor_bytes", strict_floor_bytes(), "B"},
+        {"gathered_bytes", sizeof(T) * static_cast<double>(this->a().nnz()) * this->problem().n_cols, "B"}};
+  }
+
+ protected:
+  void multiply(const Product<T>& product) override { matrix_.multiply(product, this->stream()); }
+
+ private:
+  /// A with 8 bytes a row pointer, the rows of B that are used, and C, once each (C twice where beta asks for
+  /// the old one): no product of matrices in these formats moves less.
+  double strict_floor_bytes() const {
+    const Csr<T>& a = this->a();
+    std::vector<bool> used(static_cast<std::size_t>(a.cols));
+    for (const Index column : a.col_idx) used[static_cast<std::size_t>(column)] = true;
+    const double rows_of_b = static_cast<double>(std::count(used.begin(), used.end(), true));
+    const double n = this->problem().n_cols, c_passes = this->problem().beta == T{0} ? 1 : 2;
+    return (4.0 + sizeof(T)) * static_cast<double>(a.nnz()) + 8 * (a.rows + 1.0) +
+           sizeof(T) * n * (rows_of_b + c_passes * a.rows);
+  }
+
+  AnyDeviceCsr<T> a_;  ///< without its row pointers
+  BalancedMatrix<T> matrix_;
+};
+
+}  // namespace
+
+void add_balanced(Registry& registry, const std::string& name, Granularity granularity) {
+  registry.add<Balanced>(
+      {.name = name,
+       .idea = "equal shares of non-zeros on groups of lanes, strips of B; cut rows in a fixed order",
+       .needs = {.gpu = true}},
+      granularity);
+}
+
+#define STAGES_INSTANTIATE(T)                                                                               \
+  template Shape shape_of(const SpmmProblem<T>&);                                                           \
+  template Granularity resolve<T>(Granularity, const Shape&);                                               \
+  template class BalancedMatrix<T>;                                                                         \
+  template BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, std::int32_t>&, const Shape&, const Granularity&, \
+                                             cudaStream_t);                                                 \
+  template BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Offset>&, const Shape&, const Granularity&,       \
+                                             cudaStream_t);
+STAGES_INSTANTIATE(float)
+STAGES_INSTANTIATE(double)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages::spmm

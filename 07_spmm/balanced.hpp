@@ -1,0 +1,74 @@
+#pragma once
+// What balanced.cu makes of a matrix on the device, apart from the plan around it, so that a study can cut
+// one matrix in many ways without copying it again.
+//
+// Defaults, one rule for all matrices, for what a Granularity leaves open:
+//   strip  8, 16 or 32 columns if there are no more; else 64, if no second strip is needed or if 64 columns
+//   of
+//          B fit into L2; else 32
+//   lanes  one vector of 16 bytes each; 32 where B is not aligned
+//   loads  4
+//   share  twice as many shares as groups that the device holds at once; at least 32 non-zeros and at most
+//          512, beyond which fewer, larger shares save nothing
+//   bands  1
+//   block  128 threads
+//
+// But for a near-dense matrix, which is one where B's strip of 32 columns is larger than L1 (3/4 of an SM's
+// shared memory), and the part of it that 64 non-zeros of a row pass over is not (in single precision: more
+// than 5 % of the elements are there): strip 32, share 64, block 1024, and as many bands as halves of L1 hold
+// the strip.
+
+#include "07_spmm/partition.hpp"
+#include "07_spmm/row_major.hpp"
+#include "07_spmm/stage.hpp"
+
+namespace stages::spmm {
+
+/// What rules need to know of a product.
+struct Shape {
+  Offset nnz = 0;
+  Index rows = 0;
+  Index rows_of_b = 0;
+  Index n_cols = 0;
+  bool aligned = false;  ///< rows of B begin at multiples of 16 bytes
+};
+
+template <class T>
+Shape shape_of(const SpmmProblem<T>& problem);
+
+/// `given` with what is 0 filled in by the rules above. Throws Error if there is no such form.
+template <class T>
+Granularity resolve(Granularity given, const Shape& shape);
+
+/// A matrix cut into shares. Columns and values stay where they are, in the DeviceCsr, which must outlive
+/// this; in its columns the ends of rows are marked, and its row pointers are not needed any more.
+template <class T>
+class BalancedMatrix {
+ public:
+  BalancedMatrix() = default;
+  /// `granularity` from resolve().
+  template <class Ptr>
+  BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, const Granularity& granularity,
+                 cudaStream_t stream);
+
+  /// C = alpha A B + beta C, for products of the shape that was given.
+  void multiply(const Product<T>& product, cudaStream_t stream) const;
+
+  const Partition& partition() const { return partition_; }
+  const Granularity& granularity() const { return granularity_; }
+
+ private:
+  /// The product's columns `first` .. first + count - 1, but for the parts of cut rows in slots.
+  void multiply_columns(Product<T> product, Index first, Index count, const Granularity& g,
+                        cudaStream_t stream) const;
+
+  Shape shape_;
+  Granularity granularity_;
+  Partition partition_;
+  const Index* columns_ = nullptr;
+  const T* values_ = nullptr;
+  Index ld_slots_ = 0;
+  mutable DeviceArray<T> slots_;  ///< sums of parts of rows, which every product writes anew
+};
+
+}  // namespace stages::spmm

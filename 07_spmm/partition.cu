@@ -1,0 +1,198 @@
+// Cutting a matrix into equal shares of its non-zeros, on the device. What is cut is told in partition.hpp.
+
+#include "07_spmm/partition.hpp"
+
+#include "common/gpu/scan.hpp"
+
+namespace stages::spmm {
+namespace {
+
+constexpr unsigned kBlock = 256;
+
+/// Sizes that the host wants to know.
+struct Totals {
+  Index filled_rows = 0;
+  Index slots = 0;
+  Index split_rows = 0;
+};
+
+/// Marks the last non-zero of each row, and tells which rows have one.
+template <class Ptr>
+__global__ void mark_rows(const Ptr* row_ptr, Index rows, Index* col_idx, Index* filled) {
+  const Offset thread = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (thread >= rows) return;
+  const Ptr end = row_ptr[thread + 1];
+  filled[thread] = end > row_ptr[thread];
+  if (filled[thread]) col_idx[end - 1] |= ~kColumnBits;
+}
+
+/// `place[i]`: how many rows before row i are filled.
+__global__ void list_rows(const Index* place, Index n_rows, Index* rows, Index* empty) {
+  const Offset thread = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (thread >= n_rows) return;
+  const auto row = static_cast<Index>(thread);
+  const Index before = place[row];
+  if (place[row + 1] > before) {
+    rows[before] = row;
+  } else {
+    empty[row - before] = row;
+  }
+}
+
+/// The row of non-zero p: the last one that begins at p or before.
+template <class Ptr>
+__device__ Index row_of(const Ptr* row_ptr, Index rows, Offset p) {
+  Index low = 0, high = rows;
+  while (high - low > 1) {
+    const Index middle = low + (high - low) / 2;
+    (static_cast<Offset>(row_ptr[middle]) <= p ? low : high) = middle;
+  }
+  return low;
+}
+
+/// Boundary j, for j = 0 .. shares: the beginning of share j, and the row there; `cuts[j]`: whether it stands
+/// within that row.
+template <class Ptr>
+__global__ void place_boundaries(const Ptr* row_ptr, Index rows, const Index* place, Offset nnz, Cut cut,
+                                 Index shares, Share* share, Index* cuts) {
+  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (j > shares) return;
+  Share out{.begin = nnz, .row = place[rows]};
+  cuts[j] = 0;
+  if (j < shares) {
+    const Offset even = j * cut.share_size;
+    const Index row = row_of(row_ptr, rows, even);
+    const auto begin = static_cast<Offset>(row_ptr[row]);
+    out.begin = even - begin <= cut.slack ? begin : even;
+    out.row = place[row];
+    cuts[j] = out.begin > begin;
+  }
+  share[j] = out;
+}
+
+/// `starts[j]`: whether boundary j is the first that cuts its row. The lengths of the shares, too.
+__global__ void first_cuts(Share* share, const Index* cuts, Index shares, Index* starts) {
+  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (j > shares) return;
+  starts[j] = cuts[j] && !(cuts[j - 1] && share[j - 1].row == share[j].row);
+  if (j < shares) share[j].length = static_cast<Index>(share[j + 1].begin - share[j].begin);
+}
+
+/// Slots of shares, and the list of split rows. `slot[j]` and `split_place[j]`: cuts and starts before
+/// boundary j.
+__global__ void number_cuts(Share* share, const Index* cuts, const Index* slot, const Index* starts,
+                            const Index* split_place, const Index* rows, Index shares, SplitRow* split,
+                            Totals* totals) {
+  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (j > shares) return;
+  if (cuts[j]) share[j - 1].slot = slot[j];
+  if (starts[j]) split[split_place[j]] = {rows[share[j].row], slot[j]};
+  if (j < shares) return;
+  split[split_place[j]] = {0, slot[j]};
+  *totals = {share[j].row, slot[j], split_place[j]};
+}
+
+/// `is_in[b * shares + j]`: whether share j begins in band b of the columns.
+__global__ void find_bands(const Share* share, Index shares, const Index* col_idx, Index cols, Index bands,
+                           Index* is_in) {
+  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (j >= shares) return;
+  const Offset column = share[j].length > 0 ? col_idx[share[j].begin] & kColumnBits : 0;
+  const Offset band = column * bands / cols;
+  for (Index b = 0; b < bands; ++b) is_in[Offset{b} * shares + j] = b == band;
+}
+
+/// `place`: the prefix sums of is_in, which say where each share comes.
+__global__ void sort_by_band(const Share* share, Index shares, Index bands, const Index* is_in,
+                             const Index* place, Share* sorted) {
+  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (j >= shares) return;
+  for (Index b = 0; b < bands; ++b) {
+    if (is_in[Offset{b} * shares + j]) sorted[place[Offset{b} * shares + j]] = share[j];
+  }
+}
+
+/// Arrays that are needed only while the partition is made.
+struct Scratch {
+  DeviceArray<Index> filled, place, cuts, slot, starts, split_place, is_in, band_place;
+  DeviceArray<Totals> totals{1};
+
+  Scratch(std::size_t rows, std::size_t boundaries, std::size_t banded)
+      : filled(rows),
+        place(rows + 1),
+        cuts(boundaries),
+        slot(boundaries + 1),
+        starts(boundaries),
+        split_place(boundaries + 1),
+        is_in(banded),
+        band_place(banded + 1) {}
+};
+
+}  // namespace
+
+template <class T, class Ptr>
+Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) {
+  if (a.rows == 0) return;
+  const Index rows = a.rows;
+  const Ptr* const row_ptr = a.row_ptr.data();
+  const auto nnz = static_cast<Offset>(a.col_idx.size());
+  const auto shares = narrow<Index>((nnz + cut.share_size - 1) / cut.share_size, "the number of shares");
+  const auto n = static_cast<std::size_t>(rows), boundaries = static_cast<std::size_t>(shares) + 1;
+  const Offset banded = cut.bands > 1 ? Offset{cut.bands} * shares : 0;
+  Scratch scratch(n, boundaries, static_cast<std::size_t>(banded));
+  share_ = DeviceArray<Share>(boundaries);
+  rows_ = DeviceArray<Index>(n + 1);
+  empty_ = DeviceArray<Index>(n);
+  split_ = DeviceArray<SplitRow>(boundaries);
+  PrefixSum<Index, Index> sum;
+  sum.reserve(std::max({Offset{rows}, std::ssize(scratch.cuts), banded}));
+  const LaunchConfig per_row{.grid = blocks_for(rows, kBlock), .block = kBlock, .stream = stream};
+  const LaunchConfig per_boundary{
+      .grid = blocks_for(Offset{shares} + 1, kBlock), .block = kBlock, .stream = stream};
+
+  const EventTimer timer;
+  timer.start(stream);
+  rows_.fill_bytes(0, stream);
+  launch(mark_rows<Ptr>, per_row, row_ptr, rows, a.col_idx.data(), scratch.filled.data());
+  sum.run(scratch.filled.data(), scratch.place.data(), rows, stream);
+  launch(list_rows, per_row, scratch.place.data(), rows, rows_.data(), empty_.data());
+  launch(place_boundaries<Ptr>, per_boundary, row_ptr, rows, scratch.place.data(), nnz, cut, shares,
+         share_.data(), scratch.cuts.data());
+  launch(first_cuts, per_boundary, share_.data(), scratch.cuts.data(), shares, scratch.starts.data());
+  sum.run(scratch.cuts.data(), scratch.slot.data(), std::ssize(scratch.cuts), stream);
+  sum.run(scratch.starts.data(), scratch.split_place.data(), std::ssize(scratch.starts), stream);
+  launch(number_cuts, per_boundary, share_.data(), scratch.cuts.data(), scratch.slot.data(),
+         scratch.starts.data(), scratch.split_place.data(), rows_.data(), shares, split_.data(),
+         scratch.totals.data());
+  if (banded > 0) {
+    DeviceArray<Share> sorted(static_cast<std::size_t>(shares));
+    launch(find_bands, per_boundary, share_.data(), shares, a.col_idx.data(), a.cols, cut.bands,
+           scratch.is_in.data());
+    sum.run(scratch.is_in.data(), scratch.band_place.data(), banded, stream);
+    launch(sort_by_band, per_boundary, share_.data(), shares, cut.bands, scratch.is_in.data(),
+           scratch.band_place.data(), sorted.data());
+    std::swap(share_, sorted);
+    STAGES_CUDA(cudaStreamSynchronize(stream));  // before what was sorted is freed
+  }
+  timer.stop(stream);
+
+  Totals totals;
+  scratch.totals.download({&totals, 1}, stream);
+  STAGES_CUDA(cudaStreamSynchronize(stream));
+  seconds_ = timer.seconds();
+  shares_ = static_cast<unsigned>(shares);
+  empty_rows_ = static_cast<unsigned>(rows - totals.filled_rows);
+  split_rows_ = static_cast<unsigned>(totals.split_rows);
+  slots_ = totals.slots;
+}
+
+PartitionView Partition::view() const {
+  return {shares_, empty_rows_, split_rows_, share_.data(), rows_.data(), empty_.data(), split_.data()};
+}
+
+template Partition::Partition(DeviceCsr<float, std::int32_t>&, const Cut&, cudaStream_t);
+template Partition::Partition(DeviceCsr<float, Offset>&, const Cut&, cudaStream_t);
+template Partition::Partition(DeviceCsr<double, std::int32_t>&, const Cut&, cudaStream_t);
+template Partition::Partition(DeviceCsr<double, Offset>&, const Cut&, cudaStream_t);
+
+}  // namespace stages::spmm

@@ -1,0 +1,79 @@
+#pragma once
+// The form of a matrix that balanced.cu multiplies, made on the device in prepare: equal shares of non-zeros,
+// and what it takes to know rows without row pointers.
+
+#include <optional>
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+
+namespace stages::spmm {
+
+/// What a column index of a partitioned matrix holds beside the column: its sign bit says that this is the
+/// last non-zero of its row.
+inline constexpr Index kColumnBits = 0x7fffffff;
+
+/// Non-zeros [begin, begin + length). As large as a sector, which is what reading it costs anyway.
+struct alignas(16) Share {
+  Offset begin = 0;
+  Index length = 0;
+  Index row = 0;    ///< of its first non-zero, as a place in PartitionView::rows
+  Index slot = -1;  ///< where the sum of the row goes that its end cuts in two; -1: it cuts none
+};
+
+/// How a matrix is cut.
+struct Cut {
+  Index share_size = 0;  ///< non-zeros; at least 1
+  Index slack = 0;       ///< how far a boundary may move back to the beginning of its row; under share_size
+  Index bands = 1;  ///< of columns: shares that begin in the first come first, then those of the second, ...
+};
+
+/// A row in several shares. All its parts but the last leave their sums in slots: first_slot and those that
+/// follow, up to the first_slot of the next SplitRow.
+struct SplitRow {
+  Index row = 0;
+  Index first_slot = 0;
+};
+
+struct PartitionView {
+  unsigned shares = 0;
+  unsigned empty_rows = 0;
+  unsigned split_rows = 0;
+  const Share* share = nullptr;
+  /// The rows that are not empty, ascending, and one number more that means nothing.
+  const Index* rows = nullptr;
+  const Index* empty = nullptr;     ///< the others
+  const SplitRow* split = nullptr;  ///< split_rows + 1
+};
+
+/// The shares of a matrix on the device.
+///
+/// Boundary j stands at non-zero j * share_size, or, if its row begins no more than `slack` before, at the
+/// beginning of that row: rows of up to slack + 1 non-zeros are never cut, and a share holds no more than
+/// share_size + slack. Each boundary finds its row by binary search over row_ptr; prefix sums number rows,
+/// slots and cut rows, and sort the shares by bands. No step goes through anything one by one.
+class Partition {
+ public:
+  Partition() = default;
+  /// `a` is on the device; the ends of rows are marked in a.col_idx. Throws Error if there are 2^31 shares or
+  /// more.
+  template <class T, class Ptr>
+  Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream);
+
+  PartitionView view() const;
+  /// How many sums of parts of rows there are to be kept.
+  Index slots() const { return slots_; }
+  /// What making it took on the device, allocation left out; unknown on the executor.
+  std::optional<double> seconds() const { return seconds_; }
+
+ private:
+  unsigned shares_ = 0, empty_rows_ = 0, split_rows_ = 0;
+  Index slots_ = 0;
+  std::optional<double> seconds_;
+  DeviceArray<Share> share_;
+  DeviceArray<Index> rows_;
+  DeviceArray<Index> empty_;
+  DeviceArray<SplitRow> split_;
+};
+
+}  // namespace stages::spmm

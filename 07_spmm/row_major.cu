@@ -1,0 +1,167 @@
+// Dense matrices from columns to rows and back, tile by tile through shared memory.
+//
+// The idea: a warp reads 32 elements that lie side by side in one layout and writes 32 that lie side by side
+// in the other. Between the two stands a tile of 32 x 32 in shared memory, whose lines are 33 long, so that
+// the lanes that read it across do not meet in one bank.
+//
+// Cost: each element read once and written once (twice read where beta asks for the old one).
+
+#include "07_spmm/row_major.hpp"
+
+namespace stages::spmm {
+namespace {
+
+constexpr unsigned kTile = 32;
+constexpr unsigned kTileRows = 8;        ///< of threads: each does four elements of a tile
+constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+
+/// `from`, by columns, into `to`.
+template <class T>
+__global__ void __launch_bounds__(kTile* kTileRows) to_rows(DenseView<const T> from, Rows<T> to) {
+  __shared__ T tile[kTile][kTile + 1];
+  const Offset top = Offset{blockIdx.x} * kTile;
+  for (Offset left = Offset{blockIdx.y} * kTile; left < from.cols; left += Offset{gridDim.y} * kTile) {
+    for (unsigned k = threadIdx.y; k < kTile; k += kTileRows) {
+      const Offset i = top + threadIdx.x, j = left + k;
+      if (i < from.rows && j < from.cols) tile[k][threadIdx.x] = from.data[j * from.ld + i];
+    }
+    __syncthreads();
+    for (unsigned k = threadIdx.y; k < kTile; k += kTileRows) {
+      const Offset i = top + k, j = left + threadIdx.x;
+      if (i < from.rows && j < from.cols) to.row(static_cast<Index>(i))[j] = tile[threadIdx.x][k];
+    }
+    __syncthreads();
+  }
+}
+
+/// to = from + beta to, with `to` by columns. Where beta is 0, what `to` holds is not read.
+template <class T>
+__global__ void __launch_bounds__(kTile* kTileRows) to_columns(Rows<T> from, DenseView<T> to, T beta) {
+  __shared__ T tile[kTile][kTile + 1];
+  const Offset top = Offset{blockIdx.x} * kTile;
+  for (Offset left = Offset{blockIdx.y} * kTile; left < to.cols; left += Offset{gridDim.y} * kTile) {
+    for (unsigned k = threadIdx.y; k < kTile; k += kTileRows) {
+      const Offset i = top + k, j = left + threadIdx.x;
+      if (i < to.rows && j < to.cols) tile[k][threadIdx.x] = from.row(static_cast<Index>(i))[j];
+    }
+    __syncthreads();
+    for (unsigned k = threadIdx.y; k < kTile; k += kTileRows) {
+      const Offset i = top + threadIdx.x, j = left + k;
+      if (i >= to.rows || j >= to.cols) continue;
+      T& element = to.data[j * to.ld + i];
+      element = beta == T{0} ? tile[threadIdx.x][k] : tile[threadIdx.x][k] + beta * element;
+    }
+    __syncthreads();
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kTile* kTileRows) scale(Rows<T> c, Index rows, Index n_cols, T beta) {
+  const Offset i = Offset{blockIdx.x} * kTileRows + threadIdx.y;
+  if (i >= rows) return;
+  T* const line = c.row(static_cast<Index>(i));
+  for (Offset j = Offset{blockIdx.y} * kTile + threadIdx.x; j < n_cols; j += Offset{gridDim.y} * kTile) {
+    line[j] = beta == T{0} ? T{0} : beta * line[j];
+  }
+}
+
+unsigned tiles(Offset length) {
+  return std::min(kMostBlocks, blocks_for(length, kTile));
+}
+
+/// The leading dimension of a copy by rows: whole vectors of 16 bytes, so that every row begins with one.
+template <class T>
+Index copy_ld(Index n_cols) {
+  constexpr Offset kVector = 16 / sizeof(T);
+  return narrow<Index>((n_cols + kVector - 1) / kVector * kVector,
+                       "the leading dimension of a copy of B or C");
+}
+
+/// Elements of a copy of a matrix of so many rows; none where it lies by rows already.
+template <class T>
+std::size_t copy_size(Layout layout, Index rows, Index n_cols) {
+  if (layout == Layout::row_major) return 0;
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(copy_ld<T>(n_cols));
+}
+
+}  // namespace
+
+template <class T>
+void scale_c(const Product<T>& product, Index rows, cudaStream_t stream) {
+  if (product.beta == T{1}) return;
+  if (product.beta == T{0} && product.c.ld == product.n_cols && rows > 0) {
+    STAGES_CUDA(cudaMemsetAsync(
+        product.c.data, 0,
+        static_cast<std::size_t>(rows) * static_cast<std::size_t>(product.n_cols) * sizeof(T), stream));
+    return;
+  }
+  launch(scale<T>,
+         {.grid = {blocks_for(rows, kTileRows), tiles(product.n_cols)},
+          .block = {kTile, kTileRows},
+          .stream = stream},
+         product.c, rows, product.n_cols, product.beta);
+}
+
+template <class T>
+RowMajorPlan<T>::RowMajorPlan(const SpmmProblem<T>& problem, Exec& exec)
+    : DeviceSpmmPlan<T>(problem, exec),
+      b_rows_(copy_size<T>(problem.b_layout, problem.a->cols, problem.n_cols)),
+      c_rows_(copy_size<T>(problem.c_layout, problem.a->rows, problem.n_cols)) {
+  const bool b_copied = problem.b_layout == Layout::col_major,
+             c_copied = problem.c_layout == Layout::col_major;
+  const DenseView<const T> b = this->b();
+  const DenseView<T> c = this->c();
+  product_.b = b_copied ? Rows<const T>{b_rows_.data(), copy_ld<T>(problem.n_cols)}
+                        : Rows<const T>{b.data, static_cast<Index>(b.ld)};
+  product_.c = c_copied ? Rows<T>{c_rows_.data(), copy_ld<T>(problem.n_cols)}
+                        : Rows<T>{c.data, static_cast<Index>(c.ld)};
+  b_rows_.fill_bytes(0, this->stream());  // its padding is read along with the last columns, and not used
+  product_.n_cols = problem.n_cols;
+  product_.alpha = problem.alpha;
+  product_.beta = c_copied ? T{0} : problem.beta;  // of a copy: when it is written back
+}
+
+template <class T>
+void RowMajorPlan<T>::run() {
+  const SpmmProblem<T>& problem = this->problem();
+  const auto grid_over = [&](Index rows) { return dim3(blocks_for(rows, kTile), tiles(problem.n_cols)); };
+  if (problem.b_layout == Layout::col_major) {
+    launch(to_rows<T>,
+           {.grid = grid_over(problem.a->cols), .block = {kTile, kTileRows}, .stream = this->stream()},
+           this->b(), Rows<T>{b_rows_.data(), product_.b.ld});
+  }
+  multiply(product_);
+  if (problem.c_layout == Layout::col_major) {
+    launch(to_columns<T>,
+           {.grid = grid_over(problem.a->rows), .block = {kTile, kTileRows}, .stream = this->stream()},
+           product_.c, this->c(), problem.beta);
+  }
+}
+
+template <class T>
+Cost RowMajorPlan<T>::cost(const SpmmProblem<T>& problem) {
+  Cost cost = problem_cost(problem);
+  const auto copies = copy_size<T>(problem.b_layout, problem.a->cols, problem.n_cols) +
+                      copy_size<T>(problem.c_layout, problem.a->rows, problem.n_cols);
+  cost.memory += device_csr_bytes(*problem.a) + static_cast<double>(copies) * sizeof(T);
+  return cost;
+}
+
+template <class T>
+std::optional<std::string> RowMajorPlan<T>::refuse(const SpmmProblem<T>& problem, Exec& /*exec*/) {
+  const auto beyond = [](Layout layout, Offset ld) {
+    return layout == Layout::row_major && !std::in_range<Index>(ld);
+  };
+  if (!beyond(problem.b_layout, problem.ldb) && !beyond(problem.c_layout, problem.ldc)) return std::nullopt;
+  return fmt::format("the leading dimensions of B and C are {} and {}; these kernels take up to {}",
+                     problem.ldb, problem.ldc, std::numeric_limits<Index>::max());
+}
+
+#define STAGES_INSTANTIATE(T)                                    \
+  template void scale_c(const Product<T>&, Index, cudaStream_t); \
+  template class RowMajorPlan<T>;
+STAGES_INSTANTIATE(float)
+STAGES_INSTANTIATE(double)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages::spmm

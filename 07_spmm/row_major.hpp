@@ -1,0 +1,66 @@
+#pragma once
+// Layouts, once for all entries of this step: their kernels know B and C by rows only. A row of B is then one
+// piece of memory, which neighbouring lanes read together; by columns each of its elements lies in a sector
+// of its own, and a product would read eight times the bytes, once per non-zero. So a B stored by columns is
+// rewritten by rows first, and a C wanted by columns is made by rows and rewritten last. Both belong to the
+// timed run, because B is new in each: the price is one more pass over B or C, which is little where a row of
+// B is used more than a few times.
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+
+namespace stages::spmm {
+
+/// A dense matrix by rows, as kernels take it. The leading dimension fits into 32 bits (refuse() sees to it),
+/// so that the place of a row is one multiplication of 32 by 32 to 64 bits: matrices of more than 2^31
+/// elements cost nothing extra.
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  Index ld = 0;
+
+  STAGES_HD T* row(Index i) const { return data + Offset{i} * ld; }
+};
+
+/// C = alpha A B + beta C as kernels see it.
+template <class T>
+struct Product {
+  Rows<const T> b;
+  Rows<T> c;
+  Index n_cols = 0;
+  T alpha = 1;
+  T beta = 0;
+};
+
+/// C = beta C, the columns of C alone, not its padding: for kernels that then add to C.
+template <class T>
+void scale_c(const Product<T>& product, Index rows, cudaStream_t stream);
+
+/// The base of this step's plans. A derived class gives multiply().
+template <class T>
+class RowMajorPlan : public DeviceSpmmPlan<T> {
+ public:
+  RowMajorPlan(const SpmmProblem<T>& problem, Exec& exec);
+
+  void run() final;
+
+  /// Of the problem, A on the device, and the copies of B and C.
+  static Cost cost(const SpmmProblem<T>& problem);
+  static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec);
+
+ protected:
+  /// Puts the product on the stream.
+  virtual void multiply(const Product<T>& product) = 0;
+  /// What multiply() will get: the same in each run.
+  const Product<T>& product() const { return product_; }
+
+ private:
+  DeviceArray<T> b_rows_;  ///< empty where B comes by rows
+  DeviceArray<T> c_rows_;
+  Product<T> product_;
+};
+
+extern template class RowMajorPlan<float>;
+extern template class RowMajorPlan<double>;
+
+}  // namespace stages::spmm

@@ -1,0 +1,112 @@
+// SpMM, a warp per row, long rows cut into chunks.
+//
+// The idea: warp_per_row.cu lasts as long as its longest row. So no warp gets more than `step` non-zeros: a
+// longer row is cut into chunks, one warp each, and as several warps now add to the same row of C, they do so
+// by atomicAdd. Prepare cuts the rows; the kernel is that of warp_per_row.cu but for where it begins and
+// ends, and how it stores.
+//
+// What it costs: C must hold zero (or beta C) before the first warp adds to it, and that is part of the
+// product and of its time: published kernels often leave it out. Every element is then read and written once
+// more than in warp_per_row, by an atomic. And as the order in which warps arrive changes, so does the
+// rounding: two runs may differ in the last bits, which is why this entry does not claim to be reproducible.
+//
+// `step`: small, and there are more atomics and more tasks; large, and the longest chunk is waited for. The
+// default is what each warp of the device would get if all got the same; see tasks.hpp.
+//
+// Input: any CSR matrix, any number of columns. Cost: as warp_per_row.cu, one more pass over C to set it and
+// one to add to it; 16 or 24 bytes a task.
+//
+// Source: step 2 of a course project on SpMM ("D3"), where a script tuned `step` (TRUNCATED_STEP) for each
+// matrix.
+
+#include "07_spmm/tasks.hpp"
+
+namespace stages::spmm {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kWarps = 4;           ///< of a block
+constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+
+template <unsigned kPerLane, class T, class Ptr>
+__global__ void __launch_bounds__(kWarps* kWarp)
+    add_chunks(CsrView<T, Ptr> a, const Task<Ptr>* tasks, Offset task_count, Product<T> m) {
+  __shared__ Index staged_columns[kWarps][kWarp];
+  __shared__ T staged_values[kWarps][kWarp];
+  constexpr Offset kStrip = kPerLane * kWarp;
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const Offset number = Offset{blockIdx.x} * kWarps + warp;
+  if (number >= task_count) return;  // the whole warp leaves
+  const Task<Ptr> task = tasks[number];
+  for (Offset strip = blockIdx.y * kStrip; strip < m.n_cols; strip += gridDim.y * kStrip) {
+    const Offset column = strip + lane;
+    T sums[kPerLane] = {};
+    Ptr p = task.begin;
+    while (p < task.end) {
+      const auto count = static_cast<unsigned>(min(task.end - p, static_cast<Ptr>(kWarp)));
+      __syncwarp();  // the 32 before these have been read by all
+      if (lane < count) {
+        staged_columns[warp][lane] = a.col_idx[p + static_cast<Ptr>(lane)];
+        staged_values[warp][lane] = a.values[p + static_cast<Ptr>(lane)];
+      }
+      __syncwarp();
+      for (unsigned k = 0; k < count; ++k) {
+        const T value = staged_values[warp][k];
+        const T* const from = m.b.row(staged_columns[warp][k]) + column;
+#pragma unroll
+        for (unsigned u = 0; u < kPerLane; ++u) {
+          if (column + u * kWarp < m.n_cols) sums[u] += value * from[u * kWarp];
+        }
+      }
+      p += static_cast<Ptr>(count);
+    }
+#pragma unroll
+    for (unsigned u = 0; u < kPerLane; ++u) {
+      if (column + u * kWarp < m.n_cols) atomicAdd(&m.c.row(task.row)[column + u * kWarp], m.alpha * sums[u]);
+    }
+  }
+}
+
+template <class T>
+class SplitRows final : public TaskPlan<T> {
+ public:
+  SplitRows(const SpmmProblem<T>& problem, Exec& exec, Constants constants)
+      : TaskPlan<T>(problem, exec, without_merging(default_constants(problem, constants))) {}
+
+ private:
+  static Constants without_merging(Constants constants) {
+    constants.merged_rows = 1;
+    return constants;
+  }
+  void add_tasks(const Tasked<T, std::int32_t>& matrix, const Product<T>& product) override {
+    add(matrix, product);
+  }
+  void add_tasks(const Tasked<T, Offset>& matrix, const Product<T>& product) override {
+    add(matrix, product);
+  }
+
+  template <class Ptr>
+  void add(const Tasked<T, Ptr>& matrix, const Product<T>& product) {
+    const auto tasks = std::ssize(matrix.tasks);
+    const Index per_lane = this->constants().per_lane;
+    const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);
+    launch(per_lane == 1 ? add_chunks<1, T, Ptr> : add_chunks<2, T, Ptr>,
+           {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostBlocks)},
+            .block = kWarps * kWarp,
+            .stream = this->stream()},
+           matrix.a.view(), matrix.tasks.data(), tasks, product);
+  }
+};
+
+}  // namespace
+
+void add_split_rows(Registry& registry, const std::string& name, Constants constants) {
+  registry.add<SplitRows>(
+      {.name = name,
+       .idea = "long rows in chunks, a warp each, which add by atomics to a C that was set before",
+       .claims = {.bitwise_reproducible = false},
+       .needs = {.gpu = true}},
+      constants);
+}
+
+}  // namespace stages::spmm

@@ -1,0 +1,12 @@
+#include "07_spmm/stage.hpp"
+
+namespace stages {
+
+void add_07_spmm(Registry& registry) {
+  spmm::add_warp_per_row(registry);
+  spmm::add_split_rows(registry);
+  spmm::add_merged_short_rows(registry);
+  spmm::add_balanced(registry);
+}
+
+}  // namespace stages

@@ -1,0 +1,48 @@
+#pragma once
+// The entries of step 7, in the order in which a student meets them: CSR times a dense matrix on a GPU.
+
+#include <string>
+
+#include "common/harness/registry.hpp"
+
+namespace stages {
+
+/// All entries below.
+void add_07_spmm(Registry& registry);
+
+namespace spmm {
+
+/// The constants of the first three entries ("D3"). What is 0 is derived from the matrix: see
+/// default_constants in tasks.hpp. Tests and studies give others.
+struct Constants {
+  Index step = 0;         ///< TRUNCATED_STEP: the most non-zeros of a row that one warp takes
+  Index merged_rows = 0;  ///< combined_size: the most short rows that share a warp
+  Index short_row = 0;    ///< max_element_per_line: the longest row that counts as short
+  Index per_lane = 0;     ///< K_256_STEP: columns for each lane, 1 or 2
+};
+
+/// How `balanced` cuts, and how a group of lanes goes through a share. What is 0 is derived from the matrix
+/// and the device: see balanced.hpp.
+struct Granularity {
+  Index share = 0;  ///< non-zeros of a share
+  Index strip =
+      0;  ///< columns of B and C that are done at once: 8, 16, 32 or 64, where B is aligned also 128
+  /// Of a group. Where B is aligned, strip / lanes must be one or two vectors of 16 bytes; else 32, or 8 with
+  /// strips of 32 and 16 with strips of 64.
+  Index lanes = 0;
+  Index loads = 0;  ///< vectors that a lane asks for before it uses the first: 2, 4 or 8
+  Index bands = 0;  ///< of columns, by which the shares are sorted; 1: they come in the order of the rows
+  Index block = 0;  ///< threads: 128, or, where B is aligned, 1024 for strips of 32 and 4 loads
+};
+
+void add_warp_per_row(Registry& registry, const std::string& name = "07_spmm/warp_per_row",
+                      Constants constants = {});
+void add_split_rows(Registry& registry, const std::string& name = "07_spmm/split_rows",
+                    Constants constants = {});
+void add_merged_short_rows(Registry& registry, const std::string& name = "07_spmm/merged_short_rows",
+                           Constants constants = {});
+void add_balanced(Registry& registry, const std::string& name = "07_spmm/balanced",
+                  Granularity granularity = {});
+
+}  // namespace spmm
+}  // namespace stages

@@ -1,0 +1,37 @@
+#pragma once
+// Loads and stores of kVector neighbours at once: 1 number, or the 4 floats or 2 doubles of 16 bytes, which
+// must be aligned to that. A row of 32 floats then takes 8 lanes one load each instead of 32. B is loaded to
+// stay in the caches; C is not read again, and its stores carry the streaming hint, which leaves the caches
+// to B.
+
+#include "common/gpu/cuda.hpp"
+
+namespace stages::spmm {
+
+template <unsigned kVector, class T>
+__device__ void load_vector(const T* from, T* to) {
+  if constexpr (kVector == 1) {
+    to[0] = __ldg(from);
+  } else if constexpr (sizeof(T) == 4) {
+    static_assert(kVector == 4);
+    const float4 v = __ldg(reinterpret_cast<const float4*>(from));
+    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+  } else {
+    static_assert(kVector == 2);
+    const double2 v = __ldg(reinterpret_cast<const double2*>(from));
+    to[0] = v.x, to[1] = v.y;
+  }
+}
+
+template <unsigned kVector, class T>
+__device__ void store_vector(T* to, const T* from) {
+  if constexpr (kVector == 1) {
+    __stcs(to, from[0]);
+  } else if constexpr (sizeof(T) == 4) {
+    __stcs(reinterpret_cast<float4*>(to), float4{from[0], from[1], from[2], from[3]});
+  } else {
+    __stcs(reinterpret_cast<double2*>(to), double2{from[0], from[1]});
+  }
+}
+
+}  // namespace stages::spmm

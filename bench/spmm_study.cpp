@@ -1,0 +1,385 @@
+// The program `spmm_study`: what the numbers of `balanced` are worth, and on request D3's constants and the
+// libraries beside them. Each matrix is made and copied to the GPU once, and then cut and multiplied in every
+// way, so that minutes are enough for some five hundred combinations; `stages run` copies it for each entry.
+//
+//   spmm_study                                        the thirteen twins at N = 32 and 256
+//   spmm_study --twin am --twin ddi --n-cols 64 --entries vendor/cusparse --json study.json
+//
+// Every result is checked against a sum in double precision, on a sample of rows with the longest and the
+// first and last among it; C is poisoned before. Times are medians of five samples of a millisecond or more,
+// warm. Tables go to stdout: a line a variant, a column a matrix, microseconds; the last column is the
+// geometric mean of (best of --entries / variant). The exit code is 1 if a result was wrong.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "07_spmm/balanced.hpp"
+#include "07_spmm/stage.hpp"
+#include "common/harness/operands.hpp"
+#include "common/matrix/generate.hpp"
+#include "common/matrix/random.hpp"
+#include "common/vendor/vendor.hpp"
+
+namespace stages {
+namespace {
+
+using spmm::BalancedMatrix;
+using spmm::Granularity;
+
+struct Variant {
+  std::string name;
+  Granularity granularity;
+};
+
+Variant large_blocks(Index share, Index bands) {
+  return {fmt::format("blocks of 1024, share {:3} bands {}", share, bands),
+          {.share = share, .strip = 32, .lanes = 8, .loads = 4, .bands = bands, .block = 1024}};
+}
+
+Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands = 1) {
+  return {
+      fmt::format("strip {:3} lanes {:2} loads {} share {:3} bands {}", strip, lanes, loads, share, bands),
+      {.share = share, .strip = strip, .lanes = lanes, .loads = loads, .bands = bands, .block = 128}};
+}
+
+/// The same where rows of B begin anywhere.
+std::vector<Variant> unaligned_variants(Index n_cols) {
+  std::vector<Variant> out = {{"the rules' choice", {}}};
+  for (const Index share : {128, 512}) {
+    for (const Index lanes : {8, 32}) out.push_back(variant(32, lanes, 4, share));
+    if (n_cols <= 32) continue;
+    for (const Index lanes : {16, 32}) out.push_back(variant(64, lanes, 4, share));
+  }
+  return out;
+}
+
+/// What is worth trying for so many columns, the rules' own choice first.
+std::vector<Variant> variants_for(Index n_cols) {
+  if (n_cols % 4 != 0) return unaligned_variants(n_cols);
+  std::vector<Variant> out = {{"the rules' choice", {}}};
+  for (const Index loads : {2, 4, 8}) {
+    for (const Index share : {64, 128, 256, 512}) out.push_back(variant(32, 8, loads, share));
+  }
+  for (const Index bands : {4, 8}) {
+    for (const Index share : {32, 64, 128}) out.push_back(variant(32, 8, 4, share, bands));
+  }
+  for (const Index share : {64, 128, 256}) {
+    for (const Index bands : {1, 5, 10}) out.push_back(large_blocks(share, bands));
+  }
+  if (n_cols <= 32) return out;
+  for (const Index lanes : {8, 16}) {
+    for (const Index loads : {4, 8}) {
+      for (const Index share : {128, 256, 512}) out.push_back(variant(64, lanes, loads, share));
+    }
+  }
+  for (const Index bands : {4, 8}) {
+    for (const Index share : {64, 128}) out.push_back(variant(64, 16, 4, share, bands));
+  }
+  if (n_cols <= 64) return out;
+  for (const Index lanes : {16, 32}) {
+    for (const Index share : {128, 512}) out.push_back(variant(128, lanes, 4, share));
+  }
+  out.push_back(variant(128, 32, 4, 128, 4));
+  return out;
+}
+
+/// The values of B: a block of random ones again and again, so that neither host nor check need B itself.
+class Pattern {
+ public:
+  Pattern() : values_(kSize) {
+    random::Stream stream(random::key(1, random::Purpose::values), 0);
+    for (float& v : values_) v = static_cast<float>(static_cast<double>(stream.next() >> 40U) * 0x1p-23 - 1);
+  }
+  float at(Offset place) const { return values_[static_cast<std::size_t>(place % kSize)]; }
+
+  void fill(DeviceArray<float>& array) const {
+    for (std::size_t done = 0; done < array.size(); done += kSize) {
+      const std::size_t count = std::min<std::size_t>(kSize, array.size() - done);
+      STAGES_CUDA(
+          cudaMemcpy(array.data() + done, values_.data(), count * sizeof(float), cudaMemcpyHostToDevice));
+    }
+    STAGES_CUDA(cudaStreamSynchronize(nullptr));
+  }
+
+ private:
+  static constexpr Offset kSize = 4'194'301;  ///< a prime, so that equal rows of B are far apart
+  std::vector<float> values_;
+};
+
+/// Rows of C that are looked at, and what they must be.
+class Reference {
+ public:
+  Reference(const Csr<float>& a, const Pattern& b, Index n_cols) : n_cols_(n_cols) {
+    constexpr Index kRows = 200;
+    for (Index k = 0; k < std::min(kRows, a.rows); ++k) {
+      rows_.push_back(
+          static_cast<Index>(Offset{k} * (a.rows - 1) / std::max(1, std::min(kRows, a.rows) - 1)));
+    }
+    Index longest = 0;
+    for (Index i = 0; i < a.rows; ++i) longest = a.row_nnz(i) > a.row_nnz(longest) ? i : longest;
+    if (a.rows > 0) rows_.push_back(longest);
+    for (const Index row : rows_) add(a, b, row);
+  }
+
+  /// Empty, or what is wrong with `c`.
+  std::string objection(const DeviceArray<float>& c) const {
+    std::vector<float> line(static_cast<std::size_t>(n_cols_));
+    std::size_t at = 0;
+    for (const Index row : rows_) {
+      STAGES_CUDA(cudaMemcpy(line.data(), c.data() + Offset{row} * n_cols_, line.size() * sizeof(float),
+                             cudaMemcpyDeviceToHost));
+      for (Index j = 0; j < n_cols_; ++j, ++at) {
+        const double got = line[static_cast<std::size_t>(j)];
+        if (!(std::abs(got - sums_[at]) <= bounds_[at])) {
+          return fmt::format("C({}, {}) is {}, expected {}", row, j, got, sums_[at]);
+        }
+      }
+    }
+    return {};
+  }
+
+ private:
+  void add(const Csr<float>& a, const Pattern& b, Index row) {
+    for (Index j = 0; j < n_cols_; ++j) {
+      double sum = 0, size = 0;
+      const auto i = static_cast<std::size_t>(row);
+      for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
+        const auto k = static_cast<std::size_t>(p);
+        const double product = double{a.values[k]} * double{b.at(Offset{a.col_idx[k]} * n_cols_ + j)};
+        sum += product;
+        size += std::abs(product);
+      }
+      sums_.push_back(sum);
+      const auto n = static_cast<double>(a.row_nnz(row));
+      bounds_.push_back(2 * n * double{std::numeric_limits<float>::epsilon()} * size);
+    }
+  }
+
+  Index n_cols_;
+  std::vector<Index> rows_;
+  std::vector<double> sums_, bounds_;
+};
+
+/// Median seconds of `work`, by samples of a millisecond or more; 0 on the executor.
+double median_time(GpuExec& exec, const std::function<void()>& work) {
+  exec.time(work);  // warm
+  const double once = exec.time(work);
+  if (exec.simulated()) return 0;
+  const int runs = std::clamp(static_cast<int>(1e-3 / once), 1, 100);
+  std::vector<double> samples;
+  for (int k = 0; k < 5; ++k) {
+    samples.push_back(exec.time([&] {
+      for (int r = 0; r < runs; ++r) work();
+    }) / runs);
+  }
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+/// As text; 0 is unknown.
+std::string microseconds(double seconds) {
+  return seconds > 0 ? fmt::format("{:.1f}", seconds * 1e6) : "?";
+}
+
+/// All times of a study, in the order in which names and matrices came.
+struct Times {
+  std::vector<std::string> names, matrices;
+  std::map<std::pair<std::string, std::string>, double> seconds;
+  std::map<std::string, double> best_peer;  ///< of each matrix
+
+  void add(const std::string& name, const std::string& matrix, double time) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (std::find(matrices.begin(), matrices.end(), matrix) == matrices.end()) matrices.push_back(matrix);
+    seconds[{name, matrix}] = time;
+  }
+
+  double speed(const std::string& name) const {
+    double sum = 0;
+    int count = 0;
+    for (const auto& [matrix, peer] : best_peer) {
+      const auto found = seconds.find({name, matrix});
+      if (found == seconds.end() || found->second <= 0) continue;
+      sum += std::log(peer / found->second);
+      ++count;
+    }
+    return count > 0 ? std::exp(sum / count) : 0;
+  }
+
+  void print(Index n_cols) const {
+    fmt::print("\nN = {}, microseconds\n{:46}", n_cols, "");
+    for (const std::string& m : matrices) fmt::print(" {:>9.9}", m);
+    fmt::print(" {:>7}\n", "speed");
+    for (const std::string& name : names) {
+      fmt::print("{:46.46}", name);
+      for (const std::string& m : matrices) {
+        const auto found = seconds.find({name, m});
+        fmt::print(" {:>9}", found == seconds.end() ? "" : microseconds(found->second));
+      }
+      fmt::print(" {:7.3f}\n", speed(name));
+    }
+    std::fflush(stdout);
+  }
+};
+
+struct Arguments {
+  std::vector<std::string> twins = {"arxiv", "collab",  "ddi",      "am",     "youtube",  "yelp",  "wikikg2",
+                                    "ppa",   "protein", "citation", "reddit", "products", "amazon"};
+  std::vector<std::string> matrices;
+  std::vector<Index> n_cols = {32, 256};
+  std::string entries;
+  std::string json;
+};
+
+class Study {
+ public:
+  explicit Study(const Arguments& arguments) : arguments_(arguments) {
+    Registry all;
+    spmm::add_warp_per_row(all);
+    for (const Index step : {64, 256, 1024}) {
+      spmm::add_split_rows(all, fmt::format("study/split_rows:step={}", step), {.step = step});
+    }
+    for (const Index short_row : {3, 16}) {
+      spmm::add_merged_short_rows(all, fmt::format("study/merged_short_rows:short={},rows=10", short_row),
+                                  {.merged_rows = 10, .short_row = short_row});
+    }
+    add_vendor(all);
+    if (arguments.entries.empty()) return;
+    const std::regex wanted(arguments.entries);
+    for (const Entry& entry : all.entries()) {
+      if (entry.op == Op::spmm && entry.needs.gpu && std::regex_search(entry.name, wanted)) {
+        entries_.push_back(entry);
+      }
+    }
+  }
+
+  /// True if all was right.
+  bool run() {
+    for (const std::string& twin : arguments_.twins) {
+      if (twin != "none") measure(twin, "gen:twin:" + twin);
+    }
+    for (const std::string& spec : arguments_.matrices) measure(spec, spec);
+    for (const auto& [n_cols, times] : times_) times.print(n_cols);
+    if (!arguments_.json.empty()) write_json();
+    return good_;
+  }
+
+ private:
+  void measure(const std::string& name, const std::string& spec) {
+    const auto a = std::make_shared<const Csr<float>>(generate<float>(spec));
+    fmt::print("{}: {} x {}, {} non-zeros\n", name, a->rows, a->cols, a->nnz());
+    std::fflush(stdout);
+    for (const Index n_cols : arguments_.n_cols) {
+      const Reference reference(*a, pattern_, n_cols);
+      measure_variants(name, *a, n_cols, reference);
+      for (const Entry& entry : entries_) measure_entry(entry, name, a, n_cols);
+    }
+  }
+
+  void measure_variants(const std::string& name, const Csr<float>& host, Index n_cols,
+                        const Reference& reference) {
+    AnyDeviceCsr<float> any = to_device(host);
+    const auto n = static_cast<std::size_t>(n_cols);
+    DeviceArray<float> b(static_cast<std::size_t>(host.cols) * n), c(static_cast<std::size_t>(host.rows) * n);
+    pattern_.fill(b);
+    const spmm::Product<float> product{.b = {b.data(), n_cols}, .c = {c.data(), n_cols}, .n_cols = n_cols};
+    const bool aligned = n_cols % 4 == 0;
+    const spmm::Shape shape{
+        .nnz = host.nnz(), .rows = host.rows, .rows_of_b = host.cols, .n_cols = n_cols, .aligned = aligned};
+    const std::vector<Variant> variants = variants_for(n_cols);
+    for (const Variant& v : variants) {
+      const Granularity g = spmm::resolve<float>(v.granularity, shape);
+      BalancedMatrix<float> matrix =
+          std::visit([&](auto& a) { return BalancedMatrix<float>(a, shape, g, exec_.stream()); }, any);
+      c.fill_bytes(0xFF, exec_.stream());
+      const double time = median_time(exec_, [&] { matrix.multiply(product, exec_.stream()); });
+      exec_.synchronize();
+      judge(v.name, name, n_cols, reference.objection(c));
+      times_[n_cols].add(v.name, name, time);
+      if (&v != &variants.front()) continue;
+      const double cut = matrix.partition().seconds().value_or(0);
+      fmt::print("  N = {}: strips of {}, shares of {}, {} bands: {} us; cutting took {} us, {} slots\n",
+                 n_cols, g.strip, g.share, g.bands, microseconds(time), microseconds(cut),
+                 matrix.partition().slots());
+      std::fflush(stdout);
+    }
+  }
+
+  /// An entry through its plan, checked by nothing here: the battery and `stages run` do that.
+  void measure_entry(const Entry& entry, const std::string& name, const std::shared_ptr<const Csr<float>>& a,
+                     Index n_cols) {
+    const SpmmProblem<float> wanted{.name = name, .a = a, .n_cols = n_cols};
+    const SpmmProblem<float> problem = make_spmm_problem(wanted);
+    const auto plan = entry.on<SpmmProblem<float>>().prepare(problem, exec_);
+    plan->load(make_operands(problem, ValueKind::real, 1));
+    plan->reset();
+    const double time = median_time(exec_, [&] { plan->run(); });
+    Times& times = times_[n_cols];
+    times.add(entry.name, name, time);
+    if (!entry.is_peer() || time <= 0) return;
+    const auto [peer, first] = times.best_peer.emplace(name, time);
+    if (!first) peer->second = std::min(peer->second, time);
+  }
+
+  void judge(const std::string& variant_name, const std::string& matrix, Index n_cols,
+             const std::string& objection) {
+    if (objection.empty()) return;
+    good_ = false;
+    fmt::print("WRONG: {} on {}, N = {}: {}\n", variant_name, matrix, n_cols, objection);
+  }
+
+  void write_json() const {
+    nlohmann::json out = nlohmann::json::array();
+    for (const auto& [n_cols, times] : times_) {
+      for (const auto& [key, seconds] : times.seconds) {
+        out.push_back(
+            {{"variant", key.first}, {"matrix", key.second}, {"n_cols", n_cols}, {"seconds", seconds}});
+      }
+    }
+    std::ofstream(arguments_.json) << nlohmann::json{{"device", exec_.device()}, {"times", out}}.dump(1)
+                                   << "\n";
+  }
+
+  Arguments arguments_;
+  std::vector<Entry> entries_;
+  GpuExec exec_;
+  Pattern pattern_;
+  std::map<Index, Times> times_;
+  bool good_ = true;
+};
+
+int run_study(int argc, char** argv) {
+  CLI::App app("Times every way in which 07_spmm/balanced can cut a matrix.");
+  Arguments arguments;
+  app.add_option("--twin", arguments.twins, "names of gen:twin: matrices, or 'none'")->capture_default_str();
+  app.add_option("-m,--matrix", arguments.matrices, "further matrices, as specs");
+  app.add_option("--n-cols", arguments.n_cols, "columns of B")->delimiter(',')->capture_default_str();
+  app.add_option("--entries", arguments.entries,
+                 "entries to time too, as a regular expression: "
+                 "vendor/, warp_per_row, study/");
+  app.add_option("--json", arguments.json, "a file for all times");
+  CLI11_PARSE(app, argc, argv);
+  if (const std::string problem = device_problem(); !problem.empty()) {
+    fmt::print(stderr, "spmm_study: {}\n", problem);
+    return 77;
+  }
+  return Study(arguments).run() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace stages
+
+int main(int argc, char** argv) {
+  try {
+    return stages::run_study(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "spmm_study: {}\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The study behind step 7: SpMM on the twins of the thirteen graphs of its original, every entry and every algorithm of cuSPARSE,
+# in one process for each number of columns and part of the twins, so that each can be recorded alone.
+#
+#   tools/spmm-study.sh [--n-cols N,...] [PROGRAM [DIRECTORY [PART ...]]]
+#
+# Defaults: 32,256; build/gpu/bin/stages; out/spmm; all parts: small (seven graphs of up to 16 million non-zeros), large (three
+# of up to 80) and huge (three of up to 264). Writes DIRECTORY/spmm_n<N>_<PART>.json. Nearly all of the time goes into
+# making the matrices and into checking. Without a GPU the kernels would run on the executor, which is too slow for these.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+columns=32,256
+if [ "${1:-}" = --n-cols ]; then
+  columns=$2
+  shift 2
+fi
+case ${1:-} in -*) echo "usage: tools/spmm-study.sh [--n-cols N,...] [PROGRAM [DIRECTORY [PART ...]]]" >&2; exit 2 ;; esac
+program=${1:-$root/build/gpu/bin/stages}
+out=${2:-$root/out/spmm}
+shift $(($# < 2 ? $# : 2))
+[ $# -gt 0 ] || set -- small large huge
+mkdir -p "$out"
+
+for part in "$@"; do
+  case $part in
+    small) twins="arxiv collab ddi am youtube yelp wikikg2" ;;
+    large) twins="ppa protein citation" ;;
+    huge) twins="reddit products amazon" ;;
+    *) echo "spmm-study: there is no part '$part'; give small, large or huge" >&2; exit 2 ;;
+  esac
+  matrices=()
+  for twin in $twins; do matrices+=(-m "gen:twin:$twin"); done
+  for n in ${columns//,/ }; do
+    echo "spmm_n${n}_$part" >&2
+    "$program" run "${matrices[@]}" --op spmm --n-cols "$n" --filter '07_|vendor/cusparse_spmm' --max-work 1e13 \
+      --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmm_n${n}_$part.json"
+  done
+done
+echo "written: $out/spmm_n*.json" >&2
