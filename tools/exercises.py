@@ -47,7 +47,7 @@ def main():
     parser = argparse.ArgumentParser(prog="exercises", usage="tools/exercises.py [STAGE ...] [-o DIR] [--force]", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"without it all: {', '.join(stages)}")
-    parser.add_argument("-o", "--output", type=pathlib.Path, metavar="DIR", help="directory for the files; without it STAGE/exercises/mine")
+    parser.add_argument("-o", "--output", type=pathlib.Path, metavar="DIR", help="directory for the files, for several stages with one in it for each; without it STAGE/exercises/mine")
     parser.add_argument("--solutions", action="store_true", help="make the solutions instead; needs -o")
     parser.add_argument("--force", action="store_true", help="replace files that are there")
     options = parser.parse_args()
@@ -56,8 +56,11 @@ def main():
     for stage in options.stages:
         if stage.rstrip("/") not in stages:
             fail(f"'{stage}' is no stage with exercises; there are {', '.join(stages)}")
-    for stage in [s.rstrip("/") for s in options.stages] or stages:
-        directory = options.output or ROOT / stage / "exercises" / "mine"
+    chosen = [s.rstrip("/") for s in options.stages] or stages
+    for stage in chosen:
+        directory = ROOT / stage / "exercises" / "mine"
+        if options.output:  # stages may have exercises of the same name
+            directory = options.output / stage if len(chosen) > 1 else options.output
         directory.mkdir(parents=True, exist_ok=True)
         for master in masters(stage):
             path = directory / master.name

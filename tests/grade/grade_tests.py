@@ -185,6 +185,9 @@ class Usage(Case):
         self.assertEqual(file.read_text(), "mine")
         self.make("01_cpu_serial", "-o", mine, "--solutions", "--force")
         self.assertIn("sum +=", file.read_text())
+        self.make("05_cuda_csr", "07_spmm", "-o", mine)
+        five, seven = ((mine / stage / "warp_per_row.cu").read_text() for stage in ("05_cuda_csr", "07_spmm"))
+        self.assertNotEqual(five, seven)
 
     def test_exercises(self):
         for words, expected in ((["01_cpu"], "is no stage with exercises"), (["--solutions"], "needs -o")):
