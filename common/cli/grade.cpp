@@ -133,7 +133,7 @@ Exercise exercise_for(const std::string& stage, const fs::path& file) {
 
 void require_stage(const std::string& stage) {
   const fs::path root = STAGES_ROOT;
-  if (!fs::exists(fs::path(STAGES_BUILD) / "build.ninja") || !fs::is_directory(root))
+  if (!fs::exists(fs::path(STAGES_BUILD) / "CMakeCache.txt") || !fs::is_directory(root))
     fail("{} is gone: grading builds there; configure and build the project again", STAGES_BUILD);
   std::vector<std::string> names;
   for (const auto& directory : fs::directory_iterator(root)) {
