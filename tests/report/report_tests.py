@@ -355,13 +355,15 @@ class BadInput(Case):
 
 
 class Axes(unittest.TestCase):
-    def test_ticks_are_round_and_few(self):
+    def test_ticks_are_round_and_have_room(self):
         sys.path.insert(0, str(ROOT / "tools"))
         from report import pictures
         for most in (3, 5):
-            for low, high in ((-4.15, -3.88), (1.85, 2.11), (0, 2), (-6, -3.9), (0.4, 0.41), (-1, 7)):
+            for low, high in ((-4.174, -3.826), (1.85, 2.11), (0, 2), (-6, -3.9), (0.4, 0.41), (-1, 7)):
                 ticks = pictures.log_ticks(low, high, most)
                 self.assertIn(len(ticks), range(1, most + 1), (low, high))
+                for before, after in zip(ticks, ticks[1:]):
+                    self.assertGreater(math.log10(after / before), (high - low) / (most + 1), (most, low, high))
                 for tick in ticks:
                     self.assertAlmostEqual(float(f"{tick:.3g}"), tick)
 
