@@ -88,7 +88,7 @@ def main():
 
     try:
         pair = results.read_all(options.compare) if options.compare else []
-        files = results.read_all(options.results) if options.results else []
+        files = results.read_all(options.results, warn) if options.results else []
     except results.Bad as error:
         fail(error)
     try:

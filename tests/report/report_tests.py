@@ -342,6 +342,17 @@ class BadInput(Case):
         self.refused("cannot be written: No such file", self.small, out=self.directory / "nowhere" / "page.html")
         self.refused("is a directory", self.small, out=self.directory)
 
+    def test_other_records(self):
+        other = self.directory / "other.json"
+        other.write_text('{"schema_version": 1, "steps": []}')
+        self.refused("other.json: is no record of a run", other)
+        self.refused("other.json: is no record of a run", "--compare", self.everyday, other)
+        out = self.directory / "page.html"
+        done = self.samples.report(self.small, other, "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "^report: left out: .*other.json: is no record of a run: it has neither 'context' nor 'results'\n$")
+        self.assertNotIn("other.json", out.read_text())
+
     def test_a_device_stays_one(self):
         link = self.directory / "full"
         link.symlink_to("/dev/full")
