@@ -53,10 +53,22 @@ def main():
     options = parser.parse_args()
     if options.solutions and not options.output:
         fail("--solutions needs -o DIR, so that no file of yours is replaced")
-    for stage in options.stages:
-        if stage.rstrip("/") not in stages:
-            fail(f"'{stage}' is no stage with exercises; there are {', '.join(stages)}")
-    chosen = [s.rstrip("/") for s in options.stages] or stages
+    chosen = [named(stage.rstrip("/"), stages) for stage in options.stages] or stages
+    try:
+        write(chosen, options)
+    except OSError as error:
+        fail(f"{error.filename}: cannot be written: {error.strerror}; give another directory by -o")
+
+
+def named(wanted, stages):
+    """The stage of a name or a number."""
+    for stage in stages:
+        if wanted in (stage, stage.split("_")[0]):
+            return stage
+    return fail(f"'{wanted}' is no stage with exercises; there are {', '.join(stages)}")
+
+
+def write(chosen, options):
     for stage in chosen:
         directory = ROOT / stage / "exercises" / "mine"
         if options.output:  # stages may have exercises of the same name

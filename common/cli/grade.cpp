@@ -196,7 +196,8 @@ class BuildLock {
 std::string errors_in(const std::string& output) {
   if (std::regex_search(output, std::regex("undefined (reference|symbol)[^\n]*add_task")))
     return "it defines no void stages::add_task(stages::Registry&); keep the end of the exercise's file";
-  const std::regex error("([^\n]*(?:(?:: |fatal )error[: ]|undefined (?:reference|symbol))[^\n]*)");
+  const std::regex error(
+      "([^\n]*(?:(?:: |fatal )error[: ]|undefined (?:reference|symbol)|multiple definition)[^\n]*)");
   std::string out;
   int count = 0;
   for (std::sregex_iterator at(output.begin(), output.end(), error), end; at != end && count < 3;
@@ -441,6 +442,9 @@ void require_file(const fs::path& file, const std::string& stage) {
   if (status.type() == fs::file_type::not_found)
     fail("{}: there is no such file; tools/exercises.py {} makes the files", file.string(), stage);
   if (fs::is_directory(status)) fail("{}: is a directory; name a file in it", file.string());
+  if (fs::absolute(file).string().find_first_of("\"\n\\") != std::string::npos)
+    fail("{}: no #include can name a path with a quote, a backslash or a line's end; rename it",
+         file.string());
   if (!why && !fs::is_regular_file(status)) fail("{}: is no file; name a source", file.string());
   if (access(file.c_str(), R_OK) != 0)
     fail("{}: cannot be read: {}; change its permissions", file.string(), std::strerror(errno));

@@ -170,6 +170,9 @@ class Usage(Case):
         self.refused("there is no such file; tools/exercises.py 01_cpu_serial makes", "01_cpu_serial", self.directory / "csr_spmv.cpp")
         self.refused(": is a directory; name a file", "01_cpu_serial", self.directory)
         self.refused(": is no file", "01_cpu_serial", "/dev/null")
+        (self.directory / 'a"quote').mkdir()
+        (self.directory / 'a"quote' / "csr_spmv.cpp").write_text("")
+        self.refused("no #include can name a path with a quote", "01_cpu_serial", self.directory / 'a"quote' / "csr_spmv.cpp")
         self.refused("has no exercise of that name; .*csr_spmv.cpp", "01_cpu_serial", self.directory / "another.cpp")
         self.refused("--battery", "01_cpu_serial", "--battery", "huge")
         self.refused("--time-limit", "01_cpu_serial", "--time-limit", "-1")
@@ -201,6 +204,11 @@ class Usage(Case):
             self.assertEqual(grade["points"], 0)
             self.assertEqual(grade["broken"], "does not compile:\nit defines no void stages::add_task(stages::Registry&); keep the end of the exercise's file")
 
+    def test_a_main_too_many(self):
+        file = self.directory / "csr_spmv.cpp"
+        file.write_text("namespace stages { class Registry; void add_task(Registry&) {} }\nint main() {}\n")
+        self.assertRegex(self.grade("01_cpu_serial", file)["broken"], "^does not compile:\n.*multiple definition of `main'")
+
     def test_a_binary(self):
         file = self.directory / "csr_spmv.cpp"
         file.write_bytes(bytes(range(256)) * 20)
@@ -225,8 +233,15 @@ class Usage(Case):
         five, seven = ((mine / stage / "warp_per_row.cu").read_text() for stage in ("05_cuda_csr", "07_spmm"))
         self.assertNotEqual(five, seven)
 
+    def test_exercises_by_number(self):
+        self.assertEqual(self.make("01", "-o", self.directory).returncode, 0)
+        self.assertTrue((self.directory / "csr_spmv.cpp").exists())
+
     def test_exercises(self):
-        for words, expected in ((["01_cpu"], "is no stage with exercises"), (["--solutions"], "needs -o")):
+        (self.directory / "file").write_text("")
+        for words, expected in ((["01_cpu"], "is no stage with exercises"), (["--solutions"], "needs -o"),
+                                (["01", "-o", self.directory / "file"], "file: cannot be written: File exists; give another directory"),
+                                (["-o", self.directory / "file"], "01_cpu_serial: cannot be written: Not a directory")):
             done = self.make(*words)
             self.assertEqual(done.returncode, 2)
             self.assertRegex(done.stderr, f"^exercises: error: .*{expected}.*\n$")
