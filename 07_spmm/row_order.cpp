@@ -49,6 +49,13 @@ struct Edges {
   Offset count = 0;
 };
 
+/// What is known of a vertex and of all who joined it, in one place, because it is asked for at one time.
+struct Standing {
+  Offset row_edges = 0;     ///< of the rows among them
+  Offset column_edges = 0;  ///< of the columns
+  Offset shared = 0;        ///< with the vertex that is being taken up
+};
+
 /// The rows of each column: column j has row[ptr[j]] .. row[ptr[j + 1] - 1].
 struct Columns {
   std::vector<Offset> ptr;
@@ -78,13 +85,13 @@ class Communities {
         joined_(vertices_),
         first_(vertices_, kNone),
         next_(vertices_, kNone),
-        row_edges_(vertices_, 0),
-        column_edges_(vertices_, 0),
+        standing_(vertices_),
         taken_up_(vertices_, false),
-        sums_(vertices_),
-        count_(vertices_, 0) {
+        sums_(vertices_) {
     std::iota(joined_.begin(), joined_.end(), Vertex{0});
-    for (Vertex v = 0; v < vertices_; ++v) (v < rows_ ? row_edges_ : column_edges_)[v] = degree(v);
+    for (Vertex v = 0; v < vertices_; ++v) {
+      (v < rows_ ? standing_[v].row_edges : standing_[v].column_edges) = degree(v);
+    }
     for (const Vertex v : by_degree()) take_up(v);
   }
 
@@ -128,11 +135,12 @@ class Communities {
   void add(Vertex v, Edges edges) {
     const Vertex to = root_of(edges.to);
     if (to == v) return;
-    if (count_[to] == 0) touched_.push_back(to);
-    count_[to] += edges.count;
+    Offset& shared = standing_[to].shared;
+    if (shared == 0) touched_.push_back(to);
+    shared += edges.count;
   }
 
-  /// Adds up, in count_ and touched_, where the edges of v and of those who joined it lead.
+  /// Adds up, in `shared` of the vertices in touched_, where the edges of v and of those who joined it lead.
   void add_edges(Vertex v) {
     if (v < rows_) {
       for (Offset k = row_ptr_[v]; k < row_ptr_[v + 1]; ++k) {
@@ -150,9 +158,9 @@ class Communities {
   }
 
   /// nnz times the gain of the essay above: whole numbers, so that no rounding decides.
-  Wide gain(Vertex v, Vertex u) const {
-    return Wide{count_[u]} * std::ssize(col_idx_) - Wide{row_edges_[v]} * column_edges_[u] -
-           Wide{column_edges_[v]} * row_edges_[u];
+  Wide gain(const Standing& v, const Standing& u) const {
+    return Wide{u.shared} * std::ssize(col_idx_) - Wide{v.row_edges} * u.column_edges -
+           Wide{v.column_edges} * u.row_edges;
   }
 
   void take_up(Vertex v) {
@@ -161,27 +169,27 @@ class Communities {
     Vertex best = kNone;
     Wide most = 0;
     for (const Vertex u : touched_) {
-      const Wide here = gain(v, u);
+      const Wide here = gain(standing_[v], standing_[u]);
       if (here > most) {
         most = here;
         best = u;
       }
     }
     if (best != kNone) join(v, best);
-    for (const Vertex u : touched_) count_[u] = 0;
+    for (const Vertex u : touched_) standing_[u].shared = 0;
     touched_.clear();
   }
 
   void join(Vertex v, Vertex u) {
     if (!taken_up_[u]) {
       sums_[v].reserve(touched_.size());
-      for (const Vertex to : touched_) sums_[v].push_back({to, count_[to]});
+      for (const Vertex to : touched_) sums_[v].push_back({to, standing_[to].shared});
     }
     joined_[v] = u;
     next_[v] = first_[u];
     first_[u] = v;
-    row_edges_[u] += row_edges_[v];
-    column_edges_[u] += column_edges_[v];
+    standing_[u].row_edges += standing_[v].row_edges;
+    standing_[u].column_edges += standing_[v].column_edges;
   }
 
   Vertex rows_, vertices_;
@@ -191,10 +199,9 @@ class Communities {
   std::vector<Vertex> joined_;  ///< itself: nobody. Shortened on the way: the trees are in first_ and next_
   std::vector<Vertex> first_;   ///< the last one that joined
   std::vector<Vertex> next_;    ///< who joined the same one before
-  std::vector<Offset> row_edges_, column_edges_;  ///< of the rows and columns of all who joined
+  std::vector<Standing> standing_;
   std::vector<bool> taken_up_;
   std::vector<std::vector<Edges>> sums_;  ///< where they lead, of who joined one that is not taken up yet
-  std::vector<Offset> count_;
   std::vector<Vertex> touched_;
 };
 
