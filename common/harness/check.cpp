@@ -256,7 +256,7 @@ void compare_dense(const DenseCase<T>& c, std::span<const Index> chosen, ValueKi
         if (!(ratio <= 1)) {
           findings.fail(
               rows[r],
-              fmt::format("element ({}, {}) is {}, expected {} ({} products, {} times the error bound)",
+              fmt::format("element ({}, {}) is {}, expected {} ({} products, {:.3g} times the error bound)",
                           rows[r], j, got, static_cast<double>(e.value), c.products(rows[r]), ratio));
         }
         worst = std::max(worst, ratio);
@@ -465,7 +465,7 @@ double compare_row(const Csr<T>& c, Index i, const std::vector<Term<T>>& terms, 
     const T got = present ? values[k] : T{0};
     const double ratio = error_ratio(got, term.expected, term.products, kind);
     if (!(ratio <= 1)) {
-      failure = fmt::format("C({}, {}) is {}, expected {} ({} products, {} times the error bound)", i,
+      failure = fmt::format("C({}, {}) is {}, expected {} ({} products, {:.3g} times the error bound)", i,
                             term.column, present ? fmt::format("{}", got) : "not there",
                             static_cast<double>(term.expected.value), term.products, ratio);
       return worst;
