@@ -21,6 +21,9 @@ A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates of `gather_
 
 A pair <!-- steps results . --> and <!-- end steps --> gets what each step is worth: a line for each measurement in STEPS below.
 
+A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets sparse products: rates beside the fastest
+algorithm of the library, the percent of the limit (memory or L2, whichever takes longer) that the fastest of ours reaches, and its phases.
+
     tools/tables.py            writes all READMEs anew
     tools/tables.py --check    changes nothing; exit code 1 if one is not what the results say
 """
@@ -32,7 +35,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|gather|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -162,6 +165,54 @@ def ratios(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
+def limit(row, context):
+    """Which limit a sparse product meets, and how many percent of the speed that it allows were reached."""
+    metrics = {name: metric["value"] for name, metric in row["metrics"].items()}
+    if not metrics.get("gather_bytes_per_second") or "gpu_copy_bandwidth_bytes_per_second" not in context:
+        return ""
+    times = {"memory": metrics["memory_bytes_at_least"] / float(context["gpu_copy_bandwidth_bytes_per_second"]),
+             "L2": metrics["l2_bytes_at_least"] / metrics["gather_bytes_per_second"]}
+    which = max(times, key=times.get)
+    return f"{100 * times[which] / row['seconds']['run']['median']:.0f} % ({which})"
+
+
+def products(results, pattern, wanted):
+    """The Markdown tables of one results file of sparse products: rates and limits, then the phases of the fastest."""
+    timed = [r for r in results["results"] if "seconds" in r and r["problem"]["operation"] == "spgemm"]
+    matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in timed) if not wanted or label(m) in wanted]
+    entries = [e for e in dict.fromkeys(r["entry"] for r in timed) if re.search(pattern, e) and not e.startswith("vendor/")]
+    rows = {(r["entry"], r["problem"]["matrix"]): r for r in timed}
+    rate = lambda r: f"{r['gflops']:.{0 if r['gflops'] >= 99.5 else 1}f}"
+    lines = ["| matrix | products | a result | " + " | ".join(f"`{e.split('/')[1]}`" for e in entries) + " | library | speed over it | of the limit |",
+             "|---" * (len(entries) + 6) + "|"]
+    phases = ["| matrix | whole | analysis | symbolic | allocation | numeric |", "|---" * 6 + "|"]
+    speeds = []
+    for matrix in matrices:
+        ours = [rows[e, matrix] for e in entries if (e, matrix) in rows and not rows[e, matrix]["structure_reuse"]]
+        peers = [r for r in timed if r["entry"].startswith("vendor/") and r["problem"]["matrix"] == matrix]
+        if not ours:
+            continue
+        best = max(ours, key=lambda r: r["gflops"])
+        peer = max(peers, key=lambda r: r["gflops"], default=None)
+        speed = best["gflops"] / peer["gflops"] if peer else None
+        speeds += [speed] if speed else []
+        count = best["problem"]["multiplications"]
+        lines.append(f"| {label(matrix)} | {count / 1e6:.1f} M | {count / max(best['result_nnz'], 1):.1f} | "
+                     + " | ".join(rate(rows[e, matrix]) if (e, matrix) in rows else "" for e in entries)
+                     + f" | {rate(peer) if peer else ''} | {f'{speed:.2f}' if speed else ''} | {limit(best, results['context'])} |")
+        took = best["seconds"]["phases"]
+        phases.append(f"| {label(matrix)} | {seconds(best['seconds']['run']['median'])} | "
+                      + " | ".join(seconds(took[p]) if p in took else "" for p in ("analysis", "symbolic", "allocation", "numeric")) + " |")
+    if speeds:
+        lines += ["", f"Geometric mean of the speed over the library: {math.exp(sum(map(math.log, speeds)) / len(speeds)):.2f}."]
+    context = results["context"]
+    where = context["gpu"] if "gpu_sms" in context else context["cpu"]
+    types = "/".join(sorted({r["problem"]["type"] for r in timed}))
+    return "\n".join(lines + ["", "Time and phases of the fastest of ours that counts anew:", ""] + phases
+                     + ["", f"(GFLOP/s, two operations a product, {types}, whole calls; medians; library: the fastest algorithm; "
+                        f"{where}, {context['date'][:10]}, sources {context['source_digest'][:12]})"]) + "\n"
+
+
 def gather(results, _pattern, _wanted):
     """The Markdown table of a record of gather_bench: a line a size of B, a column a size of what is read of a row."""
     rate = {(r["b_bytes"], r["piece_bytes"]): r["bytes_per_second"] for r in results["rates"]}
@@ -251,7 +302,7 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "gather": gather, "steps": steps}[kind]
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "steps": steps}[kind]
             return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
 
         new = BLOCK.sub(fill, text)

@@ -5,9 +5,9 @@
 #   tools/verify-gpu.sh [--skip-sanitizer] [MATRIX ...]
 #
 # Builds the gpu preset for the GPU of this machine, runs all tests on it, runs every GPU entry on small cases under the four
-# tools of compute-sanitizer, and then takes the timings: the D2 study, and SpMV on generated graphs and on the MATRIX
-# files given. Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the
-# command and the machine. With STAGES_SPMM=32,256 also SpMM on the thirteen twins, for so many columns. Exit code 0: all green; 1:
+# tools of compute-sanitizer, and then takes the timings: the D2 study, and SpMV and SpGEMM on generated matrices and on the
+# MATRIX files given. Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command
+# and the machine. With STAGES_SPMM=32,256 also SpMM on the thirteen twins, for so many columns. Exit code 0: all green; 1:
 # something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -54,7 +54,8 @@ step tests ctest --test-dir build/gpu --output-on-failure -LE 'mpi|cli' -j "$sid
 
 # sanitize TOOL: every GPU entry on small cases under one tool, the entries dealt to several processes.
 sanitize() {
-  local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub) entries='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*'
+  local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub)
+  local entries='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*:*PassesTheBattery/08_*'
   # Only what it sees being written counts for initcheck as written: it must see CUB's kernels too.
   [ "$tool" = initcheck ] && without=()
   [ "$tool" = racecheck ] && entries+=":-*$polls_shared_memory*"
@@ -94,6 +95,17 @@ for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
 for file in "$@"; do matrices+=(-m "$file"); done
 step spmv build/gpu/bin/stages run "${matrices[@]}" --op spmv --filter '0[56]_cuda|vendor/cu' \
   --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmv.json"
+
+# SpGEMM, C = A * A (docs/generators.md), and the course pair. STAGES_SPGEMM=all adds the largest, which the host checks for minutes.
+products=(-m data:d1)
+specs=(rmat:n=1062400,edge_factor=8,a=0.25 rmat:scale=17,edge_factor=8,a=0.57 rmat:scale=18,edge_factor=4,a=0.45
+  rmat:n=1138499,edges=3e6,a=0.5 hypersparse:n=1e6,nnz=1e6 stencil:points=5,nx=1000 stencil:points=27,nx=60
+  banded:n=2e5,half_bandwidth=20 fem:nx=30 uniform:n=8191,nnz=784379)
+[ "${STAGES_SPGEMM:-}" = all ] && specs+=(stencil:points=27,nx=100)
+for spec in "${specs[@]}"; do products+=(-m "gen:$spec"); done
+for file in "$@"; do products+=(-m "$file"); done
+step spgemm build/gpu/bin/stages run "${products[@]}" --op spgemm --filter '08_|vendor/cusparse_spgemm' \
+  --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm.json"
 
 # A quarter of an hour, so only on demand. How fast rows at random places can be read explains most of its times.
 if [ -n "${STAGES_SPMM:-}" ]; then

@@ -359,11 +359,13 @@ class Axes(unittest.TestCase):
         sys.path.insert(0, str(ROOT / "tools"))
         from report import pictures
         for most in (3, 5):
-            for low, high in ((1.85, 2.11), (0, 2), (-6, -3.9), (0.4, 0.41), (-1, 7)):
-                ticks = [math.log10(t) for t in pictures.log_ticks(low, high, most)]
-                self.assertGreaterEqual(len(ticks), 1)
+            for low, high in ((-4.217, -3.87), (1.85, 2.11), (0, 2), (-6, -3.9), (0.4, 0.41), (-1, 7)):
+                ticks = pictures.log_ticks(low, high, most)
+                self.assertIn(len(ticks), range(1, most + 1), (low, high))
                 for before, after in zip(ticks, ticks[1:]):
-                    self.assertGreaterEqual(after - before, (high - low) / (most + 1), (most, low, high))
+                    self.assertGreater(math.log10(after / before), (high - low) / (most + 1), (most, low, high))
+                for tick in ticks:
+                    self.assertAlmostEqual(float(f"{tick:.3g}"), tick)
 
 
 class Statistics(unittest.TestCase):

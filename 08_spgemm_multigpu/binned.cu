@@ -1,0 +1,707 @@
+// SpGEMM with rows in bins, each bin with the form that suits it.
+//
+// The idea: rows of C differ a thousandfold in work. One block shape and one table size for all of them, as
+// in hash_warp_per_row.cu, fits few. So the device itself sorts the rows into bins, twice: by the number of
+// their products before counting, because no more is known then, and by the number of their results before
+// multiplying. The rule is in rules.hpp; the forms are
+//
+//   copied_rows.cu   one row of B, scaled
+//   thread_rows.cu   up to 32 products: a thread sorts them in its registers
+//   sorted_rows.cu   up to 256 products: sorted in registers, by 8, 16 or 32 lanes
+//   narrow_rows.cu   columns close together (bands, stencils): a warp, a bitmap that knows ranks
+//   table_rows.cu    hash tables in shared memory: of a warp, of a block, the largest that fits a block
+//   window_rows.cu   all the rest, huge or nearly dense: a block, dense windows that move along the row
+//
+// so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products.
+// Columns come out ascending, and every sum runs in the order of A's entries: the same bits in each run.
+//
+// The steps of a product:
+//
+//   analysis    products of each row; where there are many, also the range of their columns; its bin
+//   symbolic    the results of each row, by the bin's form; their prefix sum: C's row pointers; new bins
+//   allocation  C, from a pool
+//   numeric     columns and values, by the bin's form. The sorts are part of the forms, in registers or
+//               shared memory, and have no time of their own
+//
+// The bins are independent kernels, so they are dealt to up to four streams: a handful of huge rows occupies
+// a few SMs while the others do the rest. The host waits twice, for the sizes of the bins and of C.
+//
+// If C does not fit, rows are computed in batches whose results do, and each batch is copied to the host,
+// where C then is. Counting needs no room for C, so row pointers are exact by then. The least that must fit
+// is the longest row.
+//
+// Input: any CSR matrices. Cost: each product once when counting and once or twice when multiplying; memory:
+// A, B, C and 38 bytes a row.
+//
+// Sources: two passes with bins by products and by results are Y. Nagasaka, A. Nukada and S. Matsuoka's
+// ("High-performance and memory-saving sparse general matrix-matrix multiplication for NVIDIA Pascal GPU",
+// ICPP 2017); choosing dense windows for dense rows is in M. Parger et al.'s spECK (PPoPP 2020).
+
+#include "08_spgemm_multigpu/binned.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+
+#include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/gather.hpp"
+#include "08_spgemm_multigpu/stage.hpp"
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/facts.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/gpu/pool.hpp"
+#include "common/gpu/scan.hpp"
+
+namespace stages::spgemm {
+namespace {
+
+constexpr unsigned kBlock = 256;
+constexpr Index kLongRow = 1024;  ///< entries of A: more are looked at by a whole block
+constexpr Index kLastColumn = std::numeric_limits<Index>::max();
+
+/// What is known of each row of C, in device memory.
+struct Facts {
+  Offset* products = nullptr;
+  Index* first = nullptr;  ///< the first column that any product has; only where there are many products
+  Index* width = nullptr;  ///< from there to the last one; 0 where there are few products
+  Form* form = nullptr;    ///< the counting form
+  Index* counts = nullptr;
+  Index* slot = nullptr;  ///< of Parts; the counting pass gives some rows one
+};
+
+// ---- analysis ---------------------------------------------------------------------------------------------
+
+/// One thread's part of a row.
+struct Sums {
+  Offset products = 0;
+  Index rows_of_b = 0;
+};
+struct Range {
+  Index first = kLastColumn;
+  Index last = -1;
+};
+
+template <class Ptr>
+__device__ Sums sum_products(const Structures<Ptr>& f, Index row, unsigned me, unsigned members) {
+  Sums sums;
+  const Ptr end = f.a.row_ptr[row + 1];
+  for (Ptr e = f.a.row_ptr[row] + static_cast<Ptr>(me); e < end; e += static_cast<Ptr>(members)) {
+    const Index k = f.a.col_idx[e];
+    const Ptr length = f.b.row_ptr[k + 1] - f.b.row_ptr[k];
+    sums.products += length;
+    sums.rows_of_b += length > 0;
+  }
+  return sums;
+}
+
+template <class Ptr>
+__device__ Range find_range(const Structures<Ptr>& f, Index row, unsigned me, unsigned members) {
+  Range range;
+  const Ptr end = f.a.row_ptr[row + 1];
+  for (Ptr e = f.a.row_ptr[row] + static_cast<Ptr>(me); e < end; e += static_cast<Ptr>(members)) {
+    const Index k = f.a.col_idx[e];
+    const Ptr from = f.b.row_ptr[k], to = f.b.row_ptr[k + 1];
+    if (from == to) continue;
+    range.first = min(range.first, f.b.col_idx[from]);
+    range.last = max(range.last, f.b.col_idx[to - 1]);
+  }
+  return range;
+}
+
+__device__ inline bool needs_range(const Rules& rules, const Sums& sums) {
+  return form_by_products(rules, sums.products, sums.rows_of_b) == Form::windows;
+}
+
+/// Writes the facts of a row and adds it to the block's histogram.
+__device__ inline void settle(const Rules& rules, const Facts& facts, Index row, const Sums& sums,
+                              const Range& range, Index* histogram) {
+  const Index width = range.last < 0 ? 0 : range.last - range.first + 1;
+  const Form form = counting_form(rules, {sums.products, sums.rows_of_b, width});
+  facts.products[row] = sums.products;
+  facts.first[row] = range.first;
+  facts.width[row] = width;
+  facts.form[row] = form;
+  facts.slot[row] = -1;
+  if (sums.rows_of_b <= 1) facts.counts[row] = static_cast<Index>(sums.products);
+  atomicAdd(&histogram[static_cast<int>(form)], 1);
+}
+
+/// A row with many entries of A, by the whole block.
+template <class Ptr>
+__device__ void analyse_long(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row,
+                             Index* histogram) {
+  __shared__ unsigned long long products;
+  __shared__ Index rows_of_b, first, last;
+  if (threadIdx.x == 0) {
+    products = 0;
+    rows_of_b = 0;
+    first = kLastColumn;
+    last = -1;
+  }
+  __syncthreads();
+  const Sums mine = sum_products(f, row, threadIdx.x, blockDim.x);
+  atomicAdd(&products, static_cast<unsigned long long>(mine.products));
+  atomicAdd(&rows_of_b, mine.rows_of_b);
+  __syncthreads();
+  const Sums sums{static_cast<Offset>(products), rows_of_b};
+  if (needs_range(rules, sums)) {
+    const Range range = find_range(f, row, threadIdx.x, blockDim.x);
+    atomicMin(&first, range.first);
+    atomicMax(&last, range.last);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) settle(rules, facts, row, sums, {first, last}, histogram);
+  __syncthreads();
+}
+
+/// `team` lanes a row; rows with many entries of A are left to the block.
+template <class Ptr>
+__global__ void __launch_bounds__(kBlock)
+    analyse(Structures<Ptr> f, Rules rules, unsigned team, Facts facts, Index* histogram) {
+  __shared__ Index in_block[kForms], long_rows[kBlock], long_count;
+  if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
+  if (threadIdx.x == 0) long_count = 0;
+  __syncthreads();
+  const Offset number = Offset{blockIdx.x} * (kBlock / team) + threadIdx.x / team;
+  const unsigned lane = threadIdx.x % team;
+  const bool has_row = number < f.a.rows;
+  const Index row = has_row ? static_cast<Index>(number) : 0;
+  const bool is_long = has_row && f.a.row_ptr[row + 1] - f.a.row_ptr[row] > kLongRow;
+  const bool is_mine = has_row && !is_long;
+  Sums sums = is_mine ? sum_products(f, row, lane, team) : Sums{};
+  for (unsigned d = team / 2; d > 0; d /= 2) {
+    sums.products += __shfl_xor_sync(kAllLanes, sums.products, static_cast<int>(d));
+    sums.rows_of_b += __shfl_xor_sync(kAllLanes, sums.rows_of_b, static_cast<int>(d));
+  }
+  Range range = is_mine && needs_range(rules, sums) ? find_range(f, row, lane, team) : Range{};
+  for (unsigned d = team / 2; d > 0; d /= 2) {
+    range.first = min(range.first, __shfl_xor_sync(kAllLanes, range.first, static_cast<int>(d)));
+    range.last = max(range.last, __shfl_xor_sync(kAllLanes, range.last, static_cast<int>(d)));
+  }
+  if (is_mine && lane == 0) settle(rules, facts, row, sums, range, in_block);
+  if (is_long && lane == 0) long_rows[atomicAdd(&long_count, 1)] = row;
+  __syncthreads();
+  for (Index k = 0; k < long_count; ++k) analyse_long(f, rules, facts, long_rows[k], in_block);
+  if (threadIdx.x < kForms && in_block[threadIdx.x] > 0) {
+    atomicAdd(&histogram[threadIdx.x], in_block[threadIdx.x]);
+  }
+}
+
+// ---- bins -------------------------------------------------------------------------------------------------
+
+/// The multiplying forms of rows first_row .. end_row - 1, and how many rows each has. A thread a row.
+__global__ void __launch_bounds__(kBlock)
+    choose_forms(Rules rules, Facts facts, Index first_row, Index end_row, Form* forms, Index* histogram) {
+  __shared__ Index in_block[kForms];
+  if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
+  __syncthreads();
+  const Offset row = Offset{first_row} + Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (row < end_row) {
+    const Form form =
+        multiplying_form(rules, facts.form[row], facts.products[row], facts.width[row], facts.counts[row]);
+    forms[row] = form;
+    atomicAdd(&in_block[static_cast<int>(form)], 1);
+  }
+  __syncthreads();
+  if (threadIdx.x < kForms && in_block[threadIdx.x] > 0) {
+    atomicAdd(&histogram[threadIdx.x], in_block[threadIdx.x]);
+  }
+}
+
+/// Writes the rows of each form side by side, form after form; `cursor` starts at 0. Neighbouring rows stay
+/// near each other: a block's rows of one form take one stretch.
+__global__ void __launch_bounds__(kBlock) fill_bins(Index first_row, Index end_row, const Form* forms,
+                                                    const Index* histogram, Index* cursor, Index* rows) {
+  __shared__ Index in_block[kForms], begin[kForms];
+  if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
+  __syncthreads();
+  const Offset row = Offset{first_row} + Offset{blockIdx.x} * kBlock + threadIdx.x;
+  const int form = row < end_row ? static_cast<int>(forms[row]) : -1;
+  const Index mine = form < 0 ? 0 : atomicAdd(&in_block[form], 1);
+  __syncthreads();
+  if (threadIdx.x < kForms) {
+    Index at = atomicAdd(&cursor[threadIdx.x], in_block[threadIdx.x]);
+    for (unsigned k = 0; k < threadIdx.x; ++k) at += histogram[k];
+    begin[threadIdx.x] = at;
+  }
+  __syncthreads();
+  if (form >= 0) rows[begin[form] + mine] = static_cast<Index>(row);
+}
+
+/// Rows by forms: a list on the device, and its parts.
+struct Bins {
+  std::array<Index, kForms> sizes = {};
+  const Index* rows = nullptr;
+
+  Index size_of(Form form) const { return sizes[static_cast<std::size_t>(form)]; }
+  /// Forms that have rows and work.
+  std::size_t count() const {
+    return static_cast<std::size_t>(
+        std::count_if(sizes.begin(), sizes.end() - 1, [](Index n) { return n > 0; }));
+  }
+
+  /// Calls with(form, list) for each form that has rows and work, the longest first.
+  template <class With>
+  void for_each(With&& with) const {
+    Index begin = 0;
+    for (int k = 0; k < static_cast<int>(Form::none); ++k) {
+      const Index size = sizes[static_cast<std::size_t>(k)];
+      if (size > 0) with(static_cast<Form>(k), RowList{rows + begin, size});
+      begin += size;
+    }
+  }
+};
+
+/// What a row of that form has at most.
+Index most_products(Form form) {
+  return form == Form::sort_256 ? 256 : form == Form::sort_128 ? 128 : 64;
+}
+
+/// Streams beside the plan's own, for kernels that do not depend on each other. For small matrices the calls
+/// count, a microsecond or two each, so no more streams take part than there are kernels.
+class SideStreams {
+ public:
+  void fork(cudaStream_t main, std::size_t kernels) {
+    main_ = main;
+    turn_ = 0;
+    used_ = std::min(std::max<std::size_t>(kernels, 1) - 1, streams_.size());
+    if (used_ > 0) start_.record(main);
+    for (std::size_t k = 0; k < used_; ++k) STAGES_CUDA(cudaStreamWaitEvent(streams_[k], start_));
+  }
+  cudaStream_t next() {
+    const std::size_t k = turn_++ % (used_ + 1);
+    return k == 0 ? main_ : streams_[k - 1].get();
+  }
+  void join() {
+    for (std::size_t k = 0; k < used_; ++k) {
+      ends_[k].record(streams_[k]);
+      STAGES_CUDA(cudaStreamWaitEvent(main_, ends_[k]));
+    }
+  }
+
+ private:
+  std::array<Stream, 3> streams_;
+  std::array<Event, 3> ends_;
+  Event start_;
+  cudaStream_t main_ = nullptr;
+  std::size_t turn_ = 0, used_ = 0;
+};
+
+/// What kernels have beside their dynamic shared memory, at most.
+constexpr std::size_t kStaticBytes = 1024;
+
+/// The rule with what this device's blocks can hold.
+template <class T>
+Rules fitted(Rules rules) {
+  const std::size_t shared = device_facts().shared_per_block_optin;
+  while (block_table_bytes<T>(rules.large_slots) + kStaticBytes > shared) rules.large_slots /= 2;
+  while (window_bytes<T>(kWindowWarps, rules.window_columns) + kStaticBytes > shared) {
+    rules.window_columns = rules.window_columns / 2 / 32 * 32;
+  }
+  const auto columns = static_cast<Index>(shared / 4 * 4 * 8 * 7 / 8 / 32 * 32);  // an eighth is left free
+  rules.bitmap_columns = std::min(rules.bitmap_columns, columns);
+  return rules;
+}
+
+/// Lanes for a row of A of that mean length.
+template <class T>
+unsigned lanes_for(const Csr<T>& a) {
+  const Offset mean = a.rows == 0 ? 0 : a.nnz() / a.rows;
+  return static_cast<unsigned>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<Offset>(mean, 1, 32))));
+}
+
+template <class T, class Ptr>
+class Binned final : public BinnedPlan<T> {
+ public:
+  Binned(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
+      : exec_(as_gpu(exec)),
+        rules_(fitted<T>(settings.rules)),
+        most_bytes_(settings.result_bytes > 0 ? settings.result_bytes
+                                              : std::numeric_limits<double>::infinity()),
+        products_in_all_(problem.products),
+        one_by_one_(settings.one_by_one),
+        lanes_(lanes_for(*problem.a)),
+        a_(*problem.a),
+        b_(*problem.b),
+        products_(rows()),
+        first_(rows()),
+        width_(rows()),
+        counting_(rows()),
+        multiplying_(rows()),
+        slot_(rows()),
+        counts_(rows()),
+        list_(rows()),
+        row_ptr_(rows() + 1),
+        tallies_(2 * kForms),
+        sizes_(kForms),
+        total_(1) {
+    scan_.reserve(a_.rows);
+  }
+
+  void load(const SpgemmOperands<T>& operands) override {
+    a_.values.upload(operands.a_values, stream());
+    b_.values.upload(operands.b_values, stream());
+    exec_.synchronize();
+  }
+  void reset() override { drop_result(); }
+
+  void count() override {
+    counted_ = false;
+    {
+      Phase phase(exec_, "analysis");
+      tallies_.zero(stream());
+      launch(analyse<Ptr>,
+             {.grid = blocks_for(a_.rows, kBlock / lanes_), .block = kBlock, .stream = stream()},
+             structures(), rules_, lanes_, facts(), tallies_.data());
+      bins_ = fill(0, a_.rows, counting_.data());
+    }
+    parts_before_ = {};
+    parts_before_ = PooledArray<Index>(
+        pool_,
+        static_cast<std::size_t>(bins_.size_of(Form::windows)) * static_cast<std::size_t>(parts().most),
+        stream());
+    Phase phase(exec_, "symbolic");
+    over_bins("symbolic",
+              [this](Form form, RowList list, cudaStream_t stream) { count_bin(form, list, stream); });
+    scan_.run(counts_.data(), row_ptr_.data(), a_.rows, stream());
+    STAGES_CUDA(cudaMemcpyAsync(total_.data(), row_ptr_.data() + a_.rows, sizeof(Offset),
+                                cudaMemcpyDeviceToHost, stream()));
+    bin_for_multiplying(0, a_.rows);
+  }
+
+  void multiply() override {
+    drop_result();
+    if (bytes(total_[0]) <= most_bytes_ && try_whole()) return;
+    multiply_in_batches();
+  }
+
+  Csr<T> fetch() override {
+    if (in_batches_ > 0) return on_host_;
+    Csr<T> c(a_.rows, b_.cols);
+    c.col_idx.resize(c_columns_.size());
+    c.values.resize(c_values_.size());
+    row_ptr_.download(c.row_ptr, stream());
+    download(c_columns_, c.col_idx.data(), c_columns_.size());
+    download(c_values_, c.values.data(), c_values_.size());
+    exec_.synchronize();
+    return c;
+  }
+
+  std::string note() const override {
+    if (in_batches_ == 0) return {};
+    return fmt::format("C does not fit: made in {} batches of rows, and is on the host", in_batches_);
+  }
+
+  std::vector<Metric> metrics() const override {
+    const double entry = sizeof(Index) + sizeof(T), products = static_cast<double>(products_in_all_),
+                 results = static_cast<double>(total_[0]), in_a = static_cast<double>(a_.col_idx.size()),
+                 in_b = static_cast<double>(b_.col_idx.size());
+    std::vector<Metric> all = {
+        {"results", results, ""},
+        {"products_a_result", products / std::max(results, 1.0), ""},
+        {"memory_bytes_at_least", entry * (in_a + in_b + results) + 20.0 * (a_.rows + 1.0), "B"},
+        {"l2_bytes_at_least", entry * products + 64.0 * in_a, "B"},
+        {"gather_bytes_per_second",
+         gather_bytes_per_second().value_or(std::numeric_limits<double>::quiet_NaN()), "B"}};
+    for (std::size_t k = 0; k < kFormNames.size(); ++k) {
+      all.push_back({fmt::format("rows_{}", kFormNames[k]), static_cast<double>(sizes_whole_[k]), ""});
+    }
+    return all;
+  }
+
+ private:
+  std::size_t rows() const { return static_cast<std::size_t>(a_.rows); }
+  cudaStream_t stream() const { return exec_.stream(); }
+  static double bytes(Offset entries) {
+    return static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(entries);
+  }
+  Factors<T, Ptr> factors() const { return {a_.view(), b_.view()}; }
+  Structures<Ptr> structures() const { return factors().structures(); }
+  Facts facts() {
+    return {products_.data(), first_.data(), width_.data(), counting_.data(), counts_.data(), slot_.data()};
+  }
+  Parts parts() {
+    const Index columns = std::max<Index>(part_columns(rules_, b_.cols), 1);
+    return {columns, (b_.cols + columns - 1) / columns, slot_.data(), parts_before_.data()};
+  }
+
+  void drop_result() {
+    c_columns_ = {};
+    c_values_ = {};
+    on_host_ = {};
+    in_batches_ = 0;
+  }
+
+  /// Fills the list from forms and their tallies, and waits for the sizes.
+  Bins fill(Index first_row, Index end_row, const Form* forms) {
+    launch(fill_bins, {.grid = blocks_for(end_row - first_row, kBlock), .block = kBlock, .stream = stream()},
+           first_row, end_row, forms, tallies_.data(), tallies_.data() + kForms, list_.data());
+    STAGES_CUDA(cudaMemcpyAsync(sizes_.data(), tallies_.data(), kForms * sizeof(Index),
+                                cudaMemcpyDeviceToHost, stream()));
+    exec_.synchronize();
+    Bins bins;
+    std::copy_n(sizes_.data(), kForms, bins.sizes.begin());
+    bins.rows = list_.data();
+    return bins;
+  }
+
+  void bin_for_multiplying(Index first_row, Index end_row) {
+    tallies_.zero(stream());
+    launch(choose_forms,
+           {.grid = blocks_for(end_row - first_row, kBlock), .block = kBlock, .stream = stream()}, rules_,
+           facts(), first_row, end_row, multiplying_.data(), tallies_.data());
+    bins_ = fill(first_row, end_row, multiplying_.data());
+    counted_ = first_row == 0 && end_row == a_.rows;
+    if (counted_) sizes_whole_ = bins_.sizes;
+  }
+
+  /// Calls with(form, list, stream) for the bins, on streams of their own.
+  template <class With>
+  void over_bins(const char* phase_name, With&& with) {
+    if (one_by_one_) {
+      bins_.for_each([&](Form form, RowList list) {
+        Phase phase(exec_, fmt::format("{} {}", phase_name, kFormNames[static_cast<std::size_t>(form)]));
+        with(form, list, stream());
+      });
+      return;
+    }
+    side_.fork(stream(), bins_.count());
+    bins_.for_each([&](Form form, RowList list) { with(form, list, side_.next()); });
+    side_.join();
+  }
+
+  void count_bin(Form form, RowList list, cudaStream_t stream) {
+    const auto f = structures();
+    Index* const counts = counts_.data();
+    switch (form) {
+      case Form::windows:
+        return count_in_bitmap(f, list, first_.data(), width_.data(), rules_.bitmap_columns, counts, parts(),
+                               stream);
+      case Form::block_table:
+        return count_in_block_tables(f, list, rules_.count_block_slots, counts, stream);
+      case Form::warp_table:
+        return count_in_warp_tables(f, list, rules_.count_warp_slots, counts, stream);
+      case Form::narrow_large:
+        return count_narrow(f, list, first_.data(), width_.data(), rules_.narrow_columns, counts, stream);
+      case Form::copy_long:
+      case Form::copy_short:
+        return;
+      case Form::thread_32:
+      case Form::thread_16:
+        return count_by_threads(f, list, form, counts, stream);
+      case Form::sort_256:
+      case Form::sort_128:
+      case Form::sort_64:
+        if (rules_.sorts_to_count) return count_sorted(f, list, form, counts, stream);
+        return count_in_warp_tables(f, list, 2 * most_products(form), counts, stream);
+      default:
+        return count_sorted(f, list, form, counts, stream);
+    }
+  }
+
+  void multiply_bin(Form form, RowList list, const Output<T>& c, cudaStream_t stream) {
+    const auto f = factors();
+    switch (form) {
+      case Form::windows:
+      case Form::windows_small:
+        return multiply_in_windows(
+            f, list, form, first_.data(), width_.data(),
+            form == Form::windows ? rules_.window_columns : rules_.window_small_columns, parts(), c, stream);
+      case Form::large_table:
+        return multiply_in_block_tables(f, list, rules_.large_slots, rules_.large_warps, c, stream);
+      case Form::block_table:
+        return multiply_in_block_tables(f, list, rules_.block_slots, rules_.block_warps, c, stream);
+      case Form::warp_table:
+        return multiply_in_warp_tables(f, list, rules_.warp_slots, c, stream);
+      case Form::warp_small:
+        return multiply_in_warp_tables(f, list, rules_.warp_small_slots, c, stream);
+      case Form::narrow_large:
+        return multiply_narrow(f, list, first_.data(), width_.data(), rules_.narrow_columns,
+                               rules_.narrow_results, c, stream);
+      case Form::narrow_small:
+        return multiply_narrow(f, list, first_.data(), width_.data(), rules_.narrow_small_columns,
+                               rules_.narrow_small_results, c, stream);
+      case Form::copy_long:
+      case Form::copy_short:
+        return multiply_copied(f, list, form, c, stream);
+      case Form::thread_32:
+      case Form::thread_16:
+        return multiply_by_threads(f, list, form, c, stream);
+      default:
+        return multiply_sorted(f, list, form, c, stream);
+    }
+  }
+
+  /// False where C does not fit; what fits is then known.
+  bool try_whole() {
+    try {
+      Phase phase(exec_, "allocation");
+      const auto entries = static_cast<std::size_t>(total_[0]);
+      c_columns_ = PooledArray<Index>(pool_, entries, stream());
+      c_values_ = PooledArray<T>(pool_, entries, stream());
+    } catch (const OutOfDeviceMemory&) {
+      static_cast<void>(cudaGetLastError());
+      drop_result();
+      exec_.synchronize();
+      pool_.trim();
+      most_bytes_ = 0.8 * static_cast<double>(free_device_bytes());
+      return false;
+    }
+    Phase phase(exec_, "numeric");
+    if (!counted_) bin_for_multiplying(0, a_.rows);
+    multiply_bins({row_ptr_.data(), 0, c_columns_.data(), c_values_.data()});
+    return true;
+  }
+
+  void multiply_bins(const Output<T>& c) {
+    over_bins("numeric",
+              [&](Form form, RowList list, cudaStream_t stream) { multiply_bin(form, list, c, stream); });
+  }
+
+  /// The end of the batch that begins at a row: as many rows as fit, and one at least.
+  Index batch_end(Index first) const {
+    const Offset* const ptr = on_host_.row_ptr.data();
+    const auto most = static_cast<Offset>(most_bytes_ / bytes(1));
+    const Offset* const end = std::upper_bound(ptr + first + 1, ptr + a_.rows + 1, ptr[first] + most);
+    return std::max(first + 1, static_cast<Index>(end - ptr - 1));
+  }
+
+  void multiply_in_batches() {
+    on_host_ = Csr<T>(a_.rows, b_.cols);
+    row_ptr_.download(on_host_.row_ptr, stream());
+    exec_.synchronize();
+    const Offset* const ptr = on_host_.row_ptr.data();
+    Offset longest = 0;
+    for (Index first = 0; first < a_.rows; first = batch_end(first)) {
+      longest = std::max(longest, ptr[batch_end(first)] - ptr[first]);
+      ++in_batches_;
+    }
+    on_host_.col_idx.resize(static_cast<std::size_t>(total_[0]));
+    on_host_.values.resize(static_cast<std::size_t>(total_[0]));
+    PooledArray<Index> columns(pool_, static_cast<std::size_t>(longest), stream());
+    PooledArray<T> values(pool_, static_cast<std::size_t>(longest), stream());
+    for (Index first = 0; first < a_.rows; first = batch_end(first)) {
+      const Index end = batch_end(first);
+      {
+        Phase phase(exec_, "numeric");
+        bin_for_multiplying(first, end);
+        multiply_bins({row_ptr_.data(), ptr[first], columns.data(), values.data()});
+      }
+      Phase phase(exec_, "transfer");
+      const auto entries = static_cast<std::size_t>(ptr[end] - ptr[first]);
+      download(columns, on_host_.col_idx.data() + ptr[first], entries);
+      download(values, on_host_.values.data() + ptr[first], entries);
+      exec_.synchronize();
+    }
+  }
+
+  template <class U>
+  void download(const PooledArray<U>& from, U* to, std::size_t count) {
+    if (count == 0) return;
+    STAGES_CUDA(cudaMemcpyAsync(to, from.data(), count * sizeof(U), cudaMemcpyDeviceToHost, stream()));
+  }
+
+  GpuExec& exec_;
+  Rules rules_;
+  double most_bytes_;  ///< that C may take on the device
+  Offset products_in_all_;
+  bool one_by_one_;
+  unsigned lanes_;
+  DeviceCsr<T, Ptr> a_, b_;
+  DeviceArray<Offset> products_;
+  DeviceArray<Index> first_, width_;
+  DeviceArray<Form> counting_, multiplying_;
+  DeviceArray<Index> slot_, counts_, list_;
+  DeviceArray<Offset> row_ptr_;
+  DeviceArray<Index> tallies_;  ///< rows of each form, then fill_bins' cursors
+  PinnedArray<Index> sizes_;
+  PinnedArray<Offset> total_;
+  PrefixSum<Index, Offset> scan_;
+  SideStreams side_;
+  MemoryPool pool_;
+  PooledArray<Index> parts_before_;
+  Bins bins_;
+  std::array<Index, kForms> sizes_whole_ = {};
+  bool counted_ = false;  ///< bins_ holds all rows, by multiplying form
+  PooledArray<Index> c_columns_;
+  PooledArray<T> c_values_;
+  Csr<T> on_host_;
+  int in_batches_ = 0;
+};
+
+/// The kernels' positions run up to a block beyond the end of a row.
+template <class T>
+bool fits_32_bits(const SpgemmProblem<T>& problem) {
+  return std::in_range<std::int32_t>(std::max(problem.a->nnz(), problem.b->nnz()) + 4096);
+}
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>& problem, Exec& exec,
+                                           const Settings& settings) {
+  if (settings.wide_pointers || !fits_32_bits(problem))
+    return std::make_unique<Binned<T, Offset>>(problem, exec, settings);
+  return std::make_unique<Binned<T, std::int32_t>>(problem, exec, settings);
+}
+
+template <class T>
+Cost binned_cost(const SpgemmProblem<T>& problem) {
+  Cost cost = problem_cost(problem);
+  const Csr<T>&a = *problem.a, &b = *problem.b;
+  cost.work += static_cast<double>(a.nnz()) + a.rows;
+  // C as a whole up to 4 GiB; where there is less, and it turns out to be larger, it goes in batches, of
+  // which the longest row is the least.
+  constexpr double kWhole = 4.0 * (1U << 30);
+  const double entry = sizeof(Index) + sizeof(T);
+  const double row = entry * static_cast<double>(std::min<Offset>(problem.max_row_products, b.cols));
+  const double result = entry * static_cast<double>(problem.result_bound);
+  cost.memory =
+      device_csr_bytes(a) + device_csr_bytes(b) + 38.0 * a.rows + std::max(row, std::min(result, kWhole));
+  return cost;
+}
+
+#define STAGES_INSTANTIATE(T)                                                                           \
+  template std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>&, Exec&, const Settings&); \
+  template Cost binned_cost(const SpgemmProblem<T>&);
+STAGES_INSTANTIATE(float)
+STAGES_INSTANTIATE(double)
+#undef STAGES_INSTANTIATE
+
+namespace {
+
+/// The plan as an entry, which the registry wants as a class of its own.
+template <class T>
+class BinnedEntry final : public SpgemmPlan<T> {
+ public:
+  BinnedEntry(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
+      : plan_(make_binned(problem, exec, settings)) {}
+
+  static Cost cost(const SpgemmProblem<T>& problem) { return binned_cost(problem); }
+
+  void load(const SpgemmOperands<T>& operands) override { plan_->load(operands); }
+  void reset() override { plan_->reset(); }
+  void run() override { plan_->run(); }
+  Csr<T> fetch() override { return plan_->fetch(); }
+  std::string note() const override { return plan_->note(); }
+  std::vector<Metric> metrics() const override { return plan_->metrics(); }
+
+ private:
+  std::unique_ptr<BinnedPlan<T>> plan_;
+};
+
+}  // namespace
+}  // namespace stages::spgemm
+
+namespace stages {
+
+void add_binned(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
+  registry.add<spgemm::BinnedEntry>(
+      {.name = name,
+       .idea = "rows in bins by products and results: copied, sorted in registers, hashed, in windows",
+       .needs = {.gpu = true}},
+      settings);
+}
+
+}  // namespace stages

@@ -1,0 +1,42 @@
+#pragma once
+// binned.cu as a plan in two halves, for entries that repeat only the second (structure_reuse.cu).
+
+#include <memory>
+
+#include "08_spgemm_multigpu/rules.hpp"
+#include "common/harness/exec.hpp"
+#include "common/harness/plan.hpp"
+
+namespace stages::spgemm {
+
+/// What tests and bench/spgemm_forms want otherwise.
+struct Settings {
+  Rules rules = {};
+  double result_bytes = 0;     ///< C beyond this many bytes is made in batches; 0: beyond what is free
+  bool wide_pointers = false;  ///< 64-bit row pointers on the device, also where 32 bits would do
+  bool one_by_one = false;     ///< one form after the other, each with a phase of its own
+};
+
+template <class T>
+class BinnedPlan : public SpgemmPlan<T> {
+ public:
+  /// Reads structures only: bins the rows and counts their results.
+  virtual void count() = 0;
+  /// Reads the loaded values: computes C. After count().
+  virtual void multiply() = 0;
+
+  void run() override {
+    count();
+    multiply();
+  }
+};
+
+/// Takes A and B to the current device. Throws OutOfDeviceMemory.
+template <class T>
+std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>& problem, Exec& exec,
+                                           const Settings& settings);
+
+template <class T>
+Cost binned_cost(const SpgemmProblem<T>& problem);
+
+}  // namespace stages::spgemm

@@ -1,0 +1,82 @@
+#pragma once
+// The kernels of the forms, as functions that launch them: count_* writes counts[row] for each row of the
+// list, multiply_* the row's columns, ascending, and values. All are asynchronous on the stream, and ask for
+// a list of rows whose facts fit the form (rules.hpp).
+
+#include "08_spgemm_multigpu/rows.hpp"
+#include "08_spgemm_multigpu/rules.hpp"
+
+namespace stages::spgemm {
+
+/// copied_rows.cu; `form` is copy_short or copy_long. There is nothing to count: a row of C is a row of B.
+template <class T, class Ptr>
+void multiply_copied(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
+                     cudaStream_t stream);
+
+/// sorted_rows.cu; `form` is one of sort_*.
+template <class Ptr>
+void count_sorted(const Structures<Ptr>& f, RowList list, Form form, Index* counts, cudaStream_t stream);
+template <class T, class Ptr>
+void multiply_sorted(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
+                     cudaStream_t stream);
+
+/// thread_rows.cu; `form` is thread_32 or thread_16.
+template <class Ptr>
+void count_by_threads(const Structures<Ptr>& f, RowList list, Form form, Index* counts, cudaStream_t stream);
+template <class T, class Ptr>
+void multiply_by_threads(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
+                         cudaStream_t stream);
+
+/// narrow_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1, which is at most `columns`.
+template <class Ptr>
+void count_narrow(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
+                  Index columns, Index* counts, cudaStream_t stream);
+template <class T, class Ptr>
+void multiply_narrow(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
+                     Index columns, Index most_results, const Output<T>& c, cudaStream_t stream);
+
+/// table_rows.cu: a warp a row, or a block of up to 16 warps a row; tables of that many slots.
+template <class Ptr>
+void count_in_warp_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
+                          cudaStream_t stream);
+template <class Ptr>
+void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
+                           cudaStream_t stream);
+template <class T, class Ptr>
+void multiply_in_warp_tables(const Factors<T, Ptr>& f, RowList list, Index slots, const Output<T>& c,
+                             cudaStream_t stream);
+template <class T, class Ptr>
+void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slots, Index warps,
+                              const Output<T>& c, cudaStream_t stream);
+/// Bytes of shared memory of a block with one table of that many slots.
+template <class T>
+constexpr std::size_t block_table_bytes(Index slots) {
+  return static_cast<std::size_t>(slots) * (sizeof(T) + sizeof(Index)) +
+         static_cast<std::size_t>(slots) / 2 * sizeof(Index);
+}
+
+/// Rows that a bitmap counted, cut into parts for multiplying; the arrays are in device memory.
+struct Parts {
+  Index columns = 0;        ///< of a part
+  Index most = 0;           ///< parts that a row can have
+  Index* slot = nullptr;    ///< of row i: its number in `before`; negative: it is not cut
+  Index* before = nullptr;  ///< [slot * most + part]: results of the row in the parts before
+};
+
+/// window_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1. Counting sets the slots of its
+/// rows and what comes before their parts; `form` is windows or windows_small.
+template <class Ptr>
+void count_in_bitmap(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
+                     Index bitmap_columns, Index* counts, const Parts& parts, cudaStream_t stream);
+template <class T, class Ptr>
+void multiply_in_windows(const Factors<T, Ptr>& f, RowList list, Form form, const Index* first,
+                         const Index* width, Index window_columns, const Parts& parts, const Output<T>& c,
+                         cudaStream_t stream);
+/// Bytes of shared memory of a block with windows.
+template <class T>
+constexpr std::size_t window_bytes(Index warps, Index columns) {
+  return static_cast<std::size_t>(warps) * static_cast<std::size_t>(columns) / 32 *
+         (32 * sizeof(T) + sizeof(unsigned));
+}
+
+}  // namespace stages::spgemm

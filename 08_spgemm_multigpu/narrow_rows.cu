@@ -1,0 +1,237 @@
+// Rows of C whose columns lie in a narrow range: a bitmap instead of a hash table.
+//
+// The idea: in bands, stencils and matrices in a good order the columns of a row of C lie close together,
+// however many products there are. A bit for each column of that range says which of them belong to C (49,152
+// columns are 6 KB); with the number of bits before each word it also says where in the row a column stands:
+//
+//   mark     set a bit for each product
+//   number   how many bits stand before each word: a scan over the words, 32 at a time
+//   add      the place of a column is the number of its word + the bits below its own: one look-up, no
+//            probing, and the sums lie in order, without gaps
+//   write    the columns are the bits in order: there is nothing to sort
+//
+// A warp does a row. It adds one row of B at a time, so its lanes hold different columns and no atomics touch
+// the sums; marking uses atomicOr, whose order does not matter.
+//
+// In a band 32 lanes mark bits of one or two words, and atomics on one word wait for each other. So where the
+// range is so short that a byte for each column fits, a column has a byte, which is stored without atomics;
+// and where the sums of the whole range fit, a column's distance from the first one is its place, and marking
+// and adding are one pass.
+//
+// Input: rows whose range and results fit the bitmap and the sums. Cost: B's rows once when counting, twice
+// when multiplying (once where the range is short); a step for each 32 columns of the range.
+//
+// Sources: a bitmap with counts as a set that knows ranks is G. Jacobson's ("Space-efficient static trees and
+// graphs", FOCS 1989); 01_cpu_serial uses bitmaps for the same reason.
+
+#include "08_spgemm_multigpu/forms.hpp"
+#include "common/gpu/launch.hpp"
+
+namespace stages::spgemm {
+namespace {
+
+constexpr unsigned kCountWarps = 8;
+constexpr unsigned kMultiplyWarps = 4;
+
+__device__ inline void mark(unsigned* words, unsigned place) {
+  atomicOr(&words[place / 32], 1u << (place % 32));
+}
+
+/// A byte for each column, where there is room for that, and otherwise a bit.
+template <class Ptr>
+__global__ void __launch_bounds__(kCountWarps* kWarp)
+    count_rows(Structures<Ptr> f, RowList list, const Index* first, const Index* width, Index words_of_warp,
+               Index* counts) {
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const unsigned number = blockIdx.x * kCountWarps + warp;
+  if (number >= static_cast<unsigned>(list.count)) return;  // the whole warp leaves
+  const Index row = list.rows[number], begin = first[row], columns = width[row];
+  unsigned* const words = dynamic_shared<unsigned>() + warp * static_cast<unsigned>(words_of_warp);
+  const bool in_bytes = (columns + 3) / 4 <= words_of_warp;
+  const Index used = in_bytes ? (columns + 3) / 4 : (columns + 31) / 32;
+  for (Index w = static_cast<Index>(lane); w < used; w += Index{kWarp}) words[w] = 0;
+  __syncwarp();
+  if (in_bytes) {
+    auto* const bytes = reinterpret_cast<unsigned char*>(words);
+    walk_columns<true>(f, row, {}, 0, 1, lane, [=](Index column) { bytes[column - begin] = 1; });
+  } else {
+    walk_columns<true>(f, row, {}, 0, 1, lane,
+                       [=](Index column) { mark(words, static_cast<unsigned>(column - begin)); });
+  }
+  __syncwarp();
+  Index found = 0;
+  for (Index w = static_cast<Index>(lane); w < used; w += Index{kWarp}) found += __popc(words[w]);
+  found = sum_over_warp(found);
+  if (lane == 0) counts[row] = found;
+}
+
+/// A warp's share of the block's shared memory: sums, then bits, then the numbers of the words; or sums, then
+/// a byte for each of them.
+template <class T>
+struct Shares {
+  Index results = 0;
+  Index words = 0;
+
+  STAGES_HD std::size_t bytes() const {
+    return (static_cast<std::size_t>(results) * sizeof(T) +
+            static_cast<std::size_t>(words) * (sizeof(unsigned) + sizeof(unsigned short)) + 15) /
+           16 * 16;
+  }
+  /// The widest range in which each column has a sum and a byte.
+  STAGES_HD Index direct_columns() const {
+    const Index bytes = words * static_cast<Index>(sizeof(unsigned) + sizeof(unsigned short));
+    return results < bytes ? results : bytes;
+  }
+};
+
+/// Bits of a row's range of columns, and the sums of its results.
+template <class T>
+struct Row {
+  T* sums;
+  unsigned* words;
+  unsigned short* before;  ///< bits before each word
+  Index begin;             ///< the first column
+  Index used_words;
+
+  __device__ Index place(Index column) const {
+    const auto at = static_cast<unsigned>(column - begin);
+    return before[at / 32] + __popc(words[at / 32] & lanes_below(at % 32));
+  }
+};
+
+/// Each lane takes a stretch of words. Its length is odd, so that the lanes read from different banks.
+template <class T>
+__device__ void number_words(const Row<T>& r, unsigned lane) {
+  const Index stretch = (r.used_words + Index{kWarp} - 1) / Index{kWarp} | 1;
+  const Index from = min(static_cast<Index>(lane) * stretch, r.used_words);
+  const Index to = min(from + stretch, r.used_words);
+  Index bits = 0;
+  for (Index w = from; w < to; ++w) bits += __popc(r.words[w]);
+  Index before = sum_up_to(bits, lane) - bits;
+  for (Index w = from; w < to; ++w) {
+    r.before[w] = static_cast<unsigned short>(before);
+    before += __popc(r.words[w]);
+  }
+  __syncwarp();
+}
+
+template <class T>
+__device__ void write_columns(const Row<T>& r, Offset out, unsigned lane, const Output<T>& c) {
+  for (Index w = static_cast<Index>(lane); w < r.used_words; w += Index{kWarp}) {
+    Offset to = out + r.before[w];
+    for (unsigned bits = r.words[w]; bits != 0; bits &= bits - 1, ++to) {
+      c.col_idx[to] = r.begin + w * 32 + __ffs(static_cast<int>(bits)) - 1;
+    }
+  }
+}
+
+/// A row with fewer results than columns in its range, in memory of that share.
+template <class T, class Ptr>
+__device__ void multiply_by_rank(const Factors<T, Ptr>& f, Index row, const Row<T>& r, Index results,
+                                 unsigned lane, Offset out, const Output<T>& c) {
+  for (Index w = static_cast<Index>(lane); w < r.used_words; w += Index{kWarp}) r.words[w] = 0;
+  for (Index s = static_cast<Index>(lane); s < results; s += Index{kWarp}) r.sums[s] = T{0};
+  __syncwarp();
+  walk_columns<true>(f.structures(), row, {}, 0, 1, lane,
+                     [&](Index column) { mark(r.words, static_cast<unsigned>(column - r.begin)); });
+  __syncwarp();
+  number_words(r, lane);
+  walk_products<true>(f, row, {}, lane, [&](Index column, T product) { r.sums[r.place(column)] += product; });
+  write_columns(r, out, lane, c);
+  for (Index s = static_cast<Index>(lane); s < results; s += Index{kWarp}) c.values[out + s] = r.sums[s];
+}
+
+/// A row whose whole range has sums: a byte says which of them a product came to.
+template <class T, class Ptr>
+__device__ void multiply_by_distance(const Factors<T, Ptr>& f, Index row, Index begin, Index columns, T* sums,
+                                     unsigned char* came, unsigned lane, Offset out, const Output<T>& c) {
+  for (Index k = static_cast<Index>(lane); k < columns; k += Index{kWarp}) {
+    sums[k] = T{0};
+    came[k] = 0;
+  }
+  __syncwarp();
+  walk_products<true>(f, row, {}, lane, [&](Index column, T product) {
+    came[column - begin] = 1;
+    sums[column - begin] += product;
+  });
+  for (Index first = 0; first < columns; first += Index{kWarp}) {
+    const Index k = first + static_cast<Index>(lane);
+    const bool mine = k < columns && came[k] != 0;
+    const unsigned lanes = __ballot_sync(kAllLanes, mine);
+    if (mine) {
+      const Offset to = out + __popc(lanes & lanes_below(lane));
+      c.col_idx[to] = begin + k;
+      c.values[to] = sums[k];
+    }
+    out += __popc(lanes);
+  }
+}
+
+template <class T, class Ptr>
+__global__ void __launch_bounds__(kMultiplyWarps* kWarp)
+    multiply_rows(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, Shares<T> share,
+                  Output<T> c) {
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const unsigned number = blockIdx.x * kMultiplyWarps + warp;
+  if (number >= static_cast<unsigned>(list.count)) return;  // the whole warp leaves
+  const Index row = list.rows[number], columns = width[row];
+  T* const sums = reinterpret_cast<T*>(dynamic_shared<unsigned char>() + warp * share.bytes());
+  const Offset out = c.row_ptr[row] - c.base;
+  if (columns <= share.direct_columns()) {
+    auto* const came = reinterpret_cast<unsigned char*>(sums + share.results);
+    multiply_by_distance(f, row, first[row], columns, sums, came, lane, out, c);
+    return;
+  }
+  Row<T> r;
+  r.sums = sums;
+  r.words = reinterpret_cast<unsigned*>(sums + share.results);
+  r.before = reinterpret_cast<unsigned short*>(r.words + share.words);
+  r.begin = first[row];
+  r.used_words = (columns + 31) / 32;
+  multiply_by_rank(f, row, r, static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]), lane, out, c);
+}
+
+}  // namespace
+
+template <class Ptr>
+void count_narrow(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
+                  Index columns, Index* counts, cudaStream_t stream) {
+  const Index words = columns / 32;
+  const std::size_t bytes = kCountWarps * static_cast<std::size_t>(words) * sizeof(unsigned);
+  allow_dynamic_bytes(count_rows<Ptr>, bytes);
+  launch(count_rows<Ptr>,
+         {.grid = blocks_for(list.count, kCountWarps),
+          .block = kCountWarps * kWarp,
+          .shared_bytes = bytes,
+          .stream = stream},
+         f, list, first, width, words, counts);
+}
+
+template <class T, class Ptr>
+void multiply_narrow(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
+                     Index columns, Index most_results, const Output<T>& c, cudaStream_t stream) {
+  const Shares<T> share{most_results, columns / 32};
+  const std::size_t bytes = kMultiplyWarps * share.bytes();
+  allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
+  launch(multiply_rows<T, Ptr>,
+         {.grid = blocks_for(list.count, kMultiplyWarps),
+          .block = kMultiplyWarps * kWarp,
+          .shared_bytes = bytes,
+          .stream = stream},
+         f, list, first, width, share, c);
+}
+
+#define STAGES_INSTANTIATE(T, Ptr)                                                                         \
+  template void multiply_narrow(const Factors<T, Ptr>&, RowList, const Index*, const Index*, Index, Index, \
+                                const Output<T>&, cudaStream_t);
+STAGES_INSTANTIATE(float, std::int32_t)
+STAGES_INSTANTIATE(float, Offset)
+STAGES_INSTANTIATE(double, std::int32_t)
+STAGES_INSTANTIATE(double, Offset)
+#undef STAGES_INSTANTIATE
+template void count_narrow(const Structures<std::int32_t>&, RowList, const Index*, const Index*, Index,
+                           Index*, cudaStream_t);
+template void count_narrow(const Structures<Offset>&, RowList, const Index*, const Index*, Index, Index*,
+                           cudaStream_t);
+
+}  // namespace stages::spgemm

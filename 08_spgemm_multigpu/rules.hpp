@@ -1,0 +1,136 @@
+#pragma once
+// Which form computes a row of C: a stated rule of its products, its results and the range of its columns,
+// the same on the host and on the device.
+
+#include <array>
+
+#include "common/gpu/backend.hpp"
+#include "common/matrix/types.hpp"
+
+namespace stages::spgemm {
+
+/// In the order of launches: what takes longest first. Counting (symbolic) and multiplying (numeric) use the
+/// same names.
+enum class Form : unsigned char {
+  windows,        ///< window_rows.cu: a bitmap; numeric: dense windows of columns, blocks of 16 warps
+  windows_small,  ///< numeric only: one pass of a block of four warps
+  large_table,    ///< table_rows.cu: a block, the largest table that a block's shared memory holds
+  block_table,    ///< table_rows.cu: a block with one table
+  copy_long,      ///< copied_rows.cu: one row of B, scaled; a block
+  narrow_large,   ///< narrow_rows.cu: a warp, a bitmap of the row's range of columns
+  warp_table,     ///< table_rows.cu: a warp with a table of its own
+  narrow_small,   ///< narrow_rows.cu, a smaller range
+  warp_small,     ///< table_rows.cu, a smaller table
+  sort_256,       ///< sorted_rows.cu: all products sorted in the registers of 16 lanes
+  sort_128,       ///< of eight lanes
+  sort_64,
+  sort_32,
+  sort_16,
+  thread_32,  ///< thread_rows.cu: a thread sorts them in its registers
+  thread_16,
+  copy_short,  ///< copied_rows.cu: eight lanes
+  none,        ///< no product at all
+};
+inline constexpr int kForms = static_cast<int>(Form::none) + 1;
+
+/// As they stand in results.
+inline constexpr std::array<const char*, kForms> kFormNames = {
+    "windows",     "small_windows", "large_tables", "block_tables", "copied_long",  "narrow_large",
+    "warp_tables", "narrow_small",  "small_tables", "sorted_256",   "sorted_128",   "sorted_64",
+    "sorted_32",   "sorted_16",     "threads_32",   "threads_16",   "copied_short", "empty"};
+
+/// Where the forms end. Most are limits of shared memory: what lies beyond is another form's. Smaller ones
+/// are for tests, which want every form on small matrices, and for bench/spgemm_forms, which times the
+/// choices.
+struct Rules {
+  Index most_by_threads = 32;           ///< products; 32, 16 or 0
+  Index most_sorted = 256;              ///< products; 256, 128, 64, 32, 16 or 0
+  Index most_copied_short = 64;         ///< products
+  Index narrow_columns = 49152;         ///< the range of a row; a multiple of 32
+  Index narrow_small_columns = 16384;   ///< likewise
+  Index narrow_results = 1024;          ///< at most 65535
+  Index narrow_small_results = 512;     ///< likewise
+  Index narrow_columns_a_product = 32;  ///< a wider range is not worth its bitmap
+  Index warp_small_slots = 256;         ///< of the tables; half of them hold results
+  Index warp_slots = 1024;
+  Index block_slots = 4096;
+  Index large_slots = 16384;
+  Index block_warps = 4;          ///< of the block with such a table; at most 16
+  Index large_warps = 16;         ///< likewise
+  Index count_warp_slots = 2048;  ///< of the tables of the counting pass; half of them hold products
+  Index count_block_slots = 16384;
+  Index window_columns = 3072;         ///< of one warp's dense window; a multiple of 32
+  Index window_small_columns = 2048;   ///< likewise, in blocks of four warps
+  Index window_columns_a_result = 16;  ///< a wider range is not worth its windows while a table holds the row
+  Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
+  bool sorts_to_count = false;         ///< rows of 33 to 256 products are counted by sorting, not by hashing
+};
+
+/// Warps of a block with windows, and with them the columns of one pass.
+inline constexpr Index kWindowWarps = 16;
+inline constexpr Index kSmallWindowWarps = 4;
+
+/// Rows that a large bitmap counted are multiplied in so many parts at most, a block each.
+inline constexpr Index kMostParts = 64;
+
+/// The columns of a part: whole passes, as few as kMostParts allow.
+STAGES_HD inline Index part_columns(const Rules& rules, Index cols) {
+  const Offset pass = Offset{kWindowWarps} * rules.window_columns;
+  const Offset passes = (cols + pass - 1) / pass;
+  const Offset columns = (passes + kMostParts - 1) / kMostParts * pass;
+  return static_cast<Index>(columns < cols ? columns : Offset{cols});
+}
+
+/// What the rule looks at. `width`: last column - first column + 1 of the rows of B that are added up; not
+/// known (0) where the products are few.
+struct RowFacts {
+  Offset products = 0;
+  Index rows_of_b = 0;  ///< that are not empty
+  Index width = 0;
+};
+
+/// What is decided before anything is known of results; windows where the rule needs the width.
+STAGES_HD inline Form form_by_products(const Rules& rules, Offset products, Index rows_of_b) {
+  if (rows_of_b <= 1) {
+    if (products == 0) return Form::none;
+    return products <= rules.most_copied_short ? Form::copy_short : Form::copy_long;
+  }
+  if (products <= rules.most_by_threads) return products > 16 ? Form::thread_32 : Form::thread_16;
+  if (products > rules.most_sorted) return Form::windows;
+  if (products > 128) return Form::sort_256;
+  if (products > 64) return Form::sort_128;
+  if (products > 32) return Form::sort_64;
+  return products > 16 ? Form::sort_32 : Form::sort_16;
+}
+
+/// The form that counts the results of a row. A bitmap over the range of columns costs a step for each 32 of
+/// them, a hash table one or two for each product.
+STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
+  const Form early = form_by_products(rules, row.products, row.rows_of_b);
+  if (early != Form::windows) return early;
+  const bool dense = row.width / rules.narrow_columns_a_product <= row.products;
+  if (dense && row.width <= rules.narrow_columns) return Form::narrow_large;
+  if (row.products <= rules.count_warp_slots / 2) return Form::warp_table;
+  if (!dense && row.products <= rules.count_block_slots / 2) return Form::block_table;
+  return Form::windows;
+}
+
+/// The form that computes a row of which the counting pass took `counted` and found `results`.
+STAGES_HD inline Form multiplying_form(const Rules& rules, Form counted, Offset products, Index width,
+                                       Index results) {
+  if (counted >= Form::sort_256 || counted == Form::copy_long) return counted;
+  if (width / rules.narrow_columns_a_product <= products) {
+    if (width <= rules.narrow_small_columns && results <= rules.narrow_small_results)
+      return Form::narrow_small;
+    if (width <= rules.narrow_columns && results <= rules.narrow_results) return Form::narrow_large;
+  }
+  if (results <= rules.warp_small_slots / 2) return Form::warp_small;
+  if (results <= rules.warp_slots / 2) return Form::warp_table;
+  const bool dense = width / rules.window_columns_a_result <= results;
+  if (dense && width <= kSmallWindowWarps * rules.window_small_columns) return Form::windows_small;
+  if (dense) return Form::windows;
+  if (results <= rules.block_slots / 2) return Form::block_table;
+  return results <= rules.large_slots / 2 ? Form::large_table : Form::windows;
+}
+
+}  // namespace stages::spgemm

@@ -1,0 +1,11 @@
+#include "08_spgemm_multigpu/stage.hpp"
+
+namespace stages {
+
+void add_08_spgemm_multigpu(Registry& registry) {
+  add_hash_warp_per_row(registry);
+  add_binned(registry);
+  add_structure_reuse(registry);
+}
+
+}  // namespace stages

@@ -1,0 +1,27 @@
+#pragma once
+// The entries of step 8, in the order in which a student meets them: sparse times sparse by hashing, on one
+// GPU.
+
+#include "08_spgemm_multigpu/binned.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+
+/// All entries below.
+void add_08_spgemm_multigpu(Registry& registry);
+
+/// Sizes of hash_warp_per_row.cu; others are for tests, which want long rows in small matrices. Powers of
+/// two.
+struct HashSizes {
+  Index count_slots = 16384;    ///< of the table in shared memory that counts: 64 KB
+  Index shared_results = 4096;  ///< rows with more keep their sums in global memory
+};
+void add_hash_warp_per_row(Registry& registry,
+                           const std::string& name = "08_spgemm_multigpu/hash_warp_per_row",
+                           const HashSizes& sizes = {});
+void add_binned(Registry& registry, const std::string& name = "08_spgemm_multigpu/binned",
+                const spgemm::Settings& settings = {});
+void add_structure_reuse(Registry& registry, const std::string& name = "08_spgemm_multigpu/structure_reuse",
+                         const spgemm::Settings& settings = {});
+
+}  // namespace stages

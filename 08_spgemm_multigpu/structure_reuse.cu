@@ -1,0 +1,50 @@
+// SpGEMM for a second product with the same structure: only the numbers are computed.
+//
+// The idea: in a multigrid solver or in Newton's method the same product is computed again and again with new
+// values at the same places. How many products and results a row has, which form suits it, and where it
+// begins in C are then known from the first time. binned.cu finds these out in the first of its two halves;
+// here that half is done in prepare, from the structures alone, and run() is the second: allocation and
+// arithmetic. Columns are written anew, because the forms find them on the way to the sums.
+//
+// It does less than the entries that must count, so it is marked `structure_reuse` and never ranked with
+// them.
+//
+// Input: any CSR matrices. Cost: binned.cu's without analysis and counting.
+
+#include "08_spgemm_multigpu/stage.hpp"
+
+namespace stages {
+namespace {
+
+template <class T>
+class StructureReuse final : public SpgemmPlan<T> {
+ public:
+  StructureReuse(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings& settings)
+      : product_(spgemm::make_binned(problem, exec, settings)) {
+    product_->count();
+  }
+
+  static Cost cost(const SpgemmProblem<T>& problem) { return spgemm::binned_cost(problem); }
+
+  void load(const SpgemmOperands<T>& operands) override { product_->load(operands); }
+  void reset() override { product_->reset(); }
+  void run() override { product_->multiply(); }
+  Csr<T> fetch() override { return product_->fetch(); }
+  std::string note() const override { return product_->note(); }
+  std::vector<Metric> metrics() const override { return product_->metrics(); }
+
+ private:
+  std::unique_ptr<spgemm::BinnedPlan<T>> product_;
+};
+
+}  // namespace
+
+void add_structure_reuse(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
+  registry.add<StructureReuse>({.name = name,
+                                .idea = "the second half of binned: rows are counted and binned in prepare",
+                                .claims = {.structure_reuse = true},
+                                .needs = {.gpu = true}},
+                               settings);
+}
+
+}  // namespace stages

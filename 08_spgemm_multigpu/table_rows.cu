@@ -1,0 +1,319 @@
+// Rows of C by hashing: a table of columns and sums in shared memory, for a warp or for a block.
+//
+// The idea: a row whose columns are spread over a wide range, too many for registers, goes into a hash table
+// that lies in shared memory, with a power of two of slots of which at most half are taken, and probes the
+// next slot where one is taken by another column. Then the taken slots are listed, the list is sorted (up to
+// 512 results in the registers of the warp, which takes a third of the instructions of a sort in shared
+// memory), and the row is written in order.
+//
+// Three things differ from hash_warp_per_row.cu:
+//
+//   the size   each bin has a table for its own longest row, not all rows that of the longest of all: a row
+//              of 100 results does not clear 4,096 slots, and many tables fit an SM
+//   the sums   atomicAdd on a float in shared memory is a loop of load, add, compare-and-swap on this
+//              hardware, and its order changes from run to run. A warp that adds one row of B at a time has
+//              32 different columns in its lanes, so it needs atomics only to claim slots; the sums
+//              are plain additions in the order of A's entries, the same in every run
+//   a block    has one table for all of its four or sixteen warps. Each warp takes a slice of the columns, of
+//              all rows of B: their columns ascend, so two binary searches find the slice, a lane for each
+//              row of B. No two warps add to one column, and no barrier is needed until all are done. The
+//              slices are the quantiles of the longest row of B, so that they are about equally full where
+//              the columns are skewed
+//
+// Counting needs no order and no slices: the warps of a block take different rows of B and claim slots.
+//
+// Input: counting: rows with at most slots / 2 products; multiplying: rows with at most slots / 2 results.
+// Cost: one or two probes a product, for n results n log^2 n / 4 comparisons; a block also searches each row
+// of B twice for each warp.
+
+#include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/sort_keys.hpp"
+#include "08_spgemm_multigpu/tables.hpp"
+#include "common/gpu/launch.hpp"
+
+namespace stages::spgemm {
+namespace {
+
+constexpr unsigned kWarpsOfBlock = 4;   ///< where a warp has a row
+constexpr unsigned kWarpsOfTable = 16;  ///< where a block has a row: at most
+
+__device__ inline void clear_keys(Index* keys, unsigned slots, unsigned me, unsigned members) {
+  for (unsigned s = me; s < slots; s += members) keys[s] = kFree;
+}
+
+// ---- counting ---------------------------------------------------------------------------------------------
+
+template <class Ptr>
+__global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
+    count_by_warps(Structures<Ptr> f, RowList list, unsigned slots, Index* counts) {
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const unsigned number = blockIdx.x * kWarpsOfBlock + warp;
+  if (number >= static_cast<unsigned>(list.count)) return;  // the whole warp leaves
+  const Index row = list.rows[number];
+  Index* const keys = dynamic_shared<Index>() + warp * slots;
+  clear_keys(keys, slots, lane, kWarp);
+  __syncwarp();
+  Index found = 0;
+  walk_columns<true>(f, row, {}, 0, 1, lane, [&](Index column) {
+    bool is_new = false;
+    claim(keys, slots, home_of(column, slots), column, is_new);
+    found += is_new;
+  });
+  found = sum_over_warp(found);
+  if (lane == 0) counts[row] = found;
+}
+
+template <class Ptr>
+__global__ void __launch_bounds__(kWarpsOfTable* kWarp)
+    count_by_blocks(Structures<Ptr> f, RowList list, unsigned slots, Index* counts) {
+  __shared__ Index total;
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const Index row = list.rows[blockIdx.x];
+  Index* const keys = dynamic_shared<Index>();
+  clear_keys(keys, slots, threadIdx.x, blockDim.x);
+  if (threadIdx.x == 0) total = 0;
+  __syncthreads();
+  Index found = 0;
+  walk_columns<true>(f, row, {}, warp, kWarpsOfTable, lane, [&](Index column) {
+    bool is_new = false;
+    claim(keys, slots, home_of(column, slots), column, is_new);
+    found += is_new;
+  });
+  found = sum_over_warp(found);
+  if (lane == 0) atomicAdd(&total, found);
+  __syncthreads();
+  if (threadIdx.x == 0) counts[row] = total;
+}
+
+// ---- multiplying ------------------------------------------------------------------------------------------
+
+/// A table and the list of its columns, for half as many as there are slots.
+template <class T>
+struct Table {
+  T* sums;
+  Index* keys;
+  Index* list;
+  unsigned slots;
+
+  __device__ Table(unsigned char* memory, unsigned slots_)
+      : sums(reinterpret_cast<T*>(memory)),
+        keys(reinterpret_cast<Index*>(sums + slots_)),
+        list(keys + slots_),
+        slots(slots_) {}
+
+  __device__ void clear(unsigned me, unsigned members) const {
+    for (unsigned s = me; s < slots; s += members) {
+      keys[s] = kFree;
+      sums[s] = T{0};
+    }
+  }
+  __device__ void add(Index column, T product) const {
+    bool is_new = false;
+    sums[claim(keys, slots, home_of(column, slots), column, is_new)] += product;
+  }
+};
+
+/// Puts the columns of slots first, first + step, ... on the list; `at` says where the next ones go.
+template <class T>
+__device__ Index list_columns(const Table<T>& t, unsigned first, unsigned step, Index at, unsigned lane) {
+  for (unsigned s0 = first; s0 < t.slots; s0 += step) {
+    const unsigned s = s0 + lane;
+    const Index column = s < t.slots ? t.keys[s] : kFree;
+    const unsigned taken = __ballot_sync(kAllLanes, column != kFree);
+    if (column != kFree) t.list[at + __popc(taken & lanes_below(lane))] = column;
+    at += __popc(taken);
+  }
+  return at;
+}
+
+/// Writes the sorted list and its sums.
+template <class T>
+__device__ void write_row(const Table<T>& t, Index results, unsigned me, unsigned members, Offset out,
+                          const Output<T>& c) {
+  for (Index i = static_cast<Index>(me); i < results; i += static_cast<Index>(members)) {
+    c.col_idx[out + i] = t.list[i];
+    c.values[out + i] = t.sums[find(t.keys, t.slots, t.list[i])];
+  }
+}
+
+/// Sorts the list of a warp's table: in registers, kPerLane columns a lane, or in place where it may be
+/// longer (kPerLane = 0).
+template <unsigned kPerLane>
+__device__ void sort_list(Index* list, Index results, unsigned lane) {
+  if constexpr (kPerLane == 0) {
+    sort_numbers(list, results, lane, kWarp, [] { __syncwarp(); });
+  } else {
+    unsigned key[kPerLane];
+#pragma unroll
+    for (unsigned r = 0; r < kPerLane; ++r) {
+      const Index i = static_cast<Index>(r * kWarp + lane);
+      key[r] = i < results ? static_cast<unsigned>(list[i]) : ~0u;
+    }
+    sort_keys<kWarp>(key, lane);
+    __syncwarp();
+#pragma unroll
+    for (unsigned r = 0; r < kPerLane; ++r) {
+      const Index i = static_cast<Index>(lane * kPerLane + r);
+      if (i < results) list[i] = static_cast<Index>(key[r]);
+    }
+    __syncwarp();
+  }
+}
+
+template <unsigned kPerLane, class T, class Ptr>
+__global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
+    multiply_by_warps(Factors<T, Ptr> f, RowList list, unsigned slots, Output<T> c) {
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const unsigned number = blockIdx.x * kWarpsOfBlock + warp;
+  if (number >= static_cast<unsigned>(list.count)) return;  // the whole warp leaves
+  const Index row = list.rows[number];
+  const Table<T> table(
+      dynamic_shared<unsigned char>() + warp * block_table_bytes<T>(static_cast<Index>(slots)), slots);
+  table.clear(lane, kWarp);
+  __syncwarp();
+  walk_products<true>(f, row, {}, lane, [&](Index column, T product) { table.add(column, product); });
+  const Index results = list_columns(table, 0, kWarp, 0, lane);
+  __syncwarp();
+  sort_list<kPerLane>(table.list, results, lane);
+  write_row(table, results, lane, kWarp, c.row_ptr[row] - c.base, c);
+}
+
+/// Cuts the columns into a slice for each warp: at equal parts of the longest row of B.
+template <class Ptr>
+__device__ void cut_slices(const Structures<Ptr>& f, Index row, Index* cuts) {
+  __shared__ unsigned long long longest;  // its length, and below it the number of its entry in A's row
+  if (threadIdx.x == 0) longest = 0;
+  __syncthreads();
+  const Ptr begin = f.a.row_ptr[row], end = f.a.row_ptr[row + 1];
+  unsigned long long mine = 0;
+  for (Ptr e = begin + static_cast<Ptr>(threadIdx.x); e < end; e += static_cast<Ptr>(blockDim.x)) {
+    const Index k = f.a.col_idx[e];
+    const auto length = static_cast<unsigned long long>(f.b.row_ptr[k + 1] - f.b.row_ptr[k]);
+    mine = max(mine, length << 32 | static_cast<unsigned long long>(e - begin));
+  }
+  atomicMax(&longest, mine);
+  __syncthreads();
+  const unsigned warps = blockDim.x / kWarp;
+  if (threadIdx.x <= warps) {
+    const Index k = f.a.col_idx[begin + static_cast<Ptr>(longest & 0xffffffffu)];
+    const Ptr from = f.b.row_ptr[k], length = f.b.row_ptr[k + 1] - from;
+    const Ptr part = static_cast<Ptr>(static_cast<Offset>(length) * threadIdx.x / warps);
+    cuts[threadIdx.x] = threadIdx.x == 0 ? 0 : threadIdx.x == warps ? f.b.cols : f.b.col_idx[from + part];
+  }
+  __syncthreads();
+}
+
+/// The list of a block: each warp takes a range of slots, and the warps' counts say where they write.
+template <class T>
+__device__ Index list_columns_of_block(const Table<T>& t, unsigned warp, unsigned lane) {
+  __shared__ Index counts[kWarpsOfTable];
+  const unsigned groups = (t.slots + kWarp - 1) / kWarp, warps = blockDim.x / kWarp;
+  Index mine = 0;
+  for (unsigned g = warp; g < groups; g += warps) {
+    const unsigned s = g * kWarp + lane;
+    mine += s < t.slots && t.keys[s] != kFree;
+  }
+  mine = sum_over_warp(mine);
+  if (lane == 0) counts[warp] = mine;
+  __syncthreads();
+  Index before = 0, all = 0;
+  for (unsigned w = 0; w < warps; ++w) {
+    if (w < warp) before += counts[w];
+    all += counts[w];
+  }
+  list_columns(t, warp * kWarp, warps * kWarp, before, lane);
+  __syncthreads();
+  return all;
+}
+
+template <class T, class Ptr>
+__global__ void __launch_bounds__(kWarpsOfTable* kWarp)
+    multiply_by_blocks(Factors<T, Ptr> f, RowList list, unsigned slots, Output<T> c) {
+  __shared__ Index cuts[kWarpsOfTable + 1];
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const Index row = list.rows[blockIdx.x];
+  const Table<T> table(dynamic_shared<unsigned char>(), slots);
+  table.clear(threadIdx.x, blockDim.x);
+  cut_slices(f.structures(), row, cuts);  // ends with a barrier
+  walk_products<false>(f, row, {cuts[warp], cuts[warp + 1]}, lane,
+                       [&](Index column, T product) { table.add(column, product); });
+  __syncthreads();
+  const Index results = list_columns_of_block(table, warp, lane);
+  sort_numbers(table.list, results, threadIdx.x, blockDim.x, [] { __syncthreads(); });
+  write_row(table, results, threadIdx.x, blockDim.x, c.row_ptr[row] - c.base, c);
+}
+
+}  // namespace
+
+template <class Ptr>
+void count_in_warp_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
+                          cudaStream_t stream) {
+  const std::size_t bytes = kWarpsOfBlock * static_cast<std::size_t>(slots) * sizeof(Index);
+  allow_dynamic_bytes(count_by_warps<Ptr>, bytes);
+  launch(count_by_warps<Ptr>,
+         {.grid = blocks_for(list.count, kWarpsOfBlock),
+          .block = kWarpsOfBlock * kWarp,
+          .shared_bytes = bytes,
+          .stream = stream},
+         f, list, static_cast<unsigned>(slots), counts);
+}
+
+template <class Ptr>
+void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
+                           cudaStream_t stream) {
+  const std::size_t bytes = static_cast<std::size_t>(slots) * sizeof(Index);
+  allow_dynamic_bytes(count_by_blocks<Ptr>, bytes);
+  launch(count_by_blocks<Ptr>,
+         {.grid = blocks_for(list.count, 1),
+          .block = kWarpsOfTable * kWarp,
+          .shared_bytes = bytes,
+          .stream = stream},
+         f, list, static_cast<unsigned>(slots), counts);
+}
+
+template <class T, class Ptr>
+void multiply_in_warp_tables(const Factors<T, Ptr>& f, RowList list, Index slots, const Output<T>& c,
+                             cudaStream_t stream) {
+  const LaunchConfig config{.grid = blocks_for(list.count, kWarpsOfBlock),
+                            .block = kWarpsOfBlock * kWarp,
+                            .shared_bytes = kWarpsOfBlock * block_table_bytes<T>(slots),
+                            .stream = stream};
+  const auto launch_with = [&](auto* kernel) {
+    allow_dynamic_bytes(kernel, config.shared_bytes);
+    launch(kernel, config, f, list, static_cast<unsigned>(slots), c);
+  };
+  constexpr Index kLanes = Index{kWarp};
+  if (slots / 2 <= 4 * kLanes) return launch_with(multiply_by_warps<4, T, Ptr>);
+  if (slots / 2 <= 16 * kLanes) return launch_with(multiply_by_warps<16, T, Ptr>);
+  launch_with(multiply_by_warps<0, T, Ptr>);
+}
+
+template <class T, class Ptr>
+void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slots, Index warps,
+                              const Output<T>& c, cudaStream_t stream) {
+  const std::size_t bytes = block_table_bytes<T>(slots);
+  allow_dynamic_bytes(multiply_by_blocks<T, Ptr>, bytes);
+  launch(multiply_by_blocks<T, Ptr>,
+         {.grid = blocks_for(list.count, 1),
+          .block = static_cast<unsigned>(warps) * kWarp,
+          .shared_bytes = bytes,
+          .stream = stream},
+         f, list, static_cast<unsigned>(slots), c);
+}
+
+#define STAGES_INSTANTIATE(Ptr)                                                                             \
+  template void count_in_warp_tables(const Structures<Ptr>&, RowList, Index, Index*, cudaStream_t);         \
+  template void count_in_block_tables(const Structures<Ptr>&, RowList, Index, Index*, cudaStream_t);        \
+  template void multiply_in_warp_tables(const Factors<float, Ptr>&, RowList, Index, const Output<float>&,   \
+                                        cudaStream_t);                                                      \
+  template void multiply_in_warp_tables(const Factors<double, Ptr>&, RowList, Index, const Output<double>&, \
+                                        cudaStream_t);                                                      \
+  template void multiply_in_block_tables(const Factors<float, Ptr>&, RowList, Index, Index,                 \
+                                         const Output<float>&, cudaStream_t);                               \
+  template void multiply_in_block_tables(const Factors<double, Ptr>&, RowList, Index, Index,                \
+                                         const Output<double>&, cudaStream_t);
+STAGES_INSTANTIATE(std::int32_t)
+STAGES_INSTANTIATE(Offset)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages::spgemm

@@ -1,0 +1,84 @@
+#pragma once
+// Hash tables of column numbers, and a sort in place: the parts that several kernels share.
+
+#include "08_spgemm_multigpu/rows.hpp"
+
+namespace stages::spgemm {
+
+inline constexpr Index kFree = -1;      ///< a slot without a column
+inline constexpr unsigned kFull = ~0u;  ///< no slot: the table is full
+
+/// Where a column would like to be. The high bits of a multiplicative hash (D. E. Knuth, The Art of Computer
+/// Programming 3, 6.4): neighbouring columns come to lie far apart, whereas `column & (slots - 1)` piles up
+/// what lies a power of two apart. Any number of slots will do.
+__device__ inline unsigned home_of(Index column, unsigned slots) {
+  return __umulhi(static_cast<unsigned>(column) * 0x9E3779B1u, slots);
+}
+
+/// The slot of `column` in keys[0, slots), linear probing from `slot` on; takes a free one, atomically, if
+/// the column has none yet, and says so in is_new. kFull after as many probes as there are slots.
+/// kLooksFirst: a plain load saves the atomic operation where the column has its slot already.
+template <bool kLooksFirst = true>
+__device__ inline unsigned claim(Index* keys, unsigned slots, unsigned slot, Index column, bool& is_new) {
+  is_new = false;
+  for (unsigned probe = 0; probe < slots; ++probe) {
+    Index found = kFree;
+    if constexpr (kLooksFirst) found = *const_cast<volatile Index*>(&keys[slot]);
+    if (found == kFree) {
+      found = atomicCAS(&keys[slot], kFree, column);
+      is_new = found == kFree;
+    }
+    if (found == column || is_new) return slot;
+    slot = slot + 1 == slots ? 0 : slot + 1;
+  }
+  return kFull;
+}
+
+/// The slot of a column that is in the table.
+__device__ inline unsigned find(const Index* keys, unsigned slots, Index column) {
+  unsigned slot = home_of(column, slots);
+  while (keys[slot] != column) slot = slot + 1 == slots ? 0 : slot + 1;
+  return slot;
+}
+
+/// Sorts n elements by exchange(i, j), which puts elements i < j into ascending order. Bitonic, in the form
+/// in which all comparisons ascend: elements beyond n may then be thought of as infinite, and are never
+/// touched, so n need not be a power of two. `members` threads take part, this one is `me`; meet() is their
+/// barrier.
+template <class Exchange, class Meet>
+__device__ void sort_ascending(Index n, unsigned me, unsigned members, Exchange exchange, Meet meet) {
+  const unsigned count = static_cast<unsigned>(n);
+  unsigned pairs = 0;  // half the power of two that holds n
+  for (unsigned half = 1; half < count; half *= 2) pairs = half;
+  for (unsigned half = 1, log_half = 0; half < count; half *= 2, ++log_half) {
+    for (unsigned t = me; t < pairs; t += members) {
+      const unsigned start = (t >> log_half) << (log_half + 1), within = t & (half - 1);
+      const unsigned partner = start + 2 * half - 1 - within;
+      if (partner < count) exchange(start + within, partner);
+    }
+    meet();
+    for (unsigned apart = half / 2, log_apart = log_half - 1; apart > 0; apart /= 2, --log_apart) {
+      for (unsigned t = me; t < pairs; t += members) {
+        const unsigned i = ((t >> log_apart) << (log_apart + 1)) + (t & (apart - 1));
+        if (i + apart < count) exchange(i, i + apart);
+      }
+      meet();
+    }
+  }
+}
+
+/// The same for a list of numbers.
+template <class Meet>
+__device__ void sort_numbers(Index* numbers, Index n, unsigned me, unsigned members, Meet meet) {
+  sort_ascending(
+      n, me, members,
+      [=](unsigned i, unsigned j) {
+        const Index low = numbers[i], high = numbers[j];
+        if (low <= high) return;
+        numbers[i] = high;
+        numbers[j] = low;
+      },
+      meet);
+}
+
+}  // namespace stages::spgemm

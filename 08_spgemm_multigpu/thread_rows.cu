@@ -1,0 +1,243 @@
+// Rows of C with at most 32 products: a thread a row, sorted in its registers.
+//
+// The idea: sorted_rows.cu needs some 200 instructions of a warp to sort one row of 32 products, because each
+// comparison between two lanes is a shuffle. One thread that has all keys in its own registers sorts them
+// with a network of 191 comparators, each two instructions and no communication, and a warp does that for 32
+// rows at once: a dozen instructions a row. What remains is reading and writing:
+//
+//   expand   the thread walks along its rows of B. Lanes read far apart, but each reads on where it was, so
+//            what a line brings is used from the cache. Columns and products go to shared memory, [number of
+//            product][thread], the thread's own column of it: no bank conflicts, whatever each thread does
+//   sort     keys are (column, number of product) in one word
+//   add up   equal neighbours, in the order of A's entries: the same sum in every run of the program
+//   write    a thread that wrote its own row would touch 32 distant places of C with each store; half a warp
+//            writes a row instead, from shared memory. The leading dimension is odd, so that neither way of
+//            reading it meets a bank twice
+//
+// Counting does the same with the columns alone and counts the runs.
+//
+// Input: rows with at most that many products. Cost: for 32 products about 30 instructions each of the
+// thread, 382 for the sort; B's rows once when counting and once when multiplying.
+//
+// Source: the network is K. E. Batcher's odd-even merge sort ("Sorting networks and their applications",
+// 1968).
+
+#include <array>
+#include <utility>
+
+#include "08_spgemm_multigpu/forms.hpp"
+#include "common/gpu/launch.hpp"
+
+namespace stages::spgemm {
+namespace {
+
+constexpr unsigned kBlock = 128;
+constexpr unsigned kStride = kBlock + 1;
+constexpr unsigned kTeam = 16;  ///< lanes that write a row
+
+// ---- the network ------------------------------------------------------------------------------------------
+
+struct Comparator {
+  unsigned low = 0;
+  unsigned high = 0;
+};
+
+/// Calls visit(low, high) for the comparators of a network of n (a power of two) keys, in order.
+template <class Visit>
+constexpr void for_each_comparator(unsigned n, Visit visit) {
+  for (unsigned half = 1; half < n; half *= 2) {
+    for (unsigned apart = half; apart >= 1; apart /= 2) {
+      for (unsigned first = apart % half; first + apart < n; first += 2 * apart) {
+        for (unsigned i = first; i < first + apart && i + apart < n; ++i) {
+          if (i / (2 * half) == (i + apart) / (2 * half)) visit(i, i + apart);
+        }
+      }
+    }
+  }
+}
+
+constexpr std::size_t comparators_of(unsigned n) {
+  std::size_t count = 0;
+  for_each_comparator(n, [&](unsigned, unsigned) { ++count; });
+  return count;
+}
+
+template <unsigned kMost>
+constexpr auto make_network() {
+  std::array<Comparator, comparators_of(kMost)> network;
+  std::size_t k = 0;
+  for_each_comparator(kMost, [&](unsigned low, unsigned high) { network[k++] = {low, high}; });
+  return network;
+}
+
+template <unsigned kMost>
+inline constexpr auto kNetwork = make_network<kMost>();
+
+template <unsigned kLow, unsigned kHigh, class Key>
+__device__ void exchange(Key* key) {
+  const Key low = min(key[kLow], key[kHigh]), high = max(key[kLow], key[kHigh]);
+  key[kLow] = low;
+  key[kHigh] = high;
+}
+
+template <unsigned kMost, class Key, std::size_t... kNumber>
+__device__ void sort_keys(Key (&key)[kMost], std::index_sequence<kNumber...>) {
+  (exchange<kNetwork<kMost>[kNumber].low, kNetwork<kMost>[kNumber].high>(key), ...);
+}
+
+template <unsigned kMost, class Key>
+__device__ void sort_keys(Key (&key)[kMost]) {
+  sort_keys(key, std::make_index_sequence<kNetwork<kMost>.size()>());
+}
+
+// ---- rows -------------------------------------------------------------------------------------------------
+
+/// The row of this thread; -1: none.
+__device__ inline Index row_of_thread(RowList list) {
+  const unsigned number = blockIdx.x * kBlock + threadIdx.x;
+  return number < static_cast<unsigned>(list.count) ? list.rows[number] : -1;
+}
+
+/// Calls visit(number, entry of A, position in B) for the products of a row (none where row < 0), and returns
+/// how many there are. One loop over products, not one over entries and one inside: lanes whose rows of B
+/// have other lengths do not wait for each other.
+template <class Ptr, class Visit>
+__device__ unsigned expand(const Structures<Ptr>& f, Index row, Visit visit) {
+  if (row < 0) return 0;
+  unsigned number = 0;
+  Ptr next = f.a.row_ptr[row], at = 0, to = 0;
+  const Ptr end = f.a.row_ptr[row + 1];
+  for (;;) {
+    while (at == to && next < end) {
+      const Index k = f.a.col_idx[next++];
+      at = f.b.row_ptr[k];
+      to = f.b.row_ptr[k + 1];
+    }
+    if (at == to) return number;
+    visit(number++, next - 1, at++);
+  }
+}
+
+template <unsigned kMost, class Ptr>
+__global__ void __launch_bounds__(kBlock) count_rows(Structures<Ptr> f, RowList list, Index* counts) {
+  __shared__ Index columns[kMost][kStride];
+  const unsigned me = threadIdx.x;
+  const Index row = row_of_thread(list);
+  const unsigned products =
+      expand(f, row, [&](unsigned q, Ptr, Ptr at) { columns[q][me] = f.b.col_idx[at]; });
+  unsigned key[kMost];
+#pragma unroll
+  for (unsigned q = 0; q < kMost; ++q) key[q] = q < products ? static_cast<unsigned>(columns[q][me]) : ~0u;
+  sort_keys(key);
+  Index heads = products > 0;
+#pragma unroll
+  for (unsigned q = 1; q < kMost; ++q) heads += key[q] != ~0u && key[q] != key[q - 1];
+  if (row >= 0) counts[row] = heads;
+}
+
+/// What the threads of a block share: products, then results, of thread t in [.][t].
+template <class T, unsigned kMost>
+struct Workspace {
+  Index columns[kMost][kStride];
+  T values[kMost][kStride];
+};
+
+/// Adds up products of equal columns; returns the number of results.
+template <class Key, class T, unsigned kMost>
+__device__ Index add_up(Workspace<T, kMost>& w, unsigned products) {
+  const unsigned me = threadIdx.x;
+  Key key[kMost];
+#pragma unroll
+  for (unsigned q = 0; q < kMost; ++q) {
+    key[q] = q < products ? static_cast<Key>(w.columns[q][me]) * kMost + q : ~Key{0};
+  }
+  sort_keys(key);
+  T value[kMost];  // all read before the first result takes a product's place
+#pragma unroll
+  for (unsigned q = 0; q < kMost; ++q) value[q] = q < products ? w.values[key[q] % kMost][me] : T{0};
+  Index results = 0;
+  T sum = 0;
+#pragma unroll
+  for (unsigned q = 0; q < kMost; ++q) {
+    if (q < products) {
+      const bool head = q == 0 || key[q] / kMost != key[q == 0 ? 0 : q - 1] / kMost;
+      sum = head ? value[q] : sum + value[q];
+      results += head;
+      w.columns[results - 1][me] = static_cast<Index>(key[q] / kMost);
+      w.values[results - 1][me] = sum;
+    }
+  }
+  return results;
+}
+
+/// A thread a row. Key: 32 bits where column and number of product fit, otherwise 64.
+template <unsigned kMost, class Key, class T, class Ptr>
+__global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowList list, Output<T> c) {
+  auto& w = *dynamic_shared<Workspace<T, kMost>>();
+  const unsigned me = threadIdx.x;
+  const Index row = row_of_thread(list);
+  const unsigned products = expand(f.structures(), row, [&](unsigned q, Ptr e, Ptr at) {
+    w.columns[q][me] = f.b.col_idx[at];
+    w.values[q][me] = f.a.values[e] * f.b.values[at];
+  });
+  const Index results = add_up<Key>(w, products);
+  const Offset out = row < 0 ? 0 : c.row_ptr[row] - c.base;
+  __syncwarp();
+  const unsigned first = me / kWarp * kWarp, lane = me % kWarp;
+  for (unsigned r = lane / kTeam; r < kWarp; r += kWarp / kTeam) {
+    const Index n = __shfl_sync(kAllLanes, results, static_cast<int>(r));
+    const Offset to = __shfl_sync(kAllLanes, out, static_cast<int>(r));
+    for (Index i = static_cast<Index>(lane % kTeam); i < n; i += Index{kTeam}) {
+      c.col_idx[to + i] = w.columns[i][first + r];
+      c.values[to + i] = w.values[i][first + r];
+    }
+  }
+}
+
+template <unsigned kMost, class T, class Ptr>
+void multiply_in_shape(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream) {
+  const LaunchConfig config{.grid = blocks_for(list.count, kBlock),
+                            .block = kBlock,
+                            .shared_bytes = sizeof(Workspace<T, kMost>),
+                            .stream = stream};
+  const auto launch_with = [&](auto* kernel) {
+    allow_dynamic_bytes(kernel, config.shared_bytes);
+    launch(kernel, config, f, list, c);
+  };
+  if (static_cast<std::uint64_t>(f.b.cols) * kMost < ~std::uint32_t{0}) {
+    launch_with(multiply_rows<kMost, unsigned, T, Ptr>);
+  } else {
+    launch_with(multiply_rows<kMost, unsigned long long, T, Ptr>);
+  }
+}
+
+}  // namespace
+
+template <class Ptr>
+void count_by_threads(const Structures<Ptr>& f, RowList list, Form form, Index* counts, cudaStream_t stream) {
+  const LaunchConfig config{.grid = blocks_for(list.count, kBlock), .block = kBlock, .stream = stream};
+  if (form == Form::thread_16) {
+    launch(count_rows<16, Ptr>, config, f, list, counts);
+  } else {
+    launch(count_rows<32, Ptr>, config, f, list, counts);
+  }
+}
+
+template <class T, class Ptr>
+void multiply_by_threads(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
+                         cudaStream_t stream) {
+  if (form == Form::thread_16) return multiply_in_shape<16>(f, list, c, stream);
+  multiply_in_shape<32>(f, list, c, stream);
+}
+
+#define STAGES_INSTANTIATE(T, Ptr) \
+  template void multiply_by_threads(const Factors<T, Ptr>&, RowList, Form, const Output<T>&, cudaStream_t);
+STAGES_INSTANTIATE(float, std::int32_t)
+STAGES_INSTANTIATE(float, Offset)
+STAGES_INSTANTIATE(double, std::int32_t)
+STAGES_INSTANTIATE(double, Offset)
+#undef STAGES_INSTANTIATE
+template void count_by_threads(const Structures<std::int32_t>&, RowList, Form, Index*, cudaStream_t);
+template void count_by_threads(const Structures<Offset>&, RowList, Form, Index*, cudaStream_t);
+
+}  // namespace stages::spgemm

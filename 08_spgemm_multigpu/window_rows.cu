@@ -1,0 +1,248 @@
+// Huge rows of C, and rows that are nearly dense: windows of columns, with nothing to look up.
+//
+// The idea: a hash table in shared memory ends at some thousand results, and one in global memory, where
+// hash_warp_per_row.cu goes then, is slow and as large as the longest row. A bitmap and a dense window have
+// no end: they are moved along the row.
+//
+//   count      a block a row; a bit for each column of the row's range, 1.5 million of them in 192 KB, so
+//              nearly always one window; then the bits are counted
+//   multiply   each of a block's warps has a window of up to 3,072 columns: a sum for each, and a bit that
+//   says
+//              whether any product came. Neighbouring warps have neighbouring windows, which together move
+//              along the range. A warp finds the part of each row of B that lies in its window by two binary
+//              searches, a lane for each row of B, and adds one row of B at a time: the sums need no atomics,
+//              and run in the order of A's entries. The results are written in order
+//
+// The windows are wide because what they cost is searching, for each entry of A and each window, and lanes
+// without work where little of a row of B lies in a window; 16 of them fill an SM. A row of up to 8,192
+// columns is one pass of only four warps, so that six such blocks share an SM.
+//
+// A hub of a graph could still keep one block busy when all others are done. So a row that needs many passes
+// is cut into parts of whole passes, a block each, up to 64 of them; the counting pass also counts how many
+// results lie before each part, so every block knows where it writes.
+//
+// Input: any rows. Cost: counting: a step a product, and one for each 32 columns of the range; multiplying: a
+// step a product, two searches for each entry of A and window, and one for each 32 columns of the range.
+// Memory: 256 bytes for a row that was counted by a bitmap.
+
+#include <algorithm>
+
+#include "08_spgemm_multigpu/forms.hpp"
+#include "common/gpu/launch.hpp"
+
+namespace stages::spgemm {
+namespace {
+
+constexpr unsigned kCountWarps = 16;
+constexpr unsigned kMostWarps = static_cast<unsigned>(kWindowWarps);
+
+/// Columns of a row, from its first one on.
+struct Stretch {
+  Index begin = 0;
+  Index end = 0;
+};
+
+__device__ inline void mark(unsigned* bits, unsigned at) {
+  atomicOr(&bits[at / 32], 1u << (at % 32));
+}
+
+/// Adds the bits of a bitmap, which begins at the row's column `passed`, to the parts they lie in.
+__device__ inline void count_parts(const unsigned* bits, Index words, Offset passed, Index columns,
+                                   Index* in_part) {
+  Index found = 0;
+  Offset part = 0;
+  for (Index w = static_cast<Index>(threadIdx.x); w < words; w += static_cast<Index>(blockDim.x)) {
+    const Offset here = (passed + Offset{w} * 32) / columns;
+    if (here != part && found > 0) {
+      atomicAdd(&in_part[part], found);
+      found = 0;
+    }
+    part = here;
+    found += __popc(bits[w]);
+  }
+  if (found > 0) atomicAdd(&in_part[part], found);
+}
+
+/// `words`: of the bitmap.
+template <class Ptr>
+__global__ void __launch_bounds__(kCountWarps* kWarp)
+    count_rows(Structures<Ptr> f, RowList list, const Index* first, const Index* width, Index words,
+               Index* counts, Parts parts) {
+  __shared__ Index in_part[kMostParts];
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const Index row = list.rows[blockIdx.x];
+  unsigned* const bits = dynamic_shared<unsigned>();
+  if (threadIdx.x < kMostParts) in_part[threadIdx.x] = 0;
+  for (Offset passed = 0; passed < width[row]; passed += Offset{words} * 32) {
+    const Index begin = first[row] + static_cast<Index>(passed);
+    const Index columns = static_cast<Index>(min(Offset{words} * 32, width[row] - passed));
+    const Index used = (columns + 31) / 32;
+    for (Index w = static_cast<Index>(threadIdx.x); w < used; w += static_cast<Index>(blockDim.x))
+      bits[w] = 0;
+    __syncthreads();
+    const auto visit = [=](Index column) { mark(bits, static_cast<unsigned>(column - begin)); };
+    if (columns == width[row]) {
+      walk_columns<true>(f, row, {}, warp, kCountWarps, lane, visit);
+    } else {
+      walk_columns<false>(f, row, {begin, begin + columns}, warp, kCountWarps, lane, visit);
+    }
+    __syncthreads();
+    count_parts(bits, used, passed, parts.columns, in_part);
+    __syncthreads();
+  }
+  if (threadIdx.x > 0) return;
+  Index* const before = parts.before + std::size_t{blockIdx.x} * static_cast<std::size_t>(parts.most);
+  Index total = 0;
+  for (Index p = 0; p < parts.most; ++p) {
+    before[p] = total;
+    total += in_part[p];
+  }
+  counts[row] = total;
+  parts.slot[row] = static_cast<Index>(blockIdx.x);
+}
+
+/// A warp's window.
+template <class T>
+struct Window {
+  T* sums;
+  unsigned* bits;
+  Slice columns;
+
+  __device__ void clear(unsigned lane) const {
+    const Index n = columns.end - columns.begin;
+    for (Index k = static_cast<Index>(lane); k < n; k += Index{kWarp}) sums[k] = T{0};
+    for (Index w = static_cast<Index>(lane); w < words(); w += Index{kWarp}) bits[w] = 0;
+  }
+  __device__ void add(Index column, T product) const {
+    const auto at = static_cast<unsigned>(column - columns.begin);
+    mark(bits, at);
+    sums[at] += product;
+  }
+  __device__ Index results(unsigned lane) const {
+    Index found = 0;
+    for (Index w = static_cast<Index>(lane); w < words(); w += Index{kWarp}) found += __popc(bits[w]);
+    return sum_over_warp(found);
+  }
+  /// A word after the other, a lane a column: the lanes' results lie side by side in C.
+  __device__ void write(Offset out, unsigned lane, const Output<T>& c) const {
+    for (Index w = 0; w < words(); ++w) {
+      const unsigned word = bits[w];
+      if ((word >> lane & 1u) != 0) {
+        const Offset to = out + __popc(word & lanes_below(lane));
+        const Index at = w * 32 + static_cast<Index>(lane);
+        c.col_idx[to] = columns.begin + at;
+        c.values[to] = sums[at];
+      }
+      out += __popc(word);
+    }
+  }
+
+ private:
+  __device__ Index words() const { return (columns.end - columns.begin + 31) / 32; }
+};
+
+/// The stretch of a row that part number `part` takes (none: begin = end), and the results before it.
+__device__ inline Stretch stretch_of(const Parts& parts, Index row, Index width, Index part, Index& before) {
+  const Index slot = parts.slot[row];
+  before = 0;
+  if (slot < 0) return part == 0 ? Stretch{0, width} : Stretch{};
+  const Offset begin = Offset{part} * parts.columns;
+  if (begin >= width) return {};
+  before = parts.before[static_cast<std::size_t>(slot) * static_cast<std::size_t>(parts.most) +
+                        static_cast<std::size_t>(part)];
+  return {static_cast<Index>(begin), static_cast<Index>(min(begin + parts.columns, Offset{width}))};
+}
+
+/// `parts_a_row` blocks a row. Where one pass is enough, its windows are as narrow as that allows, so that
+/// all warps have work.
+template <class T, class Ptr>
+__global__ void __launch_bounds__(kMostWarps* kWarp)
+    multiply_rows(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, Parts parts,
+                  unsigned parts_a_row, Index window_columns, Output<T> c) {
+  __shared__ Index counts[kMostWarps];
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
+  const Index row = list.rows[blockIdx.x / parts_a_row];
+  Index results_before = 0;
+  const Stretch stretch =
+      stretch_of(parts, row, width[row], static_cast<Index>(blockIdx.x % parts_a_row), results_before);
+  if (stretch.begin == stretch.end) return;  // the whole block leaves
+  T* const all_sums = dynamic_shared<T>();
+  auto* const all_bits =
+      reinterpret_cast<unsigned*>(all_sums + std::size_t{warps} * static_cast<std::size_t>(window_columns));
+  const Index share =
+      (stretch.end - stretch.begin + static_cast<Index>(warps) - 1) / static_cast<Index>(warps);
+  const Index columns = min(window_columns, (share + 31) / 32 * 32);
+  const Offset end = Offset{first[row]} + stretch.end;
+  Offset out = c.row_ptr[row] - c.base + results_before;
+  for (Offset pass = Offset{first[row]} + stretch.begin; pass < end; pass += Offset{warps} * columns) {
+    const Offset begin = min(end, pass + Offset{warp} * columns);
+    const Window<T> window{all_sums + std::size_t{warp} * static_cast<std::size_t>(window_columns),
+                           all_bits + std::size_t{warp} * static_cast<std::size_t>(window_columns / 32),
+                           {static_cast<Index>(begin), static_cast<Index>(min(end, begin + columns))}};
+    window.clear(lane);
+    __syncwarp();
+    if (window.columns.begin < window.columns.end) {
+      walk_products<false>(f, row, window.columns, lane,
+                           [&](Index column, T product) { window.add(column, product); });
+    }
+    const Index found = window.results(lane);
+    if (lane == 0) counts[warp] = found;
+    __syncthreads();
+    Index before = 0, all = 0;
+    for (unsigned w = 0; w < warps; ++w) {
+      if (w < warp) before += counts[w];
+      all += counts[w];
+    }
+    window.write(out + before, lane, c);
+    out += all;
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+template <class Ptr>
+void count_in_bitmap(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
+                     Index bitmap_columns, Index* counts, const Parts& parts, cudaStream_t stream) {
+  // No more words than B has columns, so that several blocks of a small problem share an SM.
+  const Index words = std::min(bitmap_columns / 32, f.b.cols / 32 + 1);
+  const std::size_t bytes = static_cast<std::size_t>(words) * sizeof(unsigned);
+  allow_dynamic_bytes(count_rows<Ptr>, bytes);
+  launch(count_rows<Ptr>,
+         {.grid = blocks_for(list.count, 1),
+          .block = kCountWarps * kWarp,
+          .shared_bytes = bytes,
+          .stream = stream},
+         f, list, first, width, words, counts, parts);
+}
+
+template <class T, class Ptr>
+void multiply_in_windows(const Factors<T, Ptr>& f, RowList list, Form form, const Index* first,
+                         const Index* width, Index window_columns, const Parts& parts, const Output<T>& c,
+                         cudaStream_t stream) {
+  const Index warps = form == Form::windows ? kWindowWarps : kSmallWindowWarps;
+  const Index parts_a_row = form == Form::windows ? parts.most : 1;
+  const std::size_t bytes = window_bytes<T>(warps, window_columns);
+  allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
+  launch(multiply_rows<T, Ptr>,
+         {.grid = blocks_for(Offset{list.count} * parts_a_row, 1),
+          .block = static_cast<unsigned>(warps) * kWarp,
+          .shared_bytes = bytes,
+          .stream = stream},
+         f, list, first, width, parts, static_cast<unsigned>(parts_a_row), window_columns, c);
+}
+
+#define STAGES_INSTANTIATE(T, Ptr)                                                                     \
+  template void multiply_in_windows(const Factors<T, Ptr>&, RowList, Form, const Index*, const Index*, \
+                                    Index, const Parts&, const Output<T>&, cudaStream_t);
+STAGES_INSTANTIATE(float, std::int32_t)
+STAGES_INSTANTIATE(float, Offset)
+STAGES_INSTANTIATE(double, std::int32_t)
+STAGES_INSTANTIATE(double, Offset)
+#undef STAGES_INSTANTIATE
+template void count_in_bitmap(const Structures<std::int32_t>&, RowList, const Index*, const Index*, Index,
+                              Index*, const Parts&, cudaStream_t);
+template void count_in_bitmap(const Structures<Offset>&, RowList, const Index*, const Index*, Index, Index*,
+                              const Parts&, cudaStream_t);
+
+}  // namespace stages::spgemm

@@ -1,0 +1,321 @@
+// Step 8 with parts so small that small problems come to every form, every batch and full tables; and hash
+// tables and windows with planted faults, which must be rejected.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <type_traits>
+
+#include "08_spgemm_multigpu/stage.hpp"
+#include "common/gpu/exec.hpp"
+#include "common/gpu/facts.hpp"
+#include "common/matrix/convert.hpp"
+#include "tests/battery.hpp"
+#include "tests/cuda_mutants/hash_mutants.hpp"
+#include "tests/matrices.hpp"
+
+namespace stages {
+namespace {
+
+using cuda_mutants::HashFault;
+using cuda_mutants::WindowFault;
+using matrices::Matrix;
+using spgemm::Rules;
+using spgemm::Settings;
+
+// ---- parts ------------------------------------------------------------------------------------------------
+
+template <class T>
+SpgemmProblem<T> problem(const char* name, const Matrix& a, const Matrix& b) {
+  return make_spgemm_problem(name, std::make_shared<const Csr<T>>(convert_values<T>(a)),
+                             std::make_shared<const Csr<T>>(convert_values<T>(b)));
+}
+
+/// Rows of all lengths in narrow and wide ranges, dense ones, copies, empty ones, A != B, rectangular.
+template <class T>
+std::vector<SpgemmProblem<T>> problems() {
+  using namespace matrices;
+  return {
+      problem<T>("uneven", uneven(70, 40, 5), uneven(40, 51, 6)),
+      problem<T>("wide", uneven(40, 30, 5), uneven(30, 3000, 14)),
+      problem<T>("ramp", ramp(90, 90), uneven(90, 700, 9)),
+      problem<T>("band", banded(100, 9), banded(100, 7)),
+      problem<T>("dense", dense(9, 20), dense(20, 150)),
+      problem<T>("strided", dense(3, 30), strided(30, 1 << 12, 1 << 6)),
+      problem<T>("hub", dense_row(40, 1500, 7), uneven(1500, 600, 2)),
+      problem<T>("gaps", gaps(64, 49), gaps(49, 51)),
+      problem<T>("copies", permutation(60), ramp(60, 90)),
+      problem<T>("nothing", empty(35, 9), dense(9, 51)),
+      problem<T>("no_rows", empty(0, 9), dense(9, 51)),
+  };
+}
+
+template <class T>
+void expect_good(const Registry& registry) {
+  GpuExec exec;
+  for (const auto& p : problems<T>()) {
+    for (const Entry& entry : registry.entries()) {
+      EXPECT_EQ(check_entry(entry, p, exec).failure, "") << entry.name << " on " << p.name;
+    }
+  }
+}
+
+/// Tables, windows and bitmaps of a few dozen columns, and nothing sorted in registers.
+Rules small_tables() {
+  Rules rules;
+  rules.most_by_threads = 0;
+  rules.most_sorted = 0;
+  rules.most_copied_short = 8;
+  rules.narrow_columns = rules.narrow_small_columns = 0;
+  rules.warp_small_slots = 16;
+  rules.warp_slots = 32;
+  rules.block_slots = 64;
+  rules.large_slots = 128;
+  rules.count_warp_slots = 64;
+  rules.count_block_slots = 256;
+  rules.window_columns = 32;
+  rules.window_small_columns = 32;
+  rules.bitmap_columns = 64;
+  return rules;
+}
+
+/// Bitmaps of a row's range, of which few rows have a sum for each column.
+Rules narrow_rows() {
+  Rules rules;
+  rules.most_by_threads = 0;
+  rules.most_sorted = 16;
+  rules.narrow_columns = 4096;
+  rules.narrow_results = 200;
+  rules.narrow_small_columns = 640;
+  rules.narrow_small_results = 40;
+  return rules;
+}
+
+/// Nothing by single threads, and nothing hashed that can be sorted.
+Rules lanes_alone() {
+  Rules rules;
+  rules.sorts_to_count = true;
+  rules.most_by_threads = 0;
+  return rules;
+}
+
+/// Warps with tables for hundreds of results: lists sorted in registers, 16 a lane, and in shared memory.
+Rules large_tables_of_warps() {
+  Rules rules = lanes_alone();
+  rules.most_sorted = 0;
+  rules.narrow_columns = rules.narrow_small_columns = 0;
+  rules.warp_small_slots = 512;
+  rules.warp_slots = 2048;
+  return rules;
+}
+
+template <class T>
+void multiply_in_small_parts() {
+  Registry registry;
+  add_binned(registry, "large_tables_of_warps", {.rules = large_tables_of_warps()});
+  add_binned(registry, "lanes", {.rules = lanes_alone()});
+  add_binned(registry, "tables", {.rules = small_tables()});
+  add_binned(registry, "narrow", {.rules = narrow_rows()});
+  if (std::is_same_v<T, float>) {  // what does not depend on the type is seen with one of them
+    add_binned(registry, "wide_pointers", {.wide_pointers = true});
+    add_structure_reuse(registry, "reused_tables", {.rules = small_tables()});
+  } else {
+    add_binned(registry, "wide_pointers_tables", {.rules = small_tables(), .wide_pointers = true});
+  }
+  add_hash_warp_per_row(registry, "values_in_global_memory", {.count_slots = 256, .shared_results = 16});
+  add_hash_warp_per_row(registry, "full_tables", {.count_slots = 32, .shared_results = 8});
+  expect_good<T>(registry);
+}
+
+TEST(HashParts, EveryFormOnSmallMatrices) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  multiply_in_small_parts<float>();
+  multiply_in_small_parts<double>();
+}
+
+/// What an entry says of rows and slots after one product, added to `sums`.
+void add_metrics(const Entry& entry, const SpgemmProblem<float>& p, std::map<std::string, double>& sums) {
+  GpuExec exec;
+  const auto plan = entry.on<SpgemmProblem<float>>().prepare(p, exec);
+  plan->load(make_operands(p, ValueKind::real, 1));
+  plan->reset();
+  plan->run();
+  for (const Metric& metric : plan->metrics()) {
+    if (metric.name.starts_with("rows_") || metric.name == "slots") sums[metric.name] += metric.value;
+  }
+}
+
+TEST(HashParts, SmallMatricesComeToEveryForm) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  Registry registry;
+  add_binned(registry, "as_it_is");
+  add_binned(registry, "lanes", {.rules = lanes_alone()});
+  add_binned(registry, "tables", {.rules = small_tables()});
+  add_binned(registry, "narrow", {.rules = narrow_rows()});
+  add_hash_warp_per_row(registry, "full_tables", {.count_slots = 32, .shared_results = 8});
+  std::map<std::string, double> rows;
+  for (const auto& p : problems<float>()) {
+    for (const Entry& entry : registry.entries()) add_metrics(entry, p, rows);
+  }
+  EXPECT_EQ(rows.size(), 18U + 3U);
+  for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
+}
+
+template <class T>
+void multiply_in_batches() {
+  Registry registry;
+  if (std::is_same_v<T, float>) {
+    add_binned(registry, "batches_of_tables", {.rules = small_tables(), .result_bytes = 6000});
+    add_structure_reuse(registry, "reused_batches", {.result_bytes = 6000});
+  } else {
+    add_binned(registry, "a_row_a_batch", {.result_bytes = 1});
+    add_binned(registry, "batches", {.result_bytes = 6000});
+  }
+  expect_good<T>(registry);
+}
+
+TEST(HashParts, ResultsThatDoNotFitGoToTheHostInBatches) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  multiply_in_batches<float>();
+  multiply_in_batches<double>();
+  GpuExec exec;
+  Registry registry;
+  add_binned(registry, "batches", {.result_bytes = 6000});
+  const auto p = problem<float>("wide", matrices::uneven(40, 30, 5), matrices::uneven(30, 9000, 14));
+  const auto plan = registry.entries().front().on<SpgemmProblem<float>>().prepare(p, exec);
+  plan->load(make_operands(p, ValueKind::real, 1));
+  plan->reset();
+  EXPECT_EQ(plan->note(), "");
+  plan->run();
+  EXPECT_NE(plan->note().find("batches of rows, and is on the host"), std::string::npos) << plan->note();
+}
+
+/// Run by ctest with STAGES_DEVICE_MEMORY=3, MiB: A, B and the workspace take one, C six.
+TEST(HashParts, ADeviceWithLittleMemory) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  if (device_facts().memory_bytes > std::size_t{4} << 20) GTEST_SKIP() << "needs STAGES_DEVICE_MEMORY=3";
+  const auto p = problem<double>("outer", matrices::dense(700, 1), matrices::dense(1, 750));
+  Registry registry;
+  add_binned(registry);
+  add_structure_reuse(registry);
+  for (const Entry& entry : registry.entries()) {
+    GpuExec exec;
+    const auto plan = entry.on<SpgemmProblem<double>>().prepare(p, exec);
+    const auto operands = make_operands(p, ValueKind::real, 1);
+    plan->load(operands);
+    for (int run = 0; run < 2; ++run) {
+      plan->reset();
+      plan->run();
+      const CheckReport report = verify(p, operands, plan->fetch(), ValueKind::real, entry.claims);
+      EXPECT_EQ(report.failure, "") << entry.name;
+      EXPECT_NE(plan->note(), "") << entry.name;
+    }
+  }
+}
+
+// ---- planted faults ---------------------------------------------------------------------------------------
+
+struct Planted {
+  std::string name;
+  Entry entry;
+  Entry twin;
+  std::vector<std::string> says;  ///< one of these, in one rejection at least
+  bool never_ends = false;        ///< the executor stops it; hardware would not
+  bool in_float_only = false;     ///< products of the check's 24-bit values add up exactly in double
+};
+
+std::vector<battery::Case> cases() {
+  using namespace matrices;
+  const auto make = [](const char* name, std::function<Matrix()> a, std::function<Matrix()> b) {
+    return battery::Case{.name = name, .op = Op::spgemm, .a = std::move(a), .b = std::move(b)};
+  };
+  return {
+      make(
+          "uneven", [] { return uneven(41, 50, 9); }, [] { return uneven(50, 75, 11); }),
+      make(
+          "hub", [] { return dense_row(9, 100, 4); }, [] { return uneven(100, 90, 9); }),
+      make(
+          "outer", [] { return dense(260, 1); }, [] { return dense(1, 300); }),
+      make(  // sums of many products: their order shows
+          "sums", [] { return dense(6, 50); }, [] { return dense(50, 40); }),
+      make(  // columns beyond the slots: their order is not that of the slots
+          "wide", [] { return uneven(12, 20, 5); }, [] { return uneven(20, 3000, 7); }),
+  };
+}
+
+std::vector<Planted> all_planted() {
+  std::vector<Planted> all;
+  const auto hash = [&](const char* name, HashFault fault, std::vector<std::string> says) {
+    all.push_back({name, hash_entry(fault), hash_entry(HashFault::none), std::move(says),
+                   fault == HashFault::full_table_probes_on, fault == HashFault::order_of_arrival});
+  };
+  const auto window = [&](const char* name, WindowFault fault, std::vector<std::string> says) {
+    all.push_back({name, window_entry(fault), window_entry(WindowFault::none), std::move(says)});
+  };
+  hash("D4_a_full_table_probes_on", HashFault::full_table_probes_on, {"no progress", "watchdog"});
+  hash("D4_b_narrow_offsets", HashFault::narrow_offsets, {"C holds", "C(", "ascend", "outside"});
+  hash("D4_e_unsorted", HashFault::unsorted, {"ascend"});
+  hash("D4_e_order_of_arrival", HashFault::order_of_arrival, {"other bits in another run"});
+  hash("racing_sums", HashFault::racing_sums, {"expected"});
+  hash("first_entries_only", HashFault::first_entries_only, {"C has no entry", "expected"});
+  hash("keys_not_cleared", HashFault::keys_not_cleared, {"where no product falls"});
+  hash("keys_not_compared", HashFault::keys_not_compared, {"C has no entry", "expected"});
+  hash("prepared_values", HashFault::prepared_values, {"expected"});
+  window("last_window_lost", WindowFault::last_window_lost, {"C has no entry"});
+  window("sums_not_cleared", WindowFault::sums_not_cleared, {"expected"});
+  window("edge_twice", WindowFault::edge_twice, {"ascend"});
+  return all;
+}
+
+class HashMutants : public testing::TestWithParam<Planted> {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+    if (GetParam().never_ends && !device_facts().simulated)
+      GTEST_SKIP() << "a kernel that never ends can be stopped on the executor only";
+#if STAGES_SIMULATED
+    if (GetParam().never_ends) simt::set_watchdog(0.5);
+#endif
+  }
+  void TearDown() override {
+#if STAGES_SIMULATED
+    simt::set_watchdog(0);
+#endif
+  }
+
+  template <class T>
+  void expect_rejected() {
+    const Planted& m = GetParam();
+    GpuExec exec;
+    bool named = false;
+    std::string failures;
+    for (const battery::Case& c : cases()) {
+      const auto p = battery::make_problem<SpgemmProblem<T>>(c);
+      battery::Tally twin, tally;
+      check_on(m.twin, p, exec, {}, {}, twin);
+      EXPECT_TRUE(twin.failures.empty()) << "the twin without the fault: " << twin.text();
+      check_on(m.entry, p, exec, {}, {}, tally);
+      for (const std::string& failure : tally.failures) {
+        failures += "\n  " + failure;
+        for (const std::string& words : m.says) named |= failure.find(words) != std::string::npos;
+      }
+    }
+    EXPECT_NE(failures, "") << "no case rejects this fault";
+    EXPECT_TRUE(named) << "no rejection says '" << m.says.front() << "' or the like:" << failures;
+  }
+};
+
+TEST_P(HashMutants, AreRejectedAndTheirTwinsPass) {
+  expect_rejected<float>();
+  if (!GetParam().in_float_only) expect_rejected<double>();
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, HashMutants, testing::ValuesIn(all_planted()),
+                         [](const auto& mutant) { return mutant.param.name; });
+
+void PrintTo(const Planted& m, std::ostream* out) {
+  *out << m.name;
+}
+
+}  // namespace
+}  // namespace stages
