@@ -121,9 +121,9 @@ TEST(RowOrder, FindsCommunitiesThatWereShuffled) {
   }
 }
 
-/// 900 x 3000: rows of 30 kinds, each with 10 of the 100 columns of its kind. Where `shuffled`, the same with
-/// rows and columns renumbered.
-Matrix kinds_of_rows(bool shuffled) {
+/// 900 x 3000: rows of 30 kinds, each with 10 of the 100 columns of its kind, and, with a hub, column 0.
+/// Where `shuffled`, the same with rows and columns renumbered (but for the hub).
+Matrix kinds_of_rows(bool shuffled, bool hub) {
   const random::Permutation new_row(900, 1), new_column(3000, 2);
   std::vector<std::vector<Index>> rows(900);
   for (random::Word i = 0; i < 900; ++i) {
@@ -133,6 +133,7 @@ Matrix kinds_of_rows(bool shuffled) {
       const random::Word column = i / 30 * 100 + words.below(100);
       columns.push_back(static_cast<Index>(shuffled ? new_column(column) : column));
     }
+    if (hub) columns.push_back(0);
     std::sort(columns.begin(), columns.end());
     columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
   }
@@ -140,7 +141,11 @@ Matrix kinds_of_rows(bool shuffled) {
 }
 
 TEST(RowOrder, FindsKindsOfRowsInMatricesThatAreNotSquare) {
-  expect_found(kinds_of_rows(false), kinds_of_rows(true), 300);
+  expect_found(kinds_of_rows(false, false), kinds_of_rows(true, false), 300);
+}
+
+TEST(RowOrder, IsNotMisledByAColumnThatAllRowsHave) {
+  expect_found(kinds_of_rows(false, true), kinds_of_rows(true, true), 300);
 }
 
 TEST(RowOrder, GainsLittleWhereThereAreNoCommunities) {
