@@ -13,8 +13,8 @@
 // to say how large a cache is.
 //
 // An edge leads to whom its end has joined by now. When a vertex is taken up, its own edges and those of all
-// who joined it are added up by where they lead; the sums are kept until it has been taken up in its turn by
-// the one that it joins. So each edge is looked at once on each level of the trees.
+// who joined it are added up by where they lead; the sums are kept until the one that it joins is taken up
+// in its turn. So each edge is looked at once on each level of the trees.
 //
 // Input: any matrix. Where there are no communities (uniform, R-MAT), it joins hubs with what hangs on them,
 // which is worth little. Cost: see row_order.hpp.
