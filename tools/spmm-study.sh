@@ -57,4 +57,4 @@ for part in "$@"; do
       --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmm_n${n}_$part.json"
   done
 done
-echo "written: $out/spmm_n*.json" >&2
+echo "written: $out/spmm_*.json" >&2
