@@ -19,6 +19,7 @@ if [ "${1:-}" = --n-cols ]; then
 fi
 case ${1:-} in -*) echo "usage: tools/spmm-study.sh [--n-cols N,...] [PROGRAM [DIRECTORY [PART ...]]]" >&2; exit 2 ;; esac
 program=${1:-$root/build/gpu/bin/stages}
+[ -x "$program" ] || { echo "spmm-study: there is no program $program; build it (tools/build.sh gpu stages) or name another" >&2; exit 2; }
 out=${2:-$root/out/spmm}
 shift $(($# < 2 ? $# : 2))
 [ $# -gt 0 ] || set -- small large huge order

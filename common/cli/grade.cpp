@@ -131,7 +131,9 @@ Exercise exercise_for(const std::string& stage, const fs::path& file) {
        nearest_names(file_name(file), known));
 }
 
-void require_stage(const std::string& stage) {
+/// The stage with exercises that is named, by its directory or by its number. Throws Error for one that is
+/// not there or was left out of this build.
+std::string stage_for(std::string wanted, const Program& program) {
   const fs::path root = STAGES_ROOT;
   if (!fs::exists(fs::path(STAGES_BUILD) / "CMakeCache.txt") || !fs::is_directory(root))
     fail("{} is gone: grading builds there; configure and build the project again", STAGES_BUILD);
@@ -141,8 +143,15 @@ void require_stage(const std::string& stage) {
   }
   std::sort(names.begin(), names.end());
   const std::vector<std::string_view> known(names.begin(), names.end());
-  if (std::find(names.begin(), names.end(), stage) == names.end())
-    fail("'{}' is no stage with exercises; {}", stage, nearest_names(stage, known));
+  while (wanted.ends_with('/')) wanted.pop_back();  // as the shell completes a directory's name
+  const auto found = std::find_if(known.begin(), known.end(), [&](std::string_view name) {
+    return name == wanted || name.substr(0, name.find('_')) == wanted;
+  });
+  if (found == known.end()) fail("'{}' is no stage with exercises; {}", wanted, nearest_names(wanted, known));
+  for (const LeftOut& left : program.left_out) {
+    if (left.name == *found) fail("{}: left out of this build: it needs {}", *found, left.needs);
+  }
+  return std::string(*found);
 }
 
 // ---- building ---------------------------------------------------------------------------------------------
@@ -183,9 +192,11 @@ class BuildLock {
   int file_;
 };
 
-/// The first errors of a compiler's output.
+/// The first errors of a compiler's or a linker's output.
 std::string errors_in(const std::string& output) {
-  const std::regex error("([^\n]*(?:: |fatal )error[: ][^\n]*)");
+  if (std::regex_search(output, std::regex("undefined (reference|symbol)[^\n]*add_task")))
+    return "it defines no void stages::add_task(stages::Registry&); keep the end of the exercise's file";
+  const std::regex error("([^\n]*(?:(?:: |fatal )error[: ]|undefined (?:reference|symbol))[^\n]*)");
   std::string out;
   int count = 0;
   for (std::sregex_iterator at(output.begin(), output.end(), error), end; at != end && count < 3;
@@ -423,9 +434,20 @@ void add_up(Grade& grade) {
     grade.points += static_cast<int>(kSpeedPoints * std::min(1.0, *grade.speed / kFastEnough));
 }
 
+/// Throws Error unless it is a file that can be read.
+void require_file(const fs::path& file, const std::string& stage) {
+  std::error_code why;
+  const fs::file_status status = fs::status(file, why);
+  if (status.type() == fs::file_type::not_found)
+    fail("{}: there is no such file; tools/exercises.py {} makes the files", file.string(), stage);
+  if (fs::is_directory(status)) fail("{}: is a directory; name a file in it", file.string());
+  if (!why && !fs::is_regular_file(status)) fail("{}: is no file; name a source", file.string());
+  if (access(file.c_str(), R_OK) != 0)
+    fail("{}: cannot be read: {}; change its permissions", file.string(), std::strerror(errno));
+}
+
 Grade grade_file(const fs::path& file, const GradeOptions& options) {
-  if (!fs::is_regular_file(file))
-    fail("{}: there is no such file; see {}/exercises", file.string(), options.stage);
+  require_file(file, options.stage);
   Grade grade{.file = file.string(), .exercise = exercise_for(options.stage, file)};
   const Scratch scratch;
   const BuildLock lock;
@@ -495,8 +517,8 @@ json to_json(const Grade& grade) {
           {"speed_note", grade.speed_note}};
 }
 
-int work(const GradeOptions& options) {
-  require_stage(options.stage);
+int work(GradeOptions options, const Program& program) {
+  options.stage = stage_for(options.stage, program);
   std::vector<fs::path> files;
   if (!options.file.empty()) {
     files = {options.file};
@@ -530,7 +552,7 @@ void add_grade_command(CLI::App& app, const Program& program, Work& chosen) {
   CLI::App* const command =
       app.add_subcommand("grade", "Grade exercises: build a student's file, run the battery, give points");
   const auto options = std::make_shared<GradeOptions>();
-  command->add_option("STAGE", options->stage, "The stage, such as 05_cuda_csr")->required();
+  command->add_option("STAGE", options->stage, "The stage, by name or number: 05_cuda_csr, 05")->required();
   command->add_option("FILE", options->file,
                       "The student's file, named like its exercise; without it all in STAGE/exercises/mine");
   command->add_flag("--json", options->as_json, "Print JSON instead of text");
@@ -552,7 +574,8 @@ void add_grade_command(CLI::App& app, const Program& program, Work& chosen) {
       examples(program, {{"grade 05_cuda_csr", "all of your files for that stage"},
                          {"grade 05_cuda_csr my/warp_per_row.cu --json", "one file, for scripts"}}) +
       "\nExit codes: 0 full points everywhere; 1 not so; 2 bad usage.");
-  command->callback([&chosen, options] { chosen = [options] { return work(*options); }; });
+  command->callback(
+      [&chosen, &program, options] { chosen = [&program, options] { return work(*options, program); }; });
 }
 
 }  // namespace stages

@@ -167,10 +167,46 @@ class Usage(Case):
         (self.directory / "another.cpp").write_text("")
         self.refused("STAGE is required")
         self.refused("'01_cpu' is no stage with exercises; .*'01_cpu_serial'", "01_cpu")
-        self.refused("there is no such file", "01_cpu_serial", self.directory / "csr_spmv.cpp")
+        self.refused("there is no such file; tools/exercises.py 01_cpu_serial makes", "01_cpu_serial", self.directory / "csr_spmv.cpp")
+        self.refused(": is a directory; name a file", "01_cpu_serial", self.directory)
+        self.refused(": is no file", "01_cpu_serial", "/dev/null")
         self.refused("has no exercise of that name; .*csr_spmv.cpp", "01_cpu_serial", self.directory / "another.cpp")
         self.refused("--battery", "01_cpu_serial", "--battery", "huge")
         self.refused("--time-limit", "01_cpu_serial", "--time-limit", "-1")
+
+    def test_a_stage_by_number_or_as_a_shell_completes_it(self):
+        (self.directory / "another.cpp").write_text("")
+        for stage in ("01", "01_cpu_serial/"):
+            self.refused("01_cpu_serial has no exercise of that name", stage, self.directory / "another.cpp")
+        self.refused("'1' is no stage", "1")
+        self.refused("'' is no stage", "/")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may read everything")
+    def test_a_file_that_may_not_be_read(self):
+        file = self.directory / "csr_spmv.cpp"
+        file.write_text("")
+        file.chmod(0)
+        self.refused("csr_spmv.cpp: cannot be read: Permission denied", "01_cpu_serial", file)
+
+    def test_stages_that_are_left_out(self):
+        _, stages = listed()
+        for stage in sorted({p.parent.name for p in ROOT.glob("[0-9][0-9]_*/exercises")} - stages):
+            self.refused(f"{stage}: left out of this build: it needs", stage, self.directory / "any.cu")
+
+    def test_what_defines_no_task(self):
+        file = self.directory / "csr_spmv.cpp"
+        for content in (b"", b"namespace stages { int add_task(int) { return 0; } }"):
+            file.write_bytes(content)
+            grade = self.grade("01_cpu_serial", file)
+            self.assertEqual(grade["points"], 0)
+            self.assertEqual(grade["broken"], "does not compile:\nit defines no void stages::add_task(stages::Registry&); keep the end of the exercise's file")
+
+    def test_a_binary(self):
+        file = self.directory / "csr_spmv.cpp"
+        file.write_bytes(bytes(range(256)) * 20)
+        grade = self.grade("01_cpu_serial", file)
+        self.assertEqual(grade["points"], 0)
+        self.assertRegex(grade["broken"], "^does not compile:\n.*csr_spmv.cpp.*error")
 
     def make(self, *words):
         return run(sys.executable, ROOT / "tools/exercises.py", *words)
