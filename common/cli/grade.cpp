@@ -456,10 +456,12 @@ Grade grade_file(const fs::path& file, const GradeOptions& options) {
   const Scratch scratch;
   const BuildLock lock;
   const std::string kind = file.extension().string().substr(1);
+  fmt::print(stderr, "{}: compiling\n", file.string());  // half a minute, and longer by nvcc
   if (const std::string errors = build(file, kind, scratch); !errors.empty()) {
     grade.broken = "does not compile:\n" + errors;
     return grade;
   }
+  fmt::print(stderr, "{}: running the battery\n", file.string());
   Child child(STAGES_BUILD "/bin/graded_" + kind, grade.exercise, options, scratch);
   Battery(child, options.time_limit, grade).run();
   const bool right = grade.broken.empty() && std::all_of(grade.classes.begin(), grade.classes.end(),

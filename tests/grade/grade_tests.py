@@ -152,6 +152,7 @@ class Behaviour(Case):
     def test_text(self):
         done = run(PROGRAM, "grade", STAGE, self.file, MISBEHAVE="throw")
         self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr, f"{self.file}: compiling\n{self.file}: running the battery\n")
         self.assertRegex(done.stdout, r"row_lengths\.cu: 0 of 100 points\n  find the fault.*\n  lost  nothing to multiply  .*throws")
 
 
