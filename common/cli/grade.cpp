@@ -352,7 +352,7 @@ class Battery {
     }
     cases_ = notes.front()["cases"];
     for (const json& c : cases_) {
-      if (grade_.classes.empty() || grade_.classes.back().name != c["class"])
+      if (grade_.classes.empty() || grade_.classes.back().name != c["class"].get<std::string>())
         grade_.classes.push_back({.name = c["class"]});
       ++grade_.classes.back().cases;
     }
