@@ -156,7 +156,7 @@ __device__ inline Stretch stretch_of(const Parts& parts, Index row, Index width,
 /// `parts_a_row` blocks a row. Where one pass is enough, its windows are as narrow as that allows, so that
 /// all warps have work.
 template <class T, class Ptr>
-__global__ void __launch_bounds__(kMostWarps* kWarp)
+__global__ void __launch_bounds__(kMostWarps* kWarp, 2)
     multiply_rows(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, Parts parts,
                   unsigned parts_a_row, Index window_columns, Output<T> c) {
   __shared__ Index counts[kMostWarps];
@@ -182,8 +182,8 @@ __global__ void __launch_bounds__(kMostWarps* kWarp)
     window.clear(lane);
     __syncwarp();
     if (window.columns.begin < window.columns.end) {
-      walk_products<false>(f, row, window.columns, lane,
-                           [&](Index column, T product) { window.add(column, product); });
+      walk_short_products<false>(f, row, window.columns, lane,
+                                 [&](Index column, T product) { window.add(column, product); });
     }
     const Index found = window.results(lane);
     if (lane == 0) counts[warp] = found;
