@@ -60,7 +60,7 @@ struct Rules {
   Index count_columns_a_product = 128;  ///< counting: a wider range is not worth its bitmap
   Index count_warp_slots = 2048;        ///< of the tables of the counting pass; half of them hold products
   Index count_block_slots = 16384;
-  Index window_columns = 3072;         ///< of one warp's dense window; a multiple of 32
+  Index window_columns = 1536;         ///< of one warp's dense window of floats; a multiple of 32
   Index window_small_columns = 2048;   ///< likewise, in blocks of four warps
   Index window_columns_a_result = 64;  ///< a wider range is not worth its windows while a table holds the row
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
