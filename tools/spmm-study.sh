@@ -7,7 +7,7 @@
 # The part `order` is another study: what it is worth to reorder rows, on communities in the order planted and in a shuffled one,
 # and on R-MAT. It writes DIRECTORY/spmm_order.json, always for N = 32 and 128.
 #
-# Defaults: 32,256; build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
+# Defaults: 32,128,256; build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
 # to 16 million non-zeros), large (three of up to 80), huge (three of up to 264) and order. Writes DIRECTORY/spmm_n<N>_<PART>.json.
 # The small graphs are checked in full. Of the others, whose operands have gigabytes, what the timed runs leave is checked (stages
 # run --check once), as the same entries have been checked on the small ones; STAGES_CHECK=full checks all in full. Nearly all of
@@ -15,7 +15,7 @@
 # slow for these.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-columns=32,256
+columns=32,128,256
 if [ "${1:-}" = --n-cols ]; then
   columns=$2
   shift 2
