@@ -375,9 +375,8 @@ void with_form(const Granularity& g, bool aligned, Go&& go) {
   if (one_vector && g.lanes == 16 && g.loads == 4) return go(Form<T, 16, kVector, 1, 4>{});
   if (one_vector && g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 1, 8>{});
   fail(
-      "balanced: strips of {} columns on {} lanes, {} loads and blocks of {} threads were asked for; give 8 "
-      "or 16 "
-      "lanes with a vector of {} columns each, 4 or 8 loads, and 128 threads",
+      "balanced: strips of {} columns on {} lanes, {} loads and blocks of {} threads were asked for; "
+      "give 8 or 16 lanes with a vector of {} columns each, 4 or 8 loads, and 128 threads",
       g.strip, g.lanes, g.loads, g.block, kVector);
 }
 
