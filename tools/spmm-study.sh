@@ -77,8 +77,10 @@ for part in "$@"; do
   for twin in $twins; do matrices+=(-m "gen:twin:$twin"); done
   echo "spmm $part, N = $columns" >&2
   all=$work/spmm_$part.json
+  status=0
   "$program" run "${matrices[@]}" --op spmm --n-cols "$columns" --filter "$ours|vendor/cusparse_spmm" --max-work 1e13 \
-    --check "${STAGES_CHECK:-$check}" --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$all"
-  split "$all" "$part"
+    --check "${STAGES_CHECK:-$check}" --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$all" || status=$?
+  [ ! -s "$all" ] || split "$all" "$part"
+  [ "$status" = 0 ] || exit "$status"
 done
 echo "written: $out/spmm_*.json" >&2
