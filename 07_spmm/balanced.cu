@@ -62,7 +62,8 @@ constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kSmallBlock = 128;    ///< because a block leaves when its last group does
 constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
-constexpr unsigned kFixUpBlock = 256;
+constexpr unsigned kFixUpBlock = 1024;   ///< because a hub row may have thousands of parts, one block's work
+constexpr Index kPartsAtOnce = 8;        ///< that a lane asks for before it adds the first
 constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
 constexpr Index kLongRows = 16;      ///< non-zeros of a mean row from which most batches of 8 end none
 constexpr Index kNearDenseRun = 64;  ///< non-zeros of a row, of whose columns the near-dense rule asks
@@ -245,12 +246,17 @@ template <unsigned kVector, class T>
 __device__ void sum_slots(const Matrix<T>& a, Index begin, Index end, Offset column, T (&sums)[kVector]) {
 #pragma unroll
   for (unsigned v = 0; v < kVector; ++v) sums[v] = T{0};
-#pragma unroll 4
-  for (Index slot = begin; slot < end; ++slot) {
-    T part[kVector];
-    read_vector<kVector>(a.slots + Offset{slot} * a.ld_slots + column, part);
+  for (Index slot = begin; slot < end; slot += kPartsAtOnce) {
+    T parts[kPartsAtOnce][kVector] = {};
 #pragma unroll
-    for (unsigned v = 0; v < kVector; ++v) sums[v] += part[v];
+    for (Index u = 0; u < kPartsAtOnce; ++u) {
+      if (slot + u < end) read_vector<kVector>(a.slots + Offset{slot + u} * a.ld_slots + column, parts[u]);
+    }
+#pragma unroll
+    for (Index u = 0; u < kPartsAtOnce; ++u) {
+#pragma unroll
+      for (unsigned v = 0; v < kVector; ++v) sums[v] += parts[u][v];
+    }
   }
 }
 
