@@ -65,9 +65,10 @@ constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
 constexpr unsigned kFixUpBlock = 1024;   ///< because a hub row may have thousands of parts, one block's work
 constexpr Index kPartsAtOnce = 8;        ///< that a lane asks for before it adds the first
 constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
-constexpr Index kLongRows = 16;      ///< non-zeros of a mean row from which most batches of 8 end none
-constexpr Index kNearDenseRun = 64;  ///< non-zeros of a row, of whose columns the near-dense rule asks
-constexpr Index kFewParts = 32;      ///< of a cut row: one warp adds them; more are a block's work
+constexpr Index kLongRows = 16;       ///< non-zeros of a mean row from which most batches of 8 end none
+constexpr Index kVeryLongRows = 256;  ///< non-zeros of a mean row, twice the share of very long rows
+constexpr Index kNearDenseRun = 64;   ///< non-zeros of a row, of whose columns the near-dense rule asks
+constexpr Index kFewParts = 32;       ///< of a cut row: one warp adds them; more are a block's work
 
 /// How a group of kLanes takes a strip: a lane has kRepeats times kVector neighbouring columns, and asks for
 /// those of kAhead rows of B at once.
@@ -414,6 +415,19 @@ Granularity near_dense(Granularity g, const Shape& shape) {
   return g;
 }
 
+/// Whether rows are so long that shares in bands pay, by the rule of balanced.hpp.
+bool are_very_long(const Shape& shape) {
+  return shape.aligned && shape.n_cols >= 32 && shape.nnz >= Offset{kVeryLongRows} * shape.rows;
+}
+
+/// The granularity for very long rows.
+Granularity in_bands(Granularity g) {
+  g.strip = 32;
+  if (g.share == 0) g.share = kVeryLongRows / 2;
+  if (g.bands == 0) g.bands = 10;
+  return g;
+}
+
 /// The non-zeros of a share, by the rule of balanced.hpp; `groups`: how many a block has, `blocks`: how many
 /// of those an SM.
 Index share_for(const Shape& shape, unsigned groups, unsigned blocks) {
@@ -451,7 +465,11 @@ template <class T>
 Granularity resolve(Granularity g, const Shape& shape) {
   const bool by_rule = g.strip == 0;
   if (by_rule) g.strip = strip_for<T>(shape.n_cols);
-  if (by_rule && is_near_dense<T>(shape)) g = near_dense<T>(g, shape);
+  if (by_rule && is_near_dense<T>(shape)) {
+    g = near_dense<T>(g, shape);
+  } else if (by_rule && are_very_long(shape)) {
+    g = in_bands(g);
+  }
   if (g.block == 0) g.block = kSmallBlock;
   if (g.lanes == 0) {
     g.lanes = shape.aligned ? std::min(g.strip / Index{16 / sizeof(T)}, Index{kWarp}) : Index{kWarp};

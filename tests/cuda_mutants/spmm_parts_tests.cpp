@@ -11,11 +11,8 @@
 #include "common/harness/check.hpp"
 #include "common/harness/operands.hpp"
 #include "common/matrix/convert.hpp"
+#include "tests/cuda_mutants/schedules.hpp"
 #include "tests/matrices.hpp"
-
-#if STAGES_SIMULATED
-#include "common/simt/executor.hpp"
-#endif
 
 namespace stages {
 namespace {
@@ -117,21 +114,11 @@ std::vector<Buffer<float>> results_of(const Entry& entry, const SpmmProblem<floa
   const auto operands = make_operands(problem, ValueKind::real, 1);
   plan->load(operands);
   std::vector<Buffer<float>> results;
-  for (const char* schedule : {"forward", "reverse", "random:1"}) {
-#if STAGES_SIMULATED
-    simt::set_schedule(schedule);
-#else
-    static_cast<void>(schedule);
-#endif
-    for (int k = 0; k < 3; ++k) {
-      plan->reset();
-      plan->run();
-      results.push_back(plan->fetch().data);
-    }
-  }
-#if STAGES_SIMULATED
-  simt::set_schedule("");
-#endif
+  cuda_mutants::in_every_schedule([&] {
+    plan->reset();
+    plan->run();
+    results.push_back(plan->fetch().data);
+  });
   return results;
 }
 
