@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "02_mpi/clocks.hpp"
+#include "common/mpi/clocks.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
 

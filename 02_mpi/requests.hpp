@@ -10,7 +10,7 @@
 
 #include <span>
 
-#include "02_mpi/deal.hpp"
+#include "common/mpi/deal.hpp"
 #include "common/matrix/types.hpp"
 
 namespace stages::mpi {

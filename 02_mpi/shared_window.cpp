@@ -25,7 +25,7 @@
 
 #include <cstring>
 
-#include "02_mpi/spgemm_plan.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/kernels/spgemm_rows.hpp"
 #include "common/mpi/check.hpp"

@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "02_mpi/clocks.hpp"
+#include "common/mpi/clocks.hpp"
 #include "02_mpi/halo.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/kernels/spmm_rows.hpp"

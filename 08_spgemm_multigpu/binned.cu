@@ -376,15 +376,27 @@ class Binned final : public BinnedPlan<T> {
     multiply_in_batches();
   }
 
+  Offset results() const override { return total_[0]; }
+
+  void copy_to_host(Offset* row_ptr, Index* col_idx, T* values) override {
+    if (in_batches_ > 0) {
+      std::copy(on_host_.row_ptr.begin(), on_host_.row_ptr.end(), row_ptr);
+      std::copy(on_host_.col_idx.begin(), on_host_.col_idx.end(), col_idx);
+      std::copy(on_host_.values.begin(), on_host_.values.end(), values);
+      return;
+    }
+    row_ptr_.download({row_ptr, rows() + 1}, stream());
+    download(c_columns_, col_idx, c_columns_.size());
+    download(c_values_, values, c_values_.size());
+    exec_.synchronize();
+  }
+
   Csr<T> fetch() override {
     if (in_batches_ > 0) return on_host_;
     Csr<T> c(a_.rows, b_.cols);
     c.col_idx.resize(c_columns_.size());
     c.values.resize(c_values_.size());
-    row_ptr_.download(c.row_ptr, stream());
-    download(c_columns_, c.col_idx.data(), c_columns_.size());
-    download(c_values_, c.values.data(), c_values_.size());
-    exec_.synchronize();
+    copy_to_host(c.row_ptr.data(), c.col_idx.data(), c.values.data());
     return c;
   }
 

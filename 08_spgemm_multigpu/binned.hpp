@@ -25,6 +25,12 @@ class BinnedPlan : public SpgemmPlan<T> {
   /// Reads the loaded values: computes C. After count().
   virtual void multiply() = 0;
 
+  /// nnz(C). After count().
+  virtual Offset results() const = 0;
+  /// C to the caller's arrays on the host: rows + 1 row pointers from 0 on, results() columns and values.
+  /// Complete on return. After multiply().
+  virtual void copy_to_host(Offset* row_ptr, Index* col_idx, T* values) = 0;
+
   void run() override {
     count();
     multiply();

@@ -245,12 +245,12 @@ class Run {
         jobs_(jobs_of(arguments)),
         progress_(count_runs()) {
     if (!ranks_.started()) {
-      results_.context = run_context(program.arguments, devices_.machine());
+      results_.context = run_context(program.arguments, devices().machine());
       // With --ranks the entries for ranks come later, on these.
       if (!arguments.ranks.empty()) std::erase_if(entries_, [](const Entry* e) { return e->needs.mpi; });
       return;
     }
-    results_.context = run_context(program.arguments, Machine(ranks_.exec()));
+    results_.context = run_context(program.arguments, machine_of_ranks());
     for (auto& fact : ranks_.exec().facts()) results_.context.push_back(std::move(fact));
   }
 
@@ -289,7 +289,21 @@ class Run {
   void on_ranks(const Problem& problem) {
     const auto entries = entries_of(Problem::kOp, true);
     const RunEvents events = ranks_.root() ? progress_.events() : RunEvents();
-    run_problem(problem, entries, Machine(ranks_.exec()), options_, events, results_);
+    run_problem(problem, entries, machine_of_ranks(), options_, events, results_);
+  }
+
+  /// With the GPUs of all ranks only where an entry needs them: each process then takes memory on its own.
+  Machine machine_of_ranks() {
+    return ranks_.machine(std::any_of(entries_.begin(), entries_.end(),
+                                      [](const Entry* e) { return e->needs.mpi && e->needs.gpu; }));
+  }
+
+  /// For entries of one process. Of several ranks only rank 0 comes here: the others have no business on the
+  /// GPU that this one takes.
+  const Devices& devices() {
+    if (!devices_)
+      devices_.emplace(arguments_.launch == "graph" ? KernelLaunch::graph : KernelLaunch::single);
+    return *devices_;
   }
 
   /// Of the entries of `op` those that run on the ranks of MPI, or the others.
@@ -386,12 +400,12 @@ class Run {
   void problem(const Problem& problem, const std::string& form = {}) {
     const std::size_t first = results_.rows.size();
     if (!ranks_.started()) {
-      run_problem(problem, entries_of(Problem::kOp), devices_.machine(), options_, progress_.events(),
+      run_problem(problem, entries_of(Problem::kOp), devices().machine(), options_, progress_.events(),
                   results_);
     } else {
       // Those for one process have rank 0 and its processors for themselves: the other ranks sleep meanwhile.
       if (!arguments_.ranks_only)
-        run_problem(problem, entries_of(Problem::kOp, false), devices_.machine(), options_,
+        run_problem(problem, entries_of(Problem::kOp, false), devices().machine(), options_,
                     progress_.events(), results_);
       ranks_.tell(order_for(problem));
       on_ranks(problem);
@@ -407,7 +421,7 @@ class Run {
   RunOptions options_;
   std::vector<const Entry*> entries_;
   std::vector<Job> jobs_;
-  Devices devices_{arguments_.launch == "graph" ? KernelLaunch::graph : KernelLaunch::single};
+  std::optional<Devices> devices_;
   Results results_;
   Progress progress_;
 };

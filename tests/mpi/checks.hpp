@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "common/harness/registry.hpp"
 #include "common/matrix/error.hpp"
 #include "common/mpi/communicator.hpp"
 #include "common/mpi/exec.hpp"
@@ -24,8 +25,10 @@ struct World {
   mpi::MpiCommunicator& ranks;
   mpi::MpiExec& exec;
   std::vector<std::string> words;
+  Exec* gpu = nullptr;  ///< the processes' GPUs or executors; null where there is none
 
   bool root() const { return ranks.rank() == 0; }
+  Exec& of(const Entry& entry) const { return entry.needs.gpu ? *gpu : exec; }
 };
 using Test = std::function<void(World&)>;
 
