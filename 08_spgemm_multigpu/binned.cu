@@ -341,10 +341,15 @@ class Binned final : public BinnedPlan<T> {
 
   void load(const SpgemmOperands<T>& operands) override {
     a_.values.upload(operands.a_values, stream());
-    b_.values.upload(operands.b_values, stream());
+    if (borrowed_ == nullptr) b_.values.upload(operands.b_values, stream());
     exec_.synchronize();
   }
   void reset() override { drop_result(); }
+
+  void borrow_b_values(const T* values) override {
+    borrowed_ = values;
+    b_.values = {};
+  }
 
   void count() override {
     counted_ = false;
@@ -428,7 +433,11 @@ class Binned final : public BinnedPlan<T> {
   static double bytes(Offset entries) {
     return static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(entries);
   }
-  Factors<T, Ptr> factors() const { return {a_.view(), b_.view()}; }
+  Factors<T, Ptr> factors() const {
+    Factors<T, Ptr> f{a_.view(), b_.view()};
+    if (borrowed_ != nullptr) f.b.values = borrowed_;
+    return f;
+  }
   Structures<Ptr> structures() const { return factors().structures(); }
   Facts facts() {
     return {products_.data(), first_.data(), width_.data(), counting_.data(), counts_.data(), slot_.data()};
@@ -621,6 +630,7 @@ class Binned final : public BinnedPlan<T> {
   bool one_by_one_;
   unsigned lanes_;
   DeviceCsr<T, Ptr> a_, b_;
+  const T* borrowed_ = nullptr;  ///< B's values, where they are not b_'s
   DeviceArray<Offset> products_;
   DeviceArray<Index> first_, width_;
   DeviceArray<Form> counting_, multiplying_;

@@ -31,6 +31,10 @@ class BinnedPlan : public SpgemmPlan<T> {
   /// Complete on return. After multiply().
   virtual void copy_to_host(Offset* row_ptr, Index* col_idx, T* values) = 0;
 
+  /// From now on B's values are those in device memory at `values`, nnz(B) of them, and load() takes A's
+  /// alone.
+  virtual void borrow_b_values(const T* values) = 0;
+
   void run() override {
     count();
     multiply();

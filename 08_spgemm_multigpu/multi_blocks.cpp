@@ -8,6 +8,12 @@
 // row is heavier than a share; neighbouring rows, which tend to read the same rows of B, share a cache; and a
 // block of C needs no interleaving, only a place.
 //
+// B's values come from rank 0, and its GPU's bus would be as busy as that of eight GPUs if it sent them to
+// all. So each process gets a part of them, 1 / K, and takes it to its GPU; from there the GPUs fetch what
+// they lack from each other, which between GPUs of one machine is several times as fast as from the host, and
+// all at once. This belongs to load(). Between nodes, or where a process sees no other's GPU, B goes by
+// messages.
+//
 // Where C must be on the host, no process has all of it pass through it: C lies in memory that all processes
 // of the node see, and each copies its block from its GPU to the place where it belongs, all at once, each
 // over its own bus. The place follows from one number of each process. Between nodes, which share no memory,
@@ -17,12 +23,16 @@
 // shared window.
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <limits>
 
 #include "08_spgemm_multigpu/multi_product.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/memory.hpp"
+#include "common/mpi/check.hpp"
 #include "common/multigpu/host_window.hpp"
+#include "common/multigpu/peer_memory.hpp"
 
 namespace stages {
 namespace {
@@ -60,12 +70,15 @@ template <class T>
 class MultiBlocks final : public spgemm::MultiProduct<T> {
  public:
   MultiBlocks(const SpgemmProblem<T>& problem, Exec& exec)
-      : spgemm::MultiProduct<T>(problem, exec), window_(this->ranks_.node()) {
+      : spgemm::MultiProduct<T>(problem, exec),
+        peers_(this->ranks_, static_cast<std::size_t>(this->shape_.nnz_b) * sizeof(T)),
+        window_(this->ranks_.node()) {
     std::vector<Offset> weights;
     if (this->root()) weights = mpi::products_before(*problem.a, *problem.b, kRowWeight);
     bounds_ = this->deal_rows(weights);
     this->take_rows(this->a_, bounds_);
     own_row_ptr_ = PinnedArray<Offset>(static_cast<std::size_t>(own_rows()) + 1);
+    if (peers_.reachable()) share_out_b();
   }
 
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec) {
@@ -81,7 +94,52 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   }
 
  private:
-  void place() override { this->place_values(this->a_.values); }
+  void place() override {
+    this->place_a(this->a_.values);
+    if (!peers_.reachable()) this->place_b();
+    this->upload();
+    if (peers_.reachable()) exchange_b();
+  }
+
+  /// B's values: a part to each process and to its GPU, from there to the others.
+  void exchange_b() {
+    mpi::scatter(this->b_.values, b_part_.data(), b_places_, 0, this->comm());
+    const cudaStream_t stream = as_gpu(this->exec_).stream();
+    const auto start = std::chrono::steady_clock::now();
+    const std::size_t bytes = b_part_.size() * sizeof(T);
+    if (bytes > 0) {
+      std::byte* const place = peers_.data() + b_bytes_[this->me()];
+      STAGES_CUDA(cudaMemcpyAsync(place, b_part_.data(), bytes, cudaMemcpyHostToDevice, stream));
+      this->exec_.synchronize();
+    }
+    upload_seconds_ = mpi::seconds_since(start);
+    mpi::check(MPI_Barrier(this->comm()), "waiting for all parts of B");
+    const auto uploaded = std::chrono::steady_clock::now();
+    peers_.share(b_bytes_, stream);
+    exchange_seconds_ = mpi::seconds_since(uploaded);
+  }
+
+  /// B's part of each process, and how long the last load took to bring it to a GPU and to all others.
+  std::vector<Metric> own_metrics() const override {
+    double seconds[2] = {upload_seconds_, exchange_seconds_};
+    mpi::max_over_ranks(seconds, this->comm());
+    const bool unknown = this->exec_.simulated() || !peers_.reachable();
+    for (double& s : seconds) s = unknown ? std::numeric_limits<double>::quiet_NaN() : s;
+    const double each = static_cast<double>(this->shape_.nnz_b) * sizeof(T) * (this->ranks_.size() - 1);
+    return {{"upload_b_seconds", seconds[0], "s"},
+            {"exchange_b_seconds", seconds[1], "s"},
+            {"bytes_exchanged_b", peers_.reachable() ? each : 0, "B"}};
+  }
+
+  void share_out_b() {
+    const Offset nnz = this->shape_.nnz_b, processes = this->ranks_.size();
+    for (Offset p = 0; p <= processes; ++p) {
+      b_places_.push_back(nnz / processes * p + std::min(p, nnz % processes));
+      b_bytes_.push_back(static_cast<std::size_t>(b_places_.back()) * sizeof(T));
+    }
+    b_part_ = PinnedArray<T>(static_cast<std::size_t>(b_places_[this->me() + 1] - b_places_[this->me()]));
+    this->product().borrow_b_values(reinterpret_cast<const T*>(peers_.data()));
+  }
 
   Index own_rows() const { return bounds_[this->me() + 1] - bounds_[this->me()]; }
 
@@ -123,6 +181,11 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   }
 
   mpi::RowBounds bounds_;
+  mpi::PeerMemory peers_;         // B's values
+  std::vector<Offset> b_places_;  // where the part of each process begins in them
+  std::vector<std::size_t> b_bytes_;
+  PinnedArray<T> b_part_;
+  double upload_seconds_ = 0, exchange_seconds_ = 0;
   WindowCsr<T> window_;
   PinnedArray<Offset> own_row_ptr_;
   Offset nnz_ = 0;          // of C, where it is in the window

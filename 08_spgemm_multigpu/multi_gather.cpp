@@ -123,7 +123,9 @@ class MultiGather final : public spgemm::MultiProduct<T> {
  private:
   void place() override {
     if (this->root()) rows_.deal_values(this->a_, dealt_);
-    this->place_values(dealt_.values.data());
+    this->place_a(dealt_.values.data());
+    this->place_b();
+    this->upload();
   }
 
   void collect() override {

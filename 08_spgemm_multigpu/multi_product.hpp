@@ -2,6 +2,9 @@
 // What the entries for several GPUs share: each process has some rows of A and all of B on its GPU, and
 // multiplies them by binned.cu. Which rows, and how the rows of C come together, is the entry's business.
 
+#include <algorithm>
+#include <chrono>
+
 #include "08_spgemm_multigpu/binned.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/mpi/session.hpp"
@@ -36,19 +39,24 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
     mpi::broadcast_matrix(this->b_, *b, this->comm());
     entries_ = mpi::all_bounds(a->nnz(), this->comm());
     values_.a_values.resize(a->values.size());
-    values_.b_values.resize(static_cast<std::size_t>(this->shape_.nnz_b));
     std::shared_ptr<const Csr<T>> own_b = b;
     if (this->root()) own_b = this->problem_.b;
     product_ = make_binned(make_spgemm_problem<T>("rows of one process", a, own_b), this->exec_, {});
   }
 
-  /// For place(): new values for what take_rows placed. `a_values` is rank 0's, in the order of `whole`.
-  void place_values(const T* a_values) {
+  /// For place(): new values of the rows that take_rows placed. `a_values` is rank 0's, in the order of
+  /// `whole`.
+  void place_a(const T* a_values) {
     mpi::scatter(a_values, values_.a_values.data(), entries_, 0, this->comm());
+  }
+  /// New values of B, by way of each process's host.
+  void place_b() {
+    values_.b_values.resize(static_cast<std::size_t>(this->shape_.nnz_b));
     if (this->root()) std::copy_n(this->b_.values, this->shape_.nnz_b, values_.b_values.begin());
     mpi::broadcast(values_.b_values.data(), this->shape_.nnz_b, 0, this->comm());
-    product_->load(values_);
   }
+  /// Takes to the GPU what these two placed.
+  void upload() { product_->load(values_); }
 
   void multiply() override {
     const auto start = std::chrono::steady_clock::now();
@@ -61,7 +69,7 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
 
  private:
   std::vector<Offset> entries_;  ///< where each process's entries begin in `whole`
-  SpgemmOperands<T> values_;     ///< of this process's rows, and of B
+  SpgemmOperands<T> values_;     ///< of this process's rows, and of B if place_b() brings it
   std::unique_ptr<BinnedPlan<T>> product_;
 };
 
