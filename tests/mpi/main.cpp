@@ -18,6 +18,9 @@ const std::map<std::string, Test>& tests() {
       {"battery", battery}, {"mutants", mutants}, {"bits", bits},
       {"chain", chain},     {"nodes", nodes},     {"transfers", transfers},
       {"dealing", dealing}, {"clocks", clocks},   {"failure", failure},
+#ifdef STAGES_HAVE_MULTIGPU
+      {"peers", peers},     {"balance", balance},
+#endif
   };
   return all;
 }

@@ -1,0 +1,120 @@
+// Several GPUs: memory that is brought together from parts, and how rows are dealt.
+#include <algorithm>
+#include <numeric>
+
+#include "08_spgemm_multigpu/stage.hpp"
+#include "common/matrix/generate.hpp"
+#include "common/mpi/deal.hpp"
+#include "common/mpi/spgemm_plan.hpp"
+#include "common/multigpu/exec.hpp"
+#include "common/multigpu/peer_memory.hpp"
+#include "tests/mpi/checks.hpp"
+
+namespace stages::mpi_tests {
+namespace {
+
+std::int32_t token(std::size_t round, std::size_t k) {
+  return static_cast<std::int32_t>(100'000 * round + k);
+}
+
+/// Parts of `sizes` numbers; each process brings its own and must have all, twice with other numbers.
+void share_parts(World& world, const std::vector<std::size_t>& sizes) {
+  std::vector<std::size_t> bounds(1, 0);
+  for (const std::size_t size : sizes) bounds.push_back(bounds.back() + size * sizeof(std::int32_t));
+  const std::size_t count = bounds.back() / sizeof(std::int32_t);
+  const auto me = static_cast<std::size_t>(world.ranks.rank());
+  const cudaStream_t stream = as_gpu(*world.gpu).stream();
+  mpi::PeerMemory memory(world.ranks, bounds.back());
+  require(memory.reachable() == (world.ranks.nodes() == 1), "reachable on {} nodes: {}", world.ranks.nodes(),
+          memory.reachable());
+  if (!memory.reachable()) return;
+  for (std::size_t round = 0; round < 2; ++round) {
+    std::vector<std::int32_t> part(sizes[me]), all(count, -1);
+    for (std::size_t k = 0; k < part.size(); ++k)
+      part[k] = token(round, bounds[me] / sizeof(std::int32_t) + k);
+    if (!part.empty()) {
+      STAGES_CUDA(cudaMemcpyAsync(memory.data() + bounds[me], part.data(), bounds[me + 1] - bounds[me],
+                                  cudaMemcpyHostToDevice, stream));
+    }
+    memory.share(bounds, stream);
+    if (count > 0)
+      STAGES_CUDA(cudaMemcpyAsync(all.data(), memory.data(), bounds.back(), cudaMemcpyDeviceToHost, stream));
+    world.gpu->synchronize();
+    for (std::size_t k = 0; k < count; ++k)
+      require(all[k] == token(round, k), "round {}: number {} of {} is {}", round, k, count, all[k]);
+  }
+}
+
+double imbalance_of(World& world, const char* name, const SpgemmProblem<float>& problem) {
+  Registry registry;
+  add_08_spgemm_multigpu(registry);
+  const auto plan = registry.find(name).on<SpgemmProblem<float>>().prepare(problem, *world.gpu);
+  SpgemmOperands<float> operands;
+  if (world.root()) operands = {problem.a->values, problem.b->values};
+  plan->load(operands);
+  plan->run();
+  for (const Metric& metric : plan->metrics()) {
+    if (metric.name == "imbalance") return metric.value;
+  }
+  fail("{} has no imbalance", name);
+}
+
+/// Each `period`-th row has many entries, the others one.
+Csr<float> heavy_every(Index rows, Index period) {
+  Csr<float> a(rows, rows);
+  for (Index i = 0; i < rows; ++i) {
+    const Index length = i % period == 0 ? 64 : 1;
+    for (Index k = 0; k < length; ++k) a.col_idx.push_back((i + k) % rows);
+    std::sort(a.col_idx.end() - length, a.col_idx.end());
+    a.row_ptr[static_cast<std::size_t>(i) + 1] = a.row_ptr[static_cast<std::size_t>(i)] + length;
+  }
+  a.values.assign(a.col_idx.size(), 1.0F);
+  return a;
+}
+
+}  // namespace
+
+void peers(World& world) {
+  require(world.gpu != nullptr, "no kernel can run here");
+  const auto processes = static_cast<std::size_t>(world.ranks.size());
+  std::vector<std::size_t> sizes(processes, 1000);
+  share_parts(world, sizes);
+  for (std::size_t p = 0; p < processes; ++p) sizes[p] = 7 * p;  // the first has none
+  share_parts(world, sizes);
+  sizes.assign(processes, 0);
+  share_parts(world, sizes);
+  sizes.back() = 1 << 20;  // one has all, and more than a block of memory
+  share_parts(world, sizes);
+}
+
+/// D4 (c): rows dealt out one by one, when the heavy ones lie a multiple of the processes apart, all go to
+/// one process; blocks by products share them. Blocks by rows, the planted fault, would not.
+void balance(World& world) {
+  require(world.gpu != nullptr, "no kernel can run here");
+  const Index processes = world.ranks.size();
+  SpgemmProblem<float> periodic, graded;
+  if (world.root()) {
+    const auto a = std::make_shared<const Csr<float>>(heavy_every(600, processes));
+    periodic = make_spgemm_problem<float>("heavy rows", a, a);
+  }
+  const double dealt = imbalance_of(world, "08_spgemm_multigpu/multi_gather", periodic);
+  const double blocks = imbalance_of(world, "08_spgemm_multigpu/multi_blocks", periodic);
+  require(processes == 1 || dealt > 0.8 * processes, "{} processes, rows one by one: imbalance {}", processes,
+          dealt);
+  require(blocks < 1.1, "{} processes, blocks: imbalance {}", processes, blocks);
+
+  if (world.root()) {
+    const auto a = std::make_shared<const Csr<float>>(generate<float>("gen:rmat:scale=10,edge_factor=8"));
+    graded = make_spgemm_problem<float>("graded", a, a);
+    const auto products = mpi::products_before(*a, *a, 0);
+    std::vector<Offset> rows(products.size());
+    std::iota(rows.begin(), rows.end(), Offset{0});
+    const double by_rows = mpi::imbalance(products, mpi::deal(rows, processes));
+    require(processes == 1 || by_rows > 1.3, "choose another matrix: blocks by rows have imbalance {}",
+            by_rows);
+  }
+  const double by_products = imbalance_of(world, "08_spgemm_multigpu/multi_blocks", graded);
+  require(by_products < 1.25, "{} processes, blocks by products: imbalance {}", processes, by_products);
+}
+
+}  // namespace stages::mpi_tests
