@@ -22,6 +22,8 @@ void set_chunk_bytes(std::size_t bytes);
 /// Payload that this rank has sent since the program began: a broadcast counts once for each receiver, at the
 /// root. Plans take differences. add_traffic is for bytes that move without a message, through a window.
 Offset bytes_sent();
+/// The same of messages that this rank has received from others.
+Offset bytes_received();
 void add_traffic(Offset bytes);
 
 /// Sends and receives under way, in pieces. The arrays must stay until wait() returns.

@@ -42,8 +42,9 @@ void nodes(World& world);      ///< pretended nodes are told of
 void clocks(World& world);     ///< metrics are there and make sense
 void failure(World& world);    ///< one rank fails in one way; the words are its number and the way
 #ifdef STAGES_HAVE_MULTIGPU
-void peers(World& world);    ///< device memory brought together from parts
-void balance(World& world);  ///< how the entries for several GPUs deal rows
+void peers(World& world);         ///< device memory brought together from parts
+void balance(World& world);       ///< how the entries for several GPUs deal rows
+void through_root(World& world);  ///< what of C passes rank 0
 #endif
 
 }  // namespace stages::mpi_tests

@@ -19,7 +19,7 @@ const std::map<std::string, Test>& tests() {
       {"chain", chain},     {"nodes", nodes},     {"transfers", transfers},
       {"dealing", dealing}, {"clocks", clocks},   {"failure", failure},
 #ifdef STAGES_HAVE_MULTIGPU
-      {"peers", peers},     {"balance", balance},
+      {"peers", peers},     {"balance", balance}, {"through_root", through_root},
 #endif
   };
   return all;
