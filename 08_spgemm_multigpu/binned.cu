@@ -346,6 +346,15 @@ class Binned final : public BinnedPlan<T> {
   }
   void reset() override { drop_result(); }
 
+  typename BinnedPlan<T>::OnDevice on_device() const override {
+    return {c_columns_.data(), c_values_.data()};
+  }
+
+  void copy_row_ptr(Offset* row_ptr) override {
+    row_ptr_.download({row_ptr, rows() + 1}, stream());
+    exec_.synchronize();
+  }
+
   void borrow_b_values(const T* values) override {
     borrowed_ = values;
     b_.values = {};

@@ -19,8 +19,11 @@
 // over its own bus. The place follows from one number of each process. Between nodes, which share no memory,
 // blocks go by messages.
 //
+// Where C must be on one GPU, each process writes its block straight to its place in the memory of rank 0's
+// GPU.
+//
 // Input: any CSR matrices, any number of processes. Cost: binned.cu's, over K; B on every GPU; C once in the
-// shared window.
+// shared window or on rank 0's GPU.
 
 #include <algorithm>
 #include <chrono>
@@ -33,6 +36,7 @@
 #include "common/mpi/check.hpp"
 #include "common/multigpu/host_window.hpp"
 #include "common/multigpu/peer_memory.hpp"
+#include "common/multigpu/root_memory.hpp"
 
 namespace stages {
 namespace {
@@ -66,25 +70,60 @@ class WindowCsr {
   mpi::HostArray<T> values_;
 };
 
+/// C on the GPU of rank 0.
+template <class T>
+struct RootCsr {
+  explicit RootCsr(const mpi::MpiCommunicator& ranks) : row_ptr(ranks), col_idx(ranks), values(ranks) {}
+
+  void reserve(Index rows, Offset nnz) {
+    row_ptr.reserve(Offset{rows} + 1);
+    col_idx.reserve(nnz);
+    values.reserve(nnz);
+  }
+  void complete(cudaStream_t stream) {
+    row_ptr.complete(stream);
+    col_idx.complete(stream);
+    values.complete(stream);
+  }
+
+  mpi::RootArray<Offset> row_ptr;
+  mpi::RootArray<Index> col_idx;
+  mpi::RootArray<T> values;
+};
+
 template <class T>
 class MultiBlocks final : public spgemm::MultiProduct<T> {
  public:
   MultiBlocks(const SpgemmProblem<T>& problem, Exec& exec)
       : spgemm::MultiProduct<T>(problem, exec),
         peers_(this->ranks_, static_cast<std::size_t>(this->shape_.nnz_b) * sizeof(T)),
-        window_(this->ranks_.node()) {
+        window_(this->ranks_.node()),
+        on_gpu_(this->ranks_) {
     std::vector<Offset> weights;
     if (this->root()) weights = mpi::products_before(*problem.a, *problem.b, kRowWeight);
     bounds_ = this->deal_rows(weights);
     this->take_rows(this->a_, bounds_);
     own_row_ptr_ = PinnedArray<Offset>(static_cast<std::size_t>(own_rows()) + 1);
     if (peers_.reachable()) share_out_b();
+    if (to_one_gpu() && !peers_.reachable())
+      fail(
+          "C cannot be written to one GPU: the processes do not reach each other's; let each see all GPUs "
+          "(CUDA_VISIBLE_DEVICES), or give --destination host");
   }
 
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec) {
+    if (const auto reason = mpi::needs_ranks(exec)) return reason;
+    const int nodes = mpi::ranks_of(exec)->nodes();
+    if (problem.destination == Destination::one_gpu && nodes > 1)
+      return fmt::format("writes C to one GPU from the GPUs of 1 node, and there are {} nodes", nodes);
+    return std::nullopt;
+  }
+
+  static Cost cost(const SpgemmProblem<T>& problem) {
+    Cost cost = spgemm::MultiProduct<T>::cost(problem);
     if (problem.destination == Destination::one_gpu)
-      return "leaves C on 0 GPUs as a whole: it stays distributed or comes to the host";
-    return mpi::needs_ranks(exec);
+      cost.memory += 1.25 * (sizeof(Index) + sizeof(T)) * static_cast<double>(problem.result_bound);
+    return cost;
   }
 
   std::string note() const override {
@@ -143,7 +182,10 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
 
   Index own_rows() const { return bounds_[this->me() + 1] - bounds_[this->me()]; }
 
+  bool to_one_gpu() const { return this->shape_.destination == Destination::one_gpu; }
+
   void collect() override {
+    if (to_one_gpu()) return write_to_one_gpu();
     if (this->ranks_.nodes() == 1) return write_to_window();
     c_.gather(this->product().fetch(), bounds_, this->shape_.cols, this->comm());
   }
@@ -162,21 +204,62 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
     window_.fence();
   }
 
+  void write_to_one_gpu() {
+    const std::vector<Offset> places = mpi::all_bounds(this->product().results(), this->comm());
+    const Offset first = places[this->me()], count = places[this->me() + 1] - first;
+    const cudaStream_t stream = as_gpu(this->exec_).stream();
+    nnz_ = places.back();
+    on_gpu_.reserve(this->shape_.rows, nnz_);
+    const auto block = this->product().on_device();
+    if (count > 0 && block.values == nullptr)
+      fail("a block of C does not fit on its GPU, so all of C does not fit on one; give --destination host");
+    on_gpu_.col_idx.write(first, block.col_idx, count, cudaMemcpyDeviceToDevice, stream);
+    on_gpu_.values.write(first, block.values, count, cudaMemcpyDeviceToDevice, stream);
+    this->product().copy_row_ptr(own_row_ptr_.data());
+    for (std::size_t i = 0; i < own_row_ptr_.size(); ++i) own_row_ptr_[i] += first;
+    // The last one is the first of the next block, which writes it; the whole's last is the last process's.
+    const bool last = this->me() + 1 == static_cast<std::size_t>(this->ranks_.size());
+    on_gpu_.row_ptr.write(bounds_[this->me()], own_row_ptr_.data(), own_rows() + (last ? 1 : 0),
+                          cudaMemcpyHostToDevice, stream);
+    on_gpu_.complete(stream);
+  }
+
   void forget() override {
-    if (this->root() && nnz_ > 0)
+    if (this->root() && nnz_ > 0 && !to_one_gpu())
       std::memset(window_.values(), 0xff, static_cast<std::size_t>(nnz_) * sizeof(T));
+    if (this->root() && nnz_ > 0 && to_one_gpu()) {
+      const auto bytes = static_cast<std::size_t>(nnz_) * sizeof(T);
+      STAGES_CUDA(cudaMemsetAsync(on_gpu_.values.data(), 0xff, bytes, as_gpu(this->exec_).stream()));
+      this->exec_.synchronize();
+    }
     nnz_ = 0;
     c_.forget();
     this->product().reset();
   }
 
   Csr<T> result() const override {
+    if (to_one_gpu()) return result_from_gpu();
     if (this->ranks_.nodes() > 1) return c_.whole();
     Csr<T> c(this->shape_.rows, this->shape_.cols);
     if (nnz_ == 0) return c;
     std::memcpy(c.row_ptr.data(), window_.row_ptr(), c.row_ptr.size() * sizeof(Offset));
     c.col_idx.assign(window_.col_idx(), window_.col_idx() + nnz_);
     c.values.assign(window_.values(), window_.values() + nnz_);
+    return c;
+  }
+
+  Csr<T> result_from_gpu() const {
+    Csr<T> c(this->shape_.rows, this->shape_.cols);
+    c.col_idx.resize(static_cast<std::size_t>(nnz_));
+    c.values.resize(static_cast<std::size_t>(nnz_));
+    const auto download = [](auto& to, const auto* from) {
+      if (to.empty()) return;
+      const std::size_t bytes = to.size() * sizeof(to[0]);
+      STAGES_CUDA(cudaMemcpy(to.data(), from, bytes, cudaMemcpyDeviceToHost));
+    };
+    download(c.row_ptr, on_gpu_.row_ptr.data());
+    download(c.col_idx, on_gpu_.col_idx.data());
+    download(c.values, on_gpu_.values.data());
     return c;
   }
 
@@ -187,8 +270,9 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   PinnedArray<T> b_part_;
   double upload_seconds_ = 0, exchange_seconds_ = 0;
   WindowCsr<T> window_;
+  RootCsr<T> on_gpu_;
   PinnedArray<Offset> own_row_ptr_;
-  Offset nnz_ = 0;          // of C, where it is in the window
+  Offset nnz_ = 0;          // of C, where it is in the window or on one GPU
   mpi::GatheredRows<T> c_;  // where there are several nodes
 };
 

@@ -392,7 +392,10 @@ class Run {
   }
 
   Destination destination() const {
-    return arguments_.destination == "distributed" ? Destination::distributed : Destination::host;
+    for (const Destination d : {Destination::distributed, Destination::one_gpu}) {
+      if (to_string(d) == arguments_.destination) return d;
+    }
+    return Destination::host;
   }
 
   /// Runs one problem; `form` says what was multiplied where that isn't plain.
@@ -619,8 +622,8 @@ void add_problem_options(CLI::App& command, RunArguments& a) {
       ->group(group);
   command
       .add_option("--destination", a.destination,
-                  "SpGEMM on several ranks: C on rank 0's host, or left distributed")
-      ->check(CLI::IsMember({"host", "distributed"}))
+                  "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU")
+      ->check(CLI::IsMember({"host", "distributed", "one-gpu"}))
       ->capture_default_str()
       ->group(group);
   command.add_option("--seed", a.seed, "Seed of the operands and of the rows that the check samples")
