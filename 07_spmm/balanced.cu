@@ -418,6 +418,13 @@ Granularity resolve(Granularity g, const Shape& shape) {
 }
 
 template <class T>
+double balanced_bytes(const SpmmProblem<T>& problem) {
+  const double shares =
+      static_cast<double>(problem.a->nnz()) / resolve<T>(Granularity{}, shape_of(problem)).share;
+  return shares * (24 + 32 + sizeof(T) * (problem.n_cols + 3.0)) + 16.0 * problem.a->rows;
+}
+
+template <class T>
 template <class Ptr>
 BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, const Granularity& granularity,
                                   cudaStream_t stream)
@@ -483,9 +490,7 @@ class Balanced final : public RowMajorPlan<T> {
 
   static Cost cost(const SpmmProblem<T>& problem) {
     Cost cost = RowMajorPlan<T>::cost(problem);
-    const double shares =
-        static_cast<double>(problem.a->nnz()) / resolve<T>(Granularity{}, shape_of(problem)).share;
-    cost.memory += shares * (24 + 32 + sizeof(T) * (problem.n_cols + 3.0)) + 16.0 * problem.a->rows;
+    cost.memory += balanced_bytes(problem);
     return cost;
   }
 
@@ -539,6 +544,7 @@ void add_balanced(Registry& registry, const std::string& name, Granularity granu
 #define STAGES_INSTANTIATE(T)                                                                               \
   template Shape shape_of(const SpmmProblem<T>&);                                                           \
   template Granularity resolve<T>(Granularity, const Shape&);                                               \
+  template double balanced_bytes(const SpmmProblem<T>&);                                                    \
   template class BalancedMatrix<T>;                                                                         \
   template BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, std::int32_t>&, const Shape&, const Granularity&, \
                                              cudaStream_t);                                                 \

@@ -40,6 +40,10 @@ Shape shape_of(const SpmmProblem<T>& problem);
 template <class T>
 Granularity resolve(Granularity given, const Shape& shape);
 
+/// Bytes on the device that a matrix takes cut into shares by these rules, beside its own; for cost().
+template <class T>
+double balanced_bytes(const SpmmProblem<T>& problem);
+
 /// A matrix cut into shares. Columns and values stay where they are, in the DeviceCsr, which must outlive
 /// this; in its columns the ends of rows are marked, and its row pointers are not needed any more.
 template <class T>
@@ -50,6 +54,12 @@ class BalancedMatrix {
   template <class Ptr>
   BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, const Granularity& granularity,
                  cudaStream_t stream);
+
+  /// The matrix holds the rows of A in another order: its row i is row order[i] of A, and is stored to that
+  /// row of C.
+  void renumber_rows(const DeviceArray<Index>& order, cudaStream_t stream) {
+    partition_.renumber_rows(order, stream);
+  }
 
   /// C = alpha A B + beta C, for products of the shape that was given.
   void multiply(const Product<T>& product, cudaStream_t stream) const;

@@ -112,6 +112,14 @@ __global__ void sort_by_band(const Share* share, Index shares, Index bands, cons
   }
 }
 
+__global__ void renumber(const Index* order, Index* rows, unsigned filled_rows, Index* empty,
+                         unsigned empty_rows, SplitRow* split, unsigned split_rows) {
+  const Offset thread = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (thread < filled_rows) rows[thread] = order[rows[thread]];
+  if (thread < empty_rows) empty[thread] = order[empty[thread]];
+  if (thread < split_rows) split[thread].row = order[split[thread].row];
+}
+
 /// Arrays that are needed only while the partition is made.
 struct Scratch {
   DeviceArray<Index> filled, place, cuts, slot, starts, split_place, is_in, band_place;
@@ -184,6 +192,12 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   empty_rows_ = static_cast<unsigned>(rows - totals.filled_rows);
   split_rows_ = static_cast<unsigned>(totals.split_rows);
   slots_ = totals.slots;
+}
+
+void Partition::renumber_rows(const DeviceArray<Index>& order, cudaStream_t stream) {
+  const auto rows = static_cast<unsigned>(order.size());
+  launch(renumber, {.grid = blocks_for(rows, kBlock), .block = kBlock, .stream = stream}, order.data(),
+         rows_.data(), rows - empty_rows_, empty_.data(), empty_rows_, split_.data(), split_rows_);
 }
 
 PartitionView Partition::view() const {

@@ -7,6 +7,7 @@ void add_07_spmm(Registry& registry) {
   spmm::add_split_rows(registry);
   spmm::add_merged_short_rows(registry);
   spmm::add_balanced(registry);
+  spmm::add_balanced_reordered(registry);
 }
 
 }  // namespace stages

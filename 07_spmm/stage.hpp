@@ -43,6 +43,8 @@ void add_merged_short_rows(Registry& registry, const std::string& name = "07_spm
                            Constants constants = {});
 void add_balanced(Registry& registry, const std::string& name = "07_spmm/balanced",
                   Granularity granularity = {});
+void add_balanced_reordered(Registry& registry, const std::string& name = "07_spmm/balanced_reordered",
+                            Granularity granularity = {});
 
 }  // namespace spmm
 }  // namespace stages

@@ -20,6 +20,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
       list(APPEND files ${found})
     endforeach()
   endforeach()
+  list(FILTER files EXCLUDE REGEX "/exercises/")  # no part of what results come from
   list(REMOVE_DUPLICATES files)
   list(SORT files)
   set(all "")

@@ -306,6 +306,43 @@ TEST(Runner, SimulatedRunsAreCheckedAndNeverTimed) {
   EXPECT_EQ(rows[1].status, Status::wrong);
 }
 
+/// Counts its products.
+template <class T>
+class Counting final : public HostSpmvPlan<T> {
+ public:
+  Counting(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem) {}
+
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+  std::string note() const override { return "row by row"; }
+  std::vector<Metric> metrics() const override { return {{"products", static_cast<double>(products_), ""}}; }
+
+ protected:
+  void product(const T* x, T* y) override {
+    ++products_;
+    const CsrView<T> a = this->a().view();
+    for (Index i = 0; i < a.rows; ++i) {
+      y[i] = 0;
+      for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) y[i] += a.values[p] * x[a.col_idx[p]];
+    }
+  }
+
+ private:
+  int products_ = 0;
+};
+
+TEST(Runner, SimulatedRunsTellWhatTheyCounted) {
+  Exec host;
+  Simulator gpu;
+  Registry registry;
+  registry.add<Counting>({.name = "a/counting", .idea = "i", .needs = {.gpu = true}});
+  const auto row = run(registry, make_spmv_problem("m", matrix()), Machine(host, gpu), quick()).rows[0];
+  EXPECT_EQ(row.status, Status::good) << row.reason;
+  EXPECT_FALSE(row.timed());
+  EXPECT_EQ(row.note, "row by row");
+  ASSERT_EQ(row.metrics.size(), 1U);
+  EXPECT_EQ(row.metrics[0].value, 1);
+}
+
 TEST(Runner, TellsWhatHappens) {
   Exec exec;
   std::vector<std::string> told;

@@ -8,7 +8,9 @@
 # Without a GPU the kernels run on the executor: checked, not timed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+case ${1:-} in -*) echo "usage: tools/d2-study.sh [PROGRAM [DIRECTORY]]" >&2; exit 2 ;; esac
 program=${1:-$root/build/gpu/bin/stages}
+[ -x "$program" ] || { echo "d2-study: there is no program $program; build it (tools/build.sh gpu stages) or name another" >&2; exit 2; }
 out=${2:-$root/out/d2}
 mkdir -p "$out"
 

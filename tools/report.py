@@ -6,6 +6,7 @@ file without links to others: it can be mailed, put on a web page, opened on a p
 """
 
 import argparse
+import errno
 import os
 import pathlib
 import sys
@@ -52,19 +53,25 @@ def arguments():
 
 
 def write(path, text):
-    """Writes the file whole, or leaves what was there."""
+    """Writes the file whole, or leaves what was there. A device or a pipe is written to, and a link is followed."""
     path = pathlib.Path(path)
     if path.is_dir():
         fail(f"{path}: is a directory; name a file")
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        place = path.resolve()
+        if place.exists() and not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(temporary, 0o666 & ~mask)
-            os.replace(temporary, path)
+            os.replace(temporary, place)
         except BaseException:
             os.unlink(temporary)
             raise
@@ -81,7 +88,7 @@ def main():
 
     try:
         pair = results.read_all(options.compare) if options.compare else []
-        files = results.read_all(options.results) if options.results else []
+        files = results.read_all(options.results, warn) if options.results else []
     except results.Bad as error:
         fail(error)
     try:

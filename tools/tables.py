@@ -22,6 +22,9 @@ A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates of `gather_
 
 A pair <!-- steps results . --> and <!-- end steps --> gets what each step is worth: a line for each measurement in STEPS below.
 
+A pair <!-- order FILE . --> and <!-- end order --> gets what reordering the rows was worth: the record of the part `order` of
+tools/spmm-study.sh. A pair <!-- locality FILE . --> and <!-- end locality --> gets what `order_bench --json FILE` counted.
+
 A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets sparse products: rates beside the fastest
 algorithm of the library, the percent of the limit (memory or L2, whichever takes longer) that the fastest of ours reaches, and its phases.
 
@@ -36,7 +39,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|order|locality|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -236,6 +239,46 @@ def gather(results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
+def percents(before, after):
+    return f"{100 * before:.0f} % to {100 * after:.0f} %"
+
+
+def order(results, _pattern, _wanted):
+    """The Markdown table of a record with `balanced` and `balanced_reordered`: what the order gained, and what it cost."""
+    timed = {(r["problem"]["matrix"], r["problem"]["options"], r["entry"]): r for r in results["results"]
+             if r["status"] == "good" and "seconds" in r}
+    time = lambda r: r["seconds"]["run"]["median"]
+    lines = ["| matrix | of B | fresh in a block | on the device | `balanced` | `balanced_reordered` | speed | ordering | pays after | over the library |",
+             "|---" * 10 + "|"]
+    for matrix, options in dict.fromkeys(key[:2] for key in timed):
+        was, now = (timed.get((matrix, options, "07_spmm/" + name)) for name in ("balanced", "balanced_reordered"))
+        if not was or not now:
+            continue
+        figures = {name: metric["value"] for name, metric in now["metrics"].items()}
+        library = min((time(r) for (m, o, e), r in timed.items() if (m, o) == (matrix, options) and e.startswith("vendor/")), default=None)
+        saved = time(was) - time(now)
+        pays = f"{figures['order_seconds'] / saved:,.0f} products" if saved > 0 else "never"
+        lines.append(f"| {label(matrix)} | {options} | {percents(figures['fresh_in_block_before'], figures['fresh_in_block'])} "
+                     f"| {percents(figures['fresh_in_device_before'], figures['fresh_in_device'])} | {seconds(time(was))} | {seconds(time(now))} "
+                     f"| {time(was) / time(now):.2f} | {seconds(figures['order_seconds'])} | {pays} "
+                     f"| {f'{library / min(time(was), time(now)):.2f}' if library else ''} |")
+    context = results["context"]
+    lines += ["", f"(fresh: non-zeros that are the first to ask for their row of B, as the rows come and reordered; over the library: the faster "
+              f"of the two over cuSPARSE's fastest; medians; {context['gpu']}, {context['date'][:10]}, sources {context['source_digest'][:12]})"]
+    return "\n".join(lines) + "\n"
+
+
+def locality(results, _pattern, _wanted):
+    """The Markdown table of a record of order_bench: a line a matrix, a column a window."""
+    windows = [f["window"] for f in results["orders"][0]["fresh"]]
+    lines = ["| matrix | non-zeros | " + " | ".join(f"fresh, of {w:,} in turn" for w in windows) + " | ordering |", "|---" * (len(windows) + 3) + "|"]
+    for line in results["orders"]:
+        cells = [percents(f["before"], f["after"]) for f in line["fresh"]]
+        lines.append(f"| {label(line['matrix'])} | {line['nnz'] / 1e6:.2f} M | " + " | ".join(cells) + f" | {seconds(line['seconds'])} |")
+    lines += ["", f"(as the rows come, and reordered; ordering on one thread; {results['cpu']}, sources {results['source_digest'][:12]})"]
+    return "\n".join(lines) + "\n"
+
+
 # What each step is worth: step, record, matrix (empty: all of the record), entries that it is compared with, and in words
 # what was multiplied, and with what it is compared.
 LADDER = "SpMV, n = 1024, 80 % zeros"
@@ -312,7 +355,7 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "steps": steps}[kind]
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "order": order, "locality": locality, "steps": steps}[kind]
             return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
 
         new = BLOCK.sub(fill, text)

@@ -7,8 +7,8 @@
 # Builds the gpu preset for the GPU of this machine, runs all tests on it, runs every GPU entry on small cases under the four
 # tools of compute-sanitizer, and then takes the timings: the D2 study, and SpMV and SpGEMM on generated matrices and on the
 # MATRIX files given. Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command
-# and the machine. With STAGES_SPMM=32,256 also SpMM on the thirteen twins, for so many columns. Exit code 0: all green; 1:
-# something was not, and the last lines say what.
+# and the machine. With STAGES_SPMM=32,256 also SpMM on the thirteen twins, for so many columns, and what reordering rows is worth. Exit
+# code 0: all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 sanitizer=yes

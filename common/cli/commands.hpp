@@ -16,6 +16,7 @@ void add_run_command(CLI::App& app, const Program& program, Work& chosen);
 void add_multiply_command(CLI::App& app, const Program& program, Work& chosen);
 void add_info_command(CLI::App& app, const Program& program, Work& chosen);
 void add_generate_command(CLI::App& app, const Program& program, Work& chosen);
+void add_grade_command(CLI::App& app, const Program& program, Work& chosen);
 void add_new_command(CLI::App& app, const Program& program, Work& chosen);
 
 /// The foot of a help text: "Examples:" and the lines, each a command of this program followed by what it

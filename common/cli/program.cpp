@@ -98,6 +98,7 @@ int parse_and_work(const Program& program, int argc, char** argv) {
   add_multiply_command(app, program, work);
   add_info_command(app, program, work);
   add_generate_command(app, program, work);
+  add_grade_command(app, program, work);
   add_new_command(app, program, work);
   require_known_command(program, app);
   try {

@@ -256,7 +256,7 @@ void compare_dense(const DenseCase<T>& c, std::span<const Index> chosen, ValueKi
         if (!(ratio <= 1)) {
           findings.fail(
               rows[r],
-              fmt::format("element ({}, {}) is {}, expected {} ({} products, {} times the error bound)",
+              fmt::format("element ({}, {}) is {}, expected {} ({} products, {:.3g} times the error bound)",
                           rows[r], j, got, static_cast<double>(e.value), c.products(rows[r]), ratio));
         }
         worst = std::max(worst, ratio);
@@ -286,44 +286,79 @@ std::int64_t readable(Sum sum) {
   return static_cast<std::int64_t>(sum);
 }
 
+/// X w for a matrix with these elements, which are visited in the order in which they lie in memory.
+template <class Element>
+std::vector<Sum> times_weights(Index rows, Layout layout, const std::vector<Sum>& w, Element&& element) {
+  const auto n = static_cast<Index>(w.size());
+  std::vector<Sum> out(static_cast<std::size_t>(rows), 0);
+  const auto add = [&](Index i, Index j) {
+    out[static_cast<std::size_t>(i)] += w[static_cast<std::size_t>(j)] * element(i, j);
+  };
+  if (layout == Layout::row_major) {
+    for (Index i = 0; i < rows; ++i) {
+      for (Index j = 0; j < n; ++j) add(i, j);
+    }
+  } else {
+    for (Index j = 0; j < n; ++j) {
+      for (Index i = 0; i < rows; ++i) add(i, j);
+    }
+  }
+  return out;
+}
+
 /// Integers only, all rows: result w = alpha A (X w) + beta (C0 w).
 template <class T>
 void compare_dense_sums(const DenseCase<T>& c, std::uint64_t seed, Findings& findings) {
-  const Index n = c.result.cols;
-  std::vector<Sum> w(static_cast<std::size_t>(n)), xw(static_cast<std::size_t>(c.a.cols), 0);
-  for (Index j = 0; j < n; ++j) w[static_cast<std::size_t>(j)] = weight(j, seed);
-  for (Index k = 0; k < c.a.cols; ++k) {
-    for (Index j = 0; j < n; ++j) {
-      xw[static_cast<std::size_t>(k)] += w[static_cast<std::size_t>(j)] * as_integer(c.x(k, j)).value_or(0);
+  std::vector<Sum> w(static_cast<std::size_t>(c.result.cols));
+  for (Index j = 0; j < c.result.cols; ++j) w[static_cast<std::size_t>(j)] = weight(j, seed);
+  bool integers = true;
+  const auto got = times_weights(c.a.rows, c.result.layout, w, [&](Index i, Index j) {
+    const auto element = as_integer(c.result(i, j));
+    if (!element && integers) {
+      findings.fail(
+          i, fmt::format("element ({}, {}) is {}, no exact sum of small integers", i, j, c.result(i, j)));
+      integers = false;
     }
+    return element.value_or(0);
+  });
+  if (!integers) return;
+  const auto xw = times_weights(c.a.cols, c.chain ? c.result.layout : c.b.layout, w,
+                                [&](Index k, Index j) { return as_integer(c.x(k, j)).value_or(0); });
+  std::vector<Sum> old(static_cast<std::size_t>(c.a.rows), 0);
+  if (c.c0 != nullptr) {
+    old = times_weights(c.a.rows, c.c0->layout, w,
+                        [&](Index i, Index j) { return as_integer((*c.c0)(i, j)).value_or(0); });
   }
   const Sum alpha = as_integer(c.alpha).value_or(0), beta = as_integer(c.beta).value_or(0);
   for (Index i = 0; i < c.a.rows; ++i) {
-    Sum got = 0, expected = 0;
-    for (Index j = 0; j < n; ++j) {
-      const auto element = as_integer(c.result(i, j));
-      if (!element) {
-        findings.fail(
-            i, fmt::format("element ({}, {}) is {}, no exact sum of small integers", i, j, c.result(i, j)));
-        return;
-      }
-      got += w[static_cast<std::size_t>(j)] * *element;
-      if (c.c0 != nullptr)
-        expected += beta * w[static_cast<std::size_t>(j)] * as_integer((*c.c0)(i, j)).value_or(0);
-    }
     const auto columns = row_columns(c.a, i);
     const auto values = row_values(c.a, i);
     Sum sum = 0;
-    for (std::size_t k = 0; k < columns.size(); ++k) {
+    for (std::size_t k = 0; k < columns.size(); ++k)
       sum += as_integer(values[k]).value_or(0) * xw[static_cast<std::size_t>(columns[k])];
-    }
-    expected += alpha * sum;
-    if (got != expected) {
+    const auto row = static_cast<std::size_t>(i);
+    const Sum expected = alpha * sum + beta * old[row];
+    if (got[row] != expected) {
       findings.fail(i, fmt::format("row {} has the weighted sum {}, expected {} (exact integers)", i,
-                                   readable(got), readable(expected)));
+                                   readable(got[row]), readable(expected)));
       return;
     }
   }
+}
+
+/// The first NaN, in the order in which elements lie in memory; empty: none.
+template <class T>
+std::string nan_failure(const Dense<T>& result) {
+  const bool by_rows = result.layout == Layout::row_major;
+  const Index lines = by_rows ? result.rows : result.cols, length = by_rows ? result.cols : result.rows;
+  for (Index line = 0; line < lines; ++line) {
+    for (Index k = 0; k < length; ++k) {
+      const Index i = by_rows ? line : k, j = by_rows ? k : line;
+      if (std::isnan(result(i, j)))
+        return fmt::format("element ({}, {}) is NaN: not written, or computed from what was not", i, j);
+    }
+  }
+  return {};
 }
 
 template <class Problem>
@@ -335,14 +370,7 @@ CheckReport verify_dense(const Problem& p, const typename Problem::Operands& in,
   report.rows = p.a->rows;
   report.failure = dense_form_failure(c, result_columns(p));
   if (!report.passed() || p.a->rows == 0) return report;
-  for (Index i = 0; i < result.rows; ++i) {
-    for (Index j = 0; j < result.cols; ++j) {
-      if (std::isnan(result(i, j)) && report.passed()) {
-        report.failure =
-            fmt::format("element ({}, {}) is NaN: not written, or computed from what was not", i, j);
-      }
-    }
-  }
+  report.failure = nan_failure(result);
   if (!report.passed()) return report;
   Buffer<Offset> row_work(static_cast<std::size_t>(p.a->rows));
   for (Index i = 0; i < p.a->rows; ++i)
@@ -437,7 +465,7 @@ double compare_row(const Csr<T>& c, Index i, const std::vector<Term<T>>& terms, 
     const T got = present ? values[k] : T{0};
     const double ratio = error_ratio(got, term.expected, term.products, kind);
     if (!(ratio <= 1)) {
-      failure = fmt::format("C({}, {}) is {}, expected {} ({} products, {} times the error bound)", i,
+      failure = fmt::format("C({}, {}) is {}, expected {} ({} products, {:.3g} times the error bound)", i,
                             term.column, present ? fmt::format("{}", got) : "not there",
                             static_cast<double>(term.expected.value), term.products, ratio);
       return worst;

@@ -99,8 +99,8 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
                        format_bytes(limit));
   }
   if (exec.simulated() && cost.work > kSimulatedWork) {
-    return fmt::format("needs {} steps, the limit on the executor is {}", format_count(cost.work),
-                       format_count(kSimulatedWork));
+    return fmt::format("needs {} steps, the limit on the executor is {}: take a smaller matrix",
+                       format_count(cost.work), format_count(kSimulatedWork));
   }
   if (cost.work > options.max_work) {
     return fmt::format("needs {} steps, the limit is {} (--max-work)", format_count(cost.work),
@@ -197,6 +197,21 @@ class Timer {
       }
     });
     if (row.status == Status::good) group_.push_back(std::move(timed));
+  }
+
+  /// Where nothing is timed, on the executor: what the plan says of itself after one more run. Its counts are
+  /// those of a GPU; what the executor cannot know it leaves unknown.
+  void describe(const Entry& entry, ResultRow& row) {
+    Exec& exec = machine_.of(entry);
+    guarded(row, ranks(), [&] {
+      const auto plan = entry.on<Problem>().prepare(problem_, exec);
+      plan->load(operands_);
+      plan->reset();
+      plan->run();
+      exec.synchronize();
+      row.note = plan->note();
+      row.metrics = plan->metrics();
+    });
   }
 
   /// Samples all plans in turn until each is known well enough or has used its time, then fetches each.
@@ -347,7 +362,11 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
   std::map<const Exec*, double> held;  // bytes of the plans in the timer
   for (std::size_t k = 0; k < entries.size(); ++k) {
     ResultRow& row = results.rows[first + k];
-    if (row.status != Status::good || row.simulated) continue;
+    if (row.status != Status::good) continue;
+    if (row.simulated) {
+      timer.describe(*entries[k], row);
+      continue;
+    }
     Exec& exec = machine.of(*entries[k]);
     const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
     bool full = held[&exec] > 0 && held[&exec] + row.cost.memory > limit;

@@ -710,6 +710,15 @@ class Readme(Case):
         for name in set(re.findall(r"\./(\w+\.sh)", (ROOT / "README.md").read_text())):
             self.assertTrue(os.access(ROOT / name, os.X_OK), name)
 
+    def test_studies_say_what_they_want(self):
+        for study in ("d2-study", "spmm-study"):
+            for words, expected in ((["--help"], f"^usage: tools/{study}.sh .*\n$"),
+                                    (["no/such/stages"], f"^{study}: there is no program no/such/stages; build it .*\n$")):
+                done = subprocess.run([ROOT / "tools" / f"{study}.sh", *words], cwd=self.directory, capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertRegex(done.stderr, expected)
+                self.assertEqual(done.stdout, "")
+
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -30,6 +30,9 @@ Registry with_small_parts() {
                          {.share = share, .strip = strip});
     }
   }
+  for (const Index share : {1, 7, 33}) {
+    spmm::add_balanced_reordered(registry, fmt::format("reordered,share={}", share), {.share = share});
+  }
   for (const Index bands : {1, 4}) {
     spmm::add_balanced(registry, fmt::format("share=9,block=1024,bands={}", bands),
                        {.share = 9, .strip = 32, .bands = bands, .block = 1024});

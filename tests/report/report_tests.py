@@ -10,6 +10,7 @@ import argparse
 import html.parser
 import json
 import math
+import os
 import pathlib
 import re
 import sys
@@ -341,6 +342,40 @@ class BadInput(Case):
         self.refused("cannot be written: No such file", self.small, out=self.directory / "nowhere" / "page.html")
         self.refused("is a directory", self.small, out=self.directory)
 
+    def test_other_records(self):
+        other = self.directory / "other.json"
+        other.write_text('{"schema_version": 1, "steps": []}')
+        self.refused("other.json: is no record of a run", other)
+        self.refused("other.json: is no record of a run", "--compare", self.everyday, other)
+        out = self.directory / "page.html"
+        done = self.samples.report(self.small, other, "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "^report: left out: .*other.json: is no record of a run: it has neither 'context' nor 'results'\n$")
+        self.assertNotIn("other.json", out.read_text())
+
+    def test_a_device_stays_one(self):
+        link = self.directory / "full"
+        link.symlink_to("/dev/full")
+        self.refused("full: cannot be written: No space left", self.small, out=link)
+        self.assertTrue(link.is_char_device())
+
+    def test_a_link_is_followed(self):
+        page, link = self.directory / "page.html", self.directory / "link.html"
+        page.write_text("old")
+        link.symlink_to(page)
+        done = self.samples.report(self.small, "-o", link)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(link.is_symlink())
+        self.assertIn("<html", page.read_text())
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write everything")
+    def test_a_file_that_may_not_be_written_stays(self):
+        page = self.directory / "page.html"
+        page.write_text("old")
+        page.chmod(0o444)
+        self.refused("cannot be written: Permission denied", self.small, out=page)
+        self.assertEqual(page.read_text(), "old")
+
     def test_what_was_there_stays(self):
         out = self.directory / "old.html"
         out.write_text("old")
@@ -359,11 +394,13 @@ class Axes(unittest.TestCase):
         sys.path.insert(0, str(ROOT / "tools"))
         from report import pictures
         for most in (3, 5):
-            for low, high in ((1.85, 2.11), (0, 2), (-6, -3.9), (0.4, 0.41), (-1, 7)):
-                ticks = [math.log10(t) for t in pictures.log_ticks(low, high, most)]
-                self.assertGreaterEqual(len(ticks), 1)
+            for low, high in ((-4.217, -3.87), (1.85, 2.11), (0, 2), (-6, -3.9), (0.4, 0.41), (-1, 7)):
+                ticks = pictures.log_ticks(low, high, most)
+                self.assertIn(len(ticks), range(1, most + 1), (low, high))
                 for before, after in zip(ticks, ticks[1:]):
-                    self.assertGreaterEqual(after - before, (high - low) / (most + 1), (most, low, high))
+                    self.assertGreater(math.log10(after / before), (high - low) / (most + 1), (most, low, high))
+                for tick in ticks:
+                    self.assertAlmostEqual(float(f"{tick:.3g}"), tick)
 
 
 class Statistics(unittest.TestCase):

@@ -110,7 +110,7 @@ def log_axis(axis, values, show, pad=0.06, most=6):
 
 
 def log_ticks(low, high, most):
-    """Round numbers between 10^low and 10^high, if possible 3 or more, but so far apart that at most `most` would fit."""
+    """Round numbers between 10^low and 10^high, if possible 3 or more, at most `most`, and so far apart that they have room."""
     decades = range(math.floor(low), math.ceil(high) + 1)
     for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
         ticks = [s * 10.0**d for d in decades for s in steps if low <= math.log10(s) + d <= high]
@@ -118,10 +118,9 @@ def log_ticks(low, high, most):
             break
     else:
         ticks = [t for t in MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(10**low, 10**high) if 10**low <= t <= 10**high]
-    apart = ticks[:: math.ceil(len(ticks) / most)]
-    kept = apart[:1]
-    for tick in apart[1:]:
-        if math.log10(tick / kept[-1]) >= (high - low) / (most + 0.5):
+    kept = []
+    for tick in ticks[:: math.ceil(len(ticks) / most)]:
+        if not kept or math.log10(tick / kept[-1]) >= (high - low) / (most + 0.5):
             kept.append(tick)
     return kept
 

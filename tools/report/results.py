@@ -16,6 +16,10 @@ class Bad(Exception):
     """Input that cannot be used: what, where, and how to mend it, in one line."""
 
 
+class Another(Bad):
+    """The file is sound, and records something else than a run."""
+
+
 class Fields:
     """The fields of one JSON object. What is missing or of another kind is Bad, with the place in the file."""
 
@@ -234,6 +238,8 @@ def read(path):
         raise Bad(f"{path}:{error.lineno}: is no JSON: {error.msg}; give a file that `stages run --json` wrote") from None
     except RecursionError:
         raise Bad(f"{path}: is nested too deeply; give a file that `stages run --json` wrote") from None
+    if isinstance(whole, dict) and whole and not {"context", "results"} & whole.keys():
+        raise Another(f"{path}: is no record of a run: it has neither 'context' nor 'results'; give a file that `stages run --json` wrote")
     fields = Fields(whole, str(path))
     version = fields.number("schema_version")
     if version != SCHEMA_VERSION:
@@ -256,9 +262,19 @@ def read(path):
     return file
 
 
-def read_all(paths):
-    """The results in the files, each with a name that tells it from the others: as little of its path as that takes."""
-    files = [read(path) for path in paths]
+def read_all(paths, warn=None):
+    """The results in the files, each with a name that tells it from the others: as little of its path as that takes. With `warn`
+    files that record something else (those of a directory, say) are left out, and it is told so, as long as any is left."""
+    files, others = [], []
+    for path in paths:
+        try:
+            files.append(read(path))
+        except Another as other:
+            others.append(other)
+    if others and not (warn and files):
+        raise others[0]
+    for other in others:
+        warn(f"left out: {str(other).split(';', maxsplit=1)[0]}")
     for file in files:
         parts = file.path.resolve().parts
         same = [other.path.resolve().parts for other in files if other is not file]

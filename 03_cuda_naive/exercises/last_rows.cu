@@ -1,0 +1,62 @@
+// Task: find the fault in the launch, and mend it: y = A x with a thread per row, blocks of 16.
+// Reference: 03_cuda_naive/dense_transposed
+//
+// The kernel is right. Yet for a matrix of 8191 rows, the size of the original's, the last 15 elements of y
+// are never computed: they are what lay in that memory before. The original's report saw that fewer elements
+// came out, and put it down to repeated entries in its input.
+//
+// Say before you run it: which sizes are right by luck? And what is there for the check to see, which fills y
+// with NaN before each run?
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
+#include "common/matrix/convert.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kBlock = 16;
+
+template <class T>
+__global__ void multiply(DenseView<const T> a, const T* x, T* y) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= static_cast<unsigned>(a.rows)) return;
+  T sum = 0;
+  for (Index j = 0; j < a.cols; ++j) sum += a.data[j * a.ld + i] * x[j];
+  y[i] = sum;
+}
+
+template <class T>
+class MyBlocks final : public DeviceSpmvPlan<T> {
+ public:
+  MyBlocks(const SpmvProblem<T>& problem, Exec& exec)
+      : DeviceSpmvPlan<T>(problem, exec),
+        dense_(std::span<const T>(to_dense(*problem.a, Layout::col_major).data)) {}
+
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+ protected:
+  void product(const T* x, T* y) override {
+    const Csr<T>& a = this->a();
+    const DenseView<const T> dense{a.rows, a.cols, a.rows, Layout::col_major, dense_.data()};
+    // SOLUTION
+    const unsigned blocks = (static_cast<unsigned>(a.rows) + kBlock - 1) / kBlock;
+    // STUDENT
+    const unsigned blocks = static_cast<unsigned>(a.rows) / kBlock;
+    // END
+    if (blocks == 0) return;
+    launch(multiply<T>, {.grid = blocks, .block = kBlock, .stream = this->stream()}, dense, x, y);
+  }
+
+ private:
+  DeviceArray<T> dense_;
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<MyBlocks>({.name = "task/last_rows", .idea = "a thread per row", .needs = {.gpu = true}});
+}
+
+}  // namespace stages

@@ -1,0 +1,79 @@
+// Task: fill in the kernel: y = A x with a thread per row, x by tiles in shared memory.
+// Reference: 04_cuda_shared/shared_vector
+// Speed: gen:fixed:n=4096,zeros=0.8
+//
+// Element (i, j) of A stands at a.data[j * a.ld + i]. The block copies kTile elements of x to shared memory
+// together, each thread some of them, and then each thread goes on with its row's sum over these columns.
+// Three things decide whether it is right: where the two barriers stand, what the last, shorter tile does,
+// and what the threads of the last block do that have no row.
+//
+// Before you write: how many bytes of x does a block read from global memory with the tile, and how many
+// without? What limits the kernel afterwards?
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
+#include "common/matrix/convert.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kBlock = 128;
+constexpr Index kTile = 512;
+
+template <class T>
+__global__ void multiply(DenseView<const T> a, const T* x, T* y) {
+  T* const tile = dynamic_shared<T>();  // kTile elements
+  // SOLUTION
+  const unsigned row = blockIdx.x * blockDim.x + threadIdx.x;
+  const bool has_row = row < static_cast<unsigned>(a.rows);
+  T sum = 0;
+  for (Index first = 0; first < a.cols; first += kTile) {
+    const Index columns = min(kTile, a.cols - first);
+    for (Index k = static_cast<Index>(threadIdx.x); k < columns; k += kBlock) tile[k] = x[first + k];
+    __syncthreads();  // nobody reads what is not there yet
+    if (has_row) {
+#pragma unroll 16
+      for (Index k = 0; k < columns; ++k) sum += a.data[(first + k) * a.ld + row] * tile[k];
+    }
+    __syncthreads();  // nobody overwrites what others still read
+  }
+  if (has_row) y[row] = sum;
+  // STUDENT
+  // Your code.
+  // END
+}
+
+template <class T>
+class MyTiles final : public DeviceSpmvPlan<T> {
+ public:
+  MyTiles(const SpmvProblem<T>& problem, Exec& exec)
+      : DeviceSpmvPlan<T>(problem, exec),
+        dense_(std::span<const T>(to_dense(*problem.a, Layout::col_major).data)) {}
+
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+ protected:
+  void product(const T* x, T* y) override {
+    const Csr<T>& a = this->a();
+    const DenseView<const T> dense{a.rows, a.cols, a.rows, Layout::col_major, dense_.data()};
+    launch(multiply<T>,
+           {.grid = blocks_for(a.rows, kBlock),
+            .block = kBlock,
+            .shared_bytes = kTile * sizeof(T),
+            .stream = this->stream()},
+           dense, x, y);
+  }
+
+ private:
+  DeviceArray<T> dense_;
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<MyTiles>(
+      {.name = "task/shared_vector", .idea = "x by tiles in shared memory", .needs = {.gpu = true}});
+}
+
+}  // namespace stages

@@ -1,0 +1,70 @@
+// Task: fill in the kernel: y = A x in CSR with a warp per row.
+// Reference: 05_cuda_csr/warp_per_row
+// Speed: gen:fixed:n=4096,zeros=0.98
+//
+// Lane l of the warp takes the entries l, l + 32, l + 64 and so on of its row, so that neighbouring lanes
+// read neighbouring entries; then the 32 partial sums become one by shuffles, and lane 0 stores it.
+//
+//   __shfl_down_sync(kAllLanes, v, d) gives a lane the v of the lane d places further on
+//
+// All 32 lanes must come to each shuffle, also those of a warp that has no row.
+//
+// Before you write: on a matrix with 3 entries in each row, how many of the 32 lanes do anything?
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kBlock = 256;
+constexpr unsigned kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+template <class T>
+__global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y) {
+  const unsigned row = (blockIdx.x * kBlock + threadIdx.x) / kWarp;
+  const unsigned lane = threadIdx.x % kWarp;
+  // SOLUTION
+  const bool has_row = row < static_cast<unsigned>(a.rows);
+  const std::int32_t begin = has_row ? a.row_ptr[row] : 0, end = has_row ? a.row_ptr[row + 1] : 0;
+  T sum = 0;
+  for (std::int32_t p = begin + static_cast<std::int32_t>(lane); p < end; p += 32)
+    sum += a.values[p] * x[a.col_idx[p]];
+  for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d);
+  if (has_row && lane == 0) y[row] = sum;
+  // STUDENT
+  // Your code. Until then lane 0 takes the first entry of its row and no other.
+  if (row < static_cast<unsigned>(a.rows) && lane == 0) {
+    const std::int32_t p = a.row_ptr[row];
+    y[row] = p < a.row_ptr[row + 1] ? a.values[p] * x[a.col_idx[p]] : T{0};
+  }
+  // END
+}
+
+template <class T>
+class MyWarps final : public DeviceSpmvPlan<T> {
+ public:
+  MyWarps(const SpmvProblem<T>& problem, Exec& exec) : DeviceSpmvPlan<T>(problem, exec), a_(*problem.a) {}
+
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+ protected:
+  void product(const T* x, T* y) override {
+    launch(multiply<T>,
+           {.grid = blocks_for(a_.rows, kBlock / kWarp), .block = kBlock, .stream = this->stream()},
+           a_.view(), x, y);
+  }
+
+ private:
+  DeviceCsr<T, std::int32_t> a_;
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<MyWarps>({.name = "task/warp_per_row", .idea = "a warp per row", .needs = {.gpu = true}});
+}
+
+}  // namespace stages

@@ -1,0 +1,95 @@
+// Task: fill in the two loops of the kernel: a thread keeps its row in registers while the vectors go by.
+// Reference: 06_cuda_register/row_per_thread
+//
+// The matrix is fixed and the vector changes, so each thread reads its row's entries once, into arrays of a
+// fixed size, and multiplies all vectors with them. Registers have no addresses: only arrays that are indexed
+// by a loop of constant length, which the compiler unrolls, can live in them. Rows are filled up to kWidth
+// with zeros that stand for column a.cols, where the shared copy of x holds a zero.
+//
+// Before you write: how many registers does a row of 96 entries take, in float and in double? How many has a
+// thread? What is then in the JSON under spilled_bytes_per_thread of the reference?
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/facts.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+namespace {
+
+constexpr int kBlock = 64;
+constexpr int kWidth = 256;  ///< the longest row that the battery has for the reference
+
+template <class T>
+__global__ void __launch_bounds__(kBlock)
+    multiply(CsrView<T, std::int32_t> a, const T* x, T* y, Index products) {
+  T* const near_x = dynamic_shared<T>();  // x, and a zero behind it
+  const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  T value[kWidth];
+  int column[kWidth];
+  const std::int32_t begin = row < a.rows ? a.row_ptr[row] : 0, end = row < a.rows ? a.row_ptr[row + 1] : 0;
+  // SOLUTION
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) {
+    value[k] = begin + k < end ? a.values[begin + k] : T{0};
+    column[k] = begin + k < end ? a.col_idx[begin + k] : a.cols;
+  }
+  // STUDENT
+  // Your code: the row into value and column, filled up to kWidth. Until then there are zeros.
+  static_cast<void>(end);
+  for (int k = 0; k < kWidth; ++k) {
+    value[k] = T{0};
+    column[k] = a.cols;
+  }
+  // END
+  if (threadIdx.x == 0) near_x[a.cols] = T{0};
+  for (Index j = 0; j < products; ++j) {
+    __syncthreads();  // the product before is done with near_x
+    for (int c = static_cast<int>(threadIdx.x); c < a.cols; c += kBlock)
+      near_x[c] = x[Offset{j} * a.cols + c];
+    __syncthreads();
+    T sum = 0;
+    // SOLUTION
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) sum += value[k] * near_x[column[k]];
+    // STUDENT
+    // Your code: the sum over the row.
+    static_cast<void>(value);
+    static_cast<void>(column);
+    // END
+    if (row < a.rows) y[Offset{j} * a.rows + row] = sum;
+  }
+}
+
+template <class T>
+class MyRegisters final : public DeviceSpmvPlan<T> {
+ public:
+  MyRegisters(const SpmvProblem<T>& problem, Exec& exec)
+      : DeviceSpmvPlan<T>(problem, exec),
+        a_(*problem.a),
+        shared_bytes_((static_cast<std::size_t>(problem.a->cols) + 1) * sizeof(T)) {
+    allow_shared_bytes(multiply<T>, shared_bytes_);
+  }
+
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+  void run() override {
+    launch(multiply<T>, {blocks_for(a_.rows, kBlock), kBlock, shared_bytes_, this->stream()}, a_.view(),
+           this->x_of(0), this->y_of(0), this->problem().products);
+  }
+
+ private:
+  void product(const T*, T*) override {}  // run() does them all in one launch
+
+  DeviceCsr<T, std::int32_t> a_;
+  std::size_t shared_bytes_;
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<MyRegisters>(
+      {.name = "task/row_in_registers", .idea = "a row in registers", .needs = {.gpu = true}});
+}
+
+}  // namespace stages

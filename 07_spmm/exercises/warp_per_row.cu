@@ -1,0 +1,67 @@
+// Task: fill in the kernel: C = alpha A B + beta C with a warp per row of C, a lane per column.
+// Reference: 07_spmm/warp_per_row
+// Speed: gen:rmat:scale=16,edge_factor=16
+//
+// B is dense, with N columns. A warp has one row of C and a strip of 32 of its columns; lane l has column
+// first + l. All lanes walk along the same row of A, so its entries are broadcasts, and for each entry they
+// read 32 neighbouring numbers of a row of B. b(k, j) and c(i, j) give elements, whatever the layout.
+//
+// Where beta is 0 C must not be read: it may hold anything, also what is no number.
+//
+// Before you write: how often is each entry of A read for N = 32, and how often for N = 256? How often does a
+// row of B travel to the SM?
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kBlock = 128;
+constexpr unsigned kWarp = 32;
+
+template <class T>
+__global__ void multiply(CsrView<T, std::int32_t> a, DenseView<const T> b, DenseView<T> c, T alpha, T beta) {
+  const unsigned warp = (blockIdx.x * kBlock + threadIdx.x) / kWarp;
+  const Index j = static_cast<Index>(blockIdx.y * kWarp + threadIdx.x % kWarp);
+  if (warp >= static_cast<unsigned>(a.rows) || j >= c.cols) return;
+  const Index i = static_cast<Index>(warp);
+  // SOLUTION
+  T sum = 0;
+  for (std::int32_t p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) sum += a.values[p] * b(a.col_idx[p], j);
+  c(i, j) = alpha * sum + (beta == T{0} ? T{0} : beta * c(i, j));
+  // STUDENT
+  // Your code: the sum over row i of A, and what becomes of C. Until then C is beta C.
+  static_cast<void>(alpha);
+  static_cast<void>(b);
+  c(i, j) = beta == T{0} ? T{0} : beta * c(i, j);
+  // END
+}
+
+template <class T>
+class MyWarps final : public DeviceSpmmPlan<T> {
+ public:
+  MyWarps(const SpmmProblem<T>& problem, Exec& exec) : DeviceSpmmPlan<T>(problem, exec), a_(*problem.a) {}
+
+  static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
+
+  void run() override {
+    const auto strips = (static_cast<unsigned>(this->problem().n_cols) + kWarp - 1) / kWarp;
+    if (a_.rows == 0 || strips == 0) return;
+    launch(multiply<T>,
+           {.grid = {blocks_for(a_.rows, kBlock / kWarp), strips}, .block = kBlock, .stream = this->stream()},
+           a_.view(), this->b(), this->c(), this->problem().alpha, this->problem().beta);
+  }
+
+ private:
+  DeviceCsr<T, std::int32_t> a_;
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<MyWarps>({.name = "task/warp_per_row", .idea = "a warp per row of C", .needs = {.gpu = true}});
+}
+
+}  // namespace stages

@@ -1,0 +1,189 @@
+// Task: find the fault in the counting of results, and mend it: hash tables that grow until each row fits.
+// Reference: 08_spgemm_multigpu/binned
+//
+// A warp has a row of C and a table of column numbers. The tables are small at first; a row that finds no
+// slot for one of its columns says so (kNotCounted), and all are counted again in tables twice as large. The
+// original's table had 16,384 slots and its authors' matrices had no row with more results, for a long time.
+// Then one of them had, and the run did not fail, it just never came to its end. Kernels do not say where
+// they are; think before you print. `--time-limit 3` saves you some waiting.
+//
+// Say before you run it: a row with exactly as many results as there are slots, is that one more than goes
+// well? Which classes of input can have no such row? And once it is mended: what does a row that is almost
+// full cost, compared with one that is half full?
+
+#include <algorithm>
+#include <numeric>
+
+#include "08_spgemm_multigpu/tables.hpp"
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr Index kFree = -1;
+constexpr Index kNotCounted = -2;
+constexpr unsigned kNoSlot = ~0u;
+constexpr unsigned kFirstSlots = 32;
+constexpr Offset kMostSlots = 1 << 24;  ///< of all tables
+
+/// Tables in device memory, one a block: number b at slots [b * slots, (b + 1) * slots).
+template <class T>
+struct Tables {
+  Index* keys = nullptr;
+  T* sums = nullptr;
+  unsigned slots = 0;  ///< a power of two, at least 32
+};
+
+/// The slot of `column`, which takes one if it has none yet; kNoSlot if there is none left.
+__device__ unsigned slot_of(Index* keys, unsigned slots, Index column) {
+  unsigned slot = static_cast<unsigned>(column) & (slots - 1);
+  // SOLUTION
+  for (unsigned probe = 0; probe < slots; ++probe) {
+    const Index found = atomicCAS(&keys[slot], kFree, column);
+    if (found == kFree || found == column) return slot;
+    slot = (slot + 1) & (slots - 1);
+  }
+  return kNoSlot;
+  // STUDENT
+  while (slot != kNoSlot) {
+    const Index found = atomicCAS(&keys[slot], kFree, column);
+    if (found == kFree || found == column) break;
+    slot = (slot + 1) & (slots - 1);
+  }
+  return slot;
+  // END
+}
+
+/// Adds up a row of C in the table of its block, a row of B after the other, a lane a column. False: the
+/// table is full.
+template <class T>
+__device__ bool add_up(const CsrView<T, Offset>& a, const CsrView<T, Offset>& b, Index row,
+                       const Tables<T>& table, unsigned lane) {
+  for (unsigned s = lane; s < table.slots; s += kWarp) {
+    table.keys[s] = kFree;
+    table.sums[s] = T{0};
+  }
+  __syncwarp();
+  bool good = true;
+  for (Offset e = a.row_ptr[row]; good && e < a.row_ptr[row + 1]; ++e) {
+    const Index k = a.col_idx[e];
+    for (Offset q = b.row_ptr[k] + lane; good && q < b.row_ptr[k + 1]; q += kWarp) {
+      const unsigned slot = slot_of(table.keys, table.slots, b.col_idx[q]);
+      good = slot != kNoSlot;
+      if (good) table.sums[slot] += a.values[e] * b.values[q];
+    }
+    good = __all_sync(kAllLanes, good);
+    __syncwarp();
+  }
+  return good;
+}
+
+template <class T>
+__device__ Tables<T> table_of_block(const Tables<T>& tables) {
+  const std::size_t begin = std::size_t{blockIdx.x} * tables.slots;
+  return {tables.keys + begin, tables.sums + begin, tables.slots};
+}
+
+/// counts[row] = results of the row, or kNotCounted. Block b, a warp, has rows b, b + gridDim.x, ...
+template <class T>
+__global__ void count(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> tables, Index* counts) {
+  const unsigned lane = threadIdx.x;
+  const Tables<T> table = table_of_block(tables);
+  for (Offset row = blockIdx.x; row < a.rows; row += gridDim.x) {
+    const bool good = add_up(a, b, static_cast<Index>(row), table, lane);
+    Index results = 0;
+    for (unsigned s = lane; s < table.slots; s += kWarp)
+      results += __popc(__ballot_sync(kAllLanes, table.keys[s] != kFree));
+    if (lane == 0) counts[row] = good ? results : kNotCounted;
+    __syncwarp();
+  }
+}
+
+/// The same with tables in which each row fits, sorted and written to its place in C.
+template <class T>
+__global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> tables, spgemm::Output<T> c) {
+  const unsigned lane = threadIdx.x;
+  const Tables<T> table = table_of_block(tables);
+  for (Offset row = blockIdx.x; row < a.rows; row += gridDim.x) {
+    add_up(a, b, static_cast<Index>(row), table, lane);
+    Offset out = c.row_ptr[row];
+    for (unsigned s = lane; s < table.slots; s += kWarp) {
+      const bool is_taken = table.keys[s] != kFree;
+      const unsigned taken = __ballot_sync(kAllLanes, is_taken);
+      if (is_taken) c.col_idx[out + __popc(taken & ((1u << lane) - 1u))] = table.keys[s];
+      out += __popc(taken);
+    }
+    __syncwarp();
+    const Offset begin = c.row_ptr[row];
+    spgemm::sort_numbers(c.col_idx + begin, static_cast<Index>(out - begin), lane, kWarp,
+                         [] { __syncwarp(); });
+    for (Offset to = begin + lane; to < out; to += kWarp)
+      c.values[to] = table.sums[slot_of(table.keys, table.slots, c.col_idx[to])];
+    __syncwarp();
+  }
+}
+
+template <class T>
+class MyGrowingTables final : public DeviceSpgemmPlan<T> {
+ public:
+  MyGrowingTables(const SpgemmProblem<T>& problem, Exec& exec)
+      : DeviceSpgemmPlan<T>(problem, exec), a_(*problem.a), b_(*problem.b) {}
+
+  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
+
+  void load(const SpgemmOperands<T>& operands) override {
+    a_.values.upload(operands.a_values, this->stream());
+    b_.values.upload(operands.b_values, this->stream());
+    this->exec().synchronize();
+  }
+
+  void run() override {
+    DeviceArray<Index> counts(static_cast<std::size_t>(a_.rows));
+    std::vector<Index> counted;
+    unsigned slots = kFirstSlots / 2;
+    do {
+      make_tables(slots *= 2);
+      launch(count<T>, {.grid = blocks_, .block = kWarp, .stream = this->stream()}, a_.view(), b_.view(),
+             tables_, counts.data());
+      counted = counts.to_host();
+    } while (std::find(counted.begin(), counted.end(), kNotCounted) != counted.end());
+    std::vector<Offset> row_ptr(counted.size() + 1, 0);
+    std::inclusive_scan(counted.begin(), counted.end(), row_ptr.begin() + 1, std::plus<Offset>(), Offset{0});
+    DeviceCsr<T, Offset> c;
+    c.row_ptr = DeviceArray<Offset>(std::span<const Offset>(row_ptr));
+    c.col_idx = DeviceArray<Index>(static_cast<std::size_t>(row_ptr.back()));
+    c.values = DeviceArray<T>(static_cast<std::size_t>(row_ptr.back()));
+    const spgemm::Output<T> out{c.row_ptr.data(), 0, c.col_idx.data(), c.values.data()};
+    launch(multiply<T>, {.grid = blocks_, .block = kWarp, .stream = this->stream()}, a_.view(), b_.view(),
+           tables_, out);
+    this->exec().synchronize();
+    this->c_ = std::move(c);
+  }
+
+ private:
+  void make_tables(unsigned slots) {
+    blocks_ = static_cast<unsigned>(std::min<Offset>(std::max<Offset>(1, kMostSlots / slots), a_.rows));
+    keys_ = DeviceArray<Index>(std::size_t{slots} * blocks_);
+    sums_ = DeviceArray<T>(std::size_t{slots} * blocks_);
+    tables_ = {keys_.data(), sums_.data(), slots};
+  }
+
+  DeviceCsr<T, Offset> a_, b_;
+  DeviceArray<Index> keys_;
+  DeviceArray<T> sums_;
+  Tables<T> tables_;
+  unsigned blocks_ = 0;
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<MyGrowingTables>(
+      {.name = "task/full_table", .idea = "hash tables that grow", .needs = {.gpu = true}});
+}
+
+}  // namespace stages
