@@ -50,6 +50,13 @@ def seconds(value):
             return f"{scaled:.{0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2}f} {unit}"
 
 
+def times(value):
+    """A speed-up: "1.73x"."""
+    if not math.isfinite(value) or value <= 0:
+        return ""
+    return "<0.01x" if value < 0.005 else f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}x"
+
+
 def label(matrix):
     """The part of a spec that tells the matrices of a study apart."""
     match = re.fullmatch(r"gen:fixed:n=(\d+),zeros=0\.8", matrix)
@@ -133,7 +140,8 @@ def scaling(results, pattern, wanted):
 
 
 def geometric_mean(values):
-    return math.exp(sum(map(math.log, values)) / len(values))
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
 
 def ratios(results, pattern, wanted):
@@ -308,10 +316,7 @@ def speed_up(rows, step, baseline):
         if ours and other:
             fastest.append(ours)
             ratio.append(median(other) / median(ours))
-    if not ratio:
-        return [], ""
-    mean = geometric_mean(ratio)
-    return fastest, f"{mean:.{2 if mean < 9.95 else 1 if mean < 99.5 else 0}f}x"
+    return fastest, times(geometric_mean(ratio))
 
 
 def steps(_results, _pattern, _wanted):

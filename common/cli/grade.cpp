@@ -352,7 +352,7 @@ class Battery {
     }
     cases_ = notes.front()["cases"];
     for (const json& c : cases_) {
-      if (grade_.classes.empty() || grade_.classes.back().name != c["class"])
+      if (grade_.classes.empty() || grade_.classes.back().name != c["class"].get<std::string>())
         grade_.classes.push_back({.name = c["class"]});
       ++grade_.classes.back().cases;
     }
@@ -361,7 +361,7 @@ class Battery {
 
   ClassGrade& class_of(std::size_t k) {
     return *std::find_if(grade_.classes.begin(), grade_.classes.end(),
-                         [&](const ClassGrade& c) { return c.name == cases_[k]["class"]; });
+                         [&](const ClassGrade& c) { return c.name == cases_[k]["class"].get<std::string>(); });
   }
 
   /// Counts what one process did. Returns the case with which the next one begins: that of the next class.

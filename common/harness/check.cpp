@@ -624,6 +624,10 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
   };
   const auto result = load_and_run(first);
   if (!judge(first, result, "the first")) return;
+  if (kind == ValueKind::real && exec.simulated()) {
+    report.note = plan->note();
+    report.metrics = plan->metrics();
+  }
   if (!judge(second, load_and_run(second), "the second")) return;
   if (!judge_again(result, load_and_run(first), "again the first")) return;
   // As the clock will run it: without loading again, and without a reset where that changes nothing.

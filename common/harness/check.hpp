@@ -21,8 +21,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/harness/operands.hpp"
+#include "common/harness/plan.hpp"
 #include "common/harness/registry.hpp"
 
 namespace stages {
@@ -38,6 +40,10 @@ struct CheckReport {
   Offset rows_checked = 0;  ///< rows compared element by element
   Offset rows = 0;
   double worst = 0;  ///< the largest |c - reference| / bound seen; at most 1 in a good result
+  /// On the executor, where nothing is timed: what the plan said of itself after its first run. Its counts
+  /// are those of a GPU; what the executor cannot know it leaves unknown.
+  std::string note;
+  std::vector<Metric> metrics;
   bool passed() const { return failure.empty(); }
   bool sampled() const { return rows_checked < rows; }
 };

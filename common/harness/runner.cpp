@@ -199,21 +199,6 @@ class Timer {
     if (row.status == Status::good) group_.push_back(std::move(timed));
   }
 
-  /// Where nothing is timed, on the executor: what the plan says of itself after one more run. Its counts are
-  /// those of a GPU; what the executor cannot know it leaves unknown.
-  void describe(const Entry& entry, ResultRow& row) {
-    Exec& exec = machine_.of(entry);
-    guarded(row, ranks(), [&] {
-      const auto plan = entry.on<Problem>().prepare(problem_, exec);
-      plan->load(operands_);
-      plan->reset();
-      plan->run();
-      exec.synchronize();
-      row.note = plan->note();
-      row.metrics = plan->metrics();
-    });
-  }
-
   /// Samples all plans in turn until each is known well enough or has used its time, then fetches each.
   void sample_all() {
     while (std::any_of(group_.begin(), group_.end(), [](const auto& t) { return !t.finished; })) {
@@ -326,7 +311,12 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
     row.check = check_entry(entry, problem, machine.of(entry), options.check);
     row.checked = true;
     row.reason = agreed(row.check.failure, ranks);
-    if (!row.reason.empty()) row.status = Status::wrong;
+    if (!row.reason.empty()) {
+      row.status = Status::wrong;
+      return;
+    }
+    row.note = row.check.note;
+    row.metrics = row.check.metrics;
   });
 }
 
@@ -362,11 +352,7 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
   std::map<const Exec*, double> held;  // bytes of the plans in the timer
   for (std::size_t k = 0; k < entries.size(); ++k) {
     ResultRow& row = results.rows[first + k];
-    if (row.status != Status::good) continue;
-    if (row.simulated) {
-      timer.describe(*entries[k], row);
-      continue;
-    }
+    if (row.status != Status::good || row.simulated) continue;
     Exec& exec = machine.of(*entries[k]);
     const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
     bool full = held[&exec] > 0 && held[&exec] + row.cost.memory > limit;

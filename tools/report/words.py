@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from tables import label, seconds
+from tables import geometric_mean, label, seconds, times
 
 OPERATION_NAMES = {"spmv": "SpMV", "spmm": "SpMM", "spgemm": "SpGEMM"}
 
@@ -17,13 +17,6 @@ def digits(value):
     places = 2 - math.floor(math.log10(abs(value)))
     text = f"{round(value, places):.{max(0, places)}f}"
     return text if abs(value) < 1e6 else f"{value:.3g}"
-
-
-def times(value):
-    """A speed-up: "1.73x"."""
-    if not math.isfinite(value) or value <= 0:
-        return ""
-    return "<0.01x" if value < 0.005 else f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}x"
 
 
 def percent(share):
@@ -59,11 +52,6 @@ def short(matrix, most=26):
     """The name of a matrix, cut where a picture has no room for it."""
     text = label(matrix).removeprefix("gen:")
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def geometric_mean(values):
-    values = list(values)
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
 
 @dataclasses.dataclass
