@@ -94,8 +94,8 @@ struct RootCsr {
 template <class T>
 class MultiBlocks final : public spgemm::MultiProduct<T> {
  public:
-  MultiBlocks(const SpgemmProblem<T>& problem, Exec& exec)
-      : spgemm::MultiProduct<T>(problem, exec),
+  MultiBlocks(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings& settings)
+      : spgemm::MultiProduct<T>(problem, exec, settings),
         peers_(this->ranks_, static_cast<std::size_t>(this->shape_.nnz_b) * sizeof(T)),
         window_(this->ranks_.node()),
         on_gpu_(this->ranks_) {
@@ -104,6 +104,7 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
     bounds_ = this->deal_rows(weights);
     this->take_rows(this->a_, bounds_);
     own_row_ptr_ = PinnedArray<Offset>(static_cast<std::size_t>(own_rows()) + 1);
+    if (to_one_gpu()) shifted_row_ptr_ = DeviceArray<Offset>(own_row_ptr_.size());
     if (peers_.reachable()) share_out_b();
     if (to_one_gpu() && !peers_.reachable())
       fail(
@@ -121,18 +122,20 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
 
   static Cost cost(const SpgemmProblem<T>& problem) {
     Cost cost = spgemm::MultiProduct<T>::cost(problem);
-    if (problem.destination == Destination::one_gpu)
-      cost.memory += 1.25 * (sizeof(Index) + sizeof(T)) * static_cast<double>(problem.result_bound);
+    if (problem.destination == Destination::one_gpu) {
+      const double entries = (sizeof(Index) + sizeof(T)) * static_cast<double>(problem.result_bound);
+      cost.memory += 1.25 * (entries + sizeof(Offset) * (problem.a->rows + 1.0));
+    }
     return cost;
   }
 
-  std::string note() const override {
-    const std::string note = spgemm::MultiProduct<T>::note();
-    if (nnz_ == 0 || window_.locked()) return note;
+ private:
+  std::string own_note() const override {
+    const std::string note = spgemm::MultiProduct<T>::own_note();
+    if (!in_window() || nnz_ == 0 || window_.locked()) return note;
     return note + (note.empty() ? "" : "; ") + "C's memory could not be page-locked";
   }
 
- private:
   void place() override {
     this->place_a(this->a_.values);
     if (!peers_.reachable()) this->place_b();
@@ -183,10 +186,11 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   Index own_rows() const { return bounds_[this->me() + 1] - bounds_[this->me()]; }
 
   bool to_one_gpu() const { return this->shape_.destination == Destination::one_gpu; }
+  bool in_window() const { return !to_one_gpu() && this->ranks_.nodes() == 1; }
 
   void collect() override {
     if (to_one_gpu()) return write_to_one_gpu();
-    if (this->ranks_.nodes() == 1) return write_to_window();
+    if (in_window()) return write_to_window();
     c_.gather(this->product().fetch(), bounds_, this->shape_.cols, this->comm());
   }
 
@@ -213,19 +217,19 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
     const auto block = this->product().on_device();
     if (count > 0 && block.values == nullptr)
       fail("a block of C does not fit on its GPU, so all of C does not fit on one; give --destination host");
-    on_gpu_.col_idx.write(first, block.col_idx, count, cudaMemcpyDeviceToDevice, stream);
-    on_gpu_.values.write(first, block.values, count, cudaMemcpyDeviceToDevice, stream);
+    on_gpu_.col_idx.write(first, block.col_idx, count, stream);
+    on_gpu_.values.write(first, block.values, count, stream);
     this->product().copy_row_ptr(own_row_ptr_.data());
     for (std::size_t i = 0; i < own_row_ptr_.size(); ++i) own_row_ptr_[i] += first;
+    shifted_row_ptr_.upload(own_row_ptr_, stream);
     // The last one is the first of the next block, which writes it; the whole's last is the last process's.
     const bool last = this->me() + 1 == static_cast<std::size_t>(this->ranks_.size());
-    on_gpu_.row_ptr.write(bounds_[this->me()], own_row_ptr_.data(), own_rows() + (last ? 1 : 0),
-                          cudaMemcpyHostToDevice, stream);
+    on_gpu_.row_ptr.write(bounds_[this->me()], shifted_row_ptr_.data(), own_rows() + (last ? 1 : 0), stream);
     on_gpu_.complete(stream);
   }
 
   void forget() override {
-    if (this->root() && nnz_ > 0 && !to_one_gpu())
+    if (this->root() && nnz_ > 0 && in_window())
       std::memset(window_.values(), 0xff, static_cast<std::size_t>(nnz_) * sizeof(T));
     if (this->root() && nnz_ > 0 && to_one_gpu()) {
       const auto bytes = static_cast<std::size_t>(nnz_) * sizeof(T);
@@ -239,7 +243,7 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
 
   Csr<T> result() const override {
     if (to_one_gpu()) return result_from_gpu();
-    if (this->ranks_.nodes() > 1) return c_.whole();
+    if (!in_window()) return c_.whole();
     Csr<T> c(this->shape_.rows, this->shape_.cols);
     if (nnz_ == 0) return c;
     std::memcpy(c.row_ptr.data(), window_.row_ptr(), c.row_ptr.size() * sizeof(Offset));
@@ -271,18 +275,20 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   double upload_seconds_ = 0, exchange_seconds_ = 0;
   WindowCsr<T> window_;
   RootCsr<T> on_gpu_;
-  PinnedArray<Offset> own_row_ptr_;
-  Offset nnz_ = 0;          // of C, where it is in the window or on one GPU
-  mpi::GatheredRows<T> c_;  // where there are several nodes
+  PinnedArray<Offset> own_row_ptr_;      // of this process's block
+  DeviceArray<Offset> shifted_row_ptr_;  // the same on its GPU, counted from the whole's first entry
+  Offset nnz_ = 0;                       // of C, where it is in the window or on one GPU
+  mpi::GatheredRows<T> c_;               // where there are several nodes
 };
 
 }  // namespace
 
-void add_multi_blocks(Registry& registry) {
-  registry.add<MultiBlocks>({.name = "08_spgemm_multigpu/multi_blocks",
+void add_multi_blocks(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
+  registry.add<MultiBlocks>({.name = name,
                              .idea = "several GPUs: blocks of neighbouring rows of equal work; C left there, "
                                      "or copied to its place by each",
-                             .needs = {.gpu = true, .several_ranks = true, .mpi = true}});
+                             .needs = {.gpu = true, .several_ranks = true, .mpi = true}},
+                            settings);
 }
 
 }  // namespace stages

@@ -33,7 +33,7 @@ class DealtRows {
  public:
   DealtRows(Index rows, int processes) : processes_(processes), bounds_(1, 0) {
     for (Index p = 0; p < processes; ++p) {
-      for (Index i = p; i < rows; i += processes) order_.push_back(i);
+      for (Offset i = p; i < rows; i += processes) order_.push_back(static_cast<Index>(i));
       bounds_.push_back(static_cast<Index>(order_.size()));
     }
   }
@@ -105,8 +105,8 @@ class DealtRows {
 template <class T>
 class MultiGather final : public spgemm::MultiProduct<T> {
  public:
-  MultiGather(const SpgemmProblem<T>& problem, Exec& exec)
-      : spgemm::MultiProduct<T>(problem, exec), rows_(this->shape_.rows, this->ranks_.size()) {
+  MultiGather(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings& settings)
+      : spgemm::MultiProduct<T>(problem, exec, settings), rows_(this->shape_.rows, this->ranks_.size()) {
     if (this->root()) {
       dealt_ = rows_.deal(*problem.a);
       this->set_imbalance(rows_.imbalance(mpi::products_before(*problem.a, *problem.b, 0)));
@@ -184,11 +184,12 @@ class MultiGather final : public spgemm::MultiProduct<T> {
 
 }  // namespace
 
-void add_multi_gather(Registry& registry) {
+void add_multi_gather(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
   registry.add<MultiGather>(
-      {.name = "08_spgemm_multigpu/multi_gather",
+      {.name = name,
        .idea = "several GPUs: row i to process i mod K, B to all, rows of C sent to rank 0 and interleaved",
-       .needs = {.gpu = true, .several_ranks = true, .mpi = true}});
+       .needs = {.gpu = true, .several_ranks = true, .mpi = true}},
+      settings);
 }
 
 }  // namespace stages

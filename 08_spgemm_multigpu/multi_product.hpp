@@ -2,6 +2,8 @@
 // What the entries for several GPUs share: each process has some rows of A and all of B on its GPU, and
 // multiplies them by binned.cu. Which rows, and how the rows of C come together, is the entry's business.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -24,11 +26,19 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
     return cost;
   }
 
-  std::string note() const override { return product_->note(); }
+  /// What the first process says that has something to say. Collective.
+  std::string note() const final {
+    const std::string own = own_note();
+    const std::string mine = own.empty() ? "" : fmt::format("process {}: {}\n", this->me(), own);
+    const std::string all = mpi::all_text(mine, this->comm());
+    return all.substr(0, all.find('\n'));
+  }
 
  protected:
-  MultiProduct(const SpgemmProblem<T>& problem, Exec& exec)
-      : mpi::MpiSpgemmPlan<T>(problem, exec, mpi::Placed::by_load) {}
+  MultiProduct(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
+      : mpi::MpiSpgemmPlan<T>(problem, exec, mpi::Placed::by_load), settings_(settings) {}
+
+  virtual std::string own_note() const { return product_->note(); }
 
   /// For the constructor: rows bounds[p] .. bounds[p + 1] of `whole`, which rank 0 has, go to process p, and
   /// B to all.
@@ -41,7 +51,7 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
     values_.a_values.resize(a->values.size());
     std::shared_ptr<const Csr<T>> own_b = b;
     if (this->root()) own_b = this->problem_.b;
-    product_ = make_binned(make_spgemm_problem<T>("rows of one process", a, own_b), this->exec_, {});
+    product_ = make_binned(make_spgemm_problem<T>("rows of one process", a, own_b), this->exec_, settings_);
   }
 
   /// For place(): new values of the rows that take_rows placed. `a_values` is rank 0's, in the order of
@@ -68,6 +78,7 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
   BinnedPlan<T>& product() { return *product_; }
 
  private:
+  Settings settings_;
   std::vector<Offset> entries_;  ///< where each process's entries begin in `whole`
   SpgemmOperands<T> values_;     ///< of this process's rows, and of B if place_b() brings it
   std::unique_ptr<BinnedPlan<T>> product_;

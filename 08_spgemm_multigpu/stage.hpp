@@ -24,7 +24,9 @@ void add_binned(Registry& registry, const std::string& name = "08_spgemm_multigp
 void add_structure_reuse(Registry& registry, const std::string& name = "08_spgemm_multigpu/structure_reuse",
                          const spgemm::Settings& settings = {});
 /// Where the build has MPI.
-void add_multi_gather(Registry& registry);
-void add_multi_blocks(Registry& registry);
+void add_multi_gather(Registry& registry, const std::string& name = "08_spgemm_multigpu/multi_gather",
+                      const spgemm::Settings& settings = {});
+void add_multi_blocks(Registry& registry, const std::string& name = "08_spgemm_multigpu/multi_blocks",
+                      const spgemm::Settings& settings = {});
 
 }  // namespace stages

@@ -52,10 +52,17 @@ step build cmake --build build/gpu -j "$jobs"
 side_by_side=$((jobs > 4 ? jobs / 2 : 1))
 step tests ctest --test-dir build/gpu --output-on-failure -LE 'mpi|cli' -j "$side_by_side"
 
-# Several processes with a GPU each: on this machine's GPUs, which they share where there are fewer.
+# Several processes with a GPU each: on this machine's GPUs, or those that CUDA may see of them. Where there are fewer GPUs
+# than processes, they are shared.
 gpus=$(nvidia-smi -L | grep -c '^GPU')
+[ -n "${CUDA_VISIBLE_DEVICES:-}" ] && gpus=$(tr ',' '\n' <<< "$CUDA_VISIBLE_DEVICES" | grep -c .)
 if [ -x build/gpu/bin/mpi_tests ]; then
-  step tests_of_several_gpus ctest --test-dir build/gpu --output-on-failure -R '^mpi_(battery_gpus|peers|balance|through_root|failures_gpus)'
+  step tests_of_several_gpus ctest --test-dir build/gpu --output-on-failure \
+    -R '^mpi_(battery_gpus|peers|balance|through_root|batches|clocks|failures_gpus)'
+  for destination in host distributed one-gpu; do
+    step "two_processes_$destination" build/gpu/bin/stages run -m gen:rmat:scale=14,edge_factor=8 --op spgemm --filter '08_.*/multi_' \
+      --ranks 2 --destination "$destination" --time-budget 0.03
+  done
 fi
 
 # sanitize TOOL: every GPU entry on small cases under one tool, the entries dealt to several processes.

@@ -217,6 +217,14 @@ std::vector<Offset> all_bounds(Offset count, MPI_Comm comm) {
   return bounds;
 }
 
+std::string all_text(const std::string& mine, MPI_Comm comm) {
+  const std::vector<Offset> bounds = all_bounds(std::ssize(mine), comm);
+  std::string all(static_cast<std::size_t>(bounds.back()), ' ');
+  gather(mine.data(), all.data(), bounds, 0, comm);
+  broadcast(all.data(), bounds.back(), 0, comm);
+  return all;
+}
+
 std::vector<Offset> all_to_all(std::span<const Offset> counts, MPI_Comm comm) {
   std::vector<Offset> out(counts.size());
   check(MPI_Alltoall(counts.data(), 1, MPI_INT64_T, out.data(), 1, MPI_INT64_T, comm), "exchanging counts");

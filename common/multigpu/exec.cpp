@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <set>
 #include <sstream>
 
@@ -21,15 +23,6 @@ Launch bind(const MpiCommunicator& ranks) {
     STAGES_CUDA(cudaSetDevice(ranks.node_rank() % devices));
   }
   return Launch::single;
-}
-
-/// The text of every rank, one after the other, on all ranks.
-std::string all_text(const std::string& mine, MPI_Comm comm) {
-  const std::vector<Offset> bounds = all_bounds(std::ssize(mine), comm);
-  std::string all(static_cast<std::size_t>(bounds.back()), ' ');
-  gather(mine.data(), all.data(), bounds, 0, comm);
-  broadcast(all.data(), bounds.back(), 0, comm);
-  return all;
 }
 
 }  // namespace

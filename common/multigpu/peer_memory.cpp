@@ -4,21 +4,13 @@
 
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
+#include "common/multigpu/handles.hpp"
 
 namespace stages::mpi {
-namespace {
-
-constexpr std::size_t kBlock = std::size_t{2} << 20;  ///< what a handle stands for
-
-std::size_t whole_blocks(std::size_t bytes) {
-  return (bytes + kBlock - 1) / kBlock * kBlock;
-}
-
-}  // namespace
 
 PeerMemory::PeerMemory(const MpiCommunicator& ranks, std::size_t bytes)
     : ranks_(ranks),
-      memory_(STAGES_SIMULATED ? bytes : whole_blocks(bytes)),
+      memory_(bytes_behind_handle(bytes)),
       of_others_(static_cast<std::size_t>(ranks.size()), nullptr),
       window_(ranks.node()) {
   if (ranks.nodes() > 1) return;
@@ -66,12 +58,12 @@ void PeerMemory::share(std::span<const std::size_t> bounds, cudaStream_t stream)
 
 void PeerMemory::open() {
   cudaIpcMemHandle_t handle = {};
-  bool good = memory_.empty() || cudaIpcGetMemHandle(&handle, memory_.data()) == cudaSuccess;
+  bool good = cudaIpcGetMemHandle(&handle, memory_.data()) == cudaSuccess;
   std::vector<cudaIpcMemHandle_t> handles(of_others_.size());
   check(
       MPI_Allgather(&handle, sizeof handle, MPI_BYTE, handles.data(), sizeof handle, MPI_BYTE, ranks_.comm()),
       "telling each other the handles of device memory");
-  for (std::size_t r = 0; r < handles.size() && good && !memory_.empty(); ++r) {
+  for (std::size_t r = 0; r < handles.size() && good; ++r) {
     if (static_cast<int>(r) == ranks_.rank()) continue;
     void* place = nullptr;
     good = cudaIpcOpenMemHandle(&place, handles[r], cudaIpcMemLazyEnablePeerAccess) == cudaSuccess;

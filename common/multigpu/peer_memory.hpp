@@ -14,9 +14,8 @@
 namespace stages::mpi {
 
 /// As many bytes on the GPU of each process of one node. A GPU reaches the others' memory by CUDA's handles
-/// for other processes, which memory from pools has not: so it is from cudaMalloc, and lasts. Handles stand
-/// for whole blocks of 2 MiB, so none is shared with another array. On the executor, whose processes see
-/// nothing of each other, parts go through a SharedWindow.
+/// for other processes, which memory from pools has not: so it is from cudaMalloc, and lasts. On the
+/// executor, whose processes see nothing of each other, parts go through a SharedWindow.
 class PeerMemory {
  public:
   /// Collective. Throws OutOfDeviceMemory.

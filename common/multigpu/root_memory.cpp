@@ -1,10 +1,10 @@
 #include "common/multigpu/root_memory.hpp"
 
-#include <cstring>
 #include <exception>
 
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
+#include "common/multigpu/handles.hpp"
 
 namespace stages::mpi {
 
@@ -19,11 +19,8 @@ void RootMemory::reserve(std::size_t bytes) {
   close();
   check(MPI_Barrier(ranks_.comm()), "waiting until nobody uses the memory");
   memory_ = {};
-  // A quarter more than asked for, so that results of about one size do not grow it again and again, and
-  // whole blocks of 2 MiB, which are what a handle stands for.
-  constexpr std::size_t kBlock = std::size_t{2} << 20;
-  const std::size_t more = bytes + bytes / 4;
-  capacity_ = STAGES_SIMULATED ? more : (more + kBlock - 1) / kBlock * kBlock;
+  // A quarter more than asked for, so that results of about one size do not grow it again and again.
+  capacity_ = bytes_behind_handle(bytes + bytes / 4);
   if (ranks_.rank() == 0) memory_ = DeviceArray<std::byte>(capacity_);
   open();
 }
@@ -35,14 +32,9 @@ void RootMemory::open() {
 }
 void RootMemory::close() noexcept {}
 
-void RootMemory::write(std::size_t at, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                       cudaStream_t stream) {
+void RootMemory::write(std::size_t at, const void* from, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return;
-  if (kind == cudaMemcpyHostToDevice) {
-    std::memcpy(window_.data() + at, from, bytes);
-  } else {
-    STAGES_CUDA(cudaMemcpyAsync(window_.data() + at, from, bytes, cudaMemcpyDeviceToHost, stream));
-  }
+  STAGES_CUDA(cudaMemcpyAsync(window_.data() + at, from, bytes, cudaMemcpyDeviceToHost, stream));
   if (ranks_.rank() != 0) add_traffic(static_cast<Offset>(bytes));
 }
 
@@ -77,10 +69,9 @@ void RootMemory::close() noexcept {
   place_ = nullptr;
 }
 
-void RootMemory::write(std::size_t at, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                       cudaStream_t stream) {
+void RootMemory::write(std::size_t at, const void* from, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return;
-  STAGES_CUDA(cudaMemcpyAsync(place_ + at, from, bytes, kind, stream));
+  STAGES_CUDA(cudaMemcpyAsync(place_ + at, from, bytes, cudaMemcpyDeviceToDevice, stream));
   if (ranks_.rank() != 0) add_traffic(static_cast<Offset>(bytes));
 }
 

@@ -24,9 +24,9 @@ class RootMemory {
   /// Collective. Throws OutOfDeviceMemory on rank 0.
   void reserve(std::size_t bytes);
 
-  /// Copies `bytes` bytes from this process's GPU, or its host, to byte `at`, by work on `stream`. Processes
-  /// write to different places.
-  void write(std::size_t at, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+  /// Copies `bytes` bytes from this process's GPU to byte `at`, by work on `stream`. Processes write to
+  /// different places, and `from` stays as it is until complete().
+  void write(std::size_t at, const void* from, std::size_t bytes, cudaStream_t stream);
 
   /// What all processes have written before this call is there after it. Collective.
   void complete(cudaStream_t stream);
@@ -53,9 +53,9 @@ class RootArray {
   /// See RootMemory::reserve.
   void reserve(Offset count) { memory_.reserve(static_cast<std::size_t>(count) * sizeof(T)); }
   /// Elements `at` .. `at` + `count` - 1; see RootMemory::write.
-  void write(Offset at, const T* from, Offset count, cudaMemcpyKind kind, cudaStream_t stream) {
+  void write(Offset at, const T* from, Offset count, cudaStream_t stream) {
     memory_.write(static_cast<std::size_t>(at) * sizeof(T), from, static_cast<std::size_t>(count) * sizeof(T),
-                  kind, stream);
+                  stream);
   }
   void complete(cudaStream_t stream) { memory_.complete(stream); }
   T* data() { return reinterpret_cast<T*>(memory_.data()); }

@@ -45,6 +45,7 @@ void failure(World& world);    ///< one rank fails in one way; the words are its
 void peers(World& world);         ///< device memory brought together from parts
 void balance(World& world);       ///< how the entries for several GPUs deal rows
 void through_root(World& world);  ///< what of C passes rank 0
+void batches(World& world);       ///< parts of C that do not fit on their GPUs
 #endif
 
 }  // namespace stages::mpi_tests

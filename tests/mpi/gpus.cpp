@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "08_spgemm_multigpu/stage.hpp"
+#include "common/harness/check.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/mpi/deal.hpp"
 #include "common/mpi/transfer.hpp"
@@ -68,11 +69,11 @@ Ran run(World& world, const char* name, const SpgemmProblem<float>& problem) {
   return out;
 }
 
-/// Each `period`-th row has many entries, the others one.
-Csr<float> heavy_every(Index rows, Index period) {
+/// Each `period`-th row has many entries, from row `first` on; the others have one.
+Csr<float> heavy_every(Index rows, Index period, Index first = 0) {
   Csr<float> a(rows, rows);
   for (Index i = 0; i < rows; ++i) {
-    const Index length = i % period == 0 ? 64 : 1;
+    const Index length = i % period == first ? 64 : 1;
     for (Index k = 0; k < length; ++k) a.col_idx.push_back((i + k) % rows);
     std::sort(a.col_idx.end() - length, a.col_idx.end());
     a.row_ptr[static_cast<std::size_t>(i) + 1] = a.row_ptr[static_cast<std::size_t>(i)] + length;
@@ -143,6 +144,41 @@ void balance(World& world) {
   }
   const double by_products = run(world, "08_spgemm_multigpu/multi_blocks", graded).imbalance;
   require(by_products < 1.25, "{} processes, blocks by products: imbalance {}", processes, by_products);
+}
+
+/// A part of C that does not fit on its GPU comes to the host in batches; rank 0 has the note also where it
+/// is another process's part.
+void batches(World& world) {
+  require(world.gpu != nullptr, "no kernel can run here");
+  const int last = world.ranks.size() - 1;
+  for (const Destination destination : {Destination::host, Destination::distributed}) {
+    SpgemmProblem<float> problem;
+    if (world.root()) {
+      const auto a = std::make_shared<const Csr<float>>(heavy_every(200, world.ranks.size(), last));
+      const auto b = std::make_shared<const Csr<float>>(generate<float>("gen:banded:n=200,half_bandwidth=2"));
+      problem = make_spgemm_problem<float>("heavy rows", a, b, destination);
+    }
+    for (const double bytes : {0.0, 8000.0}) {
+      Registry registry;
+      add_multi_gather(registry, "gather", {.result_bytes = bytes});
+      add_multi_blocks(registry, "blocks", {.result_bytes = bytes});
+      for (const Entry& entry : registry.entries()) {
+        const CheckReport report = check_entry(entry, problem, *world.gpu);
+        require(report.passed(), "{}, C {} of which {} bytes fit: {}", entry.name, to_string(destination),
+                bytes, report.failure);
+        const auto plan = entry.on<SpgemmProblem<float>>().prepare(problem, *world.gpu);
+        SpgemmOperands<float> operands;
+        if (world.root()) operands = {problem.a->values, problem.b->values};
+        plan->load(operands);
+        plan->run();
+        const std::string note = plan->note();
+        require((note.find("batches") != std::string::npos) == (bytes > 0),
+                "{}, {} bytes fit: the note is '{}'", entry.name, bytes, note);
+        require(bytes == 0 || entry.name != "gather" || note.starts_with(fmt::format("process {}:", last)),
+                "the heavy rows are those of process {}, and the note is '{}'", last, note);
+      }
+    }
+  }
 }
 
 }  // namespace stages::mpi_tests

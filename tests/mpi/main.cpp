@@ -20,6 +20,7 @@ const std::map<std::string, Test>& tests() {
       {"dealing", dealing}, {"clocks", clocks},   {"failure", failure},
 #ifdef STAGES_HAVE_MULTIGPU
       {"peers", peers},     {"balance", balance}, {"through_root", through_root},
+      {"batches", batches},
 #endif
   };
   return all;
