@@ -14,10 +14,10 @@
 // Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; messages as in
 // scatter_gather.
 
-#include "02_mpi/spgemm_plan.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/kernels/spgemm_rows.hpp"
 #include "common/mpi/session.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 
 namespace stages {
 namespace {

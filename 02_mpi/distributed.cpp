@@ -22,9 +22,9 @@
 // with them at many ranks.
 
 #include "02_mpi/distributed_csr.hpp"
-#include "02_mpi/spgemm_plan.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/mpi/session.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 
 namespace stages {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "02_mpi/clocks.hpp"
 #include "common/mpi/check.hpp"
+#include "common/mpi/clocks.hpp"
 #include "common/mpi/transfer.hpp"
 
 namespace stages::mpi {

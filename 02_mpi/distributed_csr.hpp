@@ -1,10 +1,10 @@
 #pragma once
 // A sparse matrix that lies on the ranks by rows, and its product with another one.
 
-#include "02_mpi/deal.hpp"
 #include "02_mpi/requests.hpp"
 #include "common/harness/exec.hpp"
 #include "common/kernels/spgemm_rows.hpp"
+#include "common/mpi/deal.hpp"
 
 namespace stages::mpi {
 

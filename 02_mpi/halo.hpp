@@ -3,7 +3,7 @@
 // elements of x (or rows of B) a rank lacks is found out once, in prepare, because A does not change.
 
 #include "02_mpi/requests.hpp"
-#include "02_mpi/spgemm_plan.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 
 namespace stages::mpi {
 

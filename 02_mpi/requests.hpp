@@ -10,8 +10,8 @@
 
 #include <span>
 
-#include "02_mpi/deal.hpp"
 #include "common/matrix/types.hpp"
+#include "common/mpi/deal.hpp"
 
 namespace stages::mpi {
 

@@ -22,10 +22,10 @@
 // Input: any CSR matrices, any number of ranks. Cost: as two_pointer_dot, over ranks; messages of nnz(A) +
 // ranks x nnz(B) + nnz(C) entries, all from or to rank 0.
 
-#include "02_mpi/spgemm_plan.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/kernels/sparse_dot_rows.hpp"
 #include "common/mpi/session.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 #include "common/mpi/transfer.hpp"
 
 namespace stages {

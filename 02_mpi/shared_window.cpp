@@ -25,12 +25,12 @@
 
 #include <cstring>
 
-#include "02_mpi/spgemm_plan.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/kernels/spgemm_rows.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/session.hpp"
 #include "common/mpi/shared_window.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 #include "common/mpi/transfer.hpp"
 
 namespace stages {

@@ -15,11 +15,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "02_mpi/clocks.hpp"
 #include "02_mpi/halo.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/kernels/spmm_rows.hpp"
 #include "common/mpi/check.hpp"
+#include "common/mpi/clocks.hpp"
 #include "common/mpi/exec.hpp"
 #include "common/mpi/session.hpp"
 #include "common/mpi/transfer.hpp"

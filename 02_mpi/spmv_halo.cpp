@@ -14,11 +14,11 @@
 // needs something, at most nnz of the rank's rows elements. The result has the bits of csr_spmv_by_length:
 // each row is summed by the same code in the same order.
 
-#include "02_mpi/clocks.hpp"
 #include "02_mpi/halo.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/kernels/spmv_rows.hpp"
 #include "common/mpi/check.hpp"
+#include "common/mpi/clocks.hpp"
 #include "common/mpi/exec.hpp"
 #include "common/mpi/session.hpp"
 #include "common/mpi/transfer.hpp"

@@ -342,10 +342,24 @@ class Binned final : public BinnedPlan<T> {
 
   void load(const SpgemmOperands<T>& operands) override {
     a_.values.upload(operands.a_values, stream());
-    b_.values.upload(operands.b_values, stream());
+    if (borrowed_ == nullptr) b_.values.upload(operands.b_values, stream());
     exec_.synchronize();
   }
   void reset() override { drop_result(); }
+
+  typename BinnedPlan<T>::OnDevice on_device() const override {
+    return {c_columns_.data(), c_values_.data()};
+  }
+
+  void copy_row_ptr(Offset* row_ptr) override {
+    row_ptr_.download({row_ptr, rows() + 1}, stream());
+    exec_.synchronize();
+  }
+
+  void borrow_b_values(const T* values) override {
+    borrowed_ = values;
+    b_.values = {};
+  }
 
   void count() override {
     counted_ = false;
@@ -377,15 +391,27 @@ class Binned final : public BinnedPlan<T> {
     multiply_in_batches();
   }
 
+  Offset results() const override { return total_[0]; }
+
+  void copy_to_host(Offset* row_ptr, Index* col_idx, T* values) override {
+    if (in_batches_ > 0) {
+      std::copy(on_host_.row_ptr.begin(), on_host_.row_ptr.end(), row_ptr);
+      std::copy(on_host_.col_idx.begin(), on_host_.col_idx.end(), col_idx);
+      std::copy(on_host_.values.begin(), on_host_.values.end(), values);
+      return;
+    }
+    row_ptr_.download({row_ptr, rows() + 1}, stream());
+    download(c_columns_, col_idx, c_columns_.size());
+    download(c_values_, values, c_values_.size());
+    exec_.synchronize();
+  }
+
   Csr<T> fetch() override {
     if (in_batches_ > 0) return on_host_;
     Csr<T> c(a_.rows, b_.cols);
     c.col_idx.resize(c_columns_.size());
     c.values.resize(c_values_.size());
-    row_ptr_.download(c.row_ptr, stream());
-    download(c_columns_, c.col_idx.data(), c_columns_.size());
-    download(c_values_, c.values.data(), c_values_.size());
-    exec_.synchronize();
+    copy_to_host(c.row_ptr.data(), c.col_idx.data(), c.values.data());
     return c;
   }
 
@@ -417,7 +443,11 @@ class Binned final : public BinnedPlan<T> {
   static double bytes(Offset entries) {
     return static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(entries);
   }
-  Factors<T, Ptr> factors() const { return {a_.view(), b_.view()}; }
+  Factors<T, Ptr> factors() const {
+    Factors<T, Ptr> f{a_.view(), b_.view()};
+    if (borrowed_ != nullptr) f.b.values = borrowed_;
+    return f;
+  }
   Structures<Ptr> structures() const { return factors().structures(); }
   Facts facts() {
     return {products_.data(), first_.data(), width_.data(), counting_.data(), counts_.data(), slot_.data()};
@@ -610,6 +640,7 @@ class Binned final : public BinnedPlan<T> {
   bool one_by_one_;
   unsigned lanes_;
   DeviceCsr<T, Ptr> a_, b_;
+  const T* borrowed_ = nullptr;  ///< B's values, where they are not b_'s
   DeviceArray<Offset> products_;
   DeviceArray<Index> first_, width_;
   DeviceArray<Form> counting_, multiplying_;

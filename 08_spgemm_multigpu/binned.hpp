@@ -25,6 +25,25 @@ class BinnedPlan : public SpgemmPlan<T> {
   /// Reads the loaded values: computes C. After count().
   virtual void multiply() = 0;
 
+  /// nnz(C). After count().
+  virtual Offset results() const = 0;
+  /// C to the caller's arrays on the host: rows + 1 row pointers from 0 on, results() columns and values.
+  /// Complete on return. After multiply().
+  virtual void copy_to_host(Offset* row_ptr, Index* col_idx, T* values) = 0;
+
+  /// C where multiply() left it, in device memory; null where it did not fit and is on the host.
+  struct OnDevice {
+    const Index* col_idx = nullptr;
+    const T* values = nullptr;
+  };
+  virtual OnDevice on_device() const = 0;
+  /// C's row pointers to the host, rows + 1 from 0 on; complete on return. After count().
+  virtual void copy_row_ptr(Offset* row_ptr) = 0;
+
+  /// From now on B's values are those in device memory at `values`, nnz(B) of them, and load() takes A's
+  /// alone.
+  virtual void borrow_b_values(const T* values) = 0;
+
   void run() override {
     count();
     multiply();

@@ -6,6 +6,10 @@ void add_08_spgemm_multigpu(Registry& registry) {
   add_hash_warp_per_row(registry);
   add_binned(registry);
   add_structure_reuse(registry);
+#ifdef STAGES_HAVE_MULTIGPU
+  add_multi_gather(registry);
+  add_multi_blocks(registry);
+#endif
 }
 
 }  // namespace stages

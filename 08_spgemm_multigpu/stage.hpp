@@ -1,6 +1,6 @@
 #pragma once
 // The entries of step 8, in the order in which a student meets them: sparse times sparse by hashing, on one
-// GPU.
+// GPU and on several.
 
 #include "08_spgemm_multigpu/binned.hpp"
 #include "common/harness/registry.hpp"
@@ -23,5 +23,10 @@ void add_binned(Registry& registry, const std::string& name = "08_spgemm_multigp
                 const spgemm::Settings& settings = {});
 void add_structure_reuse(Registry& registry, const std::string& name = "08_spgemm_multigpu/structure_reuse",
                          const spgemm::Settings& settings = {});
+/// Where the build has MPI.
+void add_multi_gather(Registry& registry, const std::string& name = "08_spgemm_multigpu/multi_gather",
+                      const spgemm::Settings& settings = {});
+void add_multi_blocks(Registry& registry, const std::string& name = "08_spgemm_multigpu/multi_blocks",
+                      const spgemm::Settings& settings = {});
 
 }  // namespace stages

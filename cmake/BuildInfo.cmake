@@ -7,7 +7,8 @@ set(STAGES_DIGEST_PATTERNS *.cpp *.hpp *.cu *.cuh *.cmake CMakeLists.txt)
 # prints the digest. With -DGPU=ON only the sources count that a GPU's records depend on: CUDA steps, device code, vendors.
 if(CMAKE_SCRIPT_MODE_FILE)
   if(GPU)
-    file(GLOB places LIST_DIRECTORIES true ${ROOT}/0[3-8]_* ${ROOT}/common/gpu ${ROOT}/common/vendor)
+    file(GLOB places LIST_DIRECTORIES true ${ROOT}/0[3-8]_* ${ROOT}/common/gpu ${ROOT}/common/multigpu
+         ${ROOT}/common/vendor)
     set(files "")
   else()
     file(GLOB places LIST_DIRECTORIES true ${ROOT}/[0-9][0-9]_* ${ROOT}/common ${ROOT}/cmake)

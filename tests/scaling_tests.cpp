@@ -46,6 +46,17 @@ TEST(Scaling, SpeedUpIsOverTheFastestEntryOfStageOne) {
   EXPECT_EQ(results.rows[4].speedup_serial, 0.0) << "another problem";
 }
 
+TEST(Scaling, SeveralGpusAreComparedWithOne) {
+  Results results = sweep_of_three();
+  results.rows.push_back(row_of("08_spgemm_multigpu/one", 0.5, 1));
+  results.rows.push_back(row_of("08_spgemm_multigpu/several", 0.25, 8));
+  results.rows[4].mpi = false;
+  results.rows[5].mpi = true;
+  relate_to_serial(results);
+  EXPECT_EQ(results.rows[5].speedup_serial, 2.0) << "over one GPU, not over a core";
+  EXPECT_EQ(results.rows[3].speedup_serial, 4.0) << "a step without such an entry: over stage 01";
+}
+
 TEST(Scaling, ResultsComeBackFromTheirJson) {
   Results results = sweep_of_three();
   ResultRow wrong = row_of("02_mpi/balanced", 1, 2);

@@ -11,7 +11,8 @@ entries whose name REGEX finds: a line an entry, a column a matrix (all of the f
 FILE may be a pattern such as results/x/spmm_n32_*.json: of a study that was recorded in parts, on one machine.
 
 A pair <!-- scaling FILE REGEX [MATRIX ...] --> and <!-- end scaling --> gets the rows that ran on several ranks: their clocks,
-and the speed-up of each over the fastest serial entry of stage 01 in the same file.
+and the speed-up of each over the fastest serial entry of stage 01 in the same file
+(step 8: over its fastest entry for one GPU).
 
 A pair <!-- ratios FILE REGEX [MATRIX ...] --> and <!-- end ratios --> gets speeds over the fastest library: a line a matrix, a column
 an entry. For times of CPUs, which say little elsewhere; ratios of one run say more. On a GPU each entry gets its mean over all
@@ -109,9 +110,14 @@ def scaling(results, pattern, wanted):
         if wanted and label(problem[0]) not in wanted:
             continue
         rows = [r for r in timed if problem_of(r) == problem]
-        serial = min((r["seconds"]["run"]["median"] for r in rows if r["entry"].startswith("01_") and not r["structure_reuse"]), default=None)
+        alone = [r for r in rows if not r["mpi"] and not r["structure_reuse"]]
+        own = [r for r in alone if re.search(pattern, r["entry"])]  # one GPU against several
+        bases = own or [r for r in alone if r["entry"].startswith("01_")]
+        base = min(bases, key=lambda r: r["seconds"]["run"]["median"], default=None)
+        serial = base and base["seconds"]["run"]["median"]
+        named = f"`{base['entry']}` on one GPU" if own else "fastest serial entry"
         lines += [f"{label(problem[0])}, {problem[2]} {problem[3]}{', ' + problem[1] if problem[1] else ''}"
-                  + (f"; fastest serial entry {seconds(serial)}:" if serial else ":"), "",
+                  + (f"; {named} {seconds(serial)}:" if serial else ":"), "",
                   "| entry | ranks | compute | + exchange | root to root | bytes moved | imbalance |", "|---" * 7 + "|"]
         for r in rows:
             if not r["mpi"] or not re.search(pattern, r["entry"]):
@@ -124,6 +130,10 @@ def scaling(results, pattern, wanted):
     copies = [f"{ranks} ranks {float(context[key]) / 1e9:.1f}" for ranks in sorted({r["ranks"] for r in timed if r["mpi"]})
               if (key := f"ranks={ranks}: copy_bandwidth_bytes_per_second") in context]
     cores = next((value for key, value in context.items() if key.endswith(": cores")), "?")
+    gpus = [f"{ranks} processes {context[key]}" for ranks in sorted({r["ranks"] for r in timed if r["mpi"]})
+            if (key := f"ranks={ranks}: gpus") in context]
+    if gpus:
+        lines.append(f"({context['gpu']}; GPUs: {', '.join(gpus)})")
     lines.append(f"({context['cpu']}, {cores} cores, {context['date'][:10]}, sources {context['source_digest'][:12]}; "
                  f"copy bandwidth in GB/s: {', '.join(copies)})")
     return "\n".join(lines) + "\n"

@@ -52,6 +52,19 @@ step build cmake --build build/gpu -j "$jobs"
 side_by_side=$((jobs > 4 ? jobs / 2 : 1))
 step tests ctest --test-dir build/gpu --output-on-failure -LE 'mpi|cli' -j "$side_by_side"
 
+# Several processes with a GPU each: on this machine's GPUs, or those that CUDA may see of them. Where there are fewer GPUs
+# than processes, they are shared.
+gpus=$(nvidia-smi -L | grep -c '^GPU')
+[ -n "${CUDA_VISIBLE_DEVICES:-}" ] && gpus=$(tr ',' '\n' <<< "$CUDA_VISIBLE_DEVICES" | grep -c .)
+if [ -x build/gpu/bin/mpi_tests ]; then
+  step tests_of_several_gpus ctest --test-dir build/gpu --output-on-failure \
+    -R '^mpi_(battery_gpus|peers|balance|through_root|batches|clocks|failures_gpus)'
+  for destination in host distributed one-gpu; do
+    step "two_processes_$destination" build/gpu/bin/stages run -m gen:rmat:scale=14,edge_factor=8 --op spgemm --filter '08_.*/multi_' \
+      --ranks 2 --destination "$destination" --time-budget 0.03
+  done
+fi
+
 # sanitize TOOL: every GPU entry on small cases under one tool, the entries dealt to several processes.
 sanitize() {
   local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub)
@@ -106,6 +119,19 @@ for spec in "${specs[@]}"; do products+=(-m "gen:$spec"); done
 for file in "$@"; do products+=(-m "$file"); done
 step spgemm build/gpu/bin/stages run "${products[@]}" --op spgemm --filter '08_|vendor/cusparse_spgemm' \
   --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm.json"
+
+# One GPU against several, a process each, with C where it was made and with C on the host.
+if [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
+  ranks=$(printf '%s\n' 1 2 4 8 "$gpus" | sort -nu | awk -v most="$gpus" '$1 <= most' | paste -sd,)
+  several=(-m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:rmat:scale=17,edge_factor=8,a=0.57
+    -m gen:stencil:points=27,nx=60 -m gen:banded:n=2e5,half_bandwidth=20)
+  for file in "$@"; do several+=(-m "$file"); done
+  for destination in distributed host; do
+    step "spgemm_multi_$destination" build/gpu/bin/stages run "${several[@]}" --op spgemm --filter '08_.*/(binned|multi_)' \
+      --ranks "$ranks" --destination "$destination" --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
+      --json "$out/spgemm-multi-$destination.json"
+  done
+fi
 
 # Minutes, so only on demand. How fast rows at random places can be read explains most of its times.
 if [ -n "${STAGES_SPMM:-}" ]; then

@@ -9,6 +9,9 @@
 #include "common/mpi/exec.hpp"
 #include "common/mpi/session.hpp"
 #endif
+#ifdef STAGES_HAVE_MULTIGPU
+#include "common/multigpu/exec.hpp"
+#endif
 
 namespace stages {
 
@@ -18,6 +21,8 @@ struct Ranks::State {
   mpi::Session session;
   std::unique_ptr<mpi::MpiCommunicator> ranks;
   std::unique_ptr<mpi::MpiExec> exec;
+  std::unique_ptr<Exec> gpus;
+  std::string no_gpus;  ///< why not; empty before they were asked for
 };
 
 Ranks::Ranks() {
@@ -35,6 +40,20 @@ Exec& Ranks::exec() {
   return *state_->exec;
 }
 
+Machine Ranks::machine(bool gpu) {
+  exec();
+  if (!gpu) return Machine(exec(), "none of the entries chosen runs on the GPUs of several processes");
+  if (!state_->gpus && state_->no_gpus.empty()) {
+#ifdef STAGES_HAVE_MULTIGPU
+    state_->no_gpus = mpi::multi_gpu_problem(*state_->ranks);
+    if (state_->no_gpus.empty()) state_->gpus = std::make_unique<mpi::MultiGpuExec>(*state_->ranks);
+#else
+    state_->no_gpus = "this build has no way to run CUDA kernels";
+#endif
+  }
+  return state_->gpus ? Machine(exec(), *state_->gpus) : Machine(exec(), state_->no_gpus);
+}
+
 Order Ranks::tell(Order order) {
   exec().communicator().broadcast(&order, sizeof order);
   return order;
@@ -49,6 +68,9 @@ void Ranks::abort(const std::string& text, int code) {
 struct Ranks::State {};
 Ranks::Ranks() = default;
 Exec& Ranks::exec() {
+  std::abort();
+}
+Machine Ranks::machine(bool /*gpu*/) {
   std::abort();
 }
 Order Ranks::tell(Order order) {

@@ -39,6 +39,9 @@ class Ranks {
 
   /// Where entries for several ranks run. Collective at the first call; only where started().
   Exec& exec();
+  /// exec(), and the GPUs of all ranks where `gpu` asks for them, the same on all ranks. Collective at the
+  /// first call that does.
+  Machine machine(bool gpu);
   /// Gives rank 0's order to all.
   Order tell(Order order);
   /// Ends all ranks: `text` on stderr, once, and the exit code. Only where started().

@@ -247,12 +247,12 @@ class Run {
         jobs_(jobs_of(arguments)),
         progress_(count_runs()) {
     if (!ranks_.started()) {
-      results_.context = run_context(program.arguments, devices_.machine());
+      results_.context = run_context(program.arguments, devices().machine());
       // With --ranks the entries for ranks come later, on these.
       if (!arguments.ranks.empty()) std::erase_if(entries_, [](const Entry* e) { return e->needs.mpi; });
       return;
     }
-    results_.context = run_context(program.arguments, Machine(ranks_.exec()));
+    results_.context = run_context(program.arguments, machine_of_ranks());
     for (auto& fact : ranks_.exec().facts()) results_.context.push_back(std::move(fact));
   }
 
@@ -291,7 +291,21 @@ class Run {
   void on_ranks(const Problem& problem) {
     const auto entries = entries_of(Problem::kOp, true);
     const RunEvents events = ranks_.root() ? progress_.events() : RunEvents();
-    run_problem(problem, entries, Machine(ranks_.exec()), options_, events, results_);
+    run_problem(problem, entries, machine_of_ranks(), options_, events, results_);
+  }
+
+  /// With the GPUs of all ranks only where an entry needs them: each process then takes memory on its own.
+  Machine machine_of_ranks() {
+    return ranks_.machine(std::any_of(entries_.begin(), entries_.end(),
+                                      [](const Entry* e) { return e->needs.mpi && e->needs.gpu; }));
+  }
+
+  /// For entries of one process. Of several ranks only rank 0 comes here: the others have no business on the
+  /// GPU that this one takes.
+  const Devices& devices() {
+    if (!devices_)
+      devices_.emplace(arguments_.launch == "graph" ? KernelLaunch::graph : KernelLaunch::single);
+    return *devices_;
   }
 
   /// Of the entries of `op` those that run on the ranks of MPI, or the others.
@@ -380,7 +394,10 @@ class Run {
   }
 
   Destination destination() const {
-    return arguments_.destination == "distributed" ? Destination::distributed : Destination::host;
+    for (const Destination d : {Destination::distributed, Destination::one_gpu}) {
+      if (to_string(d) == arguments_.destination) return d;
+    }
+    return Destination::host;
   }
 
   /// Runs one problem; `form` says what was multiplied where that isn't plain.
@@ -388,12 +405,12 @@ class Run {
   void problem(const Problem& problem, const std::string& form = {}) {
     const std::size_t first = results_.rows.size();
     if (!ranks_.started()) {
-      run_problem(problem, entries_of(Problem::kOp), devices_.machine(), options_, progress_.events(),
+      run_problem(problem, entries_of(Problem::kOp), devices().machine(), options_, progress_.events(),
                   results_);
     } else {
       // Those for one process have rank 0 and its processors for themselves: the other ranks sleep meanwhile.
       if (!arguments_.ranks_only)
-        run_problem(problem, entries_of(Problem::kOp, false), devices_.machine(), options_,
+        run_problem(problem, entries_of(Problem::kOp, false), devices().machine(), options_,
                     progress_.events(), results_);
       ranks_.tell(order_for(problem));
       on_ranks(problem);
@@ -409,7 +426,7 @@ class Run {
   RunOptions options_;
   std::vector<const Entry*> entries_;
   std::vector<Job> jobs_;
-  Devices devices_{arguments_.launch == "graph" ? KernelLaunch::graph : KernelLaunch::single};
+  std::optional<Devices> devices_;
   Results results_;
   Progress progress_;
 };
@@ -607,8 +624,8 @@ void add_problem_options(CLI::App& command, RunArguments& a) {
       ->group(group);
   command
       .add_option("--destination", a.destination,
-                  "SpGEMM on several ranks: C on rank 0's host, or left distributed")
-      ->check(CLI::IsMember({"host", "distributed"}))
+                  "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU")
+      ->check(CLI::IsMember({"host", "distributed", "one-gpu"}))
       ->capture_default_str()
       ->group(group);
   command.add_option("--seed", a.seed, "Seed of the operands and of the rows that the check samples")

@@ -120,8 +120,8 @@ class TemporaryFile {
 /// Of a run's context only what the number of ranks changes.
 void take_context(const Results& from, int ranks, Results& to) {
   for (const auto& [key, value] : from.context) {
-    for (const char* const wanted :
-         {"copy_bandwidth_bytes_per_second", "mpi", "nodes", "cores", "threads_per_core", "ranks_per_core"}) {
+    for (const char* const wanted : {"copy_bandwidth_bytes_per_second", "gpu_copy_bandwidth_bytes_per_second",
+                                     "gpus", "mpi", "nodes", "cores", "threads_per_core", "ranks_per_core"}) {
       if (key == wanted) to.context.emplace_back(fmt::format("ranks={}: {}", ranks, key), value);
     }
   }

@@ -43,13 +43,14 @@ class GpuExec : public Exec {
   void begin_phase(std::string_view name) override;
   void end_phase() override;
   double measure_copy_bandwidth() override;
+  /// Adds the phases that have ended; waits for their events.
+  void collect_phases();
 
  private:
   struct OpenPhase {
     std::string name;
     EventTimer timer;
   };
-  void collect_phases();
 
   Launch launch_;
   Stream stream_;

@@ -1,6 +1,7 @@
 #include "common/gpu/facts.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "common/gpu/memory.hpp"
 #include "common/gpu/stream.hpp"
@@ -35,6 +36,10 @@ const DeviceFacts& device_facts() {
     f.shared_per_sm = p.sharedMemPerMultiprocessor;
     f.registers_per_sm = static_cast<std::size_t>(p.regsPerMultiprocessor);
     f.memory_bytes = p.totalGlobalMem;
+#if !STAGES_SIMULATED
+    static_assert(sizeof f.uuid == sizeof p.uuid);
+    std::memcpy(f.uuid.data(), &p.uuid, sizeof p.uuid);
+#endif
     STAGES_CUDA(cudaDriverGetVersion(&f.driver_version));
     STAGES_CUDA(cudaRuntimeGetVersion(&f.runtime_version));
     return f;

@@ -2,7 +2,9 @@
 // What a plan must know of the device and of a compiled kernel. What the executor cannot know is empty, never
 // 0.
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -22,6 +24,7 @@ struct DeviceFacts {
   std::size_t shared_per_sm = 0;
   std::size_t registers_per_sm = 0;  ///< 32-bit registers
   std::size_t memory_bytes = 0;
+  std::array<std::int64_t, 2> uuid = {};        ///< whatever the device's number here; 0 on the executor
   int driver_version = 0, runtime_version = 0;  ///< CUDA's numbers: 13000 is 13.0
 };
 

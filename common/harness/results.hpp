@@ -67,7 +67,7 @@ struct ResultRow {
   double bandwidth_share = 0;   ///< model bytes over the median, as a share of the measured copy bandwidth
   double speedup_previous = 0;  ///< over the step before it in the course; 0: there is none
   double speedup_peer = 0;      ///< over the fastest peer; 0: there is none
-  double speedup_serial = 0;    ///< of a row on ranks, over the fastest entry of stage 01; 0: there is none
+  double speedup_serial = 0;  ///< of a row on ranks, over the fastest entry of one process; 0: there is none
   double break_even = 0;  ///< products after which prepare is paid for, against the entry cheapest for one;
                           ///< 0: from the first on; infinite: never
   std::vector<Metric> metrics = {};
@@ -86,7 +86,8 @@ struct Results {
 /// course order.
 void relate_rows(Results& results, std::size_t first);
 
-/// Fills speedup_serial of all rows that ran on ranks, where the same problem was also run by stage 01.
+/// Fills speedup_serial of all rows that ran on ranks, where the same problem was also run on one process: by
+/// entries of the row's own step (one GPU against several), or, where that has none, by stage 01.
 void relate_to_serial(Results& results);
 
 /// Whether two rows are about the same multiplication.

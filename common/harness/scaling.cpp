@@ -18,6 +18,10 @@ double metric(const ResultRow& row, const char* name) {
   return found != row.metrics.end() ? found->value : std::nan("");
 }
 
+std::string_view step_of(const ResultRow& row) {
+  return std::string_view(row.entry).substr(0, row.entry.find('/'));
+}
+
 std::string seconds_or_unknown(double seconds) {
   return std::isnan(seconds) ? "?" : format_seconds(seconds);
 }
@@ -61,12 +65,14 @@ void relate_to_serial(Results& results) {
   for (ResultRow& row : results.rows) {
     row.speedup_serial = 0;
     if (!row.mpi || !row.timed()) continue;
-    double best = INFINITY;
-    for (const ResultRow& serial : results.rows) {
-      if (serial.entry.starts_with(kSerialStage) && serial.timed() && !serial.structure_reuse &&
-          same_problem(serial.problem, row.problem))
-        best = std::min(best, serial.run.median);
+    double own_step = INFINITY, serial = INFINITY;
+    for (const ResultRow& other : results.rows) {
+      if (other.mpi || !other.timed() || other.structure_reuse || !same_problem(other.problem, row.problem))
+        continue;
+      if (step_of(other) == step_of(row)) own_step = std::min(own_step, other.run.median);
+      if (other.entry.starts_with(kSerialStage)) serial = std::min(serial, other.run.median);
     }
+    const double best = std::isfinite(own_step) ? own_step : serial;
     if (std::isfinite(best)) row.speedup_serial = best / row.run.median;
   }
 }
@@ -80,9 +86,11 @@ std::string to_scaling_table(const Results& results, bool colour) {
     if (problem == nullptr || !same_problem(*problem, row.problem)) {
       if (problem != nullptr) out += '\n';
       problem = &row.problem;
-      out += fmt::format("{}  {} {}{}{}, on ranks; speed-ups are over the fastest entry of stage 01\n",
-                         bold(problem->matrix), to_string(problem->op), problem->type,
-                         problem->options.empty() ? "" : ", ", problem->options);
+      out += fmt::format(
+          "{}  {} {}{}{}, on ranks; speed-ups are over the fastest entry of one process, of the same stage "
+          "or of stage 01\n",
+          bold(problem->matrix), to_string(problem->op), problem->type, problem->options.empty() ? "" : ", ",
+          problem->options);
       out += fmt::format("  {:<24} {:>5} {:>9} {:>8} {:>8} {:>18} {:>18} {:>18} {:>9} {:>9} {:>10}\n",
                          "entry", "ranks", "run", "speed-up", "per rank", "compute", "distributed",
                          "root to root", "moved", "imbalance", "ranks/core");

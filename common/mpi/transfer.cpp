@@ -16,6 +16,7 @@ constexpr int kTag = 1;
 
 std::size_t chunk_limit = 0;  // 0: not asked for yet
 Offset sent = 0;
+Offset received = 0;
 
 std::byte* bytes_at(void* data) {
   return static_cast<std::byte*>(data);
@@ -78,6 +79,9 @@ void set_chunk_bytes(std::size_t bytes) {
 Offset bytes_sent() {
   return sent;
 }
+Offset bytes_received() {
+  return received;
+}
 void add_traffic(Offset bytes) {
   sent += bytes;
 }
@@ -103,6 +107,7 @@ void Transfers::receive_bytes(void* data, std::size_t bytes, int from) {
     check(MPI_Irecv(bytes_at(data) + at, length, MPI_BYTE, from, kTag, comm_, &requests_.emplace_back()),
           "receiving");
   });
+  if (from != rank_in(comm_)) received += static_cast<Offset>(bytes);
 }
 
 void Transfers::wait() {
@@ -122,7 +127,11 @@ void broadcast_bytes(void* data, std::size_t bytes, int root, MPI_Comm comm) {
   });
   int size = 1;
   check(MPI_Comm_size(comm, &size), "asking for the number of ranks");
-  if (rank_in(comm) == root) sent += static_cast<Offset>(bytes) * (size - 1);
+  if (rank_in(comm) == root) {
+    sent += static_cast<Offset>(bytes) * (size - 1);
+  } else {
+    received += static_cast<Offset>(bytes);
+  }
 }
 
 void scatter_bytes(const void* whole, void* part, std::span<const std::size_t> bytes, int root,
@@ -135,7 +144,11 @@ void scatter_bytes(const void* whole, void* part, std::span<const std::size_t> b
     check(MPI_Scatterv(whole, layout.counts.data(), layout.displacements.data(), MPI_BYTE, part,
                        static_cast<int>(own), MPI_BYTE, root, comm),
           "scattering");
-    if (rank == root) sent += static_cast<Offset>(total(bytes) - own);
+    if (rank == root) {
+      sent += static_cast<Offset>(total(bytes) - own);
+    } else {
+      received += static_cast<Offset>(own);
+    }
     return;
   }
   Transfers transfers(comm);
@@ -164,7 +177,11 @@ void gather_bytes(const void* part, void* whole, std::span<const std::size_t> by
     check(MPI_Gatherv(part, static_cast<int>(own), MPI_BYTE, whole, layout.counts.data(),
                       layout.displacements.data(), MPI_BYTE, root, comm),
           "gathering");
-    if (rank != root) sent += static_cast<Offset>(own);
+    if (rank != root) {
+      sent += static_cast<Offset>(own);
+    } else {
+      received += static_cast<Offset>(total(bytes) - own);
+    }
     return;
   }
   Transfers transfers(comm);
@@ -198,6 +215,14 @@ std::vector<Offset> all_bounds(Offset count, MPI_Comm comm) {
   std::vector<Offset> bounds(counts.size() + 1, 0);
   std::partial_sum(counts.begin(), counts.end(), bounds.begin() + 1);
   return bounds;
+}
+
+std::string all_text(const std::string& mine, MPI_Comm comm) {
+  const std::vector<Offset> bounds = all_bounds(std::ssize(mine), comm);
+  std::string all(static_cast<std::size_t>(bounds.back()), ' ');
+  gather(mine.data(), all.data(), bounds, 0, comm);
+  broadcast(all.data(), bounds.back(), 0, comm);
+  return all;
 }
 
 std::vector<Offset> all_to_all(std::span<const Offset> counts, MPI_Comm comm) {

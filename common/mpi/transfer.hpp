@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -22,6 +23,8 @@ void set_chunk_bytes(std::size_t bytes);
 /// Payload that this rank has sent since the program began: a broadcast counts once for each receiver, at the
 /// root. Plans take differences. add_traffic is for bytes that move without a message, through a window.
 Offset bytes_sent();
+/// The same of messages that this rank has received from others.
+Offset bytes_received();
 void add_traffic(Offset bytes);
 
 /// Sends and receives under way, in pieces. The arrays must stay until wait() returns.
@@ -102,6 +105,9 @@ std::vector<Offset> all_gather(std::span<const Offset> values, MPI_Comm comm);
 
 /// all_gather of one count each, summed up to bounds: 0, then the sums; ranks + 1 values.
 std::vector<Offset> all_bounds(Offset count, MPI_Comm comm);
+
+/// The text of each rank, one after the other, on all ranks.
+std::string all_text(const std::string& mine, MPI_Comm comm);
 
 /// One count to each rank; gives back one count from each.
 std::vector<Offset> all_to_all(std::span<const Offset> counts, MPI_Comm comm);

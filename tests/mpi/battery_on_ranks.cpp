@@ -1,8 +1,9 @@
-// The shared battery on every entry of step 2, and what these entries say about their runs.
+// The shared battery on every entry for several ranks, those with GPUs included, and what these entries say
+// about their runs.
 #include <algorithm>
 #include <cmath>
 
-#include "02_mpi/stage.hpp"
+#include "common/cli/program.hpp"
 #include "common/matrix/generate.hpp"
 #include "tests/battery.hpp"
 #include "tests/mpi/checks.hpp"
@@ -10,13 +11,26 @@
 namespace stages::mpi_tests {
 namespace {
 
-const Registry& entries() {
+const Registry& all_entries() {
   static const Registry registry = [] {
     Registry made;
-    add_02_mpi(made);
+    add_entries(made);
     return made;
   }();
   return registry;
+}
+
+/// Those that run on the ranks and whose name holds the first word, if there is one.
+std::vector<const Entry*> chosen(const World& world) {
+  const std::string wanted = world.words.empty() ? "" : world.words.front();
+  std::vector<const Entry*> out;
+  for (const Entry& entry : all_entries().entries()) {
+    if (entry.needs.mpi && (!entry.needs.gpu || world.gpu != nullptr) &&
+        entry.name.find(wanted) != std::string::npos)
+      out.push_back(&entry);
+  }
+  require(!out.empty(), "no entry's name holds '{}'", wanted);
+  return out;
 }
 
 template <class T>
@@ -35,6 +49,14 @@ SpgemmProblem<T> square_on_root(World& world, const char* spec, Destination dest
   return problem;
 }
 
+void check_destination(World& world, const Entry& entry, const SpgemmProblem<double>& problem) {
+  Exec& exec = world.of(entry);
+  if (entry.on<SpgemmProblem<double>>().refuse(problem, exec)) return;
+  const CheckReport report = check_entry(entry, problem, exec);
+  require(report.passed(), "{}, C {}: {}", entry.name, to_string(problem.destination), report.failure);
+  if (world.root()) fmt::print("{}: C {}\n", entry.name, to_string(problem.destination));
+}
+
 double metric(const std::vector<Metric>& metrics, const std::string& name) {
   const auto found =
       std::find_if(metrics.begin(), metrics.end(), [&](const Metric& m) { return m.name == name; });
@@ -47,12 +69,11 @@ double metric(const std::vector<Metric>& metrics, const std::string& name) {
 /// Words: the part of an entry's name that chooses entries; none: all.
 void battery(World& world) {
   const battery::Size size = battery::size_from_environment();
-  const std::string wanted = world.words.empty() ? "" : world.words.front();
-  for (const Entry& entry : entries().entries()) {
-    if (entry.name.find(wanted) == std::string::npos) continue;
+  for (const Entry* const chosen_entry : chosen(world)) {
+    const Entry& entry = *chosen_entry;
     for (const bool single : {true, false}) {
-      const battery::Tally tally = single ? battery::run<float>(entry, world.exec, size)
-                                          : battery::run<double>(entry, world.exec, size);
+      const battery::Tally tally = single ? battery::run<float>(entry, world.of(entry), size)
+                                          : battery::run<double>(entry, world.of(entry), size);
       if (!world.root()) continue;
       const std::string objection = tally.objection(battery::least_cases());
       require(objection.empty(), "{} on {} ranks: {}", entry.name, world.ranks.size(), objection);
@@ -60,13 +81,13 @@ void battery(World& world) {
                  tally.skips.size());
     }
   }
-  // The same with C left distributed, which the battery's cases don't ask for.
-  for (const Entry& entry : entries().entries()) {
-    if (entry.op != Op::spgemm || entry.name.find(wanted) == std::string::npos) continue;
-    const auto problem =
-        square_on_root<double>(world, "gen:rmat:scale=9,edge_factor=8", Destination::distributed);
-    const CheckReport report = check_entry(entry, problem, world.exec);
-    require(report.passed(), "{}, C distributed: {}", entry.name, report.failure);
+  // The battery's cases ask for C on the host; the other destinations where an entry has them.
+  for (const Entry* const entry : chosen(world)) {
+    if (entry->op != Op::spgemm) continue;
+    for (const Destination destination : {Destination::distributed, Destination::one_gpu}) {
+      for (const char* const spec : {"gen:rmat:scale=9,edge_factor=8", "gen:hypersparse:n=500,nnz=3"})
+        check_destination(world, *entry, square_on_root<double>(world, spec, destination));
+    }
   }
 }
 
@@ -77,7 +98,7 @@ void nodes(World& world) {
   require(world.ranks.nodes() == expected, "{} nodes instead of {}", world.ranks.nodes(), expected);
   const auto problem = square_on_root<float>(world, "gen:rmat:scale=9,edge_factor=8", Destination::host);
   const auto plan =
-      entries().find("02_mpi/shared_window").on<SpgemmProblem<float>>().prepare(problem, world.exec);
+      all_entries().find("02_mpi/shared_window").on<SpgemmProblem<float>>().prepare(problem, world.exec);
   require(
       plan->note().find(fmt::format("gathered between {}", expected)) != std::string::npos || expected == 1,
       "the note is '{}'", plan->note());
@@ -87,22 +108,31 @@ void clocks(World& world) {
   const double ranks = world.ranks.size();
   for (const Destination destination : {Destination::host, Destination::distributed}) {
     const auto problem = square_on_root<double>(world, "gen:rmat:scale=10,edge_factor=8", destination);
-    for (const Entry& entry : entries().entries()) {
+    for (const Entry* const chosen_entry : chosen(world)) {
+      const Entry& entry = *chosen_entry;
+      Exec& exec = world.of(entry);
       if (entry.op != Op::spgemm) continue;
-      const auto plan = entry.on<SpgemmProblem<double>>().prepare(problem, world.exec);
+      const auto plan = entry.on<SpgemmProblem<double>>().prepare(problem, exec);
       SpgemmOperands<double> operands;
       if (world.root()) operands = {problem.a->values, problem.b->values};
       plan->load(operands);
-      for (int k = 0; k < 3; ++k) world.exec.time([&] { plan->run(); });
+      for (int k = 0; k < 3; ++k) exec.time([&] { plan->run(); });
       const auto c = plan->fetch();
       const auto metrics = plan->metrics();
       const double compute = metric(metrics, "compute_seconds"),
                    distributed = metric(metrics, "distributed_seconds"),
                    whole = metric(metrics, "root_to_root_seconds");
-      // With C distributed, root to root is measured in other runs, which may have been quicker.
-      const bool same_runs = destination == Destination::host;
-      require(0 < compute && compute <= distributed && (same_runs ? distributed <= whole : whole > 0),
-              "{}: clocks {} <= {} <= {} do not hold", entry.name, compute, distributed, whole);
+      // With C distributed, or operands that lie on GPUs, root to root is measured in other runs, which may
+      // have been quicker.
+      const bool same_runs = destination == Destination::host && !entry.needs.gpu;
+      if (exec.simulated()) {
+        require(std::isnan(compute) && std::isnan(distributed) && std::isnan(whole),
+                "{}: the executor knows no times, and says {}, {} and {}", entry.name, compute, distributed,
+                whole);
+      } else {
+        require(0 < compute && compute <= distributed && (same_runs ? distributed <= whole : whole > 0),
+                "{}: clocks {} <= {} <= {} do not hold", entry.name, compute, distributed, whole);
+      }
       const double imbalance = metric(metrics, "imbalance");
       require(imbalance >= 1 && imbalance <= ranks, "{}: imbalance {}", entry.name, imbalance);
       // C leaves every rank but the first; A and B get to them (through the window: on all).

@@ -4,10 +4,10 @@
 
 #include "01_cpu_serial/stage.hpp"
 #include "02_mpi/distributed_csr.hpp"
-#include "02_mpi/spgemm_plan.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/harness/operands.hpp"
 #include "common/matrix/generate.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 #include "common/mpi/transfer.hpp"
 #include "tests/mpi/checks.hpp"
 

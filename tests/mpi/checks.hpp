@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "common/harness/registry.hpp"
 #include "common/matrix/error.hpp"
 #include "common/mpi/communicator.hpp"
 #include "common/mpi/exec.hpp"
@@ -24,8 +25,10 @@ struct World {
   mpi::MpiCommunicator& ranks;
   mpi::MpiExec& exec;
   std::vector<std::string> words;
+  Exec* gpu = nullptr;  ///< the processes' GPUs or executors; null where there is none
 
   bool root() const { return ranks.rank() == 0; }
+  Exec& of(const Entry& entry) const { return entry.needs.gpu ? *gpu : exec; }
 };
 using Test = std::function<void(World&)>;
 
@@ -38,5 +41,11 @@ void dealing(World& world);    ///< shares of rows
 void nodes(World& world);      ///< pretended nodes are told of
 void clocks(World& world);     ///< metrics are there and make sense
 void failure(World& world);    ///< one rank fails in one way; the words are its number and the way
+#ifdef STAGES_HAVE_MULTIGPU
+void peers(World& world);         ///< device memory brought together from parts
+void balance(World& world);       ///< how the entries for several GPUs deal rows
+void through_root(World& world);  ///< what of C passes rank 0
+void batches(World& world);       ///< parts of C that do not fit on their GPUs
+#endif
 
 }  // namespace stages::mpi_tests

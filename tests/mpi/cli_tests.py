@@ -84,6 +84,19 @@ class Checks:
         listed = self.run("list", ranks=3).stdout
         self.expect(listed.count("02_mpi/balanced") == 1, "every rank prints the list")
 
+    def several_gpus(self):
+        """Each process has a GPU or an executor; on the executor the rows are checked and have no times."""
+        if "multi_blocks" not in self.run("list").stdout:
+            return  # a build without CUDA
+        for destination in ("host", "distributed", "one-gpu"):
+            rows = self.results("-m", "gen:rmat:scale=7,edge_factor=4", "--op", "spgemm", "--filter", "08_.*/(binned|multi_)", "--ranks", "1,2,3",
+                                "--destination", destination)
+            several = {(r["entry"].split("/")[1], r["ranks"]): r["status"] for r in rows if r["mpi"]}
+            gather = "skipped" if destination == "one-gpu" else "good"
+            for ranks in (1, 2, 3):
+                self.expect(several.get(("multi_blocks", ranks)) == "good", f"C {destination}: multi_blocks on {ranks}: {several}")
+                self.expect(several.get(("multi_gather", ranks)) == gather, f"C {destination}: multi_gather on {ranks}: {several}")
+
     def errors(self):
         bad = self.directory / "bad.mtx"
         bad.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\nbroken\n")
@@ -108,7 +121,7 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         checks = Checks(arguments.program, arguments.mpirun, directory)
-        for part in (checks.sweep, checks.weak, checks.outer_mpirun, checks.errors, checks.without_ranks):
+        for part in (checks.sweep, checks.weak, checks.outer_mpirun, checks.several_gpus, checks.errors, checks.without_ranks):
             part()
     sys.exit(1 if checks.failures else 0)
 

@@ -8,6 +8,9 @@
 #include "common/matrix/generate.hpp"
 #include "common/mpi/shared_window.hpp"
 #include "tests/mpi/checks.hpp"
+#ifdef STAGES_HAVE_MULTIGPU
+#include "common/gpu/check.hpp"
+#endif
 
 namespace stages::mpi_tests {
 namespace {
@@ -26,6 +29,9 @@ void fail_here(int rank) {
   if (planted.how == "memory") throw std::bad_alloc();
   if (planted.how == "kill") std::raise(SIGKILL);
   if (planted.how == "segv") std::raise(SIGSEGV);
+#ifdef STAGES_HAVE_MULTIGPU
+  if (planted.how == "device") STAGES_CUDA(cudaMemsetAsync(nullptr, 0, 1000, nullptr));
+#endif
   if (planted.how == "exit") std::_Exit(0);
   fail("'{}' is no way to fail", planted.how);
 }
@@ -54,13 +60,16 @@ class FailingPlan final : public SpmvPlan<T> {
 
 }  // namespace
 
-/// Words: the rank, and the way: error, throw, memory, kill, segv, exit (without MPI_Finalize), or all (every
-/// rank has the same Error).
+/// Words: the rank, and the way: error, throw, memory, kill, segv, device (a call to the GPU fails), exit
+/// (without MPI_Finalize), or all (every rank has the same Error); `gpu` behind them: in an entry for GPUs.
 void failure(World& world) {
-  require(world.words.size() == 2, "give a rank and a way to fail");
+  const bool on_gpus = world.words.size() == 3 && world.words[2] == "gpu";
+  require(world.words.size() == 2 || on_gpus, "give a rank and a way to fail");
+  require(!on_gpus || world.gpu != nullptr, "no kernel can run here");
   planted = {std::atoi(world.words[0].c_str()), world.words[1]};
   Registry registry;
-  registry.add<FailingPlan>({.name = "test/fails", .idea = "fails", .needs = {.several_ranks = true}});
+  registry.add<FailingPlan>(
+      {.name = "test/fails", .idea = "fails", .needs = {.gpu = on_gpus, .several_ranks = true}});
   SpmvProblem<float> problem;
   if (world.root()) {
     problem = make_spmv_problem<float>(
@@ -68,7 +77,8 @@ void failure(World& world) {
   }
   const Entry* const entry = &registry.find("test/fails");
   Results results;
-  run_problem(problem, std::span(&entry, 1), Machine(world.exec), {}, {}, results);
+  const Machine machine = on_gpus ? Machine(world.exec, *world.gpu) : Machine(world.exec);
+  run_problem(problem, std::span(&entry, 1), machine, {}, {}, results);
   fail("the run went on after the planted failure");
 }
 

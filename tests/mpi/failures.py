@@ -17,13 +17,14 @@ WAYS = {  # how -> what must be said, once; None: the launcher says it in its ow
     "exit": None,
     "all": "planted: bad input on rank",
 }
+WAYS_WITH_GPUS = {"error": WAYS["error"], "device": "cudaMemsetAsync", "kill": None}
 
 
-def run(mpirun, program, rank, how):
+def run(mpirun, program, rank, how, ways, *more):
     """The complaint about one run, or None."""
     start = time.monotonic()
     process = subprocess.Popen(
-        [mpirun, "-n", str(RANKS), program, "failure", str(rank), how],
+        [mpirun, "-n", str(RANKS), program, "failure", str(rank), how, *more],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         _, errors = process.communicate(timeout=LIMIT)
@@ -34,14 +35,14 @@ def run(mpirun, program, rank, how):
     if process.returncode == 0:
         return "exit code 0"
     said = [line for line in errors.splitlines() if line.startswith("mpi_tests:")]
-    words = WAYS[how]
+    words = ways[how]
     if words is not None and (len(said) != 1 or words not in said[0]):
         return f"{len(said)} messages: {said}"
-    if how in ("error", "throw", "memory") and f"rank {rank}" not in said[0]:
+    if how in ("error", "throw", "memory", "device") and f"rank {rank}" not in said[0]:
         return f"the message does not name rank {rank}: {said[0]}"
     if any("the run went on" in line for line in said):
         return said[0]
-    print(f"rank {rank}, {how}: exit code {process.returncode} after {time.monotonic() - start:.1f} s", flush=True)
+    print(f"rank {rank}, {how} {' '.join(more)}: exit code {process.returncode} after {time.monotonic() - start:.1f} s", flush=True)
     return None
 
 
@@ -49,11 +50,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mpirun", required=True)
     parser.add_argument("--program", required=True)
+    parser.add_argument("--gpus", action="store_true", help="fail in an entry for GPUs")
     arguments = parser.parse_args()
     bad = 0
-    for how in WAYS:
+    ways, more = (WAYS_WITH_GPUS, ["gpu"]) if arguments.gpus else (WAYS, [])
+    for how in ways:
         for rank in range(1 if how == "all" else RANKS):
-            complaint = run(arguments.mpirun, arguments.program, rank, how)
+            complaint = run(arguments.mpirun, arguments.program, rank, how, ways, *more)
             if complaint:
                 print(f"rank {rank}, {how}: {complaint}")
                 bad += 1

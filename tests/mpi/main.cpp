@@ -6,6 +6,9 @@
 
 #include "common/mpi/session.hpp"
 #include "tests/mpi/checks.hpp"
+#ifdef STAGES_HAVE_MULTIGPU
+#include "common/multigpu/exec.hpp"
+#endif
 
 namespace stages::mpi_tests {
 namespace {
@@ -15,6 +18,10 @@ const std::map<std::string, Test>& tests() {
       {"battery", battery}, {"mutants", mutants}, {"bits", bits},
       {"chain", chain},     {"nodes", nodes},     {"transfers", transfers},
       {"dealing", dealing}, {"clocks", clocks},   {"failure", failure},
+#ifdef STAGES_HAVE_MULTIGPU
+      {"peers", peers},     {"balance", balance}, {"through_root", through_root},
+      {"batches", batches},
+#endif
   };
   return all;
 }
@@ -25,6 +32,10 @@ void run(const std::vector<std::string>& words) {
   mpi::MpiCommunicator ranks;
   mpi::MpiExec exec(ranks);
   World world{ranks, exec, {words.begin() + 1, words.end()}};
+#ifdef STAGES_HAVE_MULTIGPU
+  std::optional<mpi::MultiGpuExec> gpus;
+  if (mpi::multi_gpu_problem(ranks).empty()) world.gpu = &gpus.emplace(ranks);
+#endif
   tests().at(words.front())(world);
   ranks.barrier();
   if (world.root()) fmt::print("{} passed on {} ranks\n", words.front(), ranks.size());

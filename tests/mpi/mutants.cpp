@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <map>
 
-#include "02_mpi/deal.hpp"
 #include "common/harness/check.hpp"
 #include "common/matrix/generate.hpp"
+#include "common/mpi/deal.hpp"
 #include "common/mpi/transfer.hpp"
 #include "tests/mpi/checks.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <numeric>
 
-#include "02_mpi/deal.hpp"
 #include "02_mpi/requests.hpp"
+#include "common/mpi/deal.hpp"
 #include "tests/mpi/checks.hpp"
 
 namespace stages::mpi_tests {

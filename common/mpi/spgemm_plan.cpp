@@ -1,4 +1,4 @@
-#include "02_mpi/spgemm_plan.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 
 #include <algorithm>
 
@@ -21,8 +21,8 @@ std::optional<std::string> MpiSpgemmPlan<T>::refuse(const SpgemmProblem<T>& prob
 }
 
 template <class T>
-MpiSpgemmPlan<T>::MpiSpgemmPlan(const SpgemmProblem<T>& problem, Exec& exec)
-    : problem_(problem), exec_(exec), ranks_(*ranks_of(exec)) {
+MpiSpgemmPlan<T>::MpiSpgemmPlan(const SpgemmProblem<T>& problem, Exec& exec, Placed placed)
+    : problem_(problem), exec_(exec), ranks_(*ranks_of(exec)), placed_(placed) {
   if (root()) {
     shape_ = {problem.a->rows,  problem.a->cols,  problem.b->cols,    problem.a->nnz(),
               problem.b->nnz(), problem.products, problem.destination};
@@ -49,22 +49,29 @@ void MpiSpgemmPlan<T>::load(const SpgemmOperands<T>& operands) {
     a_.values = operands.a_values.data();
     b_.values = operands.b_values.data();
   }
-  if (shape_.destination == Destination::distributed) place();
+  if (!places_in_run()) place();
 }
 
 template <class T>
 void MpiSpgemmPlan<T>::run() {
   collected_ = false;
-  if (shape_.destination == Destination::host) return whole_product();
+  if (places_in_run()) return whole_product();
   const auto start = std::chrono::steady_clock::now();
   compute_seconds_ = 0;
-  const Offset sent = bytes_sent();
+  RunBytes bytes;
+  const Offset sent_before = bytes_sent();
   multiply();
-  clocks_.add({compute_seconds_, seconds_since(start), -1});
-  clocks_.set_bytes({0, bytes_sent() - sent, 0});
+  bytes.exchange = bytes_sent() - sent_before;
+  const bool stays = shape_.destination == Destination::distributed;
+  if (!stays) wait_for_all();
+  const double distributed = seconds_since(start);
+  if (!stays) bring_together();
+  bytes.gather = bytes_sent() - sent_before - bytes.exchange;
+  note({compute_seconds_, distributed, -1}, bytes);
 }
 
-/// Barriers between the steps, so that waiting for the slowest rank is told apart from moving data.
+/// All three steps. Barriers between them, so that waiting for the slowest rank is told apart from moving
+/// data.
 template <class T>
 void MpiSpgemmPlan<T>::whole_product() {
   const auto start = std::chrono::steady_clock::now();
@@ -79,19 +86,31 @@ void MpiSpgemmPlan<T>::whole_product() {
   bytes.scatter = bytes_sent() - sent_before;
   const auto placed = std::chrono::steady_clock::now();
   multiply();
-  {
-    Phase phase(exec_, "wait");
-    check(MPI_Barrier(comm()), "waiting for all ranks");
-  }
+  wait_for_all();
   const double distributed = seconds_since(placed);
   bytes.exchange = bytes_sent() - sent_before - bytes.scatter;
-  {
-    Phase phase(exec_, "gather");
-    collect();
-    collected_ = true;
-  }
+  bring_together();
   bytes.gather = bytes_sent() - sent_before - bytes.scatter - bytes.exchange;
-  clocks_.add({compute_seconds_, distributed, seconds_since(start)});
+  note({compute_seconds_, distributed, seconds_since(start)}, bytes);
+}
+
+template <class T>
+void MpiSpgemmPlan<T>::wait_for_all() {
+  Phase phase(exec_, "wait");
+  check(MPI_Barrier(comm()), "waiting for all ranks");
+}
+
+template <class T>
+void MpiSpgemmPlan<T>::bring_together() {
+  Phase phase(exec_, "gather");
+  collect();
+  collected_ = true;
+}
+
+/// Times of the executor mean nothing, so there they stay unknown.
+template <class T>
+void MpiSpgemmPlan<T>::note(const RunTimes& times, const RunBytes& bytes) {
+  if (!exec_.simulated()) clocks_.add(times);
   clocks_.set_bytes(bytes);
 }
 
@@ -117,13 +136,14 @@ Csr<T> MpiSpgemmPlan<T>::fetch() {
 
 template <class T>
 std::vector<Metric> MpiSpgemmPlan<T>::metrics() const {
-  if (shape_.destination == Destination::distributed) measure_whole_();
+  if (!places_in_run()) measure_whole_();
   std::vector<Metric> out = clocks_.metrics(comm());
   double balance = imbalance_;
   broadcast(&balance, 1, 0, comm());
   out.push_back({"imbalance", balance, ""});
   out.push_back({"cores", static_cast<double>(cores_here().cores), ""});
   out.push_back({"ranks_per_core", oversubscription(ranks_), ""});
+  for (Metric& metric : own_metrics()) out.push_back(std::move(metric));
   return out;
 }
 

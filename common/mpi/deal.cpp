@@ -1,4 +1,4 @@
-#include "02_mpi/deal.hpp"
+#include "common/mpi/deal.hpp"
 
 #include <algorithm>
 

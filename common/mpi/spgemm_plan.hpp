@@ -1,5 +1,5 @@
 #pragma once
-// What the SpGEMM plans of this stage share: where operands and result are, and the order of the steps.
+// What the SpGEMM plans over several ranks share: where operands and result are, and the order of the steps.
 //
 // The operands start on rank 0. A plan gives three steps, each collective:
 //
@@ -9,22 +9,28 @@
 //
 // Where C must be on the host, run() is all three: root to root. Where C stays distributed, place() belongs
 // to load() and collect() to fetch(), and run() is multiply() alone; root to root is then measured apart, for
-// the metrics.
+// the metrics. With GPUs place() always belongs to load(), as on one GPU: see Placed.
 
 #include <functional>
 #include <optional>
 #include <string>
 
-#include "02_mpi/clocks.hpp"
-#include "02_mpi/deal.hpp"
 #include "common/harness/exec.hpp"
 #include "common/harness/plan.hpp"
+#include "common/mpi/clocks.hpp"
 #include "common/mpi/communicator.hpp"
+#include "common/mpi/deal.hpp"
 
 namespace stages::mpi {
 
-/// Why an entry of this stage cannot run here: it needs an MpiCommunicator.
+/// Why an entry for ranks cannot run here: it needs an MpiCommunicator.
 std::optional<std::string> needs_ranks(Exec& exec);
+
+/// Which part of a product whose C goes to one place brings A and B to the ranks.
+enum class Placed {
+  by_run,   ///< run() is root to root
+  by_load,  ///< run() starts from operands on the ranks, as a plan for one GPU does
+};
 
 /// The shape of a product, known on all ranks.
 struct ProductShape {
@@ -49,18 +55,22 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   std::vector<Metric> metrics() const final;
 
  protected:
-  MpiSpgemmPlan(const SpgemmProblem<T>& problem, Exec& exec);
+  MpiSpgemmPlan(const SpgemmProblem<T>& problem, Exec& exec, Placed placed = Placed::by_run);
 
   virtual void place() = 0;
   virtual void multiply() = 0;
   virtual void collect() = 0;
   /// Makes the result of the last run unusable, so that a run that writes nothing shows.
   virtual void forget() = 0;
-  /// Rank 0: C, after collect().
+  /// Rank 0: C on the host, after collect().
   virtual Csr<T> result() const = 0;
 
   /// Deals rows by `before` (rank 0's; weights as for deal()) and notes what share of the products each gets.
   RowBounds deal_rows(std::span<const Offset> before);
+  /// Rank 0, for a plan that deals in another way: the largest share of the products over the mean share.
+  void set_imbalance(double imbalance) { imbalance_ = imbalance; }
+  /// Figures that only this plan has. Collective.
+  virtual std::vector<Metric> own_metrics() const { return {}; }
   /// For multiply(): seconds of this rank's own multiplications.
   void add_compute_seconds(double seconds) { compute_seconds_ += seconds; }
 
@@ -75,9 +85,14 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   CsrView<T> a_, b_;  ///< rank 0: the operands as loaded. Elsewhere empty
 
  private:
+  bool places_in_run() const { return placed_ == Placed::by_run && shape_.destination == Destination::host; }
   void whole_product();
   void measure_whole_product();
+  void wait_for_all();
+  void bring_together();
+  void note(const RunTimes& times, const RunBytes& bytes);
 
+  Placed placed_;
   std::function<void()> measure_whole_;  ///< for metrics(), which is const and has to run the plan
   Clocks clocks_;
   double compute_seconds_ = 0;

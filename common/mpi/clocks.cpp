@@ -1,4 +1,4 @@
-#include "02_mpi/clocks.hpp"
+#include "common/mpi/clocks.hpp"
 
 #include <limits>
 

@@ -1,0 +1,294 @@
+// SpGEMM over several GPUs: blocks of neighbouring rows of about equal work.
+//
+// The idea: K processes with a GPU each. The rows of A are cut into K blocks of neighbouring rows whose
+// numbers of products are about equal; B is on every GPU. Each process multiplies its block by the kernels of
+// binned.cu, and its block of C, its columns, values and row pointers, is a contiguous part of the whole.
+//
+// Compared with multi_gather.cpp: a process gets work, not rows, so no GPU waits for another unless a single
+// row is heavier than a share; neighbouring rows, which tend to read the same rows of B, share a cache; and a
+// block of C needs no interleaving, only a place.
+//
+// B's values come from rank 0, and its GPU's bus would be as busy as that of eight GPUs if it sent them to
+// all. So each process gets a part of them, 1 / K, and takes it to its GPU; from there the GPUs fetch what
+// they lack from each other, which between GPUs of one machine is several times as fast as from the host, and
+// all at once. This belongs to load(). Between nodes, or where a process sees no other's GPU, B goes by
+// messages.
+//
+// Where C must be on the host, no process has all of it pass through it: C lies in memory that all processes
+// of the node see, and each copies its block from its GPU to the place where it belongs, all at once, each
+// over its own bus. The place follows from one number of each process. Between nodes, which share no memory,
+// blocks go by messages.
+//
+// Where C must be on one GPU, each process writes its block straight to its place in the memory of rank 0's
+// GPU.
+//
+// Input: any CSR matrices, any number of processes. Cost: binned.cu's, over K; B on every GPU; C once in the
+// shared window or on rank 0's GPU.
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "08_spgemm_multigpu/multi_product.hpp"
+#include "08_spgemm_multigpu/stage.hpp"
+#include "common/gpu/memory.hpp"
+#include "common/mpi/check.hpp"
+#include "common/multigpu/host_window.hpp"
+#include "common/multigpu/peer_memory.hpp"
+#include "common/multigpu/root_memory.hpp"
+
+namespace stages {
+namespace {
+
+/// What a row costs beside its products, in products. On one H200 `hypersparse` (a product a row) takes about
+/// 0.17 ns a row, and `uniform` (64 a row) 0.05 ns a product.
+constexpr Offset kRowWeight = 4;
+
+/// C on the host, in memory that all processes of the node see.
+template <class T>
+class WindowCsr {
+ public:
+  explicit WindowCsr(MPI_Comm node) : row_ptr_(node), col_idx_(node), values_(node) {}
+
+  /// Collective; a node's processes come here together, so nobody still reads what is overwritten after it.
+  void reserve(Index rows, Offset nnz) {
+    values_.fence();
+    row_ptr_.reserve(Offset{rows} + 1);
+    col_idx_.reserve(nnz);
+    values_.reserve(nnz);
+  }
+  void fence() const { values_.fence(); }
+  bool locked() const { return col_idx_.locked() && values_.locked(); }
+  Offset* row_ptr() const { return row_ptr_.data(); }
+  Index* col_idx() const { return col_idx_.data(); }
+  T* values() const { return values_.data(); }
+
+ private:
+  mpi::HostArray<Offset> row_ptr_;
+  mpi::HostArray<Index> col_idx_;
+  mpi::HostArray<T> values_;
+};
+
+/// C on the GPU of rank 0.
+template <class T>
+struct RootCsr {
+  explicit RootCsr(const mpi::MpiCommunicator& ranks) : row_ptr(ranks), col_idx(ranks), values(ranks) {}
+
+  void reserve(Index rows, Offset nnz) {
+    row_ptr.reserve(Offset{rows} + 1);
+    col_idx.reserve(nnz);
+    values.reserve(nnz);
+  }
+  void complete(cudaStream_t stream) {
+    row_ptr.complete(stream);
+    col_idx.complete(stream);
+    values.complete(stream);
+  }
+
+  mpi::RootArray<Offset> row_ptr;
+  mpi::RootArray<Index> col_idx;
+  mpi::RootArray<T> values;
+};
+
+template <class T>
+class MultiBlocks final : public spgemm::MultiProduct<T> {
+ public:
+  MultiBlocks(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings& settings)
+      : spgemm::MultiProduct<T>(problem, exec, settings),
+        peers_(this->ranks_, static_cast<std::size_t>(this->shape_.nnz_b) * sizeof(T)),
+        window_(this->ranks_.node()),
+        on_gpu_(this->ranks_) {
+    std::vector<Offset> weights;
+    if (this->root()) weights = mpi::products_before(*problem.a, *problem.b, kRowWeight);
+    bounds_ = this->deal_rows(weights);
+    this->take_rows(this->a_, bounds_);
+    own_row_ptr_ = PinnedArray<Offset>(static_cast<std::size_t>(own_rows()) + 1);
+    if (to_one_gpu()) shifted_row_ptr_ = DeviceArray<Offset>(own_row_ptr_.size());
+    if (peers_.reachable()) share_out_b();
+    if (to_one_gpu() && !peers_.reachable())
+      fail(
+          "C cannot be written to one GPU: the processes do not reach each other's; let each see all GPUs "
+          "(CUDA_VISIBLE_DEVICES), or give --destination host");
+  }
+
+  static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec) {
+    if (const auto reason = mpi::needs_ranks(exec)) return reason;
+    const int nodes = mpi::ranks_of(exec)->nodes();
+    if (problem.destination == Destination::one_gpu && nodes > 1)
+      return fmt::format("writes C to one GPU from the GPUs of 1 node, and there are {} nodes", nodes);
+    return std::nullopt;
+  }
+
+  static Cost cost(const SpgemmProblem<T>& problem) {
+    Cost cost = spgemm::MultiProduct<T>::cost(problem);
+    if (problem.destination == Destination::one_gpu) {
+      const double entries = (sizeof(Index) + sizeof(T)) * static_cast<double>(problem.result_bound);
+      cost.memory += 1.25 * (entries + sizeof(Offset) * (problem.a->rows + 1.0));
+    }
+    return cost;
+  }
+
+ private:
+  std::string own_note() const override {
+    const std::string note = spgemm::MultiProduct<T>::own_note();
+    if (!in_window() || nnz_ == 0 || window_.locked()) return note;
+    return note + (note.empty() ? "" : "; ") + "C's memory could not be page-locked";
+  }
+
+  void place() override {
+    this->place_a(this->a_.values);
+    if (!peers_.reachable()) this->place_b();
+    this->upload();
+    if (peers_.reachable()) exchange_b();
+  }
+
+  /// B's values: a part to each process and to its GPU, from there to the others.
+  void exchange_b() {
+    mpi::scatter(this->b_.values, b_part_.data(), b_places_, 0, this->comm());
+    const cudaStream_t stream = as_gpu(this->exec_).stream();
+    const auto start = std::chrono::steady_clock::now();
+    const std::size_t bytes = b_part_.size() * sizeof(T);
+    if (bytes > 0) {
+      std::byte* const place = peers_.data() + b_bytes_[this->me()];
+      STAGES_CUDA(cudaMemcpyAsync(place, b_part_.data(), bytes, cudaMemcpyHostToDevice, stream));
+      this->exec_.synchronize();
+    }
+    upload_seconds_ = mpi::seconds_since(start);
+    mpi::check(MPI_Barrier(this->comm()), "waiting for all parts of B");
+    const auto uploaded = std::chrono::steady_clock::now();
+    peers_.share(b_bytes_, stream);
+    exchange_seconds_ = mpi::seconds_since(uploaded);
+  }
+
+  /// B's part of each process, and how long the last load took to bring it to a GPU and to all others.
+  std::vector<Metric> own_metrics() const override {
+    double seconds[2] = {upload_seconds_, exchange_seconds_};
+    mpi::max_over_ranks(seconds, this->comm());
+    const bool unknown = this->exec_.simulated() || !peers_.reachable();
+    for (double& s : seconds) s = unknown ? std::numeric_limits<double>::quiet_NaN() : s;
+    const double each = static_cast<double>(this->shape_.nnz_b) * sizeof(T) * (this->ranks_.size() - 1);
+    return {{"upload_b_seconds", seconds[0], "s"},
+            {"exchange_b_seconds", seconds[1], "s"},
+            {"bytes_exchanged_b", peers_.reachable() ? each : 0, "B"}};
+  }
+
+  void share_out_b() {
+    const Offset nnz = this->shape_.nnz_b, processes = this->ranks_.size();
+    for (Offset p = 0; p <= processes; ++p) {
+      b_places_.push_back(nnz / processes * p + std::min(p, nnz % processes));
+      b_bytes_.push_back(static_cast<std::size_t>(b_places_.back()) * sizeof(T));
+    }
+    b_part_ = PinnedArray<T>(static_cast<std::size_t>(b_places_[this->me() + 1] - b_places_[this->me()]));
+    this->product().borrow_b_values(reinterpret_cast<const T*>(peers_.data()));
+  }
+
+  Index own_rows() const { return bounds_[this->me() + 1] - bounds_[this->me()]; }
+
+  bool to_one_gpu() const { return this->shape_.destination == Destination::one_gpu; }
+  bool in_window() const { return !to_one_gpu() && this->ranks_.nodes() == 1; }
+
+  void collect() override {
+    if (to_one_gpu()) return write_to_one_gpu();
+    if (in_window()) return write_to_window();
+    c_.gather(this->product().fetch(), bounds_, this->shape_.cols, this->comm());
+  }
+
+  void write_to_window() {
+    const std::vector<Offset> places = mpi::all_bounds(this->product().results(), this->comm());
+    nnz_ = places.back();
+    window_.reserve(this->shape_.rows, nnz_);
+    const Offset first = places[this->me()];
+    this->product().copy_to_host(own_row_ptr_.data(), window_.col_idx() + first, window_.values() + first);
+    Offset* const row_ptr = window_.row_ptr() + bounds_[this->me()];
+    if (this->root()) row_ptr[0] = 0;
+    for (std::size_t i = 1; i < own_row_ptr_.size(); ++i) row_ptr[i] = first + own_row_ptr_[i];
+    mpi::add_traffic(Offset{own_rows()} * Offset{sizeof(Offset)} +
+                     (places[this->me() + 1] - first) * Offset{sizeof(Index) + sizeof(T)});
+    window_.fence();
+  }
+
+  void write_to_one_gpu() {
+    const std::vector<Offset> places = mpi::all_bounds(this->product().results(), this->comm());
+    const Offset first = places[this->me()], count = places[this->me() + 1] - first;
+    const cudaStream_t stream = as_gpu(this->exec_).stream();
+    nnz_ = places.back();
+    on_gpu_.reserve(this->shape_.rows, nnz_);
+    const auto block = this->product().on_device();
+    if (count > 0 && block.values == nullptr)
+      fail("a block of C does not fit on its GPU, so all of C does not fit on one; give --destination host");
+    on_gpu_.col_idx.write(first, block.col_idx, count, stream);
+    on_gpu_.values.write(first, block.values, count, stream);
+    this->product().copy_row_ptr(own_row_ptr_.data());
+    for (std::size_t i = 0; i < own_row_ptr_.size(); ++i) own_row_ptr_[i] += first;
+    shifted_row_ptr_.upload(own_row_ptr_, stream);
+    // The last one is the first of the next block, which writes it; the whole's last is the last process's.
+    const bool last = this->me() + 1 == static_cast<std::size_t>(this->ranks_.size());
+    on_gpu_.row_ptr.write(bounds_[this->me()], shifted_row_ptr_.data(), own_rows() + (last ? 1 : 0), stream);
+    on_gpu_.complete(stream);
+  }
+
+  void forget() override {
+    if (this->root() && nnz_ > 0 && in_window())
+      std::memset(window_.values(), 0xff, static_cast<std::size_t>(nnz_) * sizeof(T));
+    if (this->root() && nnz_ > 0 && to_one_gpu()) {
+      const auto bytes = static_cast<std::size_t>(nnz_) * sizeof(T);
+      STAGES_CUDA(cudaMemsetAsync(on_gpu_.values.data(), 0xff, bytes, as_gpu(this->exec_).stream()));
+      this->exec_.synchronize();
+    }
+    nnz_ = 0;
+    c_.forget();
+    this->product().reset();
+  }
+
+  Csr<T> result() const override {
+    if (to_one_gpu()) return result_from_gpu();
+    if (!in_window()) return c_.whole();
+    Csr<T> c(this->shape_.rows, this->shape_.cols);
+    if (nnz_ == 0) return c;
+    std::memcpy(c.row_ptr.data(), window_.row_ptr(), c.row_ptr.size() * sizeof(Offset));
+    c.col_idx.assign(window_.col_idx(), window_.col_idx() + nnz_);
+    c.values.assign(window_.values(), window_.values() + nnz_);
+    return c;
+  }
+
+  Csr<T> result_from_gpu() const {
+    Csr<T> c(this->shape_.rows, this->shape_.cols);
+    c.col_idx.resize(static_cast<std::size_t>(nnz_));
+    c.values.resize(static_cast<std::size_t>(nnz_));
+    const auto download = [](auto& to, const auto* from) {
+      if (to.empty()) return;
+      const std::size_t bytes = to.size() * sizeof(to[0]);
+      STAGES_CUDA(cudaMemcpy(to.data(), from, bytes, cudaMemcpyDeviceToHost));
+    };
+    download(c.row_ptr, on_gpu_.row_ptr.data());
+    download(c.col_idx, on_gpu_.col_idx.data());
+    download(c.values, on_gpu_.values.data());
+    return c;
+  }
+
+  mpi::RowBounds bounds_;
+  mpi::PeerMemory peers_;         // B's values
+  std::vector<Offset> b_places_;  // where the part of each process begins in them
+  std::vector<std::size_t> b_bytes_;
+  PinnedArray<T> b_part_;
+  double upload_seconds_ = 0, exchange_seconds_ = 0;
+  WindowCsr<T> window_;
+  RootCsr<T> on_gpu_;
+  PinnedArray<Offset> own_row_ptr_;      // of this process's block
+  DeviceArray<Offset> shifted_row_ptr_;  // the same on its GPU, counted from the whole's first entry
+  Offset nnz_ = 0;                       // of C, where it is in the window or on one GPU
+  mpi::GatheredRows<T> c_;               // where there are several nodes
+};
+
+}  // namespace
+
+void add_multi_blocks(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
+  registry.add<MultiBlocks>({.name = name,
+                             .idea = "several GPUs: blocks of neighbouring rows of equal work; C left there, "
+                                     "or copied to its place by each",
+                             .needs = {.gpu = true, .several_ranks = true, .mpi = true}},
+                            settings);
+}
+
+}  // namespace stages

@@ -1,0 +1,87 @@
+#pragma once
+// What the entries for several GPUs share: each process has some rows of A and all of B on its GPU, and
+// multiplies them by binned.cu. Which rows, and how the rows of C come together, is the entry's business.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "08_spgemm_multigpu/binned.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/mpi/session.hpp"
+#include "common/mpi/spgemm_plan.hpp"
+#include "common/mpi/transfer.hpp"
+
+namespace stages::spgemm {
+
+template <class T>
+class MultiProduct : public mpi::MpiSpgemmPlan<T> {
+ public:
+  /// A and C are shared out, B is everywhere.
+  static Cost cost(const SpgemmProblem<T>& problem) {
+    Cost cost = binned_cost(problem);
+    const double b = device_csr_bytes(*problem.b);
+    cost.memory = b + (cost.memory - b) / mpi::world_size();
+    return cost;
+  }
+
+  /// What the first process says that has something to say. Collective.
+  std::string note() const final {
+    const std::string own = own_note();
+    const std::string mine = own.empty() ? "" : fmt::format("process {}: {}\n", this->me(), own);
+    const std::string all = mpi::all_text(mine, this->comm());
+    return all.substr(0, all.find('\n'));
+  }
+
+ protected:
+  MultiProduct(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
+      : mpi::MpiSpgemmPlan<T>(problem, exec, mpi::Placed::by_load), settings_(settings) {}
+
+  virtual std::string own_note() const { return product_->note(); }
+
+  /// For the constructor: rows bounds[p] .. bounds[p + 1] of `whole`, which rank 0 has, go to process p, and
+  /// B to all.
+  void take_rows(const CsrView<T>& whole, const mpi::RowBounds& bounds) {
+    auto a = std::make_shared<Csr<T>>();
+    auto b = std::make_shared<Csr<T>>();
+    mpi::scatter_rows(whole, bounds, this->shape_.inner, *a, this->comm());
+    mpi::broadcast_matrix(this->b_, *b, this->comm());
+    entries_ = mpi::all_bounds(a->nnz(), this->comm());
+    values_.a_values.resize(a->values.size());
+    std::shared_ptr<const Csr<T>> own_b = b;
+    if (this->root()) own_b = this->problem_.b;
+    product_ = make_binned(make_spgemm_problem<T>("rows of one process", a, own_b), this->exec_, settings_);
+  }
+
+  /// For place(): new values of the rows that take_rows placed. `a_values` is rank 0's, in the order of
+  /// `whole`.
+  void place_a(const T* a_values) {
+    mpi::scatter(a_values, values_.a_values.data(), entries_, 0, this->comm());
+  }
+  /// New values of B, by way of each process's host.
+  void place_b() {
+    values_.b_values.resize(static_cast<std::size_t>(this->shape_.nnz_b));
+    if (this->root()) std::copy_n(this->b_.values, this->shape_.nnz_b, values_.b_values.begin());
+    mpi::broadcast(values_.b_values.data(), this->shape_.nnz_b, 0, this->comm());
+  }
+  /// Takes to the GPU what these two placed.
+  void upload() { product_->load(values_); }
+
+  void multiply() override {
+    const auto start = std::chrono::steady_clock::now();
+    product_->run();
+    this->exec_.synchronize();
+    this->add_compute_seconds(mpi::seconds_since(start));
+  }
+
+  BinnedPlan<T>& product() { return *product_; }
+
+ private:
+  Settings settings_;
+  std::vector<Offset> entries_;  ///< where each process's entries begin in `whole`
+  SpgemmOperands<T> values_;     ///< of this process's rows, and of B if place_b() brings it
+  std::unique_ptr<BinnedPlan<T>> product_;
+};
+
+}  // namespace stages::spgemm

@@ -1,0 +1,108 @@
+#include "common/multigpu/exec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <set>
+#include <sstream>
+
+#include "common/gpu/facts.hpp"
+#include "common/mpi/check.hpp"
+#include "common/mpi/transfer.hpp"
+
+namespace stages::mpi {
+namespace {
+
+/// Makes the process's own GPU the current one, before anything of it is used.
+Launch bind(const MpiCommunicator& ranks) {
+  if (device_problem().empty()) {
+    int devices = 1;
+    STAGES_CUDA(cudaGetDeviceCount(&devices));
+    STAGES_CUDA(cudaSetDevice(ranks.node_rank() % devices));
+  }
+  return Launch::single;
+}
+
+}  // namespace
+
+std::string multi_gpu_problem(MpiCommunicator& ranks) {
+  const std::string problem = device_problem();
+  const std::string all = all_text(problem.empty() ? "" : problem + "\n", ranks.comm());
+  return all.substr(0, all.find('\n'));
+}
+
+MultiGpuExec::MultiGpuExec(MpiCommunicator& ranks) : GpuExec(bind(ranks)), ranks_(ranks) {
+  count_gpus();
+  copy_bandwidth();  // later only some ranks may ask for it
+}
+
+void MultiGpuExec::count_gpus() {
+  auto mine = device_facts().uuid;
+  if (simulated()) mine = {ranks_.rank(), 0};
+  const std::vector<Offset> all = all_gather(mine, ranks_.comm());
+  std::set<std::array<Offset, 2>> seen;
+  sharing_ = 0;
+  for (std::size_t r = 0; r < all.size(); r += 2) {
+    const std::array<Offset, 2> other = {all[r], all[r + 1]};
+    seen.insert(other);
+    if (other == mine) ++sharing_;
+  }
+  gpus_ = static_cast<int>(seen.size());
+}
+
+std::string MultiGpuExec::device() const {
+  return fmt::format("{} x {}, {} processes", gpus_, GpuExec::device(), ranks_.size());
+}
+
+std::vector<std::pair<std::string, std::string>> MultiGpuExec::facts() const {
+  auto out = GpuExec::facts();
+  out.emplace_back("gpus", fmt::format("{}", gpus_));
+  return out;
+}
+
+double MultiGpuExec::memory_limit() const {
+  return GpuExec::memory_limit() / sharing_;
+}
+
+double MultiGpuExec::time(const std::function<void()>& work) {
+  synchronize();
+  ranks_.barrier();  // may sleep: after a check the others have waited long for rank 0
+  check(MPI_Barrier(ranks_.comm()), "starting together");
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  synchronize();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  max_over_ranks(std::span(&seconds, 1), ranks_.comm());
+  collect_phases();
+  take_longest_phases();
+  return seconds;
+}
+
+/// By name: a process whose result does not fit has phases that the others haven't.
+void MultiGpuExec::take_longest_phases() {
+  std::string names;
+  for (const PhaseTime& phase : phases()) names += phase.name + "\n";
+  std::vector<std::string> all;
+  std::istringstream lines(all_text(names, ranks_.comm()));
+  for (std::string name; std::getline(lines, name);) {
+    if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
+  }
+  std::vector<double> mine(all.size(), 0);
+  for (const PhaseTime& phase : phases())
+    mine[static_cast<std::size_t>(std::find(all.begin(), all.end(), phase.name) - all.begin())] =
+        phase.seconds;
+  std::vector<double> longest = mine;
+  max_over_ranks(longest, ranks_.comm());
+  for (std::size_t k = 0; k < all.size(); ++k) add_phase_time(all[k], longest[k] - mine[k]);
+}
+
+double MultiGpuExec::measure_copy_bandwidth() {
+  check(MPI_Barrier(ranks_.comm()), "starting together");
+  double sum = copy_bytes_per_second().value_or(0);
+  sum_over_ranks(std::span(&sum, 1), ranks_.comm());
+  return sum;
+}
+
+}  // namespace stages::mpi

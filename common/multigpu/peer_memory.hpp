@@ -1,0 +1,48 @@
+#pragma once
+// Device memory of all processes of a node that is meant to hold the same everywhere, and is brought together
+// from parts: each process has one, and fetches the others straight from the GPUs that have them.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/gpu/memory.hpp"
+#include "common/mpi/communicator.hpp"
+#include "common/mpi/shared_window.hpp"
+
+namespace stages::mpi {
+
+/// As many bytes on the GPU of each process of one node. A GPU reaches the others' memory by CUDA's handles
+/// for other processes, which memory from pools has not: so it is from cudaMalloc, and lasts. On the
+/// executor, whose processes see nothing of each other, parts go through a SharedWindow.
+class PeerMemory {
+ public:
+  /// Collective. Throws OutOfDeviceMemory.
+  PeerMemory(const MpiCommunicator& ranks, std::size_t bytes);
+  ~PeerMemory();
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+
+  /// False, on all processes, where one cannot reach another's memory: on several nodes, or where a process
+  /// sees its own GPU only. share() must not be called then.
+  bool reachable() const { return reachable_; }
+
+  std::byte* data() { return memory_.data(); }
+
+  /// Process p has the bytes bounds[p] .. bounds[p + 1], brought by work on `stream`. On return all processes
+  /// have all of them. Collective.
+  void share(std::span<const std::size_t> bounds, cudaStream_t stream);
+
+ private:
+  void open();
+  void close() noexcept;
+
+  const MpiCommunicator& ranks_;
+  DeviceArray<std::byte> memory_;
+  bool reachable_ = false;
+  std::vector<std::byte*> of_others_;  ///< by process; null for this one, and on the executor
+  SharedWindow window_;                ///< on the executor
+};
+
+}  // namespace stages::mpi
