@@ -59,14 +59,21 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   /// Rank 0: C, after collect().
   virtual Csr<T> result() const = 0;
 
+  /// Collective: the rows of each rank are now those of its share in `bounds`, until the next call.
+  virtual void use(const RowBounds& bounds) = 0;
+
   /// Deals rows by `before` (rank 0's; weights as for deal()) and notes what share of the products each gets.
-  RowBounds deal_rows(std::span<const Offset> before);
+  void deal_rows(std::span<const Offset> before);
+  /// Deals rows by `before`, multiplies, and deals again by the time that each rank took; see the .cpp.
+  void deal_rows_by_time(std::vector<Offset> before);
   /// For multiply(): seconds of this rank's own multiplications.
   void add_compute_seconds(double seconds) { compute_seconds_ += seconds; }
 
   bool root() const { return ranks_.rank() == 0; }
   MPI_Comm comm() const { return ranks_.comm(); }
   std::size_t me() const { return static_cast<std::size_t>(ranks_.rank()); }
+  /// Which share of the bounds this rank has: its own number, unless a plan numbers the ranks by nodes.
+  virtual std::size_t share() const { return me(); }
 
   SpgemmProblem<T> problem_;
   Exec& exec_;
@@ -75,6 +82,9 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   CsrView<T> a_, b_;  ///< rank 0: the operands as loaded. Elsewhere empty
 
  private:
+  RowBounds bounds_for(std::span<const Offset> before);
+  std::vector<double> seconds_of_shares();
+  void settle(const RowBounds& bounds);
   void whole_product();
   void measure_whole_product();
 

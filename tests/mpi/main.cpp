@@ -12,9 +12,9 @@ namespace {
 
 const std::map<std::string, Test>& tests() {
   static const std::map<std::string, Test> all = {
-      {"battery", battery}, {"mutants", mutants}, {"bits", bits},
-      {"chain", chain},     {"nodes", nodes},     {"transfers", transfers},
-      {"dealing", dealing}, {"clocks", clocks},   {"failure", failure},
+      {"battery", battery}, {"mutants", mutants},     {"bits", bits},       {"chain", chain},
+      {"nodes", nodes},     {"transfers", transfers}, {"dealing", dealing}, {"trials", trials},
+      {"clocks", clocks},   {"failure", failure},
   };
   return all;
 }
