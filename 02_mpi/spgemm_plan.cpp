@@ -54,7 +54,7 @@ void MpiSpgemmPlan<T>::deal_rows(std::span<const Offset> before) {
 /// Products are not time: one that lands in a cache line just used, or beside its neighbours in a word of the
 /// bitmap, costs a fifth of one that comes alone from a short row of B. On web graphs and other matrices
 /// whose parts differ, equal products were found to leave the slowest of 16 ranks 1.3 to 2.3 times the mean
-/// time; a model of the kernel with nine constants 1.2 to 1.5 times, with constants of one processor and one
+/// time; a model of the kernel with eight constants 1.1 to 1.5 times, with constants of one processor and one
 /// kernel. So the clock is asked. Each rank multiplies its rows, the weights of its share are scaled to the
 /// time that it took, and the rows are dealt by these weights; the next trial shows what is still wrong,
 /// within smaller pieces. Three trials come to 1.05 or less on all of them.
