@@ -86,14 +86,19 @@ void MpiSpgemmPlan<T>::deal_rows_by_time(std::vector<Offset> before) {
   settle(best);
 }
 
-/// How long each share takes, on all ranks: the better of two multiplications after one that warms up. All
-/// ranks multiply at once, because the memory that they share is part of the time.
+/// How long each share takes, on all ranks: the best of some multiplications after one that warms up; short
+/// ones are easily disturbed, so there are more of them. All ranks multiply at once, because the memory that
+/// they share is part of the time.
 template <class T>
 std::vector<double> MpiSpgemmPlan<T>::seconds_of_shares() {
   place();
+  compute_seconds_ = 0;
   multiply();
+  double warm_up = compute_seconds_;
+  max_over_ranks(std::span(&warm_up, 1), comm());
+  const int timings = warm_up < 0.05 ? 5 : 2;
   double least = std::numeric_limits<double>::infinity();
-  for (int k = 0; k < 2; ++k) {
+  for (int k = 0; k < timings; ++k) {
     check(MPI_Barrier(comm()), "starting together");
     compute_seconds_ = 0;
     multiply();
