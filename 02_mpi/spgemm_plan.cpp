@@ -41,6 +41,11 @@ RowBounds MpiSpgemmPlan<T>::bounds_for(std::span<const Offset> before) {
 }
 
 template <class T>
+void MpiSpgemmPlan<T>::use(const RowBounds& /*bounds*/) {
+  fail("a plan of step 2 deals rows and has no use(): override it, it takes the bounds that were dealt");
+}
+
+template <class T>
 void MpiSpgemmPlan<T>::settle(const RowBounds& bounds) {
   use(bounds);
   if (root()) imbalance_ = imbalance(products_before(*problem_.a, *problem_.b, 0), bounds);

@@ -59,8 +59,9 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   /// Rank 0: C, after collect().
   virtual Csr<T> result() const = 0;
 
-  /// Collective: the rows of each rank are now those of its share in `bounds`, until the next call.
-  virtual void use(const RowBounds& bounds) = 0;
+  /// Collective: the rows of each rank are now those of its share in `bounds`, until the next call. Only a
+  /// plan that calls deal_rows() or deal_rows_by_time() needs it, and must have it.
+  virtual void use(const RowBounds& bounds);
 
   /// Deals rows by `before` (rank 0's; weights as for deal()) and notes what share of the products each gets.
   void deal_rows(std::span<const Offset> before);
