@@ -4,8 +4,9 @@
 // Two changes against scatter_gather.cpp. Each rank multiplies with the kernel of gustavson_adaptive (stage
 // 01), whose steps are the products and not the meetings of rows with columns. And rows are dealt by what
 // they cost: row i of C takes, over its entries k in A, the length of row k of B, so the shares are
-// contiguous rows with about equal sums of that. A row is never cut; where a single row holds more than a
-// share, it bounds the speed-up.
+// contiguous rows with about equal sums of that. Products are only nearly time, so the first deal is tried
+// out and corrected (deal_rows_by_time in spgemm_plan.cpp). A row is never cut; where a single row holds more
+// than a share, it bounds the speed-up.
 //
 // The lesson is what this does to the clock. The multiplication is now so short that what the ranks share,
 // rank 0's memory, is most of the time: the report's explanation of its slow run has become true, see the
@@ -29,7 +30,7 @@ class Balanced final : public mpi::MpiSpgemmPlan<T> {
       : mpi::MpiSpgemmPlan<T>(problem, exec), rows_(this->shape_.cols) {
     std::vector<Offset> before;
     if (this->root()) before = mpi::products_before(*problem.a, *problem.b, 1);
-    bounds_ = this->deal_rows(before);
+    this->deal_rows_by_time(std::move(before));
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
@@ -40,6 +41,7 @@ class Balanced final : public mpi::MpiSpgemmPlan<T> {
   }
 
  private:
+  void use(const mpi::RowBounds& bounds) override { bounds_ = bounds; }
   void place() override {
     mpi::scatter_rows(this->a_, bounds_, this->shape_.inner, a_part_, this->comm());
     b_view_ = mpi::broadcast_matrix(this->b_, b_copy_, this->comm());
@@ -73,7 +75,7 @@ class Balanced final : public mpi::MpiSpgemmPlan<T> {
 
 void add_mpi_balanced(Registry& registry) {
   registry.add<Balanced>({.name = "02_mpi/balanced",
-                          .idea = "shares of equal products, the fastest serial kernel on each rank",
+                          .idea = "shares that take equally long, the fastest serial kernel on each rank",
                           .needs = {.several_ranks = true, .mpi = true}});
 }
 

@@ -10,8 +10,8 @@
 // next product: A <- A B, again and again, and no matrix is ever whole anywhere (distributed_csr.hpp). This
 // is the sparsity-aware 1D algorithm.
 //
-// Rows of A are dealt by products. A square A gives its deal to B too, because near the diagonal a row needs
-// rows of its own rank; otherwise B is dealt by nnz.
+// Rows of A are dealt by products, corrected by the time that they take. A square A gives its deal to B too,
+// because near the diagonal a row needs rows of its own rank; otherwise B is dealt by nnz.
 //
 // Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; messages: the distinct
 // rows of B that each rank's columns name and another rank owns. Memory on a rank: its rows of A, B and C,
@@ -36,14 +36,12 @@ class Distributed final : public mpi::MpiSpgemmPlan<T> {
       : mpi::MpiSpgemmPlan<T>(problem, exec), product_(this->comm(), this->shape_.cols) {
     std::vector<Offset> before;
     if (this->root()) before = mpi::products_before(*problem.a, *problem.b, 1);
-    a_part_.bounds = this->deal_rows(before);
-    if (this->shape_.rows == this->shape_.inner) {
-      b_part_.bounds = a_part_.bounds;
-    } else {
+    if (this->shape_.rows != this->shape_.inner) {
       mpi::RowBounds bounds;
       if (this->root()) bounds = mpi::deal(problem.b->row_ptr, this->ranks_.size());
       b_part_.bounds = mpi::shared_bounds(std::move(bounds), this->comm());
     }
+    this->deal_rows_by_time(std::move(before));
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
@@ -54,6 +52,10 @@ class Distributed final : public mpi::MpiSpgemmPlan<T> {
   }
 
  private:
+  void use(const mpi::RowBounds& bounds) override {
+    a_part_.bounds = bounds;
+    if (this->shape_.rows == this->shape_.inner) b_part_.bounds = bounds;
+  }
   void place() override {
     mpi::scatter_rows(this->a_, a_part_.bounds, this->shape_.inner, a_part_.mine, this->comm());
     mpi::scatter_rows(this->b_, b_part_.bounds, this->shape_.cols, b_part_.mine, this->comm());

@@ -36,8 +36,7 @@ class ScatterGather final : public mpi::MpiSpgemmPlan<T> {
  public:
   ScatterGather(const SpgemmProblem<T>& problem, Exec& exec) : mpi::MpiSpgemmPlan<T>(problem, exec) {
     if (this->root()) columns_ = kernels::columns_of(*problem.b);
-    bounds_ = this->deal_rows(this->root() ? std::span<const Offset>(problem.a->row_ptr)
-                                           : std::span<const Offset>());
+    this->deal_rows(this->root() ? std::span<const Offset>(problem.a->row_ptr) : std::span<const Offset>());
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
@@ -51,6 +50,7 @@ class ScatterGather final : public mpi::MpiSpgemmPlan<T> {
   }
 
  private:
+  void use(const mpi::RowBounds& bounds) override { bounds_ = bounds; }
   void place() override {
     mpi::scatter_rows(this->a_, bounds_, this->shape_.inner, a_part_, this->comm());
     if (this->root()) {

@@ -100,8 +100,8 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
         rows_(this->shape_.cols) {
     std::vector<Offset> before;
     if (this->root()) before = mpi::products_before(*problem.a, *problem.b, 1);
-    bounds_ = this->deal_rows(before);
     number_by_node();
+    this->deal_rows_by_time(std::move(before));
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
@@ -126,9 +126,14 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
     const mpi::MpiCommunicator& ranks = this->ranks_;
     if (ranks.node_rank() == 0) first_number_ = place_of(ranks.node_size(), ranks.leaders()).before;
     mpi::broadcast(&first_number_, 1, 0, ranks.node());
-    const auto number = static_cast<std::size_t>(first_number_ + ranks.node_rank());
-    first_row_ = bounds_[number];
-    last_row_ = bounds_[number + 1];
+  }
+  std::size_t share() const override {
+    return static_cast<std::size_t>(first_number_ + this->ranks_.node_rank());
+  }
+  void use(const mpi::RowBounds& bounds) override {
+    bounds_ = bounds;
+    first_row_ = bounds[share()];
+    last_row_ = bounds[share() + 1];
   }
 
   void place() override {

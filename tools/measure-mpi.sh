@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Measures step 2 on this machine: how SpGEMM, SpMM and SpMV scale over processes, and the memory bandwidth that they share.
 #
-#   tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME]
+#   tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME [PART ...]]
 #
 # MATRIX is multiplied by itself, beside the pair of the course project (data:d1). NAME is the directory under results/;
-# without it the processor's name. Ranks are 1, 2, 4, 8, 16 and the number of cores, as far as there are processors.
+# without it the processor's name. PARTs are those of machine, d1, matrix, distributed, vector and weak that are wanted; without
+# them all. Ranks are 1, 2, 4, 8, 16 and the number of cores, as far as there are processors.
 # Nothing else should run meanwhile. What is written:
 #
-#   mpi-machine.txt           processors, threads per core, memory nodes
+#   mpi-machine.txt           processors, threads per core, memory nodes, and what the processors are worth together
 #   mpi-d1.json               the pair of the course project, C on rank 0; scatter_gather included
 #   mpi-matrix.json           MATRIX squared, C on rank 0
 #   mpi-distributed.json      both, C left distributed
@@ -19,8 +20,9 @@
 #
 # STAGES_PROGRAM names the program (default: build/cpu/bin/stages, which is built where it is not there).
 set -euo pipefail
+export LC_ALL=C  # numbers with a point
 root=$(cd "$(dirname "$0")/.." && pwd)
-[ $# -ge 1 ] || { echo "usage: tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME]" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME [PART ...]]" >&2; exit 2; }
 matrix=$(realpath "$1")
 name=${2:-$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-' | tr -s '-')}
 program=${STAGES_PROGRAM:-$root/build/cpu/bin/stages}
@@ -31,11 +33,37 @@ mkdir -p "$out"
 processors=$(nproc)
 cores=$(lscpu -p=core,socket | grep -v '^#' | sort -u | wc -l)
 ranks=$(printf '%s\n' 1 2 4 8 16 "$cores" | sort -nu | awk -v most="$processors" '$1 <= most' | paste -sd,)
-{ lscpu; echo; cat /sys/fs/cgroup/cpu.max 2> /dev/null || true; df -h /dev/shm; uptime; } > "$out/mpi-machine.txt"
+
+# What the processors are worth together, without memory: a loop in a small interpreter, by one process and by as many as
+# there are ranks. In a virtual machine two processors may be threads of one core, whatever lscpu says; then this shows it.
+loop() { awk 'BEGIN { for (i = 0; i < 2e7; ++i) s += i * i }'; }
+loops() {
+  local start=$EPOCHREALTIME
+  for _ in $(seq "$1"); do loop & done
+  wait
+  awk -v n="$1" -v from="$start" -v to="$EPOCHREALTIME" 'BEGIN { printf "%d at once: %.2f s, %.2f loops a second\n", n, to - from, n / (to - from) }'
+}
+wanted=" ${*:3} "
+[ "$wanted" != "  " ] || wanted=" machine d1 matrix distributed vector weak "
+for part in $wanted; do
+  case $part in
+    machine | d1 | matrix | distributed | vector | weak) ;;
+    *) echo "$part is no part; there are machine, d1, matrix, distributed, vector and weak" >&2; exit 2 ;;
+  esac
+done
 echo "$cores cores, $processors processors, ranks $ranks, results in $out" >&2
 
-measure() {  # FILE OPTIONS...
-  local file=$out/$1
+machine() {
+  lscpu; echo; cat /sys/fs/cgroup/cpu.max 2> /dev/null || true; df -h /dev/shm; uptime
+  echo; echo "The same loop in several processes, without memory:"
+  loops 1 > /dev/null
+  for n in ${ranks//,/ }; do loops "$n"; done
+}
+if [[ $wanted == *" machine "* ]]; then machine | tee "$out/mpi-machine.txt" | grep 'at once' >&2; fi
+
+measure() {  # PART OPTIONS...
+  [[ $wanted == *" $1 "* ]] || return 0
+  local file=$out/mpi-$1.json
   shift
   echo "stages run $*" >&2
   # The name of the file is enough in the results: the directory belongs to this machine.
@@ -45,10 +73,10 @@ measure() {  # FILE OPTIONS...
 file=$(basename "$matrix")
 spgemm=(--op spgemm --stage 01,02 --time-budget "${STAGES_TIME_BUDGET:-2}")
 
-measure mpi-d1.json -m data:d1 "${spgemm[@]}" --max-work 2e10
-measure mpi-matrix.json -m "$file" "${spgemm[@]}"
-measure mpi-distributed.json -m data:d1 "$file" "${spgemm[@]}" --filter 'gustavson|distributed|balanced' --destination distributed
-measure mpi-vector.json -m "$file" --op spmv,spmm --stage 01,02
-measure mpi-weak.json --weak -m gen:stencil:points=27,nx=40,ny=40,nz=20xR gen:uniform:rows=5e4xR,cols=5e4xR,per_row=8 \
+measure d1 -m data:d1 "${spgemm[@]}" --max-work 2e10
+measure matrix -m "$file" "${spgemm[@]}"
+measure distributed -m data:d1 "$file" "${spgemm[@]}" --filter 'gustavson|distributed|balanced' --destination distributed
+measure vector -m "$file" --op spmv,spmm --stage 01,02
+measure weak --weak -m gen:stencil:points=27,nx=40,ny=40,nz=20xR gen:uniform:rows=5e4xR,cols=5e4xR,per_row=8 \
   "${spgemm[@]}" --filter 'gustavson_adaptive|balanced|shared|distributed'
-echo "written: $out/mpi-*.json" >&2
+echo "written to $out" >&2

@@ -42,8 +42,8 @@ std::string scaling_line(const ResultRow& row) {
   const double efficiency = row.speedup_serial / row.ranks;
   const double serial = row.speedup_serial * row.run.median;
   return fmt::format(
-      "  {:<24} {:>5} {:>9} {:>8} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>9} {:>10}\n", row.entry,
-      row.ranks, format_seconds(row.run.median), ratio_or_nothing(row.speedup_serial),
+      "  {:<24} {:>5} {:>9} {:>8} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>9} {:>7} {:>10}\n",
+      row.entry, row.ranks, format_seconds(row.run.median), ratio_or_nothing(row.speedup_serial),
       efficiency > 0 ? fmt::format("{:.0f}%", 100 * efficiency) : "",
       seconds_or_unknown(metric(row, "compute_seconds")),
       ratio_or_nothing(serial / metric(row, "compute_seconds")),
@@ -52,7 +52,7 @@ std::string scaling_line(const ResultRow& row) {
       seconds_or_unknown(metric(row, "root_to_root_seconds")),
       ratio_or_nothing(serial / metric(row, "root_to_root_seconds")),
       bytes_or_unknown(metric(row, "bytes_moved")), number_or_unknown(metric(row, "imbalance")),
-      number_or_unknown(metric(row, "ranks_per_core")));
+      number_or_unknown(metric(row, "compute_imbalance")), number_or_unknown(metric(row, "ranks_per_core")));
 }
 
 }  // namespace
@@ -86,14 +86,21 @@ std::string to_scaling_table(const Results& results, bool colour) {
     if (problem == nullptr || !same_problem(*problem, row.problem)) {
       if (problem != nullptr) out += '\n';
       problem = &row.problem;
+<<<<<<< HEAD
       out += fmt::format(
           "{}  {} {}{}{}, on ranks; speed-ups are over the fastest entry of one process, of the same stage "
           "or of stage 01\n",
           bold(problem->matrix), to_string(problem->op), problem->type, problem->options.empty() ? "" : ", ",
           problem->options);
       out += fmt::format("  {:<24} {:>5} {:>9} {:>8} {:>8} {:>18} {:>18} {:>18} {:>9} {:>9} {:>10}\n",
+=======
+      out += fmt::format("{}  {} {}{}{}, on ranks; speed-ups are over the fastest entry of stage 01\n",
+                         bold(problem->matrix), to_string(problem->op), problem->type,
+                         problem->options.empty() ? "" : ", ", problem->options);
+      out += fmt::format("  {:<24} {:>5} {:>9} {:>8} {:>8} {:>18} {:>18} {:>18} {:>9} {:>9} {:>7} {:>10}\n",
+>>>>>>> mpi16
                          "entry", "ranks", "run", "speed-up", "per rank", "compute", "distributed",
-                         "root to root", "moved", "imbalance", "ranks/core");
+                         "root to root", "moved", "imbalance", "in time", "ranks/core");
     }
     out += scaling_line(row);
   }

@@ -49,6 +49,10 @@ class Clocks {
   std::vector<Metric> metrics(MPI_Comm comm) const;
 
  private:
+  /// The slowest rank's compute clock over the mean of all, in the median run. Beside the imbalance of what
+  /// was dealt out it says whether that was time.
+  double compute_imbalance(MPI_Comm comm) const;
+
   int products_;
   std::vector<RunTimes> runs_;
   RunBytes bytes_;

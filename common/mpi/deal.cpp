@@ -39,6 +39,22 @@ std::vector<Offset> products_before(const Csr<T>& a, const Csr<T>& b, Offset per
   return before;
 }
 
+std::vector<Offset> reweighed(std::span<const Offset> before, const RowBounds& bounds,
+                              std::span<const double> seconds) {
+  std::vector<Offset> out(before.size(), 0);
+  for (std::size_t r = 0; r + 1 < bounds.size(); ++r) {
+    const auto first = static_cast<std::size_t>(bounds[r]), last = static_cast<std::size_t>(bounds[r + 1]);
+    const auto weight = static_cast<double>(before[last] - before[first]);
+    const double each = weight > 0 ? 1e12 * std::max(seconds[r], 0.0) / weight : 0;
+    // From the start of the share, so that what is rounded off doesn't add up over the rows.
+    for (std::size_t i = first; i < last; ++i) {
+      out[i + 1] =
+          out[first] + static_cast<Offset>(each * static_cast<double>(before[i + 1] - before[first]));
+    }
+  }
+  return out;
+}
+
 double imbalance(std::span<const Offset> before, const RowBounds& bounds) {
   if (before.back() == 0) return 1;
   Offset largest = 0;

@@ -24,6 +24,11 @@ RowBounds deal(std::span<const Offset> before, int ranks);
 template <class T>
 std::vector<Offset> products_before(const Csr<T>& a, const Csr<T>& b, Offset per_row);
 
+/// `before` where the rows of share r turned out to take seconds[r]: each row's weight, now in picoseconds,
+/// is its part of that. Within a share the rows keep their proportions, between shares the clock decides.
+std::vector<Offset> reweighed(std::span<const Offset> before, const RowBounds& bounds,
+                              std::span<const double> seconds);
+
 /// The largest share over the mean share, of weights dealt by `bounds`; 1 where there is no weight.
 double imbalance(std::span<const Offset> before, const RowBounds& bounds);
 

@@ -135,6 +135,8 @@ void clocks(World& world) {
       }
       const double imbalance = metric(metrics, "imbalance");
       require(imbalance >= 1 && imbalance <= ranks, "{}: imbalance {}", entry.name, imbalance);
+      const double in_time = metric(metrics, "compute_imbalance");
+      require(in_time >= 1 && in_time <= ranks, "{}: imbalance in time {}", entry.name, in_time);
       // C leaves every rank but the first; A and B get to them (through the window: on all).
       if (world.root() && ranks > 1) {
         const double moved = metric(metrics, "bytes_moved");

@@ -38,6 +38,7 @@ void bits(World& world);       ///< the same bits as the serial entries
 void chain(World& world);      ///< A <- A B, never whole on any rank
 void transfers(World& world);  ///< every transfer, also in pieces
 void dealing(World& world);    ///< shares of rows
+void trials(World& world);     ///< shares of rows that take equally long
 void nodes(World& world);      ///< pretended nodes are told of
 void clocks(World& world);     ///< metrics are there and make sense
 void failure(World& world);    ///< one rank fails in one way; the words are its number and the way

@@ -57,7 +57,7 @@ class Checks:
             ratio = serial / r["seconds"]["run"]["median"]
             self.expect(abs(r["speedup_serial"] / ratio - 1) < 1e-6, f"{r['entry']}: speed-up {r['speedup_serial']}")
             for clock in ("compute_seconds", "distributed_seconds", "root_to_root_seconds", "bytes_moved", "imbalance",
-                          "cores", "ranks_per_core"):
+                          "compute_imbalance", "cores", "ranks_per_core"):
                 self.expect(r["metrics"].get(clock, {}).get("value") is not None, f"{r['entry']} has no {clock}")
 
     def weak(self):

@@ -15,6 +15,7 @@ namespace {
 
 const std::map<std::string, Test>& tests() {
   static const std::map<std::string, Test> all = {
+<<<<<<< HEAD
       {"battery", battery}, {"mutants", mutants}, {"bits", bits},
       {"chain", chain},     {"nodes", nodes},     {"transfers", transfers},
       {"dealing", dealing}, {"clocks", clocks},   {"failure", failure},
@@ -22,6 +23,11 @@ const std::map<std::string, Test>& tests() {
       {"peers", peers},     {"balance", balance}, {"through_root", through_root},
       {"batches", batches},
 #endif
+=======
+      {"battery", battery}, {"mutants", mutants},     {"bits", bits},       {"chain", chain},
+      {"nodes", nodes},     {"transfers", transfers}, {"dealing", dealing}, {"trials", trials},
+      {"clocks", clocks},   {"failure", failure},
+>>>>>>> mpi16
   };
   return all;
 }

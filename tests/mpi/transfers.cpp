@@ -125,6 +125,12 @@ void dealing(World& world) {
   const auto [even, even_before] = bounds_of(std::vector<Offset>(1000, 3), 7);
   require(mpi::imbalance(even_before, even) < 1.01, "even rows: imbalance {}",
           mpi::imbalance(even_before, even));
+  // The second share took three times as long as the first: a row there weighs three times as much.
+  const std::vector<Offset> weights_before{0, 2, 4, 6, 8};
+  const std::vector<double> seconds{1e-6, 3e-6};
+  const auto again = mpi::reweighed(weights_before, {0, 2, 4}, seconds);
+  require(again == std::vector<Offset>({0, 500'000, 1'000'000, 2'500'000, 4'000'000}), "weights by time");
+  require(mpi::reweighed(empty_before, empty, seconds).back() == 0, "rows without weight have no time");
   for (const auto& bounds : {heavy, few, even})
     require(std::is_sorted(bounds.begin(), bounds.end()), "bounds must ascend");
   require(mpi::owner_of({0, 0, 2, 2, 5}, 2) == 3 && mpi::owner_of({0, 0, 2, 2, 5}, 1) == 1, "owners");

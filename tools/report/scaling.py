@@ -132,6 +132,7 @@ def scaling_table(rows, serial):
         s = speed(row, key, serial)
         return Cell(seconds(value) + (f" ({times(s)})" if math.isfinite(s) else ""), value)
 
-    return Table(["entry*", "ranks", *(c for _, c in CLOCKS), "bytes moved", "imbalance", "ranks a core"],
+    return Table(["entry*", "ranks", *(c for _, c in CLOCKS), "bytes moved", "imbalance", "in time", "ranks a core"],
                  [[name(r.entry), Cell(str(r.ranks), r.ranks), *(clock(r, key) for key, _ in CLOCKS), cell(r.metric("bytes_moved"), amount),
-                   cell(r.metric("imbalance"), digits), cell(r.metric("ranks_per_core"), digits)] for r in rows])
+                   cell(r.metric("imbalance"), digits),
+                   cell(r.metric("compute_imbalance"), digits), cell(r.metric("ranks_per_core"), digits)] for r in rows])

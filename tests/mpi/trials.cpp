@@ -1,0 +1,99 @@
+// Dealing by time: plans whose clock is made up, so that what they deal can be known exactly.
+#include "02_mpi/spgemm_plan.hpp"
+#include "common/matrix/generate.hpp"
+#include "common/mpi/transfer.hpp"
+#include "tests/mpi/checks.hpp"
+
+namespace stages::mpi_tests {
+namespace {
+
+constexpr Index kRows = 4000;
+
+/// Multiplies nothing: a row takes 1 us in the first part of the matrix and 6 us in the last third, though
+/// all have equally many products. With `slower` everything takes longer at each deal than at the one before.
+/// The ranks have the shares in reverse order.
+class MadeUpPlan final : public mpi::MpiSpgemmPlan<double> {
+ public:
+  MadeUpPlan(const SpgemmProblem<double>& problem, Exec& exec, bool slower)
+      : MpiSpgemmPlan(problem, exec), slower_(slower) {
+    std::vector<Offset> before;
+    if (root()) before = mpi::products_before(*problem.a, *problem.b, 1);
+    deal_rows_by_time(std::move(before));
+  }
+
+  const mpi::RowBounds& bounds() const { return bounds_; }
+  int multiplications() const { return multiplications_; }
+  static double seconds_of(Index first, Index last) {
+    const auto before = [](Index i) { return i + 5.0 * std::max<Index>(0, i - 2 * kRows / 3); };
+    return 1e-6 * (before(last) - before(first));
+  }
+
+ private:
+  std::size_t share() const override { return static_cast<std::size_t>(ranks_.size()) - 1 - me(); }
+  void use(const mpi::RowBounds& bounds) override {
+    bounds_ = bounds;
+    ++deals_;
+  }
+  void place() override {}
+  void multiply() override {
+    ++multiplications_;
+    add_compute_seconds(seconds_of(bounds_[share()], bounds_[share() + 1]) * (slower_ ? deals_ * deals_ : 1));
+  }
+  void collect() override {}
+  void forget() override {}
+  Csr<double> result() const override { return {}; }
+
+  bool slower_;
+  mpi::RowBounds bounds_;
+  int deals_ = 0;
+  int multiplications_ = 0;
+};
+
+double time_imbalance(const mpi::RowBounds& bounds) {
+  double slowest = 0;
+  for (std::size_t r = 0; r + 1 < bounds.size(); ++r)
+    slowest = std::max(slowest, MadeUpPlan::seconds_of(bounds[r], bounds[r + 1]));
+  return slowest * static_cast<double>(bounds.size() - 1) / MadeUpPlan::seconds_of(0, kRows);
+}
+
+/// Each rank takes one second more than the one before it.
+void clock_of_uneven_ranks(World& world) {
+  const double ranks = world.ranks.size();
+  mpi::Clocks clocks;
+  clocks.add({world.ranks.rank() + 1.0, ranks, -1});
+  for (const Metric& metric : clocks.metrics(world.ranks.comm())) {
+    if (metric.name != "compute_imbalance") continue;
+    require(std::abs(metric.value - 2 * ranks / (ranks + 1)) < 1e-12, "{} ranks: imbalance in time {}", ranks,
+            metric.value);
+    return;
+  }
+  fail("there is no metric compute_imbalance");
+}
+
+}  // namespace
+
+void trials(World& world) {
+  SpgemmProblem<double> problem;
+  mpi::RowBounds by_products;
+  if (world.root()) {
+    const auto a = std::make_shared<const Csr<double>>(
+        generate<double>(fmt::format("gen:uniform:rows={0},cols={0},per_row=4", kRows)));
+    problem = make_spgemm_problem<double>("rows alike", a, a);
+    by_products = mpi::deal(mpi::products_before(*a, *a, 1), world.ranks.size());
+  }
+  by_products = mpi::shared_bounds(std::move(by_products), world.ranks.comm());
+  const bool alone = world.ranks.size() == 1;
+  const double uneven = time_imbalance(by_products);
+  require(alone || uneven > 1.4, "the problem is even: {} by products", uneven);
+
+  const MadeUpPlan steady(problem, world.exec, false);
+  require(time_imbalance(steady.bounds()) < 1.1, "{} ranks: the slowest takes {} of the mean, {} by products",
+          world.ranks.size(), time_imbalance(steady.bounds()), uneven);
+  require(steady.multiplications() <= (alone ? 0 : 24), "{} multiplications", steady.multiplications());
+
+  const MadeUpPlan slower(problem, world.exec, true);
+  require(slower.bounds() == by_products, "a deal that was measured to be worse was kept");
+  clock_of_uneven_ranks(world);
+}
+
+}  // namespace stages::mpi_tests
