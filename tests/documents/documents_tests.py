@@ -25,6 +25,7 @@ from pages import Fault, Page, Project, check_instead
 
 ROOT = None
 BUILD = None
+NOT_OURS = {".git", ".venv", "build", "carry", "out"}
 LIMIT = 120  # seconds that one command may take; one that takes a minute on two cores should not run here
 
 MATRIX = "%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 2\n1 3 -1\n2 2 1.5\n3 1 4\n"
@@ -47,7 +48,7 @@ class Place:
 
     def __init__(self, directory):
         self.root = pathlib.Path(directory) / "sparse-stages"
-        shutil.copytree(ROOT, self.root, ignore=lambda where, names: {".git", "build", "out"} if pathlib.Path(where) == ROOT else {"mine", "__pycache__"})
+        shutil.copytree(ROOT, self.root, ignore=lambda where, names: NOT_OURS if pathlib.Path(where) == ROOT else {"mine", "__pycache__"})
         (self.root / "build").mkdir()
         (self.root / "build/cpu").symlink_to(BUILD)
         programs = self.root / "build/cpu/bin"

@@ -168,7 +168,7 @@ class Project:
 
     def __init__(self, root, programs):
         self.root, self.programs = root, programs
-        self.top = {path.name for path in root.iterdir()} - {"build", "out"}
+        self.top = {path.name for path in root.iterdir()} - {".venv", "build", "carry", "out"}
         files = [path for top in self.top - {".git"} for path in [root / top, *(root / top).rglob("*")] if path.is_file()]
         self.files = {path.name for path in files}
         # Every word of the sources (but not of the test that makes names up), so that a name in a document can be looked up.
