@@ -67,7 +67,7 @@ def figure(file, kind, rows, several):
     heads = ["matrix*", "entry*", "compression", "GFLOP/s", "bandwidth", "vs library"] + (["of the limit"] if limited else [])
     table = Table(heads, [[name(label(r.problem.matrix)), name(r.entry, "code best" if best[r.problem.matrix] is r else "code"), cell(compression(r), digits),
                            cell(r.gflops, digits), cell(r.bandwidth_share, percent), cell(r.speedup_peer, times)]
-                          + ([cell(r.metric(LIMIT), percent)] if limited else []) for r in rows])
+                          + ([cell(r.metric(LIMIT), percent)] if limited else []) for r in rows]).without_empty_columns()
     height = 3.5 + (0 if not limited else 0.2)
     return Figure(title((*kind, "")) + (f" ({file.name})" if several else ""), see,
                   draw.picture(paint, height, height + draw.legend_height(told) + (2 if limited else 0),
