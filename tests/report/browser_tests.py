@@ -67,11 +67,29 @@ setTimeout(() => {
   seen.strokes = [...new Set([...document.querySelectorAll(".picture text")].filter(shown).map((text) => getComputedStyle(text).fill))];
   const size = [...document.querySelectorAll(".picture text")].filter(shown).map((text) => text.getBoundingClientRect().height);
   seen.smallest = size.length ? Math.min(...size) : 0;
+  const lines = (cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return new Set([...range.getClientRects()].map((line) => Math.round(line.top))).size;
+  };
+  seen.broken = [...document.querySelectorAll("table.sortable td:not(.text)")].filter((cell) => shown(cell) && !cell.querySelector("small") && lines(cell) > 1)
+    .map((cell) => cell.textContent);
   const out = document.createElement("pre");
   out.id = "seen";
   out.textContent = JSON.stringify(seen);
   document.body.append(out);
 }, 200);
+</script>"""
+
+
+# A window is never narrower than 500 pixels; a frame in it is.
+FRAME = """<!DOCTYPE html><iframe src="looked-at.html" style="width: WIDTHpx; height: 1000px; border: 0"></iframe><script>
+const wait = setInterval(() => {
+  const seen = document.querySelector("iframe").contentDocument.querySelector("#seen");
+  if (!seen) return;
+  clearInterval(wait);
+  document.body.append(document.importNode(seen, true));
+}, 100);
 </script>"""
 
 
@@ -97,9 +115,13 @@ class Browser(unittest.TestCase):
         self.assertIn("<head>", text)
         path = self.directory / "looked-at.html"
         path.write_text(text.replace("<head>", "<head>" + GUARD, 1).replace("</body>", LOOK + "</body>", 1))
+        if width < 500:
+            path = self.directory / "frame.html"
+            path.write_text(FRAME.replace("WIDTH", str(width)))
         with tempfile.TemporaryDirectory() as profile:
             done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
-                                   f"--window-size={width},1000", "--virtual-time-budget=10000", *flags, "--dump-dom", path.as_uri()],
+                                   "--allow-file-access-from-files", f"--window-size={max(width, 500)},1000", "--virtual-time-budget=10000", *flags,
+                                   "--dump-dom", path.as_uri()],
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False)
         found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
         self.assertTrue(found, f"the page did not end its look:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
@@ -113,6 +135,7 @@ class Browser(unittest.TestCase):
         self.assertEqual(seen["errors"], [])
         self.assertEqual(seen["requests"], [])
         self.assertLessEqual(seen["width"][0], seen["width"][1], "the page is wider than the window")
+        self.assertEqual(seen["width"][1], width)
         return seen
 
     def test_tables_sort(self):
@@ -151,6 +174,10 @@ class Browser(unittest.TestCase):
     def test_letters_can_be_read(self):
         for width in (DESK, PHONE):
             self.assertGreater(self.good(width)["smallest"], 9)
+
+    def test_numbers_stay_on_one_line(self):
+        for width in (DESK, PHONE):
+            self.assertEqual(self.good(width)["broken"], [])
 
     def test_dark(self):
         light, dark = self.good(DESK), self.good(DESK, "--force-dark-mode")

@@ -6,14 +6,15 @@ from matplotlib.lines import Line2D
 
 from . import pictures as draw
 from .results import grouped
-from .words import Cell, Figure, OPERATION_NAMES, Section, Table, amount, cell, digits, label, name, percent
+from .words import Cell, Figure, OPERATION_NAMES, Section, Table, amount, cell, digits, label, name, percent, plural
 
+REACH = 1e3  # how many times the operations per byte at the left edge of a picture those at its right are, at most
 MARKS = {operation: (draw.MARKERS[k], draw.SERIES[k]) for k, operation in enumerate(OPERATION_NAMES)}
 
 
 def rooflines(files):
     rows = [r for file in files for r in file.rows if r.ranked() and r.model_bytes > 0 and r.operations > 0 and math.isfinite(r.bandwidth()) and not (r.mpi and r.ranks > 1)]
-    figures = [figure(device, of) for device, of in grouped(rows, device).items() if len(of) > 2]
+    figures = [figure(ran_on, of) for ran_on, of in grouped(rows, device).items() if len(of) > 2]
     if not figures:
         return []
     return [Section("roofline", "Roofline",
@@ -51,10 +52,9 @@ def figure(title, rows):
             marker, colour = MARKS[operation]
             axes.plot([intensity(r) for r in of], [r.gflops for r in of], marker, color=colour, markersize=6)
         xs = [intensity(r) for r in rows]
-        # Forms that are hopelessly slow would squeeze the rest to the top, and matrices with more rows than non-zeros to the right:
-        # three decades below the best are enough.
+        # Forms that are hopelessly slow would squeeze the rest to the top, and matrices with more rows than non-zeros to the right.
         highest = max(max(r.gflops for r in rows), most / 1e9 * max(xs))
-        draw.log_axis(axes.xaxis, [max(min(xs), max(xs) / 1e3), max(xs)], draw.tick_number, most=4 if narrow else 6)
+        draw.log_axis(axes.xaxis, [max(min(xs), max(xs) / REACH), max(xs)], draw.tick_number, most=4 if narrow else 6)
         draw.log_axis(axes.yaxis, [max(min(r.gflops for r in rows), highest / 5e3), highest], draw.tick_number, most=5)
         low, high = axes.get_xlim()
         if most > 1.02 * least:
@@ -67,8 +67,11 @@ def figure(title, rows):
         handles.append(Line2D([], [], linestyle="", marker=".", color=draw.COLOURS["faint"], markersize=6))
         draw.legend(fig, handles, told, narrow, where=(0.825, 0.5))
 
-    top = max(best, key=lambda r: r.bandwidth_share)
+    shown = [r for r in best if intensity(r) * REACH >= max(map(intensity, rows))]
+    top = max(shown or best, key=lambda r: r.bandwidth_share)
     see = f"Nearest to the line, or highest above it: {top.short} on {label(top.problem.matrix)}, {percent(top.bandwidth_share)} of {amount(top.bandwidth())}/s."
+    if len(shown) < len(best):
+        see += f" {plural(len(best) - len(shown), 'multiplication')} too far left for the picture {'is' if len(best) - len(shown) == 1 else 'are'} in the table."
     table = Table(["operation*", "matrix*", "entry*", "operations per byte", "GFLOP/s", "of the line"] + (["file*"] if several else []),
                   [[Cell(OPERATION_NAMES[r.problem.operation] + (f", {r.problem.options}" if r.problem.options else "")), name(label(r.problem.matrix)), name(r.entry),
                     cell(intensity(r), digits), cell(r.gflops, digits), cell(r.bandwidth_share, percent)]
