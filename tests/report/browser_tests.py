@@ -67,6 +67,10 @@ setTimeout(() => {
   seen.strokes = [...new Set([...document.querySelectorAll(".picture text")].filter(shown).map((text) => getComputedStyle(text).fill))];
   const size = [...document.querySelectorAll(".picture text")].filter(shown).map((text) => text.getBoundingClientRect().height);
   seen.smallest = size.length ? Math.min(...size) : 0;
+  seen.cut = [...document.querySelectorAll(".picture text")].filter(shown).filter((text) => {
+    const [a, b] = [text.getBoundingClientRect(), text.closest("svg").getBoundingClientRect()];
+    return a.left < b.left - 2 || a.right > b.right + 2 || a.top < b.top - 2 || a.bottom > b.bottom + 2;
+  }).map((text) => text.textContent);
   const lines = (cell) => {
     const range = document.createRange();
     range.selectNodeContents(cell);
@@ -179,6 +183,10 @@ class Browser(unittest.TestCase):
         for width in (DESK, PHONE):
             self.assertEqual(self.good(width)["broken"], [])
 
+    def test_no_label_is_cut(self):
+        for width in (DESK, PHONE):
+            self.assertEqual(self.good(width)["cut"], [])
+
     def test_dark(self):
         light, dark = self.good(DESK), self.good(DESK, "--force-dark-mode")
         self.assertEqual(light["ink"], "rgb(28, 33, 39)")
@@ -198,6 +206,12 @@ class Browser(unittest.TestCase):
         self.assertEqual(logged["errors"], ["lost"])
         wide = self.open(PHONE, self.text.replace("</main>", '<div style="width: 900px">wide</div></main>'))
         self.assertGreater(wide["width"][0], wide["width"][1])
+        place = self.text.index("</svg>", self.text.index('"picture wide"'))
+        cut = self.open(DESK, self.text[:place] + '<text x="2000" y="10">beyond</text>' + self.text[place:])
+        self.assertEqual(cut["cut"], ["beyond"])
+        wrapped = ('<div style="width: 1px"><table class="sortable"><thead><tr><th></th></tr></thead>'
+                   '<tbody><tr><td style="white-space: normal">1 2</td></tr></tbody></table></div>')
+        self.assertEqual(self.open(DESK, self.text.replace("</main>", wrapped + "</main>"))["broken"], ["1 2"])
 
 
 if __name__ == "__main__":
