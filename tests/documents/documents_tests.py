@@ -113,9 +113,8 @@ def parses(place, text):
 def execute(place, command):
     """Runs a command as its mark says; how, for the list. Raises a Fault if it goes wrong."""
     text, how, code = command.text, "ran", command.code
-    if command.reason or command.instead:
-        if re.match(r"stages run\b", text):
-            parses(place, text)
+    if (command.reason or command.instead) and re.match(r"stages run\b", text) and not lacking(text):
+        parses(place, text)
     if command.reason:
         return f"not run: {command.reason}"
     if command.instead:
