@@ -13,7 +13,8 @@
 //
 // Cut rows. What a group has summed up of a row that goes on in the next share, it leaves in a slot. A
 // second, small kernel adds these parts to the row, always in the same order. So no atomics, nothing to be
-// set to zero before, and the same bits in every run.
+// set to zero before, and the same bits in every run. Its blocks are sent to the SMs while the last shares
+// are still under way, and wait there: beside products of 30 us a launch's 2 us would show.
 //
 // Vectors. A lane takes 4 floats of a row of B at once (16 bytes), so 8 lanes do a row of 32 columns, and a
 // warp works on four non-zeros at the same time. Where the rows of B are not aligned to 16 bytes, 32 lanes
@@ -24,17 +25,18 @@
 // Ends of rows are looked for once a batch, by a mask of all lanes: where a batch has none, as most have not
 // if rows are long, there is nothing but multiplying and adding.
 //
-// Strips. 32 or 64 columns are done at once, and all of the matrix for one strip before the next (strips are
-// the outer dimension of the grid): so what is in the caches is a strip of B, not B, and A, which is read
-// once per strip, is small beside the rows of B that it asks for.
+// Strips. 64 columns are done at once, and all of the matrix for one strip before the next (strips are the
+// outer dimension of the grid): so what is in the caches is a strip of B, not B, and A, which is read once
+// per strip, is small beside the rows of B that it asks for.
 //
 // Columns that are left beside whole strips, if they are half a strip at most, are done by a kernel of their
-// own with narrower groups: with one column in 65, four groups of a warp read four rows of B at a time, not
-// 31 lanes none.
+// own with narrower groups: with 4 columns in 68, four groups of a warp read four rows of B at a time, not
+// 31 lanes none. Where B is not aligned, the last strip takes them along: three columns a lane in place of
+// two.
 //
 // Near-dense matrices are a case of their own: rows are so long that a share passes over a small part of B
-// only. There the shares are sorted by the band of columns in which they begin, and blocks are as large as an
-// SM holds, so that all that runs on an SM at a time reads the same part of B, which then is in its L1.
+// only. There the shares are sorted by the band of columns in which they begin, so that what runs on an SM at
+// a time reads about the same part of B, of which L1 then holds more.
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
 // sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once. Memory: 32 bytes a share, 4 a row,
@@ -59,12 +61,13 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kSmallBlock = 128;    ///< because a block leaves when its last group does
-constexpr unsigned kLargeBlock = 1024;   ///< all that an SM holds at 64 registers a thread
 constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
-constexpr unsigned kFixUpBlock = 256;
+constexpr unsigned kFixUpBlock = 1024;   ///< because a hub row may have thousands of parts, one block's work
+constexpr Index kPartsAtOnce = 8;        ///< that a lane asks for before it adds the first
 constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
-constexpr Index kNearDenseShare = 64;
-constexpr Index kFewParts = 32;  ///< of a cut row: one warp adds them; more are a block's work
+constexpr Index kLongRows = 16;      ///< non-zeros of a mean row from which most batches of 8 end none
+constexpr Index kNearDenseRun = 64;  ///< non-zeros of a row, of whose columns the near-dense rule asks
+constexpr Index kFewParts = 32;      ///< of a cut row: one warp adds them; more are a block's work
 
 /// How a group of kLanes takes a strip: a lane has kRepeats times kVector neighbouring columns, and asks for
 /// those of kAhead rows of B at once.
@@ -80,7 +83,8 @@ struct Form {
   static constexpr unsigned kGroups = kBlock / kLanes;  ///< of a block
   /// What a thread needs in registers: its part of the rows of B and of the sums, and all else. With this
   /// many nothing is spilled; and the blocks that an SM then has room for.
-  static constexpr unsigned kRegisters = 32 + 8 * kRepeats + (kAhead + 1) * kSums * sizeof(T) / 4;
+  static constexpr unsigned kRegisters = 32 + 8 * kRepeats + (kAhead + 1) * kSums * sizeof(T) / 4 +
+                                         (sizeof(T) == 8 && kAhead * kSums > 8 ? 12 : 0);
   static constexpr unsigned kBlocks = 65536 / (kBlock * kRegisters);
   /// A bit for each non-zero of the first batch of each group of a warp.
   static constexpr unsigned kFirstBatch = (1u << kAhead) - 1;
@@ -223,6 +227,7 @@ __device__ void multiply_share(const Matrix<T>& a, const Product<T>& m, unsigned
 template <class F, class T = typename F::Value>
 __global__ void __launch_bounds__(F::kBlock, F::kBlocks)
     multiply(Matrix<T> a, Product<T> m, unsigned share_blocks) {
+  let_next_kernel_start();
   for (unsigned strip = blockIdx.y * F::kStrip; strip < static_cast<unsigned>(m.n_cols);
        strip += gridDim.y * F::kStrip) {
     const unsigned column = strip + threadIdx.x % F::kLanes * F::kVector;
@@ -236,104 +241,149 @@ __global__ void __launch_bounds__(F::kBlock, F::kBlocks)
   }
 }
 
-/// Column `column` of slots [begin, end), added up in their order.
-template <class T>
-__device__ T sum_of_slots(const Matrix<T>& a, Index begin, Index end, Offset column) {
-  T sum = 0;
-#pragma unroll 8
-  for (Index slot = begin; slot < end; ++slot) sum += a.slots[Offset{slot} * a.ld_slots + column];
-  return sum;
+/// Columns `column` .. column + kVector - 1 of slots [begin, end), added up in their order.
+template <unsigned kVector, class T>
+__device__ void sum_slots(const Matrix<T>& a, Index begin, Index end, Offset column, T (&sums)[kVector]) {
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) sums[v] = T{0};
+  for (Index slot = begin; slot < end; slot += kPartsAtOnce) {
+    T parts[kPartsAtOnce][kVector] = {};
+#pragma unroll
+    for (Index u = 0; u < kPartsAtOnce; ++u) {
+      if (slot + u < end) read_vector<kVector>(a.slots + Offset{slot + u} * a.ld_slots + column, parts[u]);
+    }
+#pragma unroll
+    for (Index u = 0; u < kPartsAtOnce; ++u) {
+#pragma unroll
+      for (unsigned v = 0; v < kVector; ++v) sums[v] += parts[u][v];
+    }
+  }
+}
+
+template <unsigned kVector, class T>
+__device__ void add_to_row(T* to, T alpha, const T (&sums)[kVector]) {
+  T out[kVector];
+  read_vector<kVector>(to, out);
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) out[v] += alpha * sums[v];
+  store_vector<kVector>(to, out);
 }
 
 /// Adds the parts of cut rows to C, where their last parts are: a warp per row, and for rows with many parts,
-/// one after the other, all warps of its block.
-template <class T>
+/// one after the other, all warps of its block. A lane takes kVector columns; with more than one, n_cols is a
+/// multiple of that and rows of C are aligned.
+template <unsigned kVector, class T>
 __global__ void __launch_bounds__(kFixUpBlock) add_parts(Matrix<T> a, Product<T> m) {
-  __shared__ T of_warps[kFixUpWarps][kWarp];
+  __shared__ T of_warps[kFixUpWarps][kWarp * kVector];
+  constexpr unsigned kStrip = kWarp * kVector;
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const unsigned first = blockIdx.x * kFixUpWarps, last = min(first + kFixUpWarps, a.partition.split_rows);
   const SplitRow* const rows = a.partition.split;
-  for (Offset strip = Offset{blockIdx.y} * kWarp; strip < m.n_cols; strip += Offset{gridDim.y} * kWarp) {
-    const Offset column = strip + lane;
+  wait_for_earlier_kernel();
+  for (Offset strip = Offset{blockIdx.y} * kStrip; strip < m.n_cols; strip += Offset{gridDim.y} * kStrip) {
+    const Offset column = strip + lane * kVector;
     const bool has_column = column < m.n_cols;
+    T sums[kVector] = {};
     for (unsigned k = first; k < last; ++k) {
       const SplitRow row = rows[k];
       const Index end = rows[k + 1].first_slot, parts = end - row.first_slot;
       T* const to = m.c.row(row.row) + column;
       if (parts <= kFewParts) {
-        if (k - first == warp && has_column) *to += m.alpha * sum_of_slots(a, row.first_slot, end, column);
+        if (k - first != warp || !has_column) continue;
+        sum_slots<kVector>(a, row.first_slot, end, column, sums);
+        add_to_row<kVector>(to, m.alpha, sums);
         continue;
       }
       const Index each = (parts + Index{kFixUpWarps} - 1) / Index{kFixUpWarps};
       const Index begin = min(end, row.first_slot + static_cast<Index>(warp) * each);
-      of_warps[warp][lane] = has_column ? sum_of_slots(a, begin, min(end, begin + each), column) : T{0};
+      if (has_column) sum_slots<kVector>(a, begin, min(end, begin + each), column, sums);
+#pragma unroll
+      for (unsigned v = 0; v < kVector; ++v) of_warps[warp][v * kWarp + lane] = sums[v];
       __syncthreads();
       if (warp == 0 && has_column) {
-        T sum = 0;
-        for (unsigned w = 0; w < kFixUpWarps; ++w) sum += of_warps[w][lane];
-        *to += m.alpha * sum;
+#pragma unroll
+        for (unsigned v = 0; v < kVector; ++v) {
+          sums[v] = T{0};
+          for (unsigned w = 0; w < kFixUpWarps; ++w) sums[v] += of_warps[w][v * kWarp + lane];
+        }
+        add_to_row<kVector>(to, m.alpha, sums);
       }
       __syncthreads();
     }
   }
 }
 
-/// Calls `go` with the Form for `loads` vectors under way.
-template <class T, unsigned kLanes, unsigned kVector, unsigned kRepeats, class Go>
-auto with_loads(Index loads, Go&& go) {
-  switch (loads) {
-    case 2:
-      return go(Form<T, kLanes, kVector, kRepeats, 2 / kRepeats>{});
-    case 4:
-      return go(Form<T, kLanes, kVector, kRepeats, 4 / kRepeats>{});
-    case 8:
-      return go(Form<T, kLanes, kVector, kRepeats, 8 / kRepeats>{});
-    default:
-      fail("balanced: {} loads under way were asked for; give 2, 4 or 8", loads);
-  }
-}
-
 /// Calls `go` with the Form of `g` where B has no vectors, or too few columns for them. A lane has one
-/// column, two or four, which lie apart.
+/// column, two or three, which lie 32 apart.
 template <class T, class Go>
 auto with_single_columns(const Granularity& g, Go&& go) {
   if (g.strip == 8) return go(Form<T, 8, 1, 1, 8>{});
   if (g.strip == 16) return go(Form<T, 16, 1, 1, 8>{});
   if (g.strip == 32 && g.lanes == 32) return go(Form<T, 32, 1, 1, 8>{});
+  if (g.strip == 64 && g.lanes == 32) return go(Form<T, 32, 1, 2, 8>{});
+  if (g.strip == 96 && g.lanes == 32) return go(Form<T, 32, 1, 3, 4>{});
+#ifdef STAGES_SPMM_ALL_FORMS
   if (g.strip == 32 && g.lanes == 8) return go(Form<T, 8, 1, 4, 4>{});
-  if (g.strip == 64 && g.lanes == 32) return go(Form<T, 32, 1, 2, 4>{});
   if (g.strip == 64 && g.lanes == 16) return go(Form<T, 16, 1, 4, 4>{});
+#endif
   fail(
-      "balanced: strips of {} columns on {} lanes were asked for, where rows of B are not aligned; give 8, "
-      "16, 32 "
-      "on 32 or 8 lanes, or 64 on 32 or 16",
+      "balanced: strips of {} columns on {} lanes were asked for, where rows of B are not aligned; "
+      "give strips of 8 or 16, or of 32, 64 or 96 on 32 lanes",
       g.strip, g.lanes);
 }
 
+#ifdef STAGES_SPMM_ALL_FORMS
+/// The forms that no rule chooses, which a study has compiled for itself. False if `g` is none of them.
+template <class T, class Go>
+bool with_study_form(const Granularity& g, Go&& go) {
+  constexpr Index kVector = 16 / sizeof(T);
+  constexpr unsigned kLanes = 32 / kVector;  ///< of a strip of 32
+  const auto is = [&](Index strip, Index lanes, Index loads, unsigned block = kSmallBlock) {
+    return g.strip == strip && g.lanes == lanes && g.loads == loads && g.block == static_cast<Index>(block);
+  };
+  bool found = true;
+  if (is(32, kLanes, 2)) {
+    go(Form<T, kLanes, kVector, 1, 2>{});
+  } else if (is(32, kLanes, 4, 1024)) {
+    go(Form<T, kLanes, kVector, 1, 4, 1024>{});
+  } else if (is(64, 2 * kLanes, 4, 1024)) {
+    go(Form<T, 2 * kLanes, kVector, 1, 4, 1024>{});
+  } else if (is(64, kLanes, 4)) {
+    go(Form<T, kLanes, kVector, 2, 2>{});
+  } else if (is(64, kLanes, 8)) {
+    go(Form<T, kLanes, kVector, 2, 4>{});
+  } else if (is(128, 2 * kLanes, 4)) {
+    go(Form<T, 2 * kLanes, kVector, 2, 2>{});
+  } else if (is(128, 2 * kLanes, 8)) {
+    go(Form<T, 2 * kLanes, kVector, 2, 4>{});
+  } else {
+    found = false;
+  }
+  return found;
+}
+#endif
+
 /// Calls `go` with the Form of `g`, with vectors where rows of B are `aligned`.
 template <class T, class Go>
-auto with_form(const Granularity& g, bool aligned, Go&& go) {
+void with_form(const Granularity& g, bool aligned, Go&& go) {
   constexpr unsigned kVector = 16 / sizeof(T);
   if (!aligned || g.strip < 32) return with_single_columns<T>(g, go);
-  const Index vectors = g.strip / Index{kVector};
-  if (g.block == Index{kLargeBlock} && g.strip == 32 && g.loads == 4) {
-    return go(Form<T, 32 / kVector, kVector, 1, 4, kLargeBlock>{});
+#ifdef STAGES_SPMM_ALL_FORMS
+  if constexpr (sizeof(T) == 4) {
+    if (with_study_form<T>(g, go)) return;
   }
-  if (g.block != Index{kSmallBlock}) {
-    fail("balanced: blocks of {} threads were asked for; give 128, or 1024 with strips of 32 and 4 loads",
-         g.block);
+#endif
+  const bool one_vector = g.strip == g.lanes * Index{kVector} && g.block == Index{kSmallBlock};
+  if constexpr (kVector == 4) {
+    if (one_vector && g.lanes == 8 && g.loads == 4) return go(Form<T, 8, kVector, 1, 4>{});
+    if (one_vector && g.lanes == 8 && g.loads == 8) return go(Form<T, 8, kVector, 1, 8>{});
   }
-  if (g.lanes == 8 && vectors == 8) return with_loads<T, 8, kVector, 1>(g.loads, go);
-  if (g.lanes == 8 && vectors == 16) return with_loads<T, 8, kVector, 2>(g.loads, go);
-  if (g.lanes == 16 && vectors == 16) return with_loads<T, 16, kVector, 1>(g.loads, go);
-  if (g.lanes == 16 && vectors == 32) return with_loads<T, 16, kVector, 2>(g.loads, go);
-  if (g.lanes == 32 && vectors == 32) return with_loads<T, 32, kVector, 1>(g.loads, go);
-  if (g.lanes == 32 && vectors == 64) return with_loads<T, 32, kVector, 2>(g.loads, go);
+  if (one_vector && g.lanes == 16 && g.loads == 4) return go(Form<T, 16, kVector, 1, 4>{});
+  if (one_vector && g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 1, 8>{});
   fail(
-      "balanced: strips of {} columns on {} lanes were asked for; give 8, 16 or 32 lanes with one or two "
-      "vectors "
-      "of {} columns each",
-      g.strip, g.lanes, kVector);
+      "balanced: strips of {} columns on {} lanes, {} loads and blocks of {} threads were asked for; "
+      "give 8 or 16 lanes with a vector of {} columns each, 4 or 8 loads, and 128 threads",
+      g.strip, g.lanes, g.loads, g.block, kVector);
 }
 
 /// Whether the near-dense form is taken, by the rule of balanced.hpp.
@@ -343,36 +393,33 @@ bool is_near_dense(const Shape& shape) {
   const double l1_bytes = 0.75 * static_cast<double>(device_facts().shared_per_sm);
   const double density = static_cast<double>(shape.nnz) / (static_cast<double>(shape.rows) * shape.rows_of_b);
   return shape.aligned && shape.n_cols >= 32 && strip_bytes > l1_bytes &&
-         kNearDenseShare / density * 32 * sizeof(T) <= l1_bytes;
-}
-
-/// So many bands that one of them takes half of L1, and a share that begins in it ends before L1 is full.
-template <class T>
-Granularity near_dense(Granularity g, const Shape& shape) {
-  const double half_of_l1 = static_cast<double>(device_facts().shared_per_sm) / 2;
-  if (g.strip == 0) g.strip = 32;
-  if (g.share == 0) g.share = kNearDenseShare;
-  if (g.block == 0) g.block = kLargeBlock;
-  if (g.bands == 0) g.bands = static_cast<Index>(std::ceil(32.0 * sizeof(T) * shape.rows_of_b / half_of_l1));
-  return g;
+         kNearDenseRun / density * 32 * sizeof(T) <= l1_bytes;
 }
 
 /// The columns of a strip, by the rule of balanced.hpp.
 template <class T>
-Index strip_for(const Shape& shape) {
-  const Index n = shape.n_cols;
-  if (n <= 32) return n <= 8 ? 8 : n <= 16 ? 16 : 32;
-  const double of_64 = 64.0 * sizeof(T) * shape.rows_of_b;
-  return n <= 64 || of_64 <= static_cast<double>(device_facts().l2_bytes) ? 64 : 32;
+Index strip_for(Index n_cols) {
+  constexpr Index kWidest = 256 / sizeof(T);
+  return n_cols <= 8 ? 8 : n_cols <= 16 ? 16 : n_cols <= 32 ? 32 : kWidest;
+}
+
+/// So many bands that one of them takes half of L1.
+template <class T>
+Granularity near_dense(Granularity g, const Shape& shape) {
+  const double half_of_l1 = static_cast<double>(device_facts().shared_per_sm) / 2;
+  const double strip_bytes = static_cast<double>(g.strip) * sizeof(T) * shape.rows_of_b;
+  if (g.share == 0) g.share = 128;
+  if (g.loads == 0) g.loads = 4;
+  if (g.bands == 0) g.bands = static_cast<Index>(std::ceil(strip_bytes / half_of_l1));
+  return g;
 }
 
 /// The non-zeros of a share, by the rule of balanced.hpp; `groups`: how many a block has, `blocks`: how many
 /// of those an SM.
-Index share_for(const Shape& shape, Index strip, unsigned groups, unsigned blocks) {
+Index share_for(const Shape& shape, unsigned groups, unsigned blocks) {
   const double resident = static_cast<double>(device_facts().sms) * groups * blocks;
-  const auto strips = static_cast<double>((Offset{shape.n_cols} + strip - 1) / strip);
-  const double even = static_cast<double>(shape.nnz) * strips / (2 * resident);
-  return (static_cast<Index>(std::clamp(even, 32.0, 512.0)) + 7) / 8 * 8;
+  const double even = static_cast<double>(shape.nnz) / (2 * resident);
+  return (static_cast<Index>(std::clamp(even, 32.0, 256.0)) + 7) / 8 * 8;
 }
 
 template <class T>
@@ -380,10 +427,10 @@ bool rows_are_aligned(Offset ld) {
   return ld % static_cast<Offset>(16 / sizeof(T)) == 0;
 }
 
-/// How the columns are done that are left beside whole strips.
+/// How the last `columns` are done, which are no whole strip.
 template <class T>
 Granularity for_rest(Index columns, bool aligned) {
-  const Index strip = columns <= 8 ? 8 : columns <= 16 ? 16 : 32;
+  const Index strip = columns <= 8 ? 8 : columns <= 16 ? 16 : columns <= 32 ? 32 : columns <= 64 ? 64 : 96;
   const Index lanes = aligned ? Index{32 * sizeof(T) / 16} : Index{kWarp};
   return {.strip = strip, .lanes = lanes, .loads = 4, .block = Index{kSmallBlock}};
 }
@@ -402,17 +449,18 @@ Shape shape_of(const SpmmProblem<T>& problem) {
 
 template <class T>
 Granularity resolve(Granularity g, const Shape& shape) {
-  if (g.strip == 0 && g.block == 0 && is_near_dense<T>(shape)) g = near_dense<T>(g, shape);
-  if (g.strip == 0) g.strip = strip_for<T>(shape);
+  const bool by_rule = g.strip == 0;
+  if (by_rule) g.strip = strip_for<T>(shape.n_cols);
+  if (by_rule && is_near_dense<T>(shape)) g = near_dense<T>(g, shape);
   if (g.block == 0) g.block = kSmallBlock;
   if (g.lanes == 0) {
     g.lanes = shape.aligned ? std::min(g.strip / Index{16 / sizeof(T)}, Index{kWarp}) : Index{kWarp};
   }
-  if (g.loads == 0) g.loads = 4;
+  if (g.loads == 0) g.loads = shape.nnz >= Offset{kLongRows} * shape.rows ? 8 : 4;
   if (g.bands == 0) g.bands = 1;
   with_form<T>(g, shape.aligned, [&](auto form) {
     using F = decltype(form);
-    if (g.share == 0) g.share = share_for(shape, g.strip, F::kGroups, F::kBlocks);
+    if (g.share == 0) g.share = share_for(shape, F::kGroups, F::kBlocks);
   });
   return g;
 }
@@ -438,23 +486,32 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
 
 template <class T>
 void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) const {
-  const Index strip = granularity_.strip, rest = product.n_cols % strip, whole = product.n_cols - rest;
-  if (whole > 0 && rest > 0 && rest <= strip / 2) {
-    multiply_columns(product, 0, whole, granularity_, stream);
-    multiply_columns(product, whole, rest, for_rest<T>(rest, shape_.aligned), stream);
-  } else {
-    multiply_columns(product, 0, product.n_cols, granularity_, stream);
-  }
-  launch(add_parts<T>,
-         {.grid = {blocks_for(partition_.view().split_rows, kFixUpWarps), strips_of(product.n_cols, kWarp)},
-          .block = kFixUpBlock,
-          .stream = stream},
-         Matrix<T>{partition_.view(), columns_, values_, slots_.data(), ld_slots_}, product);
+  const Index strip = granularity_.strip, over = product.n_cols % strip;
+  Index rest = product.n_cols > strip && over <= strip / 2 ? over : 0;
+  if (rest > 0 && !shape_.aligned && strip >= Index{kWarp}) rest += strip;
+  const Index whole = product.n_cols - rest;
+  multiply_columns(product, 0, whole, granularity_, stream);
+  multiply_columns(product, whole, rest, for_rest<T>(rest, shape_.aligned), stream);
+  const Matrix<T> matrix{partition_.view(), columns_, values_, slots_.data(), ld_slots_};
+  const auto add = [&](auto kernel, unsigned columns) {
+    launch(
+        kernel,
+        {.grid = {blocks_for(matrix.partition.split_rows, kFixUpWarps), strips_of(product.n_cols, columns)},
+         .block = kFixUpBlock,
+         .stream = stream,
+         .early = can_launch_early()},
+        matrix, product);
+  };
+  constexpr unsigned kVector = 16 / sizeof(T);
+  const bool vectors = static_cast<unsigned>(product.n_cols) >= 2 * kWarp &&
+                       product.n_cols % Index{kVector} == 0 && rows_are_aligned<T>(product.c.ld);
+  vectors ? add(add_parts<kVector, T>, kVector * kWarp) : add(add_parts<1, T>, kWarp);
 }
 
 template <class T>
 void BalancedMatrix<T>::multiply_columns(Product<T> product, Index first, Index count, const Granularity& g,
                                          cudaStream_t stream) const {
+  if (count == 0) return;
   product.b.data += first;
   product.c.data += first;
   product.n_cols = count;

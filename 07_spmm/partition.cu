@@ -70,26 +70,38 @@ __global__ void place_boundaries(const Ptr* row_ptr, Index rows, const Index* pl
   share[j] = out;
 }
 
-/// `starts[j]`: whether boundary j is the first that cuts its row. The lengths of the shares, too.
-__global__ void first_cuts(Share* share, const Index* cuts, Index shares, Index* starts) {
+/// Two numbers in one, so that one prefix sum adds up both: boundaries that cut a row, and those among them
+/// that are the first to cut theirs.
+struct Cuts {
+  Index cuts = 0;
+  Index starts = 0;
+
+  static __device__ Cuts of(Offset packed) {
+    return {static_cast<Index>(packed & 0x7fffffff), static_cast<Index>(packed >> 32)};
+  }
+  __device__ Offset packed() const { return Offset{starts} << 32 | cuts; }
+};
+
+/// `counts[j]`: whether boundary j cuts its row, and is the first that does. The lengths of the shares, too.
+__global__ void first_cuts(Share* share, const Index* cuts, Index shares, Offset* counts) {
   const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (j > shares) return;
-  starts[j] = cuts[j] && !(cuts[j - 1] && share[j - 1].row == share[j].row);
+  const bool starts = cuts[j] && !(cuts[j - 1] && share[j - 1].row == share[j].row);
+  counts[j] = Cuts{cuts[j], starts}.packed();
   if (j < shares) share[j].length = static_cast<Index>(share[j + 1].begin - share[j].begin);
 }
 
-/// Slots of shares, and the list of split rows. `slot[j]` and `split_place[j]`: cuts and starts before
-/// boundary j.
-__global__ void number_cuts(Share* share, const Index* cuts, const Index* slot, const Index* starts,
-                            const Index* split_place, const Index* rows, Index shares, SplitRow* split,
-                            Totals* totals) {
+/// Slots of shares, and the list of split rows. `before[j]`: the sum of the counts before boundary j.
+__global__ void number_cuts(Share* share, const Offset* counts, const Offset* before, const Index* rows,
+                            Index shares, SplitRow* split, Totals* totals) {
   const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (j > shares) return;
-  if (cuts[j]) share[j - 1].slot = slot[j];
-  if (starts[j]) split[split_place[j]] = {rows[share[j].row], slot[j]};
+  const Cuts here = Cuts::of(counts[j]), place = Cuts::of(before[j]);
+  if (here.cuts) share[j - 1].slot = place.cuts;
+  if (here.starts) split[place.starts] = {rows[share[j].row], place.cuts};
   if (j < shares) return;
-  split[split_place[j]] = {0, slot[j]};
-  *totals = {share[j].row, slot[j], split_place[j]};
+  split[place.starts] = {0, place.cuts};
+  *totals = {share[j].row, place.cuts, place.starts};
 }
 
 /// `is_in[b * shares + j]`: whether share j begins in band b of the columns.
@@ -122,18 +134,21 @@ __global__ void renumber(const Index* order, Index* rows, unsigned filled_rows, 
 
 /// Arrays that are needed only while the partition is made.
 struct Scratch {
-  DeviceArray<Index> filled, place, cuts, slot, starts, split_place, is_in, band_place;
+  DeviceArray<Index> filled, place, cuts;
+  DeviceArray<Offset> counts, counts_before;
+  DeviceArray<Index> is_in, band_place;
+  DeviceArray<Share> unsorted;
   DeviceArray<Totals> totals{1};
 
   Scratch(std::size_t rows, std::size_t boundaries, std::size_t banded)
       : filled(rows),
         place(rows + 1),
         cuts(boundaries),
-        slot(boundaries + 1),
-        starts(boundaries),
-        split_place(boundaries + 1),
+        counts(boundaries),
+        counts_before(boundaries + 1),
         is_in(banded),
-        band_place(banded + 1) {}
+        band_place(banded + 1),
+        unsorted(banded > 0 ? boundaries : 0) {}
 };
 
 }  // namespace
@@ -153,7 +168,9 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   empty_ = DeviceArray<Index>(n);
   split_ = DeviceArray<SplitRow>(boundaries);
   PrefixSum<Index, Index> sum;
-  sum.reserve(std::max({Offset{rows}, std::ssize(scratch.cuts), banded}));
+  PrefixSum<Offset, Offset> sum_of_cuts;
+  sum.reserve(std::max(Offset{rows}, banded));
+  sum_of_cuts.reserve(std::ssize(scratch.counts));
   const LaunchConfig per_row{.grid = blocks_for(rows, kBlock), .block = kBlock, .stream = stream};
   const LaunchConfig per_boundary{
       .grid = blocks_for(Offset{shares} + 1, kBlock), .block = kBlock, .stream = stream};
@@ -166,21 +183,17 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   launch(list_rows, per_row, scratch.place.data(), rows, rows_.data(), empty_.data());
   launch(place_boundaries<Ptr>, per_boundary, row_ptr, rows, scratch.place.data(), nnz, cut, shares,
          share_.data(), scratch.cuts.data());
-  launch(first_cuts, per_boundary, share_.data(), scratch.cuts.data(), shares, scratch.starts.data());
-  sum.run(scratch.cuts.data(), scratch.slot.data(), std::ssize(scratch.cuts), stream);
-  sum.run(scratch.starts.data(), scratch.split_place.data(), std::ssize(scratch.starts), stream);
-  launch(number_cuts, per_boundary, share_.data(), scratch.cuts.data(), scratch.slot.data(),
-         scratch.starts.data(), scratch.split_place.data(), rows_.data(), shares, split_.data(),
-         scratch.totals.data());
+  launch(first_cuts, per_boundary, share_.data(), scratch.cuts.data(), shares, scratch.counts.data());
+  sum_of_cuts.run(scratch.counts.data(), scratch.counts_before.data(), std::ssize(scratch.counts), stream);
+  launch(number_cuts, per_boundary, share_.data(), scratch.counts.data(), scratch.counts_before.data(),
+         rows_.data(), shares, split_.data(), scratch.totals.data());
   if (banded > 0) {
-    DeviceArray<Share> sorted(static_cast<std::size_t>(shares));
-    launch(find_bands, per_boundary, share_.data(), shares, a.col_idx.data(), a.cols, cut.bands,
+    std::swap(share_, scratch.unsorted);
+    launch(find_bands, per_boundary, scratch.unsorted.data(), shares, a.col_idx.data(), a.cols, cut.bands,
            scratch.is_in.data());
     sum.run(scratch.is_in.data(), scratch.band_place.data(), banded, stream);
-    launch(sort_by_band, per_boundary, share_.data(), shares, cut.bands, scratch.is_in.data(),
-           scratch.band_place.data(), sorted.data());
-    std::swap(share_, sorted);
-    STAGES_CUDA(cudaStreamSynchronize(stream));  // before what was sorted is freed
+    launch(sort_by_band, per_boundary, scratch.unsorted.data(), shares, cut.bands, scratch.is_in.data(),
+           scratch.band_place.data(), share_.data());
   }
   timer.stop(stream);
 

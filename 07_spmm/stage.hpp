@@ -25,14 +25,15 @@ struct Constants {
 /// and the device: see balanced.hpp.
 struct Granularity {
   Index share = 0;  ///< non-zeros of a share
-  Index strip =
-      0;  ///< columns of B and C that are done at once: 8, 16, 32 or 64, where B is aligned also 128
-  /// Of a group. Where B is aligned, strip / lanes must be one or two vectors of 16 bytes; else 32, or 8 with
-  /// strips of 32 and 16 with strips of 64.
+  /// Columns of B and C that are done at once: 8 or 16; where B is aligned, 128 or 256 bytes of them; else
+  /// 32, 64 or 96.
+  Index strip = 0;
+  /// Of a group: with strips of 8 or 16 columns as many; else, where B is aligned, 8 or 16, which take a
+  /// vector of 16 bytes each; else 32.
   Index lanes = 0;
-  Index loads = 0;  ///< vectors that a lane asks for before it uses the first: 2, 4 or 8
+  Index loads = 0;  ///< vectors that a lane asks for before it uses the first: 4 or 8
   Index bands = 0;  ///< of columns, by which the shares are sorted; 1: they come in the order of the rows
-  Index block = 0;  ///< threads: 128, or, where B is aligned, 1024 for strips of 32 and 4 loads
+  Index block = 0;  ///< threads: 128
 };
 
 void add_warp_per_row(Registry& registry, const std::string& name = "07_spmm/warp_per_row",

@@ -23,6 +23,22 @@ __device__ void load_vector(const T* from, T* to) {
   }
 }
 
+/// Of what may have been written since the kernel began: an ordinary load.
+template <unsigned kVector, class T>
+__device__ void read_vector(const T* from, T* to) {
+  if constexpr (kVector == 1) {
+    to[0] = *from;
+  } else if constexpr (sizeof(T) == 4) {
+    static_assert(kVector == 4);
+    const float4 v = *reinterpret_cast<const float4*>(from);
+    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+  } else {
+    static_assert(kVector == 2);
+    const double2 v = *reinterpret_cast<const double2*>(from);
+    to[0] = v.x, to[1] = v.y;
+  }
+}
+
 template <unsigned kVector, class T>
 __device__ void store_vector(T* to, const T* from) {
   if constexpr (kVector == 1) {

@@ -296,6 +296,7 @@ template <class T>
 Rules fitted(Rules rules) {
   const std::size_t shared = device_facts().shared_per_block_optin;
   while (block_table_bytes<T>(rules.large_slots) + kStaticBytes > shared) rules.large_slots /= 2;
+  rules.window_columns = std::max<Index>(32, rules.window_columns * 4 / Index{sizeof(T)} / 32 * 32);
   while (window_bytes<T>(kWindowWarps, rules.window_columns) + kStaticBytes > shared) {
     rules.window_columns = rules.window_columns / 2 / 32 * 32;
   }

@@ -72,6 +72,17 @@ __device__ Ptr first_not_below(const Index* col_idx, Ptr from, Ptr to, Index col
   return from;
 }
 
+/// The same where the position is expected to be near `from`: strides that double, then a search in the last.
+template <class Ptr>
+__device__ Ptr first_not_below_near(const Index* col_idx, Ptr from, Ptr to, Index column) {
+  Ptr probe = from;
+  for (Ptr stride = 1; probe < to && col_idx[probe] < column; stride *= 2) {
+    from = probe + 1;
+    probe += stride;
+  }
+  return first_not_below(col_idx, from, min(probe, to), column);
+}
+
 /// The part of a row of B that lies in a slice.
 template <class Ptr>
 struct Piece {
@@ -83,48 +94,148 @@ template <bool kWhole, class Ptr>
 __device__ Piece<Ptr> piece_of(const Structure<Ptr>& b, Index row, Slice slice) {
   Piece<Ptr> piece{b.row_ptr[row], b.row_ptr[row + 1]};
   if constexpr (!kWhole) {
-    piece.from = first_not_below(b.col_idx, piece.from, piece.to, slice.begin);
-    piece.to = first_not_below(b.col_idx, piece.from, piece.to, slice.end);
+    if (slice.begin > 0) piece.from = first_not_below(b.col_idx, piece.from, piece.to, slice.begin);
+    if (slice.end < b.cols) piece.to = first_not_below_near(b.col_idx, piece.from, piece.to, slice.end);
   }
   return piece;
 }
 
+/// The sum over the warp, in every lane.
+template <class Number>
+__device__ Number sum_over_warp(Number sum) {
+  for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_xor_sync(kAllLanes, sum, static_cast<int>(d));
+  return sum;
+}
+
+/// The sum over the lanes up to and with this one.
+template <class Number>
+__device__ Number sum_up_to(Number sum, unsigned lane) {
+  for (unsigned d = 1; d < kWarp; d *= 2) {
+    const Number before = __shfl_up_sync(kAllLanes, sum, d);
+    if (lane >= d) sum += before;
+  }
+  return sum;
+}
+
+/// Bits of the lanes before this one.
+__device__ inline unsigned lanes_below(unsigned lane) {
+  return (1u << lane) - 1u;
+}
+
+/// Up to 32 entries of a row of A, one a lane, and what each is multiplied with. Lanes beyond the last entry
+/// hold an empty piece.
+template <class T, class Ptr>
+struct Factor {
+  Piece<Ptr> piece;
+  T scale = 0;
+  int count = 0;  ///< of all lanes
+};
+
+template <bool kWhole, class T, class Ptr>
+__device__ Factor<T, Ptr> factor_of(const Factors<T, Ptr>& f, Ptr first, Ptr end, Slice slice,
+                                    unsigned lane) {
+  Factor<T, Ptr> factor;
+  if (const Ptr e = first + static_cast<Ptr>(lane); e < end) {
+    factor.piece = piece_of<kWhole>(f.structures().b, f.a.col_idx[e], slice);
+    factor.scale = f.a.values[e];
+  }
+  factor.count = static_cast<int>(min(end - first, static_cast<Ptr>(kWarp)));
+  return factor;
+}
+
+/// One row of B after the other. What the next one holds for this lane is on its way while the present one is
+/// added.
+template <class T, class Ptr, class Visit>
+__device__ void visit_by_rows(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor, unsigned lane,
+                              Visit visit) {
+  Ptr next_at = __shfl_sync(kAllLanes, factor.piece.from, 0) + static_cast<Ptr>(lane);
+  Ptr next_to = __shfl_sync(kAllLanes, factor.piece.to, 0);
+  Index next_column = next_at < next_to ? b.col_idx[next_at] : 0;
+  T next_value = next_at < next_to ? b.values[next_at] : T{0};
+  for (int s = 0; s < factor.count; ++s) {
+    const Ptr at = next_at, to = next_to;
+    const Index column = next_column;
+    const T value = next_value, scale = __shfl_sync(kAllLanes, factor.scale, s);
+    if (s + 1 < factor.count) {
+      next_at = __shfl_sync(kAllLanes, factor.piece.from, s + 1) + static_cast<Ptr>(lane);
+      next_to = __shfl_sync(kAllLanes, factor.piece.to, s + 1);
+      next_column = next_at < next_to ? b.col_idx[next_at] : 0;
+      next_value = next_at < next_to ? b.values[next_at] : T{0};
+    }
+    if (at < to) visit(column, scale * value);
+    for (Ptr q = at + static_cast<Ptr>(kWarp); q < to; q += static_cast<Ptr>(kWarp)) {
+      visit(b.col_idx[q], scale * b.values[q]);
+    }
+    __syncwarp();
+  }
+}
+
+/// 32 products at a time, from as many rows of B as that takes. `up_to_here`: products of the lanes up to and
+/// with this one. Two lanes may hold the same column: they take turns, in the order of A's entries.
+template <class T, class Ptr, class Visit>
+__device__ void visit_together(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor, Ptr up_to_here,
+                               unsigned lane, Visit visit) {
+  const Ptr total = __shfl_sync(kAllLanes, up_to_here, static_cast<int>(kWarp - 1));
+  const Ptr place = factor.piece.to - up_to_here;  // product q of this lane's entry stands there + q
+  const auto fetch = [&](Ptr q, Index& column, T& product) {
+    unsigned owner = 0;
+    for (unsigned step = kWarp / 2; step > 0; step /= 2) {
+      if (__shfl_sync(kAllLanes, up_to_here, static_cast<int>(owner + step - 1)) <= q) owner += step;
+    }
+    const Ptr at = __shfl_sync(kAllLanes, place, static_cast<int>(owner)) + q;
+    const T scale = __shfl_sync(kAllLanes, factor.scale, static_cast<int>(owner));
+    column = q < total ? b.col_idx[at] : -1 - static_cast<Index>(lane);  // none: equal to no other lane's
+    product = q < total ? scale * b.values[at] : T{0};
+  };
+  Index next_column = 0;
+  T next_product = 0;
+  fetch(static_cast<Ptr>(lane), next_column, next_product);
+  for (Ptr first = 0; first < total; first += static_cast<Ptr>(kWarp)) {
+    const Index column = next_column;
+    const T product = next_product;
+    const Ptr following = first + static_cast<Ptr>(kWarp);
+    if (following < total) fetch(following + static_cast<Ptr>(lane), next_column, next_product);
+    const unsigned equals_before = __match_any_sync(kAllLanes, column) & lanes_below(lane);
+    const int turn = __popc(equals_before);
+    if (turn == 0 && column >= 0) visit(column, product);
+    __syncwarp();
+    for (int now = 1; __any_sync(kAllLanes, turn >= now); ++now) {
+      if (turn == now) visit(column, product);
+      __syncwarp();
+    }
+  }
+}
+
 /// Calls visit(column, product) for the products of row `row` of C that lie in the slice (kWhole: for all of
-/// them), with all lanes of a warp. The rows of B come one after another, in the order of A's entries, and
-/// between two of them the warp meets. Lanes that visit at the same time therefore hold different columns, so
-/// visit may add to a place of its column without atomics, and each sum runs in the order of A's entries.
+/// them), with all lanes of a warp. Lanes that visit at the same time hold different columns, and between two
+/// visits of one column the warp meets, so visit may add to a place of its column without atomics, and each
+/// sum runs in the order of A's entries.
 template <bool kWhole, class T, class Ptr, class Visit>
 __device__ void walk_products(const Factors<T, Ptr>& f, Index row, Slice slice, unsigned lane, Visit visit) {
-  const auto structure = f.structures();
   const Ptr end = f.a.row_ptr[row + 1];
   for (Ptr first = f.a.row_ptr[row]; first < end; first += static_cast<Ptr>(kWarp)) {
-    Piece<Ptr> piece;
-    T factor = 0;
-    if (const Ptr e = first + static_cast<Ptr>(lane); e < end) {
-      piece = piece_of<kWhole>(structure.b, f.a.col_idx[e], slice);
-      factor = f.a.values[e];
-    }
-    const int entries = static_cast<int>(min(end - first, static_cast<Ptr>(kWarp)));
-    // What the next row of B holds for this lane is on its way while the present one is added.
-    Ptr next_at = __shfl_sync(kAllLanes, piece.from, 0) + static_cast<Ptr>(lane);
-    Ptr next_to = __shfl_sync(kAllLanes, piece.to, 0);
-    Index next_column = next_at < next_to ? f.b.col_idx[next_at] : 0;
-    T next_value = next_at < next_to ? f.b.values[next_at] : T{0};
-    for (int s = 0; s < entries; ++s) {
-      const Ptr at = next_at, to = next_to;
-      const Index column = next_column;
-      const T value = next_value, scale = __shfl_sync(kAllLanes, factor, s);
-      if (s + 1 < entries) {
-        next_at = __shfl_sync(kAllLanes, piece.from, s + 1) + static_cast<Ptr>(lane);
-        next_to = __shfl_sync(kAllLanes, piece.to, s + 1);
-        next_column = next_at < next_to ? f.b.col_idx[next_at] : 0;
-        next_value = next_at < next_to ? f.b.values[next_at] : T{0};
-      }
-      if (at < to) visit(column, scale * value);
-      for (Ptr q = at + static_cast<Ptr>(kWarp); q < to; q += static_cast<Ptr>(kWarp)) {
-        visit(f.b.col_idx[q], scale * f.b.values[q]);
-      }
-      __syncwarp();
+    visit_by_rows(f.b, factor_of<kWhole>(f, first, end, slice, lane), lane, visit);
+  }
+}
+
+/// The same for rows of B that may be short, or of which the slice may leave little, so that many lanes would
+/// idle if they came one after another: then products of several are visited together. Such a step takes
+/// about half as many instructions again.
+template <bool kWhole, class T, class Ptr, class Visit>
+__device__ void walk_short_products(const Factors<T, Ptr>& f, Index row, Slice slice, unsigned lane,
+                                    Visit visit) {
+  const Ptr end = f.a.row_ptr[row + 1];
+  for (Ptr first = f.a.row_ptr[row]; first < end; first += static_cast<Ptr>(kWarp)) {
+    const auto factor = factor_of<kWhole>(f, first, end, slice, lane);
+    const Ptr products = factor.piece.to - factor.piece.from, up_to_here = sum_up_to(products, lane);
+    const Ptr total = __shfl_sync(kAllLanes, up_to_here, static_cast<int>(kWarp - 1));
+    const unsigned further = products > 0 ? static_cast<unsigned>(products - 1) / kWarp : 0;
+    const unsigned steps_by_rows = static_cast<unsigned>(factor.count) + sum_over_warp(further);
+    const auto steps_together = static_cast<unsigned>((total + Ptr{kWarp} - 1) / Ptr{kWarp});
+    if (3 * steps_together < 2 * steps_by_rows) {
+      visit_together(f.b, factor, up_to_here, lane, visit);
+    } else {
+      visit_by_rows(f.b, factor, lane, visit);
     }
   }
 }
@@ -159,27 +270,6 @@ __device__ void walk_columns(const Structures<Ptr>& f, Index row, Slice slice, u
       for (; q < to; q += static_cast<Ptr>(team)) visit(f.b.col_idx[q]);
     }
   }
-}
-
-/// The sum over the warp, in every lane.
-template <class Number>
-__device__ Number sum_over_warp(Number sum) {
-  for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_xor_sync(kAllLanes, sum, static_cast<int>(d));
-  return sum;
-}
-
-/// The sum over the lanes up to and with this one.
-__device__ inline Index sum_up_to(Index sum, unsigned lane) {
-  for (unsigned d = 1; d < kWarp; d *= 2) {
-    const Index before = __shfl_up_sync(kAllLanes, sum, d);
-    if (lane >= d) sum += before;
-  }
-  return sum;
-}
-
-/// Bits of the lanes before this one.
-__device__ inline unsigned lanes_below(unsigned lane) {
-  return (1u << lane) - 1u;
 }
 
 /// Lets a kernel be launched with so much dynamic shared memory; what every kernel may have needs no call.

@@ -50,20 +50,21 @@ struct Rules {
   Index narrow_small_columns = 16384;   ///< likewise
   Index narrow_results = 1024;          ///< at most 65535
   Index narrow_small_results = 512;     ///< likewise
-  Index narrow_columns_a_product = 32;  ///< a wider range is not worth its bitmap
+  Index narrow_columns_a_product = 32;  ///< multiplying: a wider range is not worth its bitmap
   Index warp_small_slots = 256;         ///< of the tables; half of them hold results
   Index warp_slots = 1024;
   Index block_slots = 4096;
   Index large_slots = 16384;
-  Index block_warps = 4;          ///< of the block with such a table; at most 16
-  Index large_warps = 16;         ///< likewise
-  Index count_warp_slots = 2048;  ///< of the tables of the counting pass; half of them hold products
+  Index block_warps = 8;                ///< of the block with such a table; at most 16
+  Index large_warps = 16;               ///< likewise
+  Index count_columns_a_product = 128;  ///< counting: a wider range is not worth its bitmap
+  Index count_warp_slots = 2048;        ///< of the tables of the counting pass; half of them hold products
   Index count_block_slots = 16384;
-  Index window_columns = 3072;         ///< of one warp's dense window; a multiple of 32
+  Index window_columns = 1536;         ///< of one warp's dense window of floats; a multiple of 32
   Index window_small_columns = 2048;   ///< likewise, in blocks of four warps
-  Index window_columns_a_result = 16;  ///< a wider range is not worth its windows while a table holds the row
+  Index window_columns_a_result = 64;  ///< a wider range is not worth its windows while a table holds the row
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
-  bool sorts_to_count = false;         ///< rows of 33 to 256 products are counted by sorting, not by hashing
+  bool sorts_to_count = true;          ///< rows of 33 to 256 products are counted by sorting, not by hashing
 };
 
 /// Warps of a block with windows, and with them the columns of one pass.
@@ -108,7 +109,7 @@ STAGES_HD inline Form form_by_products(const Rules& rules, Offset products, Inde
 STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
   const Form early = form_by_products(rules, row.products, row.rows_of_b);
   if (early != Form::windows) return early;
-  const bool dense = row.width / rules.narrow_columns_a_product <= row.products;
+  const bool dense = row.width / rules.count_columns_a_product <= row.products;
   if (dense && row.width <= rules.narrow_columns) return Form::narrow_large;
   if (row.products <= rules.count_warp_slots / 2) return Form::warp_table;
   if (!dense && row.products <= rules.count_block_slots / 2) return Form::block_table;

@@ -16,9 +16,9 @@
 //   add up    the first of each run of equal columns adds up the run, in the order of q, which is the order
 //             of A's entries: the same sum in every run of the program
 //
-// Counting can do the same with the columns alone and count the runs. But counting needs no order, and up
-// from 33 products a small hash table of the warp's (table_rows.cu) takes about half as many instructions, so
-// that is what binned.cu does unless told otherwise.
+// Counting does the same with the columns alone and counts the runs. It needs no order, and a small hash
+// table of the warp's (table_rows.cu) would take about half as many instructions; but its lanes diverge while
+// they probe, and on an H200 it takes nearly twice the time on a random matrix of 64 products a row.
 //
 //      team   keys a lane        products              rows a warp
 //         8   2, 4, 8, 16        16, 32, 64, 128            4

@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
       dynamic_shared<unsigned char>() + warp * block_table_bytes<T>(static_cast<Index>(slots)), slots);
   table.clear(lane, kWarp);
   __syncwarp();
-  walk_products<true>(f, row, {}, lane, [&](Index column, T product) { table.add(column, product); });
+  walk_short_products<true>(f, row, {}, lane, [&](Index column, T product) { table.add(column, product); });
   const Index results = list_columns(table, 0, kWarp, 0, lane);
   __syncwarp();
   sort_list<kPerLane>(table.list, results, lane);
@@ -235,8 +235,8 @@ __global__ void __launch_bounds__(kWarpsOfTable* kWarp)
   const Table<T> table(dynamic_shared<unsigned char>(), slots);
   table.clear(threadIdx.x, blockDim.x);
   cut_slices(f.structures(), row, cuts);  // ends with a barrier
-  walk_products<false>(f, row, {cuts[warp], cuts[warp + 1]}, lane,
-                       [&](Index column, T product) { table.add(column, product); });
+  walk_short_products<false>(f, row, {cuts[warp], cuts[warp + 1]}, lane,
+                             [&](Index column, T product) { table.add(column, product); });
   __syncthreads();
   const Index results = list_columns_of_block(table, warp, lane);
   sort_numbers(table.list, results, threadIdx.x, blockDim.x, [] { __syncthreads(); });

@@ -6,16 +6,18 @@
 //
 //   count      a block a row; a bit for each column of the row's range, 1.5 million of them in 192 KB, so
 //              nearly always one window; then the bits are counted
-//   multiply   each of a block's warps has a window of up to 3,072 columns: a sum for each, and a bit that
-//   says
-//              whether any product came. Neighbouring warps have neighbouring windows, which together move
-//              along the range. A warp finds the part of each row of B that lies in its window by two binary
-//              searches, a lane for each row of B, and adds one row of B at a time: the sums need no atomics,
-//              and run in the order of A's entries. The results are written in order
+//   multiply   each of a block's warps has a window of up to 1,536 columns (768 in double precision): a sum
+//              for each, and a bit that says whether any product came. Neighbouring warps have neighbouring
+//              windows, which together move along the range. A warp finds the part of each row of B that lies
+//              in its window by two binary searches, a lane for each row of B, and adds one row of B at a
+//              time: the sums need no atomics, and run in the order of A's entries. The results are written
+//              in order
 //
-// The windows are wide because what they cost is searching, for each entry of A and each window, and lanes
-// without work where little of a row of B lies in a window; 16 of them fill an SM. A row of up to 8,192
-// columns is one pass of only four warps, so that six such blocks share an SM.
+// What windows cost is searching, for each entry of A and each window, so they should be wide. But two blocks
+// should share an SM, so that one adds while the other searches: on an H200 an R-MAT matrix takes 18 % longer
+// with windows of twice the width, of which one block fills an SM. Where little of a row of B lies in a
+// window, products of several rows are added together (rows.hpp). A row of up to 8,192 columns is one pass of
+// only four warps.
 //
 // A hub of a graph could still keep one block busy when all others are done. So a row that needs many passes
 // is cut into parts of whole passes, a block each, up to 64 of them; the counting pass also counts how many
@@ -156,7 +158,7 @@ __device__ inline Stretch stretch_of(const Parts& parts, Index row, Index width,
 /// `parts_a_row` blocks a row. Where one pass is enough, its windows are as narrow as that allows, so that
 /// all warps have work.
 template <class T, class Ptr>
-__global__ void __launch_bounds__(kMostWarps* kWarp)
+__global__ void __launch_bounds__(kMostWarps* kWarp, 2)
     multiply_rows(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, Parts parts,
                   unsigned parts_a_row, Index window_columns, Output<T> c) {
   __shared__ Index counts[kMostWarps];
@@ -182,8 +184,8 @@ __global__ void __launch_bounds__(kMostWarps* kWarp)
     window.clear(lane);
     __syncwarp();
     if (window.columns.begin < window.columns.end) {
-      walk_products<false>(f, row, window.columns, lane,
-                           [&](Index column, T product) { window.add(column, product); });
+      walk_short_products<false>(f, row, window.columns, lane,
+                                 [&](Index column, T product) { window.add(column, product); });
     }
     const Index found = window.results(lane);
     if (lane == 0) counts[warp] = found;

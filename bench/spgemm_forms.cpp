@@ -56,26 +56,30 @@ std::vector<Choice> choices() {
     with(fmt::format("sorted up to {}", most), [&](Rules& r) { r.most_sorted = most; });
   }
   with("nothing narrow", [](Rules& r) { r.narrow_columns = r.narrow_small_columns = 0; });
-  for (const Index columns : {8, 16, 64, 128}) {
+  for (const Index columns : {8, 64, 128}) {
     with(fmt::format("narrow: {} columns a product", columns),
          [&](Rules& r) { r.narrow_columns_a_product = columns; });
   }
   with("tables of 256 slots go to warps of 1024", [](Rules& r) { r.warp_small_slots = 0; });
   with("tables: warps to 2048 slots", [](Rules& r) { r.warp_slots = 2048; });
   with("tables: warps to 4096 slots", [](Rules& r) { r.warp_slots = 4096; });
-  for (const Index warps : {1, 2, 8, 16}) {
+  for (const Index warps : {2, 4, 16}) {
     with(fmt::format("tables: blocks of {} warps", warps), [&](Rules& r) { r.block_warps = warps; });
   }
   with("large tables: blocks of 8 warps", [](Rules& r) { r.large_warps = 8; });
-  for (const Index columns : {512, 1024, 1536}) {
+  for (const Index columns : {768, 1536}) {
     with(fmt::format("windows of {}", columns), [&](Rules& r) { r.window_columns = columns; });
   }
   with("no small windows", [](Rules& r) { r.window_small_columns = 0; });
-  for (const Index columns : {4, 64, 256}) {
+  for (const Index columns : {16, 32, 128, 256}) {
     with(fmt::format("windows: {} columns a result", columns),
          [&](Rules& r) { r.window_columns_a_result = columns; });
   }
-  with("counting by sorting", [](Rules& r) { r.sorts_to_count = true; });
+  with("counting by hashing", [](Rules& r) { r.sorts_to_count = false; });
+  for (const Index columns : {32, 512}) {
+    with(fmt::format("counting: bitmaps to {} columns a product", columns),
+         [&](Rules& r) { r.count_columns_a_product = columns; });
+  }
   with("counting: warps' tables of 1024 slots", [](Rules& r) { r.count_warp_slots = 1024; });
   with("counting: no blocks' tables", [](Rules& r) { r.count_block_slots = 0; });
   return all;

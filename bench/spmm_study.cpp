@@ -38,24 +38,21 @@ struct Variant {
   Granularity granularity;
 };
 
-Variant large_blocks(Index share, Index bands) {
-  return {fmt::format("blocks of 1024, share {:3} bands {}", share, bands),
-          {.share = share, .strip = 32, .lanes = 8, .loads = 4, .bands = bands, .block = 1024}};
-}
-
-Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands = 1) {
-  return {
-      fmt::format("strip {:3} lanes {:2} loads {} share {:3} bands {}", strip, lanes, loads, share, bands),
-      {.share = share, .strip = strip, .lanes = lanes, .loads = loads, .bands = bands, .block = 128}};
+Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands = 1, Index block = 128) {
+  const std::string blocks = block == 128 ? "" : fmt::format(" block {}", block);
+  return {fmt::format("strip {:3} lanes {:2} loads {} share {:3} bands {}{}", strip, lanes, loads, share,
+                      bands, blocks),
+          {.share = share, .strip = strip, .lanes = lanes, .loads = loads, .bands = bands, .block = block}};
 }
 
 /// The same where rows of B begin anywhere.
 std::vector<Variant> unaligned_variants(Index n_cols) {
   std::vector<Variant> out = {{"the rules' choice", {}}};
-  for (const Index share : {128, 512}) {
+  for (const Index share : {64, 128, 256}) {
     for (const Index lanes : {8, 32}) out.push_back(variant(32, lanes, 4, share));
     if (n_cols <= 32) continue;
     for (const Index lanes : {16, 32}) out.push_back(variant(64, lanes, 4, share));
+    if (n_cols > 64) out.push_back(variant(96, 32, 4, share));
   }
   return out;
 }
@@ -64,29 +61,24 @@ std::vector<Variant> unaligned_variants(Index n_cols) {
 std::vector<Variant> variants_for(Index n_cols) {
   if (n_cols % 4 != 0) return unaligned_variants(n_cols);
   std::vector<Variant> out = {{"the rules' choice", {}}};
-  for (const Index loads : {2, 4, 8}) {
-    for (const Index share : {64, 128, 256, 512}) out.push_back(variant(32, 8, loads, share));
-  }
-  for (const Index bands : {4, 8}) {
-    for (const Index share : {32, 64, 128}) out.push_back(variant(32, 8, 4, share, bands));
-  }
-  for (const Index share : {64, 128, 256}) {
-    for (const Index bands : {1, 5, 10}) out.push_back(large_blocks(share, bands));
-  }
-  if (n_cols <= 32) return out;
-  for (const Index lanes : {8, 16}) {
+  const auto add = [&](Index strip, Index lanes) {
     for (const Index loads : {4, 8}) {
-      for (const Index share : {128, 256, 512}) out.push_back(variant(64, lanes, loads, share));
+      for (const Index share : {32, 64, 128, 256, 512}) out.push_back(variant(strip, lanes, loads, share));
+      for (const Index share : {128, 256}) {
+        for (const Index bands : {5, 10}) out.push_back(variant(strip, lanes, loads, share, bands));
+      }
     }
-  }
-  for (const Index bands : {4, 8}) {
-    for (const Index share : {64, 128}) out.push_back(variant(64, 16, 4, share, bands));
-  }
+    for (const Index bands : {1, 10}) out.push_back(variant(strip, lanes, 4, 128, bands, 1024));
+  };
+  add(32, 8);
+  out.push_back(variant(32, 8, 2, 64));
+  if (n_cols <= 32) return out;
+  add(64, 16);
+  for (const Index share : {128, 256}) out.push_back(variant(64, 8, 8, share));
   if (n_cols <= 64) return out;
-  for (const Index lanes : {16, 32}) {
-    for (const Index share : {128, 512}) out.push_back(variant(128, lanes, 4, share));
+  for (const Index loads : {4, 8}) {
+    for (const Index bands : {1, 10}) out.push_back(variant(128, 16, loads, 128, bands));
   }
-  out.push_back(variant(128, 32, 4, 128, 4));
   return out;
 }
 

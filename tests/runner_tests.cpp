@@ -157,6 +157,22 @@ class Decays final : public HostSpmvPlan<T> {
   int runs_ = 0;
 };
 
+TEST(Runner, CheckedOnceIsCheckedAfterTheTimedRuns) {
+  Exec exec;
+  RunOptions options = quick();
+  options.check_once = true;
+  const auto rows = run(spmv_entries({{"a/right", SpmvFault::none}, {"a/no_tail", SpmvFault::missing_tail}}),
+                        make_spmv_problem("m", matrix()), exec, options)
+                        .rows;
+  EXPECT_EQ(rows[0].status, Status::good);
+  EXPECT_TRUE(rows[0].checked);
+  EXPECT_EQ(rows[0].check.rows_checked, 60);
+  EXPECT_TRUE(rows[0].timed());
+  EXPECT_EQ(rows[1].status, Status::wrong);
+  EXPECT_NE(rows[1].reason.find("(after the timed runs)"), std::string::npos) << rows[1].reason;
+  EXPECT_FALSE(rows[1].timed());
+}
+
 TEST(Runner, AResultThatGoesBadWhileTimedTakesItsTimeAway) {
   Exec exec;
   Registry registry;

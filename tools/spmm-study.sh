@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
 # The study behind step 7: SpMM on the twins of the thirteen graphs of its original, every entry and every algorithm of cuSPARSE,
-# in one process for each number of columns and part of the twins, so that each can be recorded alone.
+# in one process for each part of the twins, which makes each matrix once for all numbers of columns.
 #
 #   tools/spmm-study.sh [--n-cols N,...] [PROGRAM [DIRECTORY [PART ...]]]
 #
 # The part `order` is another study: what it is worth to reorder rows, on communities in the order planted and in a shuffled one,
 # and on R-MAT. It writes DIRECTORY/spmm_order.json, always for N = 32 and 128.
 #
-# Defaults: 32,256; build/gpu/bin/stages; out/spmm; all parts: small (seven graphs of up to 16 million non-zeros), large (three
-# of up to 80), huge (three of up to 264) and order. Writes DIRECTORY/spmm_n<N>_<PART>.json. Nearly all of the time goes into
-# making the matrices and into checking. Without a GPU the kernels would run on the executor, which is too slow for these.
+# Defaults: 32,128,256; build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
+# to 16 million non-zeros), large (three of up to 80), huge (three of up to 264) and order. Writes DIRECTORY/spmm_n<N>_<PART>.json.
+# The small graphs are checked in full. Of the others, whose operands have gigabytes, what the timed runs leave is checked (stages
+# run --check once), as the same entries have been checked on the small ones; STAGES_CHECK=full checks all in full. Nearly all of
+# the time goes into making the matrices, moving and checking. Without a GPU the kernels would run on the executor, which is too
+# slow for these.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-columns=32,256
+columns=32,128,256
 if [ "${1:-}" = --n-cols ]; then
   columns=$2
   shift 2
@@ -22,8 +25,10 @@ program=${1:-$root/build/gpu/bin/stages}
 [ -x "$program" ] || { echo "spmm-study: there is no program $program; build it (tools/build.sh gpu stages) or name another" >&2; exit 2; }
 out=${2:-$root/out/spmm}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- small large huge order
+[ $# -gt 0 ] || set -- small medium large huge order
 mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 # Reordering takes seconds on the CPU for each matrix, so it has a study of its own.
 ours='07_spmm/(warp_per_row|split_rows|merged_short_rows|balanced)$'
@@ -39,23 +44,43 @@ reordering() {
     --json "$out/spmm_order.json"
 }
 
+# split FILE PART: the rows of one number of columns each to a file of their own.
+split() {
+  python3 - "$1" "$out" "$2" "$columns" <<'EOF'
+import json, sys
+
+path, out, part, columns = sys.argv[1:]
+with open(path) as file:
+    record = json.load(file)
+for n in columns.split(","):
+    rows = [row for row in record["results"] if row["problem"]["options"] == f"N = {n}"]
+    with open(f"{out}/spmm_n{n}_{part}.json", "w") as file:
+        json.dump({**record, "results": rows}, file, indent=1)
+        file.write("\n")
+EOF
+}
+
 for part in "$@"; do
+  check=once
   case $part in
     order)
       echo "spmm_order" >&2
       reordering
       continue ;;
-    small) twins="arxiv collab ddi am youtube yelp wikikg2" ;;
+    small) twins="arxiv collab ddi" check=full ;;
+    medium) twins="am youtube yelp wikikg2" ;;
     large) twins="ppa protein citation" ;;
     huge) twins="reddit products amazon" ;;
-    *) echo "spmm-study: there is no part '$part'; give small, large, huge or order" >&2; exit 2 ;;
+    *) echo "spmm-study: there is no part '$part'; give small, medium, large, huge or order" >&2; exit 2 ;;
   esac
   matrices=()
   for twin in $twins; do matrices+=(-m "gen:twin:$twin"); done
-  for n in ${columns//,/ }; do
-    echo "spmm_n${n}_$part" >&2
-    "$program" run "${matrices[@]}" --op spmm --n-cols "$n" --filter "$ours|vendor/cusparse_spmm" --max-work 1e13 \
-      --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmm_n${n}_$part.json"
-  done
+  echo "spmm $part, N = $columns" >&2
+  all=$work/spmm_$part.json
+  status=0
+  "$program" run "${matrices[@]}" --op spmm --n-cols "$columns" --filter "$ours|vendor/cusparse_spmm" --max-work 1e13 \
+    --check "${STAGES_CHECK:-$check}" --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$all" || status=$?
+  [ ! -s "$all" ] || split "$all" "$part"
+  [ "$status" = 0 ] || exit "$status"
 done
 echo "written: $out/spmm_*.json" >&2

@@ -7,7 +7,7 @@
 # Builds the gpu preset for the GPU of this machine, runs all tests on it, runs every GPU entry on small cases under the four
 # tools of compute-sanitizer, and then takes the timings: the D2 study, and SpMV and SpGEMM on generated matrices and on the
 # MATRIX files given. Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command
-# and the machine. With STAGES_SPMM=32,256 also SpMM on the thirteen twins, for so many columns, and what reordering rows is worth. Exit
+# and the machine. With STAGES_SPMM=32,128,256 also SpMM on the thirteen twins, for so many columns, and what reordering rows is worth. Exit
 # code 0: all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -107,7 +107,7 @@ for file in "$@"; do products+=(-m "$file"); done
 step spgemm build/gpu/bin/stages run "${products[@]}" --op spgemm --filter '08_|vendor/cusparse_spgemm' \
   --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm.json"
 
-# A quarter of an hour, so only on demand. How fast rows at random places can be read explains most of its times.
+# Minutes, so only on demand. How fast rows at random places can be read explains most of its times.
 if [ -n "${STAGES_SPMM:-}" ]; then
   step gather build/gpu/bin/gather_bench --json "$out/gather.json"
   step gather_strips build/gpu/bin/gather_bench --stride 1024 --json "$out/gather_strips.json"

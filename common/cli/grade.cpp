@@ -360,8 +360,9 @@ class Battery {
   }
 
   ClassGrade& class_of(std::size_t k) {
-    return *std::find_if(grade_.classes.begin(), grade_.classes.end(),
-                         [&](const ClassGrade& c) { return c.name == cases_[k]["class"].get<std::string>(); });
+    return *std::find_if(grade_.classes.begin(), grade_.classes.end(), [&](const ClassGrade& c) {
+      return c.name == cases_[k]["class"].get<std::string>();
+    });
   }
 
   /// Counts what one process did. Returns the case with which the next one begins: that of the next class.

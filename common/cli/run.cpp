@@ -46,6 +46,7 @@ struct RunArguments {
   std::optional<double> max_memory_gb;
   std::optional<double> max_work;
   std::string cache = "hot";
+  std::string check = "full";
   std::string destination = "host";
   std::vector<int> ranks;
   bool weak = false;
@@ -73,6 +74,7 @@ RunOptions run_options(const RunArguments& arguments) {
   if (arguments.max_memory_gb) options.max_memory = *arguments.max_memory_gb * 1e9;
   if (arguments.max_work) options.max_work = *arguments.max_work;
   options.cold = arguments.cache == "cold";
+  options.check_once = arguments.check == "once";
   options.check.seed = arguments.seed;
   return options;
 }
@@ -672,6 +674,15 @@ void add_effort_options(CLI::App& command, RunArguments& a) {
           "hot: data of the run before may be in the caches; cold: they are flushed before each sample")
       ->check(CLI::IsMember({"hot", "cold"}))
       ->type_name("hot|cold")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option(
+          "--check", a.check,
+          "full: two kinds of values and four runs before timing; once: only what the timed runs leave, for "
+          "large problems of entries that were checked on smaller ones")
+      ->check(CLI::IsMember({"full", "once"}))
+      ->type_name("full|once")
       ->capture_default_str()
       ->group(group);
   command

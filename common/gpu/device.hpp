@@ -28,6 +28,20 @@ __device__ __forceinline__ void grid_sync() {
   cooperative_groups::this_grid().sync();
 }
 
+/// Lets the next kernel on the stream start if it was launched `early`, once all blocks have called this.
+__device__ __forceinline__ void let_next_kernel_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+/// Waits until the kernel before this one on the stream is done and all that it wrote can be seen.
+__device__ __forceinline__ void wait_for_earlier_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
 #elif STAGES_SIMULATED
 
 template <class T>
@@ -49,6 +63,10 @@ void spin_until(Ready ready, simt::Where at = simt::Where::current()) {
 inline void grid_sync(simt::Where at = simt::Where::current()) {
   simt::grid_barrier(at);
 }
+
+// Here one kernel is done before the next begins, whatever a launch allows.
+inline void let_next_kernel_start() {}
+inline void wait_for_earlier_kernel() {}
 
 #endif
 

@@ -31,6 +31,11 @@ std::string device_problem();
 /// Facts of the current device, asked once. Throws Error when there is none.
 const DeviceFacts& device_facts();
 
+/// Whether kernels may be launched `early` (launch.hpp) here: programmatic dependent launch.
+inline bool can_launch_early() {
+  return device_facts().cc_major >= 9;
+}
+
 /// Bytes of device memory that can be allocated now.
 std::size_t free_device_bytes();
 

@@ -17,7 +17,10 @@ namespace stages {
 /// How to launch. Sizes: `grid` in blocks, `block` in threads, `shared_bytes` of dynamic shared memory (more
 /// than 48 KiB needs allow_shared_bytes first). `cooperative`: all blocks run at once and may use grid_sync
 /// and wait for each other. `cluster`: blocks per thread-block cluster (cluster.hpp); on the executor the
-/// grid must be one cluster.
+/// grid must be one cluster. `early`: blocks may start when all those of the kernel before it on the stream
+/// have called let_next_kernel_start() or ended (device.hpp), which hides what a launch costs; every thread
+/// must call wait_for_earlier_kernel() before it touches what that kernel reads or writes. Only where
+/// can_launch_early() (facts.hpp).
 struct LaunchConfig {
   dim3 grid;
   dim3 block;
@@ -25,6 +28,7 @@ struct LaunchConfig {
   cudaStream_t stream = nullptr;
   bool cooperative = false;
   unsigned cluster = 1;
+  bool early = false;
   std::source_location where = std::source_location::current();
 };
 
@@ -49,7 +53,7 @@ void launch(void (*kernel)(P...), const LaunchConfig& config, Args&&... args) {
              config.where);
 #else
   std::tuple<std::decay_t<P>...> values(std::forward<Args>(args)...);
-  cudaLaunchAttribute attributes[2];
+  cudaLaunchAttribute attributes[3];
   cudaLaunchConfig_t native = {};
   native.gridDim = config.grid;
   native.blockDim = config.block;
@@ -65,6 +69,10 @@ void launch(void (*kernel)(P...), const LaunchConfig& config, Args&&... args) {
     attributes[native.numAttrs].val.clusterDim.x = config.cluster;
     attributes[native.numAttrs].val.clusterDim.y = 1;
     attributes[native.numAttrs++].val.clusterDim.z = 1;
+  }
+  if (config.early) {
+    attributes[native.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[native.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
   }
   std::apply(
       [&](auto&... value) {

@@ -1,6 +1,7 @@
 #include "common/harness/check.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -281,56 +282,74 @@ std::optional<Sum> as_integer(T value) {
   return static_cast<Sum>(static_cast<std::int64_t>(value));
 }
 
+constexpr Offset kRowsOfSums = 1024;  ///< that a thread sums up at a time
+
 /// The sum as people read it.
 std::int64_t readable(Sum sum) {
   return static_cast<std::int64_t>(sum);
 }
 
-/// X w for a matrix with these elements, which are visited in the order in which they lie in memory.
+/// X w for a matrix with these elements, which are visited in the order in which they lie in memory, a block
+/// of rows a thread.
 template <class Element>
-std::vector<Sum> times_weights(Index rows, Layout layout, const std::vector<Sum>& w, Element&& element) {
+std::vector<Sum> times_weights(Index rows, Layout layout, const std::vector<Sum>& w,
+                               const CheckOptions& options, Element&& element) {
   const auto n = static_cast<Index>(w.size());
   std::vector<Sum> out(static_cast<std::size_t>(rows), 0);
   const auto add = [&](Index i, Index j) {
     out[static_cast<std::size_t>(i)] += w[static_cast<std::size_t>(j)] * element(i, j);
   };
-  if (layout == Layout::row_major) {
-    for (Index i = 0; i < rows; ++i) {
-      for (Index j = 0; j < n; ++j) add(i, j);
+  parallel_blocks(rows, kRowsOfSums, options.threads, [&](int, Offset begin, Offset end) {
+    const auto first = static_cast<Index>(begin), last = static_cast<Index>(end);
+    if (layout == Layout::row_major) {
+      for (Index i = first; i < last; ++i) {
+        for (Index j = 0; j < n; ++j) add(i, j);
+      }
+    } else {
+      for (Index j = 0; j < n; ++j) {
+        for (Index i = first; i < last; ++i) add(i, j);
+      }
     }
-  } else {
-    for (Index j = 0; j < n; ++j) {
-      for (Index i = 0; i < rows; ++i) add(i, j);
-    }
-  }
+  });
   return out;
+}
+
+/// result w, of integers; nothing where an element is none, and the first row with one fails.
+template <class T>
+std::optional<std::vector<Sum>> result_times_weights(const DenseCase<T>& c, const std::vector<Sum>& w,
+                                                     const CheckOptions& options, Findings& findings) {
+  std::atomic<Index> first_bad = c.a.rows;
+  auto sums = times_weights(c.a.rows, c.result.layout, w, options, [&](Index i, Index j) {
+    const auto element = as_integer(c.result(i, j));
+    Index known = first_bad;
+    while (!element && i < known && !first_bad.compare_exchange_weak(known, i)) {
+    }
+    if (!element && i < known) {
+      findings.fail(
+          i, fmt::format("element ({}, {}) is {}, no exact sum of small integers", i, j, c.result(i, j)));
+    }
+    return element.value_or(0);
+  });
+  if (first_bad < c.a.rows) return std::nullopt;
+  return sums;
 }
 
 /// Integers only, all rows: result w = alpha A (X w) + beta (C0 w).
 template <class T>
-void compare_dense_sums(const DenseCase<T>& c, std::uint64_t seed, Findings& findings) {
+void compare_dense_sums(const DenseCase<T>& c, const CheckOptions& options, Findings& findings) {
   std::vector<Sum> w(static_cast<std::size_t>(c.result.cols));
-  for (Index j = 0; j < c.result.cols; ++j) w[static_cast<std::size_t>(j)] = weight(j, seed);
-  bool integers = true;
-  const auto got = times_weights(c.a.rows, c.result.layout, w, [&](Index i, Index j) {
-    const auto element = as_integer(c.result(i, j));
-    if (!element && integers) {
-      findings.fail(
-          i, fmt::format("element ({}, {}) is {}, no exact sum of small integers", i, j, c.result(i, j)));
-      integers = false;
-    }
-    return element.value_or(0);
-  });
-  if (!integers) return;
-  const auto xw = times_weights(c.a.cols, c.chain ? c.result.layout : c.b.layout, w,
+  for (Index j = 0; j < c.result.cols; ++j) w[static_cast<std::size_t>(j)] = weight(j, options.seed);
+  const auto got = result_times_weights(c, w, options, findings);
+  if (!got) return;
+  const auto xw = times_weights(c.a.cols, c.chain ? c.result.layout : c.b.layout, w, options,
                                 [&](Index k, Index j) { return as_integer(c.x(k, j)).value_or(0); });
   std::vector<Sum> old(static_cast<std::size_t>(c.a.rows), 0);
   if (c.c0 != nullptr) {
-    old = times_weights(c.a.rows, c.c0->layout, w,
+    old = times_weights(c.a.rows, c.c0->layout, w, options,
                         [&](Index i, Index j) { return as_integer((*c.c0)(i, j)).value_or(0); });
   }
   const Sum alpha = as_integer(c.alpha).value_or(0), beta = as_integer(c.beta).value_or(0);
-  for (Index i = 0; i < c.a.rows; ++i) {
+  const auto row_failure = [&](Index i) -> std::string {
     const auto columns = row_columns(c.a, i);
     const auto values = row_values(c.a, i);
     Sum sum = 0;
@@ -338,27 +357,44 @@ void compare_dense_sums(const DenseCase<T>& c, std::uint64_t seed, Findings& fin
       sum += as_integer(values[k]).value_or(0) * xw[static_cast<std::size_t>(columns[k])];
     const auto row = static_cast<std::size_t>(i);
     const Sum expected = alpha * sum + beta * old[row];
-    if (got[row] != expected) {
-      findings.fail(i, fmt::format("row {} has the weighted sum {}, expected {} (exact integers)", i,
-                                   readable(got[row]), readable(expected)));
+    if ((*got)[row] == expected) return {};
+    return fmt::format("row {} has the weighted sum {}, expected {} (exact integers)", i,
+                       readable((*got)[row]), readable(expected));
+  };
+  parallel_blocks(c.a.rows, kRowsOfSums, options.threads, [&](int, Offset begin, Offset end) {
+    for (Offset i = begin; i < end; ++i) {
+      std::string failure = row_failure(static_cast<Index>(i));
+      if (failure.empty()) continue;
+      findings.fail(i, std::move(failure));
       return;
     }
-  }
+  });
 }
 
 /// The first NaN, in the order in which elements lie in memory; empty: none.
 template <class T>
-std::string nan_failure(const Dense<T>& result) {
+std::string nan_failure(const Dense<T>& result, const CheckOptions& options) {
   const bool by_rows = result.layout == Layout::row_major;
   const Index lines = by_rows ? result.rows : result.cols, length = by_rows ? result.cols : result.rows;
-  for (Index line = 0; line < lines; ++line) {
-    for (Index k = 0; k < length; ++k) {
-      const Index i = by_rows ? line : k, j = by_rows ? k : line;
-      if (std::isnan(result(i, j)))
-        return fmt::format("element ({}, {}) is NaN: not written, or computed from what was not", i, j);
-    }
-  }
-  return {};
+  constexpr Offset kElements = 65536;
+  Findings findings;
+  parallel_blocks(lines, std::max<Offset>(kElements / std::max(length, 1), 1), options.threads,
+                  [&](int, Offset begin, Offset end) {
+                    for (auto line = static_cast<Index>(begin); line < static_cast<Index>(end); ++line) {
+                      for (Index k = 0; k < length; ++k) {
+                        const Index i = by_rows ? line : k, j = by_rows ? k : line;
+                        if (!std::isnan(result(i, j))) continue;
+                        findings.fail(line,
+                                      fmt::format("element ({}, {}) is NaN: not written, or computed from "
+                                                  "what was not",
+                                                  i, j));
+                        return;
+                      }
+                    }
+                  });
+  CheckReport report;
+  findings.write_to(report);
+  return report.failure;
 }
 
 template <class Problem>
@@ -370,7 +406,7 @@ CheckReport verify_dense(const Problem& p, const typename Problem::Operands& in,
   report.rows = p.a->rows;
   report.failure = dense_form_failure(c, result_columns(p));
   if (!report.passed() || p.a->rows == 0) return report;
-  report.failure = nan_failure(result);
+  report.failure = nan_failure(result, options);
   if (!report.passed()) return report;
   Buffer<Offset> row_work(static_cast<std::size_t>(p.a->rows));
   for (Index i = 0; i < p.a->rows; ++i)
@@ -379,7 +415,7 @@ CheckReport verify_dense(const Problem& p, const typename Problem::Operands& in,
   report.rows_checked = std::ssize(chosen);
   Findings findings;
   compare_dense(c, chosen, kind, options, findings);
-  if (kind == ValueKind::integer) compare_dense_sums(c, options.seed, findings);
+  if (kind == ValueKind::integer) compare_dense_sums(c, options, findings);
   findings.write_to(report);
   return report;
 }

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "common/harness/all_processors.hpp"
 #include "common/harness/plan.hpp"
+#include "common/matrix/parallel.hpp"
 #include "common/matrix/random.hpp"
 
 namespace stages {
@@ -68,12 +70,16 @@ Offset value_limit(const SpgemmProblem<T>& p) {
   return integer_limit<T>(std::min(p.max_row_products, longest_row(*p.a)), 1);
 }
 
+constexpr Offset kBlock = 65536;  ///< elements that a thread fills at a time
+
 template <class T>
 void fill(Buffer<T>& values, ValueKind kind, Offset limit, std::uint64_t key) {
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    const random::Word word = random::Stream(key, k).next();
-    values[k] = kind == ValueKind::real ? real_number<T>(word) : integer_number<T>(word, limit);
-  }
+  parallel_blocks(std::ssize(values), kBlock, 0, [&](int, Offset begin, Offset end) {
+    for (auto k = static_cast<std::size_t>(begin); k < static_cast<std::size_t>(end); ++k) {
+      const random::Word word = random::Stream(key, k).next();
+      values[k] = kind == ValueKind::real ? real_number<T>(word) : integer_number<T>(word, limit);
+    }
+  });
 }
 
 /// What the padding of dense operands holds. NaN spoils every real result that it leaks into, even times
@@ -96,8 +102,10 @@ template <class T>
 Dense<T> dense_operand(Index rows, Index cols, Layout layout, Offset ld, ValueKind kind, Offset limit,
                        std::uint64_t key) {
   Dense<T> out(rows, cols, layout, ld);
-  std::fill(out.data.begin(), out.data.end(), padding<T>(kind));
-  for (Index i = 0; i < rows; ++i) {
+  if (std::ssize(out.data) > Offset{rows} * cols) {
+    std::fill(out.data.begin(), out.data.end(), padding<T>(kind));
+  }
+  const auto fill_row = [&](Index i) {
     for (Index j = 0; j < cols; ++j) {
       const random::Word word =
           random::Stream(key, static_cast<random::Word>(i) * static_cast<random::Word>(cols) +
@@ -105,7 +113,10 @@ Dense<T> dense_operand(Index rows, Index cols, Layout layout, Offset ld, ValueKi
               .next();
       out(i, j) = kind == ValueKind::real ? real_number<T>(word) : integer_number<T>(word, limit);
     }
-  }
+  };
+  parallel_blocks(rows, kBlock / std::clamp<Offset>(cols, 1, kBlock), 0, [&](int, Offset begin, Offset end) {
+    for (Offset i = begin; i < end; ++i) fill_row(static_cast<Index>(i));
+  });
   return out;
 }
 
@@ -179,6 +190,7 @@ SpgemmProblem<T> problem_with_values(SpgemmProblem<T> p, ValueKind, std::uint64_
 
 template <class Problem>
 Problem with_values(const Problem& problem, ValueKind kind, std::uint64_t seed) {
+  const AllProcessors hold;
   return problem_with_values(problem, kind, seed);
 }
 
@@ -216,6 +228,7 @@ SpgemmOperands<T> operands_of(const SpgemmProblem<T>& p, ValueKind kind, std::ui
 
 template <class Problem>
 typename Problem::Operands make_operands(const Problem& problem, ValueKind kind, std::uint64_t seed) {
+  const AllProcessors hold;
   return operands_of(problem, kind, seed);
 }
 

@@ -270,6 +270,10 @@ class Timer {
     if (ranks().rank() != 0) return;
     const CheckReport last =
         verify(problem_, operands_, result, ValueKind::real, timed.entry->claims, options_.check);
+    if (options_.check_once) {
+      row.check = last;
+      row.checked = true;
+    }
     if (!last.passed()) {
       row.status = Status::wrong;
       row.reason = last.failure + " (after the timed runs)";
@@ -307,6 +311,7 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
     return;
   }
   if (ranks.rank() == 0) row.cost = entry.on<Problem>().cost(problem);
+  if (options.check_once && !row.simulated) return;
   guarded(row, ranks, [&] {
     row.check = check_entry(entry, problem, machine.of(entry), options.check);
     row.checked = true;

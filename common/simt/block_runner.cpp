@@ -678,4 +678,8 @@ void device_fault(std::string what, Where at) {
   t_local.runner->fault(std::move(what), at);
 }
 
+void misaligned_access(const void* p, std::size_t alignment, Where at) {
+  device_fault(fmt::format("a misaligned access: {} is no multiple of {} bytes", p, alignment), at);
+}
+
 }  // namespace stages::simt

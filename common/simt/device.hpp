@@ -316,10 +316,11 @@ inline void atomic_thread_fence(memory_order order, thread_scope = thread_scope_
 
 // ---- loads and stores with cache hints --------------------------------------------------------------------
 
-#define STAGES_SIMT_PLAIN_LOAD(NAME) \
-  template <class T>                 \
-  T NAME(const T* p) {               \
-    return *p;                       \
+#define STAGES_SIMT_PLAIN_LOAD(NAME)      \
+  template <class T>                      \
+  T NAME(const T* p, STAGES_SIMT_AT) {    \
+    stages::simt::require_aligned(p, at); \
+    return *p;                            \
   }
 STAGES_SIMT_PLAIN_LOAD(__ldg)
 STAGES_SIMT_PLAIN_LOAD(__ldca)
@@ -332,6 +333,7 @@ STAGES_SIMT_PLAIN_LOAD(__ldlu)
 #define STAGES_SIMT_SHARED_LOAD(NAME)             \
   template <class T>                              \
   T NAME(const T* p, STAGES_SIMT_AT) {            \
+    stages::simt::require_aligned(p, at);         \
     stages::simt::note_atomic(at);                \
     if constexpr (!std::is_arithmetic_v<T>) {     \
       return *p;                                  \
@@ -345,14 +347,15 @@ STAGES_SIMT_SHARED_LOAD(__ldcg)
 STAGES_SIMT_SHARED_LOAD(__ldcv)
 #undef STAGES_SIMT_SHARED_LOAD
 
-#define STAGES_SIMT_STORE(NAME)                \
-  template <class T>                           \
-  void NAME(T* p, std::type_identity_t<T> v) { \
-    if constexpr (std::is_arithmetic_v<T>) {   \
-      __atomic_store(p, &v, __ATOMIC_RELAXED); \
-    } else {                                   \
-      *p = v;                                  \
-    }                                          \
+#define STAGES_SIMT_STORE(NAME)                                \
+  template <class T>                                           \
+  void NAME(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) { \
+    stages::simt::require_aligned(p, at);                      \
+    if constexpr (std::is_arithmetic_v<T>) {                   \
+      __atomic_store(p, &v, __ATOMIC_RELAXED);                 \
+    } else {                                                   \
+      *p = v;                                                  \
+    }                                                          \
   }
 STAGES_SIMT_STORE(__stwb)
 STAGES_SIMT_STORE(__stcs)

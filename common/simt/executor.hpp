@@ -93,6 +93,13 @@ unsigned lane_of_thread();
 
 /// Stops the kernel with a fault of the calling thread; outside a kernel it throws Error.
 [[noreturn]] void device_fault(std::string what, Where at);
+[[noreturn]] void misaligned_access(const void* p, std::size_t alignment, Where at);
+
+/// A fault unless `p` is a multiple of T's alignment: hardware ends the kernel there, x86 does not mind.
+template <class T>
+void require_aligned(const T* p, Where at) {
+  if (reinterpret_cast<std::uintptr_t>(p) % alignof(T) != 0) misaligned_access(p, alignof(T), at);
+}
 
 /// Called by every atomic: a loop of atomics must let others run at times (a lock's holder may be one of
 /// them) and must be stoppable.

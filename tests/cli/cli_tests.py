@@ -149,6 +149,7 @@ class Usage(Case):
         self.refused("--type", "run", "-m", SMALL, "--type", "f16")
         self.refused("--max-noise", "run", "-m", SMALL, "--max-noise", "-1")
         self.refused("--cache", "run", "-m", SMALL, "--cache", "warm")
+        self.refused("--check", "run", "-m", SMALL, "--check", "never")
         self.refused("--products 5: a single product", "run", "-m", SMALL, "--products", "5")
 
     def test_bad_regular_expression(self):
@@ -457,6 +458,14 @@ class Run(Case):
         self.good("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--json", out)
         json.loads(out.read_text())
         self.assertEqual([p.name for p in self.directory.iterdir()], ["out.json"])
+
+    def test_checked_once_is_checked(self):
+        results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--check", "once")
+        for row in results["results"]:
+            self.assertEqual(row["status"], "good")
+            self.assertGreater(row["check"]["rows_checked"], 0)
+            self.assertIn("seconds", row)
+        self.assertIn("--check once", results["context"]["command"])
 
     def test_cold_and_seed(self):
         self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--cache", "cold", "--seed", "77")

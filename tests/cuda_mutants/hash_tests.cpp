@@ -12,6 +12,7 @@
 #include "common/matrix/convert.hpp"
 #include "tests/battery.hpp"
 #include "tests/cuda_mutants/hash_mutants.hpp"
+#include "tests/cuda_mutants/schedules.hpp"
 #include "tests/matrices.hpp"
 
 namespace stages {
@@ -91,11 +92,17 @@ Rules narrow_rows() {
   return rules;
 }
 
-/// Nothing by single threads, and nothing hashed that can be sorted.
+/// Nothing by single threads.
 Rules lanes_alone() {
   Rules rules;
-  rules.sorts_to_count = true;
   rules.most_by_threads = 0;
+  return rules;
+}
+
+/// Short rows counted in hash tables.
+Rules counts_by_hashing() {
+  Rules rules;
+  rules.sorts_to_count = false;
   return rules;
 }
 
@@ -118,6 +125,7 @@ void multiply_in_small_parts() {
   add_binned(registry, "narrow", {.rules = narrow_rows()});
   if (std::is_same_v<T, float>) {  // what does not depend on the type is seen with one of them
     add_binned(registry, "wide_pointers", {.wide_pointers = true});
+    add_binned(registry, "counts_by_hashing", {.rules = counts_by_hashing()});
     add_structure_reuse(registry, "reused_tables", {.rules = small_tables()});
   } else {
     add_binned(registry, "wide_pointers_tables", {.rules = small_tables(), .wide_pointers = true});
@@ -131,6 +139,38 @@ TEST(HashParts, EveryFormOnSmallMatrices) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   multiply_in_small_parts<float>();
   multiply_in_small_parts<double>();
+}
+
+/// Rows of B are short and have columns in common, so lanes that add products of several of them at once must
+/// take turns, in the order of A's entries.
+TEST(HashParts, TheOrderOfThreadsDoesNotShow) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  Registry registry;
+  add_binned(registry, "as_it_is");
+  add_binned(registry, "lanes", {.rules = lanes_alone()});
+  add_binned(registry, "tables", {.rules = small_tables()});
+  add_binned(registry, "narrow", {.rules = narrow_rows()});
+  add_binned(registry, "large_tables_of_warps", {.rules = large_tables_of_warps()});
+  for (const auto& p :
+       {problem<float>("short", matrices::uneven(50, 300, 60), matrices::uneven(300, 90, 4)),
+        problem<float>("long", matrices::uneven(40, 60, 30), matrices::uneven(60, 900, 300))}) {
+    const auto operands = make_operands(p, ValueKind::real, 1);
+    for (const Entry& entry : registry.entries()) {
+      GpuExec exec;
+      const auto plan = entry.on<SpgemmProblem<float>>().prepare(p, exec);
+      plan->load(operands);
+      std::vector<Csr<float>> results;
+      cuda_mutants::in_every_schedule([&] {
+        plan->reset();
+        plan->run();
+        results.push_back(plan->fetch());
+      });
+      for (const Csr<float>& c : results) {
+        EXPECT_EQ(c.col_idx, results.front().col_idx) << entry.name << ", " << p.name;
+        EXPECT_EQ(c.values, results.front().values) << entry.name << ", " << p.name;
+      }
+    }
+  }
 }
 
 /// What an entry says of rows and slots after one product, added to `sums`.

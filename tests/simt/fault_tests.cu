@@ -54,6 +54,31 @@ TEST_F(Faults, TwoBarriersAreNotOne) {
                   {"divergent barrier", line(kFile, kBranchLine), line(kFile, kBranchLine + 2)});
 }
 
+// ---- addresses --------------------------------------------------------------------------------------------
+
+constexpr unsigned kMisalignedLine = __LINE__ + 3;
+__global__ void misaligned_vectors(const float* from, float* to, bool load) {
+  if (load) {
+    const float4 v = __ldg(reinterpret_cast<const float4*>(from));
+    to[0] = v.x;
+  } else {
+    __stcs(reinterpret_cast<float4*>(to), float4{1, 2, 3, 4});
+  }
+}
+TEST_F(Faults, AVectorThatIsNotAligned) {
+  DeviceArray<float> from(8), to(8);
+  launch(misaligned_vectors, {1, 1}, from.data() + 4, to.data(), true);
+  launch(misaligned_vectors, {1, 1}, from.data(), to.data() + 4, false);
+  expect_mentions(error_of([&] {
+                    launch(misaligned_vectors, {1, 1}, from.data() + 1, to.data(), true);
+                  }),
+                  {"misaligned access", "16 bytes", line(kFile, kMisalignedLine)});
+  expect_mentions(error_of([&] {
+                    launch(misaligned_vectors, {1, 1}, from.data(), to.data() + 2, false);
+                  }),
+                  {"misaligned access", "16 bytes", line(kFile, kMisalignedLine + 3)});
+}
+
 // ---- warps ------------------------------------------------------------------------------------------------
 
 constexpr unsigned kMaskLine = __LINE__ + 2;
