@@ -3,8 +3,8 @@
 
 usage: cli_tests.py --programs DIRECTORY --root DIRECTORY [unittest options]
 
-DIRECTORY of --programs holds `stages` and the programs of the stages; --root is the source tree, whose README's
-commands are run here too. Needs nothing beyond Python's own library.
+DIRECTORY of --programs holds `stages` and the programs of the stages; --root is the source tree. Needs nothing beyond Python's
+own library. What the documents tell readers to type is tried by tests/documents.
 """
 
 import argparse
@@ -691,34 +691,7 @@ class New(Case):
         self.assertEqual(self.names(), before)
 
 
-class Readme(Case):
-    """The commands of README.md and of docs/ that are marked for it run as they stand there."""
-
-    def test_commands(self):
-        text = "\n".join(page.read_text() for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
-        commands = re.findall(r"^    \$ (stages .*)$", text, re.MULTILINE)
-        self.assertGreaterEqual(len(commands), 8, "README.md and docs/ lost their `$ stages` commands")
-        self.write("a.mtx", MATRIX)
-        self.write("b.mtx", MATRIX)
-        self.write("x.mtx", VECTOR)
-        for command in commands:
-            words = shlex.split(command)[1:]
-            done = run(*words, cwd=self.directory)
-            self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
-
-    def test_links_lead_somewhere(self):
-        for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-            for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
-                linked = (page.parent / target).resolve() if target else page
-                self.assertTrue(linked.exists(), f"{page.name}: {target}")
-                if anchor:
-                    heads = re.findall(r"(?m)^#+ (.+)$", linked.read_text())
-                    self.assertIn(anchor, [re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads], page.name)
-
-    def test_scripts_are_there(self):
-        for name in set(re.findall(r"\./(\w+\.sh)", (ROOT / "README.md").read_text())):
-            self.assertTrue(os.access(ROOT / name, os.X_OK), name)
-
+class Studies(Case):
     def test_studies_say_what_they_want(self):
         for study in ("d2-study", "spmm-study"):
             for words, expected in ((["--help"], f"^usage: tools/{study}.sh .*\n$"),

@@ -67,11 +67,33 @@ setTimeout(() => {
   seen.strokes = [...new Set([...document.querySelectorAll(".picture text")].filter(shown).map((text) => getComputedStyle(text).fill))];
   const size = [...document.querySelectorAll(".picture text")].filter(shown).map((text) => text.getBoundingClientRect().height);
   seen.smallest = size.length ? Math.min(...size) : 0;
+  seen.cut = [...document.querySelectorAll(".picture text")].filter(shown).filter((text) => {
+    const [a, b] = [text.getBoundingClientRect(), text.closest("svg").getBoundingClientRect()];
+    return a.left < b.left - 2 || a.right > b.right + 2 || a.top < b.top - 2 || a.bottom > b.bottom + 2;
+  }).map((text) => text.textContent);
+  const lines = (cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return new Set([...range.getClientRects()].map((line) => Math.round(line.top))).size;
+  };
+  seen.broken = [...document.querySelectorAll("table.sortable td:not(.text)")].filter((cell) => shown(cell) && !cell.querySelector("small") && lines(cell) > 1)
+    .map((cell) => cell.textContent);
   const out = document.createElement("pre");
   out.id = "seen";
   out.textContent = JSON.stringify(seen);
   document.body.append(out);
 }, 200);
+</script>"""
+
+
+# A window is never narrower than 500 pixels; a frame in it is.
+FRAME = """<!DOCTYPE html><iframe src="looked-at.html" style="width: WIDTHpx; height: 1000px; border: 0"></iframe><script>
+const wait = setInterval(() => {
+  const seen = document.querySelector("iframe").contentDocument.querySelector("#seen");
+  if (!seen) return;
+  clearInterval(wait);
+  document.body.append(document.importNode(seen, true));
+}, 100);
 </script>"""
 
 
@@ -97,9 +119,13 @@ class Browser(unittest.TestCase):
         self.assertIn("<head>", text)
         path = self.directory / "looked-at.html"
         path.write_text(text.replace("<head>", "<head>" + GUARD, 1).replace("</body>", LOOK + "</body>", 1))
+        if width < 500:
+            path = self.directory / "frame.html"
+            path.write_text(FRAME.replace("WIDTH", str(width)))
         with tempfile.TemporaryDirectory() as profile:
             done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
-                                   f"--window-size={width},1000", "--virtual-time-budget=10000", *flags, "--dump-dom", path.as_uri()],
+                                   "--allow-file-access-from-files", f"--window-size={max(width, 500)},1000", "--virtual-time-budget=10000", *flags,
+                                   "--dump-dom", path.as_uri()],
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False)
         found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
         self.assertTrue(found, f"the page did not end its look:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
@@ -113,6 +139,7 @@ class Browser(unittest.TestCase):
         self.assertEqual(seen["errors"], [])
         self.assertEqual(seen["requests"], [])
         self.assertLessEqual(seen["width"][0], seen["width"][1], "the page is wider than the window")
+        self.assertEqual(seen["width"][1], width)
         return seen
 
     def test_tables_sort(self):
@@ -152,6 +179,14 @@ class Browser(unittest.TestCase):
         for width in (DESK, PHONE):
             self.assertGreater(self.good(width)["smallest"], 9)
 
+    def test_numbers_stay_on_one_line(self):
+        for width in (DESK, PHONE):
+            self.assertEqual(self.good(width)["broken"], [])
+
+    def test_no_label_is_cut(self):
+        for width in (DESK, PHONE):
+            self.assertEqual(self.good(width)["cut"], [])
+
     def test_dark(self):
         light, dark = self.good(DESK), self.good(DESK, "--force-dark-mode")
         self.assertEqual(light["ink"], "rgb(28, 33, 39)")
@@ -171,6 +206,12 @@ class Browser(unittest.TestCase):
         self.assertEqual(logged["errors"], ["lost"])
         wide = self.open(PHONE, self.text.replace("</main>", '<div style="width: 900px">wide</div></main>'))
         self.assertGreater(wide["width"][0], wide["width"][1])
+        place = self.text.index("</svg>", self.text.index('"picture wide"'))
+        cut = self.open(DESK, self.text[:place] + '<text x="2000" y="10">beyond</text>' + self.text[place:])
+        self.assertEqual(cut["cut"], ["beyond"])
+        wrapped = ('<div style="width: 1px"><table class="sortable"><thead><tr><th></th></tr></thead>'
+                   '<tbody><tr><td style="white-space: normal">1 2</td></tr></tbody></table></div>')
+        self.assertEqual(self.open(DESK, self.text.replace("</main>", wrapped + "</main>"))["broken"], ["1 2"])
 
 
 if __name__ == "__main__":

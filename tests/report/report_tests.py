@@ -154,6 +154,34 @@ class Pages(Case):
         text, _ = self.page(self.small, again, built)
         self.assertEqual(text.count('<article class="card">'), 2)
 
+    def test_one_roofline_a_device(self):
+        """All files of a device share a picture; what ran on a GPU is held against its bandwidth, to the digits that a file keeps."""
+        def roofline(*files):
+            text, _ = self.page(*files)
+            return text[text.index('<section id="roofline"'):]
+        other = self.samples.changed("slower.json", self.small, lambda d: d["context"].update(date="2001-02-03T04:05:06Z"))
+        part = roofline(self.small, other)
+        cpu = json.loads(self.small.read_text())["context"]["cpu"]
+        self.assertEqual(part.count(f"<h3>{html.escape(cpu)}</h3>"), 1)
+        self.assertEqual(part.count("<figure"), 1)
+        self.assertIn("slower.json", part)
+
+        def on_gpu(data):
+            row = next(r for r in data["results"] if "seconds" in r)
+            reached = row["model_bytes"] / row["seconds"]["run"]["median"] / row["bandwidth_share"]
+            data["context"].update(gpu="GPU of a test", gpu_copy_bandwidth_bytes_per_second=str(reached * 1.004))
+        part = roofline(self.small, self.samples.changed("gpu.json", self.small, on_gpu))
+        self.assertEqual(part.count("<figure"), 2)
+        self.assertIn("GPU of a test", part)
+
+    def test_columns_without_anything_are_left_out(self):
+        text, _ = self.page(self.small)
+        self.assertIn(">vs library</button>", text)
+        alone = self.samples.run("alone.json", "-m", "gen:stencil:points=5,nx=12,ny=12", "--op", "spmv", "--stage", "01")
+        text, _ = self.page(alone)
+        self.assertNotIn(">vs library</button>", text)
+        self.assertIn(">vs step</button>", text)
+
     def test_what_is_wrong_comes_first(self):
         def change(data):
             row = next(r for r in data["results"] if "seconds" in r)
@@ -387,6 +415,15 @@ class BadInput(Case):
         done = self.samples.report(self.small, "--program", self.directory / "none", "-o", self.directory / "page.html")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("cannot be run: No such file", done.stderr)
+
+
+class Drawings(unittest.TestCase):
+    def test_coordinates_are_cut_and_labels_are_not(self):
+        sys.path.insert(0, str(ROOT / "tools"))
+        from report import pictures
+        text = pictures._for_the_page('<svg width="1pt" viewBox="0 0 1 1"><path d="M 1.23456 2.34567"/><text x="3.45678">0.0625</text></svg>', "p", "")
+        self.assertIn('<path d="M 1.23 2.34"/>', text)
+        self.assertIn('<text x="3.45">0.0625</text>', text)
 
 
 class Axes(unittest.TestCase):

@@ -66,7 +66,7 @@ def ladder_table(rows, best):
                      cell(row.bandwidth_share, percent), cell(row.speedup_previous, times), cell(row.speedup_peer, times),
                      cell(t.prepare, seconds), pays_after(row)]
         out.append([name(row.entry + (f" on {row.ranks}" if row.mpi else ""), "code " + mark, *remark(row)), *cells])
-    return Table(heads, out)
+    return Table(heads, out).without_empty_columns()
 
 
 def what_to_see(timed, best, library):

@@ -77,7 +77,7 @@ def at_a_glance(files):
     heads = ["multiplication*", "matrices", "fastest step*", "its time", "vs first", "vs library", "wins"]
     see = ("The step that is fastest on most matrices, and its median time there. Speeds are geometric means over the matrices: of the fastest step over "
            "the first, and over the fastest library. Wins: matrices on which a step beats every library.")
-    return [Section("glance", "At a glance", "", [Figure("", see, None, Table(heads, lines))])]
+    return [Section("glance", "At a glance", "", [Figure("", see, None, Table(heads, lines).without_empty_columns())])]
 
 
 def line(file, kind, problems, several):

@@ -74,7 +74,8 @@ def _for_the_page(svg, prefix, says):
                  lambda m: f"font-size: {m.group(2)}px" + (f"; font-weight: {m.group(1)}" if m.group(1) else ""), svg)
     for name, colour in [*COLOURS.items(), *((f"series-{k}", colour) for k, colour in enumerate(SERIES))]:
         svg = svg.replace(colour, f"var(--{name})")
-    svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)  # a hundredth of a point is enough
+    # A hundredth of a point is enough; but not for what stands in labels.
+    svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag.group()), svg)
     return re.sub(r"\n\s*", "\n", svg)
 
 

@@ -37,7 +37,7 @@ def figure(file, kind, rows, several):
 
     def paint(fig, narrow):
         axes = fig.subplots(2 if limited and narrow else 1, 2 if limited and not narrow else 1, squeeze=False).flatten()
-        draw.place(fig, left=0.6, right=0.15 if narrow else draw.room(told) + 0.65, top=0.85, bottom=0.45 + (draw.legend_height(told) if narrow else 0),
+        draw.place(fig, left=0.6, right=0.55 if narrow else draw.room(told) + 0.65, top=0.85, bottom=0.45 + (draw.legend_height(told) if narrow else 0),
                    wspace=0.2, hspace=0.6)
         handles = []
         for k, (entry, of) in enumerate(by_entry.items()):
@@ -51,9 +51,9 @@ def figure(file, kind, rows, several):
             panel.set_xlabel("compression ratio")
         names_above(axes[0], ratio, 0.12 if not narrow else 0.2)
         draw.log_axis(axes[0].yaxis, [r.gflops for r in rows], draw.tick_number, most=5)
-        axes[0].text(0.0, 1.0, " GFLOP/s", transform=axes[0].transAxes, fontsize=9, va="top", color=draw.COLOURS["muted"])
+        axes[0].text(-0.01, 1.03, "GFLOP/s", transform=axes[0].transAxes, fontsize=9, ha="right", va="bottom", color=draw.COLOURS["muted"])
         if limited:
-            axes[1].text(0.0, 1.0, " percent of the limit", transform=axes[1].transAxes, fontsize=9, va="top", color=draw.COLOURS["muted"])
+            axes[1].text(0.0, 1.03, "percent of the limit", transform=axes[1].transAxes, fontsize=9, va="bottom", color=draw.COLOURS["muted"])
             axes[1].set_ylim(0, 105)
         width = fig.get_size_inches()[0]
         draw.legend(fig, handles, told, narrow, where=(1 - (draw.room(told) + 0.5) / width, 0.5))
@@ -67,7 +67,7 @@ def figure(file, kind, rows, several):
     heads = ["matrix*", "entry*", "compression", "GFLOP/s", "bandwidth", "vs library"] + (["of the limit"] if limited else [])
     table = Table(heads, [[name(label(r.problem.matrix)), name(r.entry, "code best" if best[r.problem.matrix] is r else "code"), cell(compression(r), digits),
                            cell(r.gflops, digits), cell(r.bandwidth_share, percent), cell(r.speedup_peer, times)]
-                          + ([cell(r.metric(LIMIT), percent)] if limited else []) for r in rows])
+                          + ([cell(r.metric(LIMIT), percent)] if limited else []) for r in rows]).without_empty_columns()
     height = 3.5 + (0 if not limited else 0.2)
     return Figure(title((*kind, "")) + (f" ({file.name})" if several else ""), see,
                   draw.picture(paint, height, height + draw.legend_height(told) + (2 if limited else 0),

@@ -71,6 +71,11 @@ class Table:
     rows: list  # of lists of Cell
     caption: str = ""
 
+    def without_empty_columns(self):
+        """Where no library ran, for example, there is nothing to say about one."""
+        used = [k for k in range(len(self.heads)) if any(row[k].text for row in self.rows)]
+        return Table([self.heads[k] for k in used], [[row[k] for k in used] for row in self.rows], self.caption)
+
     def columns(self):
         return [(head.rstrip("*"), head.endswith("*")) for head in self.heads]
 

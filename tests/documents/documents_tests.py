@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""The documents keep their word: every command in them runs, and what they name is there.
+
+usage: documents_tests.py --root DIRECTORY --build DIRECTORY [unittest options]
+
+Runs what stands in the sh fences of every README, of docs/ and of CONTRIBUTING.md, in a copy of the sources that uses the programs
+of --build as they are, and says at the end what ran, what ran in its place, and what did not and why. pages.py tells how a document
+says so. Needs nothing beyond Python's own library.
+"""
+
+import argparse
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from pages import Fault, Page, Project, check_instead
+
+ROOT = None
+BUILD = None
+NOT_OURS = {".git", ".venv", "build", "carry", "out"}
+LIMIT = 120  # seconds that one command may take; one that takes a minute on two cores should not run here
+
+MATRIX = "%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 2\n1 3 -1\n2 2 1.5\n3 1 4\n"
+VECTOR = "%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n"
+RUN = ["run", "--quick", "-m", "gen:uniform:n=100,per_row=5", "--stage", "01", "--json"]
+
+
+def pages():
+    """All documents, and what `stages new` writes for a new one."""
+    paths = [ROOT / "README.md", *sorted(ROOT.glob("[0-9][0-9]_*/README.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
+    made = [Page(str(path.relative_to(ROOT)), path.read_text()) for path in paths]
+    template = (ROOT / "common/cli/templates/README.md.in").read_text()
+    for name, value in (("NUMBER", "01"), ("ENTRY", "csr_spmv"), ("OP", "spmv")):
+        template = template.replace(f"@{name}@", value)
+    return [*made, Page("common/cli/templates/README.md.in", template)]
+
+
+class Place:
+    """A copy of the sources in which commands run, with the programs on the PATH and the files that the documents speak of."""
+
+    def __init__(self, directory):
+        self.root = pathlib.Path(directory) / "sparse-stages"
+        shutil.copytree(ROOT, self.root, ignore=lambda where, names: NOT_OURS if pathlib.Path(where) == ROOT else {"mine", "__pycache__"})
+        (self.root / "build").mkdir()
+        (self.root / "build/cpu").symlink_to(BUILD)
+        programs = self.root / "build/cpu/bin"
+        # The Python that runs this has what the report needs, if any has.
+        python = pathlib.Path(directory) / "python"
+        python.mkdir()
+        (python / "python3").symlink_to(sys.executable)
+        self.environment = {**os.environ, "PATH": os.pathsep.join([str(python), str(programs), os.environ["PATH"]])}
+        for name, text in (("a.mtx", MATRIX), ("b.mtx", MATRIX), ("x.mtx", VECTOR)):
+            (self.root / name).write_text(text)
+        (self.root / "out").mkdir()
+        for name in ("out/results.json", "before.json", "after.json"):
+            subprocess.run([programs / "stages", *RUN, name], cwd=self.root, capture_output=True, timeout=LIMIT, check=True)
+
+    def run(self, text, limit=None):
+        """Runs a command as a shell does; its exit code, or none if it had to be ended, and what it said."""
+        process = subprocess.Popen(["bash", "-c", text], cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+        try:
+            said, _ = process.communicate(timeout=limit or LIMIT)
+            return process.returncode, said
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None, process.communicate()[0]
+
+
+def lacking(text):
+    """What this machine or this build lacks to run a command, or none."""
+    if re.search(r"--ranks\b|\bmpirun\b", text) and not (BUILD / "bin/02_mpi").exists():
+        return "this build has no MPI"
+    if "tools/report.py" in text and not all(map(importlib.util.find_spec, ("matplotlib", "jinja2"))):
+        return "matplotlib or jinja2 is missing"
+    return None
+
+
+def check(project, page):
+    """What is wrong with a page, without running anything."""
+    faults = list(page.faults)
+
+    def attempt(what, action, *arguments):
+        try:
+            action(*arguments)
+        except (Fault, SyntaxError) as fault:
+            faults.append(f"{what}: {fault}")
+
+    for command in page.commands:
+        attempt(command, project.check, command)
+        if command.instead:
+            attempt(command, check_instead, command)
+    for code in page.said:
+        attempt(code, project.check_said, page, code)
+    return faults
+
+
+def parses(place, text):
+    """Whether `stages run` takes a command that is too long to run: it fails at a stage that is not there, after all options."""
+    code, said = place.run(f"{text.split(' #')[0]} --stage nowhere", 60)
+    if code != 2 or not re.search("there is no stage '(nowhere|vendor)'", said):
+        raise Fault(f"is not taken: {said.strip()}")
+
+
+def execute(place, command):
+    """Runs a command as its mark says; how, for the list. Raises a Fault if it goes wrong."""
+    text, how, code = command.text, "ran", command.code
+    if (command.reason or command.instead) and re.match(r"stages run\b", text) and not lacking(text):
+        parses(place, text)
+    if command.reason:
+        return f"not run: {command.reason}"
+    if command.instead:
+        text, how, code = command.instead, f"ran instead: {command.instead}", 0
+    if lack := lacking(text):
+        return f"not run: {lack}"
+    started = time.monotonic()
+    got, said = place.run(text)
+    if got != code:
+        what = f"took more than {LIMIT} s" if got is None else f"exit code {got}, expected {code}"
+        raise Fault(f"{what}: {text}\n{said[-3000:]}")
+    return f"{how} ({time.monotonic() - started:.1f} s)"
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.project = Project(ROOT, BUILD / "bin")
+
+
+class Documents(Case):
+    def test_what_they_name_is_there(self):
+        for page in pages():
+            for fault in check(self.project, page):
+                with self.subTest(page=page.name):
+                    self.fail(fault)
+
+    def test_every_step_and_page_has_commands(self):
+        commands = {page.name: len(page.commands) for page in pages()}
+        for name in [name for name in commands if name.endswith("README.md")] + ["docs/course.md", "docs/exercises.md", "docs/checking.md"]:
+            self.assertGreater(commands[name], 0, f"{name} lost its commands")
+
+    def test_links_lead_somewhere(self):
+        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("[0-9][0-9]_*/README.md"), *(ROOT / "docs").glob("*.md")]:
+            for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+                linked = (page.parent / target).resolve() if target else page
+                self.assertTrue(linked.exists(), f"{page}: {target}")
+                if anchor:
+                    heads = re.findall(r"(?m)^#+ (.+)$", linked.read_text())
+                    self.assertIn(anchor, [re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads], page)
+
+    def test_commands(self):
+        listed = []
+        with tempfile.TemporaryDirectory() as directory:
+            place = Place(directory)
+            for command in (command for page in pages() for command in page.commands):
+                if command.place.startswith("common/"):
+                    continue  # of a step that somebody is to make
+                with self.subTest(command=str(command)):
+                    try:
+                        listed.append((command, execute(place, command)))
+                    except Fault as fault:
+                        self.fail(str(fault))
+        for command, how in listed:
+            print(f"{command}\n    {how}")
+        for how in ("ran (", "ran instead", "not run"):
+            print(f"{sum(done.startswith(how) for _, done in listed)} {how.rstrip(' (')}", end=", " if how != "not run" else "\n")
+
+
+class Planted(Case):
+    """Each of these pages has one fault, which must be found."""
+
+    STATIC = {
+        "an option": ("```sh\nstages run --quik -m data:d2\n```", "stages run has no option --quik"),
+        "an option of a stage's program": ("```sh\n01_cpu_serial run --quik\n```", "01_cpu_serial run has no option --quik"),
+        "a command of stages": ("```sh\nstages runn -m data:d2\n```", "stages has no command runn"),
+        "an option of a script": ("```sh\ntools/report.py out/results.json --outt x.html\n```", "tools/report.py has no option --outt"),
+        "an option of a shell script": ("```sh\ntools/verify-gpu.sh --skip-sanitizers\n```", "has no option --skip-sanitizers"),
+        "an option of run.sh": ("```sh\n./run.sh --nothing\n```", "run.sh has no option --nothing"),
+        "an option of a benchmark": ("```sh\norder_bench --windows 10\n```", "order_bench has no option --windows"),
+        "a script": ("```sh\ntools/measure.sh\n```", "tools/measure.sh is not there"),
+        "a file": ("```sh\ntools/report.py results/no/such.json\n```", "results/no/such.json is not there"),
+        "a program": ("```sh\nsparse run\n```", "'sparse' is no program"),
+        "a matrix": ("```sh\nstages info data:femm\n```", "there is no data:femm"),
+        "a generator": ("```sh\nstages info gen:nothing:n=1\n```", "there is no generator nothing"),
+        "a parameter": ("```sh\nstages info gen:fem:ny=3,mx=2\n```", "gen:fem has no parameter mx"),
+        "an entry": ("```sh\nstages multiply --with vendor/egen_spmv a.mtx x.mtx\n```", "there is no entry vendor/egen_spmv"),
+        "a filter": ("```sh\nstages run --filter '01_|99_'\n```", "no entry has '99_'"),
+        "a preset": ("```sh\nctest --preset cpus\n```", "there is no preset cpus"),
+        "a test": ("```sh\nctest --preset cpu -R bettery\n```", "no test has 'bettery'"),
+        "mpirun": ("```sh\nmpirun -n 4 stages runn\n```", "stages has no command runn"),
+        "a second command": ("```sh\ncmake --preset cpu && cmake --build --preset cpus\n```", "there is no preset cpus"),
+        "a quote": ("```sh\nstages run --filter '01\n```", "No closing quotation"),
+        "a fence without a language": ("```\nstages list\n```", "a fence of the language ''"),
+        "a fence of a language that nobody knows": ("```shell\nstages list\n```", "a fence of the language 'shell'"),
+        "a fence without an end": ("```sh\nstages list", "never ends"),
+        "a command outside a fence": ("text\n\n    stages run -m data:d2\n", "a command outside an sh fence"),
+        "one with a prompt": ("text\n\n    $ stages run -m data:d2\n", "a command outside an sh fence"),
+        "a mark": ("<!-- not ran: because -->\n```sh\nstages list\n```", "nobody knows the mark 'not ran: because'"),
+        "a mark without a reason": ("<!-- not run: -->\n```sh\nstages list\n```", "'not run' must say more"),
+        "too few marks": ("<!--\nas written\n-->\n```sh\nstages list\nstages list\n```", "1 marks for 2 commands"),
+        "another program in its place": ("<!-- run instead: stages list -->\n```sh\nstages run\n```", "cannot be tried by"),
+        "an option left out in its place": ("<!-- run instead: stages run -m data:d2 -->\n```sh\nstages run -m data:d1 --cache cold\n```", "does not use --cache"),
+        "a command in the text": ("Then `stages grade --batery full` does.", "stages grade has no option --batery"),
+        "a command over two lines": ("Then `stages grade\n--batery full` does.", "stages grade has no option --batery"),
+        "a path in the text": ("See `common/harness/chek.hpp`.", "common/harness/chek.hpp is not there"),
+        "an entry in the text": ("See `01_cpu_serial/gustavson`.", "01_cpu_serial/gustavson is not there"),
+        "a spec in the text": ("Of `gen:twin:reddit,shrik=16`.", "gen:twin has no parameter shrik"),
+        "a name in the text": ("It is caught by `D1_d_lost_rows`.", "nothing in the sources is called D1_d_lost_rows"),
+        "a file in the text": ("See `gustavson_dens.cpp`.", "there is no file gustavson_dens.cpp"),
+    }
+    RUN = {
+        "an exit code": ("```sh\nstages info a.mt\n```", "exit code 2, expected 0"),
+        "the wrong exit code": ("<!-- exit code 1 -->\n```sh\nstages info a.mt\n```", "exit code 2, expected 1"),
+        "a value": ("<!-- not run: too long -->\n```sh\nstages run -m data:d1 --op spmw\n```", "is not taken"),
+        "what runs in its place": ("<!-- run instead: stages info c.mtx -->\n```sh\nstages info data:d1\n```", "exit code 2, expected 0"),
+    }
+
+    def test_faults_that_are_seen(self):
+        for name, (text, expected) in self.STATIC.items():
+            with self.subTest(fault=name):
+                self.assertIn(expected, "\n".join(check(self.project, Page("README.md", text))))
+
+    def test_a_script_that_is_none(self):
+        with tempfile.TemporaryDirectory() as directory:
+            place = Place(directory)
+            for script, text, expected in (("tools/build.sh", "if true\n", "syntax error"), ("tools/tables.py", "def (:\n", "invalid syntax")):
+                (place.root / script).write_text(text)
+                faults = check(Project(place.root, BUILD / "bin"), Page("README.md", f"```sh\n{script}\n```"))
+                self.assertIn(expected, "\n".join(faults))
+
+    def test_faults_that_show_in_a_run(self):
+        with tempfile.TemporaryDirectory() as directory:
+            place = Place(directory)
+            for name, (text, expected) in self.RUN.items():
+                with self.subTest(fault=name), self.assertRaisesRegex(Fault, expected):
+                    for command in Page("README.md", text).commands:
+                        execute(place, command)
+            code, _ = place.run("sleep 60 & sleep 60", 0.5)
+            self.assertIsNone(code)
+
+    def test_what_is_right_has_no_faults(self):
+        text = ("Run `stages run ... --json FILE`, read `tests/NAME_tests.cpp`, `tools/build.sh cpu [TARGET ...]`.\n\n"
+                "    a drawing   of things\n\n```text\nstages anything\n```\n\n<!-- exit code 2 -->\n\n"
+                "```sh\n# a remark\nSTAGES_WORKERS=1 stages info \\\n  a.mt   # a remark\n```\n"
+                "<!--\nas written\nnot run: too long\nrun instead: stages info a.mtx --json\n-->\n"
+                "```sh\nstages list\nstages run -m data:d1 --op spmv\nstages info data:d1 --json\n```\n")
+        page = Page("README.md", text)
+        self.assertEqual(check(self.project, page), [])
+        with tempfile.TemporaryDirectory() as directory:
+            place = Place(directory)
+            said = [execute(place, command) for command in page.commands]
+        for done, expected in zip(said, ("ran (", "ran (", "not run: too long", "ran instead: stages info a.mtx --json"), strict=True):
+            self.assertTrue(done.startswith(expected), said)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    options, rest = parser.parse_known_args()
+    ROOT, BUILD = options.root.resolve(), options.build.resolve()
+    unittest.main(argv=[sys.argv[0], *rest])
