@@ -5,8 +5,8 @@
 // 01), whose steps are the products and not the meetings of rows with columns. And rows are dealt by what
 // they cost: row i of C takes, over its entries k in A, the length of row k of B, so the shares are
 // contiguous rows with about equal sums of that. Products are only nearly time, so the first deal is tried
-// out and corrected (deal_rows_by_time in spgemm_plan.cpp). A row is never cut; where a single row holds more
-// than a share, it bounds the speed-up.
+// out and corrected (deal_rows_by_time in common/mpi/spgemm_plan.cpp). A row is never cut; where a single row
+// holds more than a share, it bounds the speed-up.
 //
 // The lesson is what this does to the clock. The multiplication is now so short that what the ranks share,
 // rank 0's memory, is most of the time: the report's explanation of its slow run has become true, see the

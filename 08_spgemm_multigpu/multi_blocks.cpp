@@ -101,7 +101,7 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
         on_gpu_(this->ranks_) {
     std::vector<Offset> weights;
     if (this->root()) weights = mpi::products_before(*problem.a, *problem.b, kRowWeight);
-    bounds_ = this->deal_rows(weights);
+    this->deal_rows(weights);
     this->take_rows(this->a_, bounds_);
     own_row_ptr_ = PinnedArray<Offset>(static_cast<std::size_t>(own_rows()) + 1);
     if (to_one_gpu()) shifted_row_ptr_ = DeviceArray<Offset>(own_row_ptr_.size());
@@ -135,6 +135,8 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
     if (!in_window() || nnz_ == 0 || window_.locked()) return note;
     return note + (note.empty() ? "" : "; ") + "C's memory could not be page-locked";
   }
+
+  void use(const mpi::RowBounds& bounds) override { bounds_ = bounds; }
 
   void place() override {
     this->place_a(this->a_.values);

@@ -11,8 +11,8 @@
 
 #include <algorithm>
 
-#include "02_mpi/spgemm_plan.hpp"
 #include "common/harness/registry.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 
 namespace stages {
 namespace {

@@ -9,8 +9,8 @@
 // Say before you run it: what does the check see first, the structure of C or its values? And why did no
 // compiler say anything?
 
-#include "02_mpi/spgemm_plan.hpp"
 #include "common/harness/registry.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 #include "common/mpi/transfer.hpp"
 
 namespace stages {

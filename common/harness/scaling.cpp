@@ -86,19 +86,12 @@ std::string to_scaling_table(const Results& results, bool colour) {
     if (problem == nullptr || !same_problem(*problem, row.problem)) {
       if (problem != nullptr) out += '\n';
       problem = &row.problem;
-<<<<<<< HEAD
       out += fmt::format(
           "{}  {} {}{}{}, on ranks; speed-ups are over the fastest entry of one process, of the same stage "
           "or of stage 01\n",
           bold(problem->matrix), to_string(problem->op), problem->type, problem->options.empty() ? "" : ", ",
           problem->options);
-      out += fmt::format("  {:<24} {:>5} {:>9} {:>8} {:>8} {:>18} {:>18} {:>18} {:>9} {:>9} {:>10}\n",
-=======
-      out += fmt::format("{}  {} {}{}{}, on ranks; speed-ups are over the fastest entry of stage 01\n",
-                         bold(problem->matrix), to_string(problem->op), problem->type,
-                         problem->options.empty() ? "" : ", ", problem->options);
       out += fmt::format("  {:<24} {:>5} {:>9} {:>8} {:>8} {:>18} {:>18} {:>18} {:>9} {:>9} {:>7} {:>10}\n",
->>>>>>> mpi16
                          "entry", "ranks", "run", "speed-up", "per rank", "compute", "distributed",
                          "root to root", "moved", "imbalance", "in time", "ranks/core");
     }

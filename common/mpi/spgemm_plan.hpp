@@ -70,17 +70,13 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   virtual void use(const RowBounds& bounds);
 
   /// Deals rows by `before` (rank 0's; weights as for deal()) and notes what share of the products each gets.
-<<<<<<< HEAD:common/mpi/spgemm_plan.hpp
-  RowBounds deal_rows(std::span<const Offset> before);
+  void deal_rows(std::span<const Offset> before);
+  /// Deals rows by `before`, multiplies, and deals again by the time that each rank took; see the .cpp.
+  void deal_rows_by_time(std::vector<Offset> before);
   /// Rank 0, for a plan that deals in another way: the largest share of the products over the mean share.
   void set_imbalance(double imbalance) { imbalance_ = imbalance; }
   /// Figures that only this plan has. Collective.
   virtual std::vector<Metric> own_metrics() const { return {}; }
-=======
-  void deal_rows(std::span<const Offset> before);
-  /// Deals rows by `before`, multiplies, and deals again by the time that each rank took; see the .cpp.
-  void deal_rows_by_time(std::vector<Offset> before);
->>>>>>> mpi16:02_mpi/spgemm_plan.hpp
   /// For multiply(): seconds of this rank's own multiplications.
   void add_compute_seconds(double seconds) { compute_seconds_ += seconds; }
 
@@ -97,13 +93,10 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   CsrView<T> a_, b_;  ///< rank 0: the operands as loaded. Elsewhere empty
 
  private:
-<<<<<<< HEAD:common/mpi/spgemm_plan.hpp
   bool places_in_run() const { return placed_ == Placed::by_run && shape_.destination == Destination::host; }
-=======
   RowBounds bounds_for(std::span<const Offset> before);
   std::vector<double> seconds_of_shares();
   void settle(const RowBounds& bounds);
->>>>>>> mpi16:02_mpi/spgemm_plan.hpp
   void whole_product();
   void measure_whole_product();
   void wait_for_all();

@@ -15,19 +15,12 @@ namespace {
 
 const std::map<std::string, Test>& tests() {
   static const std::map<std::string, Test> all = {
-<<<<<<< HEAD
-      {"battery", battery}, {"mutants", mutants}, {"bits", bits},
-      {"chain", chain},     {"nodes", nodes},     {"transfers", transfers},
-      {"dealing", dealing}, {"clocks", clocks},   {"failure", failure},
-#ifdef STAGES_HAVE_MULTIGPU
-      {"peers", peers},     {"balance", balance}, {"through_root", through_root},
-      {"batches", batches},
-#endif
-=======
       {"battery", battery}, {"mutants", mutants},     {"bits", bits},       {"chain", chain},
       {"nodes", nodes},     {"transfers", transfers}, {"dealing", dealing}, {"trials", trials},
       {"clocks", clocks},   {"failure", failure},
->>>>>>> mpi16
+#ifdef STAGES_HAVE_MULTIGPU
+      {"peers", peers},     {"balance", balance},     {"batches", batches}, {"through_root", through_root},
+#endif
   };
   return all;
 }

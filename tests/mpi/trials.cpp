@@ -1,6 +1,6 @@
 // Dealing by time: plans whose clock is made up, so that what they deal can be known exactly.
-#include "02_mpi/spgemm_plan.hpp"
 #include "common/matrix/generate.hpp"
+#include "common/mpi/spgemm_plan.hpp"
 #include "common/mpi/transfer.hpp"
 #include "tests/mpi/checks.hpp"
 
