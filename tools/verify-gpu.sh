@@ -2,20 +2,36 @@
 # Verifies this project on a real GPU and records what it measured. For anyone with an NVIDIA GPU, nvcc and the packages
 # of tools/install-deps.sh:
 #
-#   tools/verify-gpu.sh [--skip-sanitizer] [MATRIX ...]
+#   tools/verify-gpu.sh [--only STEP,...] [MATRIX ...]
 #
-# Builds the gpu preset for the GPU of this machine, runs all tests on it, runs every GPU entry on small cases under the four
-# tools of compute-sanitizer, and then takes the timings: the D2 study, and SpMV and SpGEMM on generated matrices and on the
-# MATRIX files given. Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command
-# and the machine. With STAGES_SPMM=32,128,256 also SpMM on the thirteen twins, for so many columns, and what reordering rows is worth. Exit
-# code 0: all green; 1: something was not, and the last lines say what.
+# Builds the gpu preset for the GPU of this machine, and then does these steps, or those of them that are named:
+#
+#   tests       all tests on the GPU
+#   several     the tests of several GPUs, which two or more processes share if there are fewer
+#   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer
+#   d2          the D2 study
+#   spmv        SpMV on generated matrices and on the MATRIX files given
+#   spgemm      SpGEMM on generated matrices and on the MATRIX files; where there are several GPUs, also on them
+#   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
+#               others; STAGES_SPMM_PARTS="small medium" for some of the twins). This one is left out unless it is named
+#
+# Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
+# verify.json says which steps were done and how they went. Exit code 0: all green; 1: something was not, and the last lines
+# say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-sanitizer=yes
-if [ "${1:-}" = --skip-sanitizer ]; then
-  sanitizer=no
-  shift
+known="tests several sanitizer d2 spmv spgemm spmm"
+wanted="tests several sanitizer d2 spmv spgemm"
+if [ "${1:-}" = --only ]; then
+  [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
+  wanted=${2//,/ }
+  shift 2
 fi
+for name in $wanted; do
+  [[ " $known " == *" $name "* ]] || { echo "verify-gpu: there is no step '$name'; give some of ${known// /,}" >&2; exit 2; }
+done
+case ${1:-} in -*) echo "usage: tools/verify-gpu.sh [--only STEP,...] [MATRIX ...]" >&2; exit 2 ;; esac
+wants() { [[ " $wanted " == *" $1 "* ]]; }
 jobs=$(nproc)
 
 command -v nvidia-smi > /dev/null || { echo "verify-gpu: no nvidia-smi: this machine has no NVIDIA driver" >&2; exit 2; }
@@ -26,19 +42,29 @@ logs=build/verify-logs
 mkdir -p "$out" "$logs"
 failures=()
 summary=()
+digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
+gpu_digest=$(cmake -DROOT="$PWD" -DGPU=ON -P cmake/BuildInfo.cmake 2>&1)
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
 
-# step NAME COMMAND...: runs it with its output in a log, and remembers how it went.
+# step NAME COMMAND...: runs it with its output in a log, and records how it went.
 step() {
-  local name=$1 started=$SECONDS
+  local name=$1 started=$SECONDS passed=true
   shift
   echo "== $name" >&2
-  if "$@" > "$logs/$name.log" 2>&1; then
-    summary+=("{\"name\": \"$name\", \"passed\": true, \"seconds\": $((SECONDS - started))}")
-  else
-    summary+=("{\"name\": \"$name\", \"passed\": false, \"seconds\": $((SECONDS - started))}")
+  if ! "$@" > "$logs/$name.log" 2>&1; then
+    passed=false
     failures+=("$name")
     tail -n 15 "$logs/$name.log" >&2
   fi
+  summary+=("{\"name\": \"$name\", \"passed\": $passed, \"seconds\": $((SECONDS - started))}")
+  record
+}
+
+# record [COMPLETE]: verify.json as far as it goes.
+record() {
+  local IFS=,
+  printf '{"schema_version": 1, "gpu": "%s", "driver": "%s", "source_digest": "%s", "gpu_source_digest": "%s", "date": "%s", "wanted": "%s", "complete": %s, "steps": [%s]}\n' \
+    "$gpu" "$driver" "$digest" "$gpu_digest" "$(date -u +%FT%TZ)" "$wanted" "${1:-false}" "${summary[*]}" > "$out/verify.json"
 }
 
 generator="Unix Makefiles"
@@ -50,13 +76,13 @@ step build cmake --build build/gpu -j "$jobs"
 
 # Not the tests that start programs of their own: nothing in them depends on the GPU, and each start costs seconds.
 side_by_side=$((jobs > 4 ? jobs / 2 : 1))
-step tests ctest --test-dir build/gpu --output-on-failure -LE 'mpi|cli' -j "$side_by_side"
+wants tests && step tests ctest --test-dir build/gpu --output-on-failure -LE 'mpi|cli' -j "$side_by_side"
 
 # Several processes with a GPU each: on this machine's GPUs, or those that CUDA may see of them. Where there are fewer GPUs
 # than processes, they are shared.
-gpus=$(nvidia-smi -L | grep -c '^GPU')
-[ -n "${CUDA_VISIBLE_DEVICES:-}" ] && gpus=$(tr ',' '\n' <<< "$CUDA_VISIBLE_DEVICES" | grep -c .)
-if [ -x build/gpu/bin/mpi_tests ]; then
+mapfile -t seen < <(if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then tr ',' '\n' <<< "$CUDA_VISIBLE_DEVICES"; else seq 0 $(($(nvidia-smi -L | grep -c '^GPU') - 1)); fi)
+gpus=${#seen[@]}
+if wants several && [ -x build/gpu/bin/mpi_tests ]; then
   step tests_of_several_gpus ctest --test-dir build/gpu --output-on-failure \
     -R '^mpi_(battery_gpus|peers|balance|through_root|batches|clocks|failures_gpus)'
   for destination in host distributed one-gpu; do
@@ -65,15 +91,16 @@ if [ -x build/gpu/bin/mpi_tests ]; then
   done
 fi
 
-# sanitize TOOL: every GPU entry on small cases under one tool, the entries dealt to several processes.
+# sanitize TOOL: every GPU entry on small cases under one tool, the entries dealt to as many processes as there are processors, and
+# those to the GPUs.
 sanitize() {
   local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub)
   local entries='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*:*PassesTheBattery/08_*'
   # Only what it sees being written counts for initcheck as written: it must see CUB's kernels too.
   [ "$tool" = initcheck ] && without=()
   [ "$tool" = racecheck ] && entries+=":-*$polls_shared_memory*"
-  for ((shard = 0; shard < side_by_side; ++shard)); do
-    GTEST_TOTAL_SHARDS=$side_by_side GTEST_SHARD_INDEX=$shard STAGES_BATTERY=small timeout "${STAGES_SANITIZER_LIMIT:-1800}" \
+  for ((shard = 0; shard < jobs; ++shard)); do
+    CUDA_VISIBLE_DEVICES=${seen[shard % gpus]} GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard STAGES_BATTERY=small timeout "${STAGES_SANITIZER_LIMIT:-1800}" \
       compute-sanitizer --tool "$tool" --error-exitcode 9 "${without[@]}" \
       build/gpu/bin/battery_tests --gtest_filter="$entries" > "$logs/$tool.$shard.log" 2>&1 &
     processes+=($!)
@@ -93,7 +120,7 @@ sanitize() {
 # minutes on larger ones. The other three tools see this entry, and so do the executor's schedules.
 polls_shared_memory=chain_cluster
 
-if [ $sanitizer = yes ]; then
+if wants sanitizer; then
   command -v compute-sanitizer > /dev/null || { echo "verify-gpu: no compute-sanitizer (part of the CUDA toolkit)" >&2; exit 2; }
   step memcheck sanitize memcheck
   step "racecheck_without_$polls_shared_memory" sanitize racecheck
@@ -101,27 +128,34 @@ if [ $sanitizer = yes ]; then
   step synccheck sanitize synccheck
 fi
 
-step d2_study env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out"
-rm -f "$out"/*.txt
-matrices=(-m gen:fixed:n=16384,zeros=0.8)
-for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
-for file in "$@"; do matrices+=(-m "$file"); done
-step spmv build/gpu/bin/stages run "${matrices[@]}" --op spmv --filter '0[56]_cuda|vendor/cu' \
-  --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmv.json"
+if wants d2; then
+  step d2_study env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out"
+  rm -f "$out"/*.txt
+fi
+
+if wants spmv; then
+  matrices=(-m gen:fixed:n=16384,zeros=0.8)
+  for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
+  for file in "$@"; do matrices+=(-m "$file"); done
+  step spmv build/gpu/bin/stages run "${matrices[@]}" --op spmv --filter '0[56]_cuda|vendor/cu' \
+    --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmv.json"
+fi
 
 # SpGEMM, C = A * A (docs/generators.md), and the course pair. STAGES_SPGEMM=all adds the largest, which the host checks for minutes.
-products=(-m data:d1)
-specs=(rmat:n=1062400,edge_factor=8,a=0.25 rmat:scale=17,edge_factor=8,a=0.57 rmat:scale=18,edge_factor=4,a=0.45
-  rmat:n=1138499,edges=3e6,a=0.5 hypersparse:n=1e6,nnz=1e6 stencil:points=5,nx=1000 stencil:points=27,nx=60
-  banded:n=2e5,half_bandwidth=20 fem:nx=30 uniform:n=8191,nnz=784379)
-[ "${STAGES_SPGEMM:-}" = all ] && specs+=(stencil:points=27,nx=100)
-for spec in "${specs[@]}"; do products+=(-m "gen:$spec"); done
-for file in "$@"; do products+=(-m "$file"); done
-step spgemm build/gpu/bin/stages run "${products[@]}" --op spgemm --filter '08_|vendor/cusparse_spgemm' \
-  --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm.json"
+if wants spgemm; then
+  products=(-m data:d1)
+  specs=(rmat:n=1062400,edge_factor=8,a=0.25 rmat:scale=17,edge_factor=8,a=0.57 rmat:scale=18,edge_factor=4,a=0.45
+    rmat:n=1138499,edges=3e6,a=0.5 hypersparse:n=1e6,nnz=1e6 stencil:points=5,nx=1000 stencil:points=27,nx=60
+    banded:n=2e5,half_bandwidth=20 fem:nx=30 uniform:n=8191,nnz=784379)
+  [ "${STAGES_SPGEMM:-}" = all ] && specs+=(stencil:points=27,nx=100)
+  for spec in "${specs[@]}"; do products+=(-m "gen:$spec"); done
+  for file in "$@"; do products+=(-m "$file"); done
+  step spgemm build/gpu/bin/stages run "${products[@]}" --op spgemm --filter '08_|vendor/cusparse_spgemm' \
+    --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm.json"
+fi
 
 # One GPU against several, a process each, with C where it was made and with C on the host.
-if [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
+if wants spgemm && [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
   ranks=$(printf '%s\n' 1 2 4 8 "$gpus" | sort -nu | awk -v most="$gpus" '$1 <= most' | paste -sd,)
   several=(-m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:rmat:scale=17,edge_factor=8,a=0.57
     -m gen:stencil:points=27,nx=60 -m gen:banded:n=2e5,half_bandwidth=20)
@@ -133,22 +167,14 @@ if [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
   done
 fi
 
-# Minutes, so only on demand. How fast rows at random places can be read explains most of its times.
-if [ -n "${STAGES_SPMM:-}" ]; then
+# How fast rows at random places can be read explains most of SpMM's times.
+if wants spmm; then
   step gather build/gpu/bin/gather_bench --json "$out/gather.json"
   step gather_strips build/gpu/bin/gather_bench --stride 1024 --json "$out/gather_strips.json"
-  step spmm tools/spmm-study.sh --n-cols "$STAGES_SPMM" build/gpu/bin/stages "$out"
+  step spmm tools/spmm-study.sh --n-cols "${STAGES_SPMM:-32,128,256}" build/gpu/bin/stages "$out" ${STAGES_SPMM_PARTS:-}
 fi
 
-digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
-gpu_digest=$(cmake -DROOT="$PWD" -DGPU=ON -P cmake/BuildInfo.cmake 2>&1)
-(
-  IFS=,
-  printf '{"schema_version": 1, "gpu": "%s", "driver": "%s", "source_digest": "%s", "gpu_source_digest": "%s", "date": "%s", "steps": [%s]}\n' \
-    "$gpu" "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)" "$digest" "$gpu_digest" "$(date -u +%FT%TZ)" \
-    "${summary[*]}"
-) > "$out/verify.json"
-
+record true
 if [ ${#failures[@]} -gt 0 ]; then
   echo "verify-gpu: NOT green: ${failures[*]}; logs in $logs" >&2
   exit 1
