@@ -125,18 +125,18 @@ void clocks(World& world) {
       // With C distributed, or operands that lie on GPUs, root to root is measured in other runs, which may
       // have been quicker.
       const bool same_runs = destination == Destination::host && !entry.needs.gpu;
+      const double in_time = metric(metrics, "compute_imbalance");
       if (exec.simulated()) {
-        require(std::isnan(compute) && std::isnan(distributed) && std::isnan(whole),
-                "{}: the executor knows no times, and says {}, {} and {}", entry.name, compute, distributed,
-                whole);
+        require(std::isnan(compute) && std::isnan(distributed) && std::isnan(whole) && std::isnan(in_time),
+                "{}: the executor knows no times, and says {}, {}, {} and {}", entry.name, compute,
+                distributed, whole, in_time);
       } else {
+        require(in_time >= 1 && in_time <= ranks, "{}: imbalance in time {}", entry.name, in_time);
         require(0 < compute && compute <= distributed && (same_runs ? distributed <= whole : whole > 0),
                 "{}: clocks {} <= {} <= {} do not hold", entry.name, compute, distributed, whole);
       }
       const double imbalance = metric(metrics, "imbalance");
       require(imbalance >= 1 && imbalance <= ranks, "{}: imbalance {}", entry.name, imbalance);
-      const double in_time = metric(metrics, "compute_imbalance");
-      require(in_time >= 1 && in_time <= ranks, "{}: imbalance in time {}", entry.name, in_time);
       // C leaves every rank but the first; A and B get to them (through the window: on all).
       if (world.root() && ranks > 1) {
         const double moved = metric(metrics, "bytes_moved");
