@@ -92,6 +92,20 @@ TEST(Runner, LimitsSkipWithTheNumberThatRulesOut) {
       << row.reason;
 }
 
+TEST(Runner, AFirstRunThatTakesTooLongSkipsTheRest) {
+  Exec exec;
+  RunOptions options = quick();
+  options.max_seconds = 1e-12;
+  const auto registry = spmv_entries({{"a/right", SpmvFault::none}});
+  auto row = run(registry, make_spmv_problem("m", matrix()), exec, options).rows.at(0);
+  EXPECT_EQ(row.status, Status::skipped);
+  EXPECT_FALSE(row.timed());
+  EXPECT_NE(row.reason.find("(--max-seconds)"), std::string::npos) << row.reason;
+  options.max_seconds = 100;
+  row = run(registry, make_spmv_problem("m", matrix()), exec, options).rows.at(0);
+  EXPECT_EQ(row.status, Status::good);
+}
+
 TEST(Runner, NeedsSkipToo) {
   Exec exec;
   Registry registry;

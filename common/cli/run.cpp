@@ -45,6 +45,7 @@ struct RunArguments {
   std::optional<double> time_budget;
   std::optional<double> max_memory_gb;
   std::optional<double> max_work;
+  std::optional<double> max_seconds;
   std::string cache = "hot";
   std::string check = "full";
   std::string destination = "host";
@@ -73,6 +74,7 @@ RunOptions run_options(const RunArguments& arguments) {
   if (arguments.time_budget) options.time_budget = *arguments.time_budget;
   if (arguments.max_memory_gb) options.max_memory = *arguments.max_memory_gb * 1e9;
   if (arguments.max_work) options.max_work = *arguments.max_work;
+  if (arguments.max_seconds) options.max_seconds = *arguments.max_seconds;
   options.cold = arguments.cache == "cold";
   options.check_once = arguments.check == "once";
   options.check.seed = arguments.seed;
@@ -684,6 +686,12 @@ void add_effort_options(CLI::App& command, RunArguments& a) {
           "Skip entries that take more elementary steps a run [" + short_number(defaults.max_work) + "]")
       ->check(CLI::PositiveNumber)
       ->type_name("N")
+      ->group(group);
+  command
+      .add_option("--max-seconds", a.max_seconds,
+                  "Skip entries that take longer for one run, which the first run shows [no limit]")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S")
       ->group(group);
   command
       .add_option(

@@ -186,6 +186,7 @@ class Timer {
       row.load = exec.time([&] { timed.plan->load(operands_); });
       timed.plan->reset();
       double once = exec.time([&] { timed.plan->run(); });
+      if (takes_too_long(once, row)) return;
       timed.run = exec.record([plan = timed.plan.get()] { plan->run(); });
       for (int i = 0; i < 2 && once < 0.5; ++i) {
         if (needs_reset(problem_)) timed.plan->reset();
@@ -214,6 +215,18 @@ class Timer {
   }
 
  private:
+  /// Rank 0 decides.
+  bool takes_too_long(double seconds, ResultRow& row) {
+    bool too_long = seconds > options_.max_seconds;
+    ranks().broadcast(&too_long, sizeof too_long);
+    if (too_long) {
+      row.status = Status::skipped;
+      row.reason = fmt::format("takes {} a run, the limit is {} (--max-seconds)", format_seconds(seconds),
+                               format_seconds(options_.max_seconds));
+    }
+    return too_long;
+  }
+
   void sample(Timed<Problem>& timed) {
     ResultRow& row = *timed.row;
     Exec& exec = *timed.exec;
