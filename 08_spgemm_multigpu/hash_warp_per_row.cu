@@ -13,9 +13,11 @@
 //   sort       the tables are written out in the order of the slots, so the columns of each row must be
 //              sorted afterwards: a bitonic sort in place
 //
-// A table can be full. The original probed on for ever then; here a probe ends after as many slots as there
-// are, the row says that it is full, and goes to the next form: keys and values in global memory, in a table
-// that holds as many as the row has products.
+// A table can be full. The original probed on for ever then; here a column that finds no slot within 256
+// probes ends the count of its row, which goes to the next form: keys and values in global memory, in a table
+// with twice the slots that any row needs. There a multiplicative hash finds the slot. `column & (slots - 1)`
+// would not do: in a skewed graph the low columns are nearly all there, those a multiple of `slots` further
+// on come on top of them, and a column walks over thousands of taken slots in a table that is not even full.
 //
 // It is kept as it was otherwise, for what it teaches: each row clears 64 KB to count, whatever its length;
 // three such blocks of one warp fill an SM; one size of table is wrong for nearly all rows; lanes that walk
@@ -29,6 +31,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "08_spgemm_multigpu/stage.hpp"
 #include "08_spgemm_multigpu/tables.hpp"
@@ -41,6 +44,7 @@ namespace {
 
 using spgemm::claim;
 using spgemm::Factors;
+using spgemm::home_of;
 using spgemm::kAllLanes;
 using spgemm::kFree;
 using spgemm::kFull;
@@ -50,6 +54,18 @@ using spgemm::RowList;
 using spgemm::Structures;
 
 constexpr double kTableBytes = 256.0 * (1U << 20);  ///< of the tables in global memory
+
+/// Where a column would like to be, in the original's tables.
+struct Masked {
+  static __device__ unsigned home(Index column, unsigned slots) {
+    return static_cast<unsigned>(column) & (slots - 1);
+  }
+};
+
+/// The same in tables that rows go to for which those will not do.
+struct Multiplied {
+  static __device__ unsigned home(Index column, unsigned slots) { return home_of(column, slots); }
+};
 
 /// Rows of two kinds of form beyond the first, in device memory.
 struct Lists {
@@ -78,17 +94,16 @@ __device__ bool walk_by_lanes(const Structures<Ptr>& f, Index row, unsigned lane
   return __all_sync(kAllLanes, good);
 }
 
-/// Counts a row in a table; false: the table is full.
-template <class Ptr>
-__device__ bool count_row(const Structures<Ptr>& f, Index row, Index* keys, unsigned slots, unsigned lane,
-                          Index* counts) {
+/// Counts a row in a table; false: a column found no slot within so many probes.
+template <class Hash, class Ptr>
+__device__ bool count_row(const Structures<Ptr>& f, Index row, Index* keys, unsigned slots,
+                          unsigned most_probes, unsigned lane, Index* counts) {
   for (unsigned s = lane; s < slots; s += kWarp) keys[s] = kFree;
   __syncwarp();
   Index found = 0;
   const bool good = walk_by_lanes(f, row, lane, [&](Index column, Ptr, Ptr) {
     bool is_new = false;
-    const unsigned slot =
-        claim<false>(keys, slots, static_cast<unsigned>(column) & (slots - 1), column, is_new);
+    const unsigned slot = claim<false>(keys, slots, Hash::home(column, slots), column, is_new, most_probes);
     found += is_new;
     return slot != kFull;
   });
@@ -97,13 +112,16 @@ __device__ bool count_row(const Structures<Ptr>& f, Index row, Index* keys, unsi
   return good;
 }
 
-/// A block a row. Rows that fill the table go to the list `full`.
+/// A block a row. Rows for which the table is too full go to the list `full`, and are marked.
 template <class Ptr>
-__global__ void __launch_bounds__(kWarp)
-    count_rows(Structures<Ptr> f, unsigned slots, Index* counts, Lists full) {
+__global__ void __launch_bounds__(kWarp) count_rows(Structures<Ptr> f, unsigned slots, unsigned most_probes,
+                                                    Index* counts, Lists full, unsigned char* is_full) {
   const Index row = static_cast<Index>(blockIdx.x);
-  if (count_row(f, row, dynamic_shared<Index>(), slots, threadIdx.x, counts)) return;
-  if (threadIdx.x == 0) full.rows[atomicAdd(full.count, 1)] = row;
+  const bool good =
+      count_row<Masked>(f, row, dynamic_shared<Index>(), slots, most_probes, threadIdx.x, counts);
+  if (threadIdx.x > 0) return;
+  is_full[row] = !good;
+  if (!good) full.rows[atomicAdd(full.count, 1)] = row;
 }
 
 /// Those rows again, with keys in global memory.
@@ -111,7 +129,7 @@ template <class Ptr>
 __global__ void __launch_bounds__(kWarp)
     count_full_rows(Structures<Ptr> f, RowList list, Index* keys, unsigned slots, Index* counts) {
   Index* const mine = keys + std::size_t{blockIdx.x} * slots;
-  count_row(f, list.rows[blockIdx.x], mine, slots, threadIdx.x, counts);
+  count_row<Multiplied>(f, list.rows[blockIdx.x], mine, slots, slots, threadIdx.x, counts);
 }
 
 /// Lists the rows with more than `most` results, and finds the longest of the others. A thread a row.
@@ -126,7 +144,7 @@ __global__ void list_long_rows(const Index* counts, Index rows, Index most, List
 }
 
 /// Adds up a row in a table that holds it, and writes it out in the order of the slots.
-template <class T, class Ptr>
+template <class Hash, class T, class Ptr>
 __device__ void multiply_row(const Factors<T, Ptr>& f, Index row, Index* keys, T* values, unsigned slots,
                              unsigned lane, const Output<T>& c) {
   for (unsigned s = lane; s < slots; s += kWarp) {
@@ -136,8 +154,7 @@ __device__ void multiply_row(const Factors<T, Ptr>& f, Index row, Index* keys, T
   __syncwarp();
   walk_by_lanes(f.structures(), row, lane, [&](Index column, Ptr e, Ptr q) {
     bool is_new = false;
-    const unsigned slot =
-        claim<false>(keys, slots, static_cast<unsigned>(column) & (slots - 1), column, is_new);
+    const unsigned slot = claim<false>(keys, slots, Hash::home(column, slots), column, is_new);
     atomicAdd(&values[slot], f.a.values[e] * f.b.values[q]);
     return true;
   });
@@ -164,20 +181,24 @@ __global__ void __launch_bounds__(kWarp)
   const Offset results = c.row_ptr[row + 1] - c.row_ptr[row];
   if (results == 0 || results > most) return;
   T* const values = dynamic_shared<T>();
-  multiply_row(f, row, reinterpret_cast<Index*>(values + slots), values, slots, threadIdx.x, c);
+  multiply_row<Masked>(f, row, reinterpret_cast<Index*>(values + slots), values, slots, threadIdx.x, c);
 }
 
-/// A block a row of the list. Keys are in shared memory while `shared_slots` hold them, values never.
+/// A block a row of the list. Keys are in shared memory where `shared_slots` were enough to count them,
+/// values never.
 template <class T, class Ptr>
 __global__ void __launch_bounds__(kWarp)
-    multiply_long_rows(Factors<T, Ptr> f, RowList list, unsigned shared_slots, Tables<T> tables,
-                       Output<T> c) {
+    multiply_long_rows(Factors<T, Ptr> f, RowList list, const unsigned char* is_full, unsigned shared_slots,
+                       Tables<T> tables, Output<T> c) {
   const Index row = list.rows[blockIdx.x];
   const std::size_t begin = std::size_t{blockIdx.x} * static_cast<std::size_t>(tables.slots);
-  const bool in_shared = c.row_ptr[row + 1] - c.row_ptr[row] <= shared_slots;
-  Index* const keys = in_shared ? dynamic_shared<Index>() : tables.keys + begin;
-  multiply_row(f, row, keys, tables.values + begin,
-               in_shared ? shared_slots : static_cast<unsigned>(tables.slots), threadIdx.x, c);
+  T* const values = tables.values + begin;
+  if (is_full[row] == 0) {
+    multiply_row<Masked>(f, row, dynamic_shared<Index>(), values, shared_slots, threadIdx.x, c);
+  } else {
+    multiply_row<Multiplied>(f, row, tables.keys + begin, values, static_cast<unsigned>(tables.slots),
+                             threadIdx.x, c);
+  }
 }
 
 /// A block a row: columns ascending, values with them.
@@ -212,22 +233,35 @@ Offset longest_row(const SpgemmProblem<T>& problem) {
   return std::min<Offset>(problem.max_row_products, problem.b->cols);
 }
 
+/// Slots of a table in global memory: it holds any row, and is half full at most.
+template <class T>
+Offset table_slots(const SpgemmProblem<T>& problem) {
+  return std::min<Offset>(2 * longest_row(problem), std::numeric_limits<unsigned>::max());
+}
+
+/// Whether a row may need one.
+template <class T>
+bool needs_tables(const SpgemmProblem<T>& problem, const HashSizes& sizes) {
+  return longest_row(problem) > std::min({sizes.shared_results, sizes.count_slots, sizes.most_probes});
+}
+
 template <class T>
 class HashWarpPerRow final : public SpgemmPlan<T> {
  public:
   HashWarpPerRow(const SpgemmProblem<T>& problem, Exec& exec, const HashSizes& sizes)
       : exec_(as_gpu(exec)),
         sizes_(sizes),
-        most_slots_(power_of_two(longest_row(problem))),
+        most_slots_(table_slots(problem)),
         a_(*problem.a),
         b_(*problem.b),
         counts_(static_cast<std::size_t>(a_.rows)),
         list_(static_cast<std::size_t>(a_.rows)),
+        is_full_(static_cast<std::size_t>(a_.rows)),
         numbers_(2),
         read_(2),
         total_(1) {
     scan_.reserve(a_.rows);
-    if (longest_row(problem) > std::min(sizes_.shared_results, sizes_.count_slots)) make_tables();
+    if (needs_tables(problem, sizes_)) make_tables();
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
@@ -237,9 +271,9 @@ class HashWarpPerRow final : public SpgemmPlan<T> {
     cost.work += static_cast<double>(sizes.count_slots) / kWarp * a.rows;
     const double entry = sizeof(Index) + sizeof(T);
     cost.memory +=
-        entry * static_cast<double>(a.nnz() + b.nnz()) + 8.0 * (b.rows + 1.0) + 16.0 * (a.rows + 1.0);
-    if (longest_row(problem) > sizes.shared_results)
-      cost.memory += std::max(kTableBytes, entry * static_cast<double>(power_of_two(longest_row(problem))));
+        entry * static_cast<double>(a.nnz() + b.nnz()) + 8.0 * (b.rows + 1.0) + 17.0 * (a.rows + 1.0);
+    if (needs_tables(problem, sizes))
+      cost.memory += std::max(kTableBytes, entry * static_cast<double>(table_slots(problem)));
     return cost;
   }
 
@@ -313,7 +347,7 @@ class HashWarpPerRow final : public SpgemmPlan<T> {
     allow_shared_bytes(count_rows<Offset>, bytes);
     launch(count_rows<Offset>,
            {.grid = blocks_for(a_.rows, 1), .block = kWarp, .shared_bytes = bytes, .stream = stream()}, f,
-           slots, counts_.data(), lists());
+           slots, static_cast<unsigned>(sizes_.most_probes), counts_.data(), lists(), is_full_.data());
     full_rows_ = read_numbers();
     by_tables(full_rows_, [&](RowList list) {
       launch(count_full_rows<Offset>, {.grid = blocks_for(list.count, 1), .block = kWarp, .stream = stream()},
@@ -345,7 +379,7 @@ class HashWarpPerRow final : public SpgemmPlan<T> {
       launch(
           multiply_long_rows<T, Offset>,
           {.grid = blocks_for(list.count, 1), .block = kWarp, .shared_bytes = key_bytes, .stream = stream()},
-          factors(), list, std::min(key_slots, static_cast<unsigned>(most_slots_)), tables, output());
+          factors(), list, is_full_.data(), key_slots, tables, output());
     });
   }
 
@@ -358,9 +392,10 @@ class HashWarpPerRow final : public SpgemmPlan<T> {
 
   GpuExec& exec_;
   HashSizes sizes_;
-  Offset most_slots_;  ///< of a table that holds any row
+  Offset most_slots_;  ///< of a table in global memory
   DeviceCsr<T, Offset> a_, b_, c_;
   DeviceArray<Index> counts_, list_;
+  DeviceArray<unsigned char> is_full_;  ///< the table in shared memory would not do for the row
   DeviceArray<Index> table_keys_;
   DeviceArray<T> table_values_;
   DeviceArray<Index> numbers_;

@@ -15,6 +15,7 @@ void add_08_spgemm_multigpu(Registry& registry);
 struct HashSizes {
   Index count_slots = 16384;    ///< of the table in shared memory that counts: 64 KB
   Index shared_results = 4096;  ///< rows with more keep their sums in global memory
+  Index most_probes = 256;      ///< that a column may need for its slot while counting
 };
 void add_hash_warp_per_row(Registry& registry,
                            const std::string& name = "08_spgemm_multigpu/hash_warp_per_row",

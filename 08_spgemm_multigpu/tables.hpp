@@ -16,12 +16,13 @@ __device__ inline unsigned home_of(Index column, unsigned slots) {
 }
 
 /// The slot of `column` in keys[0, slots), linear probing from `slot` on; takes a free one, atomically, if
-/// the column has none yet, and says so in is_new. kFull after as many probes as there are slots.
+/// the column has none yet, and says so in is_new. kFull after `most_probes`, or as many as there are slots.
 /// kLooksFirst: a plain load saves the atomic operation where the column has its slot already.
 template <bool kLooksFirst = true>
-__device__ inline unsigned claim(Index* keys, unsigned slots, unsigned slot, Index column, bool& is_new) {
+__device__ inline unsigned claim(Index* keys, unsigned slots, unsigned slot, Index column, bool& is_new,
+                                 unsigned most_probes = ~0u) {
   is_new = false;
-  for (unsigned probe = 0; probe < slots; ++probe) {
+  for (unsigned probe = 0, most = min(slots, most_probes); probe < most; ++probe) {
     Index found = kFree;
     if constexpr (kLooksFirst) found = *const_cast<volatile Index*>(&keys[slot]);
     if (found == kFree) {

@@ -140,6 +140,7 @@ TEST(HashParts, OneTableForAllRowsOnSmallMatrices) {
   Registry registry;
   add_hash_warp_per_row(registry, "values_in_global_memory", {.count_slots = 256, .shared_results = 16});
   add_hash_warp_per_row(registry, "full_tables", {.count_slots = 32, .shared_results = 8});
+  add_hash_warp_per_row(registry, "crowded", {.count_slots = 256, .shared_results = 16, .most_probes = 2});
   expect_good<float>(registry);
   expect_good<double>(registry);
 }
