@@ -360,6 +360,55 @@ class Counting final : public HostSpmvPlan<T> {
   int products_ = 0;
 };
 
+/// A device that, as a GPU does, tells of phases when a clock stops: a second for each.
+class LateExec final : public ScriptedExec {
+ public:
+  double time(const std::function<void()>& work) override {
+    const double taken = ScriptedExec::time(work);
+    for (; ended_ > 0; --ended_) add_phase_time("phase", 1);
+    return taken;
+  }
+
+ protected:
+  void begin_phase(std::string_view /*name*/) override {}
+  void end_phase() override { ++ended_; }
+
+ private:
+  int ended_ = 0;
+};
+
+template <class T>
+class OnePhase final : public HostSpmvPlan<T> {
+ public:
+  OnePhase(const SpmvProblem<T>& problem, Exec& exec) : HostSpmvPlan<T>(problem), exec_(exec) {}
+
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+ protected:
+  void product(const T* x, T* y) override {
+    Phase phase(exec_, "phase");
+    const CsrView<T> a = this->a().view();
+    for (Index i = 0; i < a.rows; ++i) {
+      y[i] = 0;
+      for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) y[i] += a.values[p] * x[a.col_idx[p]];
+    }
+  }
+
+ private:
+  Exec& exec_;
+};
+
+TEST(Runner, PhasesAreThoseOfTheTimedRuns) {
+  LateExec exec;
+  Registry registry;
+  registry.add<OnePhase>({.name = "a/x", .idea = "i"});
+  registry.add<OnePhase>({.name = "b/x", .idea = "i"});
+  for (const ResultRow& row : run(registry, make_spmv_problem("m", matrix()), exec, quick()).rows) {
+    ASSERT_EQ(row.phases.size(), 1U) << row.reason;
+    EXPECT_EQ(row.phases[0].seconds, 1) << row.entry;
+  }
+}
+
 TEST(Runner, SimulatedRunsTellWhatTheyCounted) {
   Exec host;
   Simulator gpu;

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "common/cli/help.hpp"
+#include "common/harness/all_processors.hpp"
 #include "common/matrix/byte_source.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
@@ -70,6 +71,7 @@ void require_matrix(const std::string& source) {
 
 template <class T>
 Csr<T> load_matrix(const std::string& source, const InputOptions& options, NonFinite non_finite) {
+  const AllProcessors hold;
   if (is_matrix_spec(source)) return generate<T>(source);
   ReadReport report;
   Csr<T> a = read_matrix_market<T>(source, read_options(options, non_finite), &report);

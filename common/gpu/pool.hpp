@@ -53,7 +53,10 @@ class MemoryPool {
 
  private:
   struct Destroy {
+    // What was given back last may still wait for its stream, and the driver would have to bury the pool
+    // later, in the middle of other work.
     void operator()(cudaMemPool_t pool) const noexcept {
+      warn_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
       warn_cuda(cudaMemPoolDestroy(pool), "cudaMemPoolDestroy");
     }
   };

@@ -16,7 +16,11 @@ void HostWindow::reserve(std::size_t bytes) {
 
 void HostWindow::unlock() noexcept {
 #if !STAGES_SIMULATED
-  if (locked_) warn_cuda(cudaHostUnregister(window_.data()), "cudaHostUnregister");
+  if (locked_) {
+    // After an exception a copy may still be on its way.
+    warn_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    warn_cuda(cudaHostUnregister(window_.data()), "cudaHostUnregister");
+  }
 #endif
   locked_ = false;
 }

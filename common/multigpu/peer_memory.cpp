@@ -77,6 +77,8 @@ void PeerMemory::open() {
 }
 
 void PeerMemory::close() noexcept {
+  // After an exception copies may still be on their way.
+  warn_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   for (std::byte*& place : of_others_) {
     if (place != nullptr) warn_cuda(cudaIpcCloseMemHandle(place), "cudaIpcCloseMemHandle");
     place = nullptr;

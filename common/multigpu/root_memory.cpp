@@ -64,8 +64,11 @@ void RootMemory::open() {
 }
 
 void RootMemory::close() noexcept {
-  if (place_ != nullptr && ranks_.rank() != 0)
+  if (place_ != nullptr && ranks_.rank() != 0) {
+    // After an exception copies may still be on their way.
+    warn_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     warn_cuda(cudaIpcCloseMemHandle(place_), "cudaIpcCloseMemHandle");
+  }
   place_ = nullptr;
 }
 

@@ -320,6 +320,10 @@ cudaError_t stale(const char* what) {
   return error(cudaErrorInvalidResourceHandle, fmt::format("the {} does not exist (any more)", what));
 }
 
+bool exists(cudaStream_t stream) {
+  return stream == nullptr || handles<cudaStream_t>().contains(stream);
+}
+
 /// The stream that began a capture on this OS thread; blocking calls are errors until it ends.
 thread_local cudaStream_t t_capture = nullptr;
 
@@ -335,7 +339,7 @@ cudaError_t put(cudaStream_t stream, std::function<cudaError_t()> work) {
     stream->capturing->work.push_back(std::move(work));
     return cudaSuccess;
   }
-  if (stream && !handles<cudaStream_t>().contains(stream)) return stale("stream");
+  if (!exists(stream)) return stale("stream");
   if (!stream) {
     if (const auto status = refuse_in_capture("work on the default stream"); status != cudaSuccess)
       return status;
@@ -502,10 +506,12 @@ cudaError_t cudaFree(void* p) {
   return status != cudaSuccess ? status : memory().release(p, Kind::device);
 }
 cudaError_t cudaMallocAsync(void** p, std::size_t bytes, cudaStream_t stream) {
+  if (!exists(stream)) return stale("stream");
   if (is_capturing(stream)) return refuse_in_capture("cudaMallocAsync");
   return memory().allocate(p, bytes, Kind::device);
 }
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
+  if (!exists(stream)) return stale("stream");
   if (is_capturing(stream)) return refuse_in_capture("cudaFreeAsync");
   return memory().release(p, Kind::device);
 }
@@ -576,7 +582,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return handles<cudaStream_t>().destroy(stream) ? cudaSuccess : stale("stream");
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (stream && !handles<cudaStream_t>().contains(stream)) return stale("stream");
+  if (!exists(stream)) return stale("stream");
   return refuse_in_capture("cudaStreamSynchronize");
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -586,7 +592,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 // Work that waits for an event of a capture belongs to that capture.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (!handles<cudaEvent_t>().contains(event)) return stale("event");
-  if (stream && !handles<cudaStream_t>().contains(stream)) return stale("stream");
+  if (!exists(stream)) return stale("stream");
   if (stream && event->captured_in) stream->capturing = event->captured_in;
   return cudaSuccess;
 }
@@ -655,7 +661,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (!handles<cudaEvent_t>().contains(event)) return stale("event");
-  if (stream && !handles<cudaStream_t>().contains(stream)) return stale("stream");
+  if (!exists(stream)) return stale("stream");
   event->captured_in = stream ? stream->capturing : nullptr;
   event->recorded = true;
   return cudaSuccess;

@@ -1,5 +1,6 @@
 // Several GPUs: memory that is brought together from parts, and how rows are dealt.
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 
 #include "08_spgemm_multigpu/stage.hpp"
@@ -147,7 +148,7 @@ void balance(World& world) {
 }
 
 /// A part of C that does not fit on its GPU comes to the host in batches; rank 0 has the note also where it
-/// is another process's part.
+/// is another process's part. Words: the entry, gather or blocks; none: both.
 void batches(World& world) {
   require(world.gpu != nullptr, "no kernel can run here");
   const int last = world.ranks.size() - 1;
@@ -163,6 +164,11 @@ void batches(World& world) {
       add_multi_gather(registry, "gather", {.result_bytes = bytes});
       add_multi_blocks(registry, "blocks", {.result_bytes = bytes});
       for (const Entry& entry : registry.entries()) {
+        if (!world.words.empty() && entry.name != world.words.front()) continue;
+        if (world.root()) {
+          fmt::print("{}, C {}, {} bytes fit\n", entry.name, to_string(destination), bytes);
+          std::fflush(stdout);
+        }
         const CheckReport report = check_entry(entry, problem, *world.gpu);
         require(report.passed(), "{}, C {} of which {} bytes fit: {}", entry.name, to_string(destination),
                 bytes, report.failure);

@@ -331,6 +331,28 @@ TEST_F(Faults, FreedMemoryIsRefused) {
   expect_mentions(simt::error_detail(), {"already freed"});
 }
 
+TEST_F(Faults, ADestroyedStreamIsRefused) {
+  const Event event;
+  DeviceArray<float> x(1);
+  cudaStream_t gone = nullptr;
+  void* taken = nullptr;
+  {
+    const Stream stream;
+    gone = stream;
+    ASSERT_EQ(cudaMallocAsync(&taken, 4, stream), cudaSuccess);
+  }
+  void* more = nullptr;
+  EXPECT_EQ(cudaMallocAsync(&more, 4, gone), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaFreeAsync(taken, gone), cudaErrorInvalidResourceHandle);
+  expect_mentions(simt::error_detail(), {"stream", "does not exist"});
+  EXPECT_EQ(cudaMemsetAsync(x.data(), 0, x.bytes(), gone), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaStreamSynchronize(gone), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaStreamWaitEvent(gone, event), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaEventRecord(event, gone), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaStreamDestroy(gone), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaFreeAsync(taken, nullptr), cudaSuccess);
+}
+
 TEST_F(Faults, HostPointersAreRefusedByKernels) {
   DeviceArray<float> y(1);
   std::vector<float> host(1);
