@@ -31,7 +31,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "08_spgemm_multigpu/stage.hpp"
 #include "08_spgemm_multigpu/tables.hpp"
@@ -184,8 +183,8 @@ __global__ void __launch_bounds__(kWarp)
   multiply_row<Masked>(f, row, reinterpret_cast<Index*>(values + slots), values, slots, threadIdx.x, c);
 }
 
-/// A block a row of the list. Keys are in shared memory where `shared_slots` were enough to count them,
-/// values never.
+/// A block a row of the list. Keys are in shared memory where that was enough to count them, values never.
+/// `shared_slots` is not more than the slots of the tables.
 template <class T, class Ptr>
 __global__ void __launch_bounds__(kWarp)
     multiply_long_rows(Factors<T, Ptr> f, RowList list, const unsigned char* is_full, unsigned shared_slots,
@@ -233,10 +232,11 @@ Offset longest_row(const SpgemmProblem<T>& problem) {
   return std::min<Offset>(problem.max_row_products, problem.b->cols);
 }
 
-/// Slots of a table in global memory: it holds any row, and is half full at most.
+/// Slots of a table in global memory: it holds any row, and is half full at most (of more than 2^30 columns:
+/// full).
 template <class T>
 Offset table_slots(const SpgemmProblem<T>& problem) {
-  return std::min<Offset>(2 * longest_row(problem), std::numeric_limits<unsigned>::max());
+  return std::min(power_of_two(2 * longest_row(problem)), Offset{1} << 31);
 }
 
 /// Whether a row may need one.
@@ -379,7 +379,8 @@ class HashWarpPerRow final : public SpgemmPlan<T> {
       launch(
           multiply_long_rows<T, Offset>,
           {.grid = blocks_for(list.count, 1), .block = kWarp, .shared_bytes = key_bytes, .stream = stream()},
-          factors(), list, is_full_.data(), key_slots, tables, output());
+          factors(), list, is_full_.data(), std::min(key_slots, static_cast<unsigned>(most_slots_)), tables,
+          output());
     });
   }
 
