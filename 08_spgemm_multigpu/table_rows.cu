@@ -13,7 +13,8 @@
 //   the sums   atomicAdd on a float in shared memory is a loop of load, add, compare-and-swap on this
 //              hardware, and its order changes from run to run. A warp that adds one row of B at a time has
 //              32 different columns in its lanes, so it needs atomics only to claim slots; the sums
-//              are plain additions in the order of A's entries, the same in every run
+//              are plain additions in the order of A's entries, the same in every run. Where rows of B are
+//              short it adds products of several at once, and lanes with one column take turns in that order
 //   a block    has one table for all of its four or sixteen warps. Each warp takes a slice of the columns, of
 //              all rows of B: their columns ascend, so two binary searches find the slice, a lane for each
 //              row of B. No two warps add to one column, and no barrier is needed until all are done. The

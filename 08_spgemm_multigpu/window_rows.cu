@@ -9,9 +9,8 @@
 //   multiply   each of a block's warps has a window of up to 1,536 columns (768 in double precision): a sum
 //              for each, and a bit that says whether any product came. Neighbouring warps have neighbouring
 //              windows, which together move along the range. A warp finds the part of each row of B that lies
-//              in its window by two binary searches, a lane for each row of B, and adds one row of B at a
-//              time: the sums need no atomics, and run in the order of A's entries. The results are written
-//              in order
+//              in its window by two searches, a lane for each row of B, and adds them row by row: the sums
+//              need no atomics, and run in the order of A's entries. The results are written in order
 //
 // What windows cost is searching, for each entry of A and each window, so they should be wide. But two blocks
 // should share an SM, so that one adds while the other searches: on an H200 an R-MAT matrix takes 18 % longer
