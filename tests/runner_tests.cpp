@@ -368,6 +368,10 @@ class LateExec final : public ScriptedExec {
     for (; ended_ > 0; --ended_) add_phase_time("phase", 1);
     return taken;
   }
+  void clear_phases() override {
+    ScriptedExec::clear_phases();
+    ended_ = 0;
+  }
 
  protected:
   void begin_phase(std::string_view /*name*/) override {}

@@ -1,5 +1,8 @@
 #include "common/gpu/exec.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "common/gpu/facts.hpp"
 
 namespace stages {
@@ -74,10 +77,17 @@ void GpuExec::end_phase() {
 }
 
 void GpuExec::collect_phases() {
-  for (auto& phase : closed_) {
-    add_phase_time(phase->name, phase->timer.seconds().value_or(0));
-    spare_.push_back(std::move(phase));
-  }
+  for (auto& phase : closed_) add_phase_time(phase->name, phase->timer.seconds().value_or(0));
+  reuse_closed();
+}
+
+void GpuExec::clear_phases() {
+  Exec::clear_phases();
+  reuse_closed();
+}
+
+void GpuExec::reuse_closed() {
+  std::move(closed_.begin(), closed_.end(), std::back_inserter(spare_));
   closed_.clear();
 }
 

@@ -38,6 +38,7 @@ class GpuExec : public Exec {
   /// cannot hold (allocation, synchronisation).
   std::function<void()> record(std::function<void()> run) override;
   void flush_caches() override;
+  void clear_phases() override;
 
  protected:
   void begin_phase(std::string_view name) override;
@@ -51,6 +52,8 @@ class GpuExec : public Exec {
     std::string name;
     EventTimer timer;
   };
+  /// The events of all phases that have ended serve again.
+  void reuse_closed();
 
   Launch launch_;
   Stream stream_;
@@ -58,7 +61,7 @@ class GpuExec : public Exec {
   std::optional<L2Flush> flush_;
   std::vector<std::unique_ptr<OpenPhase>> open_;    ///< begun and not ended
   std::vector<std::unique_ptr<OpenPhase>> closed_;  ///< ended, not yet read
-  std::vector<std::unique_ptr<OpenPhase>> spare_;   ///< read: their events serve again
+  std::vector<std::unique_ptr<OpenPhase>> spare_;   ///< their events serve again
 };
 
 /// The GpuExec behind an Exec that the harness hands to a plan of a GPU stage. Throws Error if it is none.

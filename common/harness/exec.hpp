@@ -68,7 +68,8 @@ class Exec {
 
   /// The phases reported since clear_phases(), in order of first use.
   const std::vector<PhaseTime>& phases() const { return phases_; }
-  void clear_phases() { phases_.clear(); }
+  /// Forgets all phases that have ended, those that are only reported later (a GPU's) too.
+  virtual void clear_phases() { phases_.clear(); }
 
  protected:
   friend class Phase;

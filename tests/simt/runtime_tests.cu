@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/l2_flush.hpp"
 #include "common/gpu/scan.hpp"
@@ -188,6 +189,16 @@ TEST_F(Runtime, PrefixSums) {
     expect_scanned<std::int32_t, std::int64_t>(n);
     expect_scanned<std::int64_t, std::int64_t>(n);
   }
+}
+
+/// A phase's time is read with the next clock that stops, so one that has only ended must be forgotten too.
+TEST(GpuExec, ClearingForgetsPhasesThatAreNotReadYet) {
+  GpuExec exec;
+  { const Phase phase(exec, "before"); }
+  exec.clear_phases();
+  exec.time([&] { const Phase phase(exec, "within"); });
+  ASSERT_EQ(exec.phases().size(), 1U);
+  EXPECT_EQ(exec.phases()[0].name, "within");
 }
 
 }  // namespace
