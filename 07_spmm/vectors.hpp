@@ -8,35 +8,32 @@
 
 namespace stages::spmm {
 
-template <unsigned kVector, class T>
-__device__ void load_vector(const T* from, T* to) {
+/// kVector numbers by one `load`, which gets a pointer to a number or to a vector type.
+template <unsigned kVector, class T, class Load>
+__device__ void load_by(Load load, const T* from, T* to) {
   if constexpr (kVector == 1) {
-    to[0] = __ldg(from);
+    to[0] = load(from);
   } else if constexpr (sizeof(T) == 4) {
     static_assert(kVector == 4);
-    const float4 v = __ldg(reinterpret_cast<const float4*>(from));
+    const float4 v = load(reinterpret_cast<const float4*>(from));
     to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
   } else {
     static_assert(kVector == 2);
-    const double2 v = __ldg(reinterpret_cast<const double2*>(from));
+    const double2 v = load(reinterpret_cast<const double2*>(from));
     to[0] = v.x, to[1] = v.y;
   }
+}
+
+/// Of what no one writes while the kernel runs.
+template <unsigned kVector, class T>
+__device__ void load_vector(const T* from, T* to) {
+  load_by<kVector>([](const auto* p) { return __ldg(p); }, from, to);
 }
 
 /// Of what may have been written since the kernel began: an ordinary load.
 template <unsigned kVector, class T>
 __device__ void read_vector(const T* from, T* to) {
-  if constexpr (kVector == 1) {
-    to[0] = *from;
-  } else if constexpr (sizeof(T) == 4) {
-    static_assert(kVector == 4);
-    const float4 v = *reinterpret_cast<const float4*>(from);
-    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
-  } else {
-    static_assert(kVector == 2);
-    const double2 v = *reinterpret_cast<const double2*>(from);
-    to[0] = v.x, to[1] = v.y;
-  }
+  load_by<kVector>([](const auto* p) { return *p; }, from, to);
 }
 
 template <unsigned kVector, class T>

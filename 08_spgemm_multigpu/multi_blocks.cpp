@@ -59,7 +59,7 @@ class WindowCsr {
     values_.reserve(nnz);
   }
   void fence() const { values_.fence(); }
-  bool locked() const { return col_idx_.locked() && values_.locked(); }
+  bool locked() const { return col_idx_.window().locked() && values_.window().locked(); }
   Offset* row_ptr() const { return row_ptr_.data(); }
   Index* col_idx() const { return col_idx_.data(); }
   T* values() const { return values_.data(); }

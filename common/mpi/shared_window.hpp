@@ -37,18 +37,19 @@ class SharedWindow {
   std::size_t capacity_ = 0;
 };
 
-/// An array in a SharedWindow.
-template <class T>
+/// An array in a SharedWindow, or in another Window that adds something to one.
+template <class T, class Window = SharedWindow>
 class SharedArray {
  public:
   explicit SharedArray(MPI_Comm node) : window_(node) {}
-  /// See SharedWindow::reserve.
+  /// See Window::reserve.
   void reserve(Offset count) { window_.reserve(static_cast<std::size_t>(count) * sizeof(T)); }
   T* data() const { return reinterpret_cast<T*>(window_.data()); }
   void fence() const { window_.fence(); }
+  const Window& window() const { return window_; }
 
  private:
-  SharedWindow window_;
+  Window window_;
 };
 
 }  // namespace stages::mpi

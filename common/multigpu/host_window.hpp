@@ -32,17 +32,6 @@ class HostWindow {
 
 /// An array in a HostWindow.
 template <class T>
-class HostArray {
- public:
-  explicit HostArray(MPI_Comm node) : window_(node) {}
-  /// See HostWindow::reserve.
-  void reserve(Offset count) { window_.reserve(static_cast<std::size_t>(count) * sizeof(T)); }
-  T* data() const { return reinterpret_cast<T*>(window_.data()); }
-  bool locked() const { return window_.locked(); }
-  void fence() const { window_.fence(); }
-
- private:
-  HostWindow window_;
-};
+using HostArray = SharedArray<T, HostWindow>;
 
 }  // namespace stages::mpi

@@ -151,15 +151,21 @@ TEST(HashParts, EveryFormOnSmallMatrices) {
   multiply_in_small_parts<double>();
 }
 
-/// Rows of B are short and have columns in common, so lanes that add products of several of them at once must
-/// take turns, in the order of A's entries.
-TEST(HashParts, TheOrderOfThreadsDoesNotShow) {
-  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+/// By the rules as they are, and with parts so small that small matrices come to the other forms.
+Registry by_several_rules() {
   Registry registry;
   add_binned(registry, "as_it_is");
   add_binned(registry, "lanes", {.rules = lanes_alone()});
   add_binned(registry, "tables", {.rules = small_tables()});
   add_binned(registry, "narrow", {.rules = narrow_rows()});
+  return registry;
+}
+
+/// Rows of B are short and have columns in common, so lanes that add products of several of them at once must
+/// take turns, in the order of A's entries.
+TEST(HashParts, TheOrderOfThreadsDoesNotShow) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  Registry registry = by_several_rules();
   add_binned(registry, "large_tables_of_warps", {.rules = large_tables_of_warps()});
   for (const auto& p :
        {problem<float>("short", matrices::uneven(50, 300, 60), matrices::uneven(300, 90, 4)),
@@ -197,11 +203,7 @@ void add_metrics(const Entry& entry, const SpgemmProblem<float>& p, std::map<std
 
 TEST(HashParts, SmallMatricesComeToEveryForm) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
-  Registry registry;
-  add_binned(registry, "as_it_is");
-  add_binned(registry, "lanes", {.rules = lanes_alone()});
-  add_binned(registry, "tables", {.rules = small_tables()});
-  add_binned(registry, "narrow", {.rules = narrow_rows()});
+  Registry registry = by_several_rules();
   add_hash_warp_per_row(registry, "full_tables", {.count_slots = 32, .shared_results = 8});
   std::map<std::string, double> rows;
   for (const auto& p : problems<float>()) {
