@@ -67,7 +67,7 @@ std::vector<Choice> choices() {
     with(fmt::format("tables: blocks of {} warps", warps), [&](Rules& r) { r.block_warps = warps; });
   }
   with("large tables: blocks of 8 warps", [](Rules& r) { r.large_warps = 8; });
-  for (const Index columns : {768, 1536}) {
+  for (const Index columns : {768, 3072}) {
     with(fmt::format("windows of {}", columns), [&](Rules& r) { r.window_columns = columns; });
   }
   with("no small windows", [](Rules& r) { r.window_small_columns = 0; });

@@ -91,48 +91,43 @@ if wants several && [ -x build/gpu/bin/mpi_tests ]; then
   done
 fi
 
-# sanitize TOOL: every GPU entry on small cases under one tool, the entries dealt to as many processes as there are processors, and
-# those to the GPUs.
+# sanitize LOGS TOOL PROGRAM TESTS: those tests of PROGRAM on small cases under one tool, dealt to as many processes as there are
+# processors, and those to the GPUs.
 sanitize() {
-  local tool=$1 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub)
-  local tests=build/gpu/bin/battery_tests entries='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*:*PassesTheBattery/08_*'
+  local log=$1 tool=$2 program=$3 tests=$4 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub)
   # Only what it sees being written counts for initcheck as written: it must see CUB's kernels too.
   [ "$tool" = initcheck ] && without=()
-  [ "$tool" = racecheck ] && entries+=":-*$polls_shared_memory*:*hash_warp_per_row*"
-  if [ "$tool" = racecheck_small_tables ]; then
-    tool=racecheck tests=build/gpu/bin/cuda_mutants_tests entries=HashParts.OneTableForAllRowsOnSmallMatrices
-  fi
-  rm -f "$logs/$1".*.log
+  rm -f "$logs/$log".*.log
   for ((shard = 0; shard < jobs; ++shard)); do
     CUDA_VISIBLE_DEVICES=${seen[shard % gpus]} GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard STAGES_BATTERY=small timeout "${STAGES_SANITIZER_LIMIT:-1800}" \
       compute-sanitizer --tool "$tool" --error-exitcode 9 "${without[@]}" \
-      "$tests" --gtest_filter="$entries" > "$logs/$1.$shard.log" 2>&1 &
+      "build/gpu/bin/$program" --gtest_filter="$tests" > "$logs/$log.$shard.log" 2>&1 &
     processes+=($!)
   done
   for shard in "${!processes[@]}"; do
     code=0
     wait "${processes[shard]}" || code=$?
     [ $code -eq 0 ] || { failed=1; echo "process $shard: exit code $code"; }
-    cat "$logs/$1.$shard.log"
+    cat "$logs/$log.$shard.log"
   done
-  grep -qh '^\[       OK \]' "$logs/$1".*.log || { failed=1; echo "no test ran"; }
+  grep -qh '^\[       OK \]' "$logs/$log".*.log || { failed=1; echo "no test ran"; }
   return $failed
 }
 
-# The one entry that racecheck is not asked about. Its blocks hand on y by atomic stores into each other's shared memory, and
+# The one entry that racecheck is not asked about is chain_cluster. Its blocks hand on y by atomic stores into each other's shared memory, and
 # poll it with atomic loads. racecheck (of CUDA 13.0) knows barriers but not this: it reports every poll that
 # precedes a store as a race, 10 errors with 100,000 hazards each for 32 rows and two products, and does not end within
 # minutes on larger ones. The other three tools see this entry, and so do the executor's schedules. hash_warp_per_row, which
 # clears 64 KB of shared memory for each row, takes racecheck more than three minutes; it is looked at with small tables.
-polls_shared_memory=chain_cluster
+entries='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*:*PassesTheBattery/08_*'
 
 if wants sanitizer; then
   command -v compute-sanitizer > /dev/null || { echo "verify-gpu: no compute-sanitizer (part of the CUDA toolkit)" >&2; exit 2; }
-  step memcheck sanitize memcheck
-  step "racecheck_without_$polls_shared_memory" sanitize racecheck
-  step racecheck_small_tables sanitize racecheck_small_tables
-  step initcheck sanitize initcheck
-  step synccheck sanitize synccheck
+  step memcheck sanitize memcheck memcheck battery_tests "$entries"
+  step racecheck_without_chain_cluster sanitize racecheck racecheck battery_tests "$entries:-*chain_cluster*:*hash_warp_per_row*"
+  step racecheck_small_tables sanitize racecheck_small_tables racecheck cuda_mutants_tests HashParts.OneTableForAllRowsOnSmallMatrices
+  step initcheck sanitize initcheck initcheck battery_tests "$entries"
+  step synccheck sanitize synccheck synccheck battery_tests "$entries"
 fi
 
 if wants d2; then

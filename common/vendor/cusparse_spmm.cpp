@@ -80,8 +80,7 @@ class CusparseSpmmAlg3 final : public CusparseSpmm<T> {
     }
     return fmt::format(
         "cuSPARSE's CSR_ALG3 reads padded lines beyond their alignment: the leading dimensions of B and C "
-        "are {} "
-        "and {}; it takes multiples of {}, or no padding",
+        "are {} and {}; it takes multiples of {}, or no padding",
         problem.ldb, problem.ldc, 16 / sizeof(T));
   }
 };
