@@ -62,8 +62,7 @@ constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kSmallBlock = 128;    ///< because a block leaves when its last group does
 constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
-constexpr unsigned kFixUpBlock = 1024;   ///< because a hub row may have thousands of parts, one block's work
-constexpr Index kPartsAtOnce = 8;        ///< that a lane asks for before it adds the first
+constexpr unsigned kFixUpBlock = 512;    ///< because a hub row may have thousands of parts, one block's work
 constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
 constexpr Index kLongRows = 16;       ///< non-zeros of a mean row from which most batches of 8 end none
 constexpr Index kVeryLongRows = 256;  ///< non-zeros of a mean row, twice the share of very long rows
@@ -242,19 +241,21 @@ __global__ void __launch_bounds__(F::kBlock, F::kBlocks)
   }
 }
 
-/// Columns `column` .. column + kVector - 1 of slots [begin, end), added up in their order.
+/// Columns `column` .. column + kVector - 1 of slots [begin, end), added up in their order. A lane asks for
+/// some of them before it adds the first.
 template <unsigned kVector, class T>
 __device__ void sum_slots(const Matrix<T>& a, Index begin, Index end, Offset column, T (&sums)[kVector]) {
+  constexpr Index kAtOnce = kVector == 1 ? 8 : 4;
 #pragma unroll
   for (unsigned v = 0; v < kVector; ++v) sums[v] = T{0};
-  for (Index slot = begin; slot < end; slot += kPartsAtOnce) {
-    T parts[kPartsAtOnce][kVector] = {};
+  for (Index slot = begin; slot < end; slot += kAtOnce) {
+    T parts[kAtOnce][kVector] = {};
 #pragma unroll
-    for (Index u = 0; u < kPartsAtOnce; ++u) {
+    for (Index u = 0; u < kAtOnce; ++u) {
       if (slot + u < end) read_vector<kVector>(a.slots + Offset{slot + u} * a.ld_slots + column, parts[u]);
     }
 #pragma unroll
-    for (Index u = 0; u < kPartsAtOnce; ++u) {
+    for (Index u = 0; u < kAtOnce; ++u) {
 #pragma unroll
       for (unsigned v = 0; v < kVector; ++v) sums[v] += parts[u][v];
     }
@@ -270,46 +271,66 @@ __device__ void add_to_row(T* to, T alpha, const T (&sums)[kVector]) {
   store_vector<kVector>(to, out);
 }
 
-/// Adds the parts of cut rows to C, where their last parts are: a warp per row, and for rows with many parts,
-/// one after the other, all warps of its block. A lane takes kVector columns; with more than one, n_cols is a
-/// multiple of that and rows of C are aligned.
+/// A cut row: its parts are in slots [begin, end).
+struct Parts {
+  Index row = 0;
+  Index begin = 0;
+  Index end = 0;
+
+  __device__ bool are_few() const { return end - begin <= kFewParts; }
+};
+
+__device__ inline Parts parts_of(const PartitionView& partition, unsigned k) {
+  if (k >= partition.split_rows) return {};
+  const SplitRow row = partition.split[k];
+  return {row.row, row.first_slot, partition.split[k + 1].first_slot};
+}
+
+/// A row with many parts, by all warps of the block: each adds up a stretch of them, the first adds up those
+/// sums.
+template <unsigned kVector, class T>
+__device__ void add_many_parts(const Matrix<T>& a, const Product<T>& m, const Parts& parts, Offset column) {
+  __shared__ T of_warps[kFixUpWarps][kWarp * kVector];
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const bool has_column = column < m.n_cols;
+  const Index each = (parts.end - parts.begin + Index{kFixUpWarps} - 1) / Index{kFixUpWarps};
+  const Index begin = min(parts.end, parts.begin + static_cast<Index>(warp) * each);
+  T sums[kVector] = {};
+  if (has_column) sum_slots<kVector>(a, begin, min(parts.end, begin + each), column, sums);
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) of_warps[warp][v * kWarp + lane] = sums[v];
+  __syncthreads();
+  if (warp == 0 && has_column) {
+#pragma unroll
+    for (unsigned v = 0; v < kVector; ++v) {
+      sums[v] = T{0};
+      for (unsigned w = 0; w < kFixUpWarps; ++w) sums[v] += of_warps[w][v * kWarp + lane];
+    }
+    add_to_row<kVector>(m.c.row(parts.row) + column, m.alpha, sums);
+  }
+  __syncthreads();
+}
+
+/// Adds the parts of cut rows to C, where their last parts are: a warp per row, but rows with many parts are
+/// the block's, one after the other. A lane takes kVector columns; with more than one, n_cols is a multiple
+/// of that and rows of C are aligned.
 template <unsigned kVector, class T>
 __global__ void __launch_bounds__(kFixUpBlock) add_parts(Matrix<T> a, Product<T> m) {
-  __shared__ T of_warps[kFixUpWarps][kWarp * kVector];
   constexpr unsigned kStrip = kWarp * kVector;
-  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const unsigned first = blockIdx.x * kFixUpWarps, last = min(first + kFixUpWarps, a.partition.split_rows);
-  const SplitRow* const rows = a.partition.split;
+  const unsigned first = blockIdx.x * kFixUpWarps, lane = threadIdx.x % kWarp;
+  const Parts mine = parts_of(a.partition, first + threadIdx.x / kWarp);
   wait_for_earlier_kernel();
   for (Offset strip = Offset{blockIdx.y} * kStrip; strip < m.n_cols; strip += Offset{gridDim.y} * kStrip) {
     const Offset column = strip + lane * kVector;
-    const bool has_column = column < m.n_cols;
-    T sums[kVector] = {};
-    for (unsigned k = first; k < last; ++k) {
-      const SplitRow row = rows[k];
-      const Index end = rows[k + 1].first_slot, parts = end - row.first_slot;
-      T* const to = m.c.row(row.row) + column;
-      if (parts <= kFewParts) {
-        if (k - first != warp || !has_column) continue;
-        sum_slots<kVector>(a, row.first_slot, end, column, sums);
-        add_to_row<kVector>(to, m.alpha, sums);
-        continue;
-      }
-      const Index each = (parts + Index{kFixUpWarps} - 1) / Index{kFixUpWarps};
-      const Index begin = min(end, row.first_slot + static_cast<Index>(warp) * each);
-      if (has_column) sum_slots<kVector>(a, begin, min(end, begin + each), column, sums);
-#pragma unroll
-      for (unsigned v = 0; v < kVector; ++v) of_warps[warp][v * kWarp + lane] = sums[v];
-      __syncthreads();
-      if (warp == 0 && has_column) {
-#pragma unroll
-        for (unsigned v = 0; v < kVector; ++v) {
-          sums[v] = T{0};
-          for (unsigned w = 0; w < kFixUpWarps; ++w) sums[v] += of_warps[w][v * kWarp + lane];
-        }
-        add_to_row<kVector>(to, m.alpha, sums);
-      }
-      __syncthreads();
+    if (mine.begin < mine.end && mine.are_few() && column < m.n_cols) {
+      T sums[kVector];
+      sum_slots<kVector>(a, mine.begin, mine.end, column, sums);
+      add_to_row<kVector>(m.c.row(mine.row) + column, m.alpha, sums);
+    }
+    if (!__syncthreads_or(!mine.are_few())) continue;
+    for (unsigned k = first; k < first + kFixUpWarps; ++k) {
+      const Parts parts = parts_of(a.partition, k);
+      if (!parts.are_few()) add_many_parts<kVector>(a, m, parts, column);
     }
   }
 }
