@@ -10,6 +10,7 @@
 //   sorted_rows.cu   up to 256 products: sorted in registers, by 8, 16 or 32 lanes
 //   narrow_rows.cu   columns close together (bands, stencils): a warp, a bitmap that knows ranks
 //   table_rows.cu    hash tables in shared memory: of a warp, of a block, the largest that fits a block
+//   ranked_rows.cu   long rows: a block, a bitmap that knows ranks
 //   window_rows.cu   all the rest, huge or nearly dense: a block, dense windows that move along the row
 //
 // so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products.
@@ -291,10 +292,20 @@ class SideStreams {
 /// What kernels have beside their dynamic shared memory, at most.
 constexpr std::size_t kStaticBytes = 1024;
 
-/// The rule with what this device's blocks can hold.
+/// The rule with what this device's blocks can hold, and with what is one warp's work when there are
+/// `products` in all: a warp that has much more than its share would be busy when the others are done.
 template <class T>
-Rules fitted(Rules rules) {
+Rules fitted(Rules rules, Offset products) {
+  constexpr Offset kBusyWarps = 16;     // of an SM
+  constexpr Index kEntryProducts = 32;  // what an entry of A costs at most
+  const Offset share = std::max<Offset>(1024, products / (kBusyWarps * device_facts().sms));
+  rules.warp_products = static_cast<Index>(std::min<Offset>(rules.warp_products, share));
+  rules.warp_rows_of_b =
+      std::min(rules.warp_rows_of_b, std::max<Index>(64, rules.warp_products / kEntryProducts));
   const std::size_t shared = device_facts().shared_per_block_optin;
+  rules.value_bytes = Index{sizeof(T)};
+  rules.ranked_bytes = std::min(rules.ranked_bytes, static_cast<Index>(shared - kStaticBytes));
+  rules.ranked_small_bytes = std::min(rules.ranked_small_bytes, rules.ranked_bytes);
   while (block_table_bytes<T>(rules.large_slots) + kStaticBytes > shared) rules.large_slots /= 2;
   rules.window_columns = std::max<Index>(32, rules.window_columns * 4 / Index{sizeof(T)} / 32 * 32);
   while (window_bytes<T>(kWindowWarps, rules.window_columns) + kStaticBytes > shared) {
@@ -317,7 +328,7 @@ class Binned final : public BinnedPlan<T> {
  public:
   Binned(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : exec_(as_gpu(exec)),
-        rules_(fitted<T>(settings.rules)),
+        rules_(fitted<T>(settings.rules, problem.products)),
         most_bytes_(settings.result_bytes > 0 ? settings.result_bytes
                                               : std::numeric_limits<double>::infinity()),
         products_in_all_(problem.products),
@@ -431,8 +442,12 @@ class Binned final : public BinnedPlan<T> {
         {"l2_bytes_at_least", entry * products + 64.0 * in_a, "B"},
         {"gather_bytes_per_second",
          gather_bytes_per_second().value_or(std::numeric_limits<double>::quiet_NaN()), "B"}};
+    std::array<Index, kForms> rows = {};
     for (std::size_t k = 0; k < kFormNames.size(); ++k) {
-      all.push_back({fmt::format("rows_{}", kFormNames[k]), static_cast<double>(sizes_whole_[k]), ""});
+      rows[static_cast<std::size_t>(form_of(static_cast<Form>(k), sizes_whole_[k]))] += sizes_whole_[k];
+    }
+    for (std::size_t k = 0; k < kFormNames.size(); ++k) {
+      all.push_back({fmt::format("rows_{}", kFormNames[k]), static_cast<double>(rows[k]), ""});
     }
     return all;
   }
@@ -487,18 +502,21 @@ class Binned final : public BinnedPlan<T> {
     if (counted_) sizes_whole_ = bins_.sizes;
   }
 
+  Form form_of(Form bin, Index rows) const { return form_for_so_many(rules_, bin, rows, device_facts().sms); }
+
   /// Calls with(form, list, stream) for the bins, on streams of their own.
   template <class With>
   void over_bins(const char* phase_name, With&& with) {
     if (one_by_one_) {
-      bins_.for_each([&](Form form, RowList list) {
+      bins_.for_each([&](Form bin, RowList list) {
+        const Form form = form_of(bin, list.count);
         Phase phase(exec_, fmt::format("{} {}", phase_name, kFormNames[static_cast<std::size_t>(form)]));
         with(form, list, stream());
       });
       return;
     }
     side_.fork(stream(), bins_.count());
-    bins_.for_each([&](Form form, RowList list) { with(form, list, side_.next()); });
+    bins_.for_each([&](Form bin, RowList list) { with(form_of(bin, list.count), list, side_.next()); });
     side_.join();
   }
 
@@ -510,7 +528,7 @@ class Binned final : public BinnedPlan<T> {
         return count_in_bitmap(f, list, first_.data(), width_.data(), rules_.bitmap_columns, counts, parts(),
                                stream);
       case Form::block_table:
-        return count_in_block_tables(f, list, rules_.count_block_slots, counts, stream);
+        return count_in_block_tables(f, list, rules_.count_block_slots, products_.data(), counts, stream);
       case Form::warp_table:
         return count_in_warp_tables(f, list, rules_.count_warp_slots, counts, stream);
       case Form::narrow_large:
@@ -539,6 +557,11 @@ class Binned final : public BinnedPlan<T> {
         return multiply_in_windows(
             f, list, form, first_.data(), width_.data(),
             form == Form::windows ? rules_.window_columns : rules_.window_small_columns, parts(), c, stream);
+      case Form::ranked:
+      case Form::ranked_small:
+        return multiply_ranked(f, list, first_.data(), width_.data(),
+                               form == Form::ranked ? rules_.ranked_bytes : rules_.ranked_small_bytes, c,
+                               stream);
       case Form::large_table:
         return multiply_in_block_tables(f, list, rules_.large_slots, rules_.large_warps, c, stream);
       case Form::block_table:

@@ -35,13 +35,19 @@ template <class T, class Ptr>
 void multiply_narrow(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
                      Index columns, Index most_results, const Output<T>& c, cudaStream_t stream);
 
+/// ranked_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1; each needs ranked_bytes() of the
+/// `block_bytes` of shared memory.
+template <class T, class Ptr>
+void multiply_ranked(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
+                     Index block_bytes, const Output<T>& c, cudaStream_t stream);
+
 /// table_rows.cu: a warp a row, or a block of up to 16 warps a row; tables of that many slots.
 template <class Ptr>
 void count_in_warp_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
                           cudaStream_t stream);
 template <class Ptr>
-void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
-                           cudaStream_t stream);
+void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, const Offset* products,
+                           Index* counts, cudaStream_t stream);
 template <class T, class Ptr>
 void multiply_in_warp_tables(const Factors<T, Ptr>& f, RowList list, Index slots, const Output<T>& c,
                              cudaStream_t stream);

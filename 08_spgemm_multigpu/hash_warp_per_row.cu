@@ -102,7 +102,7 @@ __device__ bool count_row(const Structures<Ptr>& f, Index row, Index* keys, unsi
   Index found = 0;
   const bool good = walk_by_lanes(f, row, lane, [&](Index column, Ptr, Ptr) {
     bool is_new = false;
-    const unsigned slot = claim<false>(keys, slots, Hash::home(column, slots), column, is_new, most_probes);
+    const unsigned slot = claim(keys, slots, Hash::home(column, slots), column, is_new, most_probes);
     found += is_new;
     return slot != kFull;
   });
@@ -153,7 +153,7 @@ __device__ void multiply_row(const Factors<T, Ptr>& f, Index row, Index* keys, T
   __syncwarp();
   walk_by_lanes(f.structures(), row, lane, [&](Index column, Ptr e, Ptr q) {
     bool is_new = false;
-    const unsigned slot = claim<false>(keys, slots, Hash::home(column, slots), column, is_new);
+    const unsigned slot = claim(keys, slots, Hash::home(column, slots), column, is_new);
     atomicAdd(&values[slot], f.a.values[e] * f.b.values[q]);
     return true;
   });

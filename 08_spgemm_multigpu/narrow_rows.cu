@@ -21,10 +21,11 @@
 // Input: rows whose range and results fit the bitmap and the sums. Cost: B's rows once when counting, twice
 // when multiplying (once where the range is short); a step for each 32 columns of the range.
 //
-// Sources: a bitmap with counts as a set that knows ranks is G. Jacobson's ("Space-efficient static trees and
-// graphs", FOCS 1989); 01_cpu_serial uses bitmaps for the same reason.
+// A bitmap with counts as a set that knows ranks is in ranks.hpp; 01_cpu_serial uses bitmaps for the same
+// reason.
 
 #include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/ranks.hpp"
 #include "common/gpu/launch.hpp"
 
 namespace stages::spgemm {
@@ -33,11 +34,8 @@ namespace {
 constexpr unsigned kCountWarps = 8;
 constexpr unsigned kMultiplyWarps = 4;
 
-__device__ inline void mark(unsigned* words, unsigned place) {
-  atomicOr(&words[place / 32], 1u << (place % 32));
-}
-
-/// A byte for each column, where there is room for that, and otherwise a bit.
+/// A byte for each column, where there is room for that, and otherwise a bit; `words_of_warp`, a multiple of
+/// 4, is that room.
 template <class Ptr>
 __global__ void __launch_bounds__(kCountWarps* kWarp)
     count_rows(Structures<Ptr> f, RowList list, const Index* first, const Index* width, Index words_of_warp,
@@ -46,21 +44,25 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
   const unsigned number = blockIdx.x * kCountWarps + warp;
   if (number >= static_cast<unsigned>(list.count)) return;  // the whole warp leaves
   const Index row = list.rows[number], begin = first[row], columns = width[row];
-  unsigned* const words = dynamic_shared<unsigned>() + warp * static_cast<unsigned>(words_of_warp);
+  uint4* const all = dynamic_shared<uint4>() + warp * static_cast<unsigned>(words_of_warp / 4);
+  unsigned* const words = reinterpret_cast<unsigned*>(all);
   const bool in_bytes = (columns + 3) / 4 <= words_of_warp;
-  const Index used = in_bytes ? (columns + 3) / 4 : (columns + 31) / 32;
-  for (Index w = static_cast<Index>(lane); w < used; w += Index{kWarp}) words[w] = 0;
+  const Index used = in_bytes ? (columns + 15) / 16 : (columns + 127) / 128;  // of four words each
+  for (Index w = static_cast<Index>(lane); w < used; w += Index{kWarp}) all[w] = uint4{};
   __syncwarp();
   if (in_bytes) {
     auto* const bytes = reinterpret_cast<unsigned char*>(words);
     walk_columns<true>(f, row, {}, 0, 1, lane, [=](Index column) { bytes[column - begin] = 1; });
   } else {
-    walk_columns<true>(f, row, {}, 0, 1, lane,
-                       [=](Index column) { mark(words, static_cast<unsigned>(column - begin)); });
+    const Ranks ranks{.words = words, .begin = begin};
+    walk_columns<true>(f, row, {}, 0, 1, lane, [=](Index column) { ranks.mark(column); });
   }
   __syncwarp();
   Index found = 0;
-  for (Index w = static_cast<Index>(lane); w < used; w += Index{kWarp}) found += __popc(words[w]);
+  for (Index w = static_cast<Index>(lane); w < used; w += Index{kWarp}) {
+    const uint4 four = all[w];
+    found += __popc(four.x) + __popc(four.y) + __popc(four.z) + __popc(four.w);
+  }
   found = sum_over_warp(found);
   if (lane == 0) counts[row] = found;
 }
@@ -74,71 +76,33 @@ struct Shares {
 
   STAGES_HD std::size_t bytes() const {
     return (static_cast<std::size_t>(results) * sizeof(T) +
-            static_cast<std::size_t>(words) * (sizeof(unsigned) + sizeof(unsigned short)) + 15) /
+            static_cast<std::size_t>(words) * Ranks::kWordBytes + 15) /
            16 * 16;
   }
   /// The widest range in which each column has a sum and a byte.
   STAGES_HD Index direct_columns() const {
-    const Index bytes = words * static_cast<Index>(sizeof(unsigned) + sizeof(unsigned short));
+    const Index bytes = words * static_cast<Index>(Ranks::kWordBytes);
     return results < bytes ? results : bytes;
   }
 };
 
-/// Bits of a row's range of columns, and the sums of its results.
-template <class T>
-struct Row {
-  T* sums;
-  unsigned* words;
-  unsigned short* before;  ///< bits before each word
-  Index begin;             ///< the first column
-  Index used_words;
-
-  __device__ Index place(Index column) const {
-    const auto at = static_cast<unsigned>(column - begin);
-    return before[at / 32] + __popc(words[at / 32] & lanes_below(at % 32));
-  }
-};
-
-/// Each lane takes a stretch of words. Its length is odd, so that the lanes read from different banks.
-template <class T>
-__device__ void number_words(const Row<T>& r, unsigned lane) {
-  const Index stretch = (r.used_words + Index{kWarp} - 1) / Index{kWarp} | 1;
-  const Index from = min(static_cast<Index>(lane) * stretch, r.used_words);
-  const Index to = min(from + stretch, r.used_words);
-  Index bits = 0;
-  for (Index w = from; w < to; ++w) bits += __popc(r.words[w]);
-  Index before = sum_up_to(bits, lane) - bits;
-  for (Index w = from; w < to; ++w) {
-    r.before[w] = static_cast<unsigned short>(before);
-    before += __popc(r.words[w]);
-  }
-  __syncwarp();
-}
-
-template <class T>
-__device__ void write_columns(const Row<T>& r, Offset out, unsigned lane, const Output<T>& c) {
-  for (Index w = static_cast<Index>(lane); w < r.used_words; w += Index{kWarp}) {
-    Offset to = out + r.before[w];
-    for (unsigned bits = r.words[w]; bits != 0; bits &= bits - 1, ++to) {
-      c.col_idx[to] = r.begin + w * 32 + __ffs(static_cast<int>(bits)) - 1;
-    }
-  }
-}
-
 /// A row with fewer results than columns in its range, in memory of that share.
 template <class T, class Ptr>
-__device__ void multiply_by_rank(const Factors<T, Ptr>& f, Index row, const Row<T>& r, Index results,
-                                 unsigned lane, Offset out, const Output<T>& c) {
-  for (Index w = static_cast<Index>(lane); w < r.used_words; w += Index{kWarp}) r.words[w] = 0;
-  for (Index s = static_cast<Index>(lane); s < results; s += Index{kWarp}) r.sums[s] = T{0};
+__device__ void multiply_by_rank(const Factors<T, Ptr>& f, Index row, const Ranks& ranks, T* sums,
+                                 Index results, unsigned lane, Offset out, const Output<T>& c) {
+  ranks.clear(lane, kWarp);
+  for (Index s = static_cast<Index>(lane); s < results; s += Index{kWarp}) sums[s] = T{0};
   __syncwarp();
-  walk_columns<true>(f.structures(), row, {}, 0, 1, lane,
-                     [&](Index column) { mark(r.words, static_cast<unsigned>(column - r.begin)); });
+  walk_columns<true>(f.structures(), row, {}, 0, 1, lane, [&](Index column) { ranks.mark(column); });
   __syncwarp();
-  number_words(r, lane);
-  walk_products<true>(f, row, {}, lane, [&](Index column, T product) { r.sums[r.place(column)] += product; });
-  write_columns(r, out, lane, c);
-  for (Index s = static_cast<Index>(lane); s < results; s += Index{kWarp}) c.values[out + s] = r.sums[s];
+  const Ranks::Stretch stretch = ranks.stretch_of(lane, kWarp);
+  const Index bits = ranks.bits_of(stretch);
+  ranks.number(stretch, sum_up_to(bits, lane) - bits);
+  __syncwarp();
+  walk_products<true>(f, row, {}, lane,
+                      [&](Index column, T product) { sums[ranks.place(column)] += product; });
+  ranks.write_columns(c.col_idx + out, lane, kWarp);
+  for (Index s = static_cast<Index>(lane); s < results; s += Index{kWarp}) c.values[out + s] = sums[s];
 }
 
 /// A row whose whole range has sums: a byte says which of them a product came to.
@@ -182,13 +146,13 @@ __global__ void __launch_bounds__(kMultiplyWarps* kWarp)
     multiply_by_distance(f, row, first[row], columns, sums, came, lane, out, c);
     return;
   }
-  Row<T> r;
-  r.sums = sums;
-  r.words = reinterpret_cast<unsigned*>(sums + share.results);
-  r.before = reinterpret_cast<unsigned short*>(r.words + share.words);
-  r.begin = first[row];
-  r.used_words = (columns + 31) / 32;
-  multiply_by_rank(f, row, r, static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]), lane, out, c);
+  Ranks ranks;
+  ranks.words = reinterpret_cast<unsigned*>(sums + share.results);
+  ranks.before = reinterpret_cast<unsigned short*>(ranks.words + share.words);
+  ranks.begin = first[row];
+  ranks.used_words = (columns + 31) / 32;
+  multiply_by_rank(f, row, ranks, sums, static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]), lane, out,
+                   c);
 }
 
 }  // namespace
@@ -196,7 +160,7 @@ __global__ void __launch_bounds__(kMultiplyWarps* kWarp)
 template <class Ptr>
 void count_narrow(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
                   Index columns, Index* counts, cudaStream_t stream) {
-  const Index words = columns / 32;
+  const Index words = (columns / 32 + 3) / 4 * 4;
   const std::size_t bytes = kCountWarps * static_cast<std::size_t>(words) * sizeof(unsigned);
   allow_dynamic_bytes(count_rows<Ptr>, bytes);
   launch(count_rows<Ptr>,

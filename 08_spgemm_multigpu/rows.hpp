@@ -148,6 +148,7 @@ __device__ Factor<T, Ptr> factor_of(const Factors<T, Ptr>& f, Ptr first, Ptr end
 template <class T, class Ptr, class Visit>
 __device__ void visit_by_rows(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor, unsigned lane,
                               Visit visit) {
+  const bool has_long = __any_sync(kAllLanes, factor.piece.to - factor.piece.from > static_cast<Ptr>(kWarp));
   Ptr next_at = __shfl_sync(kAllLanes, factor.piece.from, 0) + static_cast<Ptr>(lane);
   Ptr next_to = __shfl_sync(kAllLanes, factor.piece.to, 0);
   Index next_column = next_at < next_to ? b.col_idx[next_at] : 0;
@@ -156,15 +157,16 @@ __device__ void visit_by_rows(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& fa
     const Ptr at = next_at, to = next_to;
     const Index column = next_column;
     const T value = next_value, scale = __shfl_sync(kAllLanes, factor.scale, s);
-    if (s + 1 < factor.count) {
-      next_at = __shfl_sync(kAllLanes, factor.piece.from, s + 1) + static_cast<Ptr>(lane);
-      next_to = __shfl_sync(kAllLanes, factor.piece.to, s + 1);
-      next_column = next_at < next_to ? b.col_idx[next_at] : 0;
-      next_value = next_at < next_to ? b.values[next_at] : T{0};
-    }
+    const int following = min(s + 1, static_cast<int>(kWarp) - 1);
+    next_at = __shfl_sync(kAllLanes, factor.piece.from, following) + static_cast<Ptr>(lane);
+    next_to = __shfl_sync(kAllLanes, factor.piece.to, following);
+    next_column = next_at < next_to ? b.col_idx[next_at] : 0;
+    next_value = next_at < next_to ? b.values[next_at] : T{0};
     if (at < to) visit(column, scale * value);
-    for (Ptr q = at + static_cast<Ptr>(kWarp); q < to; q += static_cast<Ptr>(kWarp)) {
-      visit(b.col_idx[q], scale * b.values[q]);
+    if (has_long) {
+      for (Ptr q = at + static_cast<Ptr>(kWarp); q < to; q += static_cast<Ptr>(kWarp)) {
+        visit(b.col_idx[q], scale * b.values[q]);
+      }
     }
     __syncwarp();
   }
@@ -218,14 +220,13 @@ __device__ void walk_products(const Factors<T, Ptr>& f, Index row, Slice slice, 
   }
 }
 
-/// The same for rows of B that may be short, or of which the slice may leave little, so that many lanes would
-/// idle if they came one after another: then products of several are visited together. Such a step takes
-/// about half as many instructions again.
+/// The same for entries [begin, end) of A, all of one row, whose rows of B may be short, or of which the
+/// slice may leave little, so that many lanes would idle if they came one after another: then products of
+/// several are visited together. Such a step takes about half as many instructions again.
 template <bool kWhole, class T, class Ptr, class Visit>
-__device__ void walk_short_products(const Factors<T, Ptr>& f, Index row, Slice slice, unsigned lane,
-                                    Visit visit) {
-  const Ptr end = f.a.row_ptr[row + 1];
-  for (Ptr first = f.a.row_ptr[row]; first < end; first += static_cast<Ptr>(kWarp)) {
+__device__ void walk_products_of(const Factors<T, Ptr>& f, Ptr begin, Ptr end, Slice slice, unsigned lane,
+                                 Visit visit) {
+  for (Ptr first = begin; first < end; first += static_cast<Ptr>(kWarp)) {
     const auto factor = factor_of<kWhole>(f, first, end, slice, lane);
     const Ptr products = factor.piece.to - factor.piece.from, up_to_here = sum_up_to(products, lane);
     const Ptr total = __shfl_sync(kAllLanes, up_to_here, static_cast<int>(kWarp - 1));
@@ -240,24 +241,33 @@ __device__ void walk_short_products(const Factors<T, Ptr>& f, Index row, Slice s
   }
 }
 
+/// The same for a whole row of A.
+template <bool kWhole, class T, class Ptr, class Visit>
+__device__ void walk_short_products(const Factors<T, Ptr>& f, Index row, Slice slice, unsigned lane,
+                                    Visit visit) {
+  walk_products_of<kWhole>(f, f.a.row_ptr[row], f.a.row_ptr[row + 1], slice, lane, visit);
+}
+
 /// How many lanes should share a row of B of that mean length: 4 to 32.
 __device__ inline unsigned team_for(unsigned mean) {
   return mean >= 24 ? 32u : mean >= 12 ? 16u : mean >= 6 ? 8u : 4u;
 }
 
 /// Calls visit(column) for the products of row `row` of C that lie in the slice (kWhole: for all), in any
-/// order and several rows of B at once. A warp of `warps` takes every warps-th group of 32 entries of A.
+/// order and several rows of B at once. A warp of `warps` takes every warps-th group of entries of A: of 32,
+/// or so few that all warps have some.
 template <bool kWhole, class Ptr, class Visit>
 __device__ void walk_columns(const Structures<Ptr>& f, Index row, Slice slice, unsigned warp, unsigned warps,
                              unsigned lane, Visit visit) {
-  const Ptr end = f.a.row_ptr[row + 1];
-  const Ptr step = static_cast<Ptr>(warps * kWarp);
-  for (Ptr first = f.a.row_ptr[row] + static_cast<Ptr>(warp * kWarp); first < end; first += step) {
+  const Ptr begin = f.a.row_ptr[row], end = f.a.row_ptr[row + 1];
+  const Ptr group = min((end - begin + static_cast<Ptr>(warps) - 1) / static_cast<Ptr>(warps), Ptr{kWarp});
+  const Ptr step = static_cast<Ptr>(warps) * group;
+  for (Ptr first = begin + static_cast<Ptr>(warp) * group; first < end; first += step) {
     Piece<Ptr> piece;
-    if (const Ptr e = first + static_cast<Ptr>(lane); e < end) {
+    if (const Ptr e = first + static_cast<Ptr>(lane); e < min(end, first + group)) {
       piece = piece_of<kWhole>(f.b, f.a.col_idx[e], slice);
     }
-    const unsigned entries = static_cast<unsigned>(min(end - first, static_cast<Ptr>(kWarp)));
+    const unsigned entries = static_cast<unsigned>(min(end - first, group));
     unsigned total = static_cast<unsigned>(min(piece.to - piece.from, static_cast<Ptr>(kWarp)));
     for (unsigned d = kWarp / 2; d > 0; d /= 2)
       total += __shfl_xor_sync(kAllLanes, total, static_cast<int>(d));

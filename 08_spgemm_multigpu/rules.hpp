@@ -13,6 +13,8 @@ namespace stages::spgemm {
 /// same names.
 enum class Form : unsigned char {
   windows,        ///< window_rows.cu: a bitmap; numeric: dense windows of columns, blocks of 16 warps
+  ranked,         ///< ranked_rows.cu, numeric only: a bitmap that knows ranks; blocks of 16 warps
+  ranked_small,   ///< the same with less shared memory
   windows_small,  ///< numeric only: one pass of a block of four warps
   large_table,    ///< table_rows.cu: a block, the largest table that a block's shared memory holds
   block_table,    ///< table_rows.cu: a block with one table
@@ -35,18 +37,20 @@ inline constexpr int kForms = static_cast<int>(Form::none) + 1;
 
 /// As they stand in results.
 inline constexpr std::array<const char*, kForms> kFormNames = {
-    "windows",     "small_windows", "large_tables", "block_tables", "copied_long",  "narrow_large",
-    "warp_tables", "narrow_small",  "small_tables", "sorted_256",   "sorted_128",   "sorted_64",
-    "sorted_32",   "sorted_16",     "threads_32",   "threads_16",   "copied_short", "empty"};
+    "windows",      "ranked",      "small_ranked", "small_windows", "large_tables",
+    "block_tables", "copied_long", "narrow_large", "warp_tables",   "narrow_small",
+    "small_tables", "sorted_256",  "sorted_128",   "sorted_64",     "sorted_32",
+    "sorted_16",    "threads_32",  "threads_16",   "copied_short",  "empty"};
 
 /// Where the forms end. Most are limits of shared memory: what lies beyond is another form's. Smaller ones
 /// are for tests, which want every form on small matrices, and for bench/spgemm_forms, which times the
 /// choices.
 struct Rules {
-  Index most_by_threads = 32;           ///< products; 32, 16 or 0
-  Index most_sorted = 256;              ///< products; 256, 128, 64, 32, 16 or 0
-  Index most_copied_short = 64;         ///< products
-  Index narrow_columns = 49152;         ///< the range of a row; a multiple of 32
+  Index most_by_threads = 32;     ///< products; 32, 16 or 0
+  Index thread_rows_a_sm = 1024;  ///< fewer rows with a thread each leave the device idle: lanes sort them
+  Index most_sorted = 256;        ///< products; 256, 128, 64, 32, 16 or 0
+  Index most_copied_short = 64;   ///< products
+  Index narrow_columns = 49152;   ///< the range of a row; a multiple of 32
   Index narrow_small_columns = 16384;   ///< likewise
   Index narrow_results = 1024;          ///< at most 65535
   Index narrow_small_results = 512;     ///< likewise
@@ -60,8 +64,13 @@ struct Rules {
   Index count_columns_a_product = 128;  ///< counting: a wider range is not worth its bitmap
   Index count_warp_slots = 2048;        ///< of the tables of the counting pass; half of them hold products
   Index count_block_slots = 16384;
-  Index window_columns = 1536;         ///< of one warp's dense window of floats; a multiple of 32
-  Index window_small_columns = 2048;   ///< likewise, in blocks of four warps
+  Index warp_products = 16384;      ///< of a row in a narrow range: more are a block's work, not a warp's
+  Index warp_rows_of_b = 256;       ///< likewise
+  Index ranked_bytes = 112 * 1024;  ///< of a block's bits and sums: with so many, two blocks share an SM
+  Index ranked_small_bytes = 36 * 1024;  ///< what is left of an SM's memory is L1, which rows of B come from
+  Index value_bytes = sizeof(float);     ///< set by the plan
+  Index window_columns = 1536;           ///< of one warp's dense window of floats; a multiple of 32
+  Index window_small_columns = 2048;     ///< likewise, in blocks of four warps
   Index window_columns_a_result = 64;  ///< a wider range is not worth its windows while a table holds the row
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
   bool sorts_to_count = true;          ///< rows of 33 to 256 products are counted by sorting, not by hashing
@@ -70,6 +79,12 @@ struct Rules {
 /// Warps of a block with windows, and with them the columns of one pass.
 inline constexpr Index kWindowWarps = 16;
 inline constexpr Index kSmallWindowWarps = 4;
+
+/// Warps of a block of ranked_rows.cu.
+inline constexpr Index kRankedWarps = 16;
+
+/// Results of a row in ranked_rows.cu, whose ranks have 16 bits.
+inline constexpr Index kMostRanks = 65535;
 
 /// Rows that a large bitmap counted are multiplied in so many parts at most, a block each.
 inline constexpr Index kMostParts = 64;
@@ -82,6 +97,16 @@ STAGES_HD inline Index part_columns(const Rules& rules, Index cols) {
   return static_cast<Index>(columns < cols ? columns : Offset{cols});
 }
 
+/// What ranked_rows.cu needs of shared memory for a row: sums, a bit a column, two bytes a word of bits.
+STAGES_HD inline Offset ranked_bytes(const Rules& rules, Index width, Index results) {
+  return Offset{results} * rules.value_bytes + (Offset{width} + 31) / 32 * 6;
+}
+
+/// The same where each warp has sums of its own.
+STAGES_HD inline Offset ranked_apart_bytes(const Rules& rules, Index width, Index results) {
+  return Offset{kRankedWarps} * results * rules.value_bytes + (Offset{width} + 31) / 32 * 6;
+}
+
 /// What the rule looks at. `width`: last column - first column + 1 of the rows of B that are added up; not
 /// known (0) where the products are few.
 struct RowFacts {
@@ -89,6 +114,12 @@ struct RowFacts {
   Index rows_of_b = 0;  ///< that are not empty
   Index width = 0;
 };
+
+/// The form that rows of `form` get when there are `rows` of them, on a device with `sms` multiprocessors.
+STAGES_HD inline Form form_for_so_many(const Rules& rules, Form form, Index rows, int sms) {
+  if (rows >= Offset{rules.thread_rows_a_sm} * sms) return form;
+  return form == Form::thread_32 ? Form::sort_32 : form == Form::thread_16 ? Form::sort_16 : form;
+}
 
 /// What is decided before anything is known of results; windows where the rule needs the width.
 STAGES_HD inline Form form_by_products(const Rules& rules, Offset products, Index rows_of_b) {
@@ -110,7 +141,8 @@ STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
   const Form early = form_by_products(rules, row.products, row.rows_of_b);
   if (early != Form::windows) return early;
   const bool dense = row.width / rules.count_columns_a_product <= row.products;
-  if (dense && row.width <= rules.narrow_columns) return Form::narrow_large;
+  const bool one_warp = row.products <= rules.warp_products && row.rows_of_b <= rules.warp_rows_of_b;
+  if (dense && one_warp && row.width <= rules.narrow_columns) return Form::narrow_large;
   if (row.products <= rules.count_warp_slots / 2) return Form::warp_table;
   if (!dense && row.products <= rules.count_block_slots / 2) return Form::block_table;
   return Form::windows;
@@ -120,15 +152,26 @@ STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
 STAGES_HD inline Form multiplying_form(const Rules& rules, Form counted, Offset products, Index width,
                                        Index results) {
   if (counted >= Form::sort_256 || counted == Form::copy_long) return counted;
-  if (width / rules.narrow_columns_a_product <= products) {
+  const bool one_warp = counted != Form::windows;
+  if (one_warp && width / rules.narrow_columns_a_product <= products) {
     if (width <= rules.narrow_small_columns && results <= rules.narrow_small_results)
       return Form::narrow_small;
     if (width <= rules.narrow_columns && results <= rules.narrow_results) return Form::narrow_large;
   }
-  if (results <= rules.warp_small_slots / 2) return Form::warp_small;
-  if (results <= rules.warp_slots / 2) return Form::warp_table;
+  if (one_warp && results <= rules.warp_small_slots / 2) return Form::warp_small;
+  if (one_warp && results <= rules.warp_slots / 2) return Form::warp_table;
   const bool dense = width / rules.window_columns_a_result <= results;
-  if (dense && width <= kSmallWindowWarps * rules.window_small_columns) return Form::windows_small;
+  const Offset apart = ranked_apart_bytes(rules, width, results), bytes = ranked_bytes(rules, width, results);
+  const bool all_apart = !one_warp && apart <= rules.ranked_bytes;
+  const bool half_full = dense && width / 2 <= results;
+  if (dense && width <= kSmallWindowWarps * rules.window_small_columns &&
+      (one_warp || (half_full && !all_apart)))
+    return Form::windows_small;
+  if ((dense || !one_warp) && results <= kMostRanks) {
+    const Offset needs = apart <= rules.ranked_bytes ? apart : bytes;
+    if (needs <= rules.ranked_small_bytes) return Form::ranked_small;
+    if (needs <= rules.ranked_bytes) return Form::ranked;
+  }
   if (dense) return Form::windows;
   if (results <= rules.block_slots / 2) return Form::block_table;
   return results <= rules.large_slots / 2 ? Form::large_table : Form::windows;

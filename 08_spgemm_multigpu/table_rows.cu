@@ -15,11 +15,12 @@
 //              32 different columns in its lanes, so it needs atomics only to claim slots; the sums
 //              are plain additions in the order of A's entries, the same in every run. Where rows of B are
 //              short it adds products of several at once, and lanes with one column take turns in that order
-//   a block    has one table for all of its four or sixteen warps. Each warp takes a slice of the columns, of
-//              all rows of B: their columns ascend, so two binary searches find the slice, a lane for each
+//   a block    has one table for all of its eight or sixteen warps. Each warp takes a slice of the columns,
+//              of all rows of B: their columns ascend, so two binary searches find the slice, a lane for each
 //              row of B. No two warps add to one column, and no barrier is needed until all are done. The
 //              slices are the quantiles of the longest row of B, so that they are about equally full where
-//              the columns are skewed
+//              the columns are skewed. And slices need not be sorted together: each warp sorts its own, in
+//              registers. (One sort by the whole block, in shared memory, took 60 % of the instructions.)
 //
 // Counting needs no order and no slices: the warps of a block take different rows of B and claim slots.
 //
@@ -37,6 +38,11 @@ namespace {
 
 constexpr unsigned kWarpsOfBlock = 4;   ///< where a warp has a row
 constexpr unsigned kWarpsOfTable = 16;  ///< where a block has a row: at most
+
+/// A row of so many columns at most gets no more slots than three times as many: fewer to clear, and to list.
+__device__ inline unsigned slots_for(Offset columns, unsigned most_slots) {
+  return static_cast<unsigned>(min(3 * columns, Offset{most_slots}));
+}
 
 __device__ inline void clear_keys(Index* keys, unsigned slots, unsigned me, unsigned members) {
   for (unsigned s = me; s < slots; s += members) keys[s] = kFree;
@@ -66,10 +72,12 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
 
 template <class Ptr>
 __global__ void __launch_bounds__(kWarpsOfTable* kWarp)
-    count_by_blocks(Structures<Ptr> f, RowList list, unsigned slots, Index* counts) {
+    count_by_blocks(Structures<Ptr> f, RowList list, unsigned most_slots, const Offset* products,
+                    Index* counts) {
   __shared__ Index total;
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const Index row = list.rows[blockIdx.x];
+  const unsigned slots = slots_for(products[row], most_slots);
   Index* const keys = dynamic_shared<Index>();
   clear_keys(keys, slots, threadIdx.x, blockDim.x);
   if (threadIdx.x == 0) total = 0;
@@ -108,17 +116,20 @@ struct Table {
       sums[s] = T{0};
     }
   }
-  __device__ void add(Index column, T product) const {
+  /// Returns whether the column is new.
+  __device__ bool add(Index column, T product) const {
     bool is_new = false;
-    sums[claim(keys, slots, home_of(column, slots), column, is_new)] += product;
+    sums[claim_in_roomy(keys, slots, column, is_new)] += product;
+    return is_new;
   }
 };
 
-/// Puts the columns of slots first, first + step, ... on the list; `at` says where the next ones go.
+/// Puts the columns of a warp's table on its list; returns how many there are.
 template <class T>
-__device__ Index list_columns(const Table<T>& t, unsigned first, unsigned step, Index at, unsigned lane) {
-  for (unsigned s0 = first; s0 < t.slots; s0 += step) {
-    const unsigned s = s0 + lane;
+__device__ Index list_columns(const Table<T>& t, unsigned lane) {
+  Index at = 0;
+  for (unsigned first = 0; first < t.slots; first += kWarp) {
+    const unsigned s = first + lane;
     const Index column = s < t.slots ? t.keys[s] : kFree;
     const unsigned taken = __ballot_sync(kAllLanes, column != kFree);
     if (column != kFree) t.list[at + __popc(taken & lanes_below(lane))] = column;
@@ -127,13 +138,14 @@ __device__ Index list_columns(const Table<T>& t, unsigned first, unsigned step, 
   return at;
 }
 
-/// Writes the sorted list and its sums.
+/// Writes `results` columns of a sorted list, and their sums, from position `out` of C on; by one warp.
 template <class T>
-__device__ void write_row(const Table<T>& t, Index results, unsigned me, unsigned members, Offset out,
+__device__ void write_row(const Table<T>& t, const Index* list, Index results, unsigned lane, Offset out,
                           const Output<T>& c) {
-  for (Index i = static_cast<Index>(me); i < results; i += static_cast<Index>(members)) {
-    c.col_idx[out + i] = t.list[i];
-    c.values[out + i] = t.sums[find(t.keys, t.slots, t.list[i])];
+  for (Index i = static_cast<Index>(lane); i < results; i += Index{kWarp}) {
+    const Index column = list[i];
+    c.col_idx[out + i] = column;
+    c.values[out + i] = t.sums[find(t.keys, t.slots, column)];
   }
 }
 
@@ -173,10 +185,10 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
   table.clear(lane, kWarp);
   __syncwarp();
   walk_short_products<true>(f, row, {}, lane, [&](Index column, T product) { table.add(column, product); });
-  const Index results = list_columns(table, 0, kWarp, 0, lane);
+  const Index results = list_columns(table, lane);
   __syncwarp();
   sort_list<kPerLane>(table.list, results, lane);
-  write_row(table, results, lane, kWarp, c.row_ptr[row] - c.base, c);
+  write_row(table, table.list, results, lane, c.row_ptr[row] - c.base, c);
 }
 
 /// Cuts the columns into a slice for each warp: at equal parts of the longest row of B.
@@ -204,44 +216,63 @@ __device__ void cut_slices(const Structures<Ptr>& f, Index row, Index* cuts) {
   __syncthreads();
 }
 
-/// The list of a block: each warp takes a range of slots, and the warps' counts say where they write.
+/// Which slice a column lies in: the last that does not begin behind it.
+__device__ inline unsigned slice_of(const Index* cuts, unsigned warps, Index column) {
+  unsigned low = 0;
+  for (unsigned step = kWarpsOfTable / 2; step > 0; step /= 2) {
+    if (low + step < warps && cuts[low + step] <= column) low += step;
+  }
+  return low;
+}
+
+/// Deals the columns of a block's table to its list, slice by slice: slice w is [begin[w], begin[w + 1]).
+/// `mine`: how many columns this warp's slice has.
 template <class T>
-__device__ Index list_columns_of_block(const Table<T>& t, unsigned warp, unsigned lane) {
-  __shared__ Index counts[kWarpsOfTable];
-  const unsigned groups = (t.slots + kWarp - 1) / kWarp, warps = blockDim.x / kWarp;
-  Index mine = 0;
-  for (unsigned g = warp; g < groups; g += warps) {
-    const unsigned s = g * kWarp + lane;
-    mine += s < t.slots && t.keys[s] != kFree;
-  }
-  mine = sum_over_warp(mine);
-  if (lane == 0) counts[warp] = mine;
+__device__ void list_by_slices(const Table<T>& t, const Index* cuts, Index mine, Index* begin) {
+  __shared__ Index counts[kWarpsOfTable], next[kWarpsOfTable];
+  const unsigned warps = blockDim.x / kWarp;
+  if (threadIdx.x % kWarp == 0) counts[threadIdx.x / kWarp] = mine;
   __syncthreads();
-  Index before = 0, all = 0;
-  for (unsigned w = 0; w < warps; ++w) {
-    if (w < warp) before += counts[w];
-    all += counts[w];
+  if (threadIdx.x <= warps) {
+    Index before = 0;
+    for (unsigned w = 0; w < threadIdx.x; ++w) before += counts[w];
+    begin[threadIdx.x] = before;
+    if (threadIdx.x < warps) next[threadIdx.x] = before;
   }
-  list_columns(t, warp * kWarp, warps * kWarp, before, lane);
   __syncthreads();
-  return all;
+  for (unsigned s = threadIdx.x; s < t.slots; s += blockDim.x) {
+    const Index column = t.keys[s];
+    if (column != kFree) t.list[atomicAdd(&next[slice_of(cuts, warps, column)], 1)] = column;
+  }
+  __syncthreads();
+}
+
+/// Sorts a list of any length, in registers if it is short enough.
+__device__ inline void sort_any_list(Index* list, Index results, unsigned lane) {
+  if (results <= 4 * Index{kWarp}) return sort_list<4>(list, results, lane);
+  if (results <= 8 * Index{kWarp}) return sort_list<8>(list, results, lane);
+  if (results <= 16 * Index{kWarp}) return sort_list<16>(list, results, lane);
+  sort_list<0>(list, results, lane);
 }
 
 template <class T, class Ptr>
-__global__ void __launch_bounds__(kWarpsOfTable* kWarp)
-    multiply_by_blocks(Factors<T, Ptr> f, RowList list, unsigned slots, Output<T> c) {
-  __shared__ Index cuts[kWarpsOfTable + 1];
+__global__ void __launch_bounds__(kWarpsOfTable* kWarp, 2)
+    multiply_by_blocks(Factors<T, Ptr> f, RowList list, unsigned most_slots, Output<T> c) {
+  __shared__ Index cuts[kWarpsOfTable + 1], begin[kWarpsOfTable + 1];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const Index row = list.rows[blockIdx.x];
-  const Table<T> table(dynamic_shared<unsigned char>(), slots);
+  const Offset out = c.row_ptr[row] - c.base;
+  const Table<T> table(dynamic_shared<unsigned char>(),
+                       slots_for(c.row_ptr[row + 1] - c.row_ptr[row], most_slots));
   table.clear(threadIdx.x, blockDim.x);
   cut_slices(f.structures(), row, cuts);  // ends with a barrier
+  Index found = 0;
   walk_short_products<false>(f, row, {cuts[warp], cuts[warp + 1]}, lane,
-                             [&](Index column, T product) { table.add(column, product); });
-  __syncthreads();
-  const Index results = list_columns_of_block(table, warp, lane);
-  sort_numbers(table.list, results, threadIdx.x, blockDim.x, [] { __syncthreads(); });
-  write_row(table, results, threadIdx.x, blockDim.x, c.row_ptr[row] - c.base, c);
+                             [&](Index column, T product) { found += table.add(column, product); });
+  list_by_slices(table, cuts, sum_over_warp(found), begin);
+  const Index mine = begin[warp], results = begin[warp + 1] - mine;
+  sort_any_list(table.list + mine, results, lane);
+  write_row(table, table.list + mine, results, lane, out + mine, c);
 }
 
 }  // namespace
@@ -260,8 +291,8 @@ void count_in_warp_tables(const Structures<Ptr>& f, RowList list, Index slots, I
 }
 
 template <class Ptr>
-void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
-                           cudaStream_t stream) {
+void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, const Offset* products,
+                           Index* counts, cudaStream_t stream) {
   const std::size_t bytes = static_cast<std::size_t>(slots) * sizeof(Index);
   allow_dynamic_bytes(count_by_blocks<Ptr>, bytes);
   launch(count_by_blocks<Ptr>,
@@ -269,7 +300,7 @@ void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, 
           .block = kWarpsOfTable * kWarp,
           .shared_bytes = bytes,
           .stream = stream},
-         f, list, static_cast<unsigned>(slots), counts);
+         f, list, static_cast<unsigned>(slots), products, counts);
 }
 
 template <class T, class Ptr>
@@ -304,7 +335,8 @@ void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slot
 
 #define STAGES_INSTANTIATE(Ptr)                                                                             \
   template void count_in_warp_tables(const Structures<Ptr>&, RowList, Index, Index*, cudaStream_t);         \
-  template void count_in_block_tables(const Structures<Ptr>&, RowList, Index, Index*, cudaStream_t);        \
+  template void count_in_block_tables(const Structures<Ptr>&, RowList, Index, const Offset*, Index*,        \
+                                      cudaStream_t);                                                        \
   template void multiply_in_warp_tables(const Factors<float, Ptr>&, RowList, Index, const Output<float>&,   \
                                         cudaStream_t);                                                      \
   template void multiply_in_warp_tables(const Factors<double, Ptr>&, RowList, Index, const Output<double>&, \

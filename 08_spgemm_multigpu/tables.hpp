@@ -17,22 +17,30 @@ __device__ inline unsigned home_of(Index column, unsigned slots) {
 
 /// The slot of `column` in keys[0, slots), linear probing from `slot` on; takes a free one, atomically, if
 /// the column has none yet, and says so in is_new. kFull after `most_probes`, or as many as there are slots.
-/// kLooksFirst: a plain load saves the atomic operation where the column has its slot already.
-template <bool kLooksFirst = true>
 __device__ inline unsigned claim(Index* keys, unsigned slots, unsigned slot, Index column, bool& is_new,
                                  unsigned most_probes = ~0u) {
   is_new = false;
   for (unsigned probe = 0, most = min(slots, most_probes); probe < most; ++probe) {
-    Index found = kFree;
-    if constexpr (kLooksFirst) found = *const_cast<volatile Index*>(&keys[slot]);
-    if (found == kFree) {
-      found = atomicCAS(&keys[slot], kFree, column);
-      is_new = found == kFree;
-    }
+    const Index found = atomicCAS(&keys[slot], kFree, column);
+    is_new = found == kFree;
     if (found == column || is_new) return slot;
     slot = slot + 1 == slots ? 0 : slot + 1;
   }
   return kFull;
+}
+
+/// The same, from the column's home on, in a table that has room for it. A plain load saves the atomic
+/// operation where the column has its slot already.
+__device__ inline unsigned claim_in_roomy(Index* keys, unsigned slots, Index column, bool& is_new) {
+  is_new = false;
+  for (unsigned slot = home_of(column, slots);; slot = slot + 1 == slots ? 0 : slot + 1) {
+    Index found = *const_cast<volatile Index*>(&keys[slot]);
+    if (found == column) return slot;
+    if (found != kFree) continue;
+    found = atomicCAS(&keys[slot], kFree, column);
+    is_new = found == kFree;
+    if (is_new || found == column) return slot;
+  }
 }
 
 /// The slot of a column that is in the table.

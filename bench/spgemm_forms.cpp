@@ -70,8 +70,20 @@ std::vector<Choice> choices() {
   for (const Index columns : {768, 3072}) {
     with(fmt::format("windows of {}", columns), [&](Rules& r) { r.window_columns = columns; });
   }
-  with("no small windows", [](Rules& r) { r.window_small_columns = 0; });
-  for (const Index columns : {16, 32, 128, 256}) {
+  with("no ranks", [](Rules& r) { r.ranked_bytes = 0; });
+  for (const Index bytes : {0, 16, 56}) {
+    with(fmt::format("small ranks in {} KB", bytes), [&](Rules& r) { r.ranked_small_bytes = bytes * 1024; });
+  }
+  with("ranks in 74 KB", [](Rules& r) { r.ranked_bytes = 74 * 1024; });
+  with("ranks in place of small windows", [](Rules& r) { r.window_small_columns = 0; });
+  for (const Index products : {2048, 4096, 8192, 32768}) {
+    with(fmt::format("narrow: warps to {} products", products),
+         [&](Rules& r) { r.warp_products = products; });
+  }
+  for (const Index rows : {64, 1024}) {
+    with(fmt::format("narrow: warps to {} rows of B", rows), [&](Rules& r) { r.warp_rows_of_b = rows; });
+  }
+  for (const Index columns : {16, 32, 128, 256, 512}) {
     with(fmt::format("windows: {} columns a result", columns),
          [&](Rules& r) { r.window_columns_a_result = columns; });
   }
@@ -81,6 +93,7 @@ std::vector<Choice> choices() {
          [&](Rules& r) { r.count_columns_a_product = columns; });
   }
   with("counting: warps' tables of 1024 slots", [](Rules& r) { r.count_warp_slots = 1024; });
+  with("counting: warps' tables of 512 slots", [](Rules& r) { r.count_warp_slots = 512; });
   with("counting: no blocks' tables", [](Rules& r) { r.count_block_slots = 0; });
   return all;
 }

@@ -77,6 +77,19 @@ Rules small_tables() {
   rules.window_columns = 32;
   rules.window_small_columns = 32;
   rules.bitmap_columns = 64;
+  rules.ranked_bytes = rules.ranked_small_bytes = 0;
+  return rules;
+}
+
+/// Rows of a few dozen products are a block's work, with ranks as long as those fit.
+Rules long_rows() {
+  Rules rules;
+  rules.most_by_threads = 0;
+  rules.most_sorted = 16;
+  rules.warp_products = 100;
+  rules.warp_rows_of_b = 8;
+  rules.ranked_bytes = 2000;
+  rules.ranked_small_bytes = 600;
   return rules;
 }
 
@@ -89,6 +102,13 @@ Rules narrow_rows() {
   rules.narrow_results = 200;
   rules.narrow_small_columns = 640;
   rules.narrow_small_results = 40;
+  return rules;
+}
+
+/// A thread a row, however few they are.
+Rules single_threads() {
+  Rules rules;
+  rules.thread_rows_a_sm = 0;
   return rules;
 }
 
@@ -120,9 +140,10 @@ template <class T>
 void multiply_in_small_parts() {
   Registry registry;
   add_binned(registry, "large_tables_of_warps", {.rules = large_tables_of_warps()});
-  add_binned(registry, "lanes", {.rules = lanes_alone()});
+  add_binned(registry, "threads", {.rules = single_threads()});
   add_binned(registry, "tables", {.rules = small_tables()});
   add_binned(registry, "narrow", {.rules = narrow_rows()});
+  add_binned(registry, "long_rows", {.rules = long_rows()});
   if (std::is_same_v<T, float>) {  // what does not depend on the type is seen with one of them
     add_binned(registry, "wide_pointers", {.wide_pointers = true});
     add_binned(registry, "counts_by_hashing", {.rules = counts_by_hashing()});
@@ -155,9 +176,10 @@ TEST(HashParts, EveryFormOnSmallMatrices) {
 Registry by_several_rules() {
   Registry registry;
   add_binned(registry, "as_it_is");
-  add_binned(registry, "lanes", {.rules = lanes_alone()});
+  add_binned(registry, "threads", {.rules = single_threads()});
   add_binned(registry, "tables", {.rules = small_tables()});
   add_binned(registry, "narrow", {.rules = narrow_rows()});
+  add_binned(registry, "long_rows", {.rules = long_rows()});
   return registry;
 }
 
@@ -209,7 +231,7 @@ TEST(HashParts, SmallMatricesComeToEveryForm) {
   for (const auto& p : problems<float>()) {
     for (const Entry& entry : registry.entries()) add_metrics(entry, p, rows);
   }
-  EXPECT_EQ(rows.size(), 18U + 3U);
+  EXPECT_EQ(rows.size(), 20U + 3U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
 }
 
