@@ -12,7 +12,7 @@ entry good, so its result was right, and if ncu saw a kernel; else it is recorde
 
 A record holds for each case the sums over all kernels of one product, and the same for each kernel by name. Whatever can be
 added up is taken as a count, and rates are made of the sums where they are shown (tools/tables.py): a mean of percentages would
-give a kernel of a microsecond the weight of one of a millisecond. `warps_active` alone is a percentage in ncu, and is weighted
+give a kernel of a microsecond the weight of one of a millisecond. Percentages of warps alone come as such, and are weighted
 by the time of each kernel.
 """
 
@@ -27,7 +27,8 @@ QUANTITIES = {
     "seconds": ("gpu__time_duration.sum",),
     "instructions": ("smsp__inst_executed.sum", "sm__inst_executed.sum"),  # of warps
     "thread_instructions": ("smsp__thread_inst_executed.sum",),
-    "warps_active": ("sm__warps_active.avg.pct_of_peak_sustained_active",),
+    "warps_active": ("sm__warps_active.avg.pct_of_peak_sustained_active",),  # of what an SM can hold, while it has any
+    "warps_at_all_times": ("sm__warps_active.avg.pct_of_peak_sustained_elapsed",),  # of what all SMs can hold, until the kernel ends
     "load_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
     "load_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
     "load_sectors_hit": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",),
@@ -41,7 +42,7 @@ QUANTITIES = {
     "shared_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",),
     "shared_conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",),
 }
-BY_TIME = {"warps_active"}
+BY_TIME = {"warps_active", "warps_at_all_times"}
 
 SECONDS = {"s": 1, "sec": 1, "second": 1, "ms": 1e-3, "msecond": 1e-3, "us": 1e-6, "usecond": 1e-6, "ns": 1e-9, "nsecond": 1e-9}
 PREFIX = {"K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}

@@ -280,7 +280,8 @@ COUNTERS = (
     ("L2 hits", ("l2_read_sectors_hit", "l2_read_sectors"), lambda hit, all_: f"{100 * hit / all_:.0f} %" if all_ else ""),
     ("of L2", ("l2_sectors", "seconds"), lambda sectors, time: moved(SECTOR * sectors, time)),
     ("of memory", ("dram_read_bytes", "dram_written_bytes", "seconds"), lambda read, written, time: moved(read + written, time)),
-    ("warps active", ("warps_active",), lambda share: f"{share:.0f} %"),
+    ("warps of a busy SM", ("warps_active",), lambda share: f"{share:.0f} %"),
+    ("of all SMs", ("warps_at_all_times",), lambda share: f"{share:.0f} %"),
 )
 # Where anything is added by atomics in shared memory, these too.
 SHARED = (
@@ -304,7 +305,8 @@ def counters(results, pattern, _wanted):
             cells = ["not counted: " + c["reason"].replace("|", "/")] + [""] * (len(columns) - 1)
         lines.append(f"| {name} | `{c['entry']}` | " + " | ".join(cells) + " |")
     lines += ["", f"(all kernels of one product; time: of each kernel alone, under ncu; instructions: of warps; L1: global loads; L2: what the SMs asked of it, "
-              f"its hits those of reads; {results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['date'][:10]}, sources {results['source_digest'][:12]})"]
+              f"its hits those of reads; warps: of what an SM holds while it has any, "
+              f"and of what all SMs hold from a kernel's start to its end; {results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['date'][:10]}, sources {results['source_digest'][:12]})"]
     return "\n".join(lines) + "\n"
 
 

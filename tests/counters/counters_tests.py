@@ -121,7 +121,7 @@ class Script(unittest.TestCase):
         known = [name for name in known if not name.endswith(("_cas", "dram__bytes_read", "dram__bytes_write"))]
         (cls.play / "query.txt").write_text("Device NVIDIA H200 (GH100)\n----\nMetric Name    Metric Type\n" + "".join(f"{name}    Counter    # of things\n" for name in known))
         cls.asked = [names[-1] if "dram" in name else names[0] for name, names in counters.QUANTITIES.items() if name != "shared_cas"]
-        units = {"seconds": "ns", "warps_active": "%"}
+        units = {"seconds": "ns", "warps_active": "%", "warps_at_all_times": "%"}
         values = [["1,000"] * len(cls.asked), ["3,000"] * len(cls.asked)]
         (cls.play / "table.csv").write_text(ncu_table(cls.asked, [units.get(name, "") for name in counters.QUANTITIES if name != "shared_cas"],
                                                       [(MULTIPLY, values[0]), (ADD_PARTS, values[1])]))
@@ -197,21 +197,21 @@ class Script(unittest.TestCase):
 class Table(unittest.TestCase):
     RECORD = {"gpu": "NVIDIA H200", "ncu": "Version 2025.3.1.0 (build 1)", "date": "2026-11-21T00:00:00Z", "source_digest": "0123456789abcdef", "cases": [
         {"matrix": "gen:twin:am", "options": "N = 32", "entry": "07_spmm/balanced", "status": "good", "launches": 2, "seconds": 2e-4, "instructions": 1.5e6,
-         "thread_instructions": 45e6, "warps_active": 61.4, "load_requests": 1e6, "load_sectors": 4e6, "load_sectors_hit": 1e6, "l2_sectors": 1e7, "l2_read_sectors": 8e6,
+         "thread_instructions": 45e6, "warps_active": 61.4, "warps_at_all_times": 42, "load_requests": 1e6, "load_sectors": 4e6, "load_sectors_hit": 1e6, "l2_sectors": 1e7, "l2_read_sectors": 8e6,
          "l2_read_sectors_hit": 6e6, "dram_read_bytes": 9e7, "dram_written_bytes": 1e7, "shared_atomics": 0},
         {"matrix": "gen:twin:am", "options": "N = 256", "entry": "07_spmm/balanced", "status": "good", "launches": 1, "seconds": 1e-3, "load_requests": 0, "load_sectors": 0},
         {"matrix": "gen:twin:am", "options": "N = 256", "entry": "07_spmm/split_rows", "status": "failed", "reason": "took | long"}]}
 
     def test_a_line_a_case(self):
         lines = tables.counters(self.RECORD, "N.=.32,", []).splitlines()
-        self.assertEqual(lines[2], "| am, N = 32 | `07_spmm/balanced` | 200 us | 1.50 M | 30.0 | 4.0 | 25 % | 75 % | 320 MB, 1.60 TB/s | 100 MB, 0.50 TB/s | 61 % |")
+        self.assertEqual(lines[2], "| am, N = 32 | `07_spmm/balanced` | 200 us | 1.50 M | 30.0 | 4.0 | 25 % | 75 % | 320 MB, 1.60 TB/s | 100 MB, 0.50 TB/s | 61 % | 42 % |")
         self.assertEqual(lines[3], "")
         self.assertIn("ncu 2025.3.1.0, 2026-11-21, sources 0123456789ab)", lines[4])
         self.assertEqual(len({text.count("|") for text in lines[:3]}), 1)
 
     def test_what_is_unknown_or_failed(self):
         lines = tables.counters(self.RECORD, "N.=.256", []).splitlines()
-        self.assertEqual(lines[2], "| am, N = 256 | `07_spmm/balanced` | 1.00 ms |  |  |  |  |  |  |  |  |")
+        self.assertEqual(lines[2], "| am, N = 256 | `07_spmm/balanced` | 1.00 ms |  |  |  |  |  |  |  |  |  |")
         self.assertTrue(lines[3].startswith("| am, N = 256 | `07_spmm/split_rows` | not counted: took / long |"))
         self.assertEqual(len({text.count("|") for text in lines[:4]}), 1)
 
