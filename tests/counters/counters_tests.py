@@ -134,7 +134,7 @@ class Script(unittest.TestCase):
 
     @classmethod
     def run_script(cls, *words, path=None):
-        environment = {**os.environ, "PLAY": str(cls.play), "STAGES_COUNTERS_LIMIT": "4", "PATH": path or f"{cls.play}{os.pathsep}{os.environ['PATH']}"}
+        environment = {**os.environ, "PLAY": str(cls.play), "STAGES_COUNTERS_LIMIT": "6", "PATH": path or f"{cls.play}{os.pathsep}{os.environ['PATH']}"}
         return subprocess.run([ROOT / "tools/counters.sh", *words], env=environment, capture_output=True, text=True, timeout=120, check=False)
 
     def cases(self, record, status):
