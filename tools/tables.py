@@ -25,6 +25,9 @@ A pair <!-- steps results . --> and <!-- end steps --> gets what each step is wo
 A pair <!-- order FILE . --> and <!-- end order --> gets what reordering the rows was worth: the record of the part `order` of
 tools/spmm-study.sh. A pair <!-- locality FILE . --> and <!-- end locality --> gets what `order_bench --json FILE` counted.
 
+A pair <!-- counters FILE REGEX --> and <!-- end counters --> gets what ncu counted: the record of tools/counters.sh, of the cases in whose
+"matrix, options, entry" REGEX is found (as it holds no blanks, a dot stands for one).
+
 A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets sparse products: rates beside the fastest
 algorithm of the library, the percent of the limit (memory or L2, whichever takes longer) that the fastest of ours reaches, and its phases.
 
@@ -39,7 +42,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|order|locality|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|counters|order|locality|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -250,6 +253,63 @@ def gather(results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
+def large(count):
+    """A count with three digits: "12.3 M"."""
+    for unit, size in ((" G", 1e9), (" M", 1e6), (" k", 1e3)):
+        if count >= size * 0.9995:
+            scaled = count / size
+            return f"{scaled:.{0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2}f}{unit}"
+    return f"{count:.0f}"
+
+
+def moved(count, time):
+    """Bytes, and the rate at which they moved: "123 MB, 4.56 TB/s"."""
+    amount = large(count)
+    return f"{amount}{'' if amount[-1] in 'GMk' else ' '}B" + (f", {count / time / 1e12:.2f} TB/s" if time else "")
+
+
+SECTOR = 32  # bytes
+
+# The columns of what ncu counted: a head, the counters that it needs, and how they are shown. A counter of a case may be unknown.
+COUNTERS = (
+    ("time", ("seconds",), seconds),
+    ("instructions", ("instructions",), large),
+    ("threads each", ("thread_instructions", "instructions"), lambda threads, warps: f"{threads / warps:.1f}" if warps else ""),
+    ("sectors a request", ("load_sectors", "load_requests"), lambda sectors, requests: f"{sectors / requests:.1f}" if requests else ""),
+    ("L1 hits", ("load_sectors_hit", "load_sectors"), lambda hit, all_: f"{100 * hit / all_:.0f} %" if all_ else ""),
+    ("L2 hits", ("l2_read_sectors_hit", "l2_read_sectors"), lambda hit, all_: f"{100 * hit / all_:.0f} %" if all_ else ""),
+    ("of L2", ("l2_sectors", "seconds"), lambda sectors, time: moved(SECTOR * sectors, time)),
+    ("of memory", ("dram_read_bytes", "dram_written_bytes", "seconds"), lambda read, written, time: moved(read + written, time)),
+    ("warps of a busy SM", ("warps_active",), lambda share: f"{share:.0f} %"),
+    ("of all SMs", ("warps_at_all_times",), lambda share: f"{share:.0f} %"),
+)
+# Where anything is added by atomics in shared memory, these too.
+SHARED = (
+    ("shared atomics", ("shared_atomics",), large),
+    ("of them CAS", ("shared_cas",), large),
+    ("shared wavefronts", ("shared_wavefronts",), large),
+)
+
+
+def counters(results, pattern, _wanted):
+    """The Markdown table of a record of tools/counters.sh: a line a case and entry."""
+    case = lambda c: ", ".join(filter(None, (c["matrix"], c["options"])))
+    chosen = [c for c in results["cases"] if re.search(pattern, f"{case(c)}, {c['entry']}")]
+    columns = COUNTERS + (SHARED if any(c.get("shared_atomics") or c.get("shared_cas") for c in chosen) else ())
+    lines = ["| case | entry | " + " | ".join(head for head, _, _ in columns) + " |", "|---" * (len(columns) + 2) + "|"]
+    for c in chosen:
+        name = ", ".join(filter(None, (label(c["matrix"]), c["options"])))
+        if c["status"] == "good":
+            cells = [show(*(c[need] for need in needs)) if all(need in c for need in needs) else "" for _, needs, show in columns]
+        else:
+            cells = ["not counted: " + c["reason"].replace("|", "/")] + [""] * (len(columns) - 1)
+        lines.append(f"| {name} | `{c['entry']}` | " + " | ".join(cells) + " |")
+    lines += ["", f"(all kernels of one product; time: of each kernel alone, under ncu; instructions: of warps; L1: global loads; L2: what the SMs asked of it, "
+              f"its hits those of reads; warps: of what an SM holds while it has any, "
+              f"and of what all SMs hold from a kernel's start to its end; {results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['date'][:10]}, sources {results['source_digest'][:12]})"]
+    return "\n".join(lines) + "\n"
+
+
 def percents(before, after):
     return f"{100 * before:.0f} % to {100 * after:.0f} %"
 
@@ -363,7 +423,7 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "order": order, "locality": locality, "steps": steps}[kind]
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "steps": steps}[kind]
             return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
 
         new = BLOCK.sub(fill, text)

@@ -14,13 +14,14 @@
 #   spgemm      SpGEMM on generated matrices and on the MATRIX files; where there are several GPUs, also on them
 #   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
 #               others; STAGES_SPMM_PARTS="small medium" for some of the twins). This one is left out unless it is named
+#   counters    what ncu (Nsight Compute) counts of SpMM and SpGEMM on a few matrices (tools/counters.sh). Left out unless it is named
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
 # verify.json says which steps were done and how they went. Exit code 0: all green; 1: something was not, and the last lines
 # say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests several sanitizer d2 spmv spgemm spmm"
+known="tests several sanitizer d2 spmv spgemm spmm counters"
 wanted="tests several sanitizer d2 spmv spgemm"
 if [ "${1:-}" = --only ]; then
   [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
@@ -176,6 +177,9 @@ if wants spmm; then
   step gather_strips build/gpu/bin/gather_bench --stride 1024 --json "$out/gather_strips.json"
   step spmm tools/spmm-study.sh --n-cols "${STAGES_SPMM:-32,128,256}" build/gpu/bin/stages "$out" ${STAGES_SPMM_PARTS:-}
 fi
+
+# Why the one is faster than the other. Fails, with the reason in its log, where there is no ncu or its counters may not be read.
+wants counters && step counters tools/counters.sh build/gpu/bin/stages "$out"
 
 record true
 if [ ${#failures[@]} -gt 0 ]; then

@@ -1,11 +1,32 @@
 #include "common/gpu/exec.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 
 #include "common/gpu/facts.hpp"
 
+#if !STAGES_SIMULATED
+#include <cuda_profiler_api.h>
+#endif
+
 namespace stages {
+namespace {
+
+/// One run that a profiler sees which was told to wait for it. Does nothing unless STAGES_PROFILE asks for
+/// it, nor on the executor, which no profiler watches.
+void show_to_profiler([[maybe_unused]] const std::function<void()>& run, [[maybe_unused]] Stream& stream) {
+#if !STAGES_SIMULATED
+  if (std::getenv("STAGES_PROFILE") == nullptr) return;
+  stream.synchronize();
+  STAGES_CUDA(cudaProfilerStart());
+  run();
+  stream.synchronize();
+  STAGES_CUDA(cudaProfilerStop());
+#endif
+}
+
+}  // namespace
 
 GpuExec::GpuExec(Launch launch) : launch_(launch) {
   if (const std::string problem = device_problem(); !problem.empty()) {
@@ -51,9 +72,12 @@ double GpuExec::time(const std::function<void()>& work) {
 }
 
 std::function<void()> GpuExec::record(std::function<void()> run) {
-  if (launch_ == Launch::single) return run;
-  auto graph = std::make_shared<Graph>(Graph::capture(stream_, run));
-  return [graph, this] { graph->replay(stream_); };
+  if (launch_ == Launch::graph) {
+    auto graph = std::make_shared<Graph>(Graph::capture(stream_, run));
+    run = [graph, this] { graph->replay(stream_); };
+  }
+  show_to_profiler(run, stream_);
+  return run;
 }
 
 void GpuExec::flush_caches() {

@@ -35,7 +35,9 @@ class GpuExec : public Exec {
   /// executor.
   double time(const std::function<void()>& work) override;
   /// In graph mode: captures `run`, and gives back its replay. Throws Error if `run` does what a capture
-  /// cannot hold (allocation, synchronisation).
+  /// cannot hold (allocation, synchronisation). Where STAGES_PROFILE is set, what comes out runs once at
+  /// once, between cudaProfilerStart and cudaProfilerStop, so that a profiler can look at one run and at no
+  /// more.
   std::function<void()> record(std::function<void()> run) override;
   void flush_caches() override;
   void clear_phases() override;

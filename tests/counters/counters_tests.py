@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""What ncu counted: its tables read, the record that tools/counters.sh makes of them (with an ncu, a GPU and a program that are
+played by scripts), and the table in a README.
+
+usage: counters_tests.py --root DIRECTORY [unittest options]
+"""
+
+import argparse
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = None
+counters = tables = None  # the scripts of tools/ as modules
+
+HEAD = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC"'
+
+
+def line(*cells):
+    return ",".join(f'"{cell}"' for cell in cells)
+
+
+def ncu_table(metrics, units, rows):
+    """A table as ncu --csv --page raw prints it, made by hand; rows: (kernel, values)."""
+    lines = [HEAD + "," + line(*metrics), line(*[""] * 11, *units)]
+    lines += [line(k, 4242, "stages", "127.0.0.1", name, 1, 7, "(128, 1, 1)", "(1000, 1, 1)", 0, "9.0", *values) for k, (name, values) in enumerate(rows)]
+    return "\n".join(lines) + "\n"
+
+
+MULTIPLY = "void stages::(anonymous namespace)::multiply<float, int, stages::Form<8, (bool)1>>(stages::Matrix<T1>, stages::Product<T1>, unsigned int)"
+ADD_PARTS = "void stages::(anonymous namespace)::add_parts<float, int, (unsigned int)4>(stages::Matrix<T1>, stages::Product<T1>)"
+METRICS = {"seconds": "gpu__time_duration.sum", "instructions": "smsp__inst_executed.sum", "warps_active": "sm__warps_active.avg.pct_of_peak_sustained_active",
+           "dram_read_bytes": "dram__bytes_read.sum", "load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"}
+
+# The programs that play their parts. This ncu does not know of compare-and-swaps, and of memory under other names than the first; it runs
+# what it is given, and then says what it counted, for an entry that is named in a file, or fails.
+NCU = """#!/usr/bin/env bash
+if [ "$1" = --version ]; then printf 'NVIDIA (R) Nsight Compute Command Line Profiler\\nVersion 2025.3.1.0 (build 1) (public-release)\\n'; exit 0; fi
+if [ "$1" = --query-metrics ]; then cat "$PLAY/query.txt"; exit 0; fi
+[ "$STAGES_PROFILE" = 1 ] || { echo "==ERROR== nobody asked the program to show a run"; exit 1; }
+echo "$*" >> "$PLAY/asked.txt"
+while [ "$1" != --log-file ]; do shift; done
+log=$2
+shift 2
+echo '==PROF== Connected to process 4242' > "$log"
+case "$*" in
+  *twin:arxiv\\ *split_rows*) echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission' >> "$log"; exit 1 ;;
+  *twin:am\\ *merged*) exec sleep 30 ;;
+  *twin:ppa\\ *warp_per_row*) "$@" || exit; exit 0 ;;
+esac
+"$@" || exit
+cat "$PLAY/table.csv" >> "$log"
+"""
+PROGRAM = """#!/usr/bin/env python3
+import json, sys
+words = dict(zip(sys.argv[1:], sys.argv[2:]))
+entry = words["--filter"].strip("^$")
+print('"ID", says the program, is no table')
+if "ppa" in words["-m"] and "balanced" in entry:
+    sys.exit("stages: error: out of memory")
+rows = [{"entry": entry, "status": "wrong" if "ppa" in words["-m"] and "split" in entry else "good", "reason": "C(3, 4) is 2, expected 1"}]
+with open(words["--json"], "w") as file:
+    json.dump({"results": rows}, file)
+"""
+NVIDIA_SMI = """#!/usr/bin/env bash
+case $1 in --query-gpu=name) echo "NVIDIA H200" ;; --query-gpu=driver_version) echo 580.1 ;; esac
+"""
+
+
+class Reading(unittest.TestCase):
+    def test_units_come_out_as_base_units(self):
+        for text, unit, expected in (("1,234", "nsecond", 1.234e-6), ("2.5", "usecond", 2.5e-6), ("2", "ms", 2e-3), ("3", "second", 3), ("1.5", "Gbyte", 1.5e9),
+                                     ("12", "Mbyte", 12e6), ("7", "KB", 7e3), ("1,000,000", "byte", 1e6), ("4", "Msector", 4e6), ("5", "inst", 5),
+                                     ("63.2", "%", 63.2), ("9", "", 9), ("n/a", "byte", None), ("(!) n/a", "", None), ("", "inst", None)):
+            with self.subTest(text=text, unit=unit):
+                value = counters.number(text, unit)
+                self.assertEqual(value is None, expected is None)
+                if expected is not None:
+                    self.assertAlmostEqual(value / expected, 1)
+
+    def test_names_lose_their_types(self):
+        for name, expected in ((MULTIPLY, "stages::multiply"), ("void a::<unnamed>::f<&b, (int)3>(int)", "a::f"), ("plain", "plain"),
+                               ("void c::g<c::h<d<int>>, (bool)0>(x<y>, z)", "c::g")):
+            self.assertEqual(counters.shorter(name), expected)
+
+    def test_a_table_among_other_lines(self):
+        text = ("==PROF== Connected to process 1\nthe program's own \"words\"\n==PROF== Profiling \"multiply\": 0%....100% - 3 passes\n"
+                + ncu_table(METRICS.values(), ["ns", "inst", "%", "Mbyte", "sector"],
+                            [(MULTIPLY, ["30,000", "1,000", "60", "2", "8"]), (ADD_PARTS, ["10,000", "500", "20", "0.5", "n/a"])])
+                + "==PROF== Disconnected from process 1\n")
+        seen = counters.kernels(text, METRICS)
+        self.assertEqual([name for name, _ in seen], ["stages::multiply", "stages::add_parts"])
+        sums = counters.total([values for _, values in seen])
+        self.assertEqual((sums["launches"], sums["instructions"], sums["dram_read_bytes"]), (2, 1500, 2.5e6))
+        self.assertAlmostEqual(sums["seconds"], 40e-6)
+        self.assertAlmostEqual(sums["warps_active"], 50)  # 30 us at 60, 10 us at 20
+        self.assertNotIn("load_sectors", sums)  # unknown of one kernel
+
+    def test_no_table_and_a_broken_one(self):
+        self.assertEqual(counters.kernels("==WARNING== No kernels were profiled.\n", METRICS), [])
+        with self.assertRaises(counters.Fault):
+            counters.kernels(ncu_table(METRICS.values(), ["ns"] * 5, [("f", ["1", "2"])]), METRICS)
+
+
+class Script(unittest.TestCase):
+    """tools/counters.sh from end to end."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.play = pathlib.Path(cls.directory.name)
+        for name, text in (("ncu", NCU), ("nvidia-smi", NVIDIA_SMI), ("stages", PROGRAM)):
+            (cls.play / name).write_text(text)
+            (cls.play / name).chmod(0o755)
+        known = [name.split(".")[0] for names in counters.QUANTITIES.values() for name in names]
+        known = [name for name in known if not name.endswith(("_cas", "dram__bytes_read", "dram__bytes_write"))]
+        (cls.play / "query.txt").write_text("Device NVIDIA H200 (GH100)\n----\nMetric Name    Metric Type\n" + "".join(f"{name}    Counter    # of things\n" for name in known))
+        cls.asked = [names[-1] if "dram" in name else names[0] for name, names in counters.QUANTITIES.items() if name != "shared_cas"]
+        units = {"seconds": "ns", "warps_active": "%", "warps_at_all_times": "%"}
+        values = [["1,000"] * len(cls.asked), ["3,000"] * len(cls.asked)]
+        (cls.play / "table.csv").write_text(ncu_table(cls.asked, [units.get(name, "") for name in counters.QUANTITIES if name != "shared_cas"],
+                                                      [(MULTIPLY, values[0]), (ADD_PARTS, values[1])]))
+        cls.done = cls.run_script(cls.play / "stages", cls.play / "out")
+        cls.spmm, cls.spgemm = (json.loads((cls.play / f"out/counters_{name}.json").read_text()) for name in ("spmm", "spgemm"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.directory.cleanup()
+
+    @classmethod
+    def run_script(cls, *words, path=None):
+        environment = {**os.environ, "PLAY": str(cls.play), "STAGES_COUNTERS_LIMIT": "6", "PATH": path or f"{cls.play}{os.pathsep}{os.environ['PATH']}"}
+        return subprocess.run([ROOT / "tools/counters.sh", *words], env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+    def cases(self, record, status):
+        return {(c["matrix"], c["entry"]): c for c in record["cases"] if c["status"] == status}
+
+    def test_records_say_where_they_come_from(self):
+        for record, operation in ((self.spmm, "spmm"), (self.spgemm, "spgemm")):
+            self.assertEqual((record["operation"], record["gpu"], record["driver"], record["complete"]), (operation, "NVIDIA H200", "580.1", True))
+            self.assertIn("2025.3.1", record["ncu"])
+            self.assertRegex(record["source_digest"], "^[0-9a-f]{64}$")
+            self.assertEqual(record["command"], f"tools/counters.sh {operation}")
+            self.assertRegex(record["date"], r"^\d{4}-\d\d-\d\dT")
+
+    def test_only_what_this_ncu_knows_is_asked(self):
+        self.assertEqual(list(self.spmm["metrics"].values()), self.asked)
+        self.assertEqual(self.spmm["not_counted"], ["shared_cas"])
+        for asked in (self.play / "asked.txt").read_text().splitlines():
+            words = asked.split()
+            self.assertEqual(words[words.index("--metrics") + 1].split(","), self.asked)
+            self.assertIn("--profile-from-start off", asked)
+
+    def test_sums_of_good_cases(self):
+        self.assertEqual(len(self.spmm["cases"]), 21)
+        self.assertEqual(len(self.cases(self.spgemm, "good")), 6)
+        good = self.cases(self.spmm, "good")
+        case = good["gen:twin:am", "07_spmm/balanced"]
+        self.assertEqual((case["launches"], case["instructions"], case["options"]), (2, 4000, "N = 32"))
+        self.assertAlmostEqual(case["seconds"], 4e-6)
+        self.assertAlmostEqual(case["warps_active"], 2500)
+        self.assertEqual([(k["name"], k["launches"], k["load_sectors"]) for k in case["kernels"]], [("stages::multiply", 1, 1000), ("stages::add_parts", 1, 3000)])
+
+    def test_failures_are_recorded_and_told(self):
+        self.assertEqual(self.done.returncode, 1, self.done.stderr)
+        self.assertIn("NOT all cases were counted", self.done.stderr)
+        failed = self.cases(self.spmm, "failed")
+        expected = {("gen:twin:arxiv", "07_spmm/split_rows"): "ERR_NVGPUCTRPERM", ("gen:twin:am", "07_spmm/merged_short_rows"): "took too long",
+                    ("gen:twin:ppa", "07_spmm/warp_per_row"): "ncu saw no kernel", ("gen:twin:ppa", "07_spmm/balanced"): "out of memory",
+                    ("gen:twin:ppa", "07_spmm/split_rows"): "wrong: C(3, 4)"}
+        self.assertEqual(set(failed), set(expected))
+        for key, reason in expected.items():
+            self.assertIn(reason, failed[key]["reason"])
+
+    def test_one_operation_all_green(self):
+        done = self.run_script(self.play / "stages", self.play / "one", "spgemm")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([path.name for path in (self.play / "one").iterdir()], ["counters_spgemm.json"])
+
+    def test_bad_usage_and_no_ncu(self):
+        bare = self.play / "bare"
+        bare.mkdir()
+        for name in ("bash", "dirname", "env"):
+            (bare / name).symlink_to(subprocess.run(["which", name], capture_output=True, text=True, check=True).stdout.strip())
+        for words, path, expected in ((["--help"], None, "usage:"), ([self.play / "no"], None, "there is no program"), ([self.play / "stages"], str(bare), "there is no ncu"),
+                                      ([self.play / "stages", self.play / "bad", "spmw"], None, "no operation 'spmw'")):
+            done = self.run_script(*words, path=path)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(expected, done.stderr)
+
+
+class Table(unittest.TestCase):
+    RECORD = {"gpu": "NVIDIA H200", "ncu": "Version 2025.3.1.0 (build 1)", "date": "2026-11-21T00:00:00Z", "source_digest": "0123456789abcdef", "cases": [
+        {"matrix": "gen:twin:am", "options": "N = 32", "entry": "07_spmm/balanced", "status": "good", "launches": 2, "seconds": 2e-4, "instructions": 1.5e6,
+         "thread_instructions": 45e6, "warps_active": 61.4, "warps_at_all_times": 42, "load_requests": 1e6, "load_sectors": 4e6, "load_sectors_hit": 1e6, "l2_sectors": 1e7, "l2_read_sectors": 8e6,
+         "l2_read_sectors_hit": 6e6, "dram_read_bytes": 9e7, "dram_written_bytes": 1e7, "shared_atomics": 0},
+        {"matrix": "gen:twin:am", "options": "N = 256", "entry": "07_spmm/balanced", "status": "good", "launches": 1, "seconds": 1e-3, "load_requests": 0, "load_sectors": 0},
+        {"matrix": "gen:twin:am", "options": "N = 256", "entry": "07_spmm/split_rows", "status": "failed", "reason": "took | long"}]}
+
+    def test_a_line_a_case(self):
+        lines = tables.counters(self.RECORD, "N.=.32,", []).splitlines()
+        self.assertEqual(lines[2], "| am, N = 32 | `07_spmm/balanced` | 200 us | 1.50 M | 30.0 | 4.0 | 25 % | 75 % | 320 MB, 1.60 TB/s | 100 MB, 0.50 TB/s | 61 % | 42 % |")
+        self.assertEqual(lines[3], "")
+        self.assertIn("ncu 2025.3.1.0, 2026-11-21, sources 0123456789ab)", lines[4])
+        self.assertEqual(len({text.count("|") for text in lines[:3]}), 1)
+
+    def test_what_is_unknown_or_failed(self):
+        lines = tables.counters(self.RECORD, "N.=.256", []).splitlines()
+        self.assertEqual(lines[2], "| am, N = 256 | `07_spmm/balanced` | 1.00 ms |  |  |  |  |  |  |  |  |  |")
+        self.assertTrue(lines[3].startswith("| am, N = 256 | `07_spmm/split_rows` | not counted: took / long |"))
+        self.assertEqual(len({text.count("|") for text in lines[:4]}), 1)
+
+    def test_atomics_have_columns_where_there_are_some(self):
+        record = json.loads(json.dumps(self.RECORD))
+        self.assertNotIn("shared", tables.counters(record, ".", []))
+        record["cases"][0].update(shared_atomics=2e6, shared_wavefronts=3e7)
+        lines = tables.counters(record, ".", []).splitlines()
+        self.assertTrue(lines[0].endswith("| shared atomics | of them CAS | shared wavefronts |"))
+        self.assertTrue(lines[2].endswith("| 2.00 M |  | 30.0 M |"))
+
+    def test_the_marker(self):
+        text = "<!-- counters results/no/such.json 07_ -->\nold\n<!-- end counters -->\n"
+        self.assertEqual(tables.BLOCK.search(text).groups()[1:4], ("counters", "results/no/such.json", "07_"))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    options, rest = parser.parse_known_args()
+    ROOT = options.root.resolve()
+    sys.path.insert(0, str(ROOT / "tools"))
+    sys.dont_write_bytecode = True
+    counters, tables = importlib.import_module("counters"), importlib.import_module("tables")
+    unittest.main(argv=[sys.argv[0], *rest])
