@@ -11,18 +11,19 @@
 #   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer
 #   d2          the D2 study
 #   spmv        SpMV on generated matrices and on the MATRIX files given
-#   spgemm      SpGEMM on generated matrices and on the MATRIX files; where there are several GPUs, also on them
+#   spgemm      SpGEMM on generated matrices and on the MATRIX files
+#   multi       where there are several GPUs: SpGEMM on one of them against several, on generated matrices
 #   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
 #               others; STAGES_SPMM_PARTS="small medium" for some of the twins). This one is left out unless it is named
 #   counters    what ncu (Nsight Compute) counts of SpMM and SpGEMM on a few matrices (tools/counters.sh). Left out unless it is named
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
-# verify.json says which steps were done and how they went. Exit code 0: all green; 1: something was not, and the last lines
+# verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done and how they went. Exit code 0: all green; 1: something was not, and the last lines
 # say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests several sanitizer d2 spmv spgemm spmm counters"
-wanted="tests several sanitizer d2 spmv spgemm"
+known="tests several sanitizer d2 spmv spgemm multi spmm counters"
+wanted="tests several sanitizer d2 spmv spgemm multi"
 if [ "${1:-}" = --only ]; then
   [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
   wanted=${2//,/ }
@@ -39,6 +40,11 @@ command -v nvidia-smi > /dev/null || { echo "verify-gpu: no nvidia-smi: this mac
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr 'A-Z ' 'a-z-')
 [ -n "$gpu" ] || { echo "verify-gpu: nvidia-smi finds no GPU" >&2; exit 2; }
 out=results/$gpu
+# This machine's GPUs, or those that CUDA may see of them.
+mapfile -t seen < <(if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then tr ',' '\n' <<< "$CUDA_VISIBLE_DEVICES"; else seq 0 $(($(nvidia-smi -L | grep -c '^GPU') - 1)); fi)
+gpus=${#seen[@]}
+verified=$out/verify.json
+[ "$gpus" -eq 1 ] || verified=$out/verify-$gpus-gpus.json
 logs=build/verify-logs
 mkdir -p "$out" "$logs"
 failures=()
@@ -61,11 +67,11 @@ step() {
   record
 }
 
-# record [COMPLETE]: verify.json as far as it goes.
+# record [COMPLETE]: what is verified so far.
 record() {
   local IFS=,
   printf '{"schema_version": 1, "gpu": "%s", "driver": "%s", "source_digest": "%s", "gpu_source_digest": "%s", "date": "%s", "wanted": "%s", "complete": %s, "steps": [%s]}\n' \
-    "$gpu" "$driver" "$digest" "$gpu_digest" "$(date -u +%FT%TZ)" "$wanted" "${1:-false}" "${summary[*]}" > "$out/verify.json"
+    "$gpu" "$driver" "$digest" "$gpu_digest" "$(date -u +%FT%TZ)" "$wanted" "${1:-false}" "${summary[*]}" > "$verified"
 }
 
 generator="Unix Makefiles"
@@ -79,10 +85,7 @@ step build cmake --build build/gpu -j "$jobs"
 side_by_side=$((jobs > 4 ? jobs / 2 : 1))
 wants tests && step tests ctest --test-dir build/gpu --output-on-failure -LE 'mpi|cli' -j "$side_by_side"
 
-# Several processes with a GPU each: on this machine's GPUs, or those that CUDA may see of them. Where there are fewer GPUs
-# than processes, they are shared.
-mapfile -t seen < <(if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then tr ',' '\n' <<< "$CUDA_VISIBLE_DEVICES"; else seq 0 $(($(nvidia-smi -L | grep -c '^GPU') - 1)); fi)
-gpus=${#seen[@]}
+# Several processes with a GPU each. Where there are fewer GPUs than processes, they are shared.
 if wants several && [ -x build/gpu/bin/mpi_tests ]; then
   step tests_of_several_gpus ctest --test-dir build/gpu --output-on-failure \
     -R '^mpi_(battery_gpus|peers|balance|through_root|batches|clocks|failures_gpus)'
@@ -159,14 +162,13 @@ if wants spgemm; then
 fi
 
 # One GPU against several, a process each, with C where it was made and with C on the host.
-if wants spgemm && [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
+if wants multi && [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
   ranks=$(printf '%s\n' 1 2 4 8 "$gpus" | sort -nu | awk -v most="$gpus" '$1 <= most' | paste -sd,)
   several=(-m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:rmat:scale=17,edge_factor=8,a=0.57
     -m gen:stencil:points=27,nx=60 -m gen:banded:n=2e5,half_bandwidth=20)
-  for file in "$@"; do several+=(-m "$file"); done
   for destination in distributed host; do
     step "spgemm_multi_$destination" build/gpu/bin/stages run "${several[@]}" --op spgemm --filter '08_.*/(binned|multi_)' \
-      --ranks "$ranks" --destination "$destination" --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
+      --ranks "$ranks" --destination "$destination" --check once --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
       --json "$out/spgemm-multi-$destination.json"
   done
 fi
