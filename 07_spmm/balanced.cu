@@ -1,6 +1,6 @@
 // SpMM in equal shares of non-zeros, strip by strip, without atomics.
 //
-// The idea, in six parts.
+// The idea, in seven parts.
 //
 // Shares. The non-zeros are cut into shares of about the same number, whatever the rows. A boundary moves
 // back to the beginning of its row if that is near; else it cuts the row in two. Prepare cuts, on the device
@@ -17,10 +17,11 @@
 // are still under way, and wait there: beside products of 30 us a launch's 2 us would show.
 //
 // Vectors. A lane takes 4 floats of a row of B at once (16 bytes), so 8 lanes do a row of 32 columns, and a
-// warp works on four non-zeros at the same time. Where the rows of B are not aligned to 16 bytes, 32 lanes
-// take a column each. Either way a lane asks for several rows of B before it adds the first: a gather takes
-// 600 to 800 clocks, and only what is under way hides that. An SM gets 40 bytes a clock out of L2 at best, so
-// 250 rows of 128 bytes must be under way in it: 32 warps of 64 registers with 4 loads a lane have 512.
+// warp works on four non-zeros at the same time. Where the rows of B are not aligned to 16 bytes, and it is
+// not packed, 32 lanes take a column each. Either way a lane asks for several rows of B before it adds the
+// first: a gather takes 600 to 800 clocks, and only what is under way hides that. An SM gets 40 bytes a clock
+// out of L2 at best, so 250 rows of 128 bytes must be under way in it: 32 warps of 64 registers with 4 loads
+// a lane have 512.
 //
 // Ends of rows are looked for once a batch, by a mask of all lanes: where a batch has none, as most have not
 // if rows are long, there is nothing but multiplying and adding.
@@ -29,18 +30,26 @@
 // outer dimension of the grid): so what is in the caches is a strip of B, not B, and A, which is read once
 // per strip, is small beside the rows of B that it asks for.
 //
+// Packing. What a gather costs is the number of lines of 128 bytes that it touches. Rows of 33 floats lie in
+// two of them where rows of 32 lie in one, and of 100 floats a strip of 64 lies in three in place of two. If
+// there are so many non-zeros for each row of B that it pays, B is first copied strip by strip into arrays
+// whose rows begin with lines; what is left beside whole lines goes into an array of its own, whose rows
+// share sectors (packed_b.hpp). Pieces of different widths are different launches, all strips of a width are
+// one. Rows of C stay where they are: if vectors do not fit them, the copy has dealt the columns to the lanes
+// in such a way that neighbouring lanes still store neighbours.
+//
 // Columns that are left beside whole strips, if they are half a strip at most, are done by a kernel of their
 // own with narrower groups: with 4 columns in 68, four groups of a warp read four rows of B at a time, not
-// 31 lanes none. Where B is not aligned, the last strip takes them along: three columns a lane in place of
-// two.
+// 31 lanes none. Where B is neither aligned nor packed, the last strip takes them along: three columns a lane
+// in place of two.
 //
 // Near-dense matrices are a case of their own: rows are so long that a share passes over a small part of B
 // only. There the shares are sorted by the band of columns in which they begin, so that what runs on an SM at
 // a time reads about the same part of B, of which L1 then holds more.
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
-// sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once. Memory: 32 bytes a share, 4 a row,
-// and a row of C for each share that cuts one.
+// sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once; where B is packed, B once more and
+// its copy. Memory: 32 bytes a share, 4 a row, a row of C for each share that cuts one, and the copy.
 //
 // Sources: equal shares of non-zeros are those of D. Merrill and M. Garland ("Merge-based parallel sparse
 // matrix-vector multiplication", SC 2016), and for SpMM of C. Yang, A. Buluc and J. D. Owens ("Design
@@ -203,6 +212,7 @@ __device__ void multiply_share(const Matrix<T>& a, const Product<T>& m, const T*
   T sums[F::kSums] = {};
   Batch<F> batch = {};
   Nonzero<T> next = nonzero(static_cast<int>(lane));
+  wait_for_earlier_kernel();
   for (int base = 0; base < longest; base += F::kLanes) {
     const Nonzero<T> mine = next;
     next = nonzero(base + static_cast<int>(F::kLanes + lane));
@@ -249,6 +259,7 @@ __global__ void __launch_bounds__(F::kBlock, F::kBlocks)
   } else {
     const unsigned number = (blockIdx.x - share_blocks) * F::kGroups + threadIdx.x / F::kLanes;
     const T zeros[F::kSums] = {};
+    wait_for_earlier_kernel();
     if (number < a.partition.empty_rows) finish_row<F, kDealt>(m, a.partition.empty[number], column, zeros);
   }
 }
@@ -593,7 +604,8 @@ void BalancedMatrix<T>::multiply_packed(const Product<T>& product, cudaStream_t 
                       .b = packed_.data(piece),
                       .ld = piece.strip,
                       .apart = packed_.apart(piece),
-                      .dealt = dealt},
+                      .dealt = dealt,
+                      .early = piece.first > 0},
                      g, stream);
   }
 }
@@ -640,7 +652,8 @@ void BalancedMatrix<T>::launch_form(Product<T> product, const Columns& columns, 
            {.grid = {share_blocks + blocks_for(view.empty_rows, F::kGroups),
                      strips_of(product.n_cols, F::kStrip)},
             .block = F::kBlock,
-            .stream = stream},
+            .stream = stream,
+            .early = columns.early && can_launch_early()},
            matrix, product, columns.apart - Offset{F::kStrip}, share_blocks);
   };
   if constexpr (F::kVector > 1) {

@@ -61,7 +61,7 @@ __device__ void copy_tile(const Tile<T>& tile, unsigned strip_bits, unsigned lan
     for (unsigned u = 0; u < kCopyAhead; ++u) {
       const unsigned at = first + u * kCopyBlock, column = column_at<T>(at & last_place, lanes);
       if (at < size && column < tile.columns) {
-        held[u] = __ldg(tile.from.row(static_cast<Index>(at >> strip_bits)) + column);
+        held[u] = __ldcs(tile.from.row(static_cast<Index>(at >> strip_bits)) + column);
       }
     }
 #pragma unroll
