@@ -529,6 +529,9 @@ Granularity resolve(Granularity g, const Shape& shape) {
   if (g.packing == Packing::by_rule) {
     g.packing = by_rule && packing_pays<T>(shape, g.strip) ? Packing::always : Packing::never;
   }
+  if (by_rule && g.packing == Packing::always && can_pack<T>(g.strip)) {
+    g.strip = pieces_of<T>(shape.n_cols, g.strip).front().strip;  // 33 columns: 32 and 1
+  }
   const bool vectors = takes_vectors<T>(g, shape);
   if (by_rule && vectors && is_near_dense<T>(shape)) {
     g = near_dense<T>(g, shape);
@@ -594,10 +597,7 @@ void BalancedMatrix<T>::multiply_packed(const Product<T>& product, cudaStream_t 
   packed_.copy(product.b, dealt, stream);
   for (const Piece& piece : packed_.pieces()) {
     Granularity g = granularity_;
-    if (piece.strip != g.strip) {
-      g = for_rest<T>(std::min(piece.columns, piece.strip), true);
-      if (piece.first == 0) g.loads = granularity_.loads;  // no rest, but all whole strips that there are
-    }
+    if (piece.strip != g.strip) g = for_rest<T>(std::min(piece.columns, piece.strip), true);
     multiply_columns(product,
                      {.first = piece.first,
                       .count = piece.columns,
