@@ -1,6 +1,6 @@
 // SpMM in equal shares of non-zeros, strip by strip, without atomics.
 //
-// The idea, in six parts.
+// The idea, in seven parts.
 //
 // Shares. The non-zeros are cut into shares of about the same number, whatever the rows. A boundary moves
 // back to the beginning of its row if that is near; else it cuts the row in two. Prepare cuts, on the device
@@ -17,10 +17,11 @@
 // are still under way, and wait there: beside products of 30 us a launch's 2 us would show.
 //
 // Vectors. A lane takes 4 floats of a row of B at once (16 bytes), so 8 lanes do a row of 32 columns, and a
-// warp works on four non-zeros at the same time. Where the rows of B are not aligned to 16 bytes, 32 lanes
-// take a column each. Either way a lane asks for several rows of B before it adds the first: a gather takes
-// 600 to 800 clocks, and only what is under way hides that. An SM gets 40 bytes a clock out of L2 at best, so
-// 250 rows of 128 bytes must be under way in it: 32 warps of 64 registers with 4 loads a lane have 512.
+// warp works on four non-zeros at the same time. Where the rows of B are not aligned to 16 bytes, and it is
+// not packed, 32 lanes take a column each. Either way a lane asks for several rows of B before it adds the
+// first: a gather takes 600 to 800 clocks, and only what is under way hides that. An SM gets 40 bytes a clock
+// out of L2 at best, so 250 rows of 128 bytes must be under way in it: 32 warps of 64 registers with 4 loads
+// a lane have 512.
 //
 // Ends of rows are looked for once a batch, by a mask of all lanes: where a batch has none, as most have not
 // if rows are long, there is nothing but multiplying and adding.
@@ -29,18 +30,26 @@
 // outer dimension of the grid): so what is in the caches is a strip of B, not B, and A, which is read once
 // per strip, is small beside the rows of B that it asks for.
 //
+// Packing. What a gather costs is the number of lines of 128 bytes that it touches. Rows of 33 floats lie in
+// two of them where rows of 32 lie in one, and of 100 floats a strip of 64 lies in three in place of two. If
+// there are so many non-zeros for each row of B that it pays, B is first copied strip by strip into arrays
+// whose rows begin with lines; what is left beside whole lines goes into an array of its own, whose rows
+// share sectors (packed_b.hpp). Pieces of different widths are different launches, all strips of a width are
+// one. Rows of C stay where they are: if vectors do not fit them, the copy has dealt the columns to the lanes
+// in such a way that neighbouring lanes still store neighbours.
+//
 // Columns that are left beside whole strips, if they are half a strip at most, are done by a kernel of their
 // own with narrower groups: with 4 columns in 68, four groups of a warp read four rows of B at a time, not
-// 31 lanes none. Where B is not aligned, the last strip takes them along: three columns a lane in place of
-// two.
+// 31 lanes none. Where B is neither aligned nor packed, the last strip takes them along: three columns a lane
+// in place of two.
 //
 // Near-dense matrices are a case of their own: rows are so long that a share passes over a small part of B
 // only. There the shares are sorted by the band of columns in which they begin, so that what runs on an SM at
 // a time reads about the same part of B, of which L1 then holds more.
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
-// sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once. Memory: 32 bytes a share, 4 a row,
-// and a row of C for each share that cuts one.
+// sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once; where B is packed, B once more and
+// its copy. Memory: 32 bytes a share, 4 a row, a row of C for each share that cuts one, and the copy.
 //
 // Sources: equal shares of non-zeros are those of D. Merrill and M. Garland ("Merge-based parallel sparse
 // matrix-vector multiplication", SC 2016), and for SpMM of C. Yang, A. Buluc and J. D. Owens ("Design
@@ -67,6 +76,7 @@ constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
 constexpr Index kLongRows = 16;       ///< non-zeros of a mean row from which most batches of 8 end none
 constexpr Index kVeryLongRows = 256;  ///< non-zeros of a mean row, twice the share of very long rows
 constexpr Index kNearDenseRun = 64;   ///< non-zeros of a row, of whose columns the near-dense rule asks
+constexpr double kLinesOfCopy = 5;    ///< of B that take as long to gather as to copy one
 constexpr Index kFewParts = 32;       ///< of a cut row: one warp adds them; more are a block's work
 
 /// How a group of kLanes takes a strip: a lane has kRepeats times kVector neighbouring columns, and asks for
@@ -109,36 +119,47 @@ struct Nonzero {
   T value = 0;
 };
 
+/// Which columns of C a lane of a strip sums up. kDealt: packed_b.hpp.
+template <class F, bool kDealt>
+struct Lane {
+  static_assert(!kDealt || F::kVector > 1);
+  static constexpr unsigned kFirst = kDealt ? 1 : F::kVector;  ///< from one lane's first column to the next's
+  static constexpr unsigned kNext = kDealt ? F::kLanes : 1;    ///< from a column of a vector to the next
+  /// Sum s is of the lane's first column and so many more.
+  static constexpr unsigned beyond(unsigned s) { return s / F::kVector * F::kApart + s % F::kVector * kNext; }
+};
+
 /// Writes a lane's sums to `to`, a row. Elements beyond column n_cols are not touched.
-template <class F, class T = typename F::Value>
+template <class F, bool kDealt, class T = typename F::Value>
 __device__ void store_sums(T* to, unsigned column, unsigned n_cols, bool aligned, const T (&sums)[F::kSums]) {
 #pragma unroll
   for (unsigned r = 0; r < F::kRepeats; ++r) {
     const unsigned first = column + r * F::kApart;
-    if (aligned && first + F::kVector <= n_cols) {
+    if (!kDealt && aligned && first + F::kVector <= n_cols) {
       store_vector<F::kVector>(to + first, sums + r * F::kVector);
     } else {
 #pragma unroll
-      for (unsigned v = 0; v < F::kVector; ++v) {
-        if (first + v < n_cols) to[first + v] = sums[r * F::kVector + v];
+      for (unsigned s = r * F::kVector; s < (r + 1) * F::kVector; ++s) {
+        const unsigned at = column + Lane<F, kDealt>::beyond(s);
+        if (at < n_cols) to[at] = sums[s];
       }
     }
   }
 }
 
 /// C(row, the lane's columns) = alpha sums + beta C.
-template <class F, class T = typename F::Value>
+template <class F, bool kDealt, class T = typename F::Value>
 __device__ void finish_row(const Product<T>& m, Index row, unsigned column, const T (&sums)[F::kSums]) {
   T* const to = m.c.row(row);
   const auto n_cols = static_cast<unsigned>(m.n_cols);
   T out[F::kSums];
 #pragma unroll
   for (unsigned s = 0; s < F::kSums; ++s) {
-    const unsigned at = column + s / F::kVector * F::kApart + s % F::kVector;
+    const unsigned at = column + Lane<F, kDealt>::beyond(s);
     out[s] = m.alpha * sums[s];
     if (m.beta != T{0} && at < n_cols) out[s] += m.beta * to[at];
   }
-  store_sums<F>(to, column, n_cols, static_cast<unsigned>(m.c.ld) % F::kVector == 0, out);
+  store_sums<F, kDealt>(to, column, n_cols, static_cast<unsigned>(m.c.ld) % F::kVector == 0, out);
 }
 
 /// A batch of non-zeros, and what a lane has loaded of their rows of B.
@@ -171,10 +192,11 @@ struct Batch {
   }
 };
 
-/// The share of the lane's group, for the lane's columns from `column` on. All lanes of a warp come along as
-/// long as one of its groups has something to do, because they shuffle together.
-template <class F, class T = typename F::Value>
-__device__ void multiply_share(const Matrix<T>& a, const Product<T>& m, unsigned column) {
+/// The share of the lane's group, for the lane's columns from `column` on, of which B's row 0 has its own at
+/// `from`. All lanes of a warp come along as long as one of its groups has something to do, because they
+/// shuffle together.
+template <class F, bool kDealt, class T = typename F::Value>
+__device__ void multiply_share(const Matrix<T>& a, const Product<T>& m, const T* from, unsigned column) {
   constexpr unsigned kAhead = F::kAhead;
   const unsigned lane = threadIdx.x % F::kLanes, group_shift = threadIdx.x % kWarp - lane;
   const unsigned number = blockIdx.x * F::kGroups + threadIdx.x / F::kLanes;
@@ -184,13 +206,13 @@ __device__ void multiply_share(const Matrix<T>& a, const Product<T>& m, unsigned
     const Offset at = share.begin + k;
     return k < share.length ? Nonzero<T>{__ldcs(a.columns + at), __ldcs(a.values + at)} : Nonzero<T>{};
   };
-  const T* const from = m.b.data + column;
   const int columns = m.n_cols - static_cast<int>(column);
   const Index* next_row = a.partition.rows + share.row;
   Index row = *next_row;
   T sums[F::kSums] = {};
   Batch<F> batch = {};
   Nonzero<T> next = nonzero(static_cast<int>(lane));
+  wait_for_earlier_kernel();
   for (int base = 0; base < longest; base += F::kLanes) {
     const Nonzero<T> mine = next;
     next = nonzero(base + static_cast<int>(F::kLanes + lane));
@@ -211,7 +233,7 @@ __device__ void multiply_share(const Matrix<T>& a, const Product<T>& m, unsigned
       for (unsigned u = 0; u < kAhead; ++u) {
         if (static_cast<int>(first + u) < left) batch.add(u, sums);
         if ((ends & (1u << (first + u))) == 0) continue;
-        finish_row<F>(m, row, column, sums);
+        finish_row<F, kDealt>(m, row, column, sums);
 #pragma unroll
         for (unsigned s = 0; s < F::kSums; ++s) sums[s] = T{0};
         row = *++next_row;
@@ -220,24 +242,25 @@ __device__ void multiply_share(const Matrix<T>& a, const Product<T>& m, unsigned
   }
   if (share.slot < 0) return;
   T* const to = a.slots + Offset{share.slot} * a.ld_slots;
-  store_sums<F>(to, column, static_cast<unsigned>(m.n_cols), true, sums);
+  store_sums<F, kDealt>(to, column, static_cast<unsigned>(m.n_cols), true, sums);
 }
 
-/// The blocks up to `share_blocks` multiply; those after them set empty rows, one a group.
-template <class F, class T = typename F::Value>
+/// The blocks up to `share_blocks` multiply; those after them set empty rows, one a group. Strips of B lie
+/// `gap` elements further apart than they would side by side.
+template <class F, bool kDealt, class T = typename F::Value>
 __global__ void __launch_bounds__(F::kBlock, F::kBlocks)
-    multiply(Matrix<T> a, Product<T> m, unsigned share_blocks) {
+    multiply(Matrix<T> a, Product<T> m, Offset gap, unsigned share_blocks) {
   let_next_kernel_start();
-  for (unsigned strip = blockIdx.y * F::kStrip; strip < static_cast<unsigned>(m.n_cols);
-       strip += gridDim.y * F::kStrip) {
-    const unsigned column = strip + threadIdx.x % F::kLanes * F::kVector;
-    if (blockIdx.x < share_blocks) {
-      multiply_share<F>(a, m, column);
-    } else {
-      const unsigned number = (blockIdx.x - share_blocks) * F::kGroups + threadIdx.x / F::kLanes;
-      const T zeros[F::kSums] = {};
-      if (number < a.partition.empty_rows) finish_row<F>(m, a.partition.empty[number], column, zeros);
-    }
+  const unsigned lane = threadIdx.x % F::kLanes;
+  const unsigned column = blockIdx.y * F::kStrip + lane * Lane<F, kDealt>::kFirst;
+  if (blockIdx.x < share_blocks) {
+    const unsigned place = blockIdx.y * F::kStrip + lane * F::kVector;
+    multiply_share<F, kDealt>(a, m, m.b.data + blockIdx.y * gap + place, column);
+  } else {
+    const unsigned number = (blockIdx.x - share_blocks) * F::kGroups + threadIdx.x / F::kLanes;
+    const T zeros[F::kSums] = {};
+    wait_for_earlier_kernel();
+    if (number < a.partition.empty_rows) finish_row<F, kDealt>(m, a.partition.empty[number], column, zeros);
   }
 }
 
@@ -389,7 +412,7 @@ bool with_study_form(const Granularity& g, Go&& go) {
 template <class T, class Go>
 void with_form(const Granularity& g, bool aligned, Go&& go) {
   constexpr unsigned kVector = 16 / sizeof(T);
-  if (!aligned || g.strip < 32) return with_single_columns<T>(g, go);
+  if (!aligned || g.strip < kVectorStrip) return with_single_columns<T>(g, go);
 #ifdef STAGES_SPMM_ALL_FORMS
   if constexpr (sizeof(T) == 4) {
     if (with_study_form<T>(g, go)) return;
@@ -414,8 +437,7 @@ bool is_near_dense(const Shape& shape) {
   const double strip_bytes = 32.0 * sizeof(T) * shape.rows_of_b;
   const double l1_bytes = 0.75 * static_cast<double>(device_facts().shared_per_sm);
   const double density = static_cast<double>(shape.nnz) / (static_cast<double>(shape.rows) * shape.rows_of_b);
-  return shape.aligned && shape.n_cols >= 32 && strip_bytes > l1_bytes &&
-         kNearDenseRun / density * 32 * sizeof(T) <= l1_bytes;
+  return shape.n_cols >= 32 && strip_bytes > l1_bytes && kNearDenseRun / density * 32 * sizeof(T) <= l1_bytes;
 }
 
 /// The columns of a strip, by the rule of balanced.hpp.
@@ -438,7 +460,7 @@ Granularity near_dense(Granularity g, const Shape& shape) {
 
 /// Whether rows are so long that shares in bands pay, by the rule of balanced.hpp.
 bool are_very_long(const Shape& shape) {
-  return shape.aligned && shape.n_cols >= 32 && shape.nnz >= Offset{kVeryLongRows} * shape.rows;
+  return shape.n_cols >= 32 && shape.nnz >= Offset{kVeryLongRows} * shape.rows;
 }
 
 /// The granularity for very long rows.
@@ -470,6 +492,25 @@ Granularity for_rest(Index columns, bool aligned) {
   return {.strip = strip, .lanes = lanes, .loads = 4, .block = Index{kSmallBlock}};
 }
 
+/// Whether a lane takes vectors of B.
+template <class T>
+bool takes_vectors(const Granularity& g, const Shape& shape) {
+  return g.packing == Packing::always || rows_are_aligned<T>(shape.ld_of_b);
+}
+
+/// Whether a copy of B pays, by the rule of balanced.hpp.
+template <class T>
+bool packing_pays(const Shape& shape, Index strip) {
+  if (!can_pack<T>(strip)) return false;
+  constexpr Index kLine = kLineBytes / sizeof(T);
+  const Index at_once = rows_are_aligned<T>(shape.ld_of_b) ? strip : Index{kWarp};
+  const double saved = lines_as_it_lies(shape.n_cols, shape.ld_of_b, at_once, kLine) -
+                       lines_packed(pieces_of<T>(shape.n_cols, strip), kLine);
+  const double lines_of_b = static_cast<double>(shape.rows_of_b) * shape.n_cols / kLine;
+  return static_cast<double>(shape.nnz) * saved >= kLinesOfCopy * lines_of_b;
+}
+
+/// Blocks of a grid in y, which may have no more than some; the rest is for another launch, or another turn.
 unsigned strips_of(Index n_cols, unsigned columns) {
   return std::min(kMostBlocks, blocks_for(n_cols, columns));
 }
@@ -478,26 +519,37 @@ unsigned strips_of(Index n_cols, unsigned columns) {
 
 template <class T>
 Shape shape_of(const SpmmProblem<T>& problem) {
-  const bool aligned = problem.b_layout == Layout::col_major || rows_are_aligned<T>(problem.ldb);
-  return {problem.a->nnz(), problem.a->rows, problem.a->cols, problem.n_cols, aligned};
+  return {problem.a->nnz(), problem.a->rows, problem.a->cols, problem.n_cols, ld_of_b(problem)};
 }
 
 template <class T>
 Granularity resolve(Granularity g, const Shape& shape) {
   const bool by_rule = g.strip == 0;
   if (by_rule) g.strip = strip_for<T>(shape.n_cols);
-  if (by_rule && is_near_dense<T>(shape)) {
+  if (g.packing == Packing::by_rule) {
+    g.packing = by_rule && packing_pays<T>(shape, g.strip) ? Packing::always : Packing::never;
+  }
+  if (by_rule && g.packing == Packing::always && can_pack<T>(g.strip)) {
+    g.strip = pieces_of<T>(shape.n_cols, g.strip).front().strip;  // 33 columns: 32 and 1
+  }
+  const bool vectors = takes_vectors<T>(g, shape);
+  if (by_rule && vectors && is_near_dense<T>(shape)) {
     g = near_dense<T>(g, shape);
-  } else if (by_rule && are_very_long(shape)) {
+  } else if (by_rule && vectors && are_very_long(shape)) {
     g = in_bands(g);
   }
   if (g.block == 0) g.block = kSmallBlock;
-  if (g.lanes == 0) {
-    g.lanes = shape.aligned ? std::min(g.strip / Index{16 / sizeof(T)}, Index{kWarp}) : Index{kWarp};
+  constexpr Index kVector = 16 / sizeof(T);
+  if (g.lanes == 0) g.lanes = vectors ? std::min(g.strip / kVector, Index{kWarp}) : Index{kWarp};
+  if (g.packing == Packing::always && (!can_pack<T>(g.strip) || g.lanes * kVector != g.strip)) {
+    fail(
+        "balanced: B was to be packed for strips of {} columns on {} lanes; give strips of {} or {} with a "
+        "vector of {} a lane",
+        g.strip, g.lanes, kLineBytes / sizeof(T), 2 * kLineBytes / sizeof(T), kVector);
   }
   if (g.loads == 0) g.loads = shape.nnz >= Offset{kLongRows} * shape.rows ? 8 : 4;
   if (g.bands == 0) g.bands = 1;
-  with_form<T>(g, shape.aligned, [&](auto form) {
+  with_form<T>(g, vectors, [&](auto form) {
     using F = decltype(form);
     if (g.share == 0) g.share = share_for(shape, F::kGroups, F::kBlocks);
   });
@@ -506,31 +558,112 @@ Granularity resolve(Granularity g, const Shape& shape) {
 
 template <class T>
 double balanced_bytes(const SpmmProblem<T>& problem) {
-  const double shares =
-      static_cast<double>(problem.a->nnz()) / resolve<T>(Granularity{}, shape_of(problem)).share;
-  return shares * (24 + 32 + sizeof(T) * (problem.n_cols + 3.0)) + 16.0 * problem.a->rows;
+  const Granularity g = resolve<T>(Granularity{}, shape_of(problem));
+  const double shares = static_cast<double>(problem.a->nnz()) / g.share;
+  const double packed = g.packing == Packing::always
+                            ? PackedB<T>::bytes(problem.a->cols, pieces_of<T>(problem.n_cols, g.strip))
+                            : 0;
+  return shares * (24 + 32 + sizeof(T) * (problem.n_cols + 3.0)) + 16.0 * problem.a->rows + packed;
 }
 
 template <class T>
 template <class Ptr>
 BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, const Granularity& granularity,
                                   cudaStream_t stream)
-    : shape_(shape), granularity_(granularity), columns_(a.col_idx.data()), values_(a.values.data()) {
+    : aligned_(takes_vectors<T>(granularity, shape)),
+      granularity_(granularity),
+      columns_(a.col_idx.data()),
+      values_(a.values.data()) {
   const Index share = granularity.share, slack = std::min(std::max(share / 8, Index{16}), share - 1);
   partition_ = Partition(a, {.share_size = share, .slack = slack, .bands = granularity.bands}, stream);
   constexpr Offset kVector = 16 / sizeof(T);
   ld_slots_ = narrow<Index>((Offset{shape.n_cols} + kVector - 1) / kVector * kVector, "a row of slots");
   slots_ = DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld_slots_));
+  if (granularity.packing == Packing::always) {
+    packed_ = PackedB<T>(shape.rows_of_b, pieces_of<T>(shape.n_cols, granularity.strip));
+  }
 }
 
 template <class T>
-void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) const {
+void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) {
+  granularity_.packing == Packing::always ? multiply_packed(product, stream)
+                                          : multiply_as_it_lies(product, stream);
+  add_slots(product, stream);
+}
+
+template <class T>
+void BalancedMatrix<T>::multiply_packed(const Product<T>& product, cudaStream_t stream) {
+  const bool dealt = !rows_are_aligned<T>(product.c.ld);
+  packed_.copy(product.b, dealt, stream);
+  for (const Piece& piece : packed_.pieces()) {
+    Granularity g = granularity_;
+    if (piece.strip != g.strip) g = for_rest<T>(std::min(piece.columns, piece.strip), true);
+    multiply_columns(product,
+                     {.first = piece.first,
+                      .count = piece.columns,
+                      .b = packed_.data(piece),
+                      .ld = piece.strip,
+                      .apart = packed_.apart(piece),
+                      .dealt = dealt,
+                      .early = piece.first > 0},
+                     g, stream);
+  }
+}
+
+template <class T>
+void BalancedMatrix<T>::multiply_as_it_lies(const Product<T>& product, cudaStream_t stream) {
   const Index strip = granularity_.strip, over = product.n_cols % strip;
   Index rest = product.n_cols > strip && over <= strip / 2 ? over : 0;
-  if (rest > 0 && !shape_.aligned && strip >= Index{kWarp}) rest += strip;
+  if (rest > 0 && !aligned_ && strip >= kVectorStrip) rest += strip;
   const Index whole = product.n_cols - rest;
-  multiply_columns(product, 0, whole, granularity_, stream);
-  multiply_columns(product, whole, rest, for_rest<T>(rest, shape_.aligned), stream);
+  const auto columns = [&](Index first, Index count, Index apart) {
+    return Columns{
+        .first = first, .count = count, .b = product.b.data + first, .ld = product.b.ld, .apart = apart};
+  };
+  multiply_columns(product, columns(0, whole, strip), granularity_, stream);
+  const Granularity g = for_rest<T>(rest, aligned_);
+  multiply_columns(product, columns(whole, rest, g.strip), g, stream);
+}
+
+template <class T>
+void BalancedMatrix<T>::multiply_columns(const Product<T>& product, const Columns& columns,
+                                         const Granularity& g, cudaStream_t stream) {
+  with_form<T>(g, aligned_, [&](auto form) {
+    using F = decltype(form);
+    for (Offset first = 0; first < columns.count; first += Offset{kMostBlocks} * F::kStrip) {
+      launch_form<F>(product, columns, first, stream);
+    }
+  });
+}
+
+template <class T>
+template <class F>
+void BalancedMatrix<T>::launch_form(Product<T> product, const Columns& columns, Offset first,
+                                    cudaStream_t stream) {
+  product.b = {columns.b + first / F::kStrip * columns.apart, columns.ld};
+  product.c.data += columns.first + first;
+  product.n_cols = static_cast<Index>(columns.count - first);
+  const PartitionView view = partition_.view();
+  T* const slots = slots_.empty() ? nullptr : slots_.data() + columns.first + first;
+  const Matrix<T> matrix{view, columns_, values_, slots, ld_slots_};
+  const unsigned share_blocks = blocks_for(view.shares, F::kGroups);
+  const auto start = [&](auto kernel) {
+    launch(kernel,
+           {.grid = {share_blocks + blocks_for(view.empty_rows, F::kGroups),
+                     strips_of(product.n_cols, F::kStrip)},
+            .block = F::kBlock,
+            .stream = stream,
+            .early = columns.early && can_launch_early()},
+           matrix, product, columns.apart - Offset{F::kStrip}, share_blocks);
+  };
+  if constexpr (F::kVector > 1) {
+    if (columns.dealt) return start(spmm::multiply<F, true>);
+  }
+  start(spmm::multiply<F, false>);
+}
+
+template <class T>
+void BalancedMatrix<T>::add_slots(const Product<T>& product, cudaStream_t stream) {
   const Matrix<T> matrix{partition_.view(), columns_, values_, slots_.data(), ld_slots_};
   const auto add = [&](auto kernel, unsigned columns) {
     launch(
@@ -545,27 +678,6 @@ void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream)
   const bool vectors = static_cast<unsigned>(product.n_cols) >= 2 * kWarp &&
                        product.n_cols % Index{kVector} == 0 && rows_are_aligned<T>(product.c.ld);
   vectors ? add(add_parts<kVector, T>, kVector * kWarp) : add(add_parts<1, T>, kWarp);
-}
-
-template <class T>
-void BalancedMatrix<T>::multiply_columns(Product<T> product, Index first, Index count, const Granularity& g,
-                                         cudaStream_t stream) const {
-  if (count == 0) return;
-  product.b.data += first;
-  product.c.data += first;
-  product.n_cols = count;
-  const PartitionView view = partition_.view();
-  T* const slots = slots_.empty() ? nullptr : slots_.data() + first;
-  const Matrix<T> matrix{view, columns_, values_, slots, ld_slots_};
-  with_form<T>(g, shape_.aligned, [&](auto form) {
-    using F = decltype(form);
-    const unsigned share_blocks = blocks_for(view.shares, F::kGroups);
-    launch(spmm::multiply<F>,
-           {.grid = {share_blocks + blocks_for(view.empty_rows, F::kGroups), strips_of(count, F::kStrip)},
-            .block = F::kBlock,
-            .stream = stream},
-           matrix, product, share_blocks);
-  });
 }
 
 namespace {
@@ -599,6 +711,7 @@ class Balanced final : public RowMajorPlan<T> {
         {"strip_columns", static_cast<double>(g.strip), ""},
         {"bands", static_cast<double>(g.bands), ""},
         {"block_threads", static_cast<double>(g.block), ""},
+        {"packed_bytes", matrix_.packed_bytes(), "B"},
         {"rows_cut", static_cast<double>(view.split_rows), ""},
         {"rows_empty", static_cast<double>(view.empty_rows), ""},
         {"partition_seconds",

@@ -13,6 +13,10 @@
 //          at most 256, so that what ends last ends soon
 //   bands  1: shares in the order of rows
 //   block  128 threads
+//   packing  B is copied strip by strip in each product (packed_b.hpp) if all gathers together then ask for
+//          fewer lines of 128 bytes, by five times those that B has or more: copying a line moves 256 bytes,
+//          at 4.1 TB/s, in the time in which four or five lines come out of L2, at 9.2. A packed B is
+//          aligned. Where rows of B begin with lines, and strips end with them, there is nothing to be saved
 //
 // But for a near-dense matrix, which is one where B's strip of 32 columns is larger than L1 (3/4 of an SM's
 // shared memory), and the part of it that 64 non-zeros of a row pass over is not (in single precision: more
@@ -25,6 +29,7 @@
 // Measured by `spmm_study` on nine twins (H200, N = 32, 128 and 256): against the best for each of them of
 // some fifty ways, these rules take 1.5 % more on average and 5 % at most.
 
+#include "07_spmm/packed_b.hpp"
 #include "07_spmm/partition.hpp"
 #include "07_spmm/row_major.hpp"
 #include "07_spmm/stage.hpp"
@@ -37,7 +42,7 @@ struct Shape {
   Index rows = 0;
   Index rows_of_b = 0;
   Index n_cols = 0;
-  bool aligned = false;  ///< rows of B begin at multiples of 16 bytes
+  Offset ld_of_b = 0;  ///< elements from a row of B to the next
 };
 
 template <class T>
@@ -47,7 +52,8 @@ Shape shape_of(const SpmmProblem<T>& problem);
 template <class T>
 Granularity resolve(Granularity given, const Shape& shape);
 
-/// Bytes on the device that a matrix takes cut into shares by these rules, beside its own; for cost().
+/// Bytes on the device that a matrix takes cut into shares by these rules, beside its own, and a copy of B;
+/// for cost().
 template <class T>
 double balanced_bytes(const SpmmProblem<T>& problem);
 
@@ -69,23 +75,44 @@ class BalancedMatrix {
   }
 
   /// C = alpha A B + beta C, for products of the shape that was given.
-  void multiply(const Product<T>& product, cudaStream_t stream) const;
+  void multiply(const Product<T>& product, cudaStream_t stream);
 
   const Partition& partition() const { return partition_; }
   const Granularity& granularity() const { return granularity_; }
+  /// Of the copy of B; 0 if there is none.
+  double packed_bytes() const { return packed_.bytes(); }
 
  private:
-  /// The product's columns `first` .. first + count - 1, but for the parts of cut rows in slots.
-  void multiply_columns(Product<T> product, Index first, Index count, const Granularity& g,
-                        cudaStream_t stream) const;
+  /// Columns [first, first + count) of a product, whose strips of B lie `apart`, in elements; `dealt`: as
+  /// packed_b.hpp says.
+  struct Columns {
+    Index first = 0;
+    Index count = 0;
+    const T* b = nullptr;  ///< row 0 of the first of them
+    Index ld = 0;
+    Offset apart = 0;
+    bool dealt = false;
+    bool early = false;  ///< launched so: never right behind the copy, since b is read as a constant
+  };
 
-  Shape shape_;
+  void multiply_packed(const Product<T>& product, cudaStream_t stream);
+  void multiply_as_it_lies(const Product<T>& product, cudaStream_t stream);
+  /// All but for the parts of cut rows in slots.
+  void multiply_columns(const Product<T>& product, const Columns& columns, const Granularity& g,
+                        cudaStream_t stream);
+  /// A launch for columns.first + first and those that follow; `first`: whole strips.
+  template <class F>
+  void launch_form(Product<T> product, const Columns& columns, Offset first, cudaStream_t stream);
+  void add_slots(const Product<T>& product, cudaStream_t stream);
+
+  bool aligned_ = false;  ///< rows of B, or of its copy, begin at multiples of 16 bytes
   Granularity granularity_;
   Partition partition_;
   const Index* columns_ = nullptr;
   const T* values_ = nullptr;
   Index ld_slots_ = 0;
-  mutable DeviceArray<T> slots_;  ///< sums of parts of rows, which every product writes anew
+  DeviceArray<T> slots_;  ///< sums of parts of rows, which every product writes anew
+  PackedB<T> packed_;     ///< so does it this
 };
 
 }  // namespace stages::spmm

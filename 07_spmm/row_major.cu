@@ -69,19 +69,29 @@ unsigned tiles(Offset length) {
   return std::min(kMostBlocks, blocks_for(length, kTile));
 }
 
-/// The leading dimension of a copy by rows: whole vectors of 16 bytes, so that every row begins with one.
+/// `n_cols` in whole pieces of `bytes`.
 template <class T>
-Index copy_ld(Index n_cols) {
-  constexpr Offset kVector = 16 / sizeof(T);
-  return narrow<Index>((n_cols + kVector - 1) / kVector * kVector,
-                       "the leading dimension of a copy of B or C");
+Index rounded_up(Index n_cols, Offset bytes) {
+  const Offset piece = bytes / Offset{sizeof(T)};
+  return narrow<Index>((n_cols + piece - 1) / piece * piece, "the leading dimension of a copy of B or C");
+}
+
+/// The leading dimension of a copy of C: whole vectors of 16 bytes, so that every row begins with one.
+template <class T>
+Index ld_of_c_copy(Index n_cols) {
+  return rounded_up<T>(n_cols, 16);
+}
+
+/// That of a copy of B: whole lines of the caches, so that what gathers a row touches no more of them than it
+/// must. For rows of half a line or less, vectors.
+template <class T>
+Index ld_of_b_copy(Index n_cols) {
+  return rounded_up<T>(n_cols, Offset{n_cols} * Offset{sizeof(T)} > 64 ? 128 : 16);
 }
 
 /// Elements of a copy of a matrix of so many rows; none where it lies by rows already.
-template <class T>
-std::size_t copy_size(Layout layout, Index rows, Index n_cols) {
-  if (layout == Layout::row_major) return 0;
-  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(copy_ld<T>(n_cols));
+std::size_t copy_size(Layout layout, Index rows, Index ld) {
+  return layout == Layout::row_major ? 0 : static_cast<std::size_t>(rows) * static_cast<std::size_t>(ld);
 }
 
 }  // namespace
@@ -103,17 +113,22 @@ void scale_c(const Product<T>& product, Index rows, cudaStream_t stream) {
 }
 
 template <class T>
+Offset ld_of_b(const SpmmProblem<T>& problem) {
+  return problem.b_layout == Layout::row_major ? problem.ldb : ld_of_b_copy<T>(problem.n_cols);
+}
+
+template <class T>
 RowMajorPlan<T>::RowMajorPlan(const SpmmProblem<T>& problem, Exec& exec)
     : DeviceSpmmPlan<T>(problem, exec),
-      b_rows_(copy_size<T>(problem.b_layout, problem.a->cols, problem.n_cols)),
-      c_rows_(copy_size<T>(problem.c_layout, problem.a->rows, problem.n_cols)) {
+      b_rows_(copy_size(problem.b_layout, problem.a->cols, ld_of_b_copy<T>(problem.n_cols))),
+      c_rows_(copy_size(problem.c_layout, problem.a->rows, ld_of_c_copy<T>(problem.n_cols))) {
   const bool b_copied = problem.b_layout == Layout::col_major,
              c_copied = problem.c_layout == Layout::col_major;
   const DenseView<const T> b = this->b();
   const DenseView<T> c = this->c();
-  product_.b = b_copied ? Rows<const T>{b_rows_.data(), copy_ld<T>(problem.n_cols)}
+  product_.b = b_copied ? Rows<const T>{b_rows_.data(), ld_of_b_copy<T>(problem.n_cols)}
                         : Rows<const T>{b.data, static_cast<Index>(b.ld)};
-  product_.c = c_copied ? Rows<T>{c_rows_.data(), copy_ld<T>(problem.n_cols)}
+  product_.c = c_copied ? Rows<T>{c_rows_.data(), ld_of_c_copy<T>(problem.n_cols)}
                         : Rows<T>{c.data, static_cast<Index>(c.ld)};
   b_rows_.fill_bytes(0, this->stream());  // its padding is read along with the last columns, and not used
   product_.n_cols = problem.n_cols;
@@ -141,8 +156,8 @@ void RowMajorPlan<T>::run() {
 template <class T>
 Cost RowMajorPlan<T>::cost(const SpmmProblem<T>& problem) {
   Cost cost = problem_cost(problem);
-  const auto copies = copy_size<T>(problem.b_layout, problem.a->cols, problem.n_cols) +
-                      copy_size<T>(problem.c_layout, problem.a->rows, problem.n_cols);
+  const auto copies = copy_size(problem.b_layout, problem.a->cols, ld_of_b_copy<T>(problem.n_cols)) +
+                      copy_size(problem.c_layout, problem.a->rows, ld_of_c_copy<T>(problem.n_cols));
   cost.memory += device_csr_bytes(*problem.a) + static_cast<double>(copies) * sizeof(T);
   return cost;
 }
@@ -159,6 +174,7 @@ std::optional<std::string> RowMajorPlan<T>::refuse(const SpmmProblem<T>& problem
 
 #define STAGES_INSTANTIATE(T)                                    \
   template void scale_c(const Product<T>&, Index, cudaStream_t); \
+  template Offset ld_of_b(const SpmmProblem<T>&);                \
   template class RowMajorPlan<T>;
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)

@@ -36,6 +36,11 @@ struct Product {
 template <class T>
 void scale_c(const Product<T>& product, Index rows, cudaStream_t stream);
 
+/// Elements from a row of B to the next as kernels see it: the problem's, or those of a copy by rows, whose
+/// rows begin with a line of 128 bytes each if they are longer than half of one.
+template <class T>
+Offset ld_of_b(const SpmmProblem<T>& problem);
+
 /// The base of this step's plans. A derived class gives multiply().
 template <class T>
 class RowMajorPlan : public DeviceSpmmPlan<T> {

@@ -21,6 +21,9 @@ struct Constants {
   Index per_lane = 0;     ///< K_256_STEP: columns for each lane, 1 or 2
 };
 
+/// Whether `balanced` copies B strip by strip first (packed_b.hpp).
+enum class Packing { by_rule, never, always };
+
 /// How `balanced` cuts, and how a group of lanes goes through a share. What is 0 is derived from the matrix
 /// and the device: see balanced.hpp.
 struct Granularity {
@@ -34,6 +37,7 @@ struct Granularity {
   Index loads = 0;  ///< vectors that a lane asks for before it uses the first: 4 or 8
   Index bands = 0;  ///< of columns, by which the shares are sorted; 1: they come in the order of the rows
   Index block = 0;  ///< threads: 128
+  Packing packing = Packing::by_rule;  ///< always: for strips of 128 or 256 bytes, with a vector a lane
 };
 
 void add_warp_per_row(Registry& registry, const std::string& name = "07_spmm/warp_per_row",

@@ -8,7 +8,8 @@
 // Every result is checked against a sum in double precision, on a sample of rows with the longest and the
 // first and last among it; C is poisoned before. Times are medians of five samples of a millisecond or more,
 // warm. Tables go to stdout: a line a variant, a column a matrix, microseconds; the last column is the
-// geometric mean of (best of --entries / variant). The exit code is 1 if a result was wrong.
+// geometric mean of (best of --entries / variant). After the tables: what columns cost that make no multiple
+// of 32, if multiples next to them are among --n-cols. The exit code is 1 if a result was wrong.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -32,6 +33,7 @@ namespace {
 
 using spmm::BalancedMatrix;
 using spmm::Granularity;
+using spmm::Packing;
 
 struct Variant {
   std::string name;
@@ -42,17 +44,38 @@ Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands 
   const std::string blocks = block == 128 ? "" : fmt::format(" block {}", block);
   return {fmt::format("strip {:3} lanes {:2} loads {} share {:3} bands {}{}", strip, lanes, loads, share,
                       bands, blocks),
-          {.share = share, .strip = strip, .lanes = lanes, .loads = loads, .bands = bands, .block = block}};
+          {.share = share,
+           .strip = strip,
+           .lanes = lanes,
+           .loads = loads,
+           .bands = bands,
+           .block = block,
+           .packing = Packing::never}};
 }
 
-/// The same where rows of B begin anywhere.
+constexpr const char* kRulesChoice = "the rules' choice";
+
+/// What the rules choose, and, where rows of B begin anywhere, what comes of packing B or not, all else by
+/// rule.
+std::vector<Variant> by_rules(Index n_cols) {
+  std::vector<Variant> out = {{kRulesChoice, {}}};
+  if (n_cols <= 16 || n_cols % 32 == 0) return out;
+  out.push_back({"B as it lies", {.packing = Packing::never}});
+  out.push_back({"B packed", {.packing = Packing::always}});
+  return out;
+}
+
+/// What is worth trying where rows of B begin anywhere.
 std::vector<Variant> unaligned_variants(Index n_cols) {
-  std::vector<Variant> out = {{"the rules' choice", {}}};
+  std::vector<Variant> out = by_rules(n_cols);
+  const auto add = [&](Index strip, Index lanes, Index share) {
+    out.push_back(variant(strip, lanes, 4, share));
+  };
   for (const Index share : {64, 128, 256}) {
-    for (const Index lanes : {8, 32}) out.push_back(variant(32, lanes, 4, share));
+    for (const Index lanes : {8, 32}) add(32, lanes, share);
     if (n_cols <= 32) continue;
-    for (const Index lanes : {16, 32}) out.push_back(variant(64, lanes, 4, share));
-    if (n_cols > 64) out.push_back(variant(96, 32, 4, share));
+    for (const Index lanes : {16, 32}) add(64, lanes, share);
+    if (n_cols > 64) add(96, 32, share);
   }
   return out;
 }
@@ -60,7 +83,7 @@ std::vector<Variant> unaligned_variants(Index n_cols) {
 /// What is worth trying for so many columns, the rules' own choice first.
 std::vector<Variant> variants_for(Index n_cols) {
   if (n_cols % 4 != 0) return unaligned_variants(n_cols);
-  std::vector<Variant> out = {{"the rules' choice", {}}};
+  std::vector<Variant> out = by_rules(n_cols);
   const auto add = [&](Index strip, Index lanes) {
     for (const Index loads : {4, 8}) {
       for (const Index share : {32, 64, 128, 256, 512}) out.push_back(variant(strip, lanes, loads, share));
@@ -192,13 +215,19 @@ struct Times {
     seconds[{name, matrix}] = time;
   }
 
+  /// 0: unknown.
+  double of(const std::string& name, const std::string& matrix) const {
+    const auto found = seconds.find({name, matrix});
+    return found == seconds.end() ? 0 : found->second;
+  }
+
   double speed(const std::string& name) const {
     double sum = 0;
     int count = 0;
     for (const auto& [matrix, peer] : best_peer) {
-      const auto found = seconds.find({name, matrix});
-      if (found == seconds.end() || found->second <= 0) continue;
-      sum += std::log(peer / found->second);
+      const double time = of(name, matrix);
+      if (time <= 0) continue;
+      sum += std::log(peer / time);
       ++count;
     }
     return count > 0 ? std::exp(sum / count) : 0;
@@ -258,6 +287,9 @@ class Study {
     }
     for (const std::string& spec : arguments_.matrices) measure(spec, spec);
     for (const auto& [n_cols, times] : times_) times.print(n_cols);
+    if (std::any_of(times_.begin(), times_.end(), [](const auto& t) { return t.first % 32 != 0; })) {
+      print_cliffs();
+    }
     if (!arguments_.json.empty()) write_json();
     return good_;
   }
@@ -281,9 +313,8 @@ class Study {
     DeviceArray<float> b(static_cast<std::size_t>(host.cols) * n), c(static_cast<std::size_t>(host.rows) * n);
     pattern_.fill(b);
     const spmm::Product<float> product{.b = {b.data(), n_cols}, .c = {c.data(), n_cols}, .n_cols = n_cols};
-    const bool aligned = n_cols % 4 == 0;
     const spmm::Shape shape{
-        .nnz = host.nnz(), .rows = host.rows, .rows_of_b = host.cols, .n_cols = n_cols, .aligned = aligned};
+        .nnz = host.nnz(), .rows = host.rows, .rows_of_b = host.cols, .n_cols = n_cols, .ld_of_b = n_cols};
     const std::vector<Variant> variants = variants_for(n_cols);
     for (const Variant& v : variants) {
       const Granularity g = spmm::resolve<float>(v.granularity, shape);
@@ -296,8 +327,10 @@ class Study {
       times_[n_cols].add(v.name, name, time);
       if (&v != &variants.front()) continue;
       const double cut = matrix.partition().seconds().value_or(0);
-      fmt::print("  N = {}: strips of {}, shares of {}, {} bands: {} us; cutting took {} us, {} slots\n",
-                 n_cols, g.strip, g.share, g.bands, microseconds(time), microseconds(cut),
+      const std::string packed =
+          matrix.packed_bytes() > 0 ? fmt::format(", B packed ({:.1f} MB)", matrix.packed_bytes() / 1e6) : "";
+      fmt::print("  N = {}: strips of {}{}, shares of {}, {} bands: {} us; cutting took {} us, {} slots\n",
+                 n_cols, g.strip, packed, g.share, g.bands, microseconds(time), microseconds(cut),
                  matrix.partition().slots());
       std::fflush(stdout);
     }
@@ -317,6 +350,33 @@ class Study {
     if (!entry.is_peer() || time <= 0) return;
     const auto [peer, first] = times.best_peer.emplace(name, time);
     if (!first) peer->second = std::min(peer->second, time);
+  }
+
+  /// What columns cost that make no multiple of 32: time per column over that of the next multiple and of the
+  /// one below, as far as these were measured too, and by the rules' choice.
+  void print_cliffs() const {
+    fmt::print("\ncolumns that are no multiple of 32: time per column over that of another N\n");
+    for (const auto& [n_cols, times] : times_) {
+      const Index below = n_cols / 32 * 32;
+      if (n_cols == below) continue;
+      for (const Index other : {below + 32, below}) {
+        if (times_.contains(other)) print_cliff(n_cols, times, other, times_.at(other));
+      }
+    }
+  }
+
+  static void print_cliff(Index n_cols, const Times& times, Index other, const Times& of_other) {
+    fmt::print("{:46}", fmt::format("N = {} over {}", n_cols, other));
+    for (const std::string& m : times.matrices) fmt::print(" {:>9.9}", m);
+    fmt::print("\n");
+    for (const Variant& v : by_rules(n_cols)) {
+      fmt::print("  {:44}", v.name);
+      for (const std::string& m : times.matrices) {
+        const double here = times.of(v.name, m) / n_cols, there = of_other.of(kRulesChoice, m) / other;
+        fmt::print(" {:>9}", there > 0 ? fmt::format("{:.2f}", here / there) : "?");
+      }
+      fmt::print("\n");
+    }
   }
 
   void judge(const std::string& variant_name, const std::string& matrix, Index n_cols,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "07_spmm/balanced.hpp"
 #include "07_spmm/stage.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
@@ -144,6 +145,141 @@ TEST(SmallParts, SpmmGivesTheSameBitsInEveryOrderOfThreads) {
   }
 }
 
+using spmm::Piece;
+
+std::vector<Piece> pieces_of_floats(Index n_cols, Index strip = 64) {
+  return spmm::pieces_of<float>(n_cols, strip);
+}
+
+TEST(PackedB, HasWholeStripsALineAndWhatIsLess) {
+  using Pieces = std::vector<Piece>;
+  EXPECT_EQ(pieces_of_floats(33), (Pieces{{0, 32, 32}, {32, 1, 1}}));
+  EXPECT_EQ(pieces_of_floats(63), (Pieces{{0, 63, 64}}));
+  EXPECT_EQ(pieces_of_floats(65), (Pieces{{0, 64, 64}, {64, 1, 1}}));
+  EXPECT_EQ(pieces_of_floats(100), (Pieces{{0, 64, 64}, {64, 32, 32}, {96, 4, 4}}));
+  EXPECT_EQ(pieces_of_floats(257), (Pieces{{0, 256, 64}, {256, 1, 1}}));
+  EXPECT_EQ(pieces_of_floats(31, 32), (Pieces{{0, 31, 32}}));
+  EXPECT_EQ(pieces_of_floats(3, 32), (Pieces{{0, 3, 4}}));
+  // Padded to a strip, to a line, and neither.
+  EXPECT_EQ(pieces_of_floats(64 + 41), (Pieces{{0, 105, 64}}));
+  EXPECT_EQ(pieces_of_floats(64 + 20), (Pieces{{0, 64, 64}, {64, 20, 32}}));
+  EXPECT_EQ(pieces_of_floats(64 + 12), (Pieces{{0, 64, 64}, {64, 12, 16}}));
+  EXPECT_EQ(spmm::pieces_of<double>(33, 32), (Pieces{{0, 32, 32}, {32, 1, 1}}));
+  EXPECT_EQ(spmm::pieces_of<double>(52, 32), (Pieces{{0, 32, 32}, {32, 16, 16}, {48, 4, 4}}));
+}
+
+/// The pieces of one number of columns follow each other, and their arrays' rows fit into lines.
+void expect_whole(std::span<const Piece> pieces, Index n_cols, Index strip, Index line) {
+  Index next = 0;
+  for (const Piece& piece : pieces) {
+    EXPECT_EQ(piece.first, next) << "N = " << n_cols;
+    EXPECT_TRUE(piece.strip % line == 0 || line % piece.strip == 0) << "N = " << n_cols;
+    EXPECT_TRUE(piece.strip == strip || piece.strips() == 1) << "N = " << n_cols;
+    EXPECT_LT(Offset{piece.strips()} * piece.strip - piece.columns, line) << "N = " << n_cols;
+    next += piece.columns;
+  }
+  EXPECT_EQ(next, n_cols);
+  EXPECT_LE(pieces.size(), spmm::kMostPieces);
+}
+
+TEST(PackedB, HasAllColumnsOnce) {
+  for (Index n_cols = 1; n_cols <= 300; ++n_cols) {
+    for (const Index strip : {32, 64}) expect_whole(pieces_of_floats(n_cols, strip), n_cols, strip, 32);
+    for (const Index strip : {16, 32}) {
+      expect_whole(spmm::pieces_of<double>(n_cols, strip), n_cols, strip, 16);
+    }
+  }
+}
+
+TEST(PackedB, LinesAreCountedAsTheyLie) {
+  using spmm::lines_as_it_lies;
+  EXPECT_EQ(lines_as_it_lies(32, 32, 32, 32), 1);
+  EXPECT_EQ(lines_as_it_lies(64, 64, 64, 32), 2);
+  EXPECT_EQ(lines_as_it_lies(32, 48, 32, 32), 1.5);           // every second row begins in the middle
+  EXPECT_EQ(lines_as_it_lies(33, 33, 32, 32), 1 + 63 / 32.);  // one of 32 rows begins with a line
+  EXPECT_EQ(lines_as_it_lies(100, 100, 64, 32), 2 + 7 / 8. + 2);
+  EXPECT_EQ(spmm::lines_packed(pieces_of_floats(33), 32), 2);
+  EXPECT_EQ(spmm::lines_packed(pieces_of_floats(63), 32), 2);
+  EXPECT_EQ(spmm::lines_packed(pieces_of_floats(100), 32), 4);
+  EXPECT_EQ(spmm::lines_packed(pieces_of_floats(257), 32), 9);
+  EXPECT_EQ(spmm::lines_packed(pieces_of_floats(12, 32), 32), 1);
+}
+
+TEST(PackedB, IsMadeWhereItPays) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  const auto packs = [](Offset nnz_of_row, Index n_cols, Offset ld) {
+    const spmm::Shape shape{1000 * nnz_of_row, 1000, 1000, n_cols, ld};
+    return spmm::resolve<float>({}, shape).packing == spmm::Packing::always;
+  };
+  for (const Index n_cols : {31, 33, 63, 65, 257}) {
+    EXPECT_TRUE(packs(20, n_cols, n_cols)) << n_cols;
+    EXPECT_FALSE(packs(4, n_cols, n_cols)) << n_cols;  // the copy takes longer than what it saves
+    EXPECT_FALSE(packs(20, n_cols, 288)) << n_cols;    // rows begin with lines already
+  }
+  for (const Index n_cols : {32, 64, 128}) {
+    EXPECT_FALSE(packs(20, n_cols, n_cols)) << n_cols;
+    EXPECT_TRUE(packs(20, n_cols, n_cols + 1)) << n_cols;
+  }
+  EXPECT_FALSE(packs(20, 7, 7));  // a line has several rows
+}
+
+/// Every way of packing B, for products of T with leading dimensions that are larger by `more` than they need
+/// be.
+template <class T>
+void expect_packed_good_on(const char* name, const Matrix& a, Index n_cols, Offset more) {
+  constexpr Index kLine = 128 / sizeof(T);
+  SpmmProblem<T> wanted{.name = name,
+                        .a = std::make_shared<const Csr<T>>(convert_values<T>(a)),
+                        .n_cols = n_cols,
+                        .alpha = T(2.5),
+                        .beta = T(-1)};
+  wanted.ldb = n_cols + more;
+  wanted.ldc = n_cols + more;
+  const SpmmProblem<T> problem = make_spmm_problem(wanted);
+  Registry registry;
+  for (const Index strip : {kLine, 2 * kLine}) {
+    for (const Index share : {7, 33}) {
+      spmm::add_balanced(registry, fmt::format("packed,share={},strip={}", share, strip),
+                         {.share = share,
+                          .strip = strip,
+                          .lanes = strip / Index{16 / sizeof(T)},
+                          .packing = spmm::Packing::always});
+    }
+  }
+  spmm::add_balanced_reordered(registry, "packed,reordered",
+                               {.share = 21, .strip = 2 * kLine, .packing = spmm::Packing::always});
+  GpuExec exec;
+  for (const Entry& entry : registry.entries()) {
+    EXPECT_EQ(check_entry(entry, problem, exec).failure, "")
+        << entry.name << " on " << name << ", N = " << n_cols << ", padded by " << more;
+  }
+}
+
+template <class T>
+void expect_packed_good() {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  using namespace matrices;
+  for (const Index n_cols : {1, 3, 31, 33, 63, 65, 100, 257}) {
+    const Offset to_vectors = 4 - n_cols % 4;
+    // Rows that begin anywhere, and, more than by the fact that they end, with vectors: C is then stored so.
+    for (const Offset more : {Offset{0}, Offset{5}, to_vectors}) {
+      expect_packed_good_on<T>("ramp", ramp(45, 60), n_cols, more);
+    }
+    expect_packed_good_on<T>("hub", dense_row(40, 300, 17), n_cols, 1);
+    expect_packed_good_on<T>("gaps", gaps(64, 49), n_cols, 2);
+  }
+  expect_packed_good_on<T>("nothing", empty(35, 9), 33, 0);
+  expect_packed_good_on<T>("no columns", empty(35, 0), 33, 0);
+}
+
+TEST(PackedB, GivesProductsOfFloats) {
+  expect_packed_good<float>();
+}
+
+TEST(PackedB, GivesProductsOfDoubles) {
+  expect_packed_good<double>();
+}
+
 TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   GpuExec exec;
@@ -152,6 +288,9 @@ TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   spmm::add_balanced(registry, "loads=3", {.strip = 32, .loads = 3});
   spmm::add_balanced(registry, "block=256", {.strip = 32, .block = 256});
   spmm::add_balanced(registry, "lanes=7", {.strip = 32, .lanes = 7});
+  spmm::add_balanced(registry, "packed,strip=8", {.strip = 8, .packing = spmm::Packing::always});
+  spmm::add_balanced(registry, "packed,lanes=32",
+                     {.strip = 32, .lanes = 32, .packing = spmm::Packing::always});
   SpmmProblem<float> wanted{
       .name = "m",
       .a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(3, 3))),
