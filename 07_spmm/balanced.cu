@@ -36,7 +36,8 @@
 // whose rows begin with lines; what is left beside whole lines goes into an array of its own, whose rows
 // share sectors (packed_b.hpp). Pieces of different widths are different launches, all strips of a width are
 // one. Rows of C stay where they are: if vectors do not fit them, the copy has dealt the columns to the lanes
-// in such a way that neighbouring lanes still store neighbours.
+// in such a way that neighbouring lanes still store neighbours. A piece of up to 16 bytes a row would leave
+// most lanes idle: there a lane has a non-zero of its own, and a segmented scan makes sums of rows of them.
 //
 // Columns that are left beside whole strips, if they are half a strip at most, are done by a kernel of their
 // own with narrower groups: with 4 columns in 68, four groups of a warp read four rows of B at a time, not
@@ -76,7 +77,8 @@ constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
 constexpr Index kLongRows = 16;       ///< non-zeros of a mean row from which most batches of 8 end none
 constexpr Index kVeryLongRows = 256;  ///< non-zeros of a mean row, twice the share of very long rows
 constexpr Index kNearDenseRun = 64;   ///< non-zeros of a row, of whose columns the near-dense rule asks
-constexpr double kLinesOfCopy = 5;    ///< of B that take as long to gather as to copy one
+constexpr Index kWideStrip = 128;     ///< columns, on 16 lanes
+constexpr double kLinesOfCopy = 7;    ///< of B that take as long to gather as to copy one
 constexpr Index kFewParts = 32;       ///< of a cut row: one warp adds them; more are a block's work
 
 /// How a group of kLanes takes a strip: a lane has kRepeats times kVector neighbouring columns, and asks for
@@ -264,6 +266,87 @@ __global__ void __launch_bounds__(F::kBlock, F::kBlocks)
   }
 }
 
+// ---- a few columns ----------------------------------------------------------------------------------------
+
+/// A row of B of kColumns numbers, which lie side by side with those of the next row (packed_b.hpp).
+template <unsigned kColumns, class T>
+__device__ void load_thin(const T* from, T* to) {
+  if constexpr (kColumns * sizeof(T) == 16) {
+    load_vector<kColumns>(from, to);
+  } else {
+#pragma unroll
+    for (unsigned v = 0; v < kColumns; ++v) to[v] = __ldg(from + v);
+  }
+}
+
+template <unsigned kColumns, class T>
+__device__ void finish_thin_row(const Product<T>& m, Index row, const T (&sums)[kColumns]) {
+  T* const to = m.c.row(row);
+#pragma unroll
+  for (unsigned v = 0; v < kColumns; ++v) {
+    if (static_cast<Index>(v) >= m.n_cols) break;
+    to[v] = m.alpha * sums[v] + (m.beta != T{0} ? m.beta * to[v] : T{0});
+  }
+}
+
+/// A share, by one warp, a lane a non-zero: the sums of rows are those of a segmented scan.
+template <unsigned kColumns, class T>
+__device__ void multiply_thin_share(const Matrix<T>& a, const Product<T>& m, unsigned number) {
+  const unsigned lane = threadIdx.x % kWarp;
+  const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
+  const Index* row = a.partition.rows + share.row;
+  T carry[kColumns] = {};  // of the row that goes on
+  for (int base = 0; base < share.length; base += static_cast<int>(kWarp)) {
+    const int k = base + static_cast<int>(lane);
+    Index column = 0;
+    T sums[kColumns] = {};
+    if (k < share.length) {
+      const Offset at = share.begin + k;
+      column = __ldcs(a.columns + at);
+      const T value = __ldcs(a.values + at);
+      load_thin<kColumns>(m.b.data + Offset{column & kColumnBits} * Index{kColumns}, sums);
+#pragma unroll
+      for (unsigned v = 0; v < kColumns; ++v) sums[v] *= value;
+    }
+    const unsigned ends = __ballot_sync(kAllLanes, column < 0), before = ends & ((1u << lane) - 1u);
+    const unsigned head = before == 0 ? 0 : kWarp - static_cast<unsigned>(__clz(static_cast<int>(before)));
+#pragma unroll
+    for (unsigned v = 0; v < kColumns; ++v) {
+      if (lane == 0) sums[v] += carry[v];
+      for (unsigned d = 1; d < kWarp; d *= 2) {
+        const T other = __shfl_up_sync(kAllLanes, sums[v], d);
+        if (lane >= head + d) sums[v] += other;
+      }
+      const T last = __shfl_sync(kAllLanes, sums[v], static_cast<int>(kWarp - 1));
+      carry[v] = (ends >> (kWarp - 1)) != 0 ? T{0} : last;
+    }
+    if (column < 0) finish_thin_row(m, row[__popc(before)], sums);
+    row += __popc(ends);
+  }
+  if (share.slot < 0 || lane > 0) return;
+#pragma unroll
+  for (unsigned v = 0; v < kColumns; ++v) {
+    if (static_cast<Index>(v) < m.n_cols) a.slots[Offset{share.slot} * a.ld_slots + v] = carry[v];
+  }
+}
+
+/// What multiply() does, for up to 16 bytes of a row of B: lanes side by side would idle.
+template <unsigned kColumns, class T>
+__global__ void __launch_bounds__(kSmallBlock)
+    multiply_thin(Matrix<T> a, Product<T> m, unsigned share_blocks) {
+  let_next_kernel_start();
+  wait_for_earlier_kernel();
+  if (blockIdx.x < share_blocks) {
+    multiply_thin_share<kColumns>(a, m, blockIdx.x * (kSmallBlock / kWarp) + threadIdx.x / kWarp);
+  } else {
+    const unsigned number = (blockIdx.x - share_blocks) * kSmallBlock + threadIdx.x;
+    const T zeros[kColumns] = {};
+    if (number < a.partition.empty_rows) finish_thin_row(m, a.partition.empty[number], zeros);
+  }
+}
+
+// ---- cut rows ---------------------------------------------------------------------------------------------
+
 /// Columns `column` .. column + kVector - 1 of slots [begin, end), added up in their order. A lane asks for
 /// some of them before it adds the first.
 template <unsigned kVector, class T>
@@ -399,8 +482,6 @@ bool with_study_form(const Granularity& g, Go&& go) {
     go(Form<T, kLanes, kVector, 2, 4>{});
   } else if (is(128, 2 * kLanes, 4)) {
     go(Form<T, 2 * kLanes, kVector, 2, 2>{});
-  } else if (is(128, 2 * kLanes, 8)) {
-    go(Form<T, 2 * kLanes, kVector, 2, 4>{});
   } else {
     found = false;
   }
@@ -423,12 +504,27 @@ void with_form(const Granularity& g, bool aligned, Go&& go) {
     if (one_vector && g.lanes == 8 && g.loads == 4) return go(Form<T, 8, kVector, 1, 4>{});
     if (one_vector && g.lanes == 8 && g.loads == 8) return go(Form<T, 8, kVector, 1, 8>{});
   }
+  if constexpr (kVector == 4) {
+    if (g.strip == kWideStrip && g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 2, 4>{});
+  }
   if (one_vector && g.lanes == 16 && g.loads == 4) return go(Form<T, 16, kVector, 1, 4>{});
   if (one_vector && g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 1, 8>{});
   fail(
       "balanced: strips of {} columns on {} lanes, {} loads and blocks of {} threads were asked for; "
       "give 8 or 16 lanes with a vector of {} columns each, 4 or 8 loads, and 128 threads",
       g.strip, g.lanes, g.loads, g.block, kVector);
+}
+
+template <class T>
+bool rows_are_aligned(Offset ld) {
+  return ld % static_cast<Offset>(16 / sizeof(T)) == 0;
+}
+
+/// Whether one wide strip takes all columns, by the rule of balanced.hpp.
+template <class T>
+bool is_one_wide_strip(const Shape& shape) {
+  return sizeof(T) == 4 && rows_are_aligned<T>(shape.ld_of_b) && shape.n_cols > kWideStrip * 3 / 4 &&
+         shape.n_cols < kWideStrip;
 }
 
 /// Whether the near-dense form is taken, by the rule of balanced.hpp.
@@ -477,11 +573,6 @@ Index share_for(const Shape& shape, unsigned groups, unsigned blocks) {
   const double resident = static_cast<double>(device_facts().sms) * groups * blocks;
   const double even = static_cast<double>(shape.nnz) / (2 * resident);
   return (static_cast<Index>(std::clamp(even, 32.0, 256.0)) + 7) / 8 * 8;
-}
-
-template <class T>
-bool rows_are_aligned(Offset ld) {
-  return ld % static_cast<Offset>(16 / sizeof(T)) == 0;
 }
 
 /// How the last `columns` are done, which are no whole strip.
@@ -537,6 +628,10 @@ Granularity resolve(Granularity g, const Shape& shape) {
     g = near_dense<T>(g, shape);
   } else if (by_rule && vectors && are_very_long(shape)) {
     g = in_bands(g);
+  } else if (by_rule && g.packing == Packing::never && is_one_wide_strip<T>(shape)) {
+    g.strip = kWideStrip;
+    g.lanes = 16;
+    g.loads = 8;
   }
   if (g.block == 0) g.block = kSmallBlock;
   constexpr Index kVector = 16 / sizeof(T);
@@ -596,6 +691,10 @@ void BalancedMatrix<T>::multiply_packed(const Product<T>& product, cudaStream_t 
   const bool dealt = !rows_are_aligned<T>(product.c.ld);
   packed_.copy(product.b, dealt, stream);
   for (const Piece& piece : packed_.pieces()) {
+    if (piece.strip * Index{sizeof(T)} <= 16) {
+      multiply_thin_piece(product, piece, stream);
+      continue;
+    }
     Granularity g = granularity_;
     if (piece.strip != g.strip) g = for_rest<T>(std::min(piece.columns, piece.strip), true);
     multiply_columns(product,
@@ -608,6 +707,28 @@ void BalancedMatrix<T>::multiply_packed(const Product<T>& product, cudaStream_t 
                       .early = piece.first > 0},
                      g, stream);
   }
+}
+
+template <class T>
+void BalancedMatrix<T>::multiply_thin_piece(Product<T> product, const Piece& piece, cudaStream_t stream) {
+  product.b = {packed_.data(piece), piece.strip};
+  product.c.data += piece.first;
+  product.n_cols = piece.columns;
+  const PartitionView view = partition_.view();
+  T* const slots = slots_.empty() ? nullptr : slots_.data() + piece.first;
+  const Matrix<T> matrix{view, columns_, values_, slots, ld_slots_};
+  const unsigned share_blocks = blocks_for(view.shares, kSmallBlock / kWarp);
+  const auto start = [&](auto kernel) {
+    launch(kernel,
+           {.grid = share_blocks + blocks_for(view.empty_rows, kSmallBlock),
+            .block = kSmallBlock,
+            .stream = stream,
+            .early = can_launch_early()},
+           matrix, product, share_blocks);
+  };
+  if (piece.strip == 1) return start(multiply_thin<1, T>);
+  if (piece.strip == 2) return start(multiply_thin<2, T>);
+  if constexpr (sizeof(T) == 4) start(multiply_thin<4, T>);
 }
 
 template <class T>

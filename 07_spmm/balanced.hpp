@@ -14,13 +14,18 @@
 //   bands  1: shares in the order of rows
 //   block  128 threads
 //   packing  B is copied strip by strip in each product (packed_b.hpp) if all gathers together then ask for
-//          fewer lines of 128 bytes, by five times those that B has or more: copying a line moves 256 bytes,
-//          at 4.1 TB/s, in the time in which four or five lines come out of L2, at 9.2. A packed B is
-//          aligned. Where rows of B begin with lines, and strips end with them, there is nothing to be saved
+//          fewer lines of 128 bytes, by seven times those that B has or more. Copying a line moves 256 bytes,
+//          at 4.1 TB/s, in the time in which four or five lines come out of L2, at 9.2; but copying is a
+//          launch more, and measured it loses for 7 non-zeros a row (by 5 to 20 %) and wins for 19 (up to 15
+//          %). A packed B is aligned. Where rows of B begin with lines, and strips end with them, there is
+//          nothing to be saved
 //
-// But for a near-dense matrix, which is one where B's strip of 32 columns is larger than L1 (3/4 of an SM's
-// shared memory), and the part of it that 64 non-zeros of a row pass over is not (in single precision: more
-// than 5 % of the elements are there): shares of 128, 4 loads, and as many bands as halves of L1 hold a
+// But 97 to 127 aligned columns of floats are one strip of 128 on 16 lanes, with 8 loads: for 100 columns a
+// tenth faster than strips of 64, whose second one is half empty.
+//
+// And but for a near-dense matrix, which is one where B's strip of 32 columns is larger than L1 (3/4 of an
+// SM's shared memory), and the part of it that 64 non-zeros of a row pass over is not (in single precision:
+// more than 5 % of the elements are there): shares of 128, 4 loads, and as many bands as halves of L1 hold a
 // strip.
 //
 // And but for long rows, of 256 non-zeros or more on average, of which a share of 128 covers half at most:
@@ -96,6 +101,7 @@ class BalancedMatrix {
   };
 
   void multiply_packed(const Product<T>& product, cudaStream_t stream);
+  void multiply_thin_piece(Product<T> product, const Piece& piece, cudaStream_t stream);
   void multiply_as_it_lies(const Product<T>& product, cudaStream_t stream);
   /// All but for the parts of cut rows in slots.
   void multiply_columns(const Product<T>& product, const Columns& columns, const Granularity& g,
