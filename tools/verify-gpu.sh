@@ -96,14 +96,17 @@ if wants several && [ -x build/gpu/bin/mpi_tests ]; then
 fi
 
 # sanitize LOGS TOOL PROGRAM TESTS: those tests of PROGRAM on small cases under one tool, dealt to as many processes as there are
-# processors, and those to the GPUs.
+# processors (or tests: a process without a test never calls CUDA, which compute-sanitizer takes for an error), and those to the GPUs.
 sanitize() {
-  local log=$1 tool=$2 program=$3 tests=$4 shard code failed=0 processes=() without=(--kernel-name-exclude kns=cub)
+  local log=$1 tool=$2 program=$3 tests=$4 shard shards code failed=0 processes=() without=(--kernel-name-exclude kns=cub)
   # Only what it sees being written counts for initcheck as written: it must see CUB's kernels too.
   [ "$tool" = initcheck ] && without=()
   rm -f "$logs/$log".*.log
-  for ((shard = 0; shard < jobs; ++shard)); do
-    CUDA_VISIBLE_DEVICES=${seen[shard % gpus]} GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard STAGES_BATTERY=small timeout "${STAGES_SANITIZER_LIMIT:-1800}" \
+  shards=$("build/gpu/bin/$program" --gtest_filter="$tests" --gtest_list_tests | grep -c '^  ')
+  [ "$shards" -gt 0 ] || { echo "no test of $program is called $tests"; return 1; }
+  shards=$((shards < jobs ? shards : jobs))
+  for ((shard = 0; shard < shards; ++shard)); do
+    CUDA_VISIBLE_DEVICES=${seen[shard % gpus]} GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard STAGES_BATTERY=small timeout "${STAGES_SANITIZER_LIMIT:-1800}" \
       compute-sanitizer --tool "$tool" --error-exitcode 9 "${without[@]}" \
       "build/gpu/bin/$program" --gtest_filter="$tests" > "$logs/$log.$shard.log" 2>&1 &
     processes+=($!)
