@@ -105,9 +105,10 @@ def main():
             fail(f"{options.compare[0]} and {options.compare[1]}: have no timed entry on the same problem in common; compare runs of the same command")
         sections.append(compare.comparison_section(*pair, compared, options.least / 100))
         print(compared.summary())
-    sections += overview.troubles(files) + overview.at_a_glance(files)
-    sections += ladder.ladders(files) + ladder.against_library(files) + study.studies(files)
-    sections += spgemm.by_compression(files) + scaling.scalings(files) + roofline.rooflines(files)
+    runs = results.joined(files)
+    sections += overview.troubles(files) + overview.at_a_glance(runs)
+    sections += ladder.ladders(runs) + ladder.against_library(runs) + study.studies(runs)
+    sections += spgemm.by_compression(runs) + scaling.scalings(runs) + roofline.rooflines(runs)
     if options.program:
         sections += matrices.described(files, options.program, warn)
     write(options.output, page.page(options.title, [*pair, *files], sections))

@@ -154,6 +154,22 @@ class Pages(Case):
         text, _ = self.page(self.small, again, built)
         self.assertEqual(text.count('<article class="card">'), 2)
 
+    def test_parts_of_one_study_are_one(self):
+        """Files of one build and kind, with other matrices, share their pictures; the same matrices again, or another build, do not."""
+        def parts(name, change=None):
+            def rename(d):
+                for row in d["results"]:
+                    row["problem"]["matrix"] += f":{name}"
+                if change:
+                    change(d)
+            return self.samples.changed(f"study_{name}.json", self.small, rename)
+        small, large = parts("small"), parts("large")
+        again = parts("again", lambda d: [r["problem"].update(matrix=r["problem"]["matrix"].replace("again", "small")) for r in d["results"]])
+        built = parts("built", lambda d: d["context"].update(source_digest="0" * 64))
+        sections = [len(re.findall("step by step[^<]*</h2>", self.page(*files)[0])) for files in ([small], [small, large], [small, again], [small, built])]
+        self.assertEqual(sections, [1, 1, 2, 2])
+        self.assertTrue("(study_*.json)</h2>" in self.page(small, large, built)[0])
+
     def test_one_roofline_a_device(self):
         """All files of a device share a picture; what ran on a GPU is held against its bandwidth, to the digits that a file keeps."""
         def roofline(*files):

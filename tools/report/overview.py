@@ -26,10 +26,7 @@ class Card:
 
 def cards(files):
     """A card for each machine and build."""
-    def place(file):
-        c = file.context
-        return (c["cpu"], c.get("cpus"), c.get("memory"), c["gpu"], c["backend"], c.get("compiler"), c["source_digest"])
-    return [card(of) for of in grouped(files, place).values()]
+    return [card(of) for of in grouped(files, lambda file: file.build()).values()]
 
 
 def card(files):

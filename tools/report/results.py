@@ -6,6 +6,7 @@ Of a file everything that the page needs is looked at here, so that the sections
 import dataclasses
 import json
 import math
+import os
 import pathlib
 
 SCHEMA_VERSION = 1
@@ -178,6 +179,11 @@ class File:
         """Where its times were taken."""
         return self.context["gpu"] if "gpu_sms" in self.context else self.context["cpu"]
 
+    def build(self):
+        """What files have in common that one build made in one place."""
+        c = self.context
+        return (c["cpu"], c.get("cpus"), c.get("memory"), c["gpu"], c["backend"], c.get("compiler"), c["source_digest"])
+
     def launch(self):
         """How kernels were launched, where that is not one by one; for titles."""
         return ", replayed as a CUDA graph" if self.context.get("gpu_launch") == "graph" else ""
@@ -283,6 +289,24 @@ def read_all(paths, warn=None):
             depth += 1
         file.name = "/".join(parts[-depth:])
     return files
+
+
+def joined(files):
+    """The files, but parts of one study as one: made by one build in one place, the same kinds of multiplication on different matrices,
+    the smaller matrices first. Its name is what the names of its parts have in common."""
+    def study(file):
+        return (file.build(), file.launch(), frozenset(row.problem.kind() for row in file.rows))
+    out = []
+    for parts in grouped(files, study).values():
+        matrices = [row for part in parts for row in {r.problem.matrix for r in part.rows}]
+        if len(parts) == 1 or len(set(matrices)) < len(matrices):
+            out += parts
+            continue
+        parts = sorted(parts, key=lambda part: min(row.problem.nnz for row in part.rows))
+        names = [part.name for part in parts]
+        before, after = os.path.commonprefix(names), os.path.commonprefix([name[::-1] for name in names])[::-1]
+        out.append(File(path=parts[0].path, name=f"{before}*{after}", context=parts[0].context, rows=[row for part in parts for row in part.rows]))
+    return out
 
 
 def grouped(rows, key):
