@@ -404,8 +404,10 @@ def steps(_results, _pattern, _wanted):
 
 
 def merged(files):
-    """The results of all parts, with the context of the first."""
-    parts = [json.loads(file.read_text()) for file in files]
+    """The results of all parts, those of smaller matrices first, with the context of the first."""
+    def size(part):
+        return min((row["problem"]["nnz"] for row in part.get("results", []) if "problem" in row), default=0)
+    parts = sorted((json.loads(file.read_text()) for file in files), key=size)
     for part in parts[1:]:
         parts[0]["results"] += part["results"]
     return parts[0]
