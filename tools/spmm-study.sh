@@ -7,8 +7,11 @@
 # The part `order` is another study: what it is worth to reorder rows, on communities in the order planted and in a shuffled one,
 # and on R-MAT. It writes DIRECTORY/spmm_order.json, always for N = 32 and 128.
 #
+# The part `hubs` is one too: what a row with a fifth of all non-zeros costs, on four twins with it and as they are, thinned so far
+# that a row can hold as many. It writes DIRECTORY/spmm_hubs.json.
+#
 # Defaults: 32,128,256; build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
-# to 16 million non-zeros), large (three of up to 80), huge (three of up to 264) and order. Writes DIRECTORY/spmm_n<N>_<PART>.json.
+# to 16 million non-zeros), large (three of up to 80), huge (three of up to 264), order and hubs. Writes DIRECTORY/spmm_n<N>_<PART>.json.
 # The small graphs are checked in full. Of the others, whose operands have gigabytes, what the timed runs leave is checked (stages
 # run --check once), as the same entries have been checked on the small ones; STAGES_CHECK=full checks all in full. Nearly all of
 # the time goes into making the matrices, moving and checking. Without a GPU the kernels would run on the executor, which is too
@@ -25,7 +28,7 @@ program=${1:-$root/build/gpu/bin/stages}
 [ -x "$program" ] || { echo "spmm-study: there is no program $program; build it (tools/build.sh gpu stages) or name another" >&2; exit 2; }
 out=${2:-$root/out/spmm}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- small medium large huge order
+[ $# -gt 0 ] || set -- small medium large huge order hubs
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -42,6 +45,16 @@ reordering() {
   "$program" run "${matrices[@]}" -m gen:rmat:scale=20,edge_factor=16 -m gen:twin:arxiv -m gen:twin:youtube --op spmm --n-cols 32,128 \
     --filter '07_spmm/balanced|vendor/cusparse_spmm' --max-work 1e13 --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
     --json "$out/spmm_order.json"
+}
+
+# hubs: the same twins with and without a row that holds 20 % of the non-zeros drawn.
+hubs() {
+  local twin matrices=()
+  for twin in arxiv,thin=2 collab,thin=3 am,thin=2 youtube,thin=2; do
+    matrices+=(-m "gen:twin:$twin" -m "gen:twin:$twin,hub_share=0.2")
+  done
+  "$program" run "${matrices[@]}" --op spmm --n-cols "$columns" --filter "$ours|vendor/cusparse_spmm" --max-work 1e13 \
+    --check "${STAGES_CHECK:-once}" --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmm_hubs.json"
 }
 
 # split FILE PART: the rows of one number of columns each to a file of their own.
@@ -67,11 +80,15 @@ for part in "$@"; do
       echo "spmm_order" >&2
       reordering
       continue ;;
+    hubs)
+      echo "spmm_hubs" >&2
+      hubs
+      continue ;;
     small) twins="arxiv collab ddi" check=full ;;
     medium) twins="am youtube yelp wikikg2" ;;
     large) twins="ppa protein citation" ;;
     huge) twins="reddit products amazon" ;;
-    *) echo "spmm-study: there is no part '$part'; give small, medium, large, huge or order" >&2; exit 2 ;;
+    *) echo "spmm-study: there is no part '$part'; give small, medium, large, huge, order or hubs" >&2; exit 2 ;;
   esac
   matrices=()
   for twin in $twins; do matrices+=(-m "gen:twin:$twin"); done
