@@ -65,7 +65,7 @@ class PackedB {
   PackedB() = default;
   PackedB(Index rows, std::vector<Piece> pieces);
 
-  /// Copies `b`. Where C is `dealt`, so are the columns of strips from kDealt columns on: as cards to
+  /// Copies `b`. Where C is `dealt`, so are the columns of strips from kVectorStrip columns on: as cards to
   /// players, one to each of the strip's lanes, then the next to each. A lane, whose vector of 16 bytes stays
   /// in one place, then has columns that lie so far apart as there are lanes, and what neighbouring lanes
   /// store at a time are neighbours: so it should be where rows of C are not aligned, and vectors cannot be

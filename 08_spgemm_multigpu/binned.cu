@@ -14,7 +14,8 @@
 //   window_rows.cu   all the rest, huge or nearly dense: a block, dense windows that move along the row
 //
 // so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products.
-// Columns come out ascending, and every sum runs in the order of A's entries: the same bits in each run.
+// Columns come out ascending, and every sum runs in the order of A's entries, or of fixed parts of them
+// (ranked_rows.cu): the same bits in each run.
 //
 // The steps of a product:
 //

@@ -75,13 +75,13 @@ struct Shares {
   Index words = 0;
 
   STAGES_HD std::size_t bytes() const {
-    return (static_cast<std::size_t>(results) * sizeof(T) +
-            static_cast<std::size_t>(words) * Ranks::kWordBytes + 15) /
+    return (static_cast<std::size_t>(results) * sizeof(T) + static_cast<std::size_t>(words) * kRankWordBytes +
+            15) /
            16 * 16;
   }
   /// The widest range in which each column has a sum and a byte.
   STAGES_HD Index direct_columns() const {
-    const Index bytes = words * static_cast<Index>(Ranks::kWordBytes);
+    const Index bytes = words * kRankWordBytes;
     return results < bytes ? results : bytes;
   }
 };

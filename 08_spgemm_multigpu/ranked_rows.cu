@@ -97,8 +97,7 @@ __global__ void __launch_bounds__(kBlock, 2)
   Ranks ranks;
   ranks.begin = first[row];
   ranks.used_words = (columns + 31) / 32;
-  const Offset for_sums = Offset{bytes} - Offset{ranks.used_words} * Offset{Ranks::kWordBytes};
-  const bool apart = Offset{kRankedWarps} * results * Offset{sizeof(T)} <= for_sums;
+  const bool apart = ranked_bytes(columns, Offset{kRankedWarps} * results, Index{sizeof(T)}) <= Offset{bytes};
   const Index all_sums = apart ? kRankedWarps * results : results;
   T* const sums = dynamic_shared<T>();
   ranks.words = reinterpret_cast<unsigned*>(sums + all_sums);

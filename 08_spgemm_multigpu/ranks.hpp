@@ -16,8 +16,6 @@ struct Ranks {
   Index begin = 0;       ///< the first column of the range
   Index used_words = 0;  ///< of the range
 
-  static constexpr std::size_t kWordBytes = sizeof(unsigned) + sizeof(unsigned short);
-
   /// By several threads at a time.
   __device__ void mark(Index column) const {
     const auto at = static_cast<unsigned>(column - begin);

@@ -83,6 +83,9 @@ inline constexpr Index kSmallWindowWarps = 4;
 /// Warps of a block of ranked_rows.cu.
 inline constexpr Index kRankedWarps = 16;
 
+/// Bytes of a word of a set that knows ranks (ranks.hpp): 32 bits, and the number of those before them.
+inline constexpr Index kRankWordBytes = 4 + 2;
+
 /// Results of a row in ranked_rows.cu, whose ranks have 16 bits.
 inline constexpr Index kMostRanks = 65535;
 
@@ -97,14 +100,10 @@ STAGES_HD inline Index part_columns(const Rules& rules, Index cols) {
   return static_cast<Index>(columns < cols ? columns : Offset{cols});
 }
 
-/// What ranked_rows.cu needs of shared memory for a row: sums, a bit a column, two bytes a word of bits.
-STAGES_HD inline Offset ranked_bytes(const Rules& rules, Index width, Index results) {
-  return Offset{results} * rules.value_bytes + (Offset{width} + 31) / 32 * 6;
-}
-
-/// The same where each warp has sums of its own.
-STAGES_HD inline Offset ranked_apart_bytes(const Rules& rules, Index width, Index results) {
-  return Offset{kRankedWarps} * results * rules.value_bytes + (Offset{width} + 31) / 32 * 6;
+/// What ranked_rows.cu needs of shared memory for a row in a range of `width` columns: a bit a column and two
+/// bytes a word of bits (ranks.hpp), and so many sums: its results, or those of each warp.
+STAGES_HD inline Offset ranked_bytes(Index width, Offset sums, Index value_bytes) {
+  return sums * value_bytes + (Offset{width} + 31) / 32 * kRankWordBytes;
 }
 
 /// What the rule looks at. `width`: last column - first column + 1 of the rows of B that are added up; not
@@ -161,14 +160,13 @@ STAGES_HD inline Form multiplying_form(const Rules& rules, Form counted, Offset 
   if (one_warp && results <= rules.warp_small_slots / 2) return Form::warp_small;
   if (one_warp && results <= rules.warp_slots / 2) return Form::warp_table;
   const bool dense = width / rules.window_columns_a_result <= results;
-  const Offset apart = ranked_apart_bytes(rules, width, results), bytes = ranked_bytes(rules, width, results);
-  const bool all_apart = !one_warp && apart <= rules.ranked_bytes;
-  const bool half_full = dense && width / 2 <= results;
+  const Offset apart = ranked_bytes(width, Offset{kRankedWarps} * results, rules.value_bytes);
+  const bool fits_apart = apart <= rules.ranked_bytes;
   if (dense && width <= kSmallWindowWarps * rules.window_small_columns &&
-      (one_warp || (half_full && !all_apart)))
+      (one_warp || (width / 2 <= results && !fits_apart)))
     return Form::windows_small;
   if ((dense || !one_warp) && results <= kMostRanks) {
-    const Offset needs = apart <= rules.ranked_bytes ? apart : bytes;
+    const Offset needs = fits_apart ? apart : ranked_bytes(width, results, rules.value_bytes);
     if (needs <= rules.ranked_small_bytes) return Form::ranked_small;
     if (needs <= rules.ranked_bytes) return Form::ranked;
   }

@@ -18,8 +18,8 @@
 #   counters    what ncu (Nsight Compute) counts of SpMM and SpGEMM on a few matrices (tools/counters.sh). Left out unless it is named
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
-# verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done and how they went. Exit code 0: all green; 1: something was not, and the last lines
-# say what.
+# verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done and how they went. Exit code 0: all
+# green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 known="tests several sanitizer d2 spmv spgemm multi spmm counters"
