@@ -12,9 +12,12 @@
 // own.
 //
 // Cut rows. What a group has summed up of a row that goes on in the next share, it leaves in a slot. A
-// second, small kernel adds these parts to the row, always in the same order. So no atomics, nothing to be
-// set to zero before, and the same bits in every run. Its blocks are sent to the SMs while the last shares
-// are still under way, and wait there: beside products of 30 us a launch's 2 us would show.
+// second, small kernel adds these parts to the row, always in the same order. So no sum is made by atomics,
+// nothing is to be set to zero before, and the bits are the same in every run. A warp takes a row, a block
+// one with many parts; and of a hub row, which may have thousands, each block adds up a chunk, and the one
+// that is the last to be done, as a counter says, the sums of these. The kernel's blocks are sent to the SMs
+// while the last shares are still under way, and wait there: beside products of 30 us a launch's 2 us would
+// show.
 //
 // Vectors. A lane takes 4 floats of a row of B at once (16 bytes), so 8 lanes do a row of 32 columns, and a
 // warp works on four non-zeros at the same time. Where the rows of B are not aligned to 16 bytes, and it is
@@ -41,8 +44,8 @@
 //
 // Columns that are left beside whole strips, if they are half a strip at most, are done by a kernel of their
 // own with narrower groups: with 4 columns in 68, four groups of a warp read four rows of B at a time, not
-// 31 lanes none. Where B is neither aligned nor packed, the last strip takes them along: three columns a lane
-// in place of two.
+// 31 lanes none. Where B is neither aligned nor packed, the last strip takes them along, three columns a lane
+// in place of two; but up to 16 bytes beside whole warps are, there too, a lane's with a non-zero of its own.
 //
 // Near-dense matrices are a case of their own: rows are so long that a share passes over a small part of B
 // only. There the shares are sorted by the band of columns in which they begin, so that what runs on an SM at
@@ -72,14 +75,17 @@ constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kSmallBlock = 128;    ///< because a block leaves when its last group does
 constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
-constexpr unsigned kFixUpBlock = 512;    ///< because a hub row may have thousands of parts, one block's work
+constexpr unsigned kFixUpBlock = 512;    ///< so that a block adds up a chunk in one trip to memory, or a few
 constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
-constexpr Index kLongRows = 16;       ///< non-zeros of a mean row from which most batches of 8 end none
-constexpr Index kVeryLongRows = 256;  ///< non-zeros of a mean row, twice the share of very long rows
-constexpr Index kNearDenseRun = 64;   ///< non-zeros of a row, of whose columns the near-dense rule asks
-constexpr Index kWideStrip = 128;     ///< columns, on 16 lanes
-constexpr double kLinesOfCopy = 7;    ///< of B that take as long to gather as to copy one
-constexpr Index kFewParts = 32;       ///< of a cut row: one warp adds them; more are a block's work
+constexpr Index kLongRows = 16;           ///< non-zeros of a mean row from which most batches of 8 end none
+constexpr Index kVeryLongRows = 256;      ///< non-zeros of a mean row, twice the share of very long rows
+constexpr Index kNearDenseRun = 64;       ///< non-zeros of a row, of whose columns the near-dense rule asks
+constexpr Index kWideStrip = 128;         ///< columns, on 16 lanes
+constexpr double kLinesOfCopy = 7;        ///< of B that take as long to gather as to copy one
+constexpr unsigned kThinAhead = 4;        ///< batches of a few columns that a warp asks for at once
+constexpr unsigned kThinBlocks = 12;      ///< of its kernel that an SM takes
+constexpr Index kFewParts = 32;           ///< of a cut row: one warp adds them; more are a block's work
+constexpr Index kManyParts = 2 * kChunk;  ///< and more than these are several blocks' work
 
 /// How a group of kLanes takes a strip: a lane has kRepeats times kVector neighbouring columns, and asks for
 /// those of kAhead rows of B at once.
@@ -268,14 +274,17 @@ __global__ void __launch_bounds__(F::kBlock, F::kBlocks)
 
 // ---- a few columns ----------------------------------------------------------------------------------------
 
-/// A row of B of kColumns numbers, which lie side by side with those of the next row (packed_b.hpp).
-template <unsigned kColumns, class T>
-__device__ void load_thin(const T* from, T* to) {
-  if constexpr (kColumns * sizeof(T) == 16) {
-    load_vector<kColumns>(from, to);
+/// A row of B of up to kColumns numbers, `count` of them there: by one load if they are a vector (kVector),
+/// as where B is packed.
+template <unsigned kColumns, unsigned kVector, class T>
+__device__ void load_thin(const T* from, Index count, T* to) {
+  if constexpr (kVector == kColumns) {
+    load_vector<kVector>(from, to);
   } else {
 #pragma unroll
-    for (unsigned v = 0; v < kColumns; ++v) to[v] = __ldg(from + v);
+    for (unsigned v = 0; v < kColumns; ++v) {
+      if (static_cast<Index>(v) < count) to[v] = __ldg(from + v);
+    }
   }
 }
 
@@ -289,39 +298,67 @@ __device__ void finish_thin_row(const Product<T>& m, Index row, const T (&sums)[
   }
 }
 
-/// A share, by one warp, a lane a non-zero: the sums of rows are those of a segmented scan.
+/// What a warp has of 32 non-zeros, a lane one.
 template <unsigned kColumns, class T>
+struct ThinBatch {
+  Index column = 0;
+  T sums[kColumns] = {};  ///< the products, then the sums within rows up to the lane
+};
+
+/// Products become sums of rows, by a segmented scan. `carry`: the sum of the row that goes on; `row`: the
+/// number of the first row that ends here.
+template <unsigned kColumns, class T>
+__device__ void finish_thin_batch(const Product<T>& m, ThinBatch<kColumns, T>& batch, T (&carry)[kColumns],
+                                  const Index*& row) {
+  const unsigned lane = threadIdx.x % kWarp;
+  const unsigned ends = __ballot_sync(kAllLanes, batch.column < 0), before = ends & ((1u << lane) - 1u);
+  const unsigned head = before == 0 ? 0 : kWarp - static_cast<unsigned>(__clz(static_cast<int>(before)));
+  const Index ending = batch.column < 0 ? row[__popc(before)] : 0;
+#pragma unroll
+  for (unsigned v = 0; v < kColumns; ++v) {
+    T& sum = batch.sums[v];
+    if (lane == 0) sum += carry[v];
+#pragma unroll
+    for (unsigned d = 1; d < kWarp; d *= 2) {
+      const T other = __shfl_up_sync(kAllLanes, sum, d);
+      if (lane >= head + d) sum += other;
+    }
+    const T last = __shfl_sync(kAllLanes, sum, static_cast<int>(kWarp - 1));
+    carry[v] = (ends >> (kWarp - 1)) != 0 ? T{0} : last;
+  }
+  if (batch.column < 0) finish_thin_row(m, ending, batch.sums);
+  row += __popc(ends);
+}
+
+/// A share, by one warp, which asks for several batches of rows of B before it adds the first.
+template <unsigned kColumns, unsigned kVector, class T>
 __device__ void multiply_thin_share(const Matrix<T>& a, const Product<T>& m, unsigned number) {
   const unsigned lane = threadIdx.x % kWarp;
   const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
   const Index* row = a.partition.rows + share.row;
-  T carry[kColumns] = {};  // of the row that goes on
-  for (int base = 0; base < share.length; base += static_cast<int>(kWarp)) {
-    const int k = base + static_cast<int>(lane);
-    Index column = 0;
-    T sums[kColumns] = {};
-    if (k < share.length) {
-      const Offset at = share.begin + k;
-      column = __ldcs(a.columns + at);
-      const T value = __ldcs(a.values + at);
-      load_thin<kColumns>(m.b.data + Offset{column & kColumnBits} * Index{kColumns}, sums);
+  T carry[kColumns] = {};
+  for (int base = 0; base < share.length; base += static_cast<int>(kThinAhead * kWarp)) {
+    ThinBatch<kColumns, T> batches[kThinAhead];
+    T values[kThinAhead] = {};
 #pragma unroll
-      for (unsigned v = 0; v < kColumns; ++v) sums[v] *= value;
+    for (unsigned u = 0; u < kThinAhead; ++u) {
+      const int k = base + static_cast<int>(u * kWarp + lane);
+      if (k >= share.length) continue;
+      batches[u].column = __ldcs(a.columns + share.begin + k);
+      values[u] = __ldcs(a.values + share.begin + k);
     }
-    const unsigned ends = __ballot_sync(kAllLanes, column < 0), before = ends & ((1u << lane) - 1u);
-    const unsigned head = before == 0 ? 0 : kWarp - static_cast<unsigned>(__clz(static_cast<int>(before)));
 #pragma unroll
-    for (unsigned v = 0; v < kColumns; ++v) {
-      if (lane == 0) sums[v] += carry[v];
-      for (unsigned d = 1; d < kWarp; d *= 2) {
-        const T other = __shfl_up_sync(kAllLanes, sums[v], d);
-        if (lane >= head + d) sums[v] += other;
+    for (unsigned u = 0; u < kThinAhead; ++u) {
+      if (base + static_cast<int>(u * kWarp + lane) < share.length) {
+        load_thin<kColumns, kVector>(m.b.row(batches[u].column & kColumnBits), m.n_cols, batches[u].sums);
       }
-      const T last = __shfl_sync(kAllLanes, sums[v], static_cast<int>(kWarp - 1));
-      carry[v] = (ends >> (kWarp - 1)) != 0 ? T{0} : last;
+#pragma unroll
+      for (unsigned v = 0; v < kColumns; ++v) batches[u].sums[v] *= values[u];
     }
-    if (column < 0) finish_thin_row(m, row[__popc(before)], sums);
-    row += __popc(ends);
+#pragma unroll
+    for (unsigned u = 0; u < kThinAhead; ++u) {
+      if (base + static_cast<int>(u * kWarp) < share.length) finish_thin_batch(m, batches[u], carry, row);
+    }
   }
   if (share.slot < 0 || lane > 0) return;
 #pragma unroll
@@ -331,13 +368,13 @@ __device__ void multiply_thin_share(const Matrix<T>& a, const Product<T>& m, uns
 }
 
 /// What multiply() does, for up to 16 bytes of a row of B: lanes side by side would idle.
-template <unsigned kColumns, class T>
+template <unsigned kColumns, unsigned kVector, class T>
 __global__ void __launch_bounds__(kSmallBlock)
     multiply_thin(Matrix<T> a, Product<T> m, unsigned share_blocks) {
   let_next_kernel_start();
   wait_for_earlier_kernel();
   if (blockIdx.x < share_blocks) {
-    multiply_thin_share<kColumns>(a, m, blockIdx.x * (kSmallBlock / kWarp) + threadIdx.x / kWarp);
+    multiply_thin_share<kColumns, kVector>(a, m, blockIdx.x * (kSmallBlock / kWarp) + threadIdx.x / kWarp);
   } else {
     const unsigned number = (blockIdx.x - share_blocks) * kSmallBlock + threadIdx.x;
     const T zeros[kColumns] = {};
@@ -347,18 +384,20 @@ __global__ void __launch_bounds__(kSmallBlock)
 
 // ---- cut rows ---------------------------------------------------------------------------------------------
 
-/// Columns `column` .. column + kVector - 1 of slots [begin, end), added up in their order. A lane asks for
-/// some of them before it adds the first.
-template <unsigned kVector, class T>
-__device__ void sum_slots(const Matrix<T>& a, Index begin, Index end, Offset column, T (&sums)[kVector]) {
+/// Columns `column` .. column + kVector - 1 of slots slot_of(begin) .. slot_of(end - 1), added up in this
+/// order. A lane asks for some of them before it adds the first.
+template <unsigned kVector, class T, class SlotOf>
+__device__ void sum_slots(const Matrix<T>& a, Index begin, Index end, SlotOf slot_of, Offset column,
+                          T (&sums)[kVector]) {
   constexpr Index kAtOnce = kVector == 1 ? 8 : 4;
 #pragma unroll
   for (unsigned v = 0; v < kVector; ++v) sums[v] = T{0};
-  for (Index slot = begin; slot < end; slot += kAtOnce) {
+  for (Index first = begin; first < end; first += kAtOnce) {
     T parts[kAtOnce][kVector] = {};
 #pragma unroll
     for (Index u = 0; u < kAtOnce; ++u) {
-      if (slot + u < end) read_vector<kVector>(a.slots + Offset{slot + u} * a.ld_slots + column, parts[u]);
+      if (first + u >= end) break;
+      read_vector<kVector>(a.slots + Offset{slot_of(first + u)} * a.ld_slots + column, parts[u]);
     }
 #pragma unroll
     for (Index u = 0; u < kAtOnce; ++u) {
@@ -366,6 +405,27 @@ __device__ void sum_slots(const Matrix<T>& a, Index begin, Index end, Offset col
       for (unsigned v = 0; v < kVector; ++v) sums[v] += parts[u][v];
     }
   }
+}
+
+/// The same for slot_of(0) .. slot_of(count - 1), by all warps of the block: each adds up a stretch of them,
+/// and the first, which is told the result, those sums. A column beyond the last has no slots.
+template <unsigned kVector, class T, class SlotOf>
+__device__ void sum_by_block(const Matrix<T>& a, Index count, SlotOf slot_of, bool has_column, Offset column,
+                             T (&sums)[kVector]) {
+  __shared__ T of_warps[kFixUpWarps][kWarp * kVector];
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const Index each = (count + Index{kFixUpWarps} - 1) / Index{kFixUpWarps};
+  const Index begin = min(count, static_cast<Index>(warp) * each), end = min(count, begin + each);
+  sum_slots<kVector>(a, begin, has_column ? end : begin, slot_of, column, sums);
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) of_warps[warp][v * kWarp + lane] = sums[v];
+  __syncthreads();
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) {
+    sums[v] = T{0};
+    for (unsigned w = 0; warp == 0 && w < kFixUpWarps; ++w) sums[v] += of_warps[w][v * kWarp + lane];
+  }
+  __syncthreads();
 }
 
 template <unsigned kVector, class T>
@@ -377,13 +437,20 @@ __device__ void add_to_row(T* to, T alpha, const T (&sums)[kVector]) {
   store_vector<kVector>(to, out);
 }
 
-/// A cut row: its parts are in slots [begin, end).
+/// A cut row: its parts are in slots [begin, end). If these are too many for one block, each chunk that
+/// begins among them is another's.
 struct Parts {
   Index row = 0;
   Index begin = 0;
   Index end = 0;
 
   __device__ bool are_few() const { return end - begin <= kFewParts; }
+  __device__ bool are_for_one_block() const { return end - begin <= kManyParts; }
+  __device__ Index blocks() const {
+    return are_for_one_block() ? 1 : 1 + (end - 1) / kChunk - begin / kChunk;
+  }
+  /// The first slot of block k.
+  __device__ Index first_of(Index k) const { return k == 0 ? begin : (begin / kChunk + k) * kChunk; }
 };
 
 __device__ inline Parts parts_of(const PartitionView& partition, unsigned k) {
@@ -392,51 +459,70 @@ __device__ inline Parts parts_of(const PartitionView& partition, unsigned k) {
   return {row.row, row.first_slot, partition.split[k + 1].first_slot};
 }
 
-/// A row with many parts, by all warps of the block: each adds up a stretch of them, the first adds up those
-/// sums.
+/// Block k's part in a row with many parts. Where there are several blocks, each leaves its sum in its first
+/// slot, and the one that comes last, which `arrived` says, adds up these, always in the same order. Then
+/// `arrived` is 0 again.
 template <unsigned kVector, class T>
-__device__ void add_many_parts(const Matrix<T>& a, const Product<T>& m, const Parts& parts, Offset column) {
-  __shared__ T of_warps[kFixUpWarps][kWarp * kVector];
-  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const bool has_column = column < m.n_cols;
-  const Index each = (parts.end - parts.begin + Index{kFixUpWarps} - 1) / Index{kFixUpWarps};
-  const Index begin = min(parts.end, parts.begin + static_cast<Index>(warp) * each);
-  T sums[kVector] = {};
-  if (has_column) sum_slots<kVector>(a, begin, min(parts.end, begin + each), column, sums);
-#pragma unroll
-  for (unsigned v = 0; v < kVector; ++v) of_warps[warp][v * kWarp + lane] = sums[v];
-  __syncthreads();
-  if (warp == 0 && has_column) {
-#pragma unroll
-    for (unsigned v = 0; v < kVector; ++v) {
-      sums[v] = T{0};
-      for (unsigned w = 0; w < kFixUpWarps; ++w) sums[v] += of_warps[w][v * kWarp + lane];
-    }
-    add_to_row<kVector>(m.c.row(parts.row) + column, m.alpha, sums);
+__device__ void add_many_parts(const Matrix<T>& a, const Product<T>& m, const Parts& parts, Index k,
+                               Offset column, unsigned* arrived) {
+  const bool has_column = column < m.n_cols, is_first_warp = threadIdx.x < kWarp;
+  const Index blocks = parts.blocks(), begin = parts.first_of(k);
+  const Index end = k + 1 < blocks ? parts.first_of(k + 1) : parts.end;
+  T sums[kVector];
+  sum_by_block<kVector>(
+      a, end - begin, [begin](Index i) { return begin + i; }, has_column, column, sums);
+  if (blocks > 1) {
+    T* const own = a.slots + Offset{begin} * a.ld_slots + column;
+    if (is_first_warp && has_column) store_vector<kVector>(own, sums);
+    __threadfence();
+    __syncthreads();
+    const auto others = static_cast<unsigned>(blocks - 1);
+    if (!__syncthreads_or(threadIdx.x == 0 && atomicInc(arrived, others) == others)) return;
+    __threadfence();
+    sum_by_block<kVector>(
+        a, blocks, [&parts](Index i) { return parts.first_of(i); }, has_column, column, sums);
   }
-  __syncthreads();
+  if (is_first_warp && has_column) add_to_row<kVector>(m.c.row(parts.row) + column, m.alpha, sums);
 }
 
 /// Adds the parts of cut rows to C, where their last parts are: a warp per row, but rows with many parts are
-/// the block's, one after the other. A lane takes kVector columns; with more than one, n_cols is a multiple
-/// of that and rows of C are aligned.
+/// the block's, one after the other, and of rows with more than that the blocks from row_blocks on take a
+/// chunk each. A lane takes kVector columns; with more than one, n_cols is a multiple of that and rows of C
+/// are aligned. `arrived`: for each chunk of each strip, of its first row with so many parts; 0.
 template <unsigned kVector, class T>
-__global__ void __launch_bounds__(kFixUpBlock) add_parts(Matrix<T> a, Product<T> m) {
+__global__ void __launch_bounds__(kFixUpBlock)
+    add_parts(Matrix<T> a, Product<T> m, unsigned row_blocks, unsigned* arrived) {
   constexpr unsigned kStrip = kWarp * kVector;
-  const unsigned first = blockIdx.x * kFixUpWarps, lane = threadIdx.x % kWarp;
+  const unsigned lane = threadIdx.x % kWarp;
+  const auto arrived_at = [&](const Parts& parts, Offset strip) {
+    return arrived + strip / kStrip * a.partition.chunks + parts.begin / kChunk;
+  };
+  if (blockIdx.x >= row_blocks) {
+    const auto chunk = static_cast<Index>(blockIdx.x - row_blocks + 1);
+    const Parts parts = parts_of(a.partition, static_cast<unsigned>(a.partition.chunk[chunk]));
+    if (parts.are_for_one_block() || parts.begin == chunk * kChunk) return;
+    wait_for_earlier_kernel();
+    for (Offset strip = Offset{blockIdx.y} * kStrip; strip < m.n_cols; strip += Offset{gridDim.y} * kStrip) {
+      add_many_parts<kVector>(a, m, parts, chunk - parts.begin / kChunk, strip + lane * kVector,
+                              arrived_at(parts, strip));
+    }
+    return;
+  }
+  const unsigned first = blockIdx.x * kFixUpWarps;
   const Parts mine = parts_of(a.partition, first + threadIdx.x / kWarp);
   wait_for_earlier_kernel();
   for (Offset strip = Offset{blockIdx.y} * kStrip; strip < m.n_cols; strip += Offset{gridDim.y} * kStrip) {
     const Offset column = strip + lane * kVector;
     if (mine.begin < mine.end && mine.are_few() && column < m.n_cols) {
       T sums[kVector];
-      sum_slots<kVector>(a, mine.begin, mine.end, column, sums);
+      const auto same = [](Index slot) { return slot; };
+      sum_slots<kVector>(a, mine.begin, mine.end, same, column, sums);
       add_to_row<kVector>(m.c.row(mine.row) + column, m.alpha, sums);
     }
     if (!__syncthreads_or(!mine.are_few())) continue;
     for (unsigned k = first; k < first + kFixUpWarps; ++k) {
       const Parts parts = parts_of(a.partition, k);
-      if (!parts.are_few()) add_many_parts<kVector>(a, m, parts, column);
+      if (!parts.are_few()) add_many_parts<kVector>(a, m, parts, 0, column, arrived_at(parts, strip));
     }
   }
 }
@@ -583,6 +669,32 @@ Granularity for_rest(Index columns, bool aligned) {
   return {.strip = strip, .lanes = lanes, .loads = 4, .block = Index{kSmallBlock}};
 }
 
+/// Whether so many columns of a row of B are few enough for a lane a non-zero.
+template <class T>
+bool are_few_columns(Index n_cols) {
+  return n_cols * Offset{sizeof(T)} <= 16;
+}
+
+/// The granularity for a few columns.
+template <class T>
+Granularity a_lane_a_nonzero(Granularity g, const Shape& shape) {
+  g.strip = 16 / sizeof(T);
+  g.lanes = 1;
+  g.loads = kThinAhead;
+  g.block = kSmallBlock;
+  if (g.bands == 0) g.bands = 1;
+  if (g.share == 0) g.share = share_for(shape, kSmallBlock / kWarp, kThinBlocks);
+  return g;
+}
+
+/// Of so many columns of a B that is not aligned, those beyond the last that a warp takes a column a lane, if
+/// they are few enough for a lane a non-zero.
+template <class T>
+Index thin_rest(Index n_cols) {
+  const Index over = n_cols % Index{kWarp};
+  return n_cols > Index{kWarp} && are_few_columns<T>(over) ? over : 0;
+}
+
 /// Whether a lane takes vectors of B.
 template <class T>
 bool takes_vectors(const Granularity& g, const Shape& shape) {
@@ -616,12 +728,19 @@ Shape shape_of(const SpmmProblem<T>& problem) {
 template <class T>
 Granularity resolve(Granularity g, const Shape& shape) {
   const bool by_rule = g.strip == 0;
+  if (g.lanes == 1 && !are_few_columns<T>(shape.n_cols)) {
+    fail("balanced: a lane a non-zero was asked for, but a lane has no more than {} columns, not {}",
+         16 / sizeof(T), shape.n_cols);
+  }
   if (by_rule) g.strip = strip_for<T>(shape.n_cols);
   if (g.packing == Packing::by_rule) {
     g.packing = by_rule && packing_pays<T>(shape, g.strip) ? Packing::always : Packing::never;
   }
   if (by_rule && g.packing == Packing::always && can_pack<T>(g.strip)) {
     g.strip = pieces_of<T>(shape.n_cols, g.strip).front().strip;  // 33 columns: 32 and 1
+  }
+  if (g.lanes == 1 || (by_rule && g.packing == Packing::never && are_few_columns<T>(shape.n_cols))) {
+    return a_lane_a_nonzero<T>(g, shape);
   }
   const bool vectors = takes_vectors<T>(g, shape);
   if (by_rule && vectors && is_near_dense<T>(shape)) {
@@ -674,6 +793,8 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
   constexpr Offset kVector = 16 / sizeof(T);
   ld_slots_ = narrow<Index>((Offset{shape.n_cols} + kVector - 1) / kVector * kVector, "a row of slots");
   slots_ = DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld_slots_));
+  arrived_ = DeviceArray<unsigned>(std::size_t{partition_.view().chunks} * blocks_for(shape.n_cols, kWarp));
+  arrived_.fill_bytes(0, stream);
   if (granularity.packing == Packing::always) {
     packed_ = PackedB<T>(shape.rows_of_b, pieces_of<T>(shape.n_cols, granularity.strip));
   }
@@ -692,7 +813,8 @@ void BalancedMatrix<T>::multiply_packed(const Product<T>& product, cudaStream_t 
   packed_.copy(product.b, dealt, stream);
   for (const Piece& piece : packed_.pieces()) {
     if (piece.strip * Index{sizeof(T)} <= 16) {
-      multiply_thin_piece(product, piece, stream);
+      const Rows<const T> b{packed_.data(piece), piece.strip};
+      multiply_thin_columns(product, b, piece.first, piece.columns, true, stream);
       continue;
     }
     Granularity g = granularity_;
@@ -710,12 +832,13 @@ void BalancedMatrix<T>::multiply_packed(const Product<T>& product, cudaStream_t 
 }
 
 template <class T>
-void BalancedMatrix<T>::multiply_thin_piece(Product<T> product, const Piece& piece, cudaStream_t stream) {
-  product.b = {packed_.data(piece), piece.strip};
-  product.c.data += piece.first;
-  product.n_cols = piece.columns;
+void BalancedMatrix<T>::multiply_thin_columns(Product<T> product, const Rows<const T>& b, Index first,
+                                              Index count, bool vectors, cudaStream_t stream) {
+  product.b = b;
+  product.c.data += first;
+  product.n_cols = count;
   const PartitionView view = partition_.view();
-  T* const slots = slots_.empty() ? nullptr : slots_.data() + piece.first;
+  T* const slots = slots_.empty() ? nullptr : slots_.data() + first;
   const Matrix<T> matrix{view, columns_, values_, slots, ld_slots_};
   const unsigned share_blocks = blocks_for(view.shares, kSmallBlock / kWarp);
   const auto start = [&](auto kernel) {
@@ -723,20 +846,30 @@ void BalancedMatrix<T>::multiply_thin_piece(Product<T> product, const Piece& pie
            {.grid = share_blocks + blocks_for(view.empty_rows, kSmallBlock),
             .block = kSmallBlock,
             .stream = stream,
-            .early = can_launch_early()},
+            .early = first > 0 && can_launch_early()},
            matrix, product, share_blocks);
   };
-  if (piece.strip == 1) return start(multiply_thin<1, T>);
-  if (piece.strip == 2) return start(multiply_thin<2, T>);
-  if constexpr (sizeof(T) == 4) start(multiply_thin<4, T>);
+  if (count == 1) return start(multiply_thin<1, 1, T>);
+  if constexpr (sizeof(T) == 8) {
+    vectors ? start(multiply_thin<2, 2, T>) : start(multiply_thin<2, 1, T>);
+  } else if (count == 2) {
+    start(multiply_thin<2, 1, T>);
+  } else {
+    vectors ? start(multiply_thin<4, 4, T>) : start(multiply_thin<4, 1, T>);
+  }
 }
 
 template <class T>
 void BalancedMatrix<T>::multiply_as_it_lies(const Product<T>& product, cudaStream_t stream) {
-  const Index strip = granularity_.strip, over = product.n_cols % strip;
-  Index rest = product.n_cols > strip && over <= strip / 2 ? over : 0;
-  if (rest > 0 && !aligned_ && strip >= kVectorStrip) rest += strip;
-  const Index whole = product.n_cols - rest;
+  if (granularity_.lanes == 1) {
+    const bool vectors = aligned_ && product.n_cols == granularity_.strip;
+    return multiply_thin_columns(product, product.b, 0, product.n_cols, vectors, stream);
+  }
+  const Index strip = granularity_.strip, thin = aligned_ ? 0 : thin_rest<T>(product.n_cols);
+  const Index wide = product.n_cols - thin, over = wide % strip;
+  Index rest = (wide > strip || thin > 0) && over <= strip / 2 ? over : 0;
+  if (rest > 0 && wide > strip && !aligned_ && strip >= kVectorStrip) rest += strip;
+  const Index whole = wide - rest;
   const auto columns = [&](Index first, Index count, Index apart) {
     return Columns{
         .first = first, .count = count, .b = product.b.data + first, .ld = product.b.ld, .apart = apart};
@@ -744,6 +877,10 @@ void BalancedMatrix<T>::multiply_as_it_lies(const Product<T>& product, cudaStrea
   multiply_columns(product, columns(0, whole, strip), granularity_, stream);
   const Granularity g = for_rest<T>(rest, aligned_);
   multiply_columns(product, columns(whole, rest, g.strip), g, stream);
+  if (thin > 0) {
+    const Rows<const T> b{product.b.data + wide, product.b.ld};
+    multiply_thin_columns(product, b, wide, thin, false, stream);
+  }
 }
 
 template <class T>
@@ -785,15 +922,17 @@ void BalancedMatrix<T>::launch_form(Product<T> product, const Columns& columns, 
 
 template <class T>
 void BalancedMatrix<T>::add_slots(const Product<T>& product, cudaStream_t stream) {
-  const Matrix<T> matrix{partition_.view(), columns_, values_, slots_.data(), ld_slots_};
+  const PartitionView view = partition_.view();
+  const Matrix<T> matrix{view, columns_, values_, slots_.data(), ld_slots_};
+  const unsigned row_blocks = blocks_for(view.split_rows, kFixUpWarps);
   const auto add = [&](auto kernel, unsigned columns) {
     launch(
         kernel,
-        {.grid = {blocks_for(matrix.partition.split_rows, kFixUpWarps), strips_of(product.n_cols, columns)},
+        {.grid = {row_blocks + (view.chunks > 0 ? view.chunks - 1 : 0), strips_of(product.n_cols, columns)},
          .block = kFixUpBlock,
          .stream = stream,
          .early = can_launch_early()},
-        matrix, product);
+        matrix, product, row_blocks, arrived_.data());
   };
   constexpr unsigned kVector = 16 / sizeof(T);
   const bool vectors = static_cast<unsigned>(product.n_cols) >= 2 * kWarp &&

@@ -20,6 +20,9 @@
 //          %). A packed B is aligned. Where rows of B begin with lines, and strips end with them, there is
 //          nothing to be saved
 //
+// But up to 16 bytes of a row of B (4 floats) are one lane's, which has a non-zero of its own (lanes 1). They
+// are so too where they are left beside whole warps of a wider B that is neither aligned nor packed.
+//
 // But 97 to 127 aligned columns of floats are one strip of 128 on 16 lanes, with 8 loads: for 100 columns a
 // tenth faster than strips of 64, whose second one is half empty.
 //
@@ -101,7 +104,10 @@ class BalancedMatrix {
   };
 
   void multiply_packed(const Product<T>& product, cudaStream_t stream);
-  void multiply_thin_piece(Product<T> product, const Piece& piece, cudaStream_t stream);
+  /// Columns [first, first + count) of C, up to 16 bytes of a row, from `b`, which begins with them;
+  /// `vectors`: its rows hold 16 bytes, aligned.
+  void multiply_thin_columns(Product<T> product, const Rows<const T>& b, Index first, Index count,
+                             bool vectors, cudaStream_t stream);
   void multiply_as_it_lies(const Product<T>& product, cudaStream_t stream);
   /// All but for the parts of cut rows in slots.
   void multiply_columns(const Product<T>& product, const Columns& columns, const Granularity& g,
@@ -117,8 +123,9 @@ class BalancedMatrix {
   const Index* columns_ = nullptr;
   const T* values_ = nullptr;
   Index ld_slots_ = 0;
-  DeviceArray<T> slots_;  ///< sums of parts of rows, which every product writes anew
-  PackedB<T> packed_;     ///< so does it this
+  DeviceArray<T> slots_;           ///< sums of parts of rows, which every product writes anew
+  DeviceArray<unsigned> arrived_;  ///< how many blocks have added up their parts of a row; 0 between products
+  PackedB<T> packed_;              ///< which every product writes anew
 };
 
 }  // namespace stages::spmm

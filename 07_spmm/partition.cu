@@ -26,13 +26,15 @@ __global__ void mark_rows(const Ptr* row_ptr, Index rows, Index* col_idx, Index*
   if (filled[thread]) col_idx[end - 1] |= ~kColumnBits;
 }
 
-/// `place[i]`: how many rows before row i are filled.
+/// `place[i]`: how many rows before row i are filled. One thread more than rows ends the list of these.
 __global__ void list_rows(const Index* place, Index n_rows, Index* rows, Index* empty) {
   const Offset thread = Offset{blockIdx.x} * kBlock + threadIdx.x;
-  if (thread >= n_rows) return;
+  if (thread > n_rows) return;
   const auto row = static_cast<Index>(thread);
   const Index before = place[row];
-  if (place[row + 1] > before) {
+  if (row == n_rows) {
+    rows[before] = 0;
+  } else if (place[row + 1] > before) {
     rows[before] = row;
   } else {
     empty[row - before] = row;
@@ -50,26 +52,6 @@ __device__ Index row_of(const Ptr* row_ptr, Index rows, Offset p) {
   return low;
 }
 
-/// Boundary j, for j = 0 .. shares: the beginning of share j, and the row there; `cuts[j]`: whether it stands
-/// within that row.
-template <class Ptr>
-__global__ void place_boundaries(const Ptr* row_ptr, Index rows, const Index* place, Offset nnz, Cut cut,
-                                 Index shares, Share* share, Index* cuts) {
-  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
-  if (j > shares) return;
-  Share out{.begin = nnz, .row = place[rows]};
-  cuts[j] = 0;
-  if (j < shares) {
-    const Offset even = j * cut.share_size;
-    const Index row = row_of(row_ptr, rows, even);
-    const auto begin = static_cast<Offset>(row_ptr[row]);
-    out.begin = even - begin <= cut.slack ? begin : even;
-    out.row = place[row];
-    cuts[j] = out.begin > begin;
-  }
-  share[j] = out;
-}
-
 /// Two numbers in one, so that one prefix sum adds up both: boundaries that cut a row, and those among them
 /// that are the first to cut theirs.
 struct Cuts {
@@ -82,23 +64,50 @@ struct Cuts {
   __device__ Offset packed() const { return Offset{starts} << 32 | cuts; }
 };
 
-/// `counts[j]`: whether boundary j cuts its row, and is the first that does. The lengths of the shares, too.
-__global__ void first_cuts(Share* share, const Index* cuts, Index shares, Offset* counts) {
-  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
-  if (j > shares) return;
-  const bool starts = cuts[j] && !(cuts[j - 1] && share[j - 1].row == share[j].row);
-  counts[j] = Cuts{cuts[j], starts}.packed();
-  if (j < shares) share[j].length = static_cast<Index>(share[j + 1].begin - share[j].begin);
+/// Where a share begins.
+struct Boundary {
+  Offset begin = 0;
+  Index row = 0;
+  bool cuts = false;  ///< the row, which begins before
+};
+
+/// Boundary j, for j = 0 .. `shares`.
+template <class Ptr>
+__device__ Boundary boundary(const Ptr* row_ptr, Index rows, Offset nnz, Cut cut, Offset j, Index shares) {
+  if (j >= shares) return {nnz, rows, false};
+  const Offset even = j * cut.share_size;
+  const Index row = row_of(row_ptr, rows, even);
+  const auto begin = static_cast<Offset>(row_ptr[row]);
+  if (even - begin <= cut.slack) return {begin, row, false};
+  return {even, row, true};
 }
 
-/// Slots of shares, and the list of split rows. `before[j]`: the sum of the counts before boundary j.
+/// The shares but for their slots. `counts[j]`: whether boundary j cuts its row, and is the first that does.
+template <class Ptr>
+__global__ void place_shares(const Ptr* row_ptr, Index rows, const Index* place, Offset nnz, Cut cut,
+                             Index shares, Share* share, Offset* counts) {
+  const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (j > shares) return;
+  const Boundary here = boundary(row_ptr, rows, nnz, cut, j, shares);
+  const Boundary next = boundary(row_ptr, rows, nnz, cut, j + 1, shares);
+  const Boundary before = j > 0 ? boundary(row_ptr, rows, nnz, cut, j - 1, shares) : Boundary{};
+  const bool starts = here.cuts && !(before.cuts && before.row == here.row);
+  share[j] = {
+      .begin = here.begin, .length = static_cast<Index>(next.begin - here.begin), .row = place[here.row]};
+  counts[j] = Cuts{here.cuts, starts}.packed();
+}
+
+/// Slots of shares, the list of split rows, and whose chunks are. `before[j]`: the sum of the counts before
+/// boundary j.
 __global__ void number_cuts(Share* share, const Offset* counts, const Offset* before, const Index* rows,
-                            Index shares, SplitRow* split, Totals* totals) {
+                            Index shares, SplitRow* split, Index* chunk, Totals* totals) {
   const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (j > shares) return;
   const Cuts here = Cuts::of(counts[j]), place = Cuts::of(before[j]);
   if (here.cuts) share[j - 1].slot = place.cuts;
   if (here.starts) split[place.starts] = {rows[share[j].row], place.cuts};
+  const bool begins_chunk = here.cuts && place.cuts % kChunk == 0;
+  if (begins_chunk) chunk[place.cuts / kChunk] = place.starts - (here.starts ? 0 : 1);
   if (j < shares) return;
   split[place.starts] = {0, place.cuts};
   *totals = {share[j].row, place.cuts, place.starts};
@@ -134,7 +143,7 @@ __global__ void renumber(const Index* order, Index* rows, unsigned filled_rows, 
 
 /// Arrays that are needed only while the partition is made.
 struct Scratch {
-  DeviceArray<Index> filled, place, cuts;
+  DeviceArray<Index> filled, place;
   DeviceArray<Offset> counts, counts_before;
   DeviceArray<Index> is_in, band_place;
   DeviceArray<Share> unsorted;
@@ -143,7 +152,6 @@ struct Scratch {
   Scratch(std::size_t rows, std::size_t boundaries, std::size_t banded)
       : filled(rows),
         place(rows + 1),
-        cuts(boundaries),
         counts(boundaries),
         counts_before(boundaries + 1),
         is_in(banded),
@@ -167,26 +175,26 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   rows_ = DeviceArray<Index>(n + 1);
   empty_ = DeviceArray<Index>(n);
   split_ = DeviceArray<SplitRow>(boundaries);
+  chunk_ = DeviceArray<Index>(boundaries / kChunk + 1);
   PrefixSum<Index, Index> sum;
   PrefixSum<Offset, Offset> sum_of_cuts;
   sum.reserve(std::max(Offset{rows}, banded));
   sum_of_cuts.reserve(std::ssize(scratch.counts));
-  const LaunchConfig per_row{.grid = blocks_for(rows, kBlock), .block = kBlock, .stream = stream};
-  const LaunchConfig per_boundary{
-      .grid = blocks_for(Offset{shares} + 1, kBlock), .block = kBlock, .stream = stream};
+  const auto over = [&](Offset threads) {
+    return LaunchConfig{.grid = blocks_for(threads, kBlock), .block = kBlock, .stream = stream};
+  };
+  const LaunchConfig per_boundary = over(Offset{shares} + 1);
 
   const EventTimer timer;
   timer.start(stream);
-  rows_.fill_bytes(0, stream);
-  launch(mark_rows<Ptr>, per_row, row_ptr, rows, a.col_idx.data(), scratch.filled.data());
+  launch(mark_rows<Ptr>, over(rows), row_ptr, rows, a.col_idx.data(), scratch.filled.data());
   sum.run(scratch.filled.data(), scratch.place.data(), rows, stream);
-  launch(list_rows, per_row, scratch.place.data(), rows, rows_.data(), empty_.data());
-  launch(place_boundaries<Ptr>, per_boundary, row_ptr, rows, scratch.place.data(), nnz, cut, shares,
-         share_.data(), scratch.cuts.data());
-  launch(first_cuts, per_boundary, share_.data(), scratch.cuts.data(), shares, scratch.counts.data());
+  launch(list_rows, over(Offset{rows} + 1), scratch.place.data(), rows, rows_.data(), empty_.data());
+  launch(place_shares<Ptr>, per_boundary, row_ptr, rows, scratch.place.data(), nnz, cut, shares,
+         share_.data(), scratch.counts.data());
   sum_of_cuts.run(scratch.counts.data(), scratch.counts_before.data(), std::ssize(scratch.counts), stream);
   launch(number_cuts, per_boundary, share_.data(), scratch.counts.data(), scratch.counts_before.data(),
-         rows_.data(), shares, split_.data(), scratch.totals.data());
+         rows_.data(), shares, split_.data(), chunk_.data(), scratch.totals.data());
   if (banded > 0) {
     std::swap(share_, scratch.unsorted);
     launch(find_bands, per_boundary, scratch.unsorted.data(), shares, a.col_idx.data(), a.cols, cut.bands,
@@ -214,7 +222,15 @@ void Partition::renumber_rows(const DeviceArray<Index>& order, cudaStream_t stre
 }
 
 PartitionView Partition::view() const {
-  return {shares_, empty_rows_, split_rows_, share_.data(), rows_.data(), empty_.data(), split_.data()};
+  return {.shares = shares_,
+          .empty_rows = empty_rows_,
+          .split_rows = split_rows_,
+          .chunks = static_cast<unsigned>((slots_ + kChunk - 1) / kChunk),
+          .share = share_.data(),
+          .rows = rows_.data(),
+          .empty = empty_.data(),
+          .split = split_.data(),
+          .chunk = chunk_.data()};
 }
 
 template Partition::Partition(DeviceCsr<float, std::int32_t>&, const Cut&, cudaStream_t);

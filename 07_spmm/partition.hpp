@@ -35,15 +35,21 @@ struct SplitRow {
   Index first_slot = 0;
 };
 
+/// So many slots, from a multiple of it on, are a chunk: what a block adds up of a row with thousands of
+/// them.
+inline constexpr Index kChunk = 128;
+
 struct PartitionView {
   unsigned shares = 0;
   unsigned empty_rows = 0;
   unsigned split_rows = 0;
+  unsigned chunks = 0;
   const Share* share = nullptr;
   /// The rows that are not empty, ascending, and one number more that means nothing.
   const Index* rows = nullptr;
   const Index* empty = nullptr;     ///< the others
   const SplitRow* split = nullptr;  ///< split_rows + 1
+  const Index* chunk = nullptr;     ///< of a chunk's first slot: the place in `split` of its row
 };
 
 /// The shares of a matrix on the device.
@@ -78,6 +84,7 @@ class Partition {
   DeviceArray<Index> rows_;
   DeviceArray<Index> empty_;
   DeviceArray<SplitRow> split_;
+  DeviceArray<Index> chunk_;
 };
 
 }  // namespace stages::spmm

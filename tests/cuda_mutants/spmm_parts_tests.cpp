@@ -33,6 +33,9 @@ Registry with_small_parts(bool aligned) {
                          {.share = share, .strip = strip});
     }
   }
+  for (const Index share : {5, 130}) {
+    spmm::add_balanced(registry, fmt::format("share={}", share), {.share = share});
+  }
   for (const Index share : {1, 7, 33}) {
     spmm::add_balanced_reordered(registry, fmt::format("reordered,share={}", share), {.share = share});
   }
@@ -95,6 +98,10 @@ void expect_good() {
   expect_good_on<T>("gaps", gaps(64, 49), 7, Layout::row_major);
   expect_good_on<T>("hub", dense_row(40, 300, 17), 33, Layout::row_major);
   expect_good_on<T>("hub", dense_row(40, 300, 39), 20, Layout::col_major);
+  for (const Index n_cols : {1, 2, 3, 4}) {
+    expect_good_on<T>("ramp", ramp(45, 60), n_cols, Layout::row_major);
+    expect_good_on<T>("hub", dense_row(40, 300, 17), n_cols, Layout::col_major);
+  }
   expect_good_on<T>("one_row", dense(1, 70), 64, Layout::row_major);
   expect_good_on<T>("nothing", empty(35, 9), 12, Layout::row_major);
 }
@@ -141,6 +148,44 @@ TEST(SmallParts, SpmmGivesTheSameBitsInEveryOrderOfThreads) {
     } else if (STAGES_SIMULATED && entry.name == "step=1,per_lane=1") {
       EXPECT_FALSE(all_bits_agree(results_of(entry, problem)))
           << "atomics in another order: this test sees nothing";
+    }
+  }
+}
+
+/// Row i holds the first lengths[i] columns.
+std::shared_ptr<const Csr<float>> with_row_lengths(std::span<const Index> lengths) {
+  Csr<float> a(static_cast<Index>(lengths.size()), *std::max_element(lengths.begin(), lengths.end()));
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    for (Index j = 0; j < lengths[i]; ++j) {
+      a.col_idx.push_back(j);
+      a.values.push_back(static_cast<float>(1 + (j * 7 + i * 3) % 11));
+    }
+    a.row_ptr[i + 1] = std::ssize(a.col_idx);
+  }
+  return std::make_shared<const Csr<float>>(std::move(a));
+}
+
+/// With shares of one non-zero a row of n has n - 1 slots: so many that several blocks add them up, from one
+/// chunk's first slot on or not, to the last of another or not.
+TEST(HubRows, AreAddedUpByManyBlocks) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  constexpr Index kChunk = spmm::kChunk;
+  const std::vector<Index> lengths[] = {
+      {2 * kChunk + 1, 2 * kChunk + 2, 0, 3, 5 * kChunk + 1, 40, 1, 7 * kChunk + 9},
+      {5 * kChunk + 1, 3 * kChunk + 1, 3 * kChunk, 2 * kChunk + 3},
+      {20 * kChunk + 1},
+  };
+  Registry registry;
+  spmm::add_balanced(registry, "share=1", {.share = 1});
+  const Entry& entry = registry.entries().front();
+  GpuExec exec;
+  for (const auto& of_rows : lengths) {
+    const auto a = with_row_lengths(of_rows);
+    for (const Index n_cols : {5, 33, 64, 132}) {
+      const SpmmProblem<float> problem = make_spmm_problem(
+          SpmmProblem<float>{.name = "hubs", .a = a, .n_cols = n_cols, .alpha = 2.5F, .beta = -1});
+      EXPECT_EQ(check_entry(entry, problem, exec).failure, "") << of_rows.size() << " rows, N = " << n_cols;
+      EXPECT_TRUE(all_bits_agree(results_of(entry, problem))) << of_rows.size() << " rows, N = " << n_cols;
     }
   }
 }
@@ -238,7 +283,7 @@ void expect_packed_good_on(const char* name, const Matrix& a, Index n_cols, Offs
   const SpmmProblem<T> problem = make_spmm_problem(wanted);
   Registry registry;
   for (const Index strip : {kLine, 2 * kLine}) {
-    for (const Index share : {7, 33}) {
+    for (const Index share : {7, 33, 130}) {
       spmm::add_balanced(registry, fmt::format("packed,share={},strip={}", share, strip),
                          {.share = share,
                           .strip = strip,
@@ -288,13 +333,14 @@ TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   spmm::add_balanced(registry, "loads=3", {.strip = 32, .loads = 3});
   spmm::add_balanced(registry, "block=256", {.strip = 32, .block = 256});
   spmm::add_balanced(registry, "lanes=7", {.strip = 32, .lanes = 7});
+  spmm::add_balanced(registry, "a lane for 8 columns", {.strip = 8, .lanes = 1});
   spmm::add_balanced(registry, "packed,strip=8", {.strip = 8, .packing = spmm::Packing::always});
   spmm::add_balanced(registry, "packed,lanes=32",
                      {.strip = 32, .lanes = 32, .packing = spmm::Packing::always});
   SpmmProblem<float> wanted{
       .name = "m",
       .a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(3, 3))),
-      .n_cols = 4};
+      .n_cols = 8};
   const SpmmProblem<float> problem = make_spmm_problem(wanted);
   for (const Entry& entry : registry.entries()) {
     EXPECT_THROW(entry.on<SpmmProblem<float>>().prepare(problem, exec), Error) << entry.name;
