@@ -43,8 +43,8 @@ reordering() {
     matrices+=(-m "gen:communities:$size,order=planted" -m "gen:communities:$size,order=shuffled")
   done
   "$program" run "${matrices[@]}" -m gen:rmat:scale=20,edge_factor=16 -m gen:twin:arxiv -m gen:twin:youtube --op spmm --n-cols 32,128 \
-    --filter '07_spmm/balanced|vendor/cusparse_spmm' --max-work 1e13 --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
-    --json "$out/spmm_order.json"
+    --filter '07_spmm/balanced|vendor/cusparse_spmm' --max-work 1e13 --check "${STAGES_CHECK:-once}" \
+    --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmm_order.json"
 }
 
 # hubs: the same twins with and without a row that holds 20 % of the non-zeros drawn.
