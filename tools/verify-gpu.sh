@@ -164,12 +164,12 @@ if wants spgemm; then
     --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm.json"
 fi
 
-# One GPU against several, a process each, with C where it was made and with C on the host.
+# One GPU against several, a process each, with C where it was made, on the host, and on one GPU.
 if wants multi && [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
   ranks=$(printf '%s\n' 1 2 4 8 "$gpus" | sort -nu | awk -v most="$gpus" '$1 <= most' | paste -sd,)
   several=(-m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:rmat:scale=17,edge_factor=8,a=0.57
     -m gen:stencil:points=27,nx=60 -m gen:banded:n=2e5,half_bandwidth=20)
-  for destination in distributed host; do
+  for destination in distributed host one-gpu; do
     step "spgemm_multi_$destination" build/gpu/bin/stages run "${several[@]}" --op spgemm --filter '08_.*/(binned|multi_)' \
       --ranks "$ranks" --destination "$destination" --check once --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
       --json "$out/spgemm-multi-$destination.json"

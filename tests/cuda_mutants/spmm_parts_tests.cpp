@@ -153,39 +153,76 @@ TEST(SmallParts, SpmmGivesTheSameBitsInEveryOrderOfThreads) {
 }
 
 /// Row i holds the first lengths[i] columns.
-std::shared_ptr<const Csr<float>> with_row_lengths(std::span<const Index> lengths) {
-  Csr<float> a(static_cast<Index>(lengths.size()), *std::max_element(lengths.begin(), lengths.end()));
+Matrix with_row_lengths(std::span<const Index> lengths) {
+  Matrix a(static_cast<Index>(lengths.size()), *std::max_element(lengths.begin(), lengths.end()));
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     for (Index j = 0; j < lengths[i]; ++j) {
       a.col_idx.push_back(j);
-      a.values.push_back(static_cast<float>(1 + (j * 7 + i * 3) % 11));
+      a.values.push_back(static_cast<double>(1 + (j * 7 + static_cast<Index>(i) * 3) % 11));
     }
     a.row_ptr[i + 1] = std::ssize(a.col_idx);
   }
-  return std::make_shared<const Csr<float>>(std::move(a));
+  return a;
 }
 
 /// With shares of one non-zero a row of n has n - 1 slots: so many that several blocks add them up, from one
 /// chunk's first slot on or not, to the last of another or not.
-TEST(HubRows, AreAddedUpByManyBlocks) {
-  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+std::vector<Matrix> with_hub_rows() {
   constexpr Index kChunk = spmm::kChunk;
   const std::vector<Index> lengths[] = {
       {2 * kChunk + 1, 2 * kChunk + 2, 0, 3, 5 * kChunk + 1, 40, 1, 7 * kChunk + 9},
       {5 * kChunk + 1, 3 * kChunk + 1, 3 * kChunk, 2 * kChunk + 3},
       {20 * kChunk + 1},
   };
+  std::vector<Matrix> matrices;
+  for (const auto& of_rows : lengths) matrices.push_back(with_row_lengths(of_rows));
+  return matrices;
+}
+
+template <class T>
+SpmmProblem<T> hub_problem(const Matrix& a, Index n_cols) {
+  return make_spmm_problem(SpmmProblem<T>{.name = "hubs",
+                                          .a = std::make_shared<const Csr<T>>(convert_values<T>(a)),
+                                          .n_cols = n_cols,
+                                          .alpha = T(2.5),
+                                          .beta = T(-1)});
+}
+
+template <class T>
+void expect_hubs_good() {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   Registry registry;
   spmm::add_balanced(registry, "share=1", {.share = 1});
-  const Entry& entry = registry.entries().front();
+  spmm::add_balanced(
+      registry, "packed,share=1",
+      {.share = 1, .strip = Index{128 / sizeof(T)}, .lanes = 8, .packing = spmm::Packing::always});
   GpuExec exec;
-  for (const auto& of_rows : lengths) {
-    const auto a = with_row_lengths(of_rows);
-    for (const Index n_cols : {5, 33, 64, 132}) {
-      const SpmmProblem<float> problem = make_spmm_problem(
-          SpmmProblem<float>{.name = "hubs", .a = a, .n_cols = n_cols, .alpha = 2.5F, .beta = -1});
-      EXPECT_EQ(check_entry(entry, problem, exec).failure, "") << of_rows.size() << " rows, N = " << n_cols;
-      EXPECT_TRUE(all_bits_agree(results_of(entry, problem))) << of_rows.size() << " rows, N = " << n_cols;
+  for (const Matrix& a : with_hub_rows()) {
+    for (const Index n_cols : {1, 3, 33, 132}) {
+      for (const Entry& entry : registry.entries()) {
+        EXPECT_EQ(check_entry(entry, hub_problem<T>(a, n_cols), exec).failure, "")
+            << entry.name << " on " << a.rows << " rows, N = " << n_cols;
+      }
+    }
+  }
+}
+
+TEST(HubRows, OfFloatsAreAddedUpByManyBlocks) {
+  expect_hubs_good<float>();
+}
+
+TEST(HubRows, OfDoublesAreAddedUpByManyBlocks) {
+  expect_hubs_good<double>();
+}
+
+TEST(HubRows, HaveTheSameBitsWhicheverBlockIsTheLast) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  Registry registry;
+  spmm::add_balanced(registry, "share=1", {.share = 1});
+  for (const Matrix& a : with_hub_rows()) {
+    for (const Index n_cols : {5, 64}) {
+      EXPECT_TRUE(all_bits_agree(results_of(registry.entries().front(), hub_problem<float>(a, n_cols))))
+          << a.rows << " rows, N = " << n_cols;
     }
   }
 }
