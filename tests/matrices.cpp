@@ -124,6 +124,11 @@ Matrix ramp(Index rows, Index cols) {
   return to_csr(a);
 }
 
+Matrix with_row_lengths(std::span<const Index> lengths) {
+  return where(static_cast<Index>(lengths.size()), *std::ranges::max_element(lengths),
+               [&](Index i, Index j) { return j < lengths[static_cast<std::size_t>(i)]; });
+}
+
 Matrix dense_row(Index rows, Index cols, Index row) {
   return where(rows, cols, [&](Index i, Index j) { return i == row || j == (7 * i + 3) % cols; });
 }

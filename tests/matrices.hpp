@@ -3,6 +3,8 @@
 // from
 // [-1, 1) without 0 by hashing (row, column), so they do not depend on the order in which entries are made.
 
+#include <span>
+
 #include "common/matrix/types.hpp"
 
 namespace stages::matrices {
@@ -31,6 +33,8 @@ Matrix uneven(Index rows, Index cols, Index mean);
 Matrix gaps(Index rows, Index cols);
 /// Row i holds i entries (as many as fit): all lengths from 0 to rows - 1.
 Matrix ramp(Index rows, Index cols);
+/// Row i holds the first lengths[i] columns; the longest holds all that there are.
+Matrix with_row_lengths(std::span<const Index> lengths);
 /// One full row among rows with one entry.
 Matrix dense_row(Index rows, Index cols, Index row);
 /// One full column among rows with one entry elsewhere.

@@ -12,6 +12,7 @@
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
+#include "tests/matrices.hpp"
 
 namespace stages {
 namespace {
@@ -98,15 +99,9 @@ TEST(Statistics, CountsValuesThatAreNotFinite) {
 }
 
 TEST(Statistics, HistogramClassesArePowersOfTwo) {
-  // Lengths 1, 2, 3, 4, 7, 8.
-  Coo<float> a;
-  a.rows = 6;
-  a.cols = 8;
   const Index lengths[] = {1, 2, 3, 4, 7, 8};
-  for (Index i = 0; i < 6; ++i) {
-    for (Index j = 0; j < lengths[i]; ++j) a.push(i, j, 1.0F);
-  }
-  EXPECT_EQ(statistics(to_csr(a)).row_length_histogram, (std::vector<Index>{0, 1, 2, 2, 1}));
+  EXPECT_EQ(statistics(matrices::with_row_lengths(lengths)).row_length_histogram,
+            (std::vector<Index>{0, 1, 2, 2, 1}));
 }
 
 /// Products and non-zeros of each row of A * B by brute force.

@@ -33,18 +33,25 @@ mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Reordering takes seconds on the CPU for each matrix, so it has a study of its own.
-ours='07_spmm/(warp_per_row|split_rows|merged_short_rows|balanced)$'
+# `balanced_reordered` is left out: reordering takes seconds on the CPU for each matrix, so it has a study of its own.
+entries='07_spmm/(warp_per_row|split_rows|merged_short_rows|balanced)$|vendor/cusparse_spmm'
 
-# reordering: times `balanced` on matrices as they come and with their rows reordered.
-reordering() {
+# measure COLUMNS ENTRIES CHECK FILE WORD ...: one run; the words name its matrices.
+measure() {
+  local columns=$1 entries=$2 check=$3 file=$4
+  shift 4
+  "$program" run "$@" --op spmm --n-cols "$columns" --filter "$entries" --max-work 1e13 --check "${STAGES_CHECK:-$check}" \
+    --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$file"
+}
+
+# order: times `balanced` on matrices as they come and with their rows reordered.
+order() {
   local size matrices=()
   for size in n=1e5,blocks=500,edge_factor=16 n=1e6,blocks=2000,edge_factor=16; do
     matrices+=(-m "gen:communities:$size,order=planted" -m "gen:communities:$size,order=shuffled")
   done
-  "$program" run "${matrices[@]}" -m gen:rmat:scale=20,edge_factor=16 -m gen:twin:arxiv -m gen:twin:youtube --op spmm --n-cols 32,128 \
-    --filter '07_spmm/balanced|vendor/cusparse_spmm' --max-work 1e13 --check "${STAGES_CHECK:-once}" \
-    --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmm_order.json"
+  measure 32,128 '07_spmm/balanced|vendor/cusparse_spmm' once "$out/spmm_order.json" \
+    "${matrices[@]}" -m gen:rmat:scale=20,edge_factor=16 -m gen:twin:arxiv -m gen:twin:youtube
 }
 
 # hubs: the same twins with and without a row that holds 20 % of the non-zeros drawn.
@@ -53,8 +60,7 @@ hubs() {
   for twin in arxiv,thin=2 collab,thin=3 am,thin=2 youtube,thin=2; do
     matrices+=(-m "gen:twin:$twin" -m "gen:twin:$twin,hub_share=0.2")
   done
-  "$program" run "${matrices[@]}" --op spmm --n-cols "$columns" --filter "$ours|vendor/cusparse_spmm" --max-work 1e13 \
-    --check "${STAGES_CHECK:-once}" --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmm_hubs.json"
+  measure "$columns" "$entries" once "$out/spmm_hubs.json" "${matrices[@]}"
 }
 
 # split FILE PART: the rows of one number of columns each to a file of their own.
@@ -76,13 +82,9 @@ EOF
 for part in "$@"; do
   check=once
   case $part in
-    order)
-      echo "spmm_order" >&2
-      reordering
-      continue ;;
-    hubs)
-      echo "spmm_hubs" >&2
-      hubs
+    order | hubs)
+      echo "spmm_$part" >&2
+      "$part"
       continue ;;
     small) twins="arxiv collab ddi" check=full ;;
     medium) twins="am youtube yelp wikikg2" ;;
@@ -95,8 +97,7 @@ for part in "$@"; do
   echo "spmm $part, N = $columns" >&2
   all=$work/spmm_$part.json
   status=0
-  "$program" run "${matrices[@]}" --op spmm --n-cols "$columns" --filter "$ours|vendor/cusparse_spmm" --max-work 1e13 \
-    --check "${STAGES_CHECK:-$check}" --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$all" || status=$?
+  measure "$columns" "$entries" "$check" "$all" "${matrices[@]}" || status=$?
   [ ! -s "$all" ] || split "$all" "$part"
   [ "$status" = 0 ] || exit "$status"
 done

@@ -152,19 +152,6 @@ TEST(SmallParts, SpmmGivesTheSameBitsInEveryOrderOfThreads) {
   }
 }
 
-/// Row i holds the first lengths[i] columns.
-Matrix with_row_lengths(std::span<const Index> lengths) {
-  Matrix a(static_cast<Index>(lengths.size()), *std::max_element(lengths.begin(), lengths.end()));
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    for (Index j = 0; j < lengths[i]; ++j) {
-      a.col_idx.push_back(j);
-      a.values.push_back(static_cast<double>(1 + (j * 7 + static_cast<Index>(i) * 3) % 11));
-    }
-    a.row_ptr[i + 1] = std::ssize(a.col_idx);
-  }
-  return a;
-}
-
 /// With shares of one non-zero a row of n has n - 1 slots: so many that several blocks add them up, from one
 /// chunk's first slot on or not, to the last of another or not.
 std::vector<Matrix> with_hub_rows() {
@@ -174,9 +161,9 @@ std::vector<Matrix> with_hub_rows() {
       {5 * kChunk + 1, 3 * kChunk + 1, 3 * kChunk, 2 * kChunk + 3},
       {20 * kChunk + 1},
   };
-  std::vector<Matrix> matrices;
-  for (const auto& of_rows : lengths) matrices.push_back(with_row_lengths(of_rows));
-  return matrices;
+  std::vector<Matrix> out;
+  for (const auto& of_rows : lengths) out.push_back(matrices::with_row_lengths(of_rows));
+  return out;
 }
 
 template <class T>

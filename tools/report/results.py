@@ -298,7 +298,7 @@ def joined(files):
         return (file.build(), file.launch(), frozenset(row.problem.kind() for row in file.rows))
     out = []
     for parts in grouped(files, study).values():
-        matrices = [row for part in parts for row in {r.problem.matrix for r in part.rows}]
+        matrices = [matrix for part in parts for matrix in {row.problem.matrix for row in part.rows}]
         if len(parts) == 1 or len(set(matrices)) < len(matrices):
             out += parts
             continue
