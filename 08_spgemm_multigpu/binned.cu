@@ -60,6 +60,7 @@ namespace {
 
 constexpr unsigned kBlock = 256;
 constexpr Index kLongRow = 1024;  ///< entries of A: more are looked at by a whole block
+constexpr int kAtOnce = 4;        ///< entries of A that a thread asks for at once
 constexpr Index kLastColumn = std::numeric_limits<Index>::max();
 
 /// What is known of each row of C, in device memory.
@@ -71,6 +72,28 @@ struct Facts {
   Index* counts = nullptr;
   Index* slot = nullptr;  ///< of Parts; the counting pass gives some rows one
 };
+
+// ---- tallies ----------------------------------------------------------------------------------------------
+
+constexpr int kNoForm = -1;  ///< of a lane without a row
+
+/// Adds the rows of the warp's lanes to a tally, in shared memory, of the rows of each form; returns how many
+/// a lane's own finds there. All lanes come. Neighbouring rows mostly have one form, and lanes that added to
+/// one place by themselves would wait for each other.
+__device__ inline Index place_of(int form, Index* tally) {
+  const unsigned same = __match_any_sync(kAllLanes, form), lane = threadIdx.x % kWarp;
+  const int leader = __ffs(static_cast<int>(same)) - 1;
+  Index before = 0;
+  if (form != kNoForm && static_cast<int>(lane) == leader) before = atomicAdd(&tally[form], __popc(same));
+  return __shfl_sync(kAllLanes, before, leader) + __popc(same & lanes_below(lane));
+}
+
+/// Adds a block's tally to that of all. For the first kForms threads, after a barrier.
+__device__ inline void add_tally(const Index* in_block, Index* tally) {
+  if (threadIdx.x < kForms && in_block[threadIdx.x] > 0) {
+    atomicAdd(&tally[threadIdx.x], in_block[threadIdx.x]);
+  }
+}
 
 // ---- analysis ---------------------------------------------------------------------------------------------
 
@@ -84,30 +107,45 @@ struct Range {
   Index last = -1;
 };
 
+/// Calls visit(from, to), where in B the row lies, for those entries of a row of A that are this member's of
+/// `members`. It asks for several before it visits the first.
+template <class Ptr, class Visit>
+__device__ void for_rows_of_b(const Structures<Ptr>& f, Index row, unsigned me, unsigned members,
+                              Visit visit) {
+  const Ptr end = f.a.row_ptr[row + 1], step = static_cast<Ptr>(members);
+  for (Ptr first = f.a.row_ptr[row] + static_cast<Ptr>(me); first < end; first += step * kAtOnce) {
+    Index k[kAtOnce];
+    Ptr from[kAtOnce], to[kAtOnce];
+#pragma unroll
+    for (Ptr u = 0; u < kAtOnce; ++u) k[u] = first + u * step < end ? f.a.col_idx[first + u * step] : -1;
+#pragma unroll
+    for (Ptr u = 0; u < kAtOnce; ++u) {
+      from[u] = k[u] < 0 ? 0 : f.b.row_ptr[k[u]];
+      to[u] = k[u] < 0 ? 0 : f.b.row_ptr[k[u] + 1];
+    }
+#pragma unroll
+    for (Ptr u = 0; u < kAtOnce; ++u) visit(from[u], to[u]);
+  }
+}
+
 template <class Ptr>
 __device__ Sums sum_products(const Structures<Ptr>& f, Index row, unsigned me, unsigned members) {
   Sums sums;
-  const Ptr end = f.a.row_ptr[row + 1];
-  for (Ptr e = f.a.row_ptr[row] + static_cast<Ptr>(me); e < end; e += static_cast<Ptr>(members)) {
-    const Index k = f.a.col_idx[e];
-    const Ptr length = f.b.row_ptr[k + 1] - f.b.row_ptr[k];
-    sums.products += length;
-    sums.rows_of_b += length > 0;
-  }
+  for_rows_of_b(f, row, me, members, [&](Ptr from, Ptr to) {
+    sums.products += to - from;
+    sums.rows_of_b += to > from;
+  });
   return sums;
 }
 
 template <class Ptr>
 __device__ Range find_range(const Structures<Ptr>& f, Index row, unsigned me, unsigned members) {
   Range range;
-  const Ptr end = f.a.row_ptr[row + 1];
-  for (Ptr e = f.a.row_ptr[row] + static_cast<Ptr>(me); e < end; e += static_cast<Ptr>(members)) {
-    const Index k = f.a.col_idx[e];
-    const Ptr from = f.b.row_ptr[k], to = f.b.row_ptr[k + 1];
-    if (from == to) continue;
+  for_rows_of_b(f, row, me, members, [&](Ptr from, Ptr to) {
+    if (from == to) return;
     range.first = min(range.first, f.b.col_idx[from]);
     range.last = max(range.last, f.b.col_idx[to - 1]);
-  }
+  });
   return range;
 }
 
@@ -115,9 +153,9 @@ __device__ inline bool needs_range(const Rules& rules, const Sums& sums) {
   return form_by_products(rules, sums.products, sums.rows_of_b) == Form::windows;
 }
 
-/// Writes the facts of a row and adds it to the block's histogram.
-__device__ inline void settle(const Rules& rules, const Facts& facts, Index row, const Sums& sums,
-                              const Range& range, Index* histogram) {
+/// Writes the facts of a row; returns its form.
+__device__ inline Form settle(const Rules& rules, const Facts& facts, Index row, const Sums& sums,
+                              const Range& range) {
   const Index width = range.last < 0 ? 0 : range.last - range.first + 1;
   const Form form = counting_form(rules, {sums.products, sums.rows_of_b, width});
   facts.products[row] = sums.products;
@@ -126,13 +164,13 @@ __device__ inline void settle(const Rules& rules, const Facts& facts, Index row,
   facts.form[row] = form;
   facts.slot[row] = -1;
   if (sums.rows_of_b <= 1) facts.counts[row] = static_cast<Index>(sums.products);
-  atomicAdd(&histogram[static_cast<int>(form)], 1);
+  return form;
 }
 
 /// A row with many entries of A, by the whole block.
 template <class Ptr>
 __device__ void analyse_long(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row,
-                             Index* histogram) {
+                             Index* tally) {
   __shared__ unsigned long long products;
   __shared__ Index rows_of_b, first, last;
   if (threadIdx.x == 0) {
@@ -153,14 +191,17 @@ __device__ void analyse_long(const Structures<Ptr>& f, const Rules& rules, const
     atomicMax(&last, range.last);
   }
   __syncthreads();
-  if (threadIdx.x == 0) settle(rules, facts, row, sums, {first, last}, histogram);
+  if (threadIdx.x == 0) {
+    const Form form = settle(rules, facts, row, sums, {first, last});
+    atomicAdd(&tally[static_cast<int>(form)], 1);
+  }
   __syncthreads();
 }
 
 /// `team` lanes a row; rows with many entries of A are left to the block.
 template <class Ptr>
 __global__ void __launch_bounds__(kBlock)
-    analyse(Structures<Ptr> f, Rules rules, unsigned team, Facts facts, Index* histogram) {
+    analyse(Structures<Ptr> f, Rules rules, unsigned team, Facts facts, Index* tally) {
   __shared__ Index in_block[kForms], long_rows[kBlock], long_count;
   if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
   if (threadIdx.x == 0) long_count = 0;
@@ -181,54 +222,63 @@ __global__ void __launch_bounds__(kBlock)
     range.first = min(range.first, __shfl_xor_sync(kAllLanes, range.first, static_cast<int>(d)));
     range.last = max(range.last, __shfl_xor_sync(kAllLanes, range.last, static_cast<int>(d)));
   }
-  if (is_mine && lane == 0) settle(rules, facts, row, sums, range, in_block);
+  int form = kNoForm;
+  if (is_mine && lane == 0) form = static_cast<int>(settle(rules, facts, row, sums, range));
+  place_of(form, in_block);
   if (is_long && lane == 0) long_rows[atomicAdd(&long_count, 1)] = row;
   __syncthreads();
   for (Index k = 0; k < long_count; ++k) analyse_long(f, rules, facts, long_rows[k], in_block);
-  if (threadIdx.x < kForms && in_block[threadIdx.x] > 0) {
-    atomicAdd(&histogram[threadIdx.x], in_block[threadIdx.x]);
-  }
+  add_tally(in_block, tally);
 }
 
 // ---- bins -------------------------------------------------------------------------------------------------
 
 /// The multiplying forms of rows first_row .. end_row - 1, and how many rows each has. A thread a row.
 __global__ void __launch_bounds__(kBlock)
-    choose_forms(Rules rules, Facts facts, Index first_row, Index end_row, Form* forms, Index* histogram) {
+    choose_forms(Rules rules, Facts facts, Index first_row, Index end_row, Form* forms, Index* tally) {
   __shared__ Index in_block[kForms];
   if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
   __syncthreads();
   const Offset row = Offset{first_row} + Offset{blockIdx.x} * kBlock + threadIdx.x;
+  int form = kNoForm;
   if (row < end_row) {
-    const Form form =
+    forms[row] =
         multiplying_form(rules, facts.form[row], facts.products[row], facts.width[row], facts.counts[row]);
-    forms[row] = form;
-    atomicAdd(&in_block[static_cast<int>(form)], 1);
+    form = static_cast<int>(forms[row]);
   }
+  place_of(form, in_block);
   __syncthreads();
-  if (threadIdx.x < kForms && in_block[threadIdx.x] > 0) {
-    atomicAdd(&histogram[threadIdx.x], in_block[threadIdx.x]);
-  }
+  add_tally(in_block, tally);
 }
 
+/// What the host waits for.
+struct Told {
+  Index sizes[kForms] = {};  ///< rows of each form
+  Offset results = 0;        ///< of all rows
+};
+
 /// Writes the rows of each form side by side, form after form; `cursor` starts at 0. Neighbouring rows stay
-/// near each other: a block's rows of one form take one stretch.
-__global__ void __launch_bounds__(kBlock) fill_bins(Index first_row, Index end_row, const Form* forms,
-                                                    const Index* histogram, Index* cursor, Index* rows) {
+/// near each other: a block's rows of one form take one stretch. And tells the host, in its own memory, as a
+/// copy would be a call more; `results`: null as long as they are not known.
+__global__ void __launch_bounds__(kBlock)
+    fill_bins(Index first_row, Index end_row, const Form* forms, const Index* tally, Index* cursor,
+              Index* rows, const Offset* results, Told* told) {
   __shared__ Index in_block[kForms], begin[kForms];
   if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
   __syncthreads();
   const Offset row = Offset{first_row} + Offset{blockIdx.x} * kBlock + threadIdx.x;
-  const int form = row < end_row ? static_cast<int>(forms[row]) : -1;
-  const Index mine = form < 0 ? 0 : atomicAdd(&in_block[form], 1);
+  const int form = row < end_row ? static_cast<int>(forms[row]) : kNoForm;
+  const Index mine = place_of(form, in_block);
   __syncthreads();
   if (threadIdx.x < kForms) {
     Index at = atomicAdd(&cursor[threadIdx.x], in_block[threadIdx.x]);
-    for (unsigned k = 0; k < threadIdx.x; ++k) at += histogram[k];
+    for (unsigned k = 0; k < threadIdx.x; ++k) at += tally[k];
     begin[threadIdx.x] = at;
+    if (blockIdx.x == 0) told->sizes[threadIdx.x] = tally[threadIdx.x];
   }
+  if (blockIdx.x == 0 && threadIdx.x == 0 && results != nullptr) told->results = *results;
   __syncthreads();
-  if (form >= 0) rows[begin[form] + mine] = static_cast<Index>(row);
+  if (form != kNoForm) rows[begin[form] + mine] = static_cast<Index>(row);
 }
 
 /// Rows by forms: a list on the device, and its parts.
@@ -317,11 +367,11 @@ Rules fitted(Rules rules, Offset products) {
   return rules;
 }
 
-/// Lanes for a row of A of that mean length.
+/// Lanes that look at a row of A: so many that they ask for a mean row at once.
 template <class T>
 unsigned lanes_for(const Csr<T>& a) {
   const Offset mean = a.rows == 0 ? 0 : a.nnz() / a.rows;
-  return static_cast<unsigned>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<Offset>(mean, 1, 32))));
+  return std::bit_ceil(static_cast<unsigned>(std::clamp<Offset>((mean + kAtOnce - 1) / kAtOnce, 1, kWarp)));
 }
 
 template <class T, class Ptr>
@@ -346,9 +396,9 @@ class Binned final : public BinnedPlan<T> {
         counts_(rows()),
         list_(rows()),
         row_ptr_(rows() + 1),
-        tallies_(2 * kForms),
-        sizes_(kForms),
-        total_(1) {
+        tallies_(4 * kForms),
+        told_(1) {
+    told_.data()[0] = {};
     scan_.reserve(a_.rows);
   }
 
@@ -378,10 +428,11 @@ class Binned final : public BinnedPlan<T> {
     {
       Phase phase(exec_, "analysis");
       tallies_.zero(stream());
+      Index* const tally = tallies_.data() + 2 * kForms;
       launch(analyse<Ptr>,
              {.grid = blocks_for(a_.rows, kBlock / lanes_), .block = kBlock, .stream = stream()},
-             structures(), rules_, lanes_, facts(), tallies_.data());
-      bins_ = fill(0, a_.rows, counting_.data());
+             structures(), rules_, lanes_, facts(), tally);
+      bins_ = fill(0, a_.rows, counting_.data(), tally, nullptr);
     }
     parts_before_ = {};
     parts_before_ = PooledArray<Index>(
@@ -392,18 +443,16 @@ class Binned final : public BinnedPlan<T> {
     over_bins("symbolic",
               [this](Form form, RowList list, cudaStream_t stream) { count_bin(form, list, stream); });
     scan_.run(counts_.data(), row_ptr_.data(), a_.rows, stream());
-    STAGES_CUDA(cudaMemcpyAsync(total_.data(), row_ptr_.data() + a_.rows, sizeof(Offset),
-                                cudaMemcpyDeviceToHost, stream()));
     bin_for_multiplying(0, a_.rows);
   }
 
   void multiply() override {
     drop_result();
-    if (bytes(total_[0]) <= most_bytes_ && try_whole()) return;
+    if (bytes(results()) <= most_bytes_ && try_whole()) return;
     multiply_in_batches();
   }
 
-  Offset results() const override { return total_[0]; }
+  Offset results() const override { return told_.data()->results; }
 
   void copy_to_host(Offset* row_ptr, Index* col_idx, T* values) override {
     if (in_batches_ > 0) {
@@ -434,7 +483,7 @@ class Binned final : public BinnedPlan<T> {
 
   std::vector<Metric> metrics() const override {
     const double entry = sizeof(Index) + sizeof(T), products = static_cast<double>(products_in_all_),
-                 results = static_cast<double>(total_[0]), in_a = static_cast<double>(a_.col_idx.size()),
+                 results = static_cast<double>(this->results()), in_a = static_cast<double>(a_.col_idx.size()),
                  in_b = static_cast<double>(b_.col_idx.size());
     std::vector<Metric> all = {
         {"results", results, ""},
@@ -480,27 +529,32 @@ class Binned final : public BinnedPlan<T> {
     in_batches_ = 0;
   }
 
-  /// Fills the list from forms and their tallies, and waits for the sizes.
-  Bins fill(Index first_row, Index end_row, const Form* forms) {
+  /// Fills the list from forms and their tally, behind which the cursors stand, and waits for what the kernel
+  /// tells the host.
+  Bins fill(Index first_row, Index end_row, const Form* forms, Index* tally, const Offset* results) {
     launch(fill_bins, {.grid = blocks_for(end_row - first_row, kBlock), .block = kBlock, .stream = stream()},
-           first_row, end_row, forms, tallies_.data(), tallies_.data() + kForms, list_.data());
-    STAGES_CUDA(cudaMemcpyAsync(sizes_.data(), tallies_.data(), kForms * sizeof(Index),
-                                cudaMemcpyDeviceToHost, stream()));
+           first_row, end_row, forms, tally, tally + kForms, list_.data(), results, told_.data());
     exec_.synchronize();
     Bins bins;
-    std::copy_n(sizes_.data(), kForms, bins.sizes.begin());
+    std::copy_n(told_.data()->sizes, kForms, bins.sizes.begin());
     bins.rows = list_.data();
     return bins;
   }
 
+  /// The tallies are 0 the first time after count().
   void bin_for_multiplying(Index first_row, Index end_row) {
-    tallies_.zero(stream());
+    Index* const tally = tallies_.data();
     launch(choose_forms,
            {.grid = blocks_for(end_row - first_row, kBlock), .block = kBlock, .stream = stream()}, rules_,
-           facts(), first_row, end_row, multiplying_.data(), tallies_.data());
-    bins_ = fill(first_row, end_row, multiplying_.data());
+           facts(), first_row, end_row, multiplying_.data(), tally);
+    bins_ = fill(first_row, end_row, multiplying_.data(), tally, row_ptr_.data() + a_.rows);
     counted_ = first_row == 0 && end_row == a_.rows;
     if (counted_) sizes_whole_ = bins_.sizes;
+  }
+
+  void bin_again(Index first_row, Index end_row) {
+    tallies_.zero(stream());
+    bin_for_multiplying(first_row, end_row);
   }
 
   Form form_of(Form bin, Index rows) const { return form_for_so_many(rules_, bin, rows, device_facts().sms); }
@@ -592,7 +646,7 @@ class Binned final : public BinnedPlan<T> {
   bool try_whole() {
     try {
       Phase phase(exec_, "allocation");
-      const auto entries = static_cast<std::size_t>(total_[0]);
+      const auto entries = static_cast<std::size_t>(results());
       c_columns_ = PooledArray<Index>(pool_, entries, stream());
       c_values_ = PooledArray<T>(pool_, entries, stream());
     } catch (const OutOfDeviceMemory&) {
@@ -604,7 +658,7 @@ class Binned final : public BinnedPlan<T> {
       return false;
     }
     Phase phase(exec_, "numeric");
-    if (!counted_) bin_for_multiplying(0, a_.rows);
+    if (!counted_) bin_again(0, a_.rows);
     multiply_bins({row_ptr_.data(), 0, c_columns_.data(), c_values_.data()});
     return true;
   }
@@ -632,15 +686,15 @@ class Binned final : public BinnedPlan<T> {
       longest = std::max(longest, ptr[batch_end(first)] - ptr[first]);
       ++in_batches_;
     }
-    on_host_.col_idx.resize(static_cast<std::size_t>(total_[0]));
-    on_host_.values.resize(static_cast<std::size_t>(total_[0]));
+    on_host_.col_idx.resize(static_cast<std::size_t>(results()));
+    on_host_.values.resize(static_cast<std::size_t>(results()));
     PooledArray<Index> columns(pool_, static_cast<std::size_t>(longest), stream());
     PooledArray<T> values(pool_, static_cast<std::size_t>(longest), stream());
     for (Index first = 0; first < a_.rows; first = batch_end(first)) {
       const Index end = batch_end(first);
       {
         Phase phase(exec_, "numeric");
-        bin_for_multiplying(first, end);
+        bin_again(first, end);
         multiply_bins({row_ptr_.data(), ptr[first], columns.data(), values.data()});
       }
       Phase phase(exec_, "transfer");
@@ -670,9 +724,8 @@ class Binned final : public BinnedPlan<T> {
   DeviceArray<Form> counting_, multiplying_;
   DeviceArray<Index> slot_, counts_, list_;
   DeviceArray<Offset> row_ptr_;
-  DeviceArray<Index> tallies_;  ///< rows of each form, then fill_bins' cursors
-  PinnedArray<Index> sizes_;
-  PinnedArray<Offset> total_;
+  DeviceArray<Index> tallies_;  ///< rows of each form and fill_bins' cursors; for multiplying, for counting
+  PinnedArray<Told> told_;
   PrefixSum<Index, Offset> scan_;
   SideStreams side_;
   MemoryPool pool_;

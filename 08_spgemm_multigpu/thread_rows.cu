@@ -5,8 +5,9 @@
 // with a network of 191 comparators, each two instructions and no communication, and a warp does that for 32
 // rows at once: a dozen instructions a row. What remains is reading and writing:
 //
-//   expand   the thread walks along its rows of B. Lanes read far apart, but each reads on where it was, so
-//            what a line brings is used from the cache. Columns and products go to shared memory, [number of
+//   expand   the thread walks along its rows of B, four products at a time, and looks up the next row of B
+//            while it reads one. Lanes read far apart, but each reads on where it was, so what a line brings
+//            is used from the cache. Columns and products go to shared memory, [number of
 //            product][thread], the thread's own column of it: no bank conflicts, whatever each thread does
 //   sort     keys are (column, number of product) in one word
 //   add up   equal neighbours, in the order of A's entries: the same sum in every run of the program
@@ -34,6 +35,7 @@ namespace {
 constexpr unsigned kBlock = 128;
 constexpr unsigned kStride = kBlock + 1;
 constexpr unsigned kTeam = 16;  ///< lanes that write a row
+constexpr unsigned kAhead = 4;  ///< products that a thread asks for at once
 
 // ---- the network ------------------------------------------------------------------------------------------
 
@@ -98,23 +100,71 @@ __device__ inline Index row_of_thread(RowList list) {
   return number < static_cast<unsigned>(list.count) ? list.rows[number] : -1;
 }
 
-/// Calls visit(number, entry of A, position in B) for the products of a row (none where row < 0), and returns
-/// how many there are. One loop over products, not one over entries and one inside: lanes whose rows of B
-/// have other lengths do not wait for each other.
-template <class Ptr, class Visit>
-__device__ unsigned expand(const Structures<Ptr>& f, Index row, Visit visit) {
-  if (row < 0) return 0;
-  unsigned number = 0;
-  Ptr next = f.a.row_ptr[row], at = 0, to = 0;
-  const Ptr end = f.a.row_ptr[row + 1];
-  for (;;) {
-    while (at == to && next < end) {
-      const Index k = f.a.col_idx[next++];
-      at = f.b.row_ptr[k];
-      to = f.b.row_ptr[k + 1];
+/// The products of a row, one after the other: which entry of A, and where in B. The row of B that comes
+/// after the one at hand is looked up while that one is read, and the entry of A after that as well. A thread
+/// without a row (row < 0) has no products.
+template <class Ptr>
+class Walk {
+ public:
+  __device__ Walk(const Structures<Ptr>& f, Index row) : f_(f) {
+    if (row < 0) return;
+    next_entry_ = f.a.row_ptr[row];
+    end_ = f.a.row_ptr[row + 1];
+    if (next_entry_ < end_) k_ = f.a.col_idx[next_entry_];
+    look_up();
+  }
+
+  /// False at the end.
+  __device__ bool next(Ptr& in_a, Ptr& in_b) {
+    while (at_ == to_ && next_entry_ < end_) {
+      at_ = next_at_;
+      to_ = next_to_;
+      ++next_entry_;
+      look_up();
     }
-    if (at == to) return number;
-    visit(number++, next - 1, at++);
+    if (at_ == to_) return false;
+    in_a = next_entry_ - 1;
+    in_b = at_++;
+    return true;
+  }
+
+ private:
+  __device__ void look_up() {
+    if (next_entry_ >= end_) return;
+    next_at_ = f_.b.row_ptr[k_];
+    next_to_ = f_.b.row_ptr[k_ + 1];
+    if (next_entry_ + 1 < end_) k_ = f_.a.col_idx[next_entry_ + 1];
+  }
+
+  const Structures<Ptr>& f_;
+  Ptr next_entry_ = 0, end_ = 0;   ///< of A's row; the one before is at hand
+  Ptr at_ = 0, to_ = 0;            ///< what is left of the row of B at hand
+  Ptr next_at_ = 0, next_to_ = 0;  ///< the row of B of next_entry_
+  Index k_ = 0;                    ///< its number, then that of the one after
+};
+
+/// Calls read(entry of A, position in B) for each product of a row, and write(number of the product, what
+/// read returned) for it later; returns how many there are. Several are read before the first of them is
+/// written, which is when it must have come. One loop over products, not one over entries and one inside:
+/// lanes whose rows of B have other lengths do not wait for each other.
+template <class Ptr, class Read, class Write>
+__device__ unsigned expand(const Structures<Ptr>& f, Index row, Read read, Write write) {
+  Walk<Ptr> walk(f, row);
+  for (unsigned number = 0;; number += kAhead) {
+    decltype(read(Ptr{}, Ptr{})) products[kAhead];
+    unsigned count = 0;
+#pragma unroll
+    for (unsigned u = 0; u < kAhead; ++u) {
+      Ptr in_a = 0, in_b = 0;
+      if (!walk.next(in_a, in_b)) break;
+      products[u] = read(in_a, in_b);
+      ++count;
+    }
+#pragma unroll
+    for (unsigned u = 0; u < kAhead; ++u) {
+      if (u < count) write(number + u, products[u]);
+    }
+    if (count < kAhead) return number + count;
   }
 }
 
@@ -123,8 +173,9 @@ __global__ void __launch_bounds__(kBlock) count_rows(Structures<Ptr> f, RowList 
   __shared__ Index columns[kMost][kStride];
   const unsigned me = threadIdx.x;
   const Index row = row_of_thread(list);
-  const unsigned products =
-      expand(f, row, [&](unsigned q, Ptr, Ptr at) { columns[q][me] = f.b.col_idx[at]; });
+  const unsigned products = expand(
+      f, row, [&](Ptr, Ptr at) { return f.b.col_idx[at]; },
+      [&](unsigned q, Index column) { columns[q][me] = column; });
   unsigned key[kMost];
 #pragma unroll
   for (unsigned q = 0; q < kMost; ++q) key[q] = q < products ? static_cast<unsigned>(columns[q][me]) : ~0u;
@@ -134,6 +185,12 @@ __global__ void __launch_bounds__(kBlock) count_rows(Structures<Ptr> f, RowList 
   for (unsigned q = 1; q < kMost; ++q) heads += key[q] != ~0u && key[q] != key[q - 1];
   if (row >= 0) counts[row] = heads;
 }
+
+template <class T>
+struct Product {
+  Index column = 0;
+  T factor = 0, value = 0;
+};
 
 /// What the threads of a block share: products, then results, of thread t in [.][t].
 template <class T, unsigned kMost>
@@ -176,10 +233,15 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
   auto& w = *dynamic_shared<Workspace<T, kMost>>();
   const unsigned me = threadIdx.x;
   const Index row = row_of_thread(list);
-  const unsigned products = expand(f.structures(), row, [&](unsigned q, Ptr e, Ptr at) {
-    w.columns[q][me] = f.b.col_idx[at];
-    w.values[q][me] = f.a.values[e] * f.b.values[at];
-  });
+  const unsigned products = expand(
+      f.structures(), row,
+      [&](Ptr e, Ptr at) {
+        return Product<T>{f.b.col_idx[at], f.a.values[e], f.b.values[at]};
+      },
+      [&](unsigned q, const Product<T>& product) {
+        w.columns[q][me] = product.column;
+        w.values[q][me] = product.factor * product.value;
+      });
   const Index results = add_up<Key>(w, products);
   const Offset out = row < 0 ? 0 : c.row_ptr[row] - c.base;
   __syncwarp();

@@ -13,6 +13,8 @@
 #   spmv        SpMV on generated matrices and on the MATRIX files given
 #   spgemm      SpGEMM on generated matrices and on the MATRIX files
 #   multi       where there are several GPUs: SpGEMM on one of them against several, on generated matrices
+#   shares      SpGEMM shared out to 2, 4 and 8 processes, on matrices for eight GPUs; where there are fewer, processes take turns, and
+#               only the time that each has its GPU to itself is told. This one is left out unless it is named
 #   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
 #               others; STAGES_SPMM_PARTS="small medium" for some of the twins). This one is left out unless it is named
 #   counters    what ncu (Nsight Compute) counts of SpMM and SpGEMM on a few matrices (tools/counters.sh). Left out unless it is named
@@ -22,7 +24,7 @@
 # green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests several sanitizer d2 spmv spgemm multi spmm counters"
+known="tests several sanitizer d2 spmv spgemm multi shares spmm counters"
 wanted="tests several sanitizer d2 spmv spgemm multi"
 if [ "${1:-}" = --only ]; then
   [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
@@ -88,7 +90,7 @@ wants tests && step tests ctest --test-dir build/gpu --output-on-failure -LE 'mp
 # Several processes with a GPU each. Where there are fewer GPUs than processes, they are shared.
 if wants several && [ -x build/gpu/bin/mpi_tests ]; then
   step tests_of_several_gpus ctest --test-dir build/gpu --output-on-failure \
-    -R '^mpi_(battery_gpus|peers|balance|through_root|batches|clocks|failures_gpus)'
+    -R '^mpi_(battery_gpus|peers|balance|through_root|batches|alone|clocks|failures_gpus)'
   for destination in host distributed one-gpu; do
     step "two_processes_$destination" build/gpu/bin/stages run -m gen:rmat:scale=14,edge_factor=8 --op spgemm --filter '08_.*/multi_' \
       --ranks 2 --destination "$destination" --time-budget 0.03
@@ -174,6 +176,12 @@ if wants multi && [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
       --ranks "$ranks" --destination "$destination" --check once --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
       --json "$out/spgemm-multi-$destination.json"
   done
+fi
+
+if wants shares && [ -x build/gpu/bin/mpi_tests ]; then
+  step spgemm_shares build/gpu/bin/stages run -m gen:uniform:n=8.5e6,per_row=8 -m gen:stencil:points=27,nx=160 -m gen:uniform:n=32768,per_row=128 \
+    --op spgemm --filter '08_.*/(binned|multi_blocks)' --ranks 2,4,8 --destination distributed --check once \
+    --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm-shares.json"
 fi
 
 # How fast rows at random places can be read explains most of SpMM's times.

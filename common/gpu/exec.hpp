@@ -42,6 +42,12 @@ class GpuExec : public Exec {
   void flush_caches() override;
   void clear_phases() override;
 
+  /// Whether other processes work on this GPU too.
+  virtual bool is_shared() const { return false; }
+  /// Does `work` with the GPU to itself: processes that share one take turns, and return when all have had
+  /// theirs. Collective over the processes.
+  virtual void alone(const std::function<void()>& work) { work(); }
+
  protected:
   void begin_phase(std::string_view name) override;
   void end_phase() override;

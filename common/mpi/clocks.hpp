@@ -2,8 +2,7 @@
 // The three clocks of a product over several ranks, and the bytes that it moves.
 //
 //   compute        the slowest rank's own multiplications
-//   distributed    these and the messages that they need, from operands that lie on the ranks to a result
-//   that
+//   distributed    these and the messages that they need, from operands that lie on the ranks to a result that
 //                  stays there
 //   root to root   all of it: operands on rank 0, result on rank 0
 //
@@ -43,6 +42,7 @@ class Clocks {
   explicit Clocks(int products = 1) : products_(products) {}
   void add(const RunTimes& times) { runs_.push_back(times); }
   void set_bytes(const RunBytes& bytes) { bytes_ = bytes; }
+  const RunBytes& bytes() const { return bytes_; }
   std::size_t runs() const { return runs_.size(); }
 
   /// Clocks and bytes as the results show them. Collective; every rank must have added the same runs.

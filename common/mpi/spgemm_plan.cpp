@@ -182,7 +182,7 @@ void MpiSpgemmPlan<T>::bring_together() {
 /// Times of the executor mean nothing, so there they stay unknown.
 template <class T>
 void MpiSpgemmPlan<T>::note(const RunTimes& times, const RunBytes& bytes) {
-  if (!exec_.simulated()) clocks_.add(times);
+  if (!exec_.simulated()) clocks_.add(takes_turns() ? RunTimes{.compute = times.compute} : times);
   clocks_.set_bytes(bytes);
 }
 
@@ -192,7 +192,9 @@ template <class T>
 void MpiSpgemmPlan<T>::measure_whole_product() {
   const Clocks before = clocks_;
   whole_product();
+  const RunBytes moved = clocks_.bytes();
   clocks_ = before;
+  if (takes_turns()) return clocks_.set_bytes(moved);
   for (int k = 0; k < 3; ++k) {
     check(MPI_Barrier(comm()), "starting together");
     whole_product();

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <set>
+#include <map>
 #include <sstream>
 
 #include "common/gpu/facts.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
+#include "common/mpi/turns.hpp"
 
 namespace stages::mpi {
 namespace {
@@ -33,7 +34,7 @@ std::string multi_gpu_problem(MpiCommunicator& ranks) {
   return all.substr(0, all.find('\n'));
 }
 
-MultiGpuExec::MultiGpuExec(MpiCommunicator& ranks) : GpuExec(bind(ranks)), ranks_(ranks) {
+MultiGpuExec::MultiGpuExec(MpiCommunicator& ranks) : GpuExec(bind(ranks)), ranks_(ranks), word_(1) {
   count_gpus();
   copy_bandwidth();  // later only some ranks may ask for it
 }
@@ -42,14 +43,14 @@ void MultiGpuExec::count_gpus() {
   auto mine = device_facts().uuid;
   if (simulated()) mine = {ranks_.rank(), 0};
   const std::vector<Offset> all = all_gather(mine, ranks_.comm());
-  std::set<std::array<Offset, 2>> seen;
-  sharing_ = 0;
+  std::map<std::array<Offset, 2>, int> processes;  // of each GPU
   for (std::size_t r = 0; r < all.size(); r += 2) {
-    const std::array<Offset, 2> other = {all[r], all[r + 1]};
-    seen.insert(other);
-    if (other == mine) ++sharing_;
+    int& of_gpu = processes[{all[r], all[r + 1]}];
+    if (r / 2 == static_cast<std::size_t>(ranks_.rank())) turn_ = of_gpu;
+    most_sharing_ = std::max(most_sharing_, ++of_gpu);
   }
-  gpus_ = static_cast<int>(seen.size());
+  sharing_ = processes[mine];
+  gpus_ = static_cast<int>(processes.size());
 }
 
 std::string MultiGpuExec::device() const {
@@ -64,6 +65,18 @@ std::vector<std::pair<std::string, std::string>> MultiGpuExec::facts() const {
 
 double MultiGpuExec::memory_limit() const {
   return GpuExec::memory_limit() / sharing_;
+}
+
+void MultiGpuExec::alone(const std::function<void()>& work) {
+  take_turns(turn_, most_sharing_, ranks_.comm(), [&] {
+    if (is_shared()) {
+      // The GPU turns to this process, which takes it a while, before the work begins and its clock.
+      word_.zero(stream());
+      synchronize();
+    }
+    work();
+    synchronize();
+  });
 }
 
 double MultiGpuExec::time(const std::function<void()>& work) {

@@ -32,6 +32,19 @@ struct World {
 };
 using Test = std::function<void(World&)>;
 
+/// Work of a few milliseconds that knows when it was done, by a clock that the processes of a machine share.
+struct Stay {
+  int times = 0;
+  Offset begin = 0;  ///< nanoseconds
+  Offset end = 0;
+
+  void operator()();
+};
+
+/// Demands that each rank has stayed once, and those for which may_meet(rank, rank) is false not at the same
+/// time. Collective.
+void require_apart(World& world, const Stay& mine, const std::function<bool(int, int)>& may_meet);
+
 void battery(World& world);    ///< every entry of the stage on every case
 void mutants(World& world);    ///< the faults of the course project, which the checker must reject
 void bits(World& world);       ///< the same bits as the serial entries
@@ -41,11 +54,13 @@ void dealing(World& world);    ///< shares of rows
 void trials(World& world);     ///< shares of rows that take equally long
 void nodes(World& world);      ///< pretended nodes are told of
 void clocks(World& world);     ///< metrics are there and make sense
+void turns(World& world);      ///< ranks work one after the other
 void failure(World& world);    ///< one rank fails in one way; the words are its number and the way
 #ifdef STAGES_HAVE_MULTIGPU
 void peers(World& world);         ///< device memory brought together from parts
 void balance(World& world);       ///< how the entries for several GPUs deal rows
 void through_root(World& world);  ///< what of C passes rank 0
+void alone(World& world);         ///< processes that share a GPU take turns
 void batches(World& world);       ///< parts of C that do not fit on their GPUs
 #endif
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "08_spgemm_multigpu/stage.hpp"
+#include "common/gpu/facts.hpp"
 #include "common/harness/check.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/mpi/deal.hpp"
@@ -96,6 +97,20 @@ void peers(World& world) {
   share_parts(world, sizes);
   sizes.back() = 1 << 20;  // one has all, and more than a block of memory
   share_parts(world, sizes);
+}
+
+/// On the executor each process has one of its own, and nobody waits.
+void alone(World& world) {
+  require(world.gpu != nullptr, "no kernel can run here");
+  std::array<Offset, 2> own = device_facts().uuid;
+  if (world.gpu->simulated()) own = {world.ranks.rank(), 0};
+  const std::vector<Offset> gpus = mpi::all_gather(own, world.ranks.comm());
+  Stay stay;
+  as_gpu(*world.gpu).alone([&stay] { stay(); });
+  require_apart(world, stay, [&gpus](int a, int b) {
+    const auto i = static_cast<std::size_t>(2 * a), j = static_cast<std::size_t>(2 * b);
+    return gpus[i] != gpus[j] || gpus[i + 1] != gpus[j + 1];
+  });
 }
 
 /// D4 (d): where C comes to the host, all of it passes rank 0 as messages, or, through the window, none. The

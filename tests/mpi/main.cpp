@@ -17,9 +17,10 @@ const std::map<std::string, Test>& tests() {
   static const std::map<std::string, Test> all = {
       {"battery", battery}, {"mutants", mutants},     {"bits", bits},       {"chain", chain},
       {"nodes", nodes},     {"transfers", transfers}, {"dealing", dealing}, {"trials", trials},
-      {"clocks", clocks},   {"failure", failure},
+      {"clocks", clocks},   {"failure", failure},     {"turns", turns},
 #ifdef STAGES_HAVE_MULTIGPU
       {"peers", peers},     {"balance", balance},     {"batches", batches}, {"through_root", through_root},
+      {"alone", alone},
 #endif
   };
   return all;
