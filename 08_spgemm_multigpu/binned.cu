@@ -61,6 +61,7 @@ namespace {
 constexpr unsigned kBlock = 256;
 constexpr Index kLongRow = 1024;  ///< entries of A: more are looked at by a whole block
 constexpr int kAtOnce = 4;        ///< entries of A that a thread asks for at once
+constexpr int kTurns = 4;         ///< how often a team asks: longer rows are a warp's
 constexpr Index kLastColumn = std::numeric_limits<Index>::max();
 
 /// What is known of each row of C, in device memory.
@@ -76,6 +77,7 @@ struct Facts {
 // ---- tallies ----------------------------------------------------------------------------------------------
 
 constexpr int kNoForm = -1;  ///< of a lane without a row
+static_assert(kForms <= static_cast<int>(kWarp));
 
 /// Adds the rows of the warp's lanes to a tally, in shared memory, of the rows of each form; returns how many
 /// a lane's own finds there. All lanes come. Neighbouring rows mostly have one form, and lanes that added to
@@ -167,10 +169,28 @@ __device__ inline Form settle(const Rules& rules, const Facts& facts, Index row,
   return form;
 }
 
-/// A row with many entries of A, by the whole block.
+/// A row of A by `team` lanes side by side; returns its form in the first of them. All lanes of the warp
+/// come, those without a row with row < 0.
 template <class Ptr>
-__device__ void analyse_long(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row,
-                             Index* tally) {
+__device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row,
+                           unsigned team) {
+  const unsigned lane = threadIdx.x % team;
+  Sums sums = row < 0 ? Sums{} : sum_products(f, row, lane, team);
+  for (unsigned d = team / 2; d > 0; d /= 2) {
+    sums.products += __shfl_xor_sync(kAllLanes, sums.products, static_cast<int>(d));
+    sums.rows_of_b += __shfl_xor_sync(kAllLanes, sums.rows_of_b, static_cast<int>(d));
+  }
+  Range range = row >= 0 && needs_range(rules, sums) ? find_range(f, row, lane, team) : Range{};
+  for (unsigned d = team / 2; d > 0; d /= 2) {
+    range.first = min(range.first, __shfl_xor_sync(kAllLanes, range.first, static_cast<int>(d)));
+    range.last = max(range.last, __shfl_xor_sync(kAllLanes, range.last, static_cast<int>(d)));
+  }
+  return row >= 0 && lane == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
+}
+
+/// A row with very many entries of A, by the whole block; returns its form in the first thread.
+template <class Ptr>
+__device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row) {
   __shared__ unsigned long long products;
   __shared__ Index rows_of_b, first, last;
   if (threadIdx.x == 0) {
@@ -191,14 +211,12 @@ __device__ void analyse_long(const Structures<Ptr>& f, const Rules& rules, const
     atomicMax(&last, range.last);
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
-    const Form form = settle(rules, facts, row, sums, {first, last});
-    atomicAdd(&tally[static_cast<int>(form)], 1);
-  }
+  const Range range{first, last};
   __syncthreads();
+  return threadIdx.x == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
 }
 
-/// `team` lanes a row; rows with many entries of A are left to the block.
+/// `team` lanes a row; then a warp for each of the block's long rows, and the block for the longest.
 template <class Ptr>
 __global__ void __launch_bounds__(kBlock)
     analyse(Structures<Ptr> f, Rules rules, unsigned team, Facts facts, Index* tally) {
@@ -206,28 +224,24 @@ __global__ void __launch_bounds__(kBlock)
   if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
   if (threadIdx.x == 0) long_count = 0;
   __syncthreads();
+  const auto entries_of = [&](Index row) { return f.a.row_ptr[row + 1] - f.a.row_ptr[row]; };
   const Offset number = Offset{blockIdx.x} * (kBlock / team) + threadIdx.x / team;
-  const unsigned lane = threadIdx.x % team;
-  const bool has_row = number < f.a.rows;
-  const Index row = has_row ? static_cast<Index>(number) : 0;
-  const bool is_long = has_row && f.a.row_ptr[row + 1] - f.a.row_ptr[row] > kLongRow;
-  const bool is_mine = has_row && !is_long;
-  Sums sums = is_mine ? sum_products(f, row, lane, team) : Sums{};
-  for (unsigned d = team / 2; d > 0; d /= 2) {
-    sums.products += __shfl_xor_sync(kAllLanes, sums.products, static_cast<int>(d));
-    sums.rows_of_b += __shfl_xor_sync(kAllLanes, sums.rows_of_b, static_cast<int>(d));
+  Index row = number < f.a.rows ? static_cast<Index>(number) : -1;
+  if (row >= 0 && entries_of(row) > static_cast<Ptr>(kTurns * kAtOnce * team)) {
+    if (threadIdx.x % team == 0) long_rows[atomicAdd(&long_count, 1)] = row;
+    row = -1;
   }
-  Range range = is_mine && needs_range(rules, sums) ? find_range(f, row, lane, team) : Range{};
-  for (unsigned d = team / 2; d > 0; d /= 2) {
-    range.first = min(range.first, __shfl_xor_sync(kAllLanes, range.first, static_cast<int>(d)));
-    range.last = max(range.last, __shfl_xor_sync(kAllLanes, range.last, static_cast<int>(d)));
-  }
-  int form = kNoForm;
-  if (is_mine && lane == 0) form = static_cast<int>(settle(rules, facts, row, sums, range));
-  place_of(form, in_block);
-  if (is_long && lane == 0) long_rows[atomicAdd(&long_count, 1)] = row;
+  place_of(analyse_row(f, rules, facts, row, team), in_block);
   __syncthreads();
-  for (Index k = 0; k < long_count; ++k) analyse_long(f, rules, facts, long_rows[k], in_block);
+  for (Index k = static_cast<Index>(threadIdx.x / kWarp); k < long_count; k += Index{kBlock / kWarp}) {
+    if (entries_of(long_rows[k]) > kLongRow) continue;
+    place_of(analyse_row(f, rules, facts, long_rows[k], kWarp), in_block);
+  }
+  for (Index k = 0; k < long_count; ++k) {
+    if (entries_of(long_rows[k]) <= kLongRow) continue;
+    place_of(analyse_by_block(f, rules, facts, long_rows[k]), in_block);
+  }
+  __syncthreads();
   add_tally(in_block, tally);
 }
 
@@ -270,11 +284,17 @@ __global__ void __launch_bounds__(kBlock)
   const int form = row < end_row ? static_cast<int>(forms[row]) : kNoForm;
   const Index mine = place_of(form, in_block);
   __syncthreads();
-  if (threadIdx.x < kForms) {
-    Index at = atomicAdd(&cursor[threadIdx.x], in_block[threadIdx.x]);
-    for (unsigned k = 0; k < threadIdx.x; ++k) at += tally[k];
-    begin[threadIdx.x] = at;
-    if (blockIdx.x == 0) told->sizes[threadIdx.x] = tally[threadIdx.x];
+  if (threadIdx.x < kWarp) {
+    const unsigned lane = threadIdx.x;
+    const Index all = lane < kForms ? tally[lane] : 0;
+    Index up_to_here = all;
+    for (unsigned d = 1; d < kWarp; d *= 2) {
+      const Index before = __shfl_up_sync(kAllLanes, up_to_here, d);
+      if (lane >= d) up_to_here += before;
+    }
+    const bool any = lane < kForms && in_block[lane] > 0;
+    if (any) begin[lane] = up_to_here - all + atomicAdd(&cursor[lane], in_block[lane]);
+    if (blockIdx.x == 0 && lane < kForms) told->sizes[lane] = all;
   }
   if (blockIdx.x == 0 && threadIdx.x == 0 && results != nullptr) told->results = *results;
   __syncthreads();
@@ -483,8 +503,8 @@ class Binned final : public BinnedPlan<T> {
 
   std::vector<Metric> metrics() const override {
     const double entry = sizeof(Index) + sizeof(T), products = static_cast<double>(products_in_all_),
-                 results = static_cast<double>(this->results()), in_a = static_cast<double>(a_.col_idx.size()),
-                 in_b = static_cast<double>(b_.col_idx.size());
+                 results = static_cast<double>(this->results()),
+                 in_a = static_cast<double>(a_.col_idx.size()), in_b = static_cast<double>(b_.col_idx.size());
     std::vector<Metric> all = {
         {"results", results, ""},
         {"products_a_result", products / std::max(results, 1.0), ""},
