@@ -2,7 +2,8 @@
 // The three clocks of a product over several ranks, and the bytes that it moves.
 //
 //   compute        the slowest rank's own multiplications
-//   distributed    these and the messages that they need, from operands that lie on the ranks to a result that
+//   distributed    these and the messages that they need, from operands that lie on the ranks to a result
+//   that
 //                  stays there
 //   root to root   all of it: operands on rank 0, result on rank 0
 //

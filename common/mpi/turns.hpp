@@ -7,8 +7,8 @@
 
 namespace stages::mpi {
 
-/// Calls work() on this rank when those with lower turns are done; returns when all are. Collective: `turns` is
-/// the same on all ranks, `turn` below that; ranks with equal turns work at the same time.
+/// Calls work() on this rank when those with lower turns are done; returns when all are. Collective: `turns`
+/// is the same on all ranks, `turn` below that; ranks with equal turns work at the same time.
 template <class Work>
 void take_turns(int turn, int turns, MPI_Comm comm, Work&& work) {
   for (int k = 0; k < turns; ++k) {
