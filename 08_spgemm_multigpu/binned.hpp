@@ -15,6 +15,7 @@ struct Settings {
   double result_bytes = 0;     ///< C beyond this many bytes is made in batches; 0: beyond what is free
   bool wide_pointers = false;  ///< 64-bit row pointers on the device, also where 32 bits would do
   bool one_by_one = false;     ///< one form after the other, each with a phase of its own
+  double least_trial = 1e-3;   ///< multi_blocks: shorter shares are not dealt again by the clock; 0: always
 };
 
 template <class T>

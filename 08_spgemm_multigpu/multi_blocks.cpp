@@ -1,7 +1,8 @@
 // SpGEMM over several GPUs: blocks of neighbouring rows of about equal work.
 //
-// The idea: K processes with a GPU each. The rows of A are cut into K blocks of neighbouring rows whose
-// numbers of products are about equal; B is on every GPU. Each process multiplies its block by the kernels of
+// The idea: K processes with a GPU each. The rows of A are cut into K blocks of neighbouring rows with about
+// equally many products; and as forms differ in what a product takes them, prepare multiplies, sees how long
+// each process takes, and cuts again. B is on every GPU. Each process multiplies its block by the kernels of
 // binned.cu, and its block of C, its columns, values and row pointers, is a contiguous part of the whole.
 //
 // Compared with multi_gather.cpp: a process gets work, not rows, so no GPU waits for another unless a single
@@ -41,7 +42,7 @@
 namespace stages {
 namespace {
 
-/// What a row costs beside its products, in products. On one H200 `hypersparse` (a product a row) takes about
+/// What a row costs beside its products, in products, before anything was measured. On one H200 `hypersparse` (a product a row) takes about
 /// 0.17 ns a row, and `uniform` (64 a row) 0.05 ns a product.
 constexpr Offset kRowWeight = 4;
 
@@ -99,17 +100,18 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
         peers_(this->ranks_, static_cast<std::size_t>(this->shape_.nnz_b) * sizeof(T)),
         window_(this->ranks_.node()),
         on_gpu_(this->ranks_) {
-    std::vector<Offset> weights;
-    if (this->root()) weights = mpi::products_before(*problem.a, *problem.b, kRowWeight);
-    this->deal_rows(weights);
-    this->take_rows(this->a_, bounds_);
-    own_row_ptr_ = PinnedArray<Offset>(static_cast<std::size_t>(own_rows()) + 1);
-    if (to_one_gpu()) shifted_row_ptr_ = DeviceArray<Offset>(own_row_ptr_.size());
-    if (peers_.reachable()) share_out_b();
     if (to_one_gpu() && !peers_.reachable())
       fail(
           "C cannot be written to one GPU: the processes do not reach each other's; let each see all GPUs "
           "(CUDA_VISIBLE_DEVICES), or give --destination host");
+    if (peers_.reachable()) share_out_b();
+    std::vector<Offset> weights;
+    if (this->root()) weights = mpi::products_before(*problem.a, *problem.b, kRowWeight);
+    if (exec.simulated() && settings.least_trial > 0) {
+      this->deal_rows(weights);  // the executor's clock says nothing
+    } else {
+      this->deal_rows_by_time(std::move(weights), settings.least_trial);
+    }
   }
 
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec) {
@@ -136,7 +138,14 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
     return note + (note.empty() ? "" : "; ") + "C's memory could not be page-locked";
   }
 
-  void use(const mpi::RowBounds& bounds) override { bounds_ = bounds; }
+  void use(const mpi::RowBounds& bounds) override {
+    if (bounds == bounds_) return;
+    bounds_ = bounds;
+    this->take_rows(this->a_, bounds_);
+    own_row_ptr_ = PinnedArray<Offset>(static_cast<std::size_t>(own_rows()) + 1);
+    if (to_one_gpu()) shifted_row_ptr_ = DeviceArray<Offset>(own_row_ptr_.size());
+    if (peers_.reachable()) this->product().borrow_b_values(reinterpret_cast<const T*>(peers_.data()));
+  }
 
   void place() override {
     this->place_a(this->a_.values);
@@ -182,7 +191,6 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
       b_bytes_.push_back(static_cast<std::size_t>(b_places_.back()) * sizeof(T));
     }
     b_part_ = PinnedArray<T>(static_cast<std::size_t>(b_places_[this->me() + 1] - b_places_[this->me()]));
-    this->product().borrow_b_values(reinterpret_cast<const T*>(peers_.data()));
   }
 
   Index own_rows() const { return bounds_[this->me() + 1] - bounds_[this->me()]; }

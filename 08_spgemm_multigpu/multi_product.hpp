@@ -41,17 +41,15 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
   virtual std::string own_note() const { return product_->note(); }
 
   /// For the constructor: rows bounds[p] .. bounds[p + 1] of `whole`, which rank 0 has, go to process p, and
-  /// B to all.
+  /// B to all, the first time.
   void take_rows(const CsrView<T>& whole, const mpi::RowBounds& bounds) {
     auto a = std::make_shared<Csr<T>>();
-    auto b = std::make_shared<Csr<T>>();
     mpi::scatter_rows(whole, bounds, this->shape_.inner, *a, this->comm());
-    mpi::broadcast_matrix(this->b_, *b, this->comm());
+    if (own_b_ == nullptr) take_b();
     entries_ = mpi::all_bounds(a->nnz(), this->comm());
     values_.a_values.resize(a->values.size());
-    std::shared_ptr<const Csr<T>> own_b = b;
-    if (this->root()) own_b = this->problem_.b;
-    product_ = make_binned(make_spgemm_problem<T>("rows of one process", a, own_b), this->exec_, settings_);
+    product_.reset();
+    product_ = make_binned(make_spgemm_problem<T>("rows of one process", a, own_b_), this->exec_, settings_);
   }
 
   /// For place(): new values of the rows that take_rows placed. `a_values` is rank 0's, in the order of
@@ -81,8 +79,18 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
 
   BinnedPlan<T>& product() { return *product_; }
 
+  const Settings& settings() const { return settings_; }
+
  private:
+  void take_b() {
+    auto copy = std::make_shared<Csr<T>>();
+    mpi::broadcast_matrix(this->b_, *copy, this->comm());
+    own_b_ = copy;
+    if (this->root()) own_b_ = this->problem_.b;
+  }
+
   Settings settings_;
+  std::shared_ptr<const Csr<T>> own_b_;
   std::vector<Offset> entries_;  ///< where each process's entries begin in `whole`
   SpgemmOperands<T> values_;     ///< of this process's rows, and of B if place_b() brings it
   std::unique_ptr<BinnedPlan<T>> product_;

@@ -9,10 +9,9 @@
 //   list      the entries of A's row that meet a non-empty row of B, with the number of products before each
 //   expand    product q belongs to the last entry that has at most q products before it: a binary search in
 //             shared memory; its key is (column, q) in one word
-//   sort      bitonic, over the 2 to 16 keys that each lane holds and the lanes of a team: comparisons
-//   between
-//             two registers of a lane are a minimum and a maximum, those between lanes a shuffle and one of
-//             the two
+//   sort      bitonic, over the 2 to 16 keys that each lane holds and the lanes of a team: two registers of
+//             a lane are compared by a minimum and a maximum, those of two lanes by a shuffle and one of the
+//             two
 //   add up    the first of each run of equal columns adds up the run, in the order of q, which is the order
 //             of A's entries: the same sum in every run of the program
 //

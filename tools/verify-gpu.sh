@@ -180,8 +180,8 @@ fi
 
 if wants shares && [ -x build/gpu/bin/mpi_tests ]; then
   step spgemm_shares build/gpu/bin/stages run -m gen:uniform:n=8.5e6,per_row=8 -m gen:stencil:points=27,nx=160 -m gen:uniform:n=32768,per_row=128 \
-    --op spgemm --filter '08_.*/(binned|multi_blocks)' --ranks 2,4,8 --destination distributed --check once \
-    --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm-shares.json"
+    -m gen:rmat:scale=20,edge_factor=16,a=0.57 --op spgemm --filter '08_.*/(binned|multi_blocks)' --ranks 2,4,8 --destination distributed \
+    --check once --max-work 1e11 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm-shares.json"
 fi
 
 # How fast rows at random places can be read explains most of SpMM's times.

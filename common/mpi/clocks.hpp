@@ -3,8 +3,7 @@
 //
 //   compute        the slowest rank's own multiplications
 //   distributed    these and the messages that they need, from operands that lie on the ranks to a result
-//   that
-//                  stays there
+//                  that stays there
 //   root to root   all of it: operands on rank 0, result on rank 0
 //
 // Each is the maximum over the ranks in each run, then the median over the runs.

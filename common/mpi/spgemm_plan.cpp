@@ -68,7 +68,7 @@ void MpiSpgemmPlan<T>::deal_rows(std::span<const Offset> before) {
 /// have which rows then differs from start to start; the bits of C do not, because no row's sum depends on
 /// where it is made.
 template <class T>
-void MpiSpgemmPlan<T>::deal_rows_by_time(std::vector<Offset> before) {
+void MpiSpgemmPlan<T>::deal_rows_by_time(std::vector<Offset> before, double least_seconds) {
   constexpr int kTrials = 4;
   constexpr double kEven = 1.03;  // the slowest over the mean: less is within the noise of the clock
   RowBounds bounds = bounds_for(before), best = bounds;
@@ -82,7 +82,7 @@ void MpiSpgemmPlan<T>::deal_rows_by_time(std::vector<Offset> before) {
       best = bounds;
     }
     const double mean = std::reduce(seconds.begin(), seconds.end()) / ranks_.size();
-    if (slowest <= kEven * mean) break;
+    if (slowest <= kEven * mean || slowest < least_seconds) break;
     if (root()) before = reweighed(before, bounds, seconds);
     RowBounds next = bounds_for(before);
     if (next == bounds) break;  // rows are too few or too heavy to move

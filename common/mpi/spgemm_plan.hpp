@@ -71,8 +71,9 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
 
   /// Deals rows by `before` (rank 0's; weights as for deal()) and notes what share of the products each gets.
   void deal_rows(std::span<const Offset> before);
-  /// Deals rows by `before`, multiplies, and deals again by the time that each rank took; see the .cpp.
-  void deal_rows_by_time(std::vector<Offset> before);
+  /// Deals rows by `before`, multiplies, and deals again by the time that each rank took, unless all of them
+  /// took less than `least_seconds`; see the .cpp.
+  void deal_rows_by_time(std::vector<Offset> before, double least_seconds = 0);
   /// Rank 0, for a plan that deals in another way: the largest share of the products over the mean share.
   void set_imbalance(double imbalance) { imbalance_ = imbalance; }
   /// Figures that only this plan has. Collective.

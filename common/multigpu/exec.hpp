@@ -14,7 +14,7 @@ std::string multi_gpu_problem(MpiCommunicator& ranks);
 /// This process's GPU, the one whose number is its rank on the node modulo the node's GPUs, beside those of
 /// the other processes. Several processes may share a GPU; under the cpu preset each has an executor of its
 /// own. Times are by the wall clock between full synchronisations and, like the phases within them, the
-/// maximum over the processes; copy_bandwidth() is that of all GPUs at once. Is_shared() is for all
+/// maximum over the processes; copy_bandwidth() is that of all GPUs at once. is_shared() is for all
 /// processes: whether any of them share a GPU.
 class MultiGpuExec final : public GpuExec {
  public:

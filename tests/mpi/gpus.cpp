@@ -160,6 +160,11 @@ void balance(World& world) {
   }
   const double by_products = run(world, "08_spgemm_multigpu/multi_blocks", graded).imbalance;
   require(by_products < 1.25, "{} processes, blocks by products: imbalance {}", processes, by_products);
+
+  Registry registry;
+  add_multi_blocks(registry, "by_time", {.least_trial = 0});
+  const CheckReport report = check_entry(registry.find("by_time"), graded, *world.gpu);
+  require(report.passed(), "{} processes, blocks dealt again: {}", processes, report.failure);
 }
 
 /// A part of C that does not fit on its GPU comes to the host in batches; rank 0 has the note also where it
