@@ -225,7 +225,9 @@ __global__ void __launch_bounds__(kBlock)
   if (threadIdx.x == 0) long_count = 0;
   __syncthreads();
   const auto entries_of = [&](Index row) { return f.a.row_ptr[row + 1] - f.a.row_ptr[row]; };
-  const Offset number = Offset{blockIdx.x} * (kBlock / team) + threadIdx.x / team;
+  // A block's warps have rows far apart: long ones often lie side by side.
+  const Offset chunk = Offset{threadIdx.x / kWarp} * gridDim.x + blockIdx.x;
+  const Offset number = chunk * (kWarp / team) + threadIdx.x % kWarp / team;
   Index row = number < f.a.rows ? static_cast<Index>(number) : -1;
   if (row >= 0 && entries_of(row) > static_cast<Ptr>(kTurns * kAtOnce * team)) {
     if (threadIdx.x % team == 0) long_rows[atomicAdd(&long_count, 1)] = row;
@@ -248,16 +250,18 @@ __global__ void __launch_bounds__(kBlock)
 // ---- bins -------------------------------------------------------------------------------------------------
 
 /// The multiplying forms of rows first_row .. end_row - 1, and how many rows each has. A thread a row.
-__global__ void __launch_bounds__(kBlock)
-    choose_forms(Rules rules, Facts facts, Index first_row, Index end_row, Form* forms, Index* tally) {
+__global__ void __launch_bounds__(kBlock) choose_forms(Rules rules, Facts facts, Parts parts, Index first_row,
+                                                       Index end_row, Form* forms, Index* tally) {
   __shared__ Index in_block[kForms];
   if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
   __syncthreads();
   const Offset row = Offset{first_row} + Offset{blockIdx.x} * kBlock + threadIdx.x;
   int form = kNoForm;
   if (row < end_row) {
+    const Form counted = facts.form[row];
+    const bool has_spans = counted == Form::windows && parts.has_spans(static_cast<Index>(row));
     forms[row] =
-        multiplying_form(rules, facts.form[row], facts.products[row], facts.width[row], facts.counts[row]);
+        multiplying_form(rules, counted, facts.products[row], facts.width[row], facts.counts[row], has_spans);
     form = static_cast<int>(forms[row]);
   }
   place_of(form, in_block);
@@ -539,7 +543,12 @@ class Binned final : public BinnedPlan<T> {
   }
   Parts parts() {
     const Index columns = std::max<Index>(part_columns(rules_, b_.cols), 1);
-    return {columns, (b_.cols + columns - 1) / columns, slot_.data(), parts_before_.data()};
+    return {columns,
+            (b_.cols + columns - 1) / columns,
+            slot_.data(),
+            parts_before_.data(),
+            rules_.ranked_bytes,
+            rules_.value_bytes};
   }
 
   void drop_result() {
@@ -566,7 +575,7 @@ class Binned final : public BinnedPlan<T> {
     Index* const tally = tallies_.data();
     launch(choose_forms,
            {.grid = blocks_for(end_row - first_row, kBlock), .block = kBlock, .stream = stream()}, rules_,
-           facts(), first_row, end_row, multiplying_.data(), tally);
+           facts(), parts(), first_row, end_row, multiplying_.data(), tally);
     bins_ = fill(first_row, end_row, multiplying_.data(), tally, row_ptr_.data() + a_.rows);
     counted_ = first_row == 0 && end_row == a_.rows;
     if (counted_) sizes_whole_ = bins_.sizes;
@@ -632,6 +641,8 @@ class Binned final : public BinnedPlan<T> {
         return multiply_in_windows(
             f, list, form, first_.data(), width_.data(),
             form == Form::windows ? rules_.window_columns : rules_.window_small_columns, parts(), c, stream);
+      case Form::ranked_spans:
+        return multiply_in_spans(f, list, first_.data(), width_.data(), parts(), c, stream);
       case Form::ranked:
       case Form::ranked_small:
         return multiply_ranked(f, list, first_.data(), width_.data(),

@@ -35,8 +35,31 @@ template <class T, class Ptr>
 void multiply_narrow(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
                      Index columns, Index most_results, const Output<T>& c, cudaStream_t stream);
 
+/// Rows that a bitmap counted, cut into parts for multiplying, and these put together to spans whose ranks
+/// and sums fit into a block's shared memory. The arrays are in device memory.
+struct Parts {
+  Index columns = 0;        ///< of a part
+  Index most = 0;           ///< parts that a row can have
+  Index* slot = nullptr;    ///< of row i: its number in `before`; negative: it is not cut
+  Index* before = nullptr;  ///< [slot * most + part]: results of the row in the parts before, or, where a
+                            ///< span begins, their complement (~)
+  Index span_bytes = 0;     ///< of shared memory
+  Index value_bytes = 0;
+
+  __device__ const Index* before_of(Index row) const {
+    return before + static_cast<std::size_t>(slot[row]) * static_cast<std::size_t>(most);
+  }
+  /// Results before a part, from a number of `before`.
+  static __device__ Index results(Index number) { return number < 0 ? ~number : number; }
+  /// Where a part alone would not fit there are no spans.
+  __device__ bool has_spans(Index row) const { return slot[row] >= 0 && before_of(row)[0] < 0; }
+};
+
 /// ranked_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1; each needs ranked_bytes() of the
-/// `block_bytes` of shared memory.
+/// `block_bytes` of shared memory, or has spans, each of which needs parts.span_bytes at most.
+template <class T, class Ptr>
+void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
+                       const Parts& parts, const Output<T>& c, cudaStream_t stream);
 template <class T, class Ptr>
 void multiply_ranked(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
                      Index block_bytes, const Output<T>& c, cudaStream_t stream);
@@ -61,16 +84,8 @@ constexpr std::size_t block_table_bytes(Index slots) {
          static_cast<std::size_t>(slots) / 2 * sizeof(Index);
 }
 
-/// Rows that a bitmap counted, cut into parts for multiplying; the arrays are in device memory.
-struct Parts {
-  Index columns = 0;        ///< of a part
-  Index most = 0;           ///< parts that a row can have
-  Index* slot = nullptr;    ///< of row i: its number in `before`; negative: it is not cut
-  Index* before = nullptr;  ///< [slot * most + part]: results of the row in the parts before
-};
-
 /// window_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1. Counting sets the slots of its
-/// rows and what comes before their parts; `form` is windows or windows_small.
+/// rows, what comes before their parts, and their spans; `form` is windows or windows_small.
 template <class Ptr>
 void count_in_bitmap(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
                      Index bitmap_columns, Index* counts, const Parts& parts, cudaStream_t stream);

@@ -42,8 +42,8 @@
 namespace stages {
 namespace {
 
-/// What a row costs beside its products, in products, before anything was measured. On one H200 `hypersparse` (a product a row) takes about
-/// 0.17 ns a row, and `uniform` (64 a row) 0.05 ns a product.
+/// What a row costs beside its products, in products, before anything was measured. On one H200 `hypersparse`
+/// (a product a row) takes about 0.17 ns a row, and `uniform` (64 a row) 0.05 ns a product.
 constexpr Offset kRowWeight = 4;
 
 /// C on the host, in memory that all processes of the node see.

@@ -16,14 +16,22 @@
 // Where the row has so few results that each warp can have sums of its own, each takes a part of A's entries
 // in place of a slice of the columns, there is nothing to search, and the parts are added up in their order.
 //
+// A row that is too long for that, or whose range is too wide, as in graphs with a million vertices, is cut
+// into spans of columns whose bits and sums fit; how many results lie where, the counting pass has found out.
+// A span takes two searches for each entry of A and warp like a whole row, where windows of 1,536 columns
+// take them for each window.
+//
 // This is narrow_rows.cu for a block. It also serves rows in a narrow range that have so many products, or
 // entries of A, that one warp would still be busy with them when all others are done.
 //
 // Two blocks share an SM's shared memory, but rows that need a third of that get no more: the rest of it is
 // L1, and in L1 a warp finds the rows of B that another has just read.
 //
-// Input: rows whose bits, numbers and sums fit into the block's shared memory. Cost: each product is looked
-// at twice; two searches for each entry of A and warp; a step for each 32 columns of the range, three times.
+// Input: rows, or spans, whose bits, numbers and sums fit into the block's shared memory. Cost: each product
+// is looked at twice; two searches for each entry of A, warp and span; a step for each 32 columns of the
+// range, three times.
+
+#include <algorithm>
 
 #include "08_spgemm_multigpu/forms.hpp"
 #include "08_spgemm_multigpu/ranks.hpp"
@@ -66,17 +74,18 @@ __device__ void add_by_slices(const Factors<T, Ptr>& f, Index row, const Ranks& 
                              [&](Index column, T product) { sums[ranks.place(column)] += product; });
 }
 
-/// Adds a part of the row's products to each warp's own sums, and then those to the first warp's.
-template <class T, class Ptr>
-__device__ void add_by_entries(const Factors<T, Ptr>& f, Index row, const Ranks& ranks, Index results,
-                               T* sums) {
+/// Adds a part of the row's products in `columns` to each warp's own sums, and then those to the first
+/// warp's.
+template <bool kWhole, class T, class Ptr>
+__device__ void add_by_entries(const Factors<T, Ptr>& f, Index row, Slice columns, const Ranks& ranks,
+                               Index results, T* sums) {
   const unsigned warp = threadIdx.x / kWarp;
   const Ptr begin = f.a.row_ptr[row];
   const auto entries = static_cast<Offset>(f.a.row_ptr[row + 1] - begin);
   const auto cut = [&](unsigned part) { return begin + static_cast<Ptr>(entries * part / kWarps); };
   T* const mine = sums + std::size_t{warp} * static_cast<std::size_t>(results);
-  walk_products_of<true>(f, cut(warp), cut(warp + 1), {}, threadIdx.x % kWarp,
-                         [&](Index column, T product) { mine[ranks.place(column)] += product; });
+  walk_products_of<kWhole>(f, cut(warp), cut(warp + 1), columns, threadIdx.x % kWarp,
+                           [&](Index column, T product) { mine[ranks.place(column)] += product; });
   __syncthreads();
   for (Index s = static_cast<Index>(threadIdx.x); s < results; s += Index{kBlock}) {
     T sum = sums[s];
@@ -85,19 +94,17 @@ __device__ void add_by_entries(const Factors<T, Ptr>& f, Index row, const Ranks&
   }
 }
 
-/// `bytes`: of dynamic shared memory.
-template <class T, class Ptr>
-__global__ void __launch_bounds__(kBlock, 2)
-    multiply_rows(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, unsigned bytes,
-                  Output<T> c) {
+/// The results of a row in `columns` (kWhole: all of the row's), `results` of them, which go to C from
+/// position `out` on; by the block. `bytes`: of dynamic shared memory.
+template <bool kWhole, class T, class Ptr>
+__device__ void multiply_columns(const Factors<T, Ptr>& f, Index row, Slice columns, Index results,
+                                 Offset out, unsigned bytes, const Output<T>& c) {
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const Index row = list.rows[blockIdx.x], columns = width[row];
-  const Offset out = c.row_ptr[row] - c.base;
-  const auto results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
+  const Index width = columns.end - columns.begin;
   Ranks ranks;
-  ranks.begin = first[row];
-  ranks.used_words = (columns + 31) / 32;
-  const bool apart = ranked_bytes(columns, Offset{kRankedWarps} * results, Index{sizeof(T)}) <= Offset{bytes};
+  ranks.begin = columns.begin;
+  ranks.used_words = (width + 31) / 32;
+  const bool apart = ranked_bytes(width, Offset{kRankedWarps} * results, Index{sizeof(T)}) <= Offset{bytes};
   const Index all_sums = apart ? kRankedWarps * results : results;
   T* const sums = dynamic_shared<T>();
   ranks.words = reinterpret_cast<unsigned*>(sums + all_sums);
@@ -105,18 +112,66 @@ __global__ void __launch_bounds__(kBlock, 2)
   ranks.clear(threadIdx.x, kBlock);
   for (Index s = static_cast<Index>(threadIdx.x); s < all_sums; s += Index{kBlock}) sums[s] = T{0};
   __syncthreads();
-  walk_columns<true>(f.structures(), row, {}, warp, kWarps, lane, [&](Index column) { ranks.mark(column); });
+  walk_columns<kWhole>(f.structures(), row, columns, warp, kWarps, lane,
+                       [&](Index column) { ranks.mark(column); });
   __syncthreads();
   number_words(ranks);
   ranks.write_columns(c.col_idx + out, threadIdx.x, kBlock);
   if (apart) {
-    add_by_entries(f, row, ranks, results, sums);
+    add_by_entries<kWhole>(f, row, columns, ranks, results, sums);
   } else {
-    add_by_slices(f, row, ranks, results, ranks.begin + columns, sums);
+    add_by_slices(f, row, ranks, results, columns.end, sums);
   }
   __syncthreads();
   for (Index s = static_cast<Index>(threadIdx.x); s < results; s += Index{kBlock})
     c.values[out + s] = sums[s];
+}
+
+/// A block a row.
+template <class T, class Ptr>
+__global__ void __launch_bounds__(kBlock, 2)
+    multiply_rows(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, unsigned bytes,
+                  Output<T> c) {
+  const Index row = list.rows[blockIdx.x];
+  const auto results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
+  multiply_columns<true>(f, row, {first[row], first[row] + width[row]}, results, c.row_ptr[row] - c.base,
+                         bytes, c);
+}
+
+/// The parts of a row with which spans begin, as bits.
+__device__ inline unsigned long long span_starts(const Index* before, Index parts) {
+  static_assert(kMostParts <= 64);
+  const auto lane = static_cast<Index>(threadIdx.x % kWarp);
+  const auto begins = [&](Index part) {
+    return __ballot_sync(kAllLanes, part < parts && before[min(part, parts - 1)] < 0);
+  };
+  const unsigned long long low = begins(lane), high = begins(lane + Index{kWarp});
+  return high << kWarp | low;
+}
+
+/// `blocks_a_row` blocks a row, which deal out its spans.
+template <class T, class Ptr>
+__global__ void __launch_bounds__(kBlock, 2)
+    multiply_spans(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, Parts parts,
+                   unsigned blocks_a_row, Output<T> c) {
+  const Index row = list.rows[blockIdx.x / blocks_a_row], end = first[row] + width[row];
+  const Index* const before = parts.before_of(row);
+  const auto all_results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
+  const auto column_of = [&](int part) { return first[row] + part * parts.columns; };
+  unsigned long long starts = span_starts(before, parts.most);
+  for (unsigned k = 0; starts != 0; ++k) {
+    const int part = __ffsll(static_cast<long long>(starts)) - 1;
+    starts &= starts - 1;
+    const int next = __ffsll(static_cast<long long>(starts)) - 1;  // -1: none
+    if (k % blocks_a_row != blockIdx.x % blocks_a_row) continue;
+    const Index results_before = Parts::results(before[part]);
+    const Index results = (next < 0 ? all_results : Parts::results(before[next])) - results_before;
+    if (results == 0) continue;
+    multiply_columns<false>(f, row, {column_of(part), next < 0 ? end : column_of(next)}, results,
+                            c.row_ptr[row] - c.base + results_before, static_cast<unsigned>(parts.span_bytes),
+                            c);
+    __syncthreads();
+  }
 }
 
 }  // namespace
@@ -131,8 +186,27 @@ void multiply_ranked(const Factors<T, Ptr>& f, RowList list, const Index* first,
          list, first, width, static_cast<unsigned>(bytes), c);
 }
 
-#define STAGES_INSTANTIATE(T, Ptr)                                                                  \
-  template void multiply_ranked(const Factors<T, Ptr>&, RowList, const Index*, const Index*, Index, \
+/// Blocks for a row with spans: a few, since most rows have a few; but all that it can have where rows are
+/// few and huge.
+template <class T, class Ptr>
+void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
+                       const Parts& parts, const Output<T>& c, cudaStream_t stream) {
+  constexpr Index kFew = 8, kManyBlocks = 65536;
+  const Index blocks_a_row = std::min(parts.most, std::max(kFew, kManyBlocks / list.count));
+  const auto bytes = static_cast<std::size_t>(parts.span_bytes);
+  allow_dynamic_bytes(multiply_spans<T, Ptr>, bytes);
+  launch(multiply_spans<T, Ptr>,
+         {.grid = blocks_for(Offset{list.count} * blocks_a_row, 1),
+          .block = kBlock,
+          .shared_bytes = bytes,
+          .stream = stream},
+         f, list, first, width, parts, static_cast<unsigned>(blocks_a_row), c);
+}
+
+#define STAGES_INSTANTIATE(T, Ptr)                                                                           \
+  template void multiply_in_spans(const Factors<T, Ptr>&, RowList, const Index*, const Index*, const Parts&, \
+                                  const Output<T>&, cudaStream_t);                                           \
+  template void multiply_ranked(const Factors<T, Ptr>&, RowList, const Index*, const Index*, Index,          \
                                 const Output<T>&, cudaStream_t);
 STAGES_INSTANTIATE(float, std::int32_t)
 STAGES_INSTANTIATE(float, Offset)

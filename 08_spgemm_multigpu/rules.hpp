@@ -13,6 +13,7 @@ namespace stages::spgemm {
 /// same names.
 enum class Form : unsigned char {
   windows,        ///< window_rows.cu: a bitmap; numeric: dense windows of columns, blocks of 16 warps
+  ranked_spans,   ///< ranked_rows.cu, numeric only: a span of the columns after the other
   ranked,         ///< ranked_rows.cu, numeric only: a bitmap that knows ranks; blocks of 16 warps
   ranked_small,   ///< the same with less shared memory
   windows_small,  ///< numeric only: one pass of a block of four warps
@@ -37,10 +38,10 @@ inline constexpr int kForms = static_cast<int>(Form::none) + 1;
 
 /// As they stand in results.
 inline constexpr std::array<const char*, kForms> kFormNames = {
-    "windows",      "ranked",      "small_ranked", "small_windows", "large_tables",
-    "block_tables", "copied_long", "narrow_large", "warp_tables",   "narrow_small",
-    "small_tables", "sorted_256",  "sorted_128",   "sorted_64",     "sorted_32",
-    "sorted_16",    "threads_32",  "threads_16",   "copied_short",  "empty"};
+    "windows",      "ranked_spans", "ranked",       "small_ranked", "small_windows", "large_tables",
+    "block_tables", "copied_long",  "narrow_large", "warp_tables",  "narrow_small",  "small_tables",
+    "sorted_256",   "sorted_128",   "sorted_64",    "sorted_32",    "sorted_16",     "threads_32",
+    "threads_16",   "copied_short", "empty"};
 
 /// Where the forms end. Most are limits of shared memory: what lies beyond is another form's. Smaller ones
 /// are for tests, which want every form on small matrices, and for bench/spgemm_forms, which times the
@@ -72,6 +73,7 @@ struct Rules {
   Index window_columns = 1536;           ///< of one warp's dense window of floats; a multiple of 32
   Index window_small_columns = 2048;     ///< likewise, in blocks of four warps
   Index window_columns_a_result = 64;  ///< a wider range is not worth its windows while a table holds the row
+  Index span_columns_a_result = 2;     ///< huge rows: a narrower range is not worth ranks
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
   bool sorts_to_count = true;          ///< rows of 33 to 256 products are counted by sorting, not by hashing
 };
@@ -147,9 +149,10 @@ STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
   return Form::windows;
 }
 
-/// The form that computes a row of which the counting pass took `counted` and found `results`.
+/// The form that computes a row of which the counting pass took `counted` and found `results`; `has_spans`:
+/// it has also cut the row into spans whose ranks and sums fit.
 STAGES_HD inline Form multiplying_form(const Rules& rules, Form counted, Offset products, Index width,
-                                       Index results) {
+                                       Index results, bool has_spans) {
   if (counted >= Form::sort_256 || counted == Form::copy_long) return counted;
   const bool one_warp = counted != Form::windows;
   if (one_warp && width / rules.narrow_columns_a_product <= products) {
@@ -170,9 +173,9 @@ STAGES_HD inline Form multiplying_form(const Rules& rules, Form counted, Offset 
     if (needs <= rules.ranked_small_bytes) return Form::ranked_small;
     if (needs <= rules.ranked_bytes) return Form::ranked;
   }
-  if (dense) return Form::windows;
-  if (results <= rules.block_slots / 2) return Form::block_table;
-  return results <= rules.large_slots / 2 ? Form::large_table : Form::windows;
+  if (!dense && results <= rules.block_slots / 2) return Form::block_table;
+  if (!dense && results <= rules.large_slots / 2) return Form::large_table;
+  return has_spans && width / rules.span_columns_a_result > results ? Form::ranked_spans : Form::windows;
 }
 
 }  // namespace stages::spgemm

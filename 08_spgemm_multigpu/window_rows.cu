@@ -27,6 +27,7 @@
 // Memory: 256 bytes for a row that was counted by a bitmap.
 
 #include <algorithm>
+#include <limits>
 
 #include "08_spgemm_multigpu/forms.hpp"
 #include "common/gpu/launch.hpp"
@@ -36,6 +37,7 @@ namespace {
 
 constexpr unsigned kCountWarps = 16;
 constexpr unsigned kMostWarps = static_cast<unsigned>(kWindowWarps);
+constexpr Index kLastColumn = std::numeric_limits<Index>::max();
 
 /// Columns of a row, from its first one on.
 struct Stretch {
@@ -62,6 +64,30 @@ __device__ inline void count_parts(const unsigned* bits, Index words, Offset pas
     found += __popc(bits[w]);
   }
   if (found > 0) atomicAdd(&in_part[part], found);
+}
+
+/// Writes what lies before each part of a row, and where its spans begin, each with as many parts as fit;
+/// returns the results of all.
+__device__ inline Index write_parts(const Index* in_part, Index width, const Parts& parts, unsigned slot) {
+  Index* const before = parts.before + std::size_t{slot} * static_cast<std::size_t>(parts.most);
+  const auto fits = [&](Index count, Index results) {
+    return Offset{count} * parts.columns <= kLastColumn &&
+           ranked_bytes(count * parts.columns, results, parts.value_bytes) <= parts.span_bytes;
+  };
+  Index total = 0, span = 0, before_span = 0;
+  bool all_fit = true;
+  for (Index p = 0; p < parts.most; ++p) {
+    const bool is_there = Offset{p} * parts.columns < width;
+    if (is_there && !fits(p + 1 - span, total + in_part[p] - before_span)) {
+      span = p;
+      before_span = total;
+      all_fit = all_fit && fits(1, in_part[p]);
+    }
+    before[p] = is_there && span == p ? ~total : total;
+    total += in_part[p];
+  }
+  for (Index p = 0; p < parts.most && !all_fit; ++p) before[p] = Parts::results(before[p]);
+  return total;
 }
 
 /// `words`: of the bitmap.
@@ -92,14 +118,8 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
     __syncthreads();
   }
   if (threadIdx.x > 0) return;
-  Index* const before = parts.before + std::size_t{blockIdx.x} * static_cast<std::size_t>(parts.most);
-  Index total = 0;
-  for (Index p = 0; p < parts.most; ++p) {
-    before[p] = total;
-    total += in_part[p];
-  }
-  counts[row] = total;
   parts.slot[row] = static_cast<Index>(blockIdx.x);
+  counts[row] = write_parts(in_part, width[row], parts, blockIdx.x);
 }
 
 /// A warp's window.
@@ -149,8 +169,7 @@ __device__ inline Stretch stretch_of(const Parts& parts, Index row, Index width,
   if (slot < 0) return part == 0 ? Stretch{0, width} : Stretch{};
   const Offset begin = Offset{part} * parts.columns;
   if (begin >= width) return {};
-  before = parts.before[static_cast<std::size_t>(slot) * static_cast<std::size_t>(parts.most) +
-                        static_cast<std::size_t>(part)];
+  before = Parts::results(parts.before_of(row)[part]);
   return {static_cast<Index>(begin), static_cast<Index>(min(begin + parts.columns, Offset{width}))};
 }
 

@@ -16,6 +16,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <regex>
 #include <string>
@@ -74,6 +75,11 @@ std::vector<Choice> choices() {
   for (const Index bytes : {0, 16, 56}) {
     with(fmt::format("small ranks in {} KB", bytes), [&](Rules& r) { r.ranked_small_bytes = bytes * 1024; });
   }
+  for (const Index columns : {1, 8}) {
+    with(fmt::format("spans: {} columns a result", columns),
+         [&](Rules& r) { r.span_columns_a_result = columns; });
+  }
+  with("no spans", [](Rules& r) { r.span_columns_a_result = std::numeric_limits<Index>::max(); });
   with("ranks in 74 KB", [](Rules& r) { r.ranked_bytes = 74 * 1024; });
   with("ranks in place of small windows", [](Rules& r) { r.window_small_columns = 0; });
   for (const Index products : {2048, 4096, 8192, 32768}) {

@@ -93,6 +93,15 @@ Rules long_rows() {
   return rules;
 }
 
+/// Rows of a few results are cut into spans of 512 columns, or 256 in double precision.
+Rules spans() {
+  Rules rules = small_tables();
+  rules.warp_small_slots = rules.warp_slots = rules.block_slots = rules.large_slots = 8;
+  rules.count_warp_slots = rules.count_block_slots = 8;
+  rules.ranked_bytes = 500;
+  return rules;
+}
+
 /// Bitmaps of a row's range, of which few rows have a sum for each column.
 Rules narrow_rows() {
   Rules rules;
@@ -144,6 +153,7 @@ void multiply_in_small_parts() {
   add_binned(registry, "tables", {.rules = small_tables()});
   add_binned(registry, "narrow", {.rules = narrow_rows()});
   add_binned(registry, "long_rows", {.rules = long_rows()});
+  add_binned(registry, "spans", {.rules = spans()});
   if (std::is_same_v<T, float>) {  // what does not depend on the type is seen with one of them
     add_binned(registry, "wide_pointers", {.wide_pointers = true});
     add_binned(registry, "counts_by_hashing", {.rules = counts_by_hashing()});
@@ -180,6 +190,7 @@ Registry by_several_rules() {
   add_binned(registry, "tables", {.rules = small_tables()});
   add_binned(registry, "narrow", {.rules = narrow_rows()});
   add_binned(registry, "long_rows", {.rules = long_rows()});
+  add_binned(registry, "spans", {.rules = spans()});
   return registry;
 }
 
@@ -231,7 +242,7 @@ TEST(HashParts, SmallMatricesComeToEveryForm) {
   for (const auto& p : problems<float>()) {
     for (const Entry& entry : registry.entries()) add_metrics(entry, p, rows);
   }
-  EXPECT_EQ(rows.size(), 20U + 3U);
+  EXPECT_EQ(rows.size(), 21U + 3U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
 }
 
