@@ -25,7 +25,7 @@ struct Constants {
 enum class Packing { by_rule, never, always };
 
 /// How `balanced` cuts, and how a group of lanes goes through a share. What is 0 is derived from the matrix
-/// and the device: see balanced.hpp.
+/// and the device: see granularity.hpp.
 struct Granularity {
   Index share = 0;  ///< non-zeros of a share
   /// Columns of B and C that are done at once: 8 or 16; where B is aligned, 128 or 256 bytes of them; else
