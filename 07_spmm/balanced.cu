@@ -42,8 +42,8 @@
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
 // sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once; where B is packed, B once more and
-// its copy. Memory: 40 bytes a share, 8 a row, a row of C for each share that cuts one, and the copy;
-// preparing takes more for a while (balanced_bytes).
+// its copy. Memory: 40 bytes a share, 8 a row, a row of C for each share that cuts one, and the copy; while
+// it is prepared 16 more a share and 8 a row, and to sort shares by bands 32 a share and 8 a share and band.
 //
 // Sources: equal shares of non-zeros are those of D. Merrill and M. Garland ("Merge-based parallel sparse
 // matrix-vector multiplication", SC 2016), and for SpMM of C. Yang, A. Buluc and J. D. Owens ("Design
@@ -61,11 +61,12 @@ namespace stages::spmm {
 template <class T>
 double balanced_bytes(const SpmmProblem<T>& problem) {
   const Granularity g = resolve<T>(Granularity{}, shape_of(problem));
-  const double shares = static_cast<double>(problem.a->nnz()) / g.share;
+  const Offset shares = (problem.a->nnz() + g.share - 1) / g.share;
+  const double slots = static_cast<double>(shares) * sizeof(T) * (problem.n_cols + 3.0);
   const double packed = g.packing == Packing::always
                             ? PackedB<T>::bytes(problem.a->cols, pieces_of<T>(problem.n_cols, g.strip))
                             : 0;
-  return shares * (24 + 32 + sizeof(T) * (problem.n_cols + 3.0)) + 16.0 * problem.a->rows + packed;
+  return Partition::bytes(problem.a->rows, shares, g.bands) + slots + packed;
 }
 
 template <class T>

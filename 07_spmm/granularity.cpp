@@ -15,6 +15,7 @@ namespace {
 constexpr Index kLongRows = 16;       ///< non-zeros of a mean row from which most batches of 8 end none
 constexpr Index kVeryLongRows = 256;  ///< non-zeros of a mean row, twice the share of very long rows
 constexpr Index kNearDenseRun = 64;   ///< non-zeros of a row, of whose columns the near-dense rule asks
+constexpr double kMostBands = 64;     ///< of a near-dense matrix
 constexpr double kLinesOfCopy = 7;    ///< of B that take as long to gather as to copy one
 
 /// The columns of a strip.
@@ -77,14 +78,15 @@ bool is_near_dense(const Shape& shape) {
   return shape.n_cols >= 32 && strip_bytes > l1_bytes && kNearDenseRun / density * 32 * sizeof(T) <= l1_bytes;
 }
 
-/// The granularity for a near-dense matrix: so many bands that one of them takes half of L1.
+/// The granularity for a near-dense matrix: so many bands that one of them takes half of an SM's shared
+/// memory.
 template <class T>
 Granularity near_dense(Granularity g, const Shape& shape) {
-  const double half_of_l1 = static_cast<double>(device_facts().shared_per_sm) / 2;
+  const double band_bytes = static_cast<double>(device_facts().shared_per_sm) / 2;
   const double strip_bytes = static_cast<double>(g.strip) * sizeof(T) * shape.rows_of_b;
   if (g.share == 0) g.share = 128;
   if (g.loads == 0) g.loads = 4;
-  if (g.bands == 0) g.bands = static_cast<Index>(std::ceil(strip_bytes / half_of_l1));
+  if (g.bands == 0) g.bands = static_cast<Index>(std::min(kMostBands, std::ceil(strip_bytes / band_bytes)));
   return g;
 }
 

@@ -25,8 +25,8 @@
 //
 // And but for a near-dense matrix, which is one where B's strip of 32 columns is larger than L1 (3/4 of an
 // SM's shared memory), and the part of it that 64 non-zeros of a row pass over is not (in single precision:
-// more than 5 % of the elements are there): shares of 128, 4 loads, and as many bands as halves of L1 hold a
-// strip.
+// more than 5 % of the elements are there): shares of 128, 4 loads, and as many bands as halves of an SM's
+// shared memory hold a strip; 64 at most, because sorting takes 8 bytes for each share and band.
 //
 // And but for long rows, of 256 non-zeros or more on average, of which a share of 128 covers half at most:
 // shares of 128 in ten bands, and strips of 128 bytes (32 floats).

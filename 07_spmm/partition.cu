@@ -141,7 +141,7 @@ __global__ void renumber(const Index* order, Index* rows, unsigned filled_rows, 
   if (thread < split_rows) split[thread].row = order[split[thread].row];
 }
 
-/// Arrays that are needed only while the partition is made.
+/// Arrays that are needed only while the partition is made. Partition::bytes() counts them.
 struct Scratch {
   DeviceArray<Index> filled, place;
   DeviceArray<Offset> counts, counts_before;
@@ -213,6 +213,15 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   empty_rows_ = static_cast<unsigned>(rows - totals.filled_rows);
   split_rows_ = static_cast<unsigned>(totals.split_rows);
   slots_ = totals.slots;
+}
+
+double Partition::bytes(Index rows, Offset shares, Index bands) {
+  const double boundaries = static_cast<double>(shares) + 1, n = rows + 1.0;
+  const double kept =
+      boundaries * (sizeof(Share) + sizeof(SplitRow) + 1.0 / kChunk * sizeof(Index)) + n * 2 * sizeof(Index);
+  const double scratch = boundaries * 2 * sizeof(Offset) + n * 2 * sizeof(Index);
+  const double sorting = bands > 1 ? boundaries * (sizeof(Share) + 2.0 * bands * sizeof(Index)) : 0;
+  return kept + scratch + sorting;
 }
 
 void Partition::renumber_rows(const DeviceArray<Index>& order, cudaStream_t stream) {

@@ -73,6 +73,9 @@ class Partition {
   PartitionView view() const;
   /// How many sums of parts of rows there are to be kept.
   Index slots() const { return slots_; }
+  /// Bytes of device memory that making one takes at its peak, but for what prefix sums need, which is
+  /// little; `bands` as in Cut. For cost().
+  static double bytes(Index rows, Offset shares, Index bands);
   /// What making it took on the device, allocation left out; unknown on the executor.
   std::optional<double> seconds() const { return seconds_; }
 

@@ -349,6 +349,17 @@ TEST(PackedB, GivesProductsOfDoubles) {
   expect_packed_good<double>();
 }
 
+TEST(Bands, OfANearDenseMatrixAreNeverMany) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  const auto bands = [](Index side) {
+    const spmm::Shape shape{Offset{side} * side / 10, side, side, 32, 32};
+    return spmm::resolve<float>({}, shape).bands;
+  };
+  EXPECT_GT(bands(4000), 1);
+  EXPECT_LT(bands(4000), 64);
+  EXPECT_EQ(bands(1'000'000), 64);
+}
+
 TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   GpuExec exec;
