@@ -25,6 +25,13 @@ Index strip_for(Index n_cols) {
   return n_cols <= 8 ? 8 : n_cols <= 16 ? 16 : n_cols <= 32 ? 32 : kWidest;
 }
 
+/// The lanes of a strip; `vectors`: they take vectors of B.
+template <class T>
+Index lanes_for(Index strip, bool vectors) {
+  if (strip < kVectorStrip) return strip;
+  return vectors ? strip / Index{16 / sizeof(T)} : Index{kWarp};
+}
+
 /// The non-zeros of a share.
 Index share_for(const Shape& shape, const Residency& residency) {
   const double resident = static_cast<double>(device_facts().sms) * residency.groups * residency.blocks;
@@ -152,8 +159,9 @@ Granularity resolve(Granularity g, const Shape& shape) {
   }
   if (g.block == 0) g.block = kSmallBlock;
   constexpr Index kVector = 16 / sizeof(T);
-  if (g.lanes == 0) g.lanes = vectors ? std::min(g.strip / kVector, Index{kWarp}) : Index{kWarp};
-  if (g.packing == Packing::always && (!can_pack<T>(g.strip) || g.lanes * kVector != g.strip)) {
+  if (g.lanes == 0) g.lanes = lanes_for<T>(g.strip, vectors);
+  const bool a_vector_each = g.lanes * kVector == g.strip || g.strip < kVectorStrip;
+  if (g.packing == Packing::always && !(can_pack<T>(g.strip) && a_vector_each)) {
     fail(
         "balanced: B was to be packed for strips of {} columns on {} lanes; give strips of {} or {} with a "
         "vector of {} a lane",
@@ -178,8 +186,7 @@ Division divide(Index n_cols, Index strip, bool aligned) {
 template <class T>
 Granularity for_rest(Index columns, bool aligned) {
   const Index strip = columns <= 8 ? 8 : columns <= 16 ? 16 : columns <= 32 ? 32 : columns <= 64 ? 64 : 96;
-  const Index lanes = aligned ? Index{32 * sizeof(T) / 16} : Index{kWarp};
-  return {.strip = strip, .lanes = lanes, .loads = 4, .block = Index{kSmallBlock}};
+  return {.strip = strip, .lanes = lanes_for<T>(strip, aligned), .loads = 4, .block = Index{kSmallBlock}};
 }
 
 #define STAGES_INSTANTIATE(T)                                       \

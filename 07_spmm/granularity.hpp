@@ -2,7 +2,8 @@
 // Defaults of `balanced`, one rule for all matrices, for what a Granularity leaves open:
 //   strip  8, 16 or 32 columns if there are no more; else 256 bytes (64 floats): narrower strips read A and
 //          find ends of rows more often, wider ones leave fewer groups to hide what a gather takes
-//   lanes  one vector of 16 bytes each; 32 where B is not aligned
+//   lanes  for strips of 8 or 16 columns as many; else a vector of 16 bytes each; where B is not aligned 32,
+//          which take one to three columns each
 //   loads  8 if a row has 16 non-zeros or more on average, else 4, since a batch in which rows end is added
 //          up one by one
 //   share  half of what a group would get if the device took all non-zeros at once, so that there are two

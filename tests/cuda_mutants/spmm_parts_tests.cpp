@@ -349,6 +349,19 @@ TEST(PackedB, GivesProductsOfDoubles) {
   expect_packed_good<double>();
 }
 
+TEST(SmallParts, ColumnsBesideAWideStripHaveAForm) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  GpuExec exec;
+  Registry registry;
+  spmm::add_balanced(registry, "strip=128", {.share = 7, .strip = 128, .lanes = 16, .loads = 8});
+  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::ramp(45, 60)));
+  for (const Index beside : {4, 12, 32, 36, 40, 64, 68}) {
+    const SpmmProblem<float> problem =
+        make_spmm_problem(SpmmProblem<float>{.name = "ramp", .a = a, .n_cols = 128 + beside});
+    EXPECT_EQ(check_entry(registry.entries().front(), problem, exec).failure, "") << "N = 128 + " << beside;
+  }
+}
+
 TEST(Bands, OfANearDenseMatrixAreNeverMany) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   const auto bands = [](Index side) {
