@@ -89,6 +89,9 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
   }
 }
 
+// All launches of a product but the first may be early: its kernels write different columns of C and of the
+// slots, and each waits for the one before it, so that the last, which adds up the slots, has waited for all.
+// The first waits in the ordinary way for whatever made B and C, and so do all others through it.
 template <class T>
 void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) {
   const Work<T> work{{partition_.view(), columns_, values_, slots_.data(), ld_slots_}, product};
@@ -131,7 +134,8 @@ void BalancedMatrix<T>::multiply_as_it_lies(const Work<T>& work, cudaStream_t st
   const Columns<T> in_strips{.count = whole, .b = b.data, .ld = b.ld, .apart = strip};
   multiply_strips(work, in_strips, granularity_, aligned_, stream);
   const Granularity g = for_rest<T>(rest, aligned_);
-  const Columns<T> beside{.first = whole, .count = rest, .b = b.data + whole, .ld = b.ld, .apart = g.strip};
+  const Columns<T> beside{
+      .first = whole, .count = rest, .b = b.data + whole, .ld = b.ld, .apart = g.strip, .early = whole > 0};
   multiply_strips(work, beside, g, aligned_, stream);
   if (few > 0) {
     const Index first = whole + rest;

@@ -66,8 +66,8 @@ struct Columns {
   Index ld = 0;          ///< from a row of B to the next, in elements
   Offset apart = 0;
   bool dealt = false;
-  /// Launched before the kernel before it is done (launch.hpp). Not behind one that writes B, such as the
-  /// copy of packed_b.hpp.
+  /// May start before the kernel before it is done (launch.hpp), if that is one of this header's too. Never
+  /// right behind one that writes B, such as the copy of packed_b.hpp, since B is read as a constant.
   bool early = false;
 };
 
