@@ -9,7 +9,8 @@
 //   up to kManyParts   a block: each warp adds up a stretch of the slots, the first warp then these sums
 //   more (hub rows)    several blocks. Slots are cut into chunks of kChunk; each block adds up what a chunk
 //                      has of the row, and the one that is the last to be done, as a counter says, the sums
-//                      of these. The counter says who adds, never what comes first in the sum.
+//                      of these. The counter says who adds, never what comes first in the sum. Without hub
+//                      rows there are neither blocks for chunks nor counters.
 //
 // The kernel's blocks are sent to the SMs while the last shares are still under way, and wait there: beside
 // products of 30 us a launch's 2 us would show.
@@ -26,8 +27,7 @@ namespace {
 
 constexpr unsigned kFixUpBlock = 512;  ///< so that a block adds up a chunk in one trip to memory, or a few
 constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
-constexpr Index kFewParts = 32;           ///< of a cut row: one warp adds them; more are a block's work
-constexpr Index kManyParts = 2 * kChunk;  ///< and more than these are several blocks' work
+constexpr Index kFewParts = 32;  ///< of a cut row: one warp adds them; more are a block's work
 
 /// Columns `column` .. column + kVector - 1 of slots slot_of(begin) .. slot_of(end - 1), added up in this
 /// order. A lane asks for some of them before it adds the first.
@@ -53,7 +53,8 @@ __device__ void sum_slots(const CutMatrix<T>& a, Index begin, Index end, SlotOf 
 }
 
 /// The same for slot_of(0) .. slot_of(count - 1), by all warps of the block: each adds up a stretch of them,
-/// and the first, which is told the result, those sums. A column beyond the last has no slots.
+/// then the first warp the sums of all, in the order of the warps; the others' `sums` become 0. A lane whose
+/// column is beyond the last (not has_column) reads no slots, but all threads must come along.
 template <unsigned kVector, class T, class SlotOf>
 __device__ void sum_by_block(const CutMatrix<T>& a, Index count, SlotOf slot_of, bool has_column,
                              Offset column, T (&sums)[kVector]) {
@@ -104,9 +105,10 @@ __device__ inline Parts parts_of(const PartitionView& partition, unsigned k) {
   return {row.row, row.first_slot, partition.split[k + 1].first_slot};
 }
 
-/// Block k's part in a row with many parts. Where there are several blocks, each leaves its sum in its first
-/// slot, and the one that comes last, which `arrived` says, adds up these, always in the same order. Then
-/// `arrived` is 0 again.
+/// Block k's part in a row with many parts. In a hub row there are several blocks: each leaves its sum in its
+/// first slot, and the one that comes last, which the row's counter in `arrived` says, adds up these, always
+/// in the same order. Then the counter is 0 again. It is that of the chunk in which the row's slots begin,
+/// where no other hub row's can, and of the strip.
 template <unsigned kVector, class T>
 __device__ void add_many_parts(const CutMatrix<T>& a, const Product<T>& m, const Parts& parts, Index k,
                                Offset column, unsigned* arrived) {
@@ -117,12 +119,14 @@ __device__ void add_many_parts(const CutMatrix<T>& a, const Product<T>& m, const
   sum_by_block<kVector>(
       a, end - begin, [begin](Index i) { return begin + i; }, has_column, column, sums);
   if (blocks > 1) {
+    unsigned* const counter =
+        arrived + column / (kWarp * kVector) * a.partition.chunks + parts.begin / kChunk;
     T* const own = a.slots + Offset{begin} * a.ld_slots + column;
     if (is_first_warp && has_column) store_vector<kVector>(own, sums);
     __threadfence();
     __syncthreads();
     const auto others = static_cast<unsigned>(blocks - 1);
-    if (!__syncthreads_or(threadIdx.x == 0 && atomicInc(arrived, others) == others)) return;
+    if (!__syncthreads_or(threadIdx.x == 0 && atomicInc(counter, others) == others)) return;
     __threadfence();
     sum_by_block<kVector>(
         a, blocks, [&parts](Index i) { return parts.first_of(i); }, has_column, column, sums);
@@ -133,23 +137,19 @@ __device__ void add_many_parts(const CutMatrix<T>& a, const Product<T>& m, const
 /// Adds the parts of cut rows to C, where their last parts are: a warp per row, but rows with many parts are
 /// the block's, one after the other, and of rows with more than that the blocks from row_blocks on take a
 /// chunk each. A lane takes kVector columns; with more than one, n_cols is a multiple of that and rows of C
-/// are aligned. `arrived`: for each chunk of each strip, of its first row with so many parts; 0.
+/// are aligned. `arrived`: a counter for each chunk of slots, strip by strip.
 template <unsigned kVector, class T>
 __global__ void __launch_bounds__(kFixUpBlock)
     add_parts(CutMatrix<T> a, Product<T> m, unsigned row_blocks, unsigned* arrived) {
   constexpr unsigned kStrip = kWarp * kVector;
   const unsigned lane = threadIdx.x % kWarp;
-  const auto arrived_at = [&](const Parts& parts, Offset strip) {
-    return arrived + strip / kStrip * a.partition.chunks + parts.begin / kChunk;
-  };
   if (blockIdx.x >= row_blocks) {
     const auto chunk = static_cast<Index>(blockIdx.x - row_blocks + 1);
     const Parts parts = parts_of(a.partition, static_cast<unsigned>(a.partition.chunk[chunk]));
     if (parts.are_for_one_block() || parts.begin == chunk * kChunk) return;
     wait_for_earlier_kernel();
     for (Offset strip = Offset{blockIdx.y} * kStrip; strip < m.n_cols; strip += Offset{gridDim.y} * kStrip) {
-      add_many_parts<kVector>(a, m, parts, chunk - parts.begin / kChunk, strip + lane * kVector,
-                              arrived_at(parts, strip));
+      add_many_parts<kVector>(a, m, parts, chunk - parts.begin / kChunk, strip + lane * kVector, arrived);
     }
     return;
   }
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kFixUpBlock)
     if (!__syncthreads_or(!mine.are_few())) continue;
     for (unsigned k = first; k < first + kFixUpWarps; ++k) {
       const Parts parts = parts_of(a.partition, k);
-      if (!parts.are_few()) add_many_parts<kVector>(a, m, parts, 0, column, arrived_at(parts, strip));
+      if (!parts.are_few()) add_many_parts<kVector>(a, m, parts, 0, column, arrived);
     }
   }
 }
