@@ -194,6 +194,17 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   const LaunchConfig per_boundary = over(Offset{shares} + 1);
 
   scratch.totals.zero(stream);
+  // CUB's kernels behind the prefix sums have no names here: the first cut in a process loads them within its
+  // time.
+  preload(mark_rows<Ptr>);
+  preload(list_rows);
+  preload(place_shares<Ptr>);
+  preload(number_cuts);
+  if (banded > 0) {
+    preload(find_bands);
+    preload(sort_by_band);
+  }
+
   const EventTimer timer;
   timer.start(stream);
   launch(mark_rows<Ptr>, over(rows), row_ptr, rows, a.col_idx.data(), scratch.filled.data());

@@ -77,7 +77,8 @@ class Partition {
   /// Bytes of device memory that making one takes at its peak, but for what prefix sums need, which is
   /// little; `bands` as in Cut. For cost().
   static double bytes(Index rows, Offset shares, Index bands);
-  /// What making it took on the device, allocation left out; unknown on the executor.
+  /// What making it took on the device, allocation left out, and the loading of its kernels but for those of
+  /// prefix sums; unknown on the executor.
   std::optional<double> seconds() const { return seconds_; }
 
  private:

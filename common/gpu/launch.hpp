@@ -84,6 +84,15 @@ void launch(void (*kernel)(P...), const LaunchConfig& config, Args&&... args) {
 #endif
 }
 
+/// Loads `kernel` onto the device, as CUDA otherwise does when it is first launched in the process: what
+/// takes longer than many a kernel itself, and is to happen before a clock is started that times a single
+/// launch.
+template <class... P>
+void preload(void (*kernel)(P...), std::source_location where = std::source_location::current()) {
+  cudaFuncAttributes attributes = {};  // which cannot be told before the kernel is loaded
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes", where);
+}
+
 /// Lets `kernel` be launched with up to `bytes` of dynamic shared memory. Throws Error above the device's
 /// limit (DeviceFacts::shared_per_block_optin).
 template <class... P>
