@@ -30,12 +30,13 @@
 // columns lie beside whole warps of a B that is neither aligned nor packed.
 //
 // More columns that are left beside whole strips, if they are half a strip at most, are a launch with
-// narrower groups: of 68 aligned columns the last four are taken by groups of 8 lanes, half of which have a
-// column, where in a group of 16 lanes with a vector each one alone would have any. Where B is neither
-// aligned nor packed, the last strip takes them along, three columns a lane in place of two.
+// narrower groups. Of 68 aligned columns, 64 are done by groups of 16 lanes with a vector each; for the last
+// four only one lane in 16 would have any, so groups of 8 lanes take them, a column a lane, and half of the
+// lanes have one. Where B is neither aligned nor packed, the last strip takes them along, three columns a
+// lane in place of two.
 //
-// How wide a strip is, how large a share, and whether B is packed, say rules (granularity.hpp). Two kinds of
-// matrices have rules of their own, as their rows are so long that a share passes over a small part of B
+// How wide a strip is, how large a share, and whether B is packed, is by rules (granularity.hpp). Two kinds
+// of matrices have rules of their own, as their rows are so long that a share passes over a small part of B
 // only: near-dense ones, and those with 256 non-zeros or more in a row. Their shares are sorted by the band
 // of columns in which they begin, so that what runs on an SM at a time reads about the same part of B, of
 // which L1 then holds more.

@@ -19,7 +19,8 @@
 //          nothing to be saved
 //
 // But up to 16 bytes of a row of B (4 floats) are one lane's, which has a non-zero of its own (lanes 1). They
-// are so too where they are left beside whole warps of a wider B that is neither aligned nor packed.
+// are so too where they are the last piece of a packed B, or are left beside whole warps of a wider B that is
+// neither aligned nor packed.
 //
 // But 97 to 127 aligned columns of floats are one strip of 128 on 16 lanes, with 8 loads: for 100 columns a
 // tenth faster than strips of 64, whose second one is half empty.
@@ -30,7 +31,9 @@
 // shared memory hold a strip; 64 at most, because sorting takes 8 bytes for each share and band.
 //
 // And but for long rows, of 256 non-zeros or more on average, of which a share of 128 covers half at most:
-// shares of 128 in ten bands, and strips of 128 bytes (32 floats).
+// shares of 128 in ten bands, and strips of 32 columns.
+//
+// These two are for 32 columns or more of a B that is aligned or packed.
 //
 // Measured by `spmm_study` on nine twins (H200, N = 32, 128 and 256): against the best for each of them of
 // some fifty ways, these rules take 1.5 % more on average and 5 % at most.
@@ -62,18 +65,20 @@ Granularity resolve(Granularity given, const Shape& shape);
 template <class T>
 bool takes_vectors(const Granularity& g, const Shape& shape);
 
-/// The columns of a B that is not packed, from the first to the last, by the kernels that take them.
+/// The columns of a B that is not packed, from the first to the last, by the launches that take them.
 struct Division {
-  Index whole = 0;  ///< in strips
-  Index rest = 0;   ///< in a narrower strip
+  Index whole = 0;  ///< in strips, the last of which may not be full
+  Index rest = 0;   ///< in one strip of for_rest()
   Index few = 0;    ///< a lane a non-zero
 };
 
-/// `aligned`: rows of B begin at multiples of 16 bytes.
+/// Columns beside whole strips are the rest if they are half a strip at most; where B is not `aligned` to 16
+/// bytes, together with the strip before them.
 template <class T>
 Division divide(Index n_cols, Index strip, bool aligned);
 
-/// How the last `columns` are done, which are no whole strip.
+/// For columns that are not done in strips as wide as the others, 96 at most: the narrowest strip that has
+/// room for all of them. `aligned`: B is, or it is packed.
 template <class T>
 Granularity for_rest(Index columns, bool aligned);
 

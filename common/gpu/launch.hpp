@@ -84,9 +84,8 @@ void launch(void (*kernel)(P...), const LaunchConfig& config, Args&&... args) {
 #endif
 }
 
-/// Loads `kernel` onto the device, as CUDA otherwise does when it is first launched in the process: what
-/// takes longer than many a kernel itself, and is to happen before a clock is started that times a single
-/// launch.
+/// Loads `kernel` onto the device. CUDA otherwise does so at its first launch in the process, which then
+/// takes longer than many kernels run: this is for code that times a single launch.
 template <class... P>
 void preload(void (*kernel)(P...), std::source_location where = std::source_location::current()) {
   cudaFuncAttributes attributes = {};  // which cannot be told before the kernel is loaded
