@@ -3,7 +3,7 @@
 // The idea: what a gather costs is the number of lines that it touches rather than that of its bytes. 32
 // floats in one line are one request; where rows are 33 floats long, they lie in two lines for 31 rows of 32,
 // and no vector fits them. A product asks for a row of B once a non-zero: if that is often enough (the rule
-// is in balanced.hpp), it pays to write B anew in each run, since rows are then read and written side by
+// is in granularity.hpp), it pays to write B anew in each run, since rows are then read and written side by
 // side, at the full speed of the memory.
 //
 // A block copies 32 rows of a strip. Blocks with the same rows follow each other, so that a line that belongs

@@ -14,6 +14,7 @@ struct Totals {
   Index filled_rows = 0;
   Index slots = 0;
   Index split_rows = 0;
+  Index hub_rows = 0;
 };
 
 /// Marks the last non-zero of each row, and tells which rows have one.
@@ -98,7 +99,8 @@ __global__ void place_shares(const Ptr* row_ptr, Index rows, const Index* place,
 }
 
 /// Slots of shares, the list of split rows, and whose chunks are. `before[j]`: the sum of the counts before
-/// boundary j.
+/// boundary j. Boundaries that cut one row follow each other, so a hub row is known by the one that comes
+/// kManyParts after its first. `totals` are 0 before.
 __global__ void number_cuts(Share* share, const Offset* counts, const Offset* before, const Index* rows,
                             Index shares, SplitRow* split, Index* chunk, Totals* totals) {
   const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
@@ -108,9 +110,15 @@ __global__ void number_cuts(Share* share, const Offset* counts, const Offset* be
   if (here.starts) split[place.starts] = {rows[share[j].row], place.cuts};
   const bool begins_chunk = here.cuts && place.cuts % kChunk == 0;
   if (begins_chunk) chunk[place.cuts / kChunk] = place.starts - (here.starts ? 0 : 1);
+  if (here.cuts && j >= kManyParts) {
+    const Offset first = j - kManyParts;
+    if (Cuts::of(counts[first]).starts && share[first].row == share[j].row) atomicAdd(&totals->hub_rows, 1);
+  }
   if (j < shares) return;
   split[place.starts] = {0, place.cuts};
-  *totals = {share[j].row, place.cuts, place.starts};
+  totals->filled_rows = share[j].row;
+  totals->slots = place.cuts;
+  totals->split_rows = place.starts;
 }
 
 /// `is_in[b * shares + j]`: whether share j begins in band b of the columns.
@@ -141,7 +149,7 @@ __global__ void renumber(const Index* order, Index* rows, unsigned filled_rows, 
   if (thread < split_rows) split[thread].row = order[split[thread].row];
 }
 
-/// Arrays that are needed only while the partition is made.
+/// Arrays that are needed only while the partition is made. Partition::bytes() counts them.
 struct Scratch {
   DeviceArray<Index> filled, place;
   DeviceArray<Offset> counts, counts_before;
@@ -185,6 +193,18 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   };
   const LaunchConfig per_boundary = over(Offset{shares} + 1);
 
+  scratch.totals.zero(stream);
+  // CUB's kernels behind the prefix sums have no names here: the first cut in a process loads them within its
+  // time.
+  preload(mark_rows<Ptr>);
+  preload(list_rows);
+  preload(place_shares<Ptr>);
+  preload(number_cuts);
+  if (banded > 0) {
+    preload(find_bands);
+    preload(sort_by_band);
+  }
+
   const EventTimer timer;
   timer.start(stream);
   launch(mark_rows<Ptr>, over(rows), row_ptr, rows, a.col_idx.data(), scratch.filled.data());
@@ -212,7 +232,17 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   shares_ = static_cast<unsigned>(shares);
   empty_rows_ = static_cast<unsigned>(rows - totals.filled_rows);
   split_rows_ = static_cast<unsigned>(totals.split_rows);
+  hub_rows_ = static_cast<unsigned>(totals.hub_rows);
   slots_ = totals.slots;
+}
+
+double Partition::bytes(Index rows, Offset shares, Index bands) {
+  const double boundaries = static_cast<double>(shares) + 1, n = rows + 1.0;
+  const double kept =
+      boundaries * (sizeof(Share) + sizeof(SplitRow) + 1.0 / kChunk * sizeof(Index)) + n * 2 * sizeof(Index);
+  const double scratch = boundaries * 2 * sizeof(Offset) + n * 2 * sizeof(Index);
+  const double sorting = bands > 1 ? boundaries * (sizeof(Share) + 2.0 * bands * sizeof(Index)) : 0;
+  return kept + scratch + sorting;
 }
 
 void Partition::renumber_rows(const DeviceArray<Index>& order, cudaStream_t stream) {
@@ -225,7 +255,7 @@ PartitionView Partition::view() const {
   return {.shares = shares_,
           .empty_rows = empty_rows_,
           .split_rows = split_rows_,
-          .chunks = static_cast<unsigned>((slots_ + kChunk - 1) / kChunk),
+          .chunks = hub_rows_ > 0 ? static_cast<unsigned>((slots_ + kChunk - 1) / kChunk) : 0,
           .share = share_.data(),
           .rows = rows_.data(),
           .empty = empty_.data(),

@@ -35,15 +35,16 @@ struct SplitRow {
   Index first_slot = 0;
 };
 
-/// So many slots, from a multiple of it on, are a chunk: what a block adds up of a row with thousands of
-/// them.
+/// Slots are cut into chunks of so many, for hub rows: those with more than kManyParts slots, which several
+/// blocks add up, each what a chunk has of them.
 inline constexpr Index kChunk = 128;
+inline constexpr Index kManyParts = 2 * kChunk;
 
 struct PartitionView {
   unsigned shares = 0;
   unsigned empty_rows = 0;
   unsigned split_rows = 0;
-  unsigned chunks = 0;
+  unsigned chunks = 0;  ///< in which the slots lie; 0 if there are no hub rows
   const Share* share = nullptr;
   /// The rows that are not empty, ascending, and one number more that means nothing.
   const Index* rows = nullptr;
@@ -73,11 +74,15 @@ class Partition {
   PartitionView view() const;
   /// How many sums of parts of rows there are to be kept.
   Index slots() const { return slots_; }
-  /// What making it took on the device, allocation left out; unknown on the executor.
+  /// Bytes of device memory that making one takes at its peak, but for what prefix sums need, which is
+  /// little; `bands` as in Cut. For cost().
+  static double bytes(Index rows, Offset shares, Index bands);
+  /// What making it took on the device, allocation left out, and the loading of its kernels but for those of
+  /// prefix sums; unknown on the executor.
   std::optional<double> seconds() const { return seconds_; }
 
  private:
-  unsigned shares_ = 0, empty_rows_ = 0, split_rows_ = 0;
+  unsigned shares_ = 0, empty_rows_ = 0, split_rows_ = 0, hub_rows_ = 0;
   Index slots_ = 0;
   std::optional<double> seconds_;
   DeviceArray<Share> share_;

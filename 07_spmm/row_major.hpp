@@ -22,6 +22,13 @@ struct Rows {
   STAGES_HD T* row(Index i) const { return data + Offset{i} * ld; }
 };
 
+/// Whether all rows that lie `ld` elements apart begin at multiples of 16 bytes, as the first does: lanes can
+/// then take vectors of them (vectors.hpp).
+template <class T>
+bool rows_are_aligned(Offset ld) {
+  return ld % Offset{16 / sizeof(T)} == 0;
+}
+
 /// C = alpha A B + beta C as kernels see it.
 template <class T>
 struct Product {

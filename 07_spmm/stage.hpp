@@ -25,11 +25,11 @@ struct Constants {
 enum class Packing { by_rule, never, always };
 
 /// How `balanced` cuts, and how a group of lanes goes through a share. What is 0 is derived from the matrix
-/// and the device: see balanced.hpp.
+/// and the device: see granularity.hpp.
 struct Granularity {
   Index share = 0;  ///< non-zeros of a share
-  /// Columns of B and C that are done at once: 8 or 16; where B is aligned, 128 or 256 bytes of them; else
-  /// 32, 64 or 96.
+  /// Columns of B and C that are done at once: 8 or 16; where B is aligned, 128 or 256 bytes of them, or 128
+  /// floats on 16 lanes with 8 loads; else 32, 64 or 96.
   Index strip = 0;
   /// Of a group: 1 for up to 16 bytes of a row of B; with strips of 8 or 16 columns as many; else, where B is
   /// aligned, 8 or 16, which take a vector of 16 bytes each; else 32.

@@ -84,6 +84,14 @@ void launch(void (*kernel)(P...), const LaunchConfig& config, Args&&... args) {
 #endif
 }
 
+/// Loads `kernel` onto the device. CUDA otherwise does so at its first launch in the process, which then
+/// takes longer than many kernels run: this is for code that times a single launch.
+template <class... P>
+void preload(void (*kernel)(P...), std::source_location where = std::source_location::current()) {
+  cudaFuncAttributes attributes = {};  // which cannot be told before the kernel is loaded
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes", where);
+}
+
 /// Lets `kernel` be launched with up to `bytes` of dynamic shared memory. Throws Error above the device's
 /// limit (DeviceFacts::shared_per_block_optin).
 template <class... P>

@@ -160,6 +160,8 @@ std::vector<Matrix> with_hub_rows() {
       {2 * kChunk + 1, 2 * kChunk + 2, 0, 3, 5 * kChunk + 1, 40, 1, 7 * kChunk + 9},
       {5 * kChunk + 1, 3 * kChunk + 1, 3 * kChunk, 2 * kChunk + 3},
       {20 * kChunk + 1},
+      {3, 0, spmm::kManyParts + 2, 40},
+      {spmm::kManyParts + 1},
   };
   std::vector<Matrix> out;
   for (const auto& of_rows : lengths) out.push_back(matrices::with_row_lengths(of_rows));
@@ -192,6 +194,26 @@ void expect_hubs_good() {
       }
     }
   }
+}
+
+TEST(HubRows, HaveChunksAndOthersHaveNone) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  const auto chunks = [](const std::vector<Index>& row_lengths) {
+    const Matrix a = matrices::with_row_lengths(row_lengths);
+    const spmm::Shape shape{.nnz = a.nnz(), .rows = a.rows, .rows_of_b = a.cols, .n_cols = 8, .ld_of_b = 8};
+    AnyDeviceCsr<float> on_device = to_device(convert_values<float>(a));
+    GpuExec exec;
+    return std::visit(
+        [&](auto& m) {
+          const auto g = spmm::resolve<float>({.share = 1}, shape);
+          return spmm::BalancedMatrix<float>(m, shape, g, exec.stream()).partition().view().chunks;
+        },
+        on_device);
+  };
+  constexpr Index kMany = spmm::kManyParts;
+  EXPECT_EQ(chunks({5, kMany + 1, kMany + 1, 0, kMany, 1}), 0);
+  EXPECT_EQ(chunks({kMany + 2}), 3);
+  EXPECT_EQ(chunks({kMany + 1, 0, kMany + 2}), 5);
 }
 
 TEST(HubRows, OfFloatsAreAddedUpByManyBlocks) {
@@ -347,6 +369,30 @@ TEST(PackedB, GivesProductsOfFloats) {
 
 TEST(PackedB, GivesProductsOfDoubles) {
   expect_packed_good<double>();
+}
+
+TEST(SmallParts, ColumnsBesideAWideStripHaveAForm) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  GpuExec exec;
+  Registry registry;
+  spmm::add_balanced(registry, "strip=128", {.share = 7, .strip = 128, .lanes = 16, .loads = 8});
+  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::ramp(45, 60)));
+  for (const Index beside : {4, 12, 32, 36, 40, 64, 68}) {
+    const SpmmProblem<float> problem =
+        make_spmm_problem(SpmmProblem<float>{.name = "ramp", .a = a, .n_cols = 128 + beside});
+    EXPECT_EQ(check_entry(registry.entries().front(), problem, exec).failure, "") << "N = 128 + " << beside;
+  }
+}
+
+TEST(Bands, OfANearDenseMatrixAreNeverMany) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  const auto bands = [](Index side) {
+    const spmm::Shape shape{Offset{side} * side / 10, side, side, 32, 32};
+    return spmm::resolve<float>({}, shape).bands;
+  };
+  EXPECT_GT(bands(4000), 1);
+  EXPECT_LT(bands(4000), 64);
+  EXPECT_EQ(bands(1'000'000), 64);
 }
 
 TEST(SmallParts, AFormThatThereIsNotIsRefused) {

@@ -1,0 +1,85 @@
+#pragma once
+// Defaults of `balanced`, one rule for all matrices, for what a Granularity leaves open:
+//   strip  8, 16 or 32 columns if there are no more; else 256 bytes (64 floats): narrower strips read A and
+//          find ends of rows more often, wider ones leave fewer groups to hide what a gather takes
+//   lanes  for strips of 8 or 16 columns as many; else a vector of 16 bytes each; where B is not aligned 32,
+//          which take one to three columns each
+//   loads  8 if a row has 16 non-zeros or more on average, else 4, since a batch in which rows end is added
+//          up one by one
+//   share  half of what a group would get if the device took all non-zeros at once, so that there are two
+//          waves of groups; at least 32 non-zeros, because beginning a share takes three trips to memory, and
+//          at most 256, so that what ends last ends soon
+//   bands  1: shares in the order of rows
+//   block  128 threads
+//   packing  B is copied strip by strip in each product (packed_b.hpp) if all gathers together then ask for
+//          fewer lines of 128 bytes, by seven times those that B has or more. Copying a line moves 256 bytes,
+//          at 4.1 TB/s, in the time in which four or five lines come out of L2, at 9.2; but copying is a
+//          launch more, and measured it loses for 7 non-zeros a row (by 5 to 20 %) and wins for 19 (up to 15
+//          %). A packed B is aligned. Where rows of B begin with lines, and strips end with them, there is
+//          nothing to be saved
+//
+// But up to 16 bytes of a row of B (4 floats) are one lane's, which has a non-zero of its own (lanes 1). They
+// are so too where they are the last piece of a packed B, or are left beside whole warps of a wider B that is
+// neither aligned nor packed.
+//
+// But 97 to 127 aligned columns of floats are one strip of 128 on 16 lanes, with 8 loads: for 100 columns a
+// tenth faster than strips of 64, whose second one is half empty.
+//
+// And but for a near-dense matrix, which is one where B's strip of 32 columns is larger than L1 (3/4 of an
+// SM's shared memory), and the part of it that 64 non-zeros of a row pass over is not (in single precision:
+// more than 5 % of the elements are there): shares of 128, 4 loads, and as many bands as halves of an SM's
+// shared memory hold a strip; 64 at most, because sorting takes 8 bytes for each share and band.
+//
+// And but for long rows, of 256 non-zeros or more on average, of which a share of 128 covers half at most:
+// shares of 128 in ten bands, and strips of 32 columns.
+//
+// These two are for 32 columns or more of a B that is aligned or packed.
+//
+// Measured by `spmm_study` on nine twins (H200, N = 32, 128 and 256): against the best for each of them of
+// some fifty ways, these rules take 1.5 % more on average and 5 % at most.
+
+#include "07_spmm/row_major.hpp"
+#include "07_spmm/stage.hpp"
+
+namespace stages::spmm {
+
+inline constexpr Index kWideStrip = 128;  ///< columns of floats, on 16 lanes
+
+/// What rules need to know of a product.
+struct Shape {
+  Offset nnz = 0;
+  Index rows = 0;
+  Index rows_of_b = 0;
+  Index n_cols = 0;
+  Offset ld_of_b = 0;  ///< elements from a row of B to the next
+};
+
+template <class T>
+Shape shape_of(const SpmmProblem<T>& problem);
+
+/// `given` with what is 0 filled in by the rules above. Throws Error if there is no such form.
+template <class T>
+Granularity resolve(Granularity given, const Shape& shape);
+
+/// Whether a lane takes vectors of B.
+template <class T>
+bool takes_vectors(const Granularity& g, const Shape& shape);
+
+/// The columns of a B that is not packed, from the first to the last, by the launches that take them.
+struct Division {
+  Index whole = 0;  ///< in strips, the last of which may not be full
+  Index rest = 0;   ///< in one strip of for_rest()
+  Index few = 0;    ///< a lane a non-zero
+};
+
+/// Columns beside whole strips are the rest if they are half a strip at most; where B is not `aligned` to 16
+/// bytes, together with the strip before them.
+template <class T>
+Division divide(Index n_cols, Index strip, bool aligned);
+
+/// For columns that are not done in strips as wide as the others, 96 at most: the narrowest strip that has
+/// room for all of them. `aligned`: B is, or it is packed.
+template <class T>
+Granularity for_rest(Index columns, bool aligned);
+
+}  // namespace stages::spmm

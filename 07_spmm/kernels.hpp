@@ -1,0 +1,105 @@
+#pragma once
+// The kernels of `balanced`, as functions that launch them, and what all of them take: a matrix cut into
+// shares, and a product. All are asynchronous on the stream. balanced.cu says which are launched when.
+
+#include <algorithm>
+
+#include "07_spmm/partition.hpp"
+#include "07_spmm/row_major.hpp"
+#include "07_spmm/stage.hpp"
+
+namespace stages::spmm {
+
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+inline constexpr unsigned kSmallBlock = 128;    ///< threads; because a block leaves when its last group does
+inline constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+
+/// Blocks of a grid in y, a strip of `columns` each; no more than a grid may have: the strips beyond are for
+/// another launch, or another turn.
+inline unsigned strips_of(Index n_cols, unsigned columns) {
+  return std::min(kMostBlocks, blocks_for(n_cols, columns));
+}
+
+/// A matrix cut into shares, and the room for what they sum up of cut rows.
+template <class T>
+struct CutMatrix {
+  PartitionView partition;
+  const Index* columns = nullptr;  ///< with the ends of rows marked
+  const T* values = nullptr;
+  T* slots = nullptr;  ///< a slot's sums lie side by side, a column each; null if there are no slots
+  Index ld_slots = 0;  ///< from a slot to the next, in elements: whole vectors
+};
+
+/// A product by a cut matrix.
+template <class T>
+struct Work {
+  CutMatrix<T> a;
+  Product<T> m;
+};
+
+/// Columns [first, first + count) of `whole`, as a product of its own. `b`: B, as it begins with them.
+template <class T>
+Work<T> columns_of(Work<T> whole, Offset first, Offset count, const Rows<const T>& b) {
+  whole.m.b = b;
+  whole.m.c.data += first;
+  whole.m.n_cols = static_cast<Index>(count);
+  if (whole.a.slots != nullptr) whole.a.slots += first;
+  return whole;
+}
+
+/// What a kernel makes of an SM: groups of lanes that are a block, blocks that it has room for.
+struct Residency {
+  unsigned groups = 0;
+  unsigned blocks = 0;
+};
+
+// ---- strips.cu --------------------------------------------------------------------------------------------
+
+/// Columns [first, first + count) of a product, whose strips of B lie `apart`, in elements; `dealt`: as
+/// packed_b.hpp says.
+template <class T>
+struct Columns {
+  Index first = 0;
+  Index count = 0;
+  const T* b = nullptr;  ///< row 0 of the first of them
+  Index ld = 0;          ///< from a row of B to the next, in elements
+  Offset apart = 0;
+  bool dealt = false;
+  /// May start before the kernel before it is done (launch.hpp), if that is one of this header's too. Never
+  /// right behind one that writes B, such as the copy of packed_b.hpp, since B is read as a constant.
+  bool early = false;
+};
+
+/// `aligned`: rows of B begin at multiples of 16 bytes. Throws Error if strips have no such form.
+template <class T>
+Residency residency_of_strips(const Granularity& g, bool aligned);
+
+/// These columns of C, all but for the parts of cut rows that are left in slots. Throws Error as
+/// residency_of_strips does.
+template <class T>
+void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Granularity& g, bool aligned,
+                     cudaStream_t stream);
+
+// ---- few_columns.cu ---------------------------------------------------------------------------------------
+
+/// What its kernel makes of an SM, a warp being a group.
+inline constexpr Residency kResidencyOfFewColumns = {.groups = kSmallBlock / kWarp, .blocks = 12};
+/// Batches of 32 non-zeros that a warp asks for at once.
+inline constexpr unsigned kThinAhead = 4;
+
+/// The same for all columns of `work`, which are no more than 16 bytes of a row. `vectors`: rows of B hold 16
+/// bytes, aligned. `early`: as of Columns.
+template <class T>
+void multiply_few_columns(const Work<T>& work, bool vectors, bool early, cudaStream_t stream);
+
+// ---- cut_rows.cu ------------------------------------------------------------------------------------------
+
+/// How many counters add_cut_rows() needs.
+std::size_t counters_of_cut_rows(const PartitionView& partition, Index n_cols);
+
+/// Adds what lies in slots to C. `arrived`: the counters; all are 0, before and after.
+template <class T>
+void add_cut_rows(const Work<T>& work, unsigned* arrived, cudaStream_t stream);
+
+}  // namespace stages::spmm

@@ -1,0 +1,113 @@
+#pragma once
+// The forms of strips.cu: how many lanes take a strip of columns, how many columns each of them, and how many
+// loads it has under way. A form is a type, so that the compiler unrolls its loops and keeps all that a lane
+// has in registers; the table below says which there are, and finds the one of a Granularity. Only strips.cu
+// includes this.
+
+#include "07_spmm/granularity.hpp"
+#include "07_spmm/kernels.hpp"
+#include "07_spmm/packed_b.hpp"
+
+namespace stages::spmm {
+
+/// How a group of kLanes takes a strip: a lane has kRepeats times kVector neighbouring columns, and asks for
+/// those of kAhead rows of B at once.
+template <class T, unsigned kLanes_, unsigned kVector_, unsigned kRepeats_, unsigned kAhead_,
+          unsigned kBlock_ = kSmallBlock>
+struct Form {
+  using Value = T;
+  static constexpr unsigned kLanes = kLanes_, kVector = kVector_, kRepeats = kRepeats_, kAhead = kAhead_;
+  static constexpr unsigned kBlock = kBlock_;
+  static constexpr unsigned kSums = kVector * kRepeats;  ///< columns of a lane
+  static constexpr unsigned kApart = kLanes * kVector;   ///< from one repeat to the next
+  static constexpr unsigned kStrip = kLanes * kSums;
+  static constexpr unsigned kGroups = kBlock / kLanes;  ///< of a block
+  /// What a thread needs in registers: its part of the rows of B and of the sums, and all else. With so many
+  /// no form was seen to spill any (nvcc 13, sm_80 and sm_90).
+  static constexpr unsigned kRegisters = 32 + 8 * kRepeats + (kAhead + 1) * kSums * sizeof(T) / 4 +
+                                         (sizeof(T) == 8 && kAhead * kSums > 8 ? 12 : 0);
+  /// The blocks that an SM then has room for.
+  static constexpr unsigned kBlocks = 65536 / (kBlock * kRegisters);
+  /// A bit for each non-zero of the first batch of each group of a warp.
+  static constexpr unsigned kFirstBatch = (1u << kAhead) - 1;
+  static constexpr unsigned kFirstBatches = kLanes == 8    ? kFirstBatch * 0x01010101u
+                                            : kLanes == 16 ? kFirstBatch * 0x00010001u
+                                                           : kFirstBatch;
+  static_assert(kLanes % kAhead == 0 && kLanes >= 8);
+};
+
+/// Calls `go` with the Form of `g` where B has no vectors, or too few columns for them. A lane has one
+/// column, two or three, which lie 32 apart.
+template <class T, class Go>
+auto with_single_columns(const Granularity& g, Go&& go) {
+  if (g.strip == 8) return go(Form<T, 8, 1, 1, 8>{});
+  if (g.strip == 16) return go(Form<T, 16, 1, 1, 8>{});
+  if (g.strip == 32 && g.lanes == 32) return go(Form<T, 32, 1, 1, 8>{});
+  if (g.strip == 64 && g.lanes == 32) return go(Form<T, 32, 1, 2, 8>{});
+  if (g.strip == 96 && g.lanes == 32) return go(Form<T, 32, 1, 3, 4>{});
+#ifdef STAGES_SPMM_ALL_FORMS
+  if (g.strip == 32 && g.lanes == 8) return go(Form<T, 8, 1, 4, 4>{});
+  if (g.strip == 64 && g.lanes == 16) return go(Form<T, 16, 1, 4, 4>{});
+#endif
+  fail(
+      "balanced: strips of {} columns on {} lanes were asked for, where rows of B are not aligned; "
+      "give strips of 8 or 16, or of 32, 64 or 96 on 32 lanes",
+      g.strip, g.lanes);
+}
+
+#ifdef STAGES_SPMM_ALL_FORMS
+/// The forms that no rule chooses, which a study has compiled for itself. False if `g` is none of them.
+template <class T, class Go>
+bool with_study_form(const Granularity& g, Go&& go) {
+  constexpr Index kVector = 16 / sizeof(T);
+  constexpr unsigned kLanes = 32 / kVector;  ///< of a strip of 32
+  const auto is = [&](Index strip, Index lanes, Index loads, unsigned block = kSmallBlock) {
+    return g.strip == strip && g.lanes == lanes && g.loads == loads && g.block == static_cast<Index>(block);
+  };
+  bool found = true;
+  if (is(32, kLanes, 2)) {
+    go(Form<T, kLanes, kVector, 1, 2>{});
+  } else if (is(32, kLanes, 4, 1024)) {
+    go(Form<T, kLanes, kVector, 1, 4, 1024>{});
+  } else if (is(64, 2 * kLanes, 4, 1024)) {
+    go(Form<T, 2 * kLanes, kVector, 1, 4, 1024>{});
+  } else if (is(64, kLanes, 4)) {
+    go(Form<T, kLanes, kVector, 2, 2>{});
+  } else if (is(64, kLanes, 8)) {
+    go(Form<T, kLanes, kVector, 2, 4>{});
+  } else if (is(128, 2 * kLanes, 4)) {
+    go(Form<T, 2 * kLanes, kVector, 2, 2>{});
+  } else {
+    found = false;
+  }
+  return found;
+}
+#endif
+
+/// Calls `go` with the Form of `g`, with vectors where rows of B are `aligned`.
+template <class T, class Go>
+void with_form(const Granularity& g, bool aligned, Go&& go) {
+  constexpr unsigned kVector = 16 / sizeof(T);
+  if (!aligned || g.strip < kVectorStrip) return with_single_columns<T>(g, go);
+#ifdef STAGES_SPMM_ALL_FORMS
+  if constexpr (sizeof(T) == 4) {
+    if (with_study_form<T>(g, go)) return;
+  }
+#endif
+  const bool one_vector = g.strip == g.lanes * Index{kVector} && g.block == Index{kSmallBlock};
+  if constexpr (kVector == 4) {
+    if (one_vector && g.lanes == 8 && g.loads == 4) return go(Form<T, 8, kVector, 1, 4>{});
+    if (one_vector && g.lanes == 8 && g.loads == 8) return go(Form<T, 8, kVector, 1, 8>{});
+  }
+  if constexpr (kVector == 4) {
+    if (g.strip == kWideStrip && g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 2, 4>{});
+  }
+  if (one_vector && g.lanes == 16 && g.loads == 4) return go(Form<T, 16, kVector, 1, 4>{});
+  if (one_vector && g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 1, 8>{});
+  fail(
+      "balanced: strips of {} columns on {} lanes, {} loads and blocks of {} threads were asked for; "
+      "give 8 or 16 lanes with a vector of {} columns each, 4 or 8 loads, and 128 threads",
+      g.strip, g.lanes, g.loads, g.block, kVector);
+}
+
+}  // namespace stages::spmm
