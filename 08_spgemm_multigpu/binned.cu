@@ -44,6 +44,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 
 #include "08_spgemm_multigpu/forms.hpp"
@@ -391,11 +392,17 @@ Rules fitted(Rules rules, Offset products) {
   return rules;
 }
 
-/// Lanes that look at a row of A: so many that they ask for a mean row at once.
+/// Lanes that look at a row of A: so many that they ask at once for a row as a mean entry is in one, which in
+/// skewed matrices is longer than a mean row.
 template <class T>
 unsigned lanes_for(const Csr<T>& a) {
-  const Offset mean = a.rows == 0 ? 0 : a.nnz() / a.rows;
-  return std::bit_ceil(static_cast<unsigned>(std::clamp<Offset>((mean + kAtOnce - 1) / kAtOnce, 1, kWarp)));
+  double squares = 0;
+  for (Index i = 0; i < a.rows; ++i) {
+    const auto length = static_cast<double>(a.row_nnz(i));
+    squares += length * length;
+  }
+  const double lanes = a.nnz() == 0 ? 1 : squares / static_cast<double>(a.nnz()) / kAtOnce;
+  return std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(lanes), 1.0, double{kWarp})));
 }
 
 template <class T, class Ptr>
