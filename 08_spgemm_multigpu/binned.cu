@@ -10,8 +10,8 @@
 //   sorted_rows.cu   up to 256 products: sorted in registers, by 8, 16 or 32 lanes
 //   narrow_rows.cu   columns close together (bands, stencils): a warp, a bitmap that knows ranks
 //   table_rows.cu    hash tables in shared memory: of a warp, of a block, the largest that fits a block
-//   ranked_rows.cu   long rows: a block, a bitmap that knows ranks
-//   window_rows.cu   all the rest, huge or nearly dense: a block, dense windows that move along the row
+//   ranked_rows.cu   long rows: a block, a bitmap that knows ranks; huge ones: a span of columns at a time
+//   window_rows.cu   all the rest, nearly dense: a block, dense windows that move along the row
 //
 // so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products.
 // Columns come out ascending, and every sum runs in the order of A's entries, or of fixed parts of them

@@ -1,4 +1,5 @@
-// Huge rows of C, and rows that are nearly dense: windows of columns, with nothing to look up.
+// Huge rows of C are counted here, and multiplied where they are nearly dense: windows of columns, with
+// nothing to look up.
 //
 // The idea: a hash table in shared memory ends at some thousand results, and one in global memory, where
 // hash_warp_per_row.cu goes then, is slow and as large as the longest row. A bitmap and a dense window have
@@ -20,7 +21,9 @@
 //
 // A hub of a graph could still keep one block busy when all others are done. So a row that needs many passes
 // is cut into parts of whole passes, a block each, up to 64 of them; the counting pass also counts how many
-// results lie before each part, so every block knows where it writes.
+// results lie before each part, so every block knows where it writes. Where parts are sparse, several are put
+// together to a span that ranked_rows.cu can hold, and the row goes there: on an R-MAT matrix with a million
+// vertices that halves the time of the whole product.
 //
 // Input: any rows. Cost: counting: a step a product, and one for each 32 columns of the range; multiplying: a
 // step a product, two searches for each entry of A and window, and one for each 32 columns of the range.
