@@ -306,6 +306,11 @@ __global__ void __launch_bounds__(kBlock)
   if (form != kNoForm) rows[begin[form] + mine] = static_cast<Index>(row);
 }
 
+__global__ void __launch_bounds__(kBlock) shift(const Offset* from, Offset count, Offset by, Offset* to) {
+  const Offset i = Offset{blockIdx.x} * kBlock + threadIdx.x;
+  if (i < count) to[i] = from[i] + by;
+}
+
 /// Rows by forms: a list on the device, and its parts.
 struct Bins {
   std::array<Index, kForms> sizes = {};
@@ -444,9 +449,12 @@ class Binned final : public BinnedPlan<T> {
     return {c_columns_.data(), c_values_.data()};
   }
 
-  void copy_row_ptr(Offset* row_ptr) override {
-    row_ptr_.download({row_ptr, rows() + 1}, stream());
-    exec_.synchronize();
+  const Offset* row_ptr_from(Offset first) override {
+    if (shifted_row_ptr_.empty()) shifted_row_ptr_ = DeviceArray<Offset>(rows() + 1);
+    launch(shift,
+           {.grid = blocks_for(std::ssize(shifted_row_ptr_), kBlock), .block = kBlock, .stream = stream()},
+           row_ptr_.data(), std::ssize(shifted_row_ptr_), first, shifted_row_ptr_.data());
+    return shifted_row_ptr_.data();
   }
 
   void borrow_b_values(const T* values) override {
@@ -485,14 +493,12 @@ class Binned final : public BinnedPlan<T> {
 
   Offset results() const override { return told_.data()->results; }
 
-  void copy_to_host(Offset* row_ptr, Index* col_idx, T* values) override {
+  void copy_to_host(Index* col_idx, T* values) override {
     if (in_batches_ > 0) {
-      std::copy(on_host_.row_ptr.begin(), on_host_.row_ptr.end(), row_ptr);
       std::copy(on_host_.col_idx.begin(), on_host_.col_idx.end(), col_idx);
       std::copy(on_host_.values.begin(), on_host_.values.end(), values);
       return;
     }
-    row_ptr_.download({row_ptr, rows() + 1}, stream());
     download(c_columns_, col_idx, c_columns_.size());
     download(c_values_, values, c_values_.size());
     exec_.synchronize();
@@ -503,7 +509,8 @@ class Binned final : public BinnedPlan<T> {
     Csr<T> c(a_.rows, b_.cols);
     c.col_idx.resize(c_columns_.size());
     c.values.resize(c_values_.size());
-    copy_to_host(c.row_ptr.data(), c.col_idx.data(), c.values.data());
+    row_ptr_.download(c.row_ptr, stream());
+    copy_to_host(c.col_idx.data(), c.values.data());
     return c;
   }
 
@@ -761,7 +768,7 @@ class Binned final : public BinnedPlan<T> {
   DeviceArray<Index> first_, width_;
   DeviceArray<Form> counting_, multiplying_;
   DeviceArray<Index> slot_, counts_, list_;
-  DeviceArray<Offset> row_ptr_;
+  DeviceArray<Offset> row_ptr_, shifted_row_ptr_;
   DeviceArray<Index> tallies_;  ///< rows of each form and fill_bins' cursors; for multiplying, for counting
   PinnedArray<Told> told_;
   PrefixSum<Index, Offset> scan_;

@@ -28,9 +28,9 @@ class BinnedPlan : public SpgemmPlan<T> {
 
   /// nnz(C). After count().
   virtual Offset results() const = 0;
-  /// C to the caller's arrays on the host: rows + 1 row pointers from 0 on, results() columns and values.
-  /// Complete on return. After multiply().
-  virtual void copy_to_host(Offset* row_ptr, Index* col_idx, T* values) = 0;
+  /// C's columns and values to the caller's arrays on the host, results() of each. Complete on return. After
+  /// multiply().
+  virtual void copy_to_host(Index* col_idx, T* values) = 0;
 
   /// C where multiply() left it, in device memory; null where it did not fit and is on the host.
   struct OnDevice {
@@ -38,8 +38,9 @@ class BinnedPlan : public SpgemmPlan<T> {
     const T* values = nullptr;
   };
   virtual OnDevice on_device() const = 0;
-  /// C's row pointers to the host, rows + 1 from 0 on; complete on return. After count().
-  virtual void copy_row_ptr(Offset* row_ptr) = 0;
+  /// C's row pointers, rows + 1 of them, if its first entry is entry `first` of a larger matrix; in device
+  /// memory, by work on the plan's stream, until the next call. After count().
+  virtual const Offset* row_ptr_from(Offset first) = 0;
 
   /// From now on B's values are those in device memory at `values`, nnz(B) of them, and load() takes A's
   /// alone.

@@ -34,6 +34,7 @@
 #include "08_spgemm_multigpu/multi_product.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/memory.hpp"
+#include "common/harness/clock.hpp"
 #include "common/mpi/check.hpp"
 #include "common/multigpu/host_window.hpp"
 #include "common/multigpu/peer_memory.hpp"
@@ -142,8 +143,6 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
     if (bounds == bounds_) return;
     bounds_ = bounds;
     this->take_rows(this->a_, bounds_);
-    own_row_ptr_ = PinnedArray<Offset>(static_cast<std::size_t>(own_rows()) + 1);
-    if (to_one_gpu()) shifted_row_ptr_ = DeviceArray<Offset>(own_row_ptr_.size());
     if (peers_.reachable()) this->product().borrow_b_values(reinterpret_cast<const T*>(peers_.data()));
   }
 
@@ -179,9 +178,26 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
     const bool unknown = this->exec_.simulated() || !peers_.reachable();
     for (double& s : seconds) s = unknown ? std::numeric_limits<double>::quiet_NaN() : s;
     const double each = static_cast<double>(this->shape_.nnz_b) * sizeof(T) * (this->ranks_.size() - 1);
-    return {{"upload_b_seconds", seconds[0], "s"},
-            {"exchange_b_seconds", seconds[1], "s"},
-            {"bytes_exchanged_b", peers_.reachable() ? each : 0, "B"}};
+    std::vector<Metric> all = {{"upload_b_seconds", seconds[0], "s"},
+                               {"exchange_b_seconds", seconds[1], "s"},
+                               {"bytes_exchanged_b", peers_.reachable() ? each : 0, "B"}};
+    if (in_window() && !this->takes_turns()) add_to_host(all);
+    return all;
+  }
+
+  /// How long C takes to the host, and which share of the speed that is that all buses together have. The
+  /// median, because the first time makes memory.
+  void add_to_host(std::vector<Metric>& all) const {
+    const double limit = mpi::to_host_bytes_per_second(this->comm());
+    std::vector<double> seconds = to_host_seconds_;
+    mpi::max_over_ranks(seconds, this->comm());
+    double bytes = static_cast<double>(to_host_bytes_);
+    mpi::sum_over_ranks(std::span(&bytes, 1), this->comm());
+    const double unknown = std::numeric_limits<double>::quiet_NaN();
+    const double took = this->exec_.simulated() || seconds.empty() ? unknown : summarize(seconds).median;
+    all.push_back({"to_host_seconds", took, "s"});
+    all.push_back({"to_host_bytes_per_second", limit, "B"});
+    all.push_back({"to_host_share", bytes / limit / took, ""});
   }
 
   void share_out_b() {
@@ -205,17 +221,24 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   }
 
   void write_to_window() {
+    const auto start = std::chrono::steady_clock::now();
     const std::vector<Offset> places = mpi::all_bounds(this->product().results(), this->comm());
     nnz_ = places.back();
     window_.reserve(this->shape_.rows, nnz_);
     const Offset first = places[this->me()];
-    this->product().copy_to_host(own_row_ptr_.data(), window_.col_idx() + first, window_.values() + first);
-    Offset* const row_ptr = window_.row_ptr() + bounds_[this->me()];
-    if (this->root()) row_ptr[0] = 0;
-    for (std::size_t i = 1; i < own_row_ptr_.size(); ++i) row_ptr[i] = first + own_row_ptr_[i];
-    mpi::add_traffic(Offset{own_rows()} * Offset{sizeof(Offset)} +
-                     (places[this->me() + 1] - first) * Offset{sizeof(Index) + sizeof(T)});
+    // The first row pointer is the last one of the block before.
+    const std::size_t bytes = static_cast<std::size_t>(own_rows()) * sizeof(Offset);
+    if (this->root()) window_.row_ptr()[0] = 0;
+    if (bytes > 0)
+      STAGES_CUDA(cudaMemcpyAsync(window_.row_ptr() + bounds_[this->me()] + 1,
+                                  this->product().row_ptr_from(first) + 1, bytes, cudaMemcpyDeviceToHost,
+                                  as_gpu(this->exec_).stream()));
+    this->product().copy_to_host(window_.col_idx() + first, window_.values() + first);
+    to_host_bytes_ =
+        static_cast<Offset>(bytes) + (places[this->me() + 1] - first) * Offset{sizeof(Index) + sizeof(T)};
+    mpi::add_traffic(to_host_bytes_);
     window_.fence();
+    to_host_seconds_.push_back(mpi::seconds_since(start));
   }
 
   void write_to_one_gpu() {
@@ -229,12 +252,10 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
       fail("a block of C does not fit on its GPU, so all of C does not fit on one; give --destination host");
     on_gpu_.col_idx.write(first, block.col_idx, count, stream);
     on_gpu_.values.write(first, block.values, count, stream);
-    this->product().copy_row_ptr(own_row_ptr_.data());
-    for (std::size_t i = 0; i < own_row_ptr_.size(); ++i) own_row_ptr_[i] += first;
-    shifted_row_ptr_.upload(own_row_ptr_, stream);
     // The last one is the first of the next block, which writes it; the whole's last is the last process's.
     const bool last = this->me() + 1 == static_cast<std::size_t>(this->ranks_.size());
-    on_gpu_.row_ptr.write(bounds_[this->me()], shifted_row_ptr_.data(), own_rows() + (last ? 1 : 0), stream);
+    on_gpu_.row_ptr.write(bounds_[this->me()], this->product().row_ptr_from(first),
+                          own_rows() + (last ? 1 : 0), stream);
     on_gpu_.complete(stream);
   }
 
@@ -285,8 +306,8 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   double upload_seconds_ = 0, exchange_seconds_ = 0;
   WindowCsr<T> window_;
   RootCsr<T> on_gpu_;
-  PinnedArray<Offset> own_row_ptr_;      // of this process's block
-  DeviceArray<Offset> shifted_row_ptr_;  // the same on its GPU, counted from the whole's first entry
+  std::vector<double> to_host_seconds_;  // of each time that C was brought into the window
+  Offset to_host_bytes_ = 0;             // of this process's block
   Offset nnz_ = 0;                       // of C, where it is in the window or on one GPU
   mpi::GatheredRows<T> c_;               // where there are several nodes
 };

@@ -104,11 +104,17 @@ def clock(row, name, serial):
     return seconds(value) + (f" ({serial / value:.2f}x)" if serial else "")
 
 
+def share(value):
+    """A part of what would be possible, in percent."""
+    return "" if value is None else f"{100 * value:.0f} %"
+
+
 def scaling(results, pattern, wanted):
     """The Markdown tables of one results file with several numbers of ranks: a table a problem."""
     timed = [r for r in results["results"] if "seconds" in r]
     problem_of = lambda r: (r["problem"]["matrix"], r["problem"]["options"], r["problem"]["operation"], r["problem"]["type"])
     in_time = all("compute_imbalance" in r["metrics"] for r in timed if r["mpi"])  # records of before have none
+    to_host = any("to_host_share" in r["metrics"] for r in timed)
     lines = []
     for problem in dict.fromkeys(problem_of(r) for r in timed if r["mpi"]):
         if wanted and label(problem[0]) not in wanted:
@@ -122,15 +128,17 @@ def scaling(results, pattern, wanted):
         named = f"`{base['entry']}` on one GPU" if own else "fastest serial entry"
         lines += [f"{label(problem[0])}, {problem[2]} {problem[3]}{', ' + problem[1] if problem[1] else ''}"
                   + (f"; {named} {seconds(serial)}:" if serial else ":"), "",
-                  f"| entry | ranks | compute | + exchange | root to root | bytes moved | imbalance |{' in time |' if in_time else ''}",
-                  "|---" * (8 if in_time else 7) + "|"]
+                  f"| entry | ranks | compute | + exchange | root to root | bytes moved | imbalance |{' in time |' if in_time else ''}"
+                  + (" whole | C to the host | of the buses' speed |" if to_host else ""),
+                  "|---" * (7 + in_time + 3 * to_host) + "|"]
         for r in rows:
             if not r["mpi"] or not re.search(pattern, r["entry"]):
                 continue
             metrics = {name: metric["value"] for name, metric in r["metrics"].items()}
             lines.append(f"| `{r['entry']}` | {r['ranks']} | {clock(r, 'compute_seconds', serial)} | {clock(r, 'distributed_seconds', serial)} "
                          f"| {clock(r, 'root_to_root_seconds', serial)} | {metrics['bytes_moved'] / 1e6:.1f} MB | {metrics['imbalance']:.2f} |"
-                         + (f" {metrics['compute_imbalance']:.2f} |" if in_time else ""))
+                         + (f" {metrics['compute_imbalance']:.2f} |" if in_time else "")
+                         + (f" {seconds(r['seconds']['run']['median'])} | {clock(r, 'to_host_seconds', None)} | {share(metrics.get('to_host_share'))} |" if to_host else ""))
         lines.append("")
     context = results["context"]
     copies = [f"{ranks} ranks {float(context[key]) / 1e9:.1f}" for ranks in sorted({r["ranks"] for r in timed if r["mpi"]})
