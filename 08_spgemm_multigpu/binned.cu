@@ -13,7 +13,8 @@
 //   ranked_rows.cu   long rows: a block, a bitmap that knows ranks; huge ones: a span of columns at a time
 //   window_rows.cu   all the rest, nearly dense: a block, dense windows that move along the row
 //
-// so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products.
+// so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products, and
+// at most 256 more for a row that a large bitmap counts.
 // Columns come out ascending, and every sum runs in the order of A's entries, or of fixed parts of them
 // (ranked_rows.cu): the same bits in each run.
 //
@@ -33,7 +34,7 @@
 // is the longest row.
 //
 // Input: any CSR matrices. Cost: each product once when counting and once or twice when multiplying; memory:
-// A, B, C and 38 bytes a row.
+// A, B, C and the workspace.
 //
 // Sources: two passes with bins by products and by results are Y. Nagasaka, A. Nukada and S. Matsuoka's
 // ("High-performance and memory-saving sparse general matrix-matrix multiplication for NVIDIA Pascal GPU",
@@ -415,7 +416,7 @@ class Binned final : public BinnedPlan<T> {
  public:
   Binned(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : exec_(as_gpu(exec)),
-        rules_(fitted<T>(settings.rules, problem.products)),
+        rules_(fitted<T>(settings.rules, settings.products > 0 ? settings.products : problem.products)),
         most_bytes_(settings.result_bytes > 0 ? settings.result_bytes
                                               : std::numeric_limits<double>::infinity()),
         products_in_all_(problem.products),
@@ -497,10 +498,10 @@ class Binned final : public BinnedPlan<T> {
     if (in_batches_ > 0) {
       std::copy(on_host_.col_idx.begin(), on_host_.col_idx.end(), col_idx);
       std::copy(on_host_.values.begin(), on_host_.values.end(), values);
-      return;
+    } else {
+      download(c_columns_, col_idx, c_columns_.size());
+      download(c_values_, values, c_values_.size());
     }
-    download(c_columns_, col_idx, c_columns_.size());
-    download(c_values_, values, c_values_.size());
     exec_.synchronize();
   }
 
@@ -556,9 +557,9 @@ class Binned final : public BinnedPlan<T> {
     return {products_.data(), first_.data(), width_.data(), counting_.data(), counts_.data(), slot_.data()};
   }
   Parts parts() {
-    const Index columns = std::max<Index>(part_columns(rules_, b_.cols), 1);
+    const Index columns = part_columns(rules_, b_.cols);
     return {columns,
-            (b_.cols + columns - 1) / columns,
+            parts_of(b_.cols, columns),
             slot_.data(),
             parts_before_.data(),
             rules_.ranked_bytes,
@@ -656,7 +657,7 @@ class Binned final : public BinnedPlan<T> {
             f, list, form, first_.data(), width_.data(),
             form == Form::windows ? rules_.window_columns : rules_.window_small_columns, parts(), c, stream);
       case Form::ranked_spans:
-        return multiply_in_spans(f, list, first_.data(), width_.data(), parts(), c, stream);
+        return multiply_in_spans(f, list, first_.data(), width_.data(), parts(), rules_, c, stream);
       case Form::ranked:
       case Form::ranked_small:
         return multiply_ranked(f, list, first_.data(), width_.data(),
@@ -784,7 +785,7 @@ class Binned final : public BinnedPlan<T> {
   int in_batches_ = 0;
 };
 
-/// The kernels' positions run up to a block beyond the end of a row.
+/// The kernels' positions run up to four blocks' threads beyond the end of a row.
 template <class T>
 bool fits_32_bits(const SpgemmProblem<T>& problem) {
   return std::in_range<std::int32_t>(std::max(problem.a->nnz(), problem.b->nnz()) + 4096);
@@ -800,6 +801,16 @@ std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>& problem, Exec
   return std::make_unique<Binned<T, std::int32_t>>(problem, exec, settings);
 }
 
+/// For the rows of C, and the parts of those that a bitmap may count.
+template <class T>
+double workspace_bytes(const SpgemmProblem<T>& problem) {
+  constexpr Rules kRules;
+  const auto rows = static_cast<double>(problem.a->rows);
+  const double counted = std::min(rows, static_cast<double>(problem.products) / (kRules.most_sorted + 1));
+  const Index parts = parts_of(problem.b->cols, part_columns(kRules, problem.b->cols));
+  return 38 * rows + static_cast<double>(sizeof(Index)) * parts * counted;
+}
+
 template <class T>
 Cost binned_cost(const SpgemmProblem<T>& problem) {
   Cost cost = problem_cost(problem);
@@ -811,8 +822,8 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
   const double entry = sizeof(Index) + sizeof(T);
   const double row = entry * static_cast<double>(std::min<Offset>(problem.max_row_products, b.cols));
   const double result = entry * static_cast<double>(problem.result_bound);
-  cost.memory =
-      device_csr_bytes(a) + device_csr_bytes(b) + 38.0 * a.rows + std::max(row, std::min(result, kWhole));
+  cost.memory = device_csr_bytes(a) + device_csr_bytes(b) + workspace_bytes(problem) +
+                std::max(row, std::min(result, kWhole));
   return cost;
 }
 
@@ -853,7 +864,7 @@ namespace stages {
 void add_binned(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
   registry.add<spgemm::BinnedEntry>(
       {.name = name,
-       .idea = "rows in bins by products and results: copied, sorted in registers, hashed, in windows",
+       .idea = "rows in bins by products and results: copied, sorted, ranked by bitmaps, hashed, in windows",
        .needs = {.gpu = true}},
       settings);
 }

@@ -15,6 +15,7 @@ struct Settings {
   double result_bytes = 0;     ///< C beyond this many bytes is made in batches; 0: beyond what is free
   bool wide_pointers = false;  ///< 64-bit row pointers on the device, also where 32 bits would do
   bool one_by_one = false;     ///< one form after the other, each with a phase of its own
+  Offset products = 0;         ///< that the rules go by; 0: the problem's
   double least_trial = 1e-3;   ///< multi_blocks: shorter shares are not dealt again by the clock; 0: always
 };
 
@@ -28,8 +29,8 @@ class BinnedPlan : public SpgemmPlan<T> {
 
   /// nnz(C). After count().
   virtual Offset results() const = 0;
-  /// C's columns and values to the caller's arrays on the host, results() of each. Complete on return. After
-  /// multiply().
+  /// C's columns and values to the caller's arrays on the host, results() of each. Then these are complete,
+  /// and so is all work before on the plan's stream. After multiply().
   virtual void copy_to_host(Index* col_idx, T* values) = 0;
 
   /// C where multiply() left it, in device memory; null where it did not fit and is on the host.

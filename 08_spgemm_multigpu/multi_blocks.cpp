@@ -175,26 +175,27 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   std::vector<Metric> own_metrics() const override {
     double seconds[2] = {upload_seconds_, exchange_seconds_};
     mpi::max_over_ranks(seconds, this->comm());
-    const bool unknown = this->exec_.simulated() || !peers_.reachable();
+    const bool unknown = this->exec_.simulated() || this->takes_turns() || !peers_.reachable();
     for (double& s : seconds) s = unknown ? std::numeric_limits<double>::quiet_NaN() : s;
     const double each = static_cast<double>(this->shape_.nnz_b) * sizeof(T) * (this->ranks_.size() - 1);
     std::vector<Metric> all = {{"upload_b_seconds", seconds[0], "s"},
                                {"exchange_b_seconds", seconds[1], "s"},
                                {"bytes_exchanged_b", peers_.reachable() ? each : 0, "B"}};
-    if (in_window() && !this->takes_turns()) add_to_host(all);
+    if (in_window() && this->shape_.destination == Destination::host) add_to_host(all);
     return all;
   }
 
   /// How long C takes to the host, and which share of the speed that is that all buses together have. The
-  /// median, because the first time makes memory.
+  /// median: the first times make memory.
   void add_to_host(std::vector<Metric>& all) const {
-    const double limit = mpi::to_host_bytes_per_second(this->comm());
+    const double limit = as_gpu(this->exec_).to_host_bytes_per_second();
     std::vector<double> seconds = to_host_seconds_;
     mpi::max_over_ranks(seconds, this->comm());
     double bytes = static_cast<double>(to_host_bytes_);
     mpi::sum_over_ranks(std::span(&bytes, 1), this->comm());
     const double unknown = std::numeric_limits<double>::quiet_NaN();
-    const double took = this->exec_.simulated() || seconds.empty() ? unknown : summarize(seconds).median;
+    const bool says_nothing = this->exec_.simulated() || this->takes_turns() || seconds.empty();
+    const double took = says_nothing ? unknown : summarize(seconds).median;
     all.push_back({"to_host_seconds", took, "s"});
     all.push_back({"to_host_bytes_per_second", limit, "B"});
     all.push_back({"to_host_share", bytes / limit / took, ""});

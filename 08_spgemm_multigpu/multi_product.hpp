@@ -18,25 +18,34 @@ namespace stages::spgemm {
 template <class T>
 class MultiProduct : public mpi::MpiSpgemmPlan<T> {
  public:
-  /// A and C are shared out, B is everywhere.
+  /// A and C are shared out, not always evenly, with row pointers once more where C goes to one place; B is
+  /// everywhere, its values twice while a plan is made.
   static Cost cost(const SpgemmProblem<T>& problem) {
+    constexpr double kUneven = 1.25;
     Cost cost = binned_cost(problem);
-    const double b = device_csr_bytes(*problem.b);
-    cost.memory = b + (cost.memory - b) / mpi::world_size();
+    const double b = device_csr_bytes(*problem.b), row_ptr = sizeof(Offset) * (problem.a->rows + 1.0);
+    cost.memory = b + sizeof(T) * static_cast<double>(problem.b->nnz()) +
+                  kUneven * (cost.memory - b + row_ptr) / mpi::world_size();
     return cost;
   }
 
-  /// What the first process says that has something to say. Collective.
+  /// What the first process says that has something to say, and whether processes took turns. Collective.
   std::string note() const final {
     const std::string own = own_note();
     const std::string mine = own.empty() ? "" : fmt::format("process {}: {}\n", this->me(), own);
     const std::string all = mpi::all_text(mine, this->comm());
-    return all.substr(0, all.find('\n'));
+    const std::string first = all.substr(0, all.find('\n'));
+    if (!takes_turns()) return first;
+    return first + (first.empty() ? "" : "; ") + "processes share a GPU: the time is that of all turns";
   }
 
  protected:
   MultiProduct(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
-      : mpi::MpiSpgemmPlan<T>(problem, exec, mpi::Placed::by_load), settings_(settings) {}
+      : mpi::MpiSpgemmPlan<T>(problem, exec, mpi::Placed::by_load), settings_(settings) {
+    // Not by each process's own products: a row's form, and with it the order of its sums, would then depend
+    // on which process has it, and on how rows are dealt.
+    settings_.products = std::max<Offset>(1, this->shape_.products / this->ranks_.size());
+  }
 
   virtual std::string own_note() const { return product_->note(); }
 
@@ -78,8 +87,6 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
   bool takes_turns() const final { return as_gpu(this->exec_).is_shared(); }
 
   BinnedPlan<T>& product() { return *product_; }
-
-  const Settings& settings() const { return settings_; }
 
  private:
   void take_b() {

@@ -42,6 +42,7 @@ namespace {
 
 constexpr auto kWarps = static_cast<unsigned>(kRankedWarps);
 constexpr unsigned kBlock = kWarps * kWarp;
+static_assert(kRankWordBytes == sizeof *Ranks::words + sizeof *Ranks::before);
 
 /// Numbers the words of the set, by the whole block.
 __device__ void number_words(const Ranks& ranks) {
@@ -186,13 +187,11 @@ void multiply_ranked(const Factors<T, Ptr>& f, RowList list, const Index* first,
          list, first, width, static_cast<unsigned>(bytes), c);
 }
 
-/// Blocks for a row with spans: a few, since most rows have a few; but all that it can have where rows are
-/// few and huge.
 template <class T, class Ptr>
 void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
-                       const Parts& parts, const Output<T>& c, cudaStream_t stream) {
-  constexpr Index kFew = 8, kManyBlocks = 65536;
-  const Index blocks_a_row = std::min(parts.most, std::max(kFew, kManyBlocks / list.count));
+                       const Parts& parts, const Rules& rules, const Output<T>& c, cudaStream_t stream) {
+  const Index wanted = std::max(rules.span_blocks_a_row, rules.span_blocks / list.count);
+  const Index blocks_a_row = std::min(parts.most, wanted);
   const auto bytes = static_cast<std::size_t>(parts.span_bytes);
   allow_dynamic_bytes(multiply_spans<T, Ptr>, bytes);
   launch(multiply_spans<T, Ptr>,
@@ -205,7 +204,7 @@ void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* firs
 
 #define STAGES_INSTANTIATE(T, Ptr)                                                                           \
   template void multiply_in_spans(const Factors<T, Ptr>&, RowList, const Index*, const Index*, const Parts&, \
-                                  const Output<T>&, cudaStream_t);                                           \
+                                  const Rules&, const Output<T>&, cudaStream_t);                             \
   template void multiply_ranked(const Factors<T, Ptr>&, RowList, const Index*, const Index*, Index,          \
                                 const Output<T>&, cudaStream_t);
 STAGES_INSTANTIATE(float, std::int32_t)

@@ -73,6 +73,8 @@ struct Rules {
   Index window_columns = 1536;           ///< of one warp's dense window of floats; a multiple of 32
   Index window_small_columns = 2048;     ///< likewise, in blocks of four warps
   Index window_columns_a_result = 64;  ///< a wider range is not worth its windows while a table holds the row
+  Index span_blocks_a_row = 8;         ///< deal out the spans of a row
+  Index span_blocks = 65536;           ///< in all; where rows are few and huge, each gets more of them
   Index span_columns_a_result = 2;     ///< huge rows: a narrower range is not worth ranks
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
   bool sorts_to_count = true;          ///< rows of 33 to 256 products are counted by sorting, not by hashing
@@ -100,6 +102,11 @@ STAGES_HD inline Index part_columns(const Rules& rules, Index cols) {
   const Offset passes = (cols + pass - 1) / pass;
   const Offset columns = (passes + kMostParts - 1) / kMostParts * pass;
   return static_cast<Index>(columns < cols ? columns : Offset{cols});
+}
+
+/// How many parts of that many columns there are.
+STAGES_HD inline Index parts_of(Index cols, Index columns) {
+  return columns > 0 ? static_cast<Index>((Offset{cols} + columns - 1) / columns) : 0;
 }
 
 /// What ranked_rows.cu needs of shared memory for a row in a range of `width` columns: a bit a column and two

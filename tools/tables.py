@@ -150,7 +150,7 @@ def scaling(results, pattern, wanted):
         lines.append(f"({context['gpu']}; GPUs: {', '.join(gpus)})")
     if any(int(context.get(f"ranks={r['ranks']}: gpus", r["ranks"])) < r["ranks"] for r in timed if r["mpi"]):
         lines.append("(Processes that share a GPU take turns: compute is then the longest time that one of them takes with the GPU to itself, "
-                     "as it would on a GPU of its own; the other clocks would say nothing.)")
+                     "as it would on a GPU of its own.)")
     lines.append(f"({context['cpu']}, {cores} cores, {context['date'][:10]}, sources {context['source_digest'][:12]}; "
                  f"copy bandwidth in GB/s: {', '.join(copies)})")
     return "\n".join(lines) + "\n"

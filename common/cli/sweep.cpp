@@ -121,7 +121,8 @@ class TemporaryFile {
 void take_context(const Results& from, int ranks, Results& to) {
   for (const auto& [key, value] : from.context) {
     for (const char* const wanted : {"copy_bandwidth_bytes_per_second", "gpu_copy_bandwidth_bytes_per_second",
-                                     "gpus", "mpi", "nodes", "cores", "threads_per_core", "ranks_per_core"}) {
+                                     "gpu_to_host_bytes_per_second", "gpus", "mpi", "nodes", "cores",
+                                     "threads_per_core", "ranks_per_core"}) {
       if (key == wanted) to.context.emplace_back(fmt::format("ranks={}: {}", ranks, key), value);
     }
   }

@@ -2,6 +2,7 @@
 // The GPU as a place where plans run: one stream, times by events, phases by events, graphs where asked for.
 // Under the cpu preset the same class drives the executor, whose times mean nothing and are not taken.
 
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -41,6 +42,10 @@ class GpuExec : public Exec {
   std::function<void()> record(std::function<void()> run) override;
   void flush_caches() override;
   void clear_phases() override;
+
+  /// Bytes a second that the GPUs of all processes together copy to page-locked memory, all at once; NaN
+  /// where it was not measured.
+  virtual double to_host_bytes_per_second() const { return std::numeric_limits<double>::quiet_NaN(); }
 
   /// Whether other processes work on this GPU too.
   virtual bool is_shared() const { return false; }

@@ -93,7 +93,7 @@ void MpiSpgemmPlan<T>::deal_rows_by_time(std::vector<Offset> before, double leas
 
 /// How long each share takes, on all ranks: the best of some multiplications after one that warms up; short
 /// ones are easily disturbed, so there are more of them. All ranks multiply at once, because the memory that
-/// they share is part of the time.
+/// they share is part of the time; unless they take turns.
 template <class T>
 std::vector<double> MpiSpgemmPlan<T>::seconds_of_shares() {
   place();

@@ -10,6 +10,7 @@
 
 #include "common/gpu/facts.hpp"
 #include "common/mpi/check.hpp"
+#include "common/mpi/clocks.hpp"
 #include "common/mpi/transfer.hpp"
 #include "common/mpi/turns.hpp"
 
@@ -37,6 +38,7 @@ std::string multi_gpu_problem(MpiCommunicator& ranks) {
 MultiGpuExec::MultiGpuExec(MpiCommunicator& ranks) : GpuExec(bind(ranks)), ranks_(ranks), word_(1) {
   count_gpus();
   copy_bandwidth();  // later only some ranks may ask for it
+  if (!simulated()) measure_to_host();
 }
 
 void MultiGpuExec::count_gpus() {
@@ -53,6 +55,23 @@ void MultiGpuExec::count_gpus() {
   gpus_ = static_cast<int>(processes.size());
 }
 
+void MultiGpuExec::measure_to_host() {
+  constexpr int kCopies = 4;
+  const DeviceArray<std::byte> from(std::size_t{64} << 20);
+  PinnedArray<std::byte> to(from.size());
+  double best = 0;
+  for (int run = 0; run < 4; ++run) {
+    check(MPI_Barrier(ranks_.comm()), "starting together");
+    const auto start = std::chrono::steady_clock::now();
+    for (int k = 0; k < kCopies; ++k) from.download(to, stream());
+    synchronize();
+    double seconds = seconds_since(start);
+    max_over_ranks(std::span(&seconds, 1), ranks_.comm());
+    best = std::max(best, ranks_.size() * kCopies * static_cast<double>(from.bytes()) / seconds);
+  }
+  to_host_ = best;
+}
+
 std::string MultiGpuExec::device() const {
   return fmt::format("{} x {}, {} processes", gpus_, GpuExec::device(), ranks_.size());
 }
@@ -60,6 +79,7 @@ std::string MultiGpuExec::device() const {
 std::vector<std::pair<std::string, std::string>> MultiGpuExec::facts() const {
   auto out = GpuExec::facts();
   out.emplace_back("gpus", fmt::format("{}", gpus_));
+  if (!simulated()) out.emplace_back("gpu_to_host_bytes_per_second", fmt::format("{:.4g}", to_host_));
   return out;
 }
 

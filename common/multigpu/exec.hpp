@@ -29,6 +29,7 @@ class MultiGpuExec final : public GpuExec {
   std::vector<std::pair<std::string, std::string>> facts() const override;
   /// This process's share of what is free on its GPU.
   double memory_limit() const override;
+  double to_host_bytes_per_second() const override { return to_host_; }
   bool is_shared() const override { return most_sharing_ > 1; }
   void alone(const std::function<void()>& work) override;
   /// Collective.
@@ -41,6 +42,7 @@ class MultiGpuExec final : public GpuExec {
 
  private:
   void count_gpus();
+  void measure_to_host();
   void take_longest_phases();
 
   MpiCommunicator& ranks_;
@@ -48,6 +50,7 @@ class MultiGpuExec final : public GpuExec {
   int sharing_ = 1;       ///< processes on this one's GPU
   int turn_ = 0;          ///< those of them before this one
   int most_sharing_ = 1;  ///< processes on one GPU, of all GPUs
+  double to_host_ = std::numeric_limits<double>::quiet_NaN();
   DeviceArray<unsigned> word_;
 };
 

@@ -30,10 +30,6 @@ class HostWindow {
   bool locked_ = false;
 };
 
-/// Bytes a second that all processes together copy from their GPUs to page-locked memory, all at once; NaN on
-/// the executor. Collective; takes some 50 ms.
-double to_host_bytes_per_second(MPI_Comm comm);
-
 /// An array in a HostWindow.
 template <class T>
 using HostArray = SharedArray<T, HostWindow>;

@@ -93,12 +93,13 @@ Rules long_rows() {
   return rules;
 }
 
-/// Rows of a few results are cut into spans of 512 columns, or 256 in double precision.
+/// Rows of a few results are cut into parts of 512 columns, and one block has all spans of a row.
 Rules spans() {
   Rules rules = small_tables();
   rules.warp_small_slots = rules.warp_slots = rules.block_slots = rules.large_slots = 8;
   rules.count_warp_slots = rules.count_block_slots = 8;
   rules.ranked_bytes = 500;
+  rules.span_blocks_a_row = rules.span_blocks = 1;
   return rules;
 }
 

@@ -60,6 +60,7 @@ void failure(World& world);    ///< one rank fails in one way; the words are its
 void peers(World& world);         ///< device memory brought together from parts
 void balance(World& world);       ///< how the entries for several GPUs deal rows
 void through_root(World& world);  ///< what of C passes rank 0
+void dealt_bits(World& world);    ///< the same bits however rows are dealt
 void alone(World& world);         ///< processes that share a GPU take turns
 void batches(World& world);       ///< parts of C that do not fit on their GPUs
 #endif

@@ -1,6 +1,7 @@
 // Several GPUs: memory that is brought together from parts, and how rows are dealt.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <numeric>
 
 #include "08_spgemm_multigpu/stage.hpp"
@@ -55,13 +56,20 @@ struct Ran {
   Offset results = 0;   ///< rank 0: nnz(C)
 };
 
-Ran run(World& world, const char* name, const SpgemmProblem<float>& problem) {
-  Registry registry;
-  add_08_spgemm_multigpu(registry);
-  const auto plan = registry.find(name).on<SpgemmProblem<float>>().prepare(problem, *world.gpu);
+/// A plan that has its operands.
+std::unique_ptr<SpgemmPlan<float>> loaded(World& world, const Entry& entry,
+                                          const SpgemmProblem<float>& problem) {
+  auto plan = entry.on<SpgemmProblem<float>>().prepare(problem, *world.gpu);
   SpgemmOperands<float> operands;
   if (world.root()) operands = {problem.a->values, problem.b->values};
   plan->load(operands);
+  return plan;
+}
+
+Ran run(World& world, const char* name, const SpgemmProblem<float>& problem) {
+  Registry registry;
+  add_08_spgemm_multigpu(registry);
+  const auto plan = loaded(world, registry.find(name), problem);
   const Offset before = mpi::bytes_received();
   plan->run();
   Ran out{.received = mpi::bytes_received() - before, .results = plan->fetch().nnz()};
@@ -167,6 +175,36 @@ void balance(World& world) {
   require(report.passed(), "{} processes, blocks dealt again: {}", processes, report.failure);
 }
 
+/// How rows are dealt does not show in C: a row has the same form, and so the same order of sums, in each
+/// block that it may come to. In this problem forms differ by what is a share's work.
+void dealt_bits(World& world) {
+  require(world.gpu != nullptr, "no kernel can run here");
+  SpgemmProblem<float> problem;
+  if (world.root()) {
+    const auto make = [](const char* spec) {
+      return std::make_shared<const Csr<float>>(generate<float>(spec));
+    };
+    problem = make_spgemm_problem<float>("long rows", make("gen:uniform:rows=200,cols=300,per_row=40"),
+                                         make("gen:uniform:rows=300,cols=2000,per_row=40"));
+  }
+  Registry registry;
+  add_multi_blocks(registry, "by_products");
+  add_multi_blocks(registry, "by_time", {.least_trial = 0});
+  add_multi_gather(registry, "one_by_one");
+  std::vector<Csr<float>> results;
+  for (const Entry& entry : registry.entries()) {
+    const auto plan = loaded(world, entry, problem);
+    plan->run();
+    results.push_back(plan->fetch());
+  }
+  for (const Csr<float>& c : results) {
+    const auto bytes = c.values.size() * sizeof(float);
+    require(c.col_idx == results.front().col_idx &&
+                std::memcmp(c.values.data(), results.front().values.data(), bytes) == 0,
+            "C has other bits where rows are dealt in another way");
+  }
+}
+
 /// A part of C that does not fit on its GPU comes to the host in batches; rank 0 has the note also where it
 /// is another process's part. Words: the entry, gather or blocks; none: both.
 void batches(World& world) {
@@ -192,10 +230,7 @@ void batches(World& world) {
         const CheckReport report = check_entry(entry, problem, *world.gpu);
         require(report.passed(), "{}, C {} of which {} bytes fit: {}", entry.name, to_string(destination),
                 bytes, report.failure);
-        const auto plan = entry.on<SpgemmProblem<float>>().prepare(problem, *world.gpu);
-        SpgemmOperands<float> operands;
-        if (world.root()) operands = {problem.a->values, problem.b->values};
-        plan->load(operands);
+        const auto plan = loaded(world, entry, problem);
         plan->run();
         const std::string note = plan->note();
         require((note.find("batches") != std::string::npos) == (bytes > 0),

@@ -15,12 +15,12 @@ namespace {
 
 const std::map<std::string, Test>& tests() {
   static const std::map<std::string, Test> all = {
-      {"battery", battery}, {"mutants", mutants},     {"bits", bits},       {"chain", chain},
-      {"nodes", nodes},     {"transfers", transfers}, {"dealing", dealing}, {"trials", trials},
-      {"clocks", clocks},   {"failure", failure},     {"turns", turns},
+      {"battery", battery}, {"mutants", mutants},       {"bits", bits},       {"chain", chain},
+      {"nodes", nodes},     {"transfers", transfers},   {"dealing", dealing}, {"trials", trials},
+      {"clocks", clocks},   {"failure", failure},       {"turns", turns},
 #ifdef STAGES_HAVE_MULTIGPU
-      {"peers", peers},     {"balance", balance},     {"batches", batches}, {"through_root", through_root},
-      {"alone", alone},
+      {"peers", peers},     {"balance", balance},       {"batches", batches}, {"through_root", through_root},
+      {"alone", alone},     {"dealt_bits", dealt_bits},
 #endif
   };
   return all;

@@ -14,11 +14,11 @@ constexpr Index kRows = 4000;
 /// The ranks have the shares in reverse order.
 class MadeUpPlan final : public mpi::MpiSpgemmPlan<double> {
  public:
-  MadeUpPlan(const SpgemmProblem<double>& problem, Exec& exec, bool slower)
+  MadeUpPlan(const SpgemmProblem<double>& problem, Exec& exec, bool slower, double least_seconds = 0)
       : MpiSpgemmPlan(problem, exec), slower_(slower) {
     std::vector<Offset> before;
     if (root()) before = mpi::products_before(*problem.a, *problem.b, 1);
-    deal_rows_by_time(std::move(before));
+    deal_rows_by_time(std::move(before), least_seconds);
   }
 
   const mpi::RowBounds& bounds() const { return bounds_; }
@@ -90,6 +90,11 @@ void trials(World& world) {
   require(time_imbalance(steady.bounds()) < 1.1, "{} ranks: the slowest takes {} of the mean, {} by products",
           world.ranks.size(), time_imbalance(steady.bounds()), uneven);
   require(steady.multiplications() <= (alone ? 0 : 24), "{} multiplications", steady.multiplications());
+
+  // All rows together take 11 ms.
+  const MadeUpPlan too_short(problem, world.exec, false, 0.1), long_enough(problem, world.exec, false, 1e-5);
+  require(too_short.bounds() == by_products, "shares that take too little time were dealt again");
+  require(long_enough.bounds() == steady.bounds(), "shares that take long enough were not dealt again");
 
   const MadeUpPlan slower(problem, world.exec, true);
   require(slower.bounds() == by_products, "a deal that was measured to be worse was kept");

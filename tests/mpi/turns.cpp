@@ -43,6 +43,10 @@ void turns(World& world) {
   Stay stay;
   mpi::take_turns(world.ranks.rank() / 2, turns, world.ranks.comm(), stay);
   require_apart(world, stay, same_turn);
+  const Offset begin[1] = {stay.begin};
+  const std::vector<Offset> begins = mpi::all_gather(begin, world.ranks.comm());
+  for (std::size_t r = 2; r < begins.size(); ++r)
+    require(begins[r - 2] < begins[r], "rank {} worked before rank {}, whose turn is earlier", r, r - 2);
   bool refused = false;
   try {
     require_apart(world, {.times = 1, .begin = 0, .end = 1}, same_turn);
