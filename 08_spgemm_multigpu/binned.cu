@@ -293,11 +293,7 @@ __global__ void __launch_bounds__(kBlock)
   if (threadIdx.x < kWarp) {
     const unsigned lane = threadIdx.x;
     const Index all = lane < kForms ? tally[lane] : 0;
-    Index up_to_here = all;
-    for (unsigned d = 1; d < kWarp; d *= 2) {
-      const Index before = __shfl_up_sync(kAllLanes, up_to_here, d);
-      if (lane >= d) up_to_here += before;
-    }
+    const Index up_to_here = sum_up_to(all, lane);
     const bool any = lane < kForms && in_block[lane] > 0;
     if (any) begin[lane] = up_to_here - all + atomicAdd(&cursor[lane], in_block[lane]);
     if (blockIdx.x == 0 && lane < kForms) told->sizes[lane] = all;
