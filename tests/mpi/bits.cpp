@@ -1,7 +1,5 @@
 // The same bits as one process: each element is summed by the same code in the same order, wherever its row
 // is.
-#include <cstring>
-
 #include "01_cpu_serial/stage.hpp"
 #include "02_mpi/distributed_csr.hpp"
 #include "02_mpi/stage.hpp"
@@ -13,19 +11,6 @@
 
 namespace stages::mpi_tests {
 namespace {
-
-template <class T>
-bool same_bits(const Buffer<T>& a, const Buffer<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
-template <class T>
-bool same_result(const Dense<T>& a, const Dense<T>& b) {
-  return same_bits(a.data, b.data);
-}
-template <class T>
-bool same_result(const Csr<T>& a, const Csr<T>& b) {
-  return a.row_ptr == b.row_ptr && a.col_idx == b.col_idx && same_bits(a.values, b.values);
-}
 
 struct Pair {
   const char* on_ranks;
