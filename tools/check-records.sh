@@ -7,8 +7,9 @@ now=$(cmake -DROOT="$PWD" -DGPU=ON -P cmake/BuildInfo.cmake 2>&1)
 for record in results/*/verify*.json; do
   [ -e "$record" ] || { echo "no record of a GPU under results/: tools/verify-gpu.sh makes one"; break; }
   then=$(sed -n 's/.*"gpu_source_digest": "\([0-9a-f]*\)".*/\1/p' "$record")
+  failed=$(grep -o '"name": "[^"]*", "passed": false' "$record" | cut -d '"' -f 4 | paste -sd ' ') || true
   if [ "$then" = "$now" ]; then
-    echo "$record: of these GPU sources"
+    echo "$record: of these GPU sources${failed:+; FAILED: $failed}"
   else
     echo "$record: OLDER than the GPU sources; run tools/verify-gpu.sh on that GPU"
   fi

@@ -20,8 +20,9 @@
 #   counters    what ncu (Nsight Compute) counts of SpMM and SpGEMM on a few matrices (tools/counters.sh). Left out unless it is named
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
-# verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done and how they went. Exit code 0: all
-# green; 1: something was not, and the last lines say what.
+# verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done and how they went: those of this run,
+# and of earlier ones on the same GPU sources what this run does not do again. Exit code 0: all green; 1: something was not,
+# and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 known="tests several sanitizer d2 spmv spgemm multi shares spmm counters"
@@ -55,9 +56,15 @@ digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
 gpu_digest=$(cmake -DROOT="$PWD" -DGPU=ON -P cmake/BuildInfo.cmake 2>&1)
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
 
+# What earlier runs recorded of these GPU sources, a step a line.
+earlier=()
+if grep -qs "\"gpu_source_digest\": \"$gpu_digest\"" "$verified"; then
+  mapfile -t earlier < <(grep -o '{"name": [^}]*}' "$verified")
+fi
+
 # step NAME COMMAND...: runs it with its output in a log, and records how it went.
 step() {
-  local name=$1 started=$SECONDS passed=true
+  local name=$1 started=$SECONDS passed=true i
   shift
   echo "== $name" >&2
   if ! "$@" > "$logs/$name.log" 2>&1; then
@@ -65,15 +72,18 @@ step() {
     failures+=("$name")
     tail -n 15 "$logs/$name.log" >&2
   fi
-  summary+=("{\"name\": \"$name\", \"passed\": $passed, \"seconds\": $((SECONDS - started))}")
+  for i in "${!earlier[@]}"; do
+    case ${earlier[i]} in "{\"name\": \"$name\","*) unset "earlier[i]" ;; esac
+  done
+  summary+=("{\"name\": \"$name\", \"passed\": $passed, \"seconds\": $((SECONDS - started)), \"date\": \"$(date -u +%FT%TZ)\"}")
   record
 }
 
-# record [COMPLETE]: what is verified so far.
+# record [COMPLETE]: what is verified so far; "wanted" and "complete" are of this run.
 record() {
-  local IFS=,
+  local IFS=, steps=("${earlier[@]}" "${summary[@]}")
   printf '{"schema_version": 1, "gpu": "%s", "driver": "%s", "source_digest": "%s", "gpu_source_digest": "%s", "date": "%s", "wanted": "%s", "complete": %s, "steps": [%s]}\n' \
-    "$gpu" "$driver" "$digest" "$gpu_digest" "$(date -u +%FT%TZ)" "$wanted" "${1:-false}" "${summary[*]}" > "$verified"
+    "$gpu" "$driver" "$digest" "$gpu_digest" "$(date -u +%FT%TZ)" "$wanted" "${1:-false}" "${steps[*]}" > "$verified"
 }
 
 generator="Unix Makefiles"

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""What tools/verify-gpu.sh records, and what its exit code says, with a GPU, a build and tests that are played by scripts.
+
+usage: verify_gpu_tests.py --root DIRECTORY [unittest options]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = None
+
+# The programs that play their parts: as many GPUs as the file gpus says, sources whose digest is in the file sources, and what is
+# named in the file broken fails.
+PLAYED = {
+    "nvidia-smi": """case $1 in
+  --query-gpu=name) echo "NVIDIA H200" ;;
+  --query-gpu=driver_version) echo 580.1 ;;
+  -L) seq -f 'GPU %g: NVIDIA H200' "$(cat "$PLAY/gpus")" ;;
+esac""",
+    "cmake": """case "$*" in
+  *-DGPU=ON*-P*) cat "$PLAY/sources" >&2 ;;
+  *-P*) echo 0123abcd >&2 ;;
+  *) ! grep -q cmake "$PLAY/broken" ;;
+esac""",
+    "ctest": "! grep -q ctest \"$PLAY/broken\"",
+    "stages": """while [ $# -gt 0 ]; do [ "$1" != --json ] || echo '{}' > "$2"; shift; done
+! grep -q stages "$PLAY/broken\"""",
+    "mpi_tests": "exit 0",
+}
+
+
+class Records(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        for place in ("tools", "build/gpu/bin"):
+            (self.root / place).mkdir(parents=True)
+        shutil.copy(ROOT / "tools/verify-gpu.sh", self.root / "tools")
+        for name, text in PLAYED.items():
+            path = self.root / ("build/gpu/bin" if name in ("stages", "mpi_tests") else ".") / name
+            path.write_text(f"#!/usr/bin/env bash\n{text}\n")
+            path.chmod(0o755)
+        self.play(gpus="1", sources="aa11", broken="nothing")
+
+    def play(self, **files):
+        for name, text in files.items():
+            (self.root / name).write_text(text + "\n")
+
+    def verify(self, *words, expect=0):
+        environment = {**os.environ, "PLAY": str(self.root), "PATH": f"{self.root}{os.pathsep}{os.environ['PATH']}"}
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
+        done = subprocess.run([self.root / "tools/verify-gpu.sh", *words], env=environment, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, expect, done.stderr)
+        return done.stderr
+
+    def record(self, name="verify.json"):
+        return json.loads((self.root / "results/nvidia-h200" / name).read_text())
+
+    def steps(self, name="verify.json"):
+        return {step["name"]: step["passed"] for step in self.record(name)["steps"]}
+
+    def test_a_run_says_what_it_verified(self):
+        self.assertIn("all green", self.verify("--only", "tests,spgemm"))
+        record = self.record()
+        self.assertEqual((record["gpu"], record["driver"], record["source_digest"], record["gpu_source_digest"], record["wanted"], record["complete"]),
+                         ("nvidia-h200", "580.1", "0123abcd", "aa11", "tests spgemm", True))
+        self.assertEqual(self.steps(), {"configure": True, "build": True, "tests": True, "spgemm": True})
+
+    def test_other_steps_are_kept_with_their_dates(self):
+        self.verify("--only", "tests")
+        first = {step["name"]: step for step in self.record()["steps"]}
+        first["tests"]["date"] = "2001-01-01T00:00:00Z"
+        path = self.root / "results/nvidia-h200/verify.json"
+        path.write_text(json.dumps({**self.record(), "steps": list(first.values())}) + "\n")
+        self.verify("--only", "spgemm")
+        record = self.record()
+        self.assertEqual([step["name"] for step in record["steps"]], ["tests", "configure", "build", "spgemm"])
+        self.assertEqual(record["steps"][0]["date"], "2001-01-01T00:00:00Z")
+        self.assertEqual(record["wanted"], "spgemm")
+        self.verify("--only", "tests")
+        self.assertEqual([step["name"] for step in self.record()["steps"]], ["spgemm", "configure", "build", "tests"])
+        self.assertNotIn("2001", path.read_text())
+
+    def test_a_failure_stays_until_it_is_done_again(self):
+        self.play(broken="ctest")
+        self.assertIn("NOT green: tests", self.verify("--only", "tests", expect=1))
+        self.verify("--only", "spgemm")
+        self.assertEqual(self.steps(), {"tests": False, "configure": True, "build": True, "spgemm": True})
+        self.play(broken="nothing")
+        self.verify("--only", "tests")
+        self.assertTrue(all(self.steps().values()))
+
+    def test_what_other_sources_did_is_dropped(self):
+        self.verify("--only", "tests")
+        self.play(sources="bb22")
+        self.verify("--only", "spgemm")
+        self.assertEqual(self.record()["gpu_source_digest"], "bb22")
+        self.assertNotIn("tests", self.steps())
+
+    def test_several_gpus_have_a_record_of_their_own(self):
+        self.verify("--only", "tests,multi")
+        self.assertNotIn("spgemm_multi_host", self.steps())
+        self.play(gpus="2")
+        self.verify("--only", "several,multi")
+        self.assertEqual(set(self.steps("verify-2-gpus.json")), {"configure", "build", "tests_of_several_gpus"} | {
+            f"{name}_{destination}" for name in ("two_processes", "spgemm_multi") for destination in ("host", "distributed", "one-gpu")})
+        self.assertIn("tests", self.steps())
+
+    def test_a_build_that_fails_ends_it(self):
+        self.play(broken="cmake")
+        self.assertIn("the build failed", self.verify("--only", "tests", expect=1))
+        self.assertEqual(self.steps(), {"configure": False, "build": False})
+        self.assertFalse(self.record()["complete"])
+
+    def test_bad_usage(self):
+        for words, expected in ((["--only"], "--only needs steps"), (["--only", "test"], "no step 'test'"), (["--help"], "usage:")):
+            self.assertIn(expected, self.verify(*words, expect=2))
+        self.assertFalse((self.root / "results").exists())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    options, rest = parser.parse_known_args()
+    ROOT = options.root.resolve()
+    unittest.main(argv=[sys.argv[0], *rest])
