@@ -12,7 +12,7 @@ FILE may be a pattern such as results/x/spmm_n32_*.json: of a study that was rec
 
 A pair <!-- scaling FILE REGEX [MATRIX ...] --> and <!-- end scaling --> gets the rows that ran on several ranks: their clocks,
 and the speed-up of each over the fastest serial entry of stage 01 in the same file
-(step 8: over its fastest entry for one GPU).
+(step 8: over its fastest entry for one GPU, with the phases of those that ran on several).
 
 A pair <!-- ratios FILE REGEX [MATRIX ...] --> and <!-- end ratios --> gets speeds over the fastest library: a line a matrix, a column
 an entry. For times of CPUs, which say little elsewhere; ratios of one run say more. On a GPU each entry gets its mean over all
@@ -96,64 +96,100 @@ def table(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
-def clock(row, name, serial):
-    """A clock of a row on ranks, and the speed-up that it is."""
-    value = row["metrics"].get(name, {}).get("value")
-    if value is None:
-        return ""
-    return seconds(value) + (f" ({serial / value:.2f}x)" if serial else "")
-
-
 def share(value):
     """A part of what would be possible, in percent."""
     return "" if value is None else f"{100 * value:.0f} %"
 
 
+def exchanged(row):
+    """What a product takes on several GPUs with bringing B from each to the others, which belongs to loading it. None where that is unknown."""
+    value = lambda name: row["metrics"].get(name, {}).get("value")
+    times = [value("distributed_seconds"), value("exchange_b_seconds")]
+    return None if None in times else sum(times)
+
+
+def scaling_columns(timed, on_gpus, in_one_place):
+    """Titles of a table of ranks, and what a row has under each; a row is one of results, beside the fastest without ranks."""
+    known = lambda name: any(name in r["metrics"] for r in timed)
+    with_speed = lambda value, base: "" if value is None else seconds(value) + (f" ({times(base / value)})" if base else "")
+    timed_as = lambda name: lambda r, base: with_speed(r["metrics"].get(name, {}).get("value"), base and base["seconds"]["run"]["median"])
+    columns = {"entry": lambda r, _: f"`{r['entry']}`",
+               "ranks": lambda r, _: str(r["ranks"]),
+               "compute": timed_as("compute_seconds")}
+    if on_gpus:
+        columns["+ exchange of B"] = lambda r, base: with_speed(exchanged(r), base["seconds"]["run"]["median"])
+    else:
+        columns["+ exchange"] = timed_as("distributed_seconds")
+    columns |= {"root to root": timed_as("root_to_root_seconds"),
+                "bytes moved": lambda r, _: f"{r['metrics']['bytes_moved']['value'] / 1e6:.1f} MB",
+                "imbalance": lambda r, _: f"{r['metrics']['imbalance']['value']:.2f}"}
+    if known("compute_imbalance"):  # records of before have none
+        columns["in time"] = lambda r, _: f"{r['metrics']['compute_imbalance']['value']:.2f}"
+    if in_one_place:
+        columns["whole"] = lambda r, _: seconds(r["seconds"]["run"]["median"])
+    if known("to_host_share"):
+        columns["C to the host"] = lambda r, _: with_speed(r["metrics"].get("to_host_seconds", {}).get("value"), None)
+        columns["of the buses' speed"] = lambda r, _: share(r["metrics"].get("to_host_share", {}).get("value"))
+    return columns
+
+
 def scaling(results, pattern, wanted):
-    """The Markdown tables of one results file with several numbers of ranks: a table a problem."""
-    timed = [r for r in results["results"] if "seconds" in r]
-    problem_of = lambda r: (r["problem"]["matrix"], r["problem"]["options"], r["problem"]["operation"], r["problem"]["type"])
-    in_time = all("compute_imbalance" in r["metrics"] for r in timed if r["mpi"])  # records of before have none
-    to_host = any("to_host_share" in r["metrics"] for r in timed)
-    lines = []
-    for problem in dict.fromkeys(problem_of(r) for r in timed if r["mpi"]):
-        if wanted and label(problem[0]) not in wanted:
-            continue
-        rows = [r for r in timed if problem_of(r) == problem]
-        alone = [r for r in rows if not r["mpi"] and not r["structure_reuse"]]
-        own = [r for r in alone if re.search(pattern, r["entry"])]  # one GPU against several
-        bases = own or [r for r in alone if r["entry"].startswith("01_")]
-        base = min(bases, key=lambda r: r["seconds"]["run"]["median"], default=None)
-        serial = base and base["seconds"]["run"]["median"]
-        named = f"`{base['entry']}` on one GPU" if own else "fastest serial entry"
-        lines += [f"{label(problem[0])}, {problem[2]} {problem[3]}{', ' + problem[1] if problem[1] else ''}"
-                  + (f"; {named} {seconds(serial)}:" if serial else ":"), "",
-                  f"| entry | ranks | compute | + exchange | root to root | bytes moved | imbalance |{' in time |' if in_time else ''}"
-                  + (" whole | C to the host | of the buses' speed |" if to_host else ""),
-                  "|---" * (7 + in_time + 3 * to_host) + "|"]
-        for r in rows:
-            if not r["mpi"] or not re.search(pattern, r["entry"]):
-                continue
-            metrics = {name: metric["value"] for name, metric in r["metrics"].items()}
-            lines.append(f"| `{r['entry']}` | {r['ranks']} | {clock(r, 'compute_seconds', serial)} | {clock(r, 'distributed_seconds', serial)} "
-                         f"| {clock(r, 'root_to_root_seconds', serial)} | {metrics['bytes_moved'] / 1e6:.1f} MB | {metrics['imbalance']:.2f} |"
-                         + (f" {metrics['compute_imbalance']:.2f} |" if in_time else "")
-                         + (f" {seconds(r['seconds']['run']['median'])} | {clock(r, 'to_host_seconds', None)} | {share(metrics.get('to_host_share'))} |" if to_host else ""))
-        lines.append("")
+    """The Markdown tables of one results file with several numbers of ranks: a table a problem; of GPUs, then the phases of all."""
     context = results["context"]
-    copies = [f"{ranks} ranks {float(context[key]) / 1e9:.1f}" for ranks in sorted({r["ranks"] for r in timed if r["mpi"]})
-              if (key := f"ranks={ranks}: copy_bandwidth_bytes_per_second") in context]
+    timed = [r for r in results["results"] if "seconds" in r]
+    ranked = [r for r in timed if r["mpi"] and re.search(pattern, r["entry"])]
+    problem_of = lambda r: (r["problem"]["matrix"], r["problem"]["options"], r["problem"]["operation"], r["problem"]["type"])
+    on_gpus = any(not r["mpi"] and re.search(pattern, r["entry"]) for r in timed)  # one against several
+    columns = scaling_columns(timed, on_gpus, on_gpus and any(r["problem"]["options"] != "C distributed" for r in ranked))
+    problems = [p for p in dict.fromkeys(problem_of(r) for r in timed if r["mpi"]) if not wanted or label(p[0]) in wanted]
+    lines, shown = [], []
+    for problem in problems:
+        alone = [r for r in timed if problem_of(r) == problem and not r["mpi"] and not r["structure_reuse"]]
+        bases = [r for r in alone if re.search(pattern, r["entry"])] if on_gpus else [r for r in alone if r["entry"].startswith("01_")]
+        base = min(bases, key=lambda r: r["seconds"]["run"]["median"], default=None)
+        named = f"`{base['entry']}` on one GPU" if base and on_gpus else "fastest serial entry"
+        lines += [f"{label(problem[0])}, {problem[2]} {problem[3]}{', ' + problem[1] if problem[1] else ''}"
+                  + (f"; {named} {seconds(base['seconds']['run']['median'])}:" if base else ":"), "",
+                  f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+        rows = [r for r in ranked if problem_of(r) == problem]
+        lines += ["| " + " | ".join(cell(r, base) for cell in columns.values()) + " |" for r in rows] + [""]
+        shown += [(r, base) for r in rows]
+    shares = lambda r: int(context.get(f"ranks={r['ranks']}: gpus", r["ranks"])) < r["ranks"]
+    if on_gpus:
+        lines += phases_of_ranks([(r, base) for r, base in shown if r["ranks"] > 1 and not shares(r)], context)
+    counts = sorted({r["ranks"] for r in timed if r["mpi"]})
+    copies = [f"{ranks} ranks {float(context[key]) / 1e9:.1f}" for ranks in counts if (key := f"ranks={ranks}: copy_bandwidth_bytes_per_second") in context]
     cores = next((value for key, value in context.items() if key.endswith(": cores")), "?")
-    gpus = [f"{ranks} processes {context[key]}" for ranks in sorted({r["ranks"] for r in timed if r["mpi"]})
-            if (key := f"ranks={ranks}: gpus") in context]
+    gpus = [f"{ranks} processes {context[key]}" for ranks in counts if (key := f"ranks={ranks}: gpus") in context]
     if gpus:
         lines.append(f"({context['gpu']}; GPUs: {', '.join(gpus)})")
-    if any(int(context.get(f"ranks={r['ranks']}: gpus", r["ranks"])) < r["ranks"] for r in timed if r["mpi"]):
+    if any(shares(r) for r in timed if r["mpi"]):
         lines.append("(Processes that share a GPU take turns: compute is then the longest time that one of them takes with the GPU to itself, "
                      "as it would on a GPU of its own.)")
     lines.append(f"({context['cpu']}, {cores} cores, {context['date'][:10]}, sources {context['source_digest'][:12]}; "
                  f"copy bandwidth in GB/s: {', '.join(copies)})")
     return "\n".join(lines) + "\n"
+
+
+PHASES = ("analysis", "symbolic", "allocation", "numeric", "wait", "gather", "to host", "messages", "interleave")
+
+
+def phases_of_ranks(rows, context):
+    """The phases of products on several GPUs, and what the limit of one GPU, times their number, says of what they compute in."""
+    if not rows:
+        return []
+    names = [name for name in PHASES if any(name in r["seconds"]["phases"] for r, _ in rows)]
+    loads = {"B to its GPU": "upload_b_seconds", "between GPUs": "exchange_b_seconds"}
+    lines = ["Phases, the longest of all processes" + (" (*gather* is the way to one place; the columns after it are parts of it)" if "to host" in names else "")
+             + "; what loading B takes; compute, of the limit:", "",
+             f"| matrix | entry | ranks | {' | '.join([*names, *loads])} | of the limit |", "|---" * (len(names) + len(loads) + 4) + "|"]
+    for row, base in rows:
+        cell = lambda value: seconds(value) if value else ""
+        took = [cell(row["seconds"]["phases"].get(name)) for name in names]
+        load = [cell(row["metrics"].get(name, {}).get("value")) for name in loads.values()]
+        lines.append(f"| {label(row['problem']['matrix'])} | `{row['entry'].split('/')[1]}` | {row['ranks']} | {' | '.join(took + load)} | "
+                     f"{limit(base, context, row['metrics']['compute_seconds']['value'], row['ranks'])} |")
+    return lines + [""]
 
 
 def geometric_mean(values):
@@ -203,15 +239,16 @@ def ratios(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
-def limit(row, context):
-    """Which limit a sparse product meets, and how many percent of the speed that it allows were reached."""
+def limit(row, context, took=None, gpus=1):
+    """Which limit a sparse product meets, and how many percent of the speed that it allows were reached: by the run, or by as many GPUs as
+    are said in the time that they took."""
     metrics = {name: metric["value"] for name, metric in row["metrics"].items()}
     if not metrics.get("gather_bytes_per_second") or "gpu_copy_bandwidth_bytes_per_second" not in context:
         return ""
-    times = {"memory": metrics["memory_bytes_at_least"] / float(context["gpu_copy_bandwidth_bytes_per_second"]),
+    least = {"memory": metrics["memory_bytes_at_least"] / float(context["gpu_copy_bandwidth_bytes_per_second"]),
              "L2": metrics["l2_bytes_at_least"] / metrics["gather_bytes_per_second"]}
-    which = max(times, key=times.get)
-    return f"{100 * times[which] / row['seconds']['run']['median']:.0f} % ({which})"
+    which = max(least, key=least.get)
+    return f"{100 * least[which] / gpus / (took or row['seconds']['run']['median']):.0f} % ({which})"
 
 
 def products(results, pattern, wanted):

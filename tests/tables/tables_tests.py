@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""tools/tables.py: the tables of several ranks, from records made by hand, and whether READMEs hold what the project's records say.
+
+usage: tables_tests.py --root DIRECTORY [unittest options]
+"""
+
+import argparse
+import importlib
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT = None
+tables = None  # tools/tables.py as a module
+
+
+def row(entry, ranks, median, phases=None, options="", **metrics):
+    """A result of a product on `ranks` processes; on none if that is 0."""
+    return {"entry": entry, "ranks": max(ranks, 1), "mpi": ranks > 0, "structure_reuse": False,
+            "problem": {"matrix": "gen:fem:nx=3", "options": options, "operation": "spgemm", "type": "f32", "multiplications": 50, "nnz": 9},
+            "seconds": {"run": {"median": median}, "phases": phases or {}}, "metrics": {name: {"value": value} for name, value in metrics.items()}}
+
+
+def record(*rows, **context):
+    return {"results": list(rows), "context": {"cpu": "CPU of a test", "date": "2026-11-22T00:00:00Z", "source_digest": "0123456789abcdef", **context}}
+
+
+def table(text, start):
+    """Titles and rows, as dictionaries, of the table whose first title is `start`."""
+    lines = text.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith(f"| {start} |"))
+    cells = lambda line: [cell.strip() for cell in line.strip("|").split("|")]
+    titles, rows = cells(lines[first]), []
+    for line in lines[first + 2:]:
+        if not line.startswith("|"):
+            break
+        assert len(cells(line)) == len(titles), line
+        rows.append(dict(zip(titles, cells(line))))
+    return titles, rows
+
+
+CLOCKS = {"bytes_moved": 2.5e6, "imbalance": 1.25, "compute_imbalance": 1.5}
+
+
+class Processors(unittest.TestCase):
+    """Entries of step 2 beside serial ones."""
+
+    def test_clocks_and_what_they_are_worth(self):
+        text = tables.scaling(record(row("01_cpu_serial/hash", 0, 8e-3), row("01_cpu_serial/slow", 0, 9e-3),
+                                     row("02_mpi/x", 4, 5e-3, {"scatter": 1e-3}, compute_seconds=2e-3, distributed_seconds=2.5e-3, root_to_root_seconds=5e-3, **CLOCKS)),
+                              "02_", [])
+        self.assertIn("fem:nx=3, spgemm f32; fastest serial entry 8.00 ms:", text)
+        titles, rows = table(text, "entry")
+        self.assertEqual(rows, [{"entry": "`02_mpi/x`", "ranks": "4", "compute": "2.00 ms (4.00x)", "+ exchange": "2.50 ms (3.20x)", "root to root": "5.00 ms (1.60x)",
+                                 "bytes moved": "2.5 MB", "imbalance": "1.25", "in time": "1.50"}])
+        self.assertNotIn("Phases", text)
+        self.assertNotIn("whole", titles)
+
+    def test_without_a_serial_entry_there_is_no_speed(self):
+        text = tables.scaling(record(row("02_mpi/x", 4, 5e-3, compute_seconds=2e-3, bytes_moved=0, imbalance=1)), "02_", [])
+        titles, rows = table(text, "entry")
+        self.assertEqual((rows[0]["compute"], rows[0]["root to root"]), ("2.00 ms", ""))
+        self.assertNotIn("in time", titles)  # not known of all
+
+
+class Gpus(unittest.TestCase):
+    """Entries of step 8 beside the same step's on one GPU, whose limit is 1 ms of memory."""
+
+    def setUp(self):
+        self.context = {"gpu": "GPU of a test", "gpu_copy_bandwidth_bytes_per_second": "1e9", "ranks=2: gpus": "2", "ranks=2: copy_bandwidth_bytes_per_second": "3e9"}
+        self.one = row("08_x/one", 0, 4e-3, memory_bytes_at_least=1e6, l2_bytes_at_least=1, gather_bytes_per_second=1e9)
+
+    def text(self, *rows, **context):
+        return tables.scaling(record(self.one, *rows, **{**self.context, **context}), "08_", [])
+
+    def test_exchange_phases_and_limit(self):
+        phases = {"analysis": 1e-5, "numeric": 1e-3, "gather": 3e-3, "messages": 2e-3}
+        text = self.text(row("08_x/blocks", 2, 5e-3, phases, compute_seconds=2e-3, distributed_seconds=2.1e-3, exchange_b_seconds=4e-4, upload_b_seconds=3e-4,
+                             to_host_seconds=2.5e-3, to_host_share=0.875, **CLOCKS),
+                         row("08_x/gather", 2, 9e-3, phases | {"to host": 1e-4}, compute_seconds=2e-3, distributed_seconds=2.1e-3, root_to_root_seconds=8e-3, **CLOCKS),
+                         row("08_x/blocks", 1, 9e-3, compute_seconds=4e-3, **CLOCKS))
+        self.assertIn("; `08_x/one` on one GPU 4.00 ms:", text)
+        _, rows = table(text, "entry")
+        self.assertEqual([r["+ exchange of B"] for r in rows], ["2.50 ms (1.60x)", "", ""])
+        self.assertEqual([r["whole"] for r in rows], ["5.00 ms", "9.00 ms", "9.00 ms"])
+        self.assertEqual([(r["C to the host"], r["of the buses' speed"]) for r in rows], [("2.50 ms", "88 %"), ("", ""), ("", "")])
+        titles, rows = table(text, "matrix")  # one process is as one GPU
+        self.assertEqual(titles, ["matrix", "entry", "ranks", "analysis", "numeric", "gather", "to host", "messages", "B to its GPU", "between GPUs", "of the limit"])
+        self.assertEqual([list(r.values())[1:] for r in rows], [
+            ["`blocks`", "2", "10.0 us", "1.00 ms", "3.00 ms", "", "2.00 ms", "300 us", "400 us", "25 % (memory)"],  # 1 ms of 2 ms on 2 GPUs
+            ["`gather`", "2", "10.0 us", "1.00 ms", "3.00 ms", "100 us", "2.00 ms", "", "", "25 % (memory)"]])
+        self.assertIn("(GPU of a test; GPUs: 2 processes 2)", text)
+        self.assertIn("2 ranks 3.0)", text)
+
+    def test_turns_have_no_phases(self):
+        shared = row("08_x/blocks", 2, 5e-3, {"numeric": 1e-3}, "C distributed", compute_seconds=2e-3, exchange_b_seconds=None, **CLOCKS)
+        self.one["problem"]["options"] = "C distributed"
+        text = self.text(shared, **{"ranks=2: gpus": "1"})
+        titles, rows = table(text, "entry")
+        self.assertEqual((rows[0]["compute"], rows[0]["+ exchange of B"]), ("2.00 ms (2.00x)", ""))
+        self.assertNotIn("whole", titles)
+        self.assertNotIn("Phases", text)
+        self.assertIn("take turns", text)
+
+
+class Readmes(unittest.TestCase):
+    def test_they_hold_what_the_records_say(self):
+        done = subprocess.run([sys.executable, ROOT / "tools/tables.py", "--check"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    options, rest = parser.parse_known_args()
+    ROOT = options.root.resolve()
+    sys.path.insert(0, str(ROOT / "tools"))
+    sys.dont_write_bytecode = True
+    tables = importlib.import_module("tables")
+    unittest.main(argv=[sys.argv[0], *rest])
