@@ -101,35 +101,39 @@ def share(value):
     return "" if value is None else f"{100 * value:.0f} %"
 
 
+def measured(row, name):
+    """A metric of a row; None where it has none, or it is unknown."""
+    return row["metrics"].get(name, {}).get("value")
+
+
 def exchanged(row):
     """What a product takes on several GPUs with bringing B from each to the others, which belongs to loading it. None where that is unknown."""
-    value = lambda name: row["metrics"].get(name, {}).get("value")
-    times = [value("distributed_seconds"), value("exchange_b_seconds")]
-    return None if None in times else sum(times)
+    parts = [measured(row, "distributed_seconds"), measured(row, "exchange_b_seconds")]
+    return None if None in parts else sum(parts)
 
 
 def scaling_columns(timed, on_gpus, in_one_place):
-    """Titles of a table of ranks, and what a row has under each; a row is one of results, beside the fastest without ranks."""
-    known = lambda name: any(name in r["metrics"] for r in timed)
-    with_speed = lambda value, base: "" if value is None else seconds(value) + (f" ({times(base / value)})" if base else "")
-    timed_as = lambda name: lambda r, base: with_speed(r["metrics"].get(name, {}).get("value"), base and base["seconds"]["run"]["median"])
-    columns = {"entry": lambda r, _: f"`{r['entry']}`",
-               "ranks": lambda r, _: str(r["ranks"]),
-               "compute": timed_as("compute_seconds")}
+    """Titles of a table of ranks, and what stands under each of them for a row, given the fastest without ranks (None: there is none)."""
+    known = lambda name: any(measured(r, name) is not None for r in timed)
+    median = lambda base: base and base["seconds"]["run"]["median"]
+    timed_as = lambda value, base=None: "" if value is None else seconds(value) + (f" ({times(median(base) / value)})" if base else "")
+    clock = lambda name: lambda r, base: timed_as(measured(r, name), base)
+    ratio = lambda name: lambda r, _: "" if measured(r, name) is None else f"{measured(r, name):.2f}"
+    columns = {"entry": lambda r, _: f"`{r['entry']}`", "ranks": lambda r, _: str(r["ranks"]), "compute": clock("compute_seconds")}
     if on_gpus:
-        columns["+ exchange of B"] = lambda r, base: with_speed(exchanged(r), base["seconds"]["run"]["median"])
+        columns["+ exchange of B"] = lambda r, base: timed_as(exchanged(r), base)
     else:
-        columns["+ exchange"] = timed_as("distributed_seconds")
-    columns |= {"root to root": timed_as("root_to_root_seconds"),
-                "bytes moved": lambda r, _: f"{r['metrics']['bytes_moved']['value'] / 1e6:.1f} MB",
-                "imbalance": lambda r, _: f"{r['metrics']['imbalance']['value']:.2f}"}
+        columns["+ exchange"] = clock("distributed_seconds")
+    columns |= {"root to root": clock("root_to_root_seconds"),
+                "bytes moved": lambda r, _: f"{measured(r, 'bytes_moved') / 1e6:.1f} MB",
+                "imbalance": ratio("imbalance")}
     if known("compute_imbalance"):  # records of before have none
-        columns["in time"] = lambda r, _: f"{r['metrics']['compute_imbalance']['value']:.2f}"
+        columns["in time"] = ratio("compute_imbalance")
     if in_one_place:
-        columns["whole"] = lambda r, _: seconds(r["seconds"]["run"]["median"])
+        columns["whole"] = lambda r, _: seconds(median(r))
     if known("to_host_share"):
-        columns["C to the host"] = lambda r, _: with_speed(r["metrics"].get("to_host_seconds", {}).get("value"), None)
-        columns["of the buses' speed"] = lambda r, _: share(r["metrics"].get("to_host_share", {}).get("value"))
+        columns["C to the host"] = lambda r, _: timed_as(measured(r, "to_host_seconds"))
+        columns["of the buses' speed"] = lambda r, _: share(measured(r, "to_host_share"))
     return columns
 
 
@@ -154,16 +158,16 @@ def scaling(results, pattern, wanted):
         rows = [r for r in ranked if problem_of(r) == problem]
         lines += ["| " + " | ".join(cell(r, base) for cell in columns.values()) + " |" for r in rows] + [""]
         shown += [(r, base) for r in rows]
-    shares = lambda r: int(context.get(f"ranks={r['ranks']}: gpus", r["ranks"])) < r["ranks"]
+    takes_turns = lambda r: int(context.get(f"ranks={r['ranks']}: gpus", r["ranks"])) < r["ranks"]
     if on_gpus:
-        lines += phases_of_ranks([(r, base) for r, base in shown if r["ranks"] > 1 and not shares(r)], context)
+        lines += phases_of_ranks([(r, base) for r, base in shown if r["ranks"] > 1 and not takes_turns(r)], context)
     counts = sorted({r["ranks"] for r in timed if r["mpi"]})
     copies = [f"{ranks} ranks {float(context[key]) / 1e9:.1f}" for ranks in counts if (key := f"ranks={ranks}: copy_bandwidth_bytes_per_second") in context]
     cores = next((value for key, value in context.items() if key.endswith(": cores")), "?")
     gpus = [f"{ranks} processes {context[key]}" for ranks in counts if (key := f"ranks={ranks}: gpus") in context]
     if gpus:
         lines.append(f"({context['gpu']}; GPUs: {', '.join(gpus)})")
-    if any(shares(r) for r in timed if r["mpi"]):
+    if any(takes_turns(r) for r in timed if r["mpi"]):
         lines.append("(Processes that share a GPU take turns: compute is then the longest time that one of them takes with the GPU to itself, "
                      "as it would on a GPU of its own.)")
     lines.append(f"({context['cpu']}, {cores} cores, {context['date'][:10]}, sources {context['source_digest'][:12]}; "
@@ -175,20 +179,21 @@ PHASES = ("analysis", "symbolic", "allocation", "numeric", "wait", "gather", "to
 
 
 def phases_of_ranks(rows, context):
-    """The phases of products on several GPUs, and what the limit of one GPU, times their number, says of what they compute in."""
+    """The phases of products on several GPUs, and what the limit of one GPU, times their number, says of what they compute in. `rows`: each
+    with the fastest on one GPU, or None."""
     if not rows:
         return []
     names = [name for name in PHASES if any(name in r["seconds"]["phases"] for r, _ in rows)]
     loads = {"B to its GPU": "upload_b_seconds", "between GPUs": "exchange_b_seconds"}
-    lines = ["Phases, the longest of all processes" + (" (*gather* is the way to one place; the columns after it are parts of it)" if "to host" in names else "")
-             + "; what loading B takes; compute, of the limit:", "",
+    parts = ", ".join(f"*{name}*" for name in names[names.index("gather") + 1:]) if "gather" in names else ""
+    lines = ["Phases, the longest of all processes" + (f" ({parts} are parts of *gather*)" if parts else "") + "; what loading B takes; compute, of the limit:", "",
              f"| matrix | entry | ranks | {' | '.join([*names, *loads])} | of the limit |", "|---" * (len(names) + len(loads) + 4) + "|"]
     for row, base in rows:
         cell = lambda value: seconds(value) if value else ""
-        took = [cell(row["seconds"]["phases"].get(name)) for name in names]
-        load = [cell(row["metrics"].get(name, {}).get("value")) for name in loads.values()]
-        lines.append(f"| {label(row['problem']['matrix'])} | `{row['entry'].split('/')[1]}` | {row['ranks']} | {' | '.join(took + load)} | "
-                     f"{limit(base, context, row['metrics']['compute_seconds']['value'], row['ranks'])} |")
+        cells = [cell(row["seconds"]["phases"].get(name)) for name in names] + [cell(measured(row, name)) for name in loads.values()]
+        took = measured(row, "compute_seconds")
+        cells.append(limit(base, context, took, row["ranks"]) if base and took else "")
+        lines.append(f"| {label(row['problem']['matrix'])} | `{row['entry'].split('/')[1]}` | {row['ranks']} | {' | '.join(cells)} |")
     return lines + [""]
 
 
@@ -239,16 +244,15 @@ def ratios(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
-def limit(row, context, took=None, gpus=1):
-    """Which limit a sparse product meets, and how many percent of the speed that it allows were reached: by the run, or by as many GPUs as
-    are said in the time that they took."""
+def limit(row, context, took, gpus=1):
+    """Which limit the product of a row meets, and how many percent of the speed that it allows `gpus` GPUs reached that took so many seconds."""
     metrics = {name: metric["value"] for name, metric in row["metrics"].items()}
     if not metrics.get("gather_bytes_per_second") or "gpu_copy_bandwidth_bytes_per_second" not in context:
         return ""
     least = {"memory": metrics["memory_bytes_at_least"] / float(context["gpu_copy_bandwidth_bytes_per_second"]),
              "L2": metrics["l2_bytes_at_least"] / metrics["gather_bytes_per_second"]}
     which = max(least, key=least.get)
-    return f"{100 * least[which] / gpus / (took or row['seconds']['run']['median']):.0f} % ({which})"
+    return f"{100 * least[which] / gpus / took:.0f} % ({which})"
 
 
 def products(results, pattern, wanted):
@@ -274,7 +278,7 @@ def products(results, pattern, wanted):
         count = best["problem"]["multiplications"]
         lines.append(f"| {label(matrix)} | {count / 1e6:.1f} M | {count / max(best['result_nnz'], 1):.1f} | "
                      + " | ".join(rate(rows[e, matrix]) if (e, matrix) in rows else "" for e in entries)
-                     + f" | {rate(peer) if peer else ''} | {f'{speed:.2f}' if speed else ''} | {limit(best, results['context'])} |")
+                     + f" | {rate(peer) if peer else ''} | {f'{speed:.2f}' if speed else ''} | {limit(best, results['context'], best['seconds']['run']['median'])} |")
         took = best["seconds"]["phases"]
         phases.append(f"| {label(matrix)} | {seconds(best['seconds']['run']['median'])} | "
                       + " | ".join(seconds(took[p]) if p in took else "" for p in ("analysis", "symbolic", "allocation", "numeric")) + " |")

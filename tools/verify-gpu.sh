@@ -20,9 +20,9 @@
 #   counters    what ncu (Nsight Compute) counts of SpMM and SpGEMM on a few matrices (tools/counters.sh). Left out unless it is named
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
-# verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done and how they went: those of this run,
-# and of earlier ones on the same GPU sources what this run does not do again. Exit code 0: all green; 1: something was not,
-# and the last lines say what.
+# verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done, when, of which sources, and how they
+# went: those of this run, and of earlier ones on the same GPU sources what this run does not do again. Exit code 0: this run
+# was all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 known="tests several sanitizer d2 spmv spgemm multi shares spmm counters"
@@ -54,6 +54,7 @@ failures=()
 summary=()
 digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
 gpu_digest=$(cmake -DROOT="$PWD" -DGPU=ON -P cmake/BuildInfo.cmake 2>&1)
+[[ $digest =~ ^[0-9a-f]{64}$ && $gpu_digest =~ ^[0-9a-f]{64}$ ]] || { echo "verify-gpu: cmake does not tell the digest of the sources: $gpu_digest" >&2; exit 2; }
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
 
 # What earlier runs recorded of these GPU sources, a step a line.
@@ -75,7 +76,7 @@ step() {
   for i in "${!earlier[@]}"; do
     case ${earlier[i]} in "{\"name\": \"$name\","*) unset "earlier[i]" ;; esac
   done
-  summary+=("{\"name\": \"$name\", \"passed\": $passed, \"seconds\": $((SECONDS - started)), \"date\": \"$(date -u +%FT%TZ)\"}")
+  summary+=("{\"name\": \"$name\", \"passed\": $passed, \"seconds\": $((SECONDS - started)), \"date\": \"$(date -u +%FT%TZ)\", \"driver\": \"$driver\", \"source_digest\": \"$digest\"}")
   record
 }
 
@@ -205,6 +206,8 @@ fi
 wants counters && step counters tools/counters.sh build/gpu/bin/stages "$out"
 
 record true
+failed=$(printf '%s\n' "${earlier[@]}" | grep '"passed": false' | cut -d '"' -f 4 | paste -sd ' ')
+[ -z "$failed" ] || echo "verify-gpu: an earlier run was not green, and nobody has done these steps again: $failed" >&2
 if [ ${#failures[@]} -gt 0 ]; then
   echo "verify-gpu: NOT green: ${failures[*]}; logs in $logs" >&2
   exit 1

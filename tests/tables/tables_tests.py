@@ -85,6 +85,7 @@ class Gpus(unittest.TestCase):
         self.assertEqual([r["+ exchange of B"] for r in rows], ["2.50 ms (1.60x)", "", ""])
         self.assertEqual([r["whole"] for r in rows], ["5.00 ms", "9.00 ms", "9.00 ms"])
         self.assertEqual([(r["C to the host"], r["of the buses' speed"]) for r in rows], [("2.50 ms", "88 %"), ("", ""), ("", "")])
+        self.assertIn("(*to host*, *messages* are parts of *gather*)", text)
         titles, rows = table(text, "matrix")  # one process is as one GPU
         self.assertEqual(titles, ["matrix", "entry", "ranks", "analysis", "numeric", "gather", "to host", "messages", "B to its GPU", "between GPUs", "of the limit"])
         self.assertEqual([list(r.values())[1:] for r in rows], [
@@ -92,6 +93,17 @@ class Gpus(unittest.TestCase):
             ["`gather`", "2", "10.0 us", "1.00 ms", "3.00 ms", "100 us", "2.00 ms", "", "", "25 % (memory)"]])
         self.assertIn("(GPU of a test; GPUs: 2 processes 2)", text)
         self.assertIn("2 ranks 3.0)", text)
+
+    def test_what_is_unknown_is_left_out(self):
+        """A matrix that no single GPU computed, clocks that nobody knows, and rows of before some metric was there."""
+        lonely = row("08_x/blocks", 2, 5e-3, {"numeric": 1e-3}, compute_seconds=2e-3, distributed_seconds=2e-3, exchange_b_seconds=4e-4, **CLOCKS)
+        lonely["problem"] = {**lonely["problem"], "matrix": "gen:other:n=2"}
+        text = self.text(row("08_x/blocks", 2, 5e-3, {"numeric": 1e-3}, compute_seconds=None, bytes_moved=0, imbalance=1), lonely)
+        self.assertIn("other:n=2, spgemm f32:\n", text)
+        self.assertEqual([list(table(part, "entry")[1][0].values()) for part in text.split("\n\ngen:")], [
+            ["`08_x/blocks`", "2", "", "", "", "0.0 MB", "1.00", "", "5.00 ms"],
+            ["`08_x/blocks`", "2", "2.00 ms", "2.40 ms", "", "2.5 MB", "1.25", "1.50", "5.00 ms"]])
+        self.assertEqual([r["of the limit"] for r in table(text, "matrix")[1]], ["", ""])
 
     def test_turns_have_no_phases(self):
         shared = row("08_x/blocks", 2, 5e-3, {"numeric": 1e-3}, "C distributed", compute_seconds=2e-3, exchange_b_seconds=None, **CLOCKS)

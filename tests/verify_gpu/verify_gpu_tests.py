@@ -15,9 +15,10 @@ import tempfile
 import unittest
 
 ROOT = None
+OF_GPU, OF_OTHER_GPU, OF_ALL, OF_OTHER = ("aa11" * 16, "bb22" * 16, "cc33" * 16, "dd44" * 16)
 
-# The programs that play their parts: as many GPUs as the file gpus says, sources whose digest is in the file sources, and what is
-# named in the file broken fails.
+# The programs that play their parts: as many GPUs as the file gpus says, sources whose digests are in the files sources (of the
+# GPU) and all_sources, and what is named in the file broken fails.
 PLAYED = {
     "nvidia-smi": """case $1 in
   --query-gpu=name) echo "NVIDIA H200" ;;
@@ -26,7 +27,7 @@ PLAYED = {
 esac""",
     "cmake": """case "$*" in
   *-DGPU=ON*-P*) cat "$PLAY/sources" >&2 ;;
-  *-P*) echo 0123abcd >&2 ;;
+  *-P*) cat "$PLAY/all_sources" >&2 ;;
   *) ! grep -q cmake "$PLAY/broken" ;;
 esac""",
     "ctest": "! grep -q ctest \"$PLAY/broken\"",
@@ -48,7 +49,7 @@ class Records(unittest.TestCase):
             path = self.root / ("build/gpu/bin" if name in ("stages", "mpi_tests") else ".") / name
             path.write_text(f"#!/usr/bin/env bash\n{text}\n")
             path.chmod(0o755)
-        self.play(gpus="1", sources="aa11", broken="nothing")
+        self.play(gpus="1", sources=OF_GPU, all_sources=OF_ALL, broken="nothing")
 
     def play(self, **files):
         for name, text in files.items():
@@ -71,19 +72,21 @@ class Records(unittest.TestCase):
         self.assertIn("all green", self.verify("--only", "tests,spgemm"))
         record = self.record()
         self.assertEqual((record["gpu"], record["driver"], record["source_digest"], record["gpu_source_digest"], record["wanted"], record["complete"]),
-                         ("nvidia-h200", "580.1", "0123abcd", "aa11", "tests spgemm", True))
+                         ("nvidia-h200", "580.1", OF_ALL, OF_GPU, "tests spgemm", True))
         self.assertEqual(self.steps(), {"configure": True, "build": True, "tests": True, "spgemm": True})
 
-    def test_other_steps_are_kept_with_their_dates(self):
+    def test_other_steps_are_kept_with_their_dates_and_sources(self):
         self.verify("--only", "tests")
         first = {step["name"]: step for step in self.record()["steps"]}
         first["tests"]["date"] = "2001-01-01T00:00:00Z"
         path = self.root / "results/nvidia-h200/verify.json"
         path.write_text(json.dumps({**self.record(), "steps": list(first.values())}) + "\n")
+        self.play(all_sources=OF_OTHER)
         self.verify("--only", "spgemm")
         record = self.record()
-        self.assertEqual([step["name"] for step in record["steps"]], ["tests", "configure", "build", "spgemm"])
-        self.assertEqual(record["steps"][0]["date"], "2001-01-01T00:00:00Z")
+        self.assertEqual([(step["name"], step["source_digest"]) for step in record["steps"]],
+                         [("tests", OF_ALL), ("configure", OF_OTHER), ("build", OF_OTHER), ("spgemm", OF_OTHER)])
+        self.assertEqual((record["steps"][0]["date"], record["steps"][0]["driver"]), ("2001-01-01T00:00:00Z", "580.1"))
         self.assertEqual(record["wanted"], "spgemm")
         self.verify("--only", "tests")
         self.assertEqual([step["name"] for step in self.record()["steps"]], ["spgemm", "configure", "build", "tests"])
@@ -92,17 +95,17 @@ class Records(unittest.TestCase):
     def test_a_failure_stays_until_it_is_done_again(self):
         self.play(broken="ctest")
         self.assertIn("NOT green: tests", self.verify("--only", "tests", expect=1))
-        self.verify("--only", "spgemm")
+        self.assertIn("not green, and nobody has done these steps again: tests\n", self.verify("--only", "spgemm"))
         self.assertEqual(self.steps(), {"tests": False, "configure": True, "build": True, "spgemm": True})
         self.play(broken="nothing")
-        self.verify("--only", "tests")
+        self.assertNotIn("again", self.verify("--only", "tests"))
         self.assertTrue(all(self.steps().values()))
 
     def test_what_other_sources_did_is_dropped(self):
         self.verify("--only", "tests")
-        self.play(sources="bb22")
+        self.play(sources=OF_OTHER_GPU)
         self.verify("--only", "spgemm")
-        self.assertEqual(self.record()["gpu_source_digest"], "bb22")
+        self.assertEqual(self.record()["gpu_source_digest"], OF_OTHER_GPU)
         self.assertNotIn("tests", self.steps())
 
     def test_several_gpus_have_a_record_of_their_own(self):
@@ -119,6 +122,11 @@ class Records(unittest.TestCase):
         self.assertIn("the build failed", self.verify("--only", "tests", expect=1))
         self.assertEqual(self.steps(), {"configure": False, "build": False})
         self.assertFalse(self.record()["complete"])
+
+    def test_sources_without_a_digest_end_it(self):
+        self.play(sources="CMake Error\n\nno such file")
+        self.assertIn("CMake Error", self.verify("--only", "tests", expect=2))
+        self.assertFalse((self.root / "results/nvidia-h200/verify.json").exists())
 
     def test_bad_usage(self):
         for words, expected in ((["--only"], "--only needs steps"), (["--only", "test"], "no step 'test'"), (["--help"], "usage:")):
