@@ -125,10 +125,7 @@ void clocks(World& world) {
       const Entry& entry = *chosen_entry;
       Exec& exec = world.of(entry);
       if (entry.op != Op::spgemm) continue;
-      const auto plan = entry.on<SpgemmProblem<double>>().prepare(problem, exec);
-      SpgemmOperands<double> operands;
-      if (world.root()) operands = {problem.a->values, problem.b->values};
-      plan->load(operands);
+      const auto plan = loaded(world, entry, problem);
       for (int k = 0; k < 3; ++k) exec.time([&] { plan->run(); });
       const auto c = plan->fetch();
       const auto metrics = plan->metrics();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "common/harness/registry.hpp"
@@ -46,6 +47,16 @@ struct World {
   Exec& of(const Entry& entry) const { return entry.needs.gpu ? *gpu : exec; }
 };
 using Test = std::function<void(World&)>;
+
+/// A plan of the entry that has its operands, which rank 0 has. Collective.
+template <class T>
+std::unique_ptr<SpgemmPlan<T>> loaded(World& world, const Entry& entry, const SpgemmProblem<T>& problem) {
+  auto plan = entry.on<SpgemmProblem<T>>().prepare(problem, world.of(entry));
+  SpgemmOperands<T> operands;
+  if (world.root()) operands = {problem.a->values, problem.b->values};
+  plan->load(operands);
+  return plan;
+}
 
 /// Work of a few milliseconds that knows when it was done, by a clock that the processes of a machine share.
 struct Stay {

@@ -55,16 +55,6 @@ struct Ran {
   Offset results = 0;   ///< rank 0: nnz(C)
 };
 
-/// A plan that has its operands.
-std::unique_ptr<SpgemmPlan<float>> loaded(World& world, const Entry& entry,
-                                          const SpgemmProblem<float>& problem) {
-  auto plan = entry.on<SpgemmProblem<float>>().prepare(problem, *world.gpu);
-  SpgemmOperands<float> operands;
-  if (world.root()) operands = {problem.a->values, problem.b->values};
-  plan->load(operands);
-  return plan;
-}
-
 Ran run(World& world, const char* name, const SpgemmProblem<float>& problem) {
   Registry registry;
   add_08_spgemm_multigpu(registry);
