@@ -246,11 +246,11 @@ def ratios(results, pattern, wanted):
 
 def limit(row, context, took, gpus=1):
     """Which limit the product of a row meets, and how many percent of the speed that it allows `gpus` GPUs reached that took so many seconds."""
-    metrics = {name: metric["value"] for name, metric in row["metrics"].items()}
-    if not metrics.get("gather_bytes_per_second") or "gpu_copy_bandwidth_bytes_per_second" not in context:
+    gathered = measured(row, "gather_bytes_per_second")
+    if not gathered or "gpu_copy_bandwidth_bytes_per_second" not in context:
         return ""
-    least = {"memory": metrics["memory_bytes_at_least"] / float(context["gpu_copy_bandwidth_bytes_per_second"]),
-             "L2": metrics["l2_bytes_at_least"] / metrics["gather_bytes_per_second"]}
+    least = {"memory": measured(row, "memory_bytes_at_least") / float(context["gpu_copy_bandwidth_bytes_per_second"]),
+             "L2": measured(row, "l2_bytes_at_least") / gathered}
     which = max(least, key=least.get)
     return f"{100 * least[which] / gpus / took:.0f} % ({which})"
 

@@ -54,7 +54,7 @@ failures=()
 summary=()
 digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
 gpu_digest=$(cmake -DROOT="$PWD" -DGPU=ON -P cmake/BuildInfo.cmake 2>&1)
-[[ $digest =~ ^[0-9a-f]{64}$ && $gpu_digest =~ ^[0-9a-f]{64}$ ]] || { echo "verify-gpu: cmake does not tell the digest of the sources: $gpu_digest" >&2; exit 2; }
+[[ $digest =~ ^[0-9a-f]{64}$ && $gpu_digest =~ ^[0-9a-f]{64}$ ]] || { echo "verify-gpu: cmake does not tell the digests of the sources: $digest $gpu_digest" >&2; exit 2; }
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
 
 # What earlier runs recorded of these GPU sources, a step a line.

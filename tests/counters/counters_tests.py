@@ -2,11 +2,9 @@
 """What ncu counted: its tables read, the record that tools/counters.sh makes of them (with an ncu, a GPU and a program that are
 played by scripts), and the table in a README.
 
-usage: counters_tests.py --root DIRECTORY [unittest options]
+usage: counters_tests.py [unittest options]
 """
 
-import argparse
-import importlib
 import json
 import os
 import pathlib
@@ -15,8 +13,11 @@ import sys
 import tempfile
 import unittest
 
-ROOT = None
-counters = tables = None  # the scripts of tools/ as modules
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+sys.dont_write_bytecode = True
+import counters  # tools/counters.py
+import tables  # tools/tables.py
 
 HEAD = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC"'
 
@@ -229,11 +230,4 @@ class Table(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    options, rest = parser.parse_known_args()
-    ROOT = options.root.resolve()
-    sys.path.insert(0, str(ROOT / "tools"))
-    sys.dont_write_bytecode = True
-    counters, tables = importlib.import_module("counters"), importlib.import_module("tables")
-    unittest.main(argv=[sys.argv[0], *rest])
+    unittest.main()

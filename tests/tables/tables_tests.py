@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """tools/tables.py: the tables of several ranks, from records made by hand, and whether READMEs hold what the project's records say.
 
-usage: tables_tests.py --root DIRECTORY [unittest options]
+usage: tables_tests.py [unittest options]
 """
 
-import argparse
-import importlib
 import pathlib
 import subprocess
 import sys
 import unittest
 
-ROOT = None
-tables = None  # tools/tables.py as a module
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+sys.dont_write_bytecode = True
+import tables  # tools/tables.py
 
 
 def row(entry, ranks, median, phases=None, options="", **metrics):
@@ -123,11 +123,4 @@ class Readmes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    options, rest = parser.parse_known_args()
-    ROOT = options.root.resolve()
-    sys.path.insert(0, str(ROOT / "tools"))
-    sys.dont_write_bytecode = True
-    tables = importlib.import_module("tables")
-    unittest.main(argv=[sys.argv[0], *rest])
+    unittest.main()

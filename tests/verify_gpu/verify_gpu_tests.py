@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 """What tools/verify-gpu.sh records, and what its exit code says, with a GPU, a build and tests that are played by scripts.
 
-usage: verify_gpu_tests.py --root DIRECTORY [unittest options]
+usage: verify_gpu_tests.py [unittest options]
 """
 
-import argparse
 import json
 import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-ROOT = None
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 OF_GPU, OF_OTHER_GPU, OF_ALL, OF_OTHER = ("aa11" * 16, "bb22" * 16, "cc33" * 16, "dd44" * 16)
 
 # The programs that play their parts: as many GPUs as the file gpus says, sources whose digests are in the files sources (of the
@@ -135,8 +133,4 @@ class Records(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    options, rest = parser.parse_known_args()
-    ROOT = options.root.resolve()
-    unittest.main(argv=[sys.argv[0], *rest])
+    unittest.main()
