@@ -68,6 +68,21 @@ def label(matrix):
     return re.sub(r"^gen:twin:|^data:|\.mtx(\.gz)?$", "", matrix.rsplit("/", 1)[-1])
 
 
+def share(value):
+    """A part of what would be possible, in percent."""
+    return "" if value is None else f"{100 * value:.0f} %"
+
+
+def median(row):
+    """The median time of a run, in seconds."""
+    return row["seconds"]["run"]["median"]
+
+
+def measured(row, name):
+    """A metric of a row; None where it has none, or it is unknown."""
+    return row["metrics"].get(name, {}).get("value")
+
+
 def table(results, pattern, wanted):
     """The Markdown table of one results file."""
     rows = [r for r in results["results"] if re.search(pattern, r["entry"]) and r["status"] != "skipped" and "seconds" in r]
@@ -75,7 +90,7 @@ def table(results, pattern, wanted):
     if wanted:
         matrices = [m for m in matrices if m in wanted or label(m).replace(" ", "") in wanted]
     entries = list(dict.fromkeys(r["entry"] for r in rows if r["problem"]["matrix"] in matrices))
-    time = {(r["entry"], r["problem"]["matrix"]): r["seconds"]["run"]["median"] for r in rows}
+    time = {(r["entry"], r["problem"]["matrix"]): median(r) for r in rows}
     best = {m: min(t for (_, matrix), t in time.items() if matrix == m) for m in matrices}
     lines = ["| entry | " + " | ".join(label(m) for m in matrices) + " |", "|---" * (len(matrices) + 1) + "|"]
     for entry in entries:
@@ -96,16 +111,6 @@ def table(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
-def share(value):
-    """A part of what would be possible, in percent."""
-    return "" if value is None else f"{100 * value:.0f} %"
-
-
-def measured(row, name):
-    """A metric of a row; None where it has none, or it is unknown."""
-    return row["metrics"].get(name, {}).get("value")
-
-
 def exchanged(row):
     """What a product takes on several GPUs with bringing B from each to the others, which belongs to loading it. None where that is unknown."""
     parts = [measured(row, "distributed_seconds"), measured(row, "exchange_b_seconds")]
@@ -115,7 +120,6 @@ def exchanged(row):
 def scaling_columns(timed, on_gpus, in_one_place):
     """Titles of a table of ranks, and what stands under each of them for a row, given the fastest without ranks (None: there is none)."""
     known = lambda name: any(measured(r, name) is not None for r in timed)
-    median = lambda base: base and base["seconds"]["run"]["median"]
     timed_as = lambda value, base=None: "" if value is None else seconds(value) + (f" ({times(median(base) / value)})" if base else "")
     clock = lambda name: lambda r, base: timed_as(measured(r, name), base)
     ratio = lambda name: lambda r, _: "" if measured(r, name) is None else f"{measured(r, name):.2f}"
@@ -150,10 +154,10 @@ def scaling(results, pattern, wanted):
     for problem in problems:
         alone = [r for r in timed if problem_of(r) == problem and not r["mpi"] and not r["structure_reuse"]]
         bases = [r for r in alone if re.search(pattern, r["entry"])] if on_gpus else [r for r in alone if r["entry"].startswith("01_")]
-        base = min(bases, key=lambda r: r["seconds"]["run"]["median"], default=None)
+        base = min(bases, key=median, default=None)
         named = f"`{base['entry']}` on one GPU" if base and on_gpus else "fastest serial entry"
         lines += [f"{label(problem[0])}, {problem[2]} {problem[3]}{', ' + problem[1] if problem[1] else ''}"
-                  + (f"; {named} {seconds(base['seconds']['run']['median'])}:" if base else ":"), "",
+                  + (f"; {named} {seconds(median(base))}:" if base else ":"), "",
                   f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
         rows = [r for r in ranked if problem_of(r) == problem]
         lines += ["| " + " | ".join(cell(r, base) for cell in columns.values()) + " |" for r in rows] + [""]
@@ -188,8 +192,8 @@ def phases_of_ranks(rows, context):
     parts = ", ".join(f"*{name}*" for name in names[names.index("gather") + 1:]) if "gather" in names else ""
     lines = ["Phases, the longest of all processes" + (f" ({parts} are parts of *gather*)" if parts else "") + "; what loading B takes; compute, of the limit:", "",
              f"| matrix | entry | ranks | {' | '.join([*names, *loads])} | of the limit |", "|---" * (len(names) + len(loads) + 4) + "|"]
+    cell = lambda value: seconds(value) if value else ""
     for row, base in rows:
-        cell = lambda value: seconds(value) if value else ""
         cells = [cell(row["seconds"]["phases"].get(name)) for name in names] + [cell(measured(row, name)) for name in loads.values()]
         took = measured(row, "compute_seconds")
         cells.append(limit(base, context, took, row["ranks"]) if base and took else "")
@@ -211,7 +215,7 @@ def ratios(results, pattern, wanted):
     on_gpu = "gpu_sms" in context
     for operation, number, options in dict.fromkeys(problem_of(r) for r in timed):
         rows = [r for r in timed if problem_of(r) == (operation, number, options)]
-        time = {(r["entry"], r["problem"]["matrix"]): r["seconds"]["run"]["median"] for r in rows}
+        time = {(r["entry"], r["problem"]["matrix"]): median(r) for r in rows}
         entries = [e for e in dict.fromkeys(r["entry"] for r in rows) if re.search(pattern, e) and not e.startswith("vendor/")]
         matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in rows) if not wanted or label(m) in wanted]
         lines += [f"{operation} {number}{', ' + options if options else ''}:", "",
@@ -252,7 +256,7 @@ def limit(row, context, took, gpus=1):
     least = {"memory": measured(row, "memory_bytes_at_least") / float(context["gpu_copy_bandwidth_bytes_per_second"]),
              "L2": measured(row, "l2_bytes_at_least") / gathered}
     which = max(least, key=least.get)
-    return f"{100 * least[which] / gpus / took:.0f} % ({which})"
+    return f"{share(least[which] / gpus / took)} ({which})"
 
 
 def products(results, pattern, wanted):
@@ -278,12 +282,12 @@ def products(results, pattern, wanted):
         count = best["problem"]["multiplications"]
         lines.append(f"| {label(matrix)} | {count / 1e6:.1f} M | {count / max(best['result_nnz'], 1):.1f} | "
                      + " | ".join(rate(rows[e, matrix]) if (e, matrix) in rows else "" for e in entries)
-                     + f" | {rate(peer) if peer else ''} | {f'{speed:.2f}' if speed else ''} | {limit(best, results['context'], best['seconds']['run']['median'])} |")
+                     + f" | {rate(peer) if peer else ''} | {f'{speed:.2f}' if speed else ''} | {limit(best, results['context'], median(best))} |")
         took = best["seconds"]["phases"]
-        phases.append(f"| {label(matrix)} | {seconds(best['seconds']['run']['median'])} | "
+        phases.append(f"| {label(matrix)} | {seconds(median(best))} | "
                       + " | ".join(seconds(took[p]) if p in took else "" for p in ("analysis", "symbolic", "allocation", "numeric")) + " |")
     if speeds:
-        lines += ["", f"Geometric mean of the speed over the library: {math.exp(sum(map(math.log, speeds)) / len(speeds)):.2f}."]
+        lines += ["", f"Geometric mean of the speed over the library: {geometric_mean(speeds):.2f}."]
     context = results["context"]
     where = context["gpu"] if "gpu_sms" in context else context["cpu"]
     types = "/".join(sorted({r["problem"]["type"] for r in timed}))
@@ -363,14 +367,13 @@ def counters(results, pattern, _wanted):
 
 
 def percents(before, after):
-    return f"{100 * before:.0f} % to {100 * after:.0f} %"
+    return f"{share(before)} to {share(after)}"
 
 
 def order(results, _pattern, _wanted):
     """The Markdown table of a record with `balanced` and `balanced_reordered`: what the order gained, and what it cost."""
     timed = {(r["problem"]["matrix"], r["problem"]["options"], r["entry"]): r for r in results["results"]
              if r["status"] == "good" and "seconds" in r}
-    time = lambda r: r["seconds"]["run"]["median"]
     lines = ["| matrix | of B | fresh in a block | on the device | `balanced` | `balanced_reordered` | speed | ordering | pays after | over the library |",
              "|---" * 10 + "|"]
     for matrix, options in dict.fromkeys(key[:2] for key in timed):
@@ -378,13 +381,13 @@ def order(results, _pattern, _wanted):
         if not was or not now:
             continue
         figures = {name: metric["value"] for name, metric in now["metrics"].items()}
-        library = min((time(r) for (m, o, e), r in timed.items() if (m, o) == (matrix, options) and e.startswith("vendor/")), default=None)
-        saved = time(was) - time(now)
+        library = min((median(r) for (m, o, e), r in timed.items() if (m, o) == (matrix, options) and e.startswith("vendor/")), default=None)
+        saved = median(was) - median(now)
         pays = f"{figures['order_seconds'] / saved:,.0f} products" if saved > 0 else "never"
         lines.append(f"| {label(matrix)} | {options} | {percents(figures['fresh_in_block_before'], figures['fresh_in_block'])} "
-                     f"| {percents(figures['fresh_in_device_before'], figures['fresh_in_device'])} | {seconds(time(was))} | {seconds(time(now))} "
-                     f"| {time(was) / time(now):.2f} | {seconds(figures['order_seconds'])} | {pays} "
-                     f"| {f'{library / min(time(was), time(now)):.2f}' if library else ''} |")
+                     f"| {percents(figures['fresh_in_device_before'], figures['fresh_in_device'])} | {seconds(median(was))} | {seconds(median(now))} "
+                     f"| {median(was) / median(now):.2f} | {seconds(figures['order_seconds'])} | {pays} "
+                     f"| {f'{library / min(median(was), median(now)):.2f}' if library else ''} |")
     context = results["context"]
     lines += ["", f"(fresh: non-zeros that are the first to ask for their row of B, as the rows come and reordered; over the library: the faster "
               f"of the two over cuSPARSE's fastest; medians; {context['gpu']}, {context['date'][:10]}, sources {context['source_digest'][:12]})"]
@@ -422,7 +425,6 @@ STEPS = (
 
 def speed_up(rows, step, baseline):
     """The rows of the step that are fastest on their matrix, and the mean of their speeds over the fastest of the baseline."""
-    median = lambda r: r["seconds"]["run"]["median"]
     fastest, ratio = [], []
     for matrix in dict.fromkeys(r["problem"]["matrix"] for r in rows):
         here = [r for r in rows if r["problem"]["matrix"] == matrix]
@@ -448,7 +450,7 @@ def steps(_results, _pattern, _wanted):
         if not fastest:
             continue
         entries = [r["entry"].split("/")[1] for r in fastest]
-        time = seconds(fastest[0]["seconds"]["run"]["median"]) if len(fastest) == 1 else ""
+        time = seconds(median(fastest[0])) if len(fastest) == 1 else ""
         machine = results["context"]["gpu"] if "gpu_sms" in results["context"] else record.split("/")[0].replace("-", " ")
         lines.append(f"| [`{step}`]({step}/README.md) | {what} | `{max(entries, key=entries.count)}` | {time} | {gain} | {over} "
                      f"| {speed_up(rows, step, 'vendor/')[1]} | {machine} |")
