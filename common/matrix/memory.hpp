@@ -1,0 +1,15 @@
+#pragma once
+// How much memory this process may still take.
+
+#include <string>
+
+#include "common/matrix/types.hpp"
+
+namespace stages {
+
+/// Bytes that can be allocated now without swapping, and without being ended for it: what the kernel calls
+/// available, and no more than what its cgroup and those around it (versions 1 and 2) and the limits of the
+/// process (`ulimit -v`, `ulimit -d`) leave. At least 0. `root`: where /proc and /sys stand, for tests.
+Offset available_memory(const std::string& root = "");
+
+}  // namespace stages
