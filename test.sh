@@ -4,13 +4,20 @@
 # ./test.sh -R cli
 set -euo pipefail
 cd "$(dirname "$0")"
+. tools/parts.sh
+build=${STAGES_BUILD:-build}
+part "packages"
 tools/install-deps.sh test
+part "build"
 tools/build.sh cpu
 if [ $# -eq 0 ]; then
-  tools/build.sh asan
+  part "build with sanitizers"
+  tools/build.sh asan unit_tests
+  part "tests of one process, with sanitizers"
   # Not the tests that start programs: those of MPI meet the leaks of the MPI library itself. And no large files: ASan
   # takes its time.
-  env -u STAGES_DATA STAGES_BATTERY=small ctest --preset asan -LE 'mpi|cli'
+  env -u STAGES_DATA STAGES_BATTERY=small ctest --test-dir "$build/asan" --output-on-failure --no-tests=error -L unit -j "$(nproc)"
 fi
-# One test at a time: some of them use all processors themselves, and some measure.
-ctest --preset cpu "$@"
+# Side by side, but for those that measure.
+part "tests"
+last_part ctest --test-dir "$build/cpu" --output-on-failure -j "$(nproc)" "$@"

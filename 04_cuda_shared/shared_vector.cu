@@ -62,7 +62,7 @@ class SharedVector final : public DeviceSpmvPlan<T> {
  public:
   SharedVector(const SpmvProblem<T>& problem, Exec& exec, Index tile_columns)
       : DeviceSpmvPlan<T>(problem, exec),
-        tile_(std::min(tile_columns, problem.a->cols)),
+        tile_(std::min({tile_columns, problem.a->cols, most_tile_columns<T>(0)})),
         dense_(std::span<const T>(to_dense(*problem.a, Layout::col_major).data)) {
     allow_shared_bytes(multiply<T>, shared_bytes());
   }

@@ -68,7 +68,8 @@ class SharedVectorAndRow final : public DeviceSpmvPlan<T> {
  public:
   SharedVectorAndRow(const SpmvProblem<T>& problem, Exec& exec, Index tile_columns)
       : DeviceSpmvPlan<T>(problem, exec),
-        tile_(std::min(tile_columns, problem.a->cols)),
+        tile_(std::min(
+            {tile_columns, problem.a->cols, most_tile_columns<T>(sizeof(T) * kRows * (kWarps + 1))})),
         dense_(std::span<const T>(to_dense(*problem.a, Layout::col_major).data)) {
     allow_shared_bytes(multiply<T>, shared_bytes());
   }

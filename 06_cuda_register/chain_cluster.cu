@@ -97,6 +97,16 @@ struct Shape {
   int steps = 0;
 };
 
+/// Lets the kernel have what it needs for n rows, and tells whether the device then holds a cluster of it.
+template <class T>
+bool allow_cluster(const Shape& shape, Index n) {
+  return with_steps(shape.steps, [&]<int kSteps>() {
+    allow_shared_bytes(chain_cluster<T, kSteps>, shared_bytes_for<T>(n));
+    allow_large_cluster(chain_cluster<T, kSteps>);
+    return fits_a_cluster(chain_cluster<T, kSteps>, kCluster, kBlock, shared_bytes_for<T>(n));
+  });
+}
+
 /// As many lanes per row as the warps of the cluster allow: the shortest sums.
 template <class T>
 Shape shape_for(const Csr<T>& a) {
@@ -119,10 +129,7 @@ class ChainCluster final : public DeviceSpmvPlan<T> {
       : DeviceSpmvPlan<T>(problem, exec),
         shape_(shape_for(*problem.a)),
         matrix_(*problem.a, shape_.lanes, shape_.steps, sizeof(T)) {
-    with_steps(shape_.steps, [&]<int kSteps>() {
-      allow_shared_bytes(chain_cluster<T, kSteps>, shared_bytes_for<T>(problem.a->rows));
-      allow_large_cluster(chain_cluster<T, kSteps>);
-    });
+    allow_cluster<T>(shape_, problem.a->rows);
   }
 
   void run() override {
@@ -155,15 +162,18 @@ class ChainCluster final : public DeviceSpmvPlan<T> {
   }
 
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
+    if (!has_clusters(kCluster)) {
+      return fmt::format(
+          "needs compute capability 9.0 or later, for a cluster of {} blocks; this device has {}.{}, and "
+          "runs code "
+          "compiled for {}.{}",
+          kCluster, device_facts().cc_major, device_facts().cc_minor, code_capability() / 10,
+          code_capability() % 10);
+    }
     const Csr<T>& a = *problem.a;
     if (a.rows != a.cols || problem.mode == Mode::stream) {
       return fmt::format("multiplies chains of a square matrix, and this is {} of {} on {} x {}",
                          to_string(problem.mode), problem.products, a.rows, a.cols);
-    }
-    if (!has_clusters(kCluster)) {
-      return fmt::format(
-          "needs a cluster of {} blocks: compute capability 9.0 or later; this device has {}.{}", kCluster,
-          device_facts().cc_major, device_facts().cc_minor);
     }
     if (shape_for(a).lanes == 0) {
       return fmt::format("the registers of {} SMs do not hold {} rows, the longest of {} non-zeros", kCluster,
@@ -172,6 +182,11 @@ class ChainCluster final : public DeviceSpmvPlan<T> {
     if (shared_bytes_for<T>(a.rows) > device_facts().shared_per_block_optin) {
       return fmt::format("the vectors need {} bytes of shared memory; a block has {}",
                          shared_bytes_for<T>(a.rows), device_facts().shared_per_block_optin);
+    }
+    if (!allow_cluster<T>(shape_for(a), a.rows)) {
+      return fmt::format(
+          "needs a cluster of {} blocks of {} threads at once, and the device has no room for one", kCluster,
+          kBlock);
     }
     return std::nullopt;
   }

@@ -32,9 +32,11 @@ Index lanes_for(Index strip, bool vectors) {
   return vectors ? strip / Index{16 / sizeof(T)} : Index{kWarp};
 }
 
-/// The non-zeros of a share.
-Index share_for(const Shape& shape, const Residency& residency) {
-  const double resident = static_cast<double>(device_facts().sms) * residency.groups * residency.blocks;
+/// The non-zeros of a share; `block`: threads of a block.
+Index share_for(const Shape& shape, const Residency& residency, Index block) {
+  const DeviceFacts& device = device_facts();
+  const double blocks = std::min<double>(residency.blocks, device.max_threads_per_sm / block);
+  const double resident = static_cast<double>(device.sms) * residency.groups * blocks;
   const double even = static_cast<double>(shape.nnz) / (2 * resident);
   return (static_cast<Index>(std::clamp(even, 32.0, 256.0)) + 7) / 8 * 8;
 }
@@ -65,7 +67,7 @@ Granularity a_lane_a_nonzero(Granularity g, const Shape& shape) {
   g.loads = kThinAhead;
   g.block = kSmallBlock;
   if (g.bands == 0) g.bands = 1;
-  if (g.share == 0) g.share = share_for(shape, kResidencyOfFewColumns);
+  if (g.share == 0) g.share = share_for(shape, kResidencyOfFewColumns, g.block);
   return g;
 }
 
@@ -170,7 +172,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
   if (g.loads == 0) g.loads = shape.nnz >= Offset{kLongRows} * shape.rows ? 8 : 4;
   if (g.bands == 0) g.bands = 1;
   const Residency residency = residency_of_strips<T>(g, vectors);
-  if (g.share == 0) g.share = share_for(shape, residency);
+  if (g.share == 0) g.share = share_for(shape, residency, g.block);
   return g;
 }
 

@@ -117,7 +117,7 @@ __device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const
   const unsigned lane = threadIdx.x % F::kLanes, group_shift = threadIdx.x % kWarp - lane;
   const unsigned number = blockIdx.x * F::kGroups + threadIdx.x / F::kLanes;
   const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
-  const int longest = __reduce_max_sync(kAllLanes, share.length);
+  const int longest = warp_max(share.length);
   const auto nonzero = [&](int k) {
     const Offset at = share.begin + k;
     return k < share.length ? Nonzero<T>{__ldcs(a.columns + at), __ldcs(a.values + at)} : Nonzero<T>{};
@@ -164,7 +164,7 @@ __device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const
 /// The blocks up to `share_blocks` multiply; those after them set empty rows, one a group. Strips of B lie
 /// `gap` elements further apart than they would side by side.
 template <class F, bool kDealt, class T = typename F::Value>
-__global__ void __launch_bounds__(F::kBlock, F::kBlocks)
+__global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock))
     multiply(CutMatrix<T> a, Product<T> m, Offset gap, unsigned share_blocks) {
   let_next_kernel_start();
   const unsigned lane = threadIdx.x % F::kLanes;

@@ -5,6 +5,7 @@
 
 #include "08_spgemm_multigpu/rows.hpp"
 #include "08_spgemm_multigpu/rules.hpp"
+#include "08_spgemm_multigpu/shared_bytes.hpp"
 
 namespace stages::spgemm {
 
@@ -77,12 +78,6 @@ void multiply_in_warp_tables(const Factors<T, Ptr>& f, RowList list, Index slots
 template <class T, class Ptr>
 void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slots, Index warps,
                               const Output<T>& c, cudaStream_t stream);
-/// Bytes of shared memory of a block with one table of that many slots.
-template <class T>
-constexpr std::size_t block_table_bytes(Index slots) {
-  return static_cast<std::size_t>(slots) * (sizeof(T) + sizeof(Index)) +
-         static_cast<std::size_t>(slots) / 2 * sizeof(Index);
-}
 
 /// window_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1. Counting sets the slots of its
 /// rows, what comes before their parts, and their spans; `form` is windows or windows_small.
@@ -93,11 +88,5 @@ template <class T, class Ptr>
 void multiply_in_windows(const Factors<T, Ptr>& f, RowList list, Form form, const Index* first,
                          const Index* width, Index window_columns, const Parts& parts, const Output<T>& c,
                          cudaStream_t stream);
-/// Bytes of shared memory of a block with windows.
-template <class T>
-constexpr std::size_t window_bytes(Index warps, Index columns) {
-  return static_cast<std::size_t>(warps) * static_cast<std::size_t>(columns) / 32 *
-         (32 * sizeof(T) + sizeof(unsigned));
-}
 
 }  // namespace stages::spgemm

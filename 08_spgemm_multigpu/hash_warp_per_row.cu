@@ -35,6 +35,7 @@
 #include "08_spgemm_multigpu/stage.hpp"
 #include "08_spgemm_multigpu/tables.hpp"
 #include "common/gpu/cuda.hpp"
+#include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/gpu/scan.hpp"
 
@@ -245,12 +246,22 @@ bool needs_tables(const SpgemmProblem<T>& problem, const HashSizes& sizes) {
   return longest_row(problem) > std::min({sizes.shared_results, sizes.count_slots, sizes.most_probes});
 }
 
+/// Sizes whose tables a block of this device can have.
+template <class T>
+HashSizes fitted(HashSizes sizes) {
+  const auto room = static_cast<Offset>(device_facts().shared_per_block_optin);
+  while (sizes.count_slots * Offset{sizeof(Index)} > room) sizes.count_slots /= 2;
+  while (power_of_two(sizes.shared_results) * Offset{sizeof(Index) + sizeof(T)} > room)
+    sizes.shared_results /= 2;
+  return sizes;
+}
+
 template <class T>
 class HashWarpPerRow final : public SpgemmPlan<T> {
  public:
   HashWarpPerRow(const SpgemmProblem<T>& problem, Exec& exec, const HashSizes& sizes)
       : exec_(as_gpu(exec)),
-        sizes_(sizes),
+        sizes_(fitted<T>(sizes)),
         most_slots_(table_slots(problem)),
         a_(*problem.a),
         b_(*problem.b),

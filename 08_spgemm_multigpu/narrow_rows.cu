@@ -155,34 +155,53 @@ __global__ void __launch_bounds__(kMultiplyWarps* kWarp)
                    c);
 }
 
+/// Words of a warp's bitmap: whole uint4.
+Index words_of_warp(Index columns) {
+  return (columns / 32 + 3) / 4 * 4;
+}
+
+template <class T>
+Shares<T> share_of_warp(Index columns, Index most_results) {
+  return {most_results, columns / 32};
+}
+
 }  // namespace
+
+std::size_t count_narrow_bytes(Index columns) {
+  return kCountWarps * static_cast<std::size_t>(words_of_warp(columns)) * sizeof(unsigned);
+}
+
+template <class T>
+std::size_t multiply_narrow_bytes(Index columns, Index most_results) {
+  return kMultiplyWarps * share_of_warp<T>(columns, most_results).bytes();
+}
+template std::size_t multiply_narrow_bytes<float>(Index, Index);
+template std::size_t multiply_narrow_bytes<double>(Index, Index);
 
 template <class Ptr>
 void count_narrow(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
                   Index columns, Index* counts, cudaStream_t stream) {
-  const Index words = (columns / 32 + 3) / 4 * 4;
-  const std::size_t bytes = kCountWarps * static_cast<std::size_t>(words) * sizeof(unsigned);
+  const std::size_t bytes = count_narrow_bytes(columns);
   allow_dynamic_bytes(count_rows<Ptr>, bytes);
   launch(count_rows<Ptr>,
          {.grid = blocks_for(list.count, kCountWarps),
           .block = kCountWarps * kWarp,
           .shared_bytes = bytes,
           .stream = stream},
-         f, list, first, width, words, counts);
+         f, list, first, width, words_of_warp(columns), counts);
 }
 
 template <class T, class Ptr>
 void multiply_narrow(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
                      Index columns, Index most_results, const Output<T>& c, cudaStream_t stream) {
-  const Shares<T> share{most_results, columns / 32};
-  const std::size_t bytes = kMultiplyWarps * share.bytes();
+  const std::size_t bytes = multiply_narrow_bytes<T>(columns, most_results);
   allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
   launch(multiply_rows<T, Ptr>,
          {.grid = blocks_for(list.count, kMultiplyWarps),
           .block = kMultiplyWarps * kWarp,
           .shared_bytes = bytes,
           .stream = stream},
-         f, list, first, width, share, c);
+         f, list, first, width, share_of_warp<T>(columns, most_results), c);
 }
 
 #define STAGES_INSTANTIATE(T, Ptr)                                                                         \

@@ -241,9 +241,11 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
 
 template <unsigned kTeam, unsigned kPerLane, class T, class Ptr>
 void multiply_in_shape(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream) {
+  constexpr std::size_t kBytes = kBlock / kTeam * sizeof(Workspace<T, Ptr, kTeam, kPerLane>);
+  static_assert(kBytes <= kLeastSharedBytes);
   const LaunchConfig config{.grid = blocks_for(list.count, kBlock / kTeam),
                             .block = kBlock,
-                            .shared_bytes = kBlock / kTeam * sizeof(Workspace<T, Ptr, kTeam, kPerLane>),
+                            .shared_bytes = kBytes,
                             .stream = stream};
   const auto launch_with = [&](auto* kernel) {
     allow_dynamic_bytes(kernel, config.shared_bytes);

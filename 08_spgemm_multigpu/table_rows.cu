@@ -277,10 +277,23 @@ __global__ void __launch_bounds__(kWarpsOfTable* kWarp, 2)
 
 }  // namespace
 
+std::size_t count_in_warp_tables_bytes(Index slots) {
+  return kWarpsOfBlock * static_cast<std::size_t>(slots) * sizeof(Index);
+}
+std::size_t count_in_block_tables_bytes(Index slots) {
+  return static_cast<std::size_t>(slots) * sizeof(Index);
+}
+template <class T>
+std::size_t multiply_in_warp_tables_bytes(Index slots) {
+  return kWarpsOfBlock * block_table_bytes<T>(slots);
+}
+template std::size_t multiply_in_warp_tables_bytes<float>(Index);
+template std::size_t multiply_in_warp_tables_bytes<double>(Index);
+
 template <class Ptr>
 void count_in_warp_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
                           cudaStream_t stream) {
-  const std::size_t bytes = kWarpsOfBlock * static_cast<std::size_t>(slots) * sizeof(Index);
+  const std::size_t bytes = count_in_warp_tables_bytes(slots);
   allow_dynamic_bytes(count_by_warps<Ptr>, bytes);
   launch(count_by_warps<Ptr>,
          {.grid = blocks_for(list.count, kWarpsOfBlock),
@@ -293,7 +306,7 @@ void count_in_warp_tables(const Structures<Ptr>& f, RowList list, Index slots, I
 template <class Ptr>
 void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, const Offset* products,
                            Index* counts, cudaStream_t stream) {
-  const std::size_t bytes = static_cast<std::size_t>(slots) * sizeof(Index);
+  const std::size_t bytes = count_in_block_tables_bytes(slots);
   allow_dynamic_bytes(count_by_blocks<Ptr>, bytes);
   launch(count_by_blocks<Ptr>,
          {.grid = blocks_for(list.count, 1),
@@ -308,7 +321,7 @@ void multiply_in_warp_tables(const Factors<T, Ptr>& f, RowList list, Index slots
                              cudaStream_t stream) {
   const LaunchConfig config{.grid = blocks_for(list.count, kWarpsOfBlock),
                             .block = kWarpsOfBlock * kWarp,
-                            .shared_bytes = kWarpsOfBlock * block_table_bytes<T>(slots),
+                            .shared_bytes = multiply_in_warp_tables_bytes<T>(slots),
                             .stream = stream};
   const auto launch_with = [&](auto* kernel) {
     allow_dynamic_bytes(kernel, config.shared_bytes);

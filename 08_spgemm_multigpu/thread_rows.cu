@@ -258,6 +258,7 @@ __global__ void __launch_bounds__(kBlock) multiply_rows(Factors<T, Ptr> f, RowLi
 
 template <unsigned kMost, class T, class Ptr>
 void multiply_in_shape(const Factors<T, Ptr>& f, RowList list, const Output<T>& c, cudaStream_t stream) {
+  static_assert(sizeof(Workspace<T, kMost>) <= kLeastSharedBytes);
   const LaunchConfig config{.grid = blocks_for(list.count, kBlock),
                             .block = kBlock,
                             .shared_bytes = sizeof(Workspace<T, kMost>),

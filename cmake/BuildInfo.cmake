@@ -46,9 +46,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 function(stages_build_info target)
-  set(header ${CMAKE_BINARY_DIR}/generated/stages_source_digest.hpp)
+  set(header ${PROJECT_BINARY_DIR}/generated/stages_source_digest.hpp)
   add_custom_target(stages_source_digest BYPRODUCTS ${header}
-    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${header} -DROOT=${CMAKE_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/BuildInfo.cmake
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${header} -DROOT=${PROJECT_SOURCE_DIR} -P ${PROJECT_SOURCE_DIR}/cmake/BuildInfo.cmake
     COMMENT "Digest of the sources")
   add_dependencies(${target} stages_source_digest)
   get_target_property(options stages_flags INTERFACE_COMPILE_OPTIONS)
@@ -57,7 +57,7 @@ function(stages_build_info target)
   string(REPLACE ";" " " flags "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}")
   string(REGEX REPLACE "\\$<\\$<COMPILE_LANGUAGE:CXX>:" "" flags "${flags}")
   string(STRIP "${flags}" flags)
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/common/harness/build_info.cpp PROPERTIES
-    INCLUDE_DIRECTORIES ${CMAKE_BINARY_DIR}/generated
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/common/harness/build_info.cpp PROPERTIES
+    INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/generated
     COMPILE_DEFINITIONS "STAGES_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\";STAGES_FLAGS=\"${flags}\";STAGES_BACKEND=\"${STAGES_BACKEND}\";STAGES_VERSION=\"${PROJECT_VERSION}\"")
 endfunction()

@@ -39,5 +39,6 @@ function(stages_embed_text)
     DEPENDS "${input}" "${_stages_embed_text_script}"
     COMMENT "Embedding ${arg_INPUT}"
     VERBATIM)
+  set_source_files_properties("${output}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   target_sources(${arg_TARGET} PRIVATE "${output}")
 endfunction()

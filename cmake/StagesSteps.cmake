@@ -2,7 +2,17 @@
 # `void stages::add_NAME(stages::Registry&)`. A directory may hold a stage.cmake that looks for what the step needs; it
 # sees the name in `stage`, and sets `stage_missing` to what is missing, or `stage_links` to what to link.
 
-file(GLOB stage_dirs CONFIGURE_DEPENDS LIST_DIRECTORIES true ${CMAKE_SOURCE_DIR}/[0-9][0-9]_*)
+# What the kernels' sources include, where g++ compiles them, and the commands. Nothing on the executor is timed.
+set(STAGES_LIGHT_HEADERS <algorithm> <cmath> <functional> <map> <memory> <nlohmann/json.hpp> <span> <string> <vector> <fmt/format.h>
+  <common/harness/registry.hpp>)
+set(light_links stages_harness)
+if(STAGES_CUDA AND STAGES_BACKEND STREQUAL "cpu")
+  list(APPEND STAGES_LIGHT_HEADERS <common/gpu/cuda.hpp> <common/gpu/facts.hpp> <common/gpu/launch.hpp> <common/gpu/plans.hpp>)
+  list(APPEND light_links stages_gpu)
+endif()
+stages_precompile(stages_pch_light LIGHT LINKS ${light_links} HEADERS ${STAGES_LIGHT_HEADERS})
+
+file(GLOB stage_dirs CONFIGURE_DEPENDS LIST_DIRECTORIES true ${PROJECT_SOURCE_DIR}/[0-9][0-9]_*)
 set(STAGES_STEPS "")
 foreach(dir IN LISTS stage_dirs)
   get_filename_component(stage ${dir} NAME)
@@ -28,6 +38,12 @@ foreach(dir IN LISTS stage_dirs)
   if(cuda_sources)
     stages_cuda_sources(stage_${stage} ${cuda_sources})
   endif()
+  if(cuda_sources AND STAGES_BACKEND STREQUAL "cpu")
+    stages_light(stage_${stage})
+    stages_precompiled(stage_${stage} stages_pch_light)
+  else()
+    stages_precompiled(stage_${stage} stages_pch_harness)
+  endif()
   list(APPEND STAGES_STEPS ${stage})
 endforeach()
 
@@ -46,20 +62,21 @@ function(stages_registration file steps peers)
     string(APPEND calls "  add_vendor(registry);\n")
     set(left_out "${STAGES_LEFT_OUT}")
   endif()
-  configure_file(${CMAKE_SOURCE_DIR}/cmake/registration.cpp.in ${file} @ONLY)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/registration.cpp.in ${file} @ONLY)
 endfunction()
 
-# The program over all steps and peers, one program a step, and the library stages_all that the tests link.
+# The program over all steps and libraries, one program a step, and the library stages_all of all entries, which the tests
+# link without the commands.
 function(stages_programs)
-  stages_registration(${CMAKE_BINARY_DIR}/registration/all.cpp "${STAGES_STEPS}" TRUE)
-  add_library(stages_all STATIC ${CMAKE_BINARY_DIR}/registration/all.cpp)
-  target_link_libraries(stages_all PUBLIC stages_cli)
+  stages_registration(${PROJECT_BINARY_DIR}/registration/all.cpp "${STAGES_STEPS}" TRUE)
+  add_library(stages_all STATIC ${PROJECT_BINARY_DIR}/registration/all.cpp)
+  target_link_libraries(stages_all PUBLIC stages_machines stages_peers)
   foreach(stage IN LISTS STAGES_STEPS)
     target_link_libraries(stages_all PUBLIC stage_${stage})
-    stages_registration(${CMAKE_BINARY_DIR}/registration/${stage}.cpp ${stage} FALSE)
-    add_executable(${stage} ${CMAKE_BINARY_DIR}/registration/${stage}.cpp ${CMAKE_SOURCE_DIR}/common/cli/main.cpp)
+    stages_registration(${PROJECT_BINARY_DIR}/registration/${stage}.cpp ${stage} FALSE)
+    add_executable(${stage} ${PROJECT_BINARY_DIR}/registration/${stage}.cpp ${PROJECT_SOURCE_DIR}/common/cli/main.cpp)
     target_link_libraries(${stage} PRIVATE stages_cli stage_${stage})
   endforeach()
-  add_executable(stages ${CMAKE_SOURCE_DIR}/common/cli/main.cpp)
-  target_link_libraries(stages PRIVATE stages_all)
+  add_executable(stages ${PROJECT_SOURCE_DIR}/common/cli/main.cpp)
+  target_link_libraries(stages PRIVATE stages_cli stages_all)
 endfunction()

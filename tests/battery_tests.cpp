@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "common/cli/devices.hpp"
-#include "common/cli/program.hpp"
+#include "common/harness/entries.hpp"
+#include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/matrix_market.hpp"
@@ -47,6 +47,17 @@ struct EntryAndType {
   bool single_precision;
 };
 
+/// Why no problem at all can run on this device, where every one is skipped for one and the same reason,
+/// which names the compute capability that the entry needs; empty otherwise.
+std::string ruled_out(const Tally& tally) {
+  const auto reason = [](const std::string& skip) { return skip.substr(skip.find(": ") + 2); };
+  if (tally.ran > 0 || !tally.failures.empty() || tally.skips.empty()) return {};
+  const std::string first = reason(tally.skips.front());
+  const auto is_first = [&](const std::string& skip) { return reason(skip) == first; };
+  const bool one = std::all_of(tally.skips.begin(), tally.skips.end(), is_first);
+  return one && first.starts_with("needs compute capability ") ? first : std::string();
+}
+
 class EveryEntry : public testing::TestWithParam<EntryAndType> {};
 
 TEST_P(EveryEntry, PassesTheBattery) {
@@ -57,6 +68,7 @@ TEST_P(EveryEntry, PassesTheBattery) {
   const Size size = battery::size_from_environment();
   const Tally tally = GetParam().single_precision ? battery::run<float>(entry, exec, size)
                                                   : battery::run<double>(entry, exec, size);
+  if (const std::string reason = ruled_out(tally); !reason.empty()) GTEST_SKIP() << reason;
   EXPECT_EQ(tally.objection(battery::least_cases()), "");
   for (const std::string& skip : tally.skips) std::cout << "  skipped " << skip << '\n';
 }
@@ -185,6 +197,20 @@ TEST(Battery, AnEntryThatRunsNothingFails) {
   EXPECT_NE(skipped_all.objection(8).find("only 0 cases ran, of at least 8"), std::string::npos);
   skipped_all.ran = 8;
   EXPECT_EQ(skipped_all.objection(8), "");
+}
+
+TEST(Battery, OnlyADeviceRulesOutAnEntry) {
+  const std::string reason = "needs compute capability 9.0 or later; this device has 8.0";
+  Tally tally;
+  tally.skips = {"a: " + reason, "b: " + reason};
+  EXPECT_EQ(ruled_out(tally), reason);
+  tally.skips.push_back("c: takes 3 rows");
+  EXPECT_EQ(ruled_out(tally), "") << "another reason beside it";
+  tally.skips = {"a: takes 3 rows", "b: takes 3 rows"};
+  EXPECT_EQ(ruled_out(tally), "") << "no reason of the device";
+  tally.skips = {"a: " + reason};
+  tally.ran = 1;
+  EXPECT_EQ(ruled_out(tally), "") << "something ran";
 }
 
 TEST(Battery, ARefusalNeedsANumber) {

@@ -225,6 +225,20 @@ TYPED_TEST(Convert, RequireCanonicalSeesEachFault) {
   expect_refused("ascend", [](auto& a) { a.col_idx[0] = 3, a.col_idx[1] = 1; });
 }
 
+TEST(ToCsr, FewEntriesInManyColumnsComeOutSortedAndAddedUp) {
+  Coo<double> a;
+  a.rows = 2;
+  a.cols = std::numeric_limits<Index>::max();
+  a.push(1, a.cols - 1, 1);
+  a.push(0, 7, 2);
+  a.push(1, 3, 3);
+  a.push(1, a.cols - 1, 4);
+  const Csr<double> c = to_csr(a);
+  EXPECT_EQ(c.row_ptr, (Buffer<Offset>{0, 1, 3}));
+  EXPECT_EQ(c.col_idx, (Buffer<Index>{7, 3, a.cols - 1}));
+  EXPECT_EQ(c.values, (Buffer<double>{2, 3, 5}));
+}
+
 TEST(ConvertValues, KeepsTheStructure) {
   const Csr<double> a = to_csr(random_coo<double>(6, 8, 20, 1));
   const Csr<float> b = convert_values<float>(a);

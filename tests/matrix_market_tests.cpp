@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFiles = fs::path(__FILE__).parent_path().parent_path() / "data" / "matrix_market";
+const fs::path kFiles = STAGES_MATRIX_MARKET_FILES;
 
 // -------------------------------------------------------------------------------------------- conformance
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/cli/devices.hpp"
-#include "common/cli/program.hpp"
+#include "common/harness/entries.hpp"
+#include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "tests/matrices.hpp"
 

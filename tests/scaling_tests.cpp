@@ -6,7 +6,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "common/cli/sweep.hpp"
 #include "common/harness/results.hpp"
 
 namespace stages {

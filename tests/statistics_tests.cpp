@@ -3,6 +3,7 @@
 #include "common/matrix/statistics.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
 #include <limits>
@@ -179,6 +180,45 @@ TEST(ProductCost, DimensionsThatDoNotMatchAreNamed) {
       EXPECT_NE(std::string(e.what()).find("4 x 5"), std::string::npos) << e.what();
     }
   }
+}
+
+/// Bytes of memory that this process has had at most.
+Offset most_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return Offset{usage.ru_maxrss} * 1024;
+}
+
+// Three rows, three columns that hold something, among as many as there can be and among seven.
+TEST(FewOfManyColumns, TakeNoMemoryForTheEmptyOnes) {
+  constexpr Index kMost = std::numeric_limits<Index>::max();
+  const auto of = [](Index last, Index cols) {
+    return matrix(3, cols, {{0, 0, 1}, {0, 2, 2}, {0, last, 1}, {1, 2, 3}, {2, 2, 4}});
+  };
+  const Offset before = most_memory();
+  const Csr<double> many = of(kMost - 1, kMost), few = of(6, 7);
+  const auto s = statistics(many);
+  EXPECT_EQ(s.max_col, 3);
+  EXPECT_EQ(s.empty_cols, kMost - 3);
+  const SquareCost cost = square_cost(many), expected = square_cost(few);
+  EXPECT_TRUE(cost.rectangular);
+  EXPECT_FALSE(cost.transposed_first);
+  EXPECT_EQ(cost.rows, 3);
+  EXPECT_EQ(cost.products, expected.products);
+  EXPECT_EQ(cost.nnz_estimate, expected.nnz_estimate);
+  EXPECT_EQ(cost.nnz_upper_bound, expected.nnz_upper_bound);
+  EXPECT_LT(most_memory() - before, Offset{1} << 30);
+}
+
+TEST(FewOfManyColumns, TransposedFirstHasAsManyRowsAsColumns) {
+  constexpr Index kMost = std::numeric_limits<Index>::max();
+  // One column of three entries: 9 products with the transposed last, 3 with it first.
+  const SquareCost cost = square_cost(matrix(3, kMost, {{0, 5, 1}, {1, 5, 1}, {2, 5, 1}}));
+  EXPECT_TRUE(cost.transposed_first);
+  EXPECT_EQ(cost.products, 3);
+  EXPECT_EQ(cost.nnz_estimate, 1);
+  EXPECT_EQ(cost.rows, kMost);
+  EXPECT_EQ(cost.cols, kMost);
 }
 
 TEST(SquareCost, ARectangularMatrixTakesTheCheaperSide) {

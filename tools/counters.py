@@ -6,7 +6,7 @@
     tools/counters.py add RECORD MATRIX OPTIONS ENTRY CODE DIRECTORY
     tools/counters.py end RECORD                               the record is complete; exit code 1 if a case failed
 
-`add` takes ncu's exit code and a directory with what one case left: ncu.csv (ncu --csv --page raw --log-file), said.txt (what ncu and
+`add` takes ncu's exit code (77: the program skipped the case, which is recorded as such) and a directory with what one case left: ncu.csv (ncu --csv --page raw --log-file), said.txt (what ncu and
 the program said) and run.json (stages run --json). A case counts as good only if the program itself called its one
 entry good, so its result was right, and if ncu saw a kernel; else it is recorded as failed, with the reason.
 
@@ -42,6 +42,7 @@ QUANTITIES = {
     "shared_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",),
     "shared_conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",),
 }
+ALL_SKIPPED = 77  # the exit code of stages run where nothing could run: too little memory on this GPU
 BY_TIME = {"warps_active", "warps_at_all_times"}
 
 SECONDS = {"s": 1, "sec": 1, "second": 1, "ms": 1e-3, "msecond": 1e-3, "us": 1e-6, "usecond": 1e-6, "ns": 1e-9, "nsecond": 1e-9}
@@ -124,10 +125,12 @@ def case(metrics, entry, code, directory):
     log, said = read("ncu.csv"), read("said.txt")
     if code in (124, 137):
         return {"status": "failed", "reason": f"took too long; {last_line(log, said)}"}
-    if code != 0:
+    if code not in (0, ALL_SKIPPED):
         return {"status": "failed", "reason": last_line(log, said)}
     try:
         rows = json.loads(read("run.json") or "{}").get("results", [])
+        if [(row["entry"], row["status"]) for row in rows] == [(entry, "skipped")]:
+            return {"status": "skipped", "reason": rows[0].get("reason", "")}
         seen = kernels(log, metrics)
     except (json.JSONDecodeError, Fault) as fault:
         return {"status": "failed", "reason": str(fault)}
@@ -178,12 +181,12 @@ def main(arguments):
         done = case(record["metrics"], entry, int(code), pathlib.Path(directory))
         record["cases"].append({"matrix": matrix, "options": options, "entry": entry, **done})
         save(path, record)
-        print(f"{matrix} {options} {entry}: " + (f"{done['launches']} launches" if done["status"] == "good" else f"FAILED: {done['reason']}"), file=sys.stderr)
+        print(f"{matrix} {options} {entry}: " + (f"{done['launches']} launches" if done["status"] == "good" else f"{done['status'].upper()}: {done['reason']}"), file=sys.stderr)
     elif command == "end":
         record = load(path)
         record["complete"] = True
         save(path, record)
-        return 1 if any(done["status"] != "good" for done in record["cases"]) else 0
+        return 1 if any(done["status"] == "failed" for done in record["cases"]) else 0
     return 0
 
 

@@ -1,53 +1,197 @@
 #!/usr/bin/env bash
-# Installs what the project needs and this machine lacks, from the distribution (Debian 12, Ubuntu 24.04, and their
-# kin). Run as root, or as a user who may use sudo. Where nothing is missing it does nothing and asks for nothing.
+# Sees to the packages of others that the project needs. CMake says what is missing (cmake/probe), whoever installed what is
+# there. Where nothing is missing it ends at once. Root, and who may use sudo without a password, gets the missing packages
+# on Debian, Ubuntu and their kin; everybody else is told their names. It asks for no password.
 #
-#   tools/install-deps.sh [run|test]     test (the default) adds what only the tests need
+#   tools/install-deps.sh [run|test|all]
+#
+# run: what ./run.sh needs; test (the default): what the tests need, too; all: also clang, clang-format and a browser, for
+# .ci/run, where nothing may be left out. STAGES_SKIP_DEPS=1 turns it off. It writes into build, or into STAGES_BUILD. Exit
+# code 2: something that is needed is missing.
 set -euo pipefail
-
+[ "${STAGES_SKIP_DEPS:-0}" = 1 ] && exit 0
 purpose=${1:-test}
-needed=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev)
-# Each of these adds something; without it a part is left out with a note, and the rest works.
-wanted=(libeigen3-dev libgraphblas-dev libboost-context-dev libopenmpi-dev openmpi-bin python3-matplotlib python3-jinja2)
-if [ "$purpose" = test ]; then
-  needed+=(libgtest-dev python3)
-  wanted+=(python3-scipy clang clang-format ccache chromium)
-fi
-
-if ! command -v dpkg-query > /dev/null; then
-  echo "install-deps: no Debian or Ubuntu; make sure that these are here: ${needed[*]}, and if possible ${wanted[*]}" >&2
-  exit 0
-fi
-
-is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }
-missing() { for package in "$@"; do is_installed "$package" || echo "$package"; done; }
-
-# Optional packages that the distribution did not have: asked for once, not at every run.
-not_to_be_had=build/packages-not-to-be-had
+say() { echo "install-deps: $*" >&2; }
+case $purpose in
+  run | test | all) ;;
+  *)
+    say "no purpose '$purpose'; usage: tools/install-deps.sh [run|test|all]"
+    exit 2
+    ;;
+esac
 cd "$(dirname "$0")/.."
-mapfile -t need < <(missing "${needed[@]}")
-mapfile -t want < <(missing "${wanted[@]}" | grep -vxFf <(cat "$not_to_be_had" 2> /dev/null))
-[ ${#need[@]} -eq 0 ] && [ ${#want[@]} -eq 0 ] && exit 0
 
-as_root=()
-if [ "$(id -u)" -ne 0 ]; then
-  if ! command -v sudo > /dev/null; then
-    echo "install-deps: ${need[*]} ${want[*]} are missing; run this as root, or install sudo" >&2
-    [ ${#need[@]} -eq 0 ] && exit 0
-    exit 1
+# KEY|for which purpose|needed or wanted|what it is|Debian, Ubuntu|Fedora|conda-forge
+things='cmake|run|needed|CMake 3.22|cmake|cmake|cmake
+ninja|run|needed|ninja|ninja-build|ninja-build|ninja
+compiler|run|needed|g++ 11 (or clang++ 16)|g++|gcc-c++|cxx-compiler
+fmt|run|needed|fmt 8|libfmt-dev|fmt-devel|fmt
+cli11|run|needed|CLI11 2.1|libcli11-dev|cli11-devel|cli11
+json|run|needed|nlohmann_json 3.9|nlohmann-json3-dev|json-devel|nlohmann_json
+zlib|run|needed|zlib|zlib1g-dev|zlib-devel|zlib
+eigen|run|wanted|Eigen 3.3 (vendor/eigen)|libeigen3-dev|eigen3-devel|eigen
+graphblas|run|wanted|GraphBLAS 7 (vendor/graphblas)|libgraphblas-dev|suitesparse-devel|graphblas
+boost|run|wanted|Boost.Context 1.61 (CUDA steps without a GPU)|libboost-context-dev|boost-devel|libboost-devel
+mpi|run|wanted|MPI 3.0 (02_mpi, several ranks)|libopenmpi-dev openmpi-bin|openmpi-devel|openmpi
+report|run|wanted|matplotlib and jinja2 (the report)|python3-matplotlib python3-jinja2|python3-matplotlib python3-jinja2|matplotlib-base jinja2
+python|test|needed|python 3|python3|python3|python
+googletest|test|needed|GoogleTest 1.11|libgtest-dev|gtest-devel|gtest
+scipy|test|wanted|scipy (one test)|python3-scipy|python3-scipy|scipy
+yaml|test|wanted|yaml (one test)|python3-yaml|python3-pyyaml|pyyaml
+ccache|test|wanted|ccache (repeated builds in less time)|ccache|ccache|ccache
+clang|all|wanted|clang++ (the fuzz target)|clang|clang|clangxx
+format|all|wanted|clang-format|clang-format|clang-tools-extra|clang-tools
+browser|all|wanted|Chromium (one test)|chromium|chromium|'
+
+# field KEY NUMBER
+field() { awk -F '|' -v key="$1" -v number="$2" '$1 == key {print $number}' <<< "$things"; }
+# names NUMBER KEY...: that field of all keys, in a line.
+names() {
+  local number=$1 key
+  shift
+  for key in "$@"; do field "$key" "$number"; done | paste -s -d ' ' | sed 's/  */ /g; s/^ //; s/ $//'
+}
+for_purpose() {
+  case $(field "$1" 2) in
+    run) true ;;
+    test) [ "$purpose" != run ] ;;
+    *) [ "$purpose" = all ] ;;
+  esac
+}
+is_needed() { [ "$purpose" = all ] || [ "$(field "$1" 3)" = needed ]; }
+on_path() { command -v "$1" > /dev/null; }
+
+build=${STAGES_BUILD:-build}
+place=$build/probe
+mkdir -p "$place" 2> /dev/null && [ -w "$place" ] || {
+  say "$place cannot be written; builds go there: name a place that can, and that has room: STAGES_BUILD=/tmp/stages-build"
+  exit 2
+}
+# One at a time: they share that directory, and apt has one lock.
+exec 9> "$place/lock"
+flock 9 2> /dev/null || true
+log=$place/log.txt
+trap 'say "interrupted; the next call goes on where this one ended"; exit 130' INT TERM
+
+# Whether a build directory was told to fetch the small libraries.
+fetches() {
+  [[ ${STAGES_FETCH:-} =~ ^(ON|on|1|TRUE|YES)$ ]] || [ -n "${STAGES_FETCH_FROM:-}" ] ||
+    grep -qsE '^STAGES_FETCH(:BOOL=ON|_FROM:PATH=.)' "$build"/*/CMakeCache.txt
+}
+
+# A Python that has them will do: the distribution's, or one that conda made active.
+python=/usr/bin/python3
+has_modules() {
+  local one
+  for one in "$python" python3; do
+    "$one" -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "$@" 2> /dev/null && return
+  done
+  return 1
+}
+
+# Prints the keys of what is missing.
+missing_now() {
+  local tools=()
+  on_path cmake && [ "$(printf '3.22\n%s\n' "$(cmake --version | awk 'NR == 1 {print $3}')" | sort -V | head -n 1)" = 3.22 ] ||
+    tools+=(cmake)
+  on_path ninja || on_path ninja-build || tools+=(ninja)
+  on_path "${CXX:-c++}" || on_path g++ || on_path clang++ || tools+=(compiler)
+  if [ ${#tools[@]} -gt 0 ]; then
+    printf '%s\n' "${tools[@]}"  # without these there is nobody to ask for the rest
+  else
+    rm -f "$place/CMakeCache.txt" "$place/missing.txt"  # what was there the last time may be gone
+    if ! cmake -G Ninja -S cmake/probe -B "$place" > "$log" 2>&1 || [ ! -e "$place/missing.txt" ]; then
+      say "CMake cannot compile here: $(grep -iE -m 1 'no space|error' "$log" || tail -n 1 "$log"); all of it: $log"
+      return 2
+    fi
+    if fetches; then grep -vxE 'fmt|cli11|json|googletest|' "$place/missing.txt" || true; else grep . "$place/missing.txt" || true; fi
   fi
-  as_root=(sudo)
-fi
-apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends)
+  on_path "$python" || on_path python3 || echo python
+  has_modules matplotlib jinja2 || echo report
+  has_modules scipy || echo scipy
+  has_modules yaml || echo yaml
+  on_path ccache || echo ccache
+  on_path clang++ || echo clang
+  on_path clang-format || echo format
+  on_path chromium || on_path chromium-browser || on_path google-chrome || echo browser
+}
 
-echo "install-deps: installing ${need[*]} ${want[*]}" >&2
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-quietly() { "$@" > "$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }; }
-quietly "${apt[@]}" update || echo "install-deps: the package lists could not be renewed; trying with the old ones" >&2
-if [ ${#need[@]} -gt 0 ]; then quietly "${apt[@]}" install "${need[@]}"; fi
-for package in "${want[@]}"; do
-  quietly "${apt[@]}" install "$package" && continue
-  echo "install-deps: going on without $package" >&2
-  mkdir -p build && echo "$package" >> "$not_to_be_had"
-done
+# Sets needed and wanted, the keys of what is missing for this purpose.
+look() {
+  local found key
+  found=$(missing_now) || exit 2
+  needed=()
+  wanted=()
+  for key in $found; do
+    if ! for_purpose "$key"; then continue; fi
+    if is_needed "$key"; then needed+=("$key"); else wanted+=("$key"); fi
+  done
+}
+
+# Wanted packages that apt could not give: asked for once a day, not at every run.
+not_to_be_had=$build/packages-not-to-be-had
+if [ -n "$(find "$not_to_be_had" -mmin +1440 2> /dev/null)" ]; then rm -f "$not_to_be_had"; fi
+untried() {
+  local key
+  for key in "$@"; do grep -qsx "$key" "$not_to_be_had" || echo "$key"; done
+}
+
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 \
+    "$@" > "$log" 2>&1 9>&- < /dev/null
+}
+# install KEY...: by apt. A call that was interrupted leaves dpkg in the middle of something, which is ended first.
+install() {
+  local packages
+  read -r -a packages <<< "$(names 5 "$@")"
+  apt install "${packages[@]}" && return
+  if grep -q 'dpkg --configure -a' "$log"; then
+    "${as_root[@]}" dpkg --configure -a > "$log" 2>&1 < /dev/null && apt install "${packages[@]}" && return
+  fi
+  say "apt-get could not install ${packages[*]}: $(grep -m 1 '^E:' "$log" || tail -n 1 "$log")"
+  return 1
+}
+
+look
+mapfile -t try < <(untried "${wanted[@]}")
+if [ $((${#needed[@]} + ${#try[@]})) -gt 0 ] && on_path apt-get; then
+  as_root=()
+  can_install=true
+  if [ "$(id -u)" -ne 0 ]; then
+    as_root=(sudo -n)
+    on_path sudo && sudo -n true 2> /dev/null || can_install=false
+  fi
+  # What can be asked for only with CMake there comes in a second round.
+  for round in 1 2; do
+    if ! $can_install || [ $((${#needed[@]} + ${#try[@]})) -eq 0 ]; then break; fi
+    say "installing $(names 5 "${needed[@]}" "${try[@]}")"
+    [ $round = 2 ] || apt update || say "the package lists could not be renewed; trying with the old ones"
+    [ ${#needed[@]} -eq 0 ] || install "${needed[@]}" || break
+    if [ ${#try[@]} -gt 0 ] && ! install "${try[@]}"; then
+      for key in "${try[@]}"; do install "$key" || true; done
+    fi
+    tried=" ${try[*]} "
+    look
+    for key in "${wanted[@]}"; do
+      [[ $tried != *" $key "* ]] || echo "$key" >> "$not_to_be_had" 2> /dev/null || true
+    done
+    mapfile -t try < <(untried "${wanted[@]}")
+  done
+fi
+
+# how KEY...: what to type elsewhere.
+how() {
+  echo "Debian, Ubuntu: sudo apt-get install $(names 5 "$@"); Fedora: dnf install $(names 6 "$@"); conda: conda install -c conda-forge $(names 7 "$@")"
+}
+list() { for key in "$@"; do field "$key" 4; done | paste -s -d ';' | sed 's/;/, /g'; }
+if [ ${#wanted[@]} -gt 0 ]; then
+  say "left out, and the rest works without: $(list "${wanted[@]}"). $(how "${wanted[@]}")"
+fi
+if [ ${#needed[@]} -gt 0 ]; then
+  fetch=""
+  for key in "${needed[@]}"; do
+    [[ $key =~ ^(fmt|cli11|json|googletest)$ ]] && fetch="; or set STAGES_FETCH=ON, which fetches the small libraries: docs/install.md"
+  done
+  say "missing, or too old: $(list "${needed[@]}"). $(how "${needed[@]}")$fetch"
+  exit 2
+fi

@@ -96,7 +96,7 @@ def main():
         import matplotlib  # noqa: F401
     except ImportError as error:
         fail(f"this needs {error.name} in {sys.executable}; install python3-matplotlib and python3-jinja2 and use the system's python3")
-    from report import compare, ladder, matrices, overview, page, roofline, scaling, spgemm, study
+    from report import compare, ladder, matrices, overview, page, roofline, scaling, spgemm, steps, study
 
     sections = []
     if pair:
@@ -111,7 +111,7 @@ def main():
     sections += spgemm.by_compression(runs) + scaling.scalings(runs) + roofline.rooflines(runs)
     if options.program:
         sections += matrices.described(files, options.program, warn)
-    write(options.output, page.page(options.title, [*pair, *files], sections))
+    write(options.output, page.page(options.title, [*pair, *files], sections, steps.opening(files)))
     print(f"written: {options.output}")
 
 

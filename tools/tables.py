@@ -457,6 +457,38 @@ def steps(_results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
+# The records that `stages run` shows beside its own times: step, record, matrix, and in short what was multiplied. Of an entry that
+# is in several of them the first counts.
+TOUR = (
+    ("01_cpu_serial", "cpu-2-cores/cpu-pair.json", "data:d1", "SpGEMM, data:d1"),
+    ("02_mpi", "cpu-16-cores/mpi-d1.json", "data:d1", "SpGEMM, data:d1"),
+    ("03_cuda_naive", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
+    ("04_cuda_shared", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
+    ("05_cuda_csr", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
+    ("06_cuda_register", "nvidia-h200/d2_stream.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024, stream"),
+    ("06_cuda_register", "nvidia-h200/d2_chain_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024, chain"),
+    ("07_spmm", "nvidia-h200/spmm_n32_small.json", "gen:twin:arxiv", "SpMM, N = 32, arxiv"),
+    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "gen:stencil:points=27,nx=60", "SpGEMM, 27-point"),
+)
+
+
+def tour():
+    """data/records.tsv: the median of each entry of the steps, of several numbers of ranks the least."""
+    lines = {}
+    for step, record, matrix, what in TOUR:
+        results = json.loads((ROOT / "results" / record).read_text())
+        gpu = results["context"].get("gpu", "") if "gpu_sms" in results["context"] else ""
+        machine = gpu.replace("NVIDIA ", "") or record.split("/")[0].removeprefix("cpu-").replace("-", " ")
+        rows = [r for r in results["results"] if r["entry"].startswith(step + "/") and r["problem"]["matrix"] == matrix
+                and r["status"] == "good" and "seconds" in r and not r["structure_reuse"]]
+        for entry in dict.fromkeys(r["entry"] for r in rows):
+            time = min(median(r) for r in rows if r["entry"] == entry)
+            lines.setdefault(entry, f"{entry}\t{time:.4g}\t{what}\t{machine}")
+    head = ("# Times from the records under results/, which `stages run` shows beside its own: entry, seconds of a product (median), what was\n"
+            "# multiplied, machine. tools/tables.py writes this file.\n")
+    return head + "\n".join(lines.values()) + "\n"
+
+
 def merged(files):
     """The results of all parts, those of smaller matrices first, with the context of the first."""
     def size(part):
@@ -487,6 +519,11 @@ def main():
             stale.append(str(readme.relative_to(ROOT)))
             if not check:
                 readme.write_text(new)
+    records = ROOT / "data" / "records.tsv"
+    if (new := tour()) != (records.read_text() if records.exists() else ""):
+        stale.append(str(records.relative_to(ROOT)))
+        if not check:
+            records.write_text(new)
     for file in sorted(missing):
         print(f"{file}: no such record yet; the script that makes it is named in the README", file=sys.stderr)
     if stale:

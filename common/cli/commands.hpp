@@ -1,23 +1,18 @@
 #pragma once
-// The commands. Each function adds one to the parser; when the command line asks for it, `chosen` becomes the
-// work to do, which returns the exit code.
+// The commands. Each function adds one to the command line.
 
-#include <CLI/CLI.hpp>
-#include <functional>
-
+#include "common/cli/options.hpp"
 #include "common/cli/program.hpp"
 
 namespace stages {
 
-using Work = std::function<int()>;
-
-void add_list_command(CLI::App& app, const Program& program, Work& chosen);
-void add_run_command(CLI::App& app, const Program& program, Work& chosen);
-void add_multiply_command(CLI::App& app, const Program& program, Work& chosen);
-void add_info_command(CLI::App& app, const Program& program, Work& chosen);
-void add_generate_command(CLI::App& app, const Program& program, Work& chosen);
-void add_grade_command(CLI::App& app, const Program& program, Work& chosen);
-void add_new_command(CLI::App& app, const Program& program, Work& chosen);
+void add_list_command(CommandLine& line, const Program& program);
+void add_run_command(CommandLine& line, const Program& program);
+void add_multiply_command(CommandLine& line, const Program& program);
+void add_info_command(CommandLine& line, const Program& program);
+void add_generate_command(CommandLine& line, const Program& program);
+void add_grade_command(CommandLine& line, const Program& program);
+void add_new_command(CommandLine& line, const Program& program);
 
 /// The foot of a help text: "Examples:" and the lines, each a command of this program followed by what it
 /// does.

@@ -74,24 +74,22 @@ int work(const GenerateOptions& options) {
 
 }  // namespace
 
-void add_generate_command(CLI::App& app, const Program& program, Work& chosen) {
-  CLI::App* const command =
-      app.add_subcommand("generate", "Write a generated matrix as a Matrix Market file");
+void add_generate_command(CommandLine& line, const Program& program) {
+  Command command = line.add("generate", "Write a generated matrix as a Matrix Market file");
   const auto options = std::make_shared<GenerateOptions>();
-  command->add_option("SPEC", options->spec, "gen:NAME:KEY=VALUE,... or data:NAME");
-  command->add_option("-o,--output", options->output, "File to write; compressed if its name ends in .gz")
-      ->type_name("FILE");
-  add_type_option(*command, options->type, "Type whose digits are written: f32 writes fewer");
-  command->add_flag("--list", options->list,
-                    "Show all generators with their parameters, and the built-in set");
-  command->footer([&program] {
+  command.option("SPEC", options->spec, "gen:NAME:KEY=VALUE,... or data:NAME");
+  command.option("-o,--output", options->output, "File to write; compressed if its name ends in .gz")
+      .type_name("FILE");
+  add_type_option(command, options->type, "Type whose digits are written: f32 writes fewer");
+  command.flag("--list", options->list, "Show all generators with their parameters, and the built-in set");
+  command.footer([&program] {
     return examples(program, {{"generate gen:rmat:scale=14,edge_factor=8 -o social.mtx.gz",
                                "a social network, compressed"},
                               {"generate data:fem -o fem.mtx", "a matrix of the built-in set"},
                               {"generate --list", "all generators with their parameters"}}) +
            generator_lines();
   });
-  command->callback([&chosen, options] { chosen = [options] { return work(*options); }; });
+  command.does([options] { return work(*options); });
 }
 
 }  // namespace stages

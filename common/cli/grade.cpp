@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -20,7 +21,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
+#include <sstream>
+#include <string_view>
 
 #include "common/cli/commands.hpp"
 #include "common/cli/terminal.hpp"
@@ -46,6 +48,7 @@ struct GradeOptions {
   std::string size = "small";
   double time_limit = 20;
   double memory_limit_gb = 4;
+  std::string built;  ///< the file's program, where it is there already; empty: it is built
 };
 
 /// An exercise, as the head of its master file describes it.
@@ -86,11 +89,29 @@ std::string file_name(const fs::path& path) {
   return path.filename().string();
 }
 
+/// The lines of a text. Searched as they are: a line of a compiler may be long, and std::regex recurses over
+/// it.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+bool holds(std::string_view line, std::string_view what) {
+  return line.find(what) != std::string_view::npos;
+}
+
 /// What follows "// NAME: " at the beginning of a line; empty: there is no such line.
 std::string field(const std::string& text, const std::string& name) {
-  std::smatch found;
-  const std::regex line("(?:^|\n)// " + name + ": ([^\n]*)");
-  return std::regex_search(text, found, line) ? found[1].str() : "";
+  const std::string head = "// " + name + ": ";
+  for (const std::string_view line : lines_of(text)) {
+    if (line.starts_with(head)) return std::string(line.substr(head.size()));
+  }
+  return {};
 }
 
 Exercise exercise_of(const fs::path& master) {
@@ -194,15 +215,19 @@ class BuildLock {
 
 /// The first errors of a compiler's or a linker's output.
 std::string errors_in(const std::string& output) {
-  if (std::regex_search(output, std::regex("undefined (reference|symbol)[^\n]*add_task")))
-    return "it defines no void stages::add_task(stages::Registry&); keep the end of the exercise's file";
-  const std::regex error(
-      "([^\n]*(?:(?:: |fatal )error[: ]|undefined (?:reference|symbol)|multiple definition)[^\n]*)");
+  const auto is_undefined = [](std::string_view line) {
+    return holds(line, "undefined reference") || holds(line, "undefined symbol");
+  };
   std::string out;
   int count = 0;
-  for (std::sregex_iterator at(output.begin(), output.end(), error), end; at != end && count < 3;
-       ++at, ++count)
-    out += (out.empty() ? "" : "\n") + at->str(1);
+  for (const std::string_view line : lines_of(output)) {
+    if (is_undefined(line) && holds(line, "add_task"))
+      return "it defines no void stages::add_task(stages::Registry&); keep the end of the exercise's file";
+    const bool error = holds(line, ": error:") || holds(line, ": error ") || holds(line, "fatal error:") ||
+                       holds(line, "fatal error ") || is_undefined(line) ||
+                       holds(line, "multiple definition");
+    if (error && count++ < 3) out.append(out.empty() ? "" : "\n").append(line);
+  }
   return out.empty() ? output.substr(0, 500) : out;
 }
 
@@ -241,11 +266,16 @@ std::string signal_text(int number) {
 /// What a sanitizer said, in a line: "heap-buffer-overflow, thread_per_row.cu:28 in multiply". Empty:
 /// nothing.
 std::string sanitizer_text(const std::string& output) {
-  std::smatch found;
-  if (output.find("rss limit exhausted") != std::string::npos) return "takes more memory than the limit";
-  if (!std::regex_search(output, found, std::regex("SUMMARY: AddressSanitizer: (\\S+) ([^\n]*)"))) return {};
-  const std::string where = std::regex_replace(found[2].str(), std::regex("[^ ]*/"), "");
-  const std::string kind = found[1];
+  if (holds(output, "rss limit exhausted")) return "takes more memory than the limit";
+  constexpr std::string_view kHead = "SUMMARY: AddressSanitizer: ";
+  const std::size_t at = output.find(kHead);
+  if (at == std::string::npos) return {};
+  std::istringstream words(std::string(lines_of(std::string_view(output).substr(at + kHead.size())).front()));
+  std::string kind, where;
+  words >> kind;
+  for (std::string word; words >> word;)
+    where += (where.empty() ? "" : " ") + word.substr(word.rfind('/') + 1);
+  if (where.empty()) return {};
   if (kind == "SEGV") return fmt::format("reads or writes where there is no memory: {}", where);
   if (kind.find("overflow") != std::string::npos || kind.find("poison") != std::string::npos ||
       kind.find("use-after") != std::string::npos)
@@ -455,15 +485,20 @@ Grade grade_file(const fs::path& file, const GradeOptions& options) {
   require_file(file, options.stage);
   Grade grade{.file = file.string(), .exercise = exercise_for(options.stage, file)};
   const Scratch scratch;
-  const BuildLock lock;
+  std::unique_ptr<BuildLock> lock;
   const std::string kind = file.extension().string().substr(1);
-  fmt::print(stderr, "{}: compiling\n", file.string());  // half a minute, and longer by nvcc
-  if (const std::string errors = build(file, kind, scratch); !errors.empty()) {
-    grade.broken = "does not compile:\n" + errors;
-    return grade;
+  std::string built = options.built;
+  if (built.empty()) {
+    lock = std::make_unique<BuildLock>();
+    fmt::print(stderr, "{}: compiling\n", file.string());  // half a minute, and longer by nvcc
+    if (const std::string errors = build(file, kind, scratch); !errors.empty()) {
+      grade.broken = "does not compile:\n" + errors;
+      return grade;
+    }
+    built = STAGES_BUILD "/bin/graded_" + kind;
   }
   fmt::print(stderr, "{}: running the battery\n", file.string());
-  Child child(STAGES_BUILD "/bin/graded_" + kind, grade.exercise, options, scratch);
+  Child child(built, grade.exercise, options, scratch);
   Battery(child, options.time_limit, grade).run();
   const bool right = grade.broken.empty() && std::all_of(grade.classes.begin(), grade.classes.end(),
                                                          [](const ClassGrade& c) { return c.good(); });
@@ -482,7 +517,7 @@ void print_text(const Grade& grade) {
   fmt::print("{}: {} of 100 points\n", grade.file, grade.points);
   fmt::print("  {}\n", grade.exercise.task);
   if (!grade.broken.empty()) {
-    fmt::print("  {}\n", std::regex_replace(grade.broken, std::regex("\n"), "\n    "));
+    fmt::print("  {}\n", fmt::join(lines_of(grade.broken), "\n    "));
     return;
   }
   for (const ClassGrade& c : grade.classes) {
@@ -555,34 +590,33 @@ int work(GradeOptions options, const Program& program) {
 
 }  // namespace
 
-void add_grade_command(CLI::App& app, const Program& program, Work& chosen) {
-  CLI::App* const command =
-      app.add_subcommand("grade", "Grade exercises: build a student's file, run the battery, give points");
+void add_grade_command(CommandLine& line, const Program& program) {
+  Command command =
+      line.add("grade", "Grade exercises: build a student's file, run the battery, give points");
   const auto options = std::make_shared<GradeOptions>();
-  command->add_option("STAGE", options->stage, "The stage, by name or number: 05_cuda_csr, 05")->required();
-  command->add_option("FILE", options->file,
-                      "The student's file, named like its exercise; without it all in STAGE/exercises/mine");
-  command->add_flag("--json", options->as_json, "Print JSON instead of text");
-  command->add_option("--battery", options->size, "small: a case of each kind; full: all")
-      ->check(CLI::IsMember({"small", "full"}))
-      ->type_name("SIZE")
-      ->capture_default_str();
-  command->add_option("--time-limit", options->time_limit, "Seconds that one case may take")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->type_name("S")
-      ->capture_default_str();
-  command
-      ->add_option("--memory-limit", options->memory_limit_gb,
-                   "Gigabytes that the student's program may take")
-      ->check(CLI::Range(0.1, 1e6))
-      ->type_name("GB")
-      ->capture_default_str();
-  command->footer(
-      examples(program, {{"grade 05_cuda_csr", "all of your files for that stage"},
-                         {"grade 05_cuda_csr my/warp_per_row.cu --json", "one file, for scripts"}}) +
-      "\nExit codes: 0 full points everywhere; 1 not so; 2 bad usage.");
-  command->callback(
-      [&chosen, &program, options] { chosen = [&program, options] { return work(*options, program); }; });
+  command.option("STAGE", options->stage, "The stage, by name or number: 05_cuda_csr, 05").required();
+  command.option("FILE", options->file,
+                 "The student's file, named like its exercise; without it all in STAGE/exercises/mine");
+  command.flag("--json", options->as_json, "Print JSON instead of text");
+  command.option("--battery", options->size, "small: a case of each kind; full: all")
+      .one_of({"small", "full"})
+      .type_name("SIZE")
+      .shows_default();
+  command.option("--time-limit", options->time_limit, "Seconds that one case may take")
+      .between(0.1, 3600.0)
+      .type_name("S")
+      .shows_default();
+  command.option("--memory-limit", options->memory_limit_gb, "Gigabytes that the student's program may take")
+      .between(0.1, 1e6)
+      .type_name("GB")
+      .shows_default();
+  command.option("--built", options->built, "The program of FILE, built before").group("");  // by our tests
+  command.footer([&program] {
+    return examples(program, {{"grade 05_cuda_csr", "all of your files for that stage"},
+                              {"grade 05_cuda_csr my/warp_per_row.cu --json", "one file, for scripts"}}) +
+           "\nExit codes: 0 full points everywhere; 1 not so; 2 bad usage.";
+  });
+  command.does([&program, options] { return work(*options, program); });
 }
 
 }  // namespace stages

@@ -173,17 +173,19 @@ int work(const InfoOptions& options) {
 
 }  // namespace
 
-void add_info_command(CLI::App& app, const Program& program, Work& chosen) {
-  CLI::App* const command =
-      app.add_subcommand("info", "Describe a matrix: shape, symmetry, row lengths, the cost of squaring it");
+void add_info_command(CommandLine& line, const Program& program) {
+  Command command =
+      line.add("info", "Describe a matrix: shape, symmetry, row lengths, the cost of squaring it");
   const auto options = std::make_shared<InfoOptions>();
-  command->add_option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME")->required();
-  command->add_flag("--json", options->json, "Print JSON instead of text");
-  add_input_options(*command, options->input);
-  command->footer(examples(program, {{"info cant.mtx.gz", "a file of a public collection, as it is"},
-                                     {"info gen:rmat:scale=14", "a generated matrix"},
-                                     {"info data:web --json", "for scripts"}}));
-  command->callback([&chosen, options] { chosen = [options] { return work(*options); }; });
+  command.option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME").required();
+  command.flag("--json", options->json, "Print JSON instead of text");
+  add_input_options(command, options->input);
+  command.footer([&program] {
+    return examples(program, {{"info cant.mtx.gz", "a file of a public collection, as it is"},
+                              {"info gen:rmat:scale=14", "a generated matrix"},
+                              {"info data:web --json", "for scripts"}});
+  });
+  command.does([options] { return work(*options); });
 }
 
 }  // namespace stages

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
-#include "common/cli/help.hpp"
 #include "common/harness/all_processors.hpp"
 #include "common/matrix/byte_source.hpp"
 #include "common/matrix/error.hpp"
@@ -38,27 +39,27 @@ void tell(const std::string& path, const ReadReport& report) {
 
 }  // namespace
 
-void add_input_options(CLI::App& command, InputOptions& options) {
-  command.add_option("--index-base", options.index_base, "Number of the first row and column")
-      ->check(CLI::IsMember({0, 1}))
-      ->type_name("0|1")
-      ->capture_default_str()
-      ->group(kFilesGroup);
+void add_input_options(Command& command, InputOptions& options) {
+  command.option("--index-base", options.index_base, "Number of the first row and column")
+      .between(0, 1)
+      .type_name("0|1")
+      .shows_default()
+      .group(kFilesGroup);
   command
-      .add_flag(
+      .flag(
           "--drop-out-of-range", options.drop_out_of_range,
           "Leave out entries that lie outside the matrix (their number is reported) instead of refusing them")
-      ->group(kFilesGroup);
+      .group(kFilesGroup);
 }
 
-void add_type_option(CLI::App& command, ValueType& type, const std::string& what) {
-  static const std::map<std::string, ValueType> kTypes = {{"f32", ValueType::f32}, {"f64", ValueType::f64}};
-  command
-      .add_option_function<std::string>(
-          "--type", [&type](const std::string& name) { type = kTypes.at(name); }, what)
-      ->check(CLI::IsMember({"f32", "f64"}))
-      ->type_name("f32|f64")
-      ->default_str(type == ValueType::f32 ? "f32" : "f64");
+Option add_type_option(Command& command, ValueType& type, const std::string& what) {
+  const auto set = [&type](const std::string& name) {
+    type = name == "f64" ? ValueType::f64 : ValueType::f32;
+  };
+  return command.option_function("--type", set, what)
+      .one_of({"f32", "f64"})
+      .type_name("f32|f64")
+      .default_text(type == ValueType::f32 ? "f32" : "f64");
 }
 
 void require_matrix(const std::string& source) {
@@ -88,8 +89,21 @@ Dense<T> load_dense(const std::string& path, const InputOptions& options, NonFin
   return a;
 }
 
-void require_writable(const std::string& flag, const std::string& path) {
+bool same_file(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return false;
+  std::error_code ignored;  // what cannot be looked at is no file yet
+  return std::filesystem::equivalent(a, b, ignored) ||
+         std::filesystem::weakly_canonical(std::filesystem::absolute(a), ignored) ==
+             std::filesystem::weakly_canonical(std::filesystem::absolute(b), ignored);
+}
+
+void require_writable(const std::string& flag, const std::string& path,
+                      const std::vector<std::string>& read) {
   if (path.empty()) fail("{}: the file's name is empty", flag);
+  for (const std::string& input : read) {
+    if (same_file(path, input))
+      fail("{} {}: that is the matrix which is read; name another file", flag, path);
+  }
   try {
     const AtomicFile probe(path);  // makes its temporary file beside it, and removes it again
   } catch (const Error& error) {

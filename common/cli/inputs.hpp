@@ -1,9 +1,9 @@
 #pragma once
 // The matrices that a command line names: files, generator specs, matrices of the built-in set.
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "common/cli/options.hpp"
 #include "common/matrix/matrix_market.hpp"
 
 namespace stages {
@@ -12,12 +12,14 @@ namespace stages {
 struct InputOptions {
   int index_base = 1;
   bool drop_out_of_range = false;
+
+  bool operator==(const InputOptions&) const = default;
 };
-void add_input_options(CLI::App& command, InputOptions& options);
+void add_input_options(Command& command, InputOptions& options);
 
 /// The value type that --type names.
 enum class ValueType { f32, f64 };
-void add_type_option(CLI::App& command, ValueType& type, const std::string& what);
+Option add_type_option(Command& command, ValueType& type, const std::string& what);
 
 /// Calls work.operator()<float>() or <double>().
 template <class Work>
@@ -41,7 +43,12 @@ Csr<T> load_matrix(const std::string& source, const InputOptions& options, NonFi
 template <class T>
 Dense<T> load_dense(const std::string& path, const InputOptions& options, NonFinite non_finite);
 
-/// Throws Error, naming the option, unless a file can be written there. `flag` is the option that named it.
-void require_writable(const std::string& flag, const std::string& path);
+/// Throws Error, naming the option, unless a file can be written there that is none of those which are
+/// `read`. `flag` is the option that named it.
+void require_writable(const std::string& flag, const std::string& path,
+                      const std::vector<std::string>& read = {});
+
+/// Whether two paths are of one file, or would be if it were there.
+bool same_file(const std::string& a, const std::string& b);
 
 }  // namespace stages

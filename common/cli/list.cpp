@@ -78,22 +78,21 @@ json to_json(const Program& program) {
 
 }  // namespace
 
-void add_list_command(CLI::App& app, const Program& program, Work& chosen) {
-  CLI::App* const command =
-      app.add_subcommand("list", "Show every entry: the steps of the course and their peers");
+void add_list_command(CommandLine& line, const Program& program) {
+  Command command = line.add("list", "Show every entry: the steps of the course and their peers");
   const auto as_json = std::make_shared<bool>(false);
-  command->add_flag("--json", *as_json, "Print JSON instead of text");
-  command->footer(examples(
-      program, {{"list", "the entries by stage, with their ideas"}, {"list --json", "for scripts"}}));
-  command->callback([&program, &chosen, as_json] {
-    chosen = [&program, as_json] {
-      if (*as_json) {
-        fmt::print("{}\n", to_json(program).dump(2));
-      } else {
-        print_text(program);
-      }
-      return kGood;
-    };
+  command.flag("--json", *as_json, "Print JSON instead of text");
+  command.footer([&program] {
+    return examples(program,
+                    {{"list", "the entries by step, with their ideas"}, {"list --json", "for scripts"}});
+  });
+  command.does([&program, as_json] {
+    if (*as_json) {
+      fmt::print("{}\n", to_json(program).dump(2));
+    } else {
+      print_text(program);
+    }
+    return kGood;
   });
 }
 

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "common/cli/commands.hpp"
-#include "common/cli/devices.hpp"
 #include "common/cli/inputs.hpp"
+#include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
 
@@ -118,44 +118,43 @@ int work(const Program& program, const MultiplyOptions& options) {
   require_matrix(options.a);
   require_matrix(options.b);
   require_matching_b(program, entry, options.b);
-  require_writable("--output", options.output);
+  require_writable("--output", options.output, {options.a, options.b});
   return with_type(options.type, [&]<class T>() { return multiply_as<T>(options, entry); });
 }
 
 }  // namespace
 
-void add_multiply_command(CLI::App& app, const Program& program, Work& chosen) {
-  CLI::App* const command =
-      app.add_subcommand("multiply", "Multiply two matrices by one entry and write the result");
+void add_multiply_command(CommandLine& line, const Program& program) {
+  Command command = line.add("multiply", "Multiply two matrices by one entry and write the result");
   const auto options = std::make_shared<MultiplyOptions>();
-  command->add_option("A", options->a, "The sparse matrix: a Matrix Market file, gen:SPEC or data:NAME")
-      ->required();
+  command.option("A", options->a, "The sparse matrix: a Matrix Market file, gen:SPEC or data:NAME")
+      .required();
   command
-      ->add_option(
+      .option(
           "B", options->b,
           "Coordinate format or a spec: sparse times sparse; array format: times a vector or a dense matrix")
-      ->required();
-  command->add_option("--with", options->entry, "The entry that multiplies, as `list` names it")
-      ->type_name("ENTRY")
-      ->required();
-  command->add_option("-o,--output", options->output, "File to write; compressed if its name ends in .gz")
-      ->type_name("FILE")
-      ->required();
-  add_type_option(*command, options->type, "Type in which to compute");
-  command->add_flag("--no-check", options->no_check,
-                    "Do not check the result (a wrong one is never written otherwise)");
+      .required();
+  command.option("--with", options->entry, "The entry that multiplies, as `list` names it")
+      .type_name("ENTRY")
+      .required();
+  command.option("-o,--output", options->output, "File to write; compressed if its name ends in .gz")
+      .type_name("FILE")
+      .required();
+  add_type_option(command, options->type, "Type in which to compute");
+  command.flag("--no-check", options->no_check,
+               "Do not check the result (a wrong one is never written otherwise)");
   command
-      ->add_option("--max-memory", options->max_memory_gb,
-                   "Refuse if it needs more memory [half of what is free]")
-      ->check(CLI::PositiveNumber)
-      ->type_name("GB");
-  add_input_options(*command, options->input);
-  command->footer(examples(
-      program,
-      {{"multiply --with 01_cpu_serial/gustavson_dense a.mtx b.mtx -o c.mtx", "sparse times sparse"},
-       {"multiply --with 01_cpu_serial/csr a.mtx x.mtx -o y.mtx", "times a vector, in array format"}}));
-  command->callback(
-      [&program, &chosen, options] { chosen = [&program, options] { return work(program, *options); }; });
+      .option("--max-memory", options->max_memory_gb, "Refuse if it needs more memory [half of what is free]")
+      .positive()
+      .type_name("GB");
+  add_input_options(command, options->input);
+  command.footer([&program] {
+    return examples(
+        program,
+        {{"multiply --with 01_cpu_serial/gustavson_dense a.mtx b.mtx -o c.mtx", "sparse times sparse"},
+         {"multiply --with 01_cpu_serial/csr_spmv a.mtx x.mtx -o y.mtx", "times a vector, in array format"}});
+  });
+  command.does([&program, options] { return work(program, *options); });
 }
 
 }  // namespace stages

@@ -170,30 +170,27 @@ int work(NewOptions options) {
 
 }  // namespace
 
-void add_new_command(CLI::App& app, const Program& program, Work& chosen) {
-  CLI::App* const command = app.add_subcommand("new", "Make the directory of a step of your own");
+void add_new_command(CommandLine& line, const Program& program) {
+  Command command = line.add("new", "Make the directory of a step of your own");
   const auto options = std::make_shared<NewOptions>();
+  command.option("STEP", options->step, "Its name: two digits, its place in the course, and a word: 09_mine")
+      .required();
   command
-      ->add_option("STEP", options->step,
-                   "Its name: two digits, its place in the course, and a word: 09_mine")
-      ->required();
-  command
-      ->add_option_function<std::string>(
+      .option_function(
           "--op", [options](const std::string& name) { options->op = kOps.at(name); }, "What it multiplies")
-      ->check(CLI::IsMember({"spmv", "spmm", "spgemm"}))
-      ->type_name("spmv|spmm|spgemm")
-      ->default_str("spmv");
-  command->add_option("--entry", options->entry,
-                      "Name of its entry (default: the step's, without the digits)");
-  command->add_flag("--host", options->host, "C++ for one core instead of a CUDA kernel");
-  command->add_option("--root", options->root, "Directory of the project's sources")->capture_default_str();
-  command->footer([&program] {
+      .one_of({"spmv", "spmm", "spgemm"})
+      .type_name("spmv|spmm|spgemm")
+      .default_text("spmv");
+  command.option("--entry", options->entry, "Name of its entry (default: the step's, without the digits)");
+  command.flag("--host", options->host, "C++ for one core instead of a CUDA kernel");
+  command.option("--root", options->root, "Directory of the project's sources").shows_default();
+  command.footer([&program] {
     return examples(program, {{"new 09_mine --op spmv", "a CUDA kernel that a student fills in"},
                               {"new 10_blocked --op spgemm --host", "the same for one core"}}) +
            "\nNothing else needs to be changed: the next build has the step, the battery checks it, and\n"
            "tables and the report show it. docs/adding-a-step.md has the rest.\n";
   });
-  command->callback([&chosen, options] { chosen = [options] { return work(*options); }; });
+  command.does([options] { return work(*options); });
 }
 
 }  // namespace stages

@@ -1,20 +1,23 @@
 #include "common/cli/program.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <new>
 
 #include "common/cli/commands.hpp"
-#include "common/cli/help.hpp"
+#include "common/cli/processor.hpp"
 #include "common/harness/build_info.hpp"
 #include "common/harness/machine.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/memory.hpp"
 #include "common/matrix/nearest.hpp"
 
 namespace stages {
@@ -57,63 +60,48 @@ int report(const Program& program, const std::string& what) {
 }
 
 /// Unknown commands, before the parser sees them: it would only say that an argument was not expected.
-void require_known_command(const Program& program, const CLI::App& app) {
+void require_known_command(const Program& program, const CommandLine& line) {
   const std::string hint = fmt::format("see {} --help", program.name);
-  std::string names;
-  std::vector<std::string_view> known;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    known.push_back(command->get_name());
-    names += (names.empty() ? "" : ", ") + command->get_name();
-  }
-  if (program.arguments.size() < 2) fail("no command given; the commands are {}; {}", names, hint);
+  const std::vector<std::string> names = line.commands();
+  if (program.arguments.size() < 2)
+    fail("no command given; the commands are {}; {}", fmt::join(names, ", "), hint);
   const std::string& first = program.arguments[1];
   if (first.empty() || first.front() == '-') return;
-  for (const std::string_view name : known) {
-    if (name == first) return;
-  }
+  if (std::find(names.begin(), names.end(), first) != names.end()) return;
+  const std::vector<std::string_view> known(names.begin(), names.end());
   fail("there is no command '{}'; {}; {}", first, nearest_names(first, known), hint);
 }
 
+std::string version() {
+  return fmt::format("sparse-stages {} ({}, {})", build_info().version, build_info().compiler,
+                     build_info().backend);
+}
+
 int parse_and_work(const Program& program, int argc, char** argv) {
-  CLI::App app("Sparse matrix products, step by step: every step checked and timed beside the others.",
-               program.name);
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.set_help_flag("-h,--help", "Show this text");
-  app.set_version_flag(
-      "--version",
-      [] {
-        return fmt::format("sparse-stages {} ({}, {})", build_info().version, build_info().compiler,
-                           build_info().backend);
-      },
-      "Show the version");
-  app.footer(examples(program, {{"list", "what there is to run"},
-                                {"run", "everything, on the built-in matrices"},
-                                {"run -m graph.mtx.gz --op spgemm",
-                                 "the square of a matrix of yours, by every method"},
-                                {"COMMAND --help", "more about a command"}}) +
-             "\nExit codes: 0 good; 1 a wrong result; 2 bad usage or input; 77 everything was skipped.");
-  Work work;
-  add_list_command(app, program, work);
-  add_run_command(app, program, work);
-  add_multiply_command(app, program, work);
-  add_info_command(app, program, work);
-  add_generate_command(app, program, work);
-  add_grade_command(app, program, work);
-  add_new_command(app, program, work);
-  require_known_command(program, app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& asked_for_text) {  // --help, --version
-    return program.ranks->root() ? app.exit(asked_for_text) : kGood;
-  } catch (const CLI::ParseError& error) {
-    const auto commands = app.get_subcommands();
-    const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
-    fail("{}; see {}{} --help", error.what(), program.name, command);
-  }
-  if (!work) fail("no command given; see {} --help", program.name);
+  CommandLine line(
+      program.name, "Sparse matrix products, step by step: every step checked and timed beside the others.",
+      version,
+      examples(program,
+               {{"list", "what there is to run"},
+                {"run", "a look at every step"},
+                {"run -m graph.mtx.gz --op spgemm", "the square of a matrix of yours, by every method"},
+                {"COMMAND --help", "more about a command"}}) +
+          "\nExit codes: 0 good; 1 a wrong result; 2 bad usage or input; 77 everything was skipped.");
+  add_list_command(line, program);
+  add_run_command(line, program);
+  add_multiply_command(line, program);
+  add_info_command(line, program);
+  add_generate_command(line, program);
+  add_grade_command(line, program);
+  add_new_command(line, program);
+  require_known_command(program, line);
+  const CommandLine::Parsed parsed = line.parse(argc, argv);
   // All ranks take part in a run; whatever else there is, one does it.
-  if (!program.ranks->root() && !app.got_subcommand("run")) return kGood;
-  return work();
+  const bool root = program.ranks->root();
+  if (!parsed.text.empty() && root) fmt::print("{}", parsed.text);
+  if (!parsed.text.empty() || (!root && parsed.command != "run")) return kGood;
+  if (!parsed.work) fail("no command given; see {} --help", program.name);
+  return parsed.work();
 }
 
 }  // namespace
@@ -132,6 +120,7 @@ std::string examples(const Program& program, const std::vector<std::pair<std::st
 
 int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vector<LeftOut> left_out) {
   keep_freed_memory();
+  require_processor();
   Ranks ranks;
   Program program;
   program.ranks = &ranks;
@@ -151,7 +140,8 @@ int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vect
     return report(program,
                   fmt::format("out of memory ({} of {} are free); use a smaller matrix, one --op at a time, "
                               "or a lower --max-memory",
-                              format_bytes(free_memory_bytes()), format_bytes(total_memory_bytes())));
+                              format_bytes(static_cast<double>(available_memory())),
+                              format_bytes(total_memory_bytes())));
   } catch (const std::exception& error) {
     if (std::ferror(stdout) != 0) return report(program, kLostOutput);  // fmt::print throws
     return report(program,

@@ -1,27 +1,14 @@
 #pragma once
-// The program: `stages` with every entry, and one program a stage of the same shape with only its entries.
-// What differs between them is the source that CMake writes for each (cmake/registration.cpp.in), which
-// defines the two functions declared first here.
+// The program: `stages` with every entry, and one program a step of the same shape with only its entries.
+// What differs between them is the source that CMake writes for each (common/harness/entries.hpp).
 
 #include <string>
 #include <vector>
 
-#include "common/cli/ranks.hpp"
-#include "common/harness/registry.hpp"
+#include "common/harness/entries.hpp"
+#include "common/machines/ranks.hpp"
 
 namespace stages {
-
-/// Something that this build could have had.
-struct LeftOut {
-  std::string name;   ///< a stage's directory or a library
-  std::string needs;  ///< what must be there when the build is configured
-};
-
-/// Registers the entries of this program.
-void add_entries(Registry& registry);
-
-/// Stages and peers that were left out when this build was configured.
-std::vector<LeftOut> left_out();
 
 /// What the commands work with.
 struct Program {

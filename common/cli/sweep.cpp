@@ -10,12 +10,14 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "common/cli/program.hpp"
@@ -34,10 +36,15 @@ constexpr bool kHaveMpi = true;
 constexpr bool kHaveMpi = false;
 #endif
 
-/// STAGES_MPIRUN, or mpirun from the PATH.
-std::string mpirun() {
+/// The words that start ranks, without their number: those of STAGES_MPIRUN as they are, or mpirun. -q means
+/// another thing to other programs (to srun a quality of service), so only our own choice gets it.
+std::vector<std::string> mpirun() {
   const char* const chosen = std::getenv("STAGES_MPIRUN");
-  return chosen != nullptr && *chosen != '\0' ? chosen : "mpirun";
+  std::istringstream text(chosen != nullptr ? chosen : "");
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) words.push_back(word);
+  if (words.empty()) words = {"mpirun", "-q"};
+  return words;
 }
 
 bool can_be_found(const std::string& program) {
@@ -128,6 +135,16 @@ void take_context(const Results& from, int ranks, Results& to) {
   }
 }
 
+/// Whether the programs that were started found each other. What starts them has to speak to this MPI.
+bool ran_together(const Results& part, int ranks) {
+  const auto has = [&](const char* key, const std::string& value) {
+    return std::any_of(part.context.begin(), part.context.end(), [&](const auto& fact) {
+      return fact.first == key && (value.empty() || fact.second == value);
+    });
+  };
+  return has("mpi", "") && has("ranks", fmt::format("{}", ranks));
+}
+
 /// Rows of one problem together, in the order in which the problems came first.
 void group_by_problem(Results& results) {
   std::vector<ProblemFacts> problems;
@@ -142,58 +159,104 @@ void group_by_problem(Results& results) {
                    [&](const ResultRow& a, const ResultRow& b) { return place(a) < place(b); });
 }
 
-}  // namespace
-
-void require_mpirun() {
-  if (!kHaveMpi)
-    fail("--ranks: this build has no MPI; install it (Debian: libopenmpi-dev) and configure the build again");
-  if (!can_be_found(mpirun()))
-    fail("--ranks: there is no {}; install it (Debian: openmpi-bin), or name it in STAGES_MPIRUN", mpirun());
+/// The command line for `ranks` ranks: without what this process does itself, and in weak scaling with the
+/// matrices made larger.
+std::vector<std::string> on_ranks(const std::vector<std::string>& given, const ProblemOptions& problem,
+                                  int ranks) {
+  std::vector<std::string> words;
+  bool scaled = false;
+  for (std::size_t k = 0; k < given.size(); ++k) {
+    const std::string& word = given[k];
+    const std::string flag = word.substr(0, word.find('='));
+    if (flag == "--weak") continue;
+    if (flag == "--ranks" || flag == "--json" || flag == "--csv") {
+      k += flag.size() == word.size();  // the value is the next word
+      continue;
+    }
+    words.push_back(problem.weak ? scaled_spec(word, ranks, scaled) : word);
+  }
+  if (problem.weak && !scaled) {
+    fail(
+        "--weak: no size grows with the ranks; write xR behind the one that does, as in "
+        "-m gen:uniform:rows=1e5xR,cols=1e5xR,per_row=8");
+  }
+  if (!problem.weak) words.push_back("--ranks-only");
+  return words;
 }
 
-void sweep(const Sweep& wanted, Results& results) {
+/// Weak scaling is about equal shares: says where they aren't. The problems of each number of ranks come in
+/// the order of the command line.
+void require_equal_shares(const Results& results) {
+  std::map<int, std::vector<ProblemFacts>> problems;  // by ranks
+  for (const ResultRow& row : results.rows) {
+    auto& known = problems[row.ranks];
+    const auto same = [&](const ProblemFacts& p) { return same_problem(p, row.problem); };
+    if (row.mpi && std::none_of(known.begin(), known.end(), same)) known.push_back(row.problem);
+  }
+  const auto share = [](const ProblemFacts& p, int ranks) {
+    return static_cast<double>(p.multiplications) / ranks;
+  };
+  const auto& [fewest, first] = *problems.begin();
+  for (const auto& [ranks, known] : problems) {
+    for (std::size_t k = 0; k < std::min(known.size(), first.size()); ++k) {
+      const double here = share(known[k], ranks), before = share(first[k], fewest);
+      if (std::abs(here - before) > 0.1 * before) {
+        fmt::print(stderr,
+                   "note: --weak: {} has {} products a rank, and {} has {}; they should be the same\n",
+                   known[k].matrix, format_count(here), first[k].matrix, format_count(before));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string mpirun_problem() {
+  if (!kHaveMpi)
+    return "this build has no MPI; install it (Debian: libopenmpi-dev) and configure the build again";
+  const std::string program = mpirun().front();
+  if (!can_be_found(program))
+    return fmt::format("there is no {}; install it (Debian: openmpi-bin), or name it in STAGES_MPIRUN",
+                       program);
+  return {};
+}
+
+void require_mpirun() {
+  if (const std::string problem = mpirun_problem(); !problem.empty()) fail("--ranks: {}", problem);
+}
+
+void sweep_ranks(const std::vector<std::string>& words, const ProblemOptions& problem, Results& results) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  for (std::size_t k = 0; k < wanted.ranks.size(); ++k) {
-    const int ranks = wanted.ranks[k];
+  for (const int ranks : std::set<int>(problem.ranks.begin(), problem.ranks.end())) {
+    const std::vector<std::string> arguments = on_ranks(words, problem, ranks);
     const TemporaryFile file;
-    std::vector<std::string> words = {mpirun(), "-q", "-n", fmt::format("{}", ranks), self};
-    words.insert(words.end(), wanted.arguments[k].begin(), wanted.arguments[k].end());
-    words.insert(words.end(), {"--json", file.path()});
-    const int code = run_on_ranks(words, ranks);
+    std::vector<std::string> command = mpirun();
+    command.insert(command.end(), {"-n", fmt::format("{}", ranks), self});
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    command.insert(command.end(), {"--json", file.path()});
+    const int code = run_on_ranks(command, ranks);
     if (code != kGood && code != kWrongResult && code != kAllSkipped)
       fail("--ranks: the run on {} ranks ended with exit code {}; see its message above", ranks, code);
     std::ifstream text(file.path());
     Results part;
     try {
       part = results_from_json(nlohmann::json::parse(text));
-    } catch (const nlohmann::json::exception& error) {
-      fail("--ranks: the run on {} ranks left no results ({}); run it by mpirun to see more", ranks,
-           error.what());
+    } catch (const nlohmann::json::exception&) {
+      fail(
+          "--ranks: the run on {} ranks left no results in {}; if rank 0 ran on another machine, set TMPDIR "
+          "to a directory that both see",
+          ranks, file.path());
     }
+    if (!ran_together(part, ranks))
+      fail(
+          "--ranks: {} started {} programs that did not find each other; it must be one for this build's "
+          "MPI, as in STAGES_MPIRUN='srun --mpi=pmix'",
+          mpirun().front(), ranks);
     take_context(part, ranks, results);
     results.rows.insert(results.rows.end(), part.rows.begin(), part.rows.end());
   }
   group_by_problem(results);
-}
-
-std::string scaled_spec(const std::string& text, int ranks, bool& scaled) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    double value = 0;
-    const bool begins = std::isdigit(static_cast<unsigned char>(text[at])) != 0 &&
-                        (at == 0 || text[at - 1] == '=' || text[at - 1] == ':');
-    const auto [end, error] = begins ? std::from_chars(text.data() + at, text.data() + text.size(), value)
-                                     : std::from_chars_result{text.data() + at, std::errc::invalid_argument};
-    const auto length = static_cast<std::size_t>(end - text.data()) - at;
-    if (error == std::errc{} && text.compare(at + length, 2, "xR") == 0) {
-      out += fmt::format("{:.0f}", value * ranks);
-      at += length + 2;
-      scaled = true;
-    } else {
-      out += text[at++];
-    }
-  }
-  return out;
+  if (problem.weak && !results.rows.empty()) require_equal_shares(results);
 }
 
 }  // namespace stages

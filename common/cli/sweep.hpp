@@ -5,27 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "common/cli/run_options.hpp"
 #include "common/harness/results.hpp"
 
 namespace stages {
 
-/// What a sweep is to do.
-struct Sweep {
-  std::vector<int> ranks;  ///< ascending, each at least 1
-  /// The command line for one number of ranks, without the program's name, and without a place for results.
-  std::vector<std::vector<std::string>> arguments;
-};
+/// Why ranks cannot be started: MPI is not in this build, or mpirun cannot be found. Empty: they can.
+std::string mpirun_problem();
 
-/// Throws Error where ranks cannot be started: MPI is not in this build, or mpirun cannot be found.
+/// The same as an Error that names --ranks.
 void require_mpirun();
 
-/// Runs each command line on its number of ranks and appends its rows to `results`, in the order of problems
-/// and then of ranks. What is special about each run goes into the context as "ranks=N: KEY". Throws Error if
-/// a run ends without results.
-void sweep(const Sweep& wanted, Results& results);
-
-/// `text` for n ranks, in weak scaling: each number that is followed by xR is multiplied by n, as in
-/// gen:uniform:rows=1e5xR. `scaled` becomes true if there was one.
-std::string scaled_spec(const std::string& text, int ranks, bool& scaled);
+/// Runs `words`, a command line without the program's name, once on each number of ranks that `problem`
+/// names, and appends the rows to `results`, in the order of problems and then of ranks. What is special
+/// about each run goes into the context as "ranks=N: KEY". Throws Error if a run ends without results.
+void sweep_ranks(const std::vector<std::string>& words, const ProblemOptions& problem, Results& results);
 
 }  // namespace stages

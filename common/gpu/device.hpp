@@ -1,10 +1,25 @@
 #pragma once
-// Device-side helpers that need a twin on each backend: dynamic shared memory, waiting in a loop, the grid
-// barrier. Kernels call these instead of the CUDA idiom; everything else in a kernel is ordinary CUDA C++.
+// Device-side helpers that need a twin on each backend, or on devices that lack an instruction: dynamic
+// shared memory, waiting in a loop, the grid barrier, the largest value of a warp. Kernels call these instead
+// of the CUDA idiom; everything else in a kernel is ordinary CUDA C++.
 
 #include "common/gpu/backend.hpp"
 
 namespace stages {
+
+/// Threads that an SM of the device that is compiled for has room for.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+inline constexpr unsigned kThreadsOfSm = 1024;
+#elif defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1200)
+inline constexpr unsigned kThreadsOfSm = 1536;
+#else
+inline constexpr unsigned kThreadsOfSm = 2048;
+#endif
+
+/// For __launch_bounds__: `wanted` blocks an SM, or as many as it has room for.
+constexpr unsigned blocks_of_sm(unsigned wanted, unsigned block) {
+  return wanted * block <= kThreadsOfSm ? wanted : kThreadsOfSm / block;
+}
 
 #ifdef __CUDACC__
 
@@ -26,6 +41,18 @@ __device__ __forceinline__ void spin_until(Ready ready) {
 /// Barrier over all threads of a cooperative launch.
 __device__ __forceinline__ void grid_sync() {
   cooperative_groups::this_grid().sync();
+}
+
+/// The largest of the values of a warp, in all of its lanes, which all must come.
+__device__ __forceinline__ int warp_max(int value) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xffffffffu, value);
+#else
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = max(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
+#endif
 }
 
 /// Lets the next kernel on the stream start if it was launched `early`, once all blocks have called this.
@@ -62,6 +89,14 @@ void spin_until(Ready ready, simt::Where at = simt::Where::current()) {
 
 inline void grid_sync(simt::Where at = simt::Where::current()) {
   simt::grid_barrier(at);
+}
+
+inline int warp_max(int value, simt::Where at = simt::Where::current()) {
+  if (simt::compute_capability() >= 80) return __reduce_max_sync(0xffffffffu, value, at);
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = max(value, __shfl_xor_sync(0xffffffffu, value, distance, 32, at));
+  }
+  return value;
 }
 
 // Here one kernel is done before the next begins, whatever a launch allows.

@@ -42,6 +42,7 @@ std::vector<std::pair<std::string, std::string>> GpuExec::facts() const {
   const DeviceFacts& f = device_facts();
   return {
       {"gpu_compute_capability", fmt::format("{}.{}", f.cc_major, f.cc_minor)},
+      {"gpu_code", fmt::format("{}.{}", code_capability() / 10, code_capability() % 10)},
       {"gpu_sms", fmt::format("{}", f.sms)},
       {"gpu_l2_bytes", fmt::format("{}", f.l2_bytes)},
       {"gpu_shared_bytes_per_block", fmt::format("{}", f.shared_per_block_optin)},

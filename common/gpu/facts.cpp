@@ -3,17 +3,66 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/gpu/architectures.hpp"
 #include "common/gpu/memory.hpp"
 #include "common/gpu/stream.hpp"
 
 namespace stages {
 
+#if STAGES_SIMULATED
+namespace {
+
+std::string problem_of_code() {
+  return {};
+}
+
+}  // namespace
+
+int code_capability() {
+  return simt::compute_capability();
+}
+#else
+/// Of a kernel of ours: probe.cu.
+cudaError_t probe_attributes(cudaFuncAttributes& attributes);
+
+namespace {
+
+/// Why the current device does not run this program's code; empty where it does.
+std::string problem_of_code() {
+  int device = 0, driver = 0, runtime = 0;
+  cudaDeviceProp p = {};
+  STAGES_CUDA(cudaGetDevice(&device));
+  STAGES_CUDA(cudaGetDeviceProperties(&p, device));
+  STAGES_CUDA(cudaDriverGetVersion(&driver));
+  STAGES_CUDA(cudaRuntimeGetVersion(&runtime));
+  return code_problem(STAGES_ARCHITECTURES, p.name, 10 * p.major + p.minor, driver, runtime);
+}
+
+}  // namespace
+
+int code_capability() {
+  static const int capability = [] {
+    cudaFuncAttributes attributes = {};
+    STAGES_CUDA(probe_attributes(attributes));
+    return attributes.ptxVersion;
+  }();
+  return capability;
+}
+#endif
+
 std::string device_problem() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status == cudaSuccess && devices > 0) return "";
+  if (status == cudaSuccess && devices > 0) return problem_of_code();
   static_cast<void>(cudaGetLastError());
   if (status == cudaSuccess) return "no CUDA device";
+#if !STAGES_SIMULATED
+  int driver = 0, runtime = 0;
+  if (status == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0 &&
+      cudaRuntimeGetVersion(&runtime) == cudaSuccess) {
+    return old_driver(driver, runtime);
+  }
+#endif
   return std::string("no usable CUDA device: ") + cudaGetErrorString(status);
 }
 

@@ -28,15 +28,21 @@ struct DeviceFacts {
   int driver_version = 0, runtime_version = 0;  ///< CUDA's numbers: 13000 is 13.0
 };
 
-/// Why no kernel can run here (no GPU, too old a driver, ...), in words; empty when all is well.
+/// Why no kernel can run here (no GPU, too old a driver, no code for this GPU, ...), in words; empty when all
+/// is well. Leaves the device alone: no memory of it is taken.
 std::string device_problem();
 
 /// Facts of the current device, asked once. Throws Error when there is none.
 const DeviceFacts& device_facts();
 
+/// The compute capability that kernels were compiled for which run here, as 75 or 90: what __CUDA_ARCH__ / 10
+/// is in them. It may be less than the device's: on an H100, code compiled for an A100 alone is code of 80.
+/// So a kernel's launch asks this, and not the device, where the kernel has another form for older devices.
+int code_capability();
+
 /// Whether kernels may be launched `early` (launch.hpp) here: programmatic dependent launch.
 inline bool can_launch_early() {
-  return device_facts().cc_major >= 9;
+  return code_capability() >= 90;
 }
 
 /// Bytes of device memory that can be allocated now.

@@ -1,18 +1,44 @@
 #include <cub/device/device_scan.cuh>
+#include <cub/version.cuh>
 #include <cuda/std/functional>
 
 #include "common/gpu/scan.hpp"
 
+// CUB before 2.7 (CUDA 12.8) knows no initial value here, and counts its elements by int.
+#if CUB_VERSION < 200700
+#define STAGES_OLD_CUB 1
+#include <thrust/iterator/transform_iterator.h>
+#else
+#define STAGES_OLD_CUB 0
+#endif
+
 namespace stages {
 namespace {
 
-// One call of CUB; with scratch null it only says how many bytes it wants. The initial value is given in the
-// wider type on purpose: CUB sums in the type of initial value + element.
+#if STAGES_OLD_CUB
+template <class Sum>
+struct Widen {
+  template <class Count>
+  __host__ __device__ Sum operator()(Count count) const {
+    return count;
+  }
+};
+#endif
+
+// One call of CUB; with scratch null it only says how many bytes it wants. The initial value, or each element
+// where there is none, is given in the wider type on purpose: CUB sums in the type of initial value +
+// element.
 template <class Count, class Sum>
 std::size_t scan(void* scratch, std::size_t bytes, const Count* counts, Sum* offsets, std::int64_t n,
                  cudaStream_t stream) {
+#if STAGES_OLD_CUB
+  const thrust::transform_iterator<Widen<Sum>, const Count*, Sum, Sum> wide(counts, Widen<Sum>{});
+  STAGES_CUDA(
+      cub::DeviceScan::InclusiveSum(scratch, bytes, wide, offsets, narrow<int>(n, "a prefix sum"), stream));
+#else
   STAGES_CUDA(cub::DeviceScan::InclusiveScanInit(scratch, bytes, counts, offsets, cuda::std::plus<>{}, Sum{0},
                                                  n, stream));
+#endif
   return bytes;
 }
 

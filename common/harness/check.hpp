@@ -54,10 +54,10 @@ CheckReport verify(const Problem& problem, const typename Problem::Operands& ope
                    const typename Problem::Result& result, ValueKind kind, const Claims& claims,
                    const CheckOptions& options = {});
 
-/// Runs an entry through the whole check: real values, then integers; each plan runs with one set of
-/// operands, with another, with the first again, and once more without loading. All results are verified, and
-/// those of the first operands must agree bit for bit where the entry claims it. Exceptions of the plan pass
-/// through. Collective; the report is rank 0's, and the other ranks' say only whether it passed.
+/// Runs an entry through the whole check: with real values one set of operands, another, the first again, and
+/// once more without loading; then one set of integers. All results are verified, and those of the first
+/// operands must agree bit for bit where the entry claims it. Exceptions of the plan pass through.
+/// Collective; the report is rank 0's, and the other ranks' say only whether it passed.
 template <class Problem>
 CheckReport check_entry(const Entry& entry, const Problem& problem, Exec& exec,
                         const CheckOptions& options = {});

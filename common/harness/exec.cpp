@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "common/harness/machine.hpp"
+#include "common/matrix/memory.hpp"
 
 namespace stages {
 namespace {
@@ -28,7 +29,7 @@ std::string Exec::device() const {
 }
 
 double Exec::memory_limit() const {
-  return free_memory_bytes() / 2;
+  return static_cast<double>(available_memory()) / 2;
 }
 
 double Exec::time(const std::function<void()>& work) {

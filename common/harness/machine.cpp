@@ -56,10 +56,6 @@ double last_level_cache_bytes() {
   return largest;
 }
 
-double free_memory_bytes() {
-  return meminfo_bytes("MemAvailable");
-}
-
 double total_memory_bytes() {
   return meminfo_bytes("MemTotal");
 }

@@ -14,9 +14,6 @@ int available_cpus();
 /// Bytes of the largest cache of CPU 0; 0 where the system doesn't tell.
 double last_level_cache_bytes();
 
-/// Bytes that can be allocated now without swapping.
-double free_memory_bytes();
-
 /// Bytes of memory of the whole machine.
 double total_memory_bytes();
 

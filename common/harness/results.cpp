@@ -77,6 +77,20 @@ json to_json(const ResultRow& row) {
   return out;
 }
 
+json to_json(const StepLine::Time& time) {
+  const auto seconds = [](double value) { return value > 0 ? json(value) : json(nullptr); };
+  return {{"entry", time.entry},
+          {"outcome", time.outcome},
+          {"seconds", seconds(time.seconds)},
+          {"recorded_seconds", seconds(time.recorded_seconds)}};
+}
+
+json to_json(const StepLine& line) {
+  return {{"step", line.step},         {"matrix", line.matrix},   {"options", line.options},
+          {"record", line.record},     {"missing", line.missing}, {"plainest", to_json(line.plainest)},
+          {"best", to_json(line.best)}};
+}
+
 /// A CSV field: quoted where it must be.
 std::string quoted(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
@@ -163,7 +177,9 @@ json to_json(const Results& results) {
   for (const auto& [key, value] : results.context) context[key] = value;
   json rows = json::array();
   for (const ResultRow& row : results.rows) rows.push_back(to_json(row));
-  return {{"schema_version", kSchemaVersion}, {"context", context}, {"results", rows}};
+  json out = {{"schema_version", kSchemaVersion}, {"context", context}, {"results", rows}};
+  for (const StepLine& line : results.steps) out["steps"].push_back(to_json(line));
+  return out;
 }
 
 std::string to_csv(const Results& results) {

@@ -75,9 +75,28 @@ struct ResultRow {
   bool timed() const { return !run.samples.empty(); }
 };
 
+/// A step in the table of steps (steps.hpp): its plainest and its best entry on one matrix. An entry's name
+/// is without its step; it is empty where the step has none to show.
+struct StepLine {
+  struct Time {
+    std::string entry;
+    std::string outcome;   ///< "1.23 ms", "checked", "WRONG", "skipped"
+    double seconds = 0;    ///< 0: not timed
+    std::string recorded;  ///< the record's time in words; empty: there is none
+    double recorded_seconds = 0;
+  };
+  std::string step;
+  std::string matrix;   ///< A
+  std::string options;  ///< the operation, and what else the problem needs
+  Time plainest, best;
+  std::string record;   ///< machine and matrix of the recorded times
+  std::string missing;  ///< why there is nothing to show
+};
+
 struct Results {
   std::vector<std::pair<std::string, std::string>> context;  ///< what ran where: command line, build, machine
   std::vector<ResultRow> rows;
+  std::vector<StepLine> steps;  ///< of a tour through all steps; else empty
 
   int count(Status status) const;
 };
@@ -98,11 +117,18 @@ nlohmann::json to_json(const Results& results);
 /// nlohmann::json::exception where something is missing.
 Results results_from_json(const nlohmann::json& text);
 std::string to_csv(const Results& results);
-/// One table a problem, widths fitted; `colour` adds ANSI colours.
-std::string to_table(const Results& results, bool colour);
+/// One table a problem, widths fitted; `colour` adds ANSI colours. Skipped rows fold into a line a table,
+/// unless there is only one, or `all` is set.
+std::string to_table(const Results& results, bool colour, bool all = false);
 /// The rows that ran on ranks, with what is particular to them: speed-up over serial, clocks, bytes, balance.
 /// Empty where there are none.
 std::string to_scaling_table(const Results& results, bool colour);
+
+/// Columns that a text takes when it is printed: code points, which are one column each in what we print.
+std::size_t printed_width(std::string_view text);
+/// `text` for n ranks, in weak scaling: each number that is followed by xR is multiplied by n, as in
+/// gen:uniform:rows=1e5xR. `scaled` becomes true if there was one.
+std::string scaled_spec(const std::string& text, int ranks, bool& scaled);
 
 /// "1.23 ms", "456 us", with three digits.
 std::string format_seconds(double seconds);

@@ -21,9 +21,9 @@ struct RunOptions {
   /// first is made all the same, and those of the check before the clock (see check_once).
   double max_seconds = std::numeric_limits<double>::infinity();
   bool cold = false;  ///< flush the caches before each sample
-  /// Leave out the check before the clock (two kinds of values, four runs) and verify only what the timed
-  /// runs leave, with real values: for large problems of entries that were checked on smaller ones. Where
-  /// nothing is timed, on the executor, the whole check runs.
+  /// Leave out the check before the clock (four runs with real values, one with integers) and verify only
+  /// what the timed runs leave, with real values: for large problems of entries that were checked on smaller
+  /// ones. Where nothing is timed, on the executor, the whole check runs.
   bool check_once = false;
   CheckOptions check;
 };

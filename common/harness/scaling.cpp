@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 
 #include "common/harness/results.hpp"
@@ -96,6 +98,26 @@ std::string to_scaling_table(const Results& results, bool colour) {
                          "root to root", "moved", "imbalance", "in time", "ranks/core");
     }
     out += scaling_line(row);
+  }
+  return out;
+}
+
+std::string scaled_spec(const std::string& text, int ranks, bool& scaled) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    double value = 0;
+    const bool begins = std::isdigit(static_cast<unsigned char>(text[at])) != 0 &&
+                        (at == 0 || text[at - 1] == '=' || text[at - 1] == ':');
+    const auto [end, error] = begins ? std::from_chars(text.data() + at, text.data() + text.size(), value)
+                                     : std::from_chars_result{text.data() + at, std::errc::invalid_argument};
+    const auto length = static_cast<std::size_t>(end - text.data()) - at;
+    if (error == std::errc{} && text.compare(at + length, 2, "xR") == 0) {
+      out += fmt::format("{:.0f}", value * ranks);
+      at += length + 2;
+      scaled = true;
+    } else {
+      out += text[at++];
+    }
   }
   return out;
 }

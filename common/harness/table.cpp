@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "common/harness/results.hpp"
 
@@ -23,12 +24,6 @@ struct Paint {
     return on ? code + text + "\033[0m" : text;
   }
 };
-
-/// Printed width: code points, which are one column each in what we print.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 constexpr std::size_t kColumns = 9;
 using Cells = std::array<std::string, kColumns>;
@@ -89,6 +84,10 @@ std::string remark(const ResultRow& row, const CheckReport* told) {
   return text;
 }
 
+bool is_skipped(const ResultRow& row) {
+  return row.status == Status::skipped;
+}
+
 std::string title(const ProblemFacts& p, const CheckReport* sampled, const Paint& paint) {
   std::string facts =
       fmt::format("{} x {}, {} non-zeros", p.rows, p.cols, format_count(static_cast<double>(p.nnz)));
@@ -104,57 +103,96 @@ void add_line(std::string& out, const Cells& cells, const std::array<std::size_t
               const char* colour, const std::string& after, const Paint& paint) {
   std::string line = "  ";
   for (std::size_t k = 0; k < kColumns; ++k) {
-    const std::string gap(widths[k] - width(cells[k]), ' ');
+    const std::string gap(widths[k] - printed_width(cells[k]), ' ');
     line += k == 0 ? cells[k] + gap : "  " + gap + cells[k];
   }
   line.erase(line.find_last_not_of(' ') + 1);
-  if (!after.empty() && width(line) < 2 + widths[0]) line.append(2 + widths[0] - width(line), ' ');
+  if (!after.empty() && printed_width(line) < 2 + widths[0])
+    line.append(2 + widths[0] - printed_width(line), ' ');
   out += colour != nullptr ? paint(colour, line) : line;
   if (!after.empty()) out += "  " + paint(kDim, after);
   out += '\n';
 }
 
+/// The rows of one problem, which make one table.
+struct Block {
+  std::span<const ResultRow> rows;
+  std::ptrdiff_t skipped = 0;
+  bool fold = false;  ///< skipped rows have one line together
+
+  bool shows(const ResultRow& row) const { return !fold || !is_skipped(row); }
+};
+
+std::vector<Block> blocks_of(const Results& results, bool all) {
+  std::vector<Block> blocks;
+  for (std::span<const ResultRow> rest = results.rows; !rest.empty();) {
+    const auto end = std::find_if(rest.begin(), rest.end(), [&](const ResultRow& row) {
+      return !same_problem(row.problem, rest.front().problem);
+    });
+    Block block{.rows = rest.first(static_cast<std::size_t>(end - rest.begin()))};
+    block.skipped = std::count_if(block.rows.begin(), block.rows.end(), is_skipped);
+    block.fold = !all && block.skipped > 1;
+    blocks.push_back(block);
+    rest = rest.subspan(block.rows.size());
+  }
+  return blocks;
+}
+
+/// "5 skipped (--all shows them), such as 01_cpu_serial/two_pointer_dot: needs 6.79 G steps, the limit is
+/// ...".
+std::string folded(const Block& block) {
+  const auto first = std::find_if(block.rows.begin(), block.rows.end(), is_skipped);
+  return fmt::format("{} skipped (--all shows them), such as {}: {}", block.skipped, first->entry,
+                     first->reason);
+}
+
+void add_block(std::string& out, const Block& block, const std::array<std::size_t, kColumns>& widths,
+               const Paint& paint) {
+  double best = INFINITY;
+  const CheckReport* sampled = nullptr;
+  for (const ResultRow& row : block.rows) {
+    if (sampled == nullptr && row.check.sampled()) sampled = &row.check;
+    if (row.timed() && !row.structure_reuse) best = std::min(best, row.run.median);
+  }
+  out += title(block.rows.front().problem, sampled, paint);
+  add_line(out, kHeads, widths, kDim, "", paint);
+  for (const ResultRow& row : block.rows) {
+    if (!block.shows(row)) continue;
+    const bool bad = row.status == Status::wrong || row.status == Status::failed;
+    const bool fastest = row.timed() && !row.structure_reuse && row.run.median == best;
+    const std::string more = remark(row, sampled);
+    add_line(out, cells_of(row), widths,
+             bad           ? kRed
+             : fastest     ? kGreen
+             : row.timed() ? nullptr
+                           : kDim,
+             fastest ? "<- fastest" + (more.empty() ? "" : "; " + more) : more, paint);
+  }
+  if (block.fold) out += "  " + paint(kDim, folded(block)) + "\n";
+  out += '\n';
+}
+
 }  // namespace
 
-std::string to_table(const Results& results, bool colour) {
-  const Paint paint{colour};
-  std::array<std::size_t, kColumns> widths{};
-  for (std::size_t k = 0; k < kColumns; ++k) widths[k] = width(kHeads[k]);
-  for (const ResultRow& row : results.rows) {
-    const Cells cells = cells_of(row);
-    for (std::size_t k = 0; k < kColumns; ++k) widths[k] = std::max(widths[k], width(cells[k]));
-  }
+std::size_t printed_width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
 
-  std::string out;
-  for (std::size_t first = 0; first < results.rows.size();) {
-    std::size_t last = first;
-    while (last < results.rows.size() &&
-           same_problem(results.rows[last].problem, results.rows[first].problem))
-      ++last;
-    double best = INFINITY;
-    const CheckReport* sampled = nullptr;
-    for (std::size_t k = first; k < last; ++k) {
-      if (sampled == nullptr && results.rows[k].check.sampled()) sampled = &results.rows[k].check;
-      if (results.rows[k].timed() && !results.rows[k].structure_reuse)
-        best = std::min(best, results.rows[k].run.median);
+std::string to_table(const Results& results, bool colour, bool all) {
+  const Paint paint{colour};
+  const std::vector<Block> blocks = blocks_of(results, all);
+  std::array<std::size_t, kColumns> widths{};
+  for (std::size_t k = 0; k < kColumns; ++k) widths[k] = printed_width(kHeads[k]);
+  for (const Block& block : blocks) {
+    for (const ResultRow& row : block.rows) {
+      if (!block.shows(row)) continue;
+      const Cells cells = cells_of(row);
+      for (std::size_t k = 0; k < kColumns; ++k) widths[k] = std::max(widths[k], printed_width(cells[k]));
     }
-    out += title(results.rows[first].problem, sampled, paint);
-    add_line(out, kHeads, widths, kDim, "", paint);
-    for (std::size_t k = first; k < last; ++k) {
-      const ResultRow& row = results.rows[k];
-      const bool bad = row.status == Status::wrong || row.status == Status::failed;
-      const bool fastest = row.timed() && !row.structure_reuse && row.run.median == best;
-      const std::string more = remark(row, sampled);
-      add_line(out, cells_of(row), widths,
-               bad           ? kRed
-               : fastest     ? kGreen
-               : row.timed() ? nullptr
-                             : kDim,
-               fastest ? "<- fastest" + (more.empty() ? "" : "; " + more) : more, paint);
-    }
-    out += '\n';
-    first = last;
   }
+  std::string out;
+  for (const Block& block : blocks) add_block(out, block, widths, paint);
   out += fmt::format("{} good, {} wrong, {} failed, {} skipped\n", results.count(Status::good),
                      results.count(Status::wrong), results.count(Status::failed),
                      results.count(Status::skipped));

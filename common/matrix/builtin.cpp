@@ -1,9 +1,9 @@
 #include "common/matrix/builtin.hpp"
 
-#include <array>
 #include <string>
 #include <vector>
 
+#include "common/matrix/embedded_table.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/nearest.hpp"
 
@@ -14,28 +14,10 @@ extern const std::string_view builtin_text;
 
 namespace {
 
-/// Cuts `text` behind the next `separator`, or at its end.
-std::string_view take(std::string_view& text, char separator) {
-  const std::size_t end = text.find(separator);
-  const std::string_view head = text.substr(0, end);
-  text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
-  return head;
-}
-
 std::vector<BuiltinMatrix> parse(std::string_view text) {
   std::vector<BuiltinMatrix> set;
-  for (int line_number = 1; !text.empty(); ++line_number) {
-    std::string_view line = take(text, '\n');
-    if (line.empty() || line.front() == '#') continue;
-    std::array<std::string_view, 5> fields;
-    for (std::string_view& field : fields) {
-      field = take(line, '\t');
-      if (field.empty()) fail("data/builtin.tsv:{}: fewer than 5 fields; separate them by tabs", line_number);
-    }
-    if (!line.empty()) fail("data/builtin.tsv:{}: more than 5 fields", line_number);
-    set.push_back(
-        {fields[0], fields[1], fields[2] == "-" ? std::string_view{} : fields[2], fields[3], fields[4]});
-  }
+  for (const auto& [name, spec, b, operations, stands_for] : table_rows<5>(text, "data/builtin.tsv"))
+    set.push_back({name, spec, b == "-" ? std::string_view{} : b, operations, stands_for});
   return set;
 }
 

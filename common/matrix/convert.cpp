@@ -1,6 +1,7 @@
 #include "common/matrix/convert.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/matrix/error.hpp"
 
@@ -77,11 +78,17 @@ Csr<T> to_csr(const Coo<T>& a) {
   }
   // Least significant digit first: by column, then (stably) by row, so rows come out with ascending columns
   // and repeated entries stay in input order.
-  Buffer<Offset> next(at(a.cols) + 1, 0);
-  for (const Index j : a.col_idx) ++next[at(j) + 1];
-  counts_to_offsets(next);
-  Buffer<Offset> by_column(at(a.nnz()));
-  for (Offset k = 0; k < a.nnz(); ++k) by_column[at(next[at(a.col_idx[at(k)])]++)] = k;
+  Buffer<Offset> by_column(at(a.nnz())), next;
+  if (mostly_empty_columns(a.cols, a.nnz())) {
+    std::iota(by_column.begin(), by_column.end(), Offset{0});
+    std::stable_sort(by_column.begin(), by_column.end(),
+                     [&](Offset k, Offset l) { return a.col_idx[at(k)] < a.col_idx[at(l)]; });
+  } else {
+    next.assign(at(a.cols) + 1, 0);
+    for (const Index j : a.col_idx) ++next[at(j) + 1];
+    counts_to_offsets(next);
+    for (Offset k = 0; k < a.nnz(); ++k) by_column[at(next[at(a.col_idx[at(k)])]++)] = k;
+  }
 
   Csr<T> out(a.rows, a.cols);
   for (const Index i : a.row_idx) ++out.row_ptr[at(i) + 1];

@@ -1,11 +1,19 @@
 #pragma once
-// Conversions between the forms. All are linear-time counting sorts: O(nnz + rows + cols), right for
-// rectangular matrices, empty rows and columns. Policy for repeated entries: they are summed, in the order in
-// which they stand in the input; a sum that comes out as zero stays as an explicit zero.
+// Conversions between the forms. They are linear-time counting sorts: O(nnz + rows + cols), but for triplets
+// of mostly empty columns, which are compared; right for rectangular matrices, empty rows and columns. Policy
+// for repeated entries: they are summed, in the order in which they stand in the input; a sum that comes out
+// as zero stays as an explicit zero.
+
+#include <algorithm>
 
 #include "common/matrix/types.hpp"
 
 namespace stages {
+
+/// Whether so many columns must be empty that a counter for each would mostly be for them.
+inline bool mostly_empty_columns(Index cols, Offset nnz) {
+  return cols > 2 * std::max<Offset>(nnz, 1024);
+}
 
 /// The canonical Csr of `a`. Throws Error if an index lies outside the matrix.
 template <class T>

@@ -1,16 +1,14 @@
 #include "common/matrix/generate.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "common/matrix/builtin.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generators/generators.hpp"
+#include "common/matrix/memory.hpp"
 #include "common/matrix/nearest.hpp"
 #include "common/matrix/random.hpp"
 
@@ -106,17 +104,6 @@ Offset peak_bytes(const Recipe& r, std::size_t value_size) {
   return std::max(making, pointers + columns + r.entries * static_cast<Offset>(value_size));
 }
 
-/// Bytes that the system can give without swapping.
-Offset available_bytes() {
-  std::ifstream info("/proc/meminfo");
-  for (std::string name, unit; info >> name;) {
-    Offset kilobytes = 0;
-    if (name == "MemAvailable:" && info >> kilobytes) return kilobytes * 1024;
-    std::getline(info, unit);
-  }
-  return Offset{sysconf(_SC_PHYS_PAGES)} * Offset{sysconf(_SC_PAGESIZE)};
-}
-
 template <class T>
 Csr<T> with_values(Pattern&& p, const ValueRule& value, int threads) {
   Csr<T> a;
@@ -154,7 +141,7 @@ template <class T>
 Csr<T> generate(std::string_view spec, int threads, Offset max_bytes) {
   const Plan plan = plan_spec(spec);
   const Offset need = peak_bytes(plan.recipe, sizeof(T));
-  const Offset limit = max_bytes > 0 ? max_bytes : available_bytes();
+  const Offset limit = max_bytes > 0 ? max_bytes : available_memory();
   if (need > limit) {
     fail(
         "{}: needs {:.3g} GB of memory for {} x {} with {} entries, and the limit is {:.3g} GB; ask for less",

@@ -10,15 +10,12 @@
 
 #include "common/matrix/matrix_market.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <new>
 #include <optional>
@@ -27,6 +24,7 @@
 
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/memory.hpp"
 #include "common/matrix/parse_number.hpp"
 #include "common/matrix/row_placer.hpp"
 #include "common/matrix/text_lines.hpp"
@@ -260,19 +258,6 @@ Header parse_header(Lines& lines) {
 }
 
 // ---------------------------------------------------------------------------------------------- memory
-
-/// Bytes that this process may still take: what the kernel calls available, or the container's limit.
-Offset available_memory() {
-  Offset available = static_cast<Offset>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  std::ifstream facts("/proc/meminfo");
-  for (std::string key, unit; facts >> key;) {
-    Offset kilobytes = 0;
-    if (key == "MemAvailable:" && facts >> kilobytes) available = kilobytes * 1024;
-  }
-  Offset limit = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit) available = std::min(available, limit);
-  return available;
-}
 
 /// Throws Error unless `bytes` more can be allocated. Asked before every large allocation: Linux promises
 /// memory that it does not have, and ends the program when it is used.

@@ -63,6 +63,37 @@ void describe_entries(const Csr<T>& a, MatrixStatistics& s) {
   s.diagonal_full = s.diagonal_entries == std::min(a.rows, a.cols);
 }
 
+/// A with its columns numbered anew, so that none is empty: products with A^T take the same multiplications,
+/// and those rows and columns of A^T * A that hold something are the same.
+template <class T>
+Csr<T> without_empty_columns(const Csr<T>& a) {
+  std::vector<Index> columns(a.col_idx.begin(), a.col_idx.end());
+  std::sort(columns.begin(), columns.end());
+  columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+  Csr<T> packed = a;
+  packed.cols = static_cast<Index>(columns.size());
+  for (Index& j : packed.col_idx)
+    j = static_cast<Index>(std::lower_bound(columns.begin(), columns.end(), j) - columns.begin());
+  return packed;
+}
+
+/// Longest column and empty columns.
+template <class T>
+void describe_columns(const Csr<T>& a, MatrixStatistics& s) {
+  if (mostly_empty_columns(a.cols, a.nnz())) {
+    const Csr<T> packed = without_empty_columns(a);
+    describe_columns(packed, s);
+    s.empty_cols = a.cols - packed.cols;
+    return;
+  }
+  std::vector<Offset> lengths(at(a.cols), 0);
+  for (const Index j : a.col_idx) ++lengths[at(j)];
+  for (const Offset length : lengths) {
+    s.max_col = std::max(s.max_col, length);
+    if (length == 0) ++s.empty_cols;
+  }
+}
+
 /// Walks each row of A and of A^T together: an entry that stands in both has its mirror.
 template <class T>
 void describe_symmetry(const Csr<T>& a, const Csr<T>& transposed, MatrixStatistics& s) {
@@ -159,12 +190,8 @@ MatrixStatistics statistics(const Csr<T>& a) {
     s.density = static_cast<double>(s.nnz) / (static_cast<double>(a.rows) * static_cast<double>(a.cols));
   describe_row_lengths(a, s);
   describe_entries(a, s);
-  const Csr<T> transposed = transpose(a);
-  for (Index j = 0; j < a.cols; ++j) {
-    s.max_col = std::max(s.max_col, transposed.row_nnz(j));
-    if (transposed.row_nnz(j) == 0) ++s.empty_cols;
-  }
-  if (a.rows == a.cols) describe_symmetry(a, transposed, s);
+  describe_columns(a, s);
+  if (a.rows == a.cols) describe_symmetry(a, transpose(a), s);
   return s;
 }
 
@@ -227,11 +254,16 @@ ProductCost product_cost(const Csr<T>& a, const Csr<T>& b, Offset exact_up_to, i
 template <class T>
 SquareCost square_cost(const Csr<T>& a, Offset exact_up_to, int threads) {
   if (a.rows == a.cols) return {product_cost(a, a, exact_up_to, threads), false, false};
-  const Csr<T> transposed = transpose(a);
-  const bool transposed_first = spgemm_products(transposed, a) < spgemm_products(a, transposed);
-  return {transposed_first ? product_cost(transposed, a, exact_up_to, threads)
-                           : product_cost(a, transposed, exact_up_to, threads),
-          true, transposed_first};
+  const bool few = mostly_empty_columns(a.cols, a.nnz());
+  const Csr<T> packed = few ? without_empty_columns(a) : Csr<T>{};
+  const Csr<T>& factor = few ? packed : a;
+  const Csr<T> transposed = transpose(factor);
+  const bool transposed_first = spgemm_products(transposed, factor) < spgemm_products(factor, transposed);
+  SquareCost cost{transposed_first ? product_cost(transposed, factor, exact_up_to, threads)
+                                   : product_cost(factor, transposed, exact_up_to, threads),
+                  true, transposed_first};
+  if (transposed_first) cost.rows = cost.cols = a.cols;
+  return cost;
 }
 
 #define STAGES_INSTANTIATE(T)                                                   \

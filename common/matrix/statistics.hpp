@@ -43,7 +43,8 @@ struct MatrixStatistics {
   Offset non_finite_values = 0;  ///< stored NaN and infinities
 };
 
-/// Linear time: O(nnz + rows + cols), and a copy of the structure by columns.
+/// Time and memory in proportion to entries and rows: for those of a square matrix a copy of the structure by
+/// columns, and nothing for columns that are empty.
 template <class T>
 MatrixStatistics statistics(const Csr<T>& a);
 

@@ -139,7 +139,7 @@ void MpiSpgemmPlan<T>::run() {
   const double distributed = seconds_since(start);
   if (!stays) bring_together();
   bytes.gather = bytes_sent() - sent_before - bytes.exchange;
-  note({compute_seconds_, distributed, -1}, bytes);
+  note_run({compute_seconds_, distributed, -1}, bytes);
 }
 
 /// All three steps. Barriers between them, so that waiting for the slowest rank is told apart from moving
@@ -163,7 +163,7 @@ void MpiSpgemmPlan<T>::whole_product() {
   bytes.exchange = bytes_sent() - sent_before - bytes.scatter;
   bring_together();
   bytes.gather = bytes_sent() - sent_before - bytes.scatter - bytes.exchange;
-  note({compute_seconds_, distributed, seconds_since(start)}, bytes);
+  note_run({compute_seconds_, distributed, seconds_since(start)}, bytes);
 }
 
 template <class T>
@@ -181,7 +181,7 @@ void MpiSpgemmPlan<T>::bring_together() {
 
 /// Times of the executor mean nothing, so there they stay unknown.
 template <class T>
-void MpiSpgemmPlan<T>::note(const RunTimes& times, const RunBytes& bytes) {
+void MpiSpgemmPlan<T>::note_run(const RunTimes& times, const RunBytes& bytes) {
   if (!exec_.simulated()) clocks_.add(takes_turns() ? RunTimes{.compute = times.compute} : times);
   clocks_.set_bytes(bytes);
 }

@@ -105,7 +105,7 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   void measure_whole_product();
   void wait_for_all();
   void bring_together();
-  void note(const RunTimes& times, const RunBytes& bytes);
+  void note_run(const RunTimes& times, const RunBytes& bytes);
 
   Placed placed_;
   std::function<void()> measure_whole_;  ///< for metrics(), which is const and has to run the plan

@@ -185,6 +185,15 @@ void BlockRunner::run_block(std::uint64_t block) {
   if (live_ > 0) abandon();
   if (grid.cluster > 1) run_->cluster_shared[block].store(nullptr);
   static_shared_.after_block();
+  const std::size_t left = grid.shared_limit - std::min(grid.shared_limit, grid.shared_bytes);
+  if (const std::size_t used = static_shared_.used_bytes(left); used > left) {
+    run_->stop_with(
+        Fault::device,
+        fmt::format(
+            "{}: a block uses {} bytes or more of static shared memory beside {} of dynamic; together "
+            "they may be {} on this device; take smaller tables or tiles",
+            file_line(grid.where), used, grid.shared_bytes, grid.shared_limit));
+  }
   if (dynamic_shared_.canary_broken()) {
     run_->stop_with(
         Fault::device,

@@ -147,6 +147,7 @@ unsigned __match_all_sync(unsigned mask, T value, int* all, STAGES_SIMT_AT) {
 #define STAGES_SIMT_REDUCE(NAME, T, OP)                                     \
   inline T __reduce_##NAME##_sync(unsigned mask, T value, STAGES_SIMT_AT) { \
     using namespace stages::simt;                                           \
+    require_capability(80, "__reduce_" #NAME "_sync", at);                  \
     return from_bits<T>(meet(WarpOp::OP, mask, to_bits(value), 0, at));     \
   }
 STAGES_SIMT_REDUCE(add, unsigned, add_u32)

@@ -38,7 +38,7 @@ void fill_junk(void* memory, std::size_t bytes);
 /// State of the OS thread that runs a block. Everything here starts at non-zero values on purpose: it then
 /// lies in .tdata, while the `__shared__` arrays of the kernels lie in .tbss, which is refilled with junk.
 struct ThreadLocal {
-  struct BlockRunner* runner;     ///< null outside a kernel
+  class BlockRunner* runner;      ///< null outside a kernel
   unsigned atomics_since_switch;  ///< see note_atomic
   unsigned marker;                ///< non-zero: keeps this object out of .tbss
 };
@@ -95,6 +95,12 @@ unsigned lane_of_thread();
 [[noreturn]] void device_fault(std::string what, Where at);
 [[noreturn]] void misaligned_access(const void* p, std::size_t alignment, Where at);
 
+/// The device's compute capability, as 75 or 90.
+int compute_capability();
+
+/// A fault of a kernel that calls `what`, which devices before `needed` do not have.
+void require_capability(int needed, const char* what, Where at);
+
 /// A fault unless `p` is a multiple of T's alignment: hardware ends the kernel there, x86 does not mind.
 template <class T>
 void require_aligned(const T* p, Where at) {
@@ -122,6 +128,7 @@ struct Grid {
   void (*invoke)(const void*) = nullptr;
   const void* args = nullptr;
   Where where = Where::current();
+  std::size_t shared_limit = ~std::size_t{0};  ///< of a block, static and dynamic together
 
   /// Whether all blocks run at once and may wait for each other.
   bool resident() const { return cooperative || cluster > 1; }

@@ -10,11 +10,15 @@
 // that a runaway recursion is a crash and not a corrupted neighbour. They are kept and reused.
 
 #include <boost/context/detail/fcontext.hpp>
+#include <boost/version.hpp>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 namespace stages::simt {
+
+// That layer is no promise of Boost's. It is as it is used here from this version on.
+static_assert(BOOST_VERSION >= 106100, "the executor needs Boost.Context 1.61 or newer");
 
 struct Fiber {
   boost::context::detail::fcontext_t context = nullptr;

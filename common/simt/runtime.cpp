@@ -53,28 +53,48 @@ cudaError_t error(cudaError_t code, std::string detail) {
 
 // ---- the device -------------------------------------------------------------------------------------------
 
-struct Device {
-  bool sm_80 = false;
+constexpr int kSms = 4;  ///< far fewer than a GPU has, so that small problems fill them
+constexpr std::size_t kSharedDefault = 48 * 1024;
+constexpr std::size_t kRegistersPerSm = 65536;
+
+/// What devices of one compute capability have in common; the numbers are the CUDA C++ Programming Guide's.
+/// A block may have as much shared memory as an SM, less what each block has of it for the system.
+struct Profile {
+  const char* name;
+  int major, minor;
+  std::size_t shared_per_sm;
+  std::size_t shared_reserved;  ///< of each block
+  int threads_per_sm, blocks_per_sm;
+};
+constexpr std::array kProfiles = {
+    Profile{"sm_75", 7, 5, 64 * 1024, 0, 1024, 16},      // T4, RTX 20
+    Profile{"sm_80", 8, 0, 164 * 1024, 1024, 2048, 32},  // A100
+    Profile{"sm_86", 8, 6, 100 * 1024, 1024, 1536, 16},  // RTX 30; RTX 40 and 50 have the same memory
+    Profile{"sm_90", 9, 0, 228 * 1024, 1024, 2048, 32},  // H100, H200
+};
+
+const Profile& profile() {
+  static const Profile& chosen = []() -> const Profile& {
+    const char* const name = std::getenv("STAGES_DEVICE");
+    if (name == nullptr || *name == '\0') return kProfiles.back();
+    std::string names;
+    for (const Profile& p : kProfiles) {
+      if (std::strcmp(name, p.name) == 0) return p;
+      names += names.empty() ? p.name : fmt::format(", {}", p.name);
+    }
+    fail("STAGES_DEVICE is '{}'; the executor knows {}", name, names);
+  }();
+  return chosen;
+}
+
+struct Device : Profile {
   std::size_t memory = std::size_t{4} << 30;
-  int sms = 4;
-  std::size_t shared_default = 48 * 1024;
-  std::size_t shared_optin = 227 * 1024;
-  std::size_t shared_per_sm = 228 * 1024;
-  std::size_t shared_reserved = 1024;  ///< per block, for the system
-  int threads_per_sm = 2048, blocks_per_sm = 32;
+  std::size_t shared_optin = shared_per_sm - shared_reserved;
 };
 
 const Device& device() {
   static const Device instance = [] {
-    Device d;
-    const char* kind = std::getenv("STAGES_DEVICE");
-    if (kind && std::strcmp(kind, "sm_80") == 0) {
-      d.sm_80 = true;
-      d.shared_optin = 163 * 1024;
-      d.shared_per_sm = 164 * 1024;
-    } else if (kind && *kind && std::strcmp(kind, "sm_90") != 0) {
-      fail("STAGES_DEVICE is '{}'; it must be sm_80 or sm_90", kind);
-    }
+    Device d{profile()};
     const char* mib = std::getenv("STAGES_DEVICE_MEMORY");
     if (mib && std::atoll(mib) > 0) d.memory = static_cast<std::size_t>(std::atoll(mib)) << 20;
     return d;
@@ -105,6 +125,7 @@ class Memory {
   struct Allocation {
     std::size_t bytes;
     Kind kind;
+    std::uint64_t grave = 0;  ///< once freed: its number among graves_
   };
   struct Found {
     std::uintptr_t begin;
@@ -131,7 +152,10 @@ class Memory {
     forget_freed_at(reinterpret_cast<std::uintptr_t>(memory), bytes + kCanaryBytes);
     fill_junk(memory, bytes + kCanaryBytes);
     allocations_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, kind};
-    if (kind == Kind::device) used_ += bytes;
+    if (kind == Kind::device) {
+      used_ += bytes;
+      on_device_.insert(reinterpret_cast<std::uintptr_t>(memory));
+    }
     *p = memory;
     return cudaSuccess;
   }
@@ -148,8 +172,12 @@ class Memory {
     }
     const std::size_t bytes = at->second.bytes;
     const bool broken = canary_broken(static_cast<std::byte*>(p) + bytes, bytes);
-    if (kind == Kind::device) used_ -= bytes;
+    if (kind == Kind::device) {
+      used_ -= bytes;
+      on_device_.erase(at->first);
+    }
     at->second.kind = Kind::freed;
+    at->second.grave = ++last_grave_;
     bury(p, bytes);
     if (broken) return error(cudaErrorIllegalAddress, overrun(bytes));
     return cudaSuccess;
@@ -168,12 +196,11 @@ class Memory {
 
   /// Empty, or what is wrong with memory after a kernel.
   std::string check_canaries() {
+    if (kCanaryBytes == 0) return "";
     const std::lock_guard lock(mutex_);
-    for (const auto& [begin, a] : allocations_) {
-      if (a.kind == Kind::device &&
-          canary_broken(reinterpret_cast<const std::byte*>(begin) + a.bytes, a.bytes)) {
-        return overrun(a.bytes);
-      }
+    for (const std::uintptr_t begin : on_device_) {
+      const std::size_t bytes = allocations_.at(begin).bytes;
+      if (canary_broken(reinterpret_cast<const std::byte*>(begin) + bytes, bytes)) return overrun(bytes);
     }
     return "";
   }
@@ -191,7 +218,7 @@ class Memory {
   }
 
   void bury(void* p, std::size_t bytes) {
-    graves_.push_back(p);
+    graves_.emplace_back(reinterpret_cast<std::uintptr_t>(p), last_grave_);
     buried_ += bytes;
 #if STAGES_SIMT_ASAN
     std::free(p);  // ASan has a quarantine of its own, and knows the line
@@ -199,8 +226,10 @@ class Memory {
     fill_junk(p, bytes + kCanaryBytes);
 #endif
     while (buried_ > kQuarantineBytes && graves_.size() > 1) {
-      const auto old = allocations_.find(reinterpret_cast<std::uintptr_t>(graves_.front()));
+      const auto [address, grave] = graves_.front();
       graves_.pop_front();
+      const auto old = allocations_.find(address);
+      if (old == allocations_.end() || old->second.grave != grave) continue;  // forgotten meanwhile
       buried_ -= old->second.bytes;
 #if !STAGES_SIMT_ASAN
       std::free(reinterpret_cast<void*>(old->first));
@@ -215,14 +244,15 @@ class Memory {
     if (at != allocations_.begin() && std::prev(at)->first + std::prev(at)->second.bytes > begin) --at;
     while (at != allocations_.end() && at->first < begin + bytes) {
       buried_ -= at->second.bytes;
-      std::erase(graves_, reinterpret_cast<void*>(at->first));
       at = allocations_.erase(at);
     }
   }
 
   std::mutex mutex_;
   std::map<std::uintptr_t, Allocation> allocations_;
-  std::deque<void*> graves_;
+  std::set<std::uintptr_t> on_device_;  ///< those of allocations_ that a kernel may write to
+  std::deque<std::pair<std::uintptr_t, std::uint64_t>> graves_;
+  std::uint64_t last_grave_ = 0;
   std::size_t used_ = 0, buried_ = 0;
 };
 
@@ -358,7 +388,14 @@ std::unordered_map<const void*, std::size_t>& dynamic_limits() {
 std::size_t dynamic_limit(const void* kernel) {
   const std::lock_guard lock(g_function_mutex);
   const auto found = dynamic_limits().find(kernel);
-  return found == dynamic_limits().end() ? device().shared_default : found->second;
+  return found == dynamic_limits().end() ? kSharedDefault : found->second;
+}
+
+/// Of static and dynamic shared memory together: what every block may have, or what cudaFuncSetAttribute can
+/// ask for if it was called.
+std::size_t shared_limit(const void* kernel) {
+  const std::lock_guard lock(g_function_mutex);
+  return dynamic_limits().contains(kernel) ? device().shared_optin : kSharedDefault;
 }
 
 cudaError_t check_shape(const Grid& g) {
@@ -385,11 +422,12 @@ cudaError_t check_shape(const Grid& g) {
                     g.shared_bytes, limit, device().shared_optin));
   }
   if (g.cluster > 1 &&
-      (device().sm_80 || g.cluster > 16 || g.grid.x != g.cluster || g.grid.y != 1 || g.grid.z != 1)) {
-    return error(cudaErrorNotSupported, fmt::format("a cluster of {} in a grid of {} x {} x {} blocks; the "
-                                                    "executor runs grids that are one cluster of "
-                                                    "at most 16, on compute capability 9.0",
-                                                    g.cluster, g.grid.x, g.grid.y, g.grid.z));
+      (device().major < 9 || g.cluster > 16 || g.grid.x != g.cluster || g.grid.y != 1 || g.grid.z != 1)) {
+    return error(cudaErrorNotSupported,
+                 fmt::format("a cluster of {} in a grid of {} x {} x {} blocks, on {}; "
+                             "the executor runs grids that are one cluster of "
+                             "at most 16, on compute capability 9.0",
+                             g.cluster, g.grid.x, g.grid.y, g.grid.z, device().name));
   }
   return cudaSuccess;
 }
@@ -402,12 +440,11 @@ cudaError_t check_cooperative(const Grid& g) {
   // checked.
   if (!g.cooperative && per_sm > 0) return cudaSuccess;
   const std::uint64_t blocks = std::uint64_t{g.grid.x} * g.grid.y * g.grid.z;
-  const std::uint64_t resident =
-      static_cast<std::uint64_t>(per_sm) * static_cast<std::uint64_t>(device().sms);
+  const std::uint64_t resident = static_cast<std::uint64_t>(per_sm) * static_cast<std::uint64_t>(kSms);
   if (blocks <= resident) return cudaSuccess;
   return error(cudaErrorCooperativeLaunchTooLarge,
                fmt::format("{} blocks, of which only {} can run at once ({} SMs x {})", blocks, resident,
-                           device().sms, per_sm));
+                           kSms, per_sm));
 }
 
 cudaError_t run_now(const Grid& grid) {
@@ -432,6 +469,17 @@ const std::string& error_detail() {
   return t_detail;
 }
 
+int compute_capability() {
+  return device().major * 10 + device().minor;
+}
+
+void require_capability(int needed, const char* what, Where at) {
+  if (compute_capability() >= needed) return;
+  device_fault(fmt::format("{} needs compute capability {}.{}; this device has {}.{}", what, needed / 10,
+                           needed % 10, device().major, device().minor),
+               at);
+}
+
 cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;  // hints and permissions
   if (value < 0 || static_cast<std::size_t>(value) > device().shared_optin) {
@@ -447,7 +495,9 @@ cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribu
 cudaError_t get_function_attributes(cudaFuncAttributes* attributes, const void* kernel) {
   if (!attributes || !kernel) return error(cudaErrorInvalidValue, "a null argument");
   constexpr std::size_t kUnknown = ~std::size_t{0};
-  *attributes = {kUnknown, kUnknown, kUnknown, 1024, -1, 0, 0, static_cast<int>(dynamic_limit(kernel))};
+  const int capability = compute_capability();
+  *attributes = {kUnknown, kUnknown,   kUnknown,   1024,
+                 -1,       capability, capability, static_cast<int>(dynamic_limit(kernel))};
   return cudaSuccess;
 }
 
@@ -459,7 +509,7 @@ cudaError_t max_active_blocks(int* blocks, int block_size, std::size_t shared_by
   }
   const int warps = (block_size + 31) / 32;
   const int by_threads = std::min(d.blocks_per_sm, d.threads_per_sm / 32 / warps);
-  const std::size_t by_memory = d.shared_per_sm / (shared_bytes + d.shared_reserved);
+  const std::size_t by_memory = d.shared_per_sm / std::max<std::size_t>(1, shared_bytes + d.shared_reserved);
   *blocks = shared_bytes > d.shared_optin ? 0 : std::min(by_threads, static_cast<int>(by_memory));
   return cudaSuccess;
 }
@@ -478,6 +528,7 @@ bool is_capturing(cudaStream_t stream) {
 }
 
 cudaError_t submit(Launch launch, cudaStream_t stream) {
+  launch.grid.shared_limit = shared_limit(launch.grid.kernel);
   cudaError_t status = check_shape(launch.grid);
   if (status == cudaSuccess) status = check_cooperative(launch.grid);
   if (status != cudaSuccess) return status;
@@ -704,19 +755,20 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int number) {
   if (number != 0) return cudaSetDevice(number);
   const Device& d = device();
   *p = {};
-  std::snprintf(p->name, sizeof p->name, "simulated %s", d.sm_80 ? "sm_80" : "sm_90");
+  std::snprintf(p->name, sizeof p->name, "simulated %s", d.name);
   p->totalGlobalMem = d.memory;
-  p->sharedMemPerBlock = d.shared_default;
+  p->sharedMemPerBlock = kSharedDefault;
   p->sharedMemPerBlockOptin = d.shared_optin;
   p->sharedMemPerMultiprocessor = d.shared_per_sm;
   p->reservedSharedMemPerBlock = d.shared_reserved;
-  p->regsPerBlock = p->regsPerMultiprocessor = 65536;
+  p->regsPerBlock = p->regsPerMultiprocessor = static_cast<int>(kRegistersPerSm);
   p->warpSize = 32;
   p->maxThreadsPerBlock = 1024;
   std::copy_n(std::array{1024, 1024, 64}.data(), 3, p->maxThreadsDim);
   std::copy_n(std::array{0x7fffffff, 65535, 65535}.data(), 3, p->maxGridSize);
-  p->major = d.sm_80 ? 8 : 9;
-  p->multiProcessorCount = d.sms;
+  p->major = d.major;
+  p->minor = d.minor;
+  p->multiProcessorCount = kSms;
   p->maxThreadsPerMultiProcessor = d.threads_per_sm;
   p->maxBlocksPerMultiProcessor = d.blocks_per_sm;
   p->l2CacheSize = 1 << 20;

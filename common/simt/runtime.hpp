@@ -11,8 +11,8 @@
 // Work on a stream is done at once, which is one of the orders that CUDA allows. While a stream is captured,
 // its work is kept in a graph instead; replaying the graph does it again.
 //
-// The device's limits are those of sm_90, or of sm_80 with STAGES_DEVICE=sm_80; its memory is 4 GiB, or
-// STAGES_DEVICE_MEMORY MiB.
+// The device's limits are those of sm_90, or of another compute capability that STAGES_DEVICE names
+// (runtime.cpp has the table); its memory is 4 GiB, or STAGES_DEVICE_MEMORY MiB.
 //
 // Every function returns cudaSuccess or an error that is also remembered for cudaGetLastError; error_detail()
 // tells the last one in words: what, where and how to mend it.

@@ -100,4 +100,11 @@ void StaticShared::after_block() {
   known.hull.end = std::max(known.hull.end, used.end);
 }
 
+std::size_t StaticShared::used_bytes(std::size_t enough) const {
+  if (!learning_ || static_cast<std::size_t>(tbss_.end - tbss_.begin) <= enough) return 0;
+  std::size_t bytes = 0;
+  for (const std::byte* word = tbss_.begin; word < tbss_.end; word += 4) bytes += is_junk(word) ? 0 : 4;
+  return bytes;
+}
+
 }  // namespace stages::simt

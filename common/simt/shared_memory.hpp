@@ -39,6 +39,9 @@ class StaticShared {
   void begin_launch(const void* kernel);
   void before_block();
   void after_block();
+  /// After after_block(): at least so many bytes the block used. Counted where the block showed which, and
+  /// only if there are more than `enough` of them at all, since counting takes time; otherwise 0.
+  std::size_t used_bytes(std::size_t enough) const;
 
  private:
   struct Range {

@@ -109,11 +109,11 @@ class Help(Case):
         self.assertIn("77", text)
 
     def test_examples_parse(self):
-        """No option in the examples of run is misspelt: what the parser takes fails at a stage that is not there."""
+        """No option in the examples of run is misspelt: what the parser takes fails at a step that is not there."""
         for line in self.good("run", "--help").stdout.splitlines():
             words = shlex.split(line) if line.startswith("  stages ") else []
             if words[1:2] == ["run"]:
-                self.refused("there is no stage '(nowhere|vendor)'", *words[1:], "--stage", "nowhere")
+                self.refused("there is no step '(nowhere|vendor)'", *words[1:], "--stage", "nowhere")
 
     def test_generators_are_listed(self):
         text = self.good("generate", "--help").stdout
@@ -152,6 +152,27 @@ class Usage(Case):
         self.refused("--check", "run", "-m", SMALL, "--check", "never")
         self.refused("--products 5: a single product", "run", "-m", SMALL, "--products", "5")
 
+    def test_numbers_that_would_judge_nothing(self):
+        for flag in ("--alpha", "--beta", "--max-noise", "--time-budget", "--max-memory", "--max-work", "--max-seconds"):
+            for value in ("nan", "inf", "1e400"):
+                self.refused(rf"{flag}.*{value} is no finite number", "run", "-m", SMALL, "--op", "spmm", flag, value)
+        self.refused("--alpha 1e.40: f32 ends at 3.4e.38", "run", "-m", SMALL, "--op", "spmm", "--stage", "01", "--alpha", "1e40")
+        for value in ("-1", "18446744073709551616", "1.5"):
+            self.refused(f"--seed.*{value} is no whole number from 0 to 18446744073709551615", "run", "-m", SMALL, f"--seed={value}")
+
+    def test_result_files_that_are_something_else(self):
+        a = self.write("a.mtx", MATRIX)
+        link = self.directory / "link.mtx"
+        link.symlink_to(a)
+        for flag in ("--json", "--csv"):
+            self.refused(f"{flag}.* empty", "run", "-m", a, flag, "")
+            for name in (a, link, self.directory / "." / "a.mtx"):
+                self.refused(f"{flag} .*: that is the matrix which is read; name another file", "run", "-m", a, flag, name)
+            self.refused("that is the matrix which is read", "run", "-m", SMALL, "-b", a, "--op", "spgemm", flag, a)
+        self.refused("--json and --csv both name", "run", "-m", a, "--json", self.directory / "x", "--csv", f"{self.directory}/./x")
+        self.refused("--output .*: that is the matrix which is read", "multiply", "--with", host_entry("spgemm"), a, SMALL, "-o", link)
+        self.assertEqual(a.read_text(), MATRIX)
+
     def test_bad_regular_expression(self):
         self.refused(r"--filter '\(': no regular expression", "run", "-m", SMALL, "--filter", "(")
 
@@ -159,7 +180,7 @@ class Usage(Case):
         self.refused("no entry is left", "run", "-m", SMALL, "--filter", "no such entry")
 
     def test_unknown_stage(self):
-        self.refused("--stage: there is no stage '01_cpu_seriall'; the nearest is '01_cpu_serial'",
+        self.refused("--stage: there is no step '01_cpu_seriall'; the nearest is '01_cpu_serial'",
                      "run", "-m", SMALL, "--stage", "01_cpu_seriall")
 
     def test_unknown_entry_names_the_nearest(self):
@@ -351,7 +372,7 @@ class Run(Case):
         return json.loads(out.read_text()), done
 
     def test_everything_on_a_small_matrix(self):
-        results, done = self.results("-m", SMALL, "--quick")
+        results, done = self.results("-m", SMALL, "--quick", "--all")
         self.assertEqual(results["schema_version"], 1)
         for key in ("command", "date", "version", "source_digest", "compiler", "flags", "cpu", "memory", "system"):
             self.assertIn(key, results["context"])
@@ -439,7 +460,7 @@ class Run(Case):
         self.assertEqual({r["problem"]["options"] for r in results["results"]}, {"times gen:d1:b,form=uniform"})
 
     def test_limits_skip_with_the_number(self):
-        words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spmv"]
+        words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--all"]
         for limit, expected in ((["--max-work", "1"], r"needs [\d.]+ k? ?steps, the limit is 1 \(--max-work\)"),
                                 (["--max-memory", "1e-9"], r"needs .* of memory, the limit is .* \(--max-memory\)")):
             results, done = self.results(*words, *limit, code=77)
@@ -469,6 +490,103 @@ class Run(Case):
 
     def test_cold_and_seed(self):
         self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--cache", "cold", "--seed", "77")
+
+
+    def test_skipped_rows_fold(self):
+        words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spgemm", "--max-work", "1"]
+        results, done = self.results(*words, code=77)
+        rows = results["results"]
+        self.assertGreater(len(rows), 1)
+        self.assertIn(f"{len(rows)} skipped (--all shows them), such as {rows[0]['entry']}: {rows[0]['reason']}", done.stdout)
+        self.assertNotIn(rows[1]["entry"], done.stdout)
+        _, done = self.results(*words, "--all", code=77)
+        for row in rows:
+            self.assertRegex(done.stdout, rf"{row['entry']} +skipped: needs")
+        _, done = self.results(*words, "--filter", "hypersparse", code=77)  # one alone needs no line for it
+        self.assertRegex(done.stdout, r"hypersparse +skipped: needs")
+
+    def test_the_whole_set(self):
+        """data:all is the built-in set, each matrix with the operations that it is meant for."""
+        results, _ = self.results("-m", "data:all", "--stage", "01", "--max-work", "1", code=77)
+        asked = {(r["problem"]["matrix"], r["problem"]["operation"]) for r in results["results"]}
+        self.assertIn(("data:d2", "spmm"), asked)
+        self.assertNotIn(("data:d2", "spgemm"), asked)
+        self.assertNotIn(("data:hypersparse", "spmm"), asked)
+
+
+class Tour(Case):
+    """`run` without a matrix: every step, and a table of them."""
+
+    def tour(self, *words, code=0, program="stages", **options):
+        out = self.directory / "out.json"
+        done = run("run", *words, "--json", out, program=program, **options)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return json.loads(out.read_text()), done
+
+    def test_every_step_has_a_line(self):
+        results, done = self.tour()
+        listed = json.loads(run("list", "--json").stdout)
+        steps = sorted({e["stage"] for e in listed["entries"] if not e["peer"]} | {x["name"] for x in listed["left_out"] if x["name"][0].isdigit()})
+        self.assertEqual([line["step"] for line in results["steps"]], steps)
+        self.assertEqual([step[:2] for step in steps], [f"{k:02}" for k in range(1, 9)])
+        here = {e["stage"] for e in listed["entries"]}
+        for line in results["steps"]:
+            if line["step"] not in here:
+                self.assertTrue(line["missing"], line)
+                continue
+            self.assertEqual(line["missing"], "", line)
+            for end in ("plainest", "best"):
+                rows = [r for r in results["results"] if r["entry"] == f"{line['step']}/{line[end]['entry'].split(' on ')[0]}"
+                        and r["problem"]["matrix"] == line["matrix"] and r["status"] == "good"]
+                self.assertTrue(rows, (line, end))
+                timed = [r["seconds"]["run"]["median"] for r in rows if "seconds" in r]
+                if timed:
+                    self.assertIn(line[end]["seconds"], timed)
+                else:
+                    self.assertEqual((line[end]["outcome"], line[end]["seconds"]), ("checked", None))
+                self.assertGreater(line[end]["recorded_seconds"], 0, line)
+            if line["best"]["seconds"]:
+                fastest = min(r["seconds"]["run"]["median"] for r in results["results"]
+                              if r["entry"].startswith(line["step"] + "/") and r["problem"]["matrix"] == line["matrix"]
+                              and r["problem"]["operation"] == line["options"].split(",")[0] and "seconds" in r)
+                self.assertEqual(line["best"]["seconds"], fastest)
+        table = done.stdout[done.stdout.index("\nThe steps\n") + 1:].split("\n\n")[0].splitlines()[2:]
+        self.assertEqual([line.split()[0] for line in table], steps)
+        for row in results["results"]:
+            if not row["peer"]:
+                self.assertEqual(row["status"], "good", row)  # nothing is asked that cannot be done
+
+    def test_part_of_it(self):
+        results, _ = self.tour("--stage", "03,04", "--filter", "dense")
+        self.assertEqual([line["step"] for line in results["steps"] if not line["missing"]], ["03_cuda_naive"])
+        self.assertEqual({r["entry"].split("/")[1] for r in results["results"]}, {"dense_row_major", "dense_transposed"})
+        results, done = self.tour("--op", "spmv", program="01_cpu_serial")
+        self.assertEqual({r["problem"]["operation"] for r in results["results"]}, {"spmv"})
+        self.assertEqual([line["step"] for line in results["steps"]], ["01_cpu_serial"])
+        self.refused("nothing that --op, --stage and --filter leave", "run", "--stage", "03", "--op", "spmm")
+        self.refused("nothing that --op, --stage and --filter leave", "run", "--stage", "vendor")
+        results, _ = self.tour("--stage", "06", "--filter", "row_per_thread|chain")  # a chain is another problem than a stream
+        self.assertEqual([(line["plainest"]["entry"], line["best"]["entry"]) for line in results["steps"] if not line["missing"]], [("row_per_thread",) * 2])
+
+    def test_ranks_get_the_same_limits(self):
+        if "02_mpi/balanced" not in entries():
+            self.skipTest("this build has no MPI")
+        results, _ = self.tour("--stage", "02", "--type", "f64", "--filter", "balanced", "--max-work", "1e9")
+        self.assertEqual({r["problem"]["type"] for r in results["results"]}, {"f64"})
+        self.assertLessEqual({1, 2}, {r["ranks"] for r in results["results"]})
+        self.assertEqual({r["entry"] for r in results["results"]}, {"02_mpi/balanced"})
+        results, done = self.tour("--stage", "02,03", code=1, env={"STAGES_MPIRUN": "false"})  # ranks that end at once
+        missing = {line["step"]: line["missing"] for line in results["steps"]}
+        self.assertIn("left no results", missing["02_mpi"])
+        self.assertEqual(missing["03_cuda_naive"], "")
+        results, done = self.tour("--stage", "01,02", "--op", "spgemm", "--filter", "adaptive|balanced", env={"STAGES_MPIRUN": "/nowhere/mpirun"})
+        line = next(line for line in results["steps"] if line["step"] == "02_mpi")
+        self.assertIn("there is no /nowhere/mpirun", line["missing"])
+        self.assertIn("there is no /nowhere/mpirun", done.stdout)
+
+    def test_options_that_need_a_matrix(self):
+        for words in (["--mode", "chain"], ["-b", "data:d2"], ["--n-cols", "8"], ["--ranks", "1,2"], ["--beta", "1"], ["--index-base", "0"]):
+            self.refused("go with -m", "run", *words)
 
 
 class Multiply(Case):
@@ -614,6 +732,17 @@ class InfoAndGenerate(Case):
         text = self.good("info", "data:fem").stdout
         for word in ("non-zeros", "symmetr", "C = A A", "products", "█"):
             self.assertIn(word, text)
+
+    def test_many_empty_columns_take_no_memory(self):
+        def limits():
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+        wide = self.write("wide.mtx", "%%MatrixMarket matrix coordinate real general\n1 2147483647 1\n1 2147483647 3\n")
+        none = self.write("none.mtx", "%%MatrixMarket matrix array real general\n0 2147483647\n")
+        for source, entries_there in ((wide, 1), (none, 0), ("gen:uniform:rows=1,cols=2147483647,nnz=1", 1)):
+            info = json.loads(self.good("info", source, "--json", limits=limits).stdout)
+            self.assertEqual((info["cols"], info["nnz"], info["empty_cols"]), (2147483647, entries_there, 2147483647 - entries_there))
+            self.assertEqual(info["square"]["products"], entries_there)
 
     def test_info_json(self):
         a = self.write("a.mtx", MATRIX)

@@ -108,6 +108,26 @@ class Reading(unittest.TestCase):
             counters.kernels(ncu_table(METRICS.values(), ["ns"] * 5, [("f", ["1", "2"])]), METRICS)
 
 
+class Skips(unittest.TestCase):
+    """A case that the program skips, for a GPU with too little memory, is neither counted nor failed."""
+
+    def case(self, code, *rows):
+        with tempfile.TemporaryDirectory() as directory:
+            (pathlib.Path(directory) / "run.json").write_text(json.dumps({"results": rows}))
+            (pathlib.Path(directory) / "said.txt").write_text("all skipped\n")
+            return counters.case({}, "07_spmm/balanced", code, pathlib.Path(directory))
+
+    def test_a_skipped_case_has_its_reason(self):
+        row = {"entry": "07_spmm/balanced", "status": "skipped", "reason": "needs 20 GB of memory"}
+        self.assertEqual(self.case(77, row), {"status": "skipped", "reason": "needs 20 GB of memory"})
+        self.assertEqual(self.case(0, row)["status"], "skipped")
+
+    def test_all_else_without_counts_has_failed(self):
+        self.assertEqual(self.case(77)["status"], "failed")
+        self.assertEqual(self.case(77, {"entry": "another", "status": "skipped"})["status"], "failed")
+        self.assertEqual(self.case(1, {"entry": "07_spmm/balanced", "status": "skipped"})["status"], "failed")
+
+
 class Script(unittest.TestCase):
     """tools/counters.sh from end to end."""
 

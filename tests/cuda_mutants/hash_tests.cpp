@@ -6,6 +6,7 @@
 #include <map>
 #include <type_traits>
 
+#include "08_spgemm_multigpu/shared_bytes.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
@@ -163,6 +164,55 @@ void multiply_in_small_parts() {
     add_binned(registry, "wide_pointers_tables", {.rules = small_tables(), .wide_pointers = true});
   }
   expect_good<T>(registry);
+}
+
+/// What a block takes of the sizes that depend on rules.
+template <class T>
+std::vector<std::size_t> bytes_of(const Rules& r) {
+  using namespace spgemm;
+  return {count_in_warp_tables_bytes(r.count_warp_slots),
+          count_in_block_tables_bytes(r.count_block_slots),
+          count_narrow_bytes(r.narrow_columns),
+          multiply_narrow_bytes<T>(r.narrow_columns, r.narrow_results),
+          multiply_narrow_bytes<T>(r.narrow_small_columns, r.narrow_small_results),
+          multiply_in_warp_tables_bytes<T>(r.warp_slots),
+          multiply_in_warp_tables_bytes<T>(r.warp_small_slots),
+          block_table_bytes<T>(r.block_slots),
+          block_table_bytes<T>(r.large_slots),
+          window_bytes<T>(kWindowWarps, r.window_columns),
+          window_bytes<T>(kSmallWindowWarps, r.window_small_columns),
+          static_cast<std::size_t>(r.ranked_bytes),
+          static_cast<std::size_t>(r.ranked_small_bytes),
+          static_cast<std::size_t>(r.bitmap_columns / 8)};
+}
+
+template <class T>
+void expect_rules_that_fit(std::size_t shared) {
+  const Rules rules = spgemm::fitted_to_memory<T>({}, shared);
+  const auto bytes = bytes_of<T>(rules);
+  for (std::size_t k = 0; k < bytes.size(); ++k) {
+    EXPECT_LE(bytes[k] + spgemm::kStaticBytes, shared) << "size " << k;
+    EXPECT_GT(bytes[k], 0U) << "size " << k;
+  }
+  EXPECT_EQ(rules.window_columns % 32 + rules.window_small_columns % 32 + rules.narrow_columns % 32, 0);
+}
+
+TEST(HashParts, RulesFitTheDevice) {
+  for (const std::size_t kib : {64, 99, 163, 227}) {
+    SCOPED_TRACE(kib);
+    expect_rules_that_fit<float>(kib * 1024);
+    expect_rules_that_fit<double>(kib * 1024);
+  }
+}
+
+/// The records of an H200 were made with these.
+TEST(HashParts, RulesOfAnH200AreThoseThatWereMeasured) {
+  const Rules all;
+  EXPECT_EQ(bytes_of<float>(spgemm::fitted_to_memory<float>({}, 227 * 1024)), bytes_of<float>(all));
+  Rules half_windows;
+  half_windows.window_columns = 768;
+  EXPECT_EQ(bytes_of<double>(spgemm::fitted_to_memory<double>({}, 227 * 1024)),
+            bytes_of<double>(half_windows));
 }
 
 /// tools/verify-gpu.sh has racecheck look at this in place of the entry, whose tables of 64 KB keep it for

@@ -104,9 +104,9 @@ def check(project, page):
 
 
 def parses(place, text):
-    """Whether `stages run` takes a command that is too long to run: it fails at a stage that is not there, after all options."""
+    """Whether `stages run` takes a command that is too long to run: it fails at a step that is not there, after all options."""
     code, said = place.run(f"{text.split(' #')[0]} --stage nowhere", 60)
-    if code != 2 or not re.search("there is no stage '(nowhere|vendor)'", said):
+    if code != 2 or not re.search("there is no step '(nowhere|vendor)'", said):
         raise Fault(f"is not taken: {said.strip()}")
 
 

@@ -18,8 +18,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "common/cli/devices.hpp"
 #include "common/cli/program.hpp"
+#include "common/harness/entries.hpp"
+#include "common/machines/devices.hpp"
+#include "common/machines/ranks.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"

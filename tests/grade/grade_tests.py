@@ -2,6 +2,8 @@
 """Exercises and their grading: every task loses points, every solution gets all of them, and a student's file may do
 what it likes without harm to the grader.
 
+The exercises are in a program that was built before (tests/exercises); of each kind of file one goes the whole way.
+
 usage: grade_tests.py --program STAGES --root DIRECTORY [unittest options]
 """
 
@@ -45,7 +47,7 @@ def listed():
 class Case(unittest.TestCase):
     def setUp(self):
         # The same place each time, so that a compiler cache knows the files again.
-        self.directory = PROGRAM.parent.parent / "grade" / "tests"
+        self.directory = PROGRAM.parent.parent / "grade" / type(self).__name__
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         self.addCleanup(shutil.rmtree, self.directory)
@@ -62,7 +64,13 @@ class Case(unittest.TestCase):
 class Exercises(Case):
     def each(self, solution):
         exercises = tools()
-        _, stages = listed()
+        backend, stages = listed()
+        built = PROGRAM.parent / "graded_exercises"
+        # For a GPU they are only built where somebody asks for the target, and else here, one by one.
+        words = ["--built", built] if backend == "cpu" or built.exists() else []
+        if not solution:
+            words += ["--time-limit", "3"]  # one of them hangs, class by class; a solution takes a tenth of it
+        kind = "solution" if solution else "task"
         for stage in sorted(p.parent.name for p in ROOT.glob("[0-9][0-9]_*/exercises")):
             if stage not in stages or (stage == "02_mpi" and shutil.which("mpirun") is None):
                 continue
@@ -74,26 +82,57 @@ class Exercises(Case):
                 kinds.add(re.search(r"// Task: (fill in|find the fault)", text).group(1))
                 with self.subTest(exercise=f"{stage}/{master.name}"):
                     self.assertIn(f"`{master.name}`", (ROOT / stage / "README.md").read_text())
+                    # All are in one program, where equal names outside of it would be one.
+                    self.assertRegex(text, r"(?m)^namespace \{$")
                     path = self.directory / master.name
                     path.write_text(exercises.made(master, solution))
-                    yield self.grade(stage, path)
+                    yield self.grade(stage, path, *words, STAGES_EXERCISE=f"{kind}/{stage}/{master.name}")
             self.assertEqual(len(kinds), 2, f"{stage}: of each kind there must be one")
+
+    def lost(self, grade):
+        # Without a sanitizer, what is written beyond an array may stay without consequence.
+        most = 60 if listed()[0] == "cpu" else 95
+        self.assertEqual(grade["broken"], "")
+        self.assertLess(grade["points"], most)
+        self.assertTrue(any(c["reason"] for c in grade["classes"]))
+
+    def full(self, grade):
+        self.assertEqual(grade["points"], 100, json.dumps(grade, indent=1))
+        self.assertGreaterEqual(sum(c["good"] and c["counts"] for c in grade["classes"]), 5)
 
     def test_every_task_loses_points(self):
         graded = 0
-        # Without a sanitizer, what is written beyond an array may stay without consequence.
-        most = 60 if listed()[0] == "cpu" else 95
         for grade in self.each(solution=False):
-            self.assertEqual(grade["broken"], "")
-            self.assertLess(grade["points"], most)
-            self.assertTrue(any(c["reason"] for c in grade["classes"]))
+            self.lost(grade)
             graded += 1
         self.assertGreaterEqual(graded, 3)
 
     def test_every_solution_gets_all(self):
         for grade in self.each(solution=True):
-            self.assertEqual(grade["points"], 100, json.dumps(grade, indent=1))
-            self.assertGreaterEqual(sum(c["good"] and c["counts"] for c in grade["classes"]), 5)
+            self.full(grade)
+
+
+class WholeWay(Case):
+    """From the master to the points, with the compiling."""
+
+    def made(self, stage, name, solution):
+        if stage not in listed()[1] or (stage == "02_mpi" and shutil.which("mpirun") is None):
+            self.skipTest(f"{stage} is not in this build")
+        path = self.directory / name
+        path.write_text(tools().made(ROOT / stage / "exercises" / name, solution))
+        return self.grade(stage, path)
+
+    def test_a_task_on_the_host(self):
+        Exercises.lost(self, self.made("01_cpu_serial", "csr_spmv.cpp", False))
+
+    def test_a_solution_on_ranks(self):
+        Exercises.full(self, self.made("02_mpi", "gather_rows.cpp", True))
+
+    def test_a_task_with_kernels(self):
+        Exercises.lost(self, self.made(STAGE, NAME, False))
+
+    def test_a_solution_with_kernels(self):
+        Exercises.full(self, self.made(STAGE, NAME, True))
 
 
 class Behaviour(Case):

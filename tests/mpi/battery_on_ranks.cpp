@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/cli/program.hpp"
+#include "common/harness/entries.hpp"
 #include "common/matrix/generate.hpp"
 #include "tests/battery.hpp"
 #include "tests/mpi/checks.hpp"

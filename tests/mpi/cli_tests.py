@@ -108,6 +108,35 @@ class Checks:
         self.run("run", "-m", MATRIX, "--ranks", "2", code=2, STAGES_MPIRUN="/nowhere/mpirun")
         self.run("run", "-m", MATRIX, "--ranks", "2", code=2, STAGES_MPI_NODES="many")
 
+    def other_starters(self):
+        """STAGES_MPIRUN: its words, then -n N and the program; nothing that only Open MPI's mpirun knows."""
+        said = self.directory / "said"
+        srun = self.directory / "srun"
+        # Played: it takes what srun takes, and starts the ranks by mpirun.
+        srun.write_text(f"""#!/usr/bin/env bash
+echo "$*" >> '{said}'
+[ "$1" = --mpi=pmix ] && [ "$2" = -n ] || {{ echo "srun: invalid option" >&2; exit 1; }}
+exec '{self.mpirun}' -q -n "$3" "${{@:4}}"
+""")
+        alone = self.directory / "alone"
+        alone.write_text("""#!/usr/bin/env bash
+for ((k = 0; k < $2; ++k)); do "${@:3}" & done
+wait
+""")
+        for path in (srun, alone):
+            path.chmod(0o755)
+        rows = self.results("-m", MATRIX, "--op", "spgemm", "--stage", "02", "--ranks", "1,2", STAGES_MPIRUN=f"{srun}  --mpi=pmix ")
+        timed = {r["ranks"] for r in rows if r["mpi"] and "seconds" in r}
+        self.expect(timed == {1, 2}, f"by srun the ranks were {timed}")
+        lines = said.read_text().splitlines() if said.exists() else []
+        self.expect([line.split()[:3] for line in lines] == [["--mpi=pmix", "-n", n] for n in "12"], f"srun was told {lines}")
+        # Ran elsewhere, or not at all.
+        done = self.run("run", "-m", MATRIX, "--op", "spgemm", "--stage", "02", "--ranks", "2", *FAST, code=2, STAGES_MPIRUN="true")
+        self.expect("left no results in" in done.stderr and "TMPDIR" in done.stderr, f"ranks elsewhere: {done.stderr[-300:]}")
+        for ranks in ("1", "2"):
+            done = self.run("run", "-m", MATRIX, "--op", "spgemm", "--stage", "02", "--ranks", ranks, *FAST, code=2, STAGES_MPIRUN=str(alone))
+            self.expect("did not find each other" in done.stderr, f"programs on their own: {done.stderr[-300:]}")
+
     def without_ranks(self):
         """Without --ranks and mpirun nothing may start MPI: the entries say what they need."""
         rows = self.results("-m", MATRIX, "--stage", "02", "--op", "spgemm", code=77)
@@ -121,7 +150,8 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         checks = Checks(arguments.program, arguments.mpirun, directory)
-        for part in (checks.sweep, checks.weak, checks.outer_mpirun, checks.several_gpus, checks.errors, checks.without_ranks):
+        for part in (checks.sweep, checks.weak, checks.outer_mpirun, checks.several_gpus, checks.errors, checks.other_starters,
+                     checks.without_ranks):
             part()
     sys.exit(1 if checks.failures else 0)
 

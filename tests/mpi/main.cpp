@@ -1,8 +1,10 @@
-// mpirun -n N mpi_tests TEST [WORDS]: one test on N ranks. Exit code 0: it passed.
+// mpirun -n N mpi_tests TEST[,TEST...] [WORDS]: tests on N ranks, one after the other. Exit code 0: they
+// passed.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <sstream>
 
 #include "common/mpi/session.hpp"
 #include "tests/mpi/checks.hpp"
@@ -26,19 +28,30 @@ const std::map<std::string, Test>& tests() {
   return all;
 }
 
-void run(const std::vector<std::string>& words) {
-  if (words.empty() || !tests().contains(words.front()))
-    fail("give the name of a test; see tests/mpi/main.cpp");
+/// The test that runs, for messages.
+std::string running;
+
+void run(const std::string& name, const std::vector<std::string>& words) {
+  if (!tests().contains(name)) fail("'{}' is no test; see tests/mpi/main.cpp", name);
+  running = name;
   mpi::MpiCommunicator ranks;
   mpi::MpiExec exec(ranks);
-  World world{ranks, exec, {words.begin() + 1, words.end()}};
+  World world{ranks, exec, words};
 #ifdef STAGES_HAVE_MULTIGPU
   std::optional<mpi::MultiGpuExec> gpus;
   if (mpi::multi_gpu_problem(ranks).empty()) world.gpu = &gpus.emplace(ranks);
 #endif
-  tests().at(words.front())(world);
+  tests().at(name)(world);
   ranks.barrier();
-  if (world.root()) fmt::print("{} passed on {} ranks\n", words.front(), ranks.size());
+  if (world.root()) fmt::print("{} passed on {} ranks\n", name, ranks.size());
+}
+
+/// The first word names the tests, the others are for each of them.
+void run_all(std::vector<std::string> words) {
+  if (words.empty()) fail("give the names of tests; see tests/mpi/main.cpp");
+  std::stringstream names(words.front());
+  words.erase(words.begin());
+  for (std::string name; std::getline(names, name, ',');) run(name, words);
 }
 
 }  // namespace
@@ -47,8 +60,10 @@ void run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   stages::mpi::Session session;
   try {
-    stages::mpi_tests::run({argv + 1, argv + argc});
+    stages::mpi_tests::run_all({argv + 1, argv + argc});
   } catch (const std::exception& error) {
-    session.abort(fmt::format("mpi_tests: rank {}: {}\n", session.rank(), error.what()), 3);
+    session.abort(
+        fmt::format("mpi_tests: rank {}: {}: {}\n", session.rank(), stages::mpi_tests::running, error.what()),
+        3);
   }
 }

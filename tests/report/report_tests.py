@@ -104,6 +104,27 @@ class Pages(Case):
                 self.assertIn(row["seconds"]["run"]["median"], values)
                 self.assertIn(row["gflops"], values)
 
+    def test_the_steps_come_first(self):
+        tour = self.samples.run("tour.json", "--stage", "01,03")
+        text, page = self.page(tour)
+        steps = json.loads(tour.read_text())["steps"]
+        self.assertLess(text.index('<section id="steps">'), text.index('<section id="where">'))
+        opening = text[text.index('<section id="steps">'):text.index('<section id="where">')]
+        self.assertIn("<svg", opening)
+        for line in steps:
+            for end in ("plainest", "best"):
+                self.assertIn(line[end]["entry"].replace("_", "_<wbr>"), opening)
+        self.assertIn("from the records", opening)
+        self.assertNotIn('<section id="steps">', self.page(self.small)[0])
+
+        def change(data):
+            data["steps"][0]["best"].update(outcome="WRONG", seconds=None)
+            data["steps"][-1].update(missing="left out: it needs a miracle")
+        text, _ = self.page(self.samples.changed("bad_steps.json", tour, change))
+        opening = text[text.index('<section id="steps">'):text.index('<section id="where">')]
+        self.assertRegex(opening, r'class="[a-z ]*bad[a-z ]*"[^>]*>[^<]*WRONG')
+        self.assertIn("it needs a miracle", opening)
+
     def test_same_input_same_page(self):
         first, _ = self.page(self.small)
         again, _ = self.page(self.small)
@@ -377,6 +398,13 @@ class BadInput(Case):
         self.with_change("must be more than 0", lambda d: timed(d).update(median=0))
         self.with_change("must be more than 0", lambda d: timed(d).update(samples=[]))
         self.with_change("'median' must be a number", lambda d: timed(d).update(median=True))
+
+    def test_steps_that_are_none(self):
+        self.with_change(r"'steps' must be a list", lambda d: d.update(steps=1))
+        self.with_change(r"steps\[0\]: the field 'step' is missing", lambda d: d.update(steps=[{}]))
+        self.with_change(r"steps\[0\]\.best: 'outcome' must be a text", lambda d: d.update(steps=[
+            {name: "x" for name in ("step", "matrix", "options", "record", "missing")}
+            | {end: {"entry": "x", "outcome": 1 if end == "best" else "x", "seconds": None, "recorded_seconds": None} for end in ("plainest", "best")}]))
 
     def test_nothing_in_common(self):
         other = self.samples.changed("apart.json", self.everyday, lambda d: [r["problem"].update(matrix="elsewhere") for r in d["results"]])

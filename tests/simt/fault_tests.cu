@@ -483,16 +483,63 @@ TEST_F(Faults, LaunchesBeyondTheLimitsAreRefused) {
   expect_mentions(refused({dim3(1, 65536), 1}), {"cudaErrorInvalidConfiguration", "65535"});
   expect_mentions(refused({0x80000000u, 1}), {"cudaErrorInvalidConfiguration", "2147483647"});
   expect_mentions(refused({1, 1, 48 * 1024 + 1}), {"49152", "MaxDynamicSharedMemorySize"});
+  const std::string resident =
+      std::to_string(device_facts().sms * (device_facts().max_threads_per_sm / 1024));
   expect_mentions(refused({500, 1024, 0, nullptr, true}),
-                  {"cudaErrorCooperativeLaunchTooLarge", "8 can run at once"});
+                  {"cudaErrorCooperativeLaunchTooLarge", resident + " can run at once"});
   LaunchConfig clustered{4, 32};
   clustered.cluster = 2;
   expect_mentions(refused(clustered), {"cudaErrorNotSupported", "a cluster of 2 in a grid of 4"});
   clustered.cluster = 4;
-  launch(nothing, clustered, 0);
-  allow_shared_bytes(nothing, 227 * 1024);
-  launch(nothing, {1, 1, 227 * 1024}, 0);
-  expect_mentions(error_of([] { allow_shared_bytes(nothing, 227 * 1024 + 1); }), {"232448"});
+  if (has_clusters(4)) {
+    launch(nothing, clustered, 0);
+  } else {
+    expect_mentions(refused(clustered), {"cudaErrorNotSupported", "a cluster of 4"});
+  }
+  const std::size_t most = device_facts().shared_per_block_optin;
+  allow_shared_bytes(nothing, most);
+  launch(nothing, {1, 1, most}, 0);
+  expect_mentions(error_of([&] { allow_shared_bytes(nothing, most + 1); }), {std::to_string(most)});
+}
+
+__global__ void fills_a_tile(int* out) {
+  __shared__ int tile[512];
+  tile[threadIdx.x] = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  out[threadIdx.x] = tile[511 - threadIdx.x] + dynamic_shared<int>()[0] * 0;
+}
+
+// The executor does not know how much static memory a kernel has; but it sees how much a block has written.
+TEST_F(Faults, StaticAndDynamicSharedMemoryTogetherMustFit) {
+  DeviceArray<int> out(512);
+  const std::size_t most = device_facts().shared_per_block_optin;
+  launch(fills_a_tile, {1, 512, 48 * 1024 - 2048}, out.data());
+  expect_mentions(error_of([&] {
+                    launch(fills_a_tile, {1, 512, 48 * 1024 - 2044}, out.data());
+                  }),
+                  {"2048 bytes or more of static shared memory beside 47108", "49152"});
+  allow_shared_bytes(fills_a_tile, most);
+  launch(fills_a_tile, {1, 512, most - 2048}, out.data());
+  expect_mentions(error_of([&] {
+                    launch(fills_a_tile, {1, 512, most - 2044}, out.data());
+                  }),
+                  {"2048 bytes or more of static shared memory"});
+}
+
+__global__ void reduces(int* out) {
+  out[threadIdx.x] = __reduce_max_sync(0xffffffffu, static_cast<int>(threadIdx.x));
+}
+
+TEST_F(Faults, WhatADeviceLacksIsAFault) {
+  DeviceArray<int> out(32);
+  const auto work = [&] { launch(reduces, {1, 32}, out.data()); };
+  if (code_capability() >= 80) {
+    work();
+    EXPECT_EQ(out.to_host()[0], 31);
+  } else {
+    expect_mentions(error_of(work),
+                    {"__reduce_max_sync needs compute capability 8.0; this device has 7.5", kFile});
+  }
 }
 
 TEST_F(Faults, TooMuchMemoryIsItsOwnError) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "common/gpu/cluster.hpp"
+#include "common/gpu/facts.hpp"
 #include "tests/simt/support.hpp"
 
 namespace stages::simt_tests {
@@ -175,7 +176,9 @@ TEST_F(Language, Matches) {
   });
 }
 
+// Devices before compute capability 8.0 have no instruction for these.
 __global__ void reductions(int* out) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   const int v = static_cast<int>(threadIdx.x) - 10;
   const unsigned u = threadIdx.x;
   const bool good = __reduce_add_sync(kAll, v) == 496 - 320 && __reduce_min_sync(kAll, v) == -10 &&
@@ -184,9 +187,22 @@ __global__ void reductions(int* out) {
                     __reduce_and_sync(kAll, u | 64u) == 64u && __reduce_or_sync(kAll, u) == 31u &&
                     __reduce_xor_sync(kAll, u) == 0u;
   out[threadIdx.x] = good;
+#else
+  out[threadIdx.x] = -1;
+#endif
 }
 TEST_F(Language, WarpReductions) {
+  if (code_capability() < 80) GTEST_SKIP() << "no warp reductions in code for " << code_capability();
   expect_per_thread<int>(reductions, 32, [](unsigned) { return 1; });
+}
+
+// What our kernels use of them has a form for all devices. The largest value is in another lane of each warp.
+__global__ void largest_of_warps(int* out) {
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  out[threadIdx.x] = warp_max(lane == (7 * warp + 3) % 32 ? -5 - warp : -100 - lane);
+}
+TEST_F(Language, TheLargestValueOfAWarp) {
+  expect_per_thread<int>(largest_of_warps, 32 * 8, [](unsigned t) { return -5 - static_cast<int>(t / 32); });
 }
 
 // The guide promises the caller's own bit and nothing more.

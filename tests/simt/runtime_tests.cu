@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "common/gpu/architectures.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/l2_flush.hpp"
@@ -122,10 +123,14 @@ TEST_F(Runtime, EventsTimeOnlyWhatIsReal) {
 TEST_F(Runtime, FactsAndAttributes) {
   EXPECT_EQ(device_problem(), "");
   const DeviceFacts& f = device_facts();
-  EXPECT_GE(f.cc_major, 8);
+  EXPECT_GE(10 * f.cc_major + f.cc_minor, kLeastCapability);
+  EXPECT_GE(code_capability(), kLeastCapability);
+  EXPECT_LE(code_capability(), 10 * f.cc_major + f.cc_minor);
+  EXPECT_EQ(can_launch_early(), code_capability() >= 90);
   EXPECT_GE(f.sms, 1);
   EXPECT_EQ(f.shared_per_block, 48u * 1024);
-  EXPECT_GE(f.shared_per_block_optin, 99u * 1024);
+  EXPECT_GE(f.shared_per_block_optin, 64u * 1024);
+  EXPECT_LE(f.shared_per_block_optin, f.shared_per_sm);
   EXPECT_GE(f.driver_version, 1);
   int sms = 0;
   STAGES_CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
@@ -139,10 +144,54 @@ TEST_F(Runtime, FactsAndAttributes) {
 }
 
 TEST_F(Runtime, Occupancy) {
-  EXPECT_EQ(resident_blocks_per_sm(add_one, 1024, 0), 2);
-  EXPECT_EQ(resident_blocks_per_sm(add_one, 256, 0), 8);
-  EXPECT_EQ(resident_blocks_per_sm(add_one, 32, 0), 32);
-  EXPECT_EQ(resident_blocks_per_sm(add_one, 64, 40 * 1024), device_facts().shared_per_sm / (41 * 1024));
+  const DeviceFacts& f = device_facts();
+  const int threads = f.max_threads_per_sm;
+  EXPECT_GE(threads, 1024);
+  EXPECT_EQ(resident_blocks_per_sm(add_one, 1024, 0), threads / 1024);
+  EXPECT_EQ(resident_blocks_per_sm(add_one, 256, 0), threads / 256);
+  EXPECT_GE(resident_blocks_per_sm(add_one, 32, 0), 16);
+  EXPECT_LE(resident_blocks_per_sm(add_one, 32, 0), 32);
+  const std::size_t reserved = f.shared_per_sm - f.shared_per_block_optin, bytes = 40 * 1024;
+  EXPECT_EQ(resident_blocks_per_sm(add_one, 64, bytes), f.shared_per_sm / (bytes + reserved));
+}
+
+// ---- which devices a build has code for -------------------------------------------------------------------
+
+TEST(Architectures, MachineCodeRunsOnItsMajorNumberAndPtxOnAllLater) {
+  EXPECT_EQ(code_for("80-real,90", 75), CodeFor::none);
+  EXPECT_EQ(code_for("80-real,90", 80), CodeFor::machine);
+  EXPECT_EQ(code_for("80-real,90", 86), CodeFor::machine);
+  EXPECT_EQ(code_for("80-real,90", 90), CodeFor::machine);
+  EXPECT_EQ(code_for("80-real,90", 100), CodeFor::ptx);
+  EXPECT_EQ(code_for("80-real", 90), CodeFor::none);
+  EXPECT_EQ(code_for("86-real", 80), CodeFor::none) << "not on an earlier minor number";
+  EXPECT_EQ(code_for("86", 80), CodeFor::none) << "nor is its PTX";
+  EXPECT_EQ(code_for("75-virtual", 75), CodeFor::ptx);
+  EXPECT_EQ(code_for("75-virtual", 90), CodeFor::ptx);
+  EXPECT_EQ(code_for("90a", 90), CodeFor::machine);
+  EXPECT_EQ(code_for("90a", 100), CodeFor::none) << "PTX of 90a is for 9.0 alone";
+  EXPECT_EQ(code_for("100f", 103), CodeFor::machine);
+  EXPECT_EQ(code_for("100f", 120), CodeFor::none);
+  EXPECT_EQ(code_for("all-major", 75), CodeFor::machine) << "no list that we know how to read";
+  EXPECT_EQ(code_for("", 90), CodeFor::none);
+}
+
+TEST(Architectures, WhatIsMissingIsSaidWithHowToMendIt) {
+  EXPECT_EQ(code_problem("75-real,80-real,90", "Tesla T4", 75, 12040, 12080), "");
+  EXPECT_EQ(code_problem("75-real,80-real,90", "B200", 100, 13000, 13000), "");
+  EXPECT_EQ(code_problem("80,90", "Tesla T4", 75, 13000, 13000),
+            "this build has code for sm_80, sm_90; the Tesla T4 is sm_75: configure with "
+            "-DCMAKE_CUDA_ARCHITECTURES=75 and build again");
+  EXPECT_EQ(
+      code_problem("80-real,90", "B200", 100, 12060, 12080),
+      "this build has code for sm_80, sm_90; the B200 is sm_100, for which the driver (CUDA 12.6) would "
+      "have to compile PTX of CUDA 12.8: configure with -DCMAKE_CUDA_ARCHITECTURES=100 and build again");
+  EXPECT_EQ(code_problem("70,80", "Tesla V100", 70, 13000, 13000),
+            "the Tesla V100 is sm_70; the kernels need compute capability 7.5 or later");
+  EXPECT_EQ(
+      old_driver(12020, 13000),
+      "the driver is for CUDA 12.2, and this program was built with CUDA 13.0: install a newer driver, or "
+      "build with an older CUDA");
 }
 
 TEST_F(Runtime, ErrorsAreRememberedOnce) {

@@ -30,6 +30,7 @@ esac""",
 esac""",
     "ctest": "! grep -q ctest \"$PLAY/broken\"",
     "stages": """while [ $# -gt 0 ]; do [ "$1" != --json ] || echo '{}' > "$2"; shift; done
+! grep -q small "$PLAY/broken" || exit 77
 ! grep -q stages "$PLAY/broken\"""",
     "mpi_tests": "exit 0",
 }
@@ -114,6 +115,21 @@ class Records(unittest.TestCase):
         self.assertEqual(set(self.steps("verify-2-gpus.json")), {"configure", "build", "tests_of_several_gpus"} | {
             f"{name}_{destination}" for name in ("two_processes", "spgemm_multi") for destination in ("host", "distributed", "one-gpu")})
         self.assertIn("tests", self.steps())
+
+    def test_what_a_small_gpu_skips_is_neither_passed_nor_failed(self):
+        self.play(broken="small memory")
+        said = self.verify("--only", "tests,spgemm")
+        self.assertIn("skipped, as nothing of it can run on this GPU: spgemm\n", said)
+        self.assertIn("all green", said)
+        self.assertEqual(self.steps(), {"configure": True, "build": True, "tests": True, "spgemm": None})
+        self.play(broken="nothing")
+        self.assertNotIn("skipped", self.verify("--only", "spgemm"))
+        self.assertTrue(all(self.steps().values()))
+
+    def test_the_build_is_for_the_gpu_at_hand(self):
+        (self.root / "cmake").write_text((self.root / "cmake").read_text().replace("case", 'echo "$*" >> "$PLAY/asked"\ncase', 1))
+        self.verify("--only", "tests")
+        self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=native", (self.root / "asked").read_text())
 
     def test_a_build_that_fails_ends_it(self):
         self.play(broken="cmake")

@@ -166,6 +166,29 @@ class Row:
         return per_product / self.times.median / self.bandwidth_share if self.bandwidth_share > 0 else math.nan
 
 
+@dataclasses.dataclass(frozen=True)
+class StepTime:
+    """An entry in the table of steps; seconds are NaN where it was not timed, or has no record."""
+
+    entry: str
+    outcome: str
+    seconds: float
+    recorded: float
+
+
+@dataclasses.dataclass(frozen=True)
+class StepLine:
+    """A line of the table of steps; `missing` says why there is nothing to show."""
+
+    step: str
+    matrix: str
+    options: str
+    record: str
+    missing: str
+    plainest: StepTime
+    best: StepTime
+
+
 @dataclasses.dataclass(eq=False)
 class File:
     """One results file."""
@@ -174,6 +197,7 @@ class File:
     name: str
     context: dict
     rows: list
+    steps: list = dataclasses.field(default_factory=list)
 
     def machine(self):
         """Where its times were taken."""
@@ -224,6 +248,16 @@ def _row(file, value, where):
     return Row(**row)
 
 
+def _step_line(value, where):
+    fields = Fields(value, where)
+
+    def time(name):
+        inner = fields.inner(name)
+        return StepTime(inner.text("entry"), inner.text("outcome"), inner.number("seconds"), inner.number("recorded_seconds"))
+
+    return StepLine(*(fields.text(name) for name in ("step", "matrix", "options", "record", "missing")), time("plainest"), time("best"))
+
+
 def _refuse_constant(word):
     """JSON has no NaN and no infinity; the program writes null."""
     raise json.JSONDecodeError(f"'{word}' is no number", "", 0)
@@ -263,6 +297,8 @@ def read(path):
                 raise Bad(f"{context.where}: '{name}' must be a number, and is '{value[:40]}'; write the file anew by `stages run --json`") from None
     rows = fields.items("results")
     file.rows = [_row(file, value, f"{path}: results[{k}]") for k, value in enumerate(rows)]
+    if "steps" in whole:
+        file.steps = [_step_line(value, f"{path}: steps[{k}]") for k, value in enumerate(fields.items("steps"))]
     if not file.rows:
         raise Bad(f"{path}: holds no results; give a file of a run that had entries")
     return file

@@ -1,4 +1,4 @@
-#include "common/cli/devices.hpp"
+#include "common/machines/devices.hpp"
 
 #ifdef STAGES_HAVE_CUDA
 #include "common/gpu/exec.hpp"

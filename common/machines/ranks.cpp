@@ -1,4 +1,4 @@
-#include "common/cli/ranks.hpp"
+#include "common/machines/ranks.hpp"
 
 #include <cstdlib>
 

@@ -1,0 +1,48 @@
+#pragma once
+// How much shared memory a block of each form takes. What depends on rules is a function here, from which
+// fitted_to_memory() makes rules that fit the device; what does not is asserted to fit any.
+
+#include <cstddef>
+
+#include "08_spgemm_multigpu/rules.hpp"
+
+namespace stages::spgemm {
+
+/// The rules, with sizes for a device whose blocks can have `shared` bytes: every size that takes any is made
+/// to fit. Those of an H100 or H200 (227 KiB) fit as they are, but for windows of doubles, which are half as
+/// wide.
+template <class T>
+Rules fitted_to_memory(Rules rules, std::size_t shared);
+
+/// What every device from compute capability 7.5 on can give a block.
+inline constexpr std::size_t kLeastSharedBytes = 64 * 1024;
+
+/// More than the static arrays take of any kernel that has tables, bitmaps or windows in dynamic shared
+/// memory: multiply_by_blocks (table_rows.cu) has most, 272 bytes.
+inline constexpr std::size_t kStaticBytes = 1024;
+
+// The dynamic shared memory of a block, by the function of forms.hpp that launches it.
+
+std::size_t count_narrow_bytes(Index columns);
+template <class T>
+std::size_t multiply_narrow_bytes(Index columns, Index most_results);
+
+std::size_t count_in_warp_tables_bytes(Index slots);
+std::size_t count_in_block_tables_bytes(Index slots);
+template <class T>
+std::size_t multiply_in_warp_tables_bytes(Index slots);
+/// Of one table, which is what a block of multiply_in_block_tables has.
+template <class T>
+constexpr std::size_t block_table_bytes(Index slots) {
+  return static_cast<std::size_t>(slots) * (sizeof(T) + sizeof(Index)) +
+         static_cast<std::size_t>(slots) / 2 * sizeof(Index);
+}
+
+/// Of multiply_in_windows, in a block of so many warps.
+template <class T>
+constexpr std::size_t window_bytes(Index warps, Index columns) {
+  return static_cast<std::size_t>(warps) * static_cast<std::size_t>(columns) / 32 *
+         (32 * sizeof(T) + sizeof(unsigned));
+}
+
+}  // namespace stages::spgemm

@@ -1,0 +1,253 @@
+#include "common/cli/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <type_traits>
+
+#include "common/cli/terminal.hpp"
+#include "common/matrix/error.hpp"
+
+namespace stages {
+namespace {
+
+constexpr std::size_t kNameWidth = 26;
+
+/// `text` from column `indent` on, broken between words so that lines end before column `width`. The first
+/// line is not indented: something stands there already.
+std::string wrap(const std::string& text, std::size_t indent, std::size_t width) {
+  std::istringstream words(text);
+  std::string out;
+  std::size_t column = indent;
+  for (std::string word; words >> word;) {
+    if (column > indent && column + 1 + word.size() > width) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
+
+/// "  name     what it is", with the second part wrapped beside or, if the name is long, below the first.
+std::string line(const std::string& name, const std::string& what, std::size_t width) {
+  std::string out = "  " + name;
+  if (what.empty()) return out + "\n";
+  const std::size_t indent = kNameWidth + 2;
+  out +=
+      name.size() + 2 > kNameWidth ? "\n" + std::string(indent, ' ') : std::string(indent - out.size(), ' ');
+  return out + wrap(what, indent, width) + "\n";
+}
+
+std::string option_line(const CLI::Option& option, std::size_t width) {
+  std::string name = option.get_name(option.get_positional(), true);
+  if (option.get_items_expected_max() > 0 && !option.get_positional()) name += " " + option.get_type_name();
+  // The parser puts the values that a check allows behind a colon; here the description says them.
+  if (const std::size_t colon = name.find(':'); colon != std::string::npos) name.erase(colon);
+  std::string what = option.get_description();
+  if (!option.get_default_str().empty()) what += " [" + option.get_default_str() + "]";
+  return line(name, what, width);
+}
+
+/// How help texts look: options in groups, descriptions wrapped to the terminal, choices and defaults in
+/// brackets.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode /*mode*/) const override {
+    const auto width = static_cast<std::size_t>(std::clamp(terminal_width(stdout), 60, 110));
+    const auto positionals = app->get_options([](const CLI::Option* o) { return o->get_positional(); });
+    const auto commands = app->get_subcommands([](const CLI::App*) { return true; });
+
+    std::string out =
+        wrap(app->get_description(), 0, width) + "\n\nUsage: " + (name.empty() ? app->get_name() : name);
+    for (const CLI::Option* option : positionals) out += " " + option->get_name(true);
+    out += commands.empty() ? " [OPTIONS]\n" : " COMMAND [OPTIONS]\n";
+    if (!positionals.empty()) out += "\n";
+    for (const CLI::Option* option : positionals) out += option_line(*option, width);
+
+    if (!commands.empty()) out += "\nCommands:\n";
+    for (const CLI::App* command : commands)
+      out += line(command->get_name(), command->get_description(), width);
+
+    // What a command is about first, what is the same everywhere last.
+    std::vector<std::string> groups = app->get_groups();
+    const auto special = [](const std::string& g) { return g == "Options" || g == kFilesGroup; };
+    std::stable_partition(groups.begin(), groups.end(), [&](const std::string& g) { return !special(g); });
+    std::erase(groups, "");  // options for the program itself
+    for (const std::string& group : groups) {
+      const auto options = app->get_options(
+          [&](const CLI::Option* o) { return o->get_group() == group && !o->get_positional(); });
+      if (options.empty()) continue;
+      out += "\n" + group + ":\n";
+      for (const CLI::Option* option : options) out += option_line(*option, width);
+    }
+    out += "\n" + app->get_footer();
+    if (out.back() != '\n') out += '\n';
+    return out;
+  }
+};
+
+}  // namespace
+
+Option& Option::type_name(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+Option& Option::group(const std::string& name) {
+  option_->group(name);
+  return *this;
+}
+Option& Option::shows_default() {
+  option_->capture_default_str();
+  return *this;
+}
+Option& Option::default_text(const std::string& text) {
+  option_->default_str(text);
+  return *this;
+}
+Option& Option::required() {
+  option_->required();
+  return *this;
+}
+Option& Option::with_commas() {
+  option_->delimiter(',')->allow_extra_args(false);
+  return *this;
+}
+Option& Option::one_of(const std::vector<std::string>& choices) {
+  option_->check(CLI::IsMember(choices));
+  return *this;
+}
+Option& Option::between(double least, double most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+Option& Option::between(int least, int most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+Option& Option::positive() {
+  option_->check(CLI::PositiveNumber);
+  return *this;
+}
+Option& Option::not_negative() {
+  option_->check(CLI::NonNegativeNumber);
+  return *this;
+}
+Option& Option::not_empty() {
+  option_->check(CLI::Validator(
+      [](const std::string& text) -> std::string { return text.empty() ? "its value is empty" : ""; }, ""));
+  return *this;
+}
+
+namespace {
+
+/// Empty, or what is wrong with the text of a number that limits or scales something: an infinite one would
+/// let everything pass, and one that is none nothing.
+std::string not_finite(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end != text.c_str() + text.size() || std::isfinite(value))
+    return "";  // what is no number the parser says
+  return text + " is no finite number";
+}
+
+/// Empty, or what is wrong with the text of a number without sign: the parser takes -1 for the largest one.
+std::string not_unsigned(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return "";
+  return fmt::format("{} is no whole number from 0 to {}", text, std::numeric_limits<std::uint64_t>::max());
+}
+
+}  // namespace
+
+template <class Value>
+Option Command::option(const std::string& names, Value& to, const std::string& meaning) {
+  CLI::Option* option = app_->add_option(names, to, meaning);
+  if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>)
+    option->check(CLI::Validator(not_finite, ""));
+  if constexpr (std::is_same_v<Value, std::uint64_t>) option->check(CLI::Validator(not_unsigned, ""));
+  return Option(option);
+}
+template Option Command::option(const std::string&, std::string&, const std::string&);
+template Option Command::option(const std::string&, double&, const std::string&);
+template Option Command::option(const std::string&, int&, const std::string&);
+template Option Command::option(const std::string&, std::uint64_t&, const std::string&);
+template Option Command::option(const std::string&, std::optional<double>&, const std::string&);
+template Option Command::option(const std::string&, std::optional<int>&, const std::string&);
+template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&);
+template Option Command::option(const std::string&, std::vector<int>&, const std::string&);
+
+Option Command::option_function(const std::string& names, std::function<void(const std::string&)> to,
+                                const std::string& meaning) {
+  return Option(app_->add_option_function<std::string>(names, to, meaning));
+}
+
+Option Command::flag(const std::string& names, bool& to, const std::string& meaning) {
+  return Option(app_->add_flag(names, to, meaning));
+}
+
+void Command::footer(std::function<std::string()> text) {
+  app_->footer("");  // not that of the whole program, which commands inherit
+  app_->footer(std::move(text));
+}
+
+void Command::does(std::function<int()> work) {
+  app_->callback([chosen = chosen_, work = std::move(work)] { *chosen = work; });
+}
+
+CommandLine::CommandLine(const std::string& name, const std::string& what,
+                         std::function<std::string()> version, const std::string& footer)
+    : app_(std::make_unique<CLI::App>(what, name)) {
+  app_->formatter(std::make_shared<HelpFormatter>());
+  app_->set_help_flag("-h,--help", "Show this text");
+  app_->set_version_flag("--version", std::move(version), "Show the version");
+  app_->footer(footer);
+}
+
+CommandLine::~CommandLine() = default;
+
+Command CommandLine::add(const std::string& name, const std::string& what) {
+  return Command(app_->add_subcommand(name, what), &chosen_);
+}
+
+std::vector<std::string> CommandLine::commands() const {
+  std::vector<std::string> out;
+  for (const CLI::App* command : app_->get_subcommands([](const CLI::App*) { return true; }))
+    out.push_back(command->get_name());
+  return out;
+}
+
+CommandLine::Parsed CommandLine::parse(int argc, char** argv) {
+  Parsed parsed;
+  const auto command = [&] {
+    const auto commands = app_->get_subcommands();
+    return commands.empty() ? std::string() : commands.front()->get_name();
+  };
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::Success& asked_for_text) {  // --help, --version
+    std::ostringstream text;
+    app_->exit(asked_for_text, text, text);
+    return {command(), {}, text.str()};
+  } catch (const CLI::ParseError& error) {
+    fail("{}; see {}{}{} --help", error.what(), app_->get_name(), command().empty() ? "" : " ", command());
+  }
+  return {command(), chosen_, {}};
+}
+
+}  // namespace stages

@@ -1,0 +1,93 @@
+#pragma once
+// Commands and their options as this program declares them. The parser behind it is CLI11, which takes long
+// to compile: options.cpp alone includes it.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace stages {
+
+/// The group of the options that say how files are read.
+inline constexpr const char* kFilesGroup = "Files that break the rules";
+
+/// One option of a command, while it is declared. Each call returns the option again.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  Option& type_name(const std::string& name);  ///< the word for its value in the help text
+  Option& group(const std::string& name);  ///< the heading under which the help text shows it; "": nowhere
+  Option& shows_default();                 ///< the help text shows the value that it has now
+  Option& default_text(const std::string& text);  ///< ... or this
+  Option& required();
+  Option& with_commas();  ///< a list in one word: 1,2,4
+  Option& one_of(const std::vector<std::string>& choices);
+  Option& between(double least, double most);
+  Option& between(int least, int most);
+  Option& positive();
+  Option& not_negative();
+  Option& not_empty();
+
+ private:
+  CLI::Option* option_;
+};
+
+/// A command such as `run`.
+class Command {
+ public:
+  /// `chosen` becomes the command's work when the line names it. Both outlive this object.
+  Command(CLI::App* app, std::function<int()>* chosen) : app_(app), chosen_(chosen) {}
+
+  /// An option with a value, or, where the name has no dash, an argument. Value is std::string, double, int,
+  /// std::uint64_t, a std::optional of double or int, or a std::vector of std::string or int. Numbers are
+  /// finite, and what has no sign is written without. `to` must outlive the parser.
+  template <class Value>
+  Option option(const std::string& names, Value& to, const std::string& meaning);
+  /// An option whose value goes to a function.
+  Option option_function(const std::string& names, std::function<void(const std::string&)> to,
+                         const std::string& meaning);
+  Option flag(const std::string& names, bool& to, const std::string& meaning);
+  /// What stands below the options in the help text, made when it is asked for.
+  void footer(std::function<std::string()> text);
+  /// What the command does; returns the exit code.
+  void does(std::function<int()> work);
+
+ private:
+  CLI::App* app_;
+  std::function<int()>* chosen_;
+};
+
+/// The whole command line.
+class CommandLine {
+ public:
+  CommandLine(const std::string& name, const std::string& what, std::function<std::string()> version,
+              const std::string& footer);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  Command add(const std::string& name, const std::string& what);
+  std::vector<std::string> commands() const;
+
+  struct Parsed {
+    std::string command;        ///< empty: none was given
+    std::function<int()> work;  ///< what it does; empty where only a text was asked for
+    std::string text;           ///< the help text or the version that was asked for
+  };
+  /// Throws Error where the line cannot be understood.
+  Parsed parse(int argc, char** argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  std::function<int()> chosen_;
+};
+
+}  // namespace stages

@@ -1,0 +1,106 @@
+#include "common/cli/run_choice.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "common/cli/pattern.hpp"
+#include "common/matrix/builtin.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/nearest.hpp"
+
+namespace stages {
+namespace {
+
+constexpr Op kOps[] = {Op::spmv, Op::spmm, Op::spgemm};
+constexpr std::string_view kBuiltin = "data:";
+constexpr std::string_view kWholeSet = "data:all";
+
+bool among(const std::vector<std::string>& chosen, std::string_view name) {
+  return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
+}
+
+std::vector<Op> operations(const RunArguments& arguments) {
+  if (arguments.ops.empty() && !arguments.problem.b.empty()) return {Op::spgemm};
+  std::vector<Op> out;
+  std::copy_if(std::begin(kOps), std::end(kOps), std::back_inserter(out),
+               [&](Op op) { return among(arguments.ops, to_string(op)); });
+  return out;
+}
+
+/// Those of `wanted` that the matrix is meant for.
+std::vector<Op> meant_ops(const BuiltinMatrix& matrix, std::vector<Op> wanted) {
+  std::erase_if(wanted, [&](Op op) { return !matrix.meant_for(to_string(op)); });
+  return wanted;
+}
+
+}  // namespace
+
+std::vector<std::string> chosen_stages(const Program& program, const std::vector<std::string>& wanted) {
+  std::vector<std::string_view> known;
+  for (const Entry& entry : program.registry.entries()) {
+    if (known.empty() || known.back() != entry.stage()) known.push_back(entry.stage());
+  }
+  std::vector<std::string> out;
+  for (const std::string& name : wanted) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](std::string_view stage) {
+      return stage == name || stage.substr(0, stage.find('_')) == name;
+    });
+    if (found == known.end()) {
+      for (const LeftOut& left : program.left_out) {
+        if (left.name == name || left.name.substr(0, left.name.find('_')) == name)
+          fail("--stage {}: left out of this build: it needs {}", name, left.needs);
+      }
+      fail("--stage: there is no step '{}'; {}", name, nearest_names(name, known));
+    }
+    out.emplace_back(*found);
+  }
+  return out;
+}
+
+std::vector<const Entry*> chosen_entries(const Program& program, const RunArguments& arguments) {
+  const std::vector<std::string> stages = chosen_stages(program, arguments.stages);
+  std::optional<Pattern> filter;
+  if (!arguments.filter.empty()) filter.emplace("--filter", arguments.filter);
+  std::vector<const Entry*> out;
+  for (const Entry& entry : program.registry.entries()) {
+    if (among(arguments.ops, to_string(entry.op)) && among(stages, entry.stage()) &&
+        (!filter || filter->found_in(entry.name))) {
+      out.push_back(&entry);
+    }
+  }
+  if (out.empty()) {
+    fail("no entry is left by --op, --stage and --filter; `{} list` shows the {} that there are",
+         program.name, program.registry.entries().size());
+  }
+  return out;
+}
+
+std::vector<Job> jobs_of(const RunArguments& arguments) {
+  const std::vector<Op> wanted = operations(arguments);
+  const std::string& given_b = arguments.problem.b;
+  std::vector<Job> jobs;
+  for (const std::string& name : arguments.matrices) {
+    if (name == kWholeSet) {
+      for (const BuiltinMatrix& m : builtin_set()) {
+        const std::string b = given_b.empty() ? std::string(m.b_spec) : given_b;
+        jobs.push_back({fmt::format("{}{}", kBuiltin, m.name), b, meant_ops(m, wanted), true});
+      }
+      continue;
+    }
+    Job job{name, given_b, wanted};
+    if (name.starts_with(kBuiltin)) {
+      const BuiltinMatrix& m = builtin(std::string_view(name).substr(kBuiltin.size()));
+      if (job.b.empty()) job.b = m.b_spec;
+      if (arguments.ops.empty()) job.ops = meant_ops(m, wanted);
+    }
+    jobs.push_back(std::move(job));
+  }
+  for (const Job& job : jobs) {
+    require_matrix(job.name);
+    if (!job.b.empty()) require_matrix(job.b);
+  }
+  return jobs;
+}
+
+}  // namespace stages

@@ -1,0 +1,32 @@
+#pragma once
+// What a run is to do: which entries on which matrices.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/cli/program.hpp"
+#include "common/cli/run_options.hpp"
+
+namespace stages {
+
+/// A matrix and what is to be done with it.
+struct Job {
+  std::string name;  ///< as the user gave it
+  std::string b;     ///< the other matrix of SpGEMM; empty: A squared
+  std::vector<Op> ops;
+  bool from_set = false;  ///< it is here because of data:all
+};
+
+/// The directories or numbers that --stage names, as whole names of steps. Throws Error for one that is not
+/// there.
+std::vector<std::string> chosen_stages(const Program& program, const std::vector<std::string>& wanted);
+
+/// The entries that --op, --stage and --filter leave, in course order. Throws Error where none is left.
+std::vector<const Entry*> chosen_entries(const Program& program, const RunArguments& arguments);
+
+/// What -m, -b and --op ask for; of the built-in set each matrix with the operations it is meant for. Throws
+/// Error for a matrix that cannot be had.
+std::vector<Job> jobs_of(const RunArguments& arguments);
+
+}  // namespace stages

@@ -1,0 +1,259 @@
+#include "common/cli/run_options.hpp"
+
+#include <fmt/format.h>
+
+#include "common/matrix/error.hpp"
+
+namespace stages {
+namespace {
+
+/// 4e9, where {:g} says 4e+09.
+std::string short_number(double value) {
+  std::string text = fmt::format("{:g}", value);
+  if (const std::size_t plus = text.find("e+"); plus != std::string::npos)
+    text.erase(plus + 1, text[plus + 2] == '0' ? 2 : 1);
+  return text;
+}
+
+void add_choice_options(Command& command, RunArguments& a) {
+  const char* const group = "What to run";
+  command
+      .option("-m,--matrix", a.matrices,
+              "Matrices: Matrix Market files (.mtx, .mtx.gz), gen:SPEC or data:NAME; data:all is the "
+              "built-in set; without it a look at every step")
+      .type_name("MATRIX ..")
+      .group(group);
+  command
+      .option("-b,--matrix-b", a.problem.b,
+              "The matrix that SpGEMM multiplies each -m by; without it A by itself, or a "
+              "rectangular A by its transpose, on the side where that is cheaper")
+      .type_name("MATRIX")
+      .group(group);
+  command.option("--op", a.ops, "Operations: spmv, spmm, spgemm (several with commas); default all")
+      .with_commas()
+      .one_of({"spmv", "spmm", "spgemm"})
+      .type_name("OP,..")
+      .group(group);
+  command.option("--stage", a.stages, "Only these stages, by number or name; vendor for the libraries")
+      .with_commas()
+      .type_name("01,03")
+      .group(group);
+  command.option("--filter", a.filter, "Only entries whose name matches").type_name("REGEX").group(group);
+}
+
+void add_problem_options(Command& command, ProblemOptions& a) {
+  const char* const group = "The problem";
+  command.option("--n-cols", a.n_cols, "SpMM: columns of B (several with commas)")
+      .with_commas()
+      .between(1, 1 << 20)
+      .type_name("N,..")
+      .default_text("32")
+      .group(group);
+  command.option("--alpha", a.alpha, "SpMM: C = alpha A B + beta C")
+      .type_name("X")
+      .shows_default()
+      .group(group);
+  command.option("--beta", a.beta, "SpMM: see --alpha").type_name("X").shows_default().group(group);
+  command.option("--layout", a.layout, "SpMM: B and C stored by rows (row) or by columns (col)")
+      .one_of({"row", "col"})
+      .type_name("row|col")
+      .shows_default()
+      .group(group);
+  command
+      .option("--mode", a.mode,
+              "SpMV: a single product, a stream of independent vectors, or a chain in which each "
+              "product needs the one before it")
+      .one_of({"single", "stream", "chain"})
+      .type_name("MODE")
+      .shows_default()
+      .group(group);
+  command
+      .option("--products", a.products,
+              fmt::format("SpMV: vectors in a stream or chain [{}]", kDefaultProducts))
+      .between(1, 1 << 24)
+      .type_name("K")
+      .group(group);
+  command
+      .option("--destination", a.destination,
+              "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU")
+      .one_of({"host", "distributed", "one-gpu"})
+      .shows_default()
+      .group(group);
+}
+
+void add_rank_options(Command& command, ProblemOptions& a) {
+  const char* const group = "Several processes";
+  command
+      .option("--ranks", a.ranks,
+              "Start the entries for several ranks by mpirun, on each of these numbers in turn")
+      .with_commas()
+      .between(1, 4096)
+      .type_name("1,2,4")
+      .group(group);
+  command.flag("--weak", a.weak, "With --ranks: sizes written with xR, as in rows=1e5xR, grow with the ranks")
+      .group(group);
+  command.flag("--ranks-only", a.ranks_only, "Only entries for several ranks").group("");
+}
+
+void add_effort_options(Command& command, Effort& a) {
+  const char* const group = "How long and how much";
+  const RunOptions defaults;
+  command
+      .flag("--quick", a.quick,
+            "A look: few samples, low limits; of large results a smaller part is compared element by element")
+      .group(group);
+  command
+      .option("--max-noise", a.max_noise_percent,
+              fmt::format("Stop sampling when the median is known to this many percent [{:g}]",
+                          100 * defaults.max_noise))
+      .positive()
+      .type_name("PCT")
+      .group(group);
+  command
+      .option("--time-budget", a.time_budget,
+              fmt::format("Seconds of samples for an entry on a problem [{:g}]", defaults.time_budget))
+      .not_negative()
+      .type_name("S")
+      .group(group);
+  command.option("--max-memory", a.max_memory_gb, "Skip entries that need more memory [half of what is free]")
+      .positive()
+      .type_name("GB")
+      .group(group);
+  command
+      .option("--max-work", a.max_work,
+              "Skip entries that take more elementary steps a run [" + short_number(defaults.max_work) + "]")
+      .positive()
+      .type_name("N")
+      .group(group);
+  command
+      .option("--max-seconds", a.max_seconds,
+              "Skip entries that take longer for one run, which the first run shows [no limit]")
+      .positive()
+      .type_name("S")
+      .group(group);
+  command
+      .option("--cache", a.cache,
+              "hot: data of the run before may be in the caches; cold: they are flushed before each sample")
+      .one_of({"hot", "cold"})
+      .type_name("hot|cold")
+      .shows_default()
+      .group(group);
+  command
+      .option("--check", a.check,
+              "full: four runs with real values and one with integers before timing; once: only what the "
+              "timed runs "
+              "leave, for large problems of entries that were checked on smaller ones")
+      .one_of({"full", "once"})
+      .type_name("full|once")
+      .shows_default()
+      .group(group);
+  command
+      .option("--launch", a.launch,
+              "Kernels of a timed run go to the GPU one by one (single), or as a replayed CUDA graph")
+      .one_of({"single", "graph"})
+      .type_name("single|graph")
+      .shows_default()
+      .group(group);
+  command.option("--seed", a.seed, "Seed of the operands and of the rows that the check samples")
+      .type_name("N")
+      .shows_default()
+      .group(group);
+}
+
+}  // namespace
+
+void add_run_options(Command& command, RunArguments& arguments) {
+  add_choice_options(command, arguments);
+  add_problem_options(command, arguments.problem);
+  add_type_option(command, arguments.effort.type, "Type of the values").group("The problem");
+  add_effort_options(command, arguments.effort);
+  add_rank_options(command, arguments.problem);
+  const char* const results = "Results";
+  command.option("--json", arguments.json, "Write everything that was found out to this file")
+      .not_empty()
+      .type_name("FILE")
+      .group(results);
+  command.option("--csv", arguments.csv, "Write one line a result to this file")
+      .not_empty()
+      .type_name("FILE")
+      .group(results);
+  command
+      .flag("--all", arguments.all, "Show every skipped entry with its reason, not only how many there are")
+      .group(results);
+  add_input_options(command, arguments.problem.input);
+}
+
+RunOptions run_options(const Effort& effort) {
+  RunOptions options;
+  if (effort.quick) {
+    options.max_noise = 0.2;
+    options.time_budget = 0.02;
+    options.min_samples = 3;
+    options.max_samples = 20;
+    options.max_work = 2e7;
+    options.check.budget = 2'000'000;
+  }
+  if (effort.max_noise_percent) options.max_noise = *effort.max_noise_percent / 100;
+  if (effort.time_budget) options.time_budget = *effort.time_budget;
+  if (effort.max_memory_gb) options.max_memory = *effort.max_memory_gb * 1e9;
+  if (effort.max_work) options.max_work = *effort.max_work;
+  if (effort.max_seconds) options.max_seconds = *effort.max_seconds;
+  options.cold = effort.cache == "cold";
+  options.check_once = effort.check == "once";
+  options.check.seed = effort.seed;
+  return options;
+}
+
+std::vector<std::string> effort_words(const Effort& effort) {
+  const Effort plain;
+  std::vector<std::string> words;
+  const auto say = [&](const char* flag, const std::string& value) {
+    words.insert(words.end(), {flag, value});
+  };
+  const auto number = [&](const char* flag, const std::optional<double>& value) {
+    if (value) say(flag, fmt::format("{}", *value));
+  };
+  if (effort.type != plain.type) say("--type", "f64");
+  if (effort.quick) words.push_back("--quick");
+  number("--max-noise", effort.max_noise_percent);
+  number("--time-budget", effort.time_budget);
+  number("--max-memory", effort.max_memory_gb);
+  number("--max-work", effort.max_work);
+  number("--max-seconds", effort.max_seconds);
+  if (effort.cache != plain.cache) say("--cache", effort.cache);
+  if (effort.check != plain.check) say("--check", effort.check);
+  if (effort.launch != plain.launch) say("--launch", effort.launch);
+  if (effort.seed != plain.seed) say("--seed", fmt::format("{}", effort.seed));
+  return words;
+}
+
+RunArguments parse_run_words(const std::vector<std::string>& words) {
+  RunArguments arguments;
+  CommandLine line(
+      "stages", "", [] { return std::string(); }, "");
+  Command command = line.add("run", "");
+  add_run_options(command, arguments);
+  std::vector<std::string> all = {"stages", "run"};
+  all.insert(all.end(), words.begin(), words.end());
+  std::vector<char*> argv;
+  for (std::string& word : all) argv.push_back(word.data());
+  line.parse(static_cast<int>(argv.size()), argv.data());
+  return arguments;
+}
+
+void require_sense(const RunArguments& arguments) {
+  if (arguments.problem.mode == "single" && arguments.problem.products.value_or(1) != 1) {
+    fail("--products {}: a single product is one; give --mode stream or --mode chain with it",
+         *arguments.problem.products);
+  }
+  if (arguments.problem.weak && arguments.problem.ranks.empty())
+    fail("--weak goes with --ranks, as in --ranks 1,2,4 --weak");
+  std::vector<std::string> read = arguments.matrices;
+  read.push_back(arguments.problem.b);
+  if (!arguments.json.empty()) require_writable("--json", arguments.json, read);
+  if (!arguments.csv.empty()) require_writable("--csv", arguments.csv, read);
+  if (!arguments.json.empty() && same_file(arguments.json, arguments.csv))
+    fail("--json and --csv both name {}; give two files", arguments.json);
+}
+
+}  // namespace stages

@@ -1,0 +1,78 @@
+#pragma once
+// What the command line of `stages run` says.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/cli/inputs.hpp"
+#include "common/cli/options.hpp"
+#include "common/harness/runner.hpp"
+
+namespace stages {
+
+/// How long and how much.
+struct Effort {
+  ValueType type = ValueType::f32;
+  bool quick = false;
+  std::optional<double> max_noise_percent;
+  std::optional<double> time_budget;
+  std::optional<double> max_memory_gb;
+  std::optional<double> max_work;
+  std::optional<double> max_seconds;
+  std::string cache = "hot";
+  std::string check = "full";
+  std::string launch = "single";
+  std::uint64_t seed = 1;
+};
+
+/// What is multiplied beside A, and how.
+struct ProblemOptions {
+  std::string b;
+  std::vector<int> n_cols = {32};
+  double alpha = 1;
+  double beta = 0;
+  std::string layout = "row";
+  std::string mode = "single";
+  std::optional<int> products;
+  std::string destination = "host";
+  std::vector<int> ranks;
+  bool weak = false;
+  bool ranks_only = false;
+  InputOptions input;
+
+  bool operator==(const ProblemOptions&) const = default;
+};
+
+struct RunArguments {
+  std::vector<std::string> matrices;
+  std::vector<std::string> ops;
+  std::vector<std::string> stages;
+  std::string filter;
+  ProblemOptions problem;
+  Effort effort;
+  std::string json;
+  std::string csv;
+  bool all = false;  ///< show skipped rows, too
+};
+
+/// Vectors in stream and chain mode, unless --products says otherwise.
+inline constexpr int kDefaultProducts = 100;
+
+void add_run_options(Command& command, RunArguments& arguments);
+
+/// The limits of the runner. --quick is for a look, and for tests: few samples, and the reference recomputes
+/// fewer rows.
+RunOptions run_options(const Effort& effort);
+
+/// The words of a command line that says the same.
+std::vector<std::string> effort_words(const Effort& effort);
+
+/// The arguments that these words of a command line give; without `run`. Throws Error as the command does.
+RunArguments parse_run_words(const std::vector<std::string>& words);
+
+/// Throws Error for options that contradict each other, and for results that cannot be written.
+void require_sense(const RunArguments& arguments);
+
+}  // namespace stages

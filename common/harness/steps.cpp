@@ -1,0 +1,149 @@
+#include "common/harness/steps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "common/matrix/embedded_table.hpp"
+
+namespace stages {
+
+extern const std::string_view records_text;  // data/records.tsv, embedded by CMake
+
+namespace {
+
+std::vector<RecordedTime> parse_records() {
+  constexpr std::string_view kFile = "data/records.tsv";
+  std::vector<RecordedTime> out;
+  for (const auto& [entry, seconds, problem, machine] : table_rows<4>(records_text, kFile)) {
+    RecordedTime time{.entry = entry, .problem = problem, .machine = machine};
+    const char* const end = seconds.data() + seconds.size();
+    if (std::from_chars(seconds.data(), end, time.seconds).ptr != end || !(time.seconds > 0))
+      fail("{}: '{}' is no time in seconds; tools/tables.py writes this file", kFile, seconds);
+    out.push_back(time);
+  }
+  return out;
+}
+
+const RecordedTime* record_of(std::string_view entry) {
+  const auto all = recorded_times();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& r) { return r.entry == entry; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+StepLine::Time time_of(const ResultRow& row) {
+  StepLine::Time time;
+  const std::string name = row.entry.substr(row.entry.find('/') + 1);
+  time.entry = row.mpi && row.ranks > 0 && row.timed()
+                   ? fmt::format("{} on {} {}", name, row.ranks, row.ranks == 1 ? "rank" : "ranks")
+                   : name;
+  if (row.timed()) time.seconds = row.run.median;
+  time.outcome = row.timed()                     ? format_seconds(row.run.median)
+                 : row.status == Status::good    ? "checked"
+                 : row.status == Status::skipped ? "skipped"
+                 : row.status == Status::wrong   ? "WRONG"
+                                                 : "FAILED";
+  if (const RecordedTime* const record = record_of(row.entry)) {
+    time.recorded_seconds = record->seconds;
+    time.recorded = format_seconds(record->seconds);
+  }
+  return time;
+}
+
+/// Lower is better: the time here, else the recorded one.
+double rank_of(const ResultRow& row, bool timed) {
+  if (timed) return row.timed() ? row.run.median : INFINITY;
+  const RecordedTime* const record = record_of(row.entry);
+  return record != nullptr ? record->seconds : INFINITY;
+}
+
+/// "a -> b", and only one of them where they are the same.
+std::string from_to(const std::string& a, const std::string& b) {
+  if (a.empty() && b.empty()) return "-";
+  return a == b || b.empty() ? a : fmt::format("{} -> {}", a.empty() ? "?" : a, b);
+}
+
+}  // namespace
+
+std::span<const RecordedTime> recorded_times() {
+  static const std::vector<RecordedTime> all = parse_records();
+  return all;
+}
+
+StepLine step_line(std::string step, std::span<const ResultRow* const> rows) {
+  StepLine line{.step = std::move(step)};
+  std::vector<const ResultRow*> good;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(good),
+               [](const ResultRow* r) { return r->status == Status::good && !r->structure_reuse; });
+  if (rows.empty()) {
+    line.missing = "nothing was run";
+    return line;
+  }
+  const ProblemFacts& p = rows.front()->problem;
+  line.matrix = p.matrix;
+  line.options = to_string(p.op) + (p.options.empty() ? "" : ", " + p.options);
+  const auto bad = std::find_if(rows.begin(), rows.end(), [](const ResultRow* r) {
+    return r->status == Status::wrong || r->status == Status::failed;
+  });
+  if (bad != rows.end()) {  // the table must not look green
+    line.plainest = line.best = time_of(**bad);
+    return line;
+  }
+  if (good.empty()) {
+    line.missing = rows.front()->reason;
+    return line;
+  }
+  const bool timed = std::any_of(good.begin(), good.end(), [](const ResultRow* r) { return r->timed(); });
+  const auto best = std::min_element(good.begin(), good.end(), [&](const ResultRow* a, const ResultRow* b) {
+    return rank_of(*a, timed) < rank_of(*b, timed);
+  });
+  line.plainest = time_of(*good.front());
+  line.best = time_of(std::isfinite(rank_of(**best, timed)) ? **best : *good.back());
+  for (const ResultRow* const row : {*best, good.front()}) {
+    if (const RecordedTime* const record = record_of(row->entry))
+      line.record = fmt::format("{}: {}", record->machine, record->problem);
+  }
+  return line;
+}
+
+std::string to_step_table(std::span<const StepLine> lines, bool colour) {
+  if (lines.empty()) return {};
+  using Cells = std::array<std::string, 6>;
+  std::vector<Cells> table = {{"step", "plainest entry -> best", "multiplied here", "time here",
+                               "time in records", "machine, and what it multiplied"}};
+  for (const StepLine& line : lines) {
+    if (!line.missing.empty()) {
+      table.push_back({line.step, line.missing, "", "", "", ""});
+      continue;
+    }
+    const std::string operation = line.options.substr(0, line.options.find(','));
+    table.push_back({line.step, from_to(line.plainest.entry, line.best.entry), operation + " " + line.matrix,
+                     from_to(line.plainest.outcome, line.best.outcome),
+                     line.record.empty() ? "-" : from_to(line.plainest.recorded, line.best.recorded),
+                     line.record});
+  }
+  std::array<std::size_t, 6> widths{};
+  for (std::size_t row = 0; row < table.size(); ++row) {
+    const bool says_why = row > 0 && !lines[row - 1].missing.empty();
+    for (std::size_t k = 0; k < widths.size(); ++k) {
+      if (!(says_why && k == 1)) widths[k] = std::max(widths[k], printed_width(table[row][k]));
+    }
+  }
+  std::string out = colour ? "\033[1mThe steps\033[0m\n" : "The steps\n";
+  for (const Cells& cells : table) {
+    std::string text = "  ";
+    for (std::size_t k = 0; k < cells.size(); ++k) {
+      text += cells[k];
+      if (printed_width(cells[k]) < widths[k]) text.append(widths[k] - printed_width(cells[k]), ' ');
+      text += "  ";
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out += (colour && &cells == &table.front() ? "\033[2m" + text + "\033[0m" : text) + "\n";
+  }
+  return out;
+}
+
+}  // namespace stages

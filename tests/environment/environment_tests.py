@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""That docs/environment.md names every environment variable that is read, every option of the build, and nothing else.
+
+usage: environment_tests.py [unittest options]
+"""
+
+import json
+import pathlib
+import re
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = "docs/environment.md"
+NOT_OURS = {".git", ".venv", "build", "carry", "out", "results", "data"}
+# What bash sets itself.
+OF_BASH = {"PWD", "SECONDS", "EPOCHREALTIME", "BASH_SOURCE", "BASH_REMATCH", "HOME"}
+
+
+def sources(root):
+    """The files that may read a variable, except this one."""
+    for top in sorted(root.iterdir()):
+        for path in sorted(top.rglob("*")) if top.is_dir() and top.name not in NOT_OURS else [top]:
+            if path.is_file() and path != pathlib.Path(__file__).resolve() and "mine" not in path.parts:
+                yield path
+
+
+def read_by(path):
+    """The names of variables that a file reads."""
+    text = path.read_text(errors="replace")
+    if path.suffix in {".cpp", ".hpp", ".cu", ".cuh"}:
+        # Any name of ours in quotes: functions that read have several names. And what is asked for by the usual ones.
+        names = set(re.findall(r"\b(?:getenv|environment)\(\"([A-Z0-9a-z_]+)\"", text))
+        names |= {name for call, name in re.findall(r"(\w*)\(?\"(STAGES_[A-Z0-9_]+)\"", text) if call not in {"setenv", "unsetenv"}}
+        for listed in re.findall(r"for \(const char\* const name : \{([^}]*)\}\)", text):
+            names |= set(re.findall(r'"([A-Z_]+)"', listed)) if "getenv(name)" in text else set()
+        return names
+    if path.suffix in {".sh", ".sbatch"} or (path.parent.name == ".ci" and path.name == "run"):
+        text = re.sub(r"(?m)^\s*#.*", "", text)
+        # A script's own variables are those that it sets before it reads them.
+        first = {}
+        for found in re.finditer(r"\$\{?(?P<read>[A-Z][A-Z0-9_]+)|(?m:^)\s*(?:local |export )?(?P<set>[A-Z][A-Z0-9_]+)=(?!\$\{?(?P=set))", text):
+            first.setdefault(found["read"] or found["set"], found.lastgroup)
+        return {name for name, what in first.items() if name not in OF_BASH and what == "read"}
+    if path.suffix in {".py", ".ipynb"}:
+        if path.suffix == ".ipynb":
+            text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code")
+        return set(re.findall(r"(?:environ(?:\.get\(|\[)|getenv\()[\"']([A-Z0-9_]+)[\"']", text))
+    if path.suffix == ".cmake" or path.name == "CMakeLists.txt":
+        return set(re.findall(r"\$ENV\{([A-Z0-9_]+)\}", text))
+    return set()
+
+
+def options(root):
+    """The build's options, with their defaults; none where a default is computed."""
+    found = {}
+    for path in [root / "CMakeLists.txt", *sorted((root / "cmake").glob("*.cmake"))]:
+        text = path.read_text() if path.exists() else ""
+        for name, default in re.findall(r"\boption\((\w+)\s+\"[^\"]*\"\s*(\w*|\$\{\w+\})\)", text):
+            found[name] = None if "$" in default else default or "OFF"
+        for name, default in re.findall(r"\bset\((\w+)\s+(\"[^\"]*\"|\S+)\s+CACHE\s+(?!INTERNAL)\w+", text):
+            found[name] = None if "$" in default else default.strip('"')
+    return found
+
+
+def table(text, heading):
+    """The rows of the tables between a heading and the next that has no table of the kind."""
+    part = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line.startswith("|")]
+    return rows[2:]
+
+
+def faults(root):
+    text = (root / PAGE).read_text()
+    named = {}
+    for heading in ("Variables of the programs", "Variables of the scripts", "Variables of the tests"):
+        for row in table(text, heading):
+            for name in re.findall(r"`([A-Z0-9a-z_]+)`", row[0]):
+                named[name] = row
+    read = {}
+    for path in sources(root):
+        for name in read_by(path):
+            read.setdefault(name, str(path.relative_to(root)))
+    # Tests and tools may look up what is there for everybody, and what the page says that others read.
+    common = {"PATH"} | set(re.findall(r"`([A-Z]+(?:_[A-Z]+)*)`", text.split("\n## Read by what we use\n")[-1].split("\n## ")[0]))
+    found = [f"{read[name]} reads {name}, and {PAGE} does not name it" for name in sorted(set(read) - set(named) - common)]
+    found += [f"{PAGE} names {name}, which nothing reads" for name in sorted(set(named) - set(read))]
+    rows = {row[0].strip("`"): row[1].strip("`") for row in table(text, "Options of the build")}
+    given = options(root)
+    found += [f"{PAGE} does not name the option {name}" for name in sorted(set(given) - set(rows))]
+    found += [f"{PAGE} names the option {name}, which there is not" for name in sorted(set(rows) - set(given))]
+    found += [f"{PAGE} says that {name} is {rows[name]} without being given; it is {given[name]}"
+              for name in sorted(set(rows) & set(given)) if given[name] is not None and rows[name] != given[name]]
+    return found
+
+
+class Tables(unittest.TestCase):
+    def test_they_hold_what_is_read(self):
+        self.assertEqual(faults(ROOT), [])
+
+
+class Planted(unittest.TestCase):
+    """Sources with one fault, which must be found."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        head = "\n## {}\n\n| variable | read by |\n|---|---|\n"
+        self.page = (head.format("Variables of the programs") + "| `STAGES_A` | x |\n" + head.format("Variables of the scripts") +
+                     head.format("Variables of the tests") + "\n## Read by what we use\n\n`CC`\n" + head.format("Options of the build") + "| `STAGES_NATIVE` | `ON` |\n")
+        self.write(PAGE, self.page)
+        self.write("common/a.cpp", 'const char* a = std::getenv("STAGES_A");\n')
+        self.write("CMakeLists.txt", 'option(STAGES_NATIVE "for this processor" ON)\n')
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def test_nothing_is_wrong(self):
+        self.write("tools/a.sh", 'PLAY=1\necho "$PLAY" "$PWD" "$small"  # $STAGES_Z\n# ${STAGES_Z}\n'.replace("  # $STAGES_Z", ""))
+        self.write("common/b.cpp", 'setenv("STAGES_B", "1", 1);\n')
+        self.write("tools/c.sh", '"${CC:-cc}"\n')
+        self.assertEqual(faults(self.root), [])
+
+    def test_read_and_not_named(self):
+        for name, text in (("common/b.cpp", 'environment("STAGES_B")'), ("common/c.hpp", 'number_of("STAGES_B", 1)'), ("common/d.cu", 'std::getenv("B_STAGES")'),
+                           ("tools/b.sh", 'x=${STAGES_B:-1}'), ("run.sh", 'x="$B_STAGES"'), ("slurm/b.sbatch", "export STAGES_B=${STAGES_B:-srun}"),
+                           (".ci/run", "echo $STAGES_B"), ("tests/b.py", 'os.environ.get("STAGES_B")'), ("tools/c.py", "os.environ['STAGES_B']"),
+                           ("cmake/b.cmake", "set(x $ENV{STAGES_B})"),
+                           ("notebooks/b.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": ['os.environ.get("STAGES_B")']}]}))):
+            with self.subTest(file=name):
+                self.write(name, text + "\n")
+                self.assertRegex("\n".join(faults(self.root)), f"{name} reads (STAGES_B|B_STAGES), and")
+                (self.root / name).unlink()
+
+    def test_named_and_not_read(self):
+        self.write(PAGE, self.page.replace("`STAGES_A`", "`STAGES_A`, `STAGES_OLD`"))
+        self.assertEqual(faults(self.root), [f"{PAGE} names STAGES_OLD, which nothing reads"])
+
+    def test_options(self):
+        self.write("cmake/more.cmake", 'option(STAGES_MORE "more" OFF)\nset(STAGES_WORD "a" CACHE STRING "a word")\n')
+        self.assertEqual(faults(self.root), [f"{PAGE} does not name the option STAGES_{name}" for name in ("MORE", "WORD")])
+        self.write("cmake/more.cmake", "")
+        self.write("CMakeLists.txt", 'option(STAGES_NATIVE "for this processor" OFF)\n')
+        self.assertEqual(faults(self.root), [f"{PAGE} says that STAGES_NATIVE is ON without being given; it is OFF"])
+        self.write("CMakeLists.txt", "\n")
+        self.assertEqual(faults(self.root), [f"{PAGE} names the option STAGES_NATIVE, which there is not"])
+
+
+if __name__ == "__main__":
+    unittest.main()
