@@ -490,14 +490,14 @@ Grade grade_file(const fs::path& file, const GradeOptions& options) {
   std::string built = options.built;
   if (built.empty()) {
     lock = std::make_unique<BuildLock>();
-    fmt::print(stderr, "{}: compiling\n", file.string());  // half a minute, and longer by nvcc
+    print_stderr("{}: compiling\n", file.string());  // half a minute, and longer by nvcc
     if (const std::string errors = build(file, kind, scratch); !errors.empty()) {
       grade.broken = "does not compile:\n" + errors;
       return grade;
     }
     built = STAGES_BUILD "/bin/graded_" + kind;
   }
-  fmt::print(stderr, "{}: running the battery\n", file.string());
+  print_stderr("{}: running the battery\n", file.string());
   Child child(built, grade.exercise, options, scratch);
   Battery(child, options.time_limit, grade).run();
   const bool right = grade.broken.empty() && std::all_of(grade.classes.begin(), grade.classes.end(),

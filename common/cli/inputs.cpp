@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/cli/terminal.hpp"
 #include "common/harness/all_processors.hpp"
 #include "common/matrix/byte_source.hpp"
 #include "common/matrix/error.hpp"
@@ -25,15 +26,14 @@ void tell(const std::string& path, const ReadReport& report) {
     return fmt::format("{} {}", n, n == 1 ? one : many);
   };
   if (report.dropped > 0) {
-    fmt::print(stderr, "{}: {} outside the matrix left out\n", path,
-               count(report.dropped, "entry", "entries"));
+    print_stderr("{}: {} outside the matrix left out\n", path, count(report.dropped, "entry", "entries"));
   }
   if (report.repeated > 0) {
-    fmt::print(stderr, "{}: {} added to an earlier one at the same place\n", path,
-               count(report.repeated, "repeated entry", "repeated entries"));
+    print_stderr("{}: {} added to an earlier one at the same place\n", path,
+                 count(report.repeated, "repeated entry", "repeated entries"));
   }
   if (report.non_finite > 0) {
-    fmt::print(stderr, "{}: {} NaN or infinite\n", path, count(report.non_finite, "value is", "values are"));
+    print_stderr("{}: {} NaN or infinite\n", path, count(report.non_finite, "value is", "values are"));
   }
 }
 
@@ -62,12 +62,13 @@ Option add_type_option(Command& command, ValueType& type, const std::string& wha
       .default_text(type == ValueType::f32 ? "f32" : "f64");
 }
 
-void require_matrix(const std::string& source) {
+Shape require_matrix(const std::string& source) {
   if (is_matrix_spec(source)) {
-    generation_bytes<double>(source);
-  } else {
-    read_matrix_market_header(source);
+    const auto [rows, cols] = generated_shape(source);
+    return {rows, cols};
   }
+  const MatrixMarketHeader header = read_matrix_market_header(source);
+  return {header.rows, header.cols};
 }
 
 template <class T>

@@ -27,9 +27,13 @@ auto with_type(ValueType type, Work&& work) {
   return type == ValueType::f32 ? work.template operator()<float>() : work.template operator()<double>();
 }
 
-/// Throws Error if the header of a file, or the parameters of a spec, already tell that the matrix cannot be
-/// had: so that a long run does not end at its last matrix.
-void require_matrix(const std::string& source);
+/// Rows and columns of a matrix, from the header of a file or the parameters of a spec. Throws Error if these
+/// already tell that the matrix cannot be had: so that it is said before a long run, not in it.
+struct Shape {
+  Index rows = 0;
+  Index cols = 0;
+};
+Shape require_matrix(const std::string& source);
 
 /// Whether values may be NaN or infinite: a check cannot judge their products.
 enum class NonFinite { allowed, refused };

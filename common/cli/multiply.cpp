@@ -3,10 +3,16 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
+#include "common/cli/orders.hpp"
+#include "common/cli/sweep.hpp"
+#include "common/cli/terminal.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
@@ -20,6 +26,7 @@ struct MultiplyOptions {
   std::string b;
   std::string output;
   ValueType type = ValueType::f64;
+  std::optional<int> ranks;
   bool no_check = false;
   std::optional<double> max_memory_gb;
   InputOptions input;
@@ -56,70 +63,117 @@ std::string describe(const Csr<T>& c) {
   return fmt::format("{} x {}, {} non-zeros", c.rows, c.cols, c.nnz());
 }
 
-/// Multiplies, checks, and writes only what passed.
-template <class Problem>
-int multiply(const MultiplyOptions& options, const Entry& entry, const Problem& problem,
-             const typename Problem::Operands& operands) {
-  const Devices devices;
-  RunOptions limits;
-  limits.max_work = std::numeric_limits<double>::infinity();
-  if (options.max_memory_gb) limits.max_memory = *options.max_memory_gb * 1e9;
-  const std::string reason = refusal(entry, problem, devices.machine(), limits);
-  if (!reason.empty()) fail("{}: {}", entry.name, reason);
+/// Where the entry runs: on this process's devices, or on those of all ranks.
+class Place {
+ public:
+  Place(const Program& program, const Entry& entry) {
+    if (entry.needs.mpi && program.ranks->started()) {
+      ranks_.emplace(program.ranks->machine(entry.needs.gpu));
+    } else {
+      devices_.emplace();
+    }
+  }
+  const Machine& machine() const { return ranks_ ? *ranks_ : devices_->machine(); }
 
-  Exec& exec = devices.machine().of(entry);
+ private:
+  std::optional<Machine> ranks_;
+  std::optional<Devices> devices_;
+};
+
+/// The result, and the seconds of the run. Every rank of the machine; the result is rank 0's.
+template <class Problem>
+std::pair<typename Problem::Result, double> product(const Machine& machine, const Entry& entry,
+                                                    const Problem& problem,
+                                                    const typename Problem::Operands& operands) {
+  Exec& exec = machine.of(entry);
   const auto plan = entry.on<Problem>().prepare(problem, exec);
   plan->load(operands);
   plan->reset();
   const double seconds = exec.time([&] { plan->run(); });
-  const typename Problem::Result c = plan->fetch();
+  return {plan->fetch(), seconds};
+}
+
+/// Multiplies, checks, and writes only what passed.
+template <class Problem>
+int multiply(const Program& program, const MultiplyOptions& options, const Entry& entry,
+             const Problem& problem, const typename Problem::Operands& operands) {
+  if (program.ranks->started()) {
+    // The others are led through it, or have nothing to do.
+    program.ranks->tell(entry.needs.mpi ? order_for(problem) : Order{.stop = true});
+  }
+  const Place place(program, entry);
+  RunOptions limits;
+  limits.max_work = std::numeric_limits<double>::infinity();
+  if (options.max_memory_gb) limits.max_memory = *options.max_memory_gb * 1e9;
+  const std::string reason = refusal(entry, problem, place.machine(), limits);
+  if (!reason.empty()) fail("{}: {}", entry.name, reason);
+
+  const auto [c, seconds] = product(place.machine(), entry, problem, operands);
   std::string checked = "not checked";
   if (!options.no_check) {
     const CheckReport report = verify(problem, operands, c, ValueKind::real, entry.claims);
     if (!report.passed()) {
-      fmt::print(stderr, "{} computed a wrong result, and nothing was written: {}\n", entry.name,
-                 report.failure);
+      print_stderr("{} computed a wrong result, and nothing was written: {}\n", entry.name, report.failure);
       return kWrongResult;
     }
     checked =
         report.sampled() ? fmt::format("{} of {} rows checked", report.rows_checked, report.rows) : "checked";
   }
   write_matrix_market(options.output, c);
-  fmt::print("{}: {}, by {} in {}, {}\n", options.output, describe(c), entry.name, format_seconds(seconds),
-             checked);
+  const int ranks = place.machine().host.communicator().size();
+  fmt::print("{}: {}, by {}{} in {}, {}\n", options.output, describe(c), entry.name,
+             entry.needs.mpi ? fmt::format(" on {}", ranks) : "", format_seconds(seconds), checked);
+  return kGood;
+}
+
+/// Ranks other than 0: take part in what rank 0 tells of.
+int follow(const Program& program, const Entry& entry) {
+  const Order order = program.ranks->tell({});
+  if (order.stop) return kGood;
+  const Place place(program, entry);
+  with_type(order.single_precision ? ValueType::f32 : ValueType::f64, [&]<class T>() {
+    if (order.op == Op::spmv) product(place.machine(), entry, ordered<SpmvProblem<T>>(order), {});
+    if (order.op == Op::spmm) product(place.machine(), entry, ordered<SpmmProblem<T>>(order), {});
+    if (order.op == Op::spgemm) product(place.machine(), entry, ordered<SpgemmProblem<T>>(order), {});
+  });
   return kGood;
 }
 
 template <class T>
-int multiply_as(const MultiplyOptions& options, const Entry& entry) {
+int multiply_as(const Program& program, const MultiplyOptions& options, const Entry& entry) {
   // A product of NaN is NaN, which the check rejects by design.
   const NonFinite non_finite = options.no_check ? NonFinite::allowed : NonFinite::refused;
   const auto a = std::make_shared<const Csr<T>>(load_matrix<T>(options.a, options.input, non_finite));
   const std::string name = fmt::format("{} times {}", options.a, options.b);
   if (entry.op == Op::spgemm) {
     const auto b = std::make_shared<const Csr<T>>(load_matrix<T>(options.b, options.input, non_finite));
-    return multiply(options, entry, make_spgemm_problem<T>(name, a, b), {a->values, b->values});
+    return multiply(program, options, entry, make_spgemm_problem<T>(name, a, b), {a->values, b->values});
   }
   Dense<T> b = load_dense<T>(options.b, options.input, non_finite);
-  if (a->cols != b.rows) {
-    fail("{}: A is {} x {} and B is {} x {}; A must have as many columns as B has rows", name, a->rows,
-         a->cols, b.rows, b.cols);
-  }
-  if (entry.op == Op::spmv) return multiply(options, entry, make_spmv_problem<T>(name, a), {std::move(b)});
+  require_product(name, a->rows, a->cols, b.rows, b.cols);
+  if (entry.op == Op::spmv)
+    return multiply(program, options, entry, make_spmv_problem<T>(name, a), {std::move(b)});
   const Index n_cols = b.cols;
   return multiply(
-      options, entry,
+      program, options, entry,
       make_spmm_problem<T>({.name = name, .a = a, .n_cols = n_cols, .b_layout = Layout::col_major}),
       {std::move(b), {}});
 }
 
 int work(const Program& program, const MultiplyOptions& options) {
   const Entry& entry = program.registry.find(options.entry);
+  if (!program.ranks->root()) return follow(program, entry);
   require_matrix(options.a);
   require_matrix(options.b);
   require_matching_b(program, entry, options.b);
   require_writable("--output", options.output, {options.a, options.b});
-  return with_type(options.type, [&]<class T>() { return multiply_as<T>(options, entry); });
+  if (options.ranks && !program.ranks->started()) {
+    if (!entry.needs.mpi)
+      fail("--ranks: {} runs on one process; `{} list` shows which entries run on ranks", entry.name,
+           program.name);
+    return multiply_on_ranks({program.arguments.begin() + 1, program.arguments.end()}, *options.ranks);
+  }
+  return with_type(options.type, [&]<class T>() { return multiply_as<T>(program, options, entry); });
 }
 
 }  // namespace
@@ -140,6 +194,10 @@ void add_multiply_command(CommandLine& line, const Program& program) {
   command.option("-o,--output", options->output, "File to write; compressed if its name ends in .gz")
       .type_name("FILE")
       .required();
+  command
+      .option("--ranks", options->ranks, "Start an entry for several ranks by mpirun, on this number of them")
+      .between(1, 4096)
+      .type_name("N");
   add_type_option(command, options->type, "Type in which to compute");
   command.flag("--no-check", options->no_check,
                "Do not check the result (a wrong one is never written otherwise)");
@@ -152,7 +210,8 @@ void add_multiply_command(CommandLine& line, const Program& program) {
     return examples(
         program,
         {{"multiply --with 01_cpu_serial/gustavson_dense a.mtx b.mtx -o c.mtx", "sparse times sparse"},
-         {"multiply --with 01_cpu_serial/csr_spmv a.mtx x.mtx -o y.mtx", "times a vector, in array format"}});
+         {"multiply --with 01_cpu_serial/csr_spmv a.mtx x.mtx -o y.mtx", "times a vector, in array format"},
+         {"multiply --with 02_mpi/scatter_gather --ranks 4 a.mtx x.mtx -o y.mtx", "by four processes"}});
   });
   command.does([&program, options] { return work(program, *options); });
 }

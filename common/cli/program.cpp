@@ -5,14 +5,19 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <new>
 
 #include "common/cli/commands.hpp"
 #include "common/cli/processor.hpp"
+#include "common/cli/terminal.hpp"
 #include "common/harness/build_info.hpp"
 #include "common/harness/machine.hpp"
 #include "common/harness/results.hpp"
@@ -22,9 +27,6 @@
 
 namespace stages {
 namespace {
-
-constexpr const char* kLostOutput =
-    "standard output cannot be written, so what it shows is not complete; give it a place with room";
 
 /// Lets freed memory be used again instead of going back to the system. A fresh page costs a fault and a
 /// clearing, which brings memory in at about 2 GB/s; large results would otherwise be paid for page by page
@@ -37,6 +39,20 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, kNever);
   mallopt(M_TOP_PAD, 64 << 20);
 #endif
+}
+
+/// A stream that was closed is opened as one that cannot be written: the first file that a program opens
+/// would take its number, and messages would go into that file.
+void hold_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", O_RDONLY);  // the lowest number that is free: this one
+  }
+}
+
+/// Where nobody reads on, writing fails instead of ending the process: results are still to be written to
+/// files. A handler, for that something is ignored would go on to the programs that this one starts.
+void survive_closed_pipes() {
+  std::signal(SIGPIPE, [](int) {});
 }
 
 /// One line, whatever the message looked like.
@@ -55,8 +71,20 @@ int report(const Program& program, const std::string& what) {
   if (ranks.size() > 1)
     ranks.abort(fmt::format("{}: error on rank {}: {}\n", program.name, ranks.rank(), one_line(what)),
                 kBadInput);
-  fmt::print(stderr, "{}: error: {}\n", program.name, one_line(what));
+  print_stderr("{}\n", error_line(program, what));
   return kBadInput;
+}
+
+/// Standard output could not be written. Where nobody reads on, as in `| head`, that is the usual end.
+int lost_output(const Program& program) {
+  pollfd output{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  if (poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0) {
+    std::signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+  }
+  return report(
+      program,
+      "standard output cannot be written, so what it shows is not complete; give it a place with room");
 }
 
 /// Unknown commands, before the parser sees them: it would only say that an argument was not expected.
@@ -96,15 +124,26 @@ int parse_and_work(const Program& program, int argc, char** argv) {
   add_new_command(line, program);
   require_known_command(program, line);
   const CommandLine::Parsed parsed = line.parse(argc, argv);
-  // All ranks take part in a run; whatever else there is, one does it.
+  // All ranks take part in a run and in a product; whatever else there is, one does it.
   const bool root = program.ranks->root();
   if (!parsed.text.empty() && root) fmt::print("{}", parsed.text);
-  if (!parsed.text.empty() || (!root && parsed.command != "run")) return kGood;
+  const bool together = parsed.command == "run" || parsed.command == "multiply";
+  if (!parsed.text.empty() || (!root && !together)) return kGood;
   if (!parsed.work) fail("no command given; see {} --help", program.name);
   return parsed.work();
 }
 
 }  // namespace
+
+std::string error_line(const Program& program, const std::string& what) {
+  return fmt::format("{}: error: {}", program.name, one_line(what));
+}
+
+std::string out_of_memory() {
+  return fmt::format(
+      "out of memory ({} of {} are free); use a smaller matrix, one --op at a time, or a lower --max-memory",
+      format_bytes(static_cast<double>(available_memory())), format_bytes(total_memory_bytes()));
+}
 
 std::string examples(const Program& program, const std::vector<std::pair<std::string, std::string>>& lines) {
   std::size_t width = 0;
@@ -119,6 +158,8 @@ std::string examples(const Program& program, const std::vector<std::pair<std::st
 }
 
 int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vector<LeftOut> left_out) {
+  hold_standard_streams();
+  survive_closed_pipes();
   keep_freed_memory();
   require_processor();
   Ranks ranks;
@@ -130,20 +171,13 @@ int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vect
   try {
     add_entries(program.registry);
     const int code = parse_and_work(program, argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      fail("{}", kLostOutput);
-    }
-    return code;
+    return std::fflush(stdout) != 0 || std::ferror(stdout) != 0 ? lost_output(program) : code;
   } catch (const Error& error) {
     return report(program, error.what());
   } catch (const std::bad_alloc&) {
-    return report(program,
-                  fmt::format("out of memory ({} of {} are free); use a smaller matrix, one --op at a time, "
-                              "or a lower --max-memory",
-                              format_bytes(static_cast<double>(available_memory())),
-                              format_bytes(total_memory_bytes())));
+    return report(program, out_of_memory());
   } catch (const std::exception& error) {
-    if (std::ferror(stdout) != 0) return report(program, kLostOutput);  // fmt::print throws
+    if (std::ferror(stdout) != 0) return lost_output(program);  // fmt::print throws
     return report(program,
                   fmt::format("unexpected: {}; please report it with the command line", error.what()));
   }

@@ -27,6 +27,12 @@ enum ExitCode {
   kAllSkipped = 77,  ///< nothing could run here; the value that test drivers take for "skipped"
 };
 
+/// An error as the user gets it, whatever its text looked like: one line, with the program's name.
+std::string error_line(const Program& program, const std::string& what);
+
+/// What a user is told after std::bad_alloc.
+std::string out_of_memory();
+
 /// main: parses the command line, runs the command, and turns errors into one line on stderr and an exit
 /// code.
 int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vector<LeftOut> left_out);

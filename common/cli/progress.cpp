@@ -66,7 +66,7 @@ void Progress::show(const std::string& line) {
     end = width - 3;
     while ((line[end] & 0xC0) == 0x80) --end;  // not in the middle of a character
   }
-  fmt::print(stderr, "\r\033[K{}{}", line.substr(0, end), end < line.size() ? "..." : "");
+  print_stderr("\r\033[K{}{}", line.substr(0, end), end < line.size() ? "..." : "");
   std::fflush(stderr);
   shown_ = true;
 }
@@ -77,12 +77,12 @@ void Progress::doing(const std::string& what) {
 
 void Progress::say(const std::string& line) {
   clear();
-  fmt::print(stderr, "{}\n", line);
+  print_stderr("{}\n", line);
 }
 
 void Progress::clear() {
   if (!shown_) return;
-  fmt::print(stderr, "\r\033[K");
+  print_stderr("\r\033[K");
   std::fflush(stderr);
   shown_ = false;
 }

@@ -1,16 +1,19 @@
 // stages run: every chosen entry on every chosen matrix, checked and timed side by side.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <limits>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "common/cli/commands.hpp"
+#include "common/cli/findings.hpp"
 #include "common/cli/inputs.hpp"
+#include "common/cli/last_words.hpp"
+#include "common/cli/orders.hpp"
 #include "common/cli/progress.hpp"
 #include "common/cli/run_choice.hpp"
 #include "common/cli/run_options.hpp"
@@ -40,39 +43,6 @@ double square_products(const Csr<T>& a) {
   return sum;
 }
 
-/// A problem of which a rank other than 0 knows what rank 0 said.
-template <class Problem>
-Problem ordered(const Order& order) {
-  Problem problem;
-  if constexpr (Problem::kOp == Op::spmv) {
-    problem.mode = order.mode;
-    problem.products = order.products;
-  } else if constexpr (Problem::kOp == Op::spmm) {
-    problem.n_cols = order.n_cols;
-    problem.alpha = static_cast<typename Problem::Value>(order.alpha);
-    problem.beta = static_cast<typename Problem::Value>(order.beta);
-  } else {
-    problem.destination = order.destination;
-  }
-  return problem;
-}
-
-template <class Problem>
-Order order_for(const Problem& problem) {
-  Order order{.op = Problem::kOp, .single_precision = std::is_same_v<typename Problem::Value, float>};
-  if constexpr (Problem::kOp == Op::spmv) {
-    order.mode = problem.mode;
-    order.products = problem.products;
-  } else if constexpr (Problem::kOp == Op::spmm) {
-    order.n_cols = problem.n_cols;
-    order.alpha = static_cast<double>(problem.alpha);
-    order.beta = static_cast<double>(problem.beta);
-  } else {
-    order.destination = problem.destination;
-  }
-  return order;
-}
-
 KernelLaunch launch_of(const Effort& effort) {
   return effort.launch == "graph" ? KernelLaunch::graph : KernelLaunch::single;
 }
@@ -80,19 +50,20 @@ KernelLaunch launch_of(const Effort& effort) {
 class Run {
  public:
   Run(const Program& program, const Effort& effort, std::vector<Part> parts, Devices* devices = nullptr)
-      : effort_(effort),
+      : program_(program),
+        effort_(effort),
         ranks_(*program.ranks),
         limits_(run_options(effort)),
         parts_(std::move(parts)),
         part_(&parts_.front()),
         devices_(devices),
         progress_(count_runs(parts_)) {
-    if (!ranks_.started()) {
-      results_.context = run_context(program.arguments, this->devices().machine());
-      return;
+    results_.context =
+        run_context(program.arguments, ranks_.started() ? machine_of_ranks() : this->devices().machine());
+    if (ranks_.started()) {
+      for (auto& fact : ranks_.exec().facts()) results_.context.push_back(std::move(fact));
     }
-    results_.context = run_context(program.arguments, machine_of_ranks());
-    for (auto& fact : ranks_.exec().facts()) results_.context.push_back(std::move(fact));
+    findings_.keep(results_);
   }
 
   /// Every rank.
@@ -101,28 +72,26 @@ class Run {
     for (Part& part : parts_) {
       part_ = &part;
       lead();
-      if (part.jobs.empty() || part.arguments.problem.ranks.empty() || ranks_.started()) continue;
+      if (!part.missing.empty() || part.arguments.problem.ranks.empty() || ranks_.started()) continue;
       try {
-        sweep_ranks(part.words, part.arguments.problem, results_);
+        sweep_ranks(part.words, part.arguments.problem, results_, [this] { findings_.keep(results_); });
       } catch (const Error& error) {
-        if (parts_.size() == 1) throw;
-        part.missing = error.what();  // of several parts the others can be done
-        progress_.say(part.missing);
+        part.missing = error.what();
+        note(part.missing);
       }
     }
     if (ranks_.started()) ranks_.tell({.stop = true});
   }
 
   Results& results() { return results_; }
+  const Findings& findings() const { return findings_; }
   const std::vector<Part>& parts() const { return parts_; }
+  /// What could not be done, in words. It was told when it was met, and the rows that it cost say it.
+  const std::vector<std::string>& errors() const { return errors_; }
 
  private:
   void lead() {
-    for (const Job& job : part_->jobs) {
-      if (!std::any_of(job.ops.begin(), job.ops.end(), [&](Op op) { return !entries_of(op).empty(); }))
-        continue;
-      with_type(effort_.type, [&]<class T>() { matrix<T>(job); });
-    }
+    for (const Job& job : part_->jobs) with_type(effort_.type, [&]<class T>() { matrix<T>(job); });
     progress_.clear();
   }
 
@@ -140,9 +109,61 @@ class Run {
   /// The entries for several ranks, on all of them. Collective.
   template <class Problem>
   void on_ranks(const Problem& problem) {
-    const auto entries = entries_of(Problem::kOp, true);
-    const RunEvents events = ranks_.root() ? progress_.events() : RunEvents();
-    run_problem(problem, entries, machine_of_ranks(), limits_, events, results_);
+    together_ = true;
+    const RunEvents events = ranks_.root() ? this->events() : RunEvents();
+    run_problem(problem, entries_of(Problem::kOp, true), machine_of_ranks(), limits_, events, results_);
+    together_ = false;
+  }
+
+  /// Those of the progress, and the rows so far are kept.
+  RunEvents events() {
+    RunEvents events = progress_.events();
+    events.checking = [this, show = std::move(events.checking)](const ResultRow& row) {
+      findings_.keep_current(std::span(results_.rows).subspan(first_));
+      show(row);
+    };
+    return events;
+  }
+
+  void note(const std::string& error) {
+    errors_.push_back(error);
+    progress_.say(error_line(program_, error));
+  }
+
+  /// Does `work`, a part of `job`. An error in it is told in the rows of the entries for `ops` that have no
+  /// result yet, and the run goes on; but not where other ranks wait in the middle of it.
+  template <class Work>
+  bool attempt(const Job& job, const std::vector<Op>& ops, Work&& work) {
+    first_ = results_.rows.size();
+    try {
+      work();
+      return true;
+    } catch (const Error& error) {
+      if (together_) throw;
+      lose(job, ops, error.what());
+    } catch (const std::bad_alloc&) {
+      if (together_) throw;
+      lose(job, ops, fmt::format("{}: {}", job.name, out_of_memory()));
+    }
+    return false;
+  }
+
+  void lose(const Job& job, const std::vector<Op>& ops, const std::string& why) {
+    note(why);
+    if (results_.rows.size() == first_) {
+      for (const Op op : ops) {
+        for (const Entry* const entry : entries_of(op)) {
+          ResultRow& row = results_.rows.emplace_back(row_of(*entry));
+          row.problem = {
+              .matrix = job.name, .op = op, .type = effort_.type == ValueType::f32 ? "f32" : "f64"};
+        }
+      }
+    }
+    for (ResultRow& row : std::span(results_.rows).subspan(first_)) {
+      if (row.status != Status::good || row.timed()) continue;
+      row.status = Status::failed;
+      row.reason = why;
+    }
   }
 
   /// With the GPUs of all ranks only where an entry needs them: each process then takes memory on its own.
@@ -197,12 +218,17 @@ class Run {
 
   template <class T>
   void matrix(const Job& job) {
-    const auto a = load<T>(job.name);
-    for (const Op op : job.ops) {
-      if (entries_of(op).empty()) continue;
-      if (op == Op::spmv) spmv<T>(job, a);
-      if (op == Op::spmm) spmm<T>(job, a);
-      if (op == Op::spgemm) spgemm<T>(job, a);
+    std::vector<Op> ops = job.ops;
+    std::erase_if(ops, [&](Op op) { return entries_of(op).empty(); });
+    if (ops.empty()) return;
+    std::shared_ptr<const Csr<T>> a;
+    if (!attempt(job, ops, [&] { a = load<T>(job.name); })) return;
+    for (const Op op : ops) {
+      attempt(job, {op}, [&] {
+        if (op == Op::spmv) spmv<T>(job, a);
+        if (op == Op::spmm) spmm<T>(job, a);
+        if (op == Op::spgemm) spgemm<T>(job, a);
+      });
     }
   }
 
@@ -219,15 +245,6 @@ class Run {
     problem(make_spmv_problem<T>(job.name, a, mode, products));
   }
 
-  /// --alpha or --beta as a T.
-  template <class T>
-  static T scalar(const char* flag, double value) {
-    if (std::abs(value) > static_cast<double>(std::numeric_limits<T>::max()))
-      fail("{} {}: f32 ends at {:.2g}; take --type f64 or a smaller number", flag, value,
-           std::numeric_limits<T>::max());
-    return static_cast<T>(value);
-  }
-
   template <class T>
   void spmm(const Job& job, const std::shared_ptr<const Csr<T>>& a) {
     const Layout layout = options().layout == "col" ? Layout::col_major : Layout::row_major;
@@ -235,8 +252,8 @@ class Run {
       problem(make_spmm_problem<T>({.name = job.name,
                                     .a = a,
                                     .n_cols = n,
-                                    .alpha = scalar<T>("--alpha", options().alpha),
-                                    .beta = scalar<T>("--beta", options().beta),
+                                    .alpha = static_cast<T>(options().alpha),
+                                    .beta = static_cast<T>(options().beta),
                                     .b_layout = layout,
                                     .c_layout = layout}));
     }
@@ -270,24 +287,26 @@ class Run {
   /// Runs one problem; `form` says what was multiplied where that isn't plain.
   template <class Problem>
   void problem(const Problem& problem, const std::string& form = {}) {
-    const std::size_t first = results_.rows.size();
+    first_ = results_.rows.size();
     if (!ranks_.started()) {
-      run_problem(problem, entries_of(Problem::kOp), devices().machine(), limits_, progress_.events(),
-                  results_);
+      run_problem(problem, entries_of(Problem::kOp), devices().machine(), limits_, events(), results_);
     } else {
       // Those for one process have rank 0 and its processors for themselves: the other ranks sleep meanwhile.
       if (!options().ranks_only)
-        run_problem(problem, entries_of(Problem::kOp, false), devices().machine(), limits_,
-                    progress_.events(), results_);
+        run_problem(problem, entries_of(Problem::kOp, false), devices().machine(), limits_, events(),
+                    results_);
       ranks_.tell(order_for(problem));
       on_ranks(problem);
     }
-    for (ResultRow& row : std::span(results_.rows).subspan(first)) {
+    for (ResultRow& row : std::span(results_.rows).subspan(first_)) {
       std::string& options = row.problem.options;
       options = form + (form.empty() || options.empty() ? "" : ", ") + options;
     }
+    findings_.keep(results_);
+    first_ = results_.rows.size();
   }
 
+  const Program& program_;
   const Effort& effort_;
   Ranks& ranks_;
   RunOptions limits_;
@@ -296,13 +315,12 @@ class Run {
   std::optional<Devices> own_devices_;
   Devices* devices_;
   Results results_;
+  std::size_t first_ = 0;  ///< row of what is under way
+  bool together_ = false;  ///< all ranks are in the middle of a problem
+  std::vector<std::string> errors_;
+  Findings findings_;
   Progress progress_;
 };
-
-int exit_code(const Results& results) {
-  if (results.count(Status::wrong) + results.count(Status::failed) > 0) return kWrongResult;
-  return results.count(Status::good) > 0 ? kGood : kAllSkipped;
-}
 
 void show(const Results& results, const RunArguments& arguments) {
   const bool colour = wants_colour(stdout);
@@ -312,26 +330,66 @@ void show(const Results& results, const RunArguments& arguments) {
   if (!steps.empty()) fmt::print("\n{}", steps);
 }
 
-int finish(const RunArguments& arguments, Results& results) {
-  relate_to_serial(results);
-  show(results, arguments);
-  if (!arguments.json.empty()) {
-    write_file(arguments.json,
-               to_json(results).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  }
-  if (!arguments.csv.empty()) write_file(arguments.csv, to_csv(results));
-  return exit_code(results);
+/// Both files, also where one of them cannot be written; then it throws.
+void write_results(const RunArguments& arguments, const Results& results) {
+  std::string failure;
+  const auto write = [&](const std::string& path, const std::string& text) {
+    try {
+      if (!path.empty()) write_file(path, text);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  };
+  write(arguments.json,
+        to_json(results).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write(arguments.csv, to_csv(results));
+  if (!failure.empty()) fail("{}", failure);
 }
 
-/// Runs all parts; what they found out stays with `run` where one of them ends in an error.
-void run_all(const Program& program, const RunArguments& arguments, Run& run) {
+/// Files before the table: what is shown may go into a pipe that is closed.
+void publish(const RunArguments& arguments, Results& results) {
+  relate_to_serial(results);
+  write_results(arguments, results);
+  show(results, arguments);
+}
+
+/// What was found out before the run was ended by `what`.
+void publish_part(const RunArguments& arguments, const Findings& findings, const std::string& what) {
+  Results part = findings.part("the run was ended by " + what);
+  if (part.rows.empty()) return;
   try {
+    publish(arguments, part);
+    std::fflush(stdout);
+  } catch (const std::exception& error) {
+    print_stderr("{}\n", error.what());
+  }
+}
+
+/// Runs all parts. False: nothing at all could be done.
+bool run_all(const Program& program, const RunArguments& arguments, Run& run) {
+  if (!program.ranks->root()) {
+    run.all();
+    return true;
+  }
+  try {
+    const LastWords last_words(
+        [&](const std::string& signal) { publish_part(arguments, run.findings(), signal); });
     run.all();
   } catch (...) {
-    // What is done is worth seeing, also where the rest cannot be had.
-    if (!run.results().rows.empty() && program.ranks->root()) show(run.results(), arguments);
+    publish_part(arguments, run.findings(), "an error");
     throw;
   }
+  if (!run.errors().empty())
+    run.results().context.emplace_back("errors", fmt::format("{}", fmt::join(run.errors(), "; ")));
+  const std::vector<ResultRow>& rows = run.results().rows;
+  const auto lost = [](const ResultRow& row) { return row.status == Status::failed && !row.checked; };
+  return run.errors().empty() || !std::all_of(rows.begin(), rows.end(), lost);
+}
+
+int exit_code(const Run& run, const Results& results) {
+  if (!run.errors().empty()) return kBadInput;
+  if (results.count(Status::wrong) + results.count(Status::failed) > 0) return kWrongResult;
+  return results.count(Status::good) > 0 ? kGood : kAllSkipped;
 }
 
 /// Each step on a matrix that suits it.
@@ -343,15 +401,13 @@ int tour(const Program& program, const RunArguments& given) {
   const Exec* const gpu = devices.machine().gpu;
   Run run(program, arguments.effort, tour_parts(program, arguments, gpu != nullptr && !gpu->simulated()),
           &devices);
-  run_all(program, arguments, run);
+  if (!run_all(program, arguments, run)) return kBadInput;
   run.results().steps = tour_lines(program, run.parts(), run.results());
-  const int code = finish(arguments, run.results());
+  publish(arguments, run.results());
   fmt::print(
       "\nWhat the columns mean: docs/reading-tables.md. More of what was found out: --json FILE, --csv FILE, "
       "--all.\n");
-  const bool ended = std::any_of(run.parts().begin(), run.parts().end(),
-                                 [](const Part& p) { return !p.missing.empty() && !p.jobs.empty(); });
-  return ended && code == kGood ? kWrongResult : code;
+  return exit_code(run, run.results());
 }
 
 int work(const Program& program, const RunArguments& arguments) {
@@ -360,20 +416,19 @@ int work(const Program& program, const RunArguments& arguments) {
   const ProblemOptions& problem = arguments.problem;
   const bool sweeps = !problem.ranks.empty() && !program.ranks->started();
   if (sweeps) require_mpirun();
-  const std::vector<std::string> words(program.arguments.begin() + 1, program.arguments.end());
-  if (sweeps && problem.weak) {
-    // Each number of ranks has its own problem, and runs the serial entries on it, too.
-    Results results;
-    results.context = run_context(program.arguments, Devices().machine());
-    sweep_ranks(words, problem, results);
-    return finish(arguments, results);
+  Part part{arguments, {program.arguments.begin() + 1, program.arguments.end()}};
+  // In weak scaling each number of ranks has its own problem, and runs the serial entries on it, too.
+  if (!sweeps || !problem.weak) {
+    part.entries = chosen_entries(program, arguments);
+    part.jobs = jobs_of(arguments);
   }
-  Part part{arguments, words, chosen_entries(program, arguments), jobs_of(arguments)};
   // With --ranks the entries for ranks come later, on these.
   if (sweeps) std::erase_if(part.entries, [](const Entry* e) { return e->needs.mpi; });
   Run run(program, arguments.effort, {std::move(part)});
-  run_all(program, arguments, run);
-  return program.ranks->root() ? finish(arguments, run.results()) : kGood;
+  if (!run_all(program, arguments, run)) return kBadInput;
+  if (!program.ranks->root()) return kGood;
+  publish(arguments, run.results());
+  return exit_code(run, run.results());
 }
 
 }  // namespace

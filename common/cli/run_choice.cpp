@@ -97,8 +97,12 @@ std::vector<Job> jobs_of(const RunArguments& arguments) {
     jobs.push_back(std::move(job));
   }
   for (const Job& job : jobs) {
-    require_matrix(job.name);
-    if (!job.b.empty()) require_matrix(job.b);
+    const Shape a = require_matrix(job.name);
+    const Shape b = job.b.empty() ? a : require_matrix(job.b);
+    const auto does = [&](Op op) { return std::find(job.ops.begin(), job.ops.end(), op) != job.ops.end(); };
+    if (does(Op::spgemm) && !job.b.empty()) require_product(job.name, a.rows, a.cols, b.rows, b.cols);
+    if (does(Op::spmv) && arguments.problem.mode == "chain" && !job.from_set)
+      require_chain(job.name, a.rows, a.cols);
   }
   return jobs;
 }

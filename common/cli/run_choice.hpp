@@ -26,7 +26,7 @@ std::vector<std::string> chosen_stages(const Program& program, const std::vector
 std::vector<const Entry*> chosen_entries(const Program& program, const RunArguments& arguments);
 
 /// What -m, -b and --op ask for; of the built-in set each matrix with the operations it is meant for. Throws
-/// Error for a matrix that cannot be had.
+/// Error where a header tells that a matrix cannot be had, or that it cannot be multiplied so.
 std::vector<Job> jobs_of(const RunArguments& arguments);
 
 }  // namespace stages

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
+
 #include "common/matrix/error.hpp"
 
 namespace stages {
@@ -13,6 +16,12 @@ std::string short_number(double value) {
   if (const std::size_t plus = text.find("e+"); plus != std::string::npos)
     text.erase(plus + 1, text[plus + 2] == '0' ? 2 : 1);
   return text;
+}
+
+void require_f32(const char* flag, double value) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  if (std::abs(value) > static_cast<double>(kMost))
+    fail("{} {}: f32 ends at {:.2g}; take --type f64 or a smaller number", flag, value, kMost);
 }
 
 void add_choice_options(Command& command, RunArguments& a) {
@@ -245,6 +254,10 @@ void require_sense(const RunArguments& arguments) {
   if (arguments.problem.mode == "single" && arguments.problem.products.value_or(1) != 1) {
     fail("--products {}: a single product is one; give --mode stream or --mode chain with it",
          *arguments.problem.products);
+  }
+  if (arguments.effort.type == ValueType::f32) {
+    require_f32("--alpha", arguments.problem.alpha);
+    require_f32("--beta", arguments.problem.beta);
   }
   if (arguments.problem.weak && arguments.problem.ranks.empty())
     fail("--weak goes with --ranks, as in --ranks 1,2,4 --weak");

@@ -21,6 +21,7 @@
 #include <sstream>
 
 #include "common/cli/program.hpp"
+#include "common/cli/terminal.hpp"
 #include "common/matrix/error.hpp"
 
 #ifdef STAGES_HAVE_MPI
@@ -77,28 +78,39 @@ void prepare_environment([[maybe_unused]] int ranks) {
   }
 }
 
-/// In the child: becomes mpirun. What the ranks print on stdout is of no use, the results come in a file.
-[[noreturn]] void become(std::vector<std::string> words, int ranks, pid_t parent) {
+/// What ranks print on stdout is of no use where their results come in a file.
+enum class Output { dropped, shown };
+
+/// In the child: becomes mpirun.
+[[noreturn]] void become(std::vector<std::string> words, int ranks, Output output, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
   prepare_environment(ranks);
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(nowhere, STDIN_FILENO);
-  dup2(nowhere, STDOUT_FILENO);
+  if (output == Output::dropped) dup2(nowhere, STDOUT_FILENO);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  fmt::print(stderr, "cannot start {}: {}\n", words[0], std::strerror(errno));
+  print_stderr("cannot start {}: {}\n", words[0], std::strerror(errno));
   _exit(127);
 }
 
-/// The exit code; 128 + the signal where one ended it.
-int run_on_ranks(const std::vector<std::string>& words, int ranks) {
+/// This program.
+std::string own_path() {
+  return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+/// Starts this program under mpirun with the words given. The exit code; 128 + the signal where one ended it.
+int start(const std::vector<std::string>& given, int ranks, Output output) {
+  std::vector<std::string> words = mpirun();
+  words.insert(words.end(), {"-n", fmt::format("{}", ranks), own_path()});
+  words.insert(words.end(), given.begin(), given.end());
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) fail("cannot start {}: {}; close other programs", words[0], std::strerror(errno));
-  if (child == 0) become(words, ranks, parent);
+  if (child == 0) become(words, ranks, output, parent);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -201,12 +213,42 @@ void require_equal_shares(const Results& results) {
     for (std::size_t k = 0; k < std::min(known.size(), first.size()); ++k) {
       const double here = share(known[k], ranks), before = share(first[k], fewest);
       if (std::abs(here - before) > 0.1 * before) {
-        fmt::print(stderr,
-                   "note: --weak: {} has {} products a rank, and {} has {}; they should be the same\n",
-                   known[k].matrix, format_count(here), first[k].matrix, format_count(before));
+        print_stderr("note: --weak: {} has {} products a rank, and {} has {}; they should be the same\n",
+                     known[k].matrix, format_count(here), first[k].matrix, format_count(before));
       }
     }
   }
+}
+
+/// One run. Appends its rows, also where it ended before its end.
+void run_on_ranks(const std::vector<std::string>& given, const ProblemOptions& problem, int ranks,
+                  Results& results) {
+  const TemporaryFile file;
+  std::vector<std::string> words = on_ranks(given, problem, ranks);
+  words.insert(words.end(), {"--json", file.path()});
+  const int code = start(words, ranks, Output::dropped);
+  const bool ended = code == kGood || code == kWrongResult || code == kAllSkipped;
+  std::ifstream text(file.path());
+  Results part;
+  try {
+    part = results_from_json(nlohmann::json::parse(text));
+  } catch (const nlohmann::json::exception&) {
+    if (ended)
+      fail(
+          "--ranks: the run on {} ranks left no results in {}; if rank 0 ran on another machine, set TMPDIR "
+          "to a directory that both see",
+          ranks, file.path());
+  }
+  if (ended && !ran_together(part, ranks))
+    fail(
+        "--ranks: {} started {} programs that did not find each other; it must be one for this build's MPI, "
+        "as "
+        "in STAGES_MPIRUN='srun --mpi=pmix'",
+        mpirun().front(), ranks);
+  take_context(part, ranks, results);
+  results.rows.insert(results.rows.end(), part.rows.begin(), part.rows.end());
+  if (!ended)
+    fail("--ranks: the run on {} ranks ended with exit code {}; see its message above", ranks, code);
 }
 
 }  // namespace
@@ -221,39 +263,35 @@ std::string mpirun_problem() {
   return {};
 }
 
+int multiply_on_ranks(const std::vector<std::string>& given, int ranks) {
+  require_mpirun();
+  std::vector<std::string> words;
+  for (std::size_t k = 0; k < given.size(); ++k) {
+    if (given[k] == "--ranks")
+      ++k;  // and its value
+    else if (!given[k].starts_with("--ranks="))
+      words.push_back(given[k]);
+  }
+  const int code = start(words, ranks, Output::shown);
+  if (code > kBadInput)
+    fail("--ranks: the run on {} ranks ended with exit code {}; see its message above", ranks, code);
+  return code;
+}
+
 void require_mpirun() {
   if (const std::string problem = mpirun_problem(); !problem.empty()) fail("--ranks: {}", problem);
 }
 
-void sweep_ranks(const std::vector<std::string>& words, const ProblemOptions& problem, Results& results) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  for (const int ranks : std::set<int>(problem.ranks.begin(), problem.ranks.end())) {
-    const std::vector<std::string> arguments = on_ranks(words, problem, ranks);
-    const TemporaryFile file;
-    std::vector<std::string> command = mpirun();
-    command.insert(command.end(), {"-n", fmt::format("{}", ranks), self});
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    command.insert(command.end(), {"--json", file.path()});
-    const int code = run_on_ranks(command, ranks);
-    if (code != kGood && code != kWrongResult && code != kAllSkipped)
-      fail("--ranks: the run on {} ranks ended with exit code {}; see its message above", ranks, code);
-    std::ifstream text(file.path());
-    Results part;
-    try {
-      part = results_from_json(nlohmann::json::parse(text));
-    } catch (const nlohmann::json::exception&) {
-      fail(
-          "--ranks: the run on {} ranks left no results in {}; if rank 0 ran on another machine, set TMPDIR "
-          "to a directory that both see",
-          ranks, file.path());
+void sweep_ranks(const std::vector<std::string>& words, const ProblemOptions& problem, Results& results,
+                 const std::function<void()>& after_each) {
+  try {
+    for (const int ranks : std::set<int>(problem.ranks.begin(), problem.ranks.end())) {
+      run_on_ranks(words, problem, ranks, results);
+      after_each();
     }
-    if (!ran_together(part, ranks))
-      fail(
-          "--ranks: {} started {} programs that did not find each other; it must be one for this build's "
-          "MPI, as in STAGES_MPIRUN='srun --mpi=pmix'",
-          mpirun().front(), ranks);
-    take_context(part, ranks, results);
-    results.rows.insert(results.rows.end(), part.rows.begin(), part.rows.end());
+  } catch (const Error&) {
+    group_by_problem(results);
+    throw;
   }
   group_by_problem(results);
   if (problem.weak && !results.rows.empty()) require_equal_shares(results);

@@ -1,7 +1,8 @@
 #pragma once
-// stages run --ranks 1,2,4: the program starts itself under mpirun, once for each number of ranks, and puts
-// the results together.
+// --ranks: the program starts itself under mpirun. `stages run --ranks 1,2,4` does so once for each number of
+// ranks, and puts the results together.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,13 @@ void require_mpirun();
 
 /// Runs `words`, a command line without the program's name, once on each number of ranks that `problem`
 /// names, and appends the rows to `results`, in the order of problems and then of ranks. What is special
-/// about each run goes into the context as "ranks=N: KEY". Throws Error if a run ends without results.
-void sweep_ranks(const std::vector<std::string>& words, const ProblemOptions& problem, Results& results);
+/// about each run goes into the context as "ranks=N: KEY". `after_each` is called after each run. Throws
+/// Error if a run ends without results, or before its end; `results` then has what there was.
+void sweep_ranks(const std::vector<std::string>& words, const ProblemOptions& problem, Results& results,
+                 const std::function<void()>& after_each);
+
+/// Runs `words` the same way, a command line of `multiply`, on `ranks` ranks, with what they print. Returns
+/// the exit code. Throws Error if they cannot be started, or do not end by themselves.
+int multiply_on_ranks(const std::vector<std::string>& words, int ranks);
 
 }  // namespace stages

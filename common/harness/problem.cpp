@@ -47,6 +47,18 @@ std::string to_string(Layout layout) {
   return layout == Layout::row_major ? "row-major" : "col-major";
 }
 
+void require_chain(const std::string& name, Index rows, Index cols) {
+  if (rows != cols)
+    fail("{}: a chain of products needs a square matrix, and this one is {} x {}; use mode stream", name,
+         rows, cols);
+}
+
+void require_product(const std::string& name, Index a_rows, Index a_cols, Index b_rows, Index b_cols) {
+  if (a_cols != b_rows)
+    fail("{}: A is {} x {} and B is {} x {}; A must have as many columns as B has rows", name, a_rows, a_cols,
+         b_rows, b_cols);
+}
+
 template <class T>
 SpmvProblem<T> make_spmv_problem(std::string name, std::shared_ptr<const Csr<T>> a, Mode mode,
                                  Index products) {
@@ -54,10 +66,7 @@ SpmvProblem<T> make_spmv_problem(std::string name, std::shared_ptr<const Csr<T>>
   if (mode == Mode::single && products != 1) {
     fail("{}: {} products asked for in mode single; use mode stream or chain", name, products);
   }
-  if (mode == Mode::chain && a->rows != a->cols) {
-    fail("{}: a chain of products needs a square matrix, and this one is {} x {}; use mode stream", name,
-         a->rows, a->cols);
-  }
+  if (mode == Mode::chain) require_chain(name, a->rows, a->cols);
   return {std::move(name), std::move(a), mode, products};
 }
 
@@ -78,10 +87,7 @@ SpmmProblem<T> make_spmm_problem(SpmmProblem<T> wanted) {
 template <class T>
 SpgemmProblem<T> make_spgemm_problem(std::string name, std::shared_ptr<const Csr<T>> a,
                                      std::shared_ptr<const Csr<T>> b, Destination destination) {
-  if (a->cols != b->rows) {
-    fail("{}: A is {} x {} and B is {} x {}; A must have as many columns as B has rows", name, a->rows,
-         a->cols, b->rows, b->cols);
-  }
+  require_product(name, a->rows, a->cols, b->rows, b->cols);
   SpgemmProblem<T> problem{std::move(name), std::move(a), std::move(b), destination};
   for (const Offset row_products : spgemm_row_products(*problem.a, *problem.b)) {
     problem.products += row_products;

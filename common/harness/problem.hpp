@@ -102,6 +102,10 @@ struct SpgemmProblem {
   Offset result_bound = 0;  ///< no less than nnz(C): the sum over rows of min(products of the row, cols(B))
 };
 
+/// Throw Error unless a chain of products by such an A can be made, and unless A can be multiplied by B.
+void require_chain(const std::string& name, Index rows, Index cols);
+void require_product(const std::string& name, Index a_rows, Index a_cols, Index b_rows, Index b_cols);
+
 /// Builds the three kinds of problem. Throws Error where dimensions do not match or an option makes no sense
 /// (chain with a rectangular A, a leading dimension that is too small, no columns).
 template <class T>

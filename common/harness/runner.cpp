@@ -129,8 +129,7 @@ Offset result_nnz(const Csr<T>& c) {
   return c.nnz();
 }
 
-/// Does `work`; what it throws becomes the fate of the row, and the run goes on. Any other Error is the
-/// user's to mend (or means that the device is lost), and ends the run; so does any exception where there are
+/// Does `work`; what it throws becomes the fate of the row, and the run goes on. Not so where there are
 /// several ranks, for the others wait in the middle of the work.
 template <class Work>
 void guarded(ResultRow& row, Communicator& ranks, Work&& work) {
@@ -144,8 +143,6 @@ void guarded(ResultRow& row, Communicator& ranks, Work&& work) {
     work();
   } catch (const OutOfMemory& e) {
     give_up(Status::skipped, e.what());
-  } catch (const Error&) {
-    throw;
   } catch (const std::bad_alloc&) {
     give_up(Status::skipped, "ran out of memory");
   } catch (const std::exception& e) {
@@ -340,21 +337,26 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
 
 }  // namespace
 
+ResultRow row_of(const Entry& entry) {
+  ResultRow row;
+  row.entry = entry.name;
+  row.idea = entry.idea;
+  row.peer = entry.is_peer();
+  row.structure_reuse = entry.claims.structure_reuse;
+  row.mpi = entry.needs.mpi;
+  return row;
+}
+
 template <class Problem>
 void run_problem(const Problem& problem, std::span<const Entry* const> entries, const Machine& machine,
                  const RunOptions& options, const RunEvents& events, Results& results) {
   const std::size_t first = results.rows.size();
   const ProblemFacts facts = facts_of(problem);
   for (const Entry* entry : entries) {
-    ResultRow& row = results.rows.emplace_back();
+    ResultRow& row = results.rows.emplace_back(row_of(*entry));
     row.problem = facts;
-    row.entry = entry->name;
-    row.idea = entry->idea;
-    row.peer = entry->is_peer();
-    row.structure_reuse = entry->claims.structure_reuse;
     row.simulated = machine.of(*entry).simulated();
     row.ranks = machine.host.communicator().size();
-    row.mpi = entry->needs.mpi;
   }
   for (std::size_t k = 0; k < entries.size(); ++k) {
     ResultRow& row = results.rows[first + k];

@@ -54,8 +54,12 @@ template <class Problem>
 std::string refusal(const Entry& entry, const Problem& problem, const Machine& machine,
                     const RunOptions& options);
 
+/// The row of an entry before anything is known of it; its problem is empty.
+ResultRow row_of(const Entry& entry);
+
 /// Runs `entries` (all of Problem's operation) on `problem` and appends a row for each, in their order. An
-/// exception that is not an Error ends the entry, not the run: its row says failed. Collective.
+/// exception ends the entry, not the run: its row says failed. Where there are several ranks it is thrown.
+/// Collective.
 template <class Problem>
 void run_problem(const Problem& problem, std::span<const Entry* const> entries, const Machine& machine,
                  const RunOptions& options, const RunEvents& events, Results& results);

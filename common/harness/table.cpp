@@ -146,15 +146,31 @@ std::string folded(const Block& block) {
                      first->reason);
 }
 
+/// Whether all entries failed of one cause, as where their matrix cannot be read.
+bool lost(const Block& block) {
+  return block.rows.size() > 1 &&
+         std::all_of(block.rows.begin(), block.rows.end(), [&](const ResultRow& row) {
+           return row.status == Status::failed && row.reason == block.rows.front().reason;
+         });
+}
+
 void add_block(std::string& out, const Block& block, const std::array<std::size_t, kColumns>& widths,
                const Paint& paint) {
+  const ResultRow& first = block.rows.front();
+  if (lost(block)) {
+    out +=
+        fmt::format("{}  {} {}\n  {}\n\n", paint(kBold, first.problem.matrix), to_string(first.problem.op),
+                    first.problem.type,
+                    paint(kRed, fmt::format("all {} entries FAILED: {}", block.rows.size(), first.reason)));
+    return;
+  }
   double best = INFINITY;
   const CheckReport* sampled = nullptr;
   for (const ResultRow& row : block.rows) {
     if (sampled == nullptr && row.check.sampled()) sampled = &row.check;
     if (row.timed() && !row.structure_reuse) best = std::min(best, row.run.median);
   }
-  out += title(block.rows.front().problem, sampled, paint);
+  out += title(first.problem, sampled, paint);
   add_line(out, kHeads, widths, kDim, "", paint);
   for (const ResultRow& row : block.rows) {
     if (!block.shows(row)) continue;

@@ -156,6 +156,11 @@ Offset generation_bytes(std::string_view spec) {
   return peak_bytes(plan_spec(spec).recipe, sizeof(T));
 }
 
+std::pair<Index, Index> generated_shape(std::string_view spec) {
+  const Recipe recipe = plan_spec(spec).recipe;
+  return {recipe.rows, recipe.cols};
+}
+
 template Csr<float> generate(std::string_view, int, Offset);
 template Csr<double> generate(std::string_view, int, Offset);
 template Offset generation_bytes<float>(std::string_view);

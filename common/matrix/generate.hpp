@@ -13,6 +13,7 @@
 
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "common/matrix/types.hpp"
 
@@ -49,5 +50,8 @@ Csr<T> generate(std::string_view spec, int threads = 0, Offset max_bytes = 0);
 /// (each that does makes it less). Throws as generate does.
 template <class T>
 Offset generation_bytes(std::string_view spec);
+
+/// Rows and columns of generate(spec), which is not made. Throws as generate does.
+std::pair<Index, Index> generated_shape(std::string_view spec);
 
 }  // namespace stages

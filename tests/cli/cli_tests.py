@@ -514,6 +514,103 @@ class Run(Case):
         self.assertNotIn(("data:hypersparse", "spmm"), asked)
 
 
+class Kept(Case):
+    """What was found out is written, whatever comes after it."""
+
+    HOST = ["--quick", "--op", "spmv", "--stage", "01"]
+    BAD = "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\n2 9 1\n"
+
+    def setUp(self):
+        super().setUp()
+        self.json, self.csv = self.directory / "out.json", self.directory / "out.csv"
+        self.files = ["--json", self.json, "--csv", self.csv]
+
+    def statuses(self):
+        """Of each matrix, from both files."""
+        results = json.loads(self.json.read_text())
+        from_json = [(row["problem"]["matrix"], row["status"]) for row in results["results"]]
+        with open(self.csv, newline="", encoding="utf-8") as file:
+            self.assertEqual([(row["matrix"], row["status"]) for row in csv.DictReader(file)], from_json)
+        return results["context"], set(from_json)
+
+    def test_a_matrix_that_cannot_be_read_is_a_row(self):
+        bad = self.write("bad.mtx", self.BAD)
+        done = run("run", "-m", SMALL, bad, WIDE, *self.HOST, *self.files)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        said = f"{bad}:4: the entry at row 2, column 9 lies outside"
+        self.assertEqual(done.stderr.count(said), 1, done.stderr)
+        self.assertRegex(done.stdout, rf"all \d+ entries FAILED: {re.escape(said)}")
+        context, statuses = self.statuses()
+        self.assertEqual(statuses, {(SMALL, "good"), (str(bad), "failed"), (WIDE, "good")})
+        self.assertIn(said, context["errors"])
+
+    def test_where_nothing_can_be_read_nothing_is_written(self):
+        bad = self.write("bad.mtx", self.BAD)
+        self.refused(r"bad\.mtx:4", "run", "-m", bad, *self.HOST, *self.files)
+
+    def test_what_headers_tell_comes_before_the_first_product(self):
+        wide = self.write("wide.mtx", "%%MatrixMarket matrix coordinate real general\n3 4 1\n1 1 1\n")
+        self.refused("A is 3 x 4 and B is 40 x 40", "run", "-m", SMALL, wide, "-b", SMALL, *self.files)
+        self.refused("a chain of products needs a square matrix", "run", "-m", SMALL, wide, "--mode", "chain", *self.HOST,
+                     *self.files)
+
+    def interrupted(self, number):
+        """A run that is told to end while it works on its second matrix."""
+        process = subprocess.Popen([PROGRAMS / "stages", "run", "-m", SMALL, "gen:uniform:rows=20000,cols=20000,per_row=50",
+                                    "--op", "spmv,spgemm", "--stage", "01", "--time-budget", "30", "--max-noise", "1e-9", *self.files],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
+        for line in process.stderr:
+            if SMALL in line and "spgemm" in line:
+                break
+        time.sleep(0.3)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=LIMIT)
+        return process.returncode, out
+
+    def test_a_run_that_is_ended_leaves_a_part(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                code, out = self.interrupted(number)
+                self.assertEqual(code, -number)
+                why = f"the run was ended by {number.name}"
+                self.assertIn(why, out)
+                context, statuses = self.statuses()
+                self.assertEqual(context["part"], why)
+                self.assertIn((SMALL, "good"), statuses)
+                self.assertNotEqual({matrix for matrix, _ in statuses}, {SMALL}, "the matrix under way has rows, too")
+                self.json.unlink()
+                self.csv.unlink()
+
+    def test_ranks_that_end_before_their_time(self):
+        if "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+            self.skipTest("this build has no MPI")
+        launcher = self.write("launcher", "#!/bin/sh\nexit 9\n")
+        launcher.chmod(0o755)
+        done = run("run", "-m", SMALL, "--quick", "--op", "spgemm", "--stage", "01,02", "--ranks", "2", *self.files,
+                   env={"STAGES_MPIRUN": str(launcher)})
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("the run on 2 ranks ended with exit code 9", done.stderr)
+        context, statuses = self.statuses()
+        self.assertEqual(statuses, {(SMALL, "good")})
+        self.assertIn("exit code 9", context["errors"])
+
+    def test_without_standard_streams(self):
+        """A stream that is closed or full costs no result, and no message goes into a file that took its number."""
+        words = shlex.join(map(str, [PROGRAMS / "stages", "run", "-m", SMALL, *self.HOST, *self.files]))
+        for where in ("2>&-", "2>/dev/full", "<&- >&- 2>&-", "> /dev/full", "> /dev/full 2>&1", "| true", "2>&1 | true"):
+            with self.subTest(where):
+                shell = f"set -o pipefail; {words} {where}"
+                done = subprocess.run(["bash", "-c", shell], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=LIMIT)
+                self.assertNotIn(done.returncode, (134, -signal.SIGABRT), where)
+                self.assertEqual(self.statuses()[1], {(SMALL, "good")}, where)
+                self.json.unlink()
+                self.csv.unlink()
+        done = subprocess.run(["bash", "-c", f"{PROGRAMS / 'stages'} list | head -n 1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=LIMIT)
+        self.assertEqual(done.stderr, b"")
+
+
 class Tour(Case):
     """`run` without a matrix: every step, and a table of them."""
 
@@ -575,7 +672,7 @@ class Tour(Case):
         self.assertEqual({r["problem"]["type"] for r in results["results"]}, {"f64"})
         self.assertLessEqual({1, 2}, {r["ranks"] for r in results["results"]})
         self.assertEqual({r["entry"] for r in results["results"]}, {"02_mpi/balanced"})
-        results, done = self.tour("--stage", "02,03", code=1, env={"STAGES_MPIRUN": "false"})  # ranks that end at once
+        results, done = self.tour("--stage", "02,03", code=2, env={"STAGES_MPIRUN": "false"})  # ranks that end at once
         missing = {line["step"]: line["missing"] for line in results["steps"]}
         self.assertIn("left no results", missing["02_mpi"])
         self.assertEqual(missing["03_cuda_naive"], "")
@@ -639,6 +736,28 @@ class Multiply(Case):
         self.good("multiply", "--with", host_entry("spgemm"), self.a, self.a, "-o", packed)
         self.assertTrue(gzip.open(packed, "rt").readline().startswith("%%MatrixMarket"))
 
+    def test_on_ranks(self):
+        """By --ranks, and under mpirun, entries for several ranks and others."""
+        on_ranks = [entry for entry in entries(operation="spgemm") if entry.startswith("02_mpi/")]
+        if not on_ranks:
+            self.skipTest("this build has no MPI")
+        _, alone = self.multiply(host_entry("spgemm"), self.a)
+        for entry in on_ranks:
+            _, lines = self.multiply(entry, self.a, "--ranks", "3")
+            self.assertEqual(sorted(lines), sorted(alone), entry)
+        self.refused("runs on one process", "multiply", "--with", host_entry("spgemm"), self.a, self.a, "-o", self.c, "--ranks=2")
+        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        for entry in (on_ranks[0], host_entry("spgemm")):
+            self.c.unlink()
+            done = subprocess.run(["mpirun", "-q", "--oversubscribe", "-n", "2", PROGRAMS / "stages", "multiply", "--with", entry,
+                                   self.a, self.a, "-o", self.c], capture_output=True, text=True, timeout=LIMIT, env=environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.count("c.mtx: 3 x 3"), 1, done.stdout)
+        bad = self.write("bad.mtx", Kept.BAD)
+        done = run("multiply", "--with", on_ranks[0], bad, bad, "-o", self.c, "--ranks", "2")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stderr.count("bad.mtx:4"), 1, done.stderr)
+
     def test_too_little_memory(self):
         self.refused("--max-memory", "multiply", "--with", host_entry("spgemm"), self.a, self.a, "-o", self.c,
                      "--max-memory", "1e-12")
@@ -667,12 +786,13 @@ class Faults(Case):
         self.assertIn("the device is on fire", done.stdout)
         self.assertRegex(done.stdout.splitlines()[-1], "0 good, 1 wrong, 1 failed, 0 skipped")
 
-    def test_an_error_ends_the_run(self):
-        out = self.write("out.json", "old")
-        done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "refuses", "--json", out)
-        self.assertEqual(done.returncode, 2)
-        self.assertEqual(done.stderr.splitlines()[-1], "faulty_entries: error: a call of the library failed; mend it")
-        self.assertEqual(out.read_text(), "old")
+    def test_an_error_of_an_entry_is_its_row(self):
+        out = self.directory / "out.json"
+        done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "refuses|zero", "--json", out)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        rows = {row["entry"]: (row["status"], row["reason"]) for row in json.loads(out.read_text())["results"]}
+        self.assertEqual(rows["faulty/refuses"], ("failed", "a call of the library failed; mend it"))
+        self.assertEqual(rows["faulty/zero"][0], "wrong")
 
     def test_wrong_product_is_not_written(self):
         a, x, y = self.write("a.mtx", MATRIX), self.write("x.mtx", VECTOR), self.directory / "y.mtx"

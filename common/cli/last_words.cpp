@@ -1,0 +1,73 @@
+#include "common/cli/last_words.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "common/matrix/error.hpp"
+
+namespace stages {
+namespace {
+
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr unsigned char kNone = 0;  ///< through the pipe: there is nothing to wait for any more
+
+std::array<int, 2> told;  ///< a pipe: about all that a signal handler may do is write to it
+std::atomic<bool> heard;
+
+void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void write_byte(unsigned char byte) {
+  while (write(told[1], &byte, 1) < 0 && errno == EINTR) {
+  }
+}
+
+void on_signal(int signal) {
+  const int before = errno;
+  if (heard.exchange(true)) end_by(signal);
+  write_byte(static_cast<unsigned char>(signal));
+  errno = before;
+}
+
+/// But for what nohup, or a shell's &, has had ignored.
+void handle(void (*handler)(int)) {
+  for (const int signal : kSignals) {
+    if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
+}
+
+void listen(const std::function<void(const std::string&)>& words) {
+  unsigned char signal = kNone;
+  while (read(told[0], &signal, 1) < 0 && errno == EINTR) {
+  }
+  if (signal == kNone) return;
+  words(std::string("SIG") + sigabbrev_np(signal));
+  end_by(signal);
+}
+
+}  // namespace
+
+LastWords::LastWords(std::function<void(const std::string& signal)> words) {
+  if (pipe2(told.data(), O_CLOEXEC) != 0)
+    fail("no pipe can be had: {}; close other programs", std::strerror(errno));
+  heard = false;
+  listener_ = std::thread(listen, std::move(words));
+  handle(on_signal);
+}
+
+LastWords::~LastWords() {
+  handle(SIG_DFL);
+  write_byte(kNone);
+  listener_.join();
+  for (const int end : told) close(end);
+}
+
+}  // namespace stages

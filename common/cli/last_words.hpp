@@ -1,0 +1,25 @@
+#pragma once
+// What a program still does when it is told to end.
+
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace stages {
+
+/// While one lives, SIGINT, SIGTERM and SIGHUP do not end the process at once: `words` is called with the
+/// signal's name, on a thread of its own, and then the process ends as by that signal. A second signal does
+/// not wait. At most one object at a time.
+class LastWords {
+ public:
+  explicit LastWords(std::function<void(const std::string& signal)> words);
+  /// The signals end the process at once again. Where one has come the process ends here.
+  ~LastWords();
+  LastWords(const LastWords&) = delete;
+  LastWords& operator=(const LastWords&) = delete;
+
+ private:
+  std::thread listener_;
+};
+
+}  // namespace stages

@@ -1,0 +1,45 @@
+#pragma once
+// What rank 0 tells the others of a problem, before it leads them through it.
+
+#include <type_traits>
+
+#include "common/harness/problem.hpp"
+#include "common/machines/ranks.hpp"
+
+namespace stages {
+
+/// A problem as a rank other than 0 knows it: what rank 0 has said of it.
+template <class Problem>
+Problem ordered(const Order& order) {
+  Problem problem;
+  if constexpr (Problem::kOp == Op::spmv) {
+    problem.mode = order.mode;
+    problem.products = order.products;
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    problem.n_cols = order.n_cols;
+    problem.alpha = static_cast<typename Problem::Value>(order.alpha);
+    problem.beta = static_cast<typename Problem::Value>(order.beta);
+  } else {
+    problem.destination = order.destination;
+  }
+  return problem;
+}
+
+/// What rank 0 says of a problem.
+template <class Problem>
+Order order_for(const Problem& problem) {
+  Order order{.op = Problem::kOp, .single_precision = std::is_same_v<typename Problem::Value, float>};
+  if constexpr (Problem::kOp == Op::spmv) {
+    order.mode = problem.mode;
+    order.products = problem.products;
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    order.n_cols = problem.n_cols;
+    order.alpha = static_cast<double>(problem.alpha);
+    order.beta = static_cast<double>(problem.beta);
+  } else {
+    order.destination = problem.destination;
+  }
+  return order;
+}
+
+}  // namespace stages
