@@ -32,8 +32,9 @@ class Pool {
     for (auto& w : workers_) w->thread.join();
   }
 
-  /// Runs `run` on `count` OS threads and waits. Stops it when nothing has moved for `patience` seconds.
-  void execute(GridRun& run, std::size_t count, double patience) {
+  /// Runs `run` on `count` OS threads and waits. Stops it when nothing has moved for `patience` seconds, and
+  /// at the deadline.
+  void execute(GridRun& run, std::size_t count, double patience, std::optional<Moment> deadline) {
     while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*this, workers_.size()));
     unfinished_ = count;
     for (std::size_t i = 0; i < count; ++i) {
@@ -53,6 +54,7 @@ class Pool {
       }
       const double idle = std::chrono::duration<double>(Clock::now() - moved).count();
       if (idle > patience) run.stop_with(Fault::timeout, "");
+      if (deadline && Clock::now() > *deadline) run.stop_with(Fault::late, "");
       if (idle > 2 * patience + 1) give_up(run, idle);
     }
   }
@@ -116,6 +118,8 @@ struct Settings {
   bool scheduled = false;
   Schedule schedule;
   double watchdog = 0;
+  std::optional<Moment> deadline;
+  bool missed = false;  ///< that one
   Pool pool;
 };
 
@@ -165,16 +169,32 @@ void set_watchdog(double seconds) {
   settings().watchdog = seconds;
 }
 
+void set_deadline(std::optional<Moment> moment) {
+  const std::lock_guard lock(settings().mutex);
+  settings().deadline = moment;
+  settings().missed = false;
+}
+
+bool missed_deadline() {
+  const std::lock_guard lock(settings().mutex);
+  return settings().missed;
+}
+
 Fault run_grid(const Grid& grid, std::string& report) {
   Settings& s = settings();
   const std::lock_guard lock(s.mutex);
+  if (s.deadline && std::chrono::steady_clock::now() > *s.deadline) {
+    s.missed = true;
+    return Fault::late;
+  }
   const Schedule schedule = s.scheduled ? s.schedule : parse_schedule(environment("STAGES_SCHEDULE"));
   const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
   const std::uint64_t workers = grid.resident() ? blocks : std::min<std::uint64_t>(blocks, worker_count());
   const double patience = watchdog_seconds(s.watchdog);
   GridRun run(grid, schedule, blocks, workers);
-  s.pool.execute(run, workers, patience);
+  s.pool.execute(run, workers, patience, s.deadline);
   const Fault fault = run.stop.load();
+  s.missed |= fault == Fault::late;
   if (fault == Fault::deadlock || fault == Fault::timeout)
     run.report.insert(0, headline(fault, run, patience));
   report = std::move(run.report);
