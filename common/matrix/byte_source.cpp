@@ -23,6 +23,11 @@ namespace {
 
 constexpr std::size_t kPackedBlock = std::size_t{1} << 16;
 
+/// A packed file may unfold to this much, or to this many times its size. Text of numbers unfolds to 3 to 30
+/// times its size; gzip reaches 1032, so that megabytes could ask for gigabytes.
+constexpr Offset kUnfoldsFreely = Offset{128} << 20;
+constexpr Offset kMostTimes = 100;
+
 std::string reason(int error) {
   return std::strerror(error);
 }
@@ -116,7 +121,15 @@ class GzipSource : public ByteSource {
       }
       unpack();
     }
-    return asked - stream_.avail_out;
+    const std::size_t count = asked - stream_.avail_out;
+    unpacked_bytes_ += static_cast<Offset>(count);
+    if (unpacked_bytes_ > kUnfoldsFreely && unpacked_bytes_ / kMostTimes > packed_bytes_) {
+      fail(
+          "the compressed data unfold to more than {} times their size; if they are meant to, unpack them "
+          "first, as by gunzip",
+          kMostTimes);
+    }
+    return count;
   }
 
   void rewind() override {
@@ -124,6 +137,7 @@ class GzipSource : public ByteSource {
     ::inflateReset(&stream_);
     stream_.avail_in = 0;
     inside_member_ = true;
+    packed_bytes_ = unpacked_bytes_ = 0;
   }
 
   Offset size() const override { return -1; }
@@ -132,10 +146,17 @@ class GzipSource : public ByteSource {
   void refill() {
     stream_.avail_in = static_cast<uInt>(packed_->read(input_));
     stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
+    packed_bytes_ += stream_.avail_in;
   }
 
   void unpack() {
     if (!inside_member_) {
+      // Zeros fill a block of a tape or of a disk; gzip(1) takes them, too.
+      while (stream_.avail_in > 0 && *stream_.next_in == 0) {
+        ++stream_.next_in;
+        --stream_.avail_in;
+      }
+      if (stream_.avail_in == 0) return;
       // A gzip file may consist of several members, one after another: their texts are joined.
       ::inflateReset(&stream_);
       inside_member_ = true;
@@ -153,6 +174,8 @@ class GzipSource : public ByteSource {
   z_stream stream_{};
   std::array<char, kPackedBlock> input_;
   bool inside_member_ = true;
+  Offset packed_bytes_ = 0;    ///< read since the start
+  Offset unpacked_bytes_ = 0;  ///< what they became
 };
 
 /// Keeps the signal that the kernel sends when a file passes the size limit (RLIMIT_FSIZE) from ending the

@@ -459,6 +459,12 @@ class Run(Case):
         self.assertEqual({r["problem"]["operation"] for r in results["results"]}, {"spgemm"})
         self.assertEqual({r["problem"]["options"] for r in results["results"]}, {"times gen:d1:b,form=uniform"})
 
+    def test_integers_that_are_rounded_are_told_of(self):
+        matrix = self.write("a.mtx", f"%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 {2**24 + 1}\n2 2 {2**53 + 1}\n")
+        words = ["run", "-m", matrix, "--quick", "--filter", "/csr_spmv$", "--stage", "01"]
+        self.assertIn("a.mtx: 2 integers beyond 2^24 rounded to the nearest f32; --type f64 keeps", self.good(*words).stderr)
+        self.assertIn("a.mtx: 1 integer beyond 2^53 rounded to the nearest f64\n", self.good(*words, "--type", "f64").stderr)
+
     def test_limits_skip_with_the_number(self):
         words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--all"]
         for limit, expected in ((["--max-work", "1"], r"needs [\d.]+ k? ?steps, the limit is 1 \(--max-work\)"),
