@@ -14,9 +14,11 @@
 #include <cstring>
 #include <ctime>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "common/matrix/error.hpp"
+#include "common/matrix/temporary_files.hpp"
 
 namespace stages {
 namespace {
@@ -243,9 +245,9 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
 }
 
 struct AtomicFile::State {
-  std::string path;       ///< as the caller named it, for messages
-  std::string target;     ///< where the bytes belong, links resolved
-  std::string temporary;  ///< where they are written; empty when the target is written directly
+  std::string path;                        ///< as the caller named it, for messages
+  std::string target;                      ///< where the bytes belong, links resolved
+  std::optional<TemporaryName> temporary;  ///< where they are written; none: the target is written directly
   Descriptor file;
   bool packing = false;
   z_stream stream{};
@@ -253,7 +255,6 @@ struct AtomicFile::State {
 
   ~State() {
     if (packing) ::deflateEnd(&stream);
-    if (!temporary.empty()) ::unlink(temporary.c_str());
   }
 
   [[noreturn]] void give_up(const char* what, int error) const {
@@ -280,12 +281,13 @@ struct AtomicFile::State {
 
   void open_temporary() {
     for (int attempt = 0;; ++attempt) {
-      temporary = fmt::format("{}.{}-{}.tmp", target, ::getpid(), attempt);
-      file.reset(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-      if (file.get() >= 0) return;
-      const int error = errno;
-      temporary.clear();
-      if (error != EEXIST) give_up("cannot be written", error);
+      const std::string name = fmt::format("{}.{}-{}.tmp", target, ::getpid(), attempt);
+      file.reset(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      if (file.get() >= 0) {
+        temporary.emplace(name);
+        return;
+      }
+      if (errno != EEXIST) give_up("cannot be written", errno);
     }
   }
 
@@ -345,9 +347,9 @@ void AtomicFile::commit() {
   // EINVAL: a pipe or a device that cannot be synced.
   if (::fsync(s.file.get()) != 0 && errno != EINVAL && errno != EROFS) s.give_up("writing stopped", errno);
   if (!s.file.close()) s.give_up("writing stopped", errno);
-  if (s.temporary.empty()) return;
-  if (::rename(s.temporary.c_str(), s.target.c_str()) != 0) s.give_up("cannot be written", errno);
-  s.temporary.clear();
+  if (!s.temporary) return;
+  if (::rename(s.temporary->path().c_str(), s.target.c_str()) != 0) s.give_up("cannot be written", errno);
+  s.temporary.reset();
   // The new name is safe on the disk only after its directory is; where that fails the file is whole anyway.
   const std::size_t slash = s.target.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : s.target.substr(0, slash + 1);
