@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -372,6 +373,97 @@ TEST(MatrixMarketReader, ReadsDenseInBothLayouts) {
   MemorySource sparse(
       std::string_view("%%MatrixMarket matrix coordinate integer symmetric\n2 2 2\n2 1 7\n2 2 3\n"));
   EXPECT_EQ(read_matrix_market_dense<float>(sparse, "text").data, (Buffer<float>{0, 7, 7, 3}));
+}
+
+TEST(MatrixMarketReader, CountsIntegersThatAreRounded) {
+  const std::string text =
+      "%%MatrixMarket matrix coordinate integer general\n5 1 5\n1 1 9007199254740993\n2 1 -9007199254740992\n"
+      "3 1 18446744073709551615\n4 1 16777217\n5 1 36028797018963968\n";
+  ReadReport report;
+  const Csr<double> a = parse(text, {}, &report);
+  EXPECT_EQ(a.values, (Buffer<double>{9007199254740992, -9007199254740992, 18446744073709551616.0, 16777217,
+                                      36028797018963968}));
+  EXPECT_EQ(report.rounded, 2);
+  parse<float>(text, {}, &report);
+  EXPECT_EQ(report.rounded, 3);
+  // Of real values nobody expects anything else.
+  parse(kGeneral + "1 1 1\n1 1 9007199254740993\n", {}, &report);
+  EXPECT_EQ(report.rounded, 0);
+  const std::string array = "%%MatrixMarket matrix array integer general\n2 1\n-9007199254740993\n1\n";
+  parse(array, {}, &report);
+  EXPECT_EQ(report.rounded, 1);
+}
+
+// --------------------------------------------------------------------------------------------- compressed
+
+/// Text as gzip packs it: a member. Several of them, one after another, are their texts joined.
+std::string packed(std::string_view text) {
+  z_stream stream{};
+  EXPECT_EQ(::deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(::deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(::deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  return out;
+}
+
+std::string repeated(std::string_view text, int times) {
+  std::string out;
+  for (int k = 0; k < times; ++k) out += text;
+  return out;
+}
+
+/// What reading a packed file complains about; empty where it does not.
+std::string complaint(const std::string& file) {
+  return message_of([&] {
+    const auto source = unpacked(std::make_unique<MemorySource>(file));
+    read_matrix_market<double>(*source, "text");
+  });
+}
+
+TEST(MatrixMarketCompressed, ZerosBehindItAreTakenAsGzipTakesThem) {
+  const std::string file = packed(kGeneral + "2 2 2\n1 1 1\n"), more = packed("2 2 5\n");
+  for (const std::size_t zeros : {1, 2, 512, 200000}) {
+    EXPECT_EQ(complaint(file + more + std::string(zeros, '\0')), "") << zeros;
+  }
+  const std::string zeros(10, '\0');
+  EXPECT_EQ(complaint(file + zeros + more + zeros), "");
+  EXPECT_NE(complaint(file + more + zeros + "junk").find("damaged"), std::string::npos);
+  EXPECT_NE(complaint(file + zeros + more.substr(0, 12)).find("end too early"), std::string::npos);
+}
+
+TEST(MatrixMarketCompressed, KilobytesDoNotBecomeGigabytesOfText) {
+  const std::string file =
+      packed(kGeneral + "10 10 60000000\n") + repeated(packed(repeated("1 1 1\n", 100000)), 600);
+  ASSERT_LT(file.size(), 1u << 20);
+  const std::string message = complaint(file);
+  EXPECT_NE(message.find("unfold to more than 100 times their size"), std::string::npos) << message;
+  EXPECT_NE(message.find("gunzip"), std::string::npos) << message;
+}
+
+TEST(MatrixMarketCompressed, HoldsEntriesRatherThanComments) {
+  std::mt19937_64 random(5);
+  std::string noise;  // packs too badly to be told by its size
+  while (noise.size() < (1u << 20)) noise += fmt::format("% {:016x}\n", random());
+  const std::string comments = packed(noise);
+  const std::string blanks = packed(repeated("1 1 " + std::string(5000, ' ') + "1\n", 100));
+  const auto expect_told = [](const std::string& file) {
+    const std::string message = complaint(file);
+    EXPECT_NE(message.find("remove comments and blanks"), std::string::npos) << message;
+  };
+  const std::string size = "1 1 1\n", entry = "1 1 1\n";
+  expect_told(packed(kGeneral) + repeated(comments, 70) + packed(size + entry));
+  expect_told(packed(kGeneral + size) + repeated(comments, 70) + packed(entry));
+  expect_told(packed(kGeneral + "1 1 20000\n") + repeated(blanks, 200));
+  expect_told(packed("%%MatrixMarket matrix array real general\n1 1\n") + repeated(comments, 70) +
+              packed("1\n"));
+  EXPECT_EQ(
+      complaint(packed(kGeneral) + repeated(comments, 30) + packed(size + entry) + repeated(comments, 30)),
+      "");
 }
 
 TEST(MatrixMarketReader, NamesFilesThatCannotBeRead) {

@@ -25,10 +25,12 @@
 #include <string_view>
 
 #include "common/cli/commands.hpp"
+#include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/cli/watched.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/nearest.hpp"
+#include "common/matrix/temporary_files.hpp"
 
 namespace stages {
 namespace {
@@ -181,21 +183,24 @@ std::string stage_for(std::string wanted, const Program& program) {
 class Scratch {
  public:
   Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "stages-grade-XXXXXX").string();
+    std::string pattern = (temporary_directory() / "stages-grade-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr)
       fail("{}: cannot be made: {}; set TMPDIR", pattern, std::strerror(errno));
     path_ = pattern;
   }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
+  ~Scratch() { remove(); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
 
  private:
+  void remove() const {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+
   fs::path path_;
+  const LastWords last_words_{[this](const std::string&) { remove(); }};
 };
 
 /// One grading at a time in a build directory: they share the program.

@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <system_error>
+#include <type_traits>
 
 #include "common/cli/terminal.hpp"
 #include "common/harness/all_processors.hpp"
@@ -21,6 +23,7 @@ ReadOptions read_options(const InputOptions& options, NonFinite non_finite) {
           .allow_non_finite = non_finite == NonFinite::allowed};
 }
 
+template <class T>
 void tell(const std::string& path, const ReadReport& report) {
   const auto count = [](Offset n, const char* one, const char* many) {
     return fmt::format("{} {}", n, n == 1 ? one : many);
@@ -34,6 +37,12 @@ void tell(const std::string& path, const ReadReport& report) {
   }
   if (report.non_finite > 0) {
     print_stderr("{}: {} NaN or infinite\n", path, count(report.non_finite, "value is", "values are"));
+  }
+  if (report.rounded > 0) {
+    constexpr bool kSingle = std::is_same_v<T, float>;
+    fmt::print(stderr, "{}: {} beyond 2^{} rounded to the nearest {}{}\n", path,
+               count(report.rounded, "integer", "integers"), std::numeric_limits<T>::digits,
+               kSingle ? "f32" : "f64", kSingle ? "; --type f64 keeps those up to 2^53" : "");
   }
 }
 
@@ -77,7 +86,7 @@ Csr<T> load_matrix(const std::string& source, const InputOptions& options, NonFi
   if (is_matrix_spec(source)) return generate<T>(source);
   ReadReport report;
   Csr<T> a = read_matrix_market<T>(source, read_options(options, non_finite), &report);
-  tell(source, report);
+  tell<T>(source, report);
   return a;
 }
 
@@ -86,7 +95,7 @@ Dense<T> load_dense(const std::string& path, const InputOptions& options, NonFin
   ReadReport report;
   Dense<T> a =
       read_matrix_market_dense<T>(path, Layout::col_major, read_options(options, non_finite), &report);
-  tell(path, report);
+  tell<T>(path, report);
   return a;
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "common/matrix/error.hpp"
+#include "common/matrix/temporary_files.hpp"
 
 namespace stages {
 namespace {
@@ -21,6 +22,7 @@ std::array<int, 2> told;  ///< a pipe: about all that a signal handler may do is
 std::atomic<bool> heard;
 
 void end_by(int signal) {
+  remove_temporary_files();
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -55,6 +57,10 @@ void listen(const std::function<void(const std::string&)>& words) {
 
 }  // namespace
 
+void leave_nothing_behind() {
+  handle(end_by);
+}
+
 LastWords::LastWords(std::function<void(const std::string& signal)> words) {
   if (pipe2(told.data(), O_CLOEXEC) != 0)
     fail("no pipe can be had: {}; close other programs", std::strerror(errno));
@@ -64,7 +70,7 @@ LastWords::LastWords(std::function<void(const std::string& signal)> words) {
 }
 
 LastWords::~LastWords() {
-  handle(SIG_DFL);
+  handle(end_by);
   write_byte(kNone);
   listener_.join();
   for (const int end : told) close(end);

@@ -7,6 +7,9 @@
 
 namespace stages {
 
+/// From now on SIGINT, SIGTERM and SIGHUP remove temporary files before they end the process.
+void leave_nothing_behind();
+
 /// While one lives, SIGINT, SIGTERM and SIGHUP do not end the process at once: `words` is called with the
 /// signal's name, on a thread of its own, and then the process ends as by that signal. A second signal does
 /// not wait. At most one object at a time.

@@ -16,6 +16,7 @@
 #include <new>
 
 #include "common/cli/commands.hpp"
+#include "common/cli/last_words.hpp"
 #include "common/cli/processor.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/harness/build_info.hpp"
@@ -160,6 +161,7 @@ std::string examples(const Program& program, const std::vector<std::pair<std::st
 int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vector<LeftOut> left_out) {
   hold_standard_streams();
   survive_closed_pipes();
+  leave_nothing_behind();
   keep_freed_memory();
   require_processor();
   Ranks ranks;

@@ -23,6 +23,7 @@
 #include "common/cli/program.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/temporary_files.hpp"
 
 #ifdef STAGES_HAVE_MPI
 #include "common/mpi/exec.hpp"
@@ -117,24 +118,14 @@ int start(const std::vector<std::string>& given, int ranks, Output output) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// A file that is gone at the end of the scope.
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "stages-XXXXXX.json").string();
-    const int file = mkstemps(pattern.data(), 5);
-    if (file < 0) fail("{}: cannot create a file: {}; set TMPDIR", pattern, std::strerror(errno));
-    close(file);
-    path_ = pattern;
-  }
-  ~TemporaryFile() { unlink(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+/// The path of a new file in the directory for temporary ones.
+std::string new_temporary_file() {
+  std::string path = (temporary_directory() / "stages-XXXXXX.json").string();
+  const int file = mkstemps(path.data(), 5);
+  if (file < 0) fail("{}: cannot create a file: {}; set TMPDIR", path, std::strerror(errno));
+  close(file);
+  return path;
+}
 
 /// Of a run's context only what the number of ranks changes.
 void take_context(const Results& from, int ranks, Results& to) {
@@ -223,7 +214,7 @@ void require_equal_shares(const Results& results) {
 /// One run. Appends its rows, also where it ended before its end.
 void run_on_ranks(const std::vector<std::string>& given, const ProblemOptions& problem, int ranks,
                   Results& results) {
-  const TemporaryFile file;
+  const TemporaryName file(new_temporary_file());
   std::vector<std::string> words = on_ranks(given, problem, ranks);
   words.insert(words.end(), {"--json", file.path()});
   const int code = start(words, ranks, Output::dropped);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,8 +35,11 @@ double resident_bytes(pid_t child) {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-[[noreturn]] void become(const WatchedCommand& command, int output) {
+[[noreturn]] void become(const WatchedCommand& command, int output, pid_t parent) {
   setpgid(0, 0);
+  // A group of its own does not hear what ends this program's, such as Ctrl-C.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
@@ -65,8 +69,9 @@ void end(pid_t child) {
 WatchedEnd run_watched(const WatchedCommand& command) {
   const int output = open(command.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (output < 0) fail("{}: cannot be written: {}; free some room", command.output, std::strerror(errno));
+  const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child == 0) become(command, output);
+  if (child == 0) become(command, output, parent);
   close(output);
   if (child < 0) fail("{}: cannot be started: {}", command.words.front(), std::strerror(errno));
   setpgid(child, child);

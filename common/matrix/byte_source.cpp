@@ -14,14 +14,21 @@
 #include <cstring>
 #include <ctime>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "common/matrix/error.hpp"
+#include "common/matrix/temporary_files.hpp"
 
 namespace stages {
 namespace {
 
 constexpr std::size_t kPackedBlock = std::size_t{1} << 16;
+
+/// A packed file may unfold to this much, or to this many times its size. Text of numbers unfolds to 3 to 30
+/// times its size; gzip reaches 1032, so that megabytes could ask for gigabytes.
+constexpr Offset kUnfoldsFreely = Offset{128} << 20;
+constexpr Offset kMostTimes = 100;
 
 std::string reason(int error) {
   return std::strerror(error);
@@ -116,7 +123,15 @@ class GzipSource : public ByteSource {
       }
       unpack();
     }
-    return asked - stream_.avail_out;
+    const std::size_t count = asked - stream_.avail_out;
+    unpacked_bytes_ += static_cast<Offset>(count);
+    if (unpacked_bytes_ > kUnfoldsFreely && unpacked_bytes_ / kMostTimes > packed_bytes_) {
+      fail(
+          "the compressed data unfold to more than {} times their size; if they are meant to, unpack them "
+          "first, as by gunzip",
+          kMostTimes);
+    }
+    return count;
   }
 
   void rewind() override {
@@ -124,6 +139,7 @@ class GzipSource : public ByteSource {
     ::inflateReset(&stream_);
     stream_.avail_in = 0;
     inside_member_ = true;
+    packed_bytes_ = unpacked_bytes_ = 0;
   }
 
   Offset size() const override { return -1; }
@@ -132,10 +148,17 @@ class GzipSource : public ByteSource {
   void refill() {
     stream_.avail_in = static_cast<uInt>(packed_->read(input_));
     stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
+    packed_bytes_ += stream_.avail_in;
   }
 
   void unpack() {
     if (!inside_member_) {
+      // Zeros fill a block of a tape or of a disk; gzip(1) takes them, too.
+      while (stream_.avail_in > 0 && *stream_.next_in == 0) {
+        ++stream_.next_in;
+        --stream_.avail_in;
+      }
+      if (stream_.avail_in == 0) return;
       // A gzip file may consist of several members, one after another: their texts are joined.
       ::inflateReset(&stream_);
       inside_member_ = true;
@@ -153,6 +176,8 @@ class GzipSource : public ByteSource {
   z_stream stream_{};
   std::array<char, kPackedBlock> input_;
   bool inside_member_ = true;
+  Offset packed_bytes_ = 0;    ///< read since the start
+  Offset unpacked_bytes_ = 0;  ///< what they became
 };
 
 /// Keeps the signal that the kernel sends when a file passes the size limit (RLIMIT_FSIZE) from ending the
@@ -220,9 +245,9 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
 }
 
 struct AtomicFile::State {
-  std::string path;       ///< as the caller named it, for messages
-  std::string target;     ///< where the bytes belong, links resolved
-  std::string temporary;  ///< where they are written; empty when the target is written directly
+  std::string path;                        ///< as the caller named it, for messages
+  std::string target;                      ///< where the bytes belong, links resolved
+  std::optional<TemporaryName> temporary;  ///< where they are written; none: the target is written directly
   Descriptor file;
   bool packing = false;
   z_stream stream{};
@@ -230,7 +255,6 @@ struct AtomicFile::State {
 
   ~State() {
     if (packing) ::deflateEnd(&stream);
-    if (!temporary.empty()) ::unlink(temporary.c_str());
   }
 
   [[noreturn]] void give_up(const char* what, int error) const {
@@ -257,12 +281,13 @@ struct AtomicFile::State {
 
   void open_temporary() {
     for (int attempt = 0;; ++attempt) {
-      temporary = fmt::format("{}.{}-{}.tmp", target, ::getpid(), attempt);
-      file.reset(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-      if (file.get() >= 0) return;
-      const int error = errno;
-      temporary.clear();
-      if (error != EEXIST) give_up("cannot be written", error);
+      const std::string name = fmt::format("{}.{}-{}.tmp", target, ::getpid(), attempt);
+      file.reset(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      if (file.get() >= 0) {
+        temporary.emplace(name);
+        return;
+      }
+      if (errno != EEXIST) give_up("cannot be written", errno);
     }
   }
 
@@ -322,9 +347,9 @@ void AtomicFile::commit() {
   // EINVAL: a pipe or a device that cannot be synced.
   if (::fsync(s.file.get()) != 0 && errno != EINVAL && errno != EROFS) s.give_up("writing stopped", errno);
   if (!s.file.close()) s.give_up("writing stopped", errno);
-  if (s.temporary.empty()) return;
-  if (::rename(s.temporary.c_str(), s.target.c_str()) != 0) s.give_up("cannot be written", errno);
-  s.temporary.clear();
+  if (!s.temporary) return;
+  if (::rename(s.temporary->path().c_str(), s.target.c_str()) != 0) s.give_up("cannot be written", errno);
+  s.temporary.reset();
   // The new name is safe on the disk only after its directory is; where that fails the file is whole anyway.
   const std::size_t slash = s.target.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : s.target.substr(0, slash + 1);

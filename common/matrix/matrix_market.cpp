@@ -86,18 +86,20 @@ Parsed parse_real(std::string_view text, T& value) {
   return Parsed::good;
 }
 
+__extension__ using Int128 = __int128;
+
+/// `exact` becomes false where T does not hold the number.
 template <class T>
-Parsed parse_whole(std::string_view text, T& value) {
-  std::int64_t whole = 0;
-  Parsed parsed = parse_integer(text, whole);
-  value = static_cast<T>(whole);
-  if (parsed == Parsed::too_large) {
-    std::uint64_t larger = 0;
-    if (parse_integer(text, larger) != Parsed::good) return Parsed::too_large;
-    value = static_cast<T>(larger);
-    parsed = Parsed::good;
-  }
-  return parsed;
+Parsed parse_whole(std::string_view text, T& value, bool& exact) {
+  const auto take = [&](auto whole) {
+    const Parsed parsed = parse_integer(text, whole);
+    value = static_cast<T>(whole);
+    exact = static_cast<Int128>(value) == whole;
+    return parsed;
+  };
+  const Parsed parsed = take(std::int64_t{});
+  if (parsed != Parsed::too_large) return parsed;
+  return take(std::uint64_t{}) == Parsed::good ? Parsed::good : Parsed::too_large;
 }
 
 // ---------------------------------------------------------------------------------------------- header
@@ -136,14 +138,14 @@ void parse_qualifiers(const std::string& name, const Words& words, Header& heade
   header.format = format == "array" ? Format::array : Format::coordinate;
 
   const bool hermitian = symmetry == "hermitian";
-  if (field == "complex" || hermitian) {
-    fail_at(name, 1, "{} matrices are not read; write {}",
-            field != "complex" ? "'hermitian'"
-            : hermitian        ? "'complex hermitian'"
-                               : "'complex'",
-            field != "complex" ? "a real one as 'symmetric'"
-                               : "the real and the imaginary part to files of their own");
+  if (field == "complex") {
+    fail_at(name, 1,
+            "complex{} matrices are not read, only those of real numbers; write the real and the imaginary "
+            "part to files of "
+            "their own, as by scipy.io: mmwrite('real.mtx', mmread('{}').real)",
+            hermitian ? " hermitian" : "", name);
   }
+  if (hermitian) fail_at(name, 1, "'hermitian' matrices are not read; write a real one as 'symmetric'");
   // scipy writes 'unsigned-integer' for its unsigned types.
   if (field != "real" && field != "integer" && field != "unsigned-integer" && field != "pattern") {
     fail_at(name, 1, "unknown field {}; it must be 'real', 'integer' or 'pattern'", quoted(words.word[3]));
@@ -166,9 +168,20 @@ void parse_qualifiers(const std::string& name, const Words& words, Header& heade
   }
 }
 
+/// Editors and shells of Windows write text with a mark in front, or in two bytes a character.
+void refuse_encodings(const std::string& name, std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf"))
+    fail_at(name, 1,
+            "the text begins with a byte-order mark (of UTF-8); remove these 3 bytes, as by `tail -c +4`");
+  const bool wide = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||
+                    text.substr(0, 2).find('\0') != std::string_view::npos;
+  if (wide) fail_at(name, 1, "the text is in UTF-16 or UTF-32; convert it, as by `iconv -f UTF-16 -t ASCII`");
+}
+
 void parse_banner(Lines& lines, Header& header) {
   std::string_view text;
   if (!lines.next(text)) fail_at(lines.name(), 1, "the file is empty; {}", kBannerRule);
+  refuse_encodings(lines.name(), text);
   const std::size_t bare_return = text.find('\r');
   if (bare_return != std::string_view::npos &&
       text.find_first_not_of('\r', bare_return) != std::string_view::npos) {
@@ -213,15 +226,28 @@ Offset array_values(const Header& h) {
   return n * h.cols;
 }
 
+/// Throws Error where a packed file is mostly comments and blanks: with them kilobytes become hours of
+/// reading. What is not packed is read in proportion to its size whatever it holds.
+void require_entries(const Lines& lines, Offset bytes, Offset entries) {
+  constexpr Offset kFreely = Offset{64} << 20, kLongestEntry = 1024;  // the format's longest line
+  if (lines.source_size() >= 0 || bytes <= kFreely || bytes / kLongestEntry <= entries) return;
+  fail_at(lines.name(), lines.line() + 1,
+          "{} MB of this compressed text hold too few entries, {}; unpack it, and remove comments and blanks",
+          bytes >> 20, entries);
+}
+
 void parse_size_line(Lines& lines, Header& header) {
   const bool coordinate = header.format == Format::coordinate;
   const char* const shape = coordinate ? "rows columns entries" : "rows columns";
   std::string_view text;
+  Offset bytes = 0;
   do {
     if (!lines.next(text)) {
       fail_at(lines.name(), lines.line() + 1, "the file ends before its size line; add `{}`", shape);
     }
-  } while (Words(text).count == 0 || Words(text).is_comment());
+    bytes += std::ssize(text) + 1;
+    require_entries(lines, bytes, 0);
+  } while (is_blank_or_comment(text));
 
   const Words words(text);
   if (words.count != (coordinate ? 3u : 2u)) {
@@ -381,6 +407,7 @@ class EntryReader {
 
   Offset dropped = 0;
   Offset non_finite = 0;
+  Offset rounded = 0;
 
   /// Calls visit(line, row, col, value) for every entry, 0-based, as stored. Throws Error unless the number
   /// of entries is the declared one.
@@ -412,7 +439,7 @@ class EntryReader {
       if (entry_carefully(line, {p, static_cast<std::size_t>(next - 1 - p)}, entry)) accept(line);
       return next;
     };
-    for_each_block([&](Offset& line, const char* p, const char* end) {
+    for_each_block(entries, [&](Offset& line, const char* p, const char* end) {
       while (p != end) {
         const char* const start = p;
         const std::size_t count =
@@ -458,19 +485,23 @@ class EntryReader {
       }
       return next;
     };
-    for_each_block([&](Offset& line, const char* p, const char* end) {
+    for_each_block(values, [&](Offset& line, const char* p, const char* end) {
       while (p != end) p = take_line(++line, p, end);
     });
     if (values != header_.stored) too_few(values);
   }
 
  private:
-  /// Calls take(line number, begin, end) for each block of lines; it advances the number by one for each.
+  /// Calls take(line number, begin, end) for each block of lines; it advances the number by one for each, and
+  /// `entries` by those that it finds.
   template <class Take>
-  void for_each_block(Take take) {
+  void for_each_block(const Offset& entries, Take take) {
+    Offset bytes = 0;
     for (;;) {
       const auto [begin, end] = lines_.block();
       if (begin == end) return;
+      bytes += end - begin;
+      require_entries(lines_, bytes, entries);
       const Offset before = lines_.line();
       Offset line = before;
       take(line, begin, end);
@@ -481,8 +512,8 @@ class EntryReader {
   /// False where the line holds no entry.
   template <class T>
   bool entry_carefully(Offset line, std::string_view text, Entry<T>& entry) {
+    if (is_blank_or_comment(text)) return false;
     const Words words(text);
-    if (words.count == 0 || words.is_comment()) return false;
     const bool pattern = header_.field == Field::pattern;
     if (words.count != (pattern ? 2u : 3u)) {
       fail_at(lines_.name(), line, "{} is not of the form `{}`; write each entry on a line of its own",
@@ -496,8 +527,8 @@ class EntryReader {
 
   template <class T>
   bool value_carefully(Offset line, std::string_view text, T& result) {
+    if (is_blank_or_comment(text)) return false;
     const Words words(text);
-    if (words.count == 0 || words.is_comment()) return false;
     if (words.count != 1) {
       fail_at(lines_.name(), line, "{} is not one value; write each value on a line of its own",
               quoted(text));
@@ -523,7 +554,8 @@ class EntryReader {
   T value(Offset line, std::string_view text) {
     T number{};
     const bool whole = header_.field == Field::integer;
-    const Parsed parsed = whole ? parse_whole(text, number) : parse_real(text, number);
+    bool exact = true;
+    const Parsed parsed = whole ? parse_whole(text, number, exact) : parse_real(text, number);
     if (parsed == Parsed::malformed) {
       fail_at(lines_.name(), line, "the value {} is not {}; correct the line{}", quoted(text),
               whole ? "a whole number" : "a number", whole ? ", or say 'real' in line 1" : "");
@@ -542,6 +574,7 @@ class EntryReader {
       }
       ++non_finite;
     }
+    rounded += exact ? 0 : 1;
     return number;
   }
 
@@ -629,6 +662,7 @@ class Reader {
     }
     report_.dropped = entries.dropped;
     report_.non_finite = entries.non_finite;
+    report_.rounded = entries.rounded;
   }
 
   [[noreturn]] void changed() const {

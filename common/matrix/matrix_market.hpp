@@ -11,8 +11,10 @@
 // either triangle. Strict elsewhere: one entry a line, exactly the declared number of entries, indices inside
 // the matrix, numbers that parse completely. A finite number beyond the range of T is refused, one too small
 // for T is rounded to zero or to a subnormal, an integer must fit into 64 bits (signed or unsigned) and is
-// rounded to T. `nan`, `inf` and `infinity` are values that other tools write, and are read as such and
-// counted (ReadReport::non_finite), or refused with ReadOptions::allow_non_finite = false.
+// rounded to T (counted where that changes it, ReadReport::rounded). A packed file that unfolds to 128 MiB
+// and 100 times its size, or to 64 MiB and mostly comments, is refused; what it unpacks to is read. `nan`,
+// `inf` and `infinity` are values that other tools write, and are read as such and counted
+// (ReadReport::non_finite), or refused with ReadOptions::allow_non_finite = false.
 //
 // Every error is one line, `file:line: what is wrong; how to mend it`, with lines counted from 1 and, in
 // compressed files, in the text they unpack to.
@@ -51,6 +53,7 @@ struct ReadReport {
   Offset dropped = 0;     ///< entries outside the matrix, left out (only with drop_out_of_range)
   Offset repeated = 0;    ///< entries, after symmetry was expanded, that were added to an earlier one
   Offset non_finite = 0;  ///< values read that are nan or infinite
+  Offset rounded = 0;     ///< values of an integer file that T does not hold exactly: beyond 2^53, or 2^24
 };
 
 /// The banner and the size line alone. Throws Error.

@@ -20,6 +20,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #if defined(__SSE2__)
@@ -190,7 +191,11 @@ inline const char* more_digits(const char* p, std::uint64_t& m, unsigned& count)
   }
 }
 
-/// A whole number with an optional '-', of at most 19 digits, as T.
+/// Every whole number up to this one is a T; of the larger ones only some are.
+template <class T>
+inline constexpr std::uint64_t kExactBelow = std::uint64_t{1} << std::numeric_limits<T>::digits;
+
+/// A whole number with an optional '-', as T, where T surely holds it exactly.
 template <class T>
 const char* integer_fast(const char* p, T& value) {
   const bool negative = *p == '-';
@@ -200,7 +205,7 @@ const char* integer_fast(const char* p, T& value) {
   unsigned count = 0;
   p = more_digits(p, m, count);
   if (p == nullptr || p == start) return nullptr;
-  if (m > 0x7fffffffffffffffu) return nullptr;
+  if (m > kExactBelow<T>) return nullptr;
   const T magnitude = static_cast<T>(static_cast<std::int64_t>(m));
   value = negative ? -magnitude : magnitude;
   return p;
@@ -249,8 +254,7 @@ const char* real_fast(const char* p, T& value) {
     // Exact while both factors are: one rounding. (W. Clinger, "How to read floating point numbers
     // accurately", 1990.) Powers of ten up to 10^10 are floats, up to 10^19 they are also in the table.
     constexpr int kLargestExponent = std::is_same_v<T, float> ? 10 : 19;
-    constexpr std::uint64_t kExactBelow = std::uint64_t{1} << (std::is_same_v<T, float> ? 24 : 53);
-    if (exponent > kLargestExponent || m > kExactBelow) return nullptr;
+    if (exponent > kLargestExponent || m > kExactBelow<T>) return nullptr;
     magnitude = static_cast<T>(m) * static_cast<T>(kPowersOfTen[static_cast<std::size_t>(exponent)]);
   }
   value = negative ? -magnitude : magnitude;

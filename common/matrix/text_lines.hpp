@@ -145,6 +145,15 @@ class Lines {
   bool at_end_ = false;
 };
 
+/// What separates words within a line.
+inline constexpr std::string_view kBlank = " \t\r\v\f";
+
+/// Whether a line holds nothing to read.
+inline bool is_blank_or_comment(std::string_view line) {
+  const std::size_t first = line.find_first_not_of(kBlank);
+  return first == std::string_view::npos || line[first] == '%';
+}
+
 /// The words of a line: how many, and the first few.
 struct Words {
   static constexpr std::size_t kKept = 6;
@@ -152,7 +161,6 @@ struct Words {
   std::size_t count = 0;
 
   explicit Words(std::string_view line) {
-    constexpr std::string_view kBlank = " \t\r\v\f";
     for (std::size_t from = 0; (from = line.find_first_not_of(kBlank, from)) != std::string_view::npos;) {
       const std::size_t to = std::min(line.find_first_of(kBlank, from), line.size());
       if (count < kKept) word[count] = line.substr(from, to - from);
@@ -160,7 +168,6 @@ struct Words {
       from = to;
     }
   }
-  bool is_comment() const { return count > 0 && word[0].front() == '%'; }
 };
 
 }  // namespace stages

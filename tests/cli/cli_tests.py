@@ -459,6 +459,12 @@ class Run(Case):
         self.assertEqual({r["problem"]["operation"] for r in results["results"]}, {"spgemm"})
         self.assertEqual({r["problem"]["options"] for r in results["results"]}, {"times gen:d1:b,form=uniform"})
 
+    def test_integers_that_are_rounded_are_told_of(self):
+        matrix = self.write("a.mtx", f"%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 {2**24 + 1}\n2 2 {2**53 + 1}\n")
+        words = ["run", "-m", matrix, "--quick", "--filter", "/csr_spmv$", "--stage", "01"]
+        self.assertIn("a.mtx: 2 integers beyond 2^24 rounded to the nearest f32; --type f64 keeps", self.good(*words).stderr)
+        self.assertIn("a.mtx: 1 integer beyond 2^53 rounded to the nearest f64\n", self.good(*words, "--type", "f64").stderr)
+
     def test_limits_skip_with_the_number(self):
         words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--all"]
         for limit, expected in ((["--max-work", "1"], r"needs [\d.]+ k? ?steps, the limit is 1 \(--max-work\)"),
@@ -623,6 +629,71 @@ class Kept(Case):
         done = subprocess.run(["bash", "-c", f"{PROGRAMS / 'stages'} list | head -n 1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               timeout=LIMIT)
         self.assertEqual(done.stderr, b"")
+
+
+class Leavings(Case):
+    """What a program writes beside its results is gone when a signal ends it."""
+
+    def setUp(self):
+        super().setUp()
+        self.temporary = self.directory / "temporary"
+        self.temporary.mkdir()
+
+    def ended(self, number, pattern, *words, **environment):
+        """Starts a command, waits for a temporary file, ends the command; returns what is left in our directories."""
+        process = subprocess.Popen([PROGRAMS / "stages", *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(self.temporary), **environment},
+                                   preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
+        deadline = time.monotonic() + LIMIT
+        while not list(self.directory.glob(pattern)):
+            self.assertIsNone(process.poll(), "it ended without a temporary file")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.005)
+        process.send_signal(number)
+        self.assertEqual(process.wait(timeout=LIMIT), -number)
+        return sorted(path.name for path in self.directory.rglob("*") if path != self.temporary)
+
+    def test_files_that_are_being_written(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            left = self.ended(number, "a.mtx.gz.*.tmp", "generate", "gen:uniform:rows=2e5,cols=2e5,per_row=20", "-o", self.directory / "a.mtx.gz")
+            self.assertEqual(left, [], number)
+
+    def sleeper(self):
+        """A program that takes its time, and says under which number it does."""
+        script = self.write("sleeper", f"#!/bin/sh\necho $$ > '{self.directory}/number.new'\n"
+                                       f"mv '{self.directory}/number.new' '{self.directory}/number'\nexec sleep 300\n")
+        script.chmod(0o755)
+        return script
+
+    def require_sleeper_ended(self):
+        number = int((self.directory / "number").read_text())
+        deadline = time.monotonic() + 10
+        while pathlib.Path(f"/proc/{number}").exists():
+            self.assertLess(time.monotonic(), deadline, "what it had started goes on")
+            time.sleep(0.01)
+
+    def test_results_of_ranks(self):
+        if "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+            self.skipTest("this build has no MPI")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            left = self.ended(number, "number", "run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2",
+                              STAGES_MPIRUN=str(self.sleeper()))
+            self.assertEqual(left, ["number", "sleeper"])
+            self.require_sleeper_ended()
+            (self.directory / "number").unlink()
+
+    def test_notes_of_a_grading(self):
+        exercise = next(ROOT.glob("05_cuda_csr/exercises/*.cu"))
+        left = self.ended(signal.SIGINT, "number", "grade", "05", exercise, "--built", self.sleeper())
+        self.assertEqual(left, ["number", "sleeper"])
+        self.require_sleeper_ended()
+
+    def test_no_place_for_them(self):
+        for words in (["run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2"],
+                      ["grade", "05", next(ROOT.glob("05_cuda_csr/exercises/*.cu")), "--built", "true"]):
+            done = run(*words, env={"TMPDIR": "/nowhere"})
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("error: TMPDIR=/nowhere: there is no such directory; name another or leave it out", done.stderr)
 
 
 class Tour(Case):

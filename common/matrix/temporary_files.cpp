@@ -1,0 +1,66 @@
+#include "common/matrix/temporary_files.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "common/matrix/error.hpp"
+
+namespace stages {
+namespace {
+
+/// A name where a signal handler finds it: it can neither wait for a lock nor allocate.
+struct Slot {
+  std::atomic<bool> taken = false;
+  std::atomic<bool> filled = false;
+  std::array<char, PATH_MAX> path{};
+};
+
+std::array<Slot, 16> slots;
+
+int take_slot(const std::string& path) {
+  for (std::size_t k = 0; k < slots.size() && path.size() < PATH_MAX; ++k) {
+    if (slots[k].taken.exchange(true)) continue;
+    std::memcpy(slots[k].path.data(), path.c_str(), path.size() + 1);
+    slots[k].filled = true;
+    return static_cast<int>(k);
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::filesystem::path temporary_directory() {
+  std::error_code why;
+  const std::filesystem::path directory = std::filesystem::temp_directory_path(why);
+  if (!why) return directory;
+  for (const char* const name : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"}) {  // the order of the library
+    if (const char* const value = std::getenv(name); value != nullptr)
+      fail("{}={}: there is no such directory; name another or leave it out", name, value);
+  }
+  fail("/tmp is no directory; name one in TMPDIR");
+}
+
+TemporaryName::TemporaryName(std::string path) : path_(std::move(path)), slot_(take_slot(path_)) {}
+
+TemporaryName::~TemporaryName() {
+  ::unlink(path_.c_str());
+  if (slot_ < 0) return;
+  Slot& slot = slots[static_cast<std::size_t>(slot_)];
+  slot.filled = false;
+  slot.taken = false;
+}
+
+void remove_temporary_files() {
+  for (const Slot& slot : slots) {
+    if (slot.filled) ::unlink(slot.path.data());
+  }
+}
+
+}  // namespace stages

@@ -1,0 +1,31 @@
+#pragma once
+// Files beside the results, which are to be gone when the program is: also where a signal ends it.
+
+#include <filesystem>
+#include <string>
+
+namespace stages {
+
+/// Where temporary files go: TMPDIR, or what stands for it. Throws Error if it is not there.
+std::filesystem::path temporary_directory();
+
+/// A name of a file that is removed with this object. While it lives, remove_temporary_files removes it, too.
+class TemporaryName {
+ public:
+  explicit TemporaryName(std::string path);
+  ~TemporaryName();
+  TemporaryName(const TemporaryName&) = delete;
+  TemporaryName& operator=(const TemporaryName&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int slot_;  ///< in the list for signal handlers; -1: it was full
+};
+
+/// Removes the files of all TemporaryNames. May be called by a signal handler, and nothing else may follow
+/// but the end of the process.
+void remove_temporary_files();
+
+}  // namespace stages
