@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/harness/results.hpp"
+#include "common/matrix/error.hpp"
 
 namespace stages {
 namespace {
@@ -72,6 +73,23 @@ TEST(Scaling, ResultsComeBackFromTheirJson) {
   EXPECT_EQ(back.count(Status::wrong), 1);
   EXPECT_THROW(results_from_json(nlohmann::json::parse(R"({"context": {}, "results": [{}]})")),
                nlohmann::json::exception);
+}
+
+TEST(Scaling, WhatItDoesNotKnowIsRefusedAndNeverGood) {
+  const nlohmann::json sound = to_json(sweep_of_three());
+  const auto expect_refused = [&](const std::string& text, auto&& spoil) {
+    nlohmann::json spoilt = sound;
+    spoil(spoilt["results"][0]);
+    try {
+      results_from_json(spoilt);
+      ADD_FAILURE() << "was read: " << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+    }
+  };
+  expect_refused("the status 'doubtful'", [](auto& row) { row["status"] = "doubtful"; });
+  expect_refused("the status ''", [](auto& row) { row["status"] = ""; });
+  expect_refused("the operation 'spxx'", [](auto& row) { row["problem"]["operation"] = "spxx"; });
 }
 
 TEST(Scaling, TheTableHoldsRowsOnRanksOnly) {

@@ -83,9 +83,17 @@ def measured(row, name):
     return row["metrics"].get(name, {}).get("value")
 
 
+def timed_rows(results):
+    """The rows that have a time: of entries that passed their check."""
+    for r in results["results"]:
+        if r["status"] not in ("good", "wrong", "failed", "skipped"):
+            sys.exit(f"tables: {r['entry']}: there is no status '{r['status']}'; write the record anew by `stages run --json`")
+    return [r for r in results["results"] if r["status"] == "good" and "seconds" in r]
+
+
 def table(results, pattern, wanted):
     """The Markdown table of one results file."""
-    rows = [r for r in results["results"] if re.search(pattern, r["entry"]) and r["status"] != "skipped" and "seconds" in r]
+    rows = [r for r in timed_rows(results) if re.search(pattern, r["entry"])]
     matrices = list(dict.fromkeys(r["problem"]["matrix"] for r in rows))
     if wanted:
         matrices = [m for m in matrices if m in wanted or label(m).replace(" ", "") in wanted]
@@ -144,7 +152,7 @@ def scaling_columns(timed, on_gpus, in_one_place):
 def scaling(results, pattern, wanted):
     """The Markdown tables of one results file with several numbers of ranks: a table a problem; of GPUs, then the phases of all."""
     context = results["context"]
-    timed = [r for r in results["results"] if "seconds" in r]
+    timed = timed_rows(results)
     ranked = [r for r in timed if r["mpi"] and re.search(pattern, r["entry"])]
     problem_of = lambda r: (r["problem"]["matrix"], r["problem"]["options"], r["problem"]["operation"], r["problem"]["type"])
     on_gpus = any(not r["mpi"] and re.search(pattern, r["entry"]) for r in timed)  # one against several
@@ -208,7 +216,7 @@ def geometric_mean(values):
 
 def ratios(results, pattern, wanted):
     """The Markdown tables of one results file, speeds over the fastest library: a table an operation."""
-    timed = [r for r in results["results"] if r["status"] != "skipped" and "seconds" in r]
+    timed = timed_rows(results)
     problem_of = lambda r: (r["problem"]["operation"], r["problem"]["type"], r["problem"]["options"])
     lines = []
     context = results["context"]
@@ -261,7 +269,7 @@ def limit(row, context, took, gpus=1):
 
 def products(results, pattern, wanted):
     """The Markdown tables of one results file of sparse products: rates and limits, then the phases of the fastest."""
-    timed = [r for r in results["results"] if "seconds" in r and r["problem"]["operation"] == "spgemm"]
+    timed = [r for r in timed_rows(results) if r["problem"]["operation"] == "spgemm"]
     matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in timed) if not wanted or label(m) in wanted]
     entries = [e for e in dict.fromkeys(r["entry"] for r in timed) if re.search(pattern, e) and not e.startswith("vendor/")]
     rows = {(r["entry"], r["problem"]["matrix"]): r for r in timed}
@@ -372,8 +380,7 @@ def percents(before, after):
 
 def order(results, _pattern, _wanted):
     """The Markdown table of a record with `balanced` and `balanced_reordered`: what the order gained, and what it cost."""
-    timed = {(r["problem"]["matrix"], r["problem"]["options"], r["entry"]): r for r in results["results"]
-             if r["status"] == "good" and "seconds" in r}
+    timed = {(r["problem"]["matrix"], r["problem"]["options"], r["entry"]): r for r in timed_rows(results)}
     lines = ["| matrix | of B | fresh in a block | on the device | `balanced` | `balanced_reordered` | speed | ordering | pays after | over the library |",
              "|---" * 10 + "|"]
     for matrix, options in dict.fromkeys(key[:2] for key in timed):
@@ -444,8 +451,7 @@ def steps(_results, _pattern, _wanted):
         if not files:
             continue
         results = merged(files)
-        rows = [r for r in results["results"] if "seconds" in r and r["status"] != "skipped" and not r["structure_reuse"]
-                and (not wanted or r["problem"]["matrix"] == wanted)]
+        rows = [r for r in timed_rows(results) if not r["structure_reuse"] and (not wanted or r["problem"]["matrix"] == wanted)]
         fastest, gain = speed_up(rows, step, baseline)
         if not fastest:
             continue
@@ -479,8 +485,8 @@ def tour():
         results = json.loads((ROOT / "results" / record).read_text())
         gpu = results["context"].get("gpu", "") if "gpu_sms" in results["context"] else ""
         machine = gpu.replace("NVIDIA ", "") or record.split("/")[0].removeprefix("cpu-").replace("-", " ")
-        rows = [r for r in results["results"] if r["entry"].startswith(step + "/") and r["problem"]["matrix"] == matrix
-                and r["status"] == "good" and "seconds" in r and not r["structure_reuse"]]
+        rows = [r for r in timed_rows(results) if r["entry"].startswith(step + "/") and r["problem"]["matrix"] == matrix
+                and not r["structure_reuse"]]
         for entry in dict.fromkeys(r["entry"] for r in rows):
             time = min(median(r) for r in rows if r["entry"] == entry)
             lines.setdefault(entry, f"{entry}\t{time:.4g}\t{what}\t{machine}")

@@ -114,7 +114,7 @@ bool same_problem(const ProblemFacts& a, const ProblemFacts& b);
 
 nlohmann::json to_json(const Results& results);
 /// The results that to_json has written, but for what a Cost says of limits (Cost::work). Throws a
-/// nlohmann::json::exception where something is missing.
+/// nlohmann::json::exception where something is missing, and Error for an operation or status that is none.
 Results results_from_json(const nlohmann::json& text);
 std::string to_csv(const Results& results);
 /// One table a problem, widths fitted; `colour` adds ANSI colours. Skipped rows fold into a line a table,

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/harness/results.hpp"
+#include "common/matrix/error.hpp"
 
 namespace stages {
 namespace {
@@ -15,18 +16,21 @@ double number(const json& value, double missing) {
   return value.is_null() ? missing : value.get<double>();
 }
 
-Op op_of(const std::string& name) {
-  for (const Op op : {Op::spmm, Op::spgemm}) {
-    if (to_string(op) == name) return op;
+/// The one of `all` that is written as `name`: what this program does not know is never taken for another.
+template <class E, std::size_t N>
+E named(const E (&all)[N], const char* what, const std::string& name) {
+  for (const E one : all) {
+    if (to_string(one) == name) return one;
   }
-  return Op::spmv;
+  fail("the results hold {} '{}', which this program does not know; run all ranks by one build", what, name);
+}
+
+Op op_of(const std::string& name) {
+  return named({Op::spmv, Op::spmm, Op::spgemm}, "the operation", name);
 }
 
 Status status_of(const std::string& name) {
-  for (const Status status : {Status::wrong, Status::failed, Status::skipped}) {
-    if (to_string(status) == name) return status;
-  }
-  return Status::good;
+  return named({Status::good, Status::wrong, Status::failed, Status::skipped}, "the status", name);
 }
 
 ProblemFacts problem_of(const json& p) {

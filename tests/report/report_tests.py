@@ -391,6 +391,8 @@ class BadInput(Case):
         self.with_change(r"'ranks' must be at least 0, and is -1", lambda d: d["results"][0].update(ranks=-1))
         self.with_change(r"'copy_bandwidth_bytes_per_second' must be a number, and is 'fast'", lambda d: d["context"].update(copy_bandwidth_bytes_per_second="fast"))
         self.with_change("no operation 'spxx'", lambda d: d["results"][0]["problem"].update(operation="spxx"))
+        self.with_change(r"results\[1\]: there is no status 'doubtful'", lambda d: d["results"][1].update(status="doubtful"))
+        self.with_change(r"is wrong, and has times", lambda d: next(r for r in d["results"] if "seconds" in r).update(status="wrong"))
 
         def timed(data):
             return next(r for r in data["results"] if "seconds" in r)["seconds"]["run"]

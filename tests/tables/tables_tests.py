@@ -17,7 +17,7 @@ import tables  # tools/tables.py
 
 def row(entry, ranks, median, phases=None, options="", **metrics):
     """A result of a product on `ranks` processes; on none if that is 0."""
-    return {"entry": entry, "ranks": max(ranks, 1), "mpi": ranks > 0, "structure_reuse": False,
+    return {"entry": entry, "status": "good", "ranks": max(ranks, 1), "mpi": ranks > 0, "structure_reuse": False,
             "problem": {"matrix": "gen:fem:nx=3", "options": options, "operation": "spgemm", "type": "f32", "multiplications": 50, "nnz": 9},
             "seconds": {"run": {"median": median}, "phases": phases or {}}, "metrics": {name: {"value": value} for name, value in metrics.items()}}
 
@@ -114,6 +114,24 @@ class Gpus(unittest.TestCase):
         self.assertNotIn("whole", titles)
         self.assertNotIn("Phases", text)
         self.assertIn("take turns", text)
+
+
+class Statuses(unittest.TestCase):
+    """Only what passed its check has a time that counts."""
+
+    def test_what_is_not_good_is_left_out(self):
+        for status in ("wrong", "failed", "skipped"):
+            bad = {**row("01_x/bad", 0, 1e-3), "status": status, "gflops": 2, "result_nnz": 1}
+            good = [{**row(name, 0, 2e-3), "gflops": 1, "result_nnz": 1} for name in ("01_x/one", "vendor/other")]
+            for text in (tables.table(record(bad, *good), "", []), tables.ratios(record(bad, *good), "", []), tables.products(record(bad, *good), "", [])):
+                self.assertIn("one`", text)
+                self.assertNotIn("bad", text, status)
+            ranked = tables.scaling(record(*good, {**row("02_x/bad", 4, 1e-3, compute_seconds=1e-3, **CLOCKS), "status": status}), "02_", [])
+            self.assertNotIn("bad", ranked, status)
+
+    def test_an_unknown_status_is_refused(self):
+        with self.assertRaisesRegex(SystemExit, "there is no status 'doubtful'"):
+            tables.table(record({**row("01_x/bad", 0, 1e-3), "status": "doubtful"}), "", [])
 
 
 class Readmes(unittest.TestCase):

@@ -4,14 +4,14 @@ import dataclasses
 import math
 
 from .ladder import ladder_rows
-from .results import grouped
+from .results import STATUSES, grouped
 from .words import Cell, Figure, Section, Table, cell, count, geometric_mean, label, name, plural, seconds, times, title
 
 
 def numbers_of(file):
     """"36 good, 0 wrong, 0 failed, 9 skipped"."""
     simulated = sum(r.simulated and r.status == "good" for r in file.rows)
-    return (", ".join(f"{file.count(status)} {status}" for status in ("good", "wrong", "failed", "skipped"))
+    return (", ".join(f"{file.count(status)} {status}" for status in STATUSES)
             + (f"; {simulated} of the good ran on the executor: checked, not timed" if simulated else ""))
 
 

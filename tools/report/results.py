@@ -11,6 +11,7 @@ import pathlib
 
 SCHEMA_VERSION = 1
 OPERATIONS = ("spmv", "spmm", "spgemm")
+STATUSES = ("good", "wrong", "failed", "skipped")
 
 
 class Bad(Exception):
@@ -239,8 +240,12 @@ def _row(file, value, where):
     row = dict(file=file, problem=problem, times=None, ranks=fields.whole("ranks"),
                metrics={name: metrics.inner(name).number("value") for name in metrics.value})
     row |= {name: fields.text(name) for name in ("entry", "idea", "status", "reason", "note")}
+    if row["status"] not in STATUSES:
+        raise Bad(f"{where}: there is no status '{row['status'][:40]}'; it is one of {', '.join(STATUSES)}")
     row |= {name: fields.flag(name) for name in ("peer", "structure_reuse", "simulated", "mpi")}
     if "seconds" in fields.value:
+        if row["status"] != "good":
+            raise Bad(f"{where}: is {row['status']}, and has times; write the file anew by `stages run --json`")
         row["times"] = _times(fields.inner("seconds"))
         row |= {name: fields.number(name) for name in ("operations", "model_bytes", "result_nnz", "gflops", "bandwidth_share",
                                                        "speedup_previous", "speedup_peer", "speedup_serial")}
