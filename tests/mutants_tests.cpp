@@ -60,6 +60,9 @@ Mutant on_also(Mutant m, Case extra) {
   return m;
 }
 
+/// What is said of a plan that multiplies where nobody times it.
+constexpr const char* kNotByRun = "with the second real values.; it is the product of the first";
+
 std::vector<Mutant> spmv_mutants() {
   using F = SpmvFault;
   const auto make = [](const char* name, F fault, const char* says) {
@@ -88,6 +91,10 @@ std::vector<Mutant> spmv_mutants() {
       make("consumes_operand", F::consumes_operand, "the first, not loaded again"),
       make("same_vector_in_a_stream", F::same_vector, R"(element \([0-9]+, [12]\) is .* expected)"),
       make("throws", F::throws, "threw: the device is gone"),
+      make("multiplies_in_load", F::multiplies_in_load, kNotByRun),
+      make("multiplies_in_reset", F::multiplies_in_reset, kNotByRun),
+      make("multiplies_in_fetch", F::multiplies_in_fetch, kNotByRun),
+      make("lazy", F::lazy, kNotByRun),
       make("single_precision", F::single_precision, "times the error bound.*real values"),
   };
   all.back().only_double = true;
@@ -110,6 +117,8 @@ std::vector<Mutant> spmm_mutants() {
       make("reads_padding", F::reads_padding, "is NaN.*computed from what was not"),
       make("wrong_layout", F::wrong_layout, "expected"),
       make("swapped_result", F::swapped_result, "expected"),
+      make("multiplies_in_reset", F::multiplies_in_reset, kNotByRun),
+      make("multiplies_in_fetch", F::multiplies_in_fetch, kNotByRun),
   };
 }
 
@@ -149,6 +158,9 @@ std::vector<Mutant> spgemm_mutants() {
       make("short_row_ptr", F::short_row_ptr, "row_ptr has"),
       make("grows", F::grows, "expected .*the second real values"),
       make("throws", F::throws, "threw: std::bad_alloc"),
+      make("multiplies_in_load", F::multiplies_in_load, kNotByRun),
+      make("multiplies_in_reset", F::multiplies_in_reset, kNotByRun),
+      make("multiplies_in_fetch", F::multiplies_in_fetch, kNotByRun),
       dot("D1_a_overruns_row", DotFault::overruns_row, R"(C has an entry at .* where no product falls)"),
       dot("D1_b_repeat_counts_once", DotFault::repeat_counts_once, R"(C\([0-9]+, [0-9]+\) is .* expected)"),
       dot("D1_c_columns_by_rows", DotFault::columns_by_rows, "C has no entry at"),

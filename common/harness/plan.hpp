@@ -10,8 +10,10 @@
 //                                (`products` of them in stream and chain mode)
 //   fetch()                      the result on the host. Padding of a dense result is as reset() left it
 //
-// load, reset and run are called again and again, in that order, with different operands. With several ranks
-// every call is collective, operands are given and the result is returned on rank 0.
+// They are called again and again, with different operands. What run() multiplies was loaded last before it:
+// before the reset, after it, or for an earlier run. Between run and fetch others may be loaded, and the
+// result stays what run() has made of those before. With several ranks every call is collective, operands are
+// given and the result is returned on rank 0.
 
 #include "common/harness/problem.hpp"
 

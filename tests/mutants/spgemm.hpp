@@ -64,6 +64,10 @@ enum class GustavsonFault {
   short_row_ptr,  ///< row_ptr ends one too early
   grows,          ///< goes on from the C of the run before
   throws,
+  // from here on run() leaves the multiplication to others, whom nobody times
+  multiplies_in_load,  ///< and reset() does nothing either
+  multiplies_in_reset,
+  multiplies_in_fetch,
 };
 
 template <class T>
@@ -74,7 +78,25 @@ class FaultyGustavson final : public HostSpgemmPlan<T> {
 
   static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
 
+  void load(const SpgemmOperands<T>& operands) override {
+    HostSpgemmPlan<T>::load(operands);
+    if (fault_ == GustavsonFault::multiplies_in_load) multiply();
+  }
+  void reset() override {
+    if (fault_ == GustavsonFault::multiplies_in_load) return;
+    HostSpgemmPlan<T>::reset();
+    if (fault_ == GustavsonFault::multiplies_in_reset) multiply();
+  }
   void run() override {
+    if (fault_ < GustavsonFault::multiplies_in_load) multiply();
+  }
+  Csr<T> fetch() override {
+    if (fault_ == GustavsonFault::multiplies_in_fetch) multiply();
+    return HostSpgemmPlan<T>::fetch();
+  }
+
+ private:
+  void multiply() {
     using F = GustavsonFault;
     if (fault_ == F::null_kernel) return;
     if (fault_ == F::throws) throw std::bad_alloc();
@@ -99,7 +121,6 @@ class FaultyGustavson final : public HostSpgemmPlan<T> {
     }
   }
 
- private:
   RowSums<T> row(Index i) const {
     using F = GustavsonFault;
     const CsrView<T>&a = this->a(), &b = this->b();

@@ -18,6 +18,9 @@ enum class SpmmFault {
   reads_padding,        ///< B is read as if it had none
   wrong_layout,         ///< B is read as row-major, whatever it is
   swapped_result,       ///< two rows of C change places
+  // from here on run() leaves the multiplication to others, whom nobody times
+  multiplies_in_reset,
+  multiplies_in_fetch,
 };
 
 /// C = alpha A B + beta C, an element at a time.
@@ -29,7 +32,20 @@ class FaultySpmm final : public HostSpmmPlan<T> {
 
   static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
 
+  void reset() override {
+    HostSpmmPlan<T>::reset();
+    if (fault_ == SpmmFault::multiplies_in_reset) multiply();
+  }
   void run() override {
+    if (fault_ < SpmmFault::multiplies_in_reset) multiply();
+  }
+  Dense<T> fetch() override {
+    if (fault_ == SpmmFault::multiplies_in_fetch) multiply();
+    return HostSpmmPlan<T>::fetch();
+  }
+
+ private:
+  void multiply() {
     const auto c = this->c();
     if (c.data == nullptr || c.rows == 0) return;
     touch_padding();
@@ -47,7 +63,6 @@ class FaultySpmm final : public HostSpmmPlan<T> {
     }
   }
 
- private:
   T b_element(Index k, Index j) const {
     auto b = this->b();
     if (fault_ == SpmmFault::reads_padding) b.ld = b.layout == Layout::row_major ? b.cols : b.rows;

@@ -33,6 +33,11 @@ enum class SpmvFault {
   single_precision,      ///< sums in float, for double as well
   same_vector,           ///< a stream multiplies the first vector again and again
   throws,                ///< an exception that is not an Error
+  // from here on run() leaves the multiplication to others, whom nobody times
+  multiplies_in_load,  ///< and reset() does nothing either
+  multiplies_in_reset,
+  multiplies_in_fetch,
+  lazy,  ///< run() notes that it was called, and fetch() then multiplies
 };
 
 /// y = A x row by row. In a chain and in a stream as HostSpmvPlan orders them.
@@ -51,11 +56,19 @@ class FaultySpmv final : public HostSpmvPlan<T> {
     x_ = operands;
     runs_since_load_ = 0;
     HostSpmvPlan<T>::load(x_);
+    if (fault_ == SpmvFault::multiplies_in_load) HostSpmvPlan<T>::run();
+  }
+  void reset() override {
+    if (fault_ == SpmvFault::multiplies_in_load) return;
+    HostSpmvPlan<T>::reset();
+    was_run_ = false;
+    if (fault_ == SpmvFault::multiplies_in_reset) HostSpmvPlan<T>::run();
   }
   void run() override {
     ++runs_;
     ++runs_since_load_;
-    if (fault_ == SpmvFault::null_kernel) return;
+    was_run_ = true;
+    if (fault_ == SpmvFault::null_kernel || fault_ >= SpmvFault::multiplies_in_load) return;
     if (fault_ == SpmvFault::failed_library_call) {
       library_gemv();
       return;
@@ -65,6 +78,8 @@ class FaultySpmv final : public HostSpmvPlan<T> {
     if (fault_ == SpmvFault::consumes_operand) std::fill(x_.x.data.begin(), x_.x.data.end(), T{0});
   }
   Dense<T> fetch() override {
+    if (fault_ == SpmvFault::multiplies_in_fetch || (fault_ == SpmvFault::lazy && was_run_))
+      HostSpmvPlan<T>::run();
     if (fault_ != SpmvFault::stale_answer) return HostSpmvPlan<T>::fetch();
     if (runs_ == 1) first_ = HostSpmvPlan<T>::fetch();
     return first_;
@@ -141,6 +156,7 @@ class FaultySpmv final : public HostSpmvPlan<T> {
   Dense<T> first_;
   int runs_ = 0;
   int runs_since_load_ = 0;
+  bool was_run_ = false;  // since the last reset
 };
 
 }  // namespace stages::mutants
