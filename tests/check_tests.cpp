@@ -158,6 +158,47 @@ TEST(Check, NamesTheFirstWrongRow) {
   EXPECT_NE(s.failure().find("element (12, 0) is"), std::string::npos) << s.failure();
 }
 
+/// 3 rows of 20 entries, of which the rows in `huge` add up beyond the range of float.
+SpmvProblem<float> with_huge_rows(std::initializer_list<Index> huge) {
+  Csr<double> a = matrices::dense(3, 20);
+  for (const Index i : huge) std::fill_n(a.values.begin() + 20 * i, 20, 3e38);
+  return make_spmv_problem("huge", share<float>(a));
+}
+
+TEST(Check, SumsBeyondTheRangeAreCountedAndNotJudged) {
+  const auto problem = with_huge_rows({1});
+  const auto in = make_operands(problem, ValueKind::real, 1);
+  auto y = row_product(problem, in, Order::forward);
+  // Infinity or NaN, as the order of summation has it.
+  for (const float any : {HUGE_VALF, -HUGE_VALF, std::nanf(""), 1.0F}) {
+    y(1, 0) = any;
+    const auto report = verify(problem, in, y, ValueKind::real, {});
+    EXPECT_EQ(report.failure, "") << any;
+    EXPECT_EQ(report.sums, 3);
+    EXPECT_EQ(report.not_judged, 1);
+    EXPECT_EQ(report.void_because(), "") << "two others were judged";
+  }
+  y(2, 0) += 1;
+  EXPECT_NE(verify(problem, in, y, ValueKind::real, {}).failure.find("element (2, 0) is"), std::string::npos);
+  y(2, 0) = std::nanf("");
+  EXPECT_NE(verify(problem, in, y, ValueKind::real, {}).failure.find("element (2, 0) is NaN"),
+            std::string::npos);
+}
+
+TEST(Check, ACheckThatJudgedNothingSaysSo) {
+  const auto problem = with_huge_rows({0, 1, 2});
+  const auto in = make_operands(problem, ValueKind::real, 1);
+  const auto report = verify(problem, in, row_product(problem, in, Order::forward), ValueKind::real, {});
+  EXPECT_NE(report.void_because().find("each of the 3 sums add up beyond the range"), std::string::npos)
+      << report.void_because();
+  const auto empty = make_spmv_problem("empty", share<float>(matrices::dense(3, 0)));
+  EXPECT_EQ(verify(empty, make_operands(empty, ValueKind::real, 1), Dense<float>(3, 1, Layout::col_major),
+                   ValueKind::real, {})
+                .void_because(),
+            "")
+      << "there is nothing to judge";
+}
+
 TEST(Check, RefusesResultsOfAnotherShape) {
   SmallSpmv s;
   const auto expect_shape_failure = [&](Dense<double> y) {
@@ -287,6 +328,18 @@ struct SmallSpgemm {
 
 TEST(Check, AcceptsTheRightProduct) {
   EXPECT_EQ(SmallSpgemm().failure(), "");
+}
+
+TEST(Check, EntriesOfASparseResultBeyondTheRangeAreCounted) {
+  const auto problem =
+      make_spgemm_problem("c", share<float>(matrices::dense(4, 3)), share<float>(matrices::dense(3, 5)));
+  auto in = make_operands(problem, ValueKind::real, 1);
+  std::fill_n(in.a_values.begin(), 3, 3e38F);
+  std::fill(in.b_values.begin(), in.b_values.end(), 2.0F);
+  const auto report = verify(problem, in, product(problem, in), ValueKind::real, {});
+  EXPECT_EQ(report.failure, "");
+  EXPECT_EQ(report.sums, 20);
+  EXPECT_EQ(report.not_judged, 5);
 }
 
 TEST(Check, CancellationLeavesZerosThatOnlyAClaimMayDrop) {

@@ -90,6 +90,20 @@ TEST(Json, HoldsEverythingAndParsesBack) {
   EXPECT_EQ(row["metrics"]["registers"]["value"], 40);
 }
 
+TEST(Json, WhatWasNotJudgedIsThereAndInTheTable) {
+  Results results = sample();
+  results.rows[0].check.sums = 20;
+  results.rows[0].check.not_judged = 3;
+  const json check = to_json(results)["results"][0]["check"];
+  EXPECT_EQ(check["sums"], 20);
+  EXPECT_EQ(check["sums_not_judged"], 3);
+  EXPECT_EQ(results_from_json(to_json(results)).rows[0].check.not_judged, 3);
+  EXPECT_NE(to_table(results, false)
+                .find("4 of 10 rows checked in full, 3 of 20 sums beyond the type's range: not judged"),
+            std::string::npos)
+      << to_table(results, false);
+}
+
 TEST(Json, WhatIsUnknownIsNull) {
   const json out = to_json(sample());
   const json& row = out["results"][0];

@@ -116,6 +116,8 @@ int multiply(const Program& program, const MultiplyOptions& options, const Entry
       print_stderr("{} computed a wrong result, and nothing was written: {}\n", entry.name, report.failure);
       return kWrongResult;
     }
+    const std::string nothing = report.void_because();
+    if (!nothing.empty()) fail("{}: {}, or write it as it is by --no-check", entry.name, nothing);
     checked =
         report.sampled() ? fmt::format("{} of {} rows checked", report.rows_checked, report.rows) : "checked";
   }

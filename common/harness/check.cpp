@@ -45,17 +45,32 @@ class Findings {
       row_ = row;
     }
   }
+  void count(Offset sums, Offset not_judged) {
+    const std::lock_guard lock(mutex_);
+    sums_ += sums;
+    not_judged_ += not_judged;
+  }
   void write_to(CheckReport& report) const {
     report.worst = worst_;
+    report.sums = sums_;
+    report.not_judged = not_judged_;
     if (report.failure.empty()) report.failure = failure_;
   }
 
  private:
   std::mutex mutex_;
   double worst_ = 0;
+  Offset sums_ = 0, not_judged_ = 0;
   Offset row_ = 0;
   std::string failure_;
 };
+
+/// Whether partial sums may leave T's range, so that any answer is as good. (An infinite magnitude is none of
+/// T's sums: it would let everything pass.)
+template <class T>
+bool out_of_range(Wide<T> magnitude) {
+  return std::isfinite(magnitude) && magnitude > static_cast<Wide<T>>(std::numeric_limits<T>::max());
+}
 
 /// |got - expected| over the bound of an element with n products; more than 1, or NaN, is wrong. Exact sums
 /// have bound 0: the ratio is then 0 or infinite.
@@ -70,8 +85,6 @@ double error_ratio(T got, const Expected<T>& expected, Offset n, ValueKind kind)
   }
   // An infinite bound would let everything pass.
   if (!std::isfinite(expected.magnitude)) return Limits::quiet_NaN();
-  if (expected.magnitude > static_cast<Wide<T>>(Limits::max()))
-    return 0;  // out of T's range: any answer is as good
   const auto count = static_cast<Wide<T>>(n);
   const Wide<T> bound = 2 * count * static_cast<Wide<T>>(Limits::epsilon()) * expected.magnitude +
                         count * static_cast<Wide<T>>(Limits::denorm_min());
@@ -251,9 +264,15 @@ void compare_dense(const DenseCase<T>& c, std::span<const Index> chosen, ValueKi
     const auto rows = chosen.subspan(begin, end - begin);
     const auto expected = expected_rows(c, rows);
     double worst = 0;
+    Offset sums = 0, not_judged = 0;
     for (std::size_t r = 0; r < rows.size(); ++r) {
       for (Index j = 0; j < n; ++j) {
         const Expected<T>& e = expected[r * static_cast<std::size_t>(n) + static_cast<std::size_t>(j)];
+        sums += e.magnitude > 0;
+        if (out_of_range<T>(e.magnitude)) {
+          ++not_judged;
+          continue;
+        }
         const T got = c.result(rows[r], j);
         const double ratio = error_ratio(got, e, c.products(rows[r]), kind);
         if (!(ratio <= 1)) {
@@ -266,6 +285,7 @@ void compare_dense(const DenseCase<T>& c, std::span<const Index> chosen, ValueKi
       }
     }
     findings.ratio(worst);
+    findings.count(sums, not_judged);
   });
 }
 
@@ -373,9 +393,22 @@ void compare_dense_sums(const DenseCase<T>& c, const CheckOptions& options, Find
   });
 }
 
-/// The first NaN, in the order in which elements lie in memory; empty: none.
+/// The sum of the absolute values of an element's products.
 template <class T>
-std::string nan_failure(const Dense<T>& result, const CheckOptions& options) {
+Wide<T> magnitude_of(const DenseCase<T>& c, Index i, Index j) {
+  const auto columns = row_columns(c.a, i);
+  const auto values = row_values(c.a, i);
+  Wide<T> sum = 0;
+  for (std::size_t k = 0; k < columns.size(); ++k)
+    sum += std::abs(static_cast<Wide<T>>(values[k]) * static_cast<Wide<T>>(c.x(columns[k], j)));
+  const Wide<T> old = c.c0 != nullptr ? static_cast<Wide<T>>((*c.c0)(i, j)) : 0;
+  return static_cast<Wide<T>>(std::abs(c.alpha)) * sum + std::abs(static_cast<Wide<T>>(c.beta) * old);
+}
+
+/// The first NaN that is no sum beyond the range, in the order in which elements lie in memory; empty: none.
+template <class T>
+std::string nan_failure(const DenseCase<T>& c, const CheckOptions& options) {
+  const Dense<T>& result = c.result;
   const bool by_rows = result.layout == Layout::row_major;
   const Index lines = by_rows ? result.rows : result.cols, length = by_rows ? result.cols : result.rows;
   constexpr Offset kElements = 65536;
@@ -385,7 +418,7 @@ std::string nan_failure(const Dense<T>& result, const CheckOptions& options) {
                     for (auto line = static_cast<Index>(begin); line < static_cast<Index>(end); ++line) {
                       for (Index k = 0; k < length; ++k) {
                         const Index i = by_rows ? line : k, j = by_rows ? k : line;
-                        if (!std::isnan(result(i, j))) continue;
+                        if (!std::isnan(result(i, j)) || out_of_range<T>(magnitude_of(c, i, j))) continue;
                         findings.fail(line,
                                       fmt::format("element ({}, {}) is NaN: not written, or computed from "
                                                   "what was not",
@@ -408,7 +441,7 @@ CheckReport verify_dense(const Problem& p, const typename Problem::Operands& in,
   report.rows = p.a->rows;
   report.failure = dense_form_failure(c, result_columns(p));
   if (!report.passed() || p.a->rows == 0) return report;
-  report.failure = nan_failure(result, options);
+  report.failure = nan_failure(c, options);
   if (!report.passed()) return report;
   Buffer<Offset> row_work(static_cast<std::size_t>(p.a->rows));
   for (Index i = 0; i < p.a->rows; ++i)
@@ -483,10 +516,11 @@ void expected_row(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in, Index 
   }
 }
 
-/// Compares row i of C with the expected terms; returns the worst ratio, and says in `failure` what is wrong.
+/// Compares row i of C with the expected terms; returns the worst ratio, counts the terms that it cannot
+/// judge, and says in `failure` what is wrong.
 template <class T>
 double compare_row(const Csr<T>& c, Index i, const std::vector<Term<T>>& terms, ValueKind kind,
-                   bool may_drop_zeros, std::string& failure) {
+                   bool may_drop_zeros, Offset& not_judged, std::string& failure) {
   const auto columns = row_columns(c, i);
   const auto values = row_values(c, i);
   double worst = 0;
@@ -499,6 +533,11 @@ double compare_row(const Csr<T>& c, Index i, const std::vector<Term<T>>& terms, 
       failure =
           fmt::format("C has no entry at ({}, {}), where {} products meet", i, term.column, term.products);
       return worst;
+    }
+    if (out_of_range<T>(term.expected.magnitude)) {
+      ++not_judged;
+      k += present;
+      continue;
     }
     const T got = present ? values[k] : T{0};
     const double ratio = error_ratio(got, term.expected, term.products, kind);
@@ -564,13 +603,17 @@ CheckReport verify_sparse(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in
   over_blocks(chosen.size(), 256, options, [&](std::size_t begin, std::size_t end) {
     ExpandedRow<T> row;
     double worst = 0;
+    Offset sums = 0, not_judged = 0;
     for (std::size_t r = begin; r < end; ++r) {
       std::string failure;
       expected_row(p, in, chosen[r], row);
-      worst = std::max(worst, compare_row(c, chosen[r], row.terms, kind, claims.drops_exact_zeros, failure));
+      sums += std::ssize(row.terms);
+      worst = std::max(
+          worst, compare_row(c, chosen[r], row.terms, kind, claims.drops_exact_zeros, not_judged, failure));
       if (!failure.empty()) findings.fail(chosen[r], std::move(failure));
     }
     findings.ratio(worst);
+    findings.count(sums, not_judged);
   });
   if (kind == ValueKind::integer) compare_sparse_sums(p, in, c, options.seed, findings);
   findings.write_to(report);
@@ -638,6 +681,10 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
       report.rows_checked = found.rows_checked;
       report.rows = found.rows;
       report.worst = std::max(report.worst, found.worst);
+      if (kind == ValueKind::real) {
+        report.sums = found.sums;
+        report.not_judged = std::max(report.not_judged, found.not_judged);
+      }
       if (!found.passed()) {
         report.failure = fmt::format("{} (with {} {} values)", found.failure, which,
                                      kind == ValueKind::real ? "real" : "integer");
@@ -696,6 +743,15 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
 }
 
 }  // namespace
+
+std::string CheckReport::void_because() const {
+  if (!passed() || not_judged == 0 || not_judged < sums) return {};
+  return fmt::format(
+      "no result can be judged: the products of each of the {} sums add up beyond the range of the type; "
+      "take "
+      "--type f64 or smaller values",
+      not_judged);
+}
 
 template <class Problem>
 CheckReport verify(const Problem& problem, const typename Problem::Operands& operands,

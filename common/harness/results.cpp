@@ -49,6 +49,8 @@ json to_json(const ResultRow& row) {
                     {"rows", row.check.rows},
                     {"rows_checked", row.check.rows_checked},
                     {"sampled", row.check.sampled()},
+                    {"sums", row.check.sums},
+                    {"sums_not_judged", row.check.not_judged},
                     {"worst_share_of_bound", number(row.check.worst)}};
   }
   if (row.timed()) {

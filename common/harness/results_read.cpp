@@ -83,6 +83,8 @@ ResultRow row_of(const json& in) {
     row.checked = true;
     row.check.rows = check.at("rows");
     row.check.rows_checked = check.at("rows_checked");
+    row.check.sums = check.at("sums");
+    row.check.not_judged = check.at("sums_not_judged");
     row.check.worst = number(check.at("worst_share_of_bound"), std::nan(""));
     if (!check.at("passed").get<bool>()) row.check.failure = row.reason;
   }

@@ -288,6 +288,13 @@ class Timer {
       row.run = {};
       return;
     }
+    row.reason = last.void_because();
+    if (!row.reason.empty()) {
+      row.status = Status::skipped;
+      row.checked = false;
+      row.run = {};
+      return;
+    }
     if constexpr (Problem::kOp == Op::spgemm) {
       const double entry_bytes = sizeof(Index) + sizeof(typename Problem::Value);
       row.cost.model_bytes += entry_bytes * static_cast<double>(row.result_nnz - problem_.result_bound);
@@ -340,6 +347,12 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
     row.reason = agreed(row.check.failure, ranks);
     if (!row.reason.empty()) {
       row.status = Status::wrong;
+      return;
+    }
+    row.reason = agreed(row.check.void_because(), ranks);
+    if (!row.reason.empty()) {
+      row.status = Status::skipped;
+      row.checked = false;
       return;
     }
     row.note = row.check.note;

@@ -64,22 +64,31 @@ Cells cells_of(const ResultRow& row) {
           pays_after(row)};
 }
 
-/// "5.05 k of 40.0 k rows checked in full", where the check took a sample.
-std::string sample_of(const CheckReport& check) {
-  return fmt::format("{} of {} rows checked in full", format_count(static_cast<double>(check.rows_checked)),
-                     format_count(static_cast<double>(check.rows)));
+/// "5.05 k of 40.0 k rows checked in full", where the check took a sample, and which part of that has no
+/// bound.
+std::string left_open(const CheckReport& check) {
+  std::string text;
+  if (check.sampled()) {
+    text = fmt::format("{} of {} rows checked in full", format_count(static_cast<double>(check.rows_checked)),
+                       format_count(static_cast<double>(check.rows)));
+  }
+  if (check.not_judged > 0) {
+    text += fmt::format("{}{} of {} sums beyond the type's range: not judged", text.empty() ? "" : ", ",
+                        format_count(static_cast<double>(check.not_judged)),
+                        format_count(static_cast<double>(check.sums)));
+  }
+  return text;
 }
 
-/// What stands after the cells: why there are none, or what is special about them. `told` is a check that the
-/// title speaks of, or null: the rows that are compared depend on the problem, so mostly all entries have the
-/// same.
-std::string remark(const ResultRow& row, const CheckReport* told) {
+/// What stands after the cells: why there are none, or what is special about them. `told` is what the title
+/// says of the check: the rows that are compared depend on the problem, so mostly all entries have the same.
+std::string remark(const ResultRow& row, const std::string& told) {
   std::string text;
   if (row.status == Status::skipped) return "skipped: " + row.reason;
   if (row.status != Status::good) return (row.status == Status::wrong ? "WRONG: " : "FAILED: ") + row.reason;
   if (row.simulated) text = "checked on the executor, not timed";
-  if (row.check.sampled() && (told == nullptr || told->rows_checked != row.check.rows_checked))
-    text += (text.empty() ? "" : "; ") + sample_of(row.check);
+  const std::string open = left_open(row.check);
+  if (!open.empty() && open != told) text += (text.empty() ? "" : "; ") + open;
   if (!row.note.empty()) text += (text.empty() ? "" : "; ") + row.note;
   return text;
 }
@@ -88,12 +97,12 @@ bool is_skipped(const ResultRow& row) {
   return row.status == Status::skipped;
 }
 
-std::string title(const ProblemFacts& p, const CheckReport* sampled, const Paint& paint) {
+std::string title(const ProblemFacts& p, const std::string& told, const Paint& paint) {
   std::string facts =
       fmt::format("{} x {}, {} non-zeros", p.rows, p.cols, format_count(static_cast<double>(p.nnz)));
   if (p.op == Op::spgemm)
     facts += fmt::format(", {} products", format_count(static_cast<double>(p.multiplications)));
-  if (sampled != nullptr) facts += ", " + sample_of(*sampled);
+  if (!told.empty()) facts += ", " + told;
   const std::string options = p.options.empty() ? "" : ", " + p.options;
   return fmt::format("{}  {} {}{}  {}\n", paint(kBold, p.matrix), to_string(p.op), p.type, options,
                      paint(kDim, facts));
@@ -165,18 +174,18 @@ void add_block(std::string& out, const Block& block, const std::array<std::size_
     return;
   }
   double best = INFINITY;
-  const CheckReport* sampled = nullptr;
+  std::string told;
   for (const ResultRow& row : block.rows) {
-    if (sampled == nullptr && row.check.sampled()) sampled = &row.check;
+    if (told.empty() && row.checked) told = left_open(row.check);
     if (row.timed() && !row.structure_reuse) best = std::min(best, row.run.median);
   }
-  out += title(first.problem, sampled, paint);
+  out += title(first.problem, told, paint);
   add_line(out, kHeads, widths, kDim, "", paint);
   for (const ResultRow& row : block.rows) {
     if (!block.shows(row)) continue;
     const bool bad = row.status == Status::wrong || row.status == Status::failed;
     const bool fastest = row.timed() && !row.structure_reuse && row.run.median == best;
-    const std::string more = remark(row, sampled);
+    const std::string more = remark(row, told);
     add_line(out, cells_of(row), widths,
              bad           ? kRed
              : fastest     ? kGreen

@@ -843,6 +843,17 @@ class Multiply(Case):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(done.stderr.count("bad.mtx:4"), 1, done.stderr)
 
+    def test_sums_beyond_the_range(self):
+        huge = self.write("huge.mtx", "%%MatrixMarket matrix array real general\n2 20\n" + "3e38\n" * 40)
+        x = self.write("x.mtx", "%%MatrixMarket matrix array real general\n20 1\n" + "1\n" * 20)
+        words = ("multiply", "--with", host_entry("spmv"), huge, x, "-o", self.c)
+        self.refused("no result can be judged: .*--type f64.*--no-check", *words, "--type", "f32")
+        self.assertIn("not checked", self.good(*words, "--type", "f32", "--no-check").stdout)
+        self.assertIn(", checked", self.good(*words, "--type", "f64").stdout)
+        done = run("run", "-m", huge, "--op", "spmv", "--stage", "01", "--quick")
+        self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
+        self.assertIn("no result can be judged", done.stdout)
+
     def test_too_little_memory(self):
         self.refused("--max-memory", "multiply", "--with", host_entry("spgemm"), self.a, self.a, "-o", self.c,
                      "--max-memory", "1e-12")
