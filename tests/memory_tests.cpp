@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
 
 namespace stages {
@@ -70,6 +71,18 @@ TEST_F(Memory, IsNothingWhereMoreIsUsedThanMayBe) {
   write("/sys/fs/cgroup/memory.max", 1 * kGib);
   write("/sys/fs/cgroup/memory.current", 2 * kGib);
   EXPECT_EQ(available(), 0);
+}
+
+TEST_F(Memory, WhatIsNotThereIsRefusedWithItsNumber) {
+  EXPECT_NO_THROW(require_memory(1000, "x"));
+  try {
+    require_memory(1e18, "the transpose");
+    FAIL() << "an exabyte is not there";
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("the transpose takes 1e+09 GB of memory, and "),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(Memory, KnowsTheLimitsOfTheProcess) {

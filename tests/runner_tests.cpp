@@ -187,6 +187,61 @@ TEST(Runner, CheckedOnceIsCheckedAfterTheTimedRuns) {
   EXPECT_FALSE(rows[1].timed());
 }
 
+TEST(Runner, AnEntryWhoseResultsCannotBeJudgedIsSkipped) {
+  Exec exec;
+  const auto registry = spmv_entries({{"a/right", SpmvFault::none}, {"a/wrong", SpmvFault::wrong_last_row}});
+  Csr<double> a = matrices::dense(20, 40);
+  std::fill(a.values.begin(), a.values.end(), 1e308);
+  for (const bool once : {false, true}) {
+    RunOptions options = quick();
+    options.check_once = once;
+    const auto problem = make_spmv_problem("m", std::make_shared<const Csr<double>>(a), Mode::stream, 3);
+    const auto rows = run(registry, problem, exec, options).rows;
+    EXPECT_EQ(rows[0].status, Status::skipped) << rows[0].reason;
+    EXPECT_NE(rows[0].reason.find("no result can be judged"), std::string::npos) << rows[0].reason;
+    EXPECT_FALSE(rows[0].checked);
+    EXPECT_FALSE(rows[0].timed());
+    EXPECT_EQ(rows[1].status, once ? Status::skipped : Status::wrong) << "only small integers show it";
+  }
+  std::fill_n(a.values.begin(), 40, 1.0);
+  const auto problem = make_spmv_problem("m", std::make_shared<const Csr<double>>(a));
+  const auto row = run(registry, problem, exec, quick()).rows[0];
+  EXPECT_EQ(row.status, Status::good) << row.reason;
+  EXPECT_EQ(row.check.sums, 20);
+  EXPECT_EQ(row.check.not_judged, 19);
+}
+
+TEST(Runner, WhatTheCheckNeedsCountsToo) {
+  Exec exec;
+  Registry registry;
+  registry.add<FaultySpmm>({.name = "a/spmm", .idea = "i"}, SpmmFault::none);
+  RunOptions options = quick();
+  options.max_memory = 1e30;
+  const auto a = std::make_shared<const Csr<double>>(Csr<double>(1, 2147483647));
+  const auto row =
+      run(registry, make_spmm_problem<double>({.name = "m", .a = a, .n_cols = 1000}), exec, options)
+          .rows.at(0);
+  EXPECT_EQ(row.status, Status::skipped);
+  EXPECT_NE(row.reason.find("needs 34.4 TB of memory with what its check takes, and "), std::string::npos)
+      << row.reason;
+}
+
+TEST(Runner, OperandsAreWorkToo) {
+  Exec exec;
+  RunOptions options = quick();
+  options.max_work = 1e9;
+  options.max_memory = 1e30;
+  options.check_once = true;
+  const auto a = std::make_shared<const Csr<double>>(Csr<double>(1, 2147483647));
+  const auto row =
+      run(spmv_entries({{"a/right", SpmvFault::none}}), make_spmv_problem("m", a), exec, options).rows.at(0);
+  EXPECT_EQ(row.status, Status::skipped);
+  EXPECT_NE(
+      row.reason.find("needs 2.15 G numbers as operands of its check, the limit is 1.00 G (--max-work)"),
+      std::string::npos)
+      << row.reason;
+}
+
 TEST(Runner, AResultThatGoesBadWhileTimedTakesItsTimeAway) {
   Exec exec;
   Registry registry;

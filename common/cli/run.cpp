@@ -131,25 +131,31 @@ class Run {
   }
 
   /// Does `work`, a part of `job`. An error in it is told in the rows of the entries for `ops` that have no
-  /// result yet, and the run goes on; but not where other ranks wait in the middle of it.
+  /// result yet, and the run goes on; but not where other ranks wait in the middle of it. For what there is
+  /// not enough memory is skipped, which is no error.
   template <class Work>
   bool attempt(const Job& job, const std::vector<Op>& ops, Work&& work) {
     first_ = results_.rows.size();
     try {
       work();
       return true;
+    } catch (const OutOfMemory& error) {
+      if (together_) throw;
+      lose(job, ops, Status::skipped, error.what());
     } catch (const Error& error) {
       if (together_) throw;
-      lose(job, ops, error.what());
+      note(error.what());
+      lose(job, ops, Status::failed, error.what());
     } catch (const std::bad_alloc&) {
       if (together_) throw;
-      lose(job, ops, fmt::format("{}: {}", job.name, out_of_memory()));
+      const std::string why = fmt::format("{}: {}", job.name, out_of_memory());
+      note(why);
+      lose(job, ops, Status::failed, why);
     }
     return false;
   }
 
-  void lose(const Job& job, const std::vector<Op>& ops, const std::string& why) {
-    note(why);
+  void lose(const Job& job, const std::vector<Op>& ops, Status status, const std::string& why) {
     if (results_.rows.size() == first_) {
       for (const Op op : ops) {
         for (const Entry* const entry : entries_of(op)) {
@@ -161,7 +167,7 @@ class Run {
     }
     for (ResultRow& row : std::span(results_.rows).subspan(first_)) {
       if (row.status != Status::good || row.timed()) continue;
-      row.status = Status::failed;
+      row.status = status;
       row.reason = why;
     }
   }
@@ -224,11 +230,17 @@ class Run {
     std::shared_ptr<const Csr<T>> a;
     if (!attempt(job, ops, [&] { a = load<T>(job.name); })) return;
     for (const Op op : ops) {
-      attempt(job, {op}, [&] {
+      const bool done = attempt(job, {op}, [&] {
         if (op == Op::spmv) spmv<T>(job, a);
         if (op == Op::spmm) spmm<T>(job, a);
         if (op == Op::spgemm) spgemm<T>(job, a);
       });
+      if (done) continue;
+      for (ResultRow& row : std::span(results_.rows).subspan(first_)) {
+        row.problem.rows = a->rows;
+        row.problem.cols = a->cols;
+        row.problem.nnz = a->nnz();
+      }
     }
   }
 

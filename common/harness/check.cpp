@@ -363,8 +363,16 @@ void compare_dense_sums(const DenseCase<T>& c, const CheckOptions& options, Find
   for (Index j = 0; j < c.result.cols; ++j) w[static_cast<std::size_t>(j)] = weight(j, options.seed);
   const auto got = result_times_weights(c, w, options, findings);
   if (!got) return;
-  const auto xw = times_weights(c.a.cols, c.chain ? c.result.layout : c.b.layout, w, options,
-                                [&](Index k, Index j) { return as_integer(c.x(k, j)).value_or(0); });
+  const auto x = [&](Index k, Index j) { return as_integer(c.x(k, j)).value_or(0); };
+  const bool few = mostly_empty_columns(c.a.cols, c.a.nnz());  // then a sum for each entry is less
+  const auto xw = few ? std::vector<Sum>()
+                      : times_weights(c.a.cols, c.chain ? c.result.layout : c.b.layout, w, options, x);
+  const auto xw_of = [&](Index k) {
+    if (!few) return xw[static_cast<std::size_t>(k)];
+    Sum sum = 0;
+    for (std::size_t j = 0; j < w.size(); ++j) sum += w[j] * x(k, static_cast<Index>(j));
+    return sum;
+  };
   std::vector<Sum> old(static_cast<std::size_t>(c.a.rows), 0);
   if (c.c0 != nullptr) {
     old = times_weights(c.a.rows, c.c0->layout, w, options,
@@ -376,7 +384,7 @@ void compare_dense_sums(const DenseCase<T>& c, const CheckOptions& options, Find
     const auto values = row_values(c.a, i);
     Sum sum = 0;
     for (std::size_t k = 0; k < columns.size(); ++k)
-      sum += as_integer(values[k]).value_or(0) * xw[static_cast<std::size_t>(columns[k])];
+      sum += as_integer(values[k]).value_or(0) * xw_of(columns[k]);
     const auto row = static_cast<std::size_t>(i);
     const Sum expected = alpha * sum + beta * old[row];
     if ((*got)[row] == expected) return {};
@@ -777,10 +785,19 @@ CheckReport check_entry(const Entry& entry, const Problem& problem, Exec& exec, 
   return report;
 }
 
+template <class Problem>
+double check_bytes(const Problem& p) {
+  double elements = operand_elements(p);
+  if constexpr (Problem::kOp == Op::spmv) elements += 2.0 * p.a->rows * p.products;
+  if constexpr (Problem::kOp == Op::spmm) elements += 2.0 * p.a->rows * p.n_cols;
+  return sizeof(typename Problem::Value) * elements;
+}
+
 #define STAGES_INSTANTIATE(P)                                                                           \
   template CheckReport verify(const P&, const P::Operands&, const P::Result&, ValueKind, const Claims&, \
                               const CheckOptions&);                                                     \
-  template CheckReport check_entry(const Entry&, const P&, Exec&, const CheckOptions&);
+  template CheckReport check_entry(const Entry&, const P&, Exec&, const CheckOptions&);                 \
+  template double check_bytes(const P&);
 STAGES_INSTANTIATE(SpmvProblem<float>)
 STAGES_INSTANTIATE(SpmvProblem<double>)
 STAGES_INSTANTIATE(SpmmProblem<float>)

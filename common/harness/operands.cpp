@@ -232,8 +232,21 @@ typename Problem::Operands make_operands(const Problem& problem, ValueKind kind,
   return operands_of(problem, kind, seed);
 }
 
+template <class Problem>
+double operand_elements(const Problem& p) {
+  if constexpr (Problem::kOp == Op::spmv) {
+    return static_cast<double>(p.a->cols) * (p.mode == Mode::chain ? 1 : p.products);
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    const double rows = static_cast<double>(p.a->cols) + (p.beta != 0 ? p.a->rows : 0);
+    return rows * p.n_cols;
+  } else {
+    return static_cast<double>(p.a->nnz() + p.b->nnz());
+  }
+}
+
 #define STAGES_INSTANTIATE(P)                                 \
   template P with_values(const P&, ValueKind, std::uint64_t); \
+  template double operand_elements(const P&);                 \
   template P::Operands make_operands(const P&, ValueKind, std::uint64_t);
 STAGES_INSTANTIATE(SpmvProblem<float>)
 STAGES_INSTANTIATE(SpmvProblem<double>)

@@ -30,4 +30,8 @@ Problem with_values(const Problem& problem, ValueKind kind, std::uint64_t seed);
 template <class Problem>
 typename Problem::Operands make_operands(const Problem& problem, ValueKind kind, std::uint64_t seed);
 
+/// Numbers that make_operands draws.
+template <class Problem>
+double operand_elements(const Problem& problem);
+
 }  // namespace stages

@@ -10,6 +10,7 @@
 #include "common/harness/build_info.hpp"
 #include "common/harness/machine.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/memory.hpp"
 
 namespace stages {
 namespace {
@@ -96,6 +97,13 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
     return fmt::format("needs {} of memory, the limit is {} (--max-memory)", format_bytes(cost.memory),
                        format_bytes(limit));
   }
+  const bool whole_check = !options.check_once || exec.simulated();
+  const double needed = cost.memory + check_bytes(problem);
+  const auto free = static_cast<double>(available_memory());
+  if (whole_check && (!entry.needs.gpu || exec.simulated()) && needed > free) {
+    return fmt::format("needs {} of memory with what its check takes, and {} are free", format_bytes(needed),
+                       format_bytes(free));
+  }
   if (exec.simulated() && cost.work > options.max_simulated_work) {
     return fmt::format("needs {} steps, the limit on the executor is {}: take a smaller matrix",
                        format_count(cost.work), format_count(options.max_simulated_work));
@@ -103,6 +111,12 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
   if (cost.work > options.max_work) {
     return fmt::format("needs {} steps, the limit is {} (--max-work)", format_count(cost.work),
                        format_count(options.max_work));
+  }
+  // Dense operands may be far larger than the matrix.
+  const double drawn = (whole_check ? 3 : 1) * operand_elements(problem);
+  if (drawn > options.max_work) {
+    return fmt::format("needs {} numbers as operands of its check, the limit is {} (--max-work)",
+                       format_count(drawn), format_count(options.max_work));
   }
   return {};
 }
@@ -366,6 +380,37 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
   }
 }
 
+/// Whether the clock is to run.
+bool to_time(const ResultRow& row) {
+  return row.status == Status::good && !row.simulated;
+}
+
+/// Times the entries whose rows are good, side by side as far as memory holds them together. The values are
+/// those of the real check, so a chain neither overflows nor vanishes.
+template <class Problem>
+void time_rows(const Problem& problem, std::span<const Entry* const> entries, const Machine& machine,
+               const RunOptions& options, const RunEvents& events, std::span<ResultRow> rows) {
+  const bool root = machine.host.communicator().rank() == 0;
+  const Problem timed_problem = root ? with_values(problem, ValueKind::real, options.check.seed) : problem;
+  Timer<Problem> timer(timed_problem, machine, options, events);
+  std::map<const Exec*, double> held;  // bytes of the plans in the timer
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    ResultRow& row = rows[k];
+    if (!to_time(row)) continue;
+    Exec& exec = machine.of(*entries[k]);
+    const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
+    bool full = held[&exec] > 0 && held[&exec] + row.cost.memory > limit;
+    machine.host.communicator().broadcast(&full, sizeof full);
+    if (full) {
+      timer.sample_all();
+      held.clear();
+    }
+    held[&exec] += row.cost.memory;
+    timer.add(*entries[k], row);
+  }
+  timer.sample_all();
+}
+
 }  // namespace
 
 ResultRow row_of(const Entry& entry) {
@@ -395,27 +440,9 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
     admit(*entries[k], problem, machine, options, row);
   }
 
-  // Plans are timed side by side as far as memory holds them together. The values are those of the real
-  // check, so a chain neither overflows nor vanishes.
-  const bool root = machine.host.communicator().rank() == 0;
-  const Problem timed_problem = root ? with_values(problem, ValueKind::real, options.check.seed) : problem;
-  Timer<Problem> timer(timed_problem, machine, options, events);
-  std::map<const Exec*, double> held;  // bytes of the plans in the timer
-  for (std::size_t k = 0; k < entries.size(); ++k) {
-    ResultRow& row = results.rows[first + k];
-    if (row.status != Status::good || row.simulated) continue;
-    Exec& exec = machine.of(*entries[k]);
-    const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
-    bool full = held[&exec] > 0 && held[&exec] + row.cost.memory > limit;
-    machine.host.communicator().broadcast(&full, sizeof full);
-    if (full) {
-      timer.sample_all();
-      held.clear();
-    }
-    held[&exec] += row.cost.memory;
-    timer.add(*entries[k], row);
-  }
-  timer.sample_all();
+  const std::span<ResultRow> rows = std::span(results.rows).subspan(first);
+  if (std::any_of(rows.begin(), rows.end(), to_time))
+    time_rows(problem, entries, machine, options, events, rows);
   relate_rows(results, first);
   for (std::size_t k = first; events.done && k < results.rows.size(); ++k) events.done(results.rows[k]);
 }

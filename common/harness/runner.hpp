@@ -16,7 +16,9 @@ struct RunOptions {
   int min_samples = 7;
   int max_samples = 500;
   double max_memory = 0;  ///< bytes a plan may allocate; 0: Exec::memory_limit()
-  double max_work = 4e9;  ///< elementary steps of one run (Cost::work) beyond which an entry is skipped
+  /// Elementary steps of one run (Cost::work) beyond which an entry is skipped; also numbers drawn as
+  /// operands.
+  double max_work = 4e9;
   /// Seconds of one run beyond which an entry is skipped. What a run takes shows when it is made, so the
   /// first is made all the same, and those of the check before the clock (see check_once).
   double max_seconds = std::numeric_limits<double>::infinity();

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/matrix/error.hpp"
+#include "common/matrix/memory.hpp"
 
 namespace stages {
 namespace {
@@ -24,6 +25,9 @@ template <class T>
 void flip(Index lines_in, Index lines_out, const Offset* ptr_in, const Index* idx_in, const T* val_in,
           Buffer<Offset>& ptr_out, Buffer<Index>& idx_out, Buffer<T>& val_out) {
   const Offset nnz = ptr_in[lines_in];
+  require_memory(2.0 * sizeof(Offset) * lines_out +
+                     static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(nnz),
+                 fmt::format("the transpose, {} x {},", lines_out, lines_in));
   ptr_out.assign(at(lines_out) + 1, 0);
   for (Offset k = 0; k < nnz; ++k) ++ptr_out[at(idx_in[k]) + 1];
   counts_to_offsets(ptr_out);
@@ -107,7 +111,9 @@ Csr<T> to_csr(const Coo<T>& a) {
 
 template <class T>
 Csc<T> to_csc(const Csr<T>& a) {
-  Csc<T> out(a.rows, a.cols);
+  Csc<T> out;
+  out.rows = a.rows;
+  out.cols = a.cols;
   flip(a.rows, a.cols, a.row_ptr.data(), a.col_idx.data(), a.values.data(), out.col_ptr, out.row_idx,
        out.values);
   return out;
@@ -115,7 +121,9 @@ Csc<T> to_csc(const Csr<T>& a) {
 
 template <class T>
 Csr<T> to_csr(const Csc<T>& a) {
-  Csr<T> out(a.rows, a.cols);
+  Csr<T> out;
+  out.rows = a.rows;
+  out.cols = a.cols;
   flip(a.cols, a.rows, a.col_ptr.data(), a.row_idx.data(), a.values.data(), out.row_ptr, out.col_idx,
        out.values);
   return out;
@@ -123,7 +131,9 @@ Csr<T> to_csr(const Csc<T>& a) {
 
 template <class T>
 Csr<T> transpose(const Csr<T>& a) {
-  Csr<T> out(a.cols, a.rows);
+  Csr<T> out;
+  out.rows = a.cols;
+  out.cols = a.rows;
   flip(a.rows, a.cols, a.row_ptr.data(), a.col_idx.data(), a.values.data(), out.row_ptr, out.col_idx,
        out.values);
   return out;

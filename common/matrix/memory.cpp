@@ -10,6 +10,8 @@
 #include <optional>
 #include <sstream>
 
+#include "common/matrix/error.hpp"
+
 namespace stages {
 namespace {
 
@@ -96,6 +98,17 @@ Offset available_memory(const std::string& root) {
   std::ifstream(root + "/proc/self/statm") >> all >> skipped >> skipped >> skipped >> skipped >> data;
   left = std::min({left, left_of(RLIMIT_AS, all * page), left_of(RLIMIT_DATA, data * page)});
   return std::max<Offset>(0, left);
+}
+
+void require_memory(double bytes, const std::string& what) {
+  constexpr double kNotWorthAsking = 64e6;
+  if (bytes < kNotWorthAsking) return;
+  const auto most = static_cast<double>(available_memory());
+  if (bytes > most) {
+    throw OutOfMemory(
+        fmt::format("{} takes {:.3g} GB of memory, and {:.3g} GB are free; take a smaller matrix", what,
+                    bytes / 1e9, most / 1e9));
+  }
 }
 
 }  // namespace stages

@@ -12,4 +12,9 @@ namespace stages {
 /// process (`ulimit -v`, `ulimit -d`) leave. At least 0. `root`: where /proc and /sys stand, for tests.
 Offset available_memory(const std::string& root = "");
 
+/// Throws OutOfMemory, which names `what` and both numbers, unless `bytes` more can be allocated. To be asked
+/// before a large allocation: Linux promises memory that it does not have, and ends the program when it is
+/// used.
+void require_memory(double bytes, const std::string& what);
+
 }  // namespace stages

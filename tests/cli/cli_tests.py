@@ -960,6 +960,27 @@ class InfoAndGenerate(Case):
             self.assertEqual((info["cols"], info["nnz"], info["empty_cols"]), (2147483647, entries_there, 2147483647 - entries_there))
             self.assertEqual(info["square"]["products"], entries_there)
 
+    def test_a_run_on_many_empty_columns_is_skipped_in_time(self):
+        if "-fsanitize" in sanitizers():
+            self.skipTest("AddressSanitizer needs the address space")
+
+        def limits():
+            resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+
+        none = self.write("none.mtx", "%%MatrixMarket matrix array real general\n0 2147483647\n")
+        out = self.directory / "out.json"
+        for source in ("gen:uniform:rows=1,cols=2147483647,nnz=1", none):
+            begin = time.monotonic()
+            done = run("run", "-m", source, "--json", out, limits=limits)
+            self.assertEqual(done.returncode, 77, f"{source}\n{done.stdout}\n{done.stderr}")
+            self.assertLess(time.monotonic() - begin, 20)
+            rows = json.loads(out.read_text())["results"]
+            self.assertEqual({row["status"] for row in rows}, {"skipped"})
+            self.assertEqual({row["problem"]["operation"] for row in rows}, {"spmv", "spmm", "spgemm"})
+            reasons = {row["reason"] for row in rows if row["problem"]["operation"] == "spgemm"}
+            self.assertEqual(len(reasons), 1, reasons)
+            self.assertRegex(reasons.pop(), r"the transpose, 2147483647 x [01], takes 34\.4 GB of memory, and [0-9.]+ GB are free")
+
     def test_info_json(self):
         a = self.write("a.mtx", MATRIX)
         info = json.loads(self.good("info", a, "--json").stdout)
