@@ -143,6 +143,12 @@ class Usage(Case):
         self.refused("SPEC", "generate")
         self.refused("--output", "generate", SMALL)
 
+    def test_long_numbers_are_shortened(self):
+        number = 309 * "7"
+        short = r"7{20}\.\.\. \(309 digits\)"
+        self.refused(rf"^stages: error: --seed: {short} is no whole number", "run", "-m", SMALL, "--seed", number)
+        self.refused(rf"rows={short},cols=1,nnz=1: rows={short} is not", "info", f"gen:uniform:rows={number},cols=1,nnz=1")
+
     def test_values_out_of_range(self):
         self.refused("--n-cols", "run", "-m", SMALL, "--n-cols", "0")
         self.refused("--op", "run", "-m", SMALL, "--op", "spxx")
@@ -680,6 +686,48 @@ class Leavings(Case):
             done = run(*words, env={"TMPDIR": "/nowhere"})
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("error: TMPDIR=/nowhere: there is no such directory; name another or leave it out", done.stderr)
+
+
+class Outputs(Case):
+    """Results to what is no file of its own."""
+
+    RUN = ["run", "-m", SMALL, "--quick", "--op", "spmv", "--stage", "01"]
+
+    def setUp(self):
+        super().setUp()
+        self.pipe = self.directory / "pipe"
+        os.mkfifo(self.pipe)
+
+    def through_the_pipe(self, *words):
+        """What somebody reads from the pipe."""
+        with subprocess.Popen(["cat", self.pipe], stdout=subprocess.PIPE, text=True) as reader:
+            try:
+                self.good(*words)
+                return reader.communicate(timeout=LIMIT)[0]
+            finally:
+                reader.kill()
+
+    def test_a_pipe_gets_all_of_it(self):
+        rows = json.loads(self.through_the_pipe(*self.RUN, "--json", self.pipe))["results"]
+        self.assertEqual({row["status"] for row in rows}, {"good"})
+        self.assertIn("matrix,options,", self.through_the_pipe(*self.RUN, "--csv", self.pipe))
+        self.assertIn("%%MatrixMarket", self.through_the_pipe("generate", SMALL, "-o", self.pipe))
+        self.assertTrue(self.pipe.is_fifo())
+
+    def test_a_pipe_that_nobody_reads(self):
+        self.refused("pipe: nobody reads from this pipe; start its reader first", "generate", SMALL, "-o", self.pipe)
+
+    def test_own_streams(self):
+        """A file that the shell has opened gets what is written to the stream beside what else goes there."""
+        for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+            said = self.directory / "said"
+            with open(said, "w", encoding="utf-8") as file:
+                words = [PROGRAMS / "stages", *self.RUN, "--json", name]
+                self.assertEqual(subprocess.run(words, stdout=file, stderr=subprocess.DEVNULL, timeout=LIMIT).returncode, 0)
+            text = said.read_text()
+            self.assertEqual({row["status"] for row in json.JSONDecoder().raw_decode(text)[0]["results"]}, {"good"}, name)
+            self.assertRegex(text.splitlines()[-1], r"^\d good, 0 wrong", name)
+        self.refused("/dev/fd/9: cannot be written", "generate", SMALL, "-o", "/dev/fd/9")
 
 
 class Tour(Case):
