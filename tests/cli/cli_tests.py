@@ -182,6 +182,35 @@ class Usage(Case):
     def test_bad_regular_expression(self):
         self.refused(r"--filter '\(': no regular expression", "run", "-m", SMALL, "--filter", "(")
 
+    def test_patterns_that_would_take_all_time_or_memory(self):
+        """Each ends within a second or so, with a match, with none, or with an error of one line."""
+        refused = {
+            "back-references": r"(a*)(a*)(a*)(a*)(a*)(a*)\1\2\3\4\5\6b",
+            "repeats of repeats": "((a{1,255}){1,255}){1,255}",
+            "a repeat": "a{1,32767}",
+            "a repeat without end": "(a{200,}){200,}",
+            "depth": "(" * 10000 + "a" + ")" * 10000,
+            "open brackets": "(" * 100000,
+            "stars": "a" + "*" * 100000,
+            "repeats in groups": "(" * 100 + "a" + "+)" * 100,
+            "what is open": "(a{1,4000}" * 40,
+            "what the outer group holds": "(" + "a{1,100}" * 40 + "){1,100}",
+            "length": "a" * 120000,
+        }
+        for what, pattern in refused.items():
+            with self.subTest(what):
+                begun = time.monotonic()
+                self.refused("--filter '.{1,60}': ", "run", "-m", SMALL, "--filter", pattern)
+                self.assertLess(time.monotonic() - begun, 5)
+        for pattern in ("(a*)*b", "(a|aa)*b", "(a|b)*a(a|b){20}z", "(.*)*(.*)*(.*)*z", "(" * 1000 + "csr" + ")" * 1000, "a?" * 1000 + "a" * 1000,
+                        r"\\1|[[:digit:]]{2}_cpu", r"\(x\)", "[]*+(]|[^]{999}]|[[.-.]*]", ")", "|".join(entries())):
+            with self.subTest(pattern[:40]):
+                begun = time.monotonic()
+                done = run("run", "-m", SMALL, "--op", "spmv", "--stage", "01", "--max-work", "1", "--filter", pattern)
+                self.assertIn(done.returncode, (2, 77), done.stderr)
+                self.assertNotIn("--filter '", done.stderr)
+                self.assertLess(time.monotonic() - begun, 5)
+
     def test_nothing_matches(self):
         self.refused("no entry is left", "run", "-m", SMALL, "--filter", "no such entry")
 
