@@ -759,6 +759,55 @@ class Outputs(Case):
         self.refused("/dev/fd/9: cannot be written", "generate", SMALL, "-o", "/dev/fd/9")
 
 
+class Processes(Case):
+    """Threads and processes that cannot be had, and starters of ranks that are none."""
+
+    @staticmethod
+    def few(count):
+        """So many processes and threads in all. The limit does not hold for root, so this becomes nobody."""
+        def limits():
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+        return limits
+
+    def test_without_threads(self):
+        self.assertIn("4,000 x 4,000", self.good("info", "gen:uniform:rows=4000,cols=4000,nnz=20000", limits=self.few(1)).stdout)
+        self.refused(r"no thread can be had: .*; close other programs, or raise `ulimit -u`", "run", "-m", SMALL, "--op", "spmv",
+                     "--stage", "01", limits=self.few(1))
+
+    def test_without_threads_for_the_executor(self):
+        on_the_executor = [entry for entry in entries(operation="spmv") if entry.startswith("03_")]
+        if not on_the_executor or os.geteuid() != 0:  # else the user's other processes count
+            self.skipTest("this needs root, and a build with CUDA")
+        done = run("run", "-m", SMALL, "--filter", on_the_executor[0], limits=self.few(2), env={"STAGES_WORKERS": "4"})
+        self.assertRegex(done.stdout, "FAILED: the executor can have 0 of the [1-4] threads it needs .*; .* or lower STAGES_WORKERS")
+
+    def starter(self, script):
+        path = self.write(f"starter{len(script)}", "#!/bin/sh\n" + script)
+        path.chmod(0o755)
+        return str(path)
+
+    def test_ranks_that_do_not_come(self):
+        if "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+            self.skipTest("this build has no MPI")
+        no_rank = r"left no results in \S+: either \S+ starts no ranks \(name another in STAGES_MPIRUN\), or rank 0 ran on another machine"
+        killed = r"the run on 2 ranks was ended by SIGKILL \(Killed\), as the system does where memory runs out; take a smaller matrix"
+        # mpirun says 128 + the signal of a rank.
+        for program, said in (("true", no_rank), ("echo", no_rank), ("/nowhere", "there is no program /nowhere"),
+                              (str(ROOT), "there is no program "), ("/etc/passwd", "there is no program /etc/passwd"),
+                              (self.starter("exit 137\n"), killed), (self.starter("kill -9 $$\n"), killed),
+                              (self.starter("exit 9\n"), "ended with exit code 9")):
+            with self.subTest(program):
+                self.refused(said, "run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2", env={"STAGES_MPIRUN": program})
+        a = self.write("a.mtx", MATRIX)
+        entry = next(e for e in entries(operation="spgemm") if e.startswith("02_mpi/"))
+        self.refused(killed, "multiply", "--with", entry, a, a, "-o", self.directory / "c.mtx", "--ranks", "2",
+                     env={"STAGES_MPIRUN": self.starter("exit 137\n")})
+
+
 class Tour(Case):
     """`run` without a matrix: every step, and a table of them."""
 
