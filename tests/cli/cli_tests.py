@@ -785,6 +785,12 @@ class Processes(Case):
         done = run("run", "-m", SMALL, "--filter", on_the_executor[0], limits=self.few(2), env={"STAGES_WORKERS": "4"})
         self.assertRegex(done.stdout, "FAILED: the executor can have 0 of the [1-4] threads it needs .*; .* or lower STAGES_WORKERS")
 
+    def test_without_processes(self):
+        if os.geteuid() != 0 or "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+            self.skipTest("this needs root, and a build with MPI")
+        self.refused("cannot start mpirun: .*; close other programs, or raise `ulimit -u`", "run", "-m", SMALL, "--op", "spgemm",
+                     "--stage", "02", "--ranks", "2", limits=self.few(2))
+
     def starter(self, script):
         path = self.write(f"starter{len(script)}", "#!/bin/sh\n" + script)
         path.chmod(0o755)
@@ -875,8 +881,8 @@ class Tour(Case):
         self.assertEqual(missing["03_cuda_naive"], "")
         results, done = self.tour("--stage", "01,02", "--op", "spgemm", "--filter", "adaptive|balanced", env={"STAGES_MPIRUN": "/nowhere/mpirun"})
         line = next(line for line in results["steps"] if line["step"] == "02_mpi")
-        self.assertIn("there is no /nowhere/mpirun", line["missing"])
-        self.assertIn("there is no /nowhere/mpirun", done.stdout)
+        self.assertIn("there is no program /nowhere/mpirun", line["missing"])
+        self.assertIn("there is no program /nowhere/mpirun", done.stdout)
 
     def test_options_that_need_a_matrix(self):
         for words in (["--mode", "chain"], ["-b", "data:d2"], ["--n-cols", "8"], ["--ranks", "1,2"], ["--beta", "1"], ["--index-base", "0"]):
