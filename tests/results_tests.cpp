@@ -164,6 +164,18 @@ TEST(Csv, EveryLineHasEveryField) {
   EXPECT_EQ(field(3, "reason"), "needs 4 GB");
 }
 
+TEST(Csv, NoFieldIsAFormula) {
+  Results results = sample();
+  for (const char* const start : {"=", "+", "-", "@", "\t", "\r", "\n"}) {
+    results.rows[0].problem.matrix = std::string(start) + "HYPERLINK(\"http://a.b\",1).mtx";
+    EXPECT_EQ(parse_csv(to_csv(results))[1][0], "'" + results.rows[0].problem.matrix);
+  }
+  results.rows[0].problem.matrix = "a=b-c.mtx";
+  EXPECT_EQ(parse_csv(to_csv(results))[1][0], "a=b-c.mtx");
+  results.rows[0].reason = "=1+1";
+  EXPECT_EQ(parse_csv(to_csv(results))[1][9], "'=1+1");
+}
+
 TEST(Table, SaysWhatAPersonAsks) {
   const std::string table = to_table(sample(), false);
   for (const char* text :
@@ -201,6 +213,8 @@ TEST(Format, ThreeDigitsAndAUnit) {
   EXPECT_EQ(format_count(999), "999");
   EXPECT_EQ(format_count(12'300'000), "12.3 M");
   EXPECT_EQ(format_count(456'000), "456 k");
+  EXPECT_EQ(format_count(1e308), "1.00e+296 T");
+  EXPECT_EQ(format_bytes(9.9e17), "990000 TB");
 }
 
 TEST(WriteFile, IsCompleteOrNotThere) {

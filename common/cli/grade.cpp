@@ -263,11 +263,6 @@ std::vector<json> notes_in(const std::string& path) {
   return notes;
 }
 
-std::string signal_text(int number) {
-  const char* const name = sigabbrev_np(number);
-  return name != nullptr ? fmt::format("SIG{} ({})", name, strsignal(number)) : strsignal(number);
-}
-
 /// What a sanitizer said, in a line: "heap-buffer-overflow, thread_per_row.cu:28 in multiply". Empty:
 /// nothing.
 std::string sanitizer_text(const std::string& output) {

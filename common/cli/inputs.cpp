@@ -1,8 +1,11 @@
 #include "common/cli/inputs.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -113,6 +116,12 @@ void require_writable(const std::string& flag, const std::string& path,
   for (const std::string& input : read) {
     if (same_file(path, input))
       fail("{} {}: that is the matrix which is read; name another file", flag, path);
+  }
+  if (std::error_code none; std::filesystem::is_fifo(path, none)) {
+    // Opened and closed, it would end for who reads it before it began.
+    if (access(path.c_str(), W_OK) != 0)
+      fail("{} {}: {}; change its permissions", flag, path, std::strerror(errno));
+    return;
   }
   try {
     const AtomicFile probe(path);  // makes its temporary file beside it, and removes it again

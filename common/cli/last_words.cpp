@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <system_error>
 
 #include "common/matrix/error.hpp"
 #include "common/matrix/temporary_files.hpp"
@@ -65,7 +66,12 @@ LastWords::LastWords(std::function<void(const std::string& signal)> words) {
   if (pipe2(told.data(), O_CLOEXEC) != 0)
     fail("no pipe can be had: {}; close other programs", std::strerror(errno));
   heard = false;
-  listener_ = std::thread(listen, std::move(words));
+  try {
+    listener_ = std::thread(listen, std::move(words));
+  } catch (const std::system_error& error) {
+    for (const int end : told) close(end);
+    fail("no thread can be had: {}; close other programs, or raise `ulimit -u`", error.what());
+  }
   handle(on_signal);
 }
 

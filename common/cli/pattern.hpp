@@ -10,7 +10,8 @@ namespace stages {
 
 class Pattern {
  public:
-  /// Throws Error, naming `flag`, where the text is no regular expression.
+  /// Throws Error, naming `flag`, where the text is no regular expression, or one that would take very long
+  /// or much memory.
   Pattern(const std::string& flag, const std::string& text);
   ~Pattern() { regfree(&compiled_); }
   Pattern(const Pattern&) = delete;

@@ -56,13 +56,25 @@ void survive_closed_pipes() {
   std::signal(SIGPIPE, [](int) {});
 }
 
-/// One line, whatever the message looked like.
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (c == '\n' || c == '\r') c = ' ';
+/// One line, whatever the message looked like, with the beginning of numbers that are long.
+std::string one_line(std::string_view text) {
+  constexpr std::size_t kLong = 40, kShown = 20;
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    if (digits > kLong) {
+      out += fmt::format("{}... ({} digits)", text.substr(0, kShown), digits);
+    } else {
+      out += text.substr(0, digits);
+    }
+    text.remove_prefix(digits);
+    if (text.empty()) break;
+    const char c = text.front();
+    out += c == '\n' || c == '\r' ? ' ' : c;
+    text.remove_prefix(1);
   }
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text;
+  out.erase(out.find_last_not_of(' ') + 1);
+  return out;
 }
 
 /// Where there are several ranks the others wait in the middle of something, so all of them are ended.

@@ -130,38 +130,37 @@ class Run {
     progress_.say(error_line(program_, error));
   }
 
-  /// Does `work`, a part of `job`. An error in it is told in the rows of the entries for `ops` that have no
-  /// result yet, and the run goes on; but not where other ranks wait in the middle of it. For what there is
-  /// not enough memory is skipped, which is no error.
+  /// Does `work`, which is to make the rows of `ops`. An error in it is told in those rows that have no result
+  /// yet, and the run goes on; but not where other ranks wait in the middle of it. `facts` are those of A.
   template <class Work>
-  bool attempt(const Job& job, const std::vector<Op>& ops, Work&& work) {
+  bool attempt(const ProblemFacts& facts, const std::vector<Op>& ops, Work&& work) {
     first_ = results_.rows.size();
     try {
       work();
       return true;
-    } catch (const OutOfMemory& error) {
+    } catch (const OutOfMemory& error) {  // with its number, before it was taken
       if (together_) throw;
-      lose(job, ops, Status::skipped, error.what());
+      lose(facts, ops, Status::skipped, error.what());
     } catch (const Error& error) {
       if (together_) throw;
       note(error.what());
-      lose(job, ops, Status::failed, error.what());
+      lose(facts, ops, Status::failed, error.what());
     } catch (const std::bad_alloc&) {
       if (together_) throw;
-      const std::string why = fmt::format("{}: {}", job.name, out_of_memory());
-      note(why);
-      lose(job, ops, Status::failed, why);
+      const std::string what = fmt::format("{}: {}", facts.matrix, out_of_memory());
+      note(what);
+      lose(facts, ops, Status::failed, what);
     }
     return false;
   }
 
-  void lose(const Job& job, const std::vector<Op>& ops, Status status, const std::string& why) {
+  void lose(const ProblemFacts& facts, const std::vector<Op>& ops, Status status, const std::string& why) {
     if (results_.rows.size() == first_) {
       for (const Op op : ops) {
         for (const Entry* const entry : entries_of(op)) {
           ResultRow& row = results_.rows.emplace_back(row_of(*entry));
-          row.problem = {
-              .matrix = job.name, .op = op, .type = effort_.type == ValueType::f32 ? "f32" : "f64"};
+          row.problem = facts;
+          row.problem.op = op;
         }
       }
     }
@@ -227,20 +226,18 @@ class Run {
     std::vector<Op> ops = job.ops;
     std::erase_if(ops, [&](Op op) { return entries_of(op).empty(); });
     if (ops.empty()) return;
+    ProblemFacts facts{.matrix = job.name, .type = std::is_same_v<T, float> ? "f32" : "f64"};
     std::shared_ptr<const Csr<T>> a;
-    if (!attempt(job, ops, [&] { a = load<T>(job.name); })) return;
+    if (!attempt(facts, ops, [&] { a = load<T>(job.name); })) return;
+    facts.rows = a->rows;
+    facts.cols = a->cols;
+    facts.nnz = a->nnz();
     for (const Op op : ops) {
-      const bool done = attempt(job, {op}, [&] {
+      attempt(facts, {op}, [&] {
         if (op == Op::spmv) spmv<T>(job, a);
         if (op == Op::spmm) spmm<T>(job, a);
         if (op == Op::spgemm) spgemm<T>(job, a);
       });
-      if (done) continue;
-      for (ResultRow& row : std::span(results_.rows).subspan(first_)) {
-        row.problem.rows = a->rows;
-        row.problem.cols = a->cols;
-        row.problem.nnz = a->nnz();
-      }
     }
   }
 

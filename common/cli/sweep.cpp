@@ -22,6 +22,7 @@
 
 #include "common/cli/program.hpp"
 #include "common/cli/terminal.hpp"
+#include "common/cli/watched.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/temporary_files.hpp"
 
@@ -50,11 +51,14 @@ std::vector<std::string> mpirun() {
 }
 
 bool can_be_found(const std::string& program) {
-  if (program.find('/') != std::string::npos) return access(program.c_str(), X_OK) == 0;
+  const auto is_one = [](const std::string& path) {
+    return access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path);
+  };
+  if (program.find('/') != std::string::npos) return is_one(program);
   const char* const path = std::getenv("PATH");
   std::istringstream places(path != nullptr ? path : "");
   for (std::string place; std::getline(places, place, ':');) {
-    if (access((place + "/" + program).c_str(), X_OK) == 0) return true;
+    if (is_one(place + "/" + program)) return true;
   }
   return false;
 }
@@ -110,12 +114,25 @@ int start(const std::vector<std::string>& given, int ranks, Output output) {
   words.insert(words.end(), given.begin(), given.end());
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child < 0) fail("cannot start {}: {}; close other programs", words[0], std::strerror(errno));
+  if (child < 0)
+    fail("cannot start {}: {}; close other programs, or raise `ulimit -u`", words[0], std::strerror(errno));
   if (child == 0) become(words, ranks, output, parent);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// How a run on ranks ended that did not come to its end. What mpirun returns where a signal ended a rank is
+/// 128 + the signal, and it says nothing then.
+[[noreturn]] void fail_by(int code, int ranks) {
+  if (code <= 128)
+    fail("--ranks: the run on {} ranks ended with exit code {}; see its message above", ranks, code);
+  const int signal = code - 128;
+  fail("--ranks: the run on {} ranks was ended by {}{}", ranks, signal_text(signal),
+       signal == SIGKILL
+           ? ", as the system does where memory runs out; take a smaller matrix, fewer ranks, or another node"
+           : "; see its message above, or report it with the command line");
 }
 
 /// The path of a new file in the directory for temporary ones.
@@ -226,9 +243,9 @@ void run_on_ranks(const std::vector<std::string>& given, const ProblemOptions& p
   } catch (const nlohmann::json::exception&) {
     if (ended)
       fail(
-          "--ranks: the run on {} ranks left no results in {}; if rank 0 ran on another machine, set TMPDIR "
-          "to a directory that both see",
-          ranks, file.path());
+          "--ranks: the run on {} ranks left no results in {}: either {} starts no ranks (name another in "
+          "STAGES_MPIRUN), or rank 0 ran on another machine (set TMPDIR to a directory that both see)",
+          ranks, file.path(), mpirun().front());
   }
   if (ended && !ran_together(part, ranks))
     fail(
@@ -238,8 +255,7 @@ void run_on_ranks(const std::vector<std::string>& given, const ProblemOptions& p
         mpirun().front(), ranks);
   take_context(part, ranks, results);
   results.rows.insert(results.rows.end(), part.rows.begin(), part.rows.end());
-  if (!ended)
-    fail("--ranks: the run on {} ranks ended with exit code {}; see its message above", ranks, code);
+  if (!ended) fail_by(code, ranks);
 }
 
 }  // namespace
@@ -249,8 +265,8 @@ std::string mpirun_problem() {
     return "this build has no MPI; install it (Debian: libopenmpi-dev) and configure the build again";
   const std::string program = mpirun().front();
   if (!can_be_found(program))
-    return fmt::format("there is no {}; install it (Debian: openmpi-bin), or name it in STAGES_MPIRUN",
-                       program);
+    return fmt::format(
+        "there is no program {}; install it (Debian: openmpi-bin), or name it in STAGES_MPIRUN", program);
   return {};
 }
 
@@ -264,8 +280,7 @@ int multiply_on_ranks(const std::vector<std::string>& given, int ranks) {
       words.push_back(given[k]);
   }
   const int code = start(words, ranks, Output::shown);
-  if (code > kBadInput)
-    fail("--ranks: the run on {} ranks ended with exit code {}; see its message above", ranks, code);
+  if (code > kBadInput) fail_by(code, ranks);
   return code;
 }
 

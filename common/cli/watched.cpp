@@ -66,6 +66,11 @@ void end(pid_t child) {
 
 }  // namespace
 
+std::string signal_text(int number) {
+  const char* const name = sigabbrev_np(number);
+  return name != nullptr ? fmt::format("SIG{} ({})", name, strsignal(number)) : strsignal(number);
+}
+
 WatchedEnd run_watched(const WatchedCommand& command) {
   const int output = open(command.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (output < 0) fail("{}: cannot be written: {}; free some room", command.output, std::strerror(errno));
@@ -73,7 +78,9 @@ WatchedEnd run_watched(const WatchedCommand& command) {
   const pid_t child = fork();
   if (child == 0) become(command, output, parent);
   close(output);
-  if (child < 0) fail("{}: cannot be started: {}", command.words.front(), std::strerror(errno));
+  if (child < 0)
+    fail("{}: cannot be started: {}; close other programs, or raise `ulimit -u`", command.words.front(),
+         std::strerror(errno));
   setpgid(child, child);
   auto heard = Clock::now();
   double life = 0;

@@ -93,8 +93,11 @@ json to_json(const StepLine& line) {
           {"best", to_json(line.best)}};
 }
 
-/// A CSV field: quoted where it must be.
-std::string quoted(const std::string& text) {
+/// A CSV field: quoted where it must be. A spreadsheet takes what begins with one of these characters for a
+/// formula, and a matrix may be a file of any name: an apostrophe in front makes it text.
+/// (https://owasp.org/www-community/attacks/CSV_Injection)
+std::string quoted(std::string text) {
+  if (text.find_first_of("=+-@\t\r\n") == 0) text.insert(text.begin(), '\'');
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) {
@@ -119,6 +122,7 @@ std::string with_unit(double value, const Unit (&units)[N]) {
     }
   }
   const double scaled = value / unit->size;
+  if (std::abs(scaled) >= 1e6) return fmt::format("{:.2e}{}", scaled, unit->name);
   const int decimals = std::abs(scaled) >= 99.95 ? 0 : std::abs(scaled) >= 9.995 ? 1 : 2;
   return fmt::format("{:.{}f}{}", scaled, decimals, unit->name);
 }

@@ -9,12 +9,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <limits>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "common/matrix/error.hpp"
@@ -244,6 +247,25 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
   return source;
 }
 
+namespace {
+
+/// The number of this process's stream that a path names, or -1. A file behind it belongs to who opened it:
+/// it must not be replaced, and is to be written from where the others are.
+int own_stream(std::string_view path) {
+  if (path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view directory : {"/dev/fd/", "/proc/self/fd/"}) {
+    int number = -1;
+    const char* const end = path.data() + path.size();
+    if (path.starts_with(directory) &&
+        std::from_chars(path.data() + directory.size(), end, number).ptr == end)
+      return number;
+  }
+  return -1;
+}
+
+}  // namespace
+
 struct AtomicFile::State {
   std::string path;                        ///< as the caller named it, for messages
   std::string target;                      ///< where the bytes belong, links resolved
@@ -264,7 +286,13 @@ struct AtomicFile::State {
   void open() {
     struct stat facts {};
     target = path;
+    if (const int ours = own_stream(path); ours >= 0) {
+      file.reset(::fcntl(ours, F_DUPFD_CLOEXEC, 0));
+      if (file.get() < 0) give_up("cannot be written", errno);
+      return;
+    }
     if (::stat(path.c_str(), &facts) == 0) {
+      if (S_ISFIFO(facts.st_mode)) return open_pipe();
       if (!S_ISREG(facts.st_mode)) {
         file.reset(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
         if (file.get() < 0) give_up("cannot be written", errno);
@@ -277,6 +305,21 @@ struct AtomicFile::State {
       if (::access(target.c_str(), W_OK) != 0) give_up("cannot be written", errno);
     }
     open_temporary();
+  }
+
+  /// Waits for who reads it, as every program does, but not for ever: there may be more to tell.
+  void open_pipe() {
+    constexpr auto kPatience = std::chrono::seconds(10);
+    const auto start = std::chrono::steady_clock::now();
+    while (file.get() < 0) {
+      file.reset(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+      if (file.get() >= 0) break;
+      if (errno != ENXIO) give_up("cannot be written", errno);
+      if (std::chrono::steady_clock::now() - start > kPatience)
+        fail("{}: nobody reads from this pipe; start its reader first", path);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ::fcntl(file.get(), F_SETFL, O_WRONLY);  // writing waits again
   }
 
   void open_temporary() {

@@ -51,7 +51,8 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source);
 /// A file that appears under its name only when it is complete: bytes go to a temporary file in the same
 /// directory, which commit() syncs and renames; without commit(), or on an error, it is removed. A name that
 /// ends in ".gz" is compressed. A name that is already there and is no regular file (a device, a pipe) is
-/// written directly. All members throw Error, which names the path.
+/// written directly, and so is a stream of this process such as /dev/stdout. All members throw Error, which
+/// names the path.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -40,7 +41,11 @@ void parallel_blocks(Offset count, Offset block, int threads, Work&& work) {
     }
   };
   std::vector<std::jthread> others;
-  for (int worker = 1; worker < workers; ++worker) others.emplace_back(run, worker);
+  try {
+    for (int worker = 1; worker < workers; ++worker) others.emplace_back(run, worker);
+  } catch (const std::system_error&) {
+    // No more threads can be had (`ulimit -u`): those that there are do it.
+  }
   run(0);
   others.clear();  // joins
   if (failure) std::rethrow_exception(failure);

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <semaphore>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "common/matrix/error.hpp"
@@ -35,7 +36,15 @@ class Pool {
   /// Runs `run` on `count` OS threads and waits. Stops it when nothing has moved for `patience` seconds, and
   /// at the deadline.
   void execute(GridRun& run, std::size_t count, double patience, std::optional<Moment> deadline) {
-    while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*this, workers_.size()));
+    try {
+      while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*this, workers_.size()));
+    } catch (const std::system_error& error) {
+      fail(
+          "the executor can have {} of the {} threads it needs ({}); close other programs, raise `ulimit "
+          "-u`, "
+          "or lower STAGES_WORKERS",
+          workers_.size(), count, error.what());
+    }
     unfinished_ = count;
     for (std::size_t i = 0; i < count; ++i) {
       workers_[i]->run = &run;

@@ -143,6 +143,12 @@ class Usage(Case):
         self.refused("SPEC", "generate")
         self.refused("--output", "generate", SMALL)
 
+    def test_long_numbers_are_shortened(self):
+        number = 309 * "7"
+        short = r"7{20}\.\.\. \(309 digits\)"
+        self.refused(rf"^stages: error: --seed: {short} is no whole number", "run", "-m", SMALL, "--seed", number)
+        self.refused(rf"rows={short},cols=1,nnz=1: rows={short} is not", "info", f"gen:uniform:rows={number},cols=1,nnz=1")
+
     def test_values_out_of_range(self):
         self.refused("--n-cols", "run", "-m", SMALL, "--n-cols", "0")
         self.refused("--op", "run", "-m", SMALL, "--op", "spxx")
@@ -175,6 +181,35 @@ class Usage(Case):
 
     def test_bad_regular_expression(self):
         self.refused(r"--filter '\(': no regular expression", "run", "-m", SMALL, "--filter", "(")
+
+    def test_patterns_that_would_take_all_time_or_memory(self):
+        """Each ends within a second or so, with a match, with none, or with an error of one line."""
+        refused = {
+            "back-references": r"(a*)(a*)(a*)(a*)(a*)(a*)\1\2\3\4\5\6b",
+            "repeats of repeats": "((a{1,255}){1,255}){1,255}",
+            "a repeat": "a{1,32767}",
+            "a repeat without end": "(a{200,}){200,}",
+            "depth": "(" * 10000 + "a" + ")" * 10000,
+            "open brackets": "(" * 100000,
+            "stars": "a" + "*" * 100000,
+            "repeats in groups": "(" * 100 + "a" + "+)" * 100,
+            "what is open": "(a{1,4000}" * 40,
+            "what the outer group holds": "(" + "a{1,100}" * 40 + "){1,100}",
+            "length": "a" * 120000,
+        }
+        for what, pattern in refused.items():
+            with self.subTest(what):
+                begun = time.monotonic()
+                self.refused("--filter '.{1,60}': ", "run", "-m", SMALL, "--filter", pattern)
+                self.assertLess(time.monotonic() - begun, 5)
+        for pattern in ("(a*)*b", "(a|aa)*b", "(a|b)*a(a|b){20}z", "(.*)*(.*)*(.*)*z", "(" * 1000 + "csr" + ")" * 1000, "a?" * 1000 + "a" * 1000,
+                        r"\\1|[[:digit:]]{2}_cpu", r"\(x\)", "[]*+(]|[^]{999}]|[[.-.]*]", ")", "|".join(entries())):
+            with self.subTest(pattern[:40]):
+                begun = time.monotonic()
+                done = run("run", "-m", SMALL, "--op", "spmv", "--stage", "01", "--max-work", "1", "--filter", pattern)
+                self.assertIn(done.returncode, (2, 77), done.stderr)
+                self.assertNotIn("--filter '", done.stderr)
+                self.assertLess(time.monotonic() - begun, 5)
 
     def test_nothing_matches(self):
         self.refused("no entry is left", "run", "-m", SMALL, "--filter", "no such entry")
@@ -696,6 +731,103 @@ class Leavings(Case):
             self.assertIn("error: TMPDIR=/nowhere: there is no such directory; name another or leave it out", done.stderr)
 
 
+class Outputs(Case):
+    """Results to what is no file of its own."""
+
+    RUN = ["run", "-m", SMALL, "--quick", "--op", "spmv", "--stage", "01"]
+
+    def setUp(self):
+        super().setUp()
+        self.pipe = self.directory / "pipe"
+        os.mkfifo(self.pipe)
+
+    def through_the_pipe(self, *words):
+        """What somebody reads from the pipe."""
+        with subprocess.Popen(["cat", self.pipe], stdout=subprocess.PIPE, text=True) as reader:
+            try:
+                self.good(*words)
+                return reader.communicate(timeout=LIMIT)[0]
+            finally:
+                reader.kill()
+
+    def test_a_pipe_gets_all_of_it(self):
+        rows = json.loads(self.through_the_pipe(*self.RUN, "--json", self.pipe))["results"]
+        self.assertEqual({row["status"] for row in rows}, {"good"})
+        self.assertIn("matrix,options,", self.through_the_pipe(*self.RUN, "--csv", self.pipe))
+        self.assertIn("%%MatrixMarket", self.through_the_pipe("generate", SMALL, "-o", self.pipe))
+        self.assertTrue(self.pipe.is_fifo())
+
+    def test_a_pipe_that_nobody_reads(self):
+        self.refused("pipe: nobody reads from this pipe; start its reader first", "generate", SMALL, "-o", self.pipe)
+
+    def test_own_streams(self):
+        """A file that the shell has opened gets what is written to the stream beside what else goes there."""
+        for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+            said = self.directory / "said"
+            with open(said, "w", encoding="utf-8") as file:
+                words = [PROGRAMS / "stages", *self.RUN, "--json", name]
+                self.assertEqual(subprocess.run(words, stdout=file, stderr=subprocess.DEVNULL, timeout=LIMIT).returncode, 0)
+            text = said.read_text()
+            self.assertEqual({row["status"] for row in json.JSONDecoder().raw_decode(text)[0]["results"]}, {"good"}, name)
+            self.assertRegex(text.splitlines()[-1], r"^\d good, 0 wrong", name)
+        self.refused("/dev/fd/9: cannot be written", "generate", SMALL, "-o", "/dev/fd/9")
+
+
+class Processes(Case):
+    """Threads and processes that cannot be had, and starters of ranks that are none."""
+
+    @staticmethod
+    def few(count):
+        """So many processes and threads in all. The limit does not hold for root, so this becomes nobody."""
+        def limits():
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+        return limits
+
+    def test_without_threads(self):
+        self.assertIn("4,000 x 4,000", self.good("info", "gen:uniform:rows=4000,cols=4000,nnz=20000", limits=self.few(1)).stdout)
+        self.refused(r"no thread can be had: .*; close other programs, or raise `ulimit -u`", "run", "-m", SMALL, "--op", "spmv",
+                     "--stage", "01", limits=self.few(1))
+
+    def test_without_threads_for_the_executor(self):
+        on_the_executor = [entry for entry in entries(operation="spmv") if entry.startswith("03_")]
+        if not on_the_executor or os.geteuid() != 0:  # else the user's other processes count
+            self.skipTest("this needs root, and a build with CUDA")
+        done = run("run", "-m", SMALL, "--filter", on_the_executor[0], limits=self.few(2), env={"STAGES_WORKERS": "4"})
+        self.assertRegex(done.stdout, "FAILED: the executor can have 0 of the [1-4] threads it needs .*; .* or lower STAGES_WORKERS")
+
+    def test_without_processes(self):
+        if os.geteuid() != 0 or "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+            self.skipTest("this needs root, and a build with MPI")
+        self.refused("cannot start mpirun: .*; close other programs, or raise `ulimit -u`", "run", "-m", SMALL, "--op", "spgemm",
+                     "--stage", "02", "--ranks", "2", limits=self.few(2))
+
+    def starter(self, script):
+        path = self.write(f"starter{len(script)}", "#!/bin/sh\n" + script)
+        path.chmod(0o755)
+        return str(path)
+
+    def test_ranks_that_do_not_come(self):
+        if "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+            self.skipTest("this build has no MPI")
+        no_rank = r"left no results in \S+: either \S+ starts no ranks \(name another in STAGES_MPIRUN\), or rank 0 ran on another machine"
+        killed = r"the run on 2 ranks was ended by SIGKILL \(Killed\), as the system does where memory runs out; take a smaller matrix"
+        # mpirun says 128 + the signal of a rank.
+        for program, said in (("true", no_rank), ("echo", no_rank), ("/nowhere", "there is no program /nowhere"),
+                              (str(ROOT), "there is no program "), ("/etc/passwd", "there is no program /etc/passwd"),
+                              (self.starter("exit 137\n"), killed), (self.starter("kill -9 $$\n"), killed),
+                              (self.starter("exit 9\n"), "ended with exit code 9")):
+            with self.subTest(program):
+                self.refused(said, "run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2", env={"STAGES_MPIRUN": program})
+        a = self.write("a.mtx", MATRIX)
+        entry = next(e for e in entries(operation="spgemm") if e.startswith("02_mpi/"))
+        self.refused(killed, "multiply", "--with", entry, a, a, "-o", self.directory / "c.mtx", "--ranks", "2",
+                     env={"STAGES_MPIRUN": self.starter("exit 137\n")})
+
+
 class Tour(Case):
     """`run` without a matrix: every step, and a table of them."""
 
@@ -763,8 +895,8 @@ class Tour(Case):
         self.assertEqual(missing["03_cuda_naive"], "")
         results, done = self.tour("--stage", "01,02", "--op", "spgemm", "--filter", "adaptive|balanced", env={"STAGES_MPIRUN": "/nowhere/mpirun"})
         line = next(line for line in results["steps"] if line["step"] == "02_mpi")
-        self.assertIn("there is no /nowhere/mpirun", line["missing"])
-        self.assertIn("there is no /nowhere/mpirun", done.stdout)
+        self.assertIn("there is no program /nowhere/mpirun", line["missing"])
+        self.assertIn("there is no program /nowhere/mpirun", done.stdout)
 
     def test_options_that_need_a_matrix(self):
         for words in (["--mode", "chain"], ["-b", "data:d2"], ["--n-cols", "8"], ["--ranks", "1,2"], ["--beta", "1"], ["--index-base", "0"]):

@@ -260,6 +260,11 @@ class Pages(Case):
         from report import matrices
         counts = matrices.ask(str(PROGRAM), str(path))["picture"]["counts"]
         self.assertEqual(counts, [1, 1, 1, 1, 0, 0, 1, 0, 0])
+        dashed = self.directory / "-x.mtx"  # its name is no option
+        dashed.write_text(path.read_text())
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.directory)
+        self.assertEqual(matrices.ask(str(PROGRAM), dashed.name)["picture"]["counts"], counts)
         path.unlink()
         _, page = self.page(results, "--program", PROGRAM)
         self.assertNotIn("matrices", page.sections)

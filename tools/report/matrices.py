@@ -46,12 +46,12 @@ class CannotTell(Exception):
 def ask(program, matrix):
     """What `stages info` says of a matrix, and under "picture" how many entries lie in each cell of a grid."""
     try:
-        info = json.loads(output_of([program, "info", matrix, "--json"]))
+        info = json.loads(output_of([program, "info", "--json", "--", matrix]))
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(matrix)
             if matrix.startswith(("gen:", "data:")):
                 path = pathlib.Path(directory) / "matrix.mtx"
-                output_of([program, "generate", matrix, "-o", str(path)])
+                output_of([program, "generate", "-o", str(path), "--", matrix])
             info["picture"] = gridded(path, info)
         return info
     except (KeyError, TypeError, ValueError) as error:  # JSONDecodeError is a ValueError
