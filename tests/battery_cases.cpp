@@ -109,6 +109,14 @@ void add_spmv(std::vector<Case>& out) {
         fmt::format("16_bit_columns_{}", cols), kFull, [cols] { return matrices::strided(3, cols, 256); },
         Mode::single, 1);
   }
+  // Where bands of columns go through shared memory, a block goes from one band to the next in the midst of
+  // its work: the six long rows are so much that the two short ones, one lane each, are left to a block that
+  // begins the next band.
+  add(
+      "next_band_8x65537", kFull, [] { return matrices::strided_thirds(8, 65537, 256); }, Mode::single, 1);
+  // More parts of 256 entries than a warp has lanes.
+  add(
+      "hub_row_8200", kFull, [] { return matrices::dense_row(3, 8200, 1); }, Mode::single, 1);
   const auto uneven_49x65 = [] { return matrices::uneven(49, 65, 6); };
   const auto uneven_100 = [] { return matrices::uneven(100, 100, 6); };
   const auto equal = [] { return matrices::equal_rows(128, 128, 25); };
@@ -291,6 +299,14 @@ void add_spgemm(std::vector<Case>& out) {
       "row_of_5000", kSmall, [] { return uneven(5, 4, 2); }, [] { return strided(4, 5000, 1); });
   add(
       "colliding_columns", kSmall, [] { return dense(3, 30); }, [] { return strided(30, 1 << 16, 1 << 10); });
+  // A block of eight warps has a hash table for a row, and one of its slices of columns has more than 512
+  // results: too many for a warp's registers.
+  add(
+      "crowded_slice", kFull, [] { return lower_triangle(10); }, [] { return crowded(10, 41'600, 64); });
+  // More elements of C than 31 bits count, nearly all of them zero.
+  add(
+      "31_bits_of_elements", kFull, [] { return diagonal(2000, 3); },
+      [] { return strided(3, 1'100'000, 1 << 18); });
   add(
       "dense_column_times_dense_row", kFull, [] { return dense_column(120, 60, 59); },
       [] { return dense_row(60, 130, 59); });

@@ -155,6 +155,20 @@ Matrix strided(Index rows, Index cols, Index stride) {
   return to_csr(a);
 }
 
+Matrix strided_thirds(Index rows, Index cols, Index stride) {
+  return where(rows, cols, [&](Index i, Index j) { return j % (i % 3 == 2 ? 32 * stride : stride) == 0; });
+}
+
+Matrix crowded(Index rows, Index cols, Index length) {
+  Coo<double> a = shape(rows, cols);
+  const Index gap = cols / length, middle = length / 2 * gap + 1;
+  for (Index k = 0; k < length; ++k) put(a, 0, k * gap);
+  for (Index i = 1; i < rows; ++i) {
+    for (Index k = 0; k < length - 1; ++k) put(a, i, middle + (i - 1) * (length - 1) + k);
+  }
+  return to_csr(a);
+}
+
 Matrix blocks(Index block_rows) {
   return where(3 * block_rows, 3 * block_rows,
                [](Index i, Index j) { return j / 3 == i / 3 || j / 3 == i / 3 + 1; });
