@@ -117,6 +117,18 @@ void add_spmv(std::vector<Case>& out) {
   // More parts of 256 entries than a warp has lanes.
   add(
       "hub_row_8200", kFull, [] { return matrices::dense_row(3, 8200, 1); }, Mode::single, 1);
+  // Equal rows for teams of 4, 8 and 16 lanes, of a matrix whose x does not fit into shared memory.
+  for (const Index stride : {4096, 1024, 512}) {
+    add(
+        fmt::format("equal_rows_2x65536_of_{}", 65536 / stride), kFull,
+        [stride] { return matrices::strided(2, 65536, stride); }, Mode::single, 1);
+  }
+  // Each length of rows that a thread keeps in registers, at its most.
+  for (Index width = 16; width <= 256; width += 16) {
+    add(
+        fmt::format("dense_2x{}", width), width == 256, [width] { return matrices::dense(2, width); },
+        Mode::single, 1);
+  }
   const auto uneven_49x65 = [] { return matrices::uneven(49, 65, 6); };
   const auto uneven_100 = [] { return matrices::uneven(100, 100, 6); };
   const auto equal = [] { return matrices::equal_rows(128, 128, 25); };
@@ -138,6 +150,13 @@ void add_spmv(std::vector<Case>& out) {
   }
   add(
       "hub_row_square", kSmall, [] { return matrices::dense_row(257, 257, 3); }, Mode::chain, 5);
+  // Each number of non-zeros that a lane keeps in registers, at its most: 32, 16 and 8 lanes have a row.
+  for (const auto& [n, longest] :
+       {std::pair{250, 250}, {257, 176}, {257, 240}, {464, 464}, {481, 481}, {513, 344}, {513, 400}}) {
+    add(
+        fmt::format("longest_row_{}_of_{}", longest, n), kFull,
+        [=] { return matrices::long_row(n, longest); }, Mode::chain, 2);
+  }
   add(
       "permutation_100", kFull, [] { return matrices::permutation(100); }, Mode::chain, 50);
   add(
@@ -204,6 +223,7 @@ void add_spmm_widths(std::vector<Case>& out) {
   for (const Index n : {4, 5, 6, 16, 17, 63, 65, 96, 128, 1000, 1025}) {
     add("uneven_40x30", uneven_40x30, n, 0, 0, n == 5 || n == 16 || n == 65);
   }
+  add("uneven_40x30", uneven_40x30, 2, 1, 1, kFull);    // two columns, no row aligned
   add("uneven_40x30", uneven_40x30, 33, 3, 7, kSmall);  // 36 and 40: aligned rows, a column beyond a strip
   add("uneven_40x30", uneven_40x30, 64, 1, 4, kSmall);  // 65: no row of B is aligned but the first
   add("uneven_40x30", uneven_40x30, 32, 4, 1, kFull);   // C not aligned

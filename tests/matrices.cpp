@@ -133,6 +133,10 @@ Matrix dense_row(Index rows, Index cols, Index row) {
   return where(rows, cols, [&](Index i, Index j) { return i == row || j == (7 * i + 3) % cols; });
 }
 
+Matrix long_row(Index n, Index length) {
+  return where(n, n, [&](Index i, Index j) { return i == j || (i == n - 1 && j < length - 1); });
+}
+
 Matrix dense_column(Index rows, Index cols, Index col) {
   return where(rows, cols, [&](Index i, Index j) { return j == col || j == (7 * i + 3) % cols; });
 }

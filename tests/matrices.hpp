@@ -37,6 +37,8 @@ Matrix ramp(Index rows, Index cols);
 Matrix with_row_lengths(std::span<const Index> lengths);
 /// One full row among rows with one entry.
 Matrix dense_row(Index rows, Index cols, Index row);
+/// The diagonal, and in the last row so many more entries that it has `length`.
+Matrix long_row(Index n, Index length);
 /// One full column among rows with one entry elsewhere.
 Matrix dense_column(Index rows, Index cols, Index col);
 /// Full first row, full first column, and the diagonal.

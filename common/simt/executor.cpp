@@ -13,6 +13,7 @@
 #include <semaphore>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "common/matrix/error.hpp"
 #include "common/simt/block_runner.hpp"
@@ -116,6 +117,7 @@ struct Settings {
   bool scheduled = false;
   Schedule schedule;
   double watchdog = 0;
+  std::set<const void*> ran;
   Pool pool;
 };
 
@@ -152,6 +154,11 @@ std::string headline(Fault fault, const GridRun& run, double patience) {
 
 }  // namespace
 
+std::set<const void*> take_kernels_that_ran() {
+  const std::lock_guard lock(settings().mutex);
+  return std::exchange(settings().ran, {});
+}
+
 void set_schedule(const std::string& schedule) {
   Settings& s = settings();
   const Schedule parsed = parse_schedule(schedule);
@@ -173,6 +180,7 @@ Fault run_grid(const Grid& grid, std::string& report) {
   const std::uint64_t workers = grid.resident() ? blocks : std::min<std::uint64_t>(blocks, worker_count());
   const double patience = watchdog_seconds(s.watchdog);
   GridRun run(grid, schedule, blocks, workers);
+  s.ran.insert(grid.kernel);
   s.pool.execute(run, workers, patience);
   const Fault fault = run.stop.load();
   if (fault == Fault::deadlock || fault == Fault::timeout)

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <source_location>
 #include <string>
 
@@ -139,6 +140,9 @@ enum class Fault : std::uint8_t { none, device, deadlock, timeout };
 /// Runs all blocks and returns when they are done. On a fault the other threads are abandoned where they
 /// stand and `report` says what happened. Limits are the caller's business (runtime.cpp).
 Fault run_grid(const Grid& grid, std::string& report);
+
+/// The kernels that ran since the last call, each once.
+std::set<const void*> take_kernels_that_ran();
 
 /// forward, reverse or random:SEED; empty takes STAGES_SCHEDULE from the environment again. Throws Error for
 /// another word.
