@@ -34,6 +34,7 @@ cd "$(dirname "$2")"
 grep -q 'total = one' source/01_x/a.cu && exit 1
 mkdir -p build/bin
 { echo '#!/bin/sh'; echo "#$(grep -v same source/01_x/a.cu | tr '\\n' ' ')"
+  echo 'case $1 in */01_x_a\*) echo "[==========] 0 tests from 0 test suites ran."; exit 0 ;; esac'
   echo 'echo "$*" >> "$SAID"'
   echo '[ ! -f "$SLOW" ] || sleep 30'
   echo 'grep -q "__syncthreads" "$0.source" || { echo "  FAILED hub: element (1, 0) is wrong"; exit 1; }'
