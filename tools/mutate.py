@@ -13,7 +13,8 @@ until the first case that fails. --then names a test program and its filter, suc
 Each fault is a line of the results (build/mutants/results.tsv) as soon as its fate is known:
 
     caught           a test failed, or the program crashed; timeout: it ran for more than three times as long as without a fault
-    survived         no test saw it: the tests lack a case, or the fault changes no result (a constant that is there for speed)
+    survived         no test saw it: the tests lack a case, or the fault changes no result (a constant that is there for speed).
+                     Whoever has found that out writes `harmless` in its place: it then counts no more
     same code        the compiler made the same program of it
     does not compile
 
