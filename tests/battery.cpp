@@ -130,7 +130,8 @@ void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limi
 }
 
 template <class T>
-Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits, const CheckOptions& options) {
+Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits, const CheckOptions& options,
+          const std::function<bool(const Case&, const Tally&)>& go_on) {
   Tally tally;
   const auto with = [&](auto problem) {
     if (exec.communicator().rank() != 0) {
@@ -143,6 +144,7 @@ Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits, const
     if (c.op == Op::spmv) with(make_problem<SpmvProblem<T>>(c));
     if (c.op == Op::spmm) with(make_problem<SpmmProblem<T>>(c));
     if (c.op == Op::spgemm) with(make_problem<SpgemmProblem<T>>(c));
+    if (go_on && !go_on(c, tally)) break;
   }
   return tally;
 }
@@ -175,7 +177,9 @@ STAGES_INSTANTIATE(SpmmProblem<double>)
 STAGES_INSTANTIATE(SpgemmProblem<float>)
 STAGES_INSTANTIATE(SpgemmProblem<double>)
 #undef STAGES_INSTANTIATE
-template Tally run<float>(const Entry&, Exec&, Size, const Limits&, const CheckOptions&);
-template Tally run<double>(const Entry&, Exec&, Size, const Limits&, const CheckOptions&);
+template Tally run<float>(const Entry&, Exec&, Size, const Limits&, const CheckOptions&,
+                          const std::function<bool(const Case&, const Tally&)>&);
+template Tally run<double>(const Entry&, Exec&, Size, const Limits&, const CheckOptions&,
+                           const std::function<bool(const Case&, const Tally&)>&);
 
 }  // namespace stages::battery

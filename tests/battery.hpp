@@ -71,10 +71,11 @@ template <class Problem>
 void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limits& limits,
               const CheckOptions& options, Tally& tally);
 
-/// All cases of the entry's operation with values of type T.
+/// All cases of the entry's operation with values of type T; `go_on`, where there is one, is asked after each
+/// of them.
 template <class T>
 Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits = {},
-          const CheckOptions& options = {});
+          const CheckOptions& options = {}, const std::function<bool(const Case&, const Tally&)>& go_on = {});
 
 /// The least number of cases that an entry must really run: fewer, and the battery says nothing about it.
 /// (With STAGES_BATTERY_ONLY, 0.)

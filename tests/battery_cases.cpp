@@ -109,6 +109,26 @@ void add_spmv(std::vector<Case>& out) {
         fmt::format("16_bit_columns_{}", cols), kFull, [cols] { return matrices::strided(3, cols, 256); },
         Mode::single, 1);
   }
+  // Where bands of columns go through shared memory, a block goes from one band to the next in the midst of
+  // its work: the six long rows are so much that the two short ones, one lane each, are left to a block that
+  // begins the next band.
+  add(
+      "next_band_8x65537", kFull, [] { return matrices::strided_thirds(8, 65537, 256); }, Mode::single, 1);
+  // More parts of 256 entries than a warp has lanes.
+  add(
+      "hub_row_8200", kFull, [] { return matrices::dense_row(3, 8200, 1); }, Mode::single, 1);
+  // Equal rows for teams of 4, 8 and 16 lanes, of a matrix whose x does not fit into shared memory.
+  for (const Index stride : {4096, 1024, 512}) {
+    add(
+        fmt::format("equal_rows_2x65536_of_{}", 65536 / stride), kFull,
+        [stride] { return matrices::strided(2, 65536, stride); }, Mode::single, 1);
+  }
+  // Each length of rows that a thread keeps in registers, at its most.
+  for (Index width = 16; width <= 256; width += 16) {
+    add(
+        fmt::format("dense_2x{}", width), width == 256, [width] { return matrices::dense(2, width); },
+        Mode::single, 1);
+  }
   const auto uneven_49x65 = [] { return matrices::uneven(49, 65, 6); };
   const auto uneven_100 = [] { return matrices::uneven(100, 100, 6); };
   const auto equal = [] { return matrices::equal_rows(128, 128, 25); };
@@ -130,6 +150,13 @@ void add_spmv(std::vector<Case>& out) {
   }
   add(
       "hub_row_square", kSmall, [] { return matrices::dense_row(257, 257, 3); }, Mode::chain, 5);
+  // Each number of non-zeros that a lane keeps in registers, at its most: 32, 16 and 8 lanes have a row.
+  for (const auto& [n, longest] :
+       {std::pair{250, 250}, {257, 176}, {257, 240}, {464, 464}, {481, 481}, {513, 344}, {513, 400}}) {
+    add(
+        fmt::format("longest_row_{}_of_{}", longest, n), kFull,
+        [=] { return matrices::long_row(n, longest); }, Mode::chain, 2);
+  }
   add(
       "permutation_100", kFull, [] { return matrices::permutation(100); }, Mode::chain, 50);
   add(
@@ -196,6 +223,7 @@ void add_spmm_widths(std::vector<Case>& out) {
   for (const Index n : {4, 5, 6, 16, 17, 63, 65, 96, 128, 1000, 1025}) {
     add("uneven_40x30", uneven_40x30, n, 0, 0, n == 5 || n == 16 || n == 65);
   }
+  add("uneven_40x30", uneven_40x30, 2, 1, 1, kFull);    // two columns, no row aligned
   add("uneven_40x30", uneven_40x30, 33, 3, 7, kSmall);  // 36 and 40: aligned rows, a column beyond a strip
   add("uneven_40x30", uneven_40x30, 64, 1, 4, kSmall);  // 65: no row of B is aligned but the first
   add("uneven_40x30", uneven_40x30, 32, 4, 1, kFull);   // C not aligned
@@ -291,6 +319,14 @@ void add_spgemm(std::vector<Case>& out) {
       "row_of_5000", kSmall, [] { return uneven(5, 4, 2); }, [] { return strided(4, 5000, 1); });
   add(
       "colliding_columns", kSmall, [] { return dense(3, 30); }, [] { return strided(30, 1 << 16, 1 << 10); });
+  // A block of eight warps has a hash table for a row, and one of its slices of columns has more than 512
+  // results: too many for a warp's registers.
+  add(
+      "crowded_slice", kFull, [] { return lower_triangle(10); }, [] { return crowded(10, 41'600, 64); });
+  // More elements of C than 31 bits count, nearly all of them zero.
+  add(
+      "31_bits_of_elements", kFull, [] { return diagonal(2000, 3); },
+      [] { return strided(3, 1'100'000, 1 << 18); });
   add(
       "dense_column_times_dense_row", kFull, [] { return dense_column(120, 60, 59); },
       [] { return dense_row(60, 130, 59); });

@@ -17,6 +17,7 @@
 #include "common/matrix/matrix_market.hpp"
 #include "common/matrix/statistics.hpp"
 #include "tests/matrices.hpp"
+#include "tests/reached.hpp"
 
 namespace stages {
 namespace {
@@ -66,8 +67,13 @@ TEST_P(EveryEntry, PassesTheBattery) {
   if (entry.needs.mpi) GTEST_SKIP() << "tests/mpi runs it, on 1 to 7 ranks";
   Exec& exec = machine().of(entry);
   const Size size = battery::size_from_environment();
-  const Tally tally = GetParam().single_precision ? battery::run<float>(entry, exec, size)
-                                                  : battery::run<double>(entry, exec, size);
+  const std::string who = fmt::format("{} {}", entry.name, GetParam().single_precision ? "f32" : "f64");
+  const auto go_on = [&](const battery::Case& c, const Tally& so_far) {
+    note_reached(who, c.name);
+    return so_far.failures.empty() || !testing::FLAGS_gtest_fail_fast;
+  };
+  const Tally tally = GetParam().single_precision ? battery::run<float>(entry, exec, size, {}, {}, go_on)
+                                                  : battery::run<double>(entry, exec, size, {}, {}, go_on);
   if (const std::string reason = ruled_out(tally); !reason.empty()) GTEST_SKIP() << reason;
   EXPECT_EQ(tally.objection(battery::least_cases()), "");
   for (const std::string& skip : tally.skips) std::cout << "  skipped " << skip << '\n';

@@ -133,6 +133,10 @@ Matrix dense_row(Index rows, Index cols, Index row) {
   return where(rows, cols, [&](Index i, Index j) { return i == row || j == (7 * i + 3) % cols; });
 }
 
+Matrix long_row(Index n, Index length) {
+  return where(n, n, [&](Index i, Index j) { return i == j || (i == n - 1 && j < length - 1); });
+}
+
 Matrix dense_column(Index rows, Index cols, Index col) {
   return where(rows, cols, [&](Index i, Index j) { return j == col || j == (7 * i + 3) % cols; });
 }
@@ -151,6 +155,20 @@ Matrix strided(Index rows, Index cols, Index stride) {
   Coo<double> a = shape(rows, cols);
   for (Index i = 0; i < rows; ++i) {
     for (Index j = 0; j < cols; j += stride) put(a, i, j);
+  }
+  return to_csr(a);
+}
+
+Matrix strided_thirds(Index rows, Index cols, Index stride) {
+  return where(rows, cols, [&](Index i, Index j) { return j % (i % 3 == 2 ? 32 * stride : stride) == 0; });
+}
+
+Matrix crowded(Index rows, Index cols, Index length) {
+  Coo<double> a = shape(rows, cols);
+  const Index gap = cols / length, middle = length / 2 * gap + 1;
+  for (Index k = 0; k < length; ++k) put(a, 0, k * gap);
+  for (Index i = 1; i < rows; ++i) {
+    for (Index k = 0; k < length - 1; ++k) put(a, i, middle + (i - 1) * (length - 1) + k);
   }
   return to_csr(a);
 }

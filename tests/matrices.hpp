@@ -37,6 +37,8 @@ Matrix ramp(Index rows, Index cols);
 Matrix with_row_lengths(std::span<const Index> lengths);
 /// One full row among rows with one entry.
 Matrix dense_row(Index rows, Index cols, Index row);
+/// The diagonal, and in the last row so many more entries that it has `length`.
+Matrix long_row(Index n, Index length);
 /// One full column among rows with one entry elsewhere.
 Matrix dense_column(Index rows, Index cols, Index col);
 /// Full first row, full first column, and the diagonal.
@@ -46,6 +48,11 @@ Matrix single(Index rows, Index cols, Index i, Index j);
 /// Columns that are multiples of `stride`, all that there are, in each row: they collide in a hash table that
 /// takes low bits.
 Matrix strided(Index rows, Index cols, Index stride);
+/// As strided, but every third row has every 32nd of these columns only.
+Matrix strided_thirds(Index rows, Index cols, Index stride);
+/// The first row has `length` entries, spread evenly over the columns. The others have one less, neighbours,
+/// one row's behind the other's, all of them between two of the first row's.
+Matrix crowded(Index rows, Index cols, Index length);
 /// 3 x 3 blocks along the diagonal and to the right of it.
 Matrix blocks(Index block_rows);
 

@@ -19,8 +19,9 @@
 #include "common/simt/executor.hpp"
 
 // Qualifiers. Shared arrays are static thread_local: right as long as a block stays on its OS thread and no
-// other block runs there, which the executor guarantees.
-#define __global__
+// other block runs there, which the executor guarantees. The tag becomes a part of a kernel's symbol,
+// multiply[abi:kernel]: tests/reached lists all kernels of a program by it.
+#define __global__ __attribute__((abi_tag("kernel")))
 #define __device__
 #define __host__
 #define __constant__

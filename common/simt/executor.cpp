@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "common/matrix/error.hpp"
 #include "common/simt/block_runner.hpp"
@@ -129,6 +130,7 @@ struct Settings {
   double watchdog = 0;
   std::optional<Moment> deadline;
   bool missed = false;  ///< that one
+  std::set<const void*> ran;
   Pool pool;
 };
 
@@ -164,6 +166,11 @@ std::string headline(Fault fault, const GridRun& run, double patience) {
 }
 
 }  // namespace
+
+std::set<const void*> take_kernels_that_ran() {
+  const std::lock_guard lock(settings().mutex);
+  return std::exchange(settings().ran, {});
+}
 
 void set_schedule(const std::string& schedule) {
   Settings& s = settings();
@@ -201,6 +208,7 @@ Fault run_grid(const Grid& grid, std::string& report) {
   const std::uint64_t workers = grid.resident() ? blocks : std::min<std::uint64_t>(blocks, worker_count());
   const double patience = watchdog_seconds(s.watchdog);
   GridRun run(grid, schedule, blocks, workers);
+  s.ran.insert(grid.kernel);
   s.pool.execute(run, workers, patience, s.deadline);
   const Fault fault = run.stop.load();
   s.missed |= fault == Fault::late;

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <source_location>
 #include <string>
 
@@ -141,6 +142,9 @@ enum class Fault : std::uint8_t { none, device, deadlock, timeout, late };
 /// Runs all blocks and returns when they are done. On a fault the other threads are abandoned where they
 /// stand and `report` says what happened. Limits are the caller's business (runtime.cpp).
 Fault run_grid(const Grid& grid, std::string& report);
+
+/// The kernels that ran since the last call, each once.
+std::set<const void*> take_kernels_that_ran();
 
 /// forward, reverse or random:SEED; empty takes STAGES_SCHEDULE from the environment again. Throws Error for
 /// another word.

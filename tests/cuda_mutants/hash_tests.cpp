@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <type_traits>
 
+#include "08_spgemm_multigpu/binned.hpp"
 #include "08_spgemm_multigpu/shared_bytes.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/exec.hpp"
@@ -295,6 +297,46 @@ TEST(HashParts, SmallMatricesComeToEveryForm) {
   }
   EXPECT_EQ(rows.size(), 21U + 3U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
+}
+
+/// Matrices so wide that a column and the number of a product do not fit into 32 bits, or that a hash table
+/// counts the results of a row sooner than a bitmap.
+template <class T>
+void multiply_wide() {
+  using namespace matrices;
+  Registry registry;
+  add_binned(registry, "as_it_is");
+  add_binned(registry, "threads", {.rules = single_threads()});
+  GpuExec exec;
+  for (const auto& p : {problem<T>("29_bits", lower_triangle(17), strided(17, 1 << 29, 1 << 26)),
+                        problem<T>("scattered", dense(1, 9), strided(9, 150'000, 1200))}) {
+    for (const Entry& entry : registry.entries()) {
+      EXPECT_EQ(check_entry(entry, p, exec).failure, "") << entry.name << " on " << p.name;
+    }
+  }
+}
+
+TEST(HashParts, VeryWideMatrices) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  multiply_wide<float>();
+  multiply_wide<double>();
+}
+
+TEST(HashParts, RowPointersAsThoseOfAPartOfALargerMatrix) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  GpuExec exec;
+  const auto p = problem<float>("gaps", matrices::gaps(64, 49), matrices::gaps(49, 51));
+  const auto plan = spgemm::make_binned(p, exec, {});
+  plan->load(make_operands(p, ValueKind::real, 1));
+  plan->reset();
+  plan->run();
+  std::vector<Offset> found(65);
+  const Offset* const on_device = plan->row_ptr_from(1000);
+  exec.synchronize();
+  STAGES_CUDA(cudaMemcpy(found.data(), on_device, found.size() * sizeof(Offset), cudaMemcpyDeviceToHost));
+  for (Offset& begin : found) begin -= 1000;
+  const Csr<float> c = plan->fetch();
+  EXPECT_TRUE(std::equal(found.begin(), found.end(), c.row_ptr.begin(), c.row_ptr.end()));
 }
 
 template <class T>

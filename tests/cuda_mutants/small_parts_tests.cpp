@@ -10,9 +10,21 @@
 #include "common/matrix/convert.hpp"
 #include "tests/battery.hpp"
 #include "tests/matrices.hpp"
+#include "tests/reached.hpp"
 
 namespace stages {
 namespace {
+
+/// All tests of this program are noted, by their names.
+class NotesReached final : public testing::EmptyTestEventListener {
+  void OnTestEnd(const testing::TestInfo& test) override {
+    note_reached(fmt::format("{}.{}", test.test_suite_name(), test.name()), "");
+  }
+};
+const bool kNotes = [] {
+  testing::UnitTest::GetInstance()->listeners().Append(new NotesReached);  // which it then owns
+  return true;
+}();
 
 using matrices::Matrix;
 

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""tools/mutate.py: the faults that it plants, and a run of it on a project of one file with a played build.
+
+usage: mutate_tests.py [unittest options]
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+sys.dont_write_bytecode = True
+import mutate  # tools/mutate.py
+
+SOURCE = """#include <x>  // i < n
+  __syncthreads();
+  if (i < n) return;
+  total += one;
+  same <= 1;
+"""
+
+# What a build is played by: --build "compiles" where `total` is only added to, and makes a test program that fails without the
+# barrier. Of `same` the compiler makes one program, whatever its border.
+CMAKE = """#!/bin/sh
+[ "$1" = --build ] || exit 0
+cd "$(dirname "$2")"
+grep -q 'total = one' source/01_x/a.cu && exit 1
+mkdir -p build/bin
+{ echo '#!/bin/sh'; echo "#$(grep -v same source/01_x/a.cu | tr '\\n' ' ')"
+  echo 'case $1 in */01_x_a\*) echo "[==========] 0 tests from 0 test suites ran."; exit 0 ;; esac'
+  echo 'echo "$*" >> "$SAID"'
+  echo '[ ! -f "$SLOW" ] || sleep 30'
+  echo 'grep -q "__syncthreads" "$0.source" || { echo "  FAILED hub: element (1, 0) is wrong"; exit 1; }'
+} > build/bin/battery_tests
+cp source/01_x/a.cu build/bin/battery_tests.source
+chmod +x build/bin/battery_tests
+"""
+
+
+class Faults(unittest.TestCase):
+    def planted(self, line):
+        return [m.after.strip() for m in mutate.mutants_of(pathlib.Path("a.cu"), line)]
+
+    def test_each_kind(self):
+        for line, *faults in (
+            ("__syncwarp(mask);", ";"),
+            ("if (a <= b) c();", "if (a < b) c();", "if (a <= 1 + b) c();"),
+            ("x = n > 2 ? 1 : 0;", "x = n >= 2 ? 1 : 0;", "x = n > 1 + 2 ? 1 : 0;"),
+            ("for (int i = 0; i < n; ++i) f(i);", "for (int i = 0; i < n - 1; ++i) f(i);"),
+            ("constexpr unsigned kWarp = 32;  ///< lanes", "constexpr unsigned kWarp = 32 + 1;  ///< lanes"),
+            ("end = row[i + 1];", "end = row[i];"),
+            ("at = Offset{i} * n;", "at = int{i} * n;"),
+            ("at = static_cast<std::size_t>(i) * n;", "at = static_cast<int>(i) * n;"),
+            ("if (a && b) c();", "if (a || b) c();"),
+            ("a = std::min(b, c);", "a = std::max(b, c);"),
+        ):
+            self.assertEqual(self.planted(line), faults)
+
+    def test_no_fault_where_there_is_no_code(self):
+        for line in ("// if i < n", "#if A < B", "template <class T>", 'fail("a < b && c");', "static_assert(a <= b);"):
+            self.assertEqual(self.planted(line), [], line)
+
+    def test_a_fault_is_the_same_when_lines_move(self):
+        texts = ("a += b;\na += b;", "// new\na += b;\n\na += b;")
+        ids = [[m.id for m in mutate.mutants_of(pathlib.Path("a.cu"), text)] for text in texts]
+        self.assertEqual(ids[0], ids[1])
+        self.assertEqual(len(set(ids[0])), 2)
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        for name, text in (("01_x/a.cu", SOURCE), ("bin/cmake", CMAKE), (".gitignore", "/build/\n/bin/\n/said\n/slow\n")):
+            (self.root / name).parent.mkdir(exist_ok=True)
+            (self.root / name).write_text(text)
+        (self.root / "bin/cmake").chmod(0o755)
+        (self.root / "tools").mkdir()
+        shutil.copy(ROOT / "tools/mutate.py", self.root / "tools")
+        subprocess.run(["git", "init", "-q", self.root], check=True)
+        self.environment = {**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}", "SAID": str(self.root / "said"),
+                            "SLOW": str(self.root / "slow")}
+        self.environment.pop("STAGES_BUILD", None)
+        self.command = [sys.executable, self.root / "tools/mutate.py", self.root / "01_x/a.cu"]
+
+    def run_it(self, *options):
+        return subprocess.run([*self.command, *options], env=self.environment, capture_output=True, text=True, timeout=60)
+
+    def outcomes(self):
+        lines = (self.root / "build/mutants/results.tsv").read_text().splitlines()
+        return sorted((line.split("\t")[1], line.split("\t")[5]) for line in lines[1:])
+
+    def test_outcomes_score_and_a_source_that_stays(self):
+        done = self.run_it()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        expected = ["caught", "survived", "does not compile", "same code", "same code"]
+        self.assertEqual(self.outcomes(), list(zip((f"01_x/a.cu:{line}" for line in (2, 3, 4, 5, 5)), expected)))
+        self.assertIn("1 of 2 caught (50.0 %)", done.stdout)
+        self.assertIn("survived: 01_x/a.cu:3", done.stdout)
+        self.assertEqual((self.root / "01_x/a.cu").read_text(), SOURCE)
+        said = (self.root / "said").read_text()
+        self.assertIn("--gtest_filter=*PassesTheBattery/01_x*", said)
+        # Nothing is tried twice.
+        again = self.run_it()
+        self.assertEqual((again.returncode, (self.root / "said").read_text()), (0, said), again.stderr)
+        self.assertEqual(again.stdout, done.stdout)
+
+    def test_a_sample_is_part_of_the_whole(self):
+        self.assertEqual(self.run_it("--most", "2").returncode, 0)
+        self.assertEqual(len(self.outcomes()), 2)
+        self.assertEqual(self.run_it().returncode, 0)
+        self.assertEqual(len(self.outcomes()), 5)
+
+    def test_interrupted_it_leaves_the_source_and_goes_on(self):
+        (self.root / "slow").touch()  # the test program now takes its time
+        pipe = subprocess.PIPE
+        with subprocess.Popen(self.command, env=self.environment, stdout=pipe, stderr=pipe, text=True) as process:
+            while not (self.root / "said").exists():
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=20)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn("the same call goes on", error)
+        self.assertEqual((self.root / "01_x/a.cu").read_text(), SOURCE)
+        (self.root / "slow").unlink()
+        self.assertEqual(self.run_it().returncode, 0)
+        self.assertEqual(len(self.outcomes()), 5)
+
+    def test_what_is_no_source_is_refused(self):
+        done = subprocess.run([*self.command[:2], "/etc/passwd"], env=self.environment, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1))
+        self.assertIn("/etc/passwd is no file of this project", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

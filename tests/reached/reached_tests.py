@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Whether the tests come to every kernel of the steps, at every precision and in every form that it is compiled in.
+
+usage: reached_tests.py PROGRAM FILE PROGRAM FILE ... [--list]
+
+PROGRAM is a test program of the build for the executor, and FILE what it wrote where STAGES_REACHED named it
+(tests/reached.hpp): a line for each kernel that a case came to. Which kernels there are is told by the first program's
+symbols, so nothing is to be kept up here when a form is added, moved or dropped. A kernel that no case came to fails, unless
+EXPLAINED says why none can; so does an explanation that explains nothing. --list prints who came to what.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+# What no case can come to on the executor: (kernel, why). A regular expression of the whole name. Step 6's kernels are
+# compiled for one list of sizes, and each of them chooses among a part of it (shape_for).
+EXPLAINED = [
+    (r"chain_words\.cu: chain_words<float, (40|48|56|64)>", "a lane keeps 32 floats at most"),
+    (r"chain_words\.cu: chain_words<double, (24|32|40|48|56|64)>", "a lane keeps 16 doubles at most"),
+    (r"chain_words\.cu: chain_words<(float, (16|24|32)|double, 16)>",
+     "the executor's four SMs hold 256 rows, and so 8 non-zeros a lane"),
+    (r"chain_cluster\.cu: chain_cluster<(float, 64|double, (40|48|56|64))>", "a lane keeps 56 floats or 32 doubles at most"),
+    (r"strips\.cu: spmm::multiply<spmm::Form<float, 16u, 4u, 2u, 4u, 128u>, true, float>",
+     "a wide strip is of a B that is not packed, and only packed columns are dealt"),
+]
+# A kernel with 64-bit row pointers is the same template as the one with 32-bit ones, and a matrix that needs it has 2^31 entries.
+WIDE = re.compile(r"(?<!unsigned )(?<!long )\blong\b(?! long)")
+
+
+def kernels_of(program):
+    """{address: name} of a program's kernels, which have a tag (common/simt/device.hpp): `file: name<arguments>`."""
+    table = subprocess.run(["readelf", "-sW", program], check=True, capture_output=True, text=True).stdout
+    found, file = {}, ""
+    for line in table.splitlines():
+        words = line.split()
+        if len(words) < 8 or not words[0].endswith(":"):
+            continue
+        if words[3] == "FILE":
+            file = words[7]
+        elif words[3] == "FUNC" and "B6kernel" in words[7]:
+            found[int(words[1], 16)] = (file, words[7])
+    names = subprocess.run(["c++filt"], input="\n".join(name for _, name in found.values()), check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    out = {}
+    for (address, (file, _)), name in zip(found.items(), names):
+        if "[clone" not in name:
+            out[address] = f"{file}: {short(name)}"
+    return out
+
+
+def short(name):
+    """Without its result, its parameters, and what all names have in common."""
+    name = name.replace("(anonymous namespace)::", "").replace("stages::", "").replace("[abi:kernel]", "")
+    return re.sub(r"^void ", "", re.sub(r"\(.*", "", name))
+
+
+def reached_by(program, file):
+    """{name: [who came to it]}"""
+    kernels, out = kernels_of(program), {}
+    for line in pathlib.Path(file).read_text().splitlines():
+        who, case, address = line.split("\t")
+        out.setdefault(kernels[int(address)], []).append(f"{who} {case}".strip())
+    return out
+
+
+class Reached(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        missing = [file for _, file in PAIRS if not os.path.exists(file)]
+        if missing:
+            raise unittest.SkipTest(f"{missing[0]} is not there: ctest -R '^reached$' runs the test that writes it")
+        cls.there = sorted(set(kernels_of(PAIRS[0][0]).values()))
+        cls.reached = {}
+        for program, file in PAIRS:
+            for name, who in reached_by(program, file).items():
+                cls.reached.setdefault(name, []).extend(who)
+
+    def came_to(self, name):
+        return name in self.reached or (WIDE.search(name) and WIDE.sub("int", name) in self.reached)
+
+    def test_every_kernel_is_reached(self):
+        self.assertGreater(len(self.there), 100, "the kernels' symbols were not understood")
+        explained = [name for name in self.there if any(re.fullmatch(pattern, name) for pattern, _ in EXPLAINED)]
+        never = [name for name in self.there if not self.came_to(name) and name not in explained]
+        self.assertEqual(never, [], f"\nno case comes to {len(never)} of {len(self.there)} kernels; add a case to "
+                                    "tests/battery_cases.cpp, or to tests/cuda_mutants with smaller parts:\n" + "\n".join(never))
+
+    def test_explanations_explain_something(self):
+        for pattern, why in EXPLAINED:
+            matches = [name for name in self.there if re.fullmatch(pattern, name)]
+            self.assertTrue(matches, f"no kernel is called {pattern}: drop it from EXPLAINED")
+            for name in matches:
+                self.assertFalse(self.came_to(name), f"a case comes to {name}, of which EXPLAINED says: {why}")
+
+
+if __name__ == "__main__":
+    words = [word for word in sys.argv[1:] if word != "--list"]
+    PAIRS = list(zip(words[::2], words[1::2]))
+    if "--list" in sys.argv:
+        Reached.setUpClass()
+        for kernel in Reached.there:
+            print(kernel + "".join(f"\n    {who}" for who in sorted(set(Reached.reached.get(kernel, [])))))
+        sys.exit()
+    for variable in ("STAGES_BATTERY", "STAGES_BATTERY_ONLY", "STAGES_DEVICE"):
+        if os.environ.get(variable, "") not in ("", "full"):
+            print(f"{variable} is set: fewer cases, or another device, come to fewer kernels")
+            sys.exit(77)
+    unittest.main(argv=sys.argv[:1])
