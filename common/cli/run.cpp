@@ -241,8 +241,17 @@ class Run {
                       job.name, a->rows, a->cols));
       return;
     }
-    const Index products = options().products.value_or(mode == Mode::single ? 1 : kDefaultProducts);
+    const Index products = options().products.value_or(mode == Mode::single ? 1 : default_products(a->nnz()));
     problem(make_spmv_problem<T>(job.name, a, mode, products));
+  }
+
+  /// Fewer where so many would be beyond the limits for every entry.
+  Index default_products(Offset nnz) {
+    double most = limits_.max_work;
+    if (!ranks_.started() && devices().machine().gpu != nullptr && devices().machine().gpu->simulated())
+      most = std::min(most, limits_.max_simulated_work);
+    return static_cast<Index>(
+        std::clamp(most / static_cast<double>(std::max<Offset>(nnz, 1)), 1.0, double{kDefaultProducts}));
   }
 
   template <class T>

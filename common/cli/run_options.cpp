@@ -78,7 +78,8 @@ void add_problem_options(Command& command, ProblemOptions& a) {
       .group(group);
   command
       .option("--products", a.products,
-              fmt::format("SpMV: vectors in a stream or chain [{}]", kDefaultProducts))
+              fmt::format("SpMV: vectors in a stream or chain [{}, or as many as the limits allow]",
+                          kDefaultProducts))
       .between(1, 1 << 24)
       .type_name("K")
       .group(group);
@@ -136,7 +137,10 @@ void add_effort_options(Command& command, Effort& a) {
       .group(group);
   command
       .option("--max-seconds", a.max_seconds,
-              "Skip entries that take longer for one run, which the first run shows [no limit]")
+              fmt::format(
+                  "Skip entries that take longer for one run, which the first run shows [no limit], or for "
+                  "their check on the executor [{:g}]",
+                  defaults.max_simulated_seconds))
       .positive()
       .type_name("S")
       .group(group);
@@ -200,13 +204,14 @@ RunOptions run_options(const Effort& effort) {
     options.min_samples = 3;
     options.max_samples = 20;
     options.max_work = 2e7;
+    options.max_simulated_seconds = 10;
     options.check.budget = 2'000'000;
   }
   if (effort.max_noise_percent) options.max_noise = *effort.max_noise_percent / 100;
   if (effort.time_budget) options.time_budget = *effort.time_budget;
   if (effort.max_memory_gb) options.max_memory = *effort.max_memory_gb * 1e9;
   if (effort.max_work) options.max_work = *effort.max_work;
-  if (effort.max_seconds) options.max_seconds = *effort.max_seconds;
+  if (effort.max_seconds) options.max_seconds = options.max_simulated_seconds = *effort.max_seconds;
   options.cold = effort.cache == "cold";
   options.check_once = effort.check == "once";
   options.check.seed = effort.seed;

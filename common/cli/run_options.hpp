@@ -57,7 +57,7 @@ struct RunArguments {
   bool all = false;  ///< show skipped rows, too
 };
 
-/// Vectors in stream and chain mode, unless --products says otherwise.
+/// Vectors in stream and chain mode, unless --products says otherwise or the limits allow fewer.
 inline constexpr int kDefaultProducts = 100;
 
 void add_run_options(Command& command, RunArguments& arguments);

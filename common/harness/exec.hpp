@@ -50,6 +50,11 @@ class Exec {
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
   /// True where kernels run on the executor of common/simt: their times mean nothing and are not taken.
   virtual bool simulated() const { return false; }
+  /// On the executor: kernels that run longer than that from now on, in seconds, are stopped, and the plan
+  /// gets an exception. Infinite: no limit.
+  virtual void limit_time(double /*seconds*/) {}
+  /// Whether one was, since limit_time was called.
+  virtual bool was_stopped() const { return false; }
   /// Bytes that a plan's cost().memory is held against where the user sets no limit: half of what is free
   /// now.
   virtual double memory_limit() const;

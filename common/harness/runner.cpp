@@ -14,8 +14,6 @@
 namespace stages {
 namespace {
 
-constexpr double kSimulatedWork =
-    5e6;  ///< steps that a plan on the executor may take, for it runs a thread at a time
 constexpr double kShortestSample = 1e-4;  ///< runs shorter than this are repeated within a sample, seconds
 
 template <class T>
@@ -98,9 +96,9 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
     return fmt::format("needs {} of memory, the limit is {} (--max-memory)", format_bytes(cost.memory),
                        format_bytes(limit));
   }
-  if (exec.simulated() && cost.work > kSimulatedWork) {
+  if (exec.simulated() && cost.work > options.max_simulated_work) {
     return fmt::format("needs {} steps, the limit on the executor is {}: take a smaller matrix",
-                       format_count(cost.work), format_count(kSimulatedWork));
+                       format_count(cost.work), format_count(options.max_simulated_work));
   }
   if (cost.work > options.max_work) {
     return fmt::format("needs {} steps, the limit is {} (--max-work)", format_count(cost.work),
@@ -309,6 +307,18 @@ class Timer {
   std::vector<Timed<Problem>> group_;
 };
 
+/// While one lives, an Exec's kernels may run for so long on the executor.
+class TimeLimit {
+ public:
+  TimeLimit(Exec& exec, double seconds) : exec_(exec) { exec.limit_time(seconds); }
+  ~TimeLimit() { exec_.limit_time(std::numeric_limits<double>::infinity()); }
+  TimeLimit(const TimeLimit&) = delete;
+  TimeLimit& operator=(const TimeLimit&) = delete;
+
+ private:
+  Exec& exec_;
+};
+
 /// Whether the entry may run, then the check. The row says what came of it.
 template <class Problem>
 void admit(const Entry& entry, const Problem& problem, const Machine& machine, const RunOptions& options,
@@ -322,8 +332,10 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
   }
   if (ranks.rank() == 0) row.cost = entry.on<Problem>().cost(problem);
   if (options.check_once && !row.simulated) return;
+  Exec& exec = machine.of(entry);
+  const TimeLimit limit(exec, options.max_simulated_seconds);
   guarded(row, ranks, [&] {
-    row.check = check_entry(entry, problem, machine.of(entry), options.check);
+    row.check = check_entry(entry, problem, exec, options.check);
     row.checked = true;
     row.reason = agreed(row.check.failure, ranks);
     if (!row.reason.empty()) {
@@ -333,6 +345,12 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
     row.note = row.check.note;
     row.metrics = row.check.metrics;
   });
+  if (row.status == Status::failed && exec.was_stopped()) {
+    row.status = Status::skipped;
+    row.reason = fmt::format(
+        "its check was not done after {} on the executor, the limit (--max-seconds): take a smaller matrix",
+        format_seconds(options.max_simulated_seconds));
+  }
 }
 
 }  // namespace

@@ -20,6 +20,10 @@ struct RunOptions {
   /// Seconds of one run beyond which an entry is skipped. What a run takes shows when it is made, so the
   /// first is made all the same, and those of the check before the clock (see check_once).
   double max_seconds = std::numeric_limits<double>::infinity();
+  double max_simulated_work = 2e7;  ///< the same on the executor, which runs a thread at a time
+  /// Seconds that the check of an entry may take on the executor, where nothing is timed, before it is
+  /// stopped.
+  double max_simulated_seconds = 60;
   bool cold = false;  ///< flush the caches before each sample
   /// Leave out the check before the clock (four runs with real values, one with integers) and verify only
   /// what the timed runs leave, with real values: for large problems of entries that were checked on smaller

@@ -631,7 +631,7 @@ void BlockRunner::append_table(std::string& text) const {
 
 // Drops all threads of the block where they stand, after telling where that is if it matters.
 void BlockRunner::abandon() {
-  if (run_->stop.load() != Fault::device) {
+  if (const Fault fault = run_->stop.load(); fault != Fault::device && fault != Fault::late) {
     const std::lock_guard lock(run_->report_mutex);
     append_table(run_->report);
   }

@@ -33,15 +33,15 @@ class Pool {
     for (auto& w : workers_) w->thread.join();
   }
 
-  /// Runs `run` on `count` OS threads and waits. Stops it when nothing has moved for `patience` seconds.
-  void execute(GridRun& run, std::size_t count, double patience) {
+  /// Runs `run` on `count` OS threads and waits. Stops it when nothing has moved for `patience` seconds, and
+  /// at the deadline.
+  void execute(GridRun& run, std::size_t count, double patience, std::optional<Moment> deadline) {
     try {
       while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*this, workers_.size()));
     } catch (const std::system_error& error) {
       fail(
           "the executor can have {} of the {} threads it needs ({}); close other programs, raise `ulimit "
-          "-u`, "
-          "or lower STAGES_WORKERS",
+          "-u`, or lower STAGES_WORKERS",
           workers_.size(), count, error.what());
     }
     unfinished_ = count;
@@ -62,6 +62,7 @@ class Pool {
       }
       const double idle = std::chrono::duration<double>(Clock::now() - moved).count();
       if (idle > patience) run.stop_with(Fault::timeout, "");
+      if (deadline && Clock::now() > *deadline) run.stop_with(Fault::late, "");
       if (idle > 2 * patience + 1) give_up(run, idle);
     }
   }
@@ -125,6 +126,8 @@ struct Settings {
   bool scheduled = false;
   Schedule schedule;
   double watchdog = 0;
+  std::optional<Moment> deadline;
+  bool missed = false;  ///< that one
   Pool pool;
 };
 
@@ -174,16 +177,32 @@ void set_watchdog(double seconds) {
   settings().watchdog = seconds;
 }
 
+void set_deadline(std::optional<Moment> moment) {
+  const std::lock_guard lock(settings().mutex);
+  settings().deadline = moment;
+  settings().missed = false;
+}
+
+bool missed_deadline() {
+  const std::lock_guard lock(settings().mutex);
+  return settings().missed;
+}
+
 Fault run_grid(const Grid& grid, std::string& report) {
   Settings& s = settings();
   const std::lock_guard lock(s.mutex);
+  if (s.deadline && std::chrono::steady_clock::now() > *s.deadline) {
+    s.missed = true;
+    return Fault::late;
+  }
   const Schedule schedule = s.scheduled ? s.schedule : parse_schedule(environment("STAGES_SCHEDULE"));
   const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
   const std::uint64_t workers = grid.resident() ? blocks : std::min<std::uint64_t>(blocks, worker_count());
   const double patience = watchdog_seconds(s.watchdog);
   GridRun run(grid, schedule, blocks, workers);
-  s.pool.execute(run, workers, patience);
+  s.pool.execute(run, workers, patience, s.deadline);
   const Fault fault = run.stop.load();
+  s.missed |= fault == Fault::late;
   if (fault == Fault::deadlock || fault == Fault::timeout)
     run.report.insert(0, headline(fault, run, patience));
   report = std::move(run.report);

@@ -13,8 +13,10 @@
 //
 // What is found, and how the faults are reported, is told in docs/executor.md.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <string>
 
@@ -134,7 +136,7 @@ struct Grid {
   bool resident() const { return cooperative || cluster > 1; }
 };
 
-enum class Fault : std::uint8_t { none, device, deadlock, timeout };
+enum class Fault : std::uint8_t { none, device, deadlock, timeout, late };
 
 /// Runs all blocks and returns when they are done. On a fault the other threads are abandoned where they
 /// stand and `report` says what happened. Limits are the caller's business (runtime.cpp).
@@ -147,6 +149,12 @@ void set_schedule(const std::string& schedule);
 /// Seconds without any progress after which a running kernel is stopped; 0 takes STAGES_WATCHDOG (default
 /// 60).
 void set_watchdog(double seconds);
+
+/// From that moment on kernels that run are stopped, and none begins: Fault::late. Nothing: no such moment.
+using Moment = std::chrono::steady_clock::time_point;
+void set_deadline(std::optional<Moment> moment);
+/// Whether a kernel was stopped, or did not begin, because of the last deadline set.
+bool missed_deadline();
 
 }  // namespace stages::simt
 

@@ -457,6 +457,8 @@ cudaError_t run_now(const Grid& grid) {
     case Fault::deadlock:
     case Fault::timeout:
       return error(cudaErrorLaunchTimeout, std::move(report));
+    case Fault::late:
+      return error(cudaErrorLaunchTimeout, "it was to end before now");
   }
   if (STAGES_SIMT_ASAN) return cudaSuccess;
   std::string broken = memory().check_canaries();

@@ -510,6 +510,20 @@ class Run(Case):
                 self.assertRegex(row["reason"], expected)
                 self.assertIn(row["reason"], done.stdout)
 
+    def test_what_takes_too_long_on_the_executor_is_stopped(self):
+        if json.loads(run("list", "--json").stdout)["backend"] != "cpu" or "08_spgemm_multigpu/binned" not in entries():
+            self.skipTest("no kernel runs on the executor here")
+        started = time.monotonic()
+        results, _ = self.results("-m", "data:circuit", "--op", "spgemm", "--filter", "binned", "--max-seconds", "0.5", code=77)
+        self.assertLess(time.monotonic() - started, 20)  # all of the check takes a minute
+        self.assertRegex(results["results"][0]["reason"], r"not done after 500 ms on the executor, the limit \(--max-seconds\)")
+
+    def test_as_many_products_as_the_limits_allow(self):
+        words = ["-m", "gen:uniform:rows=5000,cols=5000,per_row=8", "--op", "spmv", "--mode", "stream", "--quick", "--stage", "01"]
+        for limit, products in ([], 100), (["--max-work", "2e6"], 50), (["--max-work", "2e6", "--products", "60"], 60):
+            results, _ = self.results(*words, *limit, code=77 if products == 60 else 0)
+            self.assertEqual({row["problem"]["products"] for row in results["results"]}, {products})
+
     def test_some_skipped_is_good(self):
         results, _ = self.results("-m", "gen:uniform:n=300,nnz=900", "--quick", "--stage", "01", "--op", "spmv",
                                   "--max-work", "2e4")

@@ -16,7 +16,10 @@ const std::string kFile = "fault_tests.cu";
 
 class Faults : public KernelTest {
  protected:
-  ~Faults() override { simt::set_watchdog(0); }
+  ~Faults() override {
+    simt::set_watchdog(0);
+    simt::set_deadline({});
+  }
 };
 
 // ---- barriers ---------------------------------------------------------------------------------------------
@@ -251,6 +254,24 @@ TEST_F(Faults, AnEndlessLoopOfAtomicsIsStopped) {
                     launch(full_table, {1, 2}, table.data());
                   }),
                   {"no progress", "STAGES_WATCHDOG", line(kFile, kEndlessLine)});
+}
+
+TEST_F(Faults, ADeadlineStopsAKernelAndLetsNoneBegin) {
+  DeviceArray<int> table(64);
+  table.zero(nullptr);
+  simt::set_deadline(std::chrono::steady_clock::now() + std::chrono::milliseconds(300));
+  EXPECT_FALSE(simt::missed_deadline());
+  for (int time = 0; time < 2; ++time) {
+    expect_mentions(error_of([&] {
+                      launch(full_table, {1, 2}, table.data());
+                    }),
+                    {"it was to end before now"});
+    EXPECT_TRUE(simt::missed_deadline());
+  }
+  simt::set_deadline({});
+  EXPECT_FALSE(simt::missed_deadline());
+  ASSERT_EQ(cudaMemset(table.data(), 0xff, 64 * sizeof(int)), cudaSuccess);
+  launch(full_table, {1, 2}, table.data());
 }
 
 __global__ void endless(int* out) {
