@@ -717,6 +717,25 @@ class Leavings(Case):
             self.require_sleeper_ended()
             (self.directory / "number").unlink()
 
+    def test_results_of_ranks_that_outlive_it(self):
+        """Rank 0 still writes what it has when it is told to end; nobody waits for that any more."""
+        if "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+            self.skipTest("this build has no MPI")
+        done = self.directory / "done"
+        starter = self.write("starter", f"""#!/usr/bin/env bash
+trap 'sleep 0.3; echo late > "${{@: -1}}"; touch {done}; exit' TERM
+touch '{self.directory}/number'
+sleep 20 & wait
+""")
+        starter.chmod(0o755)
+        self.ended(signal.SIGTERM, "number", "run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2",
+                   STAGES_MPIRUN=str(starter))
+        deadline = time.monotonic() + 10
+        while not done.exists():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        self.assertEqual(list(self.temporary.iterdir()), [])
+
     def test_notes_of_a_grading(self):
         exercise = next(ROOT.glob("05_cuda_csr/exercises/*.cu"))
         left = self.ended(signal.SIGINT, "number", "grade", "05", exercise, "--built", self.sleeper())
