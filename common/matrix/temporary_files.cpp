@@ -64,11 +64,17 @@ std::string new_temporary_directory(const std::string& name) {
 TemporaryName::TemporaryName(std::string path) : path_(std::move(path)), slot_(take_slot(path_)) {}
 
 TemporaryName::~TemporaryName() {
-  remove(path_.c_str());
+  if (!path_.empty()) remove(path_.c_str());
+  forget();
+}
+
+void TemporaryName::forget() {
+  path_.clear();
   if (slot_ < 0) return;
   Slot& slot = slots[static_cast<std::size_t>(slot_)];
   slot.filled = false;
   slot.taken = false;
+  slot_ = -1;
 }
 
 void remove_temporary_files() {

@@ -10,7 +10,7 @@ namespace stages {
 std::string new_temporary_directory(const std::string& name);
 
 /// A name of a file, or of a directory that is empty by then, which is removed with this object. While it
-/// lives, remove_temporary_files removes it, too.
+/// lives, remove_temporary_files removes it, too; so it comes before the file.
 class TemporaryName {
  public:
   explicit TemporaryName(std::string path);
@@ -19,6 +19,9 @@ class TemporaryName {
   TemporaryName& operator=(const TemporaryName&) = delete;
 
   const std::string& path() const { return path_; }
+
+  /// What has this name stays: it is somebody else's.
+  void forget();
 
  private:
   std::string path_;
