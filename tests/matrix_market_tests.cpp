@@ -682,6 +682,14 @@ TEST_F(MatrixMarketWriter, AbandonedFilesVanish) {
   EXPECT_TRUE(names().empty());
 }
 
+TEST_F(MatrixMarketWriter, TemporaryFilesOfOthersStay) {
+  const std::string taken = fmt::format("a.mtx.{}-0.tmp", ::getpid());
+  std::ofstream(file(taken)) << "another's";
+  write_matrix_market(file("a.mtx"), Csr<double>(1, 1));
+  EXPECT_EQ(contents(taken), "another's");
+  EXPECT_EQ(names().size(), 2u);
+}
+
 TEST_F(MatrixMarketWriter, AFileThatChangesBetweenThePassesIsAnError) {
   class Changing : public MemorySource {
    public:

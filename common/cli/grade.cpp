@@ -182,12 +182,7 @@ std::string stage_for(std::string wanted, const Program& program) {
 /// A directory that is gone when this is.
 class Scratch {
  public:
-  Scratch() {
-    std::string pattern = (temporary_directory() / "stages-grade-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
-      fail("{}: cannot be made: {}; set TMPDIR", pattern, std::strerror(errno));
-    path_ = pattern;
-  }
+  Scratch() = default;
   ~Scratch() { remove(); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -199,7 +194,7 @@ class Scratch {
     fs::remove_all(path_, ignored);
   }
 
-  fs::path path_;
+  const fs::path path_ = new_temporary_directory("stages-grade");
   const LastWords last_words_{[this](const std::string&) { remove(); }};
 };
 

@@ -135,15 +135,6 @@ int start(const std::vector<std::string>& given, int ranks, Output output) {
            : "; see its message above, or report it with the command line");
 }
 
-/// The path of a new file in the directory for temporary ones.
-std::string new_temporary_file() {
-  std::string path = (temporary_directory() / "stages-XXXXXX.json").string();
-  const int file = mkstemps(path.data(), 5);
-  if (file < 0) fail("{}: cannot create a file: {}; set TMPDIR", path, std::strerror(errno));
-  close(file);
-  return path;
-}
-
 /// Of a run's context only what the number of ranks changes.
 void take_context(const Results& from, int ranks, Results& to) {
   for (const auto& [key, value] : from.context) {
@@ -231,7 +222,10 @@ void require_equal_shares(const Results& results) {
 /// One run. Appends its rows, also where it ended before its end.
 void run_on_ranks(const std::vector<std::string>& given, const ProblemOptions& problem, int ranks,
                   Results& results) {
-  const TemporaryName file(new_temporary_file());
+  // In a directory of its own: when that is gone, because this process was ended, rank 0 leaves nothing
+  // behind.
+  const TemporaryName directory(new_temporary_directory("stages"));
+  const TemporaryName file(directory.path() + "/results.json");
   std::vector<std::string> words = on_ranks(given, problem, ranks);
   words.insert(words.end(), {"--json", file.path()});
   const int code = start(words, ranks, Output::dropped);

@@ -324,13 +324,12 @@ struct AtomicFile::State {
 
   void open_temporary() {
     for (int attempt = 0;; ++attempt) {
-      const std::string name = fmt::format("{}.{}-{}.tmp", target, ::getpid(), attempt);
-      file.reset(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-      if (file.get() >= 0) {
-        temporary.emplace(name);
-        return;
-      }
-      if (errno != EEXIST) give_up("cannot be written", errno);
+      temporary.emplace(fmt::format("{}.{}-{}.tmp", target, ::getpid(), attempt));
+      file.reset(::open(temporary->path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      if (file.get() >= 0) return;
+      const int error = errno;
+      temporary->forget();
+      if (error != EEXIST) give_up("cannot be written", error);
     }
   }
 

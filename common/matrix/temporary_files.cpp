@@ -4,9 +4,11 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +26,10 @@ struct Slot {
 
 std::array<Slot, 16> slots;
 
+void remove(const char* path) {
+  if (::unlink(path) != 0) ::rmdir(path);
+}
+
 int take_slot(const std::string& path) {
   for (std::size_t k = 0; k < slots.size() && path.size() < PATH_MAX; ++k) {
     if (slots[k].taken.exchange(true)) continue;
@@ -34,8 +40,7 @@ int take_slot(const std::string& path) {
   return -1;
 }
 
-}  // namespace
-
+/// Throws Error if it is not there.
 std::filesystem::path temporary_directory() {
   std::error_code why;
   const std::filesystem::path directory = std::filesystem::temp_directory_path(why);
@@ -47,19 +52,34 @@ std::filesystem::path temporary_directory() {
   fail("/tmp is no directory; name one in TMPDIR");
 }
 
+}  // namespace
+
+std::string new_temporary_directory(const std::string& name) {
+  std::string path = (temporary_directory() / (name + "-XXXXXX")).string();
+  if (::mkdtemp(path.data()) == nullptr)
+    fail("{}: cannot be made: {}; name another directory in TMPDIR", path, std::strerror(errno));
+  return path;
+}
+
 TemporaryName::TemporaryName(std::string path) : path_(std::move(path)), slot_(take_slot(path_)) {}
 
 TemporaryName::~TemporaryName() {
-  ::unlink(path_.c_str());
+  if (!path_.empty()) remove(path_.c_str());
+  forget();
+}
+
+void TemporaryName::forget() {
+  path_.clear();
   if (slot_ < 0) return;
   Slot& slot = slots[static_cast<std::size_t>(slot_)];
   slot.filled = false;
   slot.taken = false;
+  slot_ = -1;
 }
 
 void remove_temporary_files() {
-  for (const Slot& slot : slots) {
-    if (slot.filled) ::unlink(slot.path.data());
+  for (std::size_t k = slots.size(); k-- > 0;) {
+    if (slots[k].filled) remove(slots[k].path.data());
   }
 }
 

@@ -1,15 +1,16 @@
 #pragma once
 // Files beside the results, which are to be gone when the program is: also where a signal ends it.
 
-#include <filesystem>
 #include <string>
 
 namespace stages {
 
-/// Where temporary files go: TMPDIR, or what stands for it. Throws Error if it is not there.
-std::filesystem::path temporary_directory();
+/// The path of a new directory, NAME-XXXXXX, where temporary files go: in TMPDIR, or what stands for it.
+/// Throws Error if it cannot be made.
+std::string new_temporary_directory(const std::string& name);
 
-/// A name of a file that is removed with this object. While it lives, remove_temporary_files removes it, too.
+/// A name of a file, or of a directory that is empty by then, which is removed with this object. While it
+/// lives, remove_temporary_files removes it, too; so it comes before the file.
 class TemporaryName {
  public:
   explicit TemporaryName(std::string path);
@@ -19,13 +20,16 @@ class TemporaryName {
 
   const std::string& path() const { return path_; }
 
+  /// What has this name stays: it is somebody else's.
+  void forget();
+
  private:
   std::string path_;
   int slot_;  ///< in the list for signal handlers; -1: it was full
 };
 
-/// Removes the files of all TemporaryNames. May be called by a signal handler, and nothing else may follow
-/// but the end of the process.
+/// Removes what all TemporaryNames name, the newest first. May be called by a signal handler, and nothing
+/// else may follow but the end of the process.
 void remove_temporary_files();
 
 }  // namespace stages

@@ -42,8 +42,7 @@ class Pool {
     } catch (const std::system_error& error) {
       fail(
           "the executor can have {} of the {} threads it needs ({}); close other programs, raise `ulimit "
-          "-u`, "
-          "or lower STAGES_WORKERS",
+          "-u`, or lower STAGES_WORKERS",
           workers_.size(), count, error.what());
     }
     unfinished_ = count;

@@ -91,6 +91,11 @@ def host_entry(operation):
     return entries(operation=operation, stage="01_cpu_serial")[0]
 
 
+def has_ranks():
+    """Whether this build has MPI."""
+    return any(name.startswith("02_mpi/") for name in entries())
+
+
 class Help(Case):
     COMMANDS = ["list", "run", "multiply", "info", "generate", "new"]
 
@@ -638,7 +643,7 @@ class Kept(Case):
                 self.csv.unlink()
 
     def test_ranks_that_end_before_their_time(self):
-        if "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+        if not has_ranks():
             self.skipTest("this build has no MPI")
         launcher = self.write("launcher", "#!/bin/sh\nexit 9\n")
         launcher.chmod(0o755)
@@ -708,7 +713,7 @@ class Leavings(Case):
             time.sleep(0.01)
 
     def test_results_of_ranks(self):
-        if "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+        if not has_ranks():
             self.skipTest("this build has no MPI")
         for number in (signal.SIGINT, signal.SIGTERM):
             left = self.ended(number, "number", "run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2",
@@ -717,15 +722,35 @@ class Leavings(Case):
             self.require_sleeper_ended()
             (self.directory / "number").unlink()
 
+    def test_results_of_ranks_that_outlive_it(self):
+        """Rank 0 still writes what it has when it is told to end; nobody waits for that any more."""
+        if not has_ranks():
+            self.skipTest("this build has no MPI")
+        done = self.directory / "done"
+        starter = self.write("starter", f"""#!/usr/bin/env bash
+trap 'sleep 0.3; echo late > "${{@: -1}}"; touch {done}; exit' TERM
+touch '{self.directory}/number'
+sleep 20 & wait
+""")
+        starter.chmod(0o755)
+        self.ended(signal.SIGTERM, "number", "run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2",
+                   STAGES_MPIRUN=str(starter))
+        deadline = time.monotonic() + 10
+        while not done.exists():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        self.assertEqual(list(self.temporary.iterdir()), [])
+
     def test_notes_of_a_grading(self):
-        exercise = next(ROOT.glob("05_cuda_csr/exercises/*.cu"))
-        left = self.ended(signal.SIGINT, "number", "grade", "05", exercise, "--built", self.sleeper())
+        exercise = next(ROOT.glob("01_cpu_serial/exercises/*.cpp"))
+        left = self.ended(signal.SIGINT, "number", "grade", "01", exercise, "--built", self.sleeper())
         self.assertEqual(left, ["number", "sleeper"])
         self.require_sleeper_ended()
 
     def test_no_place_for_them(self):
-        for words in (["run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2"],
-                      ["grade", "05", next(ROOT.glob("05_cuda_csr/exercises/*.cu")), "--built", "true"]):
+        on_ranks = ["run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2"]
+        grading = ["grade", "01", next(ROOT.glob("01_cpu_serial/exercises/*.cpp")), "--built", "true"]
+        for words in (on_ranks, grading) if has_ranks() else (grading,):
             done = run(*words, env={"TMPDIR": "/nowhere"})
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("error: TMPDIR=/nowhere: there is no such directory; name another or leave it out", done.stderr)
@@ -800,7 +825,7 @@ class Processes(Case):
         self.assertRegex(done.stdout, "FAILED: the executor can have 0 of the [1-4] threads it needs .*; .* or lower STAGES_WORKERS")
 
     def test_without_processes(self):
-        if os.geteuid() != 0 or "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+        if os.geteuid() != 0 or not has_ranks():
             self.skipTest("this needs root, and a build with MPI")
         self.refused("cannot start mpirun: .*; close other programs, or raise `ulimit -u`", "run", "-m", SMALL, "--op", "spgemm",
                      "--stage", "02", "--ranks", "2", limits=self.few(2))
@@ -811,7 +836,7 @@ class Processes(Case):
         return str(path)
 
     def test_ranks_that_do_not_come(self):
-        if "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+        if not has_ranks():
             self.skipTest("this build has no MPI")
         no_rank = r"left no results in \S+: either \S+ starts no ranks \(name another in STAGES_MPIRUN\), or rank 0 ran on another machine"
         killed = r"the run on 2 ranks was ended by SIGKILL \(Killed\), as the system does where memory runs out; take a smaller matrix"
