@@ -70,7 +70,7 @@ TEST_P(EveryEntry, PassesTheBattery) {
   const std::string who = fmt::format("{} {}", entry.name, GetParam().single_precision ? "f32" : "f64");
   const auto go_on = [&](const battery::Case& c, const Tally& so_far) {
     note_reached(who, c.name);
-    return so_far.failures.empty() || !testing::FLAGS_gtest_fail_fast;
+    return so_far.failures.empty() || !testing::GTEST_FLAG(fail_fast);
   };
   const Tally tally = GetParam().single_precision ? battery::run<float>(entry, exec, size, {}, {}, go_on)
                                                   : battery::run<double>(entry, exec, size, {}, {}, go_on);

@@ -320,9 +320,10 @@ def main():
         if not copy.compiles():
             raise Fault(f"the copy does not build without a fault; {copy.log} says why")
         good, tests = copy.digest(), [Tests(copy, command) for command in ("battery_tests", *options.then)]
+        for path in sorted({mutant.path for mutant in left}):
+            for judge in tests:
+                judge.measure(path)
     for number, mutant in enumerate(left, 1):
-        for judge in tests:
-            judge.measure(mutant.path)
         began = time.monotonic()
         outcome, by = outcome_of(mutant, copy, tests, good)
         row = dict(zip(COLUMNS, (re.sub(r"\s+", " ", str(value)).strip() for value in (
