@@ -161,6 +161,7 @@ class Run {
           ResultRow& row = results_.rows.emplace_back(row_of(*entry));
           row.problem = facts;
           row.problem.op = op;
+          if (entry->needs.mpi) row.ranks = ranks_.size();
         }
       }
     }
