@@ -130,11 +130,13 @@ class Run {
     progress_.say(error_line(program_, error));
   }
 
-  /// Does `work`, which is to make the rows of `ops`. An error in it is told in those rows that have no result
-  /// yet, and the run goes on; but not where other ranks wait in the middle of it. `facts` are those of A.
+  /// Does `work`, which is to make the rows of `ops`. An error in it is told in those rows that have no
+  /// result yet, and the run goes on; but not where other ranks wait in the middle of it. `facts` are those
+  /// of A.
   template <class Work>
   bool attempt(const ProblemFacts& facts, const std::vector<Op>& ops, Work&& work) {
     first_ = results_.rows.size();
+    findings_.keep_current(blank_rows(facts, ops));
     try {
       work();
       return true;
@@ -154,16 +156,24 @@ class Run {
     return false;
   }
 
+  /// The rows of these operations before they are run.
+  std::vector<ResultRow> blank_rows(const ProblemFacts& facts, const std::vector<Op>& ops) const {
+    std::vector<ResultRow> rows;
+    for (const Op op : ops) {
+      for (const Entry* const entry : entries_of(op)) {
+        ResultRow& row = rows.emplace_back(row_of(*entry));
+        row.problem = facts;
+        row.problem.op = op;
+        if (entry->needs.mpi) row.ranks = ranks_.size();
+      }
+    }
+    return rows;
+  }
+
   void lose(const ProblemFacts& facts, const std::vector<Op>& ops, Status status, const std::string& why) {
     if (results_.rows.size() == first_) {
-      for (const Op op : ops) {
-        for (const Entry* const entry : entries_of(op)) {
-          ResultRow& row = results_.rows.emplace_back(row_of(*entry));
-          row.problem = facts;
-          row.problem.op = op;
-          if (entry->needs.mpi) row.ranks = ranks_.size();
-        }
-      }
+      const std::vector<ResultRow> rows = blank_rows(facts, ops);
+      results_.rows.insert(results_.rows.end(), rows.begin(), rows.end());
     }
     for (ResultRow& row : std::span(results_.rows).subspan(first_)) {
       if (row.status != Status::good || row.timed()) continue;
@@ -372,12 +382,14 @@ void publish(const RunArguments& arguments, Results& results) {
   show(results, arguments);
 }
 
-/// What was found out before the run was ended by `what`.
+/// What was found out before the run was ended by `what`; nothing replaces the results of an earlier run.
 void publish_part(const RunArguments& arguments, const Findings& findings, const std::string& what) {
   Results part = findings.part("the run was ended by " + what);
-  if (part.rows.empty()) return;
+  const auto tells = [](const ResultRow& row) { return row.checked || row.status == Status::failed; };
+  if (std::none_of(part.rows.begin(), part.rows.end(), tells)) return;
   try {
     publish(arguments, part);
+    fmt::print("the run was ended by {}: this is a part\n", what);
     std::fflush(stdout);
   } catch (const std::exception& error) {
     print_stderr("{}\n", error.what());

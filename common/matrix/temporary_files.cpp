@@ -45,11 +45,9 @@ std::filesystem::path temporary_directory() {
   std::error_code why;
   const std::filesystem::path directory = std::filesystem::temp_directory_path(why);
   if (!why) return directory;
-  for (const char* const name : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"}) {  // the order of the library
-    if (const char* const value = std::getenv(name); value != nullptr)
-      fail("{}={}: there is no such directory; name another or leave it out", name, value);
-  }
-  fail("/tmp is no directory; name one in TMPDIR");
+  if (const char* const value = std::getenv("TMPDIR"); value != nullptr)
+    fail("TMPDIR={}: there is no such directory; name another or leave it out", value);
+  fail("the directory for temporary files is not there; name one in TMPDIR");
 }
 
 }  // namespace

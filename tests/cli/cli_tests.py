@@ -642,6 +642,15 @@ class Kept(Case):
                 self.json.unlink()
                 self.csv.unlink()
 
+    def test_a_run_that_is_ended_at_once_keeps_earlier_results(self):
+        self.json.write_text("old")
+        process = subprocess.Popen([PROGRAMS / "stages", "run", "-m", "gen:uniform:rows=200000,cols=200000,per_row=200", *self.HOST, *self.files],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        process.terminate()
+        out, _ = process.communicate(timeout=LIMIT)
+        self.assertEqual((process.returncode, out, self.json.read_text()), (-signal.SIGTERM, "", "old"))
+
     def test_ranks_that_end_before_their_time(self):
         if not has_ranks():
             self.skipTest("this build has no MPI")
