@@ -43,9 +43,9 @@ void tell(const std::string& path, const ReadReport& report) {
   }
   if (report.rounded > 0) {
     constexpr bool kSingle = std::is_same_v<T, float>;
-    fmt::print(stderr, "{}: {} beyond 2^{} rounded to the nearest {}{}\n", path,
-               count(report.rounded, "integer", "integers"), std::numeric_limits<T>::digits,
-               kSingle ? "f32" : "f64", kSingle ? "; --type f64 keeps those up to 2^53" : "");
+    print_stderr("{}: {} beyond 2^{} rounded to the nearest {}{}\n", path,
+                 count(report.rounded, "integer", "integers"), std::numeric_limits<T>::digits,
+                 kSingle ? "f32" : "f64", kSingle ? "; --type f64 keeps those up to 2^53" : "");
   }
 }
 

@@ -504,6 +504,8 @@ class Run(Case):
         words = ["run", "-m", matrix, "--quick", "--filter", "/csr_spmv$", "--stage", "01"]
         self.assertIn("a.mtx: 2 integers beyond 2^24 rounded to the nearest f32; --type f64 keeps", self.good(*words).stderr)
         self.assertIn("a.mtx: 1 integer beyond 2^53 rounded to the nearest f64\n", self.good(*words, "--type", "f64").stderr)
+        lost = shlex.join(map(str, [PROGRAMS / "stages", *words])) + " 2>/dev/full"
+        self.assertEqual(subprocess.run(["bash", "-c", lost], stdout=subprocess.DEVNULL, timeout=LIMIT).returncode, 0)
 
     def test_limits_skip_with_the_number(self):
         words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--all"]
