@@ -130,8 +130,9 @@ class Run {
     progress_.say(error_line(program_, error));
   }
 
-  /// Does `work`, which is to make the rows of `ops`. An error in it is told in those rows that have no result
-  /// yet, and the run goes on; but not where other ranks wait in the middle of it. `facts` are those of A.
+  /// Does `work`, which is to make the rows of `ops`. An error in it is told in those rows that have no
+  /// result yet, and the run goes on; but not where other ranks wait in the middle of it. `facts` are those
+  /// of A.
   template <class Work>
   bool attempt(const ProblemFacts& facts, const std::vector<Op>& ops, Work&& work) {
     first_ = results_.rows.size();
