@@ -1148,6 +1148,10 @@ class InfoAndGenerate(Case):
             reasons = {row["reason"] for row in rows if row["problem"]["operation"] == "spgemm"}
             self.assertEqual(len(reasons), 1, reasons)
             self.assertRegex(reasons.pop(), r"the transpose, 2147483647 x [01], takes 34\.4 GB of memory, and [0-9.]+ GB are free")
+        if entries(stage="02_mpi"):
+            done = run("run", "-m", source, "--op", "spgemm", "--stage", "02", "--ranks", "2", "--json", out, limits=limits)
+            self.assertEqual(done.returncode, 77, f"{done.stdout}\n{done.stderr}")
+            self.assertEqual({row["ranks"] for row in json.loads(out.read_text())["results"]}, {2})
 
     def test_info_json(self):
         a = self.write("a.mtx", MATRIX)

@@ -163,6 +163,7 @@ class Behaviour(Case):
         self.lost("nothing", "is NaN: not written", classes=0)
         # Where nothing is multiplied the answer is the same whatever is loaded.
         self.lost("previous", "it returns the previous answer, whatever is loaded$", classes=1)
+        self.lost("in_fetch", "it is the product of the first: kept, or made by load, reset or fetch$", classes=1)
         self.lost("abort", "crashes: SIGABRT|AddressSanitizer|ABRT", classes=0)
         self.lost("exit", "ends the program", classes=0)
         self.lost("throw", "throws: the device is gone", classes=0)
