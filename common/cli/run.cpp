@@ -71,7 +71,13 @@ class Run {
     if (!ranks_.root()) return follow();
     for (Part& part : parts_) {
       part_ = &part;
+      const std::size_t errors = errors_.size(), rows = results_.rows.size();
       lead();
+      // Where nothing could be done for errors, ranks would meet the same.
+      const auto good = [](const ResultRow& row) { return row.status == Status::good; };
+      if (errors_.size() > errors &&
+          std::none_of(results_.rows.begin() + static_cast<std::ptrdiff_t>(rows), results_.rows.end(), good))
+        continue;
       if (!part.missing.empty() || part.arguments.problem.ranks.empty() || ranks_.started()) continue;
       try {
         sweep_ranks(part.words, part.arguments.problem, results_, [this] { findings_.keep(results_); });
@@ -375,10 +381,16 @@ void write_results(const RunArguments& arguments, const Results& results) {
   if (!failure.empty()) fail("{}", failure);
 }
 
-/// Files before the table: what is shown may go into a pipe that is closed.
+/// Files before the table: what is shown may go into a pipe that is closed. And the table also where a file
+/// cannot be written.
 void publish(const RunArguments& arguments, Results& results) {
   relate_to_serial(results);
-  write_results(arguments, results);
+  try {
+    write_results(arguments, results);
+  } catch (const Error&) {
+    show(results, arguments);
+    throw;
+  }
   show(results, arguments);
 }
 
