@@ -103,11 +103,16 @@ Dense<T> load_dense(const std::string& path, const InputOptions& options, NonFin
 }
 
 bool same_file(const std::string& a, const std::string& b) {
-  if (a.empty() || b.empty()) return false;
+  if (a.empty() || b.empty() || is_matrix_spec(a) || is_matrix_spec(b)) return false;
+  namespace fs = std::filesystem;
   std::error_code ignored;  // what cannot be looked at is no file yet
-  return std::filesystem::equivalent(a, b, ignored) ||
-         std::filesystem::weakly_canonical(std::filesystem::absolute(a), ignored) ==
-             std::filesystem::weakly_canonical(std::filesystem::absolute(b), ignored);
+  const auto place = [&](fs::path path) {
+    // A link to what is not there yet: where it leads.
+    for (int links = 0; links < 40 && fs::is_symlink(path, ignored); ++links)
+      path = path.parent_path() / fs::read_symlink(path, ignored);
+    return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  };
+  return fs::equivalent(a, b, ignored) || place(a) == place(b);
 }
 
 void require_writable(const std::string& flag, const std::string& path,

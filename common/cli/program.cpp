@@ -50,10 +50,11 @@ void hold_standard_streams() {
   }
 }
 
-/// Where nobody reads on, writing fails instead of ending the process: results are still to be written to
-/// files. A handler, for that something is ignored would go on to the programs that this one starts.
-void survive_closed_pipes() {
-  std::signal(SIGPIPE, [](int) {});
+/// Where nobody reads on, or a file may not grow (ulimit -f), writing fails instead of ending the process:
+/// results are still to be written to files. A handler, for that something is ignored would go on to the
+/// programs that this one starts.
+void survive_lost_output() {
+  for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, [](int) {});
 }
 
 /// One line, whatever the message looked like, with the beginning of numbers that are long.
@@ -74,6 +75,8 @@ std::string one_line(std::string_view text) {
     text.remove_prefix(1);
   }
   out.erase(out.find_last_not_of(' ') + 1);
+  constexpr std::size_t kMost = 1500, kEnd = 400;  // an argument may be of any length
+  if (out.size() > kMost) out.replace(kMost - kEnd, out.size() - kMost, " ... ");
   return out;
 }
 
@@ -172,7 +175,7 @@ std::string examples(const Program& program, const std::vector<std::pair<std::st
 
 int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vector<LeftOut> left_out) {
   hold_standard_streams();
-  survive_closed_pipes();
+  survive_lost_output();
   leave_nothing_behind();
   keep_freed_memory();
   require_processor();

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "common/cli/commands.hpp"
 #include "common/cli/findings.hpp"
@@ -408,31 +411,45 @@ void publish_part(const RunArguments& arguments, const Findings& findings, const
   }
 }
 
-/// Runs all parts. False: nothing at all could be done.
-bool run_all(const Program& program, const RunArguments& arguments, Run& run) {
-  if (!program.ranks->root()) {
-    run.all();
-    return true;
-  }
-  try {
-    const LastWords last_words(
-        [&](const std::string& signal) { publish_part(arguments, run.findings(), signal); });
-    run.all();
-  } catch (...) {
-    publish_part(arguments, run.findings(), "an error");
-    throw;
-  }
-  if (!run.errors().empty())
-    run.results().context.emplace_back("errors", fmt::format("{}", fmt::join(run.errors(), "; ")));
-  const std::vector<ResultRow>& rows = run.results().rows;
-  const auto lost = [](const ResultRow& row) { return row.status == Status::failed && !row.checked; };
-  return run.errors().empty() || !std::all_of(rows.begin(), rows.end(), lost);
-}
-
 int exit_code(const Run& run, const Results& results) {
   if (!run.errors().empty()) return kBadInput;
   if (results.count(Status::wrong) + results.count(Status::failed) > 0) return kWrongResult;
   return results.count(Status::good) > 0 ? kGood : kAllSkipped;
+}
+
+/// Runs all parts, and publishes what they have found out, once: a signal meanwhile waits for that, and one
+/// before publishes a part. `complete` adds to the results what is found from all of them. Where nothing at
+/// all could be done no file is written.
+int carry_out(const Program& program, const RunArguments& arguments, Run& run,
+              const std::function<void()>& complete) {
+  if (!program.ranks->root()) {
+    run.all();
+    return kGood;
+  }
+  std::mutex publishing;
+  bool published = false;
+  const auto once = [&](const auto& publish_it) {
+    const std::lock_guard lock(publishing);
+    if (!std::exchange(published, true)) publish_it();
+  };
+  const LastWords last_words([&](const std::string& signal) {
+    end_ranks();
+    once([&] { publish_part(arguments, run.findings(), signal); });
+  });
+  try {
+    run.all();
+  } catch (...) {
+    once([&] { publish_part(arguments, run.findings(), "an error"); });
+    throw;
+  }
+  Results& results = run.results();
+  if (!run.errors().empty())
+    results.context.emplace_back("errors", fmt::format("{}", fmt::join(run.errors(), "; ")));
+  const auto lost = [](const ResultRow& row) { return row.status == Status::failed && !row.checked; };
+  if (!run.errors().empty() && std::all_of(results.rows.begin(), results.rows.end(), lost)) return kBadInput;
+  complete();
+  once([&] { publish(arguments, results); });
+  return exit_code(run, results);
 }
 
 /// Each step on a matrix that suits it.
@@ -444,13 +461,13 @@ int tour(const Program& program, const RunArguments& given) {
   const Exec* const gpu = devices.machine().gpu;
   Run run(program, arguments.effort, tour_parts(program, arguments, gpu != nullptr && !gpu->simulated()),
           &devices);
-  if (!run_all(program, arguments, run)) return kBadInput;
-  run.results().steps = tour_lines(program, run.parts(), run.results());
-  publish(arguments, run.results());
+  const int code = carry_out(program, arguments, run,
+                             [&] { run.results().steps = tour_lines(program, run.parts(), run.results()); });
+  if (run.results().steps.empty()) return code;
   fmt::print(
       "\nWhat the columns mean: docs/reading-tables.md. More of what was found out: --json FILE, --csv FILE, "
       "--all.\n");
-  return exit_code(run, run.results());
+  return code;
 }
 
 int work(const Program& program, const RunArguments& arguments) {
@@ -468,10 +485,7 @@ int work(const Program& program, const RunArguments& arguments) {
   // With --ranks the entries for ranks come later, on these.
   if (sweeps) std::erase_if(part.entries, [](const Entry* e) { return e->needs.mpi; });
   Run run(program, arguments.effort, {std::move(part)});
-  if (!run_all(program, arguments, run)) return kBadInput;
-  if (!program.ranks->root()) return kGood;
-  publish(arguments, run.results());
-  return exit_code(run, run.results());
+  return carry_out(program, arguments, run, [] {});
 }
 
 }  // namespace

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +19,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <semaphore>
 #include <set>
 #include <sstream>
 
@@ -83,11 +86,17 @@ void prepare_environment([[maybe_unused]] int ranks) {
   }
 }
 
+std::atomic<pid_t> under_way = 0;  ///< mpirun, while it runs
+std::atomic<bool> ending = false;
+std::binary_semaphore taken{0};  ///< what it left, after `ending`
+
 /// What ranks print on stdout is of no use where their results come in a file.
 enum class Output { dropped, shown };
 
 /// In the child: becomes mpirun.
 [[noreturn]] void become(std::vector<std::string> words, int ranks, Output output, pid_t parent) {
+  // Two signals make mpirun leave things behind: in a group of its own it hears Ctrl-C from us alone.
+  setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
   prepare_environment(ranks);
@@ -117,9 +126,11 @@ int start(const std::vector<std::string>& given, int ranks, Output output) {
   if (child < 0)
     fail("cannot start {}: {}; close other programs, or raise `ulimit -u`", words[0], std::strerror(errno));
   if (child == 0) become(words, ranks, output, parent);
+  under_way = child;
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  under_way = 0;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -264,6 +275,13 @@ std::string mpirun_problem() {
   return {};
 }
 
+void end_ranks() {
+  constexpr auto kPatience = std::chrono::seconds(5);
+  ending = true;
+  const pid_t child = under_way;
+  if (child > 0 && kill(child, SIGTERM) == 0) taken.try_acquire_for(kPatience);
+}
+
 int multiply_on_ranks(const std::vector<std::string>& given, int ranks) {
   require_mpirun();
   std::vector<std::string> words;
@@ -284,13 +302,21 @@ void require_mpirun() {
 
 void sweep_ranks(const std::vector<std::string>& words, const ProblemOptions& problem, Results& results,
                  const std::function<void()>& after_each) {
+  const auto stop_if_ending = [&] {
+    if (!ending) return;
+    after_each();
+    taken.release();
+    for (;;) pause();
+  };
   try {
     for (const int ranks : std::set<int>(problem.ranks.begin(), problem.ranks.end())) {
       run_on_ranks(words, problem, ranks, results);
+      stop_if_ending();
       after_each();
     }
   } catch (const Error&) {
     group_by_problem(results);
+    stop_if_ending();
     throw;
   }
   group_by_problem(results);

@@ -24,6 +24,10 @@ void require_mpirun();
 void sweep_ranks(const std::vector<std::string>& words, const ProblemOptions& problem, Results& results,
                  const std::function<void()>& after_each);
 
+/// For another thread, before the process ends: ends the run on ranks that is under way, and waits until
+/// `results` have what it left and `after_each` was called. sweep_ranks does not return then.
+void end_ranks();
+
 /// Runs `words` the same way, a command line of `multiply`, on `ranks` ranks, with what they print. Returns
 /// the exit code. Throws Error if they cannot be started, or do not end by themselves.
 int multiply_on_ranks(const std::vector<std::string>& words, int ranks);

@@ -595,6 +595,21 @@ class Kept(Case):
             self.assertEqual([(row["matrix"], row["status"]) for row in csv.DictReader(file)], from_json)
         return results["context"], set(from_json)
 
+    def test_results_in_one_file_by_a_link_to_nothing(self):
+        (self.directory / "link").symlink_to(self.json)
+        self.refused("give two files", "run", "-m", SMALL, *self.HOST, "--json", self.json, "--csv", self.directory / "link")
+
+    def test_a_directory_that_is_gone(self):
+        gone = self.directory / "gone"
+        gone.mkdir()
+        shell = f"cd {gone} && rmdir {gone} && {shlex.join(map(str, [PROGRAMS / 'stages', 'run', '-m', SMALL, *self.HOST, *self.files]))}"
+        done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual((done.returncode, self.statuses()[1]), (0, {(SMALL, "good")}), done.stderr)
+
+    def test_long_arguments_in_messages(self):
+        done = self.refused("cannot be opened", "info", "x" * 5000)
+        self.assertLess(len(done.stderr), 2000)
+
     def test_a_matrix_that_cannot_be_read_is_a_row(self):
         bad = self.write("bad.mtx", self.BAD)
         done = run("run", "-m", SMALL, bad, WIDE, *self.HOST, *self.files)
@@ -653,6 +668,41 @@ class Kept(Case):
         out, _ = process.communicate(timeout=LIMIT)
         self.assertEqual((process.returncode, out, self.json.read_text()), (-signal.SIGTERM, "", "old"))
 
+    def test_a_signal_while_files_are_written(self):
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        process = subprocess.Popen([PROGRAMS / "stages", "run", "-m", SMALL, *self.HOST, "--json", pipe, "--csv", self.csv],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if line.startswith("[3/3]"):
+                break
+        process.terminate()
+        with open(pipe, encoding="utf-8") as reader:
+            self.assertEqual(len(json.load(reader)["results"]), 3)
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        self.assertEqual(len(self.csv.read_text().splitlines()), 4)
+
+    def test_a_signal_while_ranks_run(self):
+        """What they have found out by then is kept, and nothing of them stays."""
+        if "02_mpi" not in {entry.split("/")[0] for entry in entries()}:
+            self.skipTest("this build has no MPI")
+        temporary = self.directory / "tmp"
+        temporary.mkdir()
+        process = subprocess.Popen([PROGRAMS / "stages", "run", "-m", SMALL, "gen:uniform:rows=20000,cols=20000,per_row=50", "--op", "spgemm",
+                                    "--filter", "02_mpi/balanced", "--ranks", "2", "--time-budget", "30", "--max-noise", "1e-9", *self.files],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)})
+        for line in process.stderr:
+            if SMALL in line:
+                break
+        process.terminate()
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        context, statuses = self.statuses()
+        self.assertEqual(context["part"], "the run was ended by SIGTERM")
+        self.assertIn((SMALL, "good"), statuses)
+        self.assertEqual(list(temporary.glob("*.json")), [])
+
     def test_ranks_that_end_before_their_time(self):
         if not has_ranks():
             self.skipTest("this build has no MPI")
@@ -669,9 +719,10 @@ class Kept(Case):
     def test_without_standard_streams(self):
         """A stream that is closed or full costs no result, and no message goes into a file that took its number."""
         words = shlex.join(map(str, [PROGRAMS / "stages", "run", "-m", SMALL, *self.HOST, *self.files]))
-        for where in ("2>&-", "2>/dev/full", "<&- >&- 2>&-", "> /dev/full", "> /dev/full 2>&1", "| true", "2>&1 | true"):
+        for where in ("2>&-", "2>/dev/full", "<&- >&- 2>&-", "> /dev/full", "> /dev/full 2>&1", "| true", "2>&1 | true",
+                      f"2>> {self.write('long', 'x' * (1 << 20))}", f">> {self.directory / 'long'}"):
             with self.subTest(where):
-                shell = f"set -o pipefail; {words} {where}"
+                shell = f"set -o pipefail; {'ulimit -f 1024;' if 'long' in where else ''} {words} {where}"
                 done = subprocess.run(["bash", "-c", shell], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=LIMIT)
                 self.assertNotIn(done.returncode, (134, -signal.SIGABRT), where)
                 self.assertEqual(self.statuses()[1], {(SMALL, "good")}, where)
