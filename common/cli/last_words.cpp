@@ -7,7 +7,9 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <system_error>
 
 #include "common/matrix/error.hpp"
@@ -19,8 +21,14 @@ namespace {
 constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
 constexpr unsigned char kNone = 0;  ///< through the pipe: there is nothing to wait for any more
 
-std::array<int, 2> told;  ///< a pipe: about all that a signal handler may do is write to it
-std::atomic<bool> heard;
+std::array<int, 2> told;          ///< a pipe: about all that a signal handler may do is write to it
+std::atomic<std::int64_t> heard;  ///< when the first signal came, in ns; 0: none has
+
+std::int64_t now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);  // of the clocks the one that a signal handler may read
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
 
 void end_by(int signal) {
   remove_temporary_files();
@@ -35,8 +43,14 @@ void write_byte(unsigned char byte) {
 
 void on_signal(int signal) {
   const int before = errno;
-  if (heard.exchange(true)) end_by(signal);
-  write_byte(static_cast<unsigned char>(signal));
+  // One that follows at once is no second thought: mpirun ends its ranks by several.
+  constexpr std::int64_t kAtOnce = 1'000'000'000;
+  std::int64_t first = 0;
+  if (heard.compare_exchange_strong(first, now())) {
+    write_byte(static_cast<unsigned char>(signal));
+  } else if (now() - first > kAtOnce) {
+    end_by(signal);
+  }
   errno = before;
 }
 
@@ -65,7 +79,7 @@ void leave_nothing_behind() {
 LastWords::LastWords(std::function<void(const std::string& signal)> words) {
   if (pipe2(told.data(), O_CLOEXEC) != 0)
     fail("no pipe can be had: {}; close other programs", std::strerror(errno));
-  heard = false;
+  heard = 0;
   try {
     listener_ = std::thread(listen, std::move(words));
   } catch (const std::system_error& error) {

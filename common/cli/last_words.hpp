@@ -11,8 +11,8 @@ namespace stages {
 void leave_nothing_behind();
 
 /// While one lives, SIGINT, SIGTERM and SIGHUP do not end the process at once: `words` is called with the
-/// signal's name, on a thread of its own, and then the process ends as by that signal. A second signal does
-/// not wait. At most one object at a time.
+/// signal's name, on a thread of its own, and then the process ends as by that signal. A second signal, a
+/// second later or more, does not wait. At most one object at a time.
 class LastWords {
  public:
   explicit LastWords(std::function<void(const std::string& signal)> words);

@@ -185,7 +185,8 @@ class Run {
       results_.rows.insert(results_.rows.end(), rows.begin(), rows.end());
     }
     for (ResultRow& row : std::span(results_.rows).subspan(first_)) {
-      if (row.status != Status::good || row.timed()) continue;
+      const bool has_result = row.timed() || (row.simulated && row.checked);
+      if (row.status != Status::good || has_result) continue;
       row.status = status;
       row.reason = why;
     }

@@ -79,6 +79,9 @@ void prepare_environment([[maybe_unused]] int ranks) {
     setenv("OMPI_MCA_mpi_yield_when_idle", ranks > here.cores * here.threads_per_core ? "1" : "0", 0);
 #endif
   setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+  // From SIGTERM to SIGKILL, in seconds: rank 0 writes what was found out, and a disk may take more than the
+  // usual one.
+  setenv("OMPI_MCA_odls_base_sigkill_timeout", "3", 0);
   if (geteuid() == 0) {
     // Containers and rented machines: who could start this program as root could start mpirun as root.
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
