@@ -24,6 +24,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "common/cli/child.hpp"
 #include "common/cli/commands.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"

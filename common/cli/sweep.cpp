@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,9 +22,9 @@
 #include <set>
 #include <sstream>
 
+#include "common/cli/child.hpp"
 #include "common/cli/program.hpp"
 #include "common/cli/terminal.hpp"
-#include "common/cli/watched.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/temporary_files.hpp"
 
@@ -97,19 +96,13 @@ std::binary_semaphore taken{0};  ///< what it left, after `ending`
 enum class Output { dropped, shown };
 
 /// In the child: becomes mpirun.
-[[noreturn]] void become(std::vector<std::string> words, int ranks, Output output, pid_t parent) {
-  // Two signals make mpirun leave things behind: in a group of its own it hears Ctrl-C from us alone.
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(1);
+[[noreturn]] void become(const std::vector<std::string>& words, int ranks, Output output, pid_t parent) {
+  end_with(parent);  // in a group of its own: two signals make mpirun leave things behind
   prepare_environment(ranks);
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(nowhere, STDIN_FILENO);
   if (output == Output::dropped) dup2(nowhere, STDOUT_FILENO);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
+  become_program(words);
   print_stderr("cannot start {}: {}\n", words[0], std::strerror(errno));
   _exit(127);
 }

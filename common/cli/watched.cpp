@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <fstream>
 #include <thread>
 
+#include "common/cli/child.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages {
@@ -36,20 +36,14 @@ double resident_bytes(pid_t child) {
 }
 
 [[noreturn]] void become(const WatchedCommand& command, int output, pid_t parent) {
-  setpgid(0, 0);
-  // A group of its own does not hear what ends this program's, such as Ctrl-C.
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(1);
+  end_with(parent);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
   for (const auto& [name, value] : command.environment) setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> words;
-  for (const std::string& word : command.words) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execvp(words[0], words.data());
-  dprintf(STDERR_FILENO, "%s: cannot be run: %s\n", words[0], std::strerror(errno));
+  become_program(command.words);
+  dprintf(STDERR_FILENO, "%s: cannot be run: %s\n", command.words.front().c_str(), std::strerror(errno));
   _exit(127);
 }
 
@@ -65,11 +59,6 @@ void end(pid_t child) {
 }
 
 }  // namespace
-
-std::string signal_text(int number) {
-  const char* const name = sigabbrev_np(number);
-  return name != nullptr ? fmt::format("SIG{} ({})", name, strsignal(number)) : strsignal(number);
-}
 
 WatchedEnd run_watched(const WatchedCommand& command) {
   const int output = open(command.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

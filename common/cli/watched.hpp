@@ -25,9 +25,6 @@ struct WatchedEnd {
   int code = 0;  ///< exit code, or the signal
 };
 
-/// "SIGKILL (Killed)".
-std::string signal_text(int number);
-
 /// Runs it to its end, or ends it. Throws Error where it cannot be started.
 WatchedEnd run_watched(const WatchedCommand& command);
 

@@ -98,11 +98,12 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
                        format_bytes(limit));
   }
   const bool whole_check = !options.check_once || exec.simulated();
-  const double needed = cost.memory + check_bytes(problem);
-  const auto free = static_cast<double>(available_memory());
-  if (whole_check && (!entry.needs.gpu || exec.simulated()) && needed > free) {
-    return fmt::format("needs {} of memory with what its check takes, and {} are free", format_bytes(needed),
-                       format_bytes(free));
+  if (whole_check && (!entry.needs.gpu || exec.simulated())) {
+    const double needed = cost.memory + check_bytes(problem);
+    const auto free = static_cast<double>(available_memory());
+    if (needed > free)
+      return fmt::format("needs {} of memory with what its check takes, and {} are free",
+                         format_bytes(needed), format_bytes(free));
   }
   if (exec.simulated() && cost.work > options.max_simulated_work) {
     return fmt::format("needs {} steps, the limit on the executor is {}: take a smaller matrix",

@@ -1,0 +1,22 @@
+#pragma once
+// Child processes: what one does between fork and the program that it becomes, and how one ended.
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace stages {
+
+/// In the child: leaves the process group of `parent`, so that it hears of Ctrl-C from that alone, and ends
+/// by SIGTERM when `parent` does.
+void end_with(pid_t parent);
+
+/// In the child: becomes the program `words`, found as a shell finds it. Returns, with errno set, only where
+/// it cannot.
+void become_program(const std::vector<std::string>& words);
+
+/// "SIGKILL (Killed)".
+std::string signal_text(int number);
+
+}  // namespace stages
