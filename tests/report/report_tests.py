@@ -105,7 +105,7 @@ class Pages(Case):
                 self.assertIn(row["gflops"], values)
 
     def test_the_steps_come_first(self):
-        tour = self.samples.run("tour.json", "--stage", "01,03")
+        tour = self.samples.run("tour.json", "--stage", "01,03", "--op", "spmv")
         text, page = self.page(tour)
         steps = json.loads(tour.read_text())["steps"]
         self.assertLess(text.index('<section id="steps">'), text.index('<section id="where">'))
