@@ -41,8 +41,8 @@ std::vector<SpgemmProblem<T>> problems() {
   using namespace matrices;
   return {
       problem<T>("uneven", uneven(70, 40, 5), uneven(40, 51, 6)),
-      problem<T>("wide", uneven(40, 30, 5), uneven(30, 3000, 14)),
-      problem<T>("ramp", ramp(90, 90), uneven(90, 700, 9)),
+      problem<T>("wide", uneven(24, 30, 5), uneven(30, 3000, 14)),
+      problem<T>("ramp", ramp(60, 60), uneven(60, 700, 9)),
       problem<T>("band", banded(100, 9), banded(100, 7)),
       problem<T>("dense", dense(9, 20), dense(20, 150)),
       problem<T>("strided", dense(3, 30), strided(30, 1 << 12, 1 << 6)),
