@@ -3,7 +3,6 @@
 // common/gpu and common/mpi derive their own from it. A plan receives it in prepare and may keep the
 // reference.
 
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -87,7 +86,7 @@ class Exec {
  private:
   Communicator alone_;
   std::vector<PhaseTime> phases_;
-  std::vector<std::pair<std::string, std::chrono::steady_clock::time_point>> open_phases_;
+  std::vector<std::pair<std::string, double>> open_phases_;  ///< names, and when they began, in seconds
   double copy_bandwidth_ = 0;
   std::vector<char> flush_area_;
 };
