@@ -82,7 +82,8 @@ function(stages_mark_cuda target)
     target_compile_options(${target} PRIVATE
       "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;-lineinfo;-DFMT_USE_CONSTEXPR=1;-Xcompiler=-Wall,-Wextra>")
   else()
-    set(options -x c++ -Wno-unknown-pragmas)
+    # The twins of CUDA's vectors end in arrays of no size (vector_types.hpp), which is no ISO C++.
+    set(options -x c++ -Wno-unknown-pragmas -Wno-pedantic)
     if(STAGES_SANITIZE)
       list(APPEND options -fsanitize=alignment)
     endif()
@@ -90,15 +91,31 @@ function(stages_mark_cuda target)
   endif()
 endfunction()
 
+# The calls that the lens (common/simt/lens) lives on, before each load and store and in place of each atomic, with the lines
+# that they are of. The code stays in the order of the source.
+set(STAGES_LENS_FLAGS "")
+if(STAGES_BACKEND STREQUAL "cpu" AND NOT STAGES_SANITIZE AND NOT STAGES_FUZZ AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(STAGES_LENS_FLAGS -fsanitize=thread "SHELL:--param tsan-instrument-func-entry-exit=0" -Wno-tsan -g1
+    -fno-reorder-blocks -fno-crossjumping)
+endif()
+
 function(stages_cuda_sources target)
   target_link_libraries(${target} PUBLIC stages_gpu)
   stages_mark_cuda(${target} ${ARGN})
+endfunction()
+
+# stages_counted(TARGET): the lens can count the kernels of this target. All that it compiles is for the executor.
+function(stages_counted target)
+  stages_light(${target})
+  target_compile_options(${target} PRIVATE ${STAGES_LENS_FLAGS})
+  stages_precompiled(${target} stages_pch_kernels)
 endfunction()
 
 if(STAGES_CUDA)
   if(NOT STAGES_BACKEND STREQUAL "gpu")
     stages_room(simt LINKS Boost::context fmt::fmt Threads::Threads)
     stages_precompiled(stages_simt stages_pch_std)
+    target_compile_definitions(stages_simt PRIVATE STAGES_SIMT_HOOKS=$<IF:$<BOOL:${STAGES_LENS_FLAGS}>,1,0>)
   endif()
   set(gpu_sources common/gpu/architectures.cpp common/gpu/check.cpp common/gpu/facts.cpp common/gpu/exec.cpp)
   if(STAGES_BACKEND STREQUAL "gpu")

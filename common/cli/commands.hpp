@@ -9,6 +9,7 @@ namespace stages {
 void add_list_command(CommandLine& line, const Program& program);
 void add_run_command(CommandLine& line, const Program& program);
 void add_multiply_command(CommandLine& line, const Program& program);
+void add_lens_command(CommandLine& line, const Program& program);
 void add_info_command(CommandLine& line, const Program& program);
 void add_generate_command(CommandLine& line, const Program& program);
 void add_grade_command(CommandLine& line, const Program& program);

@@ -134,6 +134,7 @@ int parse_and_work(const Program& program, int argc, char** argv) {
   add_list_command(line, program);
   add_run_command(line, program);
   add_multiply_command(line, program);
+  add_lens_command(line, program);
   add_info_command(line, program);
   add_generate_command(line, program);
   add_grade_command(line, program);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/matrix/error.hpp"
+#include "common/simt/lens/code.hpp"
 
 namespace stages::simt {
 namespace {
@@ -78,6 +79,10 @@ const char* name(State state) {
   return "";
 }
 
+unsigned first_lane(unsigned lanes) {
+  return static_cast<unsigned>(std::countr_zero(lanes));
+}
+
 std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -123,11 +128,13 @@ void BlockRunner::run(GridRun& run, std::size_t self) {
   t_local.runner = this;
   GridRun::Idle& mine = run.runners[self];
   static_shared_.begin_launch(run.grid.kernel);
+  if (run.counts != nullptr) begin_tracing();
   for (;;) {
     const std::uint64_t turn = run.next_block.fetch_add(1);
     if (turn >= run.blocks || run.stop.load() != Fault::none) break;
     run_block(run.block_at(turn));
   }
+  if (tracing_) end_tracing();
   t_local.runner = nullptr;
   mine.active.store(false);
   run.progress.fetch_add(1);
@@ -172,6 +179,7 @@ void BlockRunner::run_block(std::uint64_t block) {
   spinners_.clear();
   dynamic_shared_.refill(grid.shared_bytes);
   static_shared_.before_block();
+  if (tracing_) begin_tracing_block();
   if (grid.cluster > 1) run_->cluster_shared[block].store(dynamic_shared_.data());
 
   while (live_ > 0 && run_->stop.load(std::memory_order_relaxed) == Fault::none) {
@@ -212,8 +220,8 @@ void BlockRunner::fiber_body(Fiber& self) {
     runner.run_current_thread();
     const int next = runner.take_next();
     if (next >= 0 && runner.thread_[static_cast<unsigned>(next)].state == State::fresh) {
-      runner.enter(static_cast<unsigned>(next));
       runner.thread_[static_cast<unsigned>(next)].fiber = &self;
+      runner.enter(static_cast<unsigned>(next));
     } else {
       runner.fibers_.put(&self);
       runner.hand_over(self, next);
@@ -252,6 +260,7 @@ void BlockRunner::exit_current_thread() {
       ++i;
     }
   }
+  if (tracing_ && warp.live == 0) put_together(current_ / 32);
   if (barrier_.arrived > 0 && barrier_.arrived == live_) release_barrier();
   if (grid_waiting_ > 0 && grid_waiting_ == live_) grid_arrive();
   note_progress();
@@ -288,14 +297,15 @@ void BlockRunner::enter(unsigned thread) {
   t.state = State::running;
   threadIdx = t.index;
   t_local.atomics_since_switch = 0;
+  if (tracing_) tracer_->enter(thread, {reinterpret_cast<std::uintptr_t>(t.fiber->stack), t.fiber->size});
 }
 
 void BlockRunner::hand_over(Fiber& from, int next) {
   Fiber* to = &main_;
   if (next >= 0) {
-    enter(static_cast<unsigned>(next));
     Thread& t = thread_[static_cast<unsigned>(next)];
     if (!t.fiber) t.fiber = fibers_.take();
+    enter(static_cast<unsigned>(next));
     to = t.fiber;
   }
   if (to == &from) return;
@@ -339,7 +349,7 @@ void BlockRunner::shuffle_order() {
 
 // ---- block barriers ---------------------------------------------------------------------------------------
 
-int BlockRunner::block_barrier(Vote vote, int predicate, Where at) {
+int BlockRunner::block_barrier(Vote vote, int predicate, Where at, const void* code) {
   if (barrier_.arrived == 0) {
     barrier_ = {0, 0, vote, at};
   } else if (!same_place(barrier_.at, at)) {
@@ -353,6 +363,7 @@ int BlockRunner::block_barrier(Vote vote, int predicate, Where at) {
   barrier_.count += predicate != 0;
   thread_[current_].state = State::barrier;
   thread_[current_].at = at;
+  thread_[current_].code = code;
   const unsigned self = current_;
   if (barrier_.arrived == live_) release_barrier();
   wait();
@@ -368,12 +379,17 @@ void BlockRunner::release_barrier() {
     if (t.state == State::barrier) t.out = result;
   }
   barrier_.arrived = 0;
+  if (tracing_) {
+    tracer_->barrier(barrier_.at, true);
+    put_all_together();
+  }
   release_all(State::barrier);
 }
 
 // ---- meetings of a warp -----------------------------------------------------------------------------------
 
-std::uint64_t BlockRunner::meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned source, Where at) {
+std::uint64_t BlockRunner::meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned source, Where at,
+                                const void* code) {
   Warp& warp = warp_[current_ / 32];
   const unsigned bit = 1u << (current_ % 32);
   if (!(mask & bit)) {
@@ -395,6 +411,7 @@ std::uint64_t BlockRunner::meet(WarpOp op, unsigned mask, std::uint64_t value, u
   t.mask = mask;
   t.state = State::warp;
   t.at = at;
+  t.code = code;
   if (warp.meeting[slot].arrived == (mask & warp.live)) release_meeting(warp, slot);
   wait();
   return thread_[self].out;
@@ -452,15 +469,24 @@ constexpr std::uint64_t kJunk64 = std::uint64_t{kJunk} << 32 | kJunk;
 void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
   const Meeting m = warp.meeting[slot];
   warp.meeting[slot] = warp.meeting[--warp.meetings];
-  Thread* const lanes = &thread_[static_cast<unsigned>(&warp - warp_.data()) * 32];
+  const auto number = static_cast<unsigned>(&warp - warp_.data());
+  Thread* const lanes = &thread_[number * 32];
+  if (tracing_) {
+    tracer_->barrier(m.at, false);
+    if (m.arrived == warp.live && !tracer_->others_left(number, m.arrived)) {
+      put_together(number);
+    } else {
+      tracer_->meet(number, m.arrived, code_address(lanes[first_lane(m.arrived)].code));
+    }
+  }
   const auto each = [&](auto&& visit) {
     for (unsigned rest = m.arrived; rest != 0; rest &= rest - 1) {
-      visit(static_cast<unsigned>(std::countr_zero(rest)));
+      visit(first_lane(rest));
     }
   };
 
   std::uint64_t same_for_all = 0;
-  const unsigned first = static_cast<unsigned>(std::countr_zero(m.arrived));
+  const unsigned first = first_lane(m.arrived);
   if (m.op == WarpOp::ballot) {
     each([&](unsigned lane) { same_for_all |= lanes[lane].in << lane; });
   } else if (m.op == WarpOp::match_all) {
@@ -498,17 +524,19 @@ void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
 
 // ---- waiting beyond the block -----------------------------------------------------------------------------
 
-void BlockRunner::grid_barrier(Where at) {
+void BlockRunner::grid_barrier(Where at, const void* code) {
   if (!run_->grid.resident()) {
     fault("grid_sync in a launch that is not cooperative; set LaunchConfig::cooperative", at);
   }
   thread_[current_].state = State::grid;
   thread_[current_].at = at;
+  thread_[current_].code = code;
   if (++grid_waiting_ == live_) grid_arrive();
   wait();
 }
 
 void BlockRunner::grid_arrive() {
+  if (tracing_) put_all_together();
   note_progress();
   grid_generation_ = run_->generation.load();
   if (run_->arrived_blocks.fetch_add(1) + 1 == run_->blocks) {
@@ -583,6 +611,77 @@ void BlockRunner::idle() {
   spinners_.clear();
 }
 
+// ---- the lens ---------------------------------------------------------------------------------------------
+
+void BlockRunner::begin_tracing() {
+  if (!tracer_) tracer_ = std::make_unique<Tracer>();
+  tracer_->begin_launch(*run_->counts, threads_in_block_);
+  tracing_ = t_local.tracing = true;
+}
+
+void BlockRunner::begin_tracing_block() {
+  const auto span = [](const void* begin, std::size_t bytes) {
+    return Span{reinterpret_cast<std::uintptr_t>(begin), bytes};
+  };
+  const StaticShared::Range fixed = static_shared_.range();
+  const StaticShared::Range own = static_shared_.others();
+  tracer_->begin_block(span(own.begin, static_cast<std::size_t>(own.end - own.begin)),
+                       span(dynamic_shared_.data(), dynamic_shared_.bytes()),
+                       span(fixed.begin, static_cast<std::size_t>(fixed.end - fixed.begin)));
+}
+
+void BlockRunner::end_tracing() {
+  tracing_ = t_local.tracing = false;
+  const std::lock_guard lock(run_->counts_mutex);
+  tracer_->end_launch(*run_->counts);
+}
+
+void BlockRunner::note(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code) {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  while (!tracer_->note(address, code_address(code), bytes, kind)) make_room();
+}
+
+// The running thread has done so much since its warp met that there is no room to note more. The others of
+// the warp are let come as far; what they have in common is then put together.
+void BlockRunner::make_room() {
+  const unsigned warp = current_ / 32, first = warp * 32, last = std::min(first + 32, threads_in_block_);
+  unsigned open = 0;
+  bool others = false;
+  for (unsigned t = first; t < last; ++t) {
+    const State state = thread_[t].state;
+    if (state != State::fresh && state != State::ready && state != State::running) continue;
+    open |= 1u << (t - first);
+    others |= !tracer_->full(t);
+  }
+  if (!others) {
+    tracer_->put_together(warp, open);
+    return;
+  }
+  const unsigned self = current_;
+  thread_[self].state = State::ready;
+  push_ready(self);
+  // Those that have not started come first here: elsewhere they come after all that can go on.
+  const int next = next_fresh_ < threads_in_block_ ? order_[next_fresh_++] : take_next();
+  hand_over(*thread_[self].fiber, next);
+}
+
+// All lanes of the warp wait, or are gone; they go on from where they wait.
+void BlockRunner::put_together(unsigned warp) {
+  tracer_->put_together(warp, 0);
+  for (unsigned t = warp * 32; t < std::min(warp * 32 + 32, threads_in_block_); ++t) {
+    tracer_->goes_on(t, code_address(thread_[t].code));
+  }
+}
+
+void BlockRunner::put_all_together() {
+  for (unsigned w = 0; w * 32 < threads_in_block_; ++w) put_together(w);
+}
+
+void trace_atomic(const volatile void* p, unsigned bytes) {
+  t_local.runner->note(p, bytes, Event::Kind::atomic, __builtin_return_address(0));
+  t_local.in_atomic = true;
+}
+
 // ---- faults -----------------------------------------------------------------------------------------------
 
 std::string BlockRunner::place(Where at) const {
@@ -631,6 +730,7 @@ void BlockRunner::append_table(std::string& text) const {
 
 // Drops all threads of the block where they stand, after telling where that is if it matters.
 void BlockRunner::abandon() {
+  if (tracing_) put_all_together();
   if (const Fault fault = run_->stop.load(); fault != Fault::device && fault != Fault::late) {
     const std::lock_guard lock(run_->report_mutex);
     append_table(run_->report);
@@ -656,10 +756,10 @@ BlockRunner& runner_or_throw(const char* function, Where at) {
 }  // namespace
 
 int block_barrier(Vote vote, int predicate, Where at) {
-  return runner_or_throw("__syncthreads", at).block_barrier(vote, predicate, at);
+  return runner_or_throw("__syncthreads", at).block_barrier(vote, predicate, at, __builtin_return_address(0));
 }
 std::uint64_t meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned lane, Where at) {
-  return runner_or_throw("a warp function", at).meet(op, mask, value, lane, at);
+  return runner_or_throw("a warp function", at).meet(op, mask, value, lane, at, __builtin_return_address(0));
 }
 void spin_turn(Where at) {
   runner_or_throw("a waiting loop", at).spin_turn(at);
@@ -671,7 +771,7 @@ void pause_turn(Where at) {
   runner_or_throw("a waiting loop", at).pause_turn(at);
 }
 void grid_barrier(Where at) {
-  runner_or_throw("grid_sync", at).grid_barrier(at);
+  runner_or_throw("grid_sync", at).grid_barrier(at, __builtin_return_address(0));
 }
 void* cluster_shared_memory(void* own, unsigned rank, Where at) {
   return runner_or_throw("cluster_shared", at).cluster_shared_memory(own, rank, at);

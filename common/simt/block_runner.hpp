@@ -20,6 +20,7 @@
 
 #include "common/simt/executor.hpp"
 #include "common/simt/fiber.hpp"
+#include "common/simt/lens/tracer.hpp"
 #include "common/simt/shared_memory.hpp"
 
 namespace stages::simt {
@@ -56,6 +57,9 @@ struct GridRun {
   std::mutex report_mutex;
   std::string report;
 
+  LaunchCounts* counts = nullptr;  ///< null: nothing is counted
+  std::mutex counts_mutex;
+
   /// A cluster's dynamic shared memories by block; null before a block begins and after it ends.
   std::vector<std::atomic<void*>> cluster_shared;
 
@@ -83,15 +87,19 @@ class BlockRunner {
   void run(GridRun& run, std::size_t self);
 
   // Called on a thread's fiber, by the device functions of the same names.
-  int block_barrier(Vote vote, int predicate, Where at);
-  std::uint64_t meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned lane, Where at);
-  void grid_barrier(Where at);
+  // `code` is where they return to.
+  int block_barrier(Vote vote, int predicate, Where at, const void* code);
+  std::uint64_t meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned lane, Where at,
+                     const void* code);
+  void grid_barrier(Where at, const void* code);
   void spin_turn(Where at);
   void spin_end();
   void pause_turn(Where at);
   void* dynamic_shared_memory() { return dynamic_shared_.data(); }
   void* cluster_shared_memory(void* own, unsigned rank, Where at);
   unsigned lane() const { return current_ % 32; }
+  /// An access of the running thread, by the instruction before `code`.
+  void note(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code);
   [[noreturn]] void fault(std::string what, Where at);
 
  private:
@@ -100,6 +108,7 @@ class BlockRunner {
     State state = State::fresh;
     uint3 index = {};
     Where at;                       ///< where it waits
+    const void* code = nullptr;     ///< and where it then goes on, for the lens
     unsigned mask = 0;              ///< in a meeting: its lanes
     unsigned source = 0;            ///< in a shuffle: the lane it wants
     std::uint64_t in = 0, out = 0;  ///< what it brought, what it gets
@@ -143,6 +152,13 @@ class BlockRunner {
   void check_meeting(const Warp& warp, WarpOp op, unsigned mask, Where at);
   void grid_arrive();
 
+  void begin_tracing();
+  void begin_tracing_block();
+  void end_tracing();
+  void make_room();
+  void put_together(unsigned warp);
+  void put_all_together();
+
   std::string place(Where at) const;
   std::string waiters(State state, unsigned first, unsigned last) const;
   void append_table(std::string& text) const;
@@ -173,6 +189,9 @@ class BlockRunner {
   std::uint64_t round_began_ = 0;
   unsigned futile_rounds_ = 0;
   std::uint64_t random_state_ = 0;
+
+  std::unique_ptr<Tracer> tracer_;  ///< made when first needed
+  bool tracing_ = false;
 
   DynamicShared dynamic_shared_;
   StaticShared static_shared_;

@@ -21,7 +21,7 @@
 // Qualifiers. Shared arrays are static thread_local: right as long as a block stays on its OS thread and no
 // other block runs there, which the executor guarantees. The tag becomes a part of a kernel's symbol,
 // multiply[abi:kernel]: tests/reached lists all kernels of a program by it.
-#define __global__ __attribute__((abi_tag("kernel")))
+#define __global__ __attribute__((abi_tag("kernel"), flatten))
 #define __device__
 #define __host__
 #define __constant__
@@ -182,7 +182,7 @@ concept AtomicCompared = AtomicInteger<T> || std::same_as<T, unsigned short>;
 /// Replaces *p by change(*p) atomically and returns the old value.
 template <class T, class Change>
 T atomic_change(T* p, Where at, Change change) {
-  note_atomic(at);
+  note_atomic_change(p, at);
   std::atomic_ref<T> cell(*p);
   T old = cell.load(std::memory_order_relaxed);
   while (!cell.compare_exchange_weak(old, change(old), std::memory_order_relaxed)) {
@@ -197,7 +197,7 @@ T atomic_change(T* p, Where at, Change change) {
 #define STAGES_SIMT_ATOMIC(NAME, TYPES, METHOD)                         \
   template <stages::simt::TYPES T>                                      \
   T NAME(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {             \
-    stages::simt::note_atomic(at);                                      \
+    stages::simt::note_atomic_change(p, at);                            \
     return std::atomic_ref<T>(*p).METHOD(v, std::memory_order_relaxed); \
   }
 STAGES_SIMT_ATOMIC(atomicAdd, AtomicNumber, fetch_add)
@@ -219,7 +219,7 @@ T atomicMax(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {
 }
 template <stages::simt::AtomicCompared T>
 T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired, STAGES_SIMT_AT) {
-  stages::simt::note_atomic(at);
+  stages::simt::note_atomic_change(p, at);
   std::atomic_ref<T>(*p).compare_exchange_strong(expected, desired, std::memory_order_relaxed);
   return expected;
 }
@@ -268,7 +268,7 @@ enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block
 template <class T, thread_scope = thread_scope_system>
 class atomic_ref {
  public:
-  explicit atomic_ref(T& object) : cell_(object) {}
+  explicit atomic_ref(T& object) : address_(&object), cell_(object) {}
 
   void store(T value, memory_order order = memory_order_seq_cst) const { cell_.store(value, order); }
   T load(memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
@@ -276,12 +276,12 @@ class atomic_ref {
     return cell_.load(order);
   }
   T exchange(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic(at);
+    stages::simt::note_atomic_change(address_, at);
     return cell_.exchange(value, order);
   }
   bool compare_exchange_strong(T& expected, T desired, memory_order order = memory_order_seq_cst,
                                STAGES_SIMT_AT) const {
-    stages::simt::note_atomic(at);
+    stages::simt::note_atomic_change(address_, at);
     return cell_.compare_exchange_strong(expected, desired, order);
   }
   bool compare_exchange_weak(T& expected, T desired, memory_order order = memory_order_seq_cst,
@@ -289,15 +289,15 @@ class atomic_ref {
     return compare_exchange_strong(expected, desired, order, at);
   }
   T fetch_add(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic(at);
+    stages::simt::note_atomic_change(address_, at);
     return cell_.fetch_add(value, order);
   }
   T fetch_sub(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic(at);
+    stages::simt::note_atomic_change(address_, at);
     return cell_.fetch_sub(value, order);
   }
   T fetch_or(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic(at);
+    stages::simt::note_atomic_change(address_, at);
     return cell_.fetch_or(value, order);
   }
   T fetch_max(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
@@ -308,6 +308,7 @@ class atomic_ref {
   }
 
  private:
+  T* address_;
   std::atomic_ref<T> cell_;
 };
 

@@ -18,6 +18,7 @@
 
 #include "common/matrix/error.hpp"
 #include "common/simt/block_runner.hpp"
+#include "common/simt/lens/counting.hpp"
 
 namespace stages::simt {
 namespace {
@@ -208,7 +209,10 @@ Fault run_grid(const Grid& grid, std::string& report) {
   const double patience = watchdog_seconds(s.watchdog);
   GridRun run(grid, schedule, blocks, workers);
   s.ran.insert(grid.kernel);
+  std::optional<LaunchCounts> counts;
+  if (is_counting()) run.counts = &counts.emplace(begin_launch_counts(grid));
   s.pool.execute(run, workers, patience, s.deadline);
+  if (counts) end_launch_counts(grid, *counts);
   const Fault fault = run.stop.load();
   s.missed |= fault == Fault::late;
   if (fault == Fault::deadlock || fault == Fault::timeout)

@@ -43,9 +43,11 @@ void fill_junk(void* memory, std::size_t bytes);
 struct ThreadLocal {
   class BlockRunner* runner;      ///< null outside a kernel
   unsigned atomics_since_switch;  ///< see note_atomic
+  bool tracing;                   ///< what the kernel does to memory is noted (lens/counts.hpp)
+  bool in_atomic;                 ///< an atomic was noted, and is now done
   unsigned marker;                ///< non-zero: keeps this object out of .tbss
 };
-inline constinit thread_local ThreadLocal t_local{nullptr, 0, 1};
+inline constinit thread_local ThreadLocal t_local{nullptr, 0, false, false, 1};
 
 enum class Vote : std::uint8_t { none, count, all, any };
 
@@ -117,6 +119,17 @@ inline void note_atomic(Where at) {
     t_local.atomics_since_switch = 0;
     if (t_local.runner) pause_turn(at);
   }
+}
+
+/// Notes, where that is wanted, that the kernel changes `bytes` bytes at `p` atomically.
+void trace_atomic(const volatile void* p, unsigned bytes);
+
+/// The same of one that changes *p.
+template <class T>
+void note_atomic_change(T* p, Where at) {
+  note_atomic(at);
+  if (t_local.tracing) [[unlikely]]
+    trace_atomic(p, sizeof(T));
 }
 
 // ---- host side --------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/matrix/error.hpp"
+#include "common/simt/lens/counting.hpp"
 #include "common/simt/sanitizer.hpp"
 
 using stages::simt::fill_junk;
@@ -192,6 +193,16 @@ class Memory {
     const auto& [begin, allocation] = *--after;
     if (address - begin > allocation.bytes) return std::nullopt;
     return Found{begin, allocation};
+  }
+
+  /// What kernels may touch, by address.
+  std::vector<Span> spans() {
+    const std::lock_guard lock(mutex_);
+    std::vector<Span> found;
+    for (const auto& [begin, allocation] : allocations_) {
+      if (allocation.kind != Kind::freed) found.push_back({begin, allocation.bytes});
+    }
+    return found;
   }
 
   /// Empty, or what is wrong with memory after a kernel.
@@ -466,6 +477,10 @@ cudaError_t run_now(const Grid& grid) {
 }
 
 }  // namespace
+
+std::vector<Span> global_memory() {
+  return memory().spans();
+}
 
 const std::string& error_detail() {
   return t_detail;

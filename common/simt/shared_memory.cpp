@@ -49,32 +49,30 @@ bool DynamicShared::canary_broken() const {
   return false;
 }
 
-StaticShared::Range StaticShared::tbss() {
+void StaticShared::look() {
 #if defined(__clang__) && STAGES_SIMT_ASAN
-  return {};  // clang links ASan's own thread-locals into the program: hands off
+  // clang links ASan's own thread-locals into the program: hands off
 #else
-  Range range;
   dl_iterate_phdr(
       [](dl_phdr_info* program, std::size_t, void* result) {
         for (int i = 0; i < program->dlpi_phnum; ++i) {
           const auto& header = program->dlpi_phdr[i];
           if (header.p_type != PT_TLS || !program->dlpi_tls_data) continue;
           auto* base = static_cast<std::byte*>(program->dlpi_tls_data);
-          auto& r = *static_cast<Range*>(result);
-          r.begin = base + (header.p_filesz + 3) / 4 * 4;
-          r.end = base + header.p_memsz / 4 * 4;
-          r.begin = std::min(r.begin, r.end);
+          auto& self = *static_cast<StaticShared*>(result);
+          self.tbss_ = {base + (header.p_filesz + 3) / 4 * 4, base + header.p_memsz / 4 * 4};
+          self.tbss_.begin = std::min(self.tbss_.begin, self.tbss_.end);
+          self.tdata_ = {base, self.tbss_.begin};
         }
         return 1;  // the program itself comes first, and only it holds kernels
       },
-      &range);
-  return range;
+      this);
 #endif
 }
 
 void StaticShared::begin_launch(const void* kernel) {
   if (!looked_) {
-    tbss_ = tbss();
+    look();
     looked_ = true;
   }
   kernel_ = &kernels_[kernel];

@@ -24,6 +24,7 @@ class DynamicShared {
   void refill(std::size_t bytes);
   bool canary_broken() const;
   void* data() const { return memory_.get(); }
+  std::size_t bytes() const { return bytes_; }
 
  private:
   struct Free {
@@ -43,19 +44,24 @@ class StaticShared {
   /// only if there are more than `enough` of them at all, since counting takes time; otherwise 0.
   std::size_t used_bytes(std::size_t enough) const;
 
- private:
   struct Range {
     std::byte* begin = nullptr;
     std::byte* end = nullptr;
   };
+  /// Where the arrays of all kernels lie; nothing before begin_launch().
+  Range range() const { return tbss_; }
+  /// The other variables of an OS thread, which lie before them.
+  Range others() const { return tdata_; }
+
+ private:
   struct Known {
     Range hull;
     int blocks = 0;  ///< seen so far, up to kBlocksToLearn
   };
   static constexpr int kBlocksToLearn = 4;
-  static Range tbss();
+  void look();
 
-  Range tbss_;
+  Range tdata_, tbss_;
   bool looked_ = false;
   bool learning_ = false;  ///< the block at hand shows which bytes the kernel uses
   bool first_of_launch_ = false;

@@ -6,18 +6,22 @@
 #include <cstdint>
 
 // One family per element type: NAME1 .. NAME4 and their make_ functions, aligned as the guide's table says.
+// Those of 2 and 4 travel as one: g++ takes structs to pieces, but not one that ends in an array of no size.
+#define STAGES_SIMT_WHOLE __extension__ char whole[]
 #define STAGES_SIMT_VECTORS(NAME, T, ALIGN2, ALIGN4)     \
   struct NAME##1 {                                       \
     T x;                                                 \
   };                                                     \
   struct alignas(ALIGN2) NAME##2 {                       \
     T x, y;                                              \
+    STAGES_SIMT_WHOLE;                                   \
   };                                                     \
   struct NAME##3 {                                       \
     T x, y, z;                                           \
   };                                                     \
   struct alignas(ALIGN4) NAME##4 {                       \
     T x, y, z, w;                                        \
+    STAGES_SIMT_WHOLE;                                   \
   };                                                     \
   constexpr NAME##1 make_##NAME##1(T x) {                \
     return {x};                                          \
@@ -43,6 +47,7 @@ STAGES_SIMT_VECTORS(ulonglong, unsigned long long, 16, 16)
 STAGES_SIMT_VECTORS(float, float, 8, 16)
 STAGES_SIMT_VECTORS(double, double, 16, 16)
 #undef STAGES_SIMT_VECTORS
+#undef STAGES_SIMT_WHOLE
 
 /// The shape of a grid or of a block; sizes left out are 1.
 struct dim3 {

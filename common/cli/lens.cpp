@@ -1,0 +1,156 @@
+// stages lens: what the lines of a kernel do to memory.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "common/cli/commands.hpp"
+#include "common/cli/inputs.hpp"
+#include "common/cli/terminal.hpp"
+#include "common/harness/operands.hpp"
+#include "common/harness/results.hpp"
+#include "common/machines/devices.hpp"
+#include "common/matrix/error.hpp"
+#ifdef STAGES_HAVE_LENS
+#include "common/lens/show.hpp"
+#endif
+
+namespace stages {
+namespace {
+
+struct LensOptions {
+  std::vector<std::string> entries;
+  std::string against;
+  std::string matrix;
+  std::string json;
+  ValueType type = ValueType::f32;
+  int n_cols = 32;
+  bool all_lines = false;
+  InputOptions input;
+};
+
+#ifdef STAGES_HAVE_LENS
+/// What a product may take at most in elementary steps: some ten seconds here.
+constexpr double kMostWork = 1e8;
+
+template <class Problem>
+LensView look(const Entry& entry, const Problem& problem) {
+  const Devices devices;
+  RunOptions limits;
+  limits.max_simulated_work = kMostWork;
+  if (const std::string reason = refusal(entry, problem, devices.machine(), limits); !reason.empty()) {
+    fail("{}: {}; a smaller matrix shows the same", entry.name, reason);
+  }
+  Exec& exec = devices.machine().of(entry);
+  const auto plan = entry.on<Problem>().prepare(problem, exec);
+  plan->load(make_operands(problem, ValueKind::real, 1));
+  plan->reset();
+  return look_at(entry.name, [&] {
+    plan->run();
+    exec.synchronize();
+  });
+}
+
+template <class T>
+LensView look_as(const Entry& entry, const LensOptions& options) {
+  const auto a =
+      std::make_shared<const Csr<T>>(load_matrix<T>(options.matrix, options.input, NonFinite::refused));
+  if (entry.op == Op::spmv) return look(entry, make_spmv_problem<T>(options.matrix, a));
+  if (entry.op == Op::spmm) {
+    return look(entry, make_spmm_problem<T>({.name = options.matrix, .a = a, .n_cols = options.n_cols}));
+  }
+  require_product(options.matrix, a->rows, a->cols, a->rows, a->cols);
+  return look(entry, make_spgemm_problem<T>(options.matrix, a, a));
+}
+
+void require_kernels(const Entry& entry) {
+  if (entry.needs.mpi)
+    fail("{} runs on several GPUs, and the lens looks at one; name another entry", entry.name);
+  if (!entry.needs.gpu)
+    fail("{} has no kernels: it runs on the host; name an entry of a CUDA step", entry.name);
+}
+
+void write_json(const LensOptions& options, const std::vector<LensView>& views) {
+  nlohmann::json entries = nlohmann::json::array();
+  for (const LensView& view : views) entries.push_back(lens_json(view));
+  const nlohmann::json all = {{"schema_version", 1},
+                              {"matrix", options.matrix},
+                              {"type", options.type == ValueType::f32 ? "f32" : "f64"},
+                              {"n_cols", options.n_cols},
+                              {"entries", entries}};
+  write_file(options.json, all.dump(1) + "\n");
+}
+
+int work(const Program& program, const LensOptions& options) {
+  if (const std::string problem = lens_problem(); !problem.empty()) fail("{}", problem);
+  std::vector<std::string> names = options.entries;
+  if (!options.against.empty()) names.push_back(options.against);
+  std::vector<const Entry*> entries;
+  for (const std::string& name : names) require_kernels(*entries.emplace_back(&program.registry.find(name)));
+  require_matrix(options.matrix);
+  if (!options.json.empty()) require_writable("--json", options.json, {options.matrix});
+
+  std::vector<LensView> views;
+  for (const Entry* entry : entries) {
+    views.push_back(with_type(options.type, [&]<class T>() { return look_as<T>(*entry, options); }));
+    fmt::print("{}{}", views.size() > 1 ? "\n" : "", lens_text(views.back(), options.all_lines));
+  }
+  if (views.size() > 1) fmt::print("{}", lens_comparison(views));
+  fmt::print("\nCounted on the executor while one product ran; nothing here is a time.\n");
+  if (!options.json.empty()) write_json(options, views);
+  for (const LensView& view : views) {
+    if (view.problem.empty()) continue;
+    print_stderr("{}\n", error_line(program, fmt::format("{}: only a part was counted: {}", view.entry,
+                                                         view.problem)));
+    return kWrongResult;
+  }
+  return kGood;
+}
+#else
+int work(const Program&, const LensOptions&) {
+  fail(
+      "the lens looks at kernels on the executor, and this build has none; build the preset cpu, with "
+      "Boost.Context");
+}
+#endif
+
+}  // namespace
+
+void add_lens_command(CommandLine& line, const Program& program) {
+  Command command = line.add("lens", "Count what the lines of a kernel do to memory, without a GPU");
+  const auto options = std::make_shared<LensOptions>();
+  command.option("ENTRY", options->entries, "The entries to look at, as `list` names them").required();
+  command.option("-m,--matrix", options->matrix, "The matrix: a Matrix Market file, gen:SPEC or data:NAME")
+      .type_name("MATRIX")
+      .required();
+  command.option("--against", options->against, "One entry more, and a table of all beside each other")
+      .type_name("ENTRY")
+      .not_empty();
+  command.option("--n-cols", options->n_cols, "Columns of B where it is dense")
+      .between(1, 65536)
+      .type_name("N")
+      .shows_default();
+  add_type_option(command, options->type, "Type in which to compute");
+  command.flag("--all-lines", options->all_lines, "Show also the lines between those that touch memory");
+  command.option("--json", options->json, "Write the counts to a file, with Nsight Compute's names")
+      .type_name("FILE")
+      .not_empty();
+  add_input_options(command, options->input);
+  command.footer([&program] {
+    return examples(program, {{"lens 05_cuda_csr/thread_per_row -m gen:uniform:rows=1000,cols=1000,nnz=9000",
+                               "which line asks for most"},
+                              {"lens 05_cuda_csr/thread_per_row --against 05_cuda_csr/warp_per_row -m a.mtx",
+                               "two kernels beside each other"}}) +
+           "\nrequests: instructions of warps that touch memory. lanes: threads of a warp that take part, of "
+           "32.\n"
+           "takes: sectors of 32 bytes that a request of global memory touches, or wavefronts that one of "
+           "shared memory\n"
+           "takes. least: what the same bytes would take, were they side by side. wanted: the share of the "
+           "sectors' bytes\n"
+           "that threads asked for. A line that was inlined is followed by the lines that called it. "
+           "docs/lens.md tells more.\n";
+  });
+  command.does([&program, options] { return work(program, *options); });
+}
+
+}  // namespace stages

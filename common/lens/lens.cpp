@@ -1,0 +1,124 @@
+#include "common/lens/lens.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/matrix/error.hpp"
+
+namespace stages {
+namespace {
+
+/// Whether the file is part of what stands for CUDA here, or of the standard library.
+bool is_device_language(const std::string& file) {
+  return file.find("/common/simt/") != std::string::npos || file.starts_with("/usr/") ||
+         file.starts_with("?");
+}
+
+std::string from_root(const std::string& file) {
+  const std::filesystem::path path = std::filesystem::path(file).lexically_normal();
+  const std::string relative = path.lexically_relative(STAGES_ROOT).string();
+  return relative.empty() || relative.starts_with("..") ? path.string() : relative;
+}
+
+/// "multiply<float, int>" of a demangled function.
+std::string short_name(const std::string& function) {
+  // The parameters: from the parenthesis that closes last to its mate.
+  std::string name = function;
+  if (!name.empty() && name.back() == ')') {
+    int depth = 0;
+    for (std::size_t i = name.size(); i-- > 0;) {
+      depth += name[i] == ')' ? 1 : name[i] == '(' ? -1 : 0;
+      if (depth == 0) {
+        name.resize(i);
+        break;
+      }
+    }
+  }
+  for (const char* tag : {"[abi:kernel]", "(anonymous namespace)::", "stages::"}) {
+    for (std::size_t at = name.find(tag); at != std::string::npos; at = name.find(tag))
+      name.erase(at, std::string(tag).size());
+  }
+  // The type that a template returns stands in front of its name.
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    depth += name[i] == '<' ? 1 : name[i] == '>' ? -1 : 0;
+    if (depth == 0 && name[i] == ' ') begin = i + 1;
+  }
+  return name.substr(begin);
+}
+
+/// Without what stands for the device language, unless there is nothing else.
+std::vector<simt::CodeLine> own_lines(std::vector<simt::CodeLine> lines) {
+  const auto own = std::find_if(lines.begin(), std::prev(lines.end()),
+                                [](const simt::CodeLine& l) { return !is_device_language(l.file); });
+  lines.erase(lines.begin(), own);
+  for (simt::CodeLine& line : lines) line.file = from_root(line.file);
+  return lines;
+}
+
+}  // namespace
+
+void LensSum::add(const simt::SiteCounts& site) {
+  requests += site.requests;
+  lanes += site.lanes;
+  cost += site.space == simt::Space::shared ? site.wavefronts : site.sectors;
+  least += site.space == simt::Space::shared ? site.least_wavefronts : site.least_sectors;
+  wanted_bytes += site.wanted_bytes;
+  meeting_lanes += site.meeting_lanes;
+}
+
+std::vector<LensSum> sums_of(std::span<const LensKernel> kernels) {
+  std::vector<LensSum> sums;
+  for (const simt::Space space : {simt::Space::global, simt::Space::shared}) {
+    for (const simt::Access access : {simt::Access::load, simt::Access::store, simt::Access::atomic}) {
+      LensSum sum{.space = space, .access = access};
+      for (const LensKernel& kernel : kernels) {
+        for (const LensSite& site : kernel.sites) {
+          if (site.counts.space == space && site.counts.access == access) sum.add(site.counts);
+        }
+      }
+      if (sum.requests > 0) sums.push_back(sum);
+    }
+  }
+  return sums;
+}
+
+std::string lens_problem() {
+  return simt::has_hooks() ? ""
+                           : "the kernels of this build cannot be counted: the lens needs g++ and a build "
+                             "without sanitizers";
+}
+
+LensView look_at(const std::string& entry, const std::function<void()>& run) {
+  LensView view{.entry = entry, .kernels = {}, .problem = {}};
+  simt::begin_counting();
+  try {
+    run();
+  } catch (const std::exception& error) {
+    view.problem = error.what();
+  }
+  std::vector<simt::KernelCounts> counted = simt::end_counting();
+
+  std::vector<std::uint64_t> codes;
+  for (const simt::KernelCounts& kernel : counted) {
+    codes.push_back(simt::code_address(kernel.kernel) + 1);
+    for (const simt::SiteCounts& site : kernel.sites) codes.push_back(site.code);
+  }
+  std::vector<std::vector<simt::CodeLine>> lines = simt::lines_of(codes);
+  auto next = lines.begin();
+  for (simt::KernelCounts& counts : counted) {
+    LensKernel kernel{
+        .name = short_name(next++->back().function), .counts = std::move(counts), .sites = {}, .waits = {}};
+    for (const simt::SiteCounts& site : kernel.counts.sites)
+      kernel.sites.push_back({site, own_lines(std::move(*next++))});
+    for (const simt::BarrierCounts& barrier : kernel.counts.barriers) {
+      kernel.waits.push_back(
+          {{"", from_root(barrier.where.file_name()), barrier.where.line()}, barrier.times});
+    }
+    view.kernels.push_back(std::move(kernel));
+  }
+  return view;
+}
+
+}  // namespace stages

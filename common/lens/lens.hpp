@@ -1,0 +1,65 @@
+#pragma once
+// The lens: what a kernel does to memory, instruction by instruction, counted where it runs on the executor.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/simt/lens/code.hpp"
+#include "common/simt/lens/counts.hpp"
+
+namespace stages {
+
+/// An instruction that touches memory, and its line.
+struct LensSite {
+  simt::SiteCounts counts;
+  /// The line that it is of; where that is in a function that was inlined, then the line of the call, and so
+  /// on. What stands for the device language on the executor is left out. Not empty. Files are named from the
+  /// project's root.
+  std::vector<simt::CodeLine> lines;
+};
+
+struct LensKernel {
+  std::string name;  ///< with its template arguments
+  simt::KernelCounts counts;
+  std::vector<LensSite> sites;
+  /// Lines in which threads wait for others, and how often blocks or warps did.
+  std::vector<std::pair<simt::CodeLine, std::uint64_t>> waits;
+};
+
+/// Accesses of one kind to one memory, added up. Their cost is sectors of global memory, wavefronts of shared
+/// memory.
+struct LensSum {
+  simt::Space space;
+  simt::Access access;
+  std::uint64_t requests = 0, lanes = 0, cost = 0, least = 0, wanted_bytes = 0, meeting_lanes = 0;
+
+  void add(const simt::SiteCounts& site);
+  double of_requests(std::uint64_t sum) const {
+    return static_cast<double>(sum) / static_cast<double>(requests);
+  }
+  /// The share of the fetched bytes that lanes asked for.
+  double wanted_share() const {
+    return static_cast<double>(wanted_bytes) / static_cast<double>(cost * simt::kSectorBytes);
+  }
+};
+
+/// Of the kernels together, each kind that there is: global loads, stores and atomics, then shared ones.
+std::vector<LensSum> sums_of(std::span<const LensKernel> kernels);
+
+/// Why nothing can be counted in this program; empty: it can.
+std::string lens_problem();
+
+/// One product of an entry.
+struct LensView {
+  std::string entry;
+  std::vector<LensKernel> kernels;
+  std::string problem;  ///< why it did not come to its end, so that this is a part; empty: it did
+};
+
+/// Counts the kernels that `run` launches. Throws Error where the program's code cannot be read.
+LensView look_at(const std::string& entry, const std::function<void()>& run);
+
+}  // namespace stages

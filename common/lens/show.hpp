@@ -1,0 +1,23 @@
+#pragma once
+// What the lens found, for people and for programs.
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/lens/lens.hpp"
+
+namespace stages {
+
+/// Kernel by kernel what it did, and the source of its lines that touch memory, or (all_lines) also of those
+/// between.
+std::string lens_text(const LensView& view, bool all_lines);
+
+/// A table of what several entries did, a column each.
+std::string lens_comparison(std::span<const LensView> views);
+
+/// With the names that Nsight Compute has for the same counters.
+nlohmann::json lens_json(const LensView& view);
+
+}  // namespace stages

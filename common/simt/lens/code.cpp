@@ -1,0 +1,120 @@
+#include "common/simt/lens/code.hpp"
+
+#include <fmt/format.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <string_view>
+
+#include "common/matrix/error.hpp"
+
+namespace stages::simt {
+namespace {
+
+/// What a program of binutils says about this one, line by line.
+std::vector<std::string> ask(const std::string& tool, const std::string& arguments) {
+  const std::string command = fmt::format("{} {} /proc/{}/exe 2> /dev/null", tool, arguments, getpid());
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  std::vector<std::string> lines(1);
+  for (int c = pipe != nullptr ? std::fgetc(pipe) : EOF; c != EOF; c = std::fgetc(pipe)) {
+    if (c == '\n') {
+      lines.emplace_back();
+    } else {
+      lines.back() += static_cast<char>(c);
+    }
+  }
+  if (pipe == nullptr || pclose(pipe) != 0) {
+    fail(
+        "{} cannot read this program; it must be on the PATH (Debian: binutils), and the program not "
+        "stripped",
+        tool);
+  }
+  lines.pop_back();
+  return lines;
+}
+
+/// The hexadecimal number that the text begins with, which then is taken off.
+std::uint64_t take_number(std::string_view& text) {
+  std::uint64_t number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+  text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
+  return number;
+}
+
+std::string_view without_spaces(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t program_begin() {
+  static const std::uint64_t begin = [] {
+    std::uint64_t address = 0;
+    dl_iterate_phdr(
+        [](dl_phdr_info* program, std::size_t, void* result) {
+          *static_cast<std::uint64_t*>(result) = program->dlpi_addr;
+          return 1;  // the program itself comes first
+        },
+        &address);
+    return address;
+  }();
+  return begin;
+}
+
+Loops loops_of(const void* function) {
+  constexpr std::uint64_t kMost = 1 << 18;  // bytes of a kernel that are looked at
+  const std::uint64_t begin = code_address(function);
+  std::vector<Loops::Loop> loops;
+  bool inside = false;
+  for (const std::string& line :
+       ask("objdump", fmt::format("-d --no-show-raw-insn --start-address={:#x} --stop-address={:#x}", begin,
+                                  begin + kMost))) {
+    std::string_view rest = without_spaces(line);
+    if (!line.empty() && line.back() == ':' && line.find('<') != std::string::npos) {
+      if (inside) break;  // the next function
+      inside = true;
+      continue;
+    }
+    const std::uint64_t here = take_number(rest);
+    if (!inside || here == 0 || rest.empty() || rest.front() != ':') continue;
+    rest = without_spaces(rest.substr(1));
+    const bool jump = rest.starts_with('j') || rest.starts_with("b.") || rest.starts_with("cb") ||
+                      rest.starts_with("tb") || rest.starts_with("b ") || rest.starts_with("b\t");
+    if (!jump) continue;
+    rest.remove_prefix(std::min(rest.find_first_of(" \t"), rest.size()));
+    rest = without_spaces(rest);
+    const std::uint64_t target = take_number(rest);
+    if (target >= begin && target <= here) loops.push_back({target, here});
+  }
+  return Loops(std::move(loops));
+}
+
+std::vector<std::vector<CodeLine>> lines_of(const std::vector<std::uint64_t>& codes) {
+  std::vector<std::vector<CodeLine>> found;
+  std::string addresses;
+  // An address is that behind a call.
+  for (const std::uint64_t code : codes) addresses += fmt::format(" {:#x}", code - 1);
+  if (codes.empty()) return found;
+  std::string function;
+  for (const std::string& line : ask("addr2line", fmt::format("-a -i -f -C{} -e", addresses))) {
+    if (line.starts_with("0x")) {
+      found.emplace_back();
+      function.clear();
+    } else if (function.empty()) {
+      function = line;
+    } else {
+      const std::size_t colon = line.rfind(':');
+      unsigned number = 0;
+      if (colon != std::string::npos)
+        std::from_chars(line.data() + colon + 1, line.data() + line.size(), number);
+      found.back().push_back({std::move(function), line.substr(0, colon), number});
+      function.clear();
+    }
+  }
+  return found;
+}
+
+}  // namespace stages::simt

@@ -1,0 +1,34 @@
+#pragma once
+// The program's own code, as binutils read it: which loops a kernel has, and which line of which file an
+// instruction is of. objdump and addr2line come with every g++.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/simt/lens/reconverge.hpp"
+
+namespace stages::simt {
+
+/// Where this program begins in memory; code addresses count from there.
+std::uint64_t program_begin();
+inline std::uint64_t code_address(const void* code) {
+  return reinterpret_cast<std::uintptr_t>(code) - program_begin();
+}
+
+/// The loops of a function of this program. Throws Error where objdump is not there or cannot read the
+/// program.
+Loops loops_of(const void* function);
+
+/// A line of source.
+struct CodeLine {
+  std::string function;  ///< demangled
+  std::string file;
+  unsigned line = 0;
+};
+
+/// For each code address the line that it is of; where that is in a function that was inlined, then the line
+/// of the call, and so on. Throws Error where addr2line is not there or cannot read the program.
+std::vector<std::vector<CodeLine>> lines_of(const std::vector<std::uint64_t>& codes);
+
+}  // namespace stages::simt

@@ -1,0 +1,63 @@
+#pragma once
+// What was counted of kernels that ran on the executor: per kernel, and per instruction that touches memory.
+//
+//   begin_counting();
+//   ...                       kernels run, several times slower than without
+//   end_counting()            what they did
+//
+// Counted are only programs whose kernels were compiled for it (has_hooks()).
+
+#include <cstdint>
+#include <vector>
+
+#include "common/simt/executor.hpp"
+#include "common/simt/lens/request.hpp"
+
+namespace stages::simt {
+
+enum class Space : std::uint8_t { global, shared };
+
+/// What the requests of one instruction came to.
+struct SiteCounts {
+  std::uint64_t code = 0;  ///< where the instruction returns to, from the beginning of the program
+  Access access = Access::load;
+  Space space = Space::global;
+  unsigned bytes = 0;               ///< of a lane
+  std::uint64_t requests = 0;       ///< of warps
+  std::uint64_t lanes = 0;          ///< that took part, over all requests
+  std::uint64_t sectors = 0;        ///< global: of 32 bytes
+  std::uint64_t least_sectors = 0;  ///< that would hold the bytes that were wanted
+  std::uint64_t wanted_bytes = 0;   ///< distinct ones, request by request
+  std::uint64_t wavefronts = 0;     ///< shared
+  std::uint64_t least_wavefronts = 0;
+  std::uint64_t meeting_lanes = 0;  ///< atomics: lanes that found others of their request at their address
+  std::uint64_t worst_cost = 0;     ///< sectors or wavefronts of ...
+  Request worst;                    ///< ... the request that took the most
+
+  void add(const SiteCounts& other);
+};
+
+/// A place where threads wait for each other.
+struct BarrierCounts {
+  Where where;
+  bool of_block = false;    ///< __syncthreads; else a function of a warp
+  std::uint64_t times = 0;  ///< by blocks, or by warps
+};
+
+struct KernelCounts {
+  const void* kernel = nullptr;
+  Where launched;
+  std::uint64_t launches = 0, blocks = 0, threads = 0;
+  std::uint64_t read_sectors = 0;  ///< distinct ones that loads of global memory touched, launch by launch
+  std::vector<SiteCounts> sites;   ///< in the order of the code
+  std::vector<BarrierCounts> barriers;
+};
+
+/// Whether the kernels of this program were compiled so that they can be counted.
+bool has_hooks();
+
+void begin_counting();
+/// What ran since begin_counting(), in the order of first launches, and no more is counted.
+std::vector<KernelCounts> end_counting();
+
+}  // namespace stages::simt

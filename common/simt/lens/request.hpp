@@ -1,0 +1,93 @@
+#pragma once
+// A request: one memory instruction of a warp, and what it costs by the rules of NVIDIA's memory system.
+//
+// Global memory moves in sectors of 32 bytes: a request takes one for each that any of its lanes touches.
+// Shared memory has 32 banks of 4 bytes, and answers in wavefronts: in one, each bank gives one word, to any
+// number of lanes. Lanes that take 8 bytes come as two halves of the warp, those that take 16 as four
+// quarters.
+//
+// Sources: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory" and "Shared Memory and Memory
+// Banks"; Nsight Compute, "Hardware Model".
+
+#include <array>
+#include <cstdint>
+
+namespace stages::simt {
+
+enum class Access : std::uint8_t { load, store, atomic };
+
+inline constexpr unsigned kLanes = 32;
+inline constexpr std::uint64_t kSectorBytes = 32;
+inline constexpr std::uint64_t kBankBytes = 4;
+
+struct Request {
+  std::uint64_t code = 0;  ///< the address of the instruction in the program
+  Access access = Access::load;
+  unsigned bytes = 0;                           ///< that each lane touches: 1, 2, 4, 8 or 16
+  unsigned lanes = 0;                           ///< a bit for each that takes part
+  std::array<std::uint64_t, kLanes> address{};  ///< of those lanes
+};
+
+struct GlobalCost {
+  std::uint64_t sectors = 0;       ///< touched
+  std::uint64_t wanted_bytes = 0;  ///< distinct bytes that lanes asked for
+  std::uint64_t least_sectors() const { return (wanted_bytes + kSectorBytes - 1) / kSectorBytes; }
+};
+GlobalCost global_cost(const Request& request);
+
+struct SharedCost {
+  std::uint64_t wavefronts = 0;  ///< that the request takes
+  std::uint64_t least = 0;       ///< that it would take without conflicts
+};
+SharedCost shared_cost(const Request& request);
+
+/// The lanes that meet others at an address: those that take part, less the different addresses among them.
+unsigned lanes_that_meet(const Request& request);
+
+/// Calls visit(sector) for each distinct sector of the request; a sector is an address divided by
+/// kSectorBytes.
+template <class Visit>
+void each_sector(const Request& request, Visit visit);
+
+/// Small numbers that are distinct: at most 64 of them.
+class DistinctSet {
+ public:
+  /// Whether it is new.
+  bool insert(std::uint64_t value) {
+    unsigned at = static_cast<unsigned>((value * 0x9e3779b97f4a7c15u) >> 57);
+    while (used_[at]) {
+      if (value_[at] == value) return false;
+      at = (at + 1) % kSlots;
+    }
+    used_[at] = true;
+    value_[at] = value;
+    ++size_;
+    return true;
+  }
+  unsigned size() const { return size_; }
+
+ private:
+  static constexpr unsigned kSlots = 128;
+  std::array<bool, kSlots> used_{};
+  std::array<std::uint64_t, kSlots> value_;
+  unsigned size_ = 0;
+};
+
+template <class Visit>
+void each_sector(const Request& request, Visit visit) {
+  // Neighbours mostly share a sector, or take the next one.
+  std::uint64_t last = ~std::uint64_t{0};
+  DistinctSet seen;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    if ((request.lanes >> lane & 1) == 0) continue;
+    const std::uint64_t first = request.address[lane] / kSectorBytes;
+    const std::uint64_t end = (request.address[lane] + request.bytes - 1) / kSectorBytes;
+    for (std::uint64_t sector = first; sector <= end; ++sector) {
+      if (sector == last) continue;
+      last = sector;
+      if (seen.insert(sector)) visit(sector);
+    }
+  }
+}
+
+}  // namespace stages::simt

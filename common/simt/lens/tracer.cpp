@@ -1,0 +1,167 @@
+#include "common/simt/lens/tracer.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace stages::simt {
+
+void Tracer::begin_launch(const LaunchCounts& launch, unsigned threads) {
+  launch_ = &launch;
+  if (threads > threads_) {
+    events_ = std::make_unique_for_overwrite<Event[]>(std::size_t{threads} * kMostEvents);
+    threads_ = threads;
+  }
+  count_.assign(threads, 0);
+  code_.assign(threads, 0);
+  read_.resize(launch.arrays.size());
+  last_array_ = 0;
+}
+
+void Tracer::begin_block(Span own, Span dynamic, Span fixed) {
+  own_ = own;
+  dynamic_ = dynamic;
+  fixed_ = fixed;
+  std::fill(count_.begin(), count_.end(), 0);
+  std::fill(code_.begin(), code_.end(), 0);
+  meetings_ = 0;
+}
+
+void Tracer::enter(unsigned thread, Span stack) {
+  current_ = thread;
+  stack_ = stack;
+}
+
+bool Tracer::others_left(unsigned warp, unsigned lanes) const {
+  for (unsigned t = warp * kLanes; t < std::min<std::size_t>(warp * kLanes + kLanes, count_.size()); ++t) {
+    if ((lanes >> (t % kLanes) & 1) == 0 && count_[t] > 0) return true;
+  }
+  return false;
+}
+
+void Tracer::meet(unsigned warp, unsigned lanes, std::uint64_t code) {
+  const unsigned first = warp * kLanes;
+  const auto each = [&](auto visit) {
+    for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+      visit(first + static_cast<unsigned>(std::countr_zero(rest)));
+    }
+  };
+  bool room = true;
+  each([&](unsigned thread) { room &= !full(thread); });
+  if (!room) return;  // they then come together where their code does
+  ++meetings_;
+  each([&](unsigned thread) {
+    event(thread, count_[thread]++) = Event::meeting(meetings_, lanes, static_cast<std::uint32_t>(code));
+  });
+}
+
+void Tracer::barrier(Where where, bool of_block) {
+  BarrierCounts& counts = barriers_[{where.file_name(), std::uint64_t{where.line()} << 32 | where.column()}];
+  counts.where = where;
+  counts.of_block = of_block;
+  ++counts.times;
+}
+
+void Tracer::put_together(unsigned warp, unsigned open) {
+  std::array<LaneEvents, kLanes> lanes;
+  const unsigned first = warp * kLanes;
+  const unsigned end = std::min(first + kLanes, static_cast<unsigned>(count_.size()));
+  for (unsigned t = first; t < end; ++t) {
+    lanes[t - first] = {&event(t, 0), &event(t, 0) + count_[t], code_[t], (open >> (t - first) & 1) != 0};
+  }
+  reconverge(lanes, launch_->loops, *this);
+  for (unsigned t = first; t < end; ++t) {
+    const LaneEvents& lane = lanes[t - first];
+    std::copy(lane.next, lane.end, &event(t, 0));
+    count_[t] = static_cast<std::uint32_t>(lane.end - lane.next);
+    code_[t] = lane.code;
+  }
+}
+
+std::size_t Tracer::array_of(std::uint64_t address) {
+  const std::vector<Span>& arrays = launch_->arrays;
+  if (last_array_ < arrays.size() && arrays[last_array_].holds(address)) return last_array_;
+  const auto after = std::upper_bound(arrays.begin(), arrays.end(), address,
+                                      [](std::uint64_t a, const Span& span) { return a < span.begin; });
+  if (after == arrays.begin() || !std::prev(after)->holds(address)) return arrays.size();
+  return last_array_ = static_cast<std::size_t>(std::prev(after) - arrays.begin());
+}
+
+void Tracer::take(const Request& request) {
+  // Lanes of one instruction may be in different memories; what is in neither is the host's: arguments,
+  // constants.
+  Request shared = request, global = request;
+  shared.lanes = global.lanes = 0;
+  for (unsigned rest = request.lanes; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+    const std::uint64_t address = request.address[lane];
+    if (dynamic_.holds(address) || fixed_.holds(address)) {
+      shared.lanes |= 1u << lane;
+    } else if (array_of(address) < launch_->arrays.size()) {
+      global.lanes |= 1u << lane;
+    }
+  }
+  if (shared.lanes != 0) count(shared, Space::shared);
+  if (global.lanes != 0) count(global, Space::global);
+}
+
+void Tracer::count(const Request& request, Space space) {
+  SiteCounts& site = sites_[static_cast<std::size_t>(space)][request.code];
+  site.code = request.code;
+  site.access = request.access;
+  site.space = space;
+  site.bytes = std::max(site.bytes, request.bytes);
+  ++site.requests;
+  site.lanes += static_cast<unsigned>(std::popcount(request.lanes));
+  if (request.access == Access::atomic) site.meeting_lanes += lanes_that_meet(request);
+  std::uint64_t cost = 0;
+  if (space == Space::shared) {
+    const SharedCost shared = shared_cost(request);
+    site.wavefronts += cost = shared.wavefronts;
+    site.least_wavefronts += shared.least;
+  } else {
+    const GlobalCost global = global_cost(request);
+    site.sectors += cost = global.sectors;
+    site.least_sectors += global.least_sectors();
+    site.wanted_bytes += global.wanted_bytes;
+    if (request.access == Access::load)
+      each_sector(request, [&](std::uint64_t sector) { note_read(sector); });
+  }
+  if (cost > site.worst_cost) {
+    site.worst_cost = cost;
+    site.worst = request;
+  }
+}
+
+void Tracer::note_read(std::uint64_t sector) {
+  const std::uint64_t address = sector * kSectorBytes;  // arrays begin at multiples of it
+  const std::size_t array = array_of(address);
+  if (array == launch_->arrays.size()) return;
+  const Span& span = launch_->arrays[array];
+  std::vector<std::uint64_t>& bits = read_[array];
+  if (bits.empty()) bits.resize(span.bytes / kSectorBytes / 64 + 1);
+  const std::uint64_t i = (address - span.begin) / kSectorBytes;
+  bits[i / 64] |= std::uint64_t{1} << (i % 64);
+}
+
+void Tracer::end_launch(LaunchCounts& launch) {
+  for (auto& sites : sites_) {
+    for (auto& [code, counts] : sites) launch.sites[{code, counts.space}].add(counts);
+    sites.clear();
+  }
+  for (auto& [at, counts] : barriers_) {
+    BarrierCounts& all = launch.barriers[at];
+    all.where = counts.where;
+    all.of_block = counts.of_block;
+    all.times += counts.times;
+  }
+  barriers_.clear();
+  for (std::size_t array = 0; array < read_.size(); ++array) {
+    std::vector<std::uint64_t>& all = launch.read[array];
+    if (all.size() < read_[array].size()) all.resize(read_[array].size());
+    for (std::size_t i = 0; i < read_[array].size(); ++i) all[i] |= read_[array][i];
+  }
+  read_.clear();
+  launch_ = nullptr;
+}
+
+}  // namespace stages::simt

@@ -1,0 +1,95 @@
+#pragma once
+// What one OS thread of the executor notes while it runs blocks: each CUDA thread's accesses, put together to
+// requests whenever the lanes of a warp meet.
+//
+// A thread that does not meet anybody for long would fill all memory with its accesses: after kMostEvents it
+// lets the others of its warp come as far, and what they have in common is put together then.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "common/simt/executor.hpp"
+#include "common/simt/lens/counts.hpp"
+#include "common/simt/lens/reconverge.hpp"
+
+namespace stages::simt {
+
+/// A piece of memory.
+struct Span {
+  std::uint64_t begin = 0, bytes = 0;
+  bool holds(std::uint64_t address) const { return address - begin < bytes; }
+};
+
+/// What the tracers of one launch add up.
+struct LaunchCounts {
+  Loops loops;
+  std::vector<Span> arrays;  ///< what is global memory, by address
+  std::map<std::pair<std::uint64_t, Space>, SiteCounts> sites;
+  std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers;
+  std::vector<std::vector<std::uint64_t>> read;  ///< for each array a bit for each sector that was read
+};
+
+class Tracer final : RequestSink {
+ public:
+  /// Blocks of a launch follow, with so many threads each.
+  void begin_launch(const LaunchCounts& launch, unsigned threads);
+  /// `own` are the thread's variables that are no shared memory; `dynamic` and `fixed` are the shared
+  /// memories.
+  void begin_block(Span own, Span dynamic, Span fixed);
+  void end_launch(LaunchCounts& launch);
+
+  /// From here on it is `thread` that runs, on this stack.
+  void enter(unsigned thread, Span stack);
+
+  /// An access of the running thread. False: there is no room for it; see room().
+  bool note(std::uint64_t address, std::uint64_t code, unsigned bytes, Event::Kind kind) {
+    if (stack_.holds(address) || own_.holds(address)) return true;
+    if (count_[current_] == kMostEvents) return false;
+    event(current_, count_[current_]++) = {address, static_cast<std::uint32_t>(code),
+                                           static_cast<std::uint8_t>(bytes), kind};
+    return true;
+  }
+  bool full(unsigned thread) const { return count_[thread] == kMostEvents; }
+  /// Whether other lanes of the warp than these have events that were not put together.
+  bool others_left(unsigned warp, unsigned lanes) const;
+
+  /// These lanes of a warp met, and others did not.
+  void meet(unsigned warp, unsigned lanes, std::uint64_t code);
+  /// All that the thread did was put together, and its next instruction is this.
+  void goes_on(unsigned thread, std::uint64_t code) { code_[thread] = code; }
+  void barrier(Where where, bool of_block);
+
+  /// Puts together what the lanes of a warp have done; `open` are those that will do more before they meet
+  /// others.
+  void put_together(unsigned warp, unsigned open);
+
+ private:
+  static constexpr std::uint32_t kMostEvents = 1024;
+
+  Event& event(unsigned thread, std::uint32_t i) { return events_[std::size_t{thread} * kMostEvents + i]; }
+  void take(const Request& request) override;
+  void count(const Request& request, Space space);
+  void note_read(std::uint64_t sector);
+  /// The array that holds the address: its number, or that of none.
+  std::size_t array_of(std::uint64_t address);
+
+  const LaunchCounts* launch_ = nullptr;
+  Span stack_, own_, dynamic_, fixed_;
+  unsigned current_ = 0;
+  std::unique_ptr<Event[]> events_;  ///< of each thread of the block
+  std::size_t threads_ = 0;
+  std::vector<std::uint32_t> count_;
+  std::vector<std::uint64_t> code_;  ///< of the last event that was put together
+  std::uint32_t meetings_ = 0;       ///< in this block
+  std::size_t last_array_ = 0;
+
+  std::array<std::unordered_map<std::uint64_t, SiteCounts>, 2> sites_;  ///< by space
+  std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers_;
+  std::vector<std::vector<std::uint64_t>> read_;
+};
+
+}  // namespace stages::simt

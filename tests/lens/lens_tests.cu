@@ -1,0 +1,266 @@
+// The lens against what the rules of the hardware say of small kernels, worked out by hand.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "common/gpu/cuda.hpp"
+#include "common/lens/lens.hpp"
+
+namespace stages {
+namespace {
+
+using simt::Access;
+using simt::Space;
+
+/// What a run of `kernel` came to in one kind of access; nothing where there was none.
+LensSum of(const LensView& view, Space space, Access access) {
+  EXPECT_EQ(view.problem, "");
+  for (const LensSum& sum : sums_of(view.kernels)) {
+    if (sum.space == space && sum.access == access) return sum;
+  }
+  return {.space = space, .access = access};
+}
+
+template <class... P, class... Args>
+LensView look(void (*kernel)(P...), unsigned blocks, unsigned threads, Args... args) {
+  return look_at("test", [&] { launch(kernel, {.grid = blocks, .block = threads}, args...); });
+}
+
+__global__ void copy(const float* from, float* to, int stride, int offset) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  to[i] = from[i * static_cast<unsigned>(stride) + static_cast<unsigned>(offset)];
+}
+
+TEST(Lens, SectorsGoByTheStride) {
+  const DeviceArray<float> from(32 * 64 + 64);
+  DeviceArray<float> to(64);
+  struct Case {
+    int stride, offset;
+    double sectors;
+  };
+  // Two warps. From an odd place on, 128 bytes lie in five sectors.
+  for (const Case c : {Case{1, 0, 4}, {1, 1, 5}, {1, 8, 4}, {2, 0, 8}, {8, 0, 32}, {32, 0, 32}, {0, 0, 1}}) {
+    const LensView view = look(copy, 2, 32, from.data(), to.data(), c.stride, c.offset);
+    const LensSum loads = of(view, Space::global, Access::load),
+                  stores = of(view, Space::global, Access::store);
+    EXPECT_EQ(loads.requests, 2u);
+    EXPECT_EQ(loads.lanes, 64u);
+    EXPECT_EQ(loads.of_requests(loads.cost), c.sectors) << "stride " << c.stride << ", offset " << c.offset;
+    EXPECT_EQ(loads.of_requests(loads.least), c.stride == 0 ? 1 : 4);
+    EXPECT_EQ(stores.requests, 2u);
+    EXPECT_EQ(stores.cost, 8u);
+    EXPECT_EQ(stores.wanted_share(), 1);
+  }
+}
+
+__global__ void copy_fours(const float4* from, float4* to) {
+  const float4 v = __ldg(from + threadIdx.x);
+  __stcs(to + threadIdx.x, make_float4(v.x + 1, v.y, v.z, v.w));
+}
+
+TEST(Lens, AVectorIsOneAccess) {
+  const DeviceArray<float4> from(32);
+  DeviceArray<float4> to(32);
+  const LensView view = look(copy_fours, 1, 32, from.data(), to.data());
+  for (const Access access : {Access::load, Access::store}) {
+    const LensSum sum = of(view, Space::global, access);
+    EXPECT_EQ(sum.requests, 1u);
+    EXPECT_EQ(sum.cost, 16u);
+  }
+}
+
+/// A column of a tile; each row has `width` words.
+template <int kWidth>
+__global__ void transpose(float* out) {
+  __shared__ float tile[32][kWidth];
+  const unsigned x = threadIdx.x % 32, y = threadIdx.x / 32;
+  tile[y][x] = static_cast<float>(threadIdx.x);
+  __syncthreads();
+  out[threadIdx.x] = tile[x][y];
+}
+
+TEST(Lens, ColumnsOfATileMeetInABank) {
+  DeviceArray<float> out(1024);
+  const LensView narrow = look(transpose<32>, 1, 1024, out.data());
+  const LensView padded = look(transpose<33>, 1, 1024, out.data());
+  EXPECT_EQ(of(narrow, Space::shared, Access::store).cost, 32u);
+  EXPECT_EQ(of(narrow, Space::shared, Access::load).cost, 32u * 32u);
+  EXPECT_EQ(of(narrow, Space::shared, Access::load).least, 32u);
+  EXPECT_EQ(of(padded, Space::shared, Access::load).cost, 32u);
+  ASSERT_EQ(padded.kernels.at(0).waits.size(), 1u);
+  EXPECT_EQ(padded.kernels[0].waits[0].second, 1u);
+}
+
+__global__ void doubles(double* out) {
+  double* const words = dynamic_shared<double>();
+  words[threadIdx.x] = 1;
+  __syncwarp();
+  out[threadIdx.x] = words[threadIdx.x * 2 % 32] + words[0];
+}
+
+TEST(Lens, EightBytesComeAsTwoHalves) {
+  DeviceArray<double> out(32);
+  const LensView view =
+      look_at("test", [&] { launch(doubles, {.grid = 1, .block = 32, .shared_bytes = 256}, out.data()); });
+  EXPECT_EQ(of(view, Space::shared, Access::store).cost, 2u);
+  // Every second double: of 16 lanes two have a bank each time, and the second half takes the same words. A
+  // word for all is one wavefront a half.
+  EXPECT_EQ(of(view, Space::shared, Access::load).cost, 4u + 2u);
+}
+
+__global__ void row_sums(const int* ends, const float* values, float* sums, int rows) {
+  for (int row = static_cast<int>(threadIdx.x); row < rows; row += static_cast<int>(blockDim.x)) {
+    float sum = 0;
+    for (int p = row == 0 ? 0 : ends[row - 1]; p < ends[row]; ++p) sum += values[p];
+    if (sum != 0) sums[row] = sum;
+  }
+}
+
+TEST(Lens, LanesOfALoopWaitForTheLongest) {
+  // Rows of 1 to 64 entries by a warp: in each of two rounds the longest decides, and the others come back
+  // after it.
+  std::vector<int> ends(64);
+  std::iota(ends.begin(), ends.end(), 1);
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  const DeviceArray<int> device_ends{std::span<const int>(ends)};
+  const std::vector<float> ones(static_cast<std::size_t>(ends.back()), 1.0f);
+  const DeviceArray<float> values{std::span<const float>(ones)};
+  DeviceArray<float> sums(64);
+  const LensView view = look(row_sums, 1, 32, device_ends.data(), values.data(), sums.data(), 64);
+  std::uint64_t of_values = 0, lanes = 0;
+  for (const LensSite& site : view.kernels.at(0).sites) {
+    if (site.counts.access == Access::load && site.counts.lanes == static_cast<unsigned>(ends.back())) {
+      of_values = site.counts.requests;
+      lanes = site.counts.lanes;
+    }
+  }
+  EXPECT_EQ(lanes, 64u * 65u / 2u);
+  EXPECT_EQ(of_values, 32u + 64u);
+  EXPECT_EQ(of(view, Space::global, Access::store).requests, 2u);
+}
+
+__global__ void long_way(const float* from, float* to, int turns) {
+  float sum = 0;
+  for (int i = 0; i < turns; ++i) sum += from[static_cast<unsigned>(i) * 32 + threadIdx.x % 32];
+  if (threadIdx.x % 2 == 0) {
+    for (int i = 0; i < turns; ++i) sum -= from[static_cast<unsigned>(i) * 32 + threadIdx.x % 32];
+  }
+  to[threadIdx.x] = sum;
+}
+
+TEST(Lens, WhatAThreadDoesMayBeOfAnyLength) {
+  constexpr int kTurns = 5000;
+  const DeviceArray<float> from(32 * kTurns);
+  DeviceArray<float> to(64);
+  for (const char* schedule : {"forward", "reverse", "random:7"}) {
+    simt::set_schedule(schedule);
+    const LensView view = look(long_way, 1, 64, from.data(), to.data(), kTurns);
+    const LensSum loads = of(view, Space::global, Access::load);
+    EXPECT_EQ(loads.requests, 2u * 2u * kTurns) << schedule;
+    EXPECT_EQ(loads.lanes, 2u * 48u * kTurns) << schedule;
+    EXPECT_EQ(of(view, Space::global, Access::store).requests, 2u) << schedule;
+    EXPECT_EQ(view.kernels.at(0).counts.read_sectors, 4u * kTurns);
+  }
+  simt::set_schedule("");
+}
+
+__global__ void chains(const int* next, int* found) {
+  const unsigned half = threadIdx.x / 16 * 16;
+  const unsigned mask = 0xffffu << half;
+  int at = static_cast<int>(threadIdx.x);
+  for (int i = 0; i < 8; ++i) at = __shfl_sync(mask, next[at], 0, 16);
+  found[threadIdx.x] = at;
+}
+
+TEST(Lens, HalvesThatMeetApartStayTogether) {
+  std::vector<int> next(32);
+  std::iota(next.begin(), next.end(), 0);
+  const DeviceArray<int> device_next{std::span<const int>(next)};
+  DeviceArray<int> found(32);
+  const LensSum loads =
+      of(look(chains, 1, 32, device_next.data(), found.data()), Space::global, Access::load);
+  EXPECT_EQ(loads.requests, 8u);
+  EXPECT_EQ(loads.lanes, 8u * 32u);
+}
+
+__global__ void histogram(const int* keys, int* counts, float* sum, int* most) {
+  __shared__ int own[4];
+  if (threadIdx.x < 4) own[threadIdx.x] = 0;
+  __syncthreads();
+  const int key = keys[threadIdx.x];
+  atomicAdd(&own[key], 1);
+  atomicAdd(sum, 1.0f);
+  atomicMax(most, key);
+  __syncthreads();
+  if (threadIdx.x < 4) atomicAdd(&counts[threadIdx.x], own[threadIdx.x]);
+}
+
+TEST(Lens, AtomicsAreOneRequestAndLanesMeet) {
+  std::vector<int> keys(32);
+  for (int i = 0; i < 32; ++i) keys[static_cast<std::size_t>(i)] = i % 4;
+  const DeviceArray<int> device_keys{std::span<const int>(keys)};
+  DeviceArray<int> counts(4), most(1);
+  DeviceArray<float> sum(1);
+  counts.fill_bytes(0, nullptr);
+  most.fill_bytes(0, nullptr);
+  sum.fill_bytes(0, nullptr);
+  const LensView view = look(histogram, 1, 32, device_keys.data(), counts.data(), sum.data(), most.data());
+  const LensSum shared = of(view, Space::shared, Access::atomic),
+                global = of(view, Space::global, Access::atomic);
+  EXPECT_EQ(shared.requests, 1u);
+  EXPECT_EQ(shared.meeting_lanes, 28u);
+  EXPECT_EQ(global.requests, 3u);
+  EXPECT_EQ(global.lanes, 32u + 32u + 4u);
+  EXPECT_EQ(global.meeting_lanes, 31u + 31u);
+  EXPECT_EQ(of(view, Space::global, Access::load).requests, 1u);
+  EXPECT_EQ(of(view, Space::shared, Access::load).requests, 1u);
+}
+
+__device__ float middle(const float* from, unsigned i) {
+  return from[i];  // the line of the load
+}
+constexpr unsigned kLineOfLoad = __LINE__ - 2;
+
+__global__ void calls(const float* from, float* to) {
+  to[threadIdx.x] = middle(from, threadIdx.x);  // the line of the call
+}
+constexpr unsigned kLineOfCall = __LINE__ - 2;
+
+TEST(Lens, LinesAreThoseOfTheSource) {
+  const DeviceArray<float> from(32);
+  DeviceArray<float> to(32);
+  const LensView view = look(calls, 1, 32, from.data(), to.data());
+  ASSERT_EQ(view.kernels.size(), 1u);
+  EXPECT_EQ(view.kernels[0].name, "calls");
+  ASSERT_EQ(view.kernels[0].sites.size(), 2u);
+  const LensSite& load = view.kernels[0].sites[0];
+  ASSERT_EQ(load.lines.size(), 2u);
+  EXPECT_EQ(load.lines[0].file, "tests/lens/lens_tests.cu");
+  EXPECT_EQ(load.lines[0].line, kLineOfLoad);
+  EXPECT_EQ(load.lines[1].line, kLineOfCall);
+}
+
+__global__ void waits_for_nobody(const float* from, float* to) {
+  to[threadIdx.x] = from[threadIdx.x];
+  if (threadIdx.x == 0) __syncwarp(3);
+  if (threadIdx.x == 1) __syncthreads();
+}
+
+TEST(Lens, WhatIsCountedBeforeAFaultIsKept) {
+  const DeviceArray<float> from(32);
+  DeviceArray<float> to(32);
+  const LensView view = look(waits_for_nobody, 1, 32, from.data(), to.data());
+  EXPECT_NE(view.problem.find("deadlock"), std::string::npos) << view.problem;
+  ASSERT_EQ(view.kernels.size(), 1u);
+  EXPECT_EQ(sums_of(view.kernels).at(0).requests, 1u);
+}
+
+TEST(Lens, NothingIsCountedUnlessAsked) {
+  const DeviceArray<float> from(32);
+  DeviceArray<float> to(32);
+  launch(calls, {.grid = 1, .block = 32}, from.data(), to.data());
+  EXPECT_TRUE(look_at("test", [] {}).kernels.empty());
+}
+
+}  // namespace
+}  // namespace stages
