@@ -24,14 +24,6 @@ struct InfoOptions {
   bool json = false;
 };
 
-/// 1234567 as "1,234,567".
-std::string grouped(Offset n) {
-  std::string digits = std::to_string(n);
-  for (std::ptrdiff_t k = std::ssize(digits) - 3; k > 0; k -= 3)
-    digits.insert(static_cast<std::size_t>(k), 1, ',');
-  return digits;
-}
-
 std::string percent(double share) {
   const double p = 100 * share;
   if (p == 0 || p == 100) return fmt::format("{:.0f} %", p);

@@ -22,7 +22,7 @@ struct LensOptions {
   std::vector<std::string> entries;
   std::string against;
   std::string matrix;
-  std::string json;
+  std::string json, html;
   ValueType type = ValueType::f32;
   int n_cols = 32;
   bool all_lines = false;
@@ -38,9 +38,8 @@ LensView look(const Entry& entry, const Problem& problem) {
   const Devices devices;
   RunOptions limits;
   limits.max_simulated_work = kMostWork;
-  if (const std::string reason = refusal(entry, problem, devices.machine(), limits); !reason.empty()) {
-    fail("{}: {}; a smaller matrix shows the same", entry.name, reason);
-  }
+  const std::string reason = refusal(entry, problem, devices.machine(), limits);
+  if (!reason.empty()) fail("{}: {}", entry.name, reason);
   Exec& exec = devices.machine().of(entry);
   const auto plan = entry.on<Problem>().prepare(problem, exec);
   plan->load(make_operands(problem, ValueKind::real, 1));
@@ -89,6 +88,7 @@ int work(const Program& program, const LensOptions& options) {
   for (const std::string& name : names) require_kernels(*entries.emplace_back(&program.registry.find(name)));
   require_matrix(options.matrix);
   if (!options.json.empty()) require_writable("--json", options.json, {options.matrix});
+  if (!options.html.empty()) require_writable("--html", options.html, {options.matrix, options.json});
 
   std::vector<LensView> views;
   for (const Entry* entry : entries) {
@@ -98,6 +98,7 @@ int work(const Program& program, const LensOptions& options) {
   if (views.size() > 1) fmt::print("{}", lens_comparison(views));
   fmt::print("\nCounted on the executor while one product ran; nothing here is a time.\n");
   if (!options.json.empty()) write_json(options, views);
+  if (!options.html.empty()) write_file(options.html, lens_html(fmt::format("{} through the lens", options.matrix), views));
   for (const LensView& view : views) {
     if (view.problem.empty()) continue;
     print_stderr("{}\n", error_line(program, fmt::format("{}: only a part was counted: {}", view.entry,
@@ -135,10 +136,12 @@ void add_lens_command(CommandLine& line, const Program& program) {
   command.option("--json", options->json, "Write the counts to a file, with Nsight Compute's names")
       .type_name("FILE")
       .not_empty();
+  command.option("--html", options->html, "Write a page: the source as a map, with drawings").type_name("FILE").not_empty();
   add_input_options(command, options->input);
   command.footer([&program] {
     return examples(program, {{"lens 05_cuda_csr/thread_per_row -m gen:uniform:rows=1000,cols=1000,nnz=9000",
                                "which line asks for most"},
+                     {"lens 08_spgemm_multigpu/hash_warp_per_row -m a.mtx --html lens.html", "as a page"},
                               {"lens 05_cuda_csr/thread_per_row --against 05_cuda_csr/warp_per_row -m a.mtx",
                                "two kernels beside each other"}}) +
            "\nrequests: instructions of warps that touch memory. lanes: threads of a warp that take part, of "

@@ -227,6 +227,12 @@ std::string format_count(double count) {
   return count < 1000 ? fmt::format("{:.0f}", count) : with_unit(count, kUnits);
 }
 
+std::string grouped(std::int64_t n) {
+  std::string digits = std::to_string(n);
+  for (std::size_t k = digits.size(); k > 3;) digits.insert(k -= 3, 1, ',');
+  return digits;
+}
+
 void write_file(const std::string& path, const std::string& text) {
   AtomicFile file(path);
   file.write(text);

@@ -136,6 +136,8 @@ std::string format_seconds(double seconds);
 std::string format_bytes(double bytes);
 /// "12.3 M", "456 k": for counts.
 std::string format_count(double count);
+/// "1,234,567", all digits.
+std::string grouped(std::int64_t n);
 
 /// Writes `text` to `path` so that the file is either complete or untouched. Throws Error if that cannot be
 /// done.

@@ -1,12 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "common/lens/show.hpp"
+#include "common/lens/source.hpp"
 
 namespace stages {
 namespace {
@@ -14,18 +13,6 @@ namespace {
 using simt::Access;
 using simt::Space;
 
-std::string grouped(std::uint64_t n) {
-  std::string digits = std::to_string(n);
-  for (std::size_t k = digits.size(); k > 3;) digits.insert(k -= 3, 1, ',');
-  return digits;
-}
-
-const char* name_of(Space space) {
-  return space == Space::global ? "global" : "shared";
-}
-const char* name_of(Access access) {
-  return access == Access::load ? "load" : access == Access::store ? "store" : "atomic";
-}
 const char* unit_of(Space space) {
   return space == Space::global ? "sectors" : "wavefronts";
 }
@@ -33,7 +20,7 @@ const char* unit_of(Space space) {
 std::string text_of(const LensSum& sum) {
   std::string text = fmt::format(
       "  {} {:<8} {:>12} requests of {:4.1f} lanes: {:6.2f} {} each where {:.2f} would do",
-      name_of(sum.space), fmt::format("{}s", name_of(sum.access)), grouped(sum.requests),
+      name_of(sum.space), fmt::format("{}s", name_of(sum.access)), counted(sum.requests),
       sum.of_requests(sum.lanes), sum.of_requests(sum.cost), unit_of(sum.space), sum.of_requests(sum.least));
   if (sum.space == Space::global)
     text += fmt::format("; {:.0f} % of the bytes were wanted", 100 * sum.wanted_share());
@@ -44,63 +31,34 @@ std::string text_of(const LensSum& sum) {
   return text + "\n";
 }
 
-/// The lines of a file; none where it is not there.
-std::vector<std::string> read_lines(const std::string& file) {
-  std::vector<std::string> lines;
-  std::ifstream in(file.starts_with("/") ? file : STAGES_ROOT "/" + file);
-  for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
-  return lines;
-}
-
-std::string callers(const LensSite& site) {
-  std::string text;
-  for (std::size_t i = 1; i < site.lines.size(); ++i) {
-    const std::string& file = site.lines[i].file;
-    text += fmt::format(" < {}:{}", file == site.lines[0].file ? "" : file.substr(file.rfind('/') + 1),
-                        site.lines[i].line);
-  }
-  return text;
-}
-
 std::string site_text(const LensSite& site) {
   LensSum sum{.space = site.counts.space, .access = site.counts.access};
   sum.add(site.counts);
   return fmt::format("{:<13} {:>2} B {:>12} {:>5.1f} {:>7.2f} {:>6.2f} {:>6}",
                      fmt::format("{} {}", name_of(sum.space), name_of(sum.access)), site.counts.bytes,
-                     grouped(sum.requests), sum.of_requests(sum.lanes), sum.of_requests(sum.cost),
+                     counted(sum.requests), sum.of_requests(sum.lanes), sum.of_requests(sum.cost),
                      sum.of_requests(sum.least),
                      sum.space == Space::global ? fmt::format("{:.0f} %", 100 * sum.wanted_share()) : "");
 }
 
-constexpr int kWidth = 59;  // of site_text and of the head of its columns
+constexpr int kWidth = 60;  // of site_text, and what stands between it and the source
 
-/// The source of a file's lines with what their instructions did. Those of one line stand below each other,
-/// each with the calls by which it came into the kernel.
-std::string file_text(const std::string& file, const std::multimap<unsigned, const LensSite*>& sites,
-                      const std::map<unsigned, std::uint64_t>& barriers, bool all_lines) {
-  const std::vector<std::string> source = read_lines(file);
-  std::string text = fmt::format("\n  {:<16} {:>13} {:>5} {:>7} {:>6} {:>6}  {}\n", "access", "requests",
-                                 "lanes", "takes", "least", "wanted", file);
-  std::set<unsigned> shown;
-  for (const auto& [line, site] : sites) shown.insert(line);
-  for (const auto& [line, times] : barriers) shown.insert(line);
-  if (all_lines) {
-    for (unsigned line = *shown.begin(); line < *shown.rbegin(); ++line) shown.insert(line);
-  }
-  for (const unsigned line : shown) {
-    std::string code = fmt::format("{:>4} | {}", line, line <= source.size() ? source[line - 1] : "");
-    const auto [begin, end] = sites.equal_range(line);
-    for (auto at = begin; at != end; ++at) {
-      text += fmt::format("  {}  {}\n", site_text(*at->second),
-                          at == begin && at->second->lines.size() == 1 ? code : code + callers(*at->second));
+/// The source of a file's lines with what their instructions did. Those of one line stand below each other, each with the
+/// calls by which it came into the kernel.
+std::string file_text(const SourceFile& file) {
+  std::string text = fmt::format("\n  {:<16} {:>13} {:>5} {:>7} {:>6} {:>6}  {}\n", "access", "requests", "lanes", "takes", "least",
+                                 "wanted", file.name);
+  for (const SourceLine& line : file.lines) {
+    std::string code = fmt::format("{:>4} | {}", line.number, line.text);
+    const auto row = [&](const std::string& counted, const std::string& after) {
+      std::string whole = fmt::format("  {:{}}{}{}", counted, kWidth, code, after);
+      whole.erase(whole.find_last_not_of(' ') + 1);
+      text += whole + "\n";
       code = "     |";
-    }
-    if (const auto barrier = barriers.find(line); barrier != barriers.end()) {
-      text +=
-          fmt::format("  {:<16} {:>13}{:{}}{}\n", "wait", grouped(barrier->second), "", kWidth - 28, code);
-    } else if (begin == end) {
-      text += fmt::format("  {:{}}{}\n", "", kWidth + 2, code);
-    }
+    };
+    if (line.waits > 0) row(fmt::format("{:<16} {:>13}", "wait", counted(line.waits)), "");
+    for (const LensSite* site : line.sites) row(site_text(*site), callers(*site));
+    if (line.waits == 0 && line.sites.empty()) row("", "");
   }
   return text;
 }
@@ -126,7 +84,7 @@ std::string worst_lines(const LensKernel& kernel) {
     if (loss(worst[i]) * 20 < worst[i].second.cost) break;  // less than 5 %
     text +=
         fmt::format("  {} {}:{}: {} of {} {} need not be\n", i == 0 ? "most is lost in" : "           then",
-                    file, line, grouped(loss(worst[i])), grouped(worst[i].second.cost), unit_of(space));
+                    file, line, counted(loss(worst[i])), counted(worst[i].second.cost), unit_of(space));
   }
   return text;
 }
@@ -134,17 +92,10 @@ std::string worst_lines(const LensKernel& kernel) {
 std::string kernel_text(const LensKernel& kernel, bool all_lines) {
   std::string text = fmt::format("\n{}: {} launch{} of {} blocks, {} threads in all\n", kernel.name,
                                  kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es",
-                                 grouped(kernel.counts.blocks), grouped(kernel.counts.threads));
+                                 counted(kernel.counts.blocks), counted(kernel.counts.threads));
   for (const LensSum& sum : sums_of({&kernel, 1})) text += text_of(sum);
   text += worst_lines(kernel);
-  std::map<std::string, std::multimap<unsigned, const LensSite*>> files;
-  for (const LensSite& site : kernel.sites) files[site.lines[0].file].emplace(site.lines[0].line, &site);
-  std::map<std::string, std::map<unsigned, std::uint64_t>> barriers;
-  for (const auto& [line, times] : kernel.waits) barriers[line.file][line.line] += times;
-  std::set<std::string> names;
-  for (const auto& [file, sites] : files) names.insert(file);
-  for (const auto& [file, lines] : barriers) names.insert(file);
-  for (const std::string& file : names) text += file_text(file, files[file], barriers[file], all_lines);
+  for (const SourceFile& file : source_of(kernel, all_lines)) text += file_text(file);
   return text;
 }
 
@@ -177,11 +128,11 @@ std::string lens_comparison(std::span<const LensView> views) {
   };
   for (const auto& [kind, row] : rows) {
     const std::string name = fmt::format("{} {}s", name_of(kind.first), name_of(kind.second));
-    line(name, row, [](const LensSum& s) { return grouped(s.requests); });
+    line(name, row, [](const LensSum& s) { return counted(s.requests); });
     line("  lanes", row, [](const LensSum& s) { return fmt::format("{:.1f}", s.of_requests(s.lanes)); });
     line(fmt::format("  {} each", unit_of(kind.first)), row,
          [](const LensSum& s) { return fmt::format("{:.2f}", s.of_requests(s.cost)); });
-    line(fmt::format("  {}", unit_of(kind.first)), row, [](const LensSum& s) { return grouped(s.cost); });
+    line(fmt::format("  {}", unit_of(kind.first)), row, [](const LensSum& s) { return counted(s.cost); });
   }
   return text + "\n";
 }

@@ -97,7 +97,7 @@ def has_ranks():
 
 
 class Help(Case):
-    COMMANDS = ["list", "run", "multiply", "info", "generate", "new"]
+    COMMANDS = ["list", "run", "multiply", "lens", "info", "generate", "new"]
 
     def test_every_help_shows_examples(self):
         for command in [[], *[[c] for c in self.COMMANDS]]:
@@ -1278,6 +1278,88 @@ class New(Case):
 
         self.refused("cannot be written", "new", "09_mine", cwd=self.directory, limits=no_room)
         self.assertEqual(self.names(), before)
+
+
+class Lens(Case):
+    """stages lens. How it counts is tested in tests/lens; here, what the command makes of it."""
+
+    MATRIX = "gen:uniform:rows=500,cols=500,nnz=4000"
+    LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+    SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+
+    def setUp(self):
+        super().setUp()
+        if entries(stage="05_cuda_csr") == [] or "cpu)" not in run("--version").stdout:
+            self.skipTest("no kernels on the executor")
+
+    def counts(self, *words):
+        """What --json holds, by entry, and what was printed."""
+        path = self.directory / "lens.json"
+        shown = self.good("lens", *words, "--json", path).stdout
+        return {entry["entry"]: entry for entry in json.loads(path.read_text())["entries"]}, shown
+
+    def test_each_line_and_its_sums(self):
+        name = "05_cuda_csr/thread_per_row"
+        counts, shown = self.counts(name, "-m", self.MATRIX)
+        (kernel,) = counts[name]["kernels"]
+        self.assertEqual(kernel["name"], "multiply<float, int>")
+        for counter in (self.LOADS, self.SECTORS):
+            lines = [line["counters"][counter] for line in kernel["lines"] if counter in line["counters"]]
+            self.assertEqual(sum(lines), kernel["counters"][counter])
+            self.assertEqual(counts[name]["counters"][counter], kernel["counters"][counter])
+        source = (ROOT / "05_cuda_csr/thread_per_row.cu").read_text().splitlines()
+        for line in kernel["lines"]:
+            self.assertEqual(line["file"], "05_cuda_csr/thread_per_row.cu")
+            self.assertIn(f"{line['line']:>4} | {source[line['line'] - 1]}", shown)
+        # A row of y is stored once, by warps of neighbours: 500 threads are 16 requests, of four sectors but the last.
+        (store,) = [line["counters"] for line in kernel["lines"] if "global_st_lanes" in line["counters"]]
+        self.assertEqual((store["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"], store["global_st_lanes"]), (16, 500))
+        self.assertEqual(store["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"], 63)
+
+    def test_two_entries_side_by_side(self):
+        names = ["05_cuda_csr/thread_per_row", "05_cuda_csr/warp_per_row"]
+        counts, shown = self.counts(names[0], "--against", names[1], "-m", self.MATRIX)
+        self.assertEqual(list(counts), names)
+        table = shown[shown.rindex(names[0]):].splitlines()
+        self.assertEqual(table[0].split(), names)
+        self.assertEqual(table[1].split(), ["global", "loads", *(f"{counts[n]['counters'][self.LOADS]:,}" for n in names)])
+
+    def test_all_lines_of_a_file_are_in_order(self):
+        shown = self.good("lens", "05_cuda_csr/thread_per_row", "-m", self.MATRIX, "--all-lines").stdout
+        numbers = [int(n) for n in re.findall(r"(\d+) \| ", shown)]
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+
+    def test_every_entry_can_be_looked_at(self):
+        """Each has kernels whose accesses are counted, at a line of a file that is there."""
+        for name in entries(peer=False):
+            if re.match("0[3-8]_", name) and "/multi_" not in name:
+                counts, _ = self.counts(name, "-m", "gen:fixed:n=256,per_row=8", "--n-cols", 8)
+                lines = [line for kernel in counts[name]["kernels"] for line in kernel["lines"]]
+                self.assertGreater(len(lines), 0, name)
+                for line in lines:
+                    self.assertTrue((ROOT / line["file"]).is_file(), (name, line))
+
+    def test_as_nsight_compute_counted(self):
+        """What ncu counted on an H200 of kernels whose work does not go by the device."""
+        record = json.loads((ROOT / "results/nvidia-h200/counters_spmm.json").read_text())
+        for name, apart in (("07_spmm/warp_per_row", 0), ("07_spmm/split_rows", 0.001), ("07_spmm/merged_short_rows", 0.001)):
+            (case,) = [c for c in record["cases"] if (c["entry"], c["matrix"], c["options"]) == (name, "gen:twin:arxiv", "N = 32")]
+            counts, _ = self.counts(name, "-m", "gen:twin:arxiv", "--n-cols", 32)
+            for counter, recorded in ((self.LOADS, case["load_requests"]), (self.SECTORS, case["load_sectors"])):
+                self.assertLessEqual(abs(counts[name]["counters"][counter] / recorded - 1), apart, (name, counter))
+
+    def test_refused(self):
+        for expected, *words in (
+            ("runs on the host", "01_cpu_serial/csr_spmv", "-m", self.MATRIX),
+            ("on several GPUs", "08_spgemm_multigpu/multi_gather", "-m", self.MATRIX),
+            ("there is no entry '05_cuda_csr/none'", "05_cuda_csr/none", "-m", self.MATRIX),
+            ("needs .* steps.*the limit is", "03_cuda_naive/dense_row_major", "-m", "gen:eye:n=100000"),
+            ("nowhere.mtx", "05_cuda_csr/warp_per_row", "-m", "nowhere.mtx"),
+            ("as many columns as B has rows", "08_spgemm_multigpu/binned", "-m", WIDE),
+            ("--matrix is required", "05_cuda_csr/warp_per_row"),
+            ("cannot be written|no such", "05_cuda_csr/warp_per_row", "-m", self.MATRIX, "--json", self.directory / "no" / "f.json"),
+        ):
+            self.refused(expected, "lens", *words)
 
 
 class Studies(Case):

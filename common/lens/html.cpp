@@ -1,0 +1,155 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <string_view>
+
+#include "common/lens/show.hpp"
+#include "common/lens/source.hpp"
+
+namespace stages {
+
+extern const std::string_view lens_page_css;  // page.css, embedded by CMake
+
+namespace {
+
+using simt::Request;
+using simt::Space;
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+/// The lanes of a request as one text: "0" or "0-31" or "0, 8, 16".
+std::string lanes_text(unsigned lanes) {
+  std::string text;
+  for (unsigned rest = lanes; rest != 0;) {
+    const auto first = static_cast<unsigned>(std::countr_zero(rest));
+    const auto count = static_cast<unsigned>(std::countr_one(rest >> first));
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", first);
+    if (count > 1) text += fmt::format("-{}", first + count - 1);
+    rest = first + count == simt::kLanes ? 0 : rest >> (first + count) << (first + count);
+  }
+  return text;
+}
+
+std::string cell(unsigned lanes) {
+  return lanes == 0 ? "<i></i>" : fmt::format("<i class=lane>{}</i>", lanes_text(lanes));
+}
+
+/// The lanes that touch the address, by address.
+std::map<std::uint64_t, unsigned> lanes_of(const Request& request, std::uint64_t piece) {
+  std::map<std::uint64_t, unsigned> lanes;
+  for (unsigned rest = request.lanes; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+    for (std::uint64_t at = request.address[lane] / piece; at <= (request.address[lane] + request.bytes - 1) / piece; ++at) {
+      lanes[at] |= 1u << lane;
+    }
+  }
+  return lanes;
+}
+
+/// Its sectors, and in each the lanes that ask for its pieces.
+std::string drawing_of_sectors(const Request& request) {
+  const std::map<std::uint64_t, unsigned> lanes = lanes_of(request, request.bytes);
+  std::map<std::uint64_t, std::string> sectors;
+  simt::each_sector(request, [&](std::uint64_t sector) {
+    std::string& cells = sectors[sector];
+    const std::uint64_t pieces = simt::kSectorBytes / request.bytes;
+    for (std::uint64_t p = sector * pieces; p < (sector + 1) * pieces; ++p) {
+      const auto found = lanes.find(p);
+      cells += cell(found == lanes.end() ? 0 : found->second);
+    }
+  });
+  std::string text;
+  for (const auto& [sector, cells] : sectors) text += fmt::format("<div>{}</div>", cells);
+  return text;
+}
+
+/// The 32 banks, and in each a cell for every word that it must give, with the lanes that want it.
+std::string drawing_of_banks(const Request& request) {
+  std::array<std::string, simt::kLanes> banks;
+  for (const auto& [word, lanes] : lanes_of(request, simt::kBankBytes)) banks[word % simt::kLanes] += cell(lanes);
+  std::string text;
+  for (const std::string& cells : banks) text += fmt::format("<div class=bank>{}</div>", cells.empty() ? cell(0) : cells);
+  return text;
+}
+
+std::string drawing(const LensSite& site) {
+  const Request& request = site.counts.worst;
+  const bool global = site.counts.space == Space::global;
+  return fmt::format("<details><summary>its worst request: {} {}</summary><p class=note>{}</p><div class=request>{}</div></details>",
+                     site.counts.worst_cost, global ? "sectors" : "wavefronts",
+                     global ? "Each box is a sector of 32 bytes; numbers are the lanes that ask for its pieces, and empty pieces are fetched "
+                              "for nobody."
+                            : "Each column is a bank; each cell below another is a word that it gives in a wavefront of its own, "
+                              "with the lanes that want it.",
+                     global ? drawing_of_sectors(request) : drawing_of_banks(request));
+}
+
+std::string row(const std::string& code, const LensSite& site, std::uint64_t of_kernel) {
+  LensSum sum{.space = site.counts.space, .access = site.counts.access};
+  sum.add(site.counts);
+  const double share = of_kernel == 0 ? 0 : static_cast<double>(sum.cost) / static_cast<double>(of_kernel);
+  return fmt::format(
+      "<tr class=hot style=\"--share: {:.3f}\"><td class=text>{} {} {} B<td>{}<td>{:.1f}<td>{:.2f}<td>{:.2f}<td>{}<td>{:.1f} %"
+      "<td class=code>{}{}</tr>\n",
+      0.6 * share, name_of(sum.space), name_of(sum.access), site.counts.bytes, counted(sum.requests), sum.of_requests(sum.lanes),
+      sum.of_requests(sum.cost), sum.of_requests(sum.least), sum.space == Space::global ? fmt::format("{:.0f} %", 100 * sum.wanted_share()) : "",
+      100 * share, code, drawing(site));
+}
+
+std::string kernel_html(const LensKernel& kernel) {
+  std::map<Space, std::uint64_t> cost;
+  for (const LensSum& sum : sums_of({&kernel, 1})) cost[sum.space] += sum.cost;
+  std::string text = fmt::format("<h3>{}</h3>\n<p>{} launch{} of {} blocks, {} threads in all.</p>\n", escaped(kernel.name),
+                                 kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es", counted(kernel.counts.blocks),
+                                 counted(kernel.counts.threads));
+  for (const SourceFile& file : source_of(kernel, false)) {
+    text += fmt::format("<div class=scroll><table><tr><th class=text>access<th>requests<th>lanes<th>takes<th>least<th>wanted<th>of the kernel"
+                        "<th class=text>{}</tr>\n",
+                        escaped(file.name));
+    for (const SourceLine& line : file.lines) {
+      const std::string code = fmt::format("<span class=number>{:>4}</span> {}", line.number, escaped(line.text));
+      if (line.waits > 0) {
+        text += fmt::format("<tr><td class=text>wait<td>{}<td><td><td><td><td><td class=code>{}</tr>\n", counted(line.waits), code);
+      }
+      for (const LensSite* site : line.sites) text += row(code + escaped(callers(*site)), *site, cost[site->counts.space]);
+    }
+    text += "</table></div>\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string lens_html(const std::string& title, std::span<const LensView> views) {
+  std::string text = fmt::format(
+      "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{0}</title>\n<style>\n{1}</style></head><body><main>\n<h1>{0}</h1>\n"
+      "<p>What each line asked of memory in one product, counted on the executor; nothing here is a time. The darker a line, the larger its "
+      "share of the kernel's sectors (global memory) or wavefronts (shared memory). <em>Takes</em>: sectors or wavefronts of a request; "
+      "<em>least</em>: if the same bytes lay side by side; <em>wanted</em>: of the bytes in the sectors.</p>\n",
+      escaped(title), lens_page_css);
+  for (const LensView& view : views) {
+    text += fmt::format("<h2>{}</h2>\n", escaped(view.entry));
+    if (!view.problem.empty()) text += fmt::format("<p>Only a part was counted: {}</p>\n", escaped(view.problem));
+    for (const LensKernel& kernel : view.kernels) text += kernel_html(kernel);
+  }
+  return text + "</main></body></html>\n";
+}
+
+}  // namespace stages
