@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
@@ -26,18 +27,18 @@ struct LensOptions {
   ValueType type = ValueType::f32;
   int n_cols = 32;
   bool all_lines = false;
+  double max_work = 1e8;  // some ten seconds
+  std::optional<double> max_memory_gb;
   InputOptions input;
 };
 
 #ifdef STAGES_HAVE_LENS
-/// What a product may take at most in elementary steps: some ten seconds here.
-constexpr double kMostWork = 1e8;
-
 template <class Problem>
-LensView look(const Entry& entry, const Problem& problem) {
+LensView look(const Entry& entry, const Problem& problem, const LensOptions& options) {
   const Devices devices;
   RunOptions limits;
-  limits.max_simulated_work = kMostWork;
+  limits.max_simulated_work = options.max_work;
+  if (options.max_memory_gb) limits.max_memory = *options.max_memory_gb * 1e9;
   const std::string reason = refusal(entry, problem, devices.machine(), limits);
   if (!reason.empty()) fail("{}: {}", entry.name, reason);
   Exec& exec = devices.machine().of(entry);
@@ -54,12 +55,13 @@ template <class T>
 LensView look_as(const Entry& entry, const LensOptions& options) {
   const auto a =
       std::make_shared<const Csr<T>>(load_matrix<T>(options.matrix, options.input, NonFinite::refused));
-  if (entry.op == Op::spmv) return look(entry, make_spmv_problem<T>(options.matrix, a));
+  if (entry.op == Op::spmv) return look(entry, make_spmv_problem<T>(options.matrix, a), options);
   if (entry.op == Op::spmm) {
-    return look(entry, make_spmm_problem<T>({.name = options.matrix, .a = a, .n_cols = options.n_cols}));
+    return look(entry, make_spmm_problem<T>({.name = options.matrix, .a = a, .n_cols = options.n_cols}),
+                options);
   }
   require_product(options.matrix, a->rows, a->cols, a->rows, a->cols);
-  return look(entry, make_spgemm_problem<T>(options.matrix, a, a));
+  return look(entry, make_spgemm_problem<T>(options.matrix, a, a), options);
 }
 
 void require_kernels(const Entry& entry) {
@@ -98,7 +100,8 @@ int work(const Program& program, const LensOptions& options) {
   if (views.size() > 1) fmt::print("{}", lens_comparison(views));
   fmt::print("\nCounted on the executor while one product ran; nothing here is a time.\n");
   if (!options.json.empty()) write_json(options, views);
-  if (!options.html.empty()) write_file(options.html, lens_html(fmt::format("{} through the lens", options.matrix), views));
+  if (!options.html.empty())
+    write_file(options.html, lens_html(fmt::format("{} through the lens", options.matrix), views));
   for (const LensView& view : views) {
     if (view.problem.empty()) continue;
     print_stderr("{}\n", error_line(program, fmt::format("{}: only a part was counted: {}", view.entry,
@@ -133,17 +136,28 @@ void add_lens_command(CommandLine& line, const Program& program) {
       .shows_default();
   add_type_option(command, options->type, "Type in which to compute");
   command.flag("--all-lines", options->all_lines, "Show also the lines between those that touch memory");
+  command.option("--max-work", options->max_work, "Refuse more elementary steps than this")
+      .positive()
+      .type_name("N")
+      .default_text("1e8");
+  command
+      .option("--max-memory", options->max_memory_gb, "Refuse if it needs more memory [half of what is free]")
+      .positive()
+      .type_name("GB");
   command.option("--json", options->json, "Write the counts to a file, with Nsight Compute's names")
       .type_name("FILE")
       .not_empty();
-  command.option("--html", options->html, "Write a page: the source as a map, with drawings").type_name("FILE").not_empty();
+  command.option("--html", options->html, "Write a page: the source as a map, with drawings")
+      .type_name("FILE")
+      .not_empty();
   add_input_options(command, options->input);
   command.footer([&program] {
-    return examples(program, {{"lens 05_cuda_csr/thread_per_row -m gen:uniform:rows=1000,cols=1000,nnz=9000",
-                               "which line asks for most"},
+    return examples(program,
+                    {{"lens 05_cuda_csr/thread_per_row -m gen:uniform:rows=1000,cols=1000,nnz=9000",
+                      "which line asks for most"},
                      {"lens 08_spgemm_multigpu/hash_warp_per_row -m a.mtx --html lens.html", "as a page"},
-                              {"lens 05_cuda_csr/thread_per_row --against 05_cuda_csr/warp_per_row -m a.mtx",
-                               "two kernels beside each other"}}) +
+                     {"lens 05_cuda_csr/thread_per_row --against 05_cuda_csr/warp_per_row -m a.mtx",
+                      "two kernels beside each other"}}) +
            "\nrequests: instructions of warps that touch memory. lanes: threads of a warp that take part, of "
            "32.\n"
            "takes: sectors of 32 bytes that a request of global memory touches, or wavefronts that one of "

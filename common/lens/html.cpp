@@ -55,7 +55,8 @@ std::map<std::uint64_t, unsigned> lanes_of(const Request& request, std::uint64_t
   std::map<std::uint64_t, unsigned> lanes;
   for (unsigned rest = request.lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(rest));
-    for (std::uint64_t at = request.address[lane] / piece; at <= (request.address[lane] + request.bytes - 1) / piece; ++at) {
+    for (std::uint64_t at = request.address[lane] / piece;
+         at <= (request.address[lane] + request.bytes - 1) / piece; ++at) {
       lanes[at] |= 1u << lane;
     }
   }
@@ -82,22 +83,28 @@ std::string drawing_of_sectors(const Request& request) {
 /// The 32 banks, and in each a cell for every word that it must give, with the lanes that want it.
 std::string drawing_of_banks(const Request& request) {
   std::array<std::string, simt::kLanes> banks;
-  for (const auto& [word, lanes] : lanes_of(request, simt::kBankBytes)) banks[word % simt::kLanes] += cell(lanes);
+  for (const auto& [word, lanes] : lanes_of(request, simt::kBankBytes))
+    banks[word % simt::kLanes] += cell(lanes);
   std::string text;
-  for (const std::string& cells : banks) text += fmt::format("<div class=bank>{}</div>", cells.empty() ? cell(0) : cells);
+  for (const std::string& cells : banks)
+    text += fmt::format("<div class=bank>{}</div>", cells.empty() ? cell(0) : cells);
   return text;
 }
 
 std::string drawing(const LensSite& site) {
   const Request& request = site.counts.worst;
   const bool global = site.counts.space == Space::global;
-  return fmt::format("<details><summary>its worst request: {} {}</summary><p class=note>{}</p><div class=request>{}</div></details>",
-                     site.counts.worst_cost, global ? "sectors" : "wavefronts",
-                     global ? "Each box is a sector of 32 bytes; numbers are the lanes that ask for its pieces, and empty pieces are fetched "
-                              "for nobody."
-                            : "Each column is a bank; each cell below another is a word that it gives in a wavefront of its own, "
-                              "with the lanes that want it.",
-                     global ? drawing_of_sectors(request) : drawing_of_banks(request));
+  return fmt::format(
+      "<details><summary>its worst request: {} {}</summary><p class=note>{}</p><div "
+      "class=request>{}</div></details>",
+      site.counts.worst_cost, global ? "sectors" : "wavefronts",
+      global ? "Each box is a sector of 32 bytes; numbers are the lanes that ask for its pieces, and empty "
+               "pieces are fetched "
+               "for nobody."
+             : "Each column is a bank; each cell below another is a word that it gives in a wavefront of its "
+               "own, "
+               "with the lanes that want it.",
+      global ? drawing_of_sectors(request) : drawing_of_banks(request));
 }
 
 std::string row(const std::string& code, const LensSite& site, std::uint64_t of_kernel) {
@@ -105,29 +112,37 @@ std::string row(const std::string& code, const LensSite& site, std::uint64_t of_
   sum.add(site.counts);
   const double share = of_kernel == 0 ? 0 : static_cast<double>(sum.cost) / static_cast<double>(of_kernel);
   return fmt::format(
-      "<tr class=hot style=\"--share: {:.3f}\"><td class=text>{} {} {} B<td>{}<td>{:.1f}<td>{:.2f}<td>{:.2f}<td>{}<td>{:.1f} %"
+      "<tr class=hot style=\"--share: {:.3f}\"><td class=text>{} {} {} "
+      "B<td>{}<td>{:.1f}<td>{:.2f}<td>{:.2f}<td>{}<td>{:.1f} %"
       "<td class=code>{}{}</tr>\n",
-      0.6 * share, name_of(sum.space), name_of(sum.access), site.counts.bytes, counted(sum.requests), sum.of_requests(sum.lanes),
-      sum.of_requests(sum.cost), sum.of_requests(sum.least), sum.space == Space::global ? fmt::format("{:.0f} %", 100 * sum.wanted_share()) : "",
-      100 * share, code, drawing(site));
+      0.6 * share, name_of(sum.space), name_of(sum.access), site.counts.bytes, counted(sum.requests),
+      sum.of_requests(sum.lanes), sum.of_requests(sum.cost), sum.of_requests(sum.least),
+      sum.space == Space::global ? fmt::format("{:.0f} %", 100 * sum.wanted_share()) : "", 100 * share, code,
+      drawing(site));
 }
 
 std::string kernel_html(const LensKernel& kernel) {
   std::map<Space, std::uint64_t> cost;
   for (const LensSum& sum : sums_of({&kernel, 1})) cost[sum.space] += sum.cost;
-  std::string text = fmt::format("<h3>{}</h3>\n<p>{} launch{} of {} blocks, {} threads in all.</p>\n", escaped(kernel.name),
-                                 kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es", counted(kernel.counts.blocks),
-                                 counted(kernel.counts.threads));
+  std::string text =
+      fmt::format("<h3>{}</h3>\n<p>{} launch{} of {} blocks, {} threads in all.</p>\n", escaped(kernel.name),
+                  kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es",
+                  counted(kernel.counts.blocks), counted(kernel.counts.threads));
   for (const SourceFile& file : source_of(kernel, false)) {
-    text += fmt::format("<div class=scroll><table><tr><th class=text>access<th>requests<th>lanes<th>takes<th>least<th>wanted<th>of the kernel"
-                        "<th class=text>{}</tr>\n",
-                        escaped(file.name));
+    text += fmt::format(
+        "<div class=scroll><table><tr><th "
+        "class=text>access<th>requests<th>lanes<th>takes<th>least<th>wanted<th>of the kernel"
+        "<th class=text>{}</tr>\n",
+        escaped(file.name));
     for (const SourceLine& line : file.lines) {
-      const std::string code = fmt::format("<span class=number>{:>4}</span> {}", line.number, escaped(line.text));
+      const std::string code =
+          fmt::format("<span class=number>{:>4}</span> {}", line.number, escaped(line.text));
       if (line.waits > 0) {
-        text += fmt::format("<tr><td class=text>wait<td>{}<td><td><td><td><td><td class=code>{}</tr>\n", counted(line.waits), code);
+        text += fmt::format("<tr><td class=text>wait<td>{}<td><td><td><td><td><td class=code>{}</tr>\n",
+                            counted(line.waits), code);
       }
-      for (const LensSite* site : line.sites) text += row(code + escaped(callers(*site)), *site, cost[site->counts.space]);
+      for (const LensSite* site : line.sites)
+        text += row(code + escaped(callers(*site)), *site, cost[site->counts.space]);
     }
     text += "</table></div>\n";
   }
@@ -138,15 +153,20 @@ std::string kernel_html(const LensKernel& kernel) {
 
 std::string lens_html(const std::string& title, std::span<const LensView> views) {
   std::string text = fmt::format(
-      "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
+      "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
+      "content=\"width=device-width, initial-scale=1\">\n"
       "<title>{0}</title>\n<style>\n{1}</style></head><body><main>\n<h1>{0}</h1>\n"
-      "<p>What each line asked of memory in one product, counted on the executor; nothing here is a time. The darker a line, the larger its "
-      "share of the kernel's sectors (global memory) or wavefronts (shared memory). <em>Takes</em>: sectors or wavefronts of a request; "
-      "<em>least</em>: if the same bytes lay side by side; <em>wanted</em>: of the bytes in the sectors.</p>\n",
+      "<p>What each line asked of memory in one product, counted on the executor; nothing here is a time. "
+      "The darker a line, the larger its "
+      "share of the kernel's sectors (global memory) or wavefronts (shared memory). <em>Takes</em>: sectors "
+      "or wavefronts of a request; "
+      "<em>least</em>: if the same bytes lay side by side; <em>wanted</em>: of the bytes in the "
+      "sectors.</p>\n",
       escaped(title), lens_page_css);
   for (const LensView& view : views) {
     text += fmt::format("<h2>{}</h2>\n", escaped(view.entry));
-    if (!view.problem.empty()) text += fmt::format("<p>Only a part was counted: {}</p>\n", escaped(view.problem));
+    if (!view.problem.empty())
+      text += fmt::format("<p>Only a part was counted: {}</p>\n", escaped(view.problem));
     for (const LensKernel& kernel : view.kernels) text += kernel_html(kernel);
   }
   return text + "</main></body></html>\n";

@@ -17,8 +17,8 @@ std::string lens_text(const LensView& view, bool all_lines);
 /// A table of what several entries did, a column each.
 std::string lens_comparison(std::span<const LensView> views);
 
-/// A page: the source as a map of where most is asked for, and for each line a drawing of its worst request. One file without
-/// links to others.
+/// A page: the source as a map of where most is asked for, and for each line a drawing of its worst request.
+/// One file without links to others.
 std::string lens_html(const std::string& title, std::span<const LensView> views);
 
 /// With the names that Nsight Compute has for the same counters.

@@ -20,7 +20,8 @@ std::vector<std::string> read_lines(const std::string& file) {
 
 std::vector<SourceFile> source_of(const LensKernel& kernel, bool all_lines) {
   std::map<std::string, std::map<unsigned, SourceLine>> files;
-  for (const LensSite& site : kernel.sites) files[site.lines[0].file][site.lines[0].line].sites.push_back(&site);
+  for (const LensSite& site : kernel.sites)
+    files[site.lines[0].file][site.lines[0].line].sites.push_back(&site);
   for (const auto& [at, times] : kernel.waits) files[at.file][at.line].waits += times;
   std::vector<SourceFile> found;
   for (auto& [name, lines] : files) {
@@ -42,7 +43,8 @@ std::string callers(const LensSite& site) {
   std::string text;
   for (std::size_t i = 1; i < site.lines.size(); ++i) {
     const std::string& file = site.lines[i].file;
-    text += fmt::format(" < {}:{}", file == site.lines[0].file ? "" : file.substr(file.rfind('/') + 1), site.lines[i].line);
+    text += fmt::format(" < {}:{}", file == site.lines[0].file ? "" : file.substr(file.rfind('/') + 1),
+                        site.lines[i].line);
   }
   return text;
 }

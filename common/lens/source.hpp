@@ -1,5 +1,6 @@
 #pragma once
-// A kernel's source with what was counted, line by line, and the words for it: what the text and the page have in common.
+// A kernel's source with what was counted, line by line, and the words for it: what the text and the page
+// have in common.
 
 #include <string>
 #include <vector>

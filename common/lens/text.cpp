@@ -43,11 +43,11 @@ std::string site_text(const LensSite& site) {
 
 constexpr int kWidth = 60;  // of site_text, and what stands between it and the source
 
-/// The source of a file's lines with what their instructions did. Those of one line stand below each other, each with the
-/// calls by which it came into the kernel.
+/// The source of a file's lines with what their instructions did. Those of one line stand below each other,
+/// each with the calls by which it came into the kernel.
 std::string file_text(const SourceFile& file) {
-  std::string text = fmt::format("\n  {:<16} {:>13} {:>5} {:>7} {:>6} {:>6}  {}\n", "access", "requests", "lanes", "takes", "least",
-                                 "wanted", file.name);
+  std::string text = fmt::format("\n  {:<16} {:>13} {:>5} {:>7} {:>6} {:>6}  {}\n", "access", "requests",
+                                 "lanes", "takes", "least", "wanted", file.name);
   for (const SourceLine& line : file.lines) {
     std::string code = fmt::format("{:>4} | {}", line.number, line.text);
     const auto row = [&](const std::string& counted, const std::string& after) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The report in a real browser: headless Chromium opens the page at two widths, sorts its tables, chooses its pictures.
+"""The report in a real browser: headless Chromium opens the page at two widths, sorts its tables, chooses its pictures. The
+page of the lens, too.
 
 usage: browser_tests.py --program STAGES --root DIRECTORY [unittest options]
 
@@ -97,20 +98,14 @@ const wait = setInterval(() => {
 </script>"""
 
 
-class Browser(unittest.TestCase):
+class Looked(unittest.TestCase):
+    """A page that is looked at, `text`, and a directory for it."""
+
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.temporary.cleanup)
         cls.directory = pathlib.Path(cls.temporary.name)
-        cls.samples = Samples(PROGRAM, ROOT, cls.directory)
-        everyday = cls.samples.everyday()
-        ranks = cls.samples.ranks()
-        page = cls.directory / "page.html"
-        done = cls.samples.report(everyday, cls.samples.study_with_registers(), *([ranks] if ranks else []), "--compare", everyday, everyday,
-                                  "--program", PROGRAM, "-o", page)
-        assert done.returncode == 0, done.stderr
-        cls.text = page.read_text()
         cls.looks = {}
 
     def open(self, width, text=None, *flags):
@@ -141,6 +136,20 @@ class Browser(unittest.TestCase):
         self.assertLessEqual(seen["width"][0], seen["width"][1], "the page is wider than the window")
         self.assertEqual(seen["width"][1], width)
         return seen
+
+
+class Browser(Looked):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.samples = Samples(PROGRAM, ROOT, cls.directory)
+        everyday = cls.samples.everyday()
+        ranks = cls.samples.ranks()
+        page = cls.directory / "page.html"
+        done = cls.samples.report(everyday, cls.samples.study_with_registers(), *([ranks] if ranks else []), "--compare", everyday, everyday,
+                                  "--program", PROGRAM, "-o", page)
+        assert done.returncode == 0, done.stderr
+        cls.text = page.read_text()
 
     def test_tables_sort(self):
         seen = self.good(DESK)
@@ -212,6 +221,31 @@ class Browser(unittest.TestCase):
         wrapped = ('<div style="width: 1px"><table class="sortable"><thead><tr><th></th></tr></thead>'
                    '<tbody><tr><td style="white-space: normal">1 2</td></tr></tbody></table></div>')
         self.assertEqual(self.open(DESK, self.text.replace("</main>", wrapped + "</main>"))["broken"], ["1 2"])
+
+
+class Lens(Looked):
+    """The page of `stages lens`."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if ", cpu)" not in subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout:
+            raise unittest.SkipTest("no kernels on the executor")
+        page = cls.directory / "lens.html"
+        entries = ["04_cuda_shared/shared_vector_and_row", "08_spgemm_multigpu/hash_warp_per_row"]
+        subprocess.run([PROGRAM, "lens", *entries, "-m", "gen:fixed:n=256,per_row=8", "--html", page], stdout=subprocess.DEVNULL, check=True)
+        cls.text = page.read_text()
+
+    def test_at_two_widths(self):
+        for width in (DESK, PHONE):
+            self.good(width)
+
+    def test_a_drawing_for_each_line(self):
+        rows, drawings = self.text.count("<tr class=hot"), self.text.count("<details>")
+        self.assertGreater(rows, 20)
+        self.assertEqual(drawings, rows)
+        # A store of 32 neighbours is four sectors, of which each lane has a piece.
+        self.assertIn("".join("<div>" + "".join(f"<i class=lane>{lane}</i>" for lane in range(first, first + 8)) + "</div>" for first in (0, 8, 16, 24)), self.text)
 
 
 if __name__ == "__main__":
