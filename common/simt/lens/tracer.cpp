@@ -89,19 +89,27 @@ std::size_t Tracer::array_of(std::uint64_t address) {
 void Tracer::take(const Request& request) {
   // Lanes of one instruction may be in different memories; what is in neither is the host's: arguments,
   // constants.
-  Request shared = request, global = request;
-  shared.lanes = global.lanes = 0;
+  std::array<unsigned, 2> lanes{};  // by space
   for (unsigned rest = request.lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(rest));
     const std::uint64_t address = request.address[lane];
     if (dynamic_.holds(address) || fixed_.holds(address)) {
-      shared.lanes |= 1u << lane;
+      lanes[static_cast<std::size_t>(Space::shared)] |= 1u << lane;
     } else if (array_of(address) < launch_->arrays.size()) {
-      global.lanes |= 1u << lane;
+      lanes[static_cast<std::size_t>(Space::global)] |= 1u << lane;
     }
   }
-  if (shared.lanes != 0) count(shared, Space::shared);
-  if (global.lanes != 0) count(global, Space::global);
+  for (const Space space : {Space::global, Space::shared}) {
+    const unsigned there = lanes[static_cast<std::size_t>(space)];
+    if (there == 0) continue;
+    if (there == request.lanes) {
+      count(request, space);
+    } else {
+      Request part = request;
+      part.lanes = there;
+      count(part, space);
+    }
+  }
 }
 
 void Tracer::count(const Request& request, Space space) {
