@@ -1,7 +1,7 @@
 // Every entry of the registry on every case of its operation, in float and double; the files that STAGES_DATA
 // names; and the battery itself: what may not pass, does not.
 
-#include "tests/battery.hpp"
+#include "common/battery/battery.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 #include "common/matrix/error.hpp"
 #include "common/matrix/matrix_market.hpp"
 #include "common/matrix/statistics.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 #include "tests/reached.hpp"
 
 namespace stages {

@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "common/matrix/convert.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

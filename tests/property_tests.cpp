@@ -10,7 +10,7 @@
 #include "common/harness/entries.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

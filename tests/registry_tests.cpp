@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/matrix/error.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 #include "tests/mutants/spgemm.hpp"
 #include "tests/mutants/spmv.hpp"
 

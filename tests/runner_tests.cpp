@@ -9,7 +9,7 @@
 
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 #include "tests/mutants/spmm.hpp"
 #include "tests/mutants/spmv.hpp"
 

@@ -13,7 +13,7 @@
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

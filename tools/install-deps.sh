@@ -39,6 +39,7 @@ googletest|test|needed|GoogleTest 1.11|libgtest-dev|gtest-devel|gtest
 scipy|test|wanted|scipy (one test)|python3-scipy|python3-scipy|scipy
 yaml|test|wanted|yaml (one test)|python3-yaml|python3-pyyaml|pyyaml
 ccache|test|wanted|ccache (repeated builds in less time)|ccache|ccache|ccache
+bubblewrap|test|wanted|bubblewrap (confines what is graded)|bubblewrap|bubblewrap|
 clang|all|wanted|clang++ (the fuzz target)|clang|clang|clangxx
 format|all|wanted|clang-format|clang-format|clang-tools-extra|clang-tools
 browser|all|wanted|Chromium (one test)|chromium|chromium|'
@@ -111,6 +112,7 @@ missing_now() {
   has_modules scipy || echo scipy
   has_modules yaml || echo yaml
   on_path ccache || echo ccache
+  on_path bwrap || echo bubblewrap
   on_path clang++ || echo clang
   on_path clang-format || echo format
   on_path chromium || on_path chromium-browser || on_path google-chrome || echo browser

@@ -22,7 +22,7 @@
 #include <set>
 #include <sstream>
 
-#include "common/cli/child.hpp"
+#include "common/machines/child.hpp"
 #include "common/cli/program.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/matrix/error.hpp"

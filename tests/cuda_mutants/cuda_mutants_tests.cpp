@@ -7,10 +7,10 @@
 
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
-#include "tests/battery.hpp"
+#include "common/battery/battery.hpp"
 #include "tests/cuda_mutants/mutants.hpp"
 #include "tests/cuda_mutants/spmm_mutants.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 
 namespace stages::cuda_mutants {
 namespace {

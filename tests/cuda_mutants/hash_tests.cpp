@@ -13,10 +13,10 @@
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/matrix/convert.hpp"
-#include "tests/battery.hpp"
+#include "common/battery/battery.hpp"
 #include "tests/cuda_mutants/hash_mutants.hpp"
 #include "tests/cuda_mutants/schedules.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "common/matrix/generate.hpp"
 #include "common/matrix/random.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

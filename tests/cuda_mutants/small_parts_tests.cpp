@@ -8,8 +8,8 @@
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/matrix/convert.hpp"
-#include "tests/battery.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/battery.hpp"
+#include "common/battery/matrices.hpp"
 #include "tests/reached.hpp"
 
 namespace stages {

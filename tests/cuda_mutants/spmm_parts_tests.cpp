@@ -13,7 +13,7 @@
 #include "common/harness/operands.hpp"
 #include "common/matrix/convert.hpp"
 #include "tests/cuda_mutants/schedules.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

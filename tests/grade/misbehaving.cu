@@ -1,13 +1,36 @@
-// A student's file that does what the environment variable MISBEHAVE says, for the tests of `stages grade`.
-// With none it is right.
+// A student's file that does what the environment variable STAGES_MISBEHAVE says, for the tests of `stages
+// grade`. With none it is right. What it does beside multiplying is done once, at the first product; attacks
+// multiply nothing, so that no point they may get is earned.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/harness/registry.hpp"
+
+// The judge's own names, for a linker that would take the first definition that it meets.
+namespace stages::battery {
+struct Case {};
+enum class Size { small, full };
+std::vector<Case> cases(Op, Size) {
+  return {};
+}
+}  // namespace stages::battery
 
 namespace stages {
 namespace {
@@ -15,8 +38,163 @@ namespace {
 constexpr unsigned kBlock = 128;
 
 bool misbehaves(const char* how) {
-  const char* const asked = std::getenv("MISBEHAVE");
+  const char* const asked = std::getenv("STAGES_MISBEHAVE");
   return asked != nullptr && std::strcmp(asked, how) == 0;
+}
+
+/// Sleeps for ever.
+[[noreturn]] void wait() {
+  for (;;) pause();
+}
+
+/// What this process says to the judge, by its descriptor.
+int judge_socket() {
+  for (int file = 3; file < 100; ++file) {
+    sockaddr_un peer{};
+    socklen_t length = sizeof peer;
+    if (getpeername(file, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.sun_family == AF_UNIX) return file;
+  }
+  return -1;
+}
+
+/// A frame as common/student/messages.hpp has it.
+void say(std::uint32_t kind, std::uint64_t announced, const std::string& body) {
+  struct {
+    std::uint32_t kind, times;
+    std::uint64_t bytes;
+  } const head{kind, 0, announced};
+  std::string frame(reinterpret_cast<const char*>(&head), sizeof head);
+  frame += body;
+  [[maybe_unused]] const auto sent = write(judge_socket(), frame.data(), frame.size());
+}
+
+const char* const kForged =
+    R"({"cases":[{"class":"square matrices","case":"dense_1","type":"f32"}]}
+{"begin":0}
+{"result":"passed","reason":""}
+{"done":true}
+)";
+
+// What a constructor does is done before main.
+[[gnu::constructor]] void before_main() {
+  if (misbehaves("forge")) {
+    std::ifstream in("/proc/self/cmdline");
+    for (std::string word; std::getline(in, word, '\0');) std::ofstream(word, std::ios::app) << kForged;
+    [[maybe_unused]] const auto said = write(1, kForged, std::strlen(kForged));
+    _exit(0);
+  }
+  if (misbehaves("hang_at_start")) wait();
+}
+
+/// A file's text, if it can be had.
+std::string stolen(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void eat(double bytes) {
+  for (double had = 0; had < bytes; had += 1e7) std::memset(std::malloc(10'000'000), 1, 10'000'000);
+}
+
+/// The attacks that leave the product to be wrong, or end this process.
+void attack() {
+  if (misbehaves("daemon")) {
+    if (fork() == 0) {
+      setsid();
+      if (fork() != 0) _exit(0);
+      wait();
+    }
+  }
+  if (misbehaves("fork_bomb")) {
+    for (;;) {
+      if (fork() < 0) throw std::runtime_error("no more processes");
+    }
+  }
+  if (misbehaves("threads")) {
+    std::vector<std::thread> threads;
+    for (;;) threads.emplace_back(wait);
+  }
+  if (misbehaves("memory")) eat(1e11);
+  if (misbehaves("memory_of_a_child")) {
+    if (fork() == 0) {
+      eat(1e11);
+      _exit(0);
+    }
+    wait();
+  }
+  if (misbehaves("flood")) {
+    const std::string line(100'000, 'x');
+    for (;;) std::puts(line.c_str());
+  }
+  if (misbehaves("disk")) {
+    for (int k = 0; k < 100; ++k) {
+      std::ofstream file("/tmp/disk" + std::to_string(k));
+      for (int part = 0; part < 1000 && file; ++part) file << std::string(1'000'000, 'x');
+    }
+    throw std::runtime_error("no more disk");
+  }
+  if (misbehaves("kill")) {
+    kill(getppid(), SIGKILL);
+    kill(-1, SIGKILL);
+  }
+  if (misbehaves("debug")) {
+    const std::string memory = "/proc/" + std::to_string(getppid()) + "/mem";
+    if (ptrace(PTRACE_ATTACH, getppid(), nullptr, nullptr) == 0) throw std::runtime_error("LOOKED INTO THE JUDGE");
+    if (open(memory.c_str(), O_RDWR) >= 0) throw std::runtime_error("OPENED THE JUDGE'S MEMORY");
+  }
+  if (misbehaves("network")) {
+    const int connection = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(std::atoi(std::getenv("STAGES_PORT"))));
+    if (connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
+      throw std::runtime_error("REACHED THE NETWORK");
+  }
+  if (misbehaves("read")) {
+    if (const std::string secret = stolen(std::getenv("STAGES_SECRET")); !secret.empty())
+      throw std::runtime_error("READ " + secret);
+  }
+  if (misbehaves("write")) {
+    if (std::ofstream file(std::getenv("STAGES_SECRET"), std::ios::app); file << "mine" << std::flush)
+      throw std::runtime_error("WROTE");
+  }
+  if (misbehaves("root")) {
+    if (setuid(0) == 0 && geteuid() == 0 && std::ofstream("/usr/stages_was_here")) throw std::runtime_error("BECAME ROOT");
+  }
+  if (misbehaves("long_text")) throw std::runtime_error(std::string(900'000, '\n') + "\033[2J");
+  if (misbehaves("longer_text")) throw std::runtime_error(std::string(50'000'000, 'x'));
+  if (misbehaves("long_summary")) {
+    std::printf("SUMMARY: AddressSanitizer: %s\n", std::string(100'000, 'a').c_str());
+    std::fflush(stdout);
+    _exit(1);
+  }
+  if (misbehaves("throw_a_number")) throw 1;
+  if (misbehaves("stop")) raise(SIGSTOP);
+  if (misbehaves("hang_up")) {
+    close(judge_socket());
+    wait();
+  }
+  if (misbehaves("nonsense")) {
+    [[maybe_unused]] const auto sent = write(judge_socket(), kForged, std::strlen(kForged));
+  }
+  if (misbehaves("huge")) {
+    say(102, 0, "");  // for the run
+    say(103, ~std::uint64_t{0}, "");
+  }
+  if (misbehaves("ahead")) {
+    for (int k = 0; k < 1000; ++k) say(102, 0, "");
+  }
+  if (misbehaves("no_result")) {
+    say(102, 0, "");  // for the run
+    say(103, 44, std::string(44, '\x7f'));
+  }
+  if (misbehaves("drip")) {
+    for (;;) {
+      [[maybe_unused]] const auto sent = write(judge_socket(), "f", 1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+  }
 }
 
 enum class Fault { none, hang, write_beyond, read_beyond, null_pointer };
@@ -47,25 +225,39 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
     return std::nullopt;
   }
 
+  void load(const SpmvOperands<T>& operands) override {
+    DeviceSpmvPlan<T>::load(operands);
+    if (misbehaves("in_load")) {
+      DeviceSpmvPlan<T>::run();
+      early_ = DeviceSpmvPlan<T>::fetch();
+    }
+  }
   void run() override {
-    if (!misbehaves("in_fetch")) DeviceSpmvPlan<T>::run();
+    if (!misbehaves("in_fetch") && !misbehaves("in_load")) DeviceSpmvPlan<T>::run();
   }
   Dense<T> fetch() override {
+    if (misbehaves("in_load")) return early_;
     if (misbehaves("in_fetch")) DeviceSpmvPlan<T>::run();
-    if (!misbehaves("previous")) return DeviceSpmvPlan<T>::fetch();
-    if (first_.data.empty()) first_ = DeviceSpmvPlan<T>::fetch();
+    Dense<T> result = DeviceSpmvPlan<T>::fetch();
+    if (misbehaves("another_shape")) result.rows = 1 << 30;
+    if (misbehaves("zeros")) std::fill(result.data.begin(), result.data.end(), T{0});
+    if (!misbehaves("previous")) return result;
+    if (first_.data.empty()) first_ = result;
     return first_;
   }
 
  private:
   void product(const T* x, T* y) override {
+    const char* const asked = std::getenv("STAGES_MISBEHAVE");
+    if (asked != nullptr && std::strncmp(asked, "attack:", 7) == 0) {
+      setenv("STAGES_MISBEHAVE", asked + 7, 1);
+      attack();
+      setenv("STAGES_MISBEHAVE", "nothing", 1);
+    }
     if (misbehaves("nothing")) return;
     if (misbehaves("abort")) std::abort();
     if (misbehaves("exit")) std::exit(0);
     if (misbehaves("throw")) throw std::runtime_error("the device is gone");
-    if (misbehaves("memory")) {
-      for (std::size_t k = 0; k < 1000; ++k) std::memset(std::malloc(100'000'000), 1, 100'000'000);
-    }
     const Fault fault = misbehaves("hang")           ? Fault::hang
                         : misbehaves("write_beyond") ? Fault::write_beyond
                         : misbehaves("read_beyond")  ? Fault::read_beyond
@@ -76,14 +268,18 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
   }
 
   DeviceCsr<T, std::int32_t> a_;
-  Dense<T> first_;
+  Dense<T> first_, early_;
 };
 
 }  // namespace
 
 void add_task(Registry& registry) {
+  if (misbehaves("shrink")) {
+    setenv("STAGES_BATTERY_ONLY", "empty", 1);
+    setenv("STAGES_MISBEHAVE", "zeros", 1);
+  }
   registry.add<Misbehaving>({.name = "task/misbehaving",
-                             .idea = "what MISBEHAVE says",
+                             .idea = "what STAGES_MISBEHAVE says",
                              .claims = {.bitwise_reproducible = false},
                              .needs = {.gpu = true}});
   if (misbehaves("two_entries")) registry.add<Misbehaving>({.name = "task/another", .idea = "one too many"});

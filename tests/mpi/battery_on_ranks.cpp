@@ -5,7 +5,7 @@
 
 #include "common/harness/entries.hpp"
 #include "common/matrix/generate.hpp"
-#include "tests/battery.hpp"
+#include "common/battery/battery.hpp"
 #include "tests/mpi/checks.hpp"
 #ifdef STAGES_HAVE_MULTIGPU
 #include "common/gpu/exec.hpp"

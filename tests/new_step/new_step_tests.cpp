@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/gpu/exec.hpp"
-#include "tests/battery.hpp"
+#include "common/battery/battery.hpp"
 
 namespace stages {
 

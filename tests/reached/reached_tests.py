@@ -87,7 +87,7 @@ class Reached(unittest.TestCase):
         explained = [name for name in self.there if any(re.fullmatch(pattern, name) for pattern, _ in EXPLAINED)]
         never = [name for name in self.there if not self.came_to(name) and name not in explained]
         self.assertEqual(never, [], f"\nno case comes to {len(never)} of {len(self.there)} kernels; add a case to "
-                                    "tests/battery_cases.cpp, or to tests/cuda_mutants with smaller parts:\n" + "\n".join(never))
+                                    "common/battery/cases.cpp, or to tests/cuda_mutants with smaller parts:\n" + "\n".join(never))
 
     def test_explanations_explain_something(self):
         for pattern, why in EXPLAINED:

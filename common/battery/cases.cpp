@@ -6,8 +6,8 @@
 
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
-#include "tests/battery.hpp"
-#include "tests/matrices.hpp"
+#include "common/battery/battery.hpp"
+#include "common/battery/matrices.hpp"
 
 namespace stages::battery {
 namespace {

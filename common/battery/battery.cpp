@@ -1,4 +1,4 @@
-#include "tests/battery.hpp"
+#include "common/battery/battery.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "tests/matrices.hpp"
+#include "common/battery/matrices.hpp"
 
 #include <algorithm>
 #include <set>

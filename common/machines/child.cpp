@@ -1,4 +1,4 @@
-#include "common/cli/child.hpp"
+#include "common/machines/child.hpp"
 
 #include <fmt/format.h>
 #include <signal.h>

@@ -1,0 +1,59 @@
+# What `stages grade` builds a student's file with (common/grade/compile.hpp): for each kind of source a target whose source
+# defines an add_task that does nothing. Building it makes what all students' programs share, and leaves in grade/ how the compiler
+# and the linker were called. Each student's program is then made in a place of its own, by these calls with his file.
+
+# Kernels on the executor, and host code, run under AddressSanitizer: what is out of bounds is named with its line. Only
+# the student's file and the executor, which gives out the memory, are compiled for it; a GPU's kernels are out of its reach.
+set(sanitize "")
+set(executor "")
+if(STAGES_BACKEND STREQUAL "cpu" AND NOT STAGES_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(sanitize -fsanitize=address -fno-omit-frame-pointer -g1)
+  if(STAGES_CUDA)
+    file(GLOB executor CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/common/simt/*.cpp)
+  endif()
+endif()
+
+add_library(graded_parts OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/common/student/main.cpp)
+target_link_libraries(graded_parts PUBLIC stages_student)
+stages_light(graded_parts)
+stages_precompiled(graded_parts stages_pch_light)
+if(executor)
+  add_library(graded_executor OBJECT EXCLUDE_FROM_ALL ${executor})
+  target_link_libraries(graded_executor PUBLIC stages_simt)
+  target_compile_options(graded_executor PRIVATE ${sanitize})
+endif()
+
+# stages_graded(TARGET): its sources are students' files. Warnings are a student's own affair; -O1 and precompiled headers,
+# because somebody waits for the compiler. (A GPU's entries are timed, and so compiled as those of the steps.)
+if(sanitize)
+  stages_precompile(stages_pch_graded LINKS ${light_links} OPTIONS -O1 ${sanitize} HEADERS ${STAGES_LIGHT_HEADERS})
+endif()
+function(stages_graded target)
+  target_link_libraries(${target} PRIVATE graded_parts)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-error>)
+  if(sanitize)
+    target_compile_options(${target} PRIVATE -O1 ${sanitize})
+    target_link_options(${target} PRIVATE ${sanitize})
+    stages_precompiled(${target} stages_pch_graded)
+  endif()
+  if(executor)
+    target_link_libraries(${target} PRIVATE graded_executor)
+  endif()
+endfunction()
+
+foreach(kind cpp cu)
+  set(source ${PROJECT_BINARY_DIR}/grade/student.${kind})
+  file(CONFIGURE OUTPUT ${source} CONTENT
+    "#include \"common/harness/registry.hpp\"\n// Where a student's file goes.\nnamespace stages { void add_task(Registry&) {} }\n")
+  if(kind STREQUAL "cpp" OR STAGES_CUDA)
+    add_executable(graded_${kind} EXCLUDE_FROM_ALL ${source})
+    stages_graded(graded_${kind})
+    set(record sh ${PROJECT_SOURCE_DIR}/cmake/record.sh ${PROJECT_BINARY_DIR}/grade/graded_${kind})
+    string(REPLACE ";" " " record_link "${record}.link")
+    set_target_properties(graded_${kind} PROPERTIES
+      CXX_COMPILER_LAUNCHER "${record}.compile" CUDA_COMPILER_LAUNCHER "${record}.compile" RULE_LAUNCH_LINK "${record_link}")
+  endif()
+endforeach()
+if(STAGES_CUDA)
+  stages_mark_cuda(graded_cu ${PROJECT_BINARY_DIR}/grade/student.cu)
+endif()

@@ -1,0 +1,314 @@
+#include "common/grade/judge.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "common/grade/remote.hpp"
+#include "common/grade/tasks.hpp"
+#include "common/harness/check.hpp"
+#include "common/harness/clock.hpp"
+#include "common/harness/operands.hpp"
+#include "common/machines/devices.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/generate.hpp"
+
+namespace stages::grade {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kMostWork = 5e7;      ///< steps of a case; the executor under a sanitizer takes seconds for it
+constexpr double kStartSeconds = 30;   ///< to be ready, ranks included
+constexpr double kSpeedSeconds = 120;  ///< that the student's process may take of it
+constexpr double kSample = 5e-3;       ///< seconds, so that a message's time is nothing beside it
+constexpr int kSamples = 15;
+constexpr int kSpeedPoints = 20;  ///< of 100, where there is a real GPU
+
+template <class T>
+std::span<const T> numbers_of(const Dense<T>& result) {
+  return result.data;
+}
+template <class T>
+std::span<const T> numbers_of(const Csr<T>& result) {
+  return result.values;
+}
+
+/// Whether the plan gives the first operands' result again after others were loaded.
+template <class Problem>
+bool answers_again(const Entry& entry, const Problem& problem, Exec& exec) {
+  const Problem p = with_values(problem, ValueKind::real, 1);
+  const auto plan = entry.on<Problem>().prepare(p, exec);
+  const auto result_for = [&](const typename Problem::Operands& operands) {
+    plan->load(operands);
+    plan->reset();
+    plan->run();
+    return plan->fetch();
+  };
+  const auto one = make_operands(p, ValueKind::real, 2), two = make_operands(p, ValueKind::real, 3);
+  const auto first = result_for(one), second = result_for(two);
+  const auto a = numbers_of(first), b = numbers_of(second);
+  const bool written = !a.empty() && std::none_of(a.begin(), a.end(), [](auto v) { return std::isnan(v); });
+  return written && a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+class Judge {
+ public:
+  Judge(const Exercise& exercise, const Entry& reference, const Confinement& confinement, const Command& command,
+        const JudgeOptions& options, Grade& grade)
+      : exercise_(exercise), reference_(reference), confinement_(confinement), command_(command), options_(options),
+        grade_(grade), time_limit_(options.time_limit) {
+    if (reference.needs.gpu) devices_ = std::make_unique<Devices>();
+  }
+
+  /// All cases. A class ends with its first that is not right, and the next begins with a new process.
+  void run() {
+    const std::vector<Task> tasks = tasks_for(reference_.op, options_.size);
+    for (const Task& task : tasks) {
+      if (grade_.classes.empty() || grade_.classes.back().name != task.of) grade_.classes.push_back({.name = task.of});
+      ++grade_.classes.back().cases;
+    }
+    if (!begins()) {
+      grade_.classes.clear();
+      return;
+    }
+    auto of = grade_.classes.begin();
+    for (const Task& task : tasks) {
+      if (of->name != task.of) ++of;
+      if (!of->reason.empty()) continue;
+      if (task.c.op == Op::spmv) task.single ? pass<SpmvProblem<float>>(task, *of) : pass<SpmvProblem<double>>(task, *of);
+      if (task.c.op == Op::spmm) task.single ? pass<SpmmProblem<float>>(task, *of) : pass<SpmmProblem<double>>(task, *of);
+      if (task.c.op == Op::spgemm)
+        task.single ? pass<SpgemmProblem<float>>(task, *of) : pass<SpgemmProblem<double>>(task, *of);
+    }
+  }
+
+  /// How fast it is beside the reference, on a real GPU.
+  void compare_speed() {
+    if (!devices_ || devices_->machine().gpu == nullptr || devices_->machine().gpu->simulated()) {
+      grade_.speed_note = "not timed: there is no real GPU here";
+      return;
+    }
+    const auto a = std::make_shared<const Csr<float>>(generate<float>(exercise_.speed));
+    try {
+      if (reference_.op == Op::spmv) time(make_spmv_problem<float>(exercise_.speed, a));
+      if (reference_.op == Op::spgemm) time(make_spgemm_problem<float>(exercise_.speed, a, a));
+      if (reference_.op == Op::spmm) time(make_spmm_problem<float>({.name = exercise_.speed, .a = a, .n_cols = 32}));
+    } catch (const Lost& lost) {
+      slow(lost.what());
+    } catch (const Refused& refused) {
+      slow(fmt::format("refuses it: {}", refused.what()));
+    } catch (const Error& error) {
+      slow(fmt::format("throws: {}", error.what()));
+    }
+  }
+
+ private:
+  void start() {
+    student_.reset();
+    student_ = std::make_unique<Student>(confinement_, command_, kStartSeconds);
+  }
+
+  /// Starts the first process. What is wrong with it before the first case leaves nothing to be graded.
+  bool begins() {
+    try {
+      start();
+    } catch (const Lost& lost) {
+      grade_.broken = fmt::format("before the first case it {}", lost.what());
+      return false;
+    }
+    const auto [entries, op] = student_->registered();
+    if (entries == 1 && op == reference_.op) return true;
+    grade_.broken = fmt::format("the file registers {} entries; add_task must register one, for {}", entries,
+                                to_string(reference_.op));
+    return false;
+  }
+
+  /// Why the case says nothing about the student's entry: the reference does not run it either.
+  template <class Problem>
+  bool left_out(const Problem& problem) {
+    const auto& reference = reference_.on<Problem>();
+    // What refuses for want of ranks does so here, too, and not in the student's processes.
+    if (exercise_.ranks == 1 && reference.refuse(problem, devices_ ? devices_->machine().of(reference_) : host_)) return true;
+    return reference.cost(problem).work > kMostWork;
+  }
+
+  template <class Problem>
+  void pass(const Task& task, ClassGrade& of) {
+    const auto problem = battery::make_problem<Problem>(task.c);
+    if (left_out(problem)) {
+      ++of.left_out;
+      return;
+    }
+    const std::string reason = judged(problem);
+    if (reason.empty()) {
+      ++of.passed;
+      return;
+    }
+    of.reason = fmt::format("{} {}: {}", task.c.name, task.single ? "f32" : "f64", reason);
+    student_.reset();
+  }
+
+  template <class Problem>
+  std::string judged(const Problem& problem) {
+    try {
+      if (!student_) start();
+      student_->allow(time_limit_);
+      const Entry entry = remote_entry(*student_, reference_);
+      const CheckReport report = check_entry(entry, problem, host_);
+      // A first result that is right, and later ones that are not: is it the first again?
+      if (report.failure.find("with the second") == std::string::npos) return report.failure;
+      return report.failure +
+             (answers_again(entry, problem, host_) ? "; it returns the previous answer, whatever is loaded" : "");
+    } catch (const Lost& lost) {
+      // What has hung once may do so in each class: the others have less time.
+      if (std::string_view(lost.what()).starts_with("hangs")) time_limit_ = options_.time_limit / 5;
+      return lost.what();
+    } catch (const Refused& refused) {
+      return fmt::format("refuses what it should run: {}", refused.what());
+    } catch (const Error& error) {
+      return fmt::format("throws: {}", error.what());
+    }
+  }
+
+  void slow(const std::string& why) {
+    grade_.speed = 0;
+    grade_.speed_note = fmt::format("{}: {}", exercise_.speed, why);
+  }
+
+  /// Both are timed from here, with the clock of this process: what the student's process says of time is not
+  /// asked. Each sample is of operands of its own, and its result is looked at.
+  template <class Problem>
+  void time(const Problem& problem) {
+    Exec& exec = *devices_->machine().gpu;
+    const Problem p = with_values(problem, ValueKind::real, 1);
+    if (!student_) start();
+    student_->allow(kSpeedSeconds);
+    const Entry entry = remote_entry(*student_, reference_);
+    const auto own = entry.on<Problem>().prepare(p, host_);
+    const auto reference = reference_.on<Problem>().prepare(p, exec);
+    const auto run_reference = [&](std::uint32_t times) {
+      for (std::uint32_t k = 0; k < times; ++k) reference->run();
+      exec.synchronize();
+    };
+    const auto run_own = [&](std::uint32_t times) { student_->ask(student::Ask::run, {}, times); };
+    const auto seconds = [](const auto& run, std::uint32_t times) {
+      run(1);  // what loading has left of it in the caches goes
+      const auto begin = Confined::Clock::now();
+      run(times);
+      return std::chrono::duration<double>(Confined::Clock::now() - begin).count() / times;
+    };
+    std::vector<double> of_reference, of_own;
+    std::uint32_t times = 1;
+    for (int k = 0; k < kSamples; ++k) {
+      const auto operands = make_operands(p, ValueKind::real, static_cast<std::uint64_t>(2 + k));
+      for (const auto& plan : {reference.get(), own.get()}) {
+        plan->load(operands);
+        plan->reset();
+      }
+      if (k == 0) times = static_cast<std::uint32_t>(std::clamp(kSample / seconds(run_reference, 1), 1.0, 1000.0));
+      of_reference.push_back(seconds(run_reference, times));
+      of_own.push_back(seconds(run_own, times));
+      const CheckReport found = verify(p, operands, own->fetch(), ValueKind::real, reference_.claims);
+      if (!found.passed()) return slow(found.failure);
+    }
+    grade_.speed = summarize(std::move(of_reference)).median / summarize(std::move(of_own)).median;
+    grade_.speed_note = fmt::format("{:.2f}x the speed of {} on {}; full points from {:.1f}x on", *grade_.speed,
+                                    exercise_.reference, exercise_.speed, kFastEnough);
+  }
+
+  const Exercise& exercise_;
+  const Entry& reference_;
+  const Confinement& confinement_;
+  const Command& command_;
+  const JudgeOptions& options_;
+  Grade& grade_;
+  double time_limit_;
+  Exec host_;
+  std::unique_ptr<Devices> devices_;
+  std::unique_ptr<Student> student_;
+};
+
+void add_up(Grade& grade) {
+  const auto counted = std::count_if(grade.classes.begin(), grade.classes.end(),
+                                     [](const ClassGrade& c) { return c.counts(); });
+  const auto good = std::count_if(grade.classes.begin(), grade.classes.end(),
+                                  [](const ClassGrade& c) { return c.counts() && c.good(); });
+  if (counted == 0) return;
+  const int speed_points = grade.speed ? kSpeedPoints : 0;
+  grade.points = static_cast<int>((100 - speed_points) * good / counted);
+  // Only what is right can be fast.
+  if (grade.speed && good == counted)
+    grade.points += static_cast<int>(kSpeedPoints * std::min(1.0, *grade.speed / kFastEnough));
+}
+
+/// What a student's program finds in its environment: the variables that our programs, a sanitizer, CUDA and
+/// MPI read, and no others of this process.
+std::vector<std::pair<std::string, std::string>> environment(const JudgeOptions& options) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string text = *variable;
+    const std::size_t end = text.find('=');
+    const std::string name = text.substr(0, end);
+    const bool theirs = name.starts_with("STAGES_") || name.starts_with("CUDA_") || name.starts_with("OMPI_MCA_") ||
+                        name == "LD_LIBRARY_PATH";
+    if (theirs && end != std::string::npos) out.emplace_back(name, text.substr(end + 1));
+  }
+  const char* const asan = std::getenv("ASAN_OPTIONS");
+  out.emplace_back("ASAN_OPTIONS",
+                   fmt::format("{}{}detect_leaks=0:detect_stack_use_after_return=0:hard_rss_limit_mb={:.0f}",
+                               asan != nullptr ? asan : "", asan != nullptr ? ":" : "", options.memory_limit / 1e6));
+  for (const auto& [name, value] : {std::pair("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+                                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                    {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                                    {"OMPI_MCA_mpi_yield_when_idle", "1"},
+                                    {"OMPI_MCA_hwloc_base_binding_policy", "none"}})
+    out.emplace_back(name, value);
+  return out;
+}
+
+}  // namespace
+
+Grade judge(const fs::path& file, const Exercise& exercise, const Registry& registry, const Places& places,
+            const Confinement& confinement, const fs::path& scratch, const JudgeOptions& options) {
+  Grade grade{.file = file.string(), .exercise = exercise};
+  const Entry& reference = registry.find(exercise.reference);
+  StudentProgram program{.file = options.built, .reads = {}};
+  if (options.built.empty()) {
+    options.begins("compiling");  // half a minute, and longer by nvcc
+    if (const std::string errors = compile(file, exercise, places, confinement, scratch, program); !errors.empty()) {
+      grade.broken = "does not compile:\n" + errors;
+      return grade;
+    }
+  }
+  require_readable(program.file, confinement);
+  options.begins("running the battery");
+  const fs::path directory = scratch / "run", home = scratch / "home";
+  for (const fs::path& place : {directory, home}) fs::create_directory(place);
+  confinement.give(home);
+  Command command{.words = {},
+                  .environment = environment(options),
+                  .directory = directory,
+                  .reads = program.reads,
+                  .writes = {},
+                  .home = home,
+                  .gpu = reference.needs.gpu,
+                  .limits = {.memory = options.memory_limit}};
+  command.reads.insert(command.reads.end(), {program.file, directory});
+  if (exercise.ranks > 1) command.words = {"mpirun", "-n", std::to_string(exercise.ranks)};
+  for (const std::string& word : {program.file.string(), std::string("judge")}) command.words.push_back(word);
+
+  Judge judge(exercise, reference, confinement, command, options, grade);
+  judge.run();
+  const bool right = grade.broken.empty() && std::all_of(grade.classes.begin(), grade.classes.end(),
+                                                         [](const ClassGrade& c) { return c.good(); });
+  if (right && !exercise.speed.empty()) judge.compare_speed();
+  add_up(grade);
+  return grade;
+}
+
+}  // namespace stages::grade

@@ -1,0 +1,53 @@
+#pragma once
+// The judge: makes the cases, keeps the reference, has the student's process multiply, checks what comes
+// back, and gives points with reasons. No code of the student's runs in it.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/battery/battery.hpp"
+#include "common/grade/compile.hpp"
+#include "common/grade/confined.hpp"
+#include "common/grade/exercise.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages::grade {
+
+constexpr double kFastEnough = 0.7;  ///< of the reference's speed
+
+struct ClassGrade {
+  std::string name;
+  int cases = 0;
+  int passed = 0;
+  int left_out = 0;
+  std::string reason = {};  ///< why it has no points
+  bool counts() const { return left_out < cases; }
+  bool good() const { return reason.empty() && passed + left_out == cases; }
+};
+
+struct Grade {
+  std::string file;
+  Exercise exercise;
+  std::string broken = {};  ///< why nothing could be graded, such as a compiler's error
+  std::vector<ClassGrade> classes = {};
+  std::optional<double> speed = {};  ///< over the reference's; none: not timed here
+  std::string speed_note = {};
+  int points = 0;
+};
+
+struct JudgeOptions {
+  battery::Size size = battery::Size::small;
+  double time_limit = 20;             ///< seconds for a case
+  double memory_limit = 4e9;          ///< bytes
+  std::filesystem::path built = {};   ///< the file's program, where it is there already; empty: it is built
+  std::function<void(const char* what)> begins = [](const char*) {};
+};
+
+/// Grades a file, with `scratch` as the place for what does not stay. Throws Error where it is not the file
+/// that is at fault.
+Grade judge(const std::filesystem::path& file, const Exercise& exercise, const Registry& registry, const Places& places,
+            const Confinement& confinement, const std::filesystem::path& scratch, const JudgeOptions& options);
+
+}  // namespace stages::grade

@@ -1,0 +1,240 @@
+#include "common/grade/remote.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "common/grade/text.hpp"
+#include "common/machines/child.hpp"
+#include "common/matrix/error.hpp"
+
+namespace stages::grade {
+namespace {
+
+using student::Ask;
+using student::Bytes;
+using student::Head;
+using student::Matrices;
+using student::Reader;
+using student::Say;
+using student::Writer;
+
+constexpr double kToEnd = 10;                  ///< seconds that a process has to end, once it has hung up
+constexpr std::uint64_t kMostText = 1'000'000;  ///< bytes of a reason
+
+/// Bytes of a result that is not absurd. What is wrong with one that is a little too long, the check says.
+template <class T>
+std::uint64_t most_bytes(const SpmvProblem<T>& p) {
+  return static_cast<std::uint64_t>(Dense<T>::elements(p.a->rows, p.products, Layout::col_major, p.a->rows)) *
+         sizeof(T);
+}
+template <class T>
+std::uint64_t most_bytes(const SpmmProblem<T>& p) {
+  return static_cast<std::uint64_t>(Dense<T>::elements(p.a->rows, p.n_cols, p.c_layout, p.ldc)) * sizeof(T);
+}
+template <class T>
+std::uint64_t most_bytes(const SpgemmProblem<T>& p) {
+  return static_cast<std::uint64_t>(p.a->rows + 1) * sizeof(Offset) +
+         static_cast<std::uint64_t>(p.result_bound) * (sizeof(Index) + sizeof(T));
+}
+
+template <class ProblemType>
+class RemotePlan final : public Plan<ProblemType> {
+ public:
+  using Problem = ProblemType;
+
+  RemotePlan(Student& student, const Problem& problem)
+      : student_(student), most_(2 * most_bytes(problem) + kMostText) {
+    Writer out;
+    put(out, problem, Matrices::with);
+    student_.ask(Ask::problem, out.take());
+  }
+  ~RemotePlan() override {
+    try {
+      student_.ask(Ask::end);
+    } catch (const std::exception&) {  // whoever needs it next hears of it
+    }
+  }
+
+  void load(const typename Problem::Operands& operands) override {
+    Writer out;
+    put(out, operands);
+    student_.ask(Ask::load, out.take());
+  }
+  void reset() override { student_.ask(Ask::reset); }
+  void run() override { student_.ask(Ask::run, {}, 1); }
+  typename Problem::Result fetch() override {
+    const Bytes answer = student_.ask(Ask::fetch, {}, 0, most_);
+    typename Problem::Result result;
+    try {
+      Reader in(answer);
+      take(in, result);
+      in.end();
+    } catch (const Error& error) {
+      throw Lost(fmt::format("answers what is no result: {}", error.what()));
+    }
+    return result;
+  }
+
+ private:
+  Student& student_;
+  std::uint64_t most_;
+};
+
+template <class... Problems>
+void implement(Student& student, std::tuple<Implementation<Problems>...>& implementations) {
+  const auto one = [&]<class Problem>(Implementation<Problem>& to) {
+    to.prepare = [&student](const Problem& problem, Exec&) -> std::unique_ptr<Plan<Problem>> {
+      return std::make_unique<RemotePlan<Problem>>(student, problem);
+    };
+  };
+  (one(std::get<Implementation<Problems>>(implementations)), ...);
+}
+
+}  // namespace
+
+Student::Student(const Confinement& confinement, const Command& command, double seconds)
+    : memory_(command.limits.memory), path_(command.directory / command.words.back()) {
+  listen_at(path_);
+  confinement.give(path_);
+  allow(seconds);
+  process_ = std::make_unique<Confined>(confinement, command);
+  await(listener_, POLLIN);
+  socket_ = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (socket_ < 0) throw Lost("cannot be spoken to");
+  Head head;
+  receive_all(&head, sizeof head);
+  Bytes body(sizeof registered_.entries + sizeof(Op));
+  if (head.kind != static_cast<std::uint32_t>(Say::ready) || head.bytes != body.size())
+    throw Lost("answers what is no answer");
+  receive_all(body.data(), body.size());
+  try {
+    Reader in(body);
+    in.number(registered_.entries);
+    in.choice(registered_.op, Op::spgemm);
+  } catch (const Error&) {
+    throw Lost("answers what is no answer");
+  }
+}
+
+Student::~Student() {
+  process_.reset();
+  for (const int file : {socket_, listener_})
+    if (file >= 0) close(file);
+  unlink(path_.c_str());
+}
+
+/// A socket's name is short, and the directory's may be long; so it is reached through a descriptor.
+void Student::listen_at(const std::filesystem::path& path) {
+  const int directory = open(path.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = fmt::format("/proc/self/fd/{}/{}", directory, path.filename().string());
+  std::memcpy(address.sun_path, name.data(), std::min(name.size(), sizeof address.sun_path - 1));
+  const bool listens = directory >= 0 && listener_ >= 0 &&
+                       bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                       listen(listener_, 1) == 0;
+  const int why = errno;
+  if (directory >= 0) close(directory);
+  if (!listens) fail("{}: no socket can be had there: {}; name another place in TMPDIR", path.string(), std::strerror(why));
+}
+
+void Student::allow(double seconds) {
+  allowed_ = left_ = seconds;
+}
+
+/// Why the process does not answer.
+void Student::lose(Confined::Event event) {
+  using Event = Confined::Event;
+  if (event == Event::ready) {  // it has hung up; mostly because it ends
+    event = process_->wait(-1, 0, Confined::Clock::now() + std::chrono::milliseconds(static_cast<int>(kToEnd * 1000)));
+    if (event == Event::too_late) throw Lost("hangs up without ending");
+  }
+  if (event != Event::ended) process_->end();
+  if (event == Event::too_late) throw Lost(fmt::format("hangs: no result after {:.3g} s", allowed_));
+  if (event == Event::too_much_memory) throw Lost(fmt::format("takes more than {:g} GB of memory", memory_ / 1e9));
+  if (event == Event::too_much_output) throw Lost("writes more than 16 MB of text");
+  const std::string& output = process_->output();
+  if (const std::string said = sanitizer_text(output); !said.empty()) throw Lost(said);
+  if (process_->signal() != 0) throw Lost("crashes: " + signal_text(process_->signal()));
+  if (const std::string said = last_line(output); !said.empty()) throw Lost("ends the program: " + one_line(said));
+  throw Lost(fmt::format("ends the program, with exit code {}", process_->exit_code()));
+}
+
+void Student::await(int descriptor, short events) {
+  const auto start = Confined::Clock::now();
+  const auto patience = std::chrono::duration<double>(left_);
+  const auto event = process_->wait(
+      descriptor, events, start + std::chrono::duration_cast<Confined::Clock::duration>(patience));
+  left_ -= std::chrono::duration<double>(Confined::Clock::now() - start).count();
+  if (event != Confined::Event::ready) lose(event);
+}
+
+void Student::send_all(const void* data, std::size_t bytes) {
+  for (const char* from = static_cast<const char*>(data); bytes > 0;) {
+    const ssize_t n = send(socket_, from, bytes, MSG_NOSIGNAL);
+    if (n > 0) {
+      from += n;
+      bytes -= static_cast<std::size_t>(n);
+    } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+      await(socket_, POLLOUT);
+    } else {
+      lose(Confined::Event::ready);
+    }
+  }
+}
+
+void Student::receive_all(void* data, std::size_t bytes) {
+  for (char* to = static_cast<char*>(data); bytes > 0;) {
+    const ssize_t n = recv(socket_, to, bytes, 0);
+    if (n > 0) {
+      to += n;
+      bytes -= static_cast<std::size_t>(n);
+    } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+      await(socket_, POLLIN);
+    } else {
+      lose(Confined::Event::ready);
+    }
+  }
+}
+
+Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64_t most) {
+  if (lost_) throw Lost("is lost");
+  lost_ = true;  // unless an answer comes that can be understood
+  const Head question{static_cast<std::uint32_t>(what), times, body.size()};
+  send_all(&question, sizeof question);
+  send_all(body.data(), body.size());
+  Head head;
+  receive_all(&head, sizeof head);
+  const auto say = static_cast<Say>(head.kind);
+  const Say expected = what == Ask::fetch ? Say::result : Say::done;
+  const bool text = say == Say::threw || (say == Say::refused && what == Ask::problem);
+  if (say != expected && !text) throw Lost("answers what is no answer");
+  if (head.bytes > (text ? kMostText : most))
+    throw Lost(fmt::format("answers with {} bytes, where {} are the most", head.bytes, text ? kMostText : most));
+  Bytes answer(head.bytes);
+  receive_all(answer.data(), answer.size());
+  lost_ = false;
+  if (!text) return answer;
+  const std::string said = one_line({answer.data(), answer.size()});
+  if (say == Say::refused) throw Refused(said);
+  throw Error(said);
+}
+
+Entry remote_entry(Student& student, const Entry& reference) {
+  Entry entry{EntryInfo{.name = "student/entry", .idea = {}, .claims = reference.claims, .needs = reference.needs}, reference.op, {}};
+  implement(student, entry.implementations);
+  return entry;
+}
+
+}  // namespace stages::grade

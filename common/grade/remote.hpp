@@ -1,0 +1,70 @@
+#pragma once
+// A student's process as the judge has it: a Plan like any other, whose calls go to the process and come back
+// as bytes that are looked at. A process that ends, hangs, takes too much or talks nonsense is lost, with the
+// reason; the judge goes on with a new one.
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "common/grade/confined.hpp"
+#include "common/harness/registry.hpp"
+#include "common/student/messages.hpp"
+
+namespace stages::grade {
+
+/// The process does not answer any more. The text is the reason.
+struct Lost : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+/// It refuses the problem. The text is what it says.
+struct Refused : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Student {
+ public:
+  /// What it says of itself when it begins.
+  struct Registered {
+    std::uint32_t entries = 0;
+    Op op = Op::spmv;  ///< of the first
+  };
+
+  /// Starts `command`, whose last word is the name of a socket in its directory. Throws Lost unless the
+  /// process is ready within `seconds`.
+  Student(const Confinement& confinement, const Command& command, double seconds);
+  ~Student();
+  Student(const Student&) = delete;
+  Student& operator=(const Student&) = delete;
+
+  const Registered& registered() const { return registered_; }
+
+  /// It has so many seconds, from now on and for all answers together.
+  void allow(double seconds);
+
+  /// Asks, and returns what is answered: at most `most` bytes. Throws Lost; Refused or Error where that is the
+  /// answer.
+  student::Bytes ask(student::Ask what, const student::Bytes& body = {}, std::uint32_t times = 0,
+                     std::uint64_t most = 0);
+
+ private:
+  void listen_at(const std::filesystem::path& path);
+  void send_all(const void* data, std::size_t bytes);
+  void receive_all(void* data, std::size_t bytes);
+  void await(int descriptor, short events);
+  [[noreturn]] void lose(Confined::Event event);
+
+  double allowed_ = 0, left_ = 0;  ///< seconds
+  double memory_;
+  bool lost_ = false;
+  int listener_ = -1;
+  int socket_ = -1;
+  std::filesystem::path path_;
+  std::unique_ptr<Confined> process_;
+  Registered registered_;
+};
+
+/// An entry that runs in the student's process, held to what the reference claims.
+Entry remote_entry(Student& student, const Entry& reference);
+
+}  // namespace stages::grade

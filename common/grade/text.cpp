@@ -1,0 +1,73 @@
+#include "common/grade/text.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+namespace stages::grade {
+
+std::string read_text(const std::filesystem::path& path) {
+  constexpr std::size_t kMost = 1'000'000;
+  std::string text;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status{};
+  if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+    std::array<char, 65536> part{};
+    for (ssize_t n = 0; text.size() < kMost && (n = read(file, part.data(), part.size())) > 0;)
+      text.append(part.data(), static_cast<std::size_t>(n));
+  }
+  if (file >= 0) close(file);
+  return text;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+bool holds(std::string_view line, std::string_view what) {
+  return line.find(what) != std::string_view::npos;
+}
+
+std::string one_line(std::string_view text, std::size_t most) {
+  std::string out(text.substr(0, most));
+  std::replace_if(out.begin(), out.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
+  return text.size() > most ? out + "..." : out;
+}
+
+std::string last_line(std::string_view text) {
+  const std::size_t end = text.find_last_not_of(" \n");
+  if (end == std::string_view::npos) return {};
+  const std::size_t before = text.rfind('\n', end);
+  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  return std::string(text.substr(begin, end + 1 - begin));
+}
+
+std::string sanitizer_text(std::string_view output) {
+  if (holds(output, "rss limit exhausted")) return "takes more memory than the limit";
+  constexpr std::string_view kHead = "SUMMARY: AddressSanitizer: ";
+  const std::size_t at = output.find(kHead);
+  if (at == std::string_view::npos) return {};
+  std::istringstream words(one_line(lines_of(output.substr(at + kHead.size())).front(), 2000));
+  std::string kind, where;
+  words >> kind;
+  for (std::string word; words >> word;) where += (where.empty() ? "" : " ") + word.substr(word.rfind('/') + 1);
+  if (where.empty()) return {};
+  where = one_line(where);
+  if (kind == "SEGV") return fmt::format("reads or writes where there is no memory: {}", where);
+  if (holds(kind, "overflow") || holds(kind, "poison") || holds(kind, "use-after"))
+    return fmt::format("reads or writes out of bounds: {}, {}", kind, where);
+  return fmt::format("{}: {}", kind, where);
+}
+
+}  // namespace stages::grade

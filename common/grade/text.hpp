@@ -1,0 +1,30 @@
+#pragma once
+// Texts that others have written: a compiler, a sanitizer, a student's program.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stages::grade {
+
+/// The beginning of a file, at most a megabyte; of what is no file nothing.
+std::string read_text(const std::filesystem::path& path);
+
+/// The lines of a text. Searched as they are: a line of a compiler may be long, and std::regex recurses over
+/// it.
+std::vector<std::string_view> lines_of(std::string_view text);
+
+bool holds(std::string_view line, std::string_view what);
+
+/// The text as a line that a terminal can show, cut where it is long.
+std::string one_line(std::string_view text, std::size_t most = 300);
+
+/// The last line that is not empty; empty: there is none.
+std::string last_line(std::string_view text);
+
+/// What a sanitizer said, in a line: "heap-buffer-overflow, thread_per_row.cu:28 in multiply". Empty:
+/// nothing.
+std::string sanitizer_text(std::string_view output);
+
+}  // namespace stages::grade

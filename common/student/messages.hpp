@@ -1,0 +1,136 @@
+#pragma once
+// What the judge and a student's process say to each other, over a socket: frames of a head and as many bytes
+// as it announces. The judge asks, and the student's process answers each question once, after it has said
+// that it is ready.
+//
+//   judge     problem   the problem, whole; ends the plan of the one before. Answered by done, refused, threw
+//             load      operands
+//             reset, run (how often), fetch, end
+//   student   ready     how many entries the file registers, and for which operation
+//             done, result (of fetch), refused, threw (both with a text)
+//
+// Either side takes what it gets for any bytes: a Reader throws where they end too early or too late, or
+// announce more than there are.
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/harness/problem.hpp"
+
+namespace stages::student {
+
+enum class Ask : std::uint32_t { problem = 1, load, reset, run, fetch, end };
+enum class Say : std::uint32_t { ready = 101, done, result, refused, threw };
+
+struct Head {
+  std::uint32_t kind = 0;
+  std::uint32_t times = 0;  ///< run: how often
+  std::uint64_t bytes = 0;  ///< that follow
+};
+
+using Bytes = std::vector<char>;
+
+/// Puts values one behind the other.
+class Writer {
+ public:
+  template <class T>
+  void number(T value) {
+    static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
+    append(&value, sizeof value);
+  }
+  template <class Array>
+  void array(const Array& values) {
+    number(static_cast<std::uint64_t>(values.size()));
+    append(values.data(), values.size() * sizeof(*values.data()));
+  }
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  void append(const void* data, std::size_t bytes) {
+    if (bytes == 0) return;
+    const std::size_t before = bytes_.size();
+    bytes_.resize(before + bytes);
+    std::memcpy(bytes_.data() + before, data, bytes);
+  }
+  Bytes bytes_;
+};
+
+/// Takes them off again.
+class Reader {
+ public:
+  explicit Reader(std::span<const char> bytes) : rest_(bytes) {}
+
+  template <class T>
+  void number(T& value) {
+    static_assert(std::is_arithmetic_v<T>);
+    std::memcpy(&value, next(sizeof value).data(), sizeof value);
+  }
+  /// An enumeration with the values 0 .. last.
+  template <class T>
+  void choice(T& value, T last) {
+    std::underlying_type_t<T> read{};
+    number(read);
+    if (read < 0 || read > static_cast<std::underlying_type_t<T>>(last)) fail_choice();
+    value = static_cast<T>(read);
+  }
+  template <class Array>
+  void array(Array& values) {
+    std::uint64_t count = 0;
+    number(count);
+    require(count, sizeof(*values.data()));
+    values.resize(count);
+    const auto bytes = next(count * sizeof(*values.data()));
+    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  }
+  /// Throws Error unless all has been taken.
+  void end() const;
+
+ private:
+  std::span<const char> next(std::size_t bytes);
+  void require(std::uint64_t count, std::size_t size) const;
+  [[noreturn]] static void fail_choice();
+
+  std::span<const char> rest_;
+};
+
+/// A problem; without its matrices it is what ranks other than 0 know of it.
+enum class Matrices : bool { without, with };
+template <class Problem>
+void put(Writer& out, const Problem& problem, Matrices matrices);
+/// The operation and the type of value that put() has begun a problem with.
+struct ProblemKind {
+  Op op = Op::spmv;
+  bool single_precision = true;
+};
+ProblemKind take_kind(Reader& in);
+/// What put() has written after the kind.
+template <class Problem>
+void take_problem(Reader& in, Problem& problem);
+
+template <class T>
+void put(Writer& out, const SpmvOperands<T>& operands);
+template <class T>
+void put(Writer& out, const SpmmOperands<T>& operands);
+template <class T>
+void put(Writer& out, const SpgemmOperands<T>& operands);
+template <class T>
+void take(Reader& in, SpmvOperands<T>& operands);
+template <class T>
+void take(Reader& in, SpmmOperands<T>& operands);
+template <class T>
+void take(Reader& in, SpgemmOperands<T>& operands);
+
+template <class T>
+void put(Writer& out, const Dense<T>& matrix);
+template <class T>
+void put(Writer& out, const Csr<T>& matrix);
+template <class T>
+void take(Reader& in, Dense<T>& matrix);
+template <class T>
+void take(Reader& in, Csr<T>& matrix);
+
+}  // namespace stages::student
