@@ -93,7 +93,7 @@ void build_ours(const std::string& kind, const Places& places, const Confinement
   if (event == Confined::Event::ended && cmake.exit_code() == 0 && cmake.signal() == 0) return;
   require_room(cmake.output(), places.build);
   fail("{}: what all students' files share does not build: {}; build the project again: tools/build.sh",
-       places.build.string(), one_line(last_line(cmake.output())));
+       places.build.string(), one_line(last_words(cmake.output())));
 }
 
 /// Copies a header to the same place below `to`, and what it includes by a path from the root of the project.

@@ -258,8 +258,8 @@ void Confinement::find_bwrap() {
     fail("STAGES_BWRAP={}: there is no such program; name bubblewrap's, or none", name);
   }
   note_ = fmt::format(
-      "{}: a student's program runs as user {}{}, with a network, and may read and write what that user may",
-      why, user_, other_user_ ? ", who is nobody else," : ", as you do");
+      "{}: students' programs have a network, and may read and write what {} may", why,
+      other_user_ ? fmt::format("user {}, as whom they run,", user_) : "you");
 }
 
 void Confinement::give(const fs::path& path) const {

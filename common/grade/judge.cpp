@@ -238,7 +238,10 @@ void add_up(Grade& grade) {
                                      [](const ClassGrade& c) { return c.counts(); });
   const auto good = std::count_if(grade.classes.begin(), grade.classes.end(),
                                   [](const ClassGrade& c) { return c.counts() && c.good(); });
-  if (counted == 0) return;
+  const bool multiplies = std::any_of(grade.classes.begin(), grade.classes.end(), [](const ClassGrade& c) {
+    return c.counts() && c.good() && c.name != kNothingToMultiply;
+  });
+  if (counted == 0 || !multiplies) return;
   const int speed_points = grade.speed ? kSpeedPoints : 0;
   grade.points = static_cast<int>((100 - speed_points) * good / counted);
   // Only what is right can be fast.

@@ -167,7 +167,7 @@ void Student::lose(Confined::Event event) {
   const std::string& output = process_->output();
   if (const std::string said = sanitizer_text(output); !said.empty()) throw Lost(said);
   if (process_->signal() != 0) throw Lost("crashes: " + signal_text(process_->signal()));
-  if (const std::string said = last_line(output); !said.empty()) throw Lost("ends the program: " + one_line(said));
+  if (const std::string said = last_words(output); !said.empty()) throw Lost("ends the program: " + one_line(said));
   throw Lost(fmt::format("ends the program, with exit code {}", process_->exit_code()));
 }
 

@@ -11,7 +11,7 @@ using battery::Case;
 /// Classes of input, in the order in which they are graded.
 enum Class { nothing, square, edges, oblong, long_row, zeros, options, streams, chains };
 constexpr const char* kClassNames[] = {
-    "nothing to multiply",       "square matrices",    "sizes at the edge of a tile",
+    kNothingToMultiply,          "square matrices",    "sizes at the edge of a tile",
     "more rows or more columns", "one long row",       "stored zeros",
     "scaling, layouts, padding", "streams of vectors", "chains of products"};
 

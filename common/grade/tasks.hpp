@@ -7,6 +7,9 @@
 
 namespace stages::grade {
 
+/// The class of what has no products. A file that only writes zeros is right there, and has earned nothing.
+constexpr const char* kNothingToMultiply = "nothing to multiply";
+
 /// A case of the battery with values of one type.
 struct Task {
   battery::Case c;

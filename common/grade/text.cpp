@@ -45,12 +45,13 @@ std::string one_line(std::string_view text, std::size_t most) {
   return text.size() > most ? out + "..." : out;
 }
 
-std::string last_line(std::string_view text) {
-  const std::size_t end = text.find_last_not_of(" \n");
-  if (end == std::string_view::npos) return {};
-  const std::size_t before = text.rfind('\n', end);
-  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
-  return std::string(text.substr(begin, end + 1 - begin));
+std::string last_words(std::string_view output) {
+  std::string_view last;
+  for (const std::string_view line : lines_of(output)) {
+    if (line.starts_with("rank ")) return std::string(line);
+    if (line.find_first_not_of(" -\r") != std::string_view::npos) last = line;
+  }
+  return std::string(last);
 }
 
 std::string sanitizer_text(std::string_view output) {

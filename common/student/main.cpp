@@ -92,7 +92,9 @@ class Server {
     for (;;) {
       while (next() != Ask::problem) answer([] { return Say::done; });  // the plan of a problem that threw
       Reader in(body_);
-      const ProblemKind kind = take_kind(in);
+      ProblemKind kind;
+      if (judge_ != nullptr) kind = take_kind(in);
+      exec_.communicator().broadcast(&kind, sizeof kind);
       if (kind.op == Op::spmv)
         kind.single_precision ? work<SpmvProblem<float>>(in) : work<SpmvProblem<double>>(in);
       if (kind.op == Op::spmm)
