@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kMostWork = 5e7;      ///< steps of a case; the executor under a sanitizer takes seconds for it
-constexpr double kStartSeconds = 30;   ///< to be ready, ranks included
+constexpr double kStartSeconds = 10;   ///< at least, to be ready, ranks included
 constexpr double kSpeedSeconds = 120;  ///< that the student's process may take of it
 constexpr double kSample = 5e-3;       ///< seconds, so that a message's time is nothing beside it
 constexpr int kSamples = 15;
@@ -110,7 +110,7 @@ class Judge {
  private:
   void start() {
     student_.reset();
-    student_ = std::make_unique<Student>(confinement_, command_, kStartSeconds);
+    student_ = std::make_unique<Student>(confinement_, command_, std::max(kStartSeconds, time_limit_));
   }
 
   /// Starts the first process. What is wrong with it before the first case leaves nothing to be graded.

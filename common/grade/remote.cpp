@@ -28,7 +28,7 @@ using student::Reader;
 using student::Say;
 using student::Writer;
 
-constexpr double kToEnd = 10;                  ///< seconds that a process has to end, once it has hung up
+constexpr double kLeastToEnd = 2, kMostToEnd = 10;  ///< seconds that a process has to end, once it has hung up
 constexpr std::uint64_t kMostText = 1'000'000;  ///< bytes of a reason
 
 /// Bytes of a result that is not absurd. What is wrong with one that is a little too long, the check says.
@@ -157,7 +157,9 @@ void Student::allow(double seconds) {
 void Student::lose(Confined::Event event) {
   using Event = Confined::Event;
   if (event == Event::ready) {  // it has hung up; mostly because it ends
-    event = process_->wait(-1, 0, Confined::Clock::now() + std::chrono::milliseconds(static_cast<int>(kToEnd * 1000)));
+    const auto patience = std::chrono::duration<double>(std::clamp(allowed_, kLeastToEnd, kMostToEnd));
+    event = process_->wait(
+        -1, 0, Confined::Clock::now() + std::chrono::duration_cast<Confined::Clock::duration>(patience));
     if (event == Event::too_late) throw Lost("hangs up without ending");
   }
   if (event != Event::ended) process_->end();

@@ -137,7 +137,7 @@ void attack() {
     kill(getppid(), SIGKILL);
     kill(-1, SIGKILL);
   }
-  if (misbehaves("debug")) {
+  if (misbehaves("debug") && stolen(("/proc/" + std::to_string(getppid()) + "/comm").c_str()) == "stages\n") {
     const std::string memory = "/proc/" + std::to_string(getppid()) + "/mem";
     if (ptrace(PTRACE_ATTACH, getppid(), nullptr, nullptr) == 0) throw std::runtime_error("LOOKED INTO THE JUDGE");
     if (open(memory.c_str(), O_RDWR) >= 0) throw std::runtime_error("OPENED THE JUDGE'S MEMORY");
