@@ -10,13 +10,13 @@
 #include <filesystem>
 #include <iostream>
 
+#include "common/battery/matrices.hpp"
 #include "common/harness/entries.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/matrix_market.hpp"
 #include "common/matrix/statistics.hpp"
-#include "common/battery/matrices.hpp"
 #include "tests/reached.hpp"
 
 namespace stages {

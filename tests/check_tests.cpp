@@ -10,8 +10,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "common/matrix/convert.hpp"
 #include "common/battery/matrices.hpp"
+#include "common/matrix/convert.hpp"
 
 namespace stages {
 namespace {

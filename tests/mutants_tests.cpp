@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/battery/battery.hpp"
+#include "common/battery/matrices.hpp"
 #include "common/harness/runner.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/matrix_market.hpp"
-#include "common/battery/battery.hpp"
-#include "common/battery/matrices.hpp"
 #include "tests/mutants/spgemm.hpp"
 #include "tests/mutants/spmm.hpp"
 #include "tests/mutants/spmv.hpp"

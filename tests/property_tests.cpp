@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/battery/matrices.hpp"
 #include "common/harness/entries.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
-#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

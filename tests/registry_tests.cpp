@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "common/matrix/error.hpp"
 #include "common/battery/matrices.hpp"
+#include "common/matrix/error.hpp"
 #include "tests/mutants/spgemm.hpp"
 #include "tests/mutants/spmv.hpp"
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <set>
 
+#include "common/battery/matrices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
-#include "common/battery/matrices.hpp"
 #include "tests/mutants/spmm.hpp"
 #include "tests/mutants/spmv.hpp"
 

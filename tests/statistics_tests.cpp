@@ -10,10 +10,10 @@
 #include <set>
 #include <string>
 
+#include "common/battery/matrices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
-#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

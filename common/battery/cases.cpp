@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "common/matrix/convert.hpp"
-#include "common/matrix/error.hpp"
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
+#include "common/matrix/convert.hpp"
+#include "common/matrix/error.hpp"
 
 namespace stages::battery {
 namespace {

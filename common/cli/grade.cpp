@@ -49,7 +49,8 @@ std::string stage_for(std::string wanted, const Program& program) {
     fail("{} is gone: grading builds there; configure and build the project again", STAGES_BUILD);
   std::vector<std::string> names;
   for (const auto& directory : fs::directory_iterator(root)) {
-    if (!grade::sources_in(directory.path() / "exercises").empty()) names.push_back(file_name(directory.path()));
+    if (!grade::sources_in(directory.path() / "exercises").empty())
+      names.push_back(file_name(directory.path()));
   }
   std::sort(names.begin(), names.end());
   const std::vector<std::string_view> known(names.begin(), names.end());
@@ -118,8 +119,9 @@ void print_text(const Grade& g) {
   }
   if (!g.speed_note.empty())
     fmt::print("  {}  {:<29} {}\n",
-               g.speed ? paint(*g.speed >= grade::kFastEnough, *g.speed >= grade::kFastEnough ? "good" : "slow")
-                           : "-   ",
+               g.speed
+                   ? paint(*g.speed >= grade::kFastEnough, *g.speed >= grade::kFastEnough ? "good" : "slow")
+                   : "-   ",
                "speed", g.speed_note);
 }
 
@@ -173,7 +175,10 @@ int work(GradeOptions options, const Program& program) {
     }
   }
   if (options.as_json)
-    fmt::print("{}\n", json({{"schema_version", 1}, {"stage", options.stage}, {"confined", confinement.note().empty()}, {"grades", grades}})
+    fmt::print("{}\n", json({{"schema_version", 1},
+                             {"stage", options.stage},
+                             {"confined", confinement.note().empty()},
+                             {"grades", grades}})
                            .dump(2, ' ', false, json::error_handler_t::replace));
   return full ? kGood : kWrongResult;
 }

@@ -22,9 +22,9 @@
 #include <set>
 #include <sstream>
 
-#include "common/machines/child.hpp"
 #include "common/cli/program.hpp"
 #include "common/cli/terminal.hpp"
+#include "common/machines/child.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/temporary_files.hpp"
 

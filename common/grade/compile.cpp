@@ -22,9 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kOursSeconds{1800};   ///< what is the same for all files, the first time
+constexpr std::chrono::seconds kOursSeconds{1800};  ///< what is the same for all files, the first time
 constexpr std::chrono::seconds kGppSeconds{120}, kNvccSeconds{600};  ///< a student's file
-constexpr double kCompilerMemory = 4e9;              ///< bytes
+constexpr double kCompilerMemory = 4e9;                              ///< bytes
 constexpr const char* kRooms[] = {"matrix", "harness", "gpu", "simt", "mpi", "multigpu"};
 
 /// One at a time: what is built for all students' files lies in the build directory.
@@ -33,7 +33,8 @@ class BuildLock {
   explicit BuildLock(const fs::path& build)
       : file_(open((build / "grade/lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666)) {
     const auto must = [&](bool done) {
-      if (!done) fail("{}/grade: cannot be locked: {}; it must be writable", build.string(), std::strerror(errno));
+      if (!done)
+        fail("{}/grade: cannot be locked: {}; it must be writable", build.string(), std::strerror(errno));
     };
     must(file_ >= 0);
     if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
@@ -156,8 +157,7 @@ std::vector<fs::path> named_in(const std::vector<std::string>& words) {
 
 /// Whether `path` lies in `directory`.
 bool lies_in(const fs::path& path, const fs::path& directory) {
-  const auto [rest, none] =
-      std::mismatch(directory.begin(), directory.end(), path.begin(), path.end());
+  const auto [rest, none] = std::mismatch(directory.begin(), directory.end(), path.begin(), path.end());
   return rest == directory.end() || rest->empty();
 }
 
@@ -206,9 +206,14 @@ std::string errors_in(const std::string& output, const fs::path& scratch) {
     if (!error || ++count > 3) continue;
     std::string line = one_line(said, 1000);
     for (const std::string& directory : {in, include}) {
-      for (std::size_t at = 0; (at = line.find(directory)) != std::string::npos;) line.erase(at, directory.size());
+      for (std::size_t at = 0; (at = line.find(directory)) != std::string::npos;)
+        line.erase(at, directory.size());
     }
-    // Of a file that is none of his he is told no line.
+    // Of a file that is none of his he is told no line; what the compiler has written for the assembler is
+    // his.
+    if (const std::size_t at = line.find(".s:"); at != std::string::npos && holds(line, "Error: ")) {
+      if (at == line.find(':') - 2) line.erase(0, line.find("Error: "));
+    }
     if (line.starts_with('/') && !line.starts_with("/usr/"))
       line = line.substr(0, line.find(':')) + ": an error in a file that is neither yours nor of the project";
     out.append(out.empty() ? "" : "\n").append(one_line(line, 500));
@@ -217,29 +222,35 @@ std::string errors_in(const std::string& output, const fs::path& scratch) {
 }
 
 /// Runs the compiler or the linker. Returns its errors; empty: it has done its work.
-std::string run(const Confinement& confinement, const Call& call, std::vector<fs::path> reads, const fs::path& scratch,
-                bool gpp) {
+std::string run(const Confinement& confinement, const Call& call, std::vector<fs::path> reads,
+                const fs::path& scratch, bool gpp) {
   for (const char* const ours : {"in", "include"}) reads.push_back(scratch / ours);
-  Confined work(confinement, {.words = call.words,
-                              .environment = {{"LC_ALL", "C.UTF-8"}},
-                              .directory = scratch / "out",
-                              .reads = std::move(reads),
-                              .writes = {scratch / "out"},
-                              .home = scratch / "home",
-                              .limits = {.memory = kCompilerMemory, .address_space = gpp ? kCompilerMemory : 0, .file = 1e9}});
+  Confined work(
+      confinement,
+      {.words = call.words,
+       .environment = {{"LC_ALL", "C.UTF-8"}},
+       .directory = scratch / "out",
+       .reads = std::move(reads),
+       .writes = {scratch / "out"},
+       .home = scratch / "home",
+       .limits = {.memory = kCompilerMemory, .address_space = gpp ? kCompilerMemory : 0, .file = 1e9}});
   const std::chrono::seconds seconds = gpp ? kGppSeconds : kNvccSeconds;
   const auto event = work.wait(-1, 0, Confined::Clock::now() + seconds);
   if (event != Confined::Event::ended) work.end();
   const std::string& said = work.output();
-  const std::string memory = fmt::format("the compiler takes more than {:g} GB of memory", kCompilerMemory / 1e9);
-  if (event == Confined::Event::too_late) return fmt::format("the compiler takes more than {} s", seconds.count());
+  const std::string memory =
+      fmt::format("the compiler takes more than {:g} GB of memory", kCompilerMemory / 1e9);
+  if (event == Confined::Event::too_late)
+    return fmt::format("the compiler takes more than {} s", seconds.count());
   if (event == Confined::Event::too_much_memory) return memory;
   if (event == Confined::Event::too_much_output) return errors_in(said, scratch);
   if (work.exit_code() == 0 && work.signal() == 0) return {};
   require_room(said, scratch);
-  for (const char* const sign : {"out of memory", "virtual memory exhausted", "Killed signal", "memory exhausted", "bad_alloc"})
+  for (const char* const sign :
+       {"out of memory", "virtual memory exhausted", "Killed signal", "memory exhausted", "bad_alloc"})
     if (holds(said, sign)) return memory;
-  if (holds(said, "File size limit exceeded") || holds(said, "file too large")) return "what the compiler makes of it is too large";
+  if (holds(said, "File size limit exceeded") || holds(said, "file too large"))
+    return "what the compiler makes of it is too large";
   return errors_in(said, scratch);
 }
 
@@ -257,11 +268,13 @@ void Scratch::remove() const {
 void require_readable(const fs::path& file, const Confinement& confinement) {
   if (!confinement.other_user()) return;
   for (fs::path part = file; part.has_relative_path(); part = part.parent_path()) {
-    struct stat status{};
+    struct stat status {};
     const mode_t needed = part == file ? S_IROTH : S_IXOTH;
     if (stat(part.c_str(), &status) == 0 && (status.st_mode & needed) == 0)
-      fail("{}: students' programs run as user {}, who may not read {}; chmod o+rX it, or build elsewhere: "
-           "STAGES_BUILD=/opt/stages-build", file.string(), confinement.user(), part.string());
+      fail(
+          "{}: students' programs run as user {}, who may not read {}; chmod o+rX it, or build elsewhere: "
+          "STAGES_BUILD=/opt/stages-build",
+          file.string(), confinement.user(), part.string());
   }
 }
 
@@ -311,7 +324,8 @@ std::string compile(const fs::path& file, const Exercise& exercise, const Places
   for (const char* const name : {"in", "include", "out"}) allowed.push_back(scratch / name);
   for (const char* const room : kRooms) allowed.push_back(places.root / "common" / room);
   if (const std::string foreign = foreign_header(dependencies, allowed); !foreign.empty())
-    return fmt::format("it includes {}; headers are those of common/, of the exercise and of the system", one_line(foreign));
+    return fmt::format("it includes {}; headers are those of common/, of the exercise and of the system",
+                       one_line(foreign));
 
   for (std::size_t k = 0; k < linker.words.size(); ++k) {
     std::string& word = linker.words[k];

@@ -46,7 +46,8 @@ struct StudentProgram {
 /// Builds the program of a student's file into `scratch`. Returns the compiler's errors; empty: `program` is
 /// built. Throws Error where the project itself does not build, or the disk is full.
 std::string compile(const std::filesystem::path& file, const Exercise& exercise, const Places& places,
-                    const Confinement& confinement, const std::filesystem::path& scratch, StudentProgram& program);
+                    const Confinement& confinement, const std::filesystem::path& scratch,
+                    StudentProgram& program);
 
 /// Throws Error unless the user that programs run as can read the file.
 void require_readable(const std::filesystem::path& file, const Confinement& confinement);

@@ -89,7 +89,7 @@ std::vector<Process> descendants() {
 rlim_t tasks_of(uid_t user) {
   rlim_t count = 0;
   for (const Process& process : all_processes()) {
-    struct stat status{};
+    struct stat status {};
     const std::string tasks = fmt::format("/proc/{}/task", process.id);
     if (stat(tasks.c_str(), &status) == 0 && status.st_uid == user && status.st_nlink > 2)
       count += status.st_nlink - 2;
@@ -136,15 +136,17 @@ std::vector<std::string> system_directories() {
     }
   }
   words.insert(words.end(), {"--ro-bind", "/usr", "/usr"});
-  for (const char* const name : {"/opt", "/nix", "/gnu", "/sys", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-                                 "/etc/alternatives", "/etc/openmpi", "/etc/mpich", "/etc/libibverbs.d"})
+  for (const char* const name :
+       {"/opt", "/nix", "/gnu", "/sys", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+        "/etc/alternatives", "/etc/openmpi", "/etc/mpich", "/etc/libibverbs.d"})
     words.insert(words.end(), {"--ro-bind-try", name, name});
   return words;
 }
 
 /// The words before those of a command that make bubblewrap confine it.
 std::vector<std::string> bwrap_words(const std::string& bwrap, bool sizes, const Command& command) {
-  std::vector<std::string> words = {bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"};
+  std::vector<std::string> words = {bwrap,           "--unshare-all", "--die-with-parent",
+                                    "--new-session", "--cap-drop",    "ALL"};
   const std::vector<std::string> system = system_directories();
   words.insert(words.end(), system.begin(), system.end());
   words.insert(words.end(), {"--proc", "/proc", "--dev", "/dev"});
@@ -222,8 +224,11 @@ void Confinement::take_user() {
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     if (status != 0)
-      fail("root cannot become user {} here, and runs no student's program itself: give the container the capabilities "
-           "SETUID and SETGID, or grade as another user", user);
+      fail(
+          "root cannot become user {} here, and runs no student's program itself: give the container the "
+          "capabilities "
+          "SETUID and SETGID, or grade as another user",
+          user);
     user_ = user;
     other_user_ = true;
     return;
@@ -238,7 +243,13 @@ void Confinement::find_bwrap() {
   if (name == "none") {
     why = "STAGES_BWRAP is none";
   } else if (const std::string path = found_on_path(name); !path.empty()) {
-    Command command{.words = {path, "--help"}, .environment = {}, .directory = "/", .reads = {}, .writes = {}, .home = {}, .limits = {}};
+    Command command{.words = {path, "--help"},
+                    .environment = {},
+                    .directory = "/",
+                    .reads = {},
+                    .writes = {},
+                    .home = {},
+                    .limits = {}};
     const auto soon = [] { return Confined::Clock::now() + std::chrono::seconds(10); };
     {
       Confined help(*this, command);
@@ -248,7 +259,8 @@ void Confinement::find_bwrap() {
     command.words = bwrap_words(path, bwrap_sizes_, command);
     command.words.push_back("/bin/true");
     Confined trial(*this, command);
-    if (trial.wait(-1, 0, soon()) == Confined::Event::ended && trial.exit_code() == 0 && trial.signal() == 0) {
+    if (trial.wait(-1, 0, soon()) == Confined::Event::ended && trial.exit_code() == 0 &&
+        trial.signal() == 0) {
       bwrap_ = path;
       return;
     }
@@ -257,9 +269,8 @@ void Confinement::find_bwrap() {
   } else if (wanted != nullptr) {
     fail("STAGES_BWRAP={}: there is no such program; name bubblewrap's, or none", name);
   }
-  note_ = fmt::format(
-      "{}: students' programs have a network, and may read and write what {} may", why,
-      other_user_ ? fmt::format("user {}, as whom they run,", user_) : "you");
+  note_ = fmt::format("{}: students' programs have a network, and may read and write what {} may", why,
+                      other_user_ ? fmt::format("user {}, as whom they run,", user_) : "you");
 }
 
 void Confinement::give(const fs::path& path) const {
@@ -312,7 +323,8 @@ Confined::Confined(const Confinement& confinement, const Command& command)
                            8.0 * std::max(1U, std::thread::hardware_concurrency());
 
   std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) fail("no pipe can be had: {}; close other programs", std::strerror(errno));
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    fail("no pipe can be had: {}; close other programs", std::strerror(errno));
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   const pid_t parent = getpid();
   child_ = fork();
@@ -344,7 +356,8 @@ Confined::Confined(const Confinement& confinement, const Command& command)
   fcntl(pipe_, F_SETFL, O_NONBLOCK);
   if (child_ < 0) {
     close(pipe_);
-    fail("{}: cannot be started: {}; close other programs, or raise `ulimit -u`", program, std::strerror(errno));
+    fail("{}: cannot be started: {}; close other programs, or raise `ulimit -u`", program,
+         std::strerror(errno));
   }
 }
 
@@ -368,7 +381,8 @@ void Confined::read_output() {
     output_.append(part.data(), static_cast<std::size_t>(n));
     // A sanitizer speaks at the end, a compiler at the beginning: what is between is left out.
     if (output_.size() > kMostOutput)
-      output_ = output_.substr(0, kMostOutput / 4) + "\n...\n" + output_.substr(output_.size() - kMostOutput / 2);
+      output_ =
+          output_.substr(0, kMostOutput / 4) + "\n...\n" + output_.substr(output_.size() - kMostOutput / 2);
   }
   silent_ = n == 0;
 }

@@ -56,10 +56,10 @@ class Confinement {
 };
 
 struct Limits {
-  double memory = 0;            ///< bytes resident, of all its processes together; 0: any
-  double address_space = 0;     ///< bytes, of each; 0: any
-  double file = 256e6;          ///< bytes of each file that it writes
-  double output = 16e6;         ///< bytes on stdout and stderr
+  double memory = 0;         ///< bytes resident, of all its processes together; 0: any
+  double address_space = 0;  ///< bytes, of each; 0: any
+  double file = 256e6;       ///< bytes of each file that it writes
+  double output = 16e6;      ///< bytes on stdout and stderr
 };
 
 struct Command {
@@ -70,7 +70,7 @@ struct Command {
   std::vector<std::filesystem::path> writes;  ///< and may write
   std::filesystem::path home;  ///< where it may leave files without bubblewrap; with it they go to memory
   bool gpu = false;            ///< needs the devices of an NVIDIA GPU
-  bool ours = false;           ///< no student's: it is watched and ended like one, and nothing is kept from it
+  bool ours = false;  ///< no student's: it is watched and ended like one, and nothing is kept from it
   Limits limits;
 };
 
@@ -113,7 +113,7 @@ class Confined {
   int signal_ = 0;
   std::string output_;
   bool silent_ = false;  ///< nobody can say anything more
-  double written_ = 0;  ///< bytes of output, those that were not kept among them
+  double written_ = 0;   ///< bytes of output, those that were not kept among them
   Clock::time_point looked_{};
 };
 

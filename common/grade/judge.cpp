@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kMostWork = 5e7;      ///< steps of a case; the executor under a sanitizer takes seconds for it
+constexpr double kMostWork = 5e7;  ///< steps of a case; the executor under a sanitizer takes seconds for it
 constexpr double kStartSeconds = 10;   ///< at least, to be ready, ranks included
 constexpr double kSpeedSeconds = 120;  ///< that the student's process may take of it
 constexpr double kSample = 5e-3;       ///< seconds, so that a message's time is nothing beside it
@@ -58,10 +58,15 @@ bool answers_again(const Entry& entry, const Problem& problem, Exec& exec) {
 
 class Judge {
  public:
-  Judge(const Exercise& exercise, const Entry& reference, const Confinement& confinement, const Command& command,
-        const JudgeOptions& options, Grade& grade)
-      : exercise_(exercise), reference_(reference), confinement_(confinement), command_(command), options_(options),
-        grade_(grade), time_limit_(options.time_limit) {
+  Judge(const Exercise& exercise, const Entry& reference, const Confinement& confinement,
+        const Command& command, const JudgeOptions& options, Grade& grade)
+      : exercise_(exercise),
+        reference_(reference),
+        confinement_(confinement),
+        command_(command),
+        options_(options),
+        grade_(grade),
+        time_limit_(options.time_limit) {
     if (reference.needs.gpu) devices_ = std::make_unique<Devices>();
   }
 
@@ -69,7 +74,8 @@ class Judge {
   void run() {
     const std::vector<Task> tasks = tasks_for(reference_.op, options_.size);
     for (const Task& task : tasks) {
-      if (grade_.classes.empty() || grade_.classes.back().name != task.of) grade_.classes.push_back({.name = task.of});
+      if (grade_.classes.empty() || grade_.classes.back().name != task.of)
+        grade_.classes.push_back({.name = task.of});
       ++grade_.classes.back().cases;
     }
     if (!begins()) {
@@ -80,8 +86,10 @@ class Judge {
     for (const Task& task : tasks) {
       if (of->name != task.of) ++of;
       if (!of->reason.empty()) continue;
-      if (task.c.op == Op::spmv) task.single ? pass<SpmvProblem<float>>(task, *of) : pass<SpmvProblem<double>>(task, *of);
-      if (task.c.op == Op::spmm) task.single ? pass<SpmmProblem<float>>(task, *of) : pass<SpmmProblem<double>>(task, *of);
+      if (task.c.op == Op::spmv)
+        task.single ? pass<SpmvProblem<float>>(task, *of) : pass<SpmvProblem<double>>(task, *of);
+      if (task.c.op == Op::spmm)
+        task.single ? pass<SpmmProblem<float>>(task, *of) : pass<SpmmProblem<double>>(task, *of);
       if (task.c.op == Op::spgemm)
         task.single ? pass<SpgemmProblem<float>>(task, *of) : pass<SpgemmProblem<double>>(task, *of);
     }
@@ -97,7 +105,8 @@ class Judge {
     try {
       if (reference_.op == Op::spmv) time(make_spmv_problem<float>(exercise_.speed, a));
       if (reference_.op == Op::spgemm) time(make_spgemm_problem<float>(exercise_.speed, a, a));
-      if (reference_.op == Op::spmm) time(make_spmm_problem<float>({.name = exercise_.speed, .a = a, .n_cols = 32}));
+      if (reference_.op == Op::spmm)
+        time(make_spmm_problem<float>({.name = exercise_.speed, .a = a, .n_cols = 32}));
     } catch (const Lost& lost) {
       slow(lost.what());
     } catch (const Refused& refused) {
@@ -133,7 +142,9 @@ class Judge {
   bool left_out(const Problem& problem) {
     const auto& reference = reference_.on<Problem>();
     // What refuses for want of ranks does so here, too, and not in the student's processes.
-    if (exercise_.ranks == 1 && reference.refuse(problem, devices_ ? devices_->machine().of(reference_) : host_)) return true;
+    if (exercise_.ranks == 1 &&
+        reference.refuse(problem, devices_ ? devices_->machine().of(reference_) : host_))
+      return true;
     return reference.cost(problem).work > kMostWork;
   }
 
@@ -162,8 +173,9 @@ class Judge {
       const CheckReport report = check_entry(entry, problem, host_);
       // A first result that is right, and later ones that are not: is it the first again?
       if (report.failure.find("with the second") == std::string::npos) return report.failure;
-      return report.failure +
-             (answers_again(entry, problem, host_) ? "; it returns the previous answer, whatever is loaded" : "");
+      return report.failure + (answers_again(entry, problem, host_)
+                                   ? "; it returns the previous answer, whatever is loaded"
+                                   : "");
     } catch (const Lost& lost) {
       // What has hung once may do so in each class: the others have less time.
       if (std::string_view(lost.what()).starts_with("hangs")) time_limit_ = options_.time_limit / 5;
@@ -210,15 +222,16 @@ class Judge {
         plan->load(operands);
         plan->reset();
       }
-      if (k == 0) times = static_cast<std::uint32_t>(std::clamp(kSample / seconds(run_reference, 1), 1.0, 1000.0));
+      if (k == 0)
+        times = static_cast<std::uint32_t>(std::clamp(kSample / seconds(run_reference, 1), 1.0, 1000.0));
       of_reference.push_back(seconds(run_reference, times));
       of_own.push_back(seconds(run_own, times));
       const CheckReport found = verify(p, operands, own->fetch(), ValueKind::real, reference_.claims);
       if (!found.passed()) return slow(found.failure);
     }
     grade_.speed = summarize(std::move(of_reference)).median / summarize(std::move(of_own)).median;
-    grade_.speed_note = fmt::format("{:.2f}x the speed of {} on {}; full points from {:.1f}x on", *grade_.speed,
-                                    exercise_.reference, exercise_.speed, kFastEnough);
+    grade_.speed_note = fmt::format("{:.2f}x the speed of {} on {}; full points from {:.1f}x on",
+                                    *grade_.speed, exercise_.reference, exercise_.speed, kFastEnough);
   }
 
   const Exercise& exercise_;
@@ -257,14 +270,15 @@ std::vector<std::pair<std::string, std::string>> environment(const JudgeOptions&
     const std::string text = *variable;
     const std::size_t end = text.find('=');
     const std::string name = text.substr(0, end);
-    const bool theirs = name.starts_with("STAGES_") || name.starts_with("CUDA_") || name.starts_with("OMPI_MCA_") ||
-                        name == "LD_LIBRARY_PATH";
+    const bool theirs = name.starts_with("STAGES_") || name.starts_with("CUDA_") ||
+                        name.starts_with("OMPI_MCA_") || name == "LD_LIBRARY_PATH";
     if (theirs && end != std::string::npos) out.emplace_back(name, text.substr(end + 1));
   }
   const char* const asan = std::getenv("ASAN_OPTIONS");
-  out.emplace_back("ASAN_OPTIONS",
-                   fmt::format("{}{}detect_leaks=0:detect_stack_use_after_return=0:hard_rss_limit_mb={:.0f}",
-                               asan != nullptr ? asan : "", asan != nullptr ? ":" : "", options.memory_limit / 1e6));
+  out.emplace_back(
+      "ASAN_OPTIONS",
+      fmt::format("{}{}detect_leaks=0:detect_stack_use_after_return=0:hard_rss_limit_mb={:.0f}",
+                  asan != nullptr ? asan : "", asan != nullptr ? ":" : "", options.memory_limit / 1e6));
   for (const auto& [name, value] : {std::pair("OMPI_ALLOW_RUN_AS_ROOT", "1"),
                                     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
                                     {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
@@ -283,7 +297,8 @@ Grade judge(const fs::path& file, const Exercise& exercise, const Registry& regi
   StudentProgram program{.file = options.built, .reads = {}};
   if (options.built.empty()) {
     options.begins("compiling");  // half a minute, and longer by nvcc
-    if (const std::string errors = compile(file, exercise, places, confinement, scratch, program); !errors.empty()) {
+    if (const std::string errors = compile(file, exercise, places, confinement, scratch, program);
+        !errors.empty()) {
       grade.broken = "does not compile:\n" + errors;
       return grade;
     }

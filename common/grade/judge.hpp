@@ -39,15 +39,16 @@ struct Grade {
 
 struct JudgeOptions {
   battery::Size size = battery::Size::small;
-  double time_limit = 20;             ///< seconds for a case
-  double memory_limit = 4e9;          ///< bytes
-  std::filesystem::path built = {};   ///< the file's program, where it is there already; empty: it is built
+  double time_limit = 20;            ///< seconds for a case
+  double memory_limit = 4e9;         ///< bytes
+  std::filesystem::path built = {};  ///< the file's program, where it is there already; empty: it is built
   std::function<void(const char* what)> begins = [](const char*) {};
 };
 
 /// Grades a file, with `scratch` as the place for what does not stay. Throws Error where it is not the file
 /// that is at fault.
-Grade judge(const std::filesystem::path& file, const Exercise& exercise, const Registry& registry, const Places& places,
-            const Confinement& confinement, const std::filesystem::path& scratch, const JudgeOptions& options);
+Grade judge(const std::filesystem::path& file, const Exercise& exercise, const Registry& registry,
+            const Places& places, const Confinement& confinement, const std::filesystem::path& scratch,
+            const JudgeOptions& options);
 
 }  // namespace stages::grade

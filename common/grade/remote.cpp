@@ -28,7 +28,8 @@ using student::Reader;
 using student::Say;
 using student::Writer;
 
-constexpr double kLeastToEnd = 2, kMostToEnd = 10;  ///< seconds that a process has to end, once it has hung up
+constexpr double kLeastToEnd = 2,
+                 kMostToEnd = 10;               ///< seconds that a process has to end, once it has hung up
 constexpr std::uint64_t kMostText = 1'000'000;  ///< bytes of a reason
 
 /// Bytes of a result that is not absurd. What is wrong with one that is a little too long, the check says.
@@ -146,7 +147,9 @@ void Student::listen_at(const std::filesystem::path& path) {
                        listen(listener_, 1) == 0;
   const int why = errno;
   if (directory >= 0) close(directory);
-  if (!listens) fail("{}: no socket can be had there: {}; name another place in TMPDIR", path.string(), std::strerror(why));
+  if (!listens)
+    fail("{}: no socket can be had there: {}; name another place in TMPDIR", path.string(),
+         std::strerror(why));
 }
 
 void Student::allow(double seconds) {
@@ -164,20 +167,22 @@ void Student::lose(Confined::Event event) {
   }
   if (event != Event::ended) process_->end();
   if (event == Event::too_late) throw Lost(fmt::format("hangs: no result after {:.3g} s", allowed_));
-  if (event == Event::too_much_memory) throw Lost(fmt::format("takes more than {:g} GB of memory", memory_ / 1e9));
+  if (event == Event::too_much_memory)
+    throw Lost(fmt::format("takes more than {:g} GB of memory", memory_ / 1e9));
   if (event == Event::too_much_output) throw Lost("writes more than 16 MB of text");
   const std::string& output = process_->output();
   if (const std::string said = sanitizer_text(output); !said.empty()) throw Lost(said);
   if (process_->signal() != 0) throw Lost("crashes: " + signal_text(process_->signal()));
-  if (const std::string said = last_words(output); !said.empty()) throw Lost("ends the program: " + one_line(said));
+  if (const std::string said = last_words(output); !said.empty())
+    throw Lost("ends the program: " + one_line(said));
   throw Lost(fmt::format("ends the program, with exit code {}", process_->exit_code()));
 }
 
 void Student::await(int descriptor, short events) {
   const auto start = Confined::Clock::now();
   const auto patience = std::chrono::duration<double>(left_);
-  const auto event = process_->wait(
-      descriptor, events, start + std::chrono::duration_cast<Confined::Clock::duration>(patience));
+  const auto event = process_->wait(descriptor, events,
+                                    start + std::chrono::duration_cast<Confined::Clock::duration>(patience));
   left_ -= std::chrono::duration<double>(Confined::Clock::now() - start).count();
   if (event != Confined::Event::ready) lose(event);
 }
@@ -223,7 +228,8 @@ Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64
   const bool text = say == Say::threw || (say == Say::refused && what == Ask::problem);
   if (say != expected && !text) throw Lost("answers what is no answer");
   if (head.bytes > (text ? kMostText : most))
-    throw Lost(fmt::format("answers with {} bytes, where {} are the most", head.bytes, text ? kMostText : most));
+    throw Lost(
+        fmt::format("answers with {} bytes, where {} are the most", head.bytes, text ? kMostText : most));
   Bytes answer(head.bytes);
   receive_all(answer.data(), answer.size());
   lost_ = false;
@@ -234,7 +240,10 @@ Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64
 }
 
 Entry remote_entry(Student& student, const Entry& reference) {
-  Entry entry{EntryInfo{.name = "student/entry", .idea = {}, .claims = reference.claims, .needs = reference.needs}, reference.op, {}};
+  Entry entry{
+      EntryInfo{.name = "student/entry", .idea = {}, .claims = reference.claims, .needs = reference.needs},
+      reference.op,
+      {}};
   implement(student, entry.implementations);
   return entry;
 }

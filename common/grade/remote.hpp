@@ -42,8 +42,8 @@ class Student {
   /// It has so many seconds, from now on and for all answers together.
   void allow(double seconds);
 
-  /// Asks, and returns what is answered: at most `most` bytes. Throws Lost; Refused or Error where that is the
-  /// answer.
+  /// Asks, and returns what is answered: at most `most` bytes. Throws Lost; Refused or Error where that is
+  /// the answer.
   student::Bytes ask(student::Ask what, const student::Bytes& body = {}, std::uint32_t times = 0,
                      std::uint64_t most = 0);
 

@@ -50,7 +50,8 @@ std::vector<Task> tasks_for(Op op, battery::Size size) {
     const Class of = class_of(c);
     for (const bool single : {true, false}) found.push_back({of, {c, kClassNames[of], single}});
   }
-  std::stable_sort(found.begin(), found.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& x, const auto& y) { return x.first < y.first; });
   std::vector<Task> tasks;
   for (auto& [of, task] : found) tasks.push_back(std::move(task));
   return tasks;

@@ -15,7 +15,7 @@ std::string read_text(const std::filesystem::path& path) {
   constexpr std::size_t kMost = 1'000'000;
   std::string text;
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat status{};
+  struct stat status {};
   if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
     std::array<char, 65536> part{};
     for (ssize_t n = 0; text.size() < kMost && (n = read(file, part.data(), part.size())) > 0;)
@@ -41,7 +41,8 @@ bool holds(std::string_view line, std::string_view what) {
 
 std::string one_line(std::string_view text, std::size_t most) {
   std::string out(text.substr(0, most));
-  std::replace_if(out.begin(), out.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
+  std::replace_if(
+      out.begin(), out.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
   return text.size() > most ? out + "..." : out;
 }
 
@@ -62,7 +63,8 @@ std::string sanitizer_text(std::string_view output) {
   std::istringstream words(one_line(lines_of(output.substr(at + kHead.size())).front(), 2000));
   std::string kind, where;
   words >> kind;
-  for (std::string word; words >> word;) where += (where.empty() ? "" : " ") + word.substr(word.rfind('/') + 1);
+  for (std::string word; words >> word;)
+    where += (where.empty() ? "" : " ") + word.substr(word.rfind('/') + 1);
   if (where.empty()) return {};
   where = one_line(where);
   if (kind == "SEGV") return fmt::format("reads or writes where there is no memory: {}", where);

@@ -20,8 +20,8 @@ bool holds(std::string_view line, std::string_view what);
 /// The text as a line that a terminal can show, cut where it is long.
 std::string one_line(std::string_view text, std::size_t most = 300);
 
-/// What a program said last, where it is no line of dashes; or first what a rank of our own says of its end, behind
-/// which mpirun says a lot. Empty: nothing.
+/// What a program said last, where it is no line of dashes; or first what a rank of our own says of its end,
+/// behind which mpirun says a lot. Empty: nothing.
 std::string last_words(std::string_view output);
 
 /// What a sanitizer said, in a line: "heap-buffer-overflow, thread_per_row.cu:28 in multiply". Empty:

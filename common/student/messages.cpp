@@ -178,22 +178,22 @@ void take_problem(Reader& in, Problem& problem) {
   in.end();
 }
 
-#define STAGES_INSTANTIATE(T)                                     \
-  template void put(Writer&, const Dense<T>&);                    \
-  template void put(Writer&, const Csr<T>&);                      \
-  template void take(Reader&, Dense<T>&);                         \
-  template void take(Reader&, Csr<T>&);                           \
-  template void put(Writer&, const SpmvOperands<T>&);             \
-  template void put(Writer&, const SpmmOperands<T>&);             \
-  template void put(Writer&, const SpgemmOperands<T>&);           \
-  template void take(Reader&, SpmvOperands<T>&);                  \
-  template void take(Reader&, SpmmOperands<T>&);                  \
-  template void take(Reader&, SpgemmOperands<T>&);                \
-  template void put(Writer&, const SpmvProblem<T>&, Matrices);    \
-  template void put(Writer&, const SpmmProblem<T>&, Matrices);    \
-  template void put(Writer&, const SpgemmProblem<T>&, Matrices);  \
-  template void take_problem(Reader&, SpmvProblem<T>&);           \
-  template void take_problem(Reader&, SpmmProblem<T>&);           \
+#define STAGES_INSTANTIATE(T)                                    \
+  template void put(Writer&, const Dense<T>&);                   \
+  template void put(Writer&, const Csr<T>&);                     \
+  template void take(Reader&, Dense<T>&);                        \
+  template void take(Reader&, Csr<T>&);                          \
+  template void put(Writer&, const SpmvOperands<T>&);            \
+  template void put(Writer&, const SpmmOperands<T>&);            \
+  template void put(Writer&, const SpgemmOperands<T>&);          \
+  template void take(Reader&, SpmvOperands<T>&);                 \
+  template void take(Reader&, SpmmOperands<T>&);                 \
+  template void take(Reader&, SpgemmOperands<T>&);               \
+  template void put(Writer&, const SpmvProblem<T>&, Matrices);   \
+  template void put(Writer&, const SpmmProblem<T>&, Matrices);   \
+  template void put(Writer&, const SpgemmProblem<T>&, Matrices); \
+  template void take_problem(Reader&, SpmvProblem<T>&);          \
+  template void take_problem(Reader&, SpmmProblem<T>&);          \
   template void take_problem(Reader&, SpgemmProblem<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)

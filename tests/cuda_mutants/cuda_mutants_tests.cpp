@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 #include <regex.h>
 
+#include "common/battery/battery.hpp"
+#include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
-#include "common/battery/battery.hpp"
 #include "tests/cuda_mutants/mutants.hpp"
 #include "tests/cuda_mutants/spmm_mutants.hpp"
-#include "common/battery/matrices.hpp"
 
 namespace stages::cuda_mutants {
 namespace {

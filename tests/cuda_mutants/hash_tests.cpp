@@ -10,13 +10,13 @@
 #include "08_spgemm_multigpu/binned.hpp"
 #include "08_spgemm_multigpu/shared_bytes.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
+#include "common/battery/battery.hpp"
+#include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/matrix/convert.hpp"
-#include "common/battery/battery.hpp"
 #include "tests/cuda_mutants/hash_mutants.hpp"
 #include "tests/cuda_mutants/schedules.hpp"
-#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

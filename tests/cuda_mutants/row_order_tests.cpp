@@ -8,9 +8,9 @@
 #include <numeric>
 #include <string>
 
+#include "common/battery/matrices.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/matrix/random.hpp"
-#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

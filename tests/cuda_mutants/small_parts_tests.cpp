@@ -5,11 +5,11 @@
 
 #include "03_cuda_naive/stage.hpp"
 #include "04_cuda_shared/stage.hpp"
+#include "common/battery/battery.hpp"
+#include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/matrix/convert.hpp"
-#include "common/battery/battery.hpp"
-#include "common/battery/matrices.hpp"
 #include "tests/reached.hpp"
 
 namespace stages {

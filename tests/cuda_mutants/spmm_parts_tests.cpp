@@ -7,13 +7,13 @@
 
 #include "07_spmm/balanced.hpp"
 #include "07_spmm/stage.hpp"
+#include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/harness/check.hpp"
 #include "common/harness/operands.hpp"
 #include "common/matrix/convert.hpp"
 #include "tests/cuda_mutants/schedules.hpp"
-#include "common/battery/matrices.hpp"
 
 namespace stages {
 namespace {

@@ -367,7 +367,8 @@ class Hostile(Case):
         solution = ROOT / "01_cpu_serial/exercises" / self.NAME
         for include in (master.relative_to(ROOT), solution.relative_to(ROOT), master, solution, f"/usr/..{solution}", f"/proc/self/root{solution}",
                         self.secret, "common/kernels/../../01_cpu_serial/exercises/csr_spmv.cpp"):
-            self.broken(f'#include "{include}"\n' + self.EMPTY, "^does not compile:\n(.*(No such file|Permission denied)|it includes |.*neither yours nor of the project)", **environment)
+            text = f'#include "{include}"\n' + (self.EMPTY if "exercises" not in str(include) else "")
+            self.broken(text, "^does not compile:\n(.*(No such file|Permission denied)|it includes |.*neither yours nor of the project)", **environment)
         self.broken(f'asm(".incbin \\"{self.secret}\\"");\n' + self.EMPTY, "^does not compile:\n.*(file not found|Permission denied|No such file)", **environment)
         self.broken("namespace stages { class Registry; void add_01_cpu_serial(Registry&); void add_task(Registry& r) { add_01_cpu_serial(r); } }\n",
                     "^does not compile:\n.*undefined reference to .*add_01_cpu_serial", **environment)
@@ -382,10 +383,11 @@ class Hostile(Case):
         self.sources(STAGES_BWRAP="none")
 
     def test_a_compiler_that_eats_memory(self):
-        deep = "template <class A, class B> struct P {};\ntemplate <int n> struct D { using T = P<typename D<n - 1>::T, P<typename D<n - 1>::T, int[n]>>; };\ntemplate <> struct D<0> { using T = int; };\n"
         self.broken('asm(".fill 9000000000, 1, 0");\n' + self.EMPTY, "memory|too large|fill|more than", STAGES_BWRAP="none")
         self.broken('#include "/dev/zero"\n' + self.EMPTY, "memory|too large|No such file|neither yours|not a regular file|stray|character device|it includes", STAGES_BWRAP="none")
-        self.broken(deep + "#define R(x) x x x x x x x x\nchar c[] = R(R(R(R(R(R(R(R(\"0123456789\"))))))));\n" + self.EMPTY, "memory|error|too large|more than")
+        self.broken("template <class... T> struct S {};\ntemplate <class... T> S<T..., T..., T..., T...> four(S<T...>);\n"
+                    "template <int n> struct F { using X = decltype(four(typename F<n - 1>::X())); };\n"
+                    "template <> struct F<0> { using X = S<int>; };\nusing Y = F<14>::X;\n" + self.EMPTY, "the compiler takes more than 4 GB of memory")
 
     def test_messages_of_any_length(self):
         for length in (20_000, 100_000, 900_000):

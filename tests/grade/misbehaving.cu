@@ -52,7 +52,8 @@ int judge_socket() {
   for (int file = 3; file < 100; ++file) {
     sockaddr_un peer{};
     socklen_t length = sizeof peer;
-    if (getpeername(file, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.sun_family == AF_UNIX) return file;
+    if (getpeername(file, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.sun_family == AF_UNIX)
+      return file;
   }
   return -1;
 }
@@ -139,7 +140,8 @@ void attack() {
   }
   if (misbehaves("debug") && stolen(("/proc/" + std::to_string(getppid()) + "/comm").c_str()) == "stages\n") {
     const std::string memory = "/proc/" + std::to_string(getppid()) + "/mem";
-    if (ptrace(PTRACE_ATTACH, getppid(), nullptr, nullptr) == 0) throw std::runtime_error("LOOKED INTO THE JUDGE");
+    if (ptrace(PTRACE_ATTACH, getppid(), nullptr, nullptr) == 0)
+      throw std::runtime_error("LOOKED INTO THE JUDGE");
     if (open(memory.c_str(), O_RDWR) >= 0) throw std::runtime_error("OPENED THE JUDGE'S MEMORY");
   }
   if (misbehaves("network")) {
@@ -160,7 +162,8 @@ void attack() {
       throw std::runtime_error("WROTE");
   }
   if (misbehaves("root")) {
-    if (setuid(0) == 0 && geteuid() == 0 && std::ofstream("/usr/stages_was_here")) throw std::runtime_error("BECAME ROOT");
+    if (setuid(0) == 0 && geteuid() == 0 && std::ofstream("/usr/stages_was_here"))
+      throw std::runtime_error("BECAME ROOT");
   }
   if (misbehaves("long_text")) throw std::runtime_error(std::string(900'000, '\n') + "\033[2J");
   if (misbehaves("longer_text")) throw std::runtime_error(std::string(50'000'000, 'x'));

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/battery/battery.hpp"
 #include "common/harness/entries.hpp"
 #include "common/matrix/generate.hpp"
-#include "common/battery/battery.hpp"
 #include "tests/mpi/checks.hpp"
 #ifdef STAGES_HAVE_MULTIGPU
 #include "common/gpu/exec.hpp"

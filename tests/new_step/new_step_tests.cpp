@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "common/gpu/exec.hpp"
 #include "common/battery/battery.hpp"
+#include "common/gpu/exec.hpp"
 
 namespace stages {
 
