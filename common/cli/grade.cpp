@@ -71,6 +71,8 @@ void require_file(const fs::path& file, const std::string& stage) {
   const fs::file_status status = fs::status(file, why);
   if (status.type() == fs::file_type::not_found)
     fail("{}: there is no such file; tools/exercises.py {} makes the files", file.string(), stage);
+  if (fs::is_symlink(file, why))  // to what its author may not read, perhaps, and would be shown in messages
+    fail("{}: is a link; name the file itself", file.string());
   if (fs::is_directory(status)) fail("{}: is a directory; name a file in it", file.string());
   if (!why && !fs::is_regular_file(status)) fail("{}: is no file; name a source", file.string());
   if (access(file.c_str(), R_OK) != 0)

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kOursSeconds{1800};  ///< what is the same for all files, the first time
 constexpr std::chrono::seconds kGppSeconds{120}, kNvccSeconds{600};  ///< a student's file
 constexpr double kCompilerMemory = 4e9;                              ///< bytes
+constexpr std::uintmax_t kMostSource = 1'000'000;    ///< bytes
 constexpr const char* kRooms[] = {"matrix", "harness", "gpu", "simt", "mpi", "multigpu"};
 
 /// One at a time: what is built for all students' files lies in the build directory.
@@ -149,9 +150,7 @@ std::vector<fs::path> named_in(const std::vector<std::string>& words) {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
-  // A compiler that is not the system's lies among its own headers and libraries.
-  const fs::path program = found_on_path(words.front());
-  if (program.has_parent_path()) add(program.parent_path().parent_path());
+  add(installed_in(words.front()));  // a compiler lies among its own headers and libraries
   return out;
 }
 
@@ -225,10 +224,11 @@ std::string errors_in(const std::string& output, const fs::path& scratch) {
 std::string run(const Confinement& confinement, const Call& call, std::vector<fs::path> reads,
                 const fs::path& scratch, bool gpp) {
   for (const char* const ours : {"in", "include"}) reads.push_back(scratch / ours);
+  const char* const libraries = std::getenv("LD_LIBRARY_PATH");  // the compiler's own, where modules set it
   Confined work(
       confinement,
       {.words = call.words,
-       .environment = {{"LC_ALL", "C.UTF-8"}},
+       .environment = {{"LC_ALL", "C.UTF-8"}, {"LD_LIBRARY_PATH", libraries != nullptr ? libraries : ""}},
        .directory = scratch / "out",
        .reads = std::move(reads),
        .writes = {scratch / "out"},
@@ -281,6 +281,7 @@ void require_readable(const fs::path& file, const Confinement& confinement) {
 std::string compile(const fs::path& file, const Exercise& exercise, const Places& places,
                     const Confinement& confinement, const fs::path& scratch, StudentProgram& program) {
   const std::string kind = file.extension().string().substr(1);
+  if (fs::file_size(file) > kMostSource) return fmt::format("it has more than {} bytes", kMostSource);
   build_ours(kind, places, confinement);
   const fs::path record = places.build / "grade" / ("graded_" + kind);
   Call compiler = recorded(record.string() + ".compile"), linker = recorded(record.string() + ".link");

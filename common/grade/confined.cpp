@@ -157,11 +157,17 @@ std::vector<std::string> bwrap_words(const std::string& bwrap, bool sizes, const
   if (command.gpu) {
     std::error_code none;
     for (const auto& device : fs::directory_iterator("/dev", none)) {
-      if (device.path().filename().string().starts_with("nvidia"))
+      if (const std::string name = device.path().filename(); name.starts_with("nvidia") || name == "dxg")
         words.insert(words.end(), {"--dev-bind", device.path().string(), device.path().string()});
     }
   }
-  for (const fs::path& path : command.reads)
+  std::vector<fs::path> reads = command.reads;
+  for (const auto& [name, value] : command.environment) {
+    std::istringstream places(name == "LD_LIBRARY_PATH" ? value : "");
+    for (std::string place; std::getline(places, place, ':');)
+      if (place.starts_with('/')) reads.push_back(place);
+  }
+  for (const fs::path& path : reads)
     words.insert(words.end(), {"--ro-bind-try", path.string(), path.string()});
   for (const fs::path& path : command.writes)
     words.insert(words.end(), {"--bind", path.string(), path.string()});
@@ -177,6 +183,13 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   return out;
 }
 
+/// Whether root is somebody else in truth, as in `unshare -r` and in containers of those who are not root.
+bool root_by_name_only() {
+  std::ifstream map("/proc/self/uid_map");
+  unsigned inside = 0, outside = 0;
+  return map >> inside >> outside && outside != 0;
+}
+
 }  // namespace
 
 std::string found_on_path(const std::string& name) {
@@ -188,6 +201,12 @@ std::string found_on_path(const std::string& name) {
     if (access(path.c_str(), X_OK) == 0) return fs::absolute(path).string();
   }
   return {};
+}
+
+std::filesystem::path installed_in(const std::string& name) {
+  const fs::path program = found_on_path(name);
+  const fs::path place = program.parent_path().parent_path();
+  return place.has_relative_path() && place != "/usr" ? place : fs::path();
 }
 
 Confinement::Confinement() : user_(geteuid()) {
@@ -202,8 +221,7 @@ Confinement::~Confinement() {
   if (user_lock_ >= 0) close(user_lock_);
 }
 
-/// A user that nobody else is, so that all of its processes can be ended. Where root may be no other user,
-/// as in some containers, it stays root.
+/// A user that nobody else is, so that all of its processes can be ended.
 void Confinement::take_user() {
   for (uid_t user = kFirstUser; user < kFirstUser + kUsers; ++user) {
     const int lock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -223,6 +241,7 @@ void Confinement::take_user() {
     int status = 1;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
+    if (status != 0 && root_by_name_only()) return;
     if (status != 0)
       fail(
           "root cannot become user {} here, and runs no student's program itself: give the container the "

@@ -317,7 +317,10 @@ Grade judge(const fs::path& file, const Exercise& exercise, const Registry& regi
                   .gpu = reference.needs.gpu,
                   .limits = {.memory = options.memory_limit}};
   command.reads.insert(command.reads.end(), {program.file, directory});
-  if (exercise.ranks > 1) command.words = {"mpirun", "-n", std::to_string(exercise.ranks)};
+  if (exercise.ranks > 1) {
+    command.words = {"mpirun", "-n", std::to_string(exercise.ranks)};
+    if (const fs::path mpi = installed_in("mpirun"); !mpi.empty()) command.reads.push_back(mpi);
+  }
   for (const std::string& word : {program.file.string(), std::string("judge")}) command.words.push_back(word);
 
   Judge judge(exercise, reference, confinement, command, options, grade);

@@ -390,6 +390,7 @@ class Hostile(Case):
                     "template <> struct F<0> { using X = S<int>; };\nusing Y = F<14>::X;\n" + self.EMPTY, "the compiler takes more than 4 GB of memory")
 
     def test_messages_of_any_length(self):
+        self.broken("//" * 1_000_000, "^does not compile:\nit has more than 1000000 bytes$")
         for length in (20_000, 100_000, 900_000):
             name = "a" * length
             self.broken(f"int x = {name};\n" + self.EMPTY, "^does not compile:\n(.*\n)*.*csr_spmv.cpp:1.*error.*aaa")
@@ -444,6 +445,9 @@ class Usage(Case):
         self.refused("there is no such file; tools/exercises.py 01_cpu_serial makes", "01_cpu_serial", self.directory / "csr_spmv.cpp")
         self.refused(": is a directory; name a file", "01_cpu_serial", self.directory)
         self.refused(": is no file", "01_cpu_serial", "/dev/null")
+        (self.directory / "csr_spmv.cpp").symlink_to("/etc/passwd")
+        self.refused("csr_spmv.cpp: is a link; name the file itself", "01_cpu_serial", self.directory / "csr_spmv.cpp")
+        (self.directory / "csr_spmv.cpp").unlink()
         self.refused("has no exercise of that name; .*csr_spmv.cpp", "01_cpu_serial", self.directory / "another.cpp")
         self.refused("--battery", "01_cpu_serial", "--battery", "huge")
         self.refused("--time-limit", "01_cpu_serial", "--time-limit", "-1")
