@@ -1,5 +1,5 @@
-// What a judge and a student's process say to each other: it arrives as it was sent, and of what is cut, too long
-// or made up nothing arrives.
+// What a judge and a student's process say to each other: it arrives as it was sent, and of what is cut, too
+// long or made up nothing arrives.
 #include "common/student/messages.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,8 @@ SpmmProblem<double> spmm() {
 }
 
 TEST(Messages, ProblemsArrive) {
-  const auto spmv = arrived<SpmvProblem<float>>(bytes_of(make_spmv_problem("v", matrix<float>(), Mode::stream, 3)));
+  const auto spmv =
+      arrived<SpmvProblem<float>>(bytes_of(make_spmv_problem("v", matrix<float>(), Mode::stream, 3)));
   EXPECT_EQ(spmv.name, "v");
   EXPECT_EQ(spmv.mode, Mode::stream);
   EXPECT_EQ(spmv.products, 3);
@@ -61,7 +62,8 @@ TEST(Messages, ProblemsArrive) {
   EXPECT_EQ(p.ldb, 8);
   EXPECT_EQ(p.ldc, 11);
 
-  const auto sent = make_spgemm_problem("g", matrix<float>(), std::make_shared<const Csr<float>>(transpose(*matrix<float>())));
+  const auto sent = make_spgemm_problem("g", matrix<float>(),
+                                        std::make_shared<const Csr<float>>(transpose(*matrix<float>())));
   const auto spgemm = arrived<SpgemmProblem<float>>(bytes_of(sent));
   EXPECT_EQ(spgemm.products, sent.products);
   EXPECT_EQ(spgemm.max_row_products, sent.max_row_products);
@@ -75,7 +77,9 @@ TEST(Messages, ProblemsArrive) {
 TEST(Messages, WhatIsCutOrTooLongDoesNotArrive) {
   Bytes bytes = bytes_of(spmm());
   for (std::size_t length = 0; length < bytes.size(); ++length)
-    EXPECT_THROW(arrived<SpmmProblem<double>>(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length))), Error);
+    EXPECT_THROW(arrived<SpmmProblem<double>>(
+                     Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length))),
+                 Error);
   bytes.push_back(0);
   EXPECT_THROW(arrived<SpmmProblem<double>>(bytes), Error);
 }

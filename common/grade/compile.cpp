@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kOursSeconds{1800};  ///< what is the same for all files, the first time
 constexpr std::chrono::seconds kGppSeconds{120}, kNvccSeconds{600};  ///< a student's file
 constexpr double kCompilerMemory = 4e9;                              ///< bytes
-constexpr std::uintmax_t kMostSource = 1'000'000;    ///< bytes
+constexpr std::uintmax_t kMostSource = 1'000'000;                    ///< bytes
 constexpr const char* kRooms[] = {"matrix", "harness", "gpu", "simt", "mpi", "multigpu"};
 
 /// One at a time: what is built for all students' files lies in the build directory.
@@ -243,6 +243,7 @@ std::string run(const Confinement& confinement, const Call& call, std::vector<fs
   if (event == Confined::Event::too_late)
     return fmt::format("the compiler takes more than {} s", seconds.count());
   if (event == Confined::Event::too_much_memory) return memory;
+  if (event == Confined::Event::too_much_disk) return "what the compiler makes of it is too large";
   if (event == Confined::Event::too_much_output) return errors_in(said, scratch);
   if (work.exit_code() == 0 && work.signal() == 0) return {};
   require_room(said, scratch);

@@ -20,7 +20,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <sstream>
 #include <thread>
 
@@ -34,8 +33,8 @@ using std::chrono::milliseconds;
 
 constexpr uid_t kFirstUser = 61000, kUsers = 400;  ///< free for use by programs on Debian and its kin
 constexpr std::size_t kMostOutput = 1'000'000;
-constexpr auto kMemoryLook = milliseconds(100);
-constexpr int kMostProcesses = 256;  ///< and threads, beyond eight for each processor
+constexpr auto kLook = milliseconds(100);  ///< at what all processes take
+constexpr int kMostProcesses = 256;        ///< and threads, beyond eight for each processor
 
 struct Process {
   pid_t id = 0;
@@ -83,6 +82,28 @@ std::vector<Process> descendants() {
     }
   }
   return out;
+}
+
+/// Bytes that a process has had written to a disk; 0: nobody tells.
+double written_by(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/io", process));
+  double bytes = 0;
+  for (std::string name; file >> name;) {
+    if (name == "write_bytes:") file >> bytes;
+  }
+  return bytes;
+}
+
+/// Removes what a user has left where everybody may leave files.
+void remove_files_of(uid_t user) {
+  for (const char* const place : {"/tmp", "/var/tmp", "/dev/shm"}) {
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(place, none)) {
+      struct stat status {};
+      if (lstat(entry.path().c_str(), &status) == 0 && status.st_uid == user)
+        fs::remove_all(entry.path(), none);
+    }
+  }
 }
 
 /// Processes and threads of a user, as the kernel counts them for RLIMIT_NPROC.
@@ -309,9 +330,10 @@ void Confinement::end_all() const {
     }
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    if (!left || Confined::Clock::now() > until) return;
+    if (!left || Confined::Clock::now() > until) break;
     std::this_thread::sleep_for(milliseconds(5));
   }
+  if (other_user_ && !has_bwrap()) remove_files_of(user_);
 }
 
 Confined::Confined(const Confinement& confinement, const Command& command)
@@ -423,13 +445,19 @@ bool Confined::look() {
   return ended_;
 }
 
-bool Confined::takes_too_much() {
+/// Whether a limit is broken of what all of its processes take together; Event::ready: none is.
+Confined::Event Confined::too_much() {
   const auto now = Clock::now();
-  if (limits_.memory <= 0 || now - looked_ < kMemoryLook) return false;
+  if (limits_.memory <= 0 || now - looked_ < kLook) return Event::ready;
   looked_ = now;
-  double bytes = 0;
-  for (const Process& process : descendants()) bytes += process.resident;
-  return bytes > limits_.memory;
+  double resident = 0, written = 0;
+  for (const Process& process : descendants()) {
+    resident += process.resident;
+    wrote_[process.id] = written_by(process.id);  // what has ended has written it all the same
+  }
+  for (const auto& [process, bytes] : wrote_) written += bytes;
+  if (resident > limits_.memory) return Event::too_much_memory;
+  return written > limits_.disk ? Event::too_much_disk : Event::ready;
 }
 
 Confined::Event Confined::wait(int descriptor, short events, Clock::time_point until) {
@@ -442,7 +470,7 @@ Confined::Event Confined::wait(int descriptor, short events, Clock::time_point u
     if (written_ > limits_.output) return Event::too_much_output;
     if (count > 0 && polled[0].revents != 0) return Event::ready;
     if (look()) return Event::ended;
-    if (takes_too_much()) return Event::too_much_memory;
+    if (const Event broken = too_much(); broken != Event::ready) return broken;
     if (left.count() <= 0) return Event::too_late;
   }
 }

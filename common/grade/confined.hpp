@@ -11,7 +11,7 @@
 
 #include <chrono>
 #include <filesystem>
-#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +59,7 @@ struct Limits {
   double memory = 0;         ///< bytes resident, of all its processes together; 0: any
   double address_space = 0;  ///< bytes, of each; 0: any
   double file = 256e6;       ///< bytes of each file that it writes
+  double disk = 1e9;         ///< bytes that all its processes have written to a disk
   double output = 16e6;      ///< bytes on stdout and stderr
 };
 
@@ -83,7 +84,7 @@ class Confined {
   Confined(const Confined&) = delete;
   Confined& operator=(const Confined&) = delete;
 
-  enum class Event { ready, ended, too_late, too_much_memory, too_much_output };
+  enum class Event { ready, ended, too_late, too_much_memory, too_much_disk, too_much_output };
   using Clock = std::chrono::steady_clock;
 
   /// Waits until `descriptor` is ready for `events` of poll(2) (-1: for nothing but its end), or something
@@ -102,7 +103,7 @@ class Confined {
  private:
   void read_output();
   bool look();
-  bool takes_too_much();
+  Event too_much();
 
   const Confinement& confinement_;
   Limits limits_;
@@ -112,8 +113,9 @@ class Confined {
   int exit_code_ = 0;
   int signal_ = 0;
   std::string output_;
-  bool silent_ = false;  ///< nobody can say anything more
-  double written_ = 0;   ///< bytes of output, those that were not kept among them
+  bool silent_ = false;            ///< nobody can say anything more
+  double written_ = 0;             ///< bytes of output, those that were not kept among them
+  std::map<pid_t, double> wrote_;  ///< bytes that each of its processes had written to a disk
   Clock::time_point looked_{};
 };
 

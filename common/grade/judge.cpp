@@ -111,8 +111,8 @@ class Judge {
       slow(lost.what());
     } catch (const Refused& refused) {
       slow(fmt::format("refuses it: {}", refused.what()));
-    } catch (const Error& error) {
-      slow(fmt::format("throws: {}", error.what()));
+    } catch (const Threw& thrown) {
+      slow(fmt::format("throws: {}", thrown.what()));
     }
   }
 
@@ -182,8 +182,8 @@ class Judge {
       return lost.what();
     } catch (const Refused& refused) {
       return fmt::format("refuses what it should run: {}", refused.what());
-    } catch (const Error& error) {
-      return fmt::format("throws: {}", error.what());
+    } catch (const Threw& thrown) {
+      return fmt::format("throws: {}", thrown.what());
     }
   }
 

@@ -109,9 +109,9 @@ Student::Student(const Confinement& confinement, const Command& command, double 
   confinement.give(path_);
   allow(seconds);
   process_ = std::make_unique<Confined>(confinement, command);
-  await(listener_, POLLIN);
-  socket_ = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (socket_ < 0) throw Lost("cannot be spoken to");
+  await(listener_.number, POLLIN);
+  socket_.number = accept4(listener_.number, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (socket_.number < 0) throw Lost("cannot be spoken to");
   Head head;
   receive_all(&head, sizeof head);
   Bytes body(sizeof registered_.entries + sizeof(Op));
@@ -127,24 +127,19 @@ Student::Student(const Confinement& confinement, const Command& command, double 
   }
 }
 
-Student::~Student() {
-  process_.reset();
-  for (const int file : {socket_, listener_})
-    if (file >= 0) close(file);
-  unlink(path_.c_str());
-}
-
 /// A socket's name is short, and the directory's may be long; so it is reached through a descriptor.
 void Student::listen_at(const std::filesystem::path& path) {
+  unlink(path.c_str());  // the one before
   const int directory = open(path.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  listener_.number = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string name = fmt::format("/proc/self/fd/{}/{}", directory, path.filename().string());
   std::memcpy(address.sun_path, name.data(), std::min(name.size(), sizeof address.sun_path - 1));
-  const bool listens = directory >= 0 && listener_ >= 0 &&
-                       bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-                       listen(listener_, 1) == 0;
+  const bool listens =
+      directory >= 0 && listener_.number >= 0 &&
+      bind(listener_.number, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      listen(listener_.number, 1) == 0;
   const int why = errno;
   if (directory >= 0) close(directory);
   if (!listens)
@@ -169,6 +164,7 @@ void Student::lose(Confined::Event event) {
   if (event == Event::too_late) throw Lost(fmt::format("hangs: no result after {:.3g} s", allowed_));
   if (event == Event::too_much_memory)
     throw Lost(fmt::format("takes more than {:g} GB of memory", memory_ / 1e9));
+  if (event == Event::too_much_disk) throw Lost("writes more than 1 GB to the disk");
   if (event == Event::too_much_output) throw Lost("writes more than 16 MB of text");
   const std::string& output = process_->output();
   if (const std::string said = sanitizer_text(output); !said.empty()) throw Lost(said);
@@ -189,12 +185,12 @@ void Student::await(int descriptor, short events) {
 
 void Student::send_all(const void* data, std::size_t bytes) {
   for (const char* from = static_cast<const char*>(data); bytes > 0;) {
-    const ssize_t n = send(socket_, from, bytes, MSG_NOSIGNAL);
+    const ssize_t n = send(socket_.number, from, bytes, MSG_NOSIGNAL);
     if (n > 0) {
       from += n;
       bytes -= static_cast<std::size_t>(n);
     } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-      await(socket_, POLLOUT);
+      await(socket_.number, POLLOUT);
     } else {
       lose(Confined::Event::ready);
     }
@@ -203,12 +199,12 @@ void Student::send_all(const void* data, std::size_t bytes) {
 
 void Student::receive_all(void* data, std::size_t bytes) {
   for (char* to = static_cast<char*>(data); bytes > 0;) {
-    const ssize_t n = recv(socket_, to, bytes, 0);
+    const ssize_t n = recv(socket_.number, to, bytes, 0);
     if (n > 0) {
       to += n;
       bytes -= static_cast<std::size_t>(n);
     } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-      await(socket_, POLLIN);
+      await(socket_.number, POLLIN);
     } else {
       lose(Confined::Event::ready);
     }
@@ -236,7 +232,7 @@ Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64
   if (!text) return answer;
   const std::string said = one_line({answer.data(), answer.size()});
   if (say == Say::refused) throw Refused(said);
-  throw Error(said);
+  throw Threw(said);
 }
 
 Entry remote_entry(Student& student, const Entry& reference) {

@@ -3,6 +3,8 @@
 // as bytes that are looked at. A process that ends, hangs, takes too much or talks nonsense is lost, with the
 // reason; the judge goes on with a new one.
 
+#include <unistd.h>
+
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -17,9 +19,24 @@ namespace stages::grade {
 struct Lost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+/// Its code has thrown an exception. The text is the exception's.
+struct Threw : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 /// It refuses the problem. The text is what it says.
 struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+/// A file, closed with its owner.
+struct Descriptor {
+  int number = -1;
+  Descriptor() = default;
+  ~Descriptor() {
+    if (number >= 0) close(number);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
 };
 
 class Student {
@@ -33,7 +50,6 @@ class Student {
   /// Starts `command`, whose last word is the name of a socket in its directory. Throws Lost unless the
   /// process is ready within `seconds`.
   Student(const Confinement& confinement, const Command& command, double seconds);
-  ~Student();
   Student(const Student&) = delete;
   Student& operator=(const Student&) = delete;
 
@@ -57,8 +73,7 @@ class Student {
   double allowed_ = 0, left_ = 0;  ///< seconds
   double memory_;
   bool lost_ = false;
-  int listener_ = -1;
-  int socket_ = -1;
+  Descriptor listener_, socket_;
   std::filesystem::path path_;
   std::unique_ptr<Confined> process_;
   Registered registered_;

@@ -128,6 +128,7 @@ void attack() {
     for (;;) std::puts(line.c_str());
   }
   if (misbehaves("disk")) {
+    std::signal(SIGXFSZ, SIG_IGN);
     for (int k = 0; k < 100; ++k) {
       std::ofstream file("/tmp/disk" + std::to_string(k));
       for (int part = 0; part < 1000 && file; ++part) file << std::string(1'000'000, 'x');

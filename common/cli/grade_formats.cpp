@@ -1,0 +1,123 @@
+#include "common/cli/grade_formats.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace stages {
+namespace {
+
+using grade::ClassGrade;
+using grade::Grade;
+using nlohmann::json;
+
+json to_json(const Grade& g) {
+  json classes = json::array();
+  for (const ClassGrade& c : g.classes) {
+    classes.push_back({{"class", c.name},
+                       {"cases", c.cases},
+                       {"passed", c.passed},
+                       {"left_out", c.left_out},
+                       {"counts", c.counts()},
+                       {"good", c.good()},
+                       {"reason", c.reason}});
+  }
+  return {{"file", g.file},
+          {"exercise", g.exercise.master.filename().string()},
+          {"task", g.exercise.task},
+          {"reference", g.exercise.reference},
+          {"points", g.points},
+          {"of", 100},
+          {"broken", g.broken},
+          {"classes", classes},
+          {"speed", g.speed ? json(*g.speed) : json(nullptr)},
+          {"speed_note", g.speed_note}};
+}
+
+/// Text as it may stand between quotes in XML 1.0, which knows no control characters.
+std::string xml(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else if (c == '\n') {
+      out += "&#10;";
+    } else {
+      out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+std::string dump(const json& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+/// The text with what is no UTF-8 replaced.
+std::string utf8(const std::string& text) {
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+}
+
+}  // namespace
+
+std::string grades_as_json(const std::vector<Grade>& grades, const std::string& stage, bool confined) {
+  json all = json::array();
+  for (const Grade& g : grades) all.push_back(to_json(g));
+  return dump({{"schema_version", 1}, {"stage", stage}, {"confined", confined}, {"grades", all}});
+}
+
+std::string grades_as_gradescope(const std::vector<Grade>& grades) {
+  json tests = json::array();
+  int score = 0;
+  for (const Grade& g : grades) {
+    const std::string file = g.exercise.master.filename().string();
+    score += g.points;
+    // What has points is the file: a class has its share of them only where others are right, too.
+    tests.push_back({{"name", file},
+                     {"score", g.points},
+                     {"max_score", 100},
+                     {"status", g.points == 100 ? "passed" : "failed"},
+                     {"output", g.broken.empty() ? g.exercise.task : g.broken}});
+    for (const ClassGrade& c : g.classes) {
+      if (!c.counts()) continue;
+      tests.push_back({{"name", fmt::format("{}: {}", file, c.name)},
+                       {"status", c.good() ? "passed" : "failed"},
+                       {"output", c.good() ? fmt::format("{} cases", c.passed) : c.reason}});
+    }
+    if (!g.speed_note.empty()) tests.push_back({{"name", file + ": speed"}, {"output", g.speed_note}});
+  }
+  return dump({{"score", score}, {"output_format", "text"}, {"tests", tests}});
+}
+
+std::string grades_as_junit(const std::vector<Grade>& grades, const std::string& stage) {
+  std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n";
+  for (const Grade& g : grades) {
+    std::string cases;
+    int count = 0, failures = 0;
+    const auto add = [&](const std::string& name, const std::string& reason) {
+      ++count;
+      failures += !reason.empty();
+      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"", xml(stage), xml(name));
+      cases += reason.empty()
+                   ? "/>\n"
+                   : fmt::format(">\n      <failure message=\"{}\"/>\n    </testcase>\n", xml(reason));
+    };
+    if (!g.broken.empty()) add("before the first case", g.broken);
+    for (const ClassGrade& c : g.classes) {
+      if (c.counts()) add(c.name, c.good() ? std::string() : c.reason);
+    }
+    out += fmt::format(
+        "  <testsuite name=\"{}: {} of 100 points\" tests=\"{}\" failures=\"{}\">\n{}  </testsuite>\n",
+        xml(g.file), g.points, count, failures, cases);
+  }
+  return utf8(out + "</testsuites>\n");
+}
+
+}  // namespace stages

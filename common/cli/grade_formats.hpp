@@ -1,0 +1,20 @@
+#pragma once
+// Grades in the forms that others read.
+
+#include <string>
+#include <vector>
+
+#include "common/grade/judge.hpp"
+
+namespace stages {
+
+/// For scripts. `confined`: students' programs were kept from everything that docs/exercises.md names.
+std::string grades_as_json(const std::vector<grade::Grade>& grades, const std::string& stage, bool confined);
+
+/// Gradescope's results.json: a test for each class of input. Points add up to 100 a file.
+std::string grades_as_gradescope(const std::vector<grade::Grade>& grades);
+
+/// JUnit's XML, which CI services show: a suite for each file, a case for each class of input.
+std::string grades_as_junit(const std::vector<grade::Grade>& grades, const std::string& stage);
+
+}  // namespace stages
