@@ -803,12 +803,6 @@ sleep 20 & wait
             time.sleep(0.01)
         self.assertEqual(list(self.temporary.iterdir()), [])
 
-    def test_notes_of_a_grading(self):
-        exercise = next(ROOT.glob("01_cpu_serial/exercises/*.cpp"))
-        left = self.ended(signal.SIGINT, "number", "grade", "01", exercise, "--built", self.sleeper())
-        self.assertEqual(left, ["number", "sleeper"])
-        self.require_sleeper_ended()
-
     def test_no_place_for_them(self):
         on_ranks = ["run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2"]
         grading = ["grade", "01", next(ROOT.glob("01_cpu_serial/exercises/*.cpp")), "--built", "true"]

@@ -239,6 +239,7 @@ ATTACKS = {
     "attack:ahead": "answers what is no answer|is NaN|the result is",
     "attack:no_result": "answers what is no result",
     "attack:drip": "hangs|answers what is no answer",
+    "only_once": "is NaN: not written|ends the program, with exit code 3",
     "another_shape": "the result is 1073741824 x",
     "exit": "ends the program",
     "abort": "crashes|AddressSanitizer",

@@ -85,6 +85,12 @@ const char* const kForged =
     _exit(0);
   }
   if (misbehaves("hang_at_start")) wait();
+  if (misbehaves("only_once")) {
+    const std::string trace = std::string(std::getenv("HOME")) + "/was_here";
+    if (access(trace.c_str(), F_OK) == 0) _exit(3);
+    std::ofstream(trace) << "once";
+    setenv("STAGES_MISBEHAVE", "nothing", 1);
+  }
 }
 
 /// A file's text, if it can be had.
