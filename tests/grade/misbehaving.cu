@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -86,8 +87,8 @@ const char* const kForged =
   }
   if (misbehaves("hang_at_start")) wait();
   if (misbehaves("only_once")) {
-    const std::string trace = std::string(std::getenv("HOME")) + "/was_here";
-    if (access(trace.c_str(), F_OK) == 0) _exit(3);
+    const std::filesystem::path trace = std::filesystem::temp_directory_path() / "was_here";
+    if (std::filesystem::exists(trace)) _exit(3);
     std::ofstream(trace) << "once";
     setenv("STAGES_MISBEHAVE", "nothing", 1);
   }
