@@ -215,7 +215,7 @@ ATTACKS = {
     "in_load": "kept, or made by load, reset or fetch",
     "previous": "previous answer, whatever is loaded",
     "attack:daemon": "is NaN: not written",
-    "attack:fork_bomb": "no more processes|hangs|memory|crashes|is lost|ends the program",
+    "attack:fork_bomb": "throws|hangs|memory|crashes|ends the program|answers",  # all of them speak at once
     "attack:flood": "writes more than 16 MB of text",
     "attack:disk": "no more disk|writes more than 1 GB to the disk|hangs",
     "attack:network": "is NaN: not written",
