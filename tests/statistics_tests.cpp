@@ -210,6 +210,33 @@ TEST(FewOfManyColumns, TakeNoMemoryForTheEmptyOnes) {
   EXPECT_LT(most_memory() - before, Offset{1} << 30);
 }
 
+TEST(FewOfManyColumns, ManyEmptyRowsOfASquareMatrixTakeNoMore) {
+  constexpr Index kMany = 20'000'000;
+  const auto of = [](Index last, Index n) {
+    return matrix(n, n, {{0, 0, 1}, {0, last, 2}, {last, 0, 2}, {2, 3, 1}, {last, last, 4}});
+  };
+  const Csr<double> many = of(kMany - 1, kMany), few = of(4, 5);
+  const Offset before = most_memory();
+  const auto s = statistics(many), t = statistics(few);
+  EXPECT_EQ(s.empty_rows, kMany - 3);
+  EXPECT_EQ(s.empty_cols, kMany - 3);
+  EXPECT_EQ(s.row_length_histogram, (std::vector<Index>{kMany - 3, 1, 2}));
+  EXPECT_EQ(s.median_row, 0);
+  EXPECT_GT(s.gini, 0.99);
+  EXPECT_EQ(s.max_row, 2);
+  EXPECT_EQ(s.max_col, t.max_col);
+  EXPECT_EQ(s.diagonal_entries, 2);
+  EXPECT_EQ(s.structural_symmetry, t.structural_symmetry);
+  EXPECT_EQ(s.numerical_symmetry, t.numerical_symmetry);
+  const SquareCost cost = square_cost(many), expected = square_cost(few);
+  EXPECT_FALSE(cost.rectangular);
+  EXPECT_EQ(cost.rows, kMany);
+  EXPECT_EQ(cost.cols, kMany);
+  EXPECT_EQ(cost.products, expected.products);
+  EXPECT_EQ(cost.nnz_estimate, expected.nnz_estimate);
+  EXPECT_LT(most_memory() - before, Offset{10} << 20);
+}
+
 TEST(FewOfManyColumns, TransposedFirstHasAsManyRowsAsColumns) {
   constexpr Index kMost = std::numeric_limits<Index>::max();
   // One column of three entries: 9 products with the transposed last, 3 with it first.

@@ -669,26 +669,37 @@ class Reader {
     fail_at(lines_.name(), 1, "the file was changed while it was being read; wait until it is complete");
   }
 
-  void require_csr_memory(Offset nnz) const {
-    const double rows = header_.rows, entries = static_cast<double>(nnz);
-    require_memory(lines_, header_, options_,
-                   (rows + 1) * sizeof(Offset) + entries * (sizeof(Index) + sizeof(T)));
+  double row_bytes() const { return (header_.rows + 1.0) * sizeof(Offset); }
+  /// The row pointers, before they are taken.
+  void require_row_memory() const { require_memory(lines_, header_, options_, row_bytes()); }
+  /// The entries, when the row pointers have been taken; a limit of the caller's is for both.
+  void require_entry_memory(Offset nnz) const {
+    const double entries = static_cast<double>(nnz) * (sizeof(Index) + sizeof(T));
+    require_memory(lines_, header_, options_, entries + (options_.max_bytes > 0 ? row_bytes() : 0));
   }
   void require_dense_memory() const {
     const double rows = header_.rows, cols = header_.cols;
     require_memory(lines_, header_, options_, rows * cols * sizeof(T));
   }
 
-  /// A size line may name two thousand million rows for a handful of entries. Before 16 GB are taken for
-  /// that, the entries are seen to be in order; where rows abound, they are few, so this pass costs little.
+  /// A size line may name two thousand million rows for a handful of entries. A matrix of 500 million is one
+  /// that somebody may want; beyond, it is a mistake or worse. Before memory is taken for such rows, the
+  /// entries are seen to be in order; where rows abound, they are few, so this pass costs little.
   void check_before_many_rows() {
     constexpr Index kMany = 1 << 20;
-    if (header_.rows > kMany && header_.rows / 8 > header_.stored) pass<Depth::values>([](auto&&...) {});
+    if (header_.rows <= kMany || header_.rows / 8 <= header_.stored) return;
+    pass<Depth::values>([](auto&&...) {});
+    if (options_.max_bytes == 0 && row_bytes() > kMostForEmptyLines) {
+      fail_at(lines_.name(), header_.size_line,
+              "{} rows for {} entries take {:.2f} GB, and the limit is {:.2f} GB where most rows are empty; "
+              "leave out rows without entries",
+              header_.rows, header_.stored, row_bytes() / 1e9, kMostForEmptyLines / 1e9);
+    }
   }
 
   Csr<T> csr_of_coordinates() {
     check_before_many_rows();
-    require_csr_memory(0);
+    require_row_memory();
     Csr<T> out(header_.rows, header_.cols);
     bool below = false, above = false;
     RowCounter counter(out.row_ptr);
@@ -714,7 +725,7 @@ class Reader {
 
   Csr<T> csr_of_array() {
     check_before_many_rows();
-    require_csr_memory(0);
+    require_row_memory();
     Csr<T> out(header_.rows, header_.cols);
     pass<Depth::values>([&](Offset, Index row, Index col, T value) {
       if (value == T{0}) return;
@@ -728,7 +739,7 @@ class Reader {
   /// The second pass, after row_ptr was filled with counts. Returns where the first repeated entry stands.
   std::optional<std::pair<Index, Index>> place(Csr<T>& out) {
     const Offset nnz = counts_to_starts(out.row_ptr);
-    require_csr_memory(nnz);
+    require_entry_memory(nnz);
     out.col_idx.resize(at(nnz));
     out.values.resize(at(nnz));
     RowPlacer<T> placer(out);
@@ -741,6 +752,7 @@ class Reader {
       }
     });
     if (!placer.finish()) changed();
+    if (placer.first_overflow && !options_.allow_non_finite) sum_overflows(*placer.first_overflow);
     lines_.rewind();  // which sees whether the file is still the same
     report_.repeated = nnz - out.nnz();
     return placer.first_repeat;
@@ -762,6 +774,21 @@ class Reader {
     fail_at(lines_.name(), line,
             "a skew-symmetric matrix has a zero diagonal, which is not stored; remove the entry at row {}",
             row + options_.index_base);
+  }
+
+  /// Repeated entries whose sum is no number any more. Looks for the line of the last of them.
+  [[noreturn]] void sum_overflows(std::pair<Index, Index> place) {
+    const auto [i, j] = place;
+    Offset last = 0;
+    pass<Depth::indices>([&](Offset line, Index row, Index col, T) {
+      if ((row == i && col == j) || (header_.mirrored() && row == j && col == i)) last = line;
+    });
+    if (last == 0) changed();
+    fail_at(lines_.name(), last,
+            "the entries at row {}, column {} add up to more than a {}-bit float holds; keep one of them, or "
+            "scale "
+            "the matrix",
+            i + options_.index_base, j + options_.index_base, 8 * sizeof(T));
   }
 
   /// A file that stores both triangles of a symmetric matrix would come out doubled. Looks for the line.

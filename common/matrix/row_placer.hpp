@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -204,6 +205,8 @@ class RowPlacer {
 
   /// Where the first repeated entry stands; known after finish().
   std::optional<std::pair<Index, Index>> first_repeat;
+  /// ... and the first place where entries add up to what is not finite.
+  std::optional<std::pair<Index, Index>> first_overflow;
 
   void add(Index row, Index col, T value) {
     const std::size_t bin = at(row >> shift_);
@@ -324,6 +327,7 @@ class RowPlacer {
       if (kept > 0 && out_cols[kept - 1] == cols[k]) {
         if (!first_repeat) first_repeat = {row, cols[k]};
         out_values[kept - 1] += values[k];
+        if (!first_overflow && !std::isfinite(out_values[kept - 1])) first_overflow = {row, cols[k]};
       } else {
         out_cols[kept] = cols[k];
         out_values[kept] = values[k];

@@ -19,30 +19,34 @@ std::size_t at(Offset k) {
 
 constexpr Offset kRowsPerBlock = 256;
 
-/// Shortest, longest, median and Gini coefficient of the row lengths, and their histogram.
+/// Shortest, longest, median and Gini coefficient of the row lengths, and their histogram. Rows without
+/// entries are counted only: there may be any number of them.
 template <class T>
 void describe_row_lengths(const Csr<T>& a, MatrixStatistics& s) {
-  std::vector<Offset> lengths(at(a.rows));
-  for (Index i = 0; i < a.rows; ++i) lengths[at(i)] = a.row_nnz(i);
-  for (const Offset length : lengths) {
+  std::vector<Offset> lengths;  // but for those that are 0, in ascending order
+  for (Index i = 0; i < a.rows; ++i) {
+    const Offset length = a.row_nnz(i);
     const auto place = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(length)));
     if (s.row_length_histogram.size() <= place) s.row_length_histogram.resize(place + 1, 0);
     ++s.row_length_histogram[place];
-    if (length == 0) ++s.empty_rows;
+    if (length > 0) lengths.push_back(length);
   }
-  if (lengths.empty()) return;
+  if (a.rows == 0) return;
   std::sort(lengths.begin(), lengths.end());
-  s.min_row = lengths.front();
-  s.max_row = lengths.back();
-  const std::size_t half = lengths.size() / 2;
-  s.median_row = lengths.size() % 2 == 1 ? static_cast<double>(lengths[half])
-                                         : 0.5 * static_cast<double>(lengths[half - 1] + lengths[half]);
+  const Offset empty = a.rows - std::ssize(lengths);
+  const auto length = [&](Offset k) { return k < empty ? 0 : lengths[at(k - empty)]; };
+  s.empty_rows = static_cast<Index>(empty);
+  s.min_row = length(0);
+  s.max_row = length(a.rows - 1);
+  const Index half = a.rows / 2;
+  s.median_row = a.rows % 2 == 1 ? static_cast<double>(length(half))
+                                 : 0.5 * static_cast<double>(length(half - 1) + length(half));
   s.mean_row = static_cast<double>(s.nnz) / s.rows;
   if (s.nnz == 0) return;
   // Gini = sum over ascending lengths x_i (i = 1 .. n) of (2 i - n - 1) x_i, over n times their sum.
   double weighted = 0;
-  for (std::size_t i = 0; i < lengths.size(); ++i)
-    weighted += (2.0 * static_cast<double>(i + 1) - s.rows - 1.0) * static_cast<double>(lengths[i]);
+  for (Offset k = empty; k < a.rows; ++k)
+    weighted += (2.0 * static_cast<double>(k + 1) - s.rows - 1.0) * static_cast<double>(length(k));
   s.gini = weighted / (static_cast<double>(s.rows) * static_cast<double>(s.nnz));
 }
 
@@ -63,34 +67,43 @@ void describe_entries(const Csr<T>& a, MatrixStatistics& s) {
   s.diagonal_full = s.diagonal_entries == std::min(a.rows, a.cols);
 }
 
-/// A with its columns numbered anew, so that none is empty: products with A^T take the same multiplications,
-/// and those rows and columns of A^T * A that hold something are the same.
+/// Whether so many rows or columns must be empty that numbers for each would mostly be for them.
 template <class T>
-Csr<T> without_empty_columns(const Csr<T>& a) {
-  std::vector<Index> columns(a.col_idx.begin(), a.col_idx.end());
+bool mostly_empty(const Csr<T>& a) {
+  return mostly_empty_columns(std::max(a.rows, a.cols), a.nnz());
+}
+
+/// A with its rows and columns numbered anew, without those that are empty, in their order: products with A^T
+/// take the same multiplications, and those rows and columns of them that hold something are the same. Of a
+/// square matrix both keep what one of them needs, so that products with itself and the diagonal are the
+/// same, too.
+template <class T>
+Csr<T> without_empty_lines(const Csr<T>& a) {
+  std::vector<Index> columns(a.col_idx.begin(), a.col_idx.end()), rows;
+  for (Index i = 0; i < a.rows; ++i) {
+    if (a.row_nnz(i) > 0) rows.push_back(i);
+  }
+  if (a.rows == a.cols) columns.insert(columns.end(), rows.begin(), rows.end());
   std::sort(columns.begin(), columns.end());
   columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
-  Csr<T> packed = a;
-  packed.cols = static_cast<Index>(columns.size());
-  for (Index& j : packed.col_idx)
-    j = static_cast<Index>(std::lower_bound(columns.begin(), columns.end(), j) - columns.begin());
+  if (a.rows == a.cols) rows = columns;
+  Csr<T> packed(static_cast<Index>(rows.size()), static_cast<Index>(columns.size()));
+  for (std::size_t r = 0; r < rows.size(); ++r) packed.row_ptr[r + 1] = a.row_ptr[at(rows[r]) + 1];
+  packed.values = a.values;
+  for (const Index j : a.col_idx)
+    packed.col_idx.push_back(
+        static_cast<Index>(std::lower_bound(columns.begin(), columns.end(), j) - columns.begin()));
   return packed;
 }
 
 /// Longest column and empty columns.
 template <class T>
 void describe_columns(const Csr<T>& a, MatrixStatistics& s) {
-  if (mostly_empty_columns(a.cols, a.nnz())) {
-    const Csr<T> packed = without_empty_columns(a);
-    describe_columns(packed, s);
-    s.empty_cols = a.cols - packed.cols;
-    return;
-  }
   std::vector<Offset> lengths(at(a.cols), 0);
   for (const Index j : a.col_idx) ++lengths[at(j)];
   for (const Offset length : lengths) {
     s.max_col = std::max(s.max_col, length);
-    if (length == 0) ++s.empty_cols;
+    if (length > 0) --s.empty_cols;
   }
 }
 
@@ -190,8 +203,12 @@ MatrixStatistics statistics(const Csr<T>& a) {
     s.density = static_cast<double>(s.nnz) / (static_cast<double>(a.rows) * static_cast<double>(a.cols));
   describe_row_lengths(a, s);
   describe_entries(a, s);
-  describe_columns(a, s);
-  if (a.rows == a.cols) describe_symmetry(a, transpose(a), s);
+  s.empty_cols = a.cols;
+  const bool few = mostly_empty(a);
+  const Csr<T> packed = few ? without_empty_lines(a) : Csr<T>{};
+  const Csr<T>& filled = few ? packed : a;
+  describe_columns(filled, s);
+  if (a.rows == a.cols) describe_symmetry(filled, transpose(filled), s);
   return s;
 }
 
@@ -253,16 +270,20 @@ ProductCost product_cost(const Csr<T>& a, const Csr<T>& b, Offset exact_up_to, i
 
 template <class T>
 SquareCost square_cost(const Csr<T>& a, Offset exact_up_to, int threads) {
-  if (a.rows == a.cols) return {product_cost(a, a, exact_up_to, threads), false, false};
-  const bool few = mostly_empty_columns(a.cols, a.nnz());
-  const Csr<T> packed = few ? without_empty_columns(a) : Csr<T>{};
+  const bool few = mostly_empty(a), square = a.rows == a.cols;
+  const Csr<T> packed = few ? without_empty_lines(a) : Csr<T>{};
   const Csr<T>& factor = few ? packed : a;
+  if (square) {
+    SquareCost cost{product_cost(factor, factor, exact_up_to, threads), false, false};
+    cost.rows = cost.cols = a.rows;
+    return cost;
+  }
   const Csr<T> transposed = transpose(factor);
   const bool transposed_first = spgemm_products(transposed, factor) < spgemm_products(factor, transposed);
   SquareCost cost{transposed_first ? product_cost(transposed, factor, exact_up_to, threads)
                                    : product_cost(factor, transposed, exact_up_to, threads),
                   true, transposed_first};
-  if (transposed_first) cost.rows = cost.cols = a.cols;
+  cost.rows = cost.cols = transposed_first ? a.cols : a.rows;
   return cost;
 }
 

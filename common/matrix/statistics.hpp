@@ -43,8 +43,8 @@ struct MatrixStatistics {
   Offset non_finite_values = 0;  ///< stored NaN and infinities
 };
 
-/// Time and memory in proportion to entries and rows: for those of a square matrix a copy of the structure by
-/// columns, and nothing for columns that are empty.
+/// Time in proportion to entries and rows. Memory in proportion to the entries: of a square matrix a copy by
+/// columns, and nothing for rows and columns where most are empty.
 template <class T>
 MatrixStatistics statistics(const Csr<T>& a);
 
