@@ -226,6 +226,32 @@ TEST(Runner, WhatTheCheckNeedsCountsToo) {
       << row.reason;
 }
 
+TEST(Runner, TheLimitOfMemoryHoldsForTheCheck) {
+  Exec exec;
+  RunOptions options = quick();
+  options.max_memory = 961;  // the plan takes 960
+  const auto row =
+      run(spmv_entries({{"a/right", SpmvFault::none}}), make_spmv_problem("m", matrix()), exec, options)
+          .rows.at(0);
+  EXPECT_EQ(row.status, Status::skipped);
+  EXPECT_NE(row.reason.find("of memory with what its check takes, the limit is 961 B (--max-memory)"),
+            std::string::npos)
+      << row.reason;
+}
+
+TEST(Runner, ResultsAreWorkToo) {
+  Exec exec;
+  RunOptions options = quick();
+  options.max_work = 1000;
+  const auto a = std::make_shared<const Csr<double>>(Csr<double>(500, 1));
+  const auto row =
+      run(spmv_entries({{"a/right", SpmvFault::none}}), make_spmv_problem("m", a), exec, options).rows.at(0);
+  EXPECT_EQ(row.status, Status::skipped);
+  EXPECT_NE(row.reason.find("needs 1.50 k numbers as results of its check, the limit is 1.00 k (--max-work)"),
+            std::string::npos)
+      << row.reason;
+}
+
 TEST(Runner, OperandsAreWorkToo) {
   Exec exec;
   RunOptions options = quick();
@@ -292,7 +318,7 @@ TEST(Runner, PlansThatDoNotFitTogetherAreTimedInGroups) {
   RunEvents events;
   events.timing = [&](const ResultRow& row) { order += row.entry[0]; };
   RunOptions options = quick();
-  options.max_memory = 2000;  // two plans of 960 bytes, not three
+  options.max_memory = 2800;  // two plans of 960 bytes, not three, and one with its check
   run(spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::none}, {"c/x", SpmvFault::none}}),
       make_spmv_problem("m", matrix()), exec, options, events);
   EXPECT_EQ(order,

@@ -79,6 +79,15 @@ bool needs_reset(const Problem& problem) {
   return false;
 }
 
+/// Of a dense result; of a sparse one the rows.
+template <class Problem>
+double result_elements(const Problem& problem) {
+  const double rows = problem.a->rows;
+  if constexpr (Problem::kOp == Op::spmv) return rows * (problem.mode == Mode::chain ? 1 : problem.products);
+  if constexpr (Problem::kOp == Op::spmm) return rows * problem.n_cols;
+  return rows;
+}
+
 }  // namespace
 
 template <class Problem>
@@ -100,6 +109,9 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
   const bool whole_check = !options.check_once || exec.simulated();
   if (whole_check && (!entry.needs.gpu || exec.simulated())) {
     const double needed = cost.memory + check_bytes(problem);
+    if (options.max_memory > 0 && needed > options.max_memory)
+      return fmt::format("needs {} of memory with what its check takes, the limit is {} (--max-memory)",
+                         format_bytes(needed), format_bytes(options.max_memory));
     const auto free = static_cast<double>(available_memory());
     if (needed > free)
       return fmt::format("needs {} of memory with what its check takes, and {} are free",
@@ -118,6 +130,11 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
   if (drawn > options.max_work) {
     return fmt::format("needs {} numbers as operands of its check, the limit is {} (--max-work)",
                        format_count(drawn), format_count(options.max_work));
+  }
+  const double compared = whole_check ? 3 * result_elements(problem) : 0;
+  if (compared > options.max_work) {
+    return fmt::format("needs {} numbers as results of its check, the limit is {} (--max-work)",
+                       format_count(compared), format_count(options.max_work));
   }
   return {};
 }
