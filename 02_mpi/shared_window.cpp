@@ -24,6 +24,9 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "02_mpi/stage.hpp"
 #include "common/kernels/spgemm_rows.hpp"
@@ -102,6 +105,21 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
     if (this->root()) before = mpi::products_before(*problem.a, *problem.b, 1);
     number_by_node();
     this->deal_rows_by_time(std::move(before));
+  }
+
+  static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec) {
+    if (auto reason = mpi::MpiSpgemmPlan<T>::refuse(problem, exec)) return reason;
+    std::vector<double> windows;
+    const auto matrix = [&](Index rows, Offset nnz) {
+      const auto entries = static_cast<double>(nnz);
+      for (const double bytes : {sizeof(Offset) * (rows + 1.0), sizeof(Index) * entries, sizeof(T) * entries})
+        windows.push_back(bytes);
+    };
+    matrix(problem.a->rows, problem.a->nnz());
+    matrix(problem.b->rows, problem.b->nnz());
+    matrix(problem.a->rows, problem.result_bound);
+    if (std::string lack = mpi::shared_memory_problem(windows); !lack.empty()) return lack;
+    return std::nullopt;
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {

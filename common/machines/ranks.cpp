@@ -32,6 +32,10 @@ Ranks::Ranks() {
   size_ = state_->session.size();
 }
 
+std::string Ranks::problem() const {
+  return started() ? state_->session.problem() : "";
+}
+
 Exec& Ranks::exec() {
   if (!state_->exec) {
     state_->ranks = std::make_unique<mpi::MpiCommunicator>();
@@ -67,6 +71,9 @@ void Ranks::abort(const std::string& text, int code) {
 
 struct Ranks::State {};
 Ranks::Ranks() = default;
+std::string Ranks::problem() const {
+  return {};
+}
 Exec& Ranks::exec() {
   std::abort();
 }

@@ -36,6 +36,8 @@ class Ranks {
   bool root() const { return rank_ == 0; }
   int rank() const { return rank_; }
   int size() const { return size_; }
+  /// Why nothing can be done on them: then nothing but abort() may follow. Empty: it can.
+  std::string problem() const;
 
   /// Where entries for several ranks run. Collective at the first call; only where started().
   Exec& exec();

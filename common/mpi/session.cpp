@@ -29,9 +29,14 @@ Session::Session() : exceptions_at_start_(std::uncaught_exceptions()) {
   int node_rank = 0;
   check(MPI_Comm_rank(node_, &node_rank), "asking for the rank");
   void* place = nullptr;
-  check(MPI_Win_allocate_shared(node_rank == 0 ? sizeof(std::atomic<int>) : 0, 1, MPI_INFO_NULL, node_,
-                                &place, &speaker_window_),
-        "allocating shared memory");
+  try {
+    check(MPI_Win_allocate_shared(node_rank == 0 ? sizeof(std::atomic<int>) : 0, 1, MPI_INFO_NULL, node_,
+                                  &place, &speaker_window_),
+          "allocating shared memory");
+  } catch (const Error& error) {
+    problem_ = error.what();
+    return;
+  }
   MPI_Aint bytes = 0;
   int unit = 0;
   check(MPI_Win_shared_query(speaker_window_, 0, &bytes, &unit, &place), "finding the shared memory");
@@ -42,22 +47,26 @@ Session::Session() : exceptions_at_start_(std::uncaught_exceptions()) {
 
 Session::~Session() {
   if (std::uncaught_exceptions() > exceptions_at_start_) abort("", EXIT_FAILURE);
-  MPI_Win_free(&speaker_window_);
+  if (speaker_ != nullptr) MPI_Win_free(&speaker_window_);
   MPI_Comm_free(&node_);
   MPI_Finalize();
 }
 
 bool Session::first_to_speak() {
-  return speaker_->fetch_add(1) == 0;
+  return speaker_ != nullptr ? speaker_->fetch_add(1) == 0 : rank_ == 0;
 }
 
 void Session::abort(std::string_view message, int code) {
-  if (first_to_speak()) {
+  const auto speak = [&] {
     std::fwrite(message.data(), 1, message.size(), stderr);
     std::fflush(stderr);
+  };
+  if (first_to_speak()) {
+    speak();
   } else {
     // The first one is about to end this process too. If it can't, this one does it.
     std::this_thread::sleep_for(std::chrono::seconds(2));
+    if (speaker_ == nullptr) speak();  // rank 0 has no problem
   }
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);

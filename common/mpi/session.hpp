@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <string>
 #include <string_view>
 
 namespace stages::mpi {
@@ -20,6 +21,8 @@ class Session {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  /// Why the ranks of this node share no memory: then nothing but abort() may follow. Empty: they do.
+  const std::string& problem() const { return problem_; }
 
   /// Ends all ranks with exit code `code`. `message` goes to stderr as it is; if several ranks of a node fail
   /// at once (all of them read the same bad argument), only the first one's does.
@@ -32,6 +35,7 @@ class Session {
   int size_ = 1;
   int exceptions_at_start_;
   MPI_Comm node_ = MPI_COMM_NULL;
+  std::string problem_;
   MPI_Win speaker_window_ = MPI_WIN_NULL;
   std::atomic<int>* speaker_ = nullptr;  ///< shared by the ranks of a node: how many have failed
 };

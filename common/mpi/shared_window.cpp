@@ -1,5 +1,6 @@
 #include "common/mpi/shared_window.hpp"
 
+#include <fmt/format.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -15,21 +16,30 @@ namespace {
 
 /// Open MPI backs shared windows by a file in this directory. A file system that is full shows only when a
 /// page is touched, and then kills the process; so ask before.
-void require_room(std::size_t bytes) {
+std::string lack_of_room(double bytes) {
   const char* const chosen = std::getenv("OMPI_MCA_osc_sm_backing_directory");
   const char* const directory = chosen != nullptr ? chosen : "/dev/shm";
   struct statvfs facts {};
-  if (statvfs(directory, &facts) != 0) return;  // another MPI, another place
+  if (statvfs(directory, &facts) != 0) return {};  // another MPI, another place
   const double room = static_cast<double>(facts.f_bavail) * static_cast<double>(facts.f_frsize);
-  if (static_cast<double>(bytes) > room) {
-    fail(
-        "{} bytes of shared memory are needed and {} has room for {:.0f}; make it larger, or name another "
-        "directory in OMPI_MCA_osc_sm_backing_directory",
-        bytes, directory, room);
-  }
+  if (bytes <= room) return {};
+  return fmt::format(
+      "{:.0f} bytes of shared memory are needed and {} has room for {:.0f}; make it larger, or name another "
+      "directory in OMPI_MCA_osc_sm_backing_directory",
+      bytes, directory, room);
 }
 
+/// A quarter more than asked for, so that results of about one size do not grow a window again and again.
+constexpr double kReserve = 0.25;
+constexpr double kMore = 4096;
+
 }  // namespace
+
+std::string shared_memory_problem(std::span<const double> bytes) {
+  double all = 0;
+  for (const double window : bytes) all += (1 + kReserve) * window + kMore;
+  return lack_of_room(all);
+}
 
 SharedWindow::~SharedWindow() {
   // Giving it back waits for all ranks of the node. After an exception they don't come: all are about to end.
@@ -48,11 +58,12 @@ void SharedWindow::release() {
 void SharedWindow::reserve(std::size_t bytes) {
   if (bytes <= capacity_) return;
   release();
-  // A quarter more than asked for, so that results of about one size do not grow it again and again.
-  const std::size_t wanted = bytes + bytes / 4 + 4096;
+  const auto wanted = static_cast<std::size_t>((1 + kReserve) * static_cast<double>(bytes) + kMore);
   int rank = 0;
   check(MPI_Comm_rank(node_, &rank), "asking for the rank");
-  if (rank == 0) require_room(wanted);
+  if (rank == 0) {
+    if (const std::string lack = lack_of_room(static_cast<double>(wanted)); !lack.empty()) fail("{}", lack);
+  }
   void* own = nullptr;
   check(MPI_Win_allocate_shared(rank == 0 ? static_cast<MPI_Aint>(wanted) : 0, 1, MPI_INFO_NULL, node_, &own,
                                 &window_),

@@ -4,10 +4,15 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <span>
+#include <string>
 
 #include "common/matrix/types.hpp"
 
 namespace stages::mpi {
+
+/// Why windows of so many bytes cannot be had together on this node; empty: as far as is known they can.
+std::string shared_memory_problem(std::span<const double> bytes);
 
 /// One piece of memory per node, seen at its own address by each rank of `node`. It only grows: growth is
 /// slow (a new mapping, and pages that fault when first touched), so it belongs into the warm-up.
