@@ -18,7 +18,10 @@
 namespace stages {
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+// What ends a program by itself and leaves it the time to say something: from a terminal (INT, QUIT, HUP),
+// and from batch systems before their limits (TERM, XCPU, USR1, USR2, ALRM).
+constexpr std::array kSignals = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,  SIGXCPU,
+                                 SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM};
 constexpr unsigned char kNone = 0;  ///< through the pipe: there is nothing to wait for any more
 
 std::array<int, 2> told;          ///< a pipe: about all that a signal handler may do is write to it

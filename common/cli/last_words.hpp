@@ -7,10 +7,12 @@
 
 namespace stages {
 
-/// From now on SIGINT, SIGTERM and SIGHUP remove temporary files before they end the process.
+/// From now on the signals that ask a program to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, and what batch
+/// systems send before a limit: SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM) remove temporary files before they end
+/// the process.
 void leave_nothing_behind();
 
-/// While one lives, SIGINT, SIGTERM and SIGHUP do not end the process at once: `words` is called with the
+/// While one lives, these signals do not end the process at once: `words` is called with the
 /// signal's name, on a thread of its own, and then the process ends as by that signal. A second signal, a
 /// second later or more, does not wait. At most one object at a time.
 class LastWords {
