@@ -158,6 +158,7 @@ namespace {
 /// Empty, or what is wrong with the text of a number that limits or scales something: an infinite one would
 /// let everything pass, and one that is none nothing.
 std::string not_finite(const std::string& text) {
+  if (text.empty()) return "its value is empty";  // which the parser takes for 0
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (end != text.c_str() + text.size() || std::isfinite(value))

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 
 #ifdef STAGES_HAVE_CUDA
 #include "common/gpu/exec.hpp"
@@ -37,6 +38,10 @@ class TheGpu final : public GpuExec {
 std::pair<std::unique_ptr<Exec>, std::string> find_gpu([[maybe_unused]] KernelLaunch launch) {
 #ifdef STAGES_HAVE_CUDA
   if (std::string problem = device_problem(); !problem.empty()) return {nullptr, std::move(problem)};
+#if STAGES_SIMULATED
+  // Now, so that a wrong one is told before anything has run.
+  if (const char* const schedule = std::getenv("STAGES_SCHEDULE")) simt::set_schedule(schedule);
+#endif
   const Launch form = launch == KernelLaunch::graph ? Launch::graph : Launch::single;
   return {std::unique_ptr<Exec>(std::make_unique<TheGpu>(form)), std::string()};
 #else
