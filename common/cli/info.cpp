@@ -91,7 +91,7 @@ void print_square(const SquareCost& cost) {
 }
 
 void print_text(const std::string& source, const MatrixStatistics& s, const SquareCost& cost) {
-  fmt::print("{}\n", source);
+  fmt::print("{}\n", printable(source));
   print_line("size", fmt::format("{} x {}", grouped(s.rows), grouped(s.cols)));
   print_line("non-zeros", fmt::format("{}, {} of all places", grouped(s.nnz), percent(s.density)));
   print_line("in a row", fmt::format("mean {:.4g}, median {:.4g}, from {} to {}, Gini {:.2f}", s.mean_row,

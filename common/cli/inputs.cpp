@@ -13,6 +13,7 @@
 
 #include "common/cli/terminal.hpp"
 #include "common/harness/all_processors.hpp"
+#include "common/harness/results.hpp"
 #include "common/matrix/byte_source.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
@@ -32,14 +33,16 @@ void tell(const std::string& path, const ReadReport& report) {
     return fmt::format("{} {}", n, n == 1 ? one : many);
   };
   if (report.dropped > 0) {
-    print_stderr("{}: {} outside the matrix left out\n", path, count(report.dropped, "entry", "entries"));
+    print_stderr("{}: {} outside the matrix left out\n", printable(path),
+                 count(report.dropped, "entry", "entries"));
   }
   if (report.repeated > 0) {
     print_stderr("{}: {} added to an earlier one at the same place\n", path,
                  count(report.repeated, "repeated entry", "repeated entries"));
   }
   if (report.non_finite > 0) {
-    print_stderr("{}: {} NaN or infinite\n", path, count(report.non_finite, "value is", "values are"));
+    print_stderr("{}: {} NaN or infinite\n", printable(path),
+                 count(report.non_finite, "value is", "values are"));
   }
   if (report.rounded > 0) {
     constexpr bool kSingle = std::is_same_v<T, float>;

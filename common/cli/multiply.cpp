@@ -27,6 +27,7 @@ struct MultiplyOptions {
   std::string output;
   ValueType type = ValueType::f64;
   std::optional<int> ranks;
+  std::string report_to;  ///< where the process that has started this one looks for files
   bool no_check = false;
   std::optional<double> max_memory_gb;
   InputOptions input;
@@ -124,7 +125,7 @@ int multiply(const Program& program, const MultiplyOptions& options, const Entry
   }
   write_matrix_market(options.output, c);
   const int ranks = place.machine().host.communicator().size();
-  fmt::print("{}: {}, by {}{} in {}, {}\n", options.output, describe(c), entry.name,
+  fmt::print("{}: {}, by {}{} in {}, {}\n", printable(options.output), describe(c), entry.name,
              entry.needs.mpi ? fmt::format(" on {}", ranks) : "", format_seconds(seconds), checked);
   return kGood;
 }
@@ -163,9 +164,8 @@ int multiply_as(const Program& program, const MultiplyOptions& options, const En
       {std::move(b), {}});
 }
 
-int work(const Program& program, const MultiplyOptions& options) {
-  const Entry& entry = program.registry.find(options.entry);
-  if (!program.ranks->root()) return follow(program, entry);
+/// Rank 0, and a process that is none.
+int lead(const Program& program, const MultiplyOptions& options, const Entry& entry) {
   require_matrix(options.a);
   require_matrix(options.b);
   require_matching_b(program, entry, options.b);
@@ -177,6 +177,15 @@ int work(const Program& program, const MultiplyOptions& options) {
     return multiply_on_ranks({program.arguments.begin() + 1, program.arguments.end()}, *options.ranks);
   }
   return with_type(options.type, [&]<class T>() { return multiply_as<T>(program, options, entry); });
+}
+
+int work(const Program& program, const MultiplyOptions& options) {
+  const Entry& entry = program.registry.find(options.entry);
+  if (!program.ranks->root()) return follow(program, entry);
+  tell_started(options.report_to);
+  const int code = lead(program, options, entry);
+  tell_done(options.report_to);
+  return code;
 }
 
 }  // namespace
@@ -201,6 +210,10 @@ void add_multiply_command(CommandLine& line, const Program& program) {
       .option("--ranks", options->ranks, "Start an entry for several ranks by mpirun, on this number of them")
       .between(1, 4096)
       .type_name("N");
+  command
+      .option("--report-to", options->report_to,
+              "Where the program that has started this one looks for files")
+      .group("");
   add_type_option(command, options->type, "Type in which to compute");
   command.flag("--no-check", options->no_check,
                "Do not check the result (a wrong one is never written otherwise)");

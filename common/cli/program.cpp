@@ -71,7 +71,7 @@ std::string one_line(std::string_view text) {
     text.remove_prefix(digits);
     if (text.empty()) break;
     const char c = text.front();
-    out += c == '\n' || c == '\r' ? ' ' : c;
+    out += c == '\n' || c == '\r' ? " " : printable(text.substr(0, 1));
     text.remove_prefix(1);
   }
   out.erase(out.find_last_not_of(' ') + 1);
@@ -84,7 +84,7 @@ std::string one_line(std::string_view text) {
 int report(const Program& program, const std::string& what) {
   std::fflush(stdout);
   Ranks& ranks = *program.ranks;
-  if (ranks.size() > 1)
+  if (ranks.size() > 1 || !ranks.problem().empty())
     ranks.abort(fmt::format("{}: error on rank {}: {}\n", program.name, ranks.rank(), one_line(what)),
                 kBadInput);
   print_stderr("{}\n", error_line(program, what));
@@ -187,6 +187,7 @@ int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vect
   program.arguments.assign(argv, argv + argc);
   program.left_out = std::move(left_out);
   try {
+    if (const std::string problem = ranks.problem(); !problem.empty()) fail("{}", problem);
     add_entries(program.registry);
     const int code = parse_and_work(program, argc, argv);
     return std::fflush(stdout) != 0 || std::ferror(stdout) != 0 ? lost_output(program) : code;

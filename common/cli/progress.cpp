@@ -37,8 +37,8 @@ Progress::~Progress() {
 
 std::string Progress::numbered(std::size_t number, const ResultRow& row, const std::string& what) const {
   const ProblemFacts& p = row.problem;
-  return fmt::format("[{}/{}] {}, {} {}{}{}: {}", number, total_, row.entry, to_string(p.op), p.matrix,
-                     p.options.empty() ? "" : ", ", p.options, what);
+  return printable(fmt::format("[{}/{}] {}, {} {}{}{}: {}", number, total_, row.entry, to_string(p.op),
+                               p.matrix, p.options.empty() ? "" : ", ", p.options, what));
 }
 
 /// True where the next plain line, or the next state of the line in place, is due.
@@ -72,7 +72,7 @@ void Progress::show(const std::string& line) {
 }
 
 void Progress::doing(const std::string& what) {
-  if (terminal_) show(fmt::format("[{}/{}] {}", begun_, total_, what));
+  if (terminal_) show(printable(fmt::format("[{}/{}] {}", begun_, total_, what)));
 }
 
 void Progress::say(const std::string& line) {
@@ -100,7 +100,7 @@ RunEvents Progress::events() {
     ++done_;
     const bool bad = row.status == Status::wrong || row.status == Status::failed;
     if (terminal_) {
-      if (bad) say(row.entry + ": " + outcome_of(row));
+      if (bad) say(printable(row.entry + ": " + outcome_of(row)));
     } else if (bad || done_ == total_ || may_print()) {
       say(numbered(done_, row, outcome_of(row)));
     }

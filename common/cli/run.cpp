@@ -50,6 +50,10 @@ KernelLaunch launch_of(const Effort& effort) {
   return effort.launch == "graph" ? KernelLaunch::graph : KernelLaunch::single;
 }
 
+std::string json_text(const Results& results) {
+  return to_json(results).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 class Run {
  public:
   Run(const Program& program, const Effort& effort, std::vector<Part> parts, Devices* devices = nullptr)
@@ -242,6 +246,26 @@ class Run {
     return std::make_shared<const Csr<T>>(load_matrix<T>(source, options().input, NonFinite::refused));
   }
 
+  /// Products of matrices with next to nothing in them, and checks of these, take memory and time for each
+  /// row and column all the same. Throws OutOfMemory where that is out of proportion. `vectors`: columns of
+  /// the dense operand.
+  template <class T>
+  void require_room(const std::string& name, const Csr<T>& a, double vectors) const {
+    constexpr double kMost = 1e9;
+    // Seen in runs on 4 million rows with one entry: row pointers and references, and x, y and what y is
+    // compared with.
+    const double line_bytes = 64 + 3 * sizeof(T) * vectors;
+    if (!mostly_empty_columns(std::max(a.rows, a.cols), a.nnz())) return;
+    const double needed = line_bytes * (static_cast<double>(a.rows) + a.cols);
+    const double limit = limits_.max_memory > 0 ? limits_.max_memory : kMost;
+    if (needed > limit)
+      throw OutOfMemory(
+          fmt::format("{}: {} x {} with {} entries needs {} of memory, the limit is {} where most rows or "
+                      "columns are empty "
+                      "(--max-memory)",
+                      name, a.rows, a.cols, a.nnz(), format_bytes(needed), format_bytes(limit)));
+  }
+
   template <class T>
   void matrix(const Job& job) {
     std::vector<Op> ops = job.ops;
@@ -272,6 +296,7 @@ class Run {
       return;
     }
     const Index products = options().products.value_or(mode == Mode::single ? 1 : default_products(a->nnz()));
+    require_room(job.name, *a, mode == Mode::chain ? 1 : products);
     problem(make_spmv_problem<T>(job.name, a, mode, products));
   }
 
@@ -288,6 +313,7 @@ class Run {
   void spmm(const Job& job, const std::shared_ptr<const Csr<T>>& a) {
     const Layout layout = options().layout == "col" ? Layout::col_major : Layout::row_major;
     for (const Index n : options().n_cols) {
+      require_room(job.name, *a, n);
       problem(make_spmm_problem<T>({.name = job.name,
                                     .a = a,
                                     .n_cols = n,
@@ -300,6 +326,7 @@ class Run {
 
   template <class T>
   void spgemm(const Job& job, const std::shared_ptr<const Csr<T>>& a) {
+    require_room(job.name, *a, 1);
     if (!job.b.empty()) {
       const auto b = job.b == job.name ? a : load<T>(job.b);
       problem(make_spgemm_problem<T>(job.name, a, b, destination()),
@@ -343,6 +370,16 @@ class Run {
     }
     findings_.keep(results_);
     first_ = results_.rows.size();
+    if (!options().report_to.empty()) keep_for_starter();
+  }
+
+  /// Who has started the ranks gets what is there so far, also where they are killed.
+  void keep_for_starter() {
+    try {
+      write_file(part_->arguments.json,
+                 json_text(findings_.part("the ranks were ended before they were done")));
+    } catch (const Error&) {  // then the end will say so
+    }
   }
 
   const Program& program_;
@@ -361,7 +398,11 @@ class Run {
   Progress progress_;
 };
 
-void show(const Results& results, const RunArguments& arguments) {
+void show(Results results, const RunArguments& arguments) {
+  for (ResultRow& row : results.rows) {
+    for (std::string* const text : {&row.problem.matrix, &row.problem.options, &row.reason})
+      *text = printable(*text);
+  }
   const bool colour = wants_colour(stdout);
   const std::string scaling = to_scaling_table(results, colour);
   fmt::print("{}{}{}", to_table(results, colour, arguments.all), scaling.empty() ? "" : "\n", scaling);
@@ -379,8 +420,7 @@ void write_results(const RunArguments& arguments, const Results& results) {
       failure = error.what();
     }
   };
-  write(arguments.json,
-        to_json(results).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write(arguments.json, json_text(results));
   write(arguments.csv, to_csv(results));
   if (!failure.empty()) fail("{}", failure);
 }
@@ -472,7 +512,10 @@ int tour(const Program& program, const RunArguments& given) {
 }
 
 int work(const Program& program, const RunArguments& arguments) {
-  if (program.ranks->root()) require_sense(arguments);
+  if (program.ranks->root()) {
+    tell_started(arguments.problem.report_to);
+    require_sense(arguments);
+  }
   if (arguments.matrices.empty()) return tour(program, arguments);
   const ProblemOptions& problem = arguments.problem;
   const bool sweeps = !problem.ranks.empty() && !program.ranks->started();
@@ -484,6 +527,9 @@ int work(const Program& program, const RunArguments& arguments) {
     part.jobs = jobs_of(arguments);
   }
   // With --ranks the entries for ranks come later, on these.
+  if (sweeps && !problem.weak &&
+      std::none_of(part.entries.begin(), part.entries.end(), [](const Entry* e) { return e->needs.mpi; }))
+    fail("--ranks: none of the entries chosen runs on ranks; `{} list` shows which do", program.name);
   if (sweeps) std::erase_if(part.entries, [](const Entry* e) { return e->needs.mpi; });
   Run run(program, arguments.effort, {std::move(part)});
   return carry_out(program, arguments, run, [] {});

@@ -103,6 +103,8 @@ void add_rank_options(Command& command, ProblemOptions& a) {
   command.flag("--weak", a.weak, "With --ranks: sizes written with xR, as in rows=1e5xR, grow with the ranks")
       .group(group);
   command.flag("--ranks-only", a.ranks_only, "Only entries for several ranks").group("");
+  command.option("--report-to", a.report_to, "Where the program that has started this one looks for files")
+      .group("");
 }
 
 void add_effort_options(Command& command, Effort& a) {

@@ -40,6 +40,7 @@ struct ProblemOptions {
   std::vector<int> ranks;
   bool weak = false;
   bool ranks_only = false;
+  std::string report_to;  ///< where the process that has started this one looks for files
   InputOptions input;
 
   bool operator==(const ProblemOptions&) const = default;

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,12 +18,16 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <semaphore>
 #include <set>
 #include <sstream>
+#include <thread>
 
+#include "common/cli/last_words.hpp"
 #include "common/cli/program.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/machines/child.hpp"
@@ -50,6 +56,11 @@ std::vector<std::string> mpirun() {
   for (std::string word; text >> word;) words.push_back(word);
   if (words.empty()) words = {"mpirun", "-q"};
   return words;
+}
+
+/// Whether ranks are started by what we know.
+bool own_choice() {
+  return std::getenv("STAGES_MPIRUN") == nullptr;
 }
 
 bool can_be_found(const std::string& program) {
@@ -88,7 +99,14 @@ void prepare_environment([[maybe_unused]] int ranks) {
   }
 }
 
-std::atomic<pid_t> under_way = 0;  ///< mpirun, while it runs
+using Clock = std::chrono::steady_clock;
+
+/// For mpirun, when it was told to end: rank 0 writes what was found out, and mpirun itself waits some 5 s.
+constexpr auto kPatience = std::chrono::seconds(20);
+/// For the ranks, until they are there. Where Open MPI lacks something to start them it waits for ever.
+constexpr auto kStart = std::chrono::seconds(30);
+
+std::atomic<bool> under_way = false;  ///< mpirun runs
 std::atomic<bool> ending = false;
 std::binary_semaphore taken{0};  ///< what it left, after `ending`
 
@@ -112,27 +130,119 @@ std::string own_path() {
   return std::filesystem::read_symlink("/proc/self/exe").string();
 }
 
+constexpr const char* kStarted = "/started";
+constexpr const char* kDone = "/done";
+
+/// Where rank 0 tells how far it is. When the directory is gone, because this process was ended, rank 0
+/// leaves nothing behind.
+class Report {
+ public:
+  Report() : started_(directory() + kStarted), done_(directory() + kDone) {}
+  const std::string& directory() const { return directory_.path(); }
+  bool started() const { return std::filesystem::exists(started_.path()); }
+  bool done() const { return std::filesystem::exists(done_.path()); }
+
+ private:
+  TemporaryName directory_{new_temporary_directory("stages")};
+  TemporaryName started_, done_;
+};
+
+/// A limit of the process as `ulimit` shows it.
+std::string limit_text(__rlimit_resource resource, rlim_t unit) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "unlimited";
+  return fmt::format("{}", limit.rlim_cur / unit);
+}
+
+/// Bytes free where temporary files go.
+double room_in(const Report& report) {
+  struct statvfs facts {};
+  if (statvfs(report.directory().c_str(), &facts) != 0) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(facts.f_bavail) * static_cast<double>(facts.f_frsize);
+}
+
+[[noreturn]] void fail_to_start(int ranks, const Report& report) {
+  fail(
+      "--ranks: {} ranks do not start; MPI needs open files (`ulimit -n` is {}), files of some MB (`ulimit "
+      "-f` is {}) and room for them in TMPDIR ({} has {}): raise what is low",
+      ranks, limit_text(RLIMIT_NOFILE, 1), limit_text(RLIMIT_FSIZE, 1024),
+      std::filesystem::path(report.directory()).parent_path().string(), format_bytes(room_in(report)));
+}
+
+/// Open MPI hangs where it has too few open files, or no room for its own ones: found by trying.
+void require_room_to_start(int ranks, const Report& report) {
+  const auto below = [](__rlimit_resource resource, rlim_t least) {
+    rlimit limit{};
+    return getrlimit(resource, &limit) == 0 && limit.rlim_cur < least;  // RLIM_INFINITY is the largest
+  };
+  constexpr rlim_t kFiles = 32, kFilesARank = 4, kRanksHere = 8, kLongest = 4 << 20;
+  constexpr double kRoom = 16e6;
+  const auto here = std::min<rlim_t>(static_cast<rlim_t>(ranks), kRanksHere);  // others may be on other nodes
+  if (below(RLIMIT_NOFILE, kFiles + kFilesARank * here) || below(RLIMIT_FSIZE, kLongest) ||
+      room_in(report) < kRoom)
+    fail_to_start(ranks, report);
+}
+
+/// Waits for mpirun, and tells it to end where this program is to end or no rank comes.
+int wait_for(pid_t child, int ranks, const Report& report) {
+  const auto begin = Clock::now();
+  const auto longest = kStart + std::chrono::milliseconds(500) * ranks;
+  bool waits = own_choice(), late = false;  // what others start may stand in a queue first
+  std::optional<Clock::time_point> killed;
+  for (;;) {
+    int status = 0;
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child || (ended < 0 && errno == ECHILD)) {
+      if (late) fail_to_start(ranks, report);
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    const auto now = Clock::now();
+    waits = waits && !report.started();
+    if (!killed && !late && waits && now - begin > longest) {
+      late = true;
+      kill(-child, SIGKILL);  // it has nothing to write, and may not hear anything else
+    }
+    if (!killed && ending) {
+      killed = now + kPatience;
+      kill(child, SIGTERM);
+    }
+    if (killed && now > *killed) kill(-child, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
 /// Starts this program under mpirun with the words given. The exit code; 128 + the signal where one ended it.
-int start(const std::vector<std::string>& given, int ranks, Output output) {
+int start(const std::vector<std::string>& given, int ranks, Output output, const Report& report) {
   std::vector<std::string> words = mpirun();
   words.insert(words.end(), {"-n", fmt::format("{}", ranks), own_path()});
   words.insert(words.end(), given.begin(), given.end());
+  words.insert(words.end(), {"--report-to", report.directory()});
+  if (own_choice()) require_room_to_start(ranks, report);
   const pid_t parent = getpid();
+  under_way = true;
   const pid_t child = fork();
   if (child < 0)
     fail("cannot start {}: {}; close other programs, or raise `ulimit -u`", words[0], std::strerror(errno));
   if (child == 0) become(words, ranks, output, parent);
-  under_way = child;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  under_way = 0;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  setpgid(child, child);
+  return wait_for(child, ranks, report);
+}
+
+/// While the process is being ended what the ranks have left is kept, and nothing else is done.
+void stop_if_ending(const std::function<void()>& keep) {
+  under_way = false;
+  if (!ending) return;
+  keep();
+  taken.release();
+  for (;;) pause();
 }
 
 /// How a run on ranks ended that did not come to its end. What mpirun returns where a signal ended a rank is
-/// 128 + the signal, and it says nothing then.
+/// 128 + the signal, and it says nothing then; 1 where one ended mpirun.
 [[noreturn]] void fail_by(int code, int ranks) {
+  if (code == kWrongResult)
+    fail("--ranks: the run on {} ranks was ended before it was done, as by a signal to {}", ranks,
+         mpirun().front());
   if (code <= 128)
     fail("--ranks: the run on {} ranks ended with exit code {}; see its message above", ranks, code);
   const int signal = code - 128;
@@ -229,19 +339,18 @@ void require_equal_shares(const Results& results) {
 /// One run. Appends its rows, also where it ended before its end.
 void run_on_ranks(const std::vector<std::string>& given, const ProblemOptions& problem, int ranks,
                   Results& results) {
-  // In a directory of its own: when that is gone, because this process was ended, rank 0 leaves nothing
-  // behind.
-  const TemporaryName directory(new_temporary_directory("stages"));
-  const TemporaryName file(directory.path() + "/results.json");
+  const Report report;
+  const TemporaryName file(report.directory() + "/results.json");
   std::vector<std::string> words = on_ranks(given, problem, ranks);
   words.insert(words.end(), {"--json", file.path()});
-  const int code = start(words, ranks, Output::dropped);
-  const bool ended = code == kGood || code == kWrongResult || code == kAllSkipped;
+  const int code = start(words, ranks, Output::dropped, report);
+  bool ended = code == kGood || code == kWrongResult || code == kAllSkipped;
   std::ifstream text(file.path());
   Results part;
   try {
     part = results_from_json(nlohmann::json::parse(text));
   } catch (const nlohmann::json::exception&) {
+    if (report.started()) fail_by(code, ranks);
     if (ended)
       fail(
           "--ranks: the run on {} ranks left no results in {}: either {} starts no ranks (name another in "
@@ -254,6 +363,11 @@ void run_on_ranks(const std::vector<std::string>& given, const ProblemOptions& p
         "as "
         "in STAGES_MPIRUN='srun --mpi=pmix'",
         mpirun().front(), ranks);
+  for (const auto& fact : part.context) {
+    if (fact.first != "part") continue;
+    ended = false;
+    if (!ending) results.context.push_back(fact);
+  }
   take_context(part, ranks, results);
   results.rows.insert(results.rows.end(), part.rows.begin(), part.rows.end());
   if (!ended) fail_by(code, ranks);
@@ -272,10 +386,12 @@ std::string mpirun_problem() {
 }
 
 void end_ranks() {
-  constexpr auto kPatience = std::chrono::seconds(5);
   ending = true;
-  const pid_t child = under_way;
-  if (child > 0 && kill(child, SIGTERM) == 0) taken.try_acquire_for(kPatience);
+  if (under_way) taken.try_acquire_for(2 * kPatience);
+}
+
+void tell_started(const std::string& directory) {
+  if (!directory.empty()) std::ofstream(directory + kStarted);
 }
 
 int multiply_on_ranks(const std::vector<std::string>& given, int ranks) {
@@ -287,9 +403,22 @@ int multiply_on_ranks(const std::vector<std::string>& given, int ranks) {
     else if (!given[k].starts_with("--ranks="))
       words.push_back(given[k]);
   }
-  const int code = start(words, ranks, Output::shown);
-  if (code > kBadInput) fail_by(code, ranks);
+  const LastWords last_words([](const std::string&) { end_ranks(); });
+  const Report report;
+  int code = 0;
+  try {
+    code = start(words, ranks, Output::shown, report);
+  } catch (const Error&) {
+    stop_if_ending([] {});
+    throw;
+  }
+  stop_if_ending([] {});
+  if (code > kBadInput || (code == kWrongResult && !report.done())) fail_by(code, ranks);
   return code;
+}
+
+void tell_done(const std::string& directory) {
+  if (!directory.empty()) std::ofstream(directory + kDone);
 }
 
 void require_mpirun() {
@@ -298,21 +427,15 @@ void require_mpirun() {
 
 void sweep_ranks(const std::vector<std::string>& words, const ProblemOptions& problem, Results& results,
                  const std::function<void()>& after_each) {
-  const auto stop_if_ending = [&] {
-    if (!ending) return;
-    after_each();
-    taken.release();
-    for (;;) pause();
-  };
   try {
     for (const int ranks : std::set<int>(problem.ranks.begin(), problem.ranks.end())) {
       run_on_ranks(words, problem, ranks, results);
-      stop_if_ending();
+      stop_if_ending(after_each);
       after_each();
     }
   } catch (const Error&) {
     group_by_problem(results);
-    stop_if_ending();
+    stop_if_ending(after_each);
     throw;
   }
   group_by_problem(results);

@@ -28,6 +28,11 @@ void sweep_ranks(const std::vector<std::string>& words, const ProblemOptions& pr
 /// `results` have what it left and `after_each` was called. sweep_ranks does not return then.
 void end_ranks();
 
+/// On rank 0 of what --ranks has started: tells the process that waits, by a file in `directory` (what
+/// --report-to says; empty: nobody waits), that the ranks are there, and that the work of `multiply` is done.
+void tell_started(const std::string& directory);
+void tell_done(const std::string& directory);
+
 /// Runs `words` the same way, a command line of `multiply`, on `ranks` ranks, with what they print. Returns
 /// the exit code. Throws Error if they cannot be started, or do not end by themselves.
 int multiply_on_ranks(const std::vector<std::string>& words, int ranks);

@@ -171,6 +171,10 @@ class Usage(Case):
         for value in ("-1", "18446744073709551616", "1.5"):
             self.refused(f"--seed.*{value} is no whole number from 0 to 18446744073709551615", "run", "-m", SMALL, f"--seed={value}")
 
+    def test_empty_numbers(self):
+        for option in ("--alpha", "--beta", "--max-noise", "--max-work"):
+            self.refused(f"{option}: its value is empty", "run", "-m", SMALL, "--op", "spmm", option, "")
+
     def test_result_files_that_are_something_else(self):
         a = self.write("a.mtx", MATRIX)
         link = self.directory / "link.mtx"
@@ -183,6 +187,28 @@ class Usage(Case):
         self.refused("--json and --csv both name", "run", "-m", a, "--json", self.directory / "x", "--csv", f"{self.directory}/./x")
         self.refused("--output .*: that is the matrix which is read", "multiply", "--with", host_entry("spgemm"), a, SMALL, "-o", link)
         self.assertEqual(a.read_text(), MATRIX)
+
+    def test_a_bad_schedule(self):
+        if not any(entry.startswith("03_") for entry in entries()):
+            self.skipTest("this build has no executor")
+        self.refused("STAGES_SCHEDULE.* is 'sideways'", "run", "-m", SMALL, "--stage", "03", "--quick", env={"STAGES_SCHEDULE": "sideways"})
+
+    def test_strange_file_names(self):
+        """Control characters do not reach the terminal, and CSV is UTF-8."""
+        matrix = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n"
+        for name in (b"a\x1b[31mred.mtx", b"two\nlines.mtx", b"no\xfftext.mtx"):
+            path = os.path.join(os.fsencode(self.directory), name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(matrix)
+            table = self.directory / "out.csv"
+            done = subprocess.run([PROGRAMS / "stages", "run", "-m", path, "--quick", "--stage", "01", "--op", "spmv", "--csv", table],
+                                  capture_output=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn(b"\x1b", done.stdout + done.stderr)
+            self.assertNotIn(b"two\n", done.stdout + done.stderr)
+            table.read_text(encoding="utf-8")
+            missing = subprocess.run([PROGRAMS / "stages", "info", path + b"\x1b"], capture_output=True, timeout=LIMIT)
+            self.assertNotIn(b"\x1b", missing.stderr)
 
     def test_bad_regular_expression(self):
         self.refused(r"--filter '\(': no regular expression", "run", "-m", SMALL, "--filter", "(")
@@ -281,6 +307,17 @@ class BadInput(Case):
 
     def test_number_that_overflows(self):
         self.file(r":5: .*1e999", MATRIX.replace("1.5", "1e999"))
+
+    def test_repeats_whose_sum_overflows(self):
+        head = "%%MatrixMarket matrix coordinate real general\n"
+        wide = self.write("wide.mtx", head + "2 2 3\n1 1 1e308\n2 2 1\n1 1 1e308\n")
+        single = self.write("single.mtx", head + "2 2 3\n1 1 2e38\n1 1 2e38\n2 2 1\n")
+        mirrored = self.write("mirrored.mtx", head.replace("general", "symmetric") + "2 2 2\n2 1 -2e38\n2 1 -2e38\n")
+        said = r"add up to more than a {}-bit float holds; keep one of them, or scale the matrix"
+        self.refused(r"wide\.mtx:5: the entries at row 1, column 1 " + said.format(64), "run", "-m", wide, "--type", "f64")
+        self.refused(r"single\.mtx:4: the entries at row 1, column 1 " + said.format(32), "run", "-m", single)
+        self.refused(r"mirrored\.mtx:4: the entries at row \d, column \d " + said.format(32), "run", "-m", mirrored)
+        self.assertIn("NaN, infinite    1", self.good("info", wide).stdout)
 
     def test_single_precision_overflows_by_itself(self):
         path = self.write("large.mtx", MATRIX.replace("1.5", "1e39"))
@@ -646,7 +683,8 @@ class Kept(Case):
         return process.returncode, out
 
     def test_a_run_that_is_ended_leaves_a_part(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2,
+                       signal.SIGALRM):
             with self.subTest(number):
                 code, out = self.interrupted(number)
                 self.assertEqual(code, -number)
@@ -702,6 +740,106 @@ class Kept(Case):
         self.assertEqual(context["part"], "the run was ended by SIGTERM")
         self.assertIn((SMALL, "good"), statuses)
         self.assertEqual(list(temporary.glob("*.json")), [])
+
+    LONG_ON_RANKS = ["run", "-m", SMALL, "gen:uniform:rows=20000,cols=20000,per_row=50", "--op", "spgemm", "--filter", "02_mpi/balanced",
+                     "--ranks", "2", "--time-budget", "30", "--max-noise", "1e-9"]
+
+    def on_ranks(self, script, *words):
+        """Starts a command whose mpirun is this script."""
+        if not has_ranks():
+            self.skipTest("this build has no MPI")
+        launcher = self.write("launcher", "#!/bin/sh\n" + script)
+        launcher.chmod(0o755)
+        return subprocess.Popen([PROGRAMS / "stages", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, "STAGES_MPIRUN": str(launcher)})
+
+    def test_an_mpirun_that_takes_long_to_end(self):
+        process = self.on_ranks('trap "kill -TERM \\$pid; sleep 8; exit 1" TERM; mpirun -q "$@" & pid=$!; wait $pid\n', *self.LONG_ON_RANKS,
+                                *self.files)
+        for line in process.stderr:
+            if SMALL in line:
+                break
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        context, statuses = self.statuses()
+        self.assertEqual(context["part"], "the run was ended by SIGINT")
+        self.assertIn((SMALL, "good"), statuses)
+
+    def test_a_signal_to_mpirun_itself(self):
+        """Its exit code is then that of a wrong result; what rank 0 has found out is kept, also where it is killed."""
+        number = self.directory / "number"
+        for sent, code_says in ((signal.SIGTERM, "was ended by SIGTERM"), (signal.SIGHUP, "was ended by SIG"),
+                                (signal.SIGKILL, "the ranks were ended before they were done")):
+            with self.subTest(sent):
+                process = self.on_ranks(f'echo $$ > {number}; exec mpirun -q "$@"\n', *self.LONG_ON_RANKS, *self.files)
+                for line in process.stderr:
+                    if SMALL in line:
+                        break
+                time.sleep(0.5)
+                os.kill(int(number.read_text()), sent)
+                _, errors = process.communicate(timeout=LIMIT)
+                self.assertEqual(process.returncode, 2, errors)
+                self.assertIn("--ranks: the run on 2 ranks was ended", errors)
+                context, statuses = self.statuses()
+                self.assertIn(code_says, context["part"])
+                self.assertIn("the run on 2 ranks was ended", context["errors"])
+                self.assertIn((SMALL, "good"), statuses)
+                self.json.unlink()
+        process = self.on_ranks(f'echo $$ > {number}; exec mpirun -q "$@"\n', "multiply", "gen:uniform:n=60000,per_row=30",
+                                "gen:uniform:n=60000,per_row=30", "--with", "02_mpi/balanced", "--ranks", "2", "-o", self.directory / "c.mtx")
+        time.sleep(1.5)
+        os.kill(int(number.read_text()), signal.SIGTERM)
+        _, errors = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 2, errors)
+        self.assertIn("--ranks: the run on 2 ranks was ended before it was done", errors)
+
+    def test_ranks_that_cannot_start(self):
+        if not has_ranks():
+            self.skipTest("this build has no MPI")
+        words = ["run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2"]
+        for resource_, most, said in ((resource.RLIMIT_NOFILE, 26, "`ulimit -n` is 26"), (resource.RLIMIT_FSIZE, 8192, "`ulimit -f` is 8")):
+            begin = time.monotonic()
+            self.refused(f"--ranks: 2 ranks do not start; .*{said}", *words, limits=lambda: resource.setrlimit(resource_, (most, most)))
+            self.assertLess(time.monotonic() - begin, 10)
+        # Whatever else it is that keeps them from coming:
+        mpirun = self.write("mpirun", "#!/bin/sh\ntrap '' TERM\nsleep 300\n")
+        mpirun.chmod(0o755)
+        path = f"{self.directory}:{os.environ['PATH']}"
+        self.refused("--ranks: 2 ranks do not start; ", *words, env={"PATH": path})
+
+    def test_no_entry_for_the_ranks(self):
+        if not has_ranks():
+            self.skipTest("this build has no MPI")
+        self.refused("--ranks: none of the entries chosen runs on ranks; `stages list` shows which do", "run", "-m", SMALL, *self.HOST,
+                     "--ranks", "2")
+
+    def test_no_shared_memory_for_ranks(self):
+        if not has_ranks():
+            self.skipTest("this build has no MPI")
+        done = run("run", "-m", SMALL, "--quick", "--op", "spgemm", "--stage", "01,02", "--ranks", "2", *self.files,
+                   env={"OMPI_MCA_osc_sm_backing_directory": "/nonexistent"})
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertNotIn("terminate", done.stderr)
+        self.assertEqual(done.stderr.count("stages: error on rank 0: allocating shared memory"), 1, done.stderr)
+        self.assertEqual(self.statuses()[1], {(SMALL, "good")})
+
+    def test_little_shared_memory(self):
+        """An entry that it is too little for is skipped, and the others run on all matrices."""
+        if not has_ranks() or os.geteuid() != 0:
+            self.skipTest("this needs root, and a build with MPI")
+        words = shlex.join(map(str, [PROGRAMS / "stages", "run", "-m", SMALL, "gen:stencil:points=5,nx=60", "--quick", "--max-work", "1e9",
+                                     "--op", "spgemm", "--stage", "02", "--ranks", "2", *self.files]))
+        done = subprocess.run(["unshare", "-m", "bash", "-c", f"mount -t tmpfs -o size=1m tmpfs /dev/shm || exit 99; {words}"],
+                              capture_output=True, text=True, timeout=LIMIT)
+        if done.returncode in (1, 99):
+            self.skipTest("nothing can be mounted here")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(self.json.read_text())["results"]
+        skipped = [row for row in rows if row["status"] != "good"]
+        self.assertEqual({row["entry"] for row in skipped}, {"02_mpi/shared_window"}, done.stdout)
+        self.assertRegex(skipped[0]["reason"], r"bytes of shared memory are needed and /dev/shm has room for")
+        self.assertIn(("gen:stencil:points=5,nx=60", "good"), self.statuses()[1])
 
     def test_ranks_that_end_before_their_time(self):
         if not has_ranks():
@@ -1173,6 +1311,37 @@ class InfoAndGenerate(Case):
             self.assertEqual((info["cols"], info["nnz"], info["empty_cols"]), (2147483647, entries_there, 2147483647 - entries_there))
             self.assertEqual(info["square"]["products"], entries_there)
 
+    def test_many_empty_rows_take_their_row_pointers_and_no_more(self):
+        if "-fsanitize" in sanitizers():
+            self.skipTest("AddressSanitizer needs the address space")
+
+        def limits():
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+        head = "%%MatrixMarket matrix coordinate real general\n"
+        for rows, cols in ((60000000, 1), (60000000, 60000000)):  # 480 MB of row pointers
+            many = self.write("many.mtx", head + f"{rows} {cols} 2\n3 1 1\n1 1 1\n")
+            info = json.loads(self.good("info", many, "--json", limits=limits).stdout)
+            self.assertEqual((info["rows"], info["empty_rows"], info["empty_cols"]), (rows, rows - 2, cols - 1))
+            self.assertEqual((info["square"]["rows"], info["square"]["products"]), (rows, 2) if cols > 1 else (1, 2))
+        self.refused(r"more\.mtx:2: 2147483647 rows for 1 entries take 17\.18 GB, and the limit is 4\.00 GB where most rows are empty",
+                     "info", self.write("more.mtx", head + "2147483647 1 1\n1 1 1\n"), limits=limits)
+        self.refused(r"none\.mtx:2: 2147483647 rows for 0 entries", "info",
+                     self.write("none.mtx", "%%MatrixMarket matrix array real general\n2147483647 0\n"), limits=limits)
+        self.refused("where most rows are empty", "info", "gen:uniform:rows=400000000,cols=1,nnz=1")
+
+    def test_a_run_on_many_empty_rows_is_skipped_before_it_takes_memory(self):
+        if "-fsanitize" in sanitizers():
+            self.skipTest("AddressSanitizer needs the address space")
+
+        def limits():
+            resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+
+        many = self.write("many.mtx", "%%MatrixMarket matrix coordinate real general\n100000000 1 1\n1 1 1\n")
+        done = run("run", "-m", many, "--quick", "--stage", "01", "--all", limits=limits)
+        self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"needs 7\.60 GB of memory, the limit is 1\.00 GB where most rows or columns are empty \(--max-memory\)")
+
     def test_a_run_on_many_empty_columns_is_skipped_in_time(self):
         if "-fsanitize" in sanitizers():
             self.skipTest("AddressSanitizer needs the address space")
@@ -1192,7 +1361,8 @@ class InfoAndGenerate(Case):
             self.assertEqual({row["problem"]["operation"] for row in rows}, {"spmv", "spmm", "spgemm"})
             reasons = {row["reason"] for row in rows if row["problem"]["operation"] == "spgemm"}
             self.assertEqual(len(reasons), 1, reasons)
-            self.assertRegex(reasons.pop(), r"the transpose, 2147483647 x [01], takes 34\.4 GB of memory, and [0-9.]+ GB are free")
+            self.assertRegex(reasons.pop(), r"[01] x 2147483647 with [01] entries needs 163 GB of memory, the limit is 1\.00 GB where most rows or "
+                             r"columns are empty \(--max-memory\)")
         if entries(stage="02_mpi"):
             done = run("run", "-m", source, "--op", "spgemm", "--stage", "02", "--ranks", "2", "--json", out, limits=limits)
             self.assertEqual(done.returncode, 77, f"{done.stdout}\n{done.stderr}")
