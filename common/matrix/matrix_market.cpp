@@ -778,7 +778,7 @@ class Reader {
 
   /// Repeated entries whose sum is no number any more. Looks for the line of the last of them.
   [[noreturn]] void sum_overflows(std::pair<Index, Index> place) {
-    const auto [i, j] = place;
+    const Index i = place.first, j = place.second;
     Offset last = 0;
     pass<Depth::indices>([&](Offset line, Index row, Index col, T) {
       if ((row == i && col == j) || (header_.mirrored() && row == j && col == i)) last = line;
@@ -786,8 +786,7 @@ class Reader {
     if (last == 0) changed();
     fail_at(lines_.name(), last,
             "the entries at row {}, column {} add up to more than a {}-bit float holds; keep one of them, or "
-            "scale "
-            "the matrix",
+            "scale the matrix",
             i + options_.index_base, j + options_.index_base, 8 * sizeof(T));
   }
 
