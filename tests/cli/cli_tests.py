@@ -134,7 +134,7 @@ class Help(Case):
 
 class Usage(Case):
     def test_no_command(self):
-        self.refused("no command given; the commands are list, run, multiply, info, generate")
+        self.refused("no command given; the commands are list, run, multiply, lens, info, generate")
 
     def test_unknown_command_names_the_nearest(self):
         self.refused("there is no command 'mulitply'; the nearest is 'multiply'", "mulitply")
