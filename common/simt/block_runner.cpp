@@ -380,7 +380,7 @@ void BlockRunner::release_barrier() {
   }
   barrier_.arrived = 0;
   if (tracing_) {
-    tracer_->barrier(barrier_.at, true);
+    tracer_->barrier(barrier_.at);
     put_all_together();
   }
   release_all(State::barrier);
@@ -472,7 +472,7 @@ void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
   const auto number = static_cast<unsigned>(&warp - warp_.data());
   Thread* const lanes = &thread_[number * 32];
   if (tracing_) {
-    tracer_->barrier(m.at, false);
+    tracer_->barrier(m.at);
     if (m.arrived == warp.live && !tracer_->others_left(number, m.arrived)) {
       put_together(number);
     } else {

@@ -40,7 +40,6 @@ struct SiteCounts {
 /// A place where threads wait for each other.
 struct BarrierCounts {
   Where where;
-  bool of_block = false;    ///< __syncthreads; else a function of a warp
   std::uint64_t times = 0;  ///< by blocks, or by warps
 };
 

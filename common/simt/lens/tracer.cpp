@@ -54,10 +54,9 @@ void Tracer::meet(unsigned warp, unsigned lanes, std::uint64_t code) {
   });
 }
 
-void Tracer::barrier(Where where, bool of_block) {
+void Tracer::barrier(Where where) {
   BarrierCounts& counts = barriers_[{where.file_name(), std::uint64_t{where.line()} << 32 | where.column()}];
   counts.where = where;
-  counts.of_block = of_block;
   ++counts.times;
 }
 
@@ -159,7 +158,6 @@ void Tracer::end_launch(LaunchCounts& launch) {
   for (auto& [at, counts] : barriers_) {
     BarrierCounts& all = launch.barriers[at];
     all.where = counts.where;
-    all.of_block = counts.of_block;
     all.times += counts.times;
   }
   barriers_.clear();

@@ -61,7 +61,7 @@ class Tracer final : RequestSink {
   void meet(unsigned warp, unsigned lanes, std::uint64_t code);
   /// All that the thread did was put together, and its next instruction is this.
   void goes_on(unsigned thread, std::uint64_t code) { code_[thread] = code; }
-  void barrier(Where where, bool of_block);
+  void barrier(Where where);
 
   /// Puts together what the lanes of a warp have done; `open` are those that will do more before they meet
   /// others.
