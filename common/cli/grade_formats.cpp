@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/harness/results.hpp"
+
 namespace stages {
 namespace {
 
@@ -60,11 +62,6 @@ std::string dump(const json& value) {
   return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-/// The text with what is no UTF-8 replaced.
-std::string utf8(const std::string& text) {
-  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
-}
-
 }  // namespace
 
 std::string grades_as_json(const std::vector<Grade>& grades, const std::string& stage, bool confined) {
@@ -117,7 +114,7 @@ std::string grades_as_junit(const std::vector<Grade>& grades, const std::string&
         "  <testsuite name=\"{}: {} of 100 points\" tests=\"{}\" failures=\"{}\">\n{}  </testsuite>\n",
         xml(g.file), g.points, count, failures, cases);
   }
-  return utf8(out + "</testsuites>\n");
+  return valid_utf8(out + "</testsuites>\n");
 }
 
 }  // namespace stages

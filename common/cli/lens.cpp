@@ -79,7 +79,7 @@ void write_json(const LensOptions& options, const std::vector<LensView>& views) 
                               {"type", options.type == ValueType::f32 ? "f32" : "f64"},
                               {"n_cols", options.n_cols},
                               {"entries", entries}};
-  write_file(options.json, all.dump(1) + "\n");
+  write_file(options.json, all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 int work(const Program& program, const LensOptions& options) {

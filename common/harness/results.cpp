@@ -98,9 +98,7 @@ json to_json(const StepLine& line) {
 /// (https://owasp.org/www-community/attacks/CSV_Injection)
 std::string quoted(std::string text) {
   if (text.find_first_of("=+-@\t\r\n") == 0) text.insert(text.begin(), '\'');
-  // Bytes that are no UTF-8, as file names may hold them, are replaced as in JSON.
-  const nlohmann::json valid(text);
-  text = nlohmann::json::parse(valid.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  text = valid_utf8(text);
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) {
@@ -218,6 +216,10 @@ std::string to_csv(const Results& results) {
 std::string format_seconds(double seconds) {
   static constexpr Unit kUnits[] = {{1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}};
   return with_unit(seconds, kUnits);
+}
+
+std::string valid_utf8(const std::string& text) {
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
 }
 
 std::string printable(std::string_view text) {

@@ -132,6 +132,8 @@ std::string scaled_spec(const std::string& text, int ranks, bool& scaled);
 
 /// "1.23 ms", "456 us", with three digits.
 std::string format_seconds(double seconds);
+/// The text with bytes that are no UTF-8, as file names may hold them, replaced.
+std::string valid_utf8(const std::string& text);
 /// Text as a terminal may show it, on one line: control characters, as file names may hold them, as \x1b.
 std::string printable(std::string_view text);
 /// "1.2 GB", "34 MB".

@@ -53,13 +53,12 @@ std::string cell(unsigned lanes) {
 /// The lanes that touch the address, by address.
 std::map<std::uint64_t, unsigned> lanes_of(const Request& request, std::uint64_t piece) {
   std::map<std::uint64_t, unsigned> lanes;
-  for (unsigned rest = request.lanes; rest != 0; rest &= rest - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+  simt::each_lane(request.lanes, [&](unsigned lane) {
     for (std::uint64_t at = request.address[lane] / piece;
          at <= (request.address[lane] + request.bytes - 1) / piece; ++at) {
       lanes[at] |= 1u << lane;
     }
-  }
+  });
   return lanes;
 }
 

@@ -79,10 +79,6 @@ const char* name(State state) {
   return "";
 }
 
-unsigned first_lane(unsigned lanes) {
-  return static_cast<unsigned>(std::countr_zero(lanes));
-}
-
 std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -479,11 +475,7 @@ void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
       tracer_->meet(number, m.arrived, code_address(lanes[first_lane(m.arrived)].code));
     }
   }
-  const auto each = [&](auto&& visit) {
-    for (unsigned rest = m.arrived; rest != 0; rest &= rest - 1) {
-      visit(first_lane(rest));
-    }
-  };
+  const auto each = [&](auto visit) { each_lane(m.arrived, visit); };
 
   std::uint64_t same_for_all = 0;
   const unsigned first = first_lane(m.arrived);

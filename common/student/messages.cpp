@@ -24,117 +24,107 @@ void Reader::fail_choice() {
   fail("a message names a kind that there is not");
 }
 
+namespace {
+
+// What a message holds, in its order. Io is a Writer, which puts it, or a Reader, which takes it.
+
+template <class Io, class Matrix>
+void dense(Io& io, Matrix& m) {
+  io.number(m.rows);
+  io.number(m.cols);
+  io.number(m.ld);
+  io.choice(m.layout, Layout::col_major);
+  io.array(m.data);
+}
+
+template <class Io, class Matrix>
+void csr(Io& io, Matrix& m) {
+  io.number(m.rows);
+  io.number(m.cols);
+  io.array(m.row_ptr);
+  io.array(m.col_idx);
+  io.array(m.values);
+}
+
+template <class Io, class Operands>
+void spmm_operands(Io& io, Operands& operands) {
+  dense(io, operands.b);
+  dense(io, operands.c0);
+}
+
+template <class Io, class Operands>
+void spgemm_operands(Io& io, Operands& operands) {
+  io.array(operands.a_values);
+  io.array(operands.b_values);
+}
+
+/// A problem but for its matrices.
+template <class Io, class Problem>
+void options(Io& io, Problem& p) {
+  io.array(p.name);
+  if constexpr (Problem::kOp == Op::spmv) {
+    io.choice(p.mode, Mode::chain);
+    io.number(p.products);
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    io.number(p.n_cols);
+    io.number(p.alpha);
+    io.number(p.beta);
+    io.choice(p.b_layout, Layout::col_major);
+    io.choice(p.c_layout, Layout::col_major);
+    io.number(p.ldb);
+    io.number(p.ldc);
+  } else {
+    io.choice(p.destination, Destination::one_gpu);
+    io.number(p.products);
+    io.number(p.max_row_products);
+    io.number(p.result_bound);
+  }
+}
+
+}  // namespace
+
 template <class T>
 void put(Writer& out, const Dense<T>& matrix) {
-  out.number(matrix.rows);
-  out.number(matrix.cols);
-  out.number(matrix.ld);
-  out.number(matrix.layout);
-  out.array(matrix.data);
+  dense(out, matrix);
 }
-
 template <class T>
 void take(Reader& in, Dense<T>& matrix) {
-  in.number(matrix.rows);
-  in.number(matrix.cols);
-  in.number(matrix.ld);
-  in.choice(matrix.layout, Layout::col_major);
-  in.array(matrix.data);
+  dense(in, matrix);
 }
-
 template <class T>
 void put(Writer& out, const Csr<T>& matrix) {
-  out.number(matrix.rows);
-  out.number(matrix.cols);
-  out.array(matrix.row_ptr);
-  out.array(matrix.col_idx);
-  out.array(matrix.values);
+  csr(out, matrix);
 }
-
 template <class T>
 void take(Reader& in, Csr<T>& matrix) {
-  in.number(matrix.rows);
-  in.number(matrix.cols);
-  in.array(matrix.row_ptr);
-  in.array(matrix.col_idx);
-  in.array(matrix.values);
+  csr(in, matrix);
 }
-
 template <class T>
 void put(Writer& out, const SpmvOperands<T>& operands) {
-  put(out, operands.x);
-}
-template <class T>
-void put(Writer& out, const SpmmOperands<T>& operands) {
-  put(out, operands.b);
-  put(out, operands.c0);
-}
-template <class T>
-void put(Writer& out, const SpgemmOperands<T>& operands) {
-  out.array(operands.a_values);
-  out.array(operands.b_values);
+  dense(out, operands.x);
 }
 template <class T>
 void take(Reader& in, SpmvOperands<T>& operands) {
-  take(in, operands.x);
+  dense(in, operands.x);
+}
+template <class T>
+void put(Writer& out, const SpmmOperands<T>& operands) {
+  spmm_operands(out, operands);
 }
 template <class T>
 void take(Reader& in, SpmmOperands<T>& operands) {
-  take(in, operands.b);
-  take(in, operands.c0);
+  spmm_operands(in, operands);
+}
+template <class T>
+void put(Writer& out, const SpgemmOperands<T>& operands) {
+  spgemm_operands(out, operands);
 }
 template <class T>
 void take(Reader& in, SpgemmOperands<T>& operands) {
-  in.array(operands.a_values);
-  in.array(operands.b_values);
+  spgemm_operands(in, operands);
 }
 
 namespace {
-
-template <class T>
-void put_options(Writer& out, const SpmvProblem<T>& p) {
-  out.number(p.mode);
-  out.number(p.products);
-}
-template <class T>
-void put_options(Writer& out, const SpmmProblem<T>& p) {
-  out.number(p.n_cols);
-  out.number(p.alpha);
-  out.number(p.beta);
-  out.number(p.b_layout);
-  out.number(p.c_layout);
-  out.number(p.ldb);
-  out.number(p.ldc);
-}
-template <class T>
-void put_options(Writer& out, const SpgemmProblem<T>& p) {
-  out.number(p.destination);
-  out.number(p.products);
-  out.number(p.max_row_products);
-  out.number(p.result_bound);
-}
-template <class T>
-void take_options(Reader& in, SpmvProblem<T>& p) {
-  in.choice(p.mode, Mode::chain);
-  in.number(p.products);
-}
-template <class T>
-void take_options(Reader& in, SpmmProblem<T>& p) {
-  in.number(p.n_cols);
-  in.number(p.alpha);
-  in.number(p.beta);
-  in.choice(p.b_layout, Layout::col_major);
-  in.choice(p.c_layout, Layout::col_major);
-  in.number(p.ldb);
-  in.number(p.ldc);
-}
-template <class T>
-void take_options(Reader& in, SpgemmProblem<T>& p) {
-  in.choice(p.destination, Destination::one_gpu);
-  in.number(p.products);
-  in.number(p.max_row_products);
-  in.number(p.result_bound);
-}
 
 template <class T>
 std::shared_ptr<const Csr<T>> taken_matrix(Reader& in) {
@@ -149,8 +139,7 @@ template <class Problem>
 void put(Writer& out, const Problem& problem, Matrices matrices) {
   out.number(Problem::kOp);
   out.number(std::is_same_v<typename Problem::Value, float>);
-  out.array(problem.name);
-  put_options(out, problem);
+  options(out, problem);
   out.number(matrices == Matrices::with);
   if (matrices == Matrices::without) return;
   put(out, *problem.a);
@@ -167,8 +156,7 @@ ProblemKind take_kind(Reader& in) {
 template <class Problem>
 void take_problem(Reader& in, Problem& problem) {
   using T = typename Problem::Value;
-  in.array(problem.name);
-  take_options(in, problem);
+  options(in, problem);
   bool matrices = false;
   in.number(matrices);
   if (matrices) {

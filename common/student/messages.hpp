@@ -42,6 +42,11 @@ class Writer {
     static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
     append(&value, sizeof value);
   }
+  /// As Reader has it; what stands here is one of those.
+  template <class T>
+  void choice(T value, T /*last*/) {
+    number(value);
+  }
   template <class Array>
   void array(const Array& values) {
     number(static_cast<std::uint64_t>(values.size()));

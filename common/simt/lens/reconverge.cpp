@@ -1,7 +1,6 @@
 #include "common/simt/lens/reconverge.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace stages::simt {
 namespace {
@@ -51,40 +50,32 @@ void reconverge(std::array<LaneEvents, kLanes>& lanes, const Loops& loops, Reque
     if (first == kNowhere) return;
     unsigned here = 0;
     for (unsigned i = 0; i < kLanes; ++i) here |= static_cast<unsigned>(place[i] == first) << i;
-    const auto each = [&](auto visit) {
-      for (unsigned rest = here; rest != 0; rest &= rest - 1) {
-        visit(static_cast<unsigned>(std::countr_zero(rest)));
-      }
-    };
     if ((first & kMeeting) != 0) {
       // Nobody can go on without it, so all go on that can: parts of the warp that meet apart stay together.
       unsigned met = 0;
       for (unsigned i = 0; i < kLanes; ++i) {
         if (place[i] == kNowhere) continue;
         bool all = true;
-        for (unsigned rest = lanes[i].next->met(); rest != 0; rest &= rest - 1) {
-          all &= place[static_cast<unsigned>(std::countr_zero(rest))] == place[i];
-        }
+        each_lane(lanes[i].next->met(), [&](unsigned other) { all &= place[other] == place[i]; });
         met |= static_cast<unsigned>(all) << i;
       }
-      here = met;
-      each([&](unsigned i) {
+      each_lane(met, [&](unsigned i) {
         lanes[i].code = lanes[i].next->code;
         ++lanes[i].next;
         look(i);
       });
     } else if ((first & kLatch) != 0) {
-      each([&](unsigned i) {
+      each_lane(here, [&](unsigned i) {
         lanes[i].code = 0;
         place[i] = std::uint64_t{lanes[i].next->code} << 33;
       });
     } else {
-      const Event& event = *lanes[static_cast<unsigned>(std::countr_zero(here))].next;
+      const Event& event = *lanes[first_lane(here)].next;
       request.code = event.code;
       request.access = static_cast<Access>(event.kind);
       request.bytes = event.bytes;
       request.lanes = here;
-      each([&](unsigned i) {
+      each_lane(here, [&](unsigned i) {
         request.address[i] = lanes[i].next->address;
         lanes[i].code = lanes[i].next->code;
         ++lanes[i].next;

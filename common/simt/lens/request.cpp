@@ -7,9 +7,7 @@ namespace stages::simt {
 
 unsigned lanes_that_meet(const Request& request) {
   DistinctSet addresses;
-  for (unsigned rest = request.lanes; rest != 0; rest &= rest - 1) {
-    addresses.insert(request.address[static_cast<unsigned>(std::countr_zero(rest))]);
-  }
+  each_lane(request.lanes, [&](unsigned lane) { addresses.insert(request.address[lane]); });
   return static_cast<unsigned>(std::popcount(request.lanes)) - addresses.size();
 }
 

@@ -10,6 +10,7 @@
 // Banks"; Nsight Compute, "Hardware Model".
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 namespace stages::simt {
@@ -19,6 +20,17 @@ enum class Access : std::uint8_t { load, store, atomic };
 inline constexpr unsigned kLanes = 32;
 inline constexpr std::uint64_t kSectorBytes = 32;
 inline constexpr std::uint64_t kBankBytes = 4;
+
+/// The lowest lane of a mask.
+inline unsigned first_lane(unsigned lanes) {
+  return static_cast<unsigned>(std::countr_zero(lanes));
+}
+
+/// Calls visit(lane) for each lane of a mask, the lowest first.
+template <class Visit>
+void each_lane(unsigned lanes, Visit visit) {
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) visit(first_lane(rest));
+}
 
 struct Request {
   std::uint64_t code = 0;  ///< the address of the instruction in the program
@@ -78,8 +90,7 @@ void each_sector(const Request& request, Visit visit) {
   // Neighbours mostly share a sector, or take the next one.
   std::uint64_t last = ~std::uint64_t{0};
   DistinctSet seen;
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    if ((request.lanes >> lane & 1) == 0) continue;
+  each_lane(request.lanes, [&](unsigned lane) {
     const std::uint64_t first = request.address[lane] / kSectorBytes;
     const std::uint64_t end = (request.address[lane] + request.bytes - 1) / kSectorBytes;
     for (std::uint64_t sector = first; sector <= end; ++sector) {
@@ -87,7 +98,7 @@ void each_sector(const Request& request, Visit visit) {
       last = sector;
       if (seen.insert(sector)) visit(sector);
     }
-  }
+  });
 }
 
 }  // namespace stages::simt

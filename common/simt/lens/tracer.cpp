@@ -40,16 +40,12 @@ bool Tracer::others_left(unsigned warp, unsigned lanes) const {
 
 void Tracer::meet(unsigned warp, unsigned lanes, std::uint64_t code) {
   const unsigned first = warp * kLanes;
-  const auto each = [&](auto visit) {
-    for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
-      visit(first + static_cast<unsigned>(std::countr_zero(rest)));
-    }
-  };
   bool room = true;
-  each([&](unsigned thread) { room &= !full(thread); });
+  each_lane(lanes, [&](unsigned lane) { room &= !full(first + lane); });
   if (!room) return;  // they then come together where their code does
   ++meetings_;
-  each([&](unsigned thread) {
+  each_lane(lanes, [&](unsigned lane) {
+    const unsigned thread = first + lane;
     event(thread, count_[thread]++) = Event::meeting(meetings_, lanes, static_cast<std::uint32_t>(code));
   });
 }
@@ -89,15 +85,14 @@ void Tracer::take(const Request& request) {
   // Lanes of one instruction may be in different memories; what is in neither is the host's: arguments,
   // constants.
   std::array<unsigned, 2> lanes{};  // by space
-  for (unsigned rest = request.lanes; rest != 0; rest &= rest - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+  each_lane(request.lanes, [&](unsigned lane) {
     const std::uint64_t address = request.address[lane];
     if (dynamic_.holds(address) || fixed_.holds(address)) {
       lanes[static_cast<std::size_t>(Space::shared)] |= 1u << lane;
     } else if (array_of(address) < launch_->arrays.size()) {
       lanes[static_cast<std::size_t>(Space::global)] |= 1u << lane;
     }
-  }
+  });
   for (const Space space : {Space::global, Space::shared}) {
     const unsigned there = lanes[static_cast<std::size_t>(space)];
     if (there == 0) continue;
