@@ -71,7 +71,15 @@ json lens_json(const LensView& view) {
                        {"lines", lines},
                        {"waits", waits}});
   }
-  return {{"entry", view.entry}, {"counters", counters(sums_of(view.kernels))}, {"kernels", kernels}};
+  const nlohmann::json at_least = {{"gpu", recorded_rates().gpu},
+                                   {"seconds", view.bound.seconds},
+                                   {"limit", view.bound.limit},
+                                   {"fetched_bytes", view.bound.fetched_bytes},
+                                   {"sectors_a_request", view.bound.sectors_each}};
+  return {{"entry", view.entry},
+          {"at_least", at_least},
+          {"counters", counters(sums_of(view.kernels))},
+          {"kernels", kernels}};
 }
 
 }  // namespace stages

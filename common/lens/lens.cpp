@@ -91,7 +91,7 @@ std::string lens_problem() {
 }
 
 LensView look_at(const std::string& entry, const std::function<void()>& run) {
-  LensView view{.entry = entry, .kernels = {}, .problem = {}};
+  LensView view{.entry = entry, .kernels = {}, .bound = {}, .problem = {}};
   simt::begin_counting();
   try {
     run();
@@ -99,6 +99,8 @@ LensView look_at(const std::string& entry, const std::function<void()>& run) {
     view.problem = error.what();
   }
   std::vector<simt::KernelCounts> counted = simt::end_counting();
+
+  view.bound = bound_of(counted, recorded_rates());
 
   std::vector<std::uint64_t> codes;
   for (const simt::KernelCounts& kernel : counted) {

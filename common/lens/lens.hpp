@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/lens/bound.hpp"
 #include "common/simt/lens/code.hpp"
 #include "common/simt/lens/counts.hpp"
 
@@ -56,6 +57,7 @@ std::string lens_problem();
 struct LensView {
   std::string entry;
   std::vector<LensKernel> kernels;
+  Bound bound;          ///< on the GPU of recorded_rates()
   std::string problem;  ///< why it did not come to its end, so that this is a part; empty: it did
 };
 

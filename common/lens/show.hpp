@@ -14,6 +14,9 @@ namespace stages {
 /// between.
 std::string lens_text(const LensView& view, bool all_lines);
 
+/// "5.0 sectors a request, 1.2 MB fetched; at least 2.37 us on an NVIDIA H200: launch".
+std::string bound_text(const Bound& bound);
+
 /// A table of what several entries did, a column each.
 std::string lens_comparison(std::span<const LensView> views);
 

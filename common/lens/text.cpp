@@ -101,9 +101,16 @@ std::string kernel_text(const LensKernel& kernel, bool all_lines) {
 
 }  // namespace
 
+std::string bound_text(const Bound& bound) {
+  return fmt::format("{:.1f} sectors a request, {} fetched; at least {} on an {}: {}", bound.sectors_each,
+                     format_bytes(bound.fetched_bytes), format_seconds(bound.seconds), recorded_rates().gpu,
+                     bound.limit);
+}
+
 std::string lens_text(const LensView& view, bool all_lines) {
   std::string text = fmt::format("{}\n", view.entry);
   for (const LensKernel& kernel : view.kernels) text += kernel_text(kernel, all_lines);
+  if (!view.kernels.empty() && view.problem.empty()) text += "\n" + bound_text(view.bound) + "\n";
   return text;
 }
 

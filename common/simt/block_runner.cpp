@@ -7,6 +7,7 @@
 #include <exception>
 #include <numeric>
 #include <thread>
+#include <tuple>
 
 #include "common/matrix/error.hpp"
 #include "common/simt/lens/code.hpp"
@@ -124,13 +125,18 @@ void BlockRunner::run(GridRun& run, std::size_t self) {
   t_local.runner = this;
   GridRun::Idle& mine = run.runners[self];
   static_shared_.begin_launch(run.grid.kernel);
+  races_ = run.races;
+  if (races_) run.baton.take(baton_);
   if (run.counts != nullptr) begin_tracing();
+  t_local.tracing = tracing_ || races_ != nullptr;
   for (;;) {
     const std::uint64_t turn = run.next_block.fetch_add(1);
     if (turn >= run.blocks || run.stop.load() != Fault::none) break;
     run_block(run.block_at(turn));
   }
   if (tracing_) end_tracing();
+  t_local.tracing = false;
+  if (races_) run.baton.pass();
   t_local.runner = nullptr;
   mine.active.store(false);
   run.progress.fetch_add(1);
@@ -176,6 +182,7 @@ void BlockRunner::run_block(std::uint64_t block) {
   dynamic_shared_.refill(grid.shared_bytes);
   static_shared_.before_block();
   if (tracing_) begin_tracing_block();
+  if (races_) begin_races_of_block(block);
   if (grid.cluster > 1) run_->cluster_shared[block].store(dynamic_shared_.data());
 
   while (live_ > 0 && run_->stop.load(std::memory_order_relaxed) == Fault::none) {
@@ -183,10 +190,11 @@ void BlockRunner::run_block(std::uint64_t block) {
     if (next >= 0) {
       hand_over(main_, next);
     } else if (live_ > 0 && run_->stop.load() == Fault::none) {
-      idle();
+      idle_without_baton();
     }
   }
   if (live_ > 0) abandon();
+  if (races_) races_->settle();
   if (grid.cluster > 1) run_->cluster_shared[block].store(nullptr);
   static_shared_.after_block();
   const std::size_t left = grid.shared_limit - std::min(grid.shared_limit, grid.shared_bytes);
@@ -293,7 +301,10 @@ void BlockRunner::enter(unsigned thread) {
   t.state = State::running;
   threadIdx = t.index;
   t_local.atomics_since_switch = 0;
-  if (tracing_) tracer_->enter(thread, {reinterpret_cast<std::uintptr_t>(t.fiber->stack), t.fiber->size});
+  if (t_local.tracing) [[unlikely]] {
+    stack_ = {reinterpret_cast<std::uintptr_t>(t.fiber->stack), t.fiber->size};
+    if (tracing_) tracer_->enter(thread, stack_);
+  }
 }
 
 void BlockRunner::hand_over(Fiber& from, int next) {
@@ -375,6 +386,7 @@ void BlockRunner::release_barrier() {
     if (t.state == State::barrier) t.out = result;
   }
   barrier_.arrived = 0;
+  if (races_) races_->barrier(clocks_);
   if (tracing_) {
     tracer_->barrier(barrier_.at);
     put_all_together();
@@ -467,6 +479,7 @@ void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
   warp.meeting[slot] = warp.meeting[--warp.meetings];
   const auto number = static_cast<unsigned>(&warp - warp_.data());
   Thread* const lanes = &thread_[number * 32];
+  if (races_) races_->meet(clocks_, number, m.arrived, m.arrived == warp.live);
   if (tracing_) {
     tracer_->barrier(m.at);
     if (m.arrived == warp.live && !tracer_->others_left(number, m.arrived)) {
@@ -532,6 +545,7 @@ void BlockRunner::grid_arrive() {
   note_progress();
   grid_generation_ = run_->generation.load();
   if (run_->arrived_blocks.fetch_add(1) + 1 == run_->blocks) {
+    if (races_) races_->next_phase(stream_of_work());
     run_->arrived_blocks.store(0);
     run_->generation.fetch_add(1);
   }
@@ -608,7 +622,7 @@ void BlockRunner::idle() {
 void BlockRunner::begin_tracing() {
   if (!tracer_) tracer_ = std::make_unique<Tracer>();
   tracer_->begin_launch(*run_->counts, threads_in_block_);
-  tracing_ = t_local.tracing = true;
+  tracing_ = true;
 }
 
 void BlockRunner::begin_tracing_block() {
@@ -623,12 +637,56 @@ void BlockRunner::begin_tracing_block() {
 }
 
 void BlockRunner::end_tracing() {
-  tracing_ = t_local.tracing = false;
+  tracing_ = false;
   const std::lock_guard lock(run_->counts_mutex);
   tracer_->end_launch(*run_->counts);
 }
 
 void BlockRunner::note(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code) {
+  const bool atomic = next_atomic_.first == p;
+  next_atomic_.first = nullptr;
+  if (races_) {
+    look_for_race(p, bytes, kind == Event::Kind::load ? Access::load : Access::store,
+                  atomic ? &next_atomic_.second : nullptr, code);
+  }
+  count(p, bytes, kind, code);
+}
+
+void BlockRunner::note_change(const volatile void* p, unsigned bytes, AtomicHow how, const void* code) {
+  if (races_) look_for_race(p, bytes, Access::atomic, &how, code);
+  count(p, bytes, Event::Kind::atomic, code);
+}
+
+void BlockRunner::note_fence(Scope scope) {
+  if (races_) races_->fence(clocks_, current_, scope);
+}
+
+void BlockRunner::look_for_race(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
+                                const void* code) {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  if (!stack_.holds(address))
+    races_->access(clocks_, current_, address, bytes, access, how, code_address(code));
+}
+
+void BlockRunner::begin_races_of_block(std::uint64_t block) {
+  const auto span = [](const StaticShared::Range& r) {
+    return std::pair<std::uint64_t, std::uint64_t>{reinterpret_cast<std::uintptr_t>(r.begin),
+                                                   static_cast<std::uint64_t>(r.end - r.begin)};
+  };
+  clocks_.shared = {span(static_shared_.range()),
+                    {reinterpret_cast<std::uintptr_t>(dynamic_shared_.data()), dynamic_shared_.bytes()}};
+  std::tie(clocks_.own_begin, clocks_.own_bytes) = span(static_shared_.others());
+  races_->begin_block(clocks_, block, threads_in_block_);
+}
+
+void BlockRunner::idle_without_baton() {
+  if (races_) run_->baton.pass();
+  idle();
+  if (races_) run_->baton.take(baton_);
+}
+
+void BlockRunner::count(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code) {
+  if (!tracing_) return;
   const auto address = reinterpret_cast<std::uintptr_t>(p);
   while (!tracer_->note(address, code_address(code), bytes, kind)) make_room();
 }
@@ -669,9 +727,15 @@ void BlockRunner::put_all_together() {
   for (unsigned w = 0; w * 32 < threads_in_block_; ++w) put_together(w);
 }
 
-void trace_atomic(const volatile void* p, unsigned bytes) {
-  t_local.runner->note(p, bytes, Event::Kind::atomic, __builtin_return_address(0));
+void trace_atomic(const volatile void* p, unsigned bytes, AtomicHow how) {
+  t_local.runner->note_change(p, bytes, how, __builtin_return_address(0));
   t_local.in_atomic = true;
+}
+void trace_next(const volatile void* p, AtomicHow how) {
+  t_local.runner->next_is_atomic(p, how);
+}
+void trace_fence(Scope scope) {
+  t_local.runner->note_fence(scope);
 }
 
 // ---- faults -----------------------------------------------------------------------------------------------

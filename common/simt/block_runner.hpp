@@ -12,14 +12,17 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <semaphore>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "common/simt/executor.hpp"
 #include "common/simt/fiber.hpp"
+#include "common/simt/lens/races.hpp"
 #include "common/simt/lens/tracer.hpp"
 #include "common/simt/shared_memory.hpp"
 
@@ -29,6 +32,33 @@ namespace stages::simt {
 struct Schedule {
   enum class Kind : std::uint8_t { forward, reverse, random } kind = Kind::forward;
   std::uint64_t seed = 0;
+};
+
+/// While races are looked for, the OS thread that holds it runs, and the others wait for it in turn.
+class Baton {
+ public:
+  void take(std::binary_semaphore& own) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!std::exchange(taken_, true)) return;
+      waiting_.push_back(&own);
+    }
+    own.acquire();
+  }
+  void pass() {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.empty()) {
+      taken_ = false;
+      return;
+    }
+    waiting_.front()->release();
+    waiting_.pop_front();
+  }
+
+ private:
+  std::mutex mutex_;
+  bool taken_ = false;
+  std::deque<std::binary_semaphore*> waiting_;
 };
 
 /// What the blocks of one launch share.
@@ -59,6 +89,8 @@ struct GridRun {
 
   LaunchCounts* counts = nullptr;  ///< null: nothing is counted
   std::mutex counts_mutex;
+  RaceDetector* races = nullptr;  ///< null: races are not looked for
+  Baton baton;
 
   /// A cluster's dynamic shared memories by block; null before a block begins and after it ends.
   std::vector<std::atomic<void*>> cluster_shared;
@@ -100,6 +132,11 @@ class BlockRunner {
   unsigned lane() const { return current_ % 32; }
   /// An access of the running thread, by the instruction before `code`.
   void note(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code);
+  /// The same of an atomic change.
+  void note_change(const volatile void* p, unsigned bytes, AtomicHow how, const void* code);
+  /// The running thread's next load or store is of `p`, and atomic.
+  void next_is_atomic(const volatile void* p, AtomicHow how) { next_atomic_ = {p, how}; }
+  void note_fence(Scope scope);
   [[noreturn]] void fault(std::string what, Where at);
 
  private:
@@ -152,6 +189,12 @@ class BlockRunner {
   void check_meeting(const Warp& warp, WarpOp op, unsigned mask, Where at);
   void grid_arrive();
 
+  void count(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code);
+  void look_for_race(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
+                     const void* code);
+  void begin_races_of_block(std::uint64_t block);
+  void idle_without_baton();
+
   void begin_tracing();
   void begin_tracing_block();
   void end_tracing();
@@ -192,6 +235,12 @@ class BlockRunner {
 
   std::unique_ptr<Tracer> tracer_;  ///< made when first needed
   bool tracing_ = false;
+
+  RaceDetector* races_ = nullptr;
+  RaceDetector::Block clocks_;
+  Span stack_;  ///< of the running thread
+  std::pair<const volatile void*, AtomicHow> next_atomic_{};
+  std::binary_semaphore baton_{0};
 
   DynamicShared dynamic_shared_;
   StaticShared static_shared_;

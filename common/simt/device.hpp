@@ -194,20 +194,22 @@ T atomic_change(T* p, Where at, Change change) {
 
 // The operand's type is not deduced (std::type_identity), so that atomicAdd(&x, 1) converts as with CUDA's
 // overloads.
-#define STAGES_SIMT_ATOMIC(NAME, TYPES, METHOD)                         \
-  template <stages::simt::TYPES T>                                      \
-  T NAME(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {             \
-    stages::simt::note_atomic_change(p, at);                            \
-    return std::atomic_ref<T>(*p).METHOD(v, std::memory_order_relaxed); \
+#define STAGES_SIMT_ATOMIC_OF(NAME, TYPES, METHOD, SCOPE)                           \
+  template <stages::simt::TYPES T>                                                  \
+  T NAME(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {                         \
+    stages::simt::note_atomic_change(p, at, {.scope = stages::simt::Scope::SCOPE}); \
+    return std::atomic_ref<T>(*p).METHOD(v, std::memory_order_relaxed);             \
   }
+#define STAGES_SIMT_ATOMIC(NAME, TYPES, METHOD) STAGES_SIMT_ATOMIC_OF(NAME, TYPES, METHOD, device)
 STAGES_SIMT_ATOMIC(atomicAdd, AtomicNumber, fetch_add)
-STAGES_SIMT_ATOMIC(atomicAdd_block, AtomicNumber, fetch_add)
+STAGES_SIMT_ATOMIC_OF(atomicAdd_block, AtomicNumber, fetch_add, block)
 STAGES_SIMT_ATOMIC(atomicSub, AtomicInteger, fetch_sub)
 STAGES_SIMT_ATOMIC(atomicAnd, AtomicInteger, fetch_and)
 STAGES_SIMT_ATOMIC(atomicOr, AtomicInteger, fetch_or)
 STAGES_SIMT_ATOMIC(atomicXor, AtomicInteger, fetch_xor)
 STAGES_SIMT_ATOMIC(atomicExch, AtomicExchanged, exchange)
 #undef STAGES_SIMT_ATOMIC
+#undef STAGES_SIMT_ATOMIC_OF
 
 template <stages::simt::AtomicOrdered T>
 T atomicMin(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {
@@ -225,7 +227,9 @@ T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desi
 }
 template <stages::simt::AtomicCompared T>
 T atomicCAS_block(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired, STAGES_SIMT_AT) {
-  return atomicCAS(p, expected, desired, at);
+  stages::simt::note_atomic_change(p, at, {.scope = stages::simt::Scope::block});
+  std::atomic_ref<T>(*p).compare_exchange_strong(expected, desired, std::memory_order_relaxed);
+  return expected;
 }
 inline unsigned atomicInc(unsigned* p, unsigned limit, STAGES_SIMT_AT) {
   return stages::simt::atomic_change(p, at, [limit](unsigned old) { return old >= limit ? 0u : old + 1; });
@@ -236,10 +240,12 @@ inline unsigned atomicDec(unsigned* p, unsigned limit, STAGES_SIMT_AT) {
 }
 
 inline void __threadfence() {
+  stages::simt::note_fence(stages::simt::Scope::device);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 inline void __threadfence_block() {
-  __threadfence();
+  stages::simt::note_fence(stages::simt::Scope::block);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 inline void __threadfence_system() {
   __threadfence();
@@ -264,24 +270,35 @@ using std::memory_order_release;
 using std::memory_order_seq_cst;
 enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
 
-/// cuda::atomic_ref over std::atomic_ref. Scopes make no difference here: all memory is one memory.
-template <class T, thread_scope = thread_scope_system>
+constexpr stages::simt::Scope scope_of(thread_scope scope) {
+  return scope <= thread_scope_device  ? stages::simt::Scope::device
+         : scope == thread_scope_block ? stages::simt::Scope::block
+                                       : stages::simt::Scope::thread;
+}
+
+/// cuda::atomic_ref over std::atomic_ref. All memory is one memory here, so scopes only matter to the search
+/// for races.
+template <class T, thread_scope scope = thread_scope_system>
 class atomic_ref {
  public:
   explicit atomic_ref(T& object) : address_(&object), cell_(object) {}
 
-  void store(T value, memory_order order = memory_order_seq_cst) const { cell_.store(value, order); }
+  void store(T value, memory_order order = memory_order_seq_cst) const {
+    stages::simt::note_atomic_store(address_, how(order));
+    cell_.store(value, order);
+  }
   T load(memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
     stages::simt::note_atomic(at);
+    stages::simt::note_atomic_load(address_, how(order));
     return cell_.load(order);
   }
   T exchange(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at);
+    stages::simt::note_atomic_change(address_, at, how(order));
     return cell_.exchange(value, order);
   }
   bool compare_exchange_strong(T& expected, T desired, memory_order order = memory_order_seq_cst,
                                STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at);
+    stages::simt::note_atomic_change(address_, at, how(order));
     return cell_.compare_exchange_strong(expected, desired, order);
   }
   bool compare_exchange_weak(T& expected, T desired, memory_order order = memory_order_seq_cst,
@@ -289,15 +306,15 @@ class atomic_ref {
     return compare_exchange_strong(expected, desired, order, at);
   }
   T fetch_add(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at);
+    stages::simt::note_atomic_change(address_, at, how(order));
     return cell_.fetch_add(value, order);
   }
   T fetch_sub(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at);
+    stages::simt::note_atomic_change(address_, at, how(order));
     return cell_.fetch_sub(value, order);
   }
   T fetch_or(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at);
+    stages::simt::note_atomic_change(address_, at, how(order));
     return cell_.fetch_or(value, order);
   }
   T fetch_max(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
@@ -308,11 +325,18 @@ class atomic_ref {
   }
 
  private:
+  static constexpr stages::simt::AtomicHow how(memory_order order) {
+    return {.scope = scope_of(scope),
+            .acquires = order != memory_order_relaxed && order != memory_order_release,
+            .releases = order != memory_order_relaxed && order != memory_order_acquire};
+  }
+
   T* address_;
   std::atomic_ref<T> cell_;
 };
 
-inline void atomic_thread_fence(memory_order order, thread_scope = thread_scope_system) {
+inline void atomic_thread_fence(memory_order order, thread_scope scope = thread_scope_system) {
+  stages::simt::note_fence(scope_of(scope));
   std::atomic_thread_fence(order);
 }
 }  // namespace cuda
@@ -338,6 +362,7 @@ STAGES_SIMT_PLAIN_LOAD(__ldlu)
   T NAME(const T* p, STAGES_SIMT_AT) {            \
     stages::simt::require_aligned(p, at);         \
     stages::simt::note_atomic(at);                \
+    stages::simt::note_atomic_load(p, {});        \
     if constexpr (!std::is_arithmetic_v<T>) {     \
       return *p;                                  \
     } else {                                      \
@@ -350,20 +375,21 @@ STAGES_SIMT_SHARED_LOAD(__ldcg)
 STAGES_SIMT_SHARED_LOAD(__ldcv)
 #undef STAGES_SIMT_SHARED_LOAD
 
-#define STAGES_SIMT_STORE(NAME)                                \
+#define STAGES_SIMT_STORE(NAME, NOTE)                          \
   template <class T>                                           \
   void NAME(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) { \
     stages::simt::require_aligned(p, at);                      \
+    NOTE;                                                      \
     if constexpr (std::is_arithmetic_v<T>) {                   \
       __atomic_store(p, &v, __ATOMIC_RELAXED);                 \
     } else {                                                   \
       *p = v;                                                  \
     }                                                          \
   }
-STAGES_SIMT_STORE(__stwb)
-STAGES_SIMT_STORE(__stcs)
-STAGES_SIMT_STORE(__stcg)
-STAGES_SIMT_STORE(__stwt)
+STAGES_SIMT_STORE(__stwb, )
+STAGES_SIMT_STORE(__stcs, )
+STAGES_SIMT_STORE(__stcg, stages::simt::note_atomic_store(p, {}))
+STAGES_SIMT_STORE(__stwt, stages::simt::note_atomic_store(p, {}))
 #undef STAGES_SIMT_STORE
 
 // ---- integer and floating-point intrinsics ----------------------------------------------------------------

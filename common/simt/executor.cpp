@@ -19,6 +19,7 @@
 #include "common/matrix/error.hpp"
 #include "common/simt/block_runner.hpp"
 #include "common/simt/lens/counting.hpp"
+#include "common/simt/lens/races.hpp"
 
 namespace stages::simt {
 namespace {
@@ -205,12 +206,16 @@ Fault run_grid(const Grid& grid, std::string& report) {
   }
   const Schedule schedule = s.scheduled ? s.schedule : parse_schedule(environment("STAGES_SCHEDULE"));
   const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
-  const std::uint64_t workers = grid.resident() ? blocks : std::min<std::uint64_t>(blocks, worker_count());
+  // Clocks tell what orders threads, so that races show where blocks run one after another.
+  const std::uint64_t at_once = races() ? 1 : worker_count();
+  const std::uint64_t workers = grid.resident() ? blocks : std::min<std::uint64_t>(blocks, at_once);
   const double patience = watchdog_seconds(s.watchdog);
   GridRun run(grid, schedule, blocks, workers);
   s.ran.insert(grid.kernel);
   std::optional<LaunchCounts> counts;
   if (is_counting()) run.counts = &counts.emplace(begin_launch_counts(grid));
+  run.races = races();
+  if (run.races) begin_launch_races(grid);
   s.pool.execute(run, workers, patience, s.deadline);
   if (counts) end_launch_counts(grid, *counts);
   const Fault fault = run.stop.load();

@@ -121,15 +121,41 @@ inline void note_atomic(Where at) {
   }
 }
 
+/// How far an atomic operation or a fence reaches. A block is all there is where `thread` would do.
+enum class Scope : std::uint8_t { thread, block, device };
+
+/// What an atomic operation promises; CUDA's own, such as atomicAdd, promise nothing but to be atomic.
+struct AtomicHow {
+  Scope scope = Scope::device;
+  bool acquires = false, releases = false;
+};
+
 /// Notes, where that is wanted, that the kernel changes `bytes` bytes at `p` atomically.
-void trace_atomic(const volatile void* p, unsigned bytes);
+void trace_atomic(const volatile void* p, unsigned bytes, AtomicHow how);
+/// The load or store of `p` that comes next is an atomic one.
+void trace_next(const volatile void* p, AtomicHow how);
+void trace_fence(Scope scope);
 
 /// The same of one that changes *p.
 template <class T>
-void note_atomic_change(T* p, Where at) {
+void note_atomic_change(T* p, Where at, AtomicHow how = {}) {
   note_atomic(at);
   if (t_local.tracing) [[unlikely]]
-    trace_atomic(p, sizeof(T));
+    trace_atomic(p, sizeof(T), how);
+}
+template <class T>
+void note_atomic_load(const T* p, AtomicHow how) {
+  if (t_local.tracing) [[unlikely]]
+    trace_next(p, how);
+}
+template <class T>
+void note_atomic_store(T* p, AtomicHow how) {
+  if (t_local.tracing) [[unlikely]]
+    trace_next(p, how);
+}
+inline void note_fence(Scope scope) {
+  if (t_local.tracing) [[unlikely]]
+    trace_fence(scope);
 }
 
 // ---- host side --------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 
 #include "common/matrix/error.hpp"
 #include "common/simt/lens/counting.hpp"
+#include "common/simt/lens/races.hpp"
 #include "common/simt/sanitizer.hpp"
 
 using stages::simt::fill_junk;
@@ -32,6 +33,7 @@ struct CUgraphExec_st {
 struct CUstream_st {
   CUgraph_st* capturing = nullptr;  ///< the graph that this stream's work goes into
   bool began = false;               ///< the capture began here, and did not only spread here
+  bool blocking = true;             ///< comes after the default stream's work, and that after this one's
 };
 struct CUevent_st {
   bool recorded = false, timed = true;
@@ -153,6 +155,7 @@ class Memory {
     forget_freed_at(reinterpret_cast<std::uintptr_t>(memory), bytes + kCanaryBytes);
     fill_junk(memory, bytes + kCanaryBytes);
     allocations_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, kind};
+    forget_memory(memory, bytes);
     if (kind == Kind::device) {
       used_ += bytes;
       on_device_.insert(reinterpret_cast<std::uintptr_t>(memory));
@@ -374,6 +377,20 @@ cudaError_t refuse_in_capture(const char* call) {
                fmt::format("{} while a stream is being captured; move it out of the captured work", call));
 }
 
+/// What the search for races knows of the order of streams, where work on this one begins.
+void order_work(cudaStream_t stream) {
+  if (!races()) return;
+  order_stream_after_host(stream);
+  if (stream) {
+    if (stream->blocking) order_stream_after_stream(stream, nullptr);
+  } else {
+    handles<cudaStream_t>().each([](CUstream_st& s) {
+      if (s.blocking) order_stream_after_stream(nullptr, &s);
+    });
+  }
+  begin_work(stream);
+}
+
 /// Does `work` now, or keeps it if the stream is captured.
 cudaError_t put(cudaStream_t stream, std::function<cudaError_t()> work) {
   if (is_capturing(stream)) {
@@ -385,6 +402,7 @@ cudaError_t put(cudaStream_t stream, std::function<cudaError_t()> work) {
     if (const auto status = refuse_in_capture("work on the default stream"); status != cudaSuccess)
       return status;
   }
+  order_work(stream);
   return work();
 }
 
@@ -460,7 +478,9 @@ cudaError_t check_cooperative(const Grid& g) {
 
 cudaError_t run_now(const Grid& grid) {
   std::string report;
-  switch (run_grid(grid, report)) {
+  const Fault fault = run_grid(grid, report);
+  std::string race = races_of_launch();
+  switch (fault) {
     case Fault::none:
       break;
     case Fault::device:
@@ -471,6 +491,7 @@ cudaError_t run_now(const Grid& grid) {
     case Fault::late:
       return error(cudaErrorLaunchTimeout, "it was to end before now");
   }
+  if (!race.empty()) return error(cudaErrorLaunchFailure, std::move(race));
   if (STAGES_SIMT_ASAN) return cudaSuccess;
   std::string broken = memory().check_canaries();
   return broken.empty() ? cudaSuccess : error(cudaErrorIllegalAddress, std::move(broken));
@@ -571,6 +592,7 @@ cudaError_t cudaMalloc(void** p, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* p) {
   const cudaError_t status = refuse_in_capture("cudaFree");
+  order_host_after_all();
   return status != cudaSuccess ? status : memory().release(p, Kind::device);
 }
 cudaError_t cudaMallocAsync(void** p, std::size_t bytes, cudaStream_t stream) {
@@ -591,8 +613,10 @@ cudaError_t cudaFreeHost(void* p) {
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  const cudaError_t status = refuse_in_capture("cudaMemcpy");
-  return status != cudaSuccess ? status : cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  cudaError_t status = refuse_in_capture("cudaMemcpy");
+  if (status == cudaSuccess) status = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  if (status == cudaSuccess) order_host_after_stream(nullptr);
+  return status;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
@@ -600,6 +624,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   return put(stream, [=] {
     const cudaError_t status = check_copy(to, from, bytes, kind);
     if (status == cudaSuccess && bytes > 0) std::memmove(to, from, bytes);
+    // Into memory that is not pinned the call returns when it is done.
+    if (is_device(from) && !memory().find(to)) order_host_after_stream(stream);
     return status;
   });
 }
@@ -642,15 +668,19 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   *stream = handles<cudaStream_t>().make();
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  return cudaStreamCreate(stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  *stream = handles<cudaStream_t>().make();
+  (*stream)->blocking = flags != cudaStreamNonBlocking;
+  return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (stream && stream == t_capture) t_capture = nullptr;
+  forget_stream(stream);
   return handles<cudaStream_t>().destroy(stream) ? cudaSuccess : stale("stream");
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (!exists(stream)) return stale("stream");
+  order_host_after_stream(stream);
   return refuse_in_capture("cudaStreamSynchronize");
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -662,6 +692,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (!handles<cudaEvent_t>().contains(event)) return stale("event");
   if (!exists(stream)) return stale("stream");
   if (stream && event->captured_in) stream->capturing = event->captured_in;
+  order_stream_after_event(stream, event);
   return cudaSuccess;
 }
 
@@ -732,9 +763,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (!exists(stream)) return stale("stream");
   event->captured_in = stream ? stream->capturing : nullptr;
   event->recorded = true;
+  order_event_after_stream(event, stream);
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (handles<cudaEvent_t>().contains(event)) order_host_after_event(event);
   return handles<cudaEvent_t>().contains(event) ? refuse_in_capture("cudaEventSynchronize") : stale("event");
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -765,6 +798,7 @@ cudaError_t cudaSetDevice(int number) {
   return number == 0 ? cudaSuccess : error(cudaErrorInvalidDevice, "there is one simulated device, number 0");
 }
 cudaError_t cudaDeviceSynchronize() {
+  order_host_after_all();
   return refuse_in_capture("cudaDeviceSynchronize");
 }
 

@@ -216,6 +216,42 @@ TEST(Lens, AtomicsAreOneRequestAndLanesMeet) {
   EXPECT_EQ(of(view, Space::shared, Access::load).requests, 1u);
 }
 
+/// A kernel of which an SM with all rates 1 knows: 8 requests of loads with 40 sectors, 3 of stores with 6.
+simt::KernelCounts few_counts() {
+  simt::KernelCounts kernel;
+  kernel.blocks = 2;
+  kernel.read_sectors = 30;
+  simt::SiteCounts load{.access = Access::load, .space = Space::global};
+  load.requests = 8;
+  load.sectors = 40;
+  simt::SiteCounts store{.access = Access::store, .space = Space::global};
+  store.requests = 3;
+  store.sectors = 6;
+  simt::SiteCounts shared{.access = Access::load, .space = Space::shared};
+  shared.wavefronts = 12;
+  kernel.sites = {load, store, shared};
+  return kernel;
+}
+
+TEST(Lens, TheBoundIsTheSlowestPath) {
+  const simt::KernelCounts kernel = few_counts();
+  GpuRates rates{.gpu = "G", .l2_bytes = 1e9, .sms = 4, .wavefronts = 1, .shortest_product = 0.1};
+  const Bound l1 = bound_of({kernel}, rates);
+  EXPECT_EQ(l1.limit, "L1 and shared memory");
+  EXPECT_EQ(l1.seconds, (40 / 4 + 12) / 2.0);  // two blocks have two of the four SMs
+  EXPECT_EQ(l1.fetched_bytes, 46 * 32);
+  EXPECT_EQ(l1.sectors_each, 46.0 / 11);
+  // Three such kernels may run side by side, on all four SMs.
+  EXPECT_EQ(bound_of({kernel, kernel, kernel}, rates).seconds, 3 * 22 / 4.0);
+  rates.l2_bytes = 32;
+  EXPECT_EQ(bound_of({kernel}, rates).limit, "reads of L2");
+  EXPECT_EQ(bound_of({kernel}, rates).seconds, 30);
+  rates.shortest_product = 31;
+  EXPECT_EQ(bound_of({kernel}, rates).limit, "launch");
+  EXPECT_EQ(bound_of({}, rates).sectors_each, 0);
+  EXPECT_GT(recorded_rates().l2_bytes, 1e12);
+}
+
 __device__ float middle(const float* from, unsigned i) {
   return from[i];  // the line of the load
 }

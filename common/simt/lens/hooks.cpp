@@ -1,6 +1,6 @@
 // What the compiler calls before each load and store of a kernel (-fsanitize=thread), and in place of each
 // atomic operation. The names and their meaning are GCC's (gcc/sanitizer.def) and LLVM's (compiler-rt,
-// tsan_interface.h); of their library, which looks for data races, nothing is linked.
+// tsan_interface.h); of their library nothing is linked.
 //
 // An atomic of CUDA notes itself (note_atomic in executor.hpp): the loop that stands for it here is one
 // instruction there. So what comes here in place of one is done and not noted, but for plain atomic loads and
@@ -49,13 +49,19 @@ void note_range(const volatile void* p, std::size_t bytes, Event::Kind kind, con
   void __tsan_##NAME(void* p) {                                     \
     note(p, BYTES, Event::Kind::KIND, __builtin_return_address(0)); \
   }
+#define STAGES_VOLATILE_HOOK(NAME, BYTES, KIND)                     \
+  void __tsan_volatile_##NAME(void* p) {                            \
+    if (t_local.tracing) [[unlikely]]                               \
+      t_local.runner->next_is_atomic(p, {});                        \
+    note(p, BYTES, Event::Kind::KIND, __builtin_return_address(0)); \
+  }
 #define STAGES_HOOKS(BYTES)                         \
   STAGES_HOOK(read##BYTES, BYTES, load)             \
   STAGES_HOOK(write##BYTES, BYTES, store)           \
   STAGES_HOOK(unaligned_read##BYTES, BYTES, load)   \
   STAGES_HOOK(unaligned_write##BYTES, BYTES, store) \
-  STAGES_HOOK(volatile_read##BYTES, BYTES, load)    \
-  STAGES_HOOK(volatile_write##BYTES, BYTES, store)
+  STAGES_VOLATILE_HOOK(read##BYTES, BYTES, load)    \
+  STAGES_VOLATILE_HOOK(write##BYTES, BYTES, store)
 
 // The order of memory is the strictest, whatever was asked for.
 #define STAGES_ATOMIC_CHANGE(BITS, T, NAME)                 \

@@ -1,0 +1,94 @@
+#include "common/lens/bound.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "common/matrix/embedded_table.hpp"
+
+namespace stages {
+
+extern const std::string_view gpu_rates_text;  // data/rates.tsv, embedded by CMake
+
+namespace {
+
+constexpr const char* kFile = "data/rates.tsv";
+
+double number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value > 0))
+    fail("{}: '{}' is no rate; tools/tables.py writes this file", kFile, text);
+  return value;
+}
+
+}  // namespace
+
+const GpuRates& recorded_rates() {
+  static const GpuRates rates = [] {
+    const auto rows = table_rows<5>(gpu_rates_text, kFile);
+    if (rows.empty()) fail("{}: no GPU's rates", kFile);
+    const auto& [gpu, l2_bytes, sms, wavefronts, shortest] = rows.front();
+    return GpuRates{std::string(gpu), number(l2_bytes), number(sms), number(wavefronts), number(shortest)};
+  }();
+  return rates;
+}
+
+Bound bound_of(const std::vector<simt::KernelCounts>& kernels, const GpuRates& rates) {
+  constexpr double kSectorsOfWavefront = 4;  // a line of 128 bytes
+  double all_wavefronts = 0, busiest = 0, read = 0, written = 0, requests = 0, sectors = 0;
+  for (const simt::KernelCounts& kernel : kernels) {
+    double wavefronts = 0;
+    read += static_cast<double>(kernel.read_sectors);
+    for (const simt::SiteCounts& site : kernel.sites) {
+      if (site.space == simt::Space::shared) {
+        wavefronts += static_cast<double>(site.wavefronts);
+        continue;
+      }
+      const auto touched = static_cast<double>(site.sectors);
+      sectors += touched;
+      requests += static_cast<double>(site.requests);
+      if (site.access == simt::Access::load) {
+        wavefronts += std::max(static_cast<double>(site.requests), touched / kSectorsOfWavefront);
+      } else {
+        written += touched;
+      }
+    }
+    all_wavefronts += wavefronts;
+    // Launches of one kernel may overlap, too.
+    const double used = std::clamp(static_cast<double>(kernel.blocks), 1.0, rates.sms);
+    busiest = std::max(busiest, wavefronts / used);
+  }
+  busiest = std::max(busiest, all_wavefronts / rates.sms);
+  Bound bound{.seconds = 0,
+              .limit = {},
+              .fetched_bytes = sectors * simt::kSectorBytes,
+              .sectors_each = requests > 0 ? sectors / requests : 0};
+  const std::pair<double, const char*> limits[] = {
+      {rates.shortest_product, "launch"},
+      {busiest / rates.wavefronts, "L1 and shared memory"},
+      {read * simt::kSectorBytes / rates.l2_bytes, "reads of L2"},
+      {written * simt::kSectorBytes / rates.l2_bytes, "writes to L2"},
+  };
+  for (const auto& [seconds, limit] : limits) {
+    if (seconds > bound.seconds) {
+      bound.seconds = seconds;
+      bound.limit = limit;
+    }
+  }
+  return bound;
+}
+
+Bound count_bound(const std::function<void()>& run) {
+  simt::begin_counting();
+  try {
+    run();
+  } catch (...) {
+    simt::end_counting();
+    throw;
+  }
+  return bound_of(simt::end_counting(), recorded_rates());
+}
+
+}  // namespace stages

@@ -1,0 +1,40 @@
+#pragma once
+// What a product takes at least on a GPU whose rates were recorded, from its counts alone. A bound, and no
+// time.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/simt/lens/counts.hpp"
+
+namespace stages {
+
+/// The best that was recorded of a GPU: data/rates.tsv, which tools/tables.py writes from the records.
+struct GpuRates {
+  std::string gpu;
+  double l2_bytes = 0;  ///< that the SMs got from L2 in a second
+  double sms = 0;
+  double wavefronts = 0;        ///< that an SM's first cache and shared memory can give together in a second
+  double shortest_product = 0;  ///< seconds of the shortest product: mostly its launch
+};
+const GpuRates& recorded_rates();
+
+struct Bound {
+  double seconds = 0;
+  /// What takes that long: "launch", "L1 and shared memory", "reads of L2", "writes to L2".
+  std::string limit;
+  double fetched_bytes = 0;  ///< of the sectors that requests of global memory touch
+  double sectors_each = 0;   ///< sectors of a request of global memory, in the mean; 0: there is none
+};
+
+/// The bound of a product that ran these kernels, which may overlap. So only what adds up over all of them
+/// counts: the slowest of the paths that the data takes, each at its best rate. Of what loads touch, a kernel
+/// gets each sector from L2 once at least; the rest may come from an SM's own cache.
+/// A block stays on its SM: few blocks have the caches of few SMs.
+Bound bound_of(const std::vector<simt::KernelCounts>& kernels, const GpuRates& rates);
+
+/// The bound of what `run` launches, on the GPU of recorded_rates().
+Bound count_bound(const std::function<void()>& run);
+
+}  // namespace stages

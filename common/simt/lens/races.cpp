@@ -1,0 +1,634 @@
+#include "common/simt/lens/races.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "common/matrix/error.hpp"
+#include "common/simt/lens/code.hpp"
+#include "common/simt/lens/counting.hpp"
+
+namespace stages::simt {
+namespace {
+
+// Whom a clock is of: a thread, a warp's floor or a block's.
+constexpr std::uint64_t kOfABlock = 2048, kWarps = 1024, kFloor = 2047;
+std::uint64_t of_thread(std::uint64_t block, unsigned thread) {
+  return block * kOfABlock + thread;
+}
+std::uint64_t of_warp(std::uint64_t block, unsigned warp) {
+  return block * kOfABlock + kWarps + warp;
+}
+std::uint64_t of_block(std::uint64_t block) {
+  return block * kOfABlock + kFloor;
+}
+
+/// Both, where one of them may be all that there is.
+Known joined(const Known& a, const Known& b) {
+  if (!a || a == b) return b;
+  if (!b || a->holds(*b)) return a;
+  if (b->holds(*a)) return b;
+  auto both = std::make_shared<Knowledge>(*a);
+  both->join(*b);
+  return both;
+}
+
+uint3 coordinates(std::uint64_t number, dim3 of) {
+  return {static_cast<unsigned>(number % of.x), static_cast<unsigned>(number / of.x % of.y),
+          static_cast<unsigned>(number / of.x / of.y)};
+}
+
+std::size_t most_cells(std::size_t cell_bytes) {
+  const char* const text = std::getenv("STAGES_RACES_MEMORY");  // MiB
+  const long long mib = text != nullptr ? std::atoll(text) : 0;
+  return (static_cast<std::size_t>(mib > 0 ? mib : 2048) << 20) / cell_bytes;
+}
+
+}  // namespace
+
+// ---- knowledge --------------------------------------------------------------------------------------------
+
+std::uint32_t Knowledge::of(std::uint64_t whom) const {
+  const auto at = std::lower_bound(known_.begin(), known_.end(), std::pair{whom, std::uint32_t{0}});
+  return at != known_.end() && at->first == whom ? at->second : 0;
+}
+
+void Knowledge::raise(std::uint64_t whom, std::uint32_t clock) {
+  const auto at = std::lower_bound(known_.begin(), known_.end(), std::pair{whom, std::uint32_t{0}});
+  if (at != known_.end() && at->first == whom) {
+    at->second = std::max(at->second, clock);
+  } else {
+    known_.insert(at, {whom, clock});
+  }
+}
+
+void Knowledge::join(const Knowledge& other) {
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> both;
+  both.reserve(known_.size() + other.known_.size());
+  std::merge(known_.begin(), known_.end(), other.known_.begin(), other.known_.end(),
+             std::back_inserter(both));
+  known_.clear();
+  for (const auto& one : both) {  // of two clocks of one thread the larger comes last
+    if (!known_.empty() && known_.back().first == one.first) known_.pop_back();
+    known_.push_back(one);
+  }
+}
+
+bool Knowledge::holds(const Knowledge& other) const {
+  auto at = known_.begin();
+  for (const auto& [whom, clock] : other.known_) {
+    while (at != known_.end() && at->first < whom) ++at;
+    if (at == known_.end() || at->first != whom || at->second < clock) return false;
+  }
+  return true;
+}
+
+// ---- launches and blocks ----------------------------------------------------------------------------------
+
+void RaceDetector::begin_launch(const Grid& grid, const void* stream, const StreamClock& before) {
+  grid_ = &grid;
+  stream_ = stream;
+  before_ = before;
+  next_phase(stream);
+  first_phase_ = phase_;
+}
+
+void RaceDetector::next_phase(const void* stream) {
+  settle();
+  ++phase_;
+  stream_of_.resize(phase_ + 1);
+  stream_of_[phase_] = stream;
+  carried_.clear();
+}
+
+void RaceDetector::forget(std::uint64_t begin, std::uint64_t bytes) {
+  settle();
+  for (std::uint64_t number = begin / kPageBytes; number * kPageBytes < begin + bytes; ++number) {
+    const auto found = pages_.find(number);
+    if (found == pages_.end()) continue;
+    Page& page = *found->second;
+    const std::uint64_t first = number * kPageBytes;
+    const std::uint64_t from = std::max(begin, first) - first;
+    const std::uint64_t to = std::min(begin + bytes, first + kPageBytes) - first;
+    std::fill(page.cells.begin() + static_cast<std::ptrdiff_t>(from / page.unit),
+              page.cells.begin() + static_cast<std::ptrdiff_t>((to + page.unit - 1) / page.unit), Cell{});
+  }
+}
+
+void RaceDetector::begin_block(Block& block, std::uint64_t number, unsigned threads) {
+  block.number = number;
+  block.threads = threads;
+  block.floor = 1;
+  block.clock.assign(threads, 1);
+  block.warp_floor.assign((threads + kLanes - 1) / kLanes, 1);
+  block.in_parts.assign(block.warp_floor.size(), 0);
+  block.of_lane.resize(threads);
+  block.far.assign(threads, {});
+  block.any_far = false;
+  for (const auto& [begin, bytes] : block.shared) {
+    if (bytes > 0) forget(begin, bytes);
+  }
+}
+
+// ---- what orders threads ----------------------------------------------------------------------------------
+
+void RaceDetector::barrier(Block& block) {
+  settle();
+  const std::uint32_t floor = *std::max_element(block.clock.begin(), block.clock.end()) + 1;
+  block.floor = floor;
+  std::fill(block.clock.begin(), block.clock.end(), floor);
+  std::fill(block.warp_floor.begin(), block.warp_floor.end(), floor);
+  std::fill(block.in_parts.begin(), block.in_parts.end(), std::uint8_t{0});
+  if (!block.any_far) return;
+  Block::Far all;
+  for (const Block::Far& far : block.far) {
+    all.known = joined(all.known, far.known);
+    for (std::size_t s = 0; s < 2; ++s) {
+      all.fenced[s] = joined(all.fenced[s], far.fenced[s]);
+      all.heard[s] = joined(all.heard[s], far.heard[s]);
+    }
+    if (far.heard_from != ~std::uint64_t{0}) all.heard_from = far.heard_from;
+  }
+  std::fill(block.far.begin(), block.far.end(), all);
+}
+
+void RaceDetector::meet(Block& block, unsigned warp, unsigned lanes, bool all) {
+  settle();
+  const unsigned first = warp * kLanes, end = std::min(first + kLanes, block.threads);
+  if (all) {
+    std::uint32_t floor = 0;
+    for (unsigned t = first; t < end; ++t) floor = std::max(floor, block.clock[t] + 1);
+    for (unsigned t = first; t < end; ++t) block.clock[t] = floor;
+    block.warp_floor[warp] = floor;
+    block.in_parts[warp] = 0;
+  } else {
+    if (block.in_parts[warp] == 0) {
+      for (unsigned t = first; t < end; ++t) block.of_lane[t].fill(block.warp_floor[warp]);
+      block.in_parts[warp] = 1;
+    }
+    std::array<std::uint32_t, kLanes> met{};
+    each_lane(lanes, [&](unsigned lane) {
+      const auto& own = block.of_lane[first + lane];
+      for (unsigned i = 0; i < kLanes; ++i) met[i] = std::max(met[i], own[i]);
+    });
+    each_lane(lanes, [&](unsigned lane) { met[lane] = std::max(met[lane], ++block.clock[first + lane]); });
+    each_lane(lanes, [&](unsigned lane) { block.of_lane[first + lane] = met; });
+  }
+  if (!block.any_far) return;
+  Block::Far sum;
+  each_lane(lanes, [&](unsigned lane) {
+    const Block::Far& far = block.far[first + lane];
+    sum.known = joined(sum.known, far.known);
+    for (std::size_t s = 0; s < 2; ++s) {
+      sum.fenced[s] = joined(sum.fenced[s], far.fenced[s]);
+      sum.heard[s] = joined(sum.heard[s], far.heard[s]);
+    }
+    if (far.heard_from != ~std::uint64_t{0}) sum.heard_from = far.heard_from;
+  });
+  each_lane(lanes, [&](unsigned lane) { block.far[first + lane] = sum; });
+}
+
+/// All that the thread knows, itself included, for others to learn.
+std::shared_ptr<Knowledge> RaceDetector::own(const Block& block, unsigned thread) const {
+  const Known& known = block.far[thread].known;
+  auto all = known ? std::make_shared<Knowledge>(*known) : std::make_shared<Knowledge>();
+  const unsigned warp = thread / kLanes;
+  all->raise(of_block(block.number), block.floor);
+  all->raise(of_warp(block.number, warp), block.warp_floor[warp]);
+  all->raise(of_thread(block.number, thread), block.clock[thread] + 1);
+  if (block.in_parts[warp] != 0) {
+    for (unsigned i = 0; i < kLanes && warp * kLanes + i < block.threads; ++i)
+      all->raise(of_thread(block.number, warp * kLanes + i), block.of_lane[thread][i]);
+  }
+  return all;
+}
+
+void RaceDetector::fence(Block& block, unsigned thread, Scope scope) {
+  settle();
+  if (scope == Scope::thread) return;
+  Block::Far& far = block.far[thread];
+  block.any_far = true;
+  far.known = joined(far.known, far.heard[0]);
+  if (scope == Scope::device) far.known = joined(far.known, far.heard[1]);
+  far.fenced[0] = own(block, thread);
+  if (scope == Scope::device) far.fenced[1] = far.fenced[0];
+  ++block.clock[thread];
+}
+
+void RaceDetector::note_atomic(Block& block, unsigned thread, std::uint64_t address, Access access,
+                               AtomicHow how) {
+  Block::Far& far = block.far[thread];
+  const auto found = carried_.find(address);
+  Carried* carried = found == carried_.end() ? nullptr : &found->second;
+  const bool reaches_device = how.scope == Scope::device;
+  if (access != Access::store && carried != nullptr) {  // reads
+    block.any_far = true;
+    if (carried->writer != block.number) far.heard_from = carried->writer;
+    if (carried->block == block.number && how.scope != Scope::thread) {
+      if (how.acquires)
+        far.known = joined(far.known, carried->by[0]);
+      else
+        far.heard[0] = joined(far.heard[0], carried->by[0]);
+    }
+    if (reaches_device) {
+      if (how.acquires)
+        far.known = joined(far.known, carried->by[1]);
+      else
+        far.heard[1] = joined(far.heard[1], carried->by[1]);
+    }
+  }
+  if (access == Access::load) return;
+  if (how.releases && how.scope != Scope::thread) {
+    block.any_far = true;
+    far.fenced[0] = own(block, thread);
+    if (reaches_device) far.fenced[1] = far.fenced[0];
+    ++block.clock[thread];
+  }
+  if (carried == nullptr) carried = &carried_[address];
+  carried->writer = block.number;
+  if (access == Access::store) carried->by = {};
+  if (carried->block != block.number) carried->by[0] = nullptr;
+  carried->block = block.number;
+  if (how.scope != Scope::thread) carried->by[0] = joined(carried->by[0], far.fenced[0]);
+  if (reaches_device) {
+    carried->by[1] = joined(carried->by[1], far.fenced[1]);
+    carried->by[0] = joined(carried->by[0], carried->by[1]);
+  }
+}
+
+bool RaceDetector::before_launch(std::uint32_t phase) const {
+  const void* const stream = stream_of_[phase];
+  if (stream == stream_) return true;
+  const auto known = before_.find(stream);
+  return known != before_.end() && known->second >= phase;
+}
+
+bool RaceDetector::ordered(const Epoch& before, const Block& block, unsigned thread) const {
+  if (before.phase != phase_) return before.phase >= first_phase_ || before_launch(before.phase);
+  if (before.block == block.number) {
+    if (before.thread == thread || before.clock < block.floor) return true;
+    const unsigned warp = thread / kLanes;
+    if (before.thread / kLanes == warp) {
+      if (before.clock < block.warp_floor[warp]) return true;
+      if (block.in_parts[warp] != 0 && before.clock < block.of_lane[thread][before.thread % kLanes])
+        return true;
+    }
+  }
+  const Known& known = block.far[thread].known;
+  if (!known) return false;
+  return before.clock < known->of(of_thread(before.block, before.thread)) ||
+         before.clock < known->of(of_block(before.block)) ||
+         before.clock < known->of(of_warp(before.block, before.thread / kLanes));
+}
+
+// ---- accesses ---------------------------------------------------------------------------------------------
+
+RaceDetector::Page* RaceDetector::page_of(std::uint64_t address) {
+  const std::uint64_t number = address / kPageBytes;
+  if (number == last_number_) return last_page_;
+  std::unique_ptr<Page>& page = pages_[number];
+  if (!page) {
+    static const std::size_t most = most_cells(sizeof(Cell));
+    if (cells_ + kPageBytes / 4 > most) {
+      pages_.erase(number);
+      if (shortage_.empty()) {
+        shortage_ =
+            "the room for what threads did to memory is used up, so races may be missed: take a smaller "
+            "matrix, or set STAGES_RACES_MEMORY (MiB)";
+      }
+      return nullptr;
+    }
+    cells_ += kPageBytes / 4;
+    page = std::make_unique<Page>();
+  }
+  last_number_ = number;
+  return last_page_ = page.get();
+}
+
+void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, unsigned bytes, Access access,
+                          const AtomicHow* how, std::uint64_t code) {
+  if (address - block.own_begin < block.own_bytes) return;
+  if (pending_.waits) settle();
+  Epoch now;
+  now.phase = phase_;
+  now.block = static_cast<std::uint32_t>(block.number);
+  now.clock = block.clock[thread];
+  now.code = static_cast<std::uint32_t>(code);
+  now.thread = static_cast<std::uint16_t>(thread);
+  now.access = access;
+  now.atomic = how == nullptr ? std::uint8_t{0} : static_cast<std::uint8_t>(1 + static_cast<int>(how->scope));
+  for (std::uint64_t at = address, end = address + bytes; at < end;) {
+    Page* const page = page_of(at);
+    const std::uint64_t page_end = std::min(end, (at / kPageBytes + 1) * kPageBytes);
+    if (page == nullptr) return;
+    if (page->unit == 4 && (at % 4 != 0 || page_end % 4 != 0)) {  // from here on byte by byte
+      std::vector<Cell> cells(kPageBytes);
+      for (std::size_t i = 0; i < kPageBytes; ++i) cells[i] = page->cells[i / 4];
+      cells_ += kPageBytes - kPageBytes / 4;
+      page->cells = std::move(cells);
+      page->unit = 1;
+    }
+    for (; at < page_end; at += page->unit)
+      visit(page->cells[at % kPageBytes / page->unit], block, thread, now, address, bytes);
+  }
+  if (how != nullptr) note_atomic(block, thread, address, access, *how);
+}
+
+/// Whether two atomic operations see each other as such.
+static bool reach(std::uint8_t a, std::uint8_t b, bool same_block) {
+  const auto least = static_cast<Scope>(std::min(a, b) - 1);
+  return least == Scope::device || (same_block && least == Scope::block);
+}
+
+bool RaceDetector::check(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
+                         std::uint64_t address, unsigned bytes) {
+  if (before.phase == 0 || ordered(before, block, thread)) return true;
+  const bool same_block = before.phase == phase_ && before.block == now.block;
+  if (before.atomic != 0 && now.atomic != 0 && reach(before.atomic, now.atomic, same_block)) return true;
+  Race race;
+  const auto side = [&](const Epoch& e, const Grid& grid, bool known) {
+    RaceAccess a{e.code, e.access, {}, {}};
+    if (known) {
+      a.block = coordinates(e.block, grid.grid);
+      a.thread = coordinates(e.thread, grid.block);
+    } else {
+      a.block = {e.block, 0, 0};
+      a.thread = {e.thread, 0, 0};
+    }
+    return a;
+  };
+  race.first = side(before, *grid_, before.phase >= first_phase_);
+  race.second = side(now, *grid_, true);
+  race.launched = grid_->where;
+  race.times = 1;
+  for (const auto& [begin, size] : block.shared) {
+    if (address - begin >= size) continue;
+    race.shared = true;
+    race.offset = address - begin;
+    race.bytes = size;
+  }
+  const auto key = std::tuple(race.first.code, race.second.code, race.shared);
+  if (const auto known = races_.find(key); known != races_.end()) {
+    ++known->second.times;
+    return false;
+  }
+  if (!race.shared) {
+    race.offset = address;
+    for (const Span& array : global_memory()) {
+      if (!array.holds(address)) continue;
+      race.offset = address - array.begin;
+      race.bytes = array.bytes;
+    }
+  }
+  race.missing = missing(before, block, thread, now);
+  // Two stores of the same value are harmless: whether this one is, shows once it is done.
+  if (before.access == Access::store && now.access == Access::store && bytes <= pending_.before.size()) {
+    pending_ = {true, std::move(race), {}, address, bytes};
+    std::memcpy(pending_.before.data(), reinterpret_cast<const void*>(address), bytes);
+  } else {
+    report(std::move(race));
+  }
+  return false;
+}
+
+void RaceDetector::settle() {
+  if (!pending_.waits) return;
+  pending_.waits = false;
+  if (std::memcmp(pending_.before.data(), reinterpret_cast<const void*>(pending_.address), pending_.bytes) !=
+      0)
+    report(std::move(pending_.race));
+}
+
+void RaceDetector::report(Race race) {
+  constexpr std::size_t kMost = 100;
+  if (races_.size() < kMost)
+    races_.emplace(std::tuple(race.first.code, race.second.code, race.shared), std::move(race));
+}
+
+void RaceDetector::visit(Cell& cell, const Block& block, unsigned thread, const Epoch& now,
+                         std::uint64_t address, unsigned bytes) {
+  const auto mine = [&](const Epoch& e) {
+    return e.thread == now.thread && e.block == now.block && e.phase == now.phase;
+  };
+  const auto fine = [&](const Epoch& e) { return check(e, block, thread, now, address, bytes); };
+  bool good = fine(cell.store);
+  for (const Epoch& e : cell.atomic) good = good && fine(e);
+  if (now.access == Access::load) {
+    // The loads of a thread replace each other; else those that this one comes after; else one of a thread
+    // near it, so that what is kept tells of threads far from each other.
+    Epoch* place = nullptr;
+    for (Epoch& e : cell.load)
+      if (e.phase != 0 && mine(e) && (e.atomic != 0 || now.atomic == 0)) place = &e;
+    if (place == nullptr)
+      for (Epoch& e : cell.load)
+        if (e.phase == 0 || (e.atomic >= now.atomic && ordered(e, block, thread))) place = &e;
+    if (place == nullptr)
+      for (Epoch& e : cell.load)
+        if (e.block == now.block && e.thread / kLanes == now.thread / kLanes) place = &e;
+    if (place == nullptr)
+      for (Epoch& e : cell.load)
+        if (e.block == now.block) place = &e;
+    *(place != nullptr ? place : &cell.load[now.code % cell.load.size()]) = now;
+    return;
+  }
+  for (const Epoch& e : cell.load) good = good && fine(e);
+  if (now.atomic == 0) {
+    cell.store = now;
+    cell.atomic = {};
+    cell.load = {};
+    return;
+  }
+  if (cell.atomic[0].phase != 0 && !mine(cell.atomic[0])) cell.atomic[1] = cell.atomic[0];
+  cell.atomic[0] = now;
+}
+
+std::string RaceDetector::missing(const Epoch& before, const Block& block, unsigned thread,
+                                  const Epoch& now) const {
+  if (before.phase < first_phase_)
+    return "an event or a synchronisation between the two streams, or one stream for both";
+  const bool same_block = before.block == now.block;
+  if (before.atomic != 0 && now.atomic != 0) return "a scope of both atomics that reaches the other block";
+  if ((before.atomic != 0) != (now.atomic != 0))
+    return same_block ? "an atomic access on both sides, or a barrier (__syncthreads) between them"
+                      : "an atomic access on both sides, or a fence and a flag between them";
+  if (!same_block) {
+    if (block.far[thread].heard_from == before.block)
+      return "a __threadfence() before the flag is written and one after it is read, or release and acquire, "
+             "of device scope";
+    return before.access == Access::load || now.access == Access::load
+               ? "a grid barrier, a flag with fences, or a kernel of its own for the later access"
+               : "an atomic operation, or another place for one of them";
+  }
+  return before.thread / kLanes == now.thread / kLanes ? "a __syncwarp() of both lanes" : "a __syncthreads()";
+}
+
+std::vector<Race> RaceDetector::take() {
+  settle();
+  std::vector<Race> all;
+  for (auto& [key, race] : races_) all.push_back(std::move(race));
+  races_.clear();
+  return all;
+}
+
+std::string kind_of(const Race& race) {
+  const auto name = [](Access access) {
+    return access == Access::load ? "read" : access == Access::store ? "write" : "atomic";
+  };
+  return fmt::format("{}-after-{}", name(race.second.access), name(race.first.access));
+}
+
+// ---- streams ----------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Looking {
+  std::unique_ptr<RaceDetector> detector;
+  bool collected = false;
+  std::vector<Race> races;
+  std::string shortage;
+  StreamClock host;
+  std::map<const void*, StreamClock> stream, event;
+  const void* working = nullptr;
+};
+
+/// STAGES_RACES=1: every launch of this process is looked at, and a race is a fault.
+Looking& looking() {
+  static Looking instance = [] {
+    Looking l;
+    const char* const text = std::getenv("STAGES_RACES");
+    if (text == nullptr || *text == '\0' || std::string_view(text) == "0") return l;
+    if (std::string_view(text) != "1") fail("STAGES_RACES is '{}'; it must be 1 or 0", text);
+    if (!has_hooks())
+      fail(
+          "STAGES_RACES is set, and the kernels of this build do not tell what they do to memory: it needs "
+          "g++ and a build without sanitizers");
+    l.detector = std::make_unique<RaceDetector>();
+    return l;
+  }();
+  return instance;
+}
+
+void join(StreamClock& into, const StreamClock& other) {
+  for (const auto& [stream, phase] : other) {
+    std::uint32_t& known = into[stream];
+    known = std::max(known, phase);
+  }
+}
+
+}  // namespace
+
+RaceDetector* races() {
+  return looking().detector.get();
+}
+
+void order_stream_after_host(const void* stream) {
+  if (races()) join(looking().stream[stream], looking().host);
+}
+void order_stream_after_stream(const void* stream, const void* other) {
+  if (races()) join(looking().stream[stream], looking().stream[other]);
+}
+void order_host_after_stream(const void* stream) {
+  if (races()) join(looking().host, looking().stream[stream]);
+}
+void order_host_after_all() {
+  if (!races()) return;
+  for (const auto& [stream, clock] : looking().stream) join(looking().host, clock);
+}
+void order_event_after_stream(const void* event, const void* stream) {
+  if (races()) looking().event[event] = looking().stream[stream];
+}
+void order_stream_after_event(const void* stream, const void* event) {
+  if (races()) join(looking().stream[stream], looking().event[event]);
+}
+void order_host_after_event(const void* event) {
+  if (races()) join(looking().host, looking().event[event]);
+}
+void forget_stream(const void* stream) {
+  if (!races()) return;
+  // Another stream may get the same handle; it would pass for this one.
+  join(looking().host, looking().stream[stream]);
+  looking().stream.erase(stream);
+}
+void forget_memory(const void* begin, std::size_t bytes) {
+  if (races()) races()->forget(reinterpret_cast<std::uintptr_t>(begin), bytes);
+}
+void begin_work(const void* stream) {
+  looking().working = stream;
+}
+const void* stream_of_work() {
+  return looking().working;
+}
+
+// ---- the whole --------------------------------------------------------------------------------------------
+
+void begin_races(bool collected) {
+  Looking& l = looking();
+  l = Looking{};
+  l.detector = std::make_unique<RaceDetector>();
+  l.collected = collected;
+}
+
+RaceFindings end_races() {
+  Looking& l = looking();
+  RaceFindings found;
+  if (!l.detector) return found;
+  found.races = l.detector->take();
+  found.shortage = l.detector->shortage();
+  l = Looking{};
+  return found;
+}
+
+std::string races_of_launch() {
+  Looking& l = looking();
+  if (!l.detector) return "";
+  l.detector->settle();
+  l.stream[l.working][l.working] = l.detector->phase();
+  if (l.collected) return "";
+  if (!l.detector->shortage().empty()) return l.detector->shortage();
+  const std::vector<Race> found = l.detector->take();
+  if (found.empty()) return "";
+  return text_of(found.front()) +
+         (found.size() > 1 ? fmt::format(" ({} more pairs of lines)", found.size() - 1) : "");
+}
+
+void begin_launch_races(const Grid& grid) {
+  Looking& l = looking();
+  l.detector->begin_launch(grid, l.working, l.stream[l.working]);
+}
+
+std::string line_of(std::uint64_t code) {
+  try {
+    const auto found = lines_of({code});
+    for (const CodeLine& line : found.at(0)) {
+      if (line.file.find("/common/simt/") == std::string::npos && !line.file.starts_with("/usr/") &&
+          !line.file.starts_with("?"))
+        return fmt::format("{}:{}", line.file, line.line);
+    }
+  } catch (const Error&) {
+  }
+  return fmt::format("code {:#x}", code);
+}
+
+std::string text_of(const Race& race) {
+  const auto side = [](const RaceAccess& a, const char* verb) {
+    return fmt::format("block ({},{},{}) thread ({},{},{}) {} at {}", a.block.x, a.block.y, a.block.z,
+                       a.thread.x, a.thread.y, a.thread.z, verb, line_of(a.code));
+  };
+  const auto verb = [](Access access) {
+    return access == Access::load ? "reads" : access == Access::store ? "writes" : "changes atomically";
+  };
+  return fmt::format(
+      "a race: {} hazard at byte {} of {}: {}, and {}; missing: {}", kind_of(race), race.offset,
+      race.shared      ? std::string("shared memory")
+      : race.bytes > 0 ? fmt::format("a global array of {} bytes", race.bytes)
+                       : "global memory",
+      side(race.first, verb(race.first.access)), side(race.second, verb(race.second.access)), race.missing);
+}
+
+}  // namespace stages::simt

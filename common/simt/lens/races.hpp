@@ -1,0 +1,213 @@
+#pragma once
+// Data races: two accesses of different threads to the same bytes, one of them a store, and nothing that
+// orders them. What orders them is told by clocks, so a race is found in whatever order the threads ran.
+//
+// Every thread has a clock, which moves on whenever others may learn what it did. An access is known by its
+// thread and the clock at that time (its epoch). A thread knows of others
+//   - of its block: all below the block's floor, which a __syncthreads raises above all clocks;
+//   - of its warp: all below the warp's floor, likewise; after meetings of a part of the warp, lane by lane;
+//   - of others: what it learned by fences and atomic operations (Knowledge).
+// What came before a grid barrier, or before the launch in the order of streams, has a lower phase.
+//
+// For each word of memory the last store, the last atomic operations and some of the loads since are kept.
+// While races are looked for, one OS thread runs at a time, so nothing here takes a lock.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/simt/executor.hpp"
+#include "common/simt/lens/reconverge.hpp"
+
+namespace stages::simt {
+
+/// A thread, and up to which of its clock what it did is known.
+class Knowledge {
+ public:
+  bool empty() const { return known_.empty(); }
+  std::uint32_t of(std::uint64_t whom) const;
+  void raise(std::uint64_t whom, std::uint32_t clock);
+  void join(const Knowledge& other);
+  bool holds(const Knowledge& other) const;
+
+ private:
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> known_;  ///< by whom
+};
+using Known = std::shared_ptr<const Knowledge>;
+
+/// One of the two accesses of a race.
+struct RaceAccess {
+  std::uint64_t code = 0;  ///< where the instruction returns to, from the beginning of the program
+  Access access = Access::load;
+  uint3 block{}, thread{};
+};
+
+struct Race {
+  RaceAccess first, second;  ///< in the order in which they ran
+  bool shared = false;
+  std::uint64_t offset = 0, bytes = 0;  ///< in the array, and of the array; bytes 0: unknown
+  std::string missing;                  ///< what would order them
+  std::uint64_t times = 0;              ///< at these two instructions
+  Where launched;
+};
+
+/// "write-after-write", ..., as compute-sanitizer has it.
+std::string kind_of(const Race& race);
+
+/// What is known before a piece of work on a stream begins: the phases of each stream that came before.
+using StreamClock = std::map<const void*, std::uint32_t>;
+
+class RaceDetector {
+ public:
+  /// A launch on a stream, after what `before` knows. Returns the phase to be put into the stream's clock.
+  void begin_launch(const Grid& grid, const void* stream, const StreamClock& before);
+  std::uint32_t phase() const { return phase_; }
+  void next_phase(const void* stream);
+
+  /// Memory begins anew: what was done to it before is forgotten.
+  void forget(std::uint64_t begin, std::uint64_t bytes);
+
+  /// Of all blocks of the launch that run at the time.
+  struct Block {
+    std::uint64_t number = 0;
+    unsigned threads = 0;
+    std::uint32_t floor = 1;
+    std::vector<std::uint32_t> clock;
+    std::vector<std::uint32_t> warp_floor;
+    std::vector<std::uint8_t> in_parts;                      ///< of each warp: lanes know different things
+    std::vector<std::array<std::uint32_t, kLanes>> of_lane;  ///< for each thread, where its warp is in parts
+    /// By fences: what a thread knows of threads elsewhere; what of that and of its own it has fenced, by
+    /// scope; what it read of an atomic and will know after its next fence.
+    struct Far {
+      Known known;
+      std::array<Known, 2> fenced, heard;
+      std::uint64_t heard_from = ~std::uint64_t{0};  ///< the block whose flag it read last
+    };
+    std::vector<Far> far;
+    bool any_far = false;
+    std::array<std::pair<std::uint64_t, std::uint64_t>, 2> shared{};  ///< begin and bytes
+    std::uint64_t own_begin = 0, own_bytes = 0;                       ///< other variables of the OS thread
+  };
+  void begin_block(Block& block, std::uint64_t number, unsigned threads);
+
+  void access(Block& block, unsigned thread, std::uint64_t address, unsigned bytes, Access access,
+              const AtomicHow* how, std::uint64_t code);
+  void fence(Block& block, unsigned thread, Scope scope);
+  void meet(Block& block, unsigned warp, unsigned lanes, bool all);
+  void barrier(Block& block);
+  /// To be called before memory changes otherwise than by access(), and at the end.
+  void settle();
+
+  std::vector<Race> take();
+  bool found() const { return !races_.empty(); }
+  /// Not empty: the room for what was done to memory was used up, and races may have been missed.
+  const std::string& shortage() const { return shortage_; }
+
+ private:
+  struct Epoch {
+    std::uint32_t phase = 0;  ///< 0: none
+    std::uint32_t block = 0, clock = 0, code = 0;
+    std::uint16_t thread = 0;
+    Access access = Access::load;
+    std::uint8_t atomic = 0;  ///< 0: plain; else 1 + its scope
+  };
+  struct Cell {
+    Epoch store;
+    std::array<Epoch, 2> atomic;
+    std::array<Epoch, 3> load;
+  };
+  static constexpr std::uint64_t kPageBytes = 1024;
+  struct Page {
+    unsigned unit = 4;  ///< bytes of a cell
+    std::vector<Cell> cells{kPageBytes / 4};
+  };
+  /// An atomic variable that carries what its writers had fenced.
+  struct Carried {
+    std::array<Known, 2> by;   ///< for the block of `block`, for the device
+    std::uint64_t block = 0;   ///< of by[0]
+    std::uint64_t writer = 0;  ///< the block that wrote it last
+    std::uint32_t phase = 0;
+  };
+  struct PendingStore {
+    bool waits = false;
+    Race race;
+    std::array<std::uint8_t, 16> before{};
+    std::uint64_t address = 0;
+    unsigned bytes = 0;
+  };
+
+  Page* page_of(std::uint64_t address);
+  bool ordered(const Epoch& before, const Block& block, unsigned thread) const;
+  bool before_launch(std::uint32_t phase) const;
+  bool check(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
+             std::uint64_t address, unsigned bytes);
+  void visit(Cell& cell, const Block& block, unsigned thread, const Epoch& now, std::uint64_t address,
+             unsigned bytes);
+  void note_atomic(Block& block, unsigned thread, std::uint64_t address, Access access, AtomicHow how);
+  std::shared_ptr<Knowledge> own(const Block& block, unsigned thread) const;
+  std::string missing(const Epoch& before, const Block& block, unsigned thread, const Epoch& now) const;
+  void report(Race race);
+
+  const Grid* grid_ = nullptr;
+  const void* stream_ = nullptr;
+  StreamClock before_;
+  std::uint32_t phase_ = 0, first_phase_ = 0;
+  std::vector<const void*> stream_of_;  ///< by phase
+
+  std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
+  std::uint64_t last_number_ = ~std::uint64_t{0};
+  Page* last_page_ = nullptr;
+  std::size_t cells_ = 0;
+  std::string shortage_;
+
+  std::unordered_map<std::uint64_t, Carried> carried_;
+  PendingStore pending_;
+  std::map<std::tuple<std::uint64_t, std::uint64_t, bool>, Race> races_;
+};
+
+// ---- for the executor and the runtime ---------------------------------------------------------------------
+
+/// Whether races are looked for; the detector is there then.
+RaceDetector* races();
+/// A launch of the work at hand begins.
+void begin_launch_races(const Grid& grid);
+
+// Streams, as the runtime tells them. All do nothing while races are not looked for.
+void order_stream_after_host(const void* stream);
+void order_stream_after_stream(const void* stream, const void* other);
+void order_host_after_stream(const void* stream);
+void order_host_after_all();
+void order_event_after_stream(const void* event, const void* stream);
+void order_stream_after_event(const void* stream, const void* event);
+void order_host_after_event(const void* event);
+void forget_stream(const void* stream);
+void forget_memory(const void* begin, std::size_t bytes);
+/// Work on the stream begins.
+void begin_work(const void* stream);
+const void* stream_of_work();
+
+// ---- for those who want to know ---------------------------------------------------------------------------
+
+/// From here on races are looked for. `collected`: they are kept for end_races(); otherwise a launch with
+/// one is a fault.
+void begin_races(bool collected);
+struct RaceFindings {
+  std::vector<Race> races;
+  std::string shortage;
+};
+RaceFindings end_races();
+
+/// After a launch: what it is a fault for; empty: nothing.
+std::string races_of_launch();
+
+/// "a race: a write-after-read hazard in shared memory at byte 128 ...", with lines.
+std::string text_of(const Race& race);
+/// The kernel's own line of an instruction.
+std::string line_of(std::uint64_t code);
+
+}  // namespace stages::simt

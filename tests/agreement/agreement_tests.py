@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""What the lens counts beside what ncu counts: the cases, ncu's tables read, and tools/lens-agreement.sh from end to end, with an
+ncu, a GPU and a program that are played by scripts.
+
+usage: agreement_tests.py [unittest options]
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+sys.dont_write_bytecode = True
+import agreement  # tools/agreement.py
+
+HEAD = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC"]
+FORMS = "void stages::(anonymous namespace)::multiply<float, int, stages::Form<{}, (bool)1>>(stages::Matrix<T1>, auto (T2)->T3, unsigned int)"
+KNOWN = [metric for metrics in agreement.QUANTITIES.values() for metric in metrics if "thread_inst_executed_op_memory" not in metric or "sass" in metric]
+
+
+def line(cells):
+    return ",".join(f'"{cell}"' for cell in cells)
+
+
+def table(metrics, rows):
+    """A table as ncu --csv --page raw prints it, made by hand; rows: (kernel, block, grid, value of all metrics)."""
+    lines = ["==PROF== Connected to process 4242", line(HEAD + metrics), line([""] * len(HEAD) + ["ns" if "duration" in metric else "" for metric in metrics])]
+    for k, (name, block, grid, value) in enumerate(rows):
+        lines.append(line([k, 4242, "stages", "127.0.0.1", name, 1, 7, block, grid, 0, "9.0"] + [value] * len(metrics)))
+    return "\n".join(lines) + "\n"
+
+
+ROWS = [(FORMS.format(8), "(128, 1, 1)", "(10, 1, 1)", "1,000"), (FORMS.format(4), "(32, 2, 1)", "(5, 2, 1)", "500"), ("other(int)", "(64, 1, 1)", "(1, 1, 1)", "7")]
+
+NCU = """#!/usr/bin/env bash
+if [ "$1" = --version ]; then echo 'Version 2025.3.1.0 (build 1)'; exit 0; fi
+if [ "$1" = --query-metrics ]; then cat "$PLAY/query.txt"; exit 0; fi
+[ "$STAGES_PROFILE" = 1 ] || exit 1
+while [ "$1" != --log-file ]; do shift; done
+log=$2
+shift 2
+"$@" || exit
+cat "$PLAY/table.csv" > "$log"
+"""
+PROGRAM = """#!/usr/bin/env python3
+import json, sys
+words = dict(zip(sys.argv[1:], sys.argv[2:]))
+def entry(name, op, gpu=True, ranks=False, peer=False):
+    return {"name": name, "operation": op, "needs": {"gpu": gpu, "several_ranks": ranks}, "peer": peer}
+if sys.argv[1] == "list":
+    print(json.dumps({"entries": [entry("01_cpu_serial/csr_spmv", "spmv", gpu=False), entry("05_cuda_csr/warp_per_row", "spmv"),
+                                  entry("08_spgemm_multigpu/binned", "spgemm"), entry("08_spgemm_multigpu/multi_blocks", "spgemm", ranks=True)]}))
+elif sys.argv[1] == "lens":
+    if "uniform" in words["-m"]:
+        sys.exit("stages: error: too large")
+    kernel = {"name": "multiply<float, int, Form<8, true> >", "launches": 2, "blocks": 20, "threads": 1920,
+              "counters": {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 1500, "global_ld_lanes": 40, "shared_st_lanes": 2}}
+    json.dump({"entries": [{"entry": sys.argv[2], "kernels": [kernel]}]}, open(words["--json"], "w"))
+else:
+    name = words["--filter"].strip("^$")
+    if "rmat" in words["-m"]:
+        sys.exit("stages: error: out of memory")
+    row = {"entry": name, "status": "skipped" if "stencil" in words["-m"] else "good", "reason": "too much memory"}
+    json.dump({"results": [row]}, open(words["--json"], "w"))
+"""
+NVIDIA_SMI = """#!/usr/bin/env bash
+case $1 in --query-gpu=name) echo "NVIDIA H200" ;; --query-gpu=driver_version) echo 580.1 ;; esac
+"""
+
+
+class Reading(unittest.TestCase):
+    def test_names_of_functions(self):
+        for name, expected in ((ROWS[0][0], "multiply"), ("other(int)", "other"), ("void unnamed>::multiply<1, float>(unnamed>::Rows<T2>, T2 *)", "multiply"), ("multiply<float, Form<8, true> >", "multiply"), ("f", "f")):
+            self.assertEqual(agreement.function(name), expected)
+
+    def test_launches_of_one_function_are_added_up(self):
+        metrics = {name: list(several) if name in agreement.ADDED else [several[0]] for name, several in agreement.QUANTITIES.items()}
+        names = [metric for several in metrics.values() for metric in several]
+        first, other = agreement.launches(table(names, ROWS), metrics)
+        self.assertEqual([first[key] for key in ("name", "launches", "blocks", "threads", "load_sectors")], ["multiply", 2, 20, 10 * 128 + 10 * 64, 1500])
+        self.assertEqual(first["atomic_sectors"], 3000)  # atomics and reductions
+        self.assertAlmostEqual(first["seconds"], 1.5e-6)
+        self.assertEqual(len(first["signatures"]), 2)
+        self.assertEqual((other["name"], other["lanes"]), ("other", 7))
+
+    def test_no_table(self):
+        self.assertEqual(agreement.launches("==WARNING== No kernels were profiled.\n", {}), [])
+
+
+class Script(unittest.TestCase):
+    """tools/lens-agreement.sh from end to end."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.play = pathlib.Path(cls.directory.name)
+        for name, text in (("ncu", NCU), ("nvidia-smi", NVIDIA_SMI), ("stages", PROGRAM)):
+            (cls.play / name).write_text(text)
+            (cls.play / name).chmod(0o755)
+        (cls.play / "query.txt").write_text("".join(f"{metric.split('.')[0]}    Counter    # of things\n" for metric in KNOWN))
+        asked = list(dict.fromkeys(metric for name, several in agreement.QUANTITIES.items() for metric in (several if name in agreement.ADDED else several[:1])))
+        (cls.play / "table.csv").write_text(table(asked, ROWS))
+        cls.ncu = cls.run_script("--ncu", cls.play / "stages", cls.play / "out")
+        cls.lens = cls.run_script("--lens", cls.play / "stages", cls.play / "out")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.directory.cleanup()
+
+    @classmethod
+    def run_script(cls, *words, limit="60"):
+        environment = {**os.environ, "PLAY": str(cls.play), "STAGES_AGREEMENT_LIMIT": limit, "PATH": f"{cls.play}{os.pathsep}{os.environ['PATH']}"}
+        return subprocess.run([ROOT / "tools/lens-agreement.sh", *words], env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+    def test_ncu_half(self):
+        record = json.loads((self.play / "out/lens_agreement_ncu.json").read_text())
+        self.assertEqual((record["gpu"], record["complete"], record["not_counted"]), ("NVIDIA H200", True, []))
+        self.assertRegex(record["source_digest"], "^[0-9a-f]{64}$")
+        self.assertEqual([case["entry"] for case in record["cases"]], ["05_cuda_csr/warp_per_row", "08_spgemm_multigpu/binned"] * 3)
+        status = {case["matrix"]: case["status"] for case in record["cases"] if "08" in case["entry"]}
+        self.assertEqual(list(status.values()), ["skipped", "good", "failed"])
+        self.assertEqual(self.ncu.returncode, 1)
+        self.assertIn("NOT all cases were counted", self.ncu.stderr)
+
+    def test_lens_half(self):
+        record = json.loads((self.play / "out/lens_agreement.json").read_text())
+        case = record["cases"][0]
+        self.assertEqual((case["status"], [k["name"] for k in case["ncu"]], [k["name"] for k in case["lens"]]), ("good", ["multiply", "other"], ["multiply"]))
+        self.assertEqual((case["lens"][0]["load_sectors"], case["lens"][0]["lanes"], case["lens"][0]["launches"]), (1500, 42, 2))
+        self.assertIn("the lens: stages: error: too large", [c.get("reason") for c in record["cases"]])
+        self.assertEqual(record["counted_on_gpu"]["command"], "tools/lens-agreement.sh --ncu")
+
+    def test_what_is_not_reached_in_time_is_recorded(self):
+        done = self.run_script("--ncu", self.play / "stages", self.play / "late", limit="0")
+        self.assertEqual(done.returncode, 1)
+        record = json.loads((self.play / "late/lens_agreement_ncu.json").read_text())
+        self.assertEqual({case["status"] for case in record["cases"]}, {"failed"})
+        self.assertIn("not reached", record["cases"][0]["reason"])
+
+    def test_bad_usage(self):
+        for words, expected in ((["--help"], "usage:"), (["--ncu", self.play / "no"], "there is no program"), (["--lens", self.play / "stages", self.play / "no"], "there is no")):
+            done = self.run_script(*words)
+            self.assertEqual((done.returncode, expected in done.stderr), (2, True), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
