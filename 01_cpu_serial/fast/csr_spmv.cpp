@@ -1,19 +1,19 @@
-// SpMV in CSR, row by row over the non-zeros; first plainly, then with rows grouped by length.
+// For experts. SpMV in CSR without mispredicted branches: rows in blocks of four, and rows grouped by length.
 //
-// csr_spmv. The idea: y[i] is the sum of values[q] * x[col_idx[q]] over the positions q of row i. A and y are
-// read and written once, front to back; x is read wherever the columns point. One running sum would make
-// every addition wait for the one before it, so rows are added up in blocks of four, into four sums. The last
-// block of a row is seldom full, and a branch for each product that might be missing is guessed wrongly half
-// of the time; so the block is computed whole, and zeros take the place of what belongs to the next row.
-// Matrices with at most ten entries a row on average keep one sum: there too much of the blocks would be
-// zeros.
+// csr_spmv. In 2_csr_spmv_plain.cpp one sum makes every addition wait for the one before it. Here rows are
+// added up in blocks of four, into four sums. The last block of a row is seldom full, and a branch for each
+// product that might be missing is mispredicted half of the time; so the block is computed whole, and zeros
+// take the place of what belongs to the next row. Matrices with at most ten entries a row on average keep one
+// sum: there too much of the blocks would be zeros.
 //
 // csr_spmv_by_length. What limits the plain form on short rows is neither memory nor arithmetic: the loop
-// over a row ends after 2, or 3, or 5 steps, the processor guesses when, and each wrong guess costs as much
-// as a dozen products. So prepare looks at windows of kWindow rows and notes, for each, its rows in order of
-// their length. The run then meets many rows of 2, then many of 3, and a loop whose count does not change is
-// predicted; rows up to kUnrolled entries have no loop at all. Only the order of the rows changes: A stays as
-// it is, a window of it stays in the cache, and each row is summed as before.
+// over a row ends after 2, or 3, or 5 steps, and the processor has to guess when (branch prediction). Each
+// wrong guess costs as much as a dozen products. So prepare looks at windows of kWindow rows and notes, for
+// each, its rows in order of their length. The run then computes many rows of 2, then many of 3, and a loop
+// whose count does not change is predicted; rows up to kUnrolled entries have no loop at all. Only the order
+// of the rows changes: A stays as it is, a window of it stays in the cache, and each row is summed as before.
+// It pays where rows are short and their lengths vary, and costs where jumping about in A costs more than the
+// wrong guesses did: see the table of SpMV in measured.md.
 //
 // Input: any CSR matrix. Cost: nnz multiplications; the bytes of A, x and y. Row pointers are narrowed to 32
 // bits where nnz fits, which saves 4 bytes a row. By length: 4 bytes a row more, and prepare sorts (by
@@ -88,7 +88,8 @@ class CsrSpmvByLength final : public HostSpmvPlan<T> {
 }  // namespace
 
 void cpu_serial::add_csr_spmv(Registry& registry) {
-  registry.add<CsrSpmv>({.name = "01_cpu_serial/csr_spmv", .idea = "row by row over the non-zeros"});
+  registry.add<CsrSpmv>(
+      {.name = "01_cpu_serial/csr_spmv", .idea = "four sums a row, the last block without a branch"});
   registry.add<CsrSpmvByLength>({.name = "01_cpu_serial/csr_spmv_by_length",
                                  .idea = "the same, rows of equal length together: no mispredicted loops"});
 }

@@ -1,4 +1,4 @@
-// SpMM: CSR times a dense matrix, with a strip of C's row in registers.
+// For experts. SpMM: CSR times a dense matrix, with a strip of C's row in registers.
 //
 // The idea: row i of C is the sum of A(i, k) * B(k, :) over the row's non-zeros. Done one non-zero at a time
 // over the whole row, each non-zero loads and stores all of C's row, and these outnumber the multiplications.

@@ -1,8 +1,8 @@
 // Gustavson's algorithm with a dense accumulator.
 //
 // The idea: row i of C is the sum of rows of B, C(i, :) = sum over k of A(i, k) * B(k, :). Each is added into
-// an accumulator, an array with a place for every column, so that finding the place of a product costs
-// nothing: the column number is the address. A bitmap beside it remembers which places were touched. Reading
+// an accumulator, an array with a place for every column, so that the place of a product need not be
+// searched: the column number is the address. A bitmap beside it remembers which places were touched. Reading
 // the bitmap word by word gives the columns in ascending order, so C comes out sorted and nothing is ever
 // sorted; the bits, not the values, say what belongs to C, so an entry that cancels to zero stays.
 //
@@ -12,8 +12,9 @@
 //
 // Input: any CSR matrices. Cost: 2 x products steps (one pass with and one without values), plus a scan of
 // the words between a row's first and last column, twice: up to 2 x rows x columns / 64. Memory: C, exactly,
-// and columns x (sizeof(T) + 1/8) bytes. The scan is what goes wrong when the columns are many and the
-// products few; see hypersparse.cpp and gustavson_adaptive.cpp.
+// and columns x (sizeof(T) + 1/8) bytes. Where columns are many and products few, each place may be a cache
+// miss, and the scan is long: see 6_gustavson_hash.cpp. Where most rows are empty, the loop over them is what
+// takes long: see 7_hypersparse.cpp. fast/gustavson_adaptive.cpp chooses for each row.
 //
 // Source: F. G. Gustavson, "Two fast algorithms for sparse matrices: multiplication and permuted
 // transposition", ACM TOMS 4 (1978).

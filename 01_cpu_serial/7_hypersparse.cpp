@@ -3,7 +3,8 @@
 // The idea: with n = 10 million rows and 100 thousand non-zeros, CSR's row pointers alone are 80 MB, 99 % of
 // them saying that a row is empty, and any loop over all rows costs more than the product. Doubly compressed
 // rows (DCSR) keep the numbers of the rows that are not empty, and pointers for those only. A, B and C have
-// that form here, and no step looks at an empty row: the work follows nnz and products, not n.
+// that form here, and run looks at no empty row: its work follows nnz and products, not n. (prepare and fetch
+// pass over all rows, outside the timed product.)
 //
 // Finding row k of B takes a search now, since its pointers can no longer be addressed by k. A hash table
 // from row numbers to places, made with the compressed form in prepare, does it in one or two tries. An
@@ -13,7 +14,8 @@
 //
 // Input: any CSR matrices, though it is slow where rows have many products (p log p steps for p of them).
 // Cost: nnz(A) searches, products x log(products of the row) steps. Memory: 12 bytes a row that is not empty,
-// twice that for the table, C at its bound. fetch expands C to CSR, which costs the 8 n bytes that run saved.
+// 16 to 32 a row of B for the table, 4 a non-zero of A, C at its bound. fetch expands C to CSR, which costs
+// the 8 n bytes that run saved.
 //
 // Source: A. Buluc and J. R. Gilbert, "On the representation and multiplication of hypersparse matrices",
 // 2008.

@@ -1,10 +1,10 @@
 // Gustavson's algorithm with a hash table.
 //
-// The idea: row i of C gathers far fewer columns than the matrix has, so instead of a place for each column
-// there is a table of twice the row's products, rounded up to a power of two. A column's place is found by
-// hashing and, where it is taken, by trying the next ones. The working set follows the row and not the
-// matrix: a row of 20 products works in 64 places, which stay in the first-level cache however wide the
-// matrix is.
+// The idea: where row i of C has far fewer entries than the matrix has columns, a place for each column is
+// wasteful. Instead there is a table of twice the row's products, rounded up to a power of two. A column's
+// place is found by hashing and, where it is taken, by trying the next ones. The working set follows the row
+// and not the matrix: a row of 20 products works in 64 places, which stay in the first-level cache however
+// wide the matrix is.
 //
 // The hash multiplies by a large odd number and keeps the upper bits. Taking the lower bits of the column
 // itself, as hash tables on GPUs often do, sends columns at a distance of a power of two to the same place,

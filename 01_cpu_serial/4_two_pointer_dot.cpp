@@ -2,11 +2,13 @@
 //
 // The idea is the definition: C(i, j) is the dot product of row i of A and column j of B. Both are sorted, so
 // two pointers walk along them, the one with the smaller index steps, and where the indices agree there is a
-// product. C comes out row by row and sorted. Empty rows of A and empty columns of B are left out.
+// product. C comes out row by row and sorted. Empty rows of A and empty columns of B are left out. The loop
+// is `dot` in common/kernels/sparse_dot_rows.hpp, because step 2 runs it on every rank.
 //
 // What it costs: every row meets every column, and a meeting takes up to len(row) + len(column) steps whether
-// or not it finds anything: rows x nnz(B) + columns x nnz(A) steps in all. On 8191 x 8191 with 784 thousand
-// and 47 thousand non-zeros that is 6.8 thousand million steps for 4.5 million products.
+// or not it finds anything: rows x nnz(B) + columns x nnz(A) steps in all. The course project's B has 46,796
+// non-zeros in 511 of its 8191 columns, and A has 784,379 in 8191 rows: 8191 x 46,796 + 511 x 784,379 =
+// 7.8e8 steps, for 4.5e6 products.
 //
 // The original course code had this method with faults that are worth knowing: its loops moved A's pointer
 // without testing the end of the row, and so read on into the next row; a repeated entry counted once in B
