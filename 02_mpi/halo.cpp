@@ -25,7 +25,7 @@ HaloMatrix<T>::HaloMatrix(const Csr<T>* whole, MpiCommunicator& ranks)
   if (shape[0] != shape[1]) {
     for (std::size_t r = 0; r < operand_rows_.size(); ++r) {
       operand_rows_[r] =
-          static_cast<Index>(Offset{shape[1]} * static_cast<Offset>(r) / std::ssize(operand_rows_));
+          static_cast<Index>(Offset{shape[1]} * static_cast<Offset>(r) / (std::ssize(operand_rows_) - 1));
     }
     operand_rows_.back() = shape[1];
   }
