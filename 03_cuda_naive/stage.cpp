@@ -5,6 +5,9 @@ namespace stages {
 void add_03_cuda_naive(Registry& registry) {
   add_dense_row_major(registry);
   add_dense_transposed(registry);
+  add_dense_padded(registry);
+  add_dense_output_strided(registry);
+  add_dense_output_by_rows(registry);
   add_dense_output(registry);
 }
 

@@ -10,6 +10,9 @@ void add_03_cuda_naive(Registry& registry);
 
 void add_dense_row_major(Registry& registry);
 void add_dense_transposed(Registry& registry);
+void add_dense_padded(Registry& registry);
+void add_dense_output_strided(Registry& registry);
+void add_dense_output_by_rows(Registry& registry);
 
 /// C is made in panels of rows whose dense form takes at most this many bytes.
 inline constexpr std::size_t kPanelBytes = std::size_t{1} << 30;

@@ -1,0 +1,50 @@
+// SpGEMM into a dense C, a thread an element, threadIdx.x along a row of C.
+//
+// The idea: 4_dense_output_strided.cu with x and y exchanged. threadIdx.x now counts columns of C, so the
+// stores of 16 neighbouring threads lie side by side, in 2 sectors instead of 16. Reads gain, too: 16 threads
+// of a warp walk along the same row of A, and read the same addresses of it.
+//
+// fast/dense_output.cu goes on from here: it makes C into CSR on the device, so that the zeros never travel.
+//
+// Input and cost: as 4_dense_output_strided.cu.
+
+#include "03_cuda_naive/dense_output.hpp"
+#include "03_cuda_naive/stage.hpp"
+
+namespace stages {
+namespace {
+
+template <class T>
+__global__ void dense_output_by_rows(CsrView<T> a, CscView<T> b, DenseView<T> c) {
+  const Offset i = Offset{blockIdx.y} * kTile + threadIdx.y;
+  const Offset j = Offset{blockIdx.x} * kTile + threadIdx.x;
+  if (i >= c.rows || j >= c.cols) return;  // the last blocks reach beyond C
+  c.data[i * c.ld + j] = sparse_dot(a, b, static_cast<Index>(i), static_cast<Index>(j));
+}
+
+template <class T>
+class DenseOutputByRows final : public DenseOutputPlan<T> {
+ public:
+  using DenseOutputPlan<T>::DenseOutputPlan;
+
+ protected:
+  void multiply(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) override {
+    launch(dense_output_by_rows<T>,
+           {.grid = {blocks_for(c.cols, kTile), blocks_for(c.rows, kTile)},
+            .block = {kTile, kTile},
+            .stream = stream},
+           a, b, c);
+  }
+};
+
+}  // namespace
+
+void add_dense_output_by_rows(Registry& registry) {
+  registry.add<DenseOutputByRows>(
+      {.name = "03_cuda_naive/dense_output_by_rows",
+       .idea = "a thread an element of a dense C, neighbours in a row; compaction on the host",
+       .claims = {.drops_exact_zeros = true},
+       .needs = {.gpu = true}});
+}
+
+}  // namespace stages
