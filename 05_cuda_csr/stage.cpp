@@ -3,8 +3,10 @@
 namespace stages {
 
 void add_05_cuda_csr(Registry& registry) {
+  add_two_arrays(registry);
   add_equal_rows(registry);
   add_thread_per_row(registry);
+  add_full_warp_per_row(registry);
   add_warp_per_row(registry);
   add_balanced(registry);
   add_equal_rows_16bit(registry);

@@ -10,9 +10,12 @@ namespace stages {
 /// All entries below.
 void add_05_cuda_csr(Registry& registry);
 
+void add_two_arrays(Registry& registry);
 void add_equal_rows(Registry& registry);
 void add_thread_per_row(Registry& registry);
+void add_full_warp_per_row(Registry& registry);
 void add_warp_per_row(Registry& registry);
+// fast/, for experts.
 void add_balanced(Registry& registry);
 void add_equal_rows_16bit(Registry& registry);
 void add_column_bands(Registry& registry);

@@ -3,6 +3,7 @@
 namespace stages {
 
 void add_06_cuda_register(Registry& registry) {
+  add_one_launch(registry);
   add_row_per_thread(registry);
   add_stream_resident(registry);
   add_chain_words(registry);

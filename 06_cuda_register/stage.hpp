@@ -12,20 +12,23 @@ namespace stages {
 /// All entries below.
 void add_06_cuda_register(Registry& registry);
 
+void add_one_launch(Registry& registry);
 void add_row_per_thread(Registry& registry);
 void add_stream_resident(Registry& registry);
+// fast/, for experts.
 void add_chain_words(Registry& registry);
 void add_chain_cluster(Registry& registry);
 
-/// Registers and spilled bytes per thread as the compiler left them; NaN (unknown) on the executor.
+/// Registers and bytes of local memory per thread as the compiler left them; NaN (unknown) on the executor.
+/// What does not fit into registers (a spill) is one kind of local memory.
 inline Metric registers_metric(const KernelFacts& facts) {
   const double value = facts.registers ? *facts.registers : std::numeric_limits<double>::quiet_NaN();
   return {"registers_per_thread", value, "registers"};
 }
-inline Metric spill_metric(const KernelFacts& facts) {
+inline Metric local_metric(const KernelFacts& facts) {
   const double value = facts.spilled_bytes ? static_cast<double>(*facts.spilled_bytes)
                                            : std::numeric_limits<double>::quiet_NaN();
-  return {"spilled_bytes_per_thread", value, "B"};
+  return {"local_bytes_per_thread", value, "B"};
 }
 
 }  // namespace stages

@@ -7,7 +7,7 @@
 // with zeros that stand for column a.cols, where the shared copy of x holds a zero.
 //
 // Before you write: how many registers does a row of 96 entries take, in float and in double? How many has a
-// thread? What is then in the JSON under spilled_bytes_per_thread of the reference?
+// thread? What is then in the JSON under local_bytes_per_thread of the reference?
 
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"

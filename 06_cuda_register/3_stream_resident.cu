@@ -1,10 +1,10 @@
 // Independent vectors: the matrix stays, the vectors stream past.
 //
-// The idea. In a ladder of single products every product reads the matrix again, at best from L2. A GPU has
-// more registers than L2: 132 x 256 KB on an H200. So one launch does all products: each warp loads its share
-// of A into registers once and keeps it while it takes vector after vector. D2's kernel did this with a
-// thread per row, which ends where a row no longer fits into a thread's 255 registers (row_per_thread.cu
-// shows the cliff); here up to 32 lanes share a row.
+// The idea. When products are launched one by one, every product reads the matrix again, at best from L2. A
+// GPU has more registers than L2: 132 x 256 KB on an H200. So one launch does all products: each warp loads
+// its share of A into registers once and keeps it while it takes vector after vector. D2's kernel did this
+// with a thread per row, which ends where a row no longer fits into a thread's 255 registers
+// (2_row_in_registers.cu shows the cliff); here up to 32 lanes share a row.
 //
 // The matrix needs only part of the chip (n = 1024 with 80 % zeros: about 8 of 132 SMs), so the chip holds it
 // several times over, and each copy (a group of blocks) takes every groups-th batch of vectors.
@@ -107,21 +107,37 @@ struct Shape {
   int resident_blocks = 0;  ///< blocks that the chip holds at once
 };
 
+/// Blocks of the kernel of `steps` that the chip holds at once.
+template <class T>
+int resident_blocks(int steps, std::size_t shared_bytes) {
+  return with_steps(steps, [&]<int kSteps>() {
+    allow_shared_bytes(stream_resident<T, kSteps>, shared_bytes);
+    return resident_blocks_per_sm(stream_resident<T, kSteps>, kBlock, shared_bytes) * device_facts().sms;
+  });
+}
+
 template <class T>
 Shape shape_for(const Csr<T>& a) {
   Shape shape;
   shape.lanes = lanes_for(a, kMostSteps);
   if (shape.lanes == 0) return shape;
-  shape.steps = steps_for(resident_steps(a, shape.lanes));
+  const int needed = resident_steps(a, shape.lanes);
+  shape.steps = steps_for(needed);
   const int rows_per_block = kWarpsPerBlock * (32 / shape.lanes);
   shape.blocks_per_copy = static_cast<int>(blocks_for(a.rows, rows_per_block));
   shape.shared_bytes = 2 * sizeof(Batch<T>) * (static_cast<std::size_t>(a.cols) + shared_banks(16));
   if (shape.shared_bytes > device_facts().shared_per_block_optin) return shape;
-  shape.resident_blocks = with_steps(shape.steps, [&]<int kSteps>() {
-    allow_shared_bytes(stream_resident<T, kSteps>, shape.shared_bytes);
-    return resident_blocks_per_sm(stream_resident<T, kSteps>, kBlock, shape.shared_bytes) *
-           device_facts().sms;
-  });
+  shape.resident_blocks = resident_blocks<T>(shape.steps, shape.shared_bytes);
+  // Where a smaller share lets more blocks onto an SM, their warps hide more latency than the schedule loses
+  // by the spare steps that it gives up.
+  for (const int steps : kStepChoices) {
+    if (steps < needed || steps >= shape.steps) continue;
+    const int blocks = resident_blocks<T>(steps, shape.shared_bytes);
+    if (blocks > shape.resident_blocks) {
+      shape.steps = steps;
+      shape.resident_blocks = blocks;
+    }
+  }
   return shape;
 }
 
@@ -153,7 +169,7 @@ class StreamResident final : public DeviceSpmvPlan<T> {
             {"copies_of_the_matrix", static_cast<double>(groups_), ""},
             {"bank_conflicts", static_cast<double>(matrix_.conflicts()), ""},
             registers_metric(facts),
-            spill_metric(facts)};
+            local_metric(facts)};
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {

@@ -3,7 +3,7 @@
 // The idea. In a chain every product needs all of the one before it, so all blocks must exchange y in every
 // step. A launch per product does that at 3 us a launch (0.7 us in a graph), a grid barrier costs about as
 // much, and at n = 1024 the product itself takes a small part of that. So the matrix stays in registers as in
-// stream_resident.cu, and no barrier is used at all: a block publishes each element of y as one 64-bit word
+// 3_stream_resident.cu, and no barrier is used at all: a block publishes each element of y as one 64-bit word
 // {step, value}, and a block that needs it reads the word until the step is the right one. Data and signal
 // travel together, in one trip through L2.
 //
@@ -17,9 +17,9 @@
 // blocks at once. Predicted: one store to L2, one load from it (0.6 us together on an H200) and a few hundred
 // clocks of arithmetic.
 
+#include "06_cuda_register/fast/words.hpp"
 #include "06_cuda_register/share.hpp"
 #include "06_cuda_register/stage.hpp"
-#include "06_cuda_register/words.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
 
@@ -154,7 +154,7 @@ class ChainWords final : public DeviceSpmvPlan<T> {
             {"blocks", static_cast<double>(shape_.blocks), ""},
             {"bank_conflicts", static_cast<double>(matrix_.conflicts()), ""},
             registers_metric(facts),
-            spill_metric(facts)};
+            local_metric(facts)};
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {

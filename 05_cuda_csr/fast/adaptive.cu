@@ -40,7 +40,9 @@ Form choose(const Csr<T>& a) {
   if (device_csr_bytes(a) > static_cast<double>(device.l2_bytes) && nnz >= 32 * bands * rows &&
       nnz >= 4 * copied && nnz >= 1000 * longest)
     return Form::column_bands;
-  return nnz >= 128 * rows && longest * rows <= 8 * nnz ? Form::warp_per_row : Form::balanced;
+  const bool narrow_pointers = std::in_range<std::int32_t>(a.nnz());  // all that warp_per_row takes
+  return narrow_pointers && nnz >= 128 * rows && longest * rows <= 8 * nnz ? Form::warp_per_row
+                                                                           : Form::balanced;
 }
 
 template <class T>

@@ -17,9 +17,9 @@
 // barrier at the end, and it must not be written before it has set its words to step 0, hence the one at the
 // start.
 
+#include "06_cuda_register/fast/words.hpp"
 #include "06_cuda_register/share.hpp"
 #include "06_cuda_register/stage.hpp"
-#include "06_cuda_register/words.hpp"
 #include "common/gpu/cluster.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
@@ -152,7 +152,7 @@ class ChainCluster final : public DeviceSpmvPlan<T> {
             {"non_zeros_per_lane", static_cast<double>(shape_.steps), ""},
             {"bank_conflicts", static_cast<double>(matrix_.conflicts()), ""},
             registers_metric(facts),
-            spill_metric(facts)};
+            local_metric(facts)};
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {

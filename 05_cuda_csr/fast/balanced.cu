@@ -1,7 +1,8 @@
 // SpMV from CSR in chunks of equal size, which no long row can stall.
 //
-// The idea: warp_per_row.cu gives every row the same team, so time goes by the longest row. Here the unit is
-// a chunk of at most 256 entries, one for each warp, and prepare, which sees the structure, cuts the matrix:
+// The idea: 5_warp_per_row.cu gives every row the same team, so time goes by the longest row. Here the unit
+// is a chunk of at most 256 entries, one for each warp, and prepare, which sees the structure, cuts the
+// matrix:
 //
 //   rows of up to 256 entries   as many as fit, whole rows to a chunk. The warp loads all entries of the
 //   chunk
@@ -23,7 +24,7 @@
 // then searched.
 //
 // It is not for matrices whose rows are all longer than a chunk: there every row is a hub, and
-// warp_per_row.cu has less to do.
+// 5_warp_per_row.cu has less to do.
 //
 // Neighbouring lanes load neighbouring entries. Four entries a lane would save load instructions (16 bytes
 // each), but then the lanes of one gather stand four entries apart and touch up to four times as many lines
@@ -184,7 +185,7 @@ __device__ void sum_rows(const Chunk<Ptr>& chunk, uint2 bytes, T* staged, unsign
 
 /// One chunk per warp.
 template <class T, class Ptr>
-__global__ void __launch_bounds__(kWarps* kWarp, kBlocks) multiply(Chunks<T, Ptr> a, const T* x, T* y) {
+__global__ void __launch_bounds__(kWarps* kWarp, kBlocks) balanced(Chunks<T, Ptr> a, const T* x, T* y) {
   __shared__ T all_staged[kWarps][kStaged];
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const unsigned number = blockIdx.x * kWarps + warp;
@@ -373,7 +374,7 @@ class Balanced final : public DeviceSpmvPlan<T> {
   }
   template <class Ptr>
   void multiply_with(const Chunks<T, Ptr>& a, const T* x, T* y) {
-    launch(multiply<T, Ptr>,
+    launch(balanced<T, Ptr>,
            {.grid = blocks_for(a.count, kWarps), .block = kWarps * kWarp, .stream = this->stream()}, a, x, y);
   }
 

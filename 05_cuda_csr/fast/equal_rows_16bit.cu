@@ -1,10 +1,11 @@
 // SpMV with two arrays, 16-bit columns and loads of 16 bytes.
 //
-// The idea: the time of equal_rows.cu is that of reading the matrix, so read less of it, and read it better.
+// The idea: the time of 2_equal_rows.cu is that of reading the matrix, so read less of it, and read it
+// better.
 //
 //   Columns below 65536 fit into 16 bits: (2 + sizeof(T)) bytes an entry instead of (4 + sizeof(T)); for
 //   float that is 6 instead of 8. Row by row again, each row filled up to a multiple of eight entries, and a
-//   team of lanes for each row, as in warp_per_row.cu: a lane takes eight neighbouring entries at once, one
+//   team of lanes for each row, as in 5_warp_per_row.cu: a lane takes eight neighbouring entries at once, one
 //   load of columns and two (float) of values, all 16 bytes wide. The filling is loaded and not used. The
 //   next eight are on their way while these are multiplied. The first of all are asked for before the block
 //   copies x to shared memory, so that the two waits overlap.
@@ -19,9 +20,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "05_cuda_csr/equal_row_length.hpp"
-#include "05_cuda_csr/packs.hpp"
+#include "05_cuda_csr/fast/packs.hpp"
 #include "05_cuda_csr/stage.hpp"
+#include "05_cuda_csr/two_arrays.hpp"
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
@@ -54,7 +55,7 @@ struct Entries {
 
 /// y = A x with a team of kTeam lanes per row. With kShared: `cols` elements of dynamic shared memory hold x.
 template <bool kShared, unsigned kTeam, class T>
-__global__ void __launch_bounds__(1024) multiply(EqualRows<T> a, const T* x, T* y) {
+__global__ void __launch_bounds__(1024) equal_rows_16bit(EqualRows<T> a, const T* x, T* y) {
   constexpr unsigned kTeams = kWarp / kTeam;  // of a warp
   const auto rows = static_cast<unsigned>(a.rows);
   const unsigned warps = blockDim.x / kWarp;
@@ -178,13 +179,13 @@ class EqualRows16Bit final : public DeviceSpmvPlan<T> {
   void with_team(Use& use) {
     switch (team_) {
       case 4:
-        return use(multiply<kShared, 4, T>);
+        return use(equal_rows_16bit<kShared, 4, T>);
       case 8:
-        return use(multiply<kShared, 8, T>);
+        return use(equal_rows_16bit<kShared, 8, T>);
       case 16:
-        return use(multiply<kShared, 16, T>);
+        return use(equal_rows_16bit<kShared, 16, T>);
       default:
-        return use(multiply<kShared, 32, T>);
+        return use(equal_rows_16bit<kShared, 32, T>);
     }
   }
 

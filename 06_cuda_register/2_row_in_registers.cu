@@ -1,19 +1,24 @@
-// D2's last step: each thread keeps its row in registers.
+// One launch for all products, and each thread keeps its row in registers.
 //
-// "D2" is the course report behind steps 3 to 6: dense, shared, CSR, registers, on a GTX 1080 Ti. Its idea
-// was right: the matrix is fixed while the vector changes, so a thread reads its row's non-zeros once and
-// keeps them through all products; only x travels, through shared memory. The row width is a template
-// parameter, because registers have no addresses: only a loop that the compiler unrolls can keep row[0],
-// row[1], ... in registers of their own.
+// The idea: the matrix is fixed while the vector changes. So the loads of 1_one_launch.cu move out of the
+// loop over the products: a thread reads its row once and keeps it. Only x travels, through shared memory.
+// The width of a row is a template parameter, because registers have no addresses. Only a loop that the
+// compiler unrolls can keep value[0], value[1], ... in registers of their own. Shorter rows are padded with
+// zeros.
 //
-// And there it ends. A thread has at most 255 registers, and a non-zero takes two (value, column). Beyond
-// about 115 non-zeros the compiler spills the rest to local memory, which is device memory behind L1, and the
-// kernel reads it in every product again: the curve jumps. (D2 saw the jump at n = 408 with 80 % zeros, 82
-// non-zeros a row.) The results hold registers_per_thread and spilled_bytes_per_thread of the kernel that
-// ran: watch them while n grows.
+// The entry is called row_per_thread in all records; thread_per_row of step 5 is another kernel.
 //
-// Requires: rows of at most 256 non-zeros, x in a block's shared memory, independent vectors. A thread per
-// row also means that n = 1024 keeps 16 of 132 SMs busy: stream_resident.cu mends both.
+// And there it ends. A thread has at most 255 registers, and a non-zero of type float takes two (value and
+// column). Widths are compiled in steps of 16. At 112 the compiler takes 254 registers; at 128 it spills the
+// rest to local memory, which is device memory behind L1, and the kernel reads it in every product again. The
+// results hold registers_per_thread and local_bytes_per_thread of the kernel that ran: watch them while n
+// grows. On the original's GTX 1080 Ti, with the same 255 registers, the curve jumped at n = 408, 82
+// non-zeros a row.
+//
+// Requires: rows of at most 256 non-zeros, x in a block's shared memory, independent vectors. A thread a row
+// also means that n = 1024 keeps 16 of 132 SMs busy: 3_stream_resident.cu mends both.
+//
+// Source: the course project's last GPU step.
 
 #include "06_cuda_register/stage.hpp"
 #include "common/gpu/cuda.hpp"
@@ -27,7 +32,8 @@ constexpr int kWidthStep = 16;
 constexpr int kMostWidth = 256;
 
 template <class T, class Ptr, int kWidth>
-__global__ void __launch_bounds__(kBlock) row_per_thread(CsrView<T, Ptr> a, const T* x, T* y, int products) {
+__global__ void __launch_bounds__(kBlock)
+    row_in_registers(CsrView<T, Ptr> a, const T* x, T* y, int products) {
   T* const xs = dynamic_shared<T>();  // x, and a zero behind it for the padding of short rows
   const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
   T value[kWidth];
@@ -75,18 +81,18 @@ std::size_t shared_bytes_for(const Csr<T>& a) {
 }
 
 template <class T>
-class RowPerThread final : public DeviceSpmvPlan<T> {
+class RowInRegisters final : public DeviceSpmvPlan<T> {
  public:
-  RowPerThread(const SpmvProblem<T>& problem, Exec& exec)
+  RowInRegisters(const SpmvProblem<T>& problem, Exec& exec)
       : DeviceSpmvPlan<T>(problem, exec), longest_(longest_row(*problem.a)), a_(*problem.a) {
     with_width(longest_, [&]<int kWidth>() {
-      allow_shared_bytes(row_per_thread<T, std::int32_t, kWidth>, shared_bytes_for(*problem.a));
+      allow_shared_bytes(row_in_registers<T, std::int32_t, kWidth>, shared_bytes_for(*problem.a));
     });
   }
 
   void run() override {
     with_width(longest_, [&]<int kWidth>() {
-      launch(row_per_thread<T, std::int32_t, kWidth>,
+      launch(row_in_registers<T, std::int32_t, kWidth>,
              {blocks_for(this->a().rows, kBlock), kBlock, shared_bytes_for(this->a()), this->stream()},
              a_.view(), this->x_of(0), this->y_of(0), this->problem().products);
     });
@@ -94,10 +100,10 @@ class RowPerThread final : public DeviceSpmvPlan<T> {
 
   std::vector<Metric> metrics() const override {
     const auto [width, facts] = with_width(longest_, [&]<int kWidth>() {
-      return std::pair(kWidth, kernel_facts(row_per_thread<T, std::int32_t, kWidth>));
+      return std::pair(kWidth, kernel_facts(row_in_registers<T, std::int32_t, kWidth>));
     });
     return {
-        {"compiled_row_width", static_cast<double>(width), ""}, registers_metric(facts), spill_metric(facts)};
+        {"compiled_row_width", static_cast<double>(width), ""}, registers_metric(facts), local_metric(facts)};
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
@@ -138,9 +144,9 @@ class RowPerThread final : public DeviceSpmvPlan<T> {
 }  // namespace
 
 void add_row_per_thread(Registry& registry) {
-  registry.add<RowPerThread>(
+  registry.add<RowInRegisters>(
       {.name = "06_cuda_register/row_per_thread",
-       .idea = "D2: a thread keeps its row in registers; spills beyond about 115 non-zeros",
+       .idea = "D2: a thread keeps its row in registers; spills beyond 112 non-zeros (float)",
        .needs = {.gpu = true}});
 }
 

@@ -33,7 +33,7 @@
 #include <bit>
 #include <numeric>
 
-#include "05_cuda_csr/packs.hpp"
+#include "05_cuda_csr/fast/packs.hpp"
 #include "05_cuda_csr/stage.hpp"
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
@@ -83,7 +83,7 @@ struct Bands {
 /// sums[band * rows + row] = the product of that segment with x. Dynamic shared memory: band_columns + 1
 /// elements.
 template <class T>
-__global__ void __launch_bounds__(1024, 1) multiply(Bands<T> a, const T* x, T* sums) {
+__global__ void __launch_bounds__(1024, 1) column_bands(Bands<T> a, const T* x, T* sums) {
   T* near_x = dynamic_shared<T>();
   const unsigned lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
   for (Index number = a.job_ptr[blockIdx.x]; number < a.job_ptr[blockIdx.x + 1]; ++number) {
@@ -289,8 +289,8 @@ class ColumnBands final : public DeviceSpmvPlan<T> {
     const DeviceFacts& device = device_facts();
     // Blocks just large enough that 1024 threads share an SM with their copies of x.
     while (block_ < 1024 && device.shared_per_sm / (shared_bytes_ + 1024) * block_ < 1024) block_ *= 2;
-    allow_shared_bytes(multiply<T>, shared_bytes_);
-    const int resident = resident_blocks_per_sm(multiply<T>, static_cast<int>(block_), shared_bytes_);
+    allow_shared_bytes(column_bands<T>, shared_bytes_);
+    const int resident = resident_blocks_per_sm(column_bands<T>, static_cast<int>(block_), shared_bytes_);
     grid_ = static_cast<unsigned>(std::max(1, resident) * device.sms);
     const Csr<T>& a = *problem.a;
     const HostBands<T> host(a, band_columns_, bands_, grid_, Offset{grid_} * (block_ / kWarp));
@@ -328,7 +328,7 @@ class ColumnBands final : public DeviceSpmvPlan<T> {
     T* const sums = bands_ > 1 ? sums_.data() : y;
     const Bands<T> view{rows,          this->a().cols, band_columns_,   job_ptr_.data(), jobs_.data(),
                         tiles_.data(), row_of_.data(), columns_.data(), values_.data()};
-    launch(multiply<T>,
+    launch(column_bands<T>,
            {.grid = grid_, .block = block_, .shared_bytes = shared_bytes_, .stream = this->stream()}, view, x,
            sums);
     if (bands_ == 1) return;

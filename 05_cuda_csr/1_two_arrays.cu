@@ -1,0 +1,73 @@
+// SpMV on the non-zeros alone: two arrays, row by row, a thread a row.
+//
+// The idea: drop the zeros. Of each non-zero its value and its column are kept. All rows have the same number
+// w of non-zeros, so no row pointers are needed: row i begins at i * w in both arrays. Each thread walks
+// along its row. The column says which element of x to take. These places are random, so the block copies x
+// to shared memory first, where a random read costs little more than a regular one.
+//
+// What is wrong with it: neighbouring threads read w entries apart, as in 03_cuda_naive/1_dense_row_major.cu.
+// One load of a warp touches 32 sectors. 2_equal_rows.cu stores the same numbers in another order.
+//
+// Input: equally long rows, and an x that fits into shared memory; others are refused. Cost: nnz
+// multiplications instead of rows x cols, (4 + sizeof(T)) x nnz bytes: at 80 % zeros two fifths of the bytes
+// of the dense form.
+//
+// Source: the course project's third GPU step (29.22 ms for 1000 products of n = 1024 on a GTX 1080 Ti). It
+// finds row i "at a fixed interval", as here.
+
+#include "05_cuda_csr/stage.hpp"
+#include "05_cuda_csr/two_arrays.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kBlock = 128;
+
+/// y = A x. Shared memory: `cols` elements, for x.
+template <class T>
+__global__ void two_arrays(TwoArrays<T> a, const T* x, T* y) {
+  T* shared_x = dynamic_shared<T>();
+  for (Index j = static_cast<Index>(threadIdx.x); j < a.cols; j += kBlock) shared_x[j] = x[j];
+  __syncthreads();
+  const unsigned row = blockIdx.x * kBlock + threadIdx.x;
+  if (row >= static_cast<unsigned>(a.rows)) return;
+  const Index* column = a.col_idx + Offset{row} * a.row_nnz;
+  const T* value = a.values + Offset{row} * a.row_nnz;
+  T sum = 0;
+#pragma unroll 8
+  for (Index k = 0; k < a.row_nnz; ++k) sum += value[k] * shared_x[column[k]];
+  y[row] = sum;
+}
+
+template <class T>
+class TwoArraysOfRows final : public TwoArraysPlan<T, Layout::row_major> {
+ public:
+  TwoArraysOfRows(const SpmvProblem<T>& problem, Exec& exec)
+      : TwoArraysPlan<T, Layout::row_major>(problem, exec), shared_bytes_(bytes_of_x(*problem.a)) {
+    allow_shared_bytes(two_arrays<T>, shared_bytes_);
+  }
+
+ protected:
+  void product(const T* x, T* y) override {
+    launch(two_arrays<T>,
+           {.grid = blocks_for(this->a().rows, kBlock),
+            .block = kBlock,
+            .shared_bytes = shared_bytes_,
+            .stream = this->stream()},
+           this->view(), x, y);
+  }
+
+ private:
+  std::size_t shared_bytes_;
+};
+
+}  // namespace
+
+void add_two_arrays(Registry& registry) {
+  registry.add<TwoArraysOfRows>(
+      {.name = "05_cuda_csr/two_arrays",
+       .idea = "D2: only the non-zeros, in two arrays row by row; x in shared memory",
+       .needs = {.gpu = true}});
+}
+
+}  // namespace stages

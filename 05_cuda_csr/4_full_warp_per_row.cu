@@ -1,0 +1,62 @@
+// SpMV from CSR, a warp a row.
+//
+// The idea: the entries of a row lie side by side, so let neighbouring threads take neighbouring entries. All
+// 32 lanes of a warp work on one row: lane l takes entries l, l + 32, l + 64 and so on. The loads coalesce.
+// In the end the 32 partial sums are added by shuffles, in a fixed order. This is the warp per row of
+// textbooks, called CSR-vector.
+//
+// What is wrong with it: a row of 3 entries leaves 29 lanes without work, and pays five shuffles all the
+// same. 5_warp_per_row.cu gives such rows fewer lanes.
+//
+// Input: any CSR matrix of less than 2^31 non-zeros. Cost: as 3_thread_per_row.cu with coalesced loads; at
+// least 32 lanes' work for each row, however short it is.
+//
+// Source: N. Bell and M. Garland, "Implementing sparse matrix-vector multiplication on throughput-oriented
+// processors" (SC 2009).
+
+#include "05_cuda_csr/csr_plan.hpp"
+#include "05_cuda_csr/stage.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kBlock = 256;
+constexpr unsigned kLanes = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+template <class T>
+__global__ void full_warp_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
+  const unsigned row = blockIdx.x * (kBlock / kLanes) + threadIdx.x / kLanes;
+  const unsigned lane = threadIdx.x % kLanes;
+  if (row >= static_cast<unsigned>(a.rows)) return;  // the whole warp leaves
+  const LessonPtr end = a.row_ptr[row + 1];
+  T sum = 0;
+#pragma unroll 4
+  for (LessonPtr p = a.row_ptr[row] + LessonPtr(lane); p < end; p += LessonPtr{kLanes}) {
+    sum += __ldcs(a.values + p) * x[__ldcs(a.col_idx + p)];  // read once: leaves the caches to x
+  }
+  for (unsigned d = kLanes / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d);
+  if (lane == 0) y[row] = sum;
+}
+
+template <class T>
+class FullWarpPerRow final : public CsrSpmvPlan<T> {
+ public:
+  using CsrSpmvPlan<T>::CsrSpmvPlan;
+
+ protected:
+  void multiply(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) override {
+    launch(full_warp_per_row<T>,
+           {.grid = blocks_for(a.rows, kBlock / kLanes), .block = kBlock, .stream = stream}, a, x, y);
+  }
+};
+
+}  // namespace
+
+void add_full_warp_per_row(Registry& registry) {
+  registry.add<FullWarpPerRow>({.name = "05_cuda_csr/full_warp_per_row",
+                                .idea = "CSR, a warp per row: lanes read side by side, sums by shuffles",
+                                .needs = {.gpu = true}});
+}
+
+}  // namespace stages

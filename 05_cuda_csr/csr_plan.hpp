@@ -1,0 +1,50 @@
+#pragma once
+// What the lessons on CSR share: the matrix on the device, its cost, and the row pointers' type. Each lesson
+// adds its kernel and its launch.
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+
+namespace stages {
+
+/// Row pointers of the lessons: 32 bits, so that they show one type. `balanced` takes 64 where it must.
+using LessonPtr = std::int32_t;
+
+/// The power of two between 2 and 32 next below the mean row length.
+template <class T>
+unsigned lanes_for_mean_row(const Csr<T>& a) {
+  const Offset mean = a.rows == 0 ? 0 : a.nnz() / a.rows;
+  return static_cast<unsigned>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<Offset>(mean, 2, 32))));
+}
+
+template <class T>
+class CsrSpmvPlan : public DeviceSpmvPlan<T> {
+ public:
+  CsrSpmvPlan(const SpmvProblem<T>& problem, Exec& exec)
+      : DeviceSpmvPlan<T>(problem, exec), matrix_(*problem.a) {}
+
+  static Cost cost(const SpmvProblem<T>& problem) {
+    Cost cost = problem_cost(problem);
+    cost.memory += device_csr_bytes(*problem.a);
+    return cost;
+  }
+  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
+    if (std::in_range<LessonPtr>(problem.a->nnz())) return std::nullopt;
+    return fmt::format("has {} non-zeros, and this lesson's row pointers of 32 bits count {}; see balanced",
+                       problem.a->nnz(), std::numeric_limits<LessonPtr>::max());
+  }
+
+ protected:
+  /// y = A x on `stream`.
+  virtual void multiply(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) = 0;
+  void product(const T* x, T* y) final { multiply(matrix_.view(), x, y, this->stream()); }
+
+ private:
+  DeviceCsr<T, LessonPtr> matrix_;
+};
+
+}  // namespace stages
