@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts measured tables into the READMEs, so that none is typed.
+"""Puts measured tables and numbers into the pages, so that none is typed.
 
 A README holds a pair of lines
 
@@ -28,10 +28,28 @@ tools/spmm-study.sh. A pair <!-- locality FILE . --> and <!-- end locality --> g
 A pair <!-- counters FILE REGEX --> and <!-- end counters --> gets what ncu counted: the record of tools/counters.sh, of the cases in whose
 "matrix, options, entry" REGEX is found (as it holds no blanks, a dot stands for one).
 
+A pair <!-- agreement FILE REGEX --> and <!-- end agreement --> gets what the lens counts beside ncu: the record of
+tools/lens-agreement.sh.
+
 A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets sparse products: rates beside the fastest
 algorithm of the library, the percent of the limit (memory or L2, whichever takes longer) that the fastest of ours reaches, and its phases.
 
-    tools/tables.py            writes all READMEs anew
+A number in prose stands between <!-- value FILE ENTRY MATRIX [WHAT ...] --> and <!-- /value -->; the first may go over several lines.
+FILE as above, `results/` may be left out. ENTRY with its step, or without where one entry in FILE has that name. MATRIX as in the record,
+or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run. WHAT is one of
+
+    over:REGEX       the time of the fastest entry that REGEX finds, over this entry's; where MATRIX is `mean`, the geometric mean over all
+                     matrices of the file
+    phase:NAME       the time of a phase
+    NAME             a metric, or gflops, noise (the uncertainty of the median, in percent), work, nnz, result_nnz;
+                     in a record of tools/counters.sh a counter
+
+and before it, where several results fit, ranks=N, type=f32, operation=spmv, options=TEXT (blanks written as _). The word `digits=N` shows
+a number with so many digits, `percent` a share. ENTRY `context` and MATRIX NAME is what the record says of the machine.
+
+The pages are the READMEs, all other pages of the steps, and those in docs/.
+
+    tools/tables.py            writes all pages anew
     tools/tables.py --check    changes nothing; exit code 1 if one is not what the results say
 """
 
@@ -41,8 +59,9 @@ import pathlib
 import re
 import sys
 
+PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|counters|order|locality|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|counters|order|locality|steps|agreement) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -353,13 +372,27 @@ SHARED = (
     ("of them CAS", ("shared_cas",), large),
     ("shared wavefronts", ("shared_wavefronts",), large),
 )
+# Where they were counted, of global loads and of local memory (tools/counters.py, OF_SPMV).
+LOADS = (
+    ("passes a load", ("load_tag_wavefronts", "load_requests"), lambda passes, requests: f"{passes / requests:.1f}" if requests else ""),
+    ("bank conflicts", ("load_bank_conflicts",), large),
+    ("registers", ("registers",), lambda count: f"{count:.0f}"),
+    ("wait for data", ("waits_for_data",), lambda warps: f"{warps:.1f}"),
+    ("for the queue", ("waits_for_queue",), lambda warps: f"{warps:.1f}"),
+)
+LOCAL = (
+    ("local loads", ("local_loads",), large),
+    ("local stores", ("local_stores",), large),
+    ("local L1 hits", ("local_load_sectors_hit", "local_load_sectors"), lambda hit, all_: f"{100 * hit / all_:.0f} %" if all_ else ""),
+)
 
 
 def counters(results, pattern, _wanted):
     """The Markdown table of a record of tools/counters.sh: a line a case and entry."""
     case = lambda c: ", ".join(filter(None, (c["matrix"], c["options"])))
     chosen = [c for c in results["cases"] if re.search(pattern, f"{case(c)}, {c['entry']}")]
-    columns = COUNTERS + (SHARED if any(c.get("shared_atomics") or c.get("shared_cas") for c in chosen) else ())
+    columns = COUNTERS + (LOADS if any("registers" in c for c in chosen) else ()) + (LOCAL if any(c.get("local_loads") for c in chosen) else ())
+    columns += (SHARED if any(c.get("shared_atomics") or c.get("shared_cas") for c in chosen) else ())
     lines = ["| case | entry | " + " | ".join(head for head, _, _ in columns) + " |", "|---" * (len(columns) + 2) + "|"]
     for c in chosen:
         name = ", ".join(filter(None, (label(c["matrix"]), c["options"])))
@@ -368,9 +401,175 @@ def counters(results, pattern, _wanted):
         else:
             cells = ["not counted: " + c["reason"].replace("|", "/")] + [""] * (len(columns) - 1)
         lines.append(f"| {name} | `{c['entry']}` | " + " | ".join(cells) + " |")
+    explained = "; passes: of L1 over the tags, a load of a warp; wait: warps for each instruction issued" if any("registers" in c for c in chosen) else ""
     lines += ["", f"(all kernels of one product; time: of each kernel alone, under ncu; instructions: of warps; L1: global loads; L2: what the SMs asked of it, "
               f"its hits those of reads; warps: of what an SM holds while it has any, "
-              f"and of what all SMs hold from a kernel's start to its end; {results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['date'][:10]}, sources {results['source_digest'][:12]})"]
+              f"and of what all SMs hold from a kernel's start to its end{explained}; {results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['date'][:10]}, sources {results['source_digest'][:12]})"]
+    return "\n".join(lines) + "\n"
+
+
+VALUE = re.compile(r"(<!--\s+value\s+([^<>]*?)\s+-->)([^<>]*?)(<!-- /value -->)")
+SELECTORS = ("ranks", "type", "operation", "options")
+LISTED = ("gflops", "result_nnz")  # of a result; of its problem are others
+
+
+def in_unit(name, number, words):
+    """A number as prose shows it: by its name a time, bytes, a rate or a count."""
+    digits = next((int(w.removeprefix("digits=")) for w in words if w.startswith("digits=")), None)
+    if "percent" in words:
+        return f"{100 * number:.{digits or 0}f} %"
+    if digits is not None:
+        return f"{number:.{digits}f}"
+    if name.endswith("seconds"):
+        return seconds(number)
+    if "bytes_per_second" in name:
+        return f"{number / 1e12:.2f} TB/s" if number >= 1e12 else f"{number / 1e9:.1f} GB/s"
+    if "bytes" in name and number >= 1e3:
+        amount = large(number)
+        return f"{amount}{'' if amount[-1] in 'GMk' else ' '}B"
+    if number == int(number):
+        return f"{int(number):,}"
+    return f"{number:.{0 if number >= 100 else 1 if number >= 10 else 2}f}"
+
+
+def value(results, entry, matrix, words):
+    """One number of a record, as text. Raises ValueError where the record does not hold exactly one."""
+    if entry == "context":
+        if matrix not in results["context"]:
+            raise ValueError(f"the context has no '{matrix}'")
+        found = results["context"][matrix]
+        try:
+            return in_unit(matrix, float(found), words)
+        except ValueError:
+            return str(found)
+    selected = dict(w.split("=", 1) for w in words if w.split("=")[0] in SELECTORS)
+    what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w != "percent"]
+    if len(what) > 1:
+        raise ValueError(f"one of '{' '.join(what)}' at a time")
+    what = what[0] if what else ""
+    rows = results["cases"] if "cases" in results else [r for r in timed_rows(results) if not r["structure_reuse"]]
+    of = lambda row, name: str(row[name] if name in row else row["problem"][name]).replace(" ", "_")
+    rows = [r for r in rows if all(of(r, name) == text for name, text in selected.items())]
+    matrix_of = lambda r: r["matrix"] if "cases" in results else r["problem"]["matrix"]
+    is_matrix = lambda r: matrix == "mean" or matrix_of(r) == matrix or label(matrix_of(r)).replace(" ", "") == matrix
+    mine = [r for r in rows if is_matrix(r) and (r["entry"] == entry or r["entry"].endswith("/" + entry))]
+    if not mine:
+        raise ValueError(f"there is no good result of '{entry}' on '{matrix}'" + (f" with {selected}" if selected else ""))
+    if what.startswith("over:"):
+        ratio = []
+        for row in mine:
+            problem = lambda r: [matrix_of(r)] + [r["problem"][name] for name in ("operation", "type", "options")]
+            others = [median(r) for r in rows if problem(r) == problem(row) and re.search(what.removeprefix("over:"), r["entry"])]
+            if not others:
+                raise ValueError(f"no entry like '{what.removeprefix('over:')}' on {matrix_of(row)}")
+            ratio.append(min(others) / median(row))
+        if len(ratio) > 1 and (matrix != "mean" or len({matrix_of(r) for r in mine}) < len(mine)):
+            raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
+        return times(geometric_mean(ratio))
+    if len(mine) > 1:
+        raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
+    row = mine[0]
+    if "cases" in results:
+        if row.get(what) is None:
+            raise ValueError(f"there is no counter '{what}'")
+        return in_unit(what, row[what], words)
+    if not what:
+        return seconds(median(row))
+    if what == "noise":
+        return f"{100 * row['seconds']['run']['noise']:.1f} %"
+    if what.startswith("phase:"):
+        name = what.removeprefix("phase:").replace("_", " ")
+        if name not in row["seconds"]["phases"]:
+            raise ValueError(f"there is no phase '{name}'")
+        return seconds(row["seconds"]["phases"][name])
+    number = row.get(what, row["problem"].get(what)) if what in (*LISTED, *row["problem"]) else measured(row, what)
+    if not isinstance(number, (int, float)):
+        raise ValueError(f"there is no metric '{what}'")
+    return in_unit(what, number, words)
+
+
+def with_values(text, page, missing):
+    """The page with the numbers in its prose as the records say. What has no record yet is added to `missing`."""
+    def fill(match):
+        start, words, _, end = match.groups()
+        file, entry, matrix, *more = (words.split() + [""] * 3)[:max(3, len(words.split()))]
+        parts = [] if not matrix else sorted(ROOT.glob(file)) or sorted((ROOT / "results").glob(file))
+        if not matrix:
+            sys.exit(f"tables: {page}: 'value {words}' names no FILE, ENTRY and MATRIX")
+        if not parts:
+            missing.add(file)
+            return start + "(no record yet)" + end
+        try:
+            return start + value(merged(parts), entry, matrix, more) + end
+        except ValueError as problem:
+            sys.exit(f"tables: {page}: 'value {' '.join(words.split())}': {problem}")
+
+    new = VALUE.sub(fill, text)
+    if opened := len(re.findall(r"<!--\s+value\s", text)) - len(VALUE.findall(text)):
+        sys.exit(f"tables: {page}: {opened} of its <!-- value ... --> are not closed by <!-- /value -->")
+    return new
+
+
+# What the lens and ncu both count, and how far apart they may be.
+AGREED = (("sectors of global loads", "load_sectors", 0.01), ("sectors of global stores", "store_sectors", 0.01), ("sectors of global atomics", "atomic_sectors", 0.01),
+          ("wavefronts of shared loads", "shared_load_wavefronts", 0.05), ("wavefronts of shared stores", "shared_store_wavefronts", 0.05))
+
+
+def rank_correlation(pairs):
+    """Spearman's; None where one side is all the same."""
+    def ranks(values):
+        ordered = sorted(values)
+        return [ordered.index(value) + (ordered.count(value) - 1) / 2 - (len(values) - 1) / 2 for value in values]
+    a, b = (ranks(side) for side in zip(*pairs))
+    size = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
+    return sum(x * y for x, y in zip(a, b)) / size if size else None
+
+
+def order_of_bounds(cases):
+    """Does the bound order the entries of a step as ncu's times do? A line a step."""
+    groups, steps = {}, {}
+    for case in cases:
+        step = case["entry"].split("/")[0]
+        groups.setdefault((step, case["operation"], case["matrix"]), []).append((case["at_least"]["seconds"], sum(kernel["seconds"] for kernel in case["ncu"])))
+    for (step, _, _), pairs in groups.items():
+        if len(pairs) > 2:
+            steps.setdefault(step, []).append(rank_correlation(pairs))
+    lines = ["| step | rank correlation of the bound with the time, by matrix |", "|---|---|"]
+    return lines + [f"| `{step}` | {', '.join('all bounds alike' if one is None else f'{one:.2f}' for one in found)} |" for step, found in sorted(steps.items())]
+
+
+def agreement(results, pattern, _wanted):
+    """How often the lens counts what ncu counts, and each kernel for which it does not: the record of tools/lens-agreement.sh."""
+    seen, apart = {name: [0, 0] for _, name, _ in AGREED}, {}
+    other_blocks = set()
+    for case in results["cases"]:
+        if case["status"] != "good" or not re.search(pattern, case["entry"]):
+            continue
+        lens = {kernel["name"]: kernel for kernel in case["lens"]}
+        for kernel in case["ncu"]:
+            mine = lens.get(kernel["name"])
+            if mine and mine["blocks"] != kernel["blocks"]:
+                other_blocks.add(f"`{case['entry']}`")
+                continue
+            for _, name, bar in AGREED if mine else ():
+                counted, expected = mine.get(name) or 0, kernel.get(name) or 0
+                if not counted and not expected:
+                    continue
+                off = (counted - expected) / max(expected, 1)
+                seen[name][0] += abs(off) <= bar
+                seen[name][1] += 1
+                if abs(off) > bar:
+                    apart.setdefault((case["entry"], kernel["name"], name), []).append(off)
+    lines = ["| count | may differ by | agree | of (kernel, matrix) |", "|---|---|---|---|"]
+    lines += [f"| {head} | {100 * bar:.0f} % | {seen[name][0]} | {seen[name][1]} |" for head, name, bar in AGREED]
+    lines += ["", "| entry | kernel | count | the lens counts |", "|---|---|---|---|"]
+    heads = {name: head for head, name, _ in AGREED}
+    for (entry, kernel, name), offs in apart.items():
+        ends = dict.fromkeys(f"{100 * off:+.0f} %" for off in (min(offs), max(offs)))
+        lines.append(f"| `{entry}` | `{kernel}` | {heads[name]} | {' to '.join(ends)}{', on one matrix' if len(offs) == 1 else ''} |")
+    lines += ["", f"(the second table: all that differs by more. Not compared: kernels with other numbers of blocks, of {', '.join(sorted(other_blocks)) or 'no entry'}; "
+              f"{results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['counted_on_gpu']['date'][:10]}, sources {results['source_digest'][:12]})", ""]
+    lines += order_of_bounds([case for case in results["cases"] if case["status"] == "good" and re.search(pattern, case["entry"])])
     return "\n".join(lines) + "\n"
 
 
@@ -412,54 +611,83 @@ def locality(results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
-# What each step is worth: step, record, matrix (empty: all of the record), entries that it is compared with, and in words
-# what was multiplied, and with what it is compared.
-LADDER = "SpMV, n = 1024, 80 % zeros"
+# What each step is worth: step, record, entries that it is compared with, in words what was multiplied and what it is compared with, and the
+# matrix whose time is shown as well. All matrices of a record count: none is chosen.
+STUDY = "SpMV, 80 % zeros, n = 64 and more"
+STUDY_EXAMPLE = "gen:fixed:n=1024,zeros=0.8"
 STEPS = (
-    ("01_cpu_serial", "cpu-2-cores/cpu-uniform.json", "", "vendor/", "SpGEMM, the course project's shape, C spread", "Eigen, GraphBLAS"),
-    ("02_mpi", "cpu-16-cores/mpi-d1.json", "", "01_", "SpGEMM, the course project's pair, best of 1 to 16 ranks", "fastest serial entry"),
-    ("03_cuda_naive", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER, "a thread per row"),
-    ("04_cuda_shared", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER, "a thread per row"),
-    ("05_cuda_csr", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER, "a thread per row"),
-    ("05_cuda_csr", "nvidia-h200/spmv.json", "", "vendor/", "SpMV, graphs and meshes, mean", "cuBLAS, cuSPARSE"),
-    ("06_cuda_register", "nvidia-h200/d2_chain_graph.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER + ", a chain", "a thread per row"),
-    ("06_cuda_register", "nvidia-h200/d2_stream.json", "gen:fixed:n=1024,zeros=0.8", "/dense_row_major", LADDER + ", a stream", "a thread per row"),
-    ("07_spmm", "nvidia-h200/spmm_n32_*.json", "", "vendor/", "SpMM, 13 graphs, N = 32, mean", "cuSPARSE, best of 4"),
-    ("07_spmm", "nvidia-h200/spmm_n256_*.json", "", "vendor/", "SpMM, 13 graphs, N = 256, mean", "cuSPARSE, best of 4"),
-    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "", "vendor/", "SpGEMM, matrices squared, mean", "cuSPARSE, best of 3"),
+    ("01_cpu_serial", "cpu-2-cores/cpu-square.json", "01_cpu_serial/gustavson_dense", "SpGEMM, matrices squared", "`gustavson_dense`", ""),
+    ("01_cpu_serial", "cpu-2-cores/cpu-vector.json", "", "SpMV, the same matrices", "", ""),
+    ("02_mpi", "cpu-16-cores/mpi-d1.json", "01_", "SpGEMM, the course project's pair, best of 1 to 16 ranks", "fastest serial entry", "gen:d1:a"),
+    ("02_mpi", "cpu-16-cores/mpi-matrix.json", "01_", "SpGEMM, a web graph squared, best of 1 to 16 ranks", "fastest serial entry", ""),
+    ("03_cuda_naive", "nvidia-h200/d2_single_graph.json", "/dense_row_major", STUDY, "`dense_row_major`", STUDY_EXAMPLE),
+    ("04_cuda_shared", "nvidia-h200/d2_single_graph.json", "03_", STUDY, "step 3's fastest", STUDY_EXAMPLE),
+    ("05_cuda_csr", "nvidia-h200/d2_single_graph.json", "04_", STUDY, "step 4's fastest", STUDY_EXAMPLE),
+    ("05_cuda_csr", "nvidia-h200/spmv.json", "/thread_per_row", "SpMV, graphs and meshes", "`thread_per_row`", ""),
+    ("05_cuda_csr", "nvidia-h200/spmv_held_out.json", "/thread_per_row", "SpMV, matrices that no constant was chosen on", "`thread_per_row`", ""),
+    ("06_cuda_register", "nvidia-h200/d2_chain_graph.json", "05_", STUDY + ", a chain", "step 5's fastest", STUDY_EXAMPLE),
+    ("06_cuda_register", "nvidia-h200/d2_stream.json", "", STUDY + ", 1000 independent vectors", "", STUDY_EXAMPLE),
+    ("07_spmm", "nvidia-h200/spmm_n32_*.json", "/warp_per_row", "SpMM, graphs, N = 32", "`warp_per_row`", ""),
+    ("07_spmm", "nvidia-h200/spmm_n256_*.json", "/warp_per_row", "SpMM, graphs, N = 256", "`warp_per_row`", ""),
+    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared", "`hash_warp_per_row`", ""),
 )
 
 
-def speed_up(rows, step, baseline):
-    """The rows of the step that are fastest on their matrix, and the mean of their speeds over the fastest of the baseline."""
-    fastest, ratio = [], []
-    for matrix in dict.fromkeys(r["problem"]["matrix"] for r in rows):
-        here = [r for r in rows if r["problem"]["matrix"] == matrix]
-        ours = min((r for r in here if r["entry"].startswith(step)), key=median, default=None)
-        other = min((r for r in here if re.search(baseline, r["entry"])), key=median, default=None)
-        if ours and other:
-            fastest.append(ours)
-            ratio.append(median(other) / median(ours))
-    return fastest, times(geometric_mean(ratio))
+def whole(row):
+    """Seconds of a product; of one on several ranks from root to root where that is known."""
+    return measured(row, "root_to_root_seconds") or median(row)
+
+
+def problem_of(row):
+    return row["problem"]["matrix"], row["problem"]["options"]
+
+
+def least_times(rows):
+    """{entry: {problem: seconds}}, of several numbers of ranks the least."""
+    out = {}
+    for r in rows:
+        times_of = out.setdefault(r["entry"], {})
+        times_of[problem_of(r)] = min(whole(r), times_of.get(problem_of(r), math.inf))
+    return out
+
+
+def best_entry(times_of, step):
+    """The one entry of the step that is fastest in the geometric mean, of those that ran on the most problems. None if there is none."""
+    mine = {entry: t for entry, t in times_of.items() if entry.startswith(step + "/")}
+    most = max(map(len, mine.values()), default=0)
+    complete = {entry: t for entry, t in mine.items() if len(t) == most}
+    return min(complete, key=lambda entry: geometric_mean(complete[entry].values()), default=None)
+
+
+def speed_up(times_of, entry, baseline):
+    """How fast one entry is over the fastest of the baseline: the speed on each problem that both have."""
+    out = []
+    for problem, took in times_of[entry].items():
+        others = [t[problem] for other, t in times_of.items() if re.search(baseline, other) and problem in t]
+        out += [min(others) / took] if others else []
+    return out
 
 
 def steps(_results, _pattern, _wanted):
-    """What each step is worth, from the records that there are."""
-    lines = ["| step | what was multiplied | its fastest entry | time | speed-up | over | fastest library | machine |", "|---" * 8 + "|"]
-    for step, record, wanted, baseline, what, over in STEPS:
+    """What each step is worth, from the records that there are: of one entry a step, the same on all matrices of the record."""
+    lines = ["| step | what was multiplied | matrices | its entry | speed, mean | over | over the fastest library: mean, worst | a time | machine |", "|---" * 9 + "|"]
+    for step, record, baseline, what, over, example in STEPS:
         files = sorted((ROOT / "results").glob(record))
         if not files:
             continue
         results = merged(files)
-        rows = [r for r in timed_rows(results) if not r["structure_reuse"] and (not wanted or r["problem"]["matrix"] == wanted)]
-        fastest, gain = speed_up(rows, step, baseline)
-        if not fastest:
+        times_of = least_times(r for r in timed_rows(results) if not r["structure_reuse"])
+        entry = best_entry(times_of, step)
+        if not entry:
             continue
-        entries = [r["entry"].split("/")[1] for r in fastest]
-        time = seconds(median(fastest[0])) if len(fastest) == 1 else ""
+        mine = times_of[entry]
+        gain = times(geometric_mean(speed_up(times_of, entry, baseline))) if baseline else ""
+        library = speed_up(times_of, entry, "^vendor/")
+        beside = "" if not library else times(library[0]) if len(library) == 1 else f"{times(geometric_mean(library))}, {times(min(library))}"
+        shown = next((problem for problem in mine if problem[0] == example or len(mine) == 1), None)
+        time = "" if shown is None else f"{label(shown[0])}: {seconds(mine[shown])}"
         machine = results["context"]["gpu"] if "gpu_sms" in results["context"] else record.split("/")[0].replace("-", " ")
-        lines.append(f"| [`{step}`]({step}/README.md) | {what} | `{max(entries, key=entries.count)}` | {time} | {gain} | {over} "
-                     f"| {speed_up(rows, step, 'vendor/')[1]} | {machine} |")
+        lines.append(f"| [`{step}`]({step}/README.md) | {what} | {len(mine)} | `{entry.split('/')[1]}` | {gain} | {over} | {beside} | {time} | {machine} |")
     return "\n".join(lines) + "\n"
 
 
@@ -495,20 +723,38 @@ def tour():
     return head + "\n".join(lines.values()) + "\n"
 
 
+# The GPU whose rates bound what the lens counts, and the highest clock of its SMs (its data sheet): the SM gives a wavefront a cycle.
+RATED, HIGHEST_CLOCK = "nvidia-h200", 1.98e9
+
+
+def rates():
+    """data/rates.tsv: the best that is recorded of a GPU; nothing where its records are not there."""
+    if not (ROOT / "results" / RATED).is_dir():
+        return ""
+    read = lambda name: json.loads((ROOT / "results" / RATED / name).read_text())
+    gathered, products = read("gather.json"), read("d2_single_graph.json")
+    l2 = max(rate["bytes_per_second"] for rate in gathered["rates"])
+    shortest = min(row["seconds"]["run"]["min"] for row in timed_rows(products))
+    head = ("# The best that is recorded of a GPU, for the bounds of `stages lens`: GPU, bytes from L2 a second, SMs, wavefronts of\n"
+            "# one SM a second, seconds of the shortest product. tools/tables.py writes this file.\n")
+    return head + f"{gathered['device']}\t{l2:.4g}\t{products['context']['gpu_sms']}\t{HIGHEST_CLOCK:.4g}\t{shortest:.4g}\n"
+
+
 def merged(files):
     """The results of all parts, those of smaller matrices first, with the context of the first."""
     def size(part):
         return min((row["problem"]["nnz"] for row in part.get("results", []) if "problem" in row), default=0)
     parts = sorted((json.loads(file.read_text()) for file in files), key=size)
     for part in parts[1:]:
-        parts[0]["results"] += part["results"]
+        kind = "cases" if "cases" in part else "results"
+        parts[0][kind] += part[kind]
     return parts[0]
 
 
 def main():
     check = sys.argv[1:] == ["--check"]
     stale, missing = [], set()
-    for readme in sorted([*ROOT.glob("README.md"), *ROOT.glob("[0-9][0-9]_*/README.md")]):
+    for readme in sorted(page for pattern in PAGES for page in ROOT.glob(pattern)):
         text = readme.read_text()
 
         def fill(match):
@@ -517,19 +763,20 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "steps": steps}[kind]
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "steps": steps, "agreement": agreement}[kind]
             return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
 
-        new = BLOCK.sub(fill, text)
+        new = with_values(BLOCK.sub(fill, text), readme.relative_to(ROOT), missing)
         if new != text:
             stale.append(str(readme.relative_to(ROOT)))
             if not check:
                 readme.write_text(new)
-    records = ROOT / "data" / "records.tsv"
-    if (new := tour()) != (records.read_text() if records.exists() else ""):
-        stale.append(str(records.relative_to(ROOT)))
+    for file, new in ((ROOT / "data/records.tsv", tour()), (ROOT / "data/rates.tsv", rates())):
+        if new == (file.read_text() if file.exists() else ""):
+            continue
+        stale.append(str(file.relative_to(ROOT)))
         if not check:
-            records.write_text(new)
+            file.write_text(new)
     for file in sorted(missing):
         print(f"{file}: no such record yet; the script that makes it is named in the README", file=sys.stderr)
     if stale:

@@ -4,9 +4,12 @@
 usage: tables_tests.py [unittest options]
 """
 
+import json
 import pathlib
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -132,6 +135,90 @@ class Statuses(unittest.TestCase):
     def test_an_unknown_status_is_refused(self):
         with self.assertRaisesRegex(SystemExit, "there is no status 'doubtful'"):
             tables.table(record({**row("01_x/bad", 0, 1e-3), "status": "doubtful"}), "", [])
+
+
+class StepsTable(unittest.TestCase):
+    """What a step is worth is told of one entry, on all matrices."""
+
+    def rows(self, **of):
+        out = []
+        for entry, medians in of.items():
+            for k, median in enumerate(medians):
+                r = row(entry.replace("__", "/"), 0, median)
+                r["problem"] = {**r["problem"], "matrix": f"m{k}"}
+                out += [r] if median else []
+        return out
+
+    def test_one_entry_and_its_own_mean(self):
+        """Neither the best of each matrix, nor the one that ran only where it is good, nor the one that is most often first."""
+        times = tables.least_times(self.rows(s__steady=[2, 2, 2], s__often=[1.9, 1.9, 9], s__easy=[1, None, None], vendor__a=[4, 2, 1], vendor__b=[9, 9, 9], t__x=[6, 6, 6]))
+        self.assertEqual(tables.best_entry(times, "s"), "s/steady")
+        self.assertEqual(tables.speed_up(times, "s/steady", "^vendor/"), [2, 1, 0.5])
+        self.assertEqual(tables.speed_up(times, "s/steady", "t/"), [3, 3, 3])
+        self.assertIsNone(tables.best_entry(times, "u"))
+
+    def test_of_several_ranks_the_least_from_root_to_root(self):
+        times = tables.least_times([row("02_x/a", 2, 1e-3, root_to_root_seconds=3e-3), row("02_x/a", 4, 9e-3, root_to_root_seconds=2e-3)])
+        self.assertEqual(list(times["02_x/a"].values()), [2e-3])
+
+
+class Values(unittest.TestCase):
+    """Numbers in prose."""
+
+    def setUp(self):
+        one, two = row("05_x/a", 0, 2e-6, {"to host": 1e-6}, spilled_bytes=2048, share=0.256), row("vendor/b", 0, 3e-6)
+        ranked = [{**row("02_x/r", ranks, 1e-3 / ranks), "gflops": 12.34} for ranks in (2, 4)]
+        other = [row("05_x/a", 0, 1e-6), row("vendor/b", 0, 6e-6)]
+        for r in other:
+            r["problem"] = {**r["problem"], "matrix": "gen:fixed:n=407,zeros=0.8"}
+        self.results = record(one, two, *ranked, *other, gpu_l2_bytes="5e7", gpu="GPU of a test")
+
+    def test_what_can_be_named(self):
+        for words, expected in (("05_x/a gen:fem:nx=3", "2.00 us"), ("a n=407", "1.00 us"), ("a n=407 over:vendor/", "6.00x"), ("a mean over:^vendor/", "3.00x"),
+                                ("a gen:fem:nx=3 phase:to_host", "1.00 us"), ("a gen:fem:nx=3 spilled_bytes", "2.05 kB"), ("a gen:fem:nx=3 share percent", "26 %"),
+                                ("a gen:fem:nx=3 share digits=3", "0.256"), ("r gen:fem:nx=3 ranks=4", "250 us"), ("r gen:fem:nx=3 ranks=2 gflops", "12.3"),
+                                ("a gen:fem:nx=3 nnz", "9"), ("context gpu_l2_bytes", "50.0 MB"), ("context gpu", "GPU of a test")):
+            entry, matrix, *more = words.split()
+            with self.subTest(words=words):
+                self.assertEqual(tables.value(self.results, entry, matrix, more), expected)
+
+    def test_what_is_not_one_number_is_refused(self):
+        for words, expected in (("r gen:fem:nx=3", "2 results fit; name ranks"), ("a n=408", "there is no good result of 'a' on 'n=408'"), ("a n=407 no_such", "there is no metric"),
+                                ("a n=407 over:cu", "no entry like 'cu'"), ("context no", "the context has no 'no'"), ("a n=407 phase:x", "no phase 'x'"),
+                                ("a n=407 nnz gflops", "at a time")):
+            entry, matrix, *more = words.split()
+            with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
+                tables.value(self.results, entry, matrix, more)
+
+    def test_a_counter(self):
+        cases = {"cases": [{"matrix": "gen:fixed:n=512,zeros=0.8", "options": "", "entry": "06_x/a", "status": "good", "local_loads": 1234567.0}]}
+        self.assertEqual(tables.value(cases, "a", "n=512", ["local_loads"]), "1,234,567")
+
+    def test_a_page_with_a_planted_wrong_number_is_found(self):
+        """The whole way: a page of a tree of its own, one of whose numbers is not what the record says."""
+        with tempfile.TemporaryDirectory() as directory:
+            root = pathlib.Path(directory)
+            for folder in ("tools", "05_x", "results/gpu", "data"):
+                (root / folder).mkdir(parents=True)
+            text = (ROOT / "tools/tables.py").read_text()
+            (root / "tools/tables.py").write_text(re.sub(r"^TOUR = \(.*?^\)$", "TOUR = ()", text, flags=re.DOTALL | re.MULTILINE))
+            (root / "results/gpu/x.json").write_text(json.dumps(self.results))
+            page = root / "05_x/measured.md"
+            page.write_text("It takes <!-- value gpu/x.json\n05_x/a n=407 -->7.00 us<!-- /value -->, and <!-- value results/no.json a b -->1 s<!-- /value -->.\n")
+            run = lambda *words: subprocess.run([sys.executable, root / "tools/tables.py", *words], capture_output=True, text=True, timeout=60, check=False)
+            run()
+            right = page.read_text()
+            self.assertEqual(right, "It takes <!-- value gpu/x.json\n05_x/a n=407 -->1.00 us<!-- /value -->, and <!-- value results/no.json a b -->(no record yet)<!-- /value -->.\n")
+            self.assertEqual(run("--check").returncode, 0)
+            page.write_text(right.replace("1.00 us", "1.10 us"))
+            done = run("--check")
+            self.assertEqual((done.returncode, done.stdout), (1, "not what the results say: 05_x/measured.md\n"))
+            for fault, expected in (("<!-- value gpu/x.json a -->1<!-- /value -->", "names no FILE, ENTRY and MATRIX"), ("<!-- value gpu/x.json a n=407 -->1 us", "not closed"),
+                                    ("<!-- value gpu/x.json z n=407 -->1<!-- /value -->", "05_x/measured.md: 'value gpu/x.json z n=407': there is no good result")):
+                page.write_text(fault)
+                done = run("--check")
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(expected, done.stderr)
 
 
 class Readmes(unittest.TestCase):
