@@ -16,10 +16,9 @@ struct Task {
 };
 
 /// The constants with what is 0 filled in:
-///   step         what a warp gets if the non-zeros are dealt evenly to all warps that the device holds at
-///   once,
-///                but no less than 128. A longer task could take longer than all others together; a shorter
-///                one only makes more atomics.
+///   step         what a warp gets if the non-zeros are divided evenly among all warps that the device holds
+///                at once, but no less than 128. A longer task could take longer than all others together; a
+///                shorter one only makes more atomics.
 ///   short_row    the mean row length
 ///   merged_rows  as many short rows as the 32 places of one staging hold
 ///   per_lane     1 up to 32 columns, else 2, which spares every second reading of A

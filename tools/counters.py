@@ -42,8 +42,30 @@ QUANTITIES = {
     "shared_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",),
     "shared_conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",),
 }
+# Of SpMV these too: what the explanations of steps 3 to 6 rest on. They cost ncu further passes, so the others leave them out.
+OF_SPMV = {
+    "load_tag_wavefronts": ("l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",),  # passes of L1 over the tags of global loads
+    "load_set_conflicts": ("l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld.sum",),  # lines of one load that fall into one set
+    "load_bank_conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_global_op_ld.sum", "l1tex__data_bank_conflicts_pipe_lsu_mem_global.sum"),
+    "data_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_lg.sum", "l1tex__data_pipe_lsu_wavefronts.sum"),  # passes over the data, of global and local
+    "local_loads": ("smsp__inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_ld.sum"),  # of warps
+    "local_stores": ("smsp__inst_executed_op_local_st.sum", "smsp__sass_inst_executed_op_local_st.sum"),
+    "local_load_sectors": ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",),
+    "local_load_sectors_hit": ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum",),
+    # Warps that wait, for each instruction issued: for data of global or local memory, and for a place in the queue of loads.
+    "waits_for_data": ("smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",),
+    "waits_for_queue": ("smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio",),
+    "registers": ("launch__registers_per_thread",),
+}
 ALL_SKIPPED = 77  # the exit code of stages run where nothing could run: too little memory on this GPU
-BY_TIME = {"warps_active", "warps_at_all_times"}
+BY_TIME = {"warps_active", "warps_at_all_times", "waits_for_data", "waits_for_queue"}
+LARGEST = {"registers"}  # of several kernels
+
+
+def quantities(operation):
+    """What is counted of an operation."""
+    return QUANTITIES | (OF_SPMV if operation == "spmv" else {})
+
 
 SECONDS = {"s": 1, "sec": 1, "second": 1, "ms": 1e-3, "msecond": 1e-3, "us": 1e-6, "usecond": 1e-6, "ns": 1e-9, "nsecond": 1e-9}
 PREFIX = {"K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -69,7 +91,7 @@ def number(text, unit):
 
 def shorter(name):
     """The name of a kernel without its types and arguments: stages::multiply."""
-    name = re.sub(r"\(anonymous namespace\)::|<unnamed>::|\(anonymous\)::", "", name)
+    name = re.sub(r"\(anonymous namespace\)::|<?unnamed>::|\(anonymous\)::|->", "", name)
     plain, depth = "", 0
     for letter in name:
         depth -= letter == ">"
@@ -81,13 +103,19 @@ def shorter(name):
     return (plain.split() or [name])[-1]
 
 
-def kernels(text, metrics):
-    """The kernels that ncu profiled, in the order of their launches: (name, {quantity: value or None})."""
+def table(text):
+    """ncu's table among the lines of a log: its head, its units, and a row a launch; all empty where there is none."""
     lines = text.splitlines()
     heads = [k for k, line in enumerate(lines) if line.startswith('"ID",') and '"Kernel Name"' in line]
     if not heads:
-        return []
+        return [], [], []
     head, units, *rows = csv.reader(line for line in lines[heads[-1]:] if line.startswith('"'))
+    return head, units, rows
+
+
+def kernels(text, metrics):
+    """The kernels that ncu profiled, in the order of their launches: (name, {quantity: value or None})."""
+    head, units, rows = table(text)
     place = {name: head.index(metric) for name, metric in metrics.items() if metric in head}
     if short := [row for row in rows if len(row) != len(head)]:
         raise Fault(f"ncu's table has a line of {len(short[0])} cells under a head of {len(head)}")
@@ -98,11 +126,13 @@ def total(launches):
     """The sums over launches; what is unknown of one is unknown of all."""
     sums = {"launches": len(launches)}
     seconds = sum(values.get("seconds") or 0 for values in launches)
-    for name in QUANTITIES:
+    for name in QUANTITIES | OF_SPMV:
         seen = [values.get(name) for values in launches]
         if not seen or None in seen:
             continue
-        if name not in BY_TIME:
+        if name in LARGEST:
+            sums[name] = max(seen)
+        elif name not in BY_TIME:
             sums[name] = sum(seen)
         elif seconds > 0:
             sums[name] = sum(value * (values.get("seconds") or 0) for value, values in zip(seen, launches)) / seconds
@@ -157,14 +187,16 @@ def choose(path, query):
     """Prints the metrics to ask for, and notes them in the record. If ncu could not say which there are, all first names."""
     words = {re.split(r'[",\s]', line.strip().lstrip('"'))[0] for line in query.splitlines()}
     known = {word for word in words if "__" in word}
+    record = load(path)
+    asked = quantities(record.get("operation"))
     chosen = {}
-    for name, metrics in QUANTITIES.items():
-        found = [metric for metric in metrics if not known or metric.split(".")[0] in known or metric in known]
+    for name, metrics in asked.items():
+        # What ncu knows of a launch (launch__*) it always has, and does not list among the counters.
+        found = [metric for metric in metrics if not known or metric.split(".")[0] in known or metric in known or metric.startswith("launch__")]
         if found:
             chosen[name] = found[0]
-    record = load(path)
     record["metrics"] = chosen
-    record["not_counted"] = [name for name in QUANTITIES if name not in chosen]
+    record["not_counted"] = [name for name in asked if name not in chosen]
     save(path, record)
     print(",".join(chosen.values()))
 

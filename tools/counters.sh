@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The hardware counters behind steps 7 and 8: why is one entry faster than another? For anyone with an NVIDIA GPU whose counters
+# The hardware counters behind steps 3 to 8: why is one entry faster than another? For anyone with an NVIDIA GPU whose counters
 # may be read, and with ncu (Nsight Compute, part of the CUDA toolkit):
 #
 #   tools/counters.sh [PROGRAM [DIRECTORY [OPERATION ...]]]
 #
-# Defaults: build/gpu/bin/stages; results/<gpu>; spmm and spgemm. Writes DIRECTORY/counters_spmm.json and counters_spgemm.json, which
-# tools/tables.py puts into the READMEs. Exit code 0: all cases were counted; 1: some were not, and the record says which and why.
+# Defaults: build/gpu/bin/stages; results/<gpu>; spmv, spmm and spgemm. Writes DIRECTORY/counters_spmv.json, counters_spmm.json and
+# counters_spgemm.json, which tools/tables.py puts into the pages. Exit code 0: all cases were counted; 1: some were not, and the record says which and why.
 #
 # What is counted, and what is not:
 # - One process for each case and entry, so whose kernels they are is known. The program is told (STAGES_PROFILE) to show one
@@ -30,7 +30,7 @@ gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
 [ -n "$gpu" ] || { echo "counters: nvidia-smi finds no GPU" >&2; exit 2; }
 out=${2:-$root/results/$(tr 'A-Z ' 'a-z-' <<< "$gpu")}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- spmm spgemm
+[ $# -gt 0 ] || set -- spmv spmm spgemm
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -60,6 +60,32 @@ count() {
   python3 "$root/tools/counters.py" add "$record" "$matrix" "$options" "$entry" "$code" "$work/case" || exit 2
 }
 
+# entries REGEX: the SpMV entries of the program whose names REGEX finds, in the order of the course.
+entries() {
+  "$program" list --json | python3 -c 'import json, re, sys
+for entry in json.load(sys.stdin)["entries"]:
+    if entry["operation"] == "spmv" and re.search(sys.argv[1], entry["name"]):
+        print(entry["name"])' "$1"
+}
+
+# Four questions. What does a row length that is a multiple of 32, of 16 or of nothing cost a thread a row? What does each step of the
+# ladder change? Where does a row leave the registers (112 non-zeros at n = 560, 113 at n = 565)? What do long rows cost?
+spmv() {
+  local n entry matrix
+  for n in 407 416 1023 1025; do
+    for entry in $(entries '^03_'); do count "" "gen:fixed:n=$n,zeros=0.8" "$entry" --op spmv; done
+    count "" "gen:fixed:n=$n,zeros=0.8" 05_cuda_csr/thread_per_row --op spmv
+  done
+  for entry in $(entries '^0[3456]_|^vendor/cu'); do count "" gen:fixed:n=1024,zeros=0.8 "$entry" --op spmv; done
+  for n in 448 512 528 544 560 565 576 640 768; do count "" "gen:fixed:n=$n,zeros=0.8" 06_cuda_register/row_per_thread --op spmv; done
+  for entry in $(entries '^05_|^vendor/cusparse'); do count "" gen:twin:arxiv "$entry" --op spmv; done
+  for n in 960 1024; do
+    for entry in 06_cuda_register/stream_resident vendor/cublas_stream_gemm; do
+      count "stream of 1000" "gen:fixed:n=$n,zeros=0.8" "$entry" --op spmv --mode stream --products 1000
+    done
+  done
+}
+
 spmm() {
   local matrix entry
   for matrix in gen:twin:arxiv gen:twin:am gen:twin:ppa; do
@@ -85,8 +111,8 @@ spgemm() {
 failed=0
 for operation in "$@"; do
   case $operation in
-    spmm | spgemm) ;;
-    *) echo "counters: there is no operation '$operation'; give spmm or spgemm" >&2; exit 2 ;;
+    spmv | spmm | spgemm) ;;
+    *) echo "counters: there is no operation '$operation'; give spmv, spmm or spgemm" >&2; exit 2 ;;
   esac
   begin "$operation"
   "$operation"

@@ -278,7 +278,7 @@ def outcome_of(mutant, copy, tests, good):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", metavar="FILE", type=pathlib.Path, help="sources, such as 05_cuda_csr/balanced.cu")
+    parser.add_argument("files", nargs="+", metavar="FILE", type=pathlib.Path, help="sources, such as 05_cuda_csr/fast/balanced.cu")
     parser.add_argument("--list", action="store_true", help="show the faults and run nothing")
     parser.add_argument("--most", type=int, metavar="N", help="so many faults at most, those of earlier calls among them")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="the order of faults (default 1)")
@@ -293,7 +293,7 @@ def all_mutants(files, seed):
     for file in files:
         path = file.resolve()
         if not path.is_file() or ROOT not in path.parents:
-            raise Fault(f"{file} is no file of this project; name sources, such as 05_cuda_csr/balanced.cu")
+            raise Fault(f"{file} is no file of this project; name sources, such as 05_cuda_csr/fast/balanced.cu")
         found += mutants_of(path.relative_to(ROOT), path.read_text())
     random.Random(seed).shuffle(found)
     return found

@@ -18,7 +18,7 @@
 #               only the time that each has its GPU to itself is told. This one is left out unless it is named
 #   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
 #               others; STAGES_SPMM_PARTS="small medium" for some of the twins). This one is left out unless it is named
-#   counters    what ncu (Nsight Compute) counts of SpMM and SpGEMM on a few matrices (tools/counters.sh). Left out unless it is named
+#   counters    what ncu (Nsight Compute) counts of each operation on a few matrices (tools/counters.sh). Left out unless it is named
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
 # verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done, when, of which sources, and how they
@@ -161,6 +161,9 @@ fi
 if wants d2; then
   step d2_study env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out"
   rm -f "$out"/*.txt
+  # And the course report's pair into a dense C, which takes 6.9 G steps.
+  step d1_dense_output build/gpu/bin/stages run -m data:d1 --op spgemm --filter '03_cuda|vendor/cusparse_spgemm' --max-work 1e10 \
+    --time-budget "${STAGES_TIME_BUDGET:-0.5}" --json "$out/d1_dense_output.json"
 fi
 
 if wants spmv; then

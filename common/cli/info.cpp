@@ -1,4 +1,5 @@
-// stages info: what a matrix looks like, and what it costs to square it.
+// stages info: what a matrix looks like, and what it costs to square it; without a matrix, what this machine
+// is.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +11,10 @@
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/terminal.hpp"
+#include "common/harness/machine.hpp"
 #include "common/harness/results.hpp"
+#include "common/harness/runner.hpp"
+#include "common/machines/devices.hpp"
 #include "common/matrix/statistics.hpp"
 
 namespace stages {
@@ -151,7 +155,39 @@ json to_json(const std::string& source, const MatrixStatistics& s, const SquareC
             {"compression", cost.compression()}}}};
 }
 
+/// A fact of the machine as people read it: what is a number of bytes, or of bytes a second, in units.
+std::string in_words(const std::string& name, const std::string& value) {
+  if (name.find("bytes") == std::string::npos) return value;
+  const std::string amount = format_bytes(std::stod(value));
+  return name.ends_with("_per_second") ? amount + "/s" : amount;
+}
+
+/// What lessons count with: sizes of caches and memories, and the speed of large copies, which is measured.
+int describe_machine(bool as_json) {
+  const Devices devices;
+  json facts = json::object();
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const auto& [name, value] : run_context({}, devices.machine())) {
+    static constexpr std::string_view kOfARun[] = {"command", "date", "ranks", "gpu_launch", "source_digest"};
+    if (std::ranges::find(kOfARun, name) != std::end(kOfARun)) continue;
+    facts[name] = value;
+    lines.emplace_back(name, in_words(name, value));
+    if (name == "cpus") {
+      facts["cpu_cache_bytes"] = fmt::format("{:.0f}", last_level_cache_bytes());
+      lines.emplace_back("cpu_cache_bytes", format_bytes(last_level_cache_bytes()));
+    }
+  }
+  if (as_json) {
+    fmt::print("{}\n", facts.dump(2, ' ', false, json::error_handler_t::replace));
+    return kGood;
+  }
+  fmt::print("this machine\n");
+  for (const auto& [name, value] : lines) fmt::print("  {:<36} {}\n", name, value);
+  return kGood;
+}
+
 int work(const InfoOptions& options) {
+  if (options.source.empty()) return describe_machine(options.json);
   const Csr<double> a = load_matrix<double>(options.source, options.input, NonFinite::allowed);
   const MatrixStatistics s = statistics(a);
   const SquareCost cost = square_cost(a);
@@ -166,16 +202,18 @@ int work(const InfoOptions& options) {
 }  // namespace
 
 void add_info_command(CommandLine& line, const Program& program) {
-  Command command =
-      line.add("info", "Describe a matrix: shape, symmetry, row lengths, the cost of squaring it");
+  Command command = line.add(
+      "info",
+      "Describe a matrix: shape, symmetry, row lengths, the cost of squaring it; without one, this machine");
   const auto options = std::make_shared<InfoOptions>();
-  command.option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME").required();
+  command.option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME");
   command.flag("--json", options->json, "Print JSON instead of text");
   add_input_options(command, options->input);
   command.footer([&program] {
     return examples(program, {{"info cant.mtx.gz", "a file of a public collection, as it is"},
                               {"info gen:rmat:scale=14", "a generated matrix"},
-                              {"info data:web --json", "for scripts"}});
+                              {"info data:web --json", "for scripts"},
+                              {"info", "this machine: processor, caches, GPU, speed of a large copy"}});
   });
   command.does([options] { return work(*options); });
 }

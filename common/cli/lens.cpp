@@ -14,6 +14,7 @@
 #include "common/matrix/error.hpp"
 #ifdef STAGES_HAVE_LENS
 #include "common/lens/show.hpp"
+#include "common/simt/lens/races.hpp"
 #endif
 
 namespace stages {
@@ -26,13 +27,24 @@ struct LensOptions {
   std::string json, html;
   ValueType type = ValueType::f32;
   int n_cols = 32;
-  bool all_lines = false;
+  bool all_lines = false, races = false;
   double max_work = 1e8;  // some ten seconds
   std::optional<double> max_memory_gb;
   InputOptions input;
 };
 
 #ifdef STAGES_HAVE_LENS
+/// Ends the search for races; says what it found, or that it found nothing.
+LensView races_of(const std::string& entry, std::string problem) {
+  const simt::RaceFindings found = simt::end_races();
+  for (const simt::Race& race : found.races)
+    fmt::print("{}: {} ({} times)\n", entry, text_of(race), grouped(static_cast<std::int64_t>(race.times)));
+  if (problem.empty()) problem = found.shortage;
+  if (found.races.empty() && problem.empty()) fmt::print("{}: no race\n", entry);
+  if (!found.races.empty()) problem = "its threads race";
+  return {.entry = entry, .kernels = {}, .problem = problem};
+}
+
 template <class Problem>
 LensView look(const Entry& entry, const Problem& problem, const LensOptions& options) {
   const Devices devices;
@@ -45,6 +57,17 @@ LensView look(const Entry& entry, const Problem& problem, const LensOptions& opt
   const auto plan = entry.on<Problem>().prepare(problem, exec);
   plan->load(make_operands(problem, ValueKind::real, 1));
   plan->reset();
+  if (options.races) {
+    simt::begin_races(true);
+    std::string failure;
+    try {
+      plan->run();
+      exec.synchronize();
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+    return races_of(entry.name, failure);
+  }
   return look_at(entry.name, [&] {
     plan->run();
     exec.synchronize();
@@ -84,6 +107,8 @@ void write_json(const LensOptions& options, const std::vector<LensView>& views) 
 
 int work(const Program& program, const LensOptions& options) {
   if (const std::string problem = lens_problem(); !problem.empty()) fail("{}", problem);
+  if (options.races && (!options.json.empty() || !options.html.empty()))
+    fail("--races counts nothing that --json or --html could show; leave one of them out");
   std::vector<std::string> names = options.entries;
   if (!options.against.empty()) names.push_back(options.against);
   std::vector<const Entry*> entries;
@@ -95,17 +120,24 @@ int work(const Program& program, const LensOptions& options) {
   std::vector<LensView> views;
   for (const Entry* entry : entries) {
     views.push_back(with_type(options.type, [&]<class T>() { return look_as<T>(*entry, options); }));
-    fmt::print("{}{}", views.size() > 1 ? "\n" : "", lens_text(views.back(), options.all_lines));
+    if (!options.races)
+      fmt::print("{}{}", views.size() > 1 ? "\n" : "", lens_text(views.back(), options.all_lines));
   }
-  if (views.size() > 1) fmt::print("{}", lens_comparison(views));
-  fmt::print("\nCounted on the executor while one product ran; nothing here is a time.\n");
+  if (!options.races) {
+    if (views.size() > 1) fmt::print("{}", lens_comparison(views));
+    fmt::print(
+        "\nCounted on the executor while one product ran; nothing here is a time, and \"at least\" is a "
+        "bound (docs/lens.md).\n");
+  }
   if (!options.json.empty()) write_json(options, views);
   if (!options.html.empty())
     write_file(options.html, lens_html(fmt::format("{} through the lens", options.matrix), views));
   for (const LensView& view : views) {
     if (view.problem.empty()) continue;
-    print_stderr("{}\n", error_line(program, fmt::format("{}: only a part was counted: {}", view.entry,
-                                                         view.problem)));
+    print_stderr(
+        "{}\n",
+        error_line(program, fmt::format("{}: {}{}", view.entry,
+                                        options.races ? "" : "only a part was counted: ", view.problem)));
     return kWrongResult;
   }
   return kGood;
@@ -136,6 +168,7 @@ void add_lens_command(CommandLine& line, const Program& program) {
       .shows_default();
   add_type_option(command, options->type, "Type in which to compute");
   command.flag("--all-lines", options->all_lines, "Show also the lines between those that touch memory");
+  command.flag("--races", options->races, "Count nothing; look for races between threads instead");
   command.option("--max-work", options->max_work, "Refuse more elementary steps than this")
       .positive()
       .type_name("N")

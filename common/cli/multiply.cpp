@@ -227,7 +227,7 @@ void add_multiply_command(CommandLine& line, const Program& program) {
         program,
         {{"multiply --with 01_cpu_serial/gustavson_dense a.mtx b.mtx -o c.mtx", "sparse times sparse"},
          {"multiply --with 01_cpu_serial/csr_spmv a.mtx x.mtx -o y.mtx", "times a vector, in array format"},
-         {"multiply --with 02_mpi/scatter_gather --ranks 4 a.mtx x.mtx -o y.mtx", "by four processes"}});
+         {"multiply --with 02_mpi/scatter_gather --ranks 4 a.mtx b.mtx -o c.mtx", "by four processes"}});
   });
   command.does([&program, options] { return work(program, *options); });
 }

@@ -26,6 +26,10 @@
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
+#ifdef STAGES_HAVE_LENS
+#include "common/harness/operands.hpp"
+#include "common/lens/show.hpp"
+#endif
 
 namespace stages {
 namespace {
@@ -356,6 +360,9 @@ class Run {
     first_ = results_.rows.size();
     if (!ranks_.started()) {
       run_problem(problem, entries_of(Problem::kOp), devices().machine(), limits_, events(), results_);
+#ifdef STAGES_HAVE_LENS
+      if (lens_problem().empty()) count(problem);
+#endif
     } else {
       // Those for one process have rank 0 and its processors for themselves: the other ranks sleep meanwhile.
       if (!options().ranks_only)
@@ -372,6 +379,37 @@ class Run {
     first_ = results_.rows.size();
     if (!options().report_to.empty()) keep_for_starter();
   }
+
+#ifdef STAGES_HAVE_LENS
+  /// Kernels that were checked, not timed, are looked at by the lens: their rows say what they fetch.
+  template <class Problem>
+  void count(const Problem& problem) {
+    constexpr double kMostWork = 4e6;  // counting takes as long as several runs: seconds for this
+    for (ResultRow& row : std::span(results_.rows).subspan(first_)) {
+      const bool shown = row.status == Status::good && row.simulated && row.checked;
+      if (!shown || row.cost.work > kMostWork) continue;
+      const Entry& entry = program_.registry.find(row.entry);
+      Exec& exec = devices().machine().of(entry);
+      progress_.doing("counting " + row.entry);
+      try {
+        const auto plan = entry.on<Problem>().prepare(problem, exec);
+        plan->load(make_operands(problem, ValueKind::real, 1));
+        plan->reset();
+        const Bound bound = count_bound([&] {
+          plan->run();
+          exec.synchronize();
+        });
+        if (bound.sectors_each == 0) continue;
+        row.metrics.push_back({"sectors_a_request", bound.sectors_each, ""});
+        row.metrics.push_back({"fetched_bytes", bound.fetched_bytes, "B"});
+        row.metrics.push_back({"at_least_seconds", bound.seconds, "s"});
+        row.note += (row.note.empty() ? "" : "; ") + bound_text(bound);
+      } catch (const std::exception&) {
+        // Its check was good; a run that cannot be counted has no counts.
+      }
+    }
+  }
+#endif
 
   /// Who has started the ranks gets what is there so far, also where they are killed.
   void keep_for_starter() {

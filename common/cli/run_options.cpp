@@ -127,6 +127,13 @@ void add_effort_options(Command& command, Effort& a) {
       .not_negative()
       .type_name("S")
       .group(group);
+  command
+      .option("--plans", a.plans,
+              "Prepare each entry so often, and sample its plans in turn: where arrays lie is noise, too")
+      .between(1, 64)
+      .type_name("K")
+      .shows_default()
+      .group(group);
   command.option("--max-memory", a.max_memory_gb, "Skip entries that need more memory [half of what is free]")
       .positive()
       .type_name("GB")
@@ -214,6 +221,7 @@ RunOptions run_options(const Effort& effort) {
   if (effort.max_memory_gb) options.max_memory = *effort.max_memory_gb * 1e9;
   if (effort.max_work) options.max_work = *effort.max_work;
   if (effort.max_seconds) options.max_seconds = options.max_simulated_seconds = *effort.max_seconds;
+  options.plans = effort.plans;
   options.cold = effort.cache == "cold";
   options.check_once = effort.check == "once";
   options.check.seed = effort.seed;
@@ -233,6 +241,7 @@ std::vector<std::string> effort_words(const Effort& effort) {
   if (effort.quick) words.push_back("--quick");
   number("--max-noise", effort.max_noise_percent);
   number("--time-budget", effort.time_budget);
+  if (effort.plans != plain.plans) say("--plans", fmt::format("{}", effort.plans));
   number("--max-memory", effort.max_memory_gb);
   number("--max-work", effort.max_work);
   number("--max-seconds", effort.max_seconds);

@@ -18,6 +18,7 @@ struct Effort {
   bool quick = false;
   std::optional<double> max_noise_percent;
   std::optional<double> time_budget;
+  int plans = 1;
   std::optional<double> max_memory_gb;
   std::optional<double> max_work;
   std::optional<double> max_seconds;

@@ -9,6 +9,7 @@
 #include "common/gpu/exec.hpp"
 #include "common/gpu/memory.hpp"
 #include "common/harness/plan.hpp"
+#include "common/matrix/convert.hpp"
 
 namespace stages {
 
@@ -105,6 +106,46 @@ class DeviceSpmvPlan : public SpmvPlan<T> {
   GpuExec& exec_;
   DeviceArray<T> x_;
   DeviceArray<T> y_;
+};
+
+/// How far apart the rows of a matrix written out lie (its columns where those are stored one after another).
+enum class Ld {
+  tight,  ///< one begins where the one before it ends
+  odd,    ///< an odd number of elements, so with a gap of one where their length is even
+};
+
+/// The matrix written out in full on the device, for SpMV. A derived class gives multiply(a, x, y, stream),
+/// which launches its kernel: y = A x.
+template <class T, Layout kLayout, Ld kLd = Ld::tight>
+class DenseSpmvPlan : public DeviceSpmvPlan<T> {
+ public:
+  DenseSpmvPlan(const SpmvProblem<T>& problem, Exec& exec)
+      : DeviceSpmvPlan<T>(problem, exec),
+        elements_(std::span<const T>(to_dense(*problem.a, kLayout, ld(*problem.a)).data)) {}
+
+  static Cost cost(const SpmvProblem<T>& problem) {
+    const Csr<T>& a = *problem.a;
+    Cost cost = problem_cost(problem);
+    cost.work = static_cast<double>(a.rows) * a.cols * problem.products;
+    cost.memory += static_cast<double>(kLayout == Layout::row_major ? a.rows : a.cols) *
+                   static_cast<double>(ld(a)) * sizeof(T);
+    return cost;
+  }
+
+ protected:
+  virtual void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) = 0;
+
+ private:
+  static Offset ld(const Csr<T>& a) {
+    const Offset length = kLayout == Layout::row_major ? a.cols : a.rows;
+    return kLd == Ld::odd ? length | 1 : length;
+  }
+  void product(const T* x, T* y) final {
+    const Csr<T>& a = this->a();
+    multiply({a.rows, a.cols, ld(a), kLayout, elements_.data()}, x, y, this->stream());
+  }
+
+  DeviceArray<T> elements_;
 };
 
 /// B and C on the device for all SpMM plans. A derived class gives run(): c() = alpha A b() + beta c().

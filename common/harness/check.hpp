@@ -1,20 +1,18 @@
 #pragma once
-// The checker: recomputes a result in higher precision by another algorithm than any stage uses, and
-// compares.
+// The checker: recomputes a result in higher precision by another algorithm than any step uses, and compares.
 //
 // An element passes when  |c - reference| <= 2 n eps sum |a b|  holds, with n its number of products (alpha,
 // beta and C0 counted), eps the spacing of the type at 1, and the reference in double (for float) or long
 // double (for double). The comparison is written so that NaN fails. Integer operands make every sum exact,
 // and then the elements must be equal.
 //
-//   dense results   every element is tested for NaN; elements of the chosen rows and columns against the
-//   reference;
-//                   padding must be as reset() left it
-//   SpGEMM          the structure of every row (columns ascend, in range); chosen rows against
-//   expand-sort-compress: the
-//                   products of the row are written out, sorted by column and summed, pattern included
+//   dense results   every element is tested for NaN; elements of the chosen rows and columns are compared with
+//                   the reference; padding must be as reset() left it
+//   SpGEMM          the structure of every row is tested (columns ascend, in range); chosen rows are compared
+//                   with expand-sort-compress: the products of the row are written out, sorted by column and
+//                   summed, pattern included
 //   integers        for all rows, chosen or not: C w = A (B w) for a random integer vector w, in exact 64-bit
-//   arithmetic
+//                   arithmetic
 //
 // Where sum |a b| is beyond the range of the type, one order of summation gives a number and another infinity
 // or NaN: such an element cannot be judged, and is counted.

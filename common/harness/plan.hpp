@@ -2,8 +2,7 @@
 // A Plan is one entry at work on one problem. Its life, as the harness drives it:
 //
 //   constructor(problem, exec)   prepare: sees A's structure and values (SpGEMM: both matrices); uploads,
-//   converts,
-//                                analyses, distributes, and allocates what later runs reuse
+//                                converts, analyses, distributes, and allocates what later runs reuse
 //   load(operands)               places x, B or new values
 //   reset()                      poisons the output with NaN (beta != 0: restores C0), untimed
 //   run()                        one multiplication, from loaded operands to a result where it is produced

@@ -2,16 +2,13 @@
 // An Entry is one way to multiply, under a name; the Registry holds all of them in the order of the course. A
 // stage exports one function, `void add_01_cpu_serial(Registry&)`, which registers plan classes:
 //
-//   registry.add<CsrSpmv>({.name = "01_cpu_serial/csr", .idea = "row by row over the non-zeros"});
+//   registry.add<CsrSpmv>({.name = "01_cpu_serial/csr_spmv", .idea = "row by row over the non-zeros"});
 //
-// A plan class is a template over the value type, derived from SpmvPlan<T>, SpmmPlan<T> or SpgemmPlan<T>,
-// with
-//   Plan(const Problem&, Exec&, extra...)                                    prepare
-//   static Cost cost(const Problem&)                                         operations, bytes, memory, steps
-//   static std::optional<std::string> refuse(const Problem&, Exec&)          optional: why it cannot run this
-//   problem,
-//                                                                            with the number that rules it
-//                                                                            out
+// A plan class is a template over the value type, derived from SpmvPlan<T>, SpmmPlan<T> or SpgemmPlan<T>, with
+//   Plan(const Problem&, Exec&, extra...)                             prepare
+//   static Cost cost(const Problem&)                                  operations, bytes, memory, steps
+//   static std::optional<std::string> refuse(const Problem&, Exec&)   optional: why it cannot run this problem,
+//                                                                     with the number that rules it out
 
 #include <functional>
 #include <memory>

@@ -16,6 +16,8 @@ namespace stages {
 namespace {
 
 constexpr double kShortestSample = 1e-4;  ///< runs shorter than this are repeated within a sample, seconds
+/// Samples of each plan, where an entry has several: fewer say nothing of it.
+constexpr int kLeastOfAPlan = 3;
 
 template <class T>
 std::string type_name() {
@@ -180,17 +182,24 @@ void guarded(ResultRow& row, Communicator& ranks, Work&& work) {
   }
 }
 
-/// One entry's plan while it is timed.
+/// A plan, and its run as Exec::record gave it.
+template <class Problem>
+struct Prepared {
+  std::unique_ptr<Plan<Problem>> plan = nullptr;
+  std::function<void()> run = {};
+};
+
+/// One entry's plans while they are timed. All of them live at once: one that is prepared after another was
+/// destroyed would get the memory of that.
 template <class Problem>
 struct Timed {
   const Entry* entry;
   ResultRow* row;
   Exec* exec;
-  std::unique_ptr<Plan<Problem>> plan = nullptr;
-  std::function<void()> run = {};  ///< the plan's run, as Exec::record gave it
-  int repeats = 1;                 ///< runs in a sample
-  double spent = 0;                ///< seconds of samples so far
-  int runs = 0;                    ///< runs that the phases are summed over
+  std::vector<Prepared<Problem>> plans = {};  ///< samples go through them in turn
+  int repeats = 1;                            ///< runs in a sample
+  double spent = 0;                           ///< seconds of samples so far
+  int runs = 0;                               ///< runs that the phases are summed over
   bool finished = false;
 };
 
@@ -204,24 +213,14 @@ class Timer {
     if (ranks().rank() == 0) operands_ = make_operands(problem, ValueKind::real, options.check.seed + 1);
   }
 
-  /// Prepares, warms up, and finds out how many runs make a sample. A failure is written to the row.
-  void add(const Entry& entry, ResultRow& row) {
+  /// Prepares so many plans, warms up, and finds out how many runs make a sample. A failure is written to the
+  /// row.
+  void add(const Entry& entry, ResultRow& row, int plans) {
     Exec& exec = machine_.of(entry);
     Timed<Problem> timed{.entry = &entry, .row = &row, .exec = &exec};
     guarded(row, ranks(), [&] {
-      row.prepare = exec.time([&] { timed.plan = entry.on<Problem>().prepare(problem_, exec); });
-      row.load = exec.time([&] { timed.plan->load(operands_); });
-      timed.plan->reset();
-      double once = exec.time([&] { timed.plan->run(); });
-      if (takes_too_long(once, row)) return;
-      timed.run = exec.record([plan = timed.plan.get()] { plan->run(); });
-      for (int i = 0; i < 2 && once < 0.5; ++i) {
-        if (needs_reset(problem_)) timed.plan->reset();
-        once = exec.time(timed.run);
-      }
-      if (!options_.cold && !needs_reset(problem_)) {
-        timed.repeats =
-            static_cast<int>(std::clamp(std::ceil(kShortestSample / std::max(once, 1e-9)), 1.0, 1000.0));
+      for (int k = 0; k < plans; ++k) {
+        if (!prepare(timed)) return;
       }
     });
     if (row.status == Status::good) group_.push_back(std::move(timed));
@@ -242,6 +241,34 @@ class Timer {
   }
 
  private:
+  /// One more plan for the entry. False if its run takes too long. What the first takes to prepare and to
+  /// load is the row's.
+  bool prepare(Timed<Problem>& timed) {
+    Exec& exec = *timed.exec;
+    Prepared<Problem>& next = timed.plans.emplace_back();
+    const bool first = timed.plans.size() == 1;
+    const double preparing =
+        exec.time([&] { next.plan = timed.entry->template on<Problem>().prepare(problem_, exec); });
+    const double loading = exec.time([&] { next.plan->load(operands_); });
+    if (first) {
+      timed.row->prepare = preparing;
+      timed.row->load = loading;
+    }
+    next.plan->reset();
+    double once = exec.time([&] { next.plan->run(); });
+    if (first && takes_too_long(once, *timed.row)) return false;
+    next.run = exec.record([plan = next.plan.get()] { plan->run(); });
+    for (int i = 0; i < 2 && once < 0.5; ++i) {
+      if (needs_reset(problem_)) next.plan->reset();
+      once = exec.time(next.run);
+    }
+    if (first && !options_.cold && !needs_reset(problem_)) {
+      timed.repeats =
+          static_cast<int>(std::clamp(std::ceil(kShortestSample / std::max(once, 1e-9)), 1.0, 1000.0));
+    }
+    return true;
+  }
+
   /// Rank 0 decides.
   bool takes_too_long(double seconds, ResultRow& row) {
     bool too_long = seconds > options_.max_seconds;
@@ -257,16 +284,17 @@ class Timer {
   void sample(Timed<Problem>& timed) {
     ResultRow& row = *timed.row;
     Exec& exec = *timed.exec;
-    if (needs_reset(problem_)) timed.plan->reset();
+    const Prepared<Problem>& next = timed.plans[row.run.samples.size() % timed.plans.size()];
+    if (needs_reset(problem_)) next.plan->reset();
     if (options_.cold) {
       exec.flush_caches();
-    } else if (group_.size() > 1 && row.run.median < 0.01) {
-      timed.run();  // the entry before this one left the caches with its own data
-      if (needs_reset(problem_)) timed.plan->reset();
+    } else if ((group_.size() > 1 || timed.plans.size() > 1) && row.run.median < 0.01) {
+      next.run();  // the plan before this one left the caches with its own data
+      if (needs_reset(problem_)) next.plan->reset();
     }
     exec.clear_phases();
     const double seconds = exec.time([&] {
-      for (int i = 0; i < timed.repeats; ++i) timed.run();
+      for (int i = 0; i < timed.repeats; ++i) next.run();
     });
     for (const PhaseTime& phase : exec.phases()) add_phase(row, phase);
     timed.runs += timed.repeats;
@@ -291,23 +319,69 @@ class Timer {
   /// Rank 0 decides.
   bool enough(const Timed<Problem>& timed) {
     const int n = static_cast<int>(timed.row->run.samples.size());
-    const bool known = n >= options_.min_samples && timed.row->run.noise <= options_.max_noise;
-    const bool used_up = timed.spent >= options_.time_budget &&
-                         (n >= options_.min_samples || timed.spent >= 5 * options_.time_budget);
+    const int plans = static_cast<int>(timed.plans.size());
+    const int least = std::max(options_.min_samples, plans > 1 ? kLeastOfAPlan * plans : 0);
+    const bool known = n >= least && timed.row->run.noise <= options_.max_noise;
+    const bool used_up =
+        timed.spent >= options_.time_budget && (n >= least || timed.spent >= 5 * options_.time_budget);
     bool done = known || used_up || n >= options_.max_samples;
     ranks().broadcast(&done, sizeof done);
     return done;
   }
 
+  /// How far the medians of the plans lie apart, as a share of the median of all samples. It is counted as
+  /// noise: the interval of the pooled median does not know that samples of one plan are alike.
+  static void compare_plans(Timed<Problem>& timed) {
+    ResultRow& row = *timed.row;
+    const std::size_t plans = std::min(timed.plans.size(), row.run.samples.size());
+    if (plans < 2) return;
+    double least = std::numeric_limits<double>::infinity(), most = 0;
+    for (std::size_t k = 0; k < plans; ++k) {
+      std::vector<double> own;
+      for (std::size_t i = k; i < row.run.samples.size(); i += timed.plans.size())
+        own.push_back(row.run.samples[i]);
+      const double median = summarize(std::move(own)).median;
+      least = std::min(least, median);
+      most = std::max(most, median);
+    }
+    const double spread = row.run.median > 0 ? (most - least) / row.run.median : 0;
+    row.run.noise = std::max(row.run.noise, spread / 2);
+    row.metrics.push_back({.name = "plans", .value = static_cast<double>(plans)});
+    row.metrics.push_back({.name = "plan_spread", .value = spread});
+    row.note += fmt::format("{}medians of {} plans {:.1f} % apart", row.note.empty() ? "" : "; ", plans,
+                            100 * spread);
+  }
+
   void finish(Timed<Problem>& timed) {
     ResultRow& row = *timed.row;
-    typename Problem::Result result;
-    row.fetch = timed.exec->time([&] { result = timed.plan->fetch(); });
-    row.result_nnz = result_nnz(result);
-    row.note = timed.plan->note();
-    row.metrics = timed.plan->metrics();
+    // All of them, on all ranks: fetching is collective.
+    for (std::size_t k = 0; k < timed.plans.size(); ++k) {
+      Plan<Problem>& plan = *timed.plans[k].plan;
+      typename Problem::Result result;
+      const double fetching = timed.exec->time([&] { result = plan.fetch(); });
+      if (k == 0) {
+        row.fetch = fetching;
+        row.result_nnz = result_nnz(result);
+        row.note = plan.note();
+        row.metrics = plan.metrics();
+      }
+      if (ranks().rank() == 0 && row.status == Status::good) check_last(timed, result);
+    }
     for (PhaseTime& phase : row.phases) phase.seconds /= timed.runs * products_per_run(problem_);
-    if (ranks().rank() != 0) return;
+    if (ranks().rank() != 0 || row.status != Status::good) return;
+    compare_plans(timed);
+    if constexpr (Problem::kOp == Op::spgemm) {
+      const double entry_bytes = sizeof(Index) + sizeof(typename Problem::Value);
+      row.cost.model_bytes += entry_bytes * static_cast<double>(row.result_nnz - problem_.result_bound);
+    }
+    const double run = row.run.median * products_per_run(problem_);
+    row.gflops = row.cost.operations / run / 1e9;
+    row.bandwidth_share = row.cost.model_bytes / run / timed.exec->copy_bandwidth();
+  }
+
+  /// What the timed runs left has to be right, too.
+  void check_last(Timed<Problem>& timed, const typename Problem::Result& result) {
+    ResultRow& row = *timed.row;
     const CheckReport last =
         verify(problem_, operands_, result, ValueKind::real, timed.entry->claims, options_.check);
     if (options_.check_once) {
@@ -325,15 +399,7 @@ class Timer {
       row.status = Status::skipped;
       row.checked = false;
       row.run = {};
-      return;
     }
-    if constexpr (Problem::kOp == Op::spgemm) {
-      const double entry_bytes = sizeof(Index) + sizeof(typename Problem::Value);
-      row.cost.model_bytes += entry_bytes * static_cast<double>(row.result_nnz - problem_.result_bound);
-    }
-    const double run = row.run.median * products_per_run(problem_);
-    row.gflops = row.cost.operations / run / 1e9;
-    row.bandwidth_share = row.cost.model_bytes / run / timed.exec->copy_bandwidth();
   }
 
   Communicator& ranks() { return machine_.host.communicator(); }
@@ -417,14 +483,19 @@ void time_rows(const Problem& problem, std::span<const Entry* const> entries, co
     if (!to_time(row)) continue;
     Exec& exec = machine.of(*entries[k]);
     const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
-    bool full = held[&exec] > 0 && held[&exec] + row.cost.memory > limit;
+    // As many plans as memory holds, at least one.
+    int plans = static_cast<int>(
+        std::clamp(limit / std::max(row.cost.memory, 1.0), 1.0, std::max(options.plans, 1) * 1.0));
+    machine.host.communicator().broadcast(&plans, sizeof plans);
+    const double memory = plans * row.cost.memory;
+    bool full = held[&exec] > 0 && held[&exec] + memory > limit;
     machine.host.communicator().broadcast(&full, sizeof full);
     if (full) {
       timer.sample_all();
       held.clear();
     }
-    held[&exec] += row.cost.memory;
-    timer.add(*entries[k], row);
+    held[&exec] += memory;
+    timer.add(*entries[k], row, plans);
   }
   timer.sample_all();
 }

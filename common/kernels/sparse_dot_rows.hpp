@@ -1,5 +1,5 @@
 // Rows of C = A B by sparse dot products: A by rows, B by columns, two pointers. The idea and what it costs
-// are told in 01_cpu_serial/two_pointer_dot.cpp.
+// are told in 01_cpu_serial/4_two_pointer_dot.cpp.
 #pragma once
 
 #include <algorithm>

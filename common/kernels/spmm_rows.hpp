@@ -1,5 +1,5 @@
 // Rows of C = alpha A B + beta C, a strip of C's row in registers. The idea and what it costs are told in
-// 01_cpu_serial/csr_spmm.cpp.
+// 01_cpu_serial/fast/csr_spmm.cpp.
 #pragma once
 
 #include <algorithm>

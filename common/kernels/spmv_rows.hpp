@@ -1,5 +1,5 @@
 // Rows of y = A x, one after the other or grouped by length. The idea and what it costs are told in
-// 01_cpu_serial/csr_spmv.cpp.
+// 01_cpu_serial/fast/csr_spmv.cpp.
 #pragma once
 
 #include <algorithm>

@@ -140,8 +140,8 @@ Csr<T> transpose(const Csr<T>& a) {
 }
 
 template <class T>
-Dense<T> to_dense(const Csr<T>& a, Layout layout) {
-  Dense<T> out(a.rows, a.cols, layout);
+Dense<T> to_dense(const Csr<T>& a, Layout layout, Offset ld) {
+  Dense<T> out(a.rows, a.cols, layout, ld);
   std::fill(out.data.begin(), out.data.end(), T{0});
   for (Index i = 0; i < a.rows; ++i) {
     for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k)
@@ -190,13 +190,13 @@ void require_canonical(const Csr<T>& a, const char* name) {
   }
 }
 
-#define STAGES_INSTANTIATE(T)                        \
-  template Csr<T> to_csr(const Coo<T>&);             \
-  template Csc<T> to_csc(const Csr<T>&);             \
-  template Csr<T> to_csr(const Csc<T>&);             \
-  template Csr<T> transpose(const Csr<T>&);          \
-  template Dense<T> to_dense(const Csr<T>&, Layout); \
-  template Csr<T> to_csr(const Dense<T>&);           \
+#define STAGES_INSTANTIATE(T)                                \
+  template Csr<T> to_csr(const Coo<T>&);                     \
+  template Csc<T> to_csc(const Csr<T>&);                     \
+  template Csr<T> to_csr(const Csc<T>&);                     \
+  template Csr<T> transpose(const Csr<T>&);                  \
+  template Dense<T> to_dense(const Csr<T>&, Layout, Offset); \
+  template Csr<T> to_csr(const Dense<T>&);                   \
   template void require_canonical(const Csr<T>&, const char*);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)

@@ -31,10 +31,11 @@ Csr<T> to_csr(const Csc<T>& a);
 template <class T>
 Csr<T> transpose(const Csr<T>& a);
 
-/// Every element of `a` written out, zeros included. Throws Error if rows x cols elements cannot be counted
+/// Every element of `a` written out, zeros included; what lies between rows or columns where `ld` is more
+/// than their length is zero, too. `ld` = 0 means no padding. Throws Error if the elements cannot be counted
 /// in 63 bits.
 template <class T>
-Dense<T> to_dense(const Csr<T>& a, Layout layout = Layout::row_major);
+Dense<T> to_dense(const Csr<T>& a, Layout layout = Layout::row_major, Offset ld = 0);
 
 /// The elements of `a` that are not zero.
 template <class T>

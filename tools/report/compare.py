@@ -2,7 +2,8 @@
 
 A time is known by the 95 % confidence interval of its median. Two times differ beyond the noise when their intervals do not
 meet (that happens to equal ones about once in two hundred times) and each median lies outside the quartiles of the other.
-Samples of one run know nothing of what differs between runs (clock rates, neighbours, where pages lie), so a difference must
+Where an entry was prepared several times (stages run --plans), half of what its plans lie apart is added to the interval on both sides, if
+that is wider. Samples of one run know nothing of what differs between runs (clock rates, neighbours, where pages lie), so a difference must
 also be larger than a share that one may set.
 """
 
@@ -32,9 +33,18 @@ def key(row):
     return (row.problem.kind(), row.problem.matrix, row.entry, row.ranks if row.mpi else 1)
 
 
+def interval(row):
+    """What the median is known to lie in. Plans of one entry that differ say more of that than the samples of all of them together."""
+    found = row.times.interval()
+    spread = row.metric("plan_spread")
+    if found is None or not spread > 0:
+        return found
+    return min(found[0], row.times.median * (1 - spread / 2)), max(found[1], row.times.median * (1 + spread / 2))
+
+
 def judge(old, new, least):
     speed = old.times.median / new.times.median
-    before, after = old.times.interval(), new.times.interval()
+    before, after = interval(old), interval(new)
     if before is None or after is None:
         return Pair(old, new, "too few samples", speed, math.nan, math.nan)
     low, high = before[0] / after[1], before[1] / after[0]

@@ -13,6 +13,11 @@ REGISTER_ENTRY = "06_cuda_register/row_per_thread"
 ORIGINAL_JUMP = 408  # where the curve of the course report behind steps 3 to 6 jumped, on a GTX 1080 Ti
 
 
+def local_bytes(row):
+    """Bytes of local memory of a thread; older records have them under another name."""
+    return row.metrics.get("local_bytes_per_thread", row.metric("spilled_bytes_per_thread"))
+
+
 def studies(files):
     figures, told = [], []
     for file in files:
@@ -22,7 +27,7 @@ def studies(files):
                 figures.append(curve(file, kind, timed, len(files) > 1))
                 points = register_points(timed)
                 # The compiler's choice is the same however often or in what way the kernel is launched: told once.
-                used = [(n, r.metric("registers_per_thread"), r.metric("spilled_bytes_per_thread")) for n, r in points]
+                used = [(n, r.metric("registers_per_thread"), local_bytes(r)) for n, r in points]
                 if len(points) > 2 and used not in told:
                     told.append(used)
                     figures.append(registers(points))
@@ -60,7 +65,7 @@ def chosen(curves):
 
 def spills(points):
     """The first n at which the compiler spills, or None."""
-    return next((n for n, r in points if r.metric("spilled_bytes_per_thread") > 0), None)
+    return next((n for n, r in points if local_bytes(r) > 0), None)
 
 
 def curve(file, kind, rows, several):
@@ -130,7 +135,7 @@ def registers(points):
         above.set_title("registers of a thread", loc="left", fontsize=9, color=draw.COLOURS["muted"])
         above.set_ylim(0, 270)
         above.set_yticks([0, 64, 128, 192, 255])
-        below.plot(n, [r.metric("spilled_bytes_per_thread") for _, r in points], color=draw.COLOURS["bad"], marker="s", markersize=4, drawstyle="steps-mid")
+        below.plot(n, [local_bytes(r) for _, r in points], color=draw.COLOURS["bad"], marker="s", markersize=4, drawstyle="steps-mid")
         below.set_title("bytes of a thread spilled to memory", loc="left", fontsize=9, color=draw.COLOURS["muted"])
         below.set_ylim(bottom=0)
         for axes in (above, below):
@@ -147,5 +152,5 @@ def registers(points):
            "which is what the step was to avoid.")
     table = Table(["n", "non-zeros in a row", "registers", "spilled bytes", "time of one product"],
                   [[Cell(str(k), k), cell(r.problem.nnz / r.problem.rows, digits), cell(r.metric("registers_per_thread"), digits),
-                    cell(r.metric("spilled_bytes_per_thread"), lambda v: f"{v:g}"), cell(r.times.median, seconds)] for k, r in points])
+                    cell(local_bytes(r), lambda v: f"{v:g}"), cell(r.times.median, seconds)] for k, r in points])
     return Figure("The register cliff: 06 row_per_thread", see, draw.picture(paint, 3.4, says="Registers and spilled bytes of a thread against n"), table)
