@@ -95,7 +95,7 @@ endfunction()
 # that they are of. The code stays in the order of the source.
 set(STAGES_LENS_FLAGS "")
 if(STAGES_BACKEND STREQUAL "cpu" AND NOT STAGES_SANITIZE AND NOT STAGES_FUZZ AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  set(STAGES_LENS_FLAGS -fsanitize=thread "SHELL:--param tsan-instrument-func-entry-exit=0" -Wno-tsan -g1
+  set(STAGES_LENS_FLAGS -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1 -Wno-tsan -g1
     -fno-reorder-blocks -fno-crossjumping)
 endif()
 

@@ -1,6 +1,7 @@
 # The steps: every directory [0-9][0-9]_* with sources becomes the library stage_NAME, which defines
-# `void stages::add_NAME(stages::Registry&)`. A directory may hold a stage.cmake that looks for what the step needs; it
-# sees the name in `stage`, and sets `stage_missing` to what is missing, or `stage_links` to what to link.
+# `void stages::add_NAME(stages::Registry&)`; sources in its directory fast/, for experts, belong to it, too. A directory may
+# hold a stage.cmake that looks for what the step needs; it sees the name in `stage`, and sets `stage_missing` to what is
+# missing, or `stage_links` to what to link, and takes out of `cuda_sources` what is a program of its own.
 
 # What the kernels' sources include, where g++ compiles them, and the commands. Nothing on the executor is timed.
 set(STAGES_LIGHT_HEADERS <algorithm> <cmath> <functional> <map> <memory> <nlohmann/json.hpp> <span> <string> <vector> <fmt/format.h>
@@ -17,8 +18,8 @@ file(GLOB stage_dirs CONFIGURE_DEPENDS LIST_DIRECTORIES true ${PROJECT_SOURCE_DI
 set(STAGES_STEPS "")
 foreach(dir IN LISTS stage_dirs)
   get_filename_component(stage ${dir} NAME)
-  file(GLOB host_sources CONFIGURE_DEPENDS ${dir}/*.cpp)
-  file(GLOB cuda_sources CONFIGURE_DEPENDS ${dir}/*.cu)
+  file(GLOB host_sources CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/fast/*.cpp)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS ${dir}/*.cu ${dir}/fast/*.cu)
   if(NOT host_sources AND NOT cuda_sources)
     continue()
   endif()

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <set>
 
@@ -367,6 +369,75 @@ TEST(Runner, NoisyRunsStopAtTheTimeBudgetOrTheCount) {
   EXPECT_LE(count, 24U);
   options.max_samples = 9;
   EXPECT_EQ(run(registry, make_spmv_problem("m", matrix()), exec, options).rows[0].run.samples.size(), 9U);
+}
+
+/// How many plans of the entry below there were, and how many at once.
+struct UnevenCount {
+  static inline int prepared = 0, alive = 0, most = 0;
+};
+
+/// Right, and slower by half a millisecond from one plan to the next.
+template <class T>
+class UnevenPlans final : public HostSpmvPlan<T> {
+ public:
+  UnevenPlans(const SpmvProblem<T>& problem, Exec& /*exec*/)
+      : HostSpmvPlan<T>(problem), wait_(1e-3 * (1 + 0.5 * (UnevenCount::prepared++ % 3))) {
+    UnevenCount::most = std::max(UnevenCount::most, ++UnevenCount::alive);
+  }
+  ~UnevenPlans() override { --UnevenCount::alive; }
+
+  static Cost cost(const SpmvProblem<T>& problem) { return FaultySpmv<T>::cost(problem); }
+
+ private:
+  void product(const T* x, T* y) override {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(wait_);
+    const Csr<T>& a = this->a();
+    for (Index i = 0; i < a.rows; ++i) {
+      T sum = 0;
+      for (Offset k = a.row_ptr[static_cast<std::size_t>(i)]; k < a.row_ptr[static_cast<std::size_t>(i) + 1];
+           ++k)
+        sum += a.values[static_cast<std::size_t>(k)] * x[a.col_idx[static_cast<std::size_t>(k)]];
+      y[i] = sum;
+    }
+    while (std::chrono::steady_clock::now() < end) continue;
+  }
+
+  double wait_;
+};
+
+TEST(Runner, WhatDiffersBetweenPlansIsNoise) {
+  Exec exec;
+  Registry registry;
+  registry.add<UnevenPlans>({.name = "a/uneven", .idea = "i"});
+  const auto problem = make_spmv_problem("m", matrix());
+  RunOptions options = quick();
+  options.max_samples = 30;
+  options.min_samples = 9;
+  options.max_noise = 1;
+  options.check_once = true;  // the check prepares, too
+  const auto value = [](const ResultRow& row, const std::string& name) {
+    const auto found = std::ranges::find(row.metrics, name, &Metric::name);
+    return found == row.metrics.end() ? -1 : found->value;
+  };
+  options.plans = 3;
+  UnevenCount::prepared = UnevenCount::most = 0;
+  ResultRow row = run(registry, problem, exec, options).rows.at(0);
+  EXPECT_EQ(row.status, Status::good) << row.reason;
+  EXPECT_EQ(UnevenCount::prepared, 3);
+  EXPECT_EQ(UnevenCount::most, 3);
+  EXPECT_GE(row.run.samples.size(), 9U);
+  EXPECT_EQ(value(row, "plans"), 3);
+  EXPECT_GT(value(row, "plan_spread"), 0.4);  // 1, 1.5 and 2 ms
+  EXPECT_GE(row.run.noise, value(row, "plan_spread") / 2);
+  EXPECT_NE(row.note.find("medians of 3 plans"), std::string::npos) << row.note;
+
+  // One plan is as it was; and memory bounds their number.
+  options.plans = 1;
+  row = run(registry, problem, exec, options).rows.at(0);
+  EXPECT_EQ(value(row, "plan_spread"), -1);
+  options.plans = 3;
+  options.max_memory = 2.5 * row.cost.memory;
+  EXPECT_EQ(value(run(registry, problem, exec, options).rows.at(0), "plans"), 2);
 }
 
 TEST(Runner, ColdRunsFlushTheCachesBeforeEachSample) {

@@ -120,6 +120,27 @@ class Help(Case):
             if words[1:2] == ["run"]:
                 self.refused("there is no step '(nowhere|vendor)'", *words[1:], "--stage", "nowhere")
 
+    def test_examples_work(self):
+        """Every example that neither measures for minutes nor writes into the sources is run, on files of the names that it has."""
+        with tempfile.TemporaryDirectory() as place:
+            for name, spec in {"a.mtx": SMALL, "b.mtx": SMALL, "cant.mtx.gz": SMALL, "m.mtx": SMALL}.items():
+                self.good("generate", spec, "-o", f"{place}/{name}")
+            cols = json.loads(self.good("info", f"{place}/a.mtx", "--json").stdout)["cols"]
+            (pathlib.Path(place) / "x.mtx").write_text(f"%%MatrixMarket matrix array real general\n{cols} 1\n" + "1\n" * cols)
+            ran = 0
+            for command in ("list", "multiply", "info", "generate"):
+                for line in self.good(command, "--help").stdout.splitlines():
+                    if not line.startswith("  stages "):
+                        continue
+                    if "--ranks" in line and not has_ranks():
+                        continue
+                    words = shlex.split(re.split(r" {2,}", line.strip())[0])  # what comes after is explained
+                    done = subprocess.run([PROGRAMS / words[0], *words[1:]], cwd=place, capture_output=True, text=True, timeout=LIMIT, check=False)
+                    with self.subTest(example=line):
+                        self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    ran += 1
+            self.assertGreater(ran, 8)
+
     def test_generators_are_listed(self):
         text = self.good("generate", "--help").stdout
         for name in ("rmat", "twin", "stencil"):
@@ -144,7 +165,6 @@ class Usage(Case):
 
     def test_missing_arguments(self):
         self.refused("--with", "multiply", "a.mtx", "b.mtx", "-o", "c.mtx")
-        self.refused("MATRIX", "info")
         self.refused("SPEC", "generate")
         self.refused("--output", "generate", SMALL)
 
@@ -616,7 +636,7 @@ class Run(Case):
 class Kept(Case):
     """What was found out is written, whatever comes after it."""
 
-    HOST = ["--quick", "--op", "spmv", "--stage", "01"]
+    HOST = ["--quick", "--op", "spmv", "--filter", "01_cpu_serial/(dense_spmv|csr_spmv|csr_spmv_by_length)$"]
     BAD = "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\n2 9 1\n"
 
     def setUp(self):
@@ -1092,7 +1112,7 @@ class Tour(Case):
     def test_part_of_it(self):
         results, _ = self.tour("--stage", "03,04", "--filter", "dense")
         self.assertEqual([line["step"] for line in results["steps"] if not line["missing"]], ["03_cuda_naive"])
-        self.assertEqual({r["entry"].split("/")[1] for r in results["results"]}, {"dense_row_major", "dense_transposed"})
+        self.assertEqual({r["entry"].split("/")[1] for r in results["results"]}, {"dense_row_major", "dense_transposed", "dense_padded"})
         results, done = self.tour("--op", "spmv", program="01_cpu_serial")
         self.assertEqual({r["problem"]["operation"] for r in results["results"]}, {"spmv"})
         self.assertEqual([line["step"] for line in results["steps"]], ["01_cpu_serial"])
@@ -1295,6 +1315,16 @@ class Terminal(Case):
 
 
 class InfoAndGenerate(Case):
+    def test_info_of_the_machine(self):
+        text = self.good("info").stdout
+        self.assertRegex(text, r"copy_bandwidth_bytes_per_second +[\d.]+ [GM]B/s\n")
+        facts = json.loads(self.good("info", "--json").stdout)
+        for name in ("cpu", "cpus", "cpu_cache_bytes", "gpu", "memory", "copy_bandwidth_bytes_per_second", "compiler"):
+            self.assertIn(name, facts)
+            self.assertIn(f"  {name} ", text)
+        self.assertGreater(float(facts["copy_bandwidth_bytes_per_second"]), 1e8)
+        self.assertNotIn("date", facts)
+
     def test_info(self):
         text = self.good("info", "data:fem").stdout
         for word in ("non-zeros", "symmetr", "C = A A", "products", "█"):
@@ -1466,19 +1496,34 @@ class Lens(Case):
         name = "05_cuda_csr/thread_per_row"
         counts, shown = self.counts(name, "-m", self.MATRIX)
         (kernel,) = counts[name]["kernels"]
-        self.assertEqual(kernel["name"], "multiply<float, int>")
+        self.assertEqual(kernel["name"], "thread_per_row<float>")
         for counter in (self.LOADS, self.SECTORS):
             lines = [line["counters"][counter] for line in kernel["lines"] if counter in line["counters"]]
             self.assertEqual(sum(lines), kernel["counters"][counter])
             self.assertEqual(counts[name]["counters"][counter], kernel["counters"][counter])
-        source = (ROOT / "05_cuda_csr/thread_per_row.cu").read_text().splitlines()
+        source = (ROOT / "05_cuda_csr/3_thread_per_row.cu").read_text().splitlines()
         for line in kernel["lines"]:
-            self.assertEqual(line["file"], "05_cuda_csr/thread_per_row.cu")
+            self.assertEqual(line["file"], "05_cuda_csr/3_thread_per_row.cu")
             self.assertIn(f"{line['line']:>4} | {source[line['line'] - 1]}", shown)
         # A row of y is stored once, by warps of neighbours: 500 threads are 16 requests, of four sectors but the last.
         (store,) = [line["counters"] for line in kernel["lines"] if "global_st_lanes" in line["counters"]]
         self.assertEqual((store["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"], store["global_st_lanes"]), (16, 500))
         self.assertEqual(store["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"], 63)
+
+    def test_a_run_says_what_a_checked_kernel_fetches(self):
+        """The numbers of `stages lens`, in the row and in its metrics; what runs on the host has none."""
+        name, path = "03_cuda_naive/dense_row_major", self.directory / "run.json"
+        counts, looked = self.counts(name, "-m", self.MATRIX)
+        bound = counts[name]["at_least"]
+        shown = self.good("run", "-m", self.MATRIX, "--op", "spmv", "--stage", "01,03", "--time-budget", "0.01", "--json", path).stdout
+        rows = {row["entry"]: row for row in json.loads(path.read_text())["results"]}
+        metrics = {key: metric["value"] for key, metric in rows[name]["metrics"].items()}
+        for metric, key in (("sectors_a_request", "sectors_a_request"), ("fetched_bytes", "fetched_bytes"), ("at_least_seconds", "seconds")):
+            self.assertAlmostEqual(metrics[metric] / bound[key], 1, places=3)
+        self.assertGreater(bound["seconds"], 1e-6)
+        (line,) = [line for line in looked.splitlines() if "at least" in line and "sectors a request" in line]
+        self.assertIn(f"{name}  checked on the executor, not timed; {line}", re.sub(" {2,}", "  ", shown))
+        self.assertNotIn("at_least_seconds", rows["01_cpu_serial/csr_spmv"]["metrics"])
 
     def test_two_entries_side_by_side(self):
         names = ["05_cuda_csr/thread_per_row", "05_cuda_csr/warp_per_row"]

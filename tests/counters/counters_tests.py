@@ -59,6 +59,11 @@ cat "$PLAY/table.csv" >> "$log"
 """
 PROGRAM = """#!/usr/bin/env python3
 import json, sys
+if sys.argv[1] == "list":
+    names = ["01_cpu_serial/csr_spmv", "03_cuda_naive/a", "03_cuda_naive/b", "05_cuda_csr/thread_per_row", "06_cuda_register/row_per_thread", "vendor/cusparse_csr"]
+    entries = [{"name": name, "operation": "spmv"} for name in names] + [{"name": "03_cuda_naive/dense_output", "operation": "spgemm"}]
+    print(json.dumps({"entries": entries}))
+    sys.exit()
 words = dict(zip(sys.argv[1:], sys.argv[2:]))
 entry = words["--filter"].strip("^$")
 print('"ID", says the program, is no table')
@@ -146,7 +151,7 @@ class Script(unittest.TestCase):
         values = [["1,000"] * len(cls.asked), ["3,000"] * len(cls.asked)]
         (cls.play / "table.csv").write_text(ncu_table(cls.asked, [units.get(name, "") for name in counters.QUANTITIES if name != "shared_cas"],
                                                       [(MULTIPLY, values[0]), (ADD_PARTS, values[1])]))
-        cls.done = cls.run_script(cls.play / "stages", cls.play / "out")
+        cls.done = cls.run_script(cls.play / "stages", cls.play / "out", "spmm", "spgemm")
         cls.spmm, cls.spgemm = (json.loads((cls.play / f"out/counters_{name}.json").read_text()) for name in ("spmm", "spgemm"))
 
     @classmethod
@@ -203,6 +208,32 @@ class Script(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([path.name for path in (self.play / "one").iterdir()], ["counters_spgemm.json"])
 
+    def test_spmv_asks_the_program_for_its_entries(self):
+        """Also those that ncu's table has for it alone; as the query does not list them, only those of the launch are asked for beside the others."""
+        (self.play / "asked.txt").unlink()
+        done = self.run_script(self.play / "stages", self.play / "spmv", "spmv")
+        self.assertEqual([path.name for path in (self.play / "spmv").iterdir()], ["counters_spmv.json"], done.stderr)
+        record = json.loads((self.play / "spmv/counters_spmv.json").read_text())
+        cases = [(c["matrix"], c["entry"]) for c in record["cases"]]
+        self.assertEqual(len({*cases}), len(cases))
+        fixed = lambda n: f"gen:fixed:n={n},zeros=0.8"
+        for n in (407, 416, 1023, 1024, 1025):
+            for entry in ("03_cuda_naive/a", "03_cuda_naive/b", "05_cuda_csr/thread_per_row"):
+                self.assertIn((fixed(n), entry), cases)
+        for n in (512, 544, 560, 565, 576, 1024):
+            self.assertIn((fixed(n), "06_cuda_register/row_per_thread"), cases)
+        self.assertIn(("gen:twin:arxiv", "vendor/cusparse_csr"), cases)
+        self.assertNotIn("01_cpu_serial/csr_spmv", [entry for _, entry in cases])
+        self.assertNotIn("03_cuda_naive/dense_output", [entry for _, entry in cases])
+        self.assertEqual(record["metrics"]["registers"], "launch__registers_per_thread")
+        self.assertIn("local_loads", record["not_counted"])
+        self.assertEqual(self.spmm["metrics"].get("registers"), None)
+
+    def test_registers_are_not_added_up(self):
+        sums = counters.total([{"seconds": 1e-6, "registers": 32, "local_loads": 5}, {"seconds": 3e-6, "registers": 255, "local_loads": 7, "waits_for_data": 2}])
+        self.assertEqual((sums["registers"], sums["local_loads"]), (255, 12))
+        self.assertNotIn("waits_for_data", sums)
+
     def test_bad_usage_and_no_ncu(self):
         bare = self.play / "bare"
         bare.mkdir()
@@ -243,6 +274,16 @@ class Table(unittest.TestCase):
         lines = tables.counters(record, ".", []).splitlines()
         self.assertTrue(lines[0].endswith("| shared atomics | of them CAS | shared wavefronts |"))
         self.assertTrue(lines[2].endswith("| 2.00 M |  | 30.0 M |"))
+
+    def test_of_spmv_there_are_more(self):
+        """Loads and registers where they were counted, local memory where there was any."""
+        record = {**self.RECORD, "cases": [{**self.RECORD["cases"][0], "registers": 255, "load_tag_wavefronts": 31.9e6, "load_bank_conflicts": 12, "waits_for_data": 3.21, "waits_for_queue": 0,
+                                            "local_loads": 0}]}
+        lines = tables.counters(record, ".", []).splitlines()
+        self.assertTrue(lines[0].endswith("| passes a load | bank conflicts | registers | wait for data | for the queue |"))
+        self.assertTrue(lines[2].endswith("| 31.9 | 12 | 255 | 3.2 | 0.0 |"))
+        record["cases"][0].update(local_loads=1000, local_stores=10, local_load_sectors=4000, local_load_sectors_hit=1000)
+        self.assertTrue(tables.counters(record, ".", []).splitlines()[2].endswith("| 1.00 k | 10 | 25 % |"))
 
     def test_the_marker(self):
         text = "<!-- counters results/no/such.json 07_ -->\nold\n<!-- end counters -->\n"

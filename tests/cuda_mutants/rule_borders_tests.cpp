@@ -127,8 +127,9 @@ void multiply_at_borders() {
   const Rules rules = spgemm::fitted_to_memory<T>({}, device.shared_per_block_optin);
   const std::vector<Facts> rows = borders_of(rules, 20'000, 2'000'000);
   Registry registry;
-  // Of so many products in all, a warp takes as many of a row as the rules let it.
-  add_binned(registry, "as_it_is", {.products = 1 << 21});
+  // Of so many products in all, a warp takes as many of a row as the rules let it, however many
+  // multiprocessors the device has.
+  add_binned(registry, "as_it_is", {.products = Offset{32} * rules.warp_products * device.sms});
   const Entry& entry = registry.entries().front();
   const auto problem = problem_with<T>(rows);
   GpuExec exec;

@@ -59,20 +59,20 @@ TEST(SmallParts, DenseOutputInManyPanels) {
   multiply_by_panels<double>();
 }
 
+/// Tiles of x hold 4096 columns: these matrices fill one, two, two and a bit, and one less a column.
 template <class T>
 void multiply_by_tiles() {
   using namespace matrices;
   Registry registry;
-  for (const Index columns : {1, 31, 48}) {
-    add_shared_vector(registry, fmt::format("tiles_of_{}", columns), columns);
-    add_shared_vector_and_row(registry, fmt::format("rows_shared_tiles_of_{}", columns), columns);
+  add_04_cuda_shared(registry);
+  for (const Index columns : {4095, 4096, 4097, 8192, 8705}) {
+    expect_good(registry,
+                make_spmv_problem(fmt::format("{} columns", columns), shared<T>(dense(3, columns))));
   }
   expect_good(registry, make_spmv_problem("ramp", shared<T>(ramp(70, 100))));
-  expect_good(registry, make_spmv_problem("full_tiles", shared<T>(dense(33, 96))));
-  expect_good(registry, make_spmv_problem("chain", shared<T>(uneven(65, 65, 20)), Mode::chain, 3));
 }
 
-TEST(SmallParts, SharedVectorInManyTiles) {
+TEST(SmallParts, SharedMemoryInManyTiles) {
   multiply_by_tiles<float>();
   multiply_by_tiles<double>();
 }

@@ -367,7 +367,7 @@ class Hostile(Case):
             self.assertLess(time.monotonic() - start, 60)
 
     def sources(self, **environment):
-        master = ROOT / "01_cpu_serial/csr_spmv.cpp"
+        master = ROOT / "01_cpu_serial/2_csr_spmv_plain.cpp"
         solution = ROOT / "01_cpu_serial/exercises" / self.NAME
         for include in (master.relative_to(ROOT), solution.relative_to(ROOT), master, solution, f"/usr/..{solution}", f"/proc/self/root{solution}",
                         self.secret, "common/kernels/../../01_cpu_serial/exercises/csr_spmv.cpp"):

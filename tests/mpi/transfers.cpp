@@ -3,7 +3,9 @@
 
 #include <numeric>
 
+#include "02_mpi/halo.hpp"
 #include "02_mpi/requests.hpp"
+#include "common/matrix/generate.hpp"
 #include "common/mpi/deal.hpp"
 #include "tests/mpi/checks.hpp"
 
@@ -106,7 +108,24 @@ void transfers(World& world) {
   require(bounds.front() == 0 && bounds.back() == n * (n + 1) / 2, "bounds end at {}", bounds.back());
 }
 
+namespace {
+
+/// The rows of the dense operand of a matrix that is not square: all ranks hold equally many, give or take
+/// one.
+void rectangular_operand(World& world) {
+  constexpr Index kCols = 103;
+  Csr<double> a;
+  if (world.root()) a = generate<double>("gen:uniform:rows=50,cols=103,per_row=3");
+  const mpi::HaloMatrix<double> matrix(world.root() ? &a : nullptr, world.ranks);
+  const Index even = kCols / world.ranks.size(), mine = matrix.operand_count();
+  require(mine == even || mine == even + 1, "rank {} of {} holds {} of {} elements of x", world.ranks.rank(),
+          world.ranks.size(), mine, kCols);
+}
+
+}  // namespace
+
 void dealing(World& world) {
+  rectangular_operand(world);
   const auto bounds_of = [](std::vector<Offset> weights, int ranks) {
     std::vector<Offset> before(weights.size() + 1, 0);
     std::partial_sum(weights.begin(), weights.end(), before.begin() + 1);

@@ -140,7 +140,7 @@ class Pages(Case):
         path = self.samples.study_with_registers()
         text, _ = self.page(path)
         rows = [r for r in json.loads(path.read_text())["results"] if r["entry"] == REGISTER_ENTRY]
-        first = min(r["problem"]["rows"] for r in rows if r["metrics"]["spilled_bytes_per_thread"]["value"] > 0)
+        first = min(r["problem"]["rows"] for r in rows if r["metrics"]["local_bytes_per_thread"]["value"] > 0)
         self.assertIn("The register cliff", text)
         self.assertIn(f"From n = {first} on", text)
         again = self.samples.changed("replayed.json", path, lambda data: data["context"].update(gpu_launch="graph"))
@@ -306,6 +306,20 @@ class Comparison(Case):
         old, new = self.scaled("old.json", 1, "^$"), self.scaled("new.json", 1.004, ".")
         _, found = self.verdicts("--compare", old, new, "--least", "0")
         self.assertEqual((found["faster"], found["slower"]), (0, 0))
+
+    def test_what_plans_differ_by_is_noise(self):
+        """5 % faster, of an entry whose plans lie 8 % apart: no finding. Where they lie 1 % apart it is one."""
+        def spread(of):
+            def change(data):
+                for row in data["results"]:
+                    row["metrics"]["plan_spread"] = {"value": of, "unit": ""}
+            return change
+        old, new = self.scaled("old.json", 1, "^$"), self.scaled("new.json", 0.95, ".")
+        for of, faster in ((0.08, False), (0.01, True)):
+            pair = [self.samples.changed(f"plans-{path.name}", path, spread(of)) for path in (old, new)]
+            _, found = self.verdicts("--compare", *pair)
+            self.assertEqual(found["faster"] > 0, faster, of)
+            self.assertEqual(found["slower"], 0)
 
     def test_least(self):
         old, new = self.scaled("old.json", 1, "^$"), self.scaled("new.json", 0.95, ".")

@@ -63,7 +63,7 @@ class Samples:
                     wanted = 4 * row["problem"]["nnz"] // row["problem"]["rows"] + 8
                     row["entry"] = REGISTER_ENTRY
                     row["metrics"] = {"registers_per_thread": {"value": min(wanted, 255), "unit": "registers"},
-                                      "spilled_bytes_per_thread": {"value": 4 * max(0, wanted - 130), "unit": "B"}}
+                                      "local_bytes_per_thread": {"value": 4 * max(0, wanted - 130), "unit": "B"}}
         return self.changed("registers.json", self.study(), change)
 
     def ranks(self):
