@@ -105,6 +105,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::seconds(20);
 /// For the ranks, until they are there. Where Open MPI lacks something to start them it waits for ever.
 constexpr auto kStart = std::chrono::seconds(30);
+/// For ranks that STAGES_MPIRUN starts, until somebody is told what is waited for.
+constexpr auto kQuiet = std::chrono::seconds(5);
 
 std::atomic<bool> under_way = false;  ///< mpirun runs
 std::atomic<bool> ending = false;
@@ -187,7 +189,9 @@ void require_room_to_start(int ranks, const Report& report) {
 int wait_for(pid_t child, int ranks, const Report& report) {
   const auto begin = Clock::now();
   const auto longest = kStart + std::chrono::milliseconds(500) * ranks;
-  bool waits = own_choice(), late = false;  // what others start may stand in a queue first
+  // What STAGES_MPIRUN starts may stand in a queue first: it gets a note in place of a limit.
+  const bool limited = own_choice();
+  bool waits = true, late = false, noted = limited;
   std::optional<Clock::time_point> killed;
   for (;;) {
     int status = 0;
@@ -198,7 +202,11 @@ int wait_for(pid_t child, int ranks, const Report& report) {
     }
     const auto now = Clock::now();
     waits = waits && !report.started();
-    if (!killed && !late && waits && now - begin > longest) {
+    if (!noted && waits && now - begin > kQuiet) {
+      noted = true;
+      print_stderr("note: --ranks: {} has started no rank yet; Ctrl-C ends the wait\n", mpirun().front());
+    }
+    if (!killed && !late && limited && waits && now - begin > longest) {
       late = true;
       kill(-child, SIGKILL);  // it has nothing to write, and may not hear anything else
     }

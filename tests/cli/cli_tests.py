@@ -942,6 +942,19 @@ class Leavings(Case):
             self.require_sleeper_ended()
             (self.directory / "number").unlink()
 
+    def test_ranks_that_stand_in_a_queue(self):
+        """Who waits for what STAGES_MPIRUN starts is told so."""
+        if not has_ranks():
+            self.skipTest("this build has no MPI")
+        words = ["run", "-m", SMALL, "--op", "spgemm", "--stage", "02", "--ranks", "2"]
+        with subprocess.Popen([PROGRAMS / "stages", *words], env={**os.environ, "TMPDIR": str(self.temporary), "STAGES_MPIRUN": str(self.sleeper())},
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+            try:
+                self.assertRegex(running.stderr.readline(), r"^note: --ranks: \S+sleeper has started no rank yet; Ctrl-C ends the wait$")
+            finally:
+                running.send_signal(signal.SIGINT)
+        self.require_sleeper_ended()
+
     def test_results_of_ranks_that_outlive_it(self):
         """Rank 0 still writes what it has when it is told to end; nobody waits for that any more."""
         if not has_ranks():
