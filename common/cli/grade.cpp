@@ -186,7 +186,7 @@ void add_grade_command(CommandLine& line, const Program& program) {
       .shows_default();
   command.option("--built", options->built, "The program of FILE, built before").group("");  // by our tests
   command.footer([&program] {
-    return examples(program, {{"grade 05_cuda_csr", "all of your files for that stage"},
+    return examples(program, {{"grade 05_cuda_csr", "all of your files for that step"},
                               {"grade 05_cuda_csr my/warp_per_row.cu --json", "one file, for scripts"}}) +
            "\nExit codes: 0 full points everywhere; 1 not so; 2 bad usage.";
   });

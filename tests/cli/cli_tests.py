@@ -128,7 +128,7 @@ class Help(Case):
             cols = json.loads(self.good("info", f"{place}/a.mtx", "--json").stdout)["cols"]
             (pathlib.Path(place) / "x.mtx").write_text(f"%%MatrixMarket matrix array real general\n{cols} 1\n" + "1\n" * cols)
             ran = 0
-            for command in ("list", "multiply", "info", "generate"):
+            for command in ("list", "multiply", "info", "generate", "lens"):
                 for line in self.good(command, "--help").stdout.splitlines():
                     if not line.startswith("  stages "):
                         continue
