@@ -39,8 +39,10 @@ FILE as above, `results/` may be left out. ENTRY with its step, or without where
 or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run. WHAT is one of
 
     over:REGEX       the time of the fastest entry that REGEX finds, over this entry's; where MATRIX is `mean`, the geometric mean over all
-                     matrices of the file
+                     matrices of the file on which both have a time. With in:FILE before it those entries are looked for in another record
+                     of the same machine (and in whatever place C is left), with clock:NAME this entry's time is that metric
     phase:NAME       the time of a phase
+    prepare          the time of preparing the plan
     NAME             a metric, or gflops, noise (the uncertainty of the median, in percent), work, nnz, result_nnz;
                      in a record of tools/counters.sh a counter
 
@@ -410,6 +412,7 @@ def counters(results, pattern, _wanted):
 
 VALUE = re.compile(r"(<!--\s+value\s+([^<>]*?)\s+-->)([^<>]*?)(<!-- /value -->)")
 SELECTORS = ("ranks", "type", "operation", "options")
+ELSEWHERE = ("in:", "clock:")  # said beside over:REGEX
 LISTED = ("gflops", "result_nnz")  # of a result; of its problem are others
 
 
@@ -432,6 +435,14 @@ def in_unit(name, number, words):
     return f"{number:.{0 if number >= 100 else 1 if number >= 10 else 2}f}"
 
 
+def of_file(name):
+    """The record of that name or pattern, with or without `results/` before it. Raises ValueError if there is none."""
+    parts = sorted(ROOT.glob(name)) or sorted((ROOT / "results").glob(name))
+    if not parts:
+        raise ValueError(f"there is no record '{name}'")
+    return merged(parts)
+
+
 def value(results, entry, matrix, words):
     """One number of a record, as text. Raises ValueError where the record does not hold exactly one."""
     if entry == "context":
@@ -443,29 +454,39 @@ def value(results, entry, matrix, words):
         except ValueError:
             return str(found)
     selected = dict(w.split("=", 1) for w in words if w.split("=")[0] in SELECTORS)
-    what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w != "percent"]
+    what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w != "percent" and not w.startswith(ELSEWHERE)]
     if len(what) > 1:
         raise ValueError(f"one of '{' '.join(what)}' at a time")
     what = what[0] if what else ""
-    rows = results["cases"] if "cases" in results else [r for r in timed_rows(results) if not r["structure_reuse"]]
+    elsewhere = {kind: next((w.removeprefix(kind) for w in words if w.startswith(kind)), "") for kind in ELSEWHERE}
+    if any(elsewhere.values()) and not what.startswith("over:"):
+        raise ValueError(f"'{' '.join(w for w in words if w.startswith(ELSEWHERE))}' belongs to over:REGEX")
+    timed = results["cases"] if "cases" in results else timed_rows(results)
     of = lambda row, name: str(row[name] if name in row else row["problem"][name]).replace(" ", "_")
-    rows = [r for r in rows if all(of(r, name) == text for name, text in selected.items())]
+    rows = [r for r in timed if all(of(r, name) == text for name, text in selected.items())]
     matrix_of = lambda r: r["matrix"] if "cases" in results else r["problem"]["matrix"]
     is_matrix = lambda r: matrix == "mean" or matrix_of(r) == matrix or label(matrix_of(r)).replace(" ", "") == matrix
     mine = [r for r in rows if is_matrix(r) and (r["entry"] == entry or r["entry"].endswith("/" + entry))]
     if not mine:
         raise ValueError(f"there is no good result of '{entry}' on '{matrix}'" + (f" with {selected}" if selected else ""))
     if what.startswith("over:"):
-        ratio = []
+        pattern, ratio = what.removeprefix("over:"), {}
+        fields = ("operation", "type") if elsewhere["in:"] else ("operation", "type", "options")
+        problem = lambda r: [matrix_of(r)] + [r["problem"][name] for name in fields]
+        beside = [r for r in (timed_rows(of_file(elsewhere["in:"])) if elsewhere["in:"] else rows)
+                  if re.search(pattern, r["entry"]) and not r.get("structure_reuse")]
         for row in mine:
-            problem = lambda r: [matrix_of(r)] + [r["problem"][name] for name in ("operation", "type", "options")]
-            others = [median(r) for r in rows if problem(r) == problem(row) and re.search(what.removeprefix("over:"), r["entry"])]
-            if not others:
-                raise ValueError(f"no entry like '{what.removeprefix('over:')}' on {matrix_of(row)}")
-            ratio.append(min(others) / median(row))
-        if len(ratio) > 1 and (matrix != "mean" or len({matrix_of(r) for r in mine}) < len(mine)):
+            others = [median(r) for r in beside if problem(r) == problem(row)]
+            if others:
+                took = measured(row, elsewhere["clock:"]) if elsewhere["clock:"] else median(row)
+                if not took:
+                    raise ValueError(f"there is no metric '{elsewhere['clock:']}'")
+                ratio.setdefault(matrix_of(row), []).append(min(others) / took)
+        if not ratio:
+            raise ValueError(f"no entry like '{pattern}' on {matrix_of(mine[0])}")
+        if any(len(of_one) > 1 for of_one in ratio.values()) or (len(ratio) > 1 and matrix != "mean"):
             raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
-        return times(geometric_mean(ratio))
+        return times(geometric_mean(speed for of_one in ratio.values() for speed in of_one))
     if len(mine) > 1:
         raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
     row = mine[0]
@@ -477,6 +498,8 @@ def value(results, entry, matrix, words):
         return seconds(median(row))
     if what == "noise":
         return f"{100 * row['seconds']['run']['noise']:.1f} %"
+    if what == "prepare":
+        return seconds(row["seconds"]["prepare"])
     if what.startswith("phase:"):
         name = what.removeprefix("phase:").replace("_", " ")
         if name not in row["seconds"]["phases"]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -171,13 +172,18 @@ class Values(unittest.TestCase):
         other = [row("05_x/a", 0, 1e-6), row("vendor/b", 0, 6e-6)]
         for r in other:
             r["problem"] = {**r["problem"], "matrix": "gen:fixed:n=407,zeros=0.8"}
-        self.results = record(one, two, *ranked, *other, gpu_l2_bytes="5e7", gpu="GPU of a test")
+        one["seconds"]["prepare"] = 3e-3
+        again = {**row("05_x/again", 0, 5e-7), "structure_reuse": True}
+        lonely = row("05_x/one", 0, 6e-6)  # on two matrices, and what it is compared with is on one of them
+        elsewhere = {**lonely, "problem": {**lonely["problem"], "matrix": "gen:other:n=2"}}
+        self.results = record(one, two, again, lonely, elsewhere, *ranked, *other, gpu_l2_bytes="5e7", gpu="GPU of a test")
 
     def test_what_can_be_named(self):
         for words, expected in (("05_x/a gen:fem:nx=3", "2.00 us"), ("a n=407", "1.00 us"), ("a n=407 over:vendor/", "6.00x"), ("a mean over:^vendor/", "3.00x"),
                                 ("a gen:fem:nx=3 phase:to_host", "1.00 us"), ("a gen:fem:nx=3 spilled_bytes", "2.05 kB"), ("a gen:fem:nx=3 share percent", "26 %"),
                                 ("a gen:fem:nx=3 share digits=3", "0.256"), ("r gen:fem:nx=3 ranks=4", "250 us"), ("r gen:fem:nx=3 ranks=2 gflops", "12.3"),
-                                ("a gen:fem:nx=3 nnz", "9"), ("context gpu_l2_bytes", "50.0 MB"), ("context gpu", "GPU of a test")):
+                                ("a gen:fem:nx=3 nnz", "9"), ("a gen:fem:nx=3 prepare", "3.00 ms"), ("again gen:fem:nx=3", "500 ns"), ("one mean over:/b", "0.50x"),
+                                ("context gpu_l2_bytes", "50.0 MB"), ("context gpu", "GPU of a test")):
             entry, matrix, *more = words.split()
             with self.subTest(words=words):
                 self.assertEqual(tables.value(self.results, entry, matrix, more), expected)
@@ -189,6 +195,19 @@ class Values(unittest.TestCase):
             entry, matrix, *more = words.split()
             with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
                 tables.value(self.results, entry, matrix, more)
+
+    def test_a_time_over_that_of_another_record(self):
+        """Of four ranks, C left on them, over a library's that ran alone."""
+        ranked = record(row("08_x/r", 4, 9e-3, options="C distributed", compute_seconds=1e-3), row("vendor/b", 0, 1e-6))
+        with tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(tables, "ROOT", pathlib.Path(directory)):
+            (tables.ROOT / "results").mkdir()
+            (tables.ROOT / "results/alone.json").write_text(json.dumps(record(row("vendor/b", 0, 2.5e-3), {**row("vendor/reuse", 0, 1e-6), "structure_reuse": True})))
+            words = ["ranks=4", "clock:compute_seconds", "in:alone.json", "over:^vendor/"]
+            self.assertEqual(tables.value(ranked, "r", "gen:fem:nx=3", words), "2.50x")
+            for changed, expected in ((["ranks=4", "over:^vendor/"], "no entry like"), (["clock:no", "ranks=4", *words[2:]], "there is no metric 'no'"),
+                                      (["in:no.json", "over:x"], "there is no record 'no.json'"), (["ranks=4", "clock:compute_seconds"], "belongs to over:")):
+                with self.subTest(words=changed), self.assertRaisesRegex(ValueError, expected):
+                    tables.value(ranked, "r", "gen:fem:nx=3", changed)
 
     def test_a_counter(self):
         cases = {"cases": [{"matrix": "gen:fixed:n=512,zeros=0.8", "options": "", "entry": "06_x/a", "status": "good", "local_loads": 1234567.0}]}
