@@ -43,7 +43,7 @@ or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run
                      of the same machine (and in whatever place C is left), with clock:NAME this entry's time is that metric
     phase:NAME       the time of a phase
     prepare          the time of preparing the plan
-    NAME             a metric, or gflops, noise (the uncertainty of the median, in percent), work, nnz, result_nnz;
+    NAME             a metric, or gflops, bandwidth_share, noise (the uncertainty of the median, in percent), work, nnz, result_nnz;
                      in a record of tools/counters.sh a counter
 
 and before it, where several results fit, ranks=N, type=f32, operation=spmv, options=TEXT (blanks written as _). The word `digits=N` shows
@@ -413,7 +413,7 @@ def counters(results, pattern, _wanted):
 VALUE = re.compile(r"(<!--\s+value\s+([^<>]*?)\s+-->)([^<>]*?)(<!-- /value -->)")
 SELECTORS = ("ranks", "type", "operation", "options")
 ELSEWHERE = ("in:", "clock:")  # said beside over:REGEX
-LISTED = ("gflops", "result_nnz")  # of a result; of its problem are others
+LISTED = ("gflops", "result_nnz", "bandwidth_share")  # of a result; of its problem are others
 
 
 def in_unit(name, number, words):
