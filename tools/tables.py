@@ -47,7 +47,8 @@ or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run
                      in a record of tools/counters.sh a counter
 
 and before it, where several results fit, ranks=N, type=f32, operation=spmv, options=TEXT (blanks written as _). The word `digits=N` shows
-a number with so many digits, `percent` a share. ENTRY `context` and MATRIX NAME is what the record says of the machine.
+a number with so many digits, `percent` a share. ENTRY `context` and MATRIX NAME is what the record says of the machine. In a record of
+`gather_bench` ENTRY is the size of B and MATRIX the bytes read of a row, as in the table: `300MB 128`.
 
 The pages are the READMEs, all other pages of the steps, and those in docs/.
 
@@ -453,6 +454,11 @@ def value(results, entry, matrix, words):
             return in_unit(matrix, float(found), words)
         except ValueError:
             return str(found)
+    if "rates" in results:
+        for rate in results["rates"]:
+            if (f"{rate['b_bytes'] / 1e6:.0f}MB", str(rate["piece_bytes"])) == (entry, matrix):
+                return f"{rate['bytes_per_second'] / 1e12:.1f} TB/s"
+        raise ValueError(f"there is no rate of {matrix} bytes of a B of {entry}")
     selected = dict(w.split("=", 1) for w in words if w.split("=")[0] in SELECTORS)
     what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w != "percent" and not w.startswith(ELSEWHERE)]
     if len(what) > 1:

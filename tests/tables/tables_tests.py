@@ -196,6 +196,12 @@ class Values(unittest.TestCase):
             with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
                 tables.value(self.results, entry, matrix, more)
 
+    def test_a_rate_of_gathers(self):
+        rates = {"rates": [{"b_bytes": 299892736, "piece_bytes": 128, "bytes_per_second": 4.94e12}, {"b_bytes": 5e6, "piece_bytes": 128, "bytes_per_second": 1e13}]}
+        self.assertEqual(tables.value(rates, "300MB", "128", []), "4.9 TB/s")
+        with self.assertRaisesRegex(ValueError, "no rate of 64 bytes of a B of 300MB"):
+            tables.value(rates, "300MB", "64", [])
+
     def test_a_time_over_that_of_another_record(self):
         """Of four ranks, C left on them, over a library's that ran alone."""
         ranked = record(row("08_x/r", 4, 9e-3, options="C distributed", compute_seconds=1e-3), row("vendor/b", 0, 1e-6))
