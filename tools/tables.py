@@ -479,8 +479,9 @@ def value(results, entry, matrix, words):
         pattern, ratio = what.removeprefix("over:"), {}
         fields = ("operation", "type") if elsewhere["in:"] else ("operation", "type", "options")
         problem = lambda r: [matrix_of(r)] + [r["problem"][name] for name in fields]
-        beside = [r for r in (timed_rows(of_file(elsewhere["in:"])) if elsewhere["in:"] else rows)
-                  if re.search(pattern, r["entry"]) and not r.get("structure_reuse")]
+        as_many = lambda r: "ranks" not in selected or not r["mpi"] or str(r["ranks"]) == selected["ranks"]  # or one process alone
+        beside = [r for r in (timed_rows(of_file(elsewhere["in:"])) if elsewhere["in:"] else timed)
+                  if re.search(pattern, r["entry"]) and not r.get("structure_reuse") and as_many(r)]
         for row in mine:
             others = [median(r) for r in beside if problem(r) == problem(row)]
             if others:

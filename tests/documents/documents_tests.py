@@ -3,7 +3,7 @@
 
 usage: documents_tests.py --root DIRECTORY --build DIRECTORY [unittest options]
 
-Runs what stands in the sh fences of every README, of docs/ and of CONTRIBUTING.md, in a copy of the sources that uses the programs
+Runs what stands in the sh fences of every page of the steps, of docs/ and of CONTRIBUTING.md, in a copy of the sources that uses the programs
 of --build as they are, and says at the end what ran, what ran in its place, and what did not and why. pages.py tells how a document
 says so. Needs nothing beyond Python's own library.
 """
@@ -35,7 +35,7 @@ RUN = ["run", "--quick", "-m", "gen:uniform:n=100,per_row=5", "--stage", "01", "
 
 def pages():
     """All documents, and what `stages new` writes for a new one."""
-    paths = [ROOT / "README.md", *sorted(ROOT.glob("[0-9][0-9]_*/README.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
+    paths = [ROOT / "README.md", *sorted(ROOT.glob("[0-9][0-9]_*/*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
     made = [Page(str(path.relative_to(ROOT)), path.read_text()) for path in paths]
     template = (ROOT / "common/cli/templates/README.md.in").read_text()
     for name, value in (("NUMBER", "01"), ("ENTRY", "csr_spmv"), ("OP", "spmv")):
@@ -148,7 +148,7 @@ class Documents(Case):
             self.assertGreater(commands[name], 0, f"{name} lost its commands")
 
     def test_links_lead_somewhere(self):
-        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("[0-9][0-9]_*/README.md"), *(ROOT / "docs").glob("*.md")]:
+        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("[0-9][0-9]_*/*.md"), *(ROOT / "docs").glob("*.md")]:
             for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
                 linked = (page.parent / target).resolve() if target else page
                 self.assertTrue(linked.exists(), f"{page}: {target}")

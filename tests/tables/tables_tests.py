@@ -204,12 +204,14 @@ class Values(unittest.TestCase):
 
     def test_a_time_over_that_of_another_record(self):
         """Of four ranks, C left on them, over a library's that ran alone."""
-        ranked = record(row("08_x/r", 4, 9e-3, options="C distributed", compute_seconds=1e-3), row("vendor/b", 0, 1e-6))
+        ranked = record(row("08_x/r", 4, 9e-3, options="C distributed", compute_seconds=1e-3), row("vendor/b", 0, 1e-6),
+                        row("08_x/one", 0, 3e-3, options="C distributed"), row("08_x/one", 2, 1e-3, options="C distributed"))
         with tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(tables, "ROOT", pathlib.Path(directory)):
             (tables.ROOT / "results").mkdir()
             (tables.ROOT / "results/alone.json").write_text(json.dumps(record(row("vendor/b", 0, 2.5e-3), {**row("vendor/reuse", 0, 1e-6), "structure_reuse": True})))
             words = ["ranks=4", "clock:compute_seconds", "in:alone.json", "over:^vendor/"]
             self.assertEqual(tables.value(ranked, "r", "gen:fem:nx=3", words), "2.50x")
+            self.assertEqual(tables.value(ranked, "r", "gen:fem:nx=3", ["ranks=4", "clock:compute_seconds", "over:/one"]), "3.00x")  # one process alone
             for changed, expected in ((["ranks=4", "over:^vendor/"], "no entry like"), (["clock:no", "ranks=4", *words[2:]], "there is no metric 'no'"),
                                       (["in:no.json", "over:x"], "there is no record 'no.json'"), (["ranks=4", "clock:compute_seconds"], "belongs to over:")):
                 with self.subTest(words=changed), self.assertRaisesRegex(ValueError, expected):
