@@ -21,7 +21,7 @@ import tempfile
 import time
 import unittest
 
-from pages import Fault, Page, Project, check_instead
+from pages import Fault, Page, Project, check_instead, out_of_shape
 
 ROOT = None
 BUILD = None
@@ -147,6 +147,10 @@ class Documents(Case):
         for name in [name for name in commands if name.endswith("README.md")] + ["docs/course.md", "docs/exercises.md", "docs/checking.md"]:
             self.assertGreater(commands[name], 0, f"{name} lost its commands")
 
+    def test_readmes_of_steps_are_short(self):
+        for path in ROOT.glob("[0-9][0-9]_*/README.md"):
+            self.assertEqual(out_of_shape(path.read_text()), [], path)
+
     def test_links_lead_somewhere(self):
         for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("[0-9][0-9]_*/*.md"), *(ROOT / "docs").glob("*.md")]:
             for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
@@ -222,6 +226,14 @@ class Planted(Case):
         "a value": ("<!-- not run: too long -->\n```sh\nstages run -m data:d1 --op spmw\n```", "is not taken"),
         "what runs in its place": ("<!-- run instead: stages info c.mtx -->\n```sh\nstages info data:d1\n```", "exit code 2, expected 0"),
     }
+
+    def test_a_readme_out_of_shape(self):
+        wide = "x" * 121
+        made = f"<!-- table results/a.json 01_ -->\n{wide}\n<!-- end table -->\n"
+        self.assertEqual(out_of_shape(f"short\n| {wide} |\n{made}"), [])
+        self.assertEqual(out_of_shape(f"{made}{wide}\n"), ["line 4: 121 characters, at most 120"])
+        self.assertEqual(out_of_shape(f"<!-- value a.json b c -->1<!-- /value --> {wide}"), ["line 1: 163 characters, at most 120"])
+        self.assertIn("151 lines, at most 150", out_of_shape("x\n" * 151)[0])
 
     def test_faults_that_are_seen(self):
         for name, (text, expected) in self.STATIC.items():

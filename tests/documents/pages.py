@@ -153,6 +153,25 @@ class Page:
                 self.said.append(Command(place, " ".join(code.split())))
 
 
+MOST_LINES, WIDEST = 150, 120  # of a step's README
+MADE = re.compile(r"<!-- (\w+) \S+ \S+.* -->")  # what tools/tables.py writes begins with such a line
+
+
+def out_of_shape(text):
+    """Why a step's README is more than a reader takes in: too many lines, or one that is too wide and neither of a table nor made by a script."""
+    lines, made, faults = text.splitlines(), None, []
+    if len(lines) > MOST_LINES:
+        faults.append(f"{len(lines)} lines, at most {MOST_LINES}: tables belong into measured.md, what was tried into notes.md")
+    for number, line in enumerate(lines, 1):
+        if made:
+            made = None if line == f"<!-- end {made} -->" else made
+        elif (begins := MADE.fullmatch(line)) and f"<!-- end {begins[1]} -->" in lines[number:]:
+            made = begins[1]
+        elif len(line) > WIDEST and not line.startswith("|"):
+            faults.append(f"line {number}: {len(line)} characters, at most {WIDEST}")
+    return faults
+
+
 def is_command(words):
     """Whether words begin like something that a reader types here."""
     words = list(itertools.dropwhile(ASSIGNED.match, words))
