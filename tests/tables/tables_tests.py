@@ -5,6 +5,7 @@ usage: tables_tests.py [unittest options]
 """
 
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -16,6 +17,7 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 sys.dont_write_bytecode = True
+import draw_curve  # tools/draw_curve.py
 import tables  # tools/tables.py
 
 
@@ -246,6 +248,55 @@ class Values(unittest.TestCase):
                 done = run("--check")
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(expected, done.stderr)
+
+
+def drawn(picture, name):
+    """The points of the line of that name, in the picture's units."""
+    path = re.search(rf'<g id="{re.escape(name)}">\s*<path d="([^"]*)"', picture)
+    return [tuple(map(float, point)) for point in re.findall(r"[ML] ([\d.-]+) ([\d.-]+)", path[1])] if path else []
+
+
+def apart(points, at):
+    """How far, in the picture's units, a line lies from the points (n, seconds), if x goes by n and y by the logarithm of seconds."""
+    if len(points) != len(at):
+        return math.inf
+    wanted = [(n, math.log(s)) for n, s in points]
+    far = 0
+    for axis in (0, 1):
+        low, high = (pick(range(len(at)), key=lambda k: wanted[k][axis]) for pick in (min, max))
+        scale = (at[high][axis] - at[low][axis]) / (wanted[high][axis] - wanted[low][axis])
+        far = max([far] + [abs(at[low][axis] + scale * (w[axis] - wanted[low][axis]) - a[axis]) for w, a in zip(wanted, at)])
+    return far
+
+
+class Curve(unittest.TestCase):
+    """06_cuda_register/curve.svg is drawn from the record (tools/draw_curve.py, which needs matplotlib; this does not)."""
+
+    def setUp(self):
+        self.results = json.loads((ROOT / draw_curve.RECORD).read_text())
+        self.picture = (ROOT / draw_curve.PICTURE).read_text()
+
+    def test_its_lines_are_the_record(self):
+        heights = []
+        for entry, words, _ in draw_curve.LINES:
+            points, at = draw_curve.points(self.results, entry), drawn(self.picture, f"whole:{entry}")
+            self.assertGreater(len(points), 20, entry)
+            self.assertLess(apart(points, at), 0.1, f"{entry}: run tools/draw_curve.py")
+            self.assertIn(f">{words}<", self.picture)
+            heights.append((math.log(points[0][1]), at[0][1]))
+        (low, under), (high, over) = min(heights), max(heights)  # all lines of one half share its axis
+        for wanted, y in heights:
+            self.assertAlmostEqual(under + (over - under) * (wanted - low) / (high - low), y, delta=0.2)
+        for entry in draw_curve.IN_CLOSE:
+            self.assertLess(apart(draw_curve.close_to(draw_curve.points(self.results, entry)), drawn(self.picture, f"close:{entry}")), 0.1, entry)
+        self.assertIn(self.results["context"]["source_digest"][:12], self.picture)
+
+    def test_another_time_is_seen(self):
+        entry = "06_cuda_register/row_per_thread"
+        points, at = draw_curve.points(self.results, entry), drawn(self.picture, f"whole:{entry}")
+        changed = [(n, s * (1.05 if n == 512 else 1)) for n, s in points]
+        self.assertGreater(apart(changed, at), 0.3)
+        self.assertEqual(apart(points[1:], at), math.inf)
 
 
 class Readmes(unittest.TestCase):

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Draws 06_cuda_register/curve.svg from results/nvidia-h200/d2_stream.json: time of a product against n, as the course report "D2" did.
+
+    tools/draw_curve.py              writes the picture (needs matplotlib)
+
+Left all sizes, right those around the register cliff. tests/tables holds the lines of the picture to the record, without matplotlib.
+"""
+
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "tools"))
+import tables  # the medians of a record, and what is left out
+
+RECORD = "results/nvidia-h200/d2_stream.json"
+PICTURE = "06_cuda_register/curve.svg"
+# D2's steps in their order, and what is ours: entry, words of the legend, colour.
+LINES = (
+    ("03_cuda_naive/dense_transposed", "step 3: dense_transposed", "#9a9a9a"),
+    ("04_cuda_shared/shared_memory", "step 4: shared_memory", "#b58900"),
+    ("05_cuda_csr/two_arrays", "step 5: two_arrays", "#cb4b16"),
+    ("06_cuda_register/one_launch", "step 6: one_launch", "#6c71c4"),
+    ("06_cuda_register/row_per_thread", "step 6: row_per_thread (registers)", "#268bd2"),
+    ("06_cuda_register/stream_resident", "step 6: stream_resident", "#2aa198"),
+    ("vendor/cublas_gemv_rows", "cuBLAS, a call for each vector", "#333333"),
+)
+CLOSE = (500, 600)  # the sizes of the right half
+IN_CLOSE = ("05_cuda_csr/two_arrays", "06_cuda_register/one_launch", "06_cuda_register/row_per_thread")
+
+
+def points(results, entry):
+    """(n, seconds of a product) of an entry, by n."""
+    found = []
+    for row in tables.timed_rows(results):
+        name = tables.label(row["problem"]["matrix"])
+        if row["entry"] == entry and name.startswith("n = "):
+            found.append((int(name.removeprefix("n = ")), tables.median(row)))
+    return sorted(found)
+
+
+def close_to(curve):
+    """Those of the right half."""
+    return [(n, s) for n, s in curve if CLOSE[0] <= n <= CLOSE[1]]
+
+
+def draw(results, path):
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "sparse-stages", "font.size": 9, "font.family": "sans-serif", "path.simplify": False})
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.8))
+    whole, close = figure.subplots(1, 2, width_ratios=(2, 1))
+    for entry, words, colour in LINES:
+        curve = points(results, entry)
+        for axes, name, shown in ((whole, "whole", True), (close, "close", entry in IN_CLOSE)):
+            if shown:
+                there = curve if name == "whole" else close_to(curve)
+                line, = axes.plot([n for n, _ in there], [1e6 * s for _, s in there], "-" if name == "whole" else ".-", color=colour, label=words, linewidth=1.3, markersize=4)
+                line.set_gid(f"{name}:{entry}")
+    context = results["context"]
+    for axes, head in ((whole, "all sizes"), (close, "around the register cliff")):
+        axes.set_yscale("log")
+        axes.minorticks_off()
+        axes.set_xlabel("n (80 % zeros)")
+        axes.set_title(head, fontsize=9)
+        axes.grid(color="#dddddd", linewidth=0.6)
+    whole.set_ylabel("microseconds a product, 1000 vectors")
+    close.set_xlim(*CLOSE)
+    close.set_ylim(0.5, 20)
+    whole.set_yticks(*zip(*((10.0**k, f"{10.0**k:g}") for k in range(-2, 3))))
+    close.set_yticks(*zip(*((t, f"{t:g}") for t in (0.5, 1, 2, 5, 10, 20))))
+    figure.legend(*whole.get_legend_handles_labels(), loc="lower center", ncols=3, frameon=False, fontsize=8)
+    figure.text(0.995, 0.005, f"{context['gpu']}, {context['date'][:10]}, sources {context['source_digest'][:12]}", ha="right", fontsize=6, color="#777777")
+    figure.subplots_adjust(left=0.07, right=0.985, top=0.93, bottom=0.33, wspace=0.15)
+    figure.savefig(path, metadata={"Date": None, "Creator": "tools/draw_curve.py"})
+    path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(__doc__.strip())
+        sys.exit(0 if sys.argv[1] == "--help" else 2)
+    draw(json.loads((ROOT / RECORD).read_text()), ROOT / PICTURE)
