@@ -96,7 +96,7 @@ def main():
         import matplotlib  # noqa: F401
     except ImportError as error:
         fail(f"this needs {error.name} in {sys.executable}; install python3-matplotlib and python3-jinja2 and use the system's python3")
-    from report import compare, ladder, matrices, overview, page, roofline, scaling, spgemm, steps, study
+    from report import compare, fetched, ladder, matrices, overview, page, roofline, scaling, spgemm, steps, study
 
     sections = []
     if pair:
@@ -108,6 +108,7 @@ def main():
     runs = results.joined(files)
     sections += overview.troubles(files) + overview.at_a_glance(runs)
     sections += ladder.ladders(runs) + ladder.against_library(runs) + study.studies(runs)
+    sections += fetched.fetched(runs)
     sections += spgemm.by_compression(runs) + scaling.scalings(runs) + roofline.rooflines(runs)
     if options.program:
         sections += matrices.described(files, options.program, warn)

@@ -228,6 +228,30 @@ class Pages(Case):
         self.assertEqual(page.sections[:2], ["where", "troubles"])
         self.assertIn("element (0, 0) is &lt;b&gt;0&lt;/b&gt;", text)
 
+    def test_what_kernels_fetch_stands_beside_recorded_times(self):
+        """The ladder of bytes: bytes and bounds that the lens counted, and the times of data/records.tsv; never called a time."""
+        entries = {"03_cuda_naive/dense_row_major": (541000, 16.5), "03_cuda_naive/dense_transposed": (82400, 2.51), "05_cuda_csr/mine": (30000, 4)}
+
+        def change(data):
+            rows = [row for row in data["results"] if row["status"] == "good" and not row["peer"]]
+            data["results"] = [{**rows[0], "entry": entry, "simulated": True, "checked": True} for entry in entries]
+            for row, (fetched, sectors) in zip(data["results"], entries.values()):
+                row.pop("seconds", None)
+                row["metrics"] = {name: {"value": value, "unit": ""} for name, value in (("fetched_bytes", fetched), ("sectors_a_request", sectors), ("at_least_seconds", 2.46e-6))}
+        text, page = self.page(self.samples.changed("fetched.json", self.small, change))
+        self.assertIn("fetched-0", page.sections)
+        section = text[text.index('<section id="fetched-0">'):]
+        section = section[:section.index("</section>")]
+        plain = " ".join(re.sub(r"<[^>]*>", " ", section).split()).replace("\u200b", "")
+        self.assertIn("05 mine fetches least, 30 kB; 03 dense_row_major fetches 18.0 times as much", plain)
+        recorded = {line.split("\t")[0]: line.split("\t") for line in (ROOT / "data/records.tsv").read_text().splitlines()}
+        _, time, what, machine = recorded["03_cuda_naive/dense_row_major"]
+        self.assertIn(f"541 kB 16.5 2.46 us {float(time) * 1e6:.1f} us {what}, {machine}", plain)
+        self.assertRegex(plain, r"30 kB 4 2\.46 us(?! \d)")
+        self.assertIn("nothing below was timed here", plain)
+        _, without = self.page(self.small)
+        self.assertNotIn("fetched-0", without.sections)
+
     def test_nothing_timed(self):
         def change(data):
             for row in data["results"]:
