@@ -109,7 +109,7 @@ if [[ " ${masters[*]} " == *.cu\ * ]]; then
 fi
 if [ -d "$made/tasks/02_mpi" ] || grep -q '^// Ranks: ' "${masters[@]}"; then packages+=" libopenmpi-dev openmpi-bin"; fi
 printf '%s\n' "$packages" "$targets" > "$made/lab/needs.txt"
-tar -C "$made/project" --sort=name --owner=0 --group=0 --numeric-owner -c . | gzip -9n > "$made/lab/stages.tar.gz"
+tar -C "$made/project" --sort=name --mtime='2026-01-01 00:00Z' --owner=0 --group=0 --numeric-owner -c . | gzip -9n > "$made/lab/stages.tar.gz"
 {
   printf '{"exercises": ['
   printf '"%s",' "${masters[@]}" | sed 's,/exercises/,/,g; s/,$//'
