@@ -68,6 +68,13 @@ class HandIn:
             return "; ".join([self.status, *(reason for _, reason in self.lost)])
         return "; ".join(f"{what}: {reason}" if what else reason for what, reason in self.lost)
 
+    def short(self):
+        """Where points were lost; all of it stands with the mistake."""
+        if self.status != GRADED:
+            return self.why()
+        text = ", ".join(what for what, _ in self.lost if what) or self.why()
+        return text if len(text) <= 160 else text[:157] + "..."
+
     def mistake(self):
         """What hand-ins with the same mistake have in common: where points were lost, and the reason but for its numbers."""
         return self.exercise, tuple((what, re.sub(r"-?\b(\d[\d.]*(e[-+]?\d+)?|nan|inf)\b", "#", reason)) for what, reason in self.lost)
@@ -233,10 +240,12 @@ def as_page(handins, exercises, title, note):
     here = TOOLS / "report"
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(here), autoescape=True, trim_blocks=True, lstrip_blocks=True,
                                      undefined=jinja2.StrictUndefined)
+    groups = mistakes(handins)
     rows = [(student, row, points_of(row)) for student, row in students(handins).items()]
+    number = {id(h): k for k, group in enumerate(groups, 1) for h in group}
     return environment.get_template("handins.html").render(
-        title=title, exercises=exercises, rows=rows, mistakes=mistakes(handins), done=sum(is_graded(h) for h in handins), all=len(handins),
-        troubles=[h for h in handins if h.status == TROUBLE], note=note, several=len(exercises) > 1,
+        title=title, exercises=exercises, rows=rows, mistakes=groups, number=number, name=id, done=sum(is_graded(h) for h in handins), all=len(handins),
+        note=note, several=len(exercises) > 1,
         style=Markup((here / "page.css").read_text()), script=Markup((here / "page.js").read_text())).encode("utf-8", "replace").decode()
 
 
