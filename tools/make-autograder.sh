@@ -135,6 +135,8 @@ if [ -n "$folder" ]; then
     rmdir "$out/template/${steps[0]}"
   fi
   cp "$made/lab"/* tools/autograder/autograder.py "$out/autograder/"
+  mkdir "$out/template/grader"
+  cp "$made/lab"/{setup.sh,needs.txt,stages.tar.gz} "$out/template/grader/"
   title=$(printf '%s\n' "${steps[@]}" | paste -s -d ' ' | sed 's/ /, /g')
   files="" first=""
   for master in "${masters[@]}"; do
@@ -143,19 +145,18 @@ if [ -n "$folder" ]; then
     first=${first:-$file}
     files+="- \`$file\`: $(sed -n 's,^// Task: ,,p' "$master" | head -n 1)"$'\n'
   done
-  url=$(git config --get remote.origin.url 2> /dev/null || echo URL)
   fill() {
-    python3 - "$1" "$title" "$files" "${url##*@}" "${steps[0]}" "$first" << 'PY'
+    python3 - "$1" "$title" "$files" "${masters[0]%%/*}" "$first" << 'PY'
 import pathlib, sys
 text = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
-for name, value in zip(("@TITLE@", "@FILES@", "@URL@", "@STEP@", "@FILE@"), sys.argv[2:]):
+for name, value in zip(("@TITLE@", "@FILES@", "@STEP@", "@FILE@"), sys.argv[2:]):
     text = text.replace(name, value)
 print(text, end="")
 PY
   }
   fill tools/autograder/student.md > "$out/template/README.md"
   fill tools/autograder/teacher.md > "$out/README.md"
-  printf '/build/\n/sparse-stages/\n' > "$out/template/.gitignore"
+  printf '/build/\n/grader/stages/\n' > "$out/template/.gitignore"
   printf '{"runs-on": "ubuntu-latest", "apt": [%s]}\n' "$(printf '"%s", ' $packages | sed 's/, $//')" > "$out/runtime.json"
   printf 'FROM docker.io/library/debian:12\nRUN apt-get update && apt-get install -y --no-install-recommends git ca-certificates python3\nCOPY autograder /opt/lab\nRUN bash /opt/lab/setup.sh /opt/stages-autograder\n' > "$out/Containerfile"
   [ ! -e "$folder" ] || rm -rf "$folder"

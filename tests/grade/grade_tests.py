@@ -422,8 +422,8 @@ class Hostile(Case):
 
 
 class Formats(Misbehaving):
-    def text(self, how, form):
-        done = run(PROGRAM, "grade", STAGE, self.file, "--built", self.built, "--format", form, STAGES_MISBEHAVE=how)
+    def text(self, how, form, **environment):
+        done = run(PROGRAM, "grade", STAGE, self.file, "--built", self.built, "--format", form, STAGES_MISBEHAVE=how, **environment)
         self.assertIn(done.returncode, (0, 1), done.stderr)
         return done.stdout
 
@@ -435,6 +435,18 @@ class Formats(Misbehaving):
             self.assertEqual(results["tests"][0] | {"output": ""}, {"name": NAME, "score": points, "max_score": 100, "output": "",
                                                                      "status": "passed" if points else "failed"})
         self.assertIn("previous answer", bad["tests"][2]["output"])
+
+    def test_classroom50(self):
+        for how, points in (("", 100), ("previous", 0)):
+            result = json.loads(self.text(how, "classroom50", CLASSROOM="hpc", ASSIGNMENT="lab", OWNER="ada", COMMIT_URL="https://example.org/1", REVIEW_URL=""))
+            self.assertEqual((result["schema"], result["score"], result["max-score"]), ("classroom50/result/v1", points, 100))
+            self.assertEqual([result.get(key) for key in ("classroom", "assignment", "owner", "commit", "review", "release")],
+                             ["hpc", "lab", "ada", "https://example.org/1", "https://example.org/1", None])
+            self.assertEqual(result["tests"][0] | {"output": ""}, {"test-name": NAME, "passed": points == 100, "score": points, "max-score": 100, "output": ""})
+            self.assertGreater(len(result["tests"]), 5)
+            for test in result["tests"][1:]:
+                self.assertEqual((test["score"], test["max-score"]), (0, 0))
+        self.assertIn("previous answer", result["tests"][2]["output"])
 
     def test_junit(self):
         for how, points, failures in (("", 100, 0), ("attack:long_text", 0, 8), ("forge", 0, 1)):

@@ -1,0 +1,569 @@
+#!/usr/bin/env python3
+"""Labs for courses: what tools/make-autograder.sh puts into them, what grades a hand-in there, and a class at once.
+
+Most of it with a program that plays `stages grade`; the zip with the real one, as the build has it.
+
+usage: autograder_tests.py --program STAGES --root DIRECTORY [unittest options]
+"""
+
+import argparse
+import csv
+import hashlib
+import html.parser
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+import zipfile
+
+PROGRAM = None
+ROOT = None
+HOST, CUDA = "01_cpu_serial/csr_spmv.cpp", "05_cuda_csr/row_lengths.cu"
+IDENTITY = {"CLASSROOM": "hpc", "ASSIGNMENT": "lab-5", "ASSIGNMENT_TYPE": "individual", "OWNER": "ada", "SUBMISSION_TAG": "submit/2026-06-01T14-32-05Z-a1b2c3d",
+            "COMMIT_URL": "https://example.org/commit/1", "RELEASE_URL": "https://example.org/release/1"}
+
+# Plays `stages grade STEP FILE --format FORM | --json`: what comes out is told by the file's text.
+PLAYED = r'''#!{python}
+import json, os, pathlib, re, signal, sys, time
+step, file = sys.argv[2], pathlib.Path(sys.argv[3])
+form = "json" if "--json" in sys.argv else sys.argv[sys.argv.index("--format") + 1]
+text = file.read_text()
+said = re.search(r"points (\d+)(?: because (.*))?", text)
+points, why = (int(said[1]), said[2] or "") if said else (0, "nothing")
+if "slow" in text:
+    log = pathlib.Path(os.environ["PLAYED_LOG"])
+    with log.open("a") as out: print("begins", os.getpid(), file=out)
+    time.sleep(float(os.environ.get("PLAYED_SECONDS", "0.5")))
+    with log.open("a") as out: print("ends", file=out)
+print("NOT CONFINED: played", file=sys.stderr)
+if "trouble" in text:
+    print("stages: error: the disk is full", file=sys.stderr)
+    sys.exit(2)
+lost = [dict([("class", "square matrices"), ("counts", True), ("good", False), ("reason", why)])] if why else []
+if form == "gradescope":
+    out = dict(score=points, output_format="text", tests=[dict(name=file.name, score=points, max_score=100, status="passed", output=why)])
+elif form == "classroom50":
+    out = dict(schema="classroom50/result/v1", score=points, tests=[{"test-name": file.name, "passed": points == 100, "score": points, "max-score": 100, "output": why}])
+    out["max-score"] = 100
+else:
+    out = dict(grades=[dict(points=points, broken="", classes=lost, speed_note="")])
+print(json.dumps(out))
+sys.exit(points != 100)
+'''
+
+
+def run(*words, **how):
+    environment = {**os.environ, **how.pop("environment", {})}
+    return subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=600,
+                          check=False, env=environment, **how)
+
+
+def load(path, name):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def exercises():
+    return load(ROOT / "tools/exercises.py", "exercises")
+
+
+def steps_built():
+    return {entry["stage"] for entry in json.loads(run(PROGRAM, "list", "--json").stdout)["entries"]}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.directory = pathlib.Path(place.name)
+        self.played = self.write("played", PLAYED.replace("{python}", sys.executable))
+        self.played.chmod(0o755)
+
+    def write(self, name, text):
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def make(self, *words):
+        done = run(ROOT / "tools/make-autograder.sh", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def refused(self, expected, *words):
+        done = run(*words, cwd=self.directory)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, rf"^[a-z-]+: .*{expected}.*\n$")
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+
+def solution_lines(master):
+    """The lines that the solution has, and the task has not."""
+    tools = exercises()
+    task = set(map(str.strip, tools.made(master, False).splitlines()))
+    return [line.strip() for line in tools.made(master, True).splitlines() if line.strip() and line.strip() not in task]
+
+
+class Labs(Case):
+    """What is in them."""
+
+    def project(self, archive):
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+            return {member.name.removeprefix("./"): tar.extractfile(member).read().decode() for member in tar if member.isfile()}
+
+    def test_a_zip(self):
+        file = self.directory / "lab.zip"
+        self.assertRegex(self.make("--gradescope", file, "05/row_lengths.cu", HOST), r"^written: .*lab\.zip \(\d+ KiB\): 2 exercise")
+        with zipfile.ZipFile(file) as made:
+            names = set(made.namelist())
+            self.assertEqual(names, {"setup.sh", "run_autograder", "grading.py", "needs.txt", "exercises.json", "stages.tar.gz"})
+            self.assertEqual(json.loads(made.read("exercises.json")), {"exercises": [CUDA, HOST]})
+            needs = made.read("needs.txt").decode().splitlines()
+            files = self.project(made.read("stages.tar.gz"))
+        self.assertEqual(needs[1], "stages graded_cpp graded_cu")
+        self.assertNotIn("openmpi", needs[0])
+        # Only these steps, and of their exercises only these, as students get them. No marks, no solutions.
+        self.assertEqual({name.split("/")[0] for name in files if re.match(r"\d\d_", name)}, {"01_cpu_serial", "05_cuda_csr"})
+        self.assertEqual({name for name in files if "/exercises/" in name}, {f"{e.split('/')[0]}/exercises/{e.split('/')[1]}" for e in (CUDA, HOST)})
+        self.assertIn("common/student/main.cpp", files)
+        self.assertIn("data/builtin.tsv", files)
+        self.assertFalse([name for name in files if name.startswith(("tests/", "docs/", "results/")) or name.endswith(".md")])
+        for exercise in (CUDA, HOST):
+            step, name = exercise.split("/")
+            master = ROOT / step / "exercises" / name
+            self.assertEqual(files[f"{step}/exercises/{name}"], exercises().made(master, False))
+            lines = solution_lines(master)
+            self.assertTrue(lines)
+            self.assertFalse([line for line in lines if line in files[f"{step}/exercises/{name}"].splitlines()])
+        self.assertFalse([name for name, text in files.items() if re.search(r"(?m)^\s*// (SOLUTION|STUDENT|END)$", text) and name.startswith("0")])
+
+    def test_a_folder(self):
+        folder = self.directory / "lab"
+        self.make("--classroom50", folder, "05")
+        here = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+        self.assertLessEqual({"README.md", "runtime.json", "Containerfile", "template/README.md", "template/row_lengths.cu", "template/warp_per_row.cu",
+                              "template/grader/setup.sh", "autograder/autograder.py", "autograder/grading.py", "autograder/stages.tar.gz"}, here)
+        # Classroom 50 writes autograde.yaml itself; a second one in the template breaks its grading.
+        self.assertFalse([name for name in here if name.endswith((".yaml", ".yml"))])
+        # Its runner fetches no more than 10 MB.
+        self.assertLess(sum(path.stat().st_size for path in (folder / "autograder").iterdir()), 8_000_000)
+        self.assertEqual(json.loads((folder / "runtime.json").read_text())["runs-on"], "ubuntu-latest")
+        for page in ("README.md", "template/README.md"):
+            self.assertNotRegex((folder / page).read_text(), r"@[A-Z0-9]+@")
+        for name in ("row_lengths.cu", "warp_per_row.cu"):
+            self.assertEqual((folder / "template" / name).read_text(), exercises().made(ROOT / "05_cuda_csr/exercises" / name, False))
+
+    def test_ranks_need_mpi(self):
+        folder = self.directory / "lab"
+        self.make("--classroom50", folder, "02/gather_rows.cpp", "05/row_lengths.cu")
+        self.assertIn("libopenmpi-dev openmpi-bin", (folder / "autograder/needs.txt").read_text())
+        self.assertTrue((folder / "template/02_mpi/gather_rows.cpp").exists())
+
+    def test_its_packages_are_those_of_the_project(self):
+        folder = self.directory / "lab"
+        self.make("--classroom50", folder, "02", "05")
+        known = (ROOT / "tools/install-deps.sh").read_text()
+        for package in (folder / "autograder/needs.txt").read_text().splitlines()[0].split():
+            self.assertRegex(known, rf"[| ]{re.escape(package)}[| ]", package)
+
+    def test_what_is_there_is_kept(self):
+        file, folder = self.write("lab.zip", "mine"), self.directory / "lab"
+        folder.mkdir()
+        self.write("lab/mine", "")
+        make = ROOT / "tools/make-autograder.sh"
+        self.refused("lab.zip: is there already", make, "--gradescope", "lab.zip", "05")
+        self.refused("lab: is there already", make, "--classroom50", "lab", "05")
+        self.assertEqual((file.read_text(), [p.name for p in folder.iterdir()]), ("mine", ["mine"]))
+        self.make("--force", "--gradescope", file, "--classroom50", folder, "01/csr_spmv.cpp")
+        self.assertTrue(zipfile.is_zipfile(file))
+        self.assertFalse((folder / "mine").exists())
+
+    def test_usage(self):
+        make = ROOT / "tools/make-autograder.sh"
+        self.write("file", "")
+        for expected, words in (("say for what: --gradescope", ["05"]), ("name an exercise", ["--gradescope", "a.zip"]), ("--gradescope needs a name", ["--gradescope"]),
+                                ("--classroom50 needs a name", ["--classroom50", "--force", "05"]), ("no option --canvas", ["--canvas", "05"]),
+                                ("a.tar: Gradescope takes a zip", ["--gradescope", "a.tar", "05"]), ("no directory .*/nowhere", ["--gradescope", "nowhere/a.zip", "05"]),
+                                ("'09': no step with exercises of that name; there are 01_cpu_serial, ", ["--gradescope", "a.zip", "09"]),
+                                ("'05/none.cu': no exercise of that name; 05_cuda_csr has row_lengths.cu, ", ["--gradescope", "a.zip", "05/none.cu"]),
+                                ("file: is a file; name a directory", ["--force", "--classroom50", "file", "05"])):
+            with self.subTest(words=words):
+                self.refused(expected, make, *words)
+        self.assertIn("--classroom50 DIR", run(make, "--help").stdout)
+
+
+class Grading(Case):
+    """What a hand-in's files are graded for, by what is in every lab."""
+
+    def setUp(self):
+        super().setUp()
+        sys.path.insert(0, str(ROOT / "tools/autograder"))
+        self.addCleanup(sys.path.remove, str(ROOT / "tools/autograder"))
+        self.grading = load(ROOT / "tools/autograder/grading.py", "grading")
+        self.grading.exercises = lambda: [CUDA, HOST]
+        self.handin = self.directory / "handin"
+        self.handin.mkdir()
+
+    def found(self, exercise=CUDA):
+        file, why = self.grading.handed_in(self.handin, exercise)
+        return str(file.relative_to(self.handin)) if file else why
+
+    def test_where_a_file_lies(self):
+        self.assertEqual(self.found(), "there is no file row_lengths.cu in what was handed in; it keeps the name that it had")
+        self.write("handin/.git/row_lengths.cu", "")
+        self.assertRegex(self.found(), "there is no file")
+        self.write("handin/a/b/row_lengths.cu", "")
+        self.assertEqual(self.found(), "a/b/row_lengths.cu")
+        self.write("handin/a/c/row_lengths.cu", "")
+        self.assertEqual(self.found(), "there are 2 files row_lengths.cu; hand in one")
+        self.write("handin/row_lengths.cu", "")
+        self.assertEqual(self.found(), "row_lengths.cu")
+        self.write("handin/05_cuda_csr/row_lengths.cu", "")
+        self.assertEqual(self.found(), "05_cuda_csr/row_lengths.cu")
+
+    def test_links_are_nobodys_file(self):
+        (self.handin / "row_lengths.cu").symlink_to("/etc/passwd")
+        (self.handin / "deeper").symlink_to("/")
+        self.assertEqual(self.found(), "row_lengths.cu is a link; hand in the file itself")
+
+    def test_all_together(self):
+        self.write("handin/row_lengths.cu", "points 100")
+        for form, of in (("gradescope", None), ("classroom50", 200)):
+            result = self.grading.result([self.played], self.handin, form)
+            title = "name" if form == "gradescope" else "test-name"
+            self.assertEqual((result["score"], result.get("max-score")), (100, of))
+            self.assertEqual([test[title] for test in result["tests"]], [CUDA, HOST])
+            self.assertEqual([test["score"] for test in result["tests"]], [100, 0])
+            self.assertIn("there is no file csr_spmv.cpp", result["tests"][1]["output"])
+        self.write("handin/csr_spmv.cpp", "points 30 because of a tail")
+        self.assertEqual(self.grading.result([self.played], self.handin, "gradescope")["score"], 130)
+
+    def test_trouble_is_no_grade(self):
+        self.write("handin/row_lengths.cu", "trouble")
+        with self.assertRaisesRegex(self.grading.Trouble, "exit code 2"):
+            self.grading.result([self.played], self.handin, "gradescope")
+        with self.assertRaisesRegex(self.grading.Trouble, "cannot be run: No such file"):
+            self.grading.result([self.directory / "nothing"], self.handin, "gradescope")
+
+
+def valid(result):
+    """Faults of a result by schemas/result-v1.schema.json and runner.py of foundation50/classroom50; none: it is taken."""
+    out = [field for field in ("classroom", "assignment", "assignment_type", "owner", "submission", "commit", "release", "review", "datetime")
+           if not isinstance(result.get(field), str) or not result[field]]
+    out += ["schema"] * (result.get("schema") != "classroom50/result/v1")
+    out += ["datetime"] * (re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result.get("datetime", "")) is None)
+    out += ["submission"] * (not result.get("submission", "").startswith("submit/"))
+    known = {"schema", "classroom", "assignment", "assignment_type", "owner", "submission", "commit", "release", "review", "datetime", "graded_at", "score",
+             "max-score", "tests", "submitted_by"}
+    out += sorted(set(result) - known)
+    for part in (result, *result["tests"]):
+        score, of = part.get("score"), part.get("max-score")
+        out += ["score"] * (type(score) is not int or type(of) is not int or not 0 <= score <= of)
+    out += ["tests"] * any(not test.get("test-name") or type(test.get("passed")) is not bool for test in result["tests"])
+    out += ["sum"] * (result["score"] != sum(test["score"] for test in result["tests"]) or result["max-score"] != sum(test["max-score"] for test in result["tests"]))
+    return out
+
+
+class Classroom50(Case):
+    def setUp(self):
+        super().setUp()
+        self.lab = self.directory / "lab"
+        self.make("--classroom50", self.lab, CUDA, HOST)
+        self.lab /= "autograder"
+        self.checkout = self.directory / "checkout"
+        self.checkout.mkdir()
+        # As if it had been built before.
+        self.built = self.directory / "built"
+        (self.built / "bin").mkdir(parents=True)
+        shutil.copy(self.played, self.built / "bin/stages")
+        self.write("built/built-from", hashlib.sha256((self.lab / "stages.tar.gz").read_bytes()).hexdigest() + "  -\n")
+        script = self.lab / "autograder.py"
+        script.write_text(script.read_text().replace('"/opt/stages-autograder"', repr(str(self.built))))
+
+    def graded(self, **environment):
+        done = run(sys.executable, self.lab / "autograder.py", cwd=self.checkout, environment={**IDENTITY, **environment})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads((self.checkout / "result.json").read_text()), (self.checkout / "release-body.md").read_text()
+
+    def test_a_result(self):
+        self.write("checkout/row_lengths.cu", "points 100")
+        self.write("checkout/csr_spmv.cpp", "points 25 because of ``` in it")
+        result, body = self.graded()
+        self.assertEqual(valid(result), [])
+        self.assertEqual((result["score"], result["max-score"], result["owner"], result["review"]), (125, 200, "ada", IDENTITY["COMMIT_URL"]))
+        self.assertEqual(body.count("```"), 2)
+        self.assertIn("of ''' in it", body)
+        self.assertEqual(self.graded(REVIEW_URL="https://example.org/compare")[0]["review"], "https://example.org/compare")
+
+    def test_nothing_handed_in(self):
+        result, body = self.graded()
+        self.assertEqual(valid(result), [])
+        self.assertEqual((result["score"], result["max-score"]), (0, 200))
+        self.assertIn("there is no file", body)
+
+    def test_trouble_is_no_result(self):
+        self.write("checkout/row_lengths.cu", "trouble")
+        done = run(sys.executable, self.lab / "autograder.py", cwd=self.checkout, environment=IDENTITY)
+        self.assertEqual(done.returncode, 2)
+        self.assertFalse((self.checkout / "result.json").exists())
+
+    def test_another_build_is_not_used(self):
+        self.write("built/built-from", "0" * 64 + "  -\n")
+        self.write("lab/autograder/setup.sh", 'mkdir -p "$1/bin" && cp "$PLAYED_PROGRAM" "$1/bin/stages" && echo built anew\n')
+        self.write("checkout/row_lengths.cu", "points 100")
+        done = run(sys.executable, self.lab / "autograder.py", cwd=self.checkout,
+                   environment={**IDENTITY, "PLAYED_PROGRAM": str(self.played), "TMPDIR": str(self.directory)})
+        self.assertIn("built anew", done.stdout, done.stderr)
+
+
+class Zip(Case):
+    """The zip, unpacked as Gradescope does it, with the build that is there."""
+
+    def setUp(self):
+        super().setUp()
+        if "05_cuda_csr" not in steps_built():
+            self.skipTest("this build has no CUDA steps")
+        self.place = self.directory / "autograder"
+        self.make("--gradescope", self.directory / "lab.zip", HOST, CUDA)
+        with zipfile.ZipFile(self.directory / "lab.zip") as made:
+            made.extractall(self.place / "source")
+        shutil.copy(self.place / "source/run_autograder", self.place)
+        (self.place / "run_autograder").chmod(0o755)
+        (self.place / "stages-build").symlink_to(PROGRAM.parent.parent)
+        # Whoever runs students' programs reads what lies here.
+        self.directory.chmod(0o755)
+
+    def graded(self, files, **environment):
+        shutil.rmtree(self.place / "submission", ignore_errors=True)
+        (self.place / "submission").mkdir()
+        for name, text in files.items():
+            (self.place / "submission" / name).write_text(text)
+        done = run(self.place / "run_autograder", environment=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads((self.place / "results/results.json").read_text())
+        self.assertEqual(result["score"], sum(test.get("score", 0) for test in result["tests"]))
+        self.assertEqual((self.place / "source").stat().st_mode & 0o77, 0 if os.geteuid() == 0 else (self.place / "source").stat().st_mode & 0o77)
+        return {test["name"]: test for test in result["tests"]}
+
+    def master(self, exercise, solution):
+        step, name = exercise.split("/")
+        return exercises().made(ROOT / step / "exercises" / name, solution)
+
+    def test_a_solution_a_task_an_attack(self):
+        tests = self.graded({"csr_spmv.cpp": self.master(HOST, True), "row_lengths.cu": (ROOT / "tests/grade/misbehaving.cu").read_text()},
+                            STAGES_MISBEHAVE="previous")
+        self.assertEqual((tests[HOST]["score"], tests[CUDA]["score"]), (100, 0), tests)
+        self.assertIn("previous answer", json.dumps(tests))
+        tests = self.graded({"csr_spmv.cpp": self.master(HOST, False)})
+        self.assertLess(tests[HOST]["score"], 60)
+        self.assertEqual((tests[CUDA]["score"], tests[CUDA]["status"]), (0, "failed"))
+
+    def test_trouble_is_no_result(self):
+        (self.place / "stages-build").unlink()
+        self.write("autograder/submission/csr_spmv.cpp", "")
+        done = run(self.place / "run_autograder")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, "^autograder: error: .*stages-build/bin/stages: cannot be run: No such file or directory; run setup.sh again\n$")
+        self.assertFalse((self.place / "results/results.json").exists())
+
+
+class Text(html.parser.HTMLParser):
+    """The text of a page, and its tags."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.text = [], []
+        self.feed(page)
+        self.text = "\n".join(self.text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+class Class(Case):
+    def setUp(self):
+        super().setUp()
+        if importlib.util.find_spec("jinja2") is None:
+            self.skipTest("jinja2 is missing")
+        (self.directory / "class").mkdir()
+        self.log = self.directory / "log"
+        self.environment = {"PLAYED_LOG": str(self.log)}
+
+    def words(self, *words):
+        return [sys.executable, ROOT / "tools/handins.py", *words, self.directory / "class", "-o", self.directory / "out", "--program", self.played]
+
+    def graded(self, *words, code=0):
+        done = run(*self.words(*(words or [CUDA])), environment=self.environment)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def table(self):
+        with (self.directory / "out.csv").open(newline="") as file:
+            return {row["student"]: row for row in csv.DictReader(file)}
+
+    def page(self):
+        return (self.directory / "out.html").read_text()
+
+
+class HandIns(Class):
+    def test_a_class(self):
+        for name, text in (("ada", "points 100"), ("bob", "points 50 because element (3, 0) is 1.5, expected 2"),
+                           ("cyd", "points 50 because element (17, 0) is nan, expected -4e-3"), ("dan", "points 0 because it hangs")):
+            self.write(f"class/{name}/somewhere/row_lengths.cu", text)
+        (self.directory / "class/eve").mkdir()
+        done = self.graded()
+        table = self.table()
+        self.assertEqual({name: row["points"] for name, row in table.items()}, {"ada": "100", "bob": "50", "cyd": "50", "dan": "0", "eve": "0"})
+        self.assertIn("square matrices: element (3, 0)", table["bob"][f"{CUDA}: why"])
+        self.assertIn("there is no file row_lengths.cu", table["eve"][f"{CUDA}: why"])
+        self.assertRegex(done.stdout, r"^written: .*out.csv, .*out.html: 5 of 5 hand-ins")
+        self.assertEqual(done.stderr.count("NOT CONFINED"), 1)
+        # The same mistake, with other numbers, is one; the most frequent comes first.
+        page = self.page()
+        self.assertRegex(page, r'(?s)id="mistake-1".*?2 hand-ins.*?bob, cyd.*?id="mistake-2".*?1 hand-in,.*?dan')
+        self.assertNotIn('id="mistake-3"', page)
+        self.assertNotIn("A part", page)
+
+    def test_files_beside_each_other(self):
+        self.write("class/ada.cu", "points 100")
+        self.write("class/bob.cu", "points 10")
+        self.write("class/notes.txt", "")
+        self.graded()
+        self.assertEqual({name: row["points"] for name, row in self.table().items()}, {"ada": "100", "bob": "10"})
+
+    def test_several_exercises(self):
+        self.write("class/ada/row_lengths.cu", "points 100")
+        self.write("class/ada/csr_spmv.cpp", "points 20 because of a tail")
+        self.graded(CUDA, HOST)
+        row = self.table()["ada"]
+        self.assertEqual((row["points"], row["of"], row[CUDA], row[HOST]), ("120", "200", "100", "20"))
+
+    def test_names_are_text(self):
+        """Neither a spreadsheet nor a browser runs what somebody is called, or what his program says."""
+        for name in ("=cmd()", "<script>alert(1)</script>".replace("/", "\\"), "-2+3", "@SUM(A1)", "a,b\"c"):
+            self.write(f"class/{name}/row_lengths.cu", "points 1 because =<img src=x onerror=alert(1)>")
+        self.graded()
+        with (self.directory / "out.csv").open(newline="") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        self.assertFalse([cell for cell in cells if cell[:1] in ("=", "+", "-", "@")])
+        self.assertTrue({"'=cmd()", "'-2+3", "'@SUM(A1)", "a,b\"c"} <= set(cells), cells)
+        page = Text(self.page())
+        self.assertNotIn("img", page.tags)
+        self.assertEqual(page.tags.count("script"), 1)
+        self.assertIn("<script>alert(1)<\\script>", page.text)
+
+    def test_a_name_that_is_no_text(self):
+        place = os.fsencode(self.directory / "class") + b"/\xff\xfe"
+        os.mkdir(place)
+        with open(place + b"/row_lengths.cu", "w") as file:
+            file.write("points 100")
+        self.graded()
+        self.assertEqual([row["points"] for row in self.table().values()], ["100"])
+
+    def test_side_by_side(self):
+        for k in range(4):
+            self.write(f"class/s{k}.cu", "slow points 100")
+        self.graded(CUDA, "--jobs", "2")
+        most = now = 0
+        for line in self.log.read_text().splitlines():
+            now += 1 if line.startswith("begins") else -1
+            most = max(most, now)
+        self.assertEqual(most, 2)
+
+    def test_interrupted(self):
+        """What was graded is kept, and marked as a part; nothing keeps running."""
+        self.write("class/a.cu", "points 100")
+        for k in range(3):
+            self.write(f"class/s{k}.cu", "slow points 100")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(signal=number):
+                self.log.unlink(missing_ok=True)
+                self.environment["PLAYED_SECONDS"] = "3" if number == signal.SIGKILL else "60"  # nobody ends what it has started
+                work = subprocess.Popen(list(map(str, self.words(CUDA, "--jobs", "2"))), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **self.environment})
+                end = time.monotonic() + 60
+                while not self.log.exists() or self.table()["a"]["points"] != "100":
+                    self.assertLess(time.monotonic(), end)
+                    time.sleep(0.02)
+                work.send_signal(number)
+                if number != signal.SIGKILL:
+                    _, said = work.communicate(timeout=20)
+                    self.assertIn("interrupted: 3 hand-ins are not graded", said)
+                    self.assertEqual(work.returncode, 130)
+                    for line in self.log.read_text().splitlines():
+                        self.assertFalse(pathlib.Path("/proc", line.split()[1]).exists(), line)
+                else:
+                    work.wait(20)
+                    work.stderr.close()
+                table = self.table()
+                self.assertEqual(table["a"]["points"], "100")
+                self.assertEqual((table["s2"]["points"], table["s2"][f"{CUDA}: why"]), ("", "not graded yet"))
+                self.assertIn("A part: 1 of 4 hand-ins are graded", self.page())
+
+    def test_trouble_with_one(self):
+        self.write("class/ada.cu", "trouble")
+        self.write("class/bob.cu", "points 100")
+        self.graded(code=1)
+        table = self.table()
+        self.assertEqual((table["ada"]["points"], table["bob"]["points"]), ("", "100"))
+        self.assertIn("could not be graded; ", table["ada"][f"{CUDA}: why"])
+        self.assertIn("the disk is full", table["ada"][f"{CUDA}: why"])
+
+    def test_usage(self):
+        script = [sys.executable, ROOT / "tools/handins.py"]
+        rest = ["-o", "out", "--program", self.played]
+        self.write("class/ada.cu", "")
+        self.write("twice/ada.cu", "")
+        self.write("twice/ada/row_lengths.cu", "")
+        (self.directory / "empty").mkdir()
+        for expected, words in (("'09': no step", ["09", "class", *rest]), ("'05/no.cu': no exercise of that name; 05_cuda_csr has", ["05/no.cu", "class", *rest]),
+                                ("nowhere: cannot be read: No such file", [CUDA, "nowhere", *rest]), ("empty: holds no hand-ins", [CUDA, "empty", *rest]),
+                                ("says not which exercise", ["05", "class", *rest]), ("ada is there twice", [CUDA, "twice", *rest]),
+                                ("--jobs 0: must be", [CUDA, "class", *rest, "--jobs", "0"]), ("no/program: is no program", [CUDA, "class", "-o", "out", "--program", "no/program"]),
+                                ("-o class: is a directory", [CUDA, "class", "-o", "class", "--program", self.played]),
+                                ("there is no directory", [CUDA, "class", "-o", "no/out", "--program", self.played]), ("required: -o", [CUDA, "class"])):
+            with self.subTest(words=words):
+                self.refused(expected, *script, *words)
+
+
+class RealHandIns(Class):
+    """With the real program: what compiles and what does not, at once."""
+
+    def setUp(self):
+        super().setUp()
+        self.played = PROGRAM
+
+    def test_two(self):
+        master = ROOT / "01_cpu_serial/exercises/csr_spmv.cpp"
+        self.write("class/ada.cpp", exercises().made(master, True))
+        self.write("class/bob.cpp", "int x = y;\n")
+        self.graded(HOST)
+        table = self.table()
+        self.assertEqual((table["ada"]["points"], table["bob"]["points"]), ("100", "0"))
+        self.assertRegex(table["bob"][f"{HOST}: why"], "^does not compile: csr_spmv.cpp:1:9: error: .*y.* was not declared")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=pathlib.Path, required=True)
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    options, rest = parser.parse_known_args()
+    PROGRAM, ROOT = options.program.resolve(), options.root.resolve()
+    unittest.main(argv=[sys.argv[0], *rest])
