@@ -31,7 +31,7 @@ sys.path.insert(0, str(TOOLS))
 from autograder import grading  # noqa: E402
 
 EXAMPLES = """Examples:
-  tools/handins.py 05_cuda_csr/row_lengths.cu handins -o class
+  tools/handins.py 05_cuda_csr/exercises/row_lengths.cu handins -o class
       one exercise; writes class.csv and class.html
   tools/handins.py 05 handins -o lab5 -- --battery full
       all exercises of a step; what follows -- is for `stages grade`
@@ -89,7 +89,7 @@ def exercises_of(names):
     steps = sorted(p.parent.name for p in ROOT.glob("[0-9][0-9]_*/exercises"))
     chosen = []
     for name in names:
-        step, _, file = name.rstrip("/").partition("/")
+        step, _, file = name.rstrip("/").replace("/exercises/", "/").partition("/")
         step = next((s for s in steps if step in (s, s.split("_")[0])), None)
         if step is None:
             fail(f"'{name}': no step with exercises of that name; there are {', '.join(steps)}")
@@ -257,7 +257,7 @@ def arguments():
         words, rest = words[:at], words[at + 1:]
     parser = Parser(prog="handins", usage="tools/handins.py EXERCISE ... DIR -o NAME [--jobs N] [-- OPTIONS]", description=__doc__, epilog=EXAMPLES,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("exercises", nargs="+", metavar="EXERCISE", help="05_cuda_csr/row_lengths.cu, or 05: all exercises of that step")
+    parser.add_argument("exercises", nargs="+", metavar="EXERCISE", help="05_cuda_csr/exercises/row_lengths.cu, 05/row_lengths.cu, or 05: all exercises of that step")
     parser.add_argument("directory", type=pathlib.Path, metavar="DIR", help="the hand-ins")
     parser.add_argument("-o", "--output", required=True, metavar="NAME", help="writes NAME.csv and NAME.html")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="hand-ins at once; without it the processors")

@@ -4,7 +4,7 @@
 #   tools/make-autograder.sh --gradescope FILE.zip EXERCISE...     a zip to upload to Gradescope
 #   tools/make-autograder.sh --classroom50 DIR EXERCISE...         a folder for Classroom 50; its README says what goes where
 #
-# EXERCISE: 05_cuda_csr/row_lengths.cu, 05/row_lengths.cu, or 05: all exercises of that step. Both options may be given at
+# EXERCISE: 05_cuda_csr/exercises/row_lengths.cu, 05/row_lengths.cu, or 05: all exercises of that step. Both options may be given at
 # once. What is there is kept: --force replaces it. Exit code 2: bad usage.
 set -euo pipefail
 here=$PWD
@@ -60,6 +60,7 @@ for name in "${wanted[@]}"; do
   [ ${#found[@]} -gt 0 ] || fail "'$name': no step with exercises of that name; there are $(printf '%s\n' [0-9][0-9]_*/exercises | cut -d / -f 1 | paste -s -d ' ' | sed 's/ /, /g')"
   file=${name#"$step"}
   file=${file#/}
+  file=${file#exercises/}
   if [ -n "$file" ]; then
     master=${found[0]%/*}/$file
     [[ " ${found[*]} " == *" $master "* ]] || fail "'$name': no exercise of that name; ${master%%/*} has $(printf '%s\n' "${found[@]##*/}" | paste -s -d ' ' | sed 's/ /, /g')"

@@ -168,7 +168,8 @@ void add_grade_command(CommandLine& line, const Program& program) {
   command.option("FILE", options->file,
                  "The student's file, named like its exercise; without it all in STAGE/exercises/mine");
   command
-      .option("--format", options->format, "What is printed: for people, scripts, Gradescope, Classroom 50, or CI services")
+      .option("--format", options->format,
+              "What is printed: for people, scripts, Gradescope, Classroom 50, or CI services")
       .one_of({"text", "json", "gradescope", "classroom50", "junit"})
       .type_name("FORM")
       .shows_default();
@@ -189,9 +190,9 @@ void add_grade_command(CommandLine& line, const Program& program) {
   command.footer([&program] {
     return examples(program, {{"grade 05_cuda_csr", "all of your files for that step"},
                               {"grade 05_cuda_csr my/warp_per_row.cu --json", "one file, for scripts"}}) +
-           "  tools/handins.py 05_cuda_csr handins -o class\n"
+           "  tools/handins.py 05_cuda_csr handins -o lab5\n"
            "      a class: one file or directory for each student, several at once, into a table and a page\n"
-           "  tools/make-autograder.sh --gradescope lab5.zip 05_cuda_csr/row_lengths.cu\n"
+           "  tools/make-autograder.sh --gradescope lab5.zip 05_cuda_csr/exercises/row_lengths.cu\n"
            "      a lab for Gradescope; --classroom50 DIR: for Classroom 50\n"
            "\nExit codes: 0 full points everywhere; 1 not so; 2 bad usage.";
   });

@@ -119,8 +119,11 @@ std::string grades_as_classroom50(const std::vector<Grade>& grades) {
     score += g.points;
     const auto add = [&](const std::string& name, bool passed, int points, int of,
                          const std::string& output) {
-      tests.push_back(
-          {{"test-name", name}, {"passed", passed}, {"score", points}, {"max-score", of}, {"output", output}});
+      tests.push_back({{"test-name", name},
+                       {"passed", passed},
+                       {"score", points},
+                       {"max-score", of},
+                       {"output", output}});
     };
     add(file, g.points == 100, g.points, 100, g.broken.empty() ? g.exercise.task : g.broken);
     for (const ClassGrade& c : g.classes) {
