@@ -456,7 +456,7 @@ class HandIns(Class):
 
     def test_names_are_text(self):
         """Neither a spreadsheet nor a browser runs what somebody is called, or what his program says."""
-        for name in ("=cmd()", "<script>alert(1)</script>".replace("/", "\\"), "-2+3", "@SUM(A1)", "a,b\"c"):
+        for name in ("=cmd()", "<b onclick=alert(1)>bold", "-2+3", "@SUM(A1)", "a,b\"c"):
             self.write(f"class/{name}/row_lengths.cu", "points 1 because =<img src=x onerror=alert(1)>")
         self.graded()
         with (self.directory / "out.csv").open(newline="") as file:
@@ -464,9 +464,9 @@ class HandIns(Class):
         self.assertFalse([cell for cell in cells if cell[:1] in ("=", "+", "-", "@")])
         self.assertTrue({"'=cmd()", "'-2+3", "'@SUM(A1)", "a,b\"c"} <= set(cells), cells)
         page = Text(self.page())
-        self.assertNotIn("img", page.tags)
-        self.assertEqual(page.tags.count("script"), 1)
-        self.assertIn("<script>alert(1)<\\script>", page.text)
+        self.assertFalse({"img", "b"} & set(page.tags))
+        self.assertIn("<b onclick=alert(1)>bold", page.text)
+        self.assertIn("=<img src=x onerror=alert(1)>", page.text)
 
     def test_a_name_that_is_no_text(self):
         place = os.fsencode(self.directory / "class") + b"/\xff\xfe"
