@@ -1,4 +1,4 @@
-// Task: find the fault in the gathering of C on rank 0, and mend it.
+// Task: find the faults in the gathering of C on rank 0, and mend them: one shows in float, both in double.
 // Reference: 02_mpi/scatter_gather
 // Ranks: 3
 //
