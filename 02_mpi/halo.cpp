@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include "common/mpi/transfer.hpp"
-
 namespace stages::mpi {
 
 template <class T>
 HaloMatrix<T>::HaloMatrix(const Csr<T>* whole, MpiCommunicator& ranks)
-    : comm_(ranks.comm()), me_(static_cast<std::size_t>(ranks.rank())) {
+    : comm_(ranks.comm()), me_(static_cast<std::size_t>(ranks.rank())), transfers_(ranks.comm()) {
   Index shape[2] = {0, 0};
   CsrView<T> view;
   if (whole != nullptr) {
@@ -38,16 +36,22 @@ HaloMatrix<T>::HaloMatrix(const Csr<T>* whole, MpiCommunicator& ranks)
 }
 
 template <class T>
-void HaloMatrix<T>::exchange(const T* own, Index width, T* halo) {
+bool HaloMatrix<T>::at_home(Index i) const {
+  const auto columns = row_columns(mine_, i);
+  const Offset begin = requests_.receive_bounds[me_], end = requests_.receive_bounds[me_ + 1];
+  return columns.empty() || (columns.front() >= begin && columns.back() < end);  // they ascend
+}
+
+template <class T>
+void HaloMatrix<T>::start_exchange(const T* own, Index width, T* halo) {
   const std::size_t ranks = rows_.size() - 1;
   const Offset w = width;
   packed_.resize(requests_.send_rows.size() * static_cast<std::size_t>(width));
-  Transfers transfers(comm_);
   for (std::size_t r = 0; r < ranks; ++r) {
     if (r == me_) continue;
-    transfers.receive(halo + w * requests_.receive_bounds[r],
-                      w * (requests_.receive_bounds[r + 1] - requests_.receive_bounds[r]),
-                      static_cast<int>(r));
+    transfers_.receive(halo + w * requests_.receive_bounds[r],
+                       w * (requests_.receive_bounds[r + 1] - requests_.receive_bounds[r]),
+                       static_cast<int>(r));
   }
   for (std::size_t step = 1; step <= ranks; ++step) {
     const std::size_t r = (me_ + step) % ranks;
@@ -57,9 +61,8 @@ void HaloMatrix<T>::exchange(const T* own, Index width, T* halo) {
       const T* const from = own + w * requests_.send_rows[static_cast<std::size_t>(s)];
       std::copy_n(from, width, to + w * (s - begin));
     }
-    if (r != me_) transfers.send(to, w * (end - begin), static_cast<int>(r));
+    if (r != me_) transfers_.send(to, w * (end - begin), static_cast<int>(r));
   }
-  transfers.wait();
 }
 
 template class HaloMatrix<float>;

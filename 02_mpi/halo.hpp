@@ -4,6 +4,7 @@
 
 #include "02_mpi/requests.hpp"
 #include "common/mpi/spgemm_plan.hpp"
+#include "common/mpi/transfer.hpp"
 
 namespace stages::mpi {
 
@@ -26,7 +27,17 @@ class HaloMatrix {
 
   /// Brings rows of `width` elements from where they are to where they are needed: `own` holds this rank's
   /// rows of the operand, `halo` gets the needed ones, needed() x width. Collective.
-  void exchange(const T* own, Index width, T* halo);
+  void exchange(const T* own, Index width, T* halo) {
+    start_exchange(own, width, halo);
+    finish_exchange();
+  }
+  /// The two halves of it. Between them this rank's own rows are in `halo` already, and the others are not; `own`
+  /// may be written, `halo` must stay.
+  void start_exchange(const T* own, Index width, T* halo);
+  void finish_exchange() { transfers_.wait(); }
+
+  /// Whether row `i` of mine() needs no other rank's rows.
+  bool at_home(Index i) const;
 
  private:
   MPI_Comm comm_;
@@ -35,7 +46,8 @@ class HaloMatrix {
   RowBounds rows_, operand_rows_;
   Requests requests_;
   double imbalance_ = 1;
-  Buffer<T> packed_;
+  Buffer<T> packed_;  // what others need, on its way
+  Transfers transfers_;
 };
 
 extern template class HaloMatrix<float>;

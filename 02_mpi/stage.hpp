@@ -8,11 +8,12 @@ namespace stages {
 /// All entries below.
 void add_02_mpi(Registry& registry);
 
-void add_mpi_spmv_halo(Registry& registry);
-void add_mpi_spmm_halo(Registry& registry);
 void add_mpi_scatter_gather(Registry& registry);
 void add_mpi_balanced(Registry& registry);
 void add_mpi_shared_window(Registry& registry);
 void add_mpi_distributed(Registry& registry);
+void add_mpi_spmv_halo(Registry& registry);
+void add_mpi_spmv_overlap(Registry& registry);
+void add_mpi_spmm_halo(Registry& registry);
 
 }  // namespace stages

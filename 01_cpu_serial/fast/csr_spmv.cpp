@@ -62,7 +62,7 @@ class CsrSpmvByLength final : public HostSpmvPlan<T> {
  public:
   CsrSpmvByLength(const SpmvProblem<T>& problem, Exec& /*exec*/)
       : HostSpmvPlan<T>(problem), row_ptr_(problem.a->row_ptr) {
-    kernels::group_rows(*problem.a, order_, groups_);
+    kernels::group_rows(*problem.a, 0, problem.a->rows, order_, groups_);
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {

@@ -125,18 +125,18 @@ struct Group {
 };
 inline constexpr Index kInOrder = kUnrolled + 2;
 
-/// The rows of each window by their length, and the groups of equal length. Windows whose rows have more than
-/// kUnrolled entries on average stay in order: there a wrong guess costs little beside the row, and jumping
-/// about in A costs more.
+/// Of rows [first, last): those of each window by their length in order[first .. last), and the groups of equal
+/// length, added to `groups`. Windows whose rows have more than kUnrolled entries on average stay in order: there a
+/// wrong guess costs little beside the row, and jumping about in A costs more.
 template <class T>
-void group_rows(const Csr<T>& a, Buffer<Index>& order, std::vector<Group>& groups) {
+void group_rows(const Csr<T>& a, Index first, Index last, Buffer<Index>& order, std::vector<Group>& groups) {
   order.resize(static_cast<std::size_t>(a.rows));
-  std::iota(order.begin(), order.end(), 0);
+  std::iota(order.begin() + first, order.begin() + last, first);
   const auto length_class = [&](Index i) {
     return static_cast<Index>(std::min<Offset>(a.row_nnz(i), kUnrolled + 1));
   };
-  for (Index begin = 0; begin < a.rows; begin += std::min(kWindow, a.rows - begin)) {
-    const Index end = begin + std::min(kWindow, a.rows - begin);
+  for (Index begin = first; begin < last; begin += std::min(kWindow, last - begin)) {
+    const Index end = begin + std::min(kWindow, last - begin);
     const Offset entries =
         a.row_ptr[static_cast<std::size_t>(end)] - a.row_ptr[static_cast<std::size_t>(begin)];
     if (entries > Offset{kUnrolled} * (end - begin)) {

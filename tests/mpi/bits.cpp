@@ -63,7 +63,8 @@ void compare_all(World& world, const char* spec) {
     spmm = make_spmm_problem<T>(spmm);
     spgemm = make_spgemm_problem<T>(spec, a, a);
   }
-  compare(world, {"02_mpi/spmv_halo", "01_cpu_serial/csr_spmv_by_length"}, spmv, spec);
+  for (const char* const entry : {"02_mpi/spmv_halo", "02_mpi/spmv_overlap"})
+    compare(world, {entry, "01_cpu_serial/csr_spmv_by_length"}, spmv, spec);
   compare(world, {"02_mpi/spmm_halo", "01_cpu_serial/csr_spmm"}, spmm, spec);
   for (const char* const entry : {"02_mpi/balanced", "02_mpi/shared_window", "02_mpi/distributed"})
     compare(world, {entry, "01_cpu_serial/gustavson_adaptive"}, spgemm, spec);

@@ -6,7 +6,7 @@
 // SpMV, is paid once for n_cols columns.
 //
 // On the ranks B and C are row-major whatever the problem's layouts are: a row is then one piece to send, and
-// the kernel of stage 01 is fastest with it. Rank 0 brings B into that form in load, and C back in fetch.
+// the kernel of step 1 is fastest with it. Rank 0 brings B into that form in load, and C back in fetch.
 //
 // Input: any CSR matrix, any number of columns, alpha, beta, layouts and leading dimensions. Cost: nnz x
 // n_cols steps over ranks; messages of the rows of B that each rank lacks. The result has the bits of

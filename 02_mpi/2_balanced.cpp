@@ -1,8 +1,8 @@
 // SpGEMM over processes: the same scatter and gather, with the fastest serial kernel and shares of equal
 // work.
 //
-// Two changes against scatter_gather.cpp. Each rank multiplies with the kernel of gustavson_adaptive (stage
-// 01), whose steps are the products and not the meetings of rows with columns. And rows are dealt by what
+// Two changes against 1_scatter_gather.cpp. Each rank multiplies with the kernel of gustavson_adaptive (step
+// 1), whose steps are the products and not the meetings of rows with columns. And rows are dealt by what
 // they cost: row i of C takes, over its entries k in A, the length of row k of B, so the shares are
 // contiguous rows with about equal sums of that. Products are only nearly time, so the first deal is tried
 // out and corrected (deal_rows_by_time in common/mpi/spgemm_plan.cpp). A row is never cut; where a single row
