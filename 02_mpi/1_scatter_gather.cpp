@@ -15,7 +15,8 @@
 //   B into columns again. Here rank 0 does it once, before the run.
 //
 // What remains is the method. Rank 0 sends B to everyone and takes all of C, whatever the number of ranks;
-// and equal shares of nnz(A) are not equal shares of the work. The README of this step measures both.
+// and equal shares of nnz(A) are not equal shares of the work. (On the project's pair they are, as its rows are
+// alike; notes.md has matrices where they are not.)
 //
 // Input: any CSR matrices of fewer than 2^31 non-zeros, also in C: the counts of MPI are int. (The next
 // entries use common/mpi/transfer.hpp, which sends any size.) Cost: as two_pointer_dot, over ranks; messages

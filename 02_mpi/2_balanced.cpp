@@ -8,8 +8,8 @@
 // out and corrected (deal_rows_by_time in common/mpi/spgemm_plan.cpp). A row is never cut; where a single row
 // holds more than a share, it bounds the speed-up.
 //
-// The lesson is what this does to the clock. The multiplication is now so short that what the ranks share,
-// rank 0's memory, is most of the time: the report's explanation of its slow run has become true, see the
+// The lesson is what this does to the clock. The multiplication is now so short that from 4 ranks on what the
+// ranks share, rank 0's memory, is most of the time: half of the report's explanation has become true, see the
 // README.
 //
 // Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; messages as in
