@@ -41,6 +41,21 @@ function(stages_graded target)
   endif()
 endfunction()
 
+# stages_recorded(TARGET): how the compiler and the linker are called for it is left in grade/.
+function(stages_recorded target)
+  set(record sh ${PROJECT_SOURCE_DIR}/cmake/record.sh ${PROJECT_BINARY_DIR}/grade/${target})
+  string(REPLACE ";" " " record_link "${record}.link")
+  set_target_properties(${target} PROPERTIES
+    CXX_COMPILER_LAUNCHER "${record}.compile" CUDA_COMPILER_LAUNCHER "${record}.compile" RULE_LAUNCH_LINK "${record_link}")
+endfunction()
+
+# stages_graded_counted(TARGET): the same, and the lens counts what its kernels do. What AddressSanitizer watches it cannot count.
+function(stages_graded_counted target)
+  target_link_libraries(${target} PRIVATE graded_parts)
+  target_compile_options(${target} PRIVATE -Wno-error)
+  stages_counted(${target})
+endfunction()
+
 foreach(kind cpp cu)
   set(source ${PROJECT_BINARY_DIR}/grade/student.${kind})
   file(CONFIGURE OUTPUT ${source} CONTENT
@@ -48,12 +63,15 @@ foreach(kind cpp cu)
   if(kind STREQUAL "cpp" OR STAGES_CUDA)
     add_executable(graded_${kind} EXCLUDE_FROM_ALL ${source})
     stages_graded(graded_${kind})
-    set(record sh ${PROJECT_SOURCE_DIR}/cmake/record.sh ${PROJECT_BINARY_DIR}/grade/graded_${kind})
-    string(REPLACE ";" " " record_link "${record}.link")
-    set_target_properties(graded_${kind} PROPERTIES
-      CXX_COMPILER_LAUNCHER "${record}.compile" CUDA_COMPILER_LAUNCHER "${record}.compile" RULE_LAUNCH_LINK "${record_link}")
+    stages_recorded(graded_${kind})
   endif()
 endforeach()
 if(STAGES_CUDA)
   stages_mark_cuda(graded_cu ${PROJECT_BINARY_DIR}/grade/student.cu)
+  if(STAGES_LENS_FLAGS)
+    add_executable(counted_cu EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/grade/student.cu)
+    stages_graded_counted(counted_cu)
+    stages_recorded(counted_cu)
+    stages_cuda_sources(counted_cu ${PROJECT_BINARY_DIR}/grade/student.cu)
+  endif()
 endif()

@@ -1,6 +1,7 @@
 // Task: fill in the kernel: y = A x with a thread per row, on the matrix written out column by column.
 // Reference: 03_cuda_naive/dense_transposed
 // Speed: gen:fixed:n=4096,zeros=0.8
+// At most: 4.1 sectors a request in loads of values
 //
 // Element (i, j) of A stands at a.data[j * a.ld + i], so that neighbouring threads read neighbouring numbers.
 // The grid covers all rows, and its last block reaches beyond them.

@@ -1,5 +1,6 @@
 // Task: find the fault in the launch, and mend it: y = A x with a thread per row, blocks of 16.
 // Reference: 03_cuda_naive/dense_transposed
+// At most: 640 threads
 //
 // The kernel is right. Yet for a matrix of 8191 rows, the size of the original's, the last 15 elements of y
 // are never computed: they are what lay in that memory before. The original's report saw that fewer elements

@@ -1,6 +1,8 @@
 // Task: find the fault in the kernel, and mend it: y = A x with x by tiles in shared memory.
 // Reference: 04_cuda_shared/shared_vector
 // Speed: gen:fixed:n=4096,zeros=0.8
+// At most: 200 requests in loads of x
+// No race
 //
 // The kernel is nearly that of shared_vector. It is right wherever the rows fill their blocks; the last rows
 // of other matrices come out wrong, and not always the same. It is the tail of step 3 in another guise: there

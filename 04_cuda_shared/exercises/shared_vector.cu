@@ -1,6 +1,9 @@
 // Task: fill in the kernel: y = A x with a thread per row, x by tiles in shared memory, 16 loads in flight.
 // Reference: 04_cuda_shared/shared_vector
 // Speed: gen:fixed:n=4096,zeros=0.8
+// At most: 200 requests in loads of x
+// At most: 4.1 sectors a request in loads of values
+// No race
 //
 // Element (i, j) of A stands at a.data[j * a.ld + i]. The block copies kTile elements of x to shared memory
 // together, each thread some of them, and then each thread goes on with its row's sum over these columns.

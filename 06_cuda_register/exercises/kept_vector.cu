@@ -1,5 +1,6 @@
 // Task: find the fault, and mend it: what may stay on the chip between products, and what may not?
 // Reference: 06_cuda_register/row_per_thread
+// At most: 400 requests in loads of x
 //
 // The lesson of this step is to keep on the chip what does not change. This plan keeps a copy of its own of
 // what the kernel reads, and makes it once. Timed, it looks fine; and a check that always multiplies the same

@@ -1,5 +1,7 @@
 // Task: fill in the two loops of the kernel: a thread keeps its row in registers while the vectors go by.
 // Reference: 06_cuda_register/row_per_thread
+// At most: 400 requests in loads of values
+// Counted on: gen:uniform:n=600,per_row=10; 8 vectors
 //
 // The matrix is fixed and the vector changes, so each thread reads its row's entries once, into arrays of a
 // fixed size, and multiplies all vectors with them. Registers have no addresses: only arrays that are indexed

@@ -1,5 +1,6 @@
 // Task: find the fault, and mend it: long rows are split, and the parts are added to C by atomics.
 // Reference: 07_spmm/split_rows
+// At most: 660 requests in atomics
 //
 // A warp takes at most kChunk entries of a row and adds what it gets to C. So C must hold beta C before the
 // first of them comes; that is the first kernel. Kernels of this kind were published, and timed, without it:

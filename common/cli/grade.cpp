@@ -35,7 +35,7 @@ struct GradeOptions {
   std::string size = "small";
   double time_limit = 20;
   double memory_limit_gb = 4;
-  std::string built;  ///< the file's program, where it is there already; empty: it is built
+  std::string built, counted;  ///< the file's programs, where they are there already; empty: they are built
 };
 
 std::string file_name(const fs::path& path) {
@@ -95,6 +95,7 @@ Grade grade_file(const fs::path& file, const GradeOptions& options, const Progra
                        .time_limit = options.time_limit,
                        .memory_limit = options.memory_limit_gb * 1e9,
                        .built = options.built.empty() ? fs::path() : fs::absolute(options.built),
+                       .counted = options.counted.empty() ? fs::path() : fs::absolute(options.counted),
                        .begins = [&](const char* what) { print_stderr("{}: {}\n", file.string(), what); }});
 }
 
@@ -120,6 +121,10 @@ void print_text(const Grade& g) {
       fmt::print("  {}  {:<29} {}\n", paint(false, "lost"), c.name, c.reason);
     }
   }
+  for (const grade::DemandGrade& d : g.efficiency)
+    fmt::print("  {}  efficiency: {}{}\n", paint(d.reason.empty(), d.reason.empty() ? "good" : "lost"),
+               d.text, d.reason.empty() ? "" : "\n        " + d.reason);
+  if (!g.efficiency_note.empty()) fmt::print("  -     {:<29} {}\n", "efficiency", g.efficiency_note);
   if (!g.speed_note.empty())
     fmt::print("  {}  {:<29} {}\n",
                g.speed
@@ -186,7 +191,9 @@ void add_grade_command(CommandLine& line, const Program& program) {
       .between(0.1, 1e6)
       .type_name("GB")
       .shows_default();
-  command.option("--built", options->built, "The program of FILE, built before").group("");  // by our tests
+  // By our tests.
+  command.option("--built", options->built, "The program of FILE, built before").group("");
+  command.option("--counted", options->counted, "The one that is counted, built before").group("");
   command.footer([&program] {
     return examples(program, {{"grade 05_cuda_csr", "all of your files for that step"},
                               {"grade 05_cuda_csr my/warp_per_row.cu --json", "one file, for scripts"}}) +

@@ -28,6 +28,9 @@ json to_json(const Grade& g) {
                        {"good", c.good()},
                        {"reason", c.reason}});
   }
+  json efficiency = json::array();
+  for (const grade::DemandGrade& d : g.efficiency)
+    efficiency.push_back({{"demand", d.text}, {"met", d.reason.empty()}, {"reason", d.reason}});
   return {{"file", g.file},
           {"exercise", g.exercise.master.filename().string()},
           {"task", g.exercise.task},
@@ -36,6 +39,8 @@ json to_json(const Grade& g) {
           {"of", 100},
           {"broken", g.broken},
           {"classes", classes},
+          {"efficiency", efficiency},
+          {"efficiency_note", g.efficiency_note},
           {"speed", g.speed ? json(*g.speed) : json(nullptr)},
           {"speed_note", g.speed_note}};
 }
@@ -90,6 +95,11 @@ std::string grades_as_gradescope(const std::vector<Grade>& grades) {
       tests.push_back({{"name", fmt::format("{}: {}", file, c.name)},
                        {"status", c.good() ? "passed" : "failed"},
                        {"output", c.good() ? fmt::format("{} cases", c.passed) : c.reason}});
+    }
+    for (const grade::DemandGrade& d : g.efficiency) {
+      tests.push_back({{"name", fmt::format("{}: {}", file, d.text)},
+                       {"status", d.reason.empty() ? "passed" : "failed"},
+                       {"output", d.reason}});
     }
     if (!g.speed_note.empty()) tests.push_back({{"name", file + ": speed"}, {"output", g.speed_note}});
   }
@@ -155,6 +165,7 @@ std::string grades_as_junit(const std::vector<Grade>& grades, const std::string&
     for (const ClassGrade& c : g.classes) {
       if (c.counts()) add(c.name, c.good() ? std::string() : c.reason);
     }
+    for (const grade::DemandGrade& d : g.efficiency) add(d.text, d.reason);
     out += fmt::format(
         "  <testsuite name=\"{}: {} of 100 points\" tests=\"{}\" failures=\"{}\">\n{}  </testsuite>\n",
         xml(g.file), g.points, count, failures, cases);

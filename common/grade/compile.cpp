@@ -80,17 +80,16 @@ Call recorded(const fs::path& file) {
 }
 
 /// Builds what all students' files share.
-void build_ours(const std::string& kind, const Places& places, const Confinement& confinement) {
+void build_ours(const std::string& target, const Places& places, const Confinement& confinement) {
   const BuildLock lock(places.build);
-  Confined cmake(confinement,
-                 {.words = {places.cmake, "--build", places.build.string(), "--target", "graded_" + kind},
-                  .environment = {},
-                  .directory = places.build,
-                  .reads = {},
-                  .writes = {},
-                  .home = {},
-                  .ours = true,
-                  .limits = {}});
+  Confined cmake(confinement, {.words = {places.cmake, "--build", places.build.string(), "--target", target},
+                               .environment = {},
+                               .directory = places.build,
+                               .reads = {},
+                               .writes = {},
+                               .home = {},
+                               .ours = true,
+                               .limits = {}});
   const auto event = cmake.wait(-1, 0, Confined::Clock::now() + kOursSeconds);
   if (event == Confined::Event::ended && cmake.exit_code() == 0 && cmake.signal() == 0) return;
   require_room(cmake.output(), places.build);
@@ -280,22 +279,24 @@ void require_readable(const fs::path& file, const Confinement& confinement) {
 }
 
 std::string compile(const fs::path& file, const Exercise& exercise, const Places& places,
-                    const Confinement& confinement, const fs::path& scratch, StudentProgram& program) {
+                    const Confinement& confinement, const fs::path& scratch, Build build,
+                    StudentProgram& program) {
   const std::string kind = file.extension().string().substr(1);
   if (fs::file_size(file) > kMostSource) return fmt::format("it has more than {} bytes", kMostSource);
-  build_ours(kind, places, confinement);
-  const fs::path record = places.build / "grade" / ("graded_" + kind);
+  const std::string target = (build == Build::counted ? "counted_" : "graded_") + kind;
+  build_ours(target, places, confinement);
+  const fs::path record = places.build / "grade" / target;
   Call compiler = recorded(record.string() + ".compile"), linker = recorded(record.string() + ".link");
 
   for (const char* const name : {"in", "include", "out", "home"}) fs::create_directory(scratch / name);
   for (const char* const name : {"out", "home"}) confinement.give(scratch / name);
   const fs::path source = scratch / "in" / exercise.master.filename();
-  fs::copy_file(file, source);
+  fs::copy_file(file, source, fs::copy_options::overwrite_existing);
   copy_headers(places.root, exercise, scratch / "include");
   chmod(source.c_str(), 0644);
 
-  const std::string object = (scratch / "out/student.o").string();
-  const fs::path dependencies = scratch / "out/student.d";
+  const std::string object = (scratch / "out" / (target + ".o")).string();
+  const fs::path dependencies = scratch / "out" / (target + ".d");
   const fs::path placeholder = places.build / "grade" / ("student." + kind);
   std::vector<std::string> words;
   for (std::size_t k = 0; k < compiler.words.size(); ++k) {
@@ -335,12 +336,12 @@ std::string compile(const fs::path& file, const Exercise& exercise, const Places
     if (word.ends_with("student." + kind + ".o")) {
       word = object;
     } else if (word == "-o" && k + 1 < linker.words.size()) {
-      linker.words[++k] = (scratch / "out/program").string();
+      linker.words[++k] = (scratch / "out" / target).string();
     } else if (!word.starts_with('-') && k > 0 && fs::exists(linker.directory / word, none)) {
       word = (linker.directory / word).lexically_normal().string();
     }
   }
-  program = {.file = scratch / "out/program", .reads = named_in(linker.words)};
+  program = {.file = scratch / "out" / target, .reads = named_in(linker.words)};
   for (const fs::path& path : program.reads) require_readable(path, confinement);
   return run(confinement, linker, program.reads, scratch, gpp);
 }

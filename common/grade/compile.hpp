@@ -43,10 +43,14 @@ struct StudentProgram {
   std::vector<std::filesystem::path> reads;
 };
 
-/// Builds the program of a student's file into `scratch`. Returns the compiler's errors; empty: `program` is
+/// The two programs that are made of a file: one whose accesses AddressSanitizer watches, on the executor, and
+/// one whose kernels tell what they do to memory, which the lens counts.
+enum class Build { watched, counted };
+
+/// Builds a program of a student's file into `scratch`. Returns the compiler's errors; empty: `program` is
 /// built. Throws Error where the project itself does not build, or the disk is full.
 std::string compile(const std::filesystem::path& file, const Exercise& exercise, const Places& places,
-                    const Confinement& confinement, const std::filesystem::path& scratch,
+                    const Confinement& confinement, const std::filesystem::path& scratch, Build build,
                     StudentProgram& program);
 
 /// Throws Error unless the user that programs run as can read the file.

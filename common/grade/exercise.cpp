@@ -24,11 +24,20 @@ std::string field(const std::string& text, const std::string& name) {
 Exercise exercise_of(const fs::path& master) {
   const std::string text = read_text(master);
   const std::string ranks = field(text, "Ranks");
-  return {.master = master,
-          .task = field(text, "Task"),
-          .reference = field(text, "Reference"),
-          .ranks = ranks.empty() ? 1 : std::atoi(ranks.c_str()),
-          .speed = field(text, "Speed")};
+  Exercise exercise{.master = master,
+                    .task = field(text, "Task"),
+                    .reference = field(text, "Reference"),
+                    .ranks = ranks.empty() ? 1 : std::atoi(ranks.c_str()),
+                    .speed = field(text, "Speed")};
+  try {
+    for (const std::string_view line : lines_of(text)) {
+      if (auto demand = demand_of(line)) exercise.demands.push_back(std::move(*demand));
+    }
+    exercise.counted_on = counted_on(field(text, "Counted on"));
+  } catch (const Error& error) {
+    fail("{}: {}", master.string(), error.what());
+  }
+  return exercise;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "common/grade/least.hpp"
 #include "common/grade/remote.hpp"
 #include "common/grade/tasks.hpp"
 #include "common/harness/check.hpp"
@@ -16,6 +17,7 @@
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
+#include "common/student/counting.hpp"
 
 namespace stages::grade {
 namespace {
@@ -27,7 +29,9 @@ constexpr double kStartSeconds = 10;   ///< at least, to be ready, ranks include
 constexpr double kSpeedSeconds = 120;  ///< that the student's process may take of it
 constexpr double kSample = 5e-3;       ///< seconds, so that a message's time is nothing beside it
 constexpr int kSamples = 15;
-constexpr int kSpeedPoints = 20;  ///< of 100, where there is a real GPU
+constexpr int kSpeedPoints = 20;                  ///< of 100, where there is a real GPU
+constexpr int kEfficiencyPoints = 20;             ///< of 100, where something is demanded and can be counted
+constexpr std::uint64_t kMostCounts = 4'000'000;  ///< bytes of what was counted
 
 template <class T>
 std::span<const T> numbers_of(const Dense<T>& result) {
@@ -63,7 +67,7 @@ class Judge {
       : exercise_(exercise),
         reference_(reference),
         confinement_(confinement),
-        command_(command),
+        command_(&command),
         options_(options),
         grade_(grade),
         time_limit_(options.time_limit) {
@@ -72,8 +76,8 @@ class Judge {
 
   /// All cases. A class ends with its first that is not right, and the next begins with a new process.
   void run() {
-    const std::vector<Task> tasks = tasks_for(reference_.op, options_.size);
-    for (const Task& task : tasks) {
+    tasks_ = tasks_for(reference_.op, options_.size);
+    for (const Task& task : tasks_) {
       if (grade_.classes.empty() || grade_.classes.back().name != task.of)
         grade_.classes.push_back({.name = task.of});
       ++grade_.classes.back().cases;
@@ -83,7 +87,7 @@ class Judge {
       return;
     }
     auto of = grade_.classes.begin();
-    for (const Task& task : tasks) {
+    for (const Task& task : tasks_) {
       if (of->name != task.of) ++of;
       if (!of->reason.empty()) continue;
       if (task.c.op == Op::spmv)
@@ -94,6 +98,53 @@ class Judge {
         task.single ? pass<SpgemmProblem<float>>(task, *of) : pass<SpgemmProblem<double>>(task, *of);
     }
   }
+
+  /// Ends the student's process.
+  void end() { student_.reset(); }
+
+  /// Whether something of it is right that has to be multiplied.
+  bool multiplies() const { return std::any_of(grade_.classes.begin(), grade_.classes.end(), earns); }
+
+  /// From now on its processes are of the program that `command` runs. Looks whether it multiplies in run(), of each
+  /// class that is right in the largest case; then, where all is right, at what the exercise demands.
+  void count(const Command& command) {
+    student_.reset();
+    command_ = &command;
+    for (const ClassGrade& of : grade_.classes) {
+      if (!earns(of)) continue;
+      const Task* largest = nullptr;
+      std::size_t most = 0;
+      for (const Task& task : tasks_) {
+        if (task.of != of.name || !task.single) continue;
+        const std::size_t entries = task.c.a().values.size();
+        if (largest == nullptr || entries > most) {
+          largest = &task;
+          most = entries;
+        }
+      }
+      if (largest == nullptr) continue;
+      if (reference_.op == Op::spmv) look_at_case<SpmvProblem<float>>(*largest);
+      if (reference_.op == Op::spmm) look_at_case<SpmmProblem<float>>(*largest);
+      if (reference_.op == Op::spgemm) look_at_case<SpgemmProblem<float>>(*largest);
+      if (!grade_.broken.empty()) return;
+    }
+    if (!all_right(grade_)) return;
+    const CountedOn& on = exercise_.counted_on;
+    const auto a = std::make_shared<const Csr<float>>(generate<float>(on.matrix));
+    if (reference_.op == Op::spmv)
+      look_at_demands(
+          make_spmv_problem<float>(on.matrix, a, on.vectors > 1 ? Mode::stream : Mode::single, on.vectors));
+    if (reference_.op == Op::spgemm) look_at_demands(make_spgemm_problem<float>(on.matrix, a, a));
+    if (reference_.op == Op::spmm)
+      look_at_demands(make_spmm_problem<float>({.name = on.matrix, .a = a, .n_cols = on.columns}));
+    student_.reset();
+  }
+
+  static bool all_right(const Grade& grade) {
+    return grade.broken.empty() && std::all_of(grade.classes.begin(), grade.classes.end(),
+                                               [](const ClassGrade& c) { return c.good(); });
+  }
+  static bool earns(const ClassGrade& c) { return c.counts() && c.good() && c.name != kNothingToMultiply; }
 
   /// How fast it is beside the reference, on a real GPU.
   void compare_speed() {
@@ -119,7 +170,7 @@ class Judge {
  private:
   void start() {
     student_.reset();
-    student_ = std::make_unique<Student>(confinement_, command_, std::max(kStartSeconds, time_limit_));
+    student_ = std::make_unique<Student>(confinement_, *command_, std::max(kStartSeconds, time_limit_));
   }
 
   /// Starts the first process. What is wrong with it before the first case leaves nothing to be graded.
@@ -187,6 +238,76 @@ class Judge {
     }
   }
 
+  /// What was counted of one product, and whether it raced.
+  struct Counted {
+    student::Counts counts;
+    student::RaceCounts races;
+    std::string broken;  ///< why that is not believed; empty: it is
+  };
+
+  template <class Problem>
+  Counted counted(const Problem& problem, bool races) {
+    Counted found;
+    const Problem p = with_values(problem, ValueKind::real, 1);
+    try {
+      if (!student_) start();
+      student_->allow(options_.time_limit);
+      const Entry entry = remote_entry(*student_, reference_);
+      const auto plan = entry.on<Problem>().prepare(p, host_);
+      const auto operands = make_operands(p, ValueKind::real, 2);
+      const auto ask = [&](std::uint32_t what) {
+        plan->load(operands);
+        plan->reset();
+        return student_->ask(student::Ask::count, {}, what, kMostCounts);
+      };
+      const student::Bytes bytes = ask(student::kCount);
+      const auto result = plan->fetch();
+      student::Reader in(bytes);
+      found.counts = student::take_counts(in);
+      const CheckReport report = verify(p, operands, result, ValueKind::real, reference_.claims);
+      found.broken = report.failure;
+      if (found.broken.empty()) found.broken = implausible(found.counts, least_bytes(p, operands, result));
+      if (!races || !found.broken.empty()) return found;
+      const student::Bytes of_races = ask(student::kRaces);
+      student::Reader rest(of_races);
+      found.races = student::take_races(rest);
+      if (!found.races.awaited)
+        found.broken = "work that run() has begun goes on in a stream that nobody waits for";
+    } catch (const Lost& lost) {
+      found.broken = lost.what();
+    } catch (const Refused& refused) {
+      found.broken = fmt::format("refuses what it should run: {}", refused.what());
+    } catch (const Threw& thrown) {
+      found.broken = fmt::format("throws: {}", thrown.what());
+    } catch (const Error& error) {
+      found.broken = fmt::format("answers what are no counts: {}", error.what());
+    }
+    if (!found.broken.empty()) student_.reset();
+    return found;
+  }
+
+  /// What was right before, and is not where it is counted, is no honest product.
+  template <class Problem>
+  void look_at_case(const Task& task) {
+    const auto problem = battery::make_problem<Problem>(task.c);
+    if (left_out(problem)) return;
+    if (const std::string why = counted(problem, false).broken; !why.empty())
+      grade_.broken = fmt::format("{} f32, where its kernels are counted: {}", task.c.name, why);
+  }
+
+  template <class Problem>
+  void look_at_demands(const Problem& problem) {
+    const Counted found = counted(problem, true);
+    if (!found.broken.empty())
+      grade_.broken = fmt::format("{}, where its kernels are counted: {}", problem.name, found.broken);
+    for (DemandGrade& of : grade_.efficiency) {
+      const Demand& demand = exercise_.demands[static_cast<std::size_t>(&of - grade_.efficiency.data())];
+      of.reason = found.broken.empty()
+                      ? broken_by(demand, found.counts, found.races, exercise_.master.filename().string())
+                      : found.broken;
+    }
+  }
+
   void slow(const std::string& why) {
     grade_.speed = 0;
     grade_.speed_note = fmt::format("{}: {}", exercise_.speed, why);
@@ -237,10 +358,11 @@ class Judge {
   const Exercise& exercise_;
   const Entry& reference_;
   const Confinement& confinement_;
-  const Command& command_;
+  const Command* command_;
   const JudgeOptions& options_;
   Grade& grade_;
   double time_limit_;
+  std::vector<Task> tasks_;
   Exec host_;
   std::unique_ptr<Devices> devices_;
   std::unique_ptr<Student> student_;
@@ -254,9 +376,13 @@ void add_up(Grade& grade) {
   const bool multiplies = std::any_of(grade.classes.begin(), grade.classes.end(), [](const ClassGrade& c) {
     return c.counts() && c.good() && c.name != kNothingToMultiply;
   });
-  if (counted == 0 || !multiplies) return;
+  if (counted == 0 || !multiplies || !grade.broken.empty()) return;
   const int speed_points = grade.speed ? kSpeedPoints : 0;
-  grade.points = static_cast<int>((100 - speed_points) * good / counted);
+  const int efficiency_points = grade.efficiency.empty() ? 0 : kEfficiencyPoints;
+  grade.points = static_cast<int>((100 - speed_points - efficiency_points) * good / counted);
+  const auto met = std::count_if(grade.efficiency.begin(), grade.efficiency.end(),
+                                 [](const DemandGrade& d) { return d.reason.empty(); });
+  if (met > 0) grade.points += static_cast<int>(efficiency_points * met / std::ssize(grade.efficiency));
   // Only what is right can be fast.
   if (grade.speed && good == counted)
     grade.points += static_cast<int>(kSpeedPoints * std::min(1.0, *grade.speed / kFastEnough));
@@ -288,6 +414,19 @@ std::vector<std::pair<std::string, std::string>> environment(const JudgeOptions&
   return out;
 }
 
+/// Why the kernels of the exercise's files cannot be counted; empty: they can.
+std::string not_counted(const Exercise& exercise, const Entry& reference, const JudgeOptions& options) {
+  if (!reference.needs.gpu || exercise.ranks > 1) return "not counted: only kernels are";
+  if (!student::can_count())
+    return "not counted: kernels are counted on the executor, in a build by g++ without sanitizers";
+  for (const char* const tool : {"objdump", "addr2line"}) {
+    if (found_on_path(tool).empty())
+      return fmt::format("not counted: there is no {}; install binutils", tool);
+  }
+  if (!options.built.empty() && options.counted.empty()) return "not counted: no program for that was built";
+  return {};
+}
+
 }  // namespace
 
 Grade judge(const fs::path& file, const Exercise& exercise, const Registry& registry, const Places& places,
@@ -297,7 +436,8 @@ Grade judge(const fs::path& file, const Exercise& exercise, const Registry& regi
   StudentProgram program{.file = options.built, .reads = {}};
   if (options.built.empty()) {
     options.begins("compiling");  // half a minute, and longer by nvcc
-    if (const std::string errors = compile(file, exercise, places, confinement, scratch, program);
+    if (const std::string errors =
+            compile(file, exercise, places, confinement, scratch, Build::watched, program);
         !errors.empty()) {
       grade.broken = "does not compile:\n" + errors;
       return grade;
@@ -308,26 +448,50 @@ Grade judge(const fs::path& file, const Exercise& exercise, const Registry& regi
   const fs::path directory = scratch / "run", home = scratch / "home";
   for (const fs::path& place : {directory, home}) fs::create_directory(place);
   confinement.give(home);
-  Command command{.words = {},
-                  .environment = environment(options),
-                  .directory = directory,
-                  .reads = program.reads,
-                  .writes = {},
-                  .home = home,
-                  .gpu = reference.needs.gpu,
-                  .limits = {.memory = options.memory_limit}};
-  command.reads.insert(command.reads.end(), {program.file, directory});
-  if (exercise.ranks > 1) {
-    command.words = {"mpirun", "-n", std::to_string(exercise.ranks)};
-    if (const fs::path mpi = installed_in("mpirun"); !mpi.empty()) command.reads.push_back(mpi);
-  }
-  for (const std::string& word : {program.file.string(), std::string("judge")}) command.words.push_back(word);
+  const auto command_for = [&](const StudentProgram& of) {
+    Command command{.words = {},
+                    .environment = environment(options),
+                    .directory = directory,
+                    .reads = of.reads,
+                    .writes = {},
+                    .home = home,
+                    .gpu = reference.needs.gpu,
+                    .limits = {.memory = options.memory_limit}};
+    command.reads.insert(command.reads.end(), {of.file, directory});
+    if (exercise.ranks > 1) {
+      command.words = {"mpirun", "-n", std::to_string(exercise.ranks)};
+      if (const fs::path mpi = installed_in("mpirun"); !mpi.empty()) command.reads.push_back(mpi);
+    }
+    for (const std::string& word : {of.file.string(), std::string("judge")}) command.words.push_back(word);
+    return command;
+  };
+  const Command command = command_for(program);
 
   Judge judge(exercise, reference, confinement, command, options, grade);
   judge.run();
-  const bool right = grade.broken.empty() && std::all_of(grade.classes.begin(), grade.classes.end(),
-                                                         [](const ClassGrade& c) { return c.good(); });
-  if (right && !exercise.speed.empty()) judge.compare_speed();
+  if (const std::string why = not_counted(exercise, reference, options); !why.empty()) {
+    if (!exercise.demands.empty()) grade.efficiency_note = why;
+  } else {
+    for (const Demand& demand : exercise.demands)
+      grade.efficiency.push_back({.text = demand.text, .reason = "only what is right is counted"});
+    if (judge.multiplies()) {
+      judge.end();
+      StudentProgram counted{.file = options.counted, .reads = {}};
+      std::string errors;
+      if (options.built.empty()) {
+        options.begins("compiling, for its kernels to be counted");
+        errors = compile(file, exercise, places, confinement, scratch, Build::counted, counted);
+      }
+      if (errors.empty()) {
+        require_readable(counted.file, confinement);
+        Command counts = command_for(counted);
+        judge.count(counts);
+      } else {
+        grade.broken = "does not compile where its kernels are counted:\n" + errors;
+      }
+    }
+  }
+  if (Judge::all_right(grade) && !exercise.speed.empty()) judge.compare_speed();
   add_up(grade);
   return grade;
 }

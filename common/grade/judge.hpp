@@ -27,11 +27,20 @@ struct ClassGrade {
   bool good() const { return reason.empty() && passed + left_out == cases; }
 };
 
+/// What became of a demand of the exercise.
+struct DemandGrade {
+  std::string text;
+  std::string reason = {};  ///< why it is not met; empty: it is
+};
+
 struct Grade {
   std::string file;
   Exercise exercise;
   std::string broken = {};  ///< why nothing could be graded, such as a compiler's error
   std::vector<ClassGrade> classes = {};
+  std::vector<DemandGrade> efficiency = {};
+  std::string efficiency_note =
+      {};  ///< why none of the demands was looked at; empty: they were, or there is none
   std::optional<double> speed = {};  ///< over the reference's; none: not timed here
   std::string speed_note = {};
   int points = 0;
@@ -42,6 +51,8 @@ struct JudgeOptions {
   double time_limit = 20;            ///< seconds for a case
   double memory_limit = 4e9;         ///< bytes
   std::filesystem::path built = {};  ///< the file's program, where it is there already; empty: it is built
+  std::filesystem::path counted =
+      {};  ///< the one that is counted, likewise; empty beside `built`: nothing is counted
   std::function<void(const char* what)> begins = [](const char*) {};
 };
 

@@ -220,7 +220,7 @@ Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64
   Head head;
   receive_all(&head, sizeof head);
   const auto say = static_cast<Say>(head.kind);
-  const Say expected = what == Ask::fetch ? Say::result : Say::done;
+  const Say expected = what == Ask::fetch || what == Ask::count ? Say::result : Say::done;
   const bool text = say == Say::threw || (say == Say::refused && what == Ask::problem);
   if (say != expected && !text) throw Lost("answers what is no answer");
   if (head.bytes > (text ? kMostText : most))

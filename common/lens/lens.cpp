@@ -103,8 +103,9 @@ LensView look_at(const std::string& entry, const std::function<void()>& run) {
   view.bound = bound_of(counted, recorded_rates());
 
   std::vector<std::uint64_t> codes;
-  for (const simt::KernelCounts& kernel : counted) {
+  for (simt::KernelCounts& kernel : counted) {
     codes.push_back(simt::code_address(kernel.kernel) + 1);
+    kernel.sites = simt::without_arrays(kernel.sites);
     for (const simt::SiteCounts& site : kernel.sites) codes.push_back(site.code);
   }
   std::vector<std::vector<simt::CodeLine>> lines = simt::lines_of(codes);

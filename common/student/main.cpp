@@ -19,6 +19,7 @@
 #include "common/machines/devices.hpp"
 #include "common/machines/ranks.hpp"
 #include "common/matrix/error.hpp"
+#include "common/student/counting.hpp"
 #include "common/student/messages.hpp"
 
 namespace stages {
@@ -196,6 +197,15 @@ class Server {
         } else if (ask == Ask::fetch) {
           Writer out;
           put(out, plan->fetch());
+          reply_ = out.take();
+          return Say::result;
+        } else if (ask == Ask::count && alone_) {
+          Writer out;
+          if (head_.times == kRaces) {
+            put(out, look_for_races(*plan, exec_));
+          } else {
+            put(out, count(*plan, exec_, problem, operands[place]));
+          }
           reply_ = out.take();
           return Say::result;
         }

@@ -6,8 +6,9 @@
 //   judge     problem   the problem, whole; ends the plan of the one before. Answered by done, refused, threw
 //             load      operands
 //             reset, run (how often), fetch, end
+//             count     runs once, and says what its kernels did (counts.hpp); times: kCount or kRaces
 //   student   ready     how many entries the file registers, and for which operation
-//             done, result (of fetch), refused, threw (both with a text)
+//             done, result (of fetch and count), refused, threw (both with a text)
 //
 // Either side takes what it gets for any bytes: a Reader throws where they end too early or too late, or
 // announce more than there are.
@@ -23,7 +24,7 @@
 
 namespace stages::student {
 
-enum class Ask : std::uint32_t { problem = 1, load, reset, run, fetch, end };
+enum class Ask : std::uint32_t { problem = 1, load, reset, run, fetch, end, count };
 enum class Say : std::uint32_t { ready = 101, done, result, refused, threw };
 
 struct Head {

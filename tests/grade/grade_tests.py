@@ -73,6 +73,9 @@ class Exercises(Case):
         built = PROGRAM.parent / "graded_exercises"
         # For a GPU they are only built where somebody asks for the target, and else here, one by one.
         words = ["--built", built] if backend == "cpu" or built.exists() else []
+        counted = PROGRAM.parent / "counted_exercises"
+        if words and solution and counted.exists():
+            words += ["--counted", counted]
         if not solution:
             words += ["--time-limit", "3"]  # one of them hangs, class by class; a solution takes a tenth of it
         kind = "solution" if solution else "task"
@@ -91,6 +94,9 @@ class Exercises(Case):
                     self.assertRegex(text, r"(?m)^namespace \{$")
                     path = self.directory / master.name
                     path.write_text(exercises.made(master, solution))
+                    # Kernels are to be as good as they can be, and not only right.
+                    if stage[:2] >= "03":
+                        self.assertRegex(text, r"(?m)^// (At most:|At least:|No) ")
                     yield self.grade(stage, path, *words, STAGES_EXERCISE=f"{kind}/{stage}/{master.name}")
             self.assertEqual(len(kinds), 2, f"{stage}: of each kind there must be one")
 
@@ -104,6 +110,7 @@ class Exercises(Case):
     def full(self, grade):
         self.assertEqual(grade["points"], 100, json.dumps(grade, indent=1))
         self.assertGreaterEqual(sum(c["good"] and c["counts"] for c in grade["classes"]), 5)
+        self.assertTrue(all(d["met"] for d in grade["efficiency"]))
 
     def test_every_task_loses_points(self):
         graded = 0
@@ -153,9 +160,10 @@ class Misbehaving(Case):
             self.skipTest("graded_misbehaving is not built")
         self.file = self.directory / NAME
         self.file.write_text("")
+        self.counted = PROGRAM.parent / "counted_misbehaving"
 
-    def misbehave(self, how, *words, **environment):
-        return self.grade(STAGE, self.file, "--built", self.built, *words, STAGES_MISBEHAVE=how, **environment)
+    def misbehave(self, how, *words, stage=STAGE, file=None, **environment):
+        return self.grade(stage, file or self.file, "--built", self.built, *words, STAGES_MISBEHAVE=how, **environment)
 
     def lost(self, how, reason, *words, classes=None, **environment):
         grade = self.misbehave(how, *words, **environment)
@@ -203,6 +211,49 @@ class Behaviour(Misbehaving):
         self.assertRegex(done.stdout, r"row_lengths\.cu: 0 of 100 points\n  find the fault.*\n  lost  nothing to multiply  .*throws")
 
 
+class Efficiency(Misbehaving):
+    """What is right, and wasteful: all classes are good, and the demand is lost with the line that breaks it."""
+
+    def setUp(self):
+        super().setUp()
+        if not self.counted.exists():
+            self.skipTest("kernels are not counted in this build")
+
+    def look(self, how, stage, name, *words):
+        file = self.directory / name
+        file.write_text("")
+        grade = self.misbehave(how, "--counted", self.counted, *words, stage=stage, file=file)
+        self.assertEqual((grade["broken"], [c["reason"] for c in grade["classes"] if c["reason"]]), ("", []))
+        return grade["points"], {d["demand"]: d["reason"] for d in grade["efficiency"]}
+
+    def test_what_is_right_and_wasteful(self):
+        place = r"^misbehaving\.cu:\d+: "
+        for how, stage, name, expected, points in (
+                ("", STAGE, NAME, {"At most: 45 requests in loads of rows": "^$"}, 100),
+                ("searching", STAGE, NAME, {"At most: 45 requests in loads of rows": place + r"[\d,]{4,}; all lines together: [\d,]+$"}, 80),
+                ("", STAGE, "warp_per_row.cu", {"At most: 700 requests in loads of values": "^$",
+                                                "At most: 2.3 sectors a request in loads of values": place + r"17\.\d a request, in 327 requests$"}, 90),
+                ("", "03_cuda_naive", "dense_transposed.cu", {"At most: 4.1 sectors a request in loads of values": place + r"17\.\d a request"}, 80),
+                ("", "06_cuda_register", "row_in_registers.cu", {"At most: 400 requests in loads of values": place + r"2,6\d\d$"}, 80),
+                ("", "06_cuda_register", "kept_vector.cu", {"At most: 400 requests in loads of x": "^$"}, 100),
+                ("racing", "04_cuda_shared", "last_block.cu", {"At most: 200 requests in loads of x": place + "327$",
+                                                              "No race": r"^a race: write-after-write hazard .* writes at misbehaving\.cu:\d+"}, 80)):
+            with self.subTest(how=how, exercise=f"{stage}/{name}"):
+                got, reasons = self.look(how, stage, name)
+                self.assertEqual(list(reasons), list(expected))
+                for demand, reason in expected.items():
+                    self.assertRegex(reasons[demand], reason)
+                self.assertEqual(got, points)
+
+    def test_text(self):
+        done = run(PROGRAM, "grade", STAGE, self.file, "--built", self.built, "--counted", self.counted, STAGES_MISBEHAVE="searching")
+        self.assertRegex(done.stdout, r"80 of 100 points\n(.*\n)+  lost  efficiency: At most: 45 requests in loads of rows\n        misbehaving\.cu:\d+: ")
+
+    def test_not_counted(self):
+        grade = self.misbehave("searching")
+        self.assertEqual((grade["points"], grade["efficiency"], grade["efficiency_note"]), (100, [], "not counted: no program for that was built"))
+
+
 # What a file may try instead of multiplying, and what its author is told. The longest comes first.
 ATTACKS = {
     "hang_at_start": "before the first case it hangs",
@@ -246,6 +297,28 @@ ATTACKS = {
 }
 
 
+# What a right file may try where its kernels are counted, or multiplied elsewhere than in run().
+COUNTED = {
+    "counted:copies": "its kernels read 0 bytes in run\\(\\), and such a product needs [0-9,]+ at least",
+    "counted:copies_by_kernel": "its kernels read [0-9,]+ bytes in run\\(\\), and such",
+    "counted:on_the_host": "its kernels read 0 bytes in run",
+    "counted:another_stream": "goes on in a stream that nobody waits for",
+    "counted:unseen": "its kernels read 0 bytes in run",
+    "counted:nothing": "its kernels read 0 bytes in run",
+    "counted:less": "its kernels read (32|128) bytes in run",
+    "counted:no_stores": "its kernels write 0 bytes in run",
+    "counted:huge": "its counts are none",
+    "counted:contradiction": "its counts are none",
+    "counted:noise": "answers what are no counts",
+    "counted:endless": "answers what are no counts: a message ends too early",
+    "counted:much": "answers with 50000000 bytes, where 4000000 are the most",
+    "counted:crash": "crashes",
+    "counted:hang": "hangs",
+    "counted:throw": "throws: it is being counted",
+    "counted:wrong": "is NaN: not written",
+}
+
+
 class Attacks(Misbehaving):
     """None of them gets a point, each gets its reason, and nothing of it is left."""
 
@@ -253,7 +326,8 @@ class Attacks(Misbehaving):
 
     def attack(self, how, reason, **environment):
         start = time.monotonic()
-        grade = self.misbehave(how, "--time-limit", "4", "--memory-limit", "0.5", **environment)
+        words = ["--counted", self.counted] if how in COUNTED else []
+        grade = self.misbehave(how, "--time-limit", "4", "--memory-limit", "0.5", *words, **environment)
         with self.subTest(attack=how, **environment):
             self.assertEqual(grade["points"], 0, grade)
             reasons = [grade["broken"]] if grade["broken"] else [c["reason"] for c in grade["classes"] if not c["good"]]
@@ -274,7 +348,7 @@ class Attacks(Misbehaving):
             open_to_all = set()
             if environment.get("STAGES_BWRAP") == "none":
                 open_to_all = {"attack:network"} | (set() if os.geteuid() == 0 else {"attack:read", "attack:write", "attack:kill"})
-            attacks = {how: reason for how, reason in ATTACKS.items() if how not in open_to_all}
+            attacks = {how: reason for how, reason in (ATTACKS | (COUNTED if self.counted.exists() else {})).items() if how not in open_to_all}
             for done in [side_by_side.submit(self.attack, how, reason, **environment) for how, reason in attacks.items()]:
                 done.result()
             with self.assertRaises(BlockingIOError):

@@ -23,6 +23,11 @@
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/harness/registry.hpp"
+#include "common/student/counts.hpp"
+#if STAGES_SIMULATED
+#include "common/simt/lens/counting.hpp"
+#include "common/simt/lens/races.hpp"
+#endif
 
 // The judge's own names, for a linker that would take the first definition that it meets.
 namespace stages::battery {
@@ -208,6 +213,44 @@ void attack() {
   }
 }
 
+// ---- where the kernels are counted ------------------------------------------------------------------------
+
+/// Whether this product is counted, or looked at for races.
+bool is_counted() {
+#if STAGES_SIMULATED
+  return simt::is_counting() || simt::races() != nullptr;
+#else
+  return false;
+#endif
+}
+
+bool g_forges = false;  ///< the next result that leaves this process is what was counted
+
+/// What STAGES_MISBEHAVE would have the judge believe was counted.
+std::string forged_counts() {
+  using namespace student;
+  if (misbehaves("counted:noise")) return std::string(3000, '\x5a');
+  if (misbehaves("counted:much")) return std::string(50'000'000, '\0');
+  Writer out;
+  if (misbehaves("counted:endless")) {
+    for (int k = 0; k < 4; ++k) out.number(std::uint64_t{1});
+    out.number(std::uint64_t{1} << 60);
+  } else {
+    Counts counts{.launches = 1, .threads = 128, .read_bytes = 1 << 20};
+    CountedSite site{.bytes = 4, .requests = 1000, .lanes = 32000, .cost = 4000, .least = 4000};
+    if (misbehaves("counted:huge")) site.requests = site.lanes = site.cost = ~std::uint64_t{0};
+    if (misbehaves("counted:contradiction")) site.cost = 10;
+    if (misbehaves("counted:less")) site.requests = 1, site.lanes = 32, site.cost = 4, site.least = 4;
+    counts.sites.push_back(site);
+    if (misbehaves("counted:no_stores"))
+      counts.sites[0].requests = 100'000, counts.sites[0].lanes = 3'200'000, counts.sites[0].cost = 400'000;
+    if (misbehaves("counted:nothing")) counts = {};
+    put(out, counts);
+  }
+  const Bytes bytes = out.take();
+  return {bytes.begin(), bytes.end()};
+}
+
 enum class Fault { none, hang, write_beyond, read_beyond, null_pointer };
 
 template <class T>
@@ -223,6 +266,48 @@ __global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y, Fault fau
   if (fault == Fault::write_beyond) y[row + a.rows * 100] = sum;
   if (fault == Fault::read_beyond) y[row] += T{0} * x[a.cols + 1];
   if (fault == Fault::null_pointer) *static_cast<volatile T*>(nullptr) = sum;
+}
+
+/// What the lens does not see.
+template <class T>
+[[gnu::no_sanitize("thread")]] __global__ void multiply_unseen(CsrView<T, std::int32_t> a, const T* x, T* y) {
+  const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  if (row >= a.rows) return;
+  T sum = 0;
+  for (std::int32_t p = a.row_ptr[row]; p < a.row_ptr[row + 1]; ++p) sum += a.values[p] * x[a.col_idx[p]];
+  y[row] = sum;
+}
+
+/// Right, and looks for the beginning of its row from the first one on.
+template <class T>
+__global__ void multiply_searching(CsrView<T, std::int32_t> a, const T* x, T* y) {
+  const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  if (row >= a.rows) return;
+  std::int32_t begin = 0;
+  for (int i = 0; i < row; ++i) begin = max(begin, a.row_ptr[i + 1]);
+  T sum = 0;
+  for (std::int32_t p = begin; p < a.row_ptr[row + 1]; ++p) sum += a.values[p] * x[a.col_idx[p]];
+  y[row] = sum;
+}
+
+/// Right, as threads happen to run here: a neighbour reads what nothing says is there.
+template <class T>
+__global__ void multiply_racing(CsrView<T, std::int32_t> a, const T* x, T* y) {
+  T* const sums = dynamic_shared<T>();
+  const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  T sum = 0;
+  if (row < a.rows) {
+    for (std::int32_t p = a.row_ptr[row]; p < a.row_ptr[row + 1]; ++p) sum += a.values[p] * x[a.col_idx[p]];
+    y[row] = sum;
+  }
+  sums[0] = sum;
+  if (sums[0] == T{12345}) sums[0] = sum;
+}
+
+template <class T>
+__global__ void copy(const T* from, T* to, int count) {
+  const int at = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  if (at < count) to[at] = from[at];
 }
 
 template <class T>
@@ -242,9 +327,23 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
       DeviceSpmvPlan<T>::run();
       early_ = DeviceSpmvPlan<T>::fetch();
     }
+    if (misbehaves("counted:copies") || misbehaves("counted:copies_by_kernel")) {
+      DeviceSpmvPlan<T>::run();
+      early_ = DeviceSpmvPlan<T>::fetch();
+      done_ = DeviceArray<T>(std::span<const T>(early_.data));
+    }
   }
   void run() override {
-    if (!misbehaves("in_fetch") && !misbehaves("in_load")) DeviceSpmvPlan<T>::run();
+    const auto size = static_cast<int>(early_.data.size());
+    if (misbehaves("counted:copies") && size > 0) {
+      STAGES_CUDA(cudaMemcpyAsync(this->y_of(0), done_.data(), done_.bytes(), cudaMemcpyDeviceToDevice,
+                                  this->stream()));
+    } else if (misbehaves("counted:copies_by_kernel") && size > 0) {
+      launch(copy<T>, {.grid = blocks_for(size, kBlock), .block = kBlock, .stream = this->stream()},
+             done_.data(), this->y_of(0), size);
+    } else if (!misbehaves("in_fetch") && !misbehaves("in_load")) {
+      DeviceSpmvPlan<T>::run();
+    }
   }
   Dense<T> fetch() override {
     if (misbehaves("in_load")) return early_;
@@ -266,6 +365,28 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
       setenv("STAGES_MISBEHAVE", "nothing", 1);
     }
     if (misbehaves("nothing")) return;
+    if (is_counted()) {
+      for (const char* const how :
+           {"noise", "much", "endless", "huge", "contradiction", "less", "no_stores", "nothing"})
+        g_forges = g_forges || misbehaves((std::string("counted:") + how).c_str());
+      if (misbehaves("counted:crash")) std::abort();
+      if (misbehaves("counted:hang")) wait();
+      if (misbehaves("counted:throw")) throw std::runtime_error("it is being counted");
+      if (misbehaves("counted:wrong")) return;
+    }
+    const LaunchConfig shape{.grid = blocks_for(a_.rows, kBlock), .block = kBlock, .stream = this->stream()};
+    if (misbehaves("searching")) return launch(multiply_searching<T>, shape, a_.view(), x, y);
+    if (misbehaves("counted:unseen")) return launch(multiply_unseen<T>, shape, a_.view(), x, y);
+    if (misbehaves("racing")) {
+      return launch(
+          multiply_racing<T>,
+          {.grid = shape.grid, .block = kBlock, .shared_bytes = sizeof(T), .stream = this->stream()},
+          a_.view(), x, y);
+    }
+    if (misbehaves("counted:another_stream"))
+      return launch(multiply<T>, {.grid = shape.grid, .block = kBlock, .stream = other_}, a_.view(), x, y,
+                    Fault::none);
+    if (misbehaves("counted:on_the_host")) return multiply_here(x, y);
     if (misbehaves("abort")) std::abort();
     if (misbehaves("exit")) std::exit(0);
     if (misbehaves("throw")) throw std::runtime_error("the device is gone");
@@ -278,7 +399,22 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
            a_.view(), x, y, fault);
   }
 
+  void multiply_here(const T* x, T* y) {
+    const Csr<T>& a = this->a();
+    std::vector<T> from(static_cast<std::size_t>(a.cols)), to(static_cast<std::size_t>(a.rows));
+    STAGES_CUDA(cudaMemcpy(from.data(), x, from.size() * sizeof(T), cudaMemcpyDeviceToHost));
+    for (Index i = 0; i < a.rows; ++i) {
+      const auto columns = row_columns(a, i);
+      const auto values = row_values(a, i);
+      for (std::size_t k = 0; k < columns.size(); ++k)
+        to[static_cast<std::size_t>(i)] += values[k] * from[static_cast<std::size_t>(columns[k])];
+    }
+    STAGES_CUDA(cudaMemcpy(y, to.data(), to.size() * sizeof(T), cudaMemcpyHostToDevice));
+  }
+
   DeviceCsr<T, std::int32_t> a_;
+  Stream other_;
+  DeviceArray<T> done_;
   Dense<T> first_, early_;
 };
 
@@ -297,3 +433,28 @@ void add_task(Registry& registry) {
 }
 
 }  // namespace stages
+
+// The C library's own, for a linker that takes the first definition that it meets: what leaves this process.
+extern "C" ssize_t send(int socket, const void* data, std::size_t bytes, int flags) {
+  static std::string head;
+  const auto write_all = [&](const char* from, std::size_t count) {
+    for (std::size_t done = 0; done < count;) {
+      const ssize_t n = sendto(socket, from + done, count - done, flags, nullptr, 0);
+      if (n < 0) return n;
+      done += static_cast<std::size_t>(n);
+    }
+    return static_cast<ssize_t>(count);
+  };
+  if (!stages::g_forges) return sendto(socket, data, bytes, flags, nullptr, 0);
+  if (bytes == 16 && head.empty()) {
+    head.assign(static_cast<const char*>(data), bytes);
+    return static_cast<ssize_t>(bytes);
+  }
+  stages::g_forges = false;
+  const std::string body = stages::forged_counts();
+  const std::uint64_t length = body.size();
+  std::memcpy(head.data() + 8, &length, sizeof length);
+  const bool sent = write_all(head.data(), head.size()) > 0 && write_all(body.data(), body.size()) > 0;
+  head.clear();
+  return sent ? static_cast<ssize_t>(bytes) : -1;
+}

@@ -27,6 +27,7 @@ void SiteCounts::add(const SiteCounts& other) {
   code = other.code;
   access = other.access;
   space = other.space;
+  array = other.array;
   bytes = std::max(bytes, other.bytes);
   requests += other.requests;
   lanes += other.lanes;
@@ -40,6 +41,21 @@ void SiteCounts::add(const SiteCounts& other) {
     worst_cost = other.worst_cost;
     worst = other.worst;
   }
+}
+
+std::vector<SiteCounts> without_arrays(const std::vector<SiteCounts>& sites) {
+  std::vector<SiteCounts> out;
+  for (const SiteCounts& site : sites) {
+    const auto same = std::find_if(out.begin(), out.end(), [&](const SiteCounts& s) {
+      return s.code == site.code && s.space == site.space;
+    });
+    if (same == out.end()) {
+      out.push_back(site);
+    } else {
+      same->add(site);
+    }
+  }
+  return out;
 }
 
 void begin_counting() {
@@ -84,7 +100,7 @@ void end_launch_counts(const Grid& grid, const LaunchCounts& launch) {
   }
   for (const auto& [key, site] : launch.sites) {
     const auto same = std::find_if(found->sites.begin(), found->sites.end(), [&](const SiteCounts& s) {
-      return s.code == site.code && s.space == site.space;
+      return s.code == site.code && s.space == site.space && s.array == site.array;
     });
     if (same == found->sites.end()) {
       found->sites.push_back(site);

@@ -22,6 +22,7 @@ struct SiteCounts {
   std::uint64_t code = 0;  ///< where the instruction returns to, from the beginning of the program
   Access access = Access::load;
   Space space = Space::global;
+  std::uint64_t array = 0;          ///< global: where the array begins that its lanes touch, the first lane's
   unsigned bytes = 0;               ///< of a lane
   std::uint64_t requests = 0;       ///< of warps
   std::uint64_t lanes = 0;          ///< that took part, over all requests
@@ -48,9 +49,13 @@ struct KernelCounts {
   Where launched;
   std::uint64_t launches = 0, blocks = 0, threads = 0;
   std::uint64_t read_sectors = 0;  ///< distinct ones that loads of global memory touched, launch by launch
-  std::vector<SiteCounts> sites;   ///< in the order of the code
+  std::vector<SiteCounts>
+      sites;  ///< in the order of the code; several of an instruction that touches several arrays
   std::vector<BarrierCounts> barriers;
 };
+
+/// The sites, those of one instruction and space added up, in their order.
+std::vector<SiteCounts> without_arrays(const std::vector<SiteCounts>& sites);
 
 /// Whether the kernels of this program were compiled so that they can be counted.
 bool has_hooks();

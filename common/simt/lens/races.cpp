@@ -580,6 +580,11 @@ RaceFindings end_races() {
   if (!l.detector) return found;
   found.races = l.detector->take();
   found.shortage = l.detector->shortage();
+  for (const auto& [stream, clock] : l.stream) {
+    const auto last = clock.find(stream);
+    const auto heard = std::as_const(l.host).find(stream);
+    if (last != clock.end() && (heard == l.host.end() || heard->second < last->second)) found.awaited = false;
+  }
   l = Looking{};
   return found;
 }

@@ -199,6 +199,7 @@ void begin_races(bool collected);
 struct RaceFindings {
   std::vector<Race> races;
   std::string shortage;
+  bool awaited = true;  ///< the host has waited for all kernels, in whatever stream
 };
 RaceFindings end_races();
 

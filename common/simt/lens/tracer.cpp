@@ -107,8 +107,11 @@ void Tracer::take(const Request& request) {
 }
 
 void Tracer::count(const Request& request, Space space) {
-  SiteCounts& site = sites_[static_cast<std::size_t>(space)][request.code];
+  const std::uint64_t array =
+      space == Space::global ? array_of(request.address[first_lane(request.lanes)]) : 0;
+  SiteCounts& site = sites_[static_cast<std::size_t>(space)][array << 32 | request.code];
   site.code = request.code;
+  site.array = space == Space::global ? launch_->arrays[array].begin : 0;
   site.access = request.access;
   site.space = space;
   site.bytes = std::max(site.bytes, request.bytes);
@@ -147,7 +150,7 @@ void Tracer::note_read(std::uint64_t sector) {
 
 void Tracer::end_launch(LaunchCounts& launch) {
   for (auto& sites : sites_) {
-    for (auto& [code, counts] : sites) launch.sites[{code, counts.space}].add(counts);
+    for (auto& [key, counts] : sites) launch.sites[{counts.code, counts.space, counts.array}].add(counts);
     sites.clear();
   }
   for (auto& [at, counts] : barriers_) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -28,7 +29,7 @@ struct Span {
 struct LaunchCounts {
   Loops loops;
   std::vector<Span> arrays;  ///< what is global memory, by address
-  std::map<std::pair<std::uint64_t, Space>, SiteCounts> sites;
+  std::map<std::tuple<std::uint64_t, Space, std::uint64_t>, SiteCounts> sites;  ///< by code, space and array
   std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers;
   std::vector<std::vector<std::uint64_t>> read;  ///< for each array a bit for each sector that was read
 };
@@ -87,7 +88,8 @@ class Tracer final : RequestSink {
   std::uint32_t meetings_ = 0;       ///< in this block
   std::size_t last_array_ = 0;
 
-  std::array<std::unordered_map<std::uint64_t, SiteCounts>, 2> sites_;  ///< by space
+  /// By space; the key is the code, and above it the number of the array.
+  std::array<std::unordered_map<std::uint64_t, SiteCounts>, 2> sites_;
   std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers_;
   std::vector<std::vector<std::uint64_t>> read_;
 };

@@ -1,0 +1,61 @@
+#pragma once
+// What the kernels of one product did to memory, as a student's process tells the judge. It arises where the
+// student's code runs, so whoever reads it believes nothing of it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/student/messages.hpp"
+
+namespace stages::student {
+
+enum class CountedSpace : std::uint8_t { global, shared };
+enum class CountedAccess : std::uint8_t { load, store, atomic };
+
+/// A line of source, of a file without its directories.
+struct CountedLine {
+  std::string file;
+  std::uint32_t line = 0;
+};
+
+/// What one instruction did to one array.
+struct CountedSite {
+  CountedSpace space = CountedSpace::global;
+  CountedAccess access = CountedAccess::load;
+  std::uint32_t bytes = 0;     ///< of a lane
+  std::uint64_t requests = 0;  ///< of warps
+  std::uint64_t lanes = 0;     ///< that took part, over all requests
+  std::uint64_t cost = 0;      ///< sectors of 32 bytes of global memory, wavefronts of shared memory
+  std::uint64_t least = 0;     ///< that the same bytes would take side by side
+  /// What the array holds after the product: x, y, b, c, values, columns, rows (the row pointers); empty: something else.
+  std::string array;
+  std::vector<CountedLine> lines;  ///< the line that it is of, then that of the call, and so on
+};
+
+struct Counts {
+  std::uint64_t launches = 0;
+  std::uint64_t threads = 0;
+  std::uint64_t barriers = 0;    ///< that blocks or warps came to
+  std::uint64_t read_bytes = 0;  ///< of distinct sectors that loads of global memory touched, launch by launch
+  std::vector<CountedSite> sites;
+};
+
+/// What was found when races were looked for.
+struct RaceCounts {
+  std::uint64_t races = 0;
+  std::string first;     ///< of them, in words
+  std::string shortage;  ///< why some may have been missed; empty: none was
+  bool awaited = true;   ///< all kernels had ended when run() had been waited for
+};
+
+/// What Ask::count is asked for, in its head's `times`.
+constexpr std::uint32_t kCount = 0, kRaces = 1;
+
+void put(Writer& out, const Counts& counts);
+void put(Writer& out, const RaceCounts& races);
+/// Throw Error where the bytes are none.
+Counts take_counts(Reader& in);
+RaceCounts take_races(Reader& in);
+
+}  // namespace stages::student
