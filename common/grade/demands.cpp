@@ -35,14 +35,16 @@ double number_of(const std::string& word, std::string_view line) {
 }
 
 const std::vector<std::pair<std::string, What>> kCounts = {
-    {"sectors", What::cost},      {"wavefronts", What::cost}, {"requests", What::requests}, {"lanes", What::lanes},
-    {"launches", What::launches}, {"threads", What::threads}, {"barriers", What::barriers}};
+    {"sectors", What::cost},     {"wavefronts", What::cost},   {"requests", What::requests},
+    {"lanes", What::lanes},      {"launches", What::launches}, {"threads", What::threads},
+    {"barriers", What::barriers}};
 const std::vector<std::pair<std::string, std::optional<CountedAccess>>> kAccesses = {
     {"loads", CountedAccess::load},
     {"stores", CountedAccess::store},
     {"atomics", CountedAccess::atomic},
     {"accesses", std::nullopt}};
-const std::vector<std::pair<std::string, int>> kArrays = {{"x", 0}, {"y", 0}, {"b", 0}, {"c", 0}, {"values", 0}, {"columns", 0}, {"rows", 0}};
+const std::vector<std::pair<std::string, int>> kArrays = {{"x", 0},      {"y", 0},       {"b", 0},   {"c", 0},
+                                                          {"values", 0}, {"columns", 0}, {"rows", 0}};
 
 template <class T>
 const T& choice(const std::vector<std::pair<std::string, T>>& choices, const std::string& word,
@@ -189,7 +191,8 @@ std::optional<Demand> demand_of(std::string_view line) {
       choice(kArrays, demand.array, text);
     }
   }
-  if (next != rest.end()) fail("'{}': '{}' is too much; docs/exercises.md has what can be demanded", text, *next);
+  if (next != rest.end())
+    fail("'{}': '{}' is too much; docs/exercises.md has what can be demanded", text, *next);
   return demand;
 }
 
@@ -247,8 +250,7 @@ std::string implausible(const Counts& counts, const LeastBytes& least) {
     if (shared) continue;
     const double bytes = static_cast<double>(site.cost) * kSectorBytes;
     (site.access == CountedAccess::load ? loaded : stored) += bytes;
-    if (site.access == CountedAccess::load)
-      loaded_by_lanes += static_cast<double>(site.lanes) * site.bytes;
+    if (site.access == CountedAccess::load) loaded_by_lanes += static_cast<double>(site.lanes) * site.bytes;
   }
   const double read = std::min({loaded, loaded_by_lanes, static_cast<double>(counts.read_bytes)});
   if (read < least.read)

@@ -17,7 +17,8 @@ Used used(const Csr<T>& a) {
   std::vector<bool> columns(static_cast<std::size_t>(a.cols), false);
   for (Index i = 0; i < a.rows; ++i) {
     bool row = false;
-    for (Offset k = a.row_ptr[static_cast<std::size_t>(i)]; k < a.row_ptr[static_cast<std::size_t>(i) + 1]; ++k) {
+    for (Offset k = a.row_ptr[static_cast<std::size_t>(i)]; k < a.row_ptr[static_cast<std::size_t>(i) + 1];
+         ++k) {
       const auto entry = static_cast<std::size_t>(k);
       if (a.values[entry] == T{0}) continue;
       ++out.values;

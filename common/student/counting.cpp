@@ -178,7 +178,7 @@ RaceCounts look_for_races(Plan<Problem>&, Exec&) {
 
 #endif
 
-#define STAGES_INSTANTIATE(P)                                                      \
+#define STAGES_INSTANTIATE(P)                                           \
   template Counts count(Plan<P>&, Exec&, const P&, const P::Operands&); \
   template RaceCounts look_for_races(Plan<P>&, Exec&);
 STAGES_INSTANTIATE(SpmvProblem<float>)

@@ -36,8 +36,9 @@ struct CountedSite {
 struct Counts {
   std::uint64_t launches = 0;
   std::uint64_t threads = 0;
-  std::uint64_t barriers = 0;    ///< that blocks or warps came to
-  std::uint64_t read_bytes = 0;  ///< of distinct sectors that loads of global memory touched, launch by launch
+  std::uint64_t barriers = 0;  ///< that blocks or warps came to
+  std::uint64_t read_bytes =
+      0;  ///< of distinct sectors that loads of global memory touched, launch by launch
   std::vector<CountedSite> sites;
 };
 

@@ -327,14 +327,21 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
       DeviceSpmvPlan<T>::run();
       early_ = DeviceSpmvPlan<T>::fetch();
     }
+    // Into an array of its own, which run() only copies.
     if (misbehaves("counted:copies") || misbehaves("counted:copies_by_kernel")) {
-      DeviceSpmvPlan<T>::run();
-      early_ = DeviceSpmvPlan<T>::fetch();
-      done_ = DeviceArray<T>(std::span<const T>(early_.data));
+      const auto rows = static_cast<std::size_t>(a_.rows);
+      const auto products = static_cast<std::size_t>(this->problem().products);
+      done_ = DeviceArray<T>(rows * products);
+      for (std::size_t k = 0; k < products; ++k) {
+        const T* const x =
+            this->chain() && k > 0 ? done_.data() + (k - 1) * rows : this->x_of(static_cast<Index>(k));
+        launch(multiply<T>, {.grid = blocks_for(a_.rows, kBlock), .block = kBlock, .stream = this->stream()},
+               a_.view(), x, done_.data() + k * rows, Fault::none);
+      }
     }
   }
   void run() override {
-    const auto size = static_cast<int>(early_.data.size());
+    const auto size = static_cast<int>(done_.size());
     if (misbehaves("counted:copies") && size > 0) {
       STAGES_CUDA(cudaMemcpyAsync(this->y_of(0), done_.data(), done_.bytes(), cudaMemcpyDeviceToDevice,
                                   this->stream()));
