@@ -268,9 +268,15 @@ __global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y, Fault fau
   if (fault == Fault::null_pointer) *static_cast<volatile T*>(nullptr) = sum;
 }
 
+#if STAGES_SIMULATED
+#define UNSEEN [[gnu::no_sanitize("thread")]]
+#else
+#define UNSEEN
+#endif
+
 /// What the lens does not see.
 template <class T>
-[[gnu::no_sanitize("thread")]] __global__ void multiply_unseen(CsrView<T, std::int32_t> a, const T* x, T* y) {
+UNSEEN __global__ void multiply_unseen(CsrView<T, std::int32_t> a, const T* x, T* y) {
   const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
   if (row >= a.rows) return;
   T sum = 0;
