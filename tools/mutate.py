@@ -4,15 +4,21 @@
     tools/mutate.py [--list] [--most N] [--seed S] [--results FILE] [--then COMMAND] FILE ...
 
 Faults are small, such as somebody makes: a barrier that is missing, a border that is off by one, an index of 32 bits in place
-of 64, a loop that leaves out its last turn, a sum that is overwritten. Each is planted in a copy of the working tree
-(build/mutants/source, built in build/mutants/build), so the files themselves are never touched; what depends on the file is
-built again; and the battery runs over the entries of the file's step alone (over all of them where the file is of no step),
-until the first case that fails. --then names a test program and its filter, such as
+of 64, a loop that leaves out its last turn, a sum that is overwritten. They are planted in a copy of the working tree
+(build/mutants/source, built in build/mutants/build), so the files themselves are never touched. The battery runs over the entries
+of the file's step alone (over all of them where the file is of no step), until the first case that fails; where a barrier is
+missing, also with STAGES_RACES=1, which looks for races. --then names a test program and its filter, such as
 'cuda_mutants_tests --gtest_filter=HashParts.*', that what survived goes through too.
+
+Building takes much longer than testing, so all faults are built at once, each behind a switch, and STAGES_MUTANT says which one
+is on (Untch, Offutt and Harrold, 1993: mutant schemata): tools/mutant_switch.hpp has the switches. What the compiler does not take
+behind one, such as another constant, is left out there, by the lines of its messages, and built alone. A switch cannot show that
+the compiler would make the same of both.
 
 Each fault is a line of the results (build/mutants/results.tsv) as soon as its fate is known:
 
-    caught           a test failed, or the program crashed; timeout: it ran for more than three times as long as without a fault
+    caught           a test failed, or the program crashed; timeout: it took three times the processor's time that it takes without a
+                     fault, and ten seconds more
     survived         no test saw it: the tests lack a case, or the fault changes no result (a constant that is there for speed).
                      Whoever has found that out writes `harmless` in its place: it then counts no more
     same code        the compiler made the same program of it
@@ -29,6 +35,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -39,25 +46,30 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CAUGHT, SURVIVED = ("caught", "timeout"), ("survived",)
 COLUMNS = ("id", "place", "kind", "before", "after", "outcome", "seconds", "by")
 
-# (kind, what is looked for, what stands in its place). A pattern is tried at each place of a line's code where it is found.
+MOST_MEMORY = 8 << 30  # bytes: a fault may ask for any number
+SWITCHES = "tools/mutant_switch.hpp"
+
+# (kind, what is looked for, what stands in its place, what stands there if it is to be switched on and off, as SWITCHES has it; N is
+# its number). A pattern is tried at each place of a line's code where it is found.
 KINDS = (
-    ("barrier", r"\b(__syncthreads|__syncwarp|cluster_sync|grid_sync)\([^()]*\);", ";"),
-    ("border", r"(?<= )<(?= )", "<="),
-    ("border", r"(?<= )<=(?= )", "<"),
-    ("border", r"(?<= )<=(?= )", "<= 1 +"),
-    ("border", r"(?<= )>(?= )", ">="),
-    ("border", r"(?<= )>(?= )", "> 1 +"),
-    ("border", r"(?<= )>=(?= )", ">"),
-    ("loop's last", r"^( *for \([^;]*; [^;<]+ <) ([^;&|]+);", r"\1 \2 - 1;"),
-    ("off by one", r" [+-] 1\b(?![.'\w])", ""),
-    ("constant", r"(?<=constexpr )([\w:]+ k\w+ = \d+)(?=;)", r"\1 + 1"),
-    ("narrow", r"\bstatic_cast<(Offset|std::size_t|std::uint64_t)>(?=\([^()]*\) \*)", "static_cast<int>"),
-    ("narrow", r"\b(Offset|std::size_t|std::uint64_t)(?=\{[^{}]*\} \*)", "int"),
-    ("overwritten", r"(?<= )\+=(?= )", "="),
-    ("condition", r"(?<= )&&(?= )", "||"),
-    ("extreme", r"\bmin\(", "max("),
-    ("extreme", r"\bmax\(", "min("),
+    ("barrier", r"\b(__syncthreads|__syncwarp|cluster_sync|grid_sync)\([^()]*\);", ";", r"mutant::on(N) ? (void)0 : (void)\g<0>"),
+    ("border", r"(?<= )<(?= )", "<=", "kLessEqual"),
+    ("border", r"(?<= )<=(?= )", "<", "kLess"),
+    ("border", r"(?<= )<=(?= )", "<= 1 +", "kLessEqualMore"),
+    ("border", r"(?<= )>(?= )", ">=", "kGreaterEqual"),
+    ("border", r"(?<= )>(?= )", "> 1 +", "kGreaterMore"),
+    ("border", r"(?<= )>=(?= )", ">", "kGreater"),
+    ("loop's last", r"^( *for \([^;]*; [^;<]+ <) ([^;&|]+);", r"\1 \2 - 1;", " - mutant::on(N)"),
+    ("off by one", r" ([+-]) 1\b(?![.'\w])", "", r" \1 (mutant::on(N) ? 0 : 1)"),
+    ("constant", r"(?<=constexpr )([\w:]+ k\w+ = \d+)(?=;)", r"\1 + 1", None),
+    ("narrow", r"\bstatic_cast<(Offset|std::size_t|std::uint64_t)>(?=\([^()]*\) \*)", "static_cast<int>", r"mutant::Narrow<\1, N>"),
+    ("narrow", r"\b(Offset|std::size_t|std::uint64_t)(?=\{[^{}]*\} \*)", "int", r"mutant::Narrow<\1, N>"),
+    ("overwritten", r"(?<= )\+=(?= )", "=", "+= mutant::overwrites(mutant::on(N)) ="),
+    ("condition", r"(?<= )&&(?= )", "||", "&& mutant::passed(N) || mutant::goes_on(N) &&"),
+    ("extreme", r"\bmin\(", "max(", "mutant::extreme(!mutant::on(N), "),
+    ("extreme", r"\bmax\(", "min(", "mutant::extreme(mutant::on(N), "),
 )
+COMPARISONS = {"<": "kLess", "<=": "kLessEqual", ">": "kGreater", ">=": "kGreaterEqual"}
 # What computes nothing of a result: declarations of types, estimates of cost, figures for the table.
 NO_CODE = re.compile(r"^\s*(#|static_assert|template\b|using\b)|\boperator\b|\bcost\.|\{\"")
 
@@ -67,13 +79,16 @@ class Fault(Exception):
 
 
 class Mutant:
-    """One fault: the file's line `number` (from 0) becomes `after`."""
+    """One fault: the file's line `number` (from 0) becomes `after`. Or it is switched: then `switch` stands in that line for what is
+    between the columns `span`; none where its kind has no switch."""
 
-    def __init__(self, path, number, kind, before, after, nth):
+    def __init__(self, path, number, kind, before, after, nth, span, switch):
         self.path, self.number, self.kind, self.before, self.after = path, number, kind, before, after
         # It is the same fault where lines were added above it.
         what = "\t".join((str(path), kind, before, after, str(nth)))
         self.id = hashlib.sha256(what.encode()).hexdigest()[:12]
+        self.switch_number = f"0x{self.id[:8]}u"
+        self.span, self.switch = span, switch and re.sub(r"\bN\b", self.switch_number, switch)
 
     @property
     def place(self):
@@ -83,6 +98,35 @@ class Mutant:
         lines = text.split("\n")
         lines[self.number] = self.after
         return "\n".join(lines)
+
+
+def switch_of(kind, match, template):
+    """The columns that a switch stands in for, and the switch."""
+    if template is None:
+        return None, None
+    if kind == "loop's last":
+        return (match.end() - 1, match.end() - 1), template
+    before = match.string[: match.start()]
+    if kind == "extreme" and before.endswith("::"):
+        return ((match.start() - len("std::"), match.end()), template) if before.endswith("std::") else (None, None)
+    return match.span(), template if kind == "border" else match.expand(template)
+
+
+def switched(text, mutants):
+    """The source with all of these faults behind switches, one of which may be on."""
+    lines = text.split("\n")
+    spans = {}
+    for m in mutants:
+        spans.setdefault((m.number, m.span), []).append(m)
+    for (number, (begin, end)), here in sorted(spans.items(), reverse=True):
+        line = lines[number]
+        switch = here[0].switch
+        if here[0].kind == "border":
+            sign = line[begin:end]
+            choice = "".join(f"mutant::on({m.switch_number}) ? mutant::{m.switch} : " for m in here)
+            switch = f"{sign[0]} mutant::compare({choice}mutant::{COMPARISONS[sign]}) >"
+        lines[number] = line[:begin] + switch + line[end:]
+    return f'#include "{SWITCHES}"\n#line 1\n' + "\n".join(lines)
 
 
 def code_of(line):
@@ -111,23 +155,29 @@ def mutants_of(path, text):
         code = code_of(line)
         if NO_CODE.search(code):
             continue
-        for kind, pattern, to in KINDS:
+        for kind, pattern, to, switch in KINDS:
             for match in re.finditer(pattern, code):
                 if kind != "loop's last" and within_head_of_loop(code, match.start()):
                     continue
                 after = line[: match.start()] + match.expand(to) + line[match.end() :]
                 key = (kind, line, after)
                 seen[key] = seen.get(key, -1) + 1
-                found.append(Mutant(path, number, kind, line, after, seen[key]))
+                found.append(Mutant(path, number, kind, line, after, seen[key], *switch_of(kind, match, switch)))
     return found
 
 
-def run(command, log, limit=None, environment=None):
-    """The exit code, and None where it took longer than `limit` seconds. Everything that it started ends with it."""
+def run(command, log, processor=None, environment=None):
+    """The exit code, and None where it took more than `processor` seconds of a processor, or hung. Everything that it started ends
+    with it."""
+    def limited():
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (processor, processor))
+
     process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
-                               env=environment)
+                               env=environment, preexec_fn=limited if processor else None)
     try:
-        return process.wait(limit)
+        code = process.wait(processor and 10 * processor)  # of the clock: others may be at work on this machine
+        return None if code in (-signal.SIGXCPU, -signal.SIGKILL) and processor else code
     except subprocess.TimeoutExpired:
         return None
     finally:
@@ -171,15 +221,43 @@ class Copy:
             if subprocess.run(command, cwd=self.source, stdout=log, stderr=subprocess.STDOUT).returncode:
                 raise Fault(f"the copy cannot be configured; {self.log} says why")
 
-    def compiles(self, limit=None):
+    def compiles(self):
         with open(self.log, "wb") as log:
-            return run(["cmake", "--build", self.build, "-j", str(self.jobs), "--target", *self.programs], log, limit) == 0
+            return run(["cmake", "--build", self.build, "-j", str(self.jobs), "--target", *self.programs, "--", "-k", "0"], log) == 0
+
+    def plain(self, paths):
+        """No fault in these files."""
+        for path in paths:
+            self.write(str(path), (ROOT / path).read_bytes())
+
+    def plant_switches(self, mutants):
+        """Builds with all of them behind switches, but those that the compiler does not take there; the others are returned."""
+        paths = {m.path for m in mutants}
+        while True:
+            for path in paths:
+                self.write(str(path), switched((ROOT / path).read_text(), [m for m in mutants if m.path == path]).encode())
+            if self.compiles():
+                return mutants
+            taken = without_errors(mutants, self.log.read_text(errors="replace"))
+            if len(taken) == len(mutants):
+                raise Fault(f"the copy does not build; {self.log} says why")
+            mutants = taken
 
     def program(self, name):
         return self.build / "bin" / name
 
     def digest(self):
         return [hashlib.sha256(self.program(name).read_bytes()).digest() for name in self.programs]
+
+
+def without_errors(mutants, log):
+    """Those on whose lines the compiler found nothing wrong; if that is all of them, those that its notes do not name."""
+    for said in ("(?:fatal )?error:", "(?:note:|required|in )"):
+        wrong = set(re.findall(rf"(?m)^(?:\S*/)?source/(\S+?):(\d+):\d+: +{said}", log))
+        left = [m for m in mutants if (str(m.path), str(m.number + 1)) not in wrong]
+        if len(left) < len(mutants):
+            break
+    return left
 
 
 class Tests:
@@ -190,44 +268,52 @@ class Tests:
         self.copy, self.seconds = copy, {}
         self.log = copy.log.with_name("tests.txt")
 
-    def run(self, options, limit):
-        began = time.monotonic()
+    def run(self, options, races, limit=None, mutant=None):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        environment = {**os.environ, "STAGES_WATCHDOG": "5"}
+        if races:
+            environment |= {"STAGES_RACES": "1", "STAGES_BATTERY": "small"}
+        if mutant:
+            environment["STAGES_MUTANT"] = mutant
         with open(self.log, "wb") as log:
-            code = run([self.copy.program(self.name), *options, "--gtest_fail_fast", "--gtest_brief=1"], log, limit,
-                       {**os.environ, "STAGES_WATCHDOG": "5"})
-        return code, time.monotonic() - began
+            code = run([self.copy.program(self.name), *options, "--gtest_fail_fast", "--gtest_brief=1"], log, limit, environment)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return code, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    def turns(self, path):
-        """The options of one run after the other: an entry that is called as the file is, then all of the file's step."""
+    def turns(self, path, kind):
+        """One run after the other, as options and whether races are looked for: an entry that is called as the file is, then all of
+        the file's step, then, where a barrier is missing, the smallest of these once more."""
         if self.options:
-            return [tuple(self.options)]
+            return [(tuple(self.options), False)]
         step = path.parts[0] if re.match(r"\d\d_", path.parts[0]) else ""
-        entry = re.sub(r"\W", "_", str(path.with_suffix("")))
+        entry = re.sub(r"\W", "_", f"{step}/" + re.sub(r"^\d+_", "", path.stem))
         turns = [(f"--gtest_filter=*PassesTheBattery/{entries}*",) for entries in (entry, step)]
-        return [options for options in turns if self.seconds.get(options) != 0]
+        turns = [options for options in turns if self.seconds.get((options, False)) != 0]
+        return [(options, False) for options in turns] + [(options, True) for options in turns[:1] if kind == "barrier"]
 
-    def measure(self, path):
-        """How long they take without a fault, which they must pass; 0 for a filter that leaves none."""
-        for options in self.turns(path):
-            if options in self.seconds:
-                continue
-            code, seconds = self.run(options, None)
-            if code != 0:
-                raise Fault(f"{self.name} {shlex.join(options)} fails without a fault; {self.log} says where")
-            self.seconds[options] = 0 if b"] 0 tests " in self.log.read_bytes() else seconds
-        if not self.turns(path):
+    def measure(self, path, kind):
+        """How many seconds of a processor they take without a fault, which they must pass; 0 for a filter that leaves none."""
+        for with_races in (False, True):  # which tests there are is known by then
+            for options, races in self.turns(path, kind):
+                if races != with_races or (options, races) in self.seconds:
+                    continue
+                code, seconds = self.run(options, races)
+                if code != 0:
+                    raise Fault(f"{self.name} {shlex.join(options)} fails without a fault; {self.log} says where")
+                self.seconds[options, races] = 0 if b"] 0 tests " in self.log.read_bytes() else seconds
+        if not self.turns(path, kind):
             raise Fault(f"{self.name} has no tests for {path}; name another filter")
 
-    def judge(self, path):
-        """The outcome, and what saw the fault."""
-        for options in self.turns(path):
-            code, _ = self.run(options, 3 * self.seconds[options] + 10)
+    def judge(self, path, kind, mutant=None):
+        """The outcome, and what saw the fault: the one that is planted, or the one of this number."""
+        for options, races in self.turns(path, kind):
+            code, _ = self.run(options, races, int(3 * self.seconds[options, races] + 10), mutant)
             if code is None:
                 return "timeout", self.name
             if code != 0:
                 said = self.log.read_text(errors="replace")
                 case = re.search(r"FAILED ([^:\n]+:.{0,60})", said) or re.search(r"\[  FAILED  \] ([^,\n]+)", said)
-                return "caught", case.group(1) if case else f"exit code {code}"
+                return "caught", ("races: " if races else "") + (case.group(1) if case else f"exit code {code}")
         return "survived", ""
 
 
@@ -258,22 +344,53 @@ def score(rows):
     return f"{caught} of {judged} caught ({100 * caught / judged:.1f} %): {listed}"
 
 
-def outcome_of(mutant, copy, tests, good):
+def judged(mutant, tests, number=None):
+    for judge in tests:
+        outcome, by = judge.judge(mutant.path, mutant.kind, number)
+        if outcome != "survived":
+            break
+    return outcome, by
+
+
+def outcome_alone(mutant, copy, tests, good):
     """Plants it, builds, runs, and takes it back."""
-    name, original = str(mutant.path), (ROOT / mutant.path).read_bytes()
-    copy.write(name, mutant.source(original.decode()).encode())
+    copy.write(str(mutant.path), mutant.source((ROOT / mutant.path).read_text()).encode())
     try:
         if not copy.compiles():
             return "does not compile", ""
         if copy.digest() == good:
             return "same code", ""
-        for judge in tests:
-            outcome, by = judge.judge(mutant.path)
-            if outcome != "survived":
-                break
-        return outcome, by
+        return judged(mutant, tests)
     finally:
-        copy.write(name, original)
+        copy.plain([mutant.path])
+
+
+def outcomes(left, mutants, copy, tests):
+    """Each mutant that is left, with its outcome and what saw it, as they come: first those of them that a switch turns on, of one
+    program with all mutants of their files, then the others, each built alone."""
+    def measure(some):
+        for path, kind in sorted({(m.path, m.kind) for m in some}):
+            for judge in tests:
+                judge.measure(path, kind)
+
+    files = {m.path for m in left if m.switch}
+    switches = copy.plant_switches([m for m in mutants if m.switch and m.path in files])
+    numbers = {m.id: m.switch_number for m in switches}
+    behind = [m for m in left if m.id in numbers]
+    print(f"mutate: {len(behind)} faults behind switches, {len(left) - len(behind)} that are built alone", file=sys.stderr)
+    measure(behind)
+    for m in behind:
+        yield m, *judged(m, tests, numbers[m.id])
+    copy.plain(files)
+    alone = [m for m in left if m.id not in numbers]
+    if not alone:
+        return
+    if not copy.compiles():
+        raise Fault(f"the copy does not build without a fault; {copy.log} says why")
+    good = copy.digest()
+    measure(alone)
+    for m in alone:
+        yield m, *outcome_alone(m, copy, tests, good)
 
 
 def arguments():
@@ -284,6 +401,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="the order of faults (default 1)")
     parser.add_argument("--results", type=pathlib.Path, metavar="FILE", help="where outcomes are noted")
     parser.add_argument("--then", action="append", default=[], metavar="COMMAND", help="tests for what the battery lets pass")
+    parser.add_argument("--alone", action="store_true", help="no switches: each fault is built alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="compilers at once")
     return parser.parse_args()
 
@@ -301,7 +419,8 @@ def all_mutants(files, seed):
 
 def main():
     options = arguments()
-    mutants = all_mutants(options.files, options.seed)[: options.most]
+    everything = all_mutants(options.files, options.seed)
+    mutants = everything[: options.most]
     if options.list:
         for m in sorted(mutants, key=lambda m: (str(m.path), m.number)):
             print(f"{m.place}: {m.kind}: {m.before.strip()}  ->  {m.after.strip()}")
@@ -316,21 +435,16 @@ def main():
         copy = Copy(directory, options.jobs, sorted(set(programs)))
         copy.refresh()
         copy.configure()
-        print(f"mutate: building without a fault, then {len(left)} with one each; results in {results}", file=sys.stderr)
-        if not copy.compiles():
-            raise Fault(f"the copy does not build without a fault; {copy.log} says why")
-        good, tests = copy.digest(), [Tests(copy, command) for command in ("battery_tests", *options.then)]
-        for path in sorted({mutant.path for mutant in left}):
-            for judge in tests:
-                judge.measure(path)
-    for number, mutant in enumerate(left, 1):
+        print(f"mutate: building; results in {results}", file=sys.stderr)
+        tests = [Tests(copy, command) for command in ("battery_tests", *options.then)]
         began = time.monotonic()
-        outcome, by = outcome_of(mutant, copy, tests, good)
-        row = dict(zip(COLUMNS, (re.sub(r"\s+", " ", str(value)).strip() for value in (
-            mutant.id, mutant.place, mutant.kind, mutant.before, mutant.after, outcome, round(time.monotonic() - began), by))))
-        append(results, row)
-        done[mutant.id] = row
-        print(f"{number} of {len(left)}: {outcome}: {mutant.place}: {mutant.kind}: {mutant.after.strip()}", file=sys.stderr)
+        for number, (m, outcome, by) in enumerate(outcomes(left, [] if options.alone else everything, copy, tests), 1):
+            seconds, began = round(time.monotonic() - began), time.monotonic()
+            values = (m.id, m.place, m.kind, m.before, m.after, outcome, seconds, by)
+            row = dict(zip(COLUMNS, (re.sub(r"\s+", " ", str(value)).strip() for value in values)))
+            append(results, row)
+            done[m.id] = row
+            print(f"{number} of {len(left)}: {outcome}: {m.place}: {m.kind}: {m.after.strip()}", file=sys.stderr)
     rows = [done[m.id] for m in mutants]
     for row in rows:
         if row["outcome"] in SURVIVED:

@@ -26,23 +26,54 @@ SOURCE = """#include <x>  // i < n
   same <= 1;
 """
 
-# What a build is played by: --build "compiles" where `total` is only added to, and makes a test program that fails without the
-# barrier. Of `same` the compiler makes one program, whatever its border.
+# What a build is played by: --build "compiles" where `total` is only added to, takes no switch in lines 4 and 5, and makes a test
+# program that fails without the barrier. Of `same` the compiler makes one program, whatever its border.
 CMAKE = """#!/bin/sh
 [ "$1" = --build ] || exit 0
 cd "$(dirname "$2")"
 cat source/*/*.cu > all
 grep -q 'total = one' all && exit 1
+grep -q 'total .*mutant::' all && { for f in source/*/*.cu; do echo "/a/$f:4:9: error: no switch"; echo "/a/$f:3:9: note: see"; done; exit 1; }
+grep -q 'same .*mutant::' all && { for f in source/*/*.cu; do echo "/a/$f:2:9: warning: x"; echo "/a/$f:5:9: note: no"; done; exit 1; }
 mkdir -p build/bin
 { echo '#!/bin/sh'; echo "#$(grep -v same all | tr '\\n' ' ')"
   echo 'case $1 in */0?_?_?\*) echo "[==========] 0 tests from 0 test suites ran."; exit 0 ;; esac'
-  echo 'echo "$*" >> "$SAID"'
+  echo 'echo "$* $STAGES_RACES" >> "$SAID"'
   echo '[ ! -f "$SLOW" ] || sleep 30'
+  echo '[ ! -f "$RACES" ] || [ -n "$STAGES_RACES" ] || exit 0'
   echo "barriers=$(ls source/*/*.cu | wc -l)"
+  echo '[ -z "$STAGES_MUTANT" ] || ! grep -q "on($STAGES_MUTANT).*__syncthreads" "$0.source" || barriers=0'
   echo '[ $(grep -c __syncthreads "$0.source") = $barriers ] || { echo "  FAILED hub: element (1, 0) is wrong"; exit 1; }'
 } > build/bin/battery_tests
 cp all build/bin/battery_tests.source
 chmod +x build/bin/battery_tests
+"""
+
+# Each kind of fault, and for switches what stands around them.
+AROUND = """
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+using std::max, std::min;
+long called = 0;
+int b(int x) { called += 100; return x; }
+void __syncthreads() { called += 7; }
+"""
+EACH_KIND = """
+long result(int n) {
+  const int wide = 1 << 20;
+  long sum = called = 0;
+  const bool c = n > 0, d = n % 2 != 0;
+  for (int i = 0; i < n; ++i) sum = 3 * sum + i;
+  if (n <= 2) sum += 1000;
+  if (n >= 2) sum += 3000;
+  if (n < 2) __syncthreads();
+  else sum += 50;
+  sum += d ? 11 : 13;
+  if (n == 5000 || c && b(n + 1) < 4 && b(n - 1) && d) sum += 500;
+  sum += min(n, 1) * 7 + std::max(n, 2) + !(c && d);
+  return sum + static_cast<long>(std::uint64_t{static_cast<unsigned>(n)} * wide) + static_cast<std::uint64_t>(n) * wide + called;
+}
 """
 
 
@@ -65,6 +96,35 @@ class Faults(unittest.TestCase):
         ):
             self.assertEqual(self.planted(line), faults)
 
+    def test_a_switch_does_what_the_fault_does(self):
+        mutants = mutate.mutants_of(pathlib.Path("a.cu"), EACH_KIND)
+        self.assertEqual({m.kind for m in mutants}, {kind for kind, *_ in mutate.KINDS} - {"constant"})
+        space = "namespace {} {{ {} }}\n"
+        alone = "".join(space.format(f"of_{m.id}", m.source(EACH_KIND)) for m in mutants)
+        calls = "".join(f'print("{m.switch_number}", of_{m.id}::result);\n' for m in mutants)
+        behind, start = space.format("behind", mutate.switched(EACH_KIND, mutants)), mutate.switched("", [])
+        program = f"""{AROUND} {start} {space.format("none", EACH_KIND)} {alone} {behind.replace(start, "")}
+void print(const char* name, long (*result)(int)) {{
+  std::printf("%s", name);
+  for (const int n : {{-2, -1, 0, 1, 2, 3, 4, 5000}}) std::printf(" %ld", result(n));
+  std::puts("");
+}}
+int main() {{ print("behind", behind::result); print("none", none::result); {calls} }}"""
+        with tempfile.TemporaryDirectory() as directory:
+            source, binary = pathlib.Path(directory, "a.cpp"), pathlib.Path(directory, "a")
+            source.write_text(program)
+            subprocess.run(["g++", "-std=c++20", "-w", "-fwrapv", "-I", ROOT, source, "-o", binary], check=True)
+
+            def said(number):
+                out = subprocess.run([binary], env={"STAGES_MUTANT": number}, capture_output=True, text=True, check=True).stdout
+                return dict(line.split(" ", 1) for line in out.splitlines())
+
+            without = said("")
+            self.assertEqual(without["behind"], without["none"])
+            for m in mutants:
+                self.assertNotEqual(without[m.switch_number], without["none"], f"{m.kind}: {m.after}: not to be told")
+                self.assertEqual(said(m.switch_number)["behind"], without[m.switch_number], f"{m.kind}: {m.after}")
+
     def test_no_fault_where_there_is_no_code(self):
         for line in ("// if i < n", "#if A < B", "template <class T>", 'fail("a < b && c");', "static_assert(a <= b);"):
             self.assertEqual(self.planted(line), [], line)
@@ -81,7 +141,7 @@ class Runs(unittest.TestCase):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.root = pathlib.Path(directory.name)
-        for name, text in (("01_x/a.cu", SOURCE), ("bin/cmake", CMAKE), (".gitignore", "/build/\n/bin/\n/said\n/slow\n")):
+        for name, text in (("01_x/a.cu", SOURCE), ("bin/cmake", CMAKE), (".gitignore", "/build/\n/bin/\n/said\n/slow\n/races\n")):
             (self.root / name).parent.mkdir(exist_ok=True)
             (self.root / name).write_text(text)
         (self.root / "bin/cmake").chmod(0o755)
@@ -89,7 +149,7 @@ class Runs(unittest.TestCase):
         shutil.copy(ROOT / "tools/mutate.py", self.root / "tools")
         subprocess.run(["git", "init", "-q", self.root], check=True)
         self.environment = {**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}", "SAID": str(self.root / "said"),
-                            "SLOW": str(self.root / "slow")}
+                            "SLOW": str(self.root / "slow"), "RACES": str(self.root / "races")}
         self.environment.pop("STAGES_BUILD", None)
         self.command = [sys.executable, self.root / "tools/mutate.py", self.root / "01_x/a.cu"]
 
@@ -114,6 +174,19 @@ class Runs(unittest.TestCase):
         again = self.run_it()
         self.assertEqual((again.returncode, (self.root / "said").read_text()), (0, said), again.stderr)
         self.assertEqual(again.stdout, done.stdout)
+
+    def test_alone_gives_the_same(self):
+        behind = self.run_it()
+        self.assertIn("2 faults behind switches, 3 that are built alone", behind.stderr)
+        alone = self.run_it("--alone", "--results", str(self.root / "build/alone.tsv"))
+        self.assertIn("0 faults behind switches, 5 that are built alone", alone.stderr)
+        self.assertEqual(alone.stdout, behind.stdout)
+
+    def test_a_missing_barrier_is_found_by_its_race(self):
+        (self.root / "races").touch()  # the test program now fails only where races are looked for
+        done = self.run_it()
+        self.assertIn("1 of 2 caught", done.stdout, done.stderr)
+        self.assertIn("\traces: hub", (self.root / "build/mutants/results.tsv").read_text())
 
     def test_what_is_measured_has_no_fault(self):
         other = self.root / "02_y/b.cu"
