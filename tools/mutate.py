@@ -70,6 +70,8 @@ KINDS = (
     ("extreme", r"\bmax\(", "min(", "mutant::extreme(mutant::on(N), "),
 )
 COMPARISONS = {"<": "kLess", "<=": "kLessEqual", ">": "kGreater", ">=": "kGreaterEqual"}
+# By step, the entry that comes to most of its files.
+MAIN_ENTRIES = {"07_spmm": "07_spmm_balanced", "08_spgemm_multigpu": "08_spgemm_multigpu_binned"}
 # What computes nothing of a result: declarations of types, estimates of cost, figures for the table.
 NO_CODE = re.compile(r"^\s*(#|static_assert|template\b|using\b)|\boperator\b|\bcost\.|\{\"")
 
@@ -191,16 +193,17 @@ class Copy:
 
     def __init__(self, directory, jobs, programs):
         self.source, self.build = directory / "source", directory / "build"
-        self.log = directory / "log.txt"
+        self.log, self.without_switch = directory / "log.txt", directory / "without_switch.txt"
         self.jobs, self.programs = jobs, programs
         self.source.mkdir(parents=True, exist_ok=True)
 
-    def refresh(self):
-        """Only what differs is written, so only that is built again; this also takes back a fault that was left in it."""
+    def refresh(self, planted):
+        """Only what differs is written, so only that is built again; this also takes back a fault that was left in it. Not in the
+        files where faults are planted next."""
         listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], check=True,
                                 capture_output=True).stdout
         wanted = {name for name in os.fsdecode(listed).split("\0") if name and (ROOT / name).is_file()}
-        for name in wanted:
+        for name in wanted - planted:
             self.write(name, (ROOT / name).read_bytes())
         for path in [p for p in self.source.rglob("*") if p.is_file()]:
             if str(path.relative_to(self.source)) not in wanted:
@@ -233,6 +236,8 @@ class Copy:
     def plant_switches(self, mutants):
         """Builds with all of them behind switches, but those that the compiler does not take there; the others are returned."""
         paths = {m.path for m in mutants}
+        known = set(self.without_switch.read_text().split()) if self.without_switch.is_file() else set()
+        mutants = [m for m in mutants if m.id not in known]
         while True:
             for path in paths:
                 self.write(str(path), switched((ROOT / path).read_text(), [m for m in mutants if m.path == path]).encode())
@@ -241,6 +246,7 @@ class Copy:
             taken = without_errors(mutants, self.log.read_text(errors="replace"))
             if len(taken) == len(mutants):
                 raise Fault(f"the copy does not build; {self.log} says why")
+            self.without_switch.write_text("\n".join(known := known | {m.id for m in mutants} - {m.id for m in taken}))
             mutants = taken
 
     def program(self, name):
@@ -263,8 +269,9 @@ def without_errors(mutants, log):
 class Tests:
     """What decides on a fault: a program of GoogleTest with a filter."""
 
-    def __init__(self, copy, command):
+    def __init__(self, copy, command, quick):
         self.name, *self.options = shlex.split(command)
+        self.quick = quick
         self.copy, self.seconds = copy, {}
         self.log = copy.log.with_name("tests.txt")
 
@@ -281,26 +288,25 @@ class Tests:
         return code, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     def turns(self, path, kind):
-        """One run after the other, as options and whether races are looked for: an entry that is called as the file is, then all of
-        the file's step, then, where a barrier is missing, the smallest of these once more."""
+        """One run after the other, as options and whether races are looked for: an entry that is called as the file is, the one that
+        comes to most files of its step, then all of the step; then, where a barrier is missing, the first of these once more."""
         if self.options:
             return [(tuple(self.options), False)]
         step = path.parts[0] if re.match(r"\d\d_", path.parts[0]) else ""
-        entry = re.sub(r"\W", "_", f"{step}/" + re.sub(r"^\d+_", "", path.stem))
-        turns = [(f"--gtest_filter=*PassesTheBattery/{entries}*",) for entries in (entry, step)]
+        entry = f"{step}_" + re.sub(r"^\d+_", "", path.stem)
+        turns = [(f"--gtest_filter=*PassesTheBattery/{entries}*",) for entries in (entry, MAIN_ENTRIES.get(step, step), step)]
         turns = [options for options in turns if self.seconds.get((options, False)) != 0]
+        turns = turns[:1] if self.quick else [options for i, options in enumerate(turns) if options not in turns[:i]]
         return [(options, False) for options in turns] + [(options, True) for options in turns[:1] if kind == "barrier"]
 
     def measure(self, path, kind):
         """How many seconds of a processor they take without a fault, which they must pass; 0 for a filter that leaves none."""
-        for with_races in (False, True):  # which tests there are is known by then
-            for options, races in self.turns(path, kind):
-                if races != with_races or (options, races) in self.seconds:
-                    continue
-                code, seconds = self.run(options, races)
-                if code != 0:
-                    raise Fault(f"{self.name} {shlex.join(options)} fails without a fault; {self.log} says where")
-                self.seconds[options, races] = 0 if b"] 0 tests " in self.log.read_bytes() else seconds
+        while new := [turn for turn in self.turns(path, kind) if turn not in self.seconds]:
+            options, races = new[0]
+            code, seconds = self.run(options, races)
+            if code != 0:
+                raise Fault(f"{self.name} {shlex.join(options)} fails without a fault; {self.log} says where")
+            self.seconds[options, races] = 0 if b"] 0 tests " in self.log.read_bytes() else seconds
         if not self.turns(path, kind):
             raise Fault(f"{self.name} has no tests for {path}; name another filter")
 
@@ -378,10 +384,10 @@ def outcomes(left, mutants, copy, tests):
     numbers = {m.id: m.switch_number for m in switches}
     behind = [m for m in left if m.id in numbers]
     print(f"mutate: {len(behind)} faults behind switches, {len(left) - len(behind)} that are built alone", file=sys.stderr)
-    measure(behind)
     for m in behind:
+        measure([m])
         yield m, *judged(m, tests, numbers[m.id])
-    copy.plain(files)
+    copy.plain({m.path for m in left})
     alone = [m for m in left if m.id not in numbers]
     if not alone:
         return
@@ -402,6 +408,7 @@ def arguments():
     parser.add_argument("--results", type=pathlib.Path, metavar="FILE", help="where outcomes are noted")
     parser.add_argument("--then", action="append", default=[], metavar="COMMAND", help="tests for what the battery lets pass")
     parser.add_argument("--alone", action="store_true", help="no switches: each fault is built alone")
+    parser.add_argument("--quick", action="store_true", help="the battery runs over the first entry in question alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="compilers at once")
     return parser.parse_args()
 
@@ -433,10 +440,10 @@ def main():
     if left:
         programs = ["battery_tests", *(shlex.split(then)[0] for then in options.then)]
         copy = Copy(directory, options.jobs, sorted(set(programs)))
-        copy.refresh()
+        copy.refresh({str(m.path) for m in left})
         copy.configure()
         print(f"mutate: building; results in {results}", file=sys.stderr)
-        tests = [Tests(copy, command) for command in ("battery_tests", *options.then)]
+        tests = [Tests(copy, command, options.quick) for command in ("battery_tests", *options.then)]
         began = time.monotonic()
         for number, (m, outcome, by) in enumerate(outcomes(left, [] if options.alone else everything, copy, tests), 1):
             seconds, began = round(time.monotonic() - began), time.monotonic()
