@@ -10,9 +10,10 @@
 // Nothing here is a constant expression: where the source needs one it does not compile, and that fault is
 // tried by a build of its own.
 
+#include <pthread.h>
+
 #include <cstdlib>
 #include <type_traits>
-#include <utility>
 
 #pragma GCC diagnostic ignored "-Wparentheses"  // a < b > c, a && b || c
 
@@ -42,6 +43,15 @@ inline Compare compare(Comparison how) {
   return {how};
 }
 
+template <class B>
+auto one_more(B b) {
+  if constexpr (requires { 1 + b; }) {
+    return 1 + b;
+  } else {
+    return static_cast<B>(1 + static_cast<int>(b));  // of an enumeration
+  }
+}
+
 template <class A>
 struct LeftOf {
   A a;
@@ -49,12 +59,18 @@ struct LeftOf {
   template <class B>
   bool operator>(B b) const {
     switch (how) {
-      case kLess: return a < b;
-      case kLessEqual: return a <= b;
-      case kLessEqualMore: return a <= 1 + b;
-      case kGreater: return a > b;
-      case kGreaterMore: return a > 1 + b;
-      case kGreaterEqual: return a >= b;
+      case kLess:
+        return a < b;
+      case kLessEqual:
+        return a <= b;
+      case kLessEqualMore:
+        return a <= one_more(b);
+      case kGreater:
+        return a > b;
+      case kGreaterMore:
+        return a > one_more(b);
+      case kGreaterEqual:
+        return a >= b;
     }
     return false;
   }
@@ -70,16 +86,28 @@ LeftOf<A> operator>(A a, Compare compare) {
 
 // ---- a && b, with || in its place --------------------------------------------------------------------------
 
-/// Whether the `a` of the `a && b` that is at work was true.
-inline thread_local bool a_was_true = false;
+/// Where a thread notes that the `a` of the `a && b` that is at work was true. No thread_local: those are
+/// shared memory to the executor, which fills it with junk.
+inline pthread_key_t a_was_true() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    pthread_key_create(&made, nullptr);
+    return made;
+  }();
+  return key;
+}
 
 __attribute__((noinline, no_sanitize("thread"))) inline bool passed(unsigned number) {
   if (on(number)) return true;
-  a_was_true = true;
+  static const char note = 0;
+  pthread_setspecific(a_was_true(), &note);
   return false;
 }
 __attribute__((noinline, no_sanitize("thread"))) inline bool goes_on(unsigned number) {
-  return on(number) || std::exchange(a_was_true, false);
+  if (on(number)) return true;
+  const bool was_true = pthread_getspecific(a_was_true()) != nullptr;
+  pthread_setspecific(a_was_true(), nullptr);
+  return was_true;
 }
 
 // ---- a += b, with = in its place ---------------------------------------------------------------------------
@@ -116,6 +144,11 @@ struct Narrow {
   T a;
   template <class A>
   explicit Narrow(A from) : a(static_cast<T>(from)) {}
+  T value() const { return on(kNumber) ? static_cast<T>(static_cast<int>(a)) : a; }
+  template <class U, unsigned kOther>
+  auto operator*(Narrow<U, kOther> b) const {
+    return *this * b.value();
+  }
   template <class B>
   auto operator*(B b) const {
     return on(kNumber) ? static_cast<decltype(a * b)>(static_cast<int>(a) * b) : a * b;

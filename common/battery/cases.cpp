@@ -232,6 +232,9 @@ void add_spmm_widths(std::vector<Case>& out) {
   add(
       "dense_30x1500", [] { return matrices::dense(30, 1500); }, 36, 0, 0, kSmall);
   add("hub_row_900", hub_900, 65, 3, 0, kFull);
+  // A last turn with one non-zero, where a lane has all columns.
+  add(
+      "1x1", [] { return matrices::dense(1, 1); }, 2, 0, 0, kFull);
 }
 
 void add_spmm(std::vector<Case>& out) {
@@ -323,6 +326,12 @@ void add_spgemm(std::vector<Case>& out) {
   // results: too many for a warp's registers.
   add(
       "crowded_slice", kFull, [] { return lower_triangle(10); }, [] { return crowded(10, 41'600, 64); });
+  // As many entries of A's row as one warp looks at, and no more.
+  add(
+      "inner_product_1x1024x1", kFull, [] { return dense(1, 1024); }, [] { return dense(1024, 1); });
+  // The first range of columns that is too wide for a byte each in a warp's share of shared memory.
+  add(
+      "range_of_6148", kFull, [] { return dense(9, 32); }, [] { return strided(32, 6148, 683); });
   // More elements of C than 31 bits count, nearly all of them zero.
   add(
       "31_bits_of_elements", kFull, [] { return diagonal(2000, 3); },

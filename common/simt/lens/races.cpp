@@ -499,7 +499,8 @@ struct Looking {
 
 /// STAGES_RACES=1: every launch of this process is looked at, and a race is a fault.
 Looking& looking() {
-  static Looking instance = [] {
+  // Never destroyed: a program may hold streams in statics that end after this one would.
+  static Looking* const instance = new Looking([] {
     Looking l;
     const char* const text = std::getenv("STAGES_RACES");
     if (text == nullptr || *text == '\0' || std::string_view(text) == "0") return l;
@@ -510,8 +511,8 @@ Looking& looking() {
           "g++ and a build without sanitizers");
     l.detector = std::make_unique<RaceDetector>();
     return l;
-  }();
-  return instance;
+  }());
+  return *instance;
 }
 
 void join(StreamClock& into, const StreamClock& other) {
