@@ -332,6 +332,9 @@ void add_spgemm(std::vector<Case>& out) {
   // The first range of columns that is too wide for a byte each in a warp's share of shared memory.
   add(
       "range_of_6148", kFull, [] { return dense(9, 32); }, [] { return strided(32, 6148, 683); });
+  // The first that is too wide for a bit each.
+  add(
+      "range_of_49153", kFull, [] { return dense(9, 32); }, [] { return strided(32, 49'153, 4096); });
   // More elements of C than 31 bits count, nearly all of them zero.
   add(
       "31_bits_of_elements", kFull, [] { return diagonal(2000, 3); },
