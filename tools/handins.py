@@ -86,7 +86,7 @@ def one_line(text):
 
 def exercises_of(names):
     """The exercises that were named, as STEP/FILE."""
-    steps = sorted(p.parent.name for p in ROOT.glob("[0-9][0-9]_*/exercises"))
+    steps = sorted(p.parent.name for p in ROOT.glob("*/exercises") if re.match(r"\d\d_|micro$", p.parent.name))
     chosen = []
     for name in names:
         step, _, file = name.rstrip("/").replace("/exercises/", "/").partition("/")
@@ -174,6 +174,7 @@ class Grader:
         handin.status, handin.points = GRADED, grade["points"]
         handin.lost = [("", one_line(grade["broken"]))] if grade["broken"] else [
             (c["class"], one_line(c["reason"])) for c in grade["classes"] if c["counts"] and not c["good"]]
+        handin.lost += [(d["demand"], one_line(d["reason"])) for d in grade.get("efficiency", []) if not d["met"]]
         if grade["speed_note"] and grade["points"] < 100 and not handin.lost:
             handin.lost = [("speed", grade["speed_note"])]
 

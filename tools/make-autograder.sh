@@ -44,26 +44,30 @@ free() {
 [ -z "$zip" ] || { free "$zip"; [ ! -d "$zip" ] || fail "$zip: is a directory; name a file"; }
 [ -z "$folder" ] || { free "$folder"; [ ! -e "$folder" ] || [ -d "$folder" ] || fail "$folder: is a file; name a directory"; }
 
-# The masters of the exercises.
+# The masters of the exercises, which the steps hold, and micro-exercises a directory of their own.
+sets=()
+for directory in [0-9][0-9]_*/exercises micro/exercises; do
+  [ ! -d "$directory" ] || sets+=("${directory%/exercises}")
+done
+list() { printf '%s\n' "$@" | paste -s -d ' ' | sed 's/ /, /g'; }
 masters=()
 for name in "${wanted[@]}"; do
   step=${name%%/*}
   found=()
-  for directory in [0-9][0-9]_*/; do
-    directory=${directory%/}
+  for directory in "${sets[@]}"; do
     if [ "$step" = "$directory" ] || [ "$step" = "${directory%%_*}" ]; then
       for file in "$directory"/exercises/*.cpp "$directory"/exercises/*.cu; do
         [ -e "$file" ] && found+=("$file")
       done
     fi
   done
-  [ ${#found[@]} -gt 0 ] || fail "'$name': no step with exercises of that name; there are $(printf '%s\n' [0-9][0-9]_*/exercises | cut -d / -f 1 | paste -s -d ' ' | sed 's/ /, /g')"
+  [ ${#found[@]} -gt 0 ] || fail "'$name': no step with exercises of that name; there are $(list "${sets[@]}")"
   file=${name#"$step"}
   file=${file#/}
   file=${file#exercises/}
   if [ -n "$file" ]; then
     master=${found[0]%/*}/$file
-    [[ " ${found[*]} " == *" $master "* ]] || fail "'$name': no exercise of that name; ${master%%/*} has $(printf '%s\n' "${found[@]##*/}" | paste -s -d ' ' | sed 's/ /, /g')"
+    [[ " ${found[*]} " == *" $master "* ]] || fail "'$name': no exercise of that name; ${master%%/*} has $(list "${found[@]##*/}")"
     found=("$master")
   fi
   for master in "${found[@]}"; do
@@ -88,8 +92,9 @@ for master in "${masters[@]}"; do
 done
 
 # The project, as far as grading needs it: what is tracked of the code that all steps share and of these steps. What a master
-# is to the judge, its task is as well: a head, and headers that it includes.
-parts=(CMakeLists.txt CMakePresets.json LICENSE bench cmake common data/*.tsv "${steps[@]}")
+# is to the judge, its task is as well: a head, and headers that it includes. A head may refer to another step.
+mapfile -t needed < <({ printf '%s\n' "${steps[@]}"; sed -n 's,^// Reference: \([^/]*\)/.*,\1,p' "${masters[@]}"; } | sort -u)
+parts=(CMakeLists.txt CMakePresets.json LICENSE bench cmake common data/*.tsv "${needed[@]}")
 if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
   git ls-files -z -- "${parts[@]}" > "$made/files"
 else
@@ -103,13 +108,9 @@ done
 
 # What grades.
 packages="g++ cmake ninja-build python3 libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev bubblewrap"
-targets="stages graded_cpp"
-if [[ " ${masters[*]} " == *.cu\ * ]]; then
-  packages+=" libboost-context-dev"
-  targets+=" graded_cu"
-fi
-if [ -d "$made/tasks/02_mpi" ] || grep -q '^// Ranks: ' "${masters[@]}"; then packages+=" libopenmpi-dev openmpi-bin"; fi
-printf '%s\n' "$packages" "$targets" > "$made/lab/needs.txt"
+if [[ " ${masters[*]} " == *.cu\ * ]]; then packages+=" libboost-context-dev"; fi
+if [ -d "$made/project/02_mpi" ] || grep -q '^// Ranks: ' "${masters[@]}"; then packages+=" libopenmpi-dev openmpi-bin"; fi
+echo "$packages" > "$made/lab/packages.txt"
 tar -C "$made/project" --sort=name --mtime='2026-01-01 00:00Z' --owner=0 --group=0 --numeric-owner -c . | gzip -9n > "$made/lab/stages.tar.gz"
 {
   printf '{"exercises": ['
@@ -137,8 +138,8 @@ if [ -n "$folder" ]; then
   fi
   cp "$made/lab"/* tools/autograder/autograder.py "$out/autograder/"
   mkdir "$out/template/grader"
-  cp "$made/lab"/{setup.sh,needs.txt,stages.tar.gz} "$out/template/grader/"
-  title=$(printf '%s\n' "${steps[@]}" | paste -s -d ' ' | sed 's/ /, /g')
+  cp "$made/lab"/{setup.sh,packages.txt,stages.tar.gz} "$out/template/grader/"
+  title=$(list "${steps[@]}")
   files="" first=""
   for master in "${masters[@]}"; do
     file=${master##*/}

@@ -14,8 +14,7 @@ fail() {
   echo "setup: $*" >&2
   exit 1
 }
-# Two lines: the packages of Debian that it needs, and what is to be built.
-{ read -r -a packages && read -r -a targets; } < "$here/needs.txt"
+read -r -a packages < "$here/packages.txt"
 mkdir -p "$build" || fail "$build cannot be written; name another directory"
 log=$build/build.log
 if [ "$(id -u)" -eq 0 ]; then
@@ -30,8 +29,10 @@ fi
 # For any processor: it may be another one that grades. Nothing is timed here, so the compiler need not take long.
 built() {
   cmake -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" -DSTAGES_BACKEND=cpu \
-    -DSTAGES_NATIVE=OFF -DSTAGES_TESTS=OFF -DSTAGES_INSTALL=OFF &&
-    cmake --build "$build" -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" --target "${targets[@]}"
+    -DSTAGES_NATIVE=OFF -DSTAGES_TESTS=OFF -DSTAGES_INSTALL=OFF || return
+  # The judge, and what all students' programs share.
+  mapfile -t targets < <(cmake --build "$build" --target help | sed -nE 's/^(graded_[a-z_]+): phony$/\1/p')
+  cmake --build "$build" -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" --target stages "${targets[@]}"
 }
 built > "$log" 2>&1 || { tail -n 20 "$log" >&2; fail "the build failed; all that was said is in $log"; }
 if [ "$(id -u)" -eq 0 ]; then
