@@ -71,7 +71,22 @@ graded() {
   mkdir "$root/autograder/submission"
   case $1 in
     solution | task) for file in "${lab[@]}"; do cp "$place/$1/$file" "$root/autograder/submission/"; done ;;
-    attack) cp tests/grade/misbehaving.cu "$root/autograder/submission/row_lengths.cu" ;;
+    attack)
+      cp "$place/solution/${lab[0]}" "$root/autograder/submission/"
+      { cat << 'CPP' && cat "$place/solution/${lab[1]}"; } > "$root/autograder/submission/row_lengths.cu"
+// The solution, which ends at once unless it can read or write what it must not.
+#include <fcntl.h>
+#include <unistd.h>
+static const bool found = [] {
+  for (const char* const name : {"/autograder/source/stages.tar.gz", "/autograder/source/stages/CMakeLists.txt", "/autograder/stages-build/bin/stages",
+                                 "/autograder/submission/csr_spmv.cpp"})
+    if (open(name, O_RDONLY) >= 0) return true;
+  for (const char* const name : {"/autograder/results/results.json", "/autograder/run_autograder"})
+    if (open(name, O_WRONLY | O_CREAT, 0666) >= 0) return true;
+  _exit(3);
+}();
+CPP
+      ;;
     nothing) ;;
   esac
   start=$SECONDS
@@ -81,6 +96,7 @@ graded() {
 import json, sys
 found = json.load(open(sys.argv[1]))
 points = [next(t["score"] for t in found["tests"] if t["name"].endswith(f"/{name}")) for name in sys.argv[2:]]
+assert "does not compile" not in json.dumps(found), found
 assert sum(points) == found["score"] == sum(t.get("score", 0) for t in found["tests"]), found
 print(*points)
 PY
@@ -91,11 +107,9 @@ step "hand-ins"
 read -r -a points <<< "$(graded task)"
 [ "${points[0]}" -lt 60 ] && [ "${points[1]}" -lt 60 ] || fail "tasks get ${points[*]} points"
 [ "$(graded nothing)" = "0 0" ] || fail "who hands in nothing gets points"
-for how in previous forge attack:read attack:write attack:daemon; do
-  environment=(STAGES_MISBEHAVE=$how STAGES_SECRET=/autograder/source/stages.tar.gz STAGES_PORT=1)
-  [ "$(graded attack)" = "0 0" ] || fail "$how gets points: $(cat "$root/autograder/results/results.json")"
-done
-environment=()
+read -r -a points <<< "$(graded attack)"
+[ "${points[1]}" = 0 ] || fail "who reads or writes what he must not gets points: $(cat "$root/autograder/results/results.json")"
+grep -q 'ends the program, with exit code 3' "$root/autograder/results/results.json" || fail "the attack was none: $(cat "$root/autograder/results/results.json")"
 
 step "the same for Classroom 50"
 cp -r "$place/classroom50/autograder" "$root/opt/lab"

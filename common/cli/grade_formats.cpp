@@ -141,6 +141,8 @@ std::string grades_as_classroom50(const std::vector<Grade>& grades) {
         add(fmt::format("{}: {}", file, c.name), c.good(), 0, 0,
             c.good() ? fmt::format("{} cases", c.passed) : c.reason);
     }
+    for (const grade::DemandGrade& d : g.efficiency)
+      add(fmt::format("{}: {}", file, d.text), d.reason.empty(), 0, 0, d.reason);
   }
   result["score"] = score;
   result["max-score"] = 100 * grades.size();

@@ -363,11 +363,27 @@ class Zip(Case):
         step, name = exercise.split("/")
         return exercises().made(ROOT / step / "exercises" / name, solution)
 
+    def thief(self):
+        """The solution, which ends at once unless it can read or write what it must not."""
+        files = ", ".join(json.dumps(str(self.place / name)) for name in ("source/stages.tar.gz", "source/grading.py", "submission/csr_spmv.cpp"))
+        results = json.dumps(str(self.place / "results/results.json"))
+        return f"""#include <fcntl.h>
+#include <unistd.h>
+static const bool found = [] {{
+  for (const char* const name : {{{files}}})
+    if (open(name, O_RDONLY) >= 0) return true;
+  if (open({results}, O_WRONLY | O_CREAT, 0666) >= 0) return true;
+  _exit(3);
+}}();
+""" + self.master(CUDA, True)
+
     def test_a_solution_a_task_an_attack(self):
-        tests = self.graded({"csr_spmv.cpp": self.master(HOST, True), "row_lengths.cu": (ROOT / "tests/grade/misbehaving.cu").read_text()},
-                            STAGES_MISBEHAVE="previous")
+        # A solution that only multiplies where it finds the lab, or can write its own points.
+        if os.geteuid() != 0 and shutil.which("bwrap") is None:
+            self.skipTest("nothing keeps a program from this user's files here")
+        tests = self.graded({"csr_spmv.cpp": self.master(HOST, True), "row_lengths.cu": self.thief()})
         self.assertEqual((tests[HOST]["score"], tests[CUDA]["score"]), (100, 0), tests)
-        self.assertIn("previous answer", json.dumps(tests))
+        self.assertIn("ends the program, with exit code 3", json.dumps(tests))
         tests = self.graded({"csr_spmv.cpp": self.master(HOST, False)})
         self.assertLess(tests[HOST]["score"], 60)
         self.assertEqual((tests[CUDA]["score"], tests[CUDA]["status"]), (0, "failed"))

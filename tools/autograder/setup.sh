@@ -31,7 +31,7 @@ built() {
   cmake -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" -DSTAGES_BACKEND=cpu \
     -DSTAGES_NATIVE=OFF -DSTAGES_TESTS=OFF -DSTAGES_INSTALL=OFF || return
   # The judge, and what all students' programs share.
-  mapfile -t targets < <(cmake --build "$build" --target help | sed -nE 's/^(graded_[a-z_]+): phony$/\1/p')
+  mapfile -t targets < <(cmake --build "$build" --target help | sed -nE 's/^((graded|counted)_[a-z_]+): phony$/\1/p')
   cmake --build "$build" -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" --target stages "${targets[@]}"
 }
 built > "$log" 2>&1 || { tail -n 20 "$log" >&2; fail "the build failed; all that was said is in $log"; }
