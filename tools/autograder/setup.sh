@@ -36,7 +36,7 @@ built() {
 }
 built > "$log" 2>&1 || { tail -n 20 "$log" >&2; fail "the build failed; all that was said is in $log"; }
 if [ "$(id -u)" -eq 0 ]; then
-  chmod -R go-rwx "$here"
+  chmod 700 "$here"  # what lies in it is copied for the compiler, rights and all
   chmod 700 "$build/bin"
   find "$build" -name '*stage_[0-9]*' -prune -exec chmod -R go-rwx {} +
 fi
