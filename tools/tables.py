@@ -34,6 +34,9 @@ tools/lens-agreement.sh.
 A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets sparse products: rates beside the fastest
 algorithm of the library, the percent of the limit (memory or L2, whichever takes longer) that the fastest of ours reaches, and its phases.
 
+A pair <!-- races FILE . --> and <!-- end races --> gets how many kernels with and without races were told right, kind by kind: what
+tests/lens/races_tests.cu writes.
+
 A number in prose stands between <!-- value FILE ENTRY MATRIX [WHAT ...] --> and <!-- /value -->; the first may go over several lines.
 FILE as above, `results/` may be left out. ENTRY with its step, or without where one entry in FILE has that name. MATRIX as in the record,
 or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run. WHAT is one of
@@ -64,7 +67,7 @@ import sys
 
 PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|counters|order|locality|steps|agreement) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|counters|order|locality|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -603,6 +606,24 @@ def agreement(results, pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
+# What stands in the table for the kinds of tests/lens/races_tests.cu.
+RACES = {"barrier": "a missing `__syncthreads`", "syncwarp": "a missing `__syncwarp`", "atomic": "a missing atomic operation", "scope": "too small a scope",
+         "fence": "a missing fence, or a flag without one", "index": "indices that overlap", "streams": "two kernels on two streams"}
+
+
+def races(results, _pattern, _wanted):
+    """Kernels with and without races, by kind."""
+    kinds = {kind["kind"]: kind for kind in results["kinds"]}
+    if unknown := kinds.keys() ^ RACES.keys():
+        sys.exit(f"tables: races: kinds that only the record or only tools/tables.py has: {', '.join(sorted(unknown))}")
+    lines = ["| kind | with a race | told | without | silent |", "|---|---|---|---|---|"]
+    counts = ("with_a_race", "told", "without", "silent")
+    for name, words in RACES.items():
+        lines.append(f"| {words} | {' | '.join(str(kinds[name][count]) for count in counts)} |")
+    lines.append(f"| **all** | {' | '.join(str(sum(kind[count] for kind in kinds.values())) for count in counts)} |")
+    return "\n".join(lines) + "\n"
+
+
 def percents(before, after):
     return f"{share(before)} to {share(after)}"
 
@@ -793,7 +814,7 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "steps": steps, "agreement": agreement}[kind]
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "steps": steps, "agreement": agreement, "races": races}[kind]
             return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
 
         new = with_values(BLOCK.sub(fill, text), readme.relative_to(ROOT), missing)

@@ -8,13 +8,13 @@
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/terminal.hpp"
-#include "common/harness/operands.hpp"
 #include "common/harness/results.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 #ifdef STAGES_HAVE_LENS
+#include "common/lens/product.hpp"
+#include "common/lens/races.hpp"
 #include "common/lens/show.hpp"
-#include "common/simt/lens/races.hpp"
 #endif
 
 namespace stages {
@@ -34,48 +34,32 @@ struct LensOptions {
 };
 
 #ifdef STAGES_HAVE_LENS
-/// Ends the search for races; says what it found, or that it found nothing.
-LensView races_of(const std::string& entry, std::string problem) {
-  const simt::RaceFindings found = simt::end_races();
-  for (const simt::Race& race : found.races)
-    fmt::print("{}: {} ({} times)\n", entry, text_of(race), grouped(static_cast<std::int64_t>(race.times)));
-  if (problem.empty()) problem = found.shortage;
-  if (found.races.empty() && problem.empty()) fmt::print("{}: no race\n", entry);
-  if (!found.races.empty()) problem = "its threads race";
-  return {.entry = entry, .kernels = {}, .problem = problem};
-}
+/// What one entry came to: what was counted, or (--races) its races.
+struct Looked {
+  LensView counts;
+  RaceView races;
+};
 
 template <class Problem>
-LensView look(const Entry& entry, const Problem& problem, const LensOptions& options) {
+Looked look(const Entry& entry, const Problem& problem, const LensOptions& options) {
   const Devices devices;
   RunOptions limits;
   limits.max_simulated_work = options.max_work;
   if (options.max_memory_gb) limits.max_memory = *options.max_memory_gb * 1e9;
   const std::string reason = refusal(entry, problem, devices.machine(), limits);
   if (!reason.empty()) fail("{}: {}", entry.name, reason);
-  Exec& exec = devices.machine().of(entry);
-  const auto plan = entry.on<Problem>().prepare(problem, exec);
-  plan->load(make_operands(problem, ValueKind::real, 1));
-  plan->reset();
+  const auto run = one_product(entry, problem, devices.machine().of(entry));
+  Looked looked;
   if (options.races) {
-    simt::begin_races(true);
-    std::string failure;
-    try {
-      plan->run();
-      exec.synchronize();
-    } catch (const std::exception& error) {
-      failure = error.what();
-    }
-    return races_of(entry.name, failure);
+    looked.races = look_for_races(entry.name, run);
+  } else {
+    looked.counts = look_at(entry.name, run);
   }
-  return look_at(entry.name, [&] {
-    plan->run();
-    exec.synchronize();
-  });
+  return looked;
 }
 
 template <class T>
-LensView look_as(const Entry& entry, const LensOptions& options) {
+Looked look_as(const Entry& entry, const LensOptions& options) {
   const auto a =
       std::make_shared<const Csr<T>>(load_matrix<T>(options.matrix, options.input, NonFinite::refused));
   if (entry.op == Op::spmv) return look(entry, make_spmv_problem<T>(options.matrix, a), options);
@@ -94,9 +78,11 @@ void require_kernels(const Entry& entry) {
     fail("{} has no kernels: it runs on the host; name an entry of a CUDA step", entry.name);
 }
 
-void write_json(const LensOptions& options, const std::vector<LensView>& views) {
+void write_json(const LensOptions& options, const std::vector<LensView>& views,
+                const std::vector<RaceView>& races) {
   nlohmann::json entries = nlohmann::json::array();
   for (const LensView& view : views) entries.push_back(lens_json(view));
+  for (const RaceView& view : races) entries.push_back(races_json(view));
   const nlohmann::json all = {{"schema_version", 1},
                               {"matrix", options.matrix},
                               {"type", options.type == ValueType::f32 ? "f32" : "f64"},
@@ -107,8 +93,6 @@ void write_json(const LensOptions& options, const std::vector<LensView>& views) 
 
 int work(const Program& program, const LensOptions& options) {
   if (const std::string problem = lens_problem(); !problem.empty()) fail("{}", problem);
-  if (options.races && (!options.json.empty() || !options.html.empty()))
-    fail("--races counts nothing that --json or --html could show; leave one of them out");
   std::vector<std::string> names = options.entries;
   if (!options.against.empty()) names.push_back(options.against);
   std::vector<const Entry*> entries;
@@ -118,10 +102,16 @@ int work(const Program& program, const LensOptions& options) {
   if (!options.html.empty()) require_writable("--html", options.html, {options.matrix, options.json});
 
   std::vector<LensView> views;
+  std::vector<RaceView> races;
   for (const Entry* entry : entries) {
-    views.push_back(with_type(options.type, [&]<class T>() { return look_as<T>(*entry, options); }));
-    if (!options.races)
+    Looked looked = with_type(options.type, [&]<class T>() { return look_as<T>(*entry, options); });
+    if (options.races) {
+      races.push_back(std::move(looked.races));
+      fmt::print("{}", races_text(races.back()));
+    } else {
+      views.push_back(std::move(looked.counts));
       fmt::print("{}{}", views.size() > 1 ? "\n" : "", lens_text(views.back(), options.all_lines));
+    }
   }
   if (!options.races) {
     if (views.size() > 1) fmt::print("{}", lens_comparison(views));
@@ -129,18 +119,24 @@ int work(const Program& program, const LensOptions& options) {
         "\nCounted on the executor while one product ran; nothing here is a time, and \"at least\" is a "
         "bound (docs/lens.md).\n");
   }
-  if (!options.json.empty()) write_json(options, views);
-  if (!options.html.empty())
-    write_file(options.html, lens_html(fmt::format("{} through the lens", options.matrix), views));
-  for (const LensView& view : views) {
-    if (view.problem.empty()) continue;
-    print_stderr(
-        "{}\n",
-        error_line(program, fmt::format("{}: {}{}", view.entry,
-                                        options.races ? "" : "only a part was counted: ", view.problem)));
-    return kWrongResult;
+  if (!options.json.empty()) write_json(options, views, races);
+  if (!options.html.empty()) {
+    write_file(options.html, options.races
+                                 ? races_html(fmt::format("{}: races", options.matrix), races)
+                                 : lens_html(fmt::format("{} through the lens", options.matrix), views));
   }
-  return kGood;
+  bool good = true;
+  const auto tell = [&](const std::string& entry, const std::string& problem) {
+    print_stderr("{}\n", error_line(program, fmt::format("{}: {}", entry, problem)));
+    good = false;
+  };
+  for (const LensView& view : views)
+    if (!view.problem.empty()) tell(view.entry, "only a part was counted: " + view.problem);
+  for (const RaceView& view : races) {
+    if (!view.races.empty()) tell(view.entry, "its threads race");
+    if (!view.problem.empty()) tell(view.entry, "only a part was looked at: " + view.problem);
+  }
+  return good ? kGood : kWrongResult;
 }
 #else
 int work(const Program&, const LensOptions&) {
@@ -185,12 +181,14 @@ void add_lens_command(CommandLine& line, const Program& program) {
       .not_empty();
   add_input_options(command, options->input);
   command.footer([&program] {
-    return examples(program,
-                    {{"lens 05_cuda_csr/thread_per_row -m gen:uniform:rows=1000,cols=1000,nnz=9000",
-                      "which line asks for most"},
-                     {"lens 08_spgemm_multigpu/hash_warp_per_row -m a.mtx --html lens.html", "as a page"},
-                     {"lens 05_cuda_csr/thread_per_row --against 05_cuda_csr/warp_per_row -m a.mtx",
-                      "two kernels beside each other"}}) +
+    return examples(
+               program,
+               {{"lens 05_cuda_csr/thread_per_row -m gen:uniform:rows=1000,cols=1000,nnz=9000",
+                 "which line asks for most"},
+                {"lens 08_spgemm_multigpu/hash_warp_per_row -m a.mtx --html lens.html", "as a page"},
+                {"lens 05_cuda_csr/thread_per_row --against 05_cuda_csr/warp_per_row -m a.mtx",
+                 "two kernels beside each other"},
+                {"lens 08_spgemm_multigpu/hash_warp_per_row -m a.mtx --races", "do its threads race?"}}) +
            "\nrequests: instructions of warps that touch memory. lanes: threads of a warp that take part, of "
            "32.\n"
            "takes: sectors of 32 bytes that a request of global memory touches, or wavefronts that one of "

@@ -27,7 +27,7 @@
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #ifdef STAGES_HAVE_LENS
-#include "common/harness/operands.hpp"
+#include "common/lens/product.hpp"
 #include "common/lens/show.hpp"
 #endif
 
@@ -392,20 +392,14 @@ class Run {
       Exec& exec = devices().machine().of(entry);
       progress_.doing("counting " + row.entry);
       try {
-        const auto plan = entry.on<Problem>().prepare(problem, exec);
-        plan->load(make_operands(problem, ValueKind::real, 1));
-        plan->reset();
-        const Bound bound = count_bound([&] {
-          plan->run();
-          exec.synchronize();
-        });
+        const Bound bound = count_bound(one_product(entry, problem, exec));
         if (bound.sectors_each == 0) continue;
         row.metrics.push_back({"sectors_a_request", bound.sectors_each, ""});
         row.metrics.push_back({"fetched_bytes", bound.fetched_bytes, "B"});
         row.metrics.push_back({"at_least_seconds", bound.seconds, "s"});
         row.note += (row.note.empty() ? "" : "; ") + bound_text(bound);
-      } catch (const std::exception&) {
-        // Its check was good; a run that cannot be counted has no counts.
+      } catch (const std::exception& error) {  // its check was good all the same
+        row.note += fmt::format("{}not counted: {}", row.note.empty() ? "" : "; ", error.what());
       }
     }
   }

@@ -17,22 +17,6 @@ namespace {
 using simt::Request;
 using simt::Space;
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 /// The lanes of a request as one text: "0" or "0-31" or "0, 8, 16".
 std::string lanes_text(unsigned lanes) {
   std::string text;
@@ -124,24 +108,24 @@ std::string kernel_html(const LensKernel& kernel) {
   std::map<Space, std::uint64_t> cost;
   for (const LensSum& sum : sums_of({&kernel, 1})) cost[sum.space] += sum.cost;
   std::string text =
-      fmt::format("<h3>{}</h3>\n<p>{} launch{} of {} blocks, {} threads in all.</p>\n", escaped(kernel.name),
-                  kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es",
+      fmt::format("<h3>{}</h3>\n<p>{} launch{} of {} blocks, {} threads in all.</p>\n",
+                  html_escaped(kernel.name), kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es",
                   counted(kernel.counts.blocks), counted(kernel.counts.threads));
   for (const SourceFile& file : source_of(kernel, false)) {
     text += fmt::format(
         "<div class=scroll><table><tr><th "
         "class=text>access<th>requests<th>lanes<th>takes<th>least<th>wanted<th>of the kernel"
         "<th class=text>{}</tr>\n",
-        escaped(file.name));
+        html_escaped(file.name));
     for (const SourceLine& line : file.lines) {
       const std::string code =
-          fmt::format("<span class=number>{:>4}</span> {}", line.number, escaped(line.text));
+          fmt::format("<span class=number>{:>4}</span> {}", line.number, html_escaped(line.text));
       if (line.waits > 0) {
         text += fmt::format("<tr><td class=text>wait<td>{}<td><td><td><td><td><td class=code>{}</tr>\n",
                             counted(line.waits), code);
       }
       for (const LensSite* site : line.sites)
-        text += row(code + escaped(callers(*site)), *site, cost[site->counts.space]);
+        text += row(code + html_escaped(callers(*site)), *site, cost[site->counts.space]);
     }
     text += "</table></div>\n";
   }
@@ -150,25 +134,45 @@ std::string kernel_html(const LensKernel& kernel) {
 
 }  // namespace
 
-std::string lens_html(const std::string& title, std::span<const LensView> views) {
-  std::string text = fmt::format(
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string html_page(const std::string& title, const std::string& body) {
+  return fmt::format(
       "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
       "content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{0}</title>\n<style>\n{1}</style></head><body><main>\n<h1>{0}</h1>\n"
+      "<title>{0}</title>\n<style>\n{1}</style></head><body><main>\n<h1>{0}</h1>\n{2}</main></body></html>\n",
+      html_escaped(title), lens_page_css, body);
+}
+
+std::string lens_html(const std::string& title, std::span<const LensView> views) {
+  std::string text =
       "<p>What each line asked of memory in one product, counted on the executor; nothing here is a time. "
       "The darker a line, the larger its "
       "share of the kernel's sectors (global memory) or wavefronts (shared memory). <em>Takes</em>: sectors "
       "or wavefronts of a request; "
       "<em>least</em>: if the same bytes lay side by side; <em>wanted</em>: of the bytes in the "
-      "sectors.</p>\n",
-      escaped(title), lens_page_css);
+      "sectors.</p>\n";
   for (const LensView& view : views) {
-    text += fmt::format("<h2>{}</h2>\n", escaped(view.entry));
+    text += fmt::format("<h2>{}</h2>\n", html_escaped(view.entry));
     if (!view.problem.empty())
-      text += fmt::format("<p>Only a part was counted: {}</p>\n", escaped(view.problem));
+      text += fmt::format("<p>Only a part was counted: {}</p>\n", html_escaped(view.problem));
     for (const LensKernel& kernel : view.kernels) text += kernel_html(kernel);
   }
-  return text + "</main></body></html>\n";
+  return html_page(title, text);
 }
 
 }  // namespace stages

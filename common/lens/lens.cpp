@@ -1,24 +1,11 @@
 #include "common/lens/lens.hpp"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "common/matrix/error.hpp"
 
 namespace stages {
 namespace {
-
-/// Whether the file is part of what stands for CUDA here, or of the standard library.
-bool is_device_language(const std::string& file) {
-  return file.find("/common/simt/") != std::string::npos || file.starts_with("/usr/") ||
-         file.starts_with("?");
-}
-
-std::string from_root(const std::string& file) {
-  const std::filesystem::path path = std::filesystem::path(file).lexically_normal();
-  const std::string relative = path.lexically_relative(STAGES_ROOT).string();
-  return relative.empty() || relative.starts_with("..") ? path.string() : relative;
-}
 
 /// "multiply<float, int>" of a demangled function.
 std::string short_name(const std::string& function) {
@@ -51,9 +38,9 @@ std::string short_name(const std::string& function) {
 /// Without what stands for the device language, unless there is nothing else.
 std::vector<simt::CodeLine> own_lines(std::vector<simt::CodeLine> lines) {
   const auto own = std::find_if(lines.begin(), std::prev(lines.end()),
-                                [](const simt::CodeLine& l) { return !is_device_language(l.file); });
+                                [](const simt::CodeLine& l) { return !simt::is_device_language(l.file); });
   lines.erase(lines.begin(), own);
-  for (simt::CodeLine& line : lines) line.file = from_root(line.file);
+  for (simt::CodeLine& line : lines) line.file = simt::from_root(line.file);
   return lines;
 }
 
@@ -117,7 +104,7 @@ LensView look_at(const std::string& entry, const std::function<void()>& run) {
       kernel.sites.push_back({site, own_lines(std::move(*next++))});
     for (const simt::BarrierCounts& barrier : kernel.counts.barriers) {
       kernel.waits.push_back(
-          {{"", from_root(barrier.where.file_name()), barrier.where.line()}, barrier.times});
+          {{"", simt::from_root(barrier.where.file_name()), barrier.where.line()}, barrier.times});
     }
     view.kernels.push_back(std::move(kernel));
   }

@@ -6,17 +6,13 @@
 #include <map>
 
 namespace stages {
-namespace {
 
-/// The lines of a file; none where it is not there.
-std::vector<std::string> read_lines(const std::string& file) {
+std::vector<std::string> lines_of_file(const std::string& file) {
   std::vector<std::string> lines;
   std::ifstream in(file.starts_with("/") ? file : STAGES_ROOT "/" + file);
   for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
   return lines;
 }
-
-}  // namespace
 
 std::vector<SourceFile> source_of(const LensKernel& kernel, bool all_lines) {
   std::map<std::string, std::map<unsigned, SourceLine>> files;
@@ -28,7 +24,7 @@ std::vector<SourceFile> source_of(const LensKernel& kernel, bool all_lines) {
     if (all_lines) {
       for (unsigned n = lines.begin()->first; n < lines.rbegin()->first; ++n) lines[n];
     }
-    const std::vector<std::string> source = read_lines(name);
+    const std::vector<std::string> source = lines_of_file(name);
     SourceFile& file = found.emplace_back(SourceFile{.name = name, .lines = {}});
     for (auto& [number, line] : lines) {
       line.number = number;

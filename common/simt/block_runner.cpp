@@ -109,6 +109,7 @@ bool GridRun::all_idle(std::uint64_t at) const {
 }
 
 void GridRun::stop_with(Fault fault, const std::string& text) {
+  t_local.tracing = false;  // what follows may share functions with the kernels, which note what they do
   const std::lock_guard lock(report_mutex);
   Fault expected = Fault::none;
   if (stop.compare_exchange_strong(expected, fault)) report.insert(0, text);
@@ -129,6 +130,7 @@ void BlockRunner::run(GridRun& run, std::size_t self) {
   if (races_) run.baton.take(baton_);
   if (run.counts != nullptr) begin_tracing();
   t_local.tracing = tracing_ || races_ != nullptr;
+  if (catching_crashes()) prepare_for_crashes(signal_stack_);
   for (;;) {
     const std::uint64_t turn = run.next_block.fetch_add(1);
     if (turn >= run.blocks || run.stop.load() != Fault::none) break;
@@ -171,6 +173,8 @@ void BlockRunner::run_block(std::uint64_t block) {
   random_state_ = mix(run_->schedule.seed + 1) ^ block;
   if (run_->schedule.kind == Schedule::Kind::random) shuffle_order();
   live_ = threads_in_block_;
+  left_at_ = 0;
+  last_code_ = nullptr;
   for (unsigned w = 0; w * 32 < threads_in_block_; ++w) {
     const unsigned lanes = std::min(32u, threads_in_block_ - w * 32);
     warp_[w].live = lanes == 32 ? ~0u : (1u << lanes) - 1;
@@ -643,6 +647,9 @@ void BlockRunner::end_tracing() {
 }
 
 void BlockRunner::note(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code) {
+  last_code_ = code;
+  if (run_->stop.load(std::memory_order_relaxed) != Fault::none) [[unlikely]]
+    leave(code_address(code));
   const bool atomic = next_atomic_.first == p;
   next_atomic_.first = nullptr;
   if (races_) {
@@ -653,6 +660,7 @@ void BlockRunner::note(const volatile void* p, unsigned bytes, Event::Kind kind,
 }
 
 void BlockRunner::note_change(const volatile void* p, unsigned bytes, AtomicHow how, const void* code) {
+  last_code_ = code;
   if (races_) look_for_race(p, bytes, Access::atomic, &how, code);
   count(p, bytes, Event::Kind::atomic, code);
 }
@@ -740,10 +748,12 @@ void trace_fence(Scope scope) {
 
 // ---- faults -----------------------------------------------------------------------------------------------
 
+std::string BlockRunner::place(const std::string& line) const {
+  return fmt::format("{}: block {} thread {} of the kernel launched at {}: ", line, coordinates(blockIdx),
+                     coordinates(thread_[current_].index), file_line(run_->grid.where));
+}
 std::string BlockRunner::place(Where at) const {
-  return fmt::format("{}: block {} thread {} of the kernel launched at {}: ", file_line(at),
-                     coordinates(blockIdx), coordinates(thread_[current_].index),
-                     file_line(run_->grid.where));
+  return place(file_line(at));
 }
 
 // The frames above are never left, so the message must be the caller's only string, and is freed here.
@@ -752,6 +762,41 @@ void BlockRunner::fault(std::string what, Where at) {
   std::string().swap(what);
   hand_over(*fiber_, -1);
   std::terminate();  // a stopped thread is never continued
+}
+
+// The launch is stopped, and this thread would go on for ever.
+void BlockRunner::leave(std::uint64_t code) {
+  left_at_ = code;
+  hand_over(*fiber_, -1);
+  std::terminate();
+}
+
+void land_after_crash() {
+  t_local.runner->end_after_crash();
+}
+
+void BlockRunner::end_after_crash() {
+  t_local.tracing = false;  // as in stop_with
+  // The fault is told at once: to find the line may take longer than the watchdog waits.
+  Fault none = Fault::none;
+  const bool first = !is_interrupt(crash_) && run_->stop.compare_exchange_strong(none, Fault::device);
+  const std::uint64_t here = code_address(reinterpret_cast<const void*>(crash_.code)) + 1;
+  // A function of the system has no line; then it is that of the last access, if there was one.
+  const bool known = own_line(here).has_value() || last_code_ == nullptr;
+  const std::uint64_t code = known ? here : code_address(last_code_);
+  if (is_interrupt(crash_)) leave(code);
+  const std::uint64_t guard = reinterpret_cast<std::uintptr_t>(fiber_->stack);
+  std::string what = fmt::format("a crash: it touches address {:#x}, where it has no memory", crash_.address);
+  if (crash_.signal == SIGFPE) what = "a crash: an integer is divided by zero";
+  if (crash_.signal == SIGILL) what = "a crash: an instruction that this processor does not have";
+  if (crash_.signal != SIGFPE && guard - crash_.address < 64 * 1024)
+    what = "a crash: its stack is used up, as by a recursion without end";
+  if (first) {
+    const std::lock_guard lock(run_->report_mutex);
+    run_->report.insert(0, place(line_of(code)) + what);
+  }
+  std::string().swap(what);
+  leave(0);
 }
 
 std::string BlockRunner::waiters(State state, unsigned first, unsigned last) const {
@@ -781,6 +826,7 @@ void BlockRunner::append_table(std::string& text) const {
     text += fmt::format("\n  block {}: {}: {}", coordinates(blockIdx), group.text(), name(t.state));
     if (t.state == State::warp) text += fmt::format(" with mask {:#010x}", t.mask);
     if (placed) text += " at " + file_line(t.at);
+    if (t.state == State::running && left_at_ != 0) text += " at " + line_of(left_at_);
   }
 }
 

@@ -22,6 +22,7 @@
 
 #include "common/simt/executor.hpp"
 #include "common/simt/fiber.hpp"
+#include "common/simt/lens/crash.hpp"
 #include "common/simt/lens/races.hpp"
 #include "common/simt/lens/tracer.hpp"
 #include "common/simt/shared_memory.hpp"
@@ -137,6 +138,15 @@ class BlockRunner {
   /// The running thread's next load or store is of `p`, and atomic.
   void next_is_atomic(const volatile void* p, AtomicHow how) { next_atomic_ = {p, how}; }
   void note_fence(Scope scope);
+  /// In a signal's handler: the end of the stack on which a thread of the kernel runs; 0: none does.
+  std::uint64_t end_of_fiber() const {
+    return fiber_ == nullptr || fiber_ == &main_
+               ? 0
+               : reinterpret_cast<std::uintptr_t>(fiber_->stack) + fiber_->size;
+  }
+  void note_crash(const Crash& crash) { crash_ = crash; }
+  /// The running thread crashed, or is to end (note_crash).
+  [[noreturn]] void end_after_crash();
   [[noreturn]] void fault(std::string what, Where at);
 
  private:
@@ -193,6 +203,7 @@ class BlockRunner {
   void look_for_race(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
                      const void* code);
   void begin_races_of_block(std::uint64_t block);
+  [[noreturn]] void leave(std::uint64_t code);
   void idle_without_baton();
 
   void begin_tracing();
@@ -202,6 +213,7 @@ class BlockRunner {
   void put_together(unsigned warp);
   void put_all_together();
 
+  std::string place(const std::string& line) const;
   std::string place(Where at) const;
   std::string waiters(State state, unsigned first, unsigned last) const;
   void append_table(std::string& text) const;
@@ -238,7 +250,11 @@ class BlockRunner {
 
   RaceDetector* races_ = nullptr;
   RaceDetector::Block clocks_;
-  Span stack_;  ///< of the running thread
+  Span stack_;                       ///< of the running thread
+  const void* last_code_ = nullptr;  ///< of its last access
+  Crash crash_;
+  std::uint64_t left_at_ = 0;  ///< the code at which the running thread was ended; 0: it was not
+  std::unique_ptr<std::byte[]> signal_stack_;
   std::pair<const volatile void*, AtomicHow> next_atomic_{};
   std::binary_semaphore baton_{0};
 

@@ -66,7 +66,12 @@ class Pool {
       const double idle = std::chrono::duration<double>(Clock::now() - moved).count();
       if (idle > patience) run.stop_with(Fault::timeout, "");
       if (deadline && Clock::now() > *deadline) run.stop_with(Fault::late, "");
-      if (idle > 2 * patience + 1) give_up(run, idle);
+      if (idle > 2 * patience + 1 && catching_crashes()) {
+        for (std::size_t i = 0; i < count; ++i) {
+          if (run.runners[i].active.load()) interrupt(workers_[i]->thread);
+        }
+      }
+      if (idle > 2 * patience + (catching_crashes() ? 10 : 1)) give_up(run, idle);
     }
   }
 

@@ -183,6 +183,7 @@ class Memory {
     at->second.kind = Kind::freed;
     at->second.grave = ++last_grave_;
     bury(p, bytes);
+    forget_memory(p, bytes);
     if (broken) return error(cudaErrorIllegalAddress, overrun(bytes));
     return cudaSuccess;
   }

@@ -1570,6 +1570,34 @@ class Lens(Case):
             for counter, recorded in ((self.LOADS, case["load_requests"]), (self.SECTORS, case["load_sectors"])):
                 self.assertLessEqual(abs(counts[name]["counters"][counter] / recorded - 1), apart, (name, counter))
 
+    def test_races(self):
+        """None in a step; as text, JSON and a page."""
+        name, data, page = "05_cuda_csr/balanced", self.directory / "races.json", self.directory / "races.html"
+        shown = self.good("lens", name, "-m", self.MATRIX, "--races", "--json", data, "--html", page).stdout
+        self.assertEqual(shown, f"{name}: no race\n")
+        self.assertEqual(json.loads(data.read_text())["entries"], [{"entry": name, "races": [], "problem": None}])
+        self.assertIn("<p>No race.</p>", page.read_text())
+
+    def test_races_without_room(self):
+        """Where the room is used up, what was found until then is kept, and the line is said, without the machine's paths."""
+        data = self.directory / "races.json"
+        done = run("lens", "03_cuda_naive/dense_row_major", "-m", "gen:fixed:n=512,zeros=0.8", "--races", "--json", data, env={"STAGES_RACES_MEMORY": "1"})
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"^stages: error: 03_cuda_naive/dense_row_major: only a part was looked at: "
+                         r"03_cuda_naive/1_dense_row_major\.cu:\d+: the room .* is used up here.*STAGES_RACES_MEMORY \(MiB\)\n$")
+        (entry,) = json.loads(data.read_text())["entries"]
+        self.assertEqual(entry["races"], [])
+        self.assertIn("used up", entry["problem"])
+
+    def test_a_run_says_why_it_did_not_count(self):
+        """Its checks are good all the same."""
+        path = self.directory / "run.json"
+        self.good("run", "-m", self.MATRIX, "--op", "spmv", "--stage", "03", "--time-budget", "0.01", "--json", path, env={"PATH": "/nonexistent"})
+        for row in json.loads(path.read_text())["results"]:
+            self.assertEqual(row["status"], "good")
+            self.assertNotIn("fetched_bytes", row["metrics"])
+            self.assertRegex(row["note"], "not counted: objdump cannot read this program")
+
     def test_refused(self):
         for expected, *words in (
             ("runs on the host", "01_cpu_serial/csr_spmv", "-m", self.MATRIX),

@@ -291,6 +291,66 @@ TEST(Lens, WhatIsCountedBeforeAFaultIsKept) {
   EXPECT_EQ(sums_of(view.kernels).at(0).requests, 1u);
 }
 
+// What may go wrong in a kernel, behind something that was counted.
+enum class Fault { wild_address, wild_store, division, recursion, endless_loads, endless };
+
+__device__ int deeper(volatile int* p, int depth) {
+  volatile int room[256] = {};
+  room[depth % 256] = *p;
+  return depth == 0 ? 0 : deeper(p, depth + 1) + room[depth % 256];
+}
+
+__global__ void goes_wrong(int* a, Fault fault, int zero) {
+  a[threadIdx.x] = 1;
+  __syncwarp();
+  if (threadIdx.x != 5) return;
+  int* const nowhere = reinterpret_cast<int*>(std::size_t{64});
+  volatile int* const flag = &a[40];
+  if (fault == Fault::wild_address) a[1] = nowhere[zero];
+  if (fault == Fault::wild_store) nowhere[zero] = a[1];
+  if (fault == Fault::division) a[1] = 7 / zero;
+  if (fault == Fault::recursion) a[1] = deeper(flag, 1);
+  while (fault == Fault::endless_loads && *flag != 17) {
+  }
+  unsigned x = 1;
+  while (fault == Fault::endless && x != 0) asm volatile("" : "+r"(x));
+}
+constexpr unsigned kLineOfGoesWrong = __LINE__ - 13;
+
+TEST(Lens, WhatACrashLeavesIsAPartAndHasALine) {
+  struct Case {
+    Fault fault;
+    const char* says;
+    unsigned line;  // of the kernel
+  };
+  simt::set_watchdog(0.3);
+  for (const Case& c : {Case{Fault::wild_address, "it touches address 0x40", 5},
+                        {Fault::wild_store, "it touches address 0x40", 6},
+                        {Fault::division, "divided by zero", 7},
+                        {Fault::recursion, "its stack is used up", 0},
+                        {Fault::endless_loads, "no progress", 9},
+                        {Fault::endless, "no progress", 0}}) {
+    DeviceArray<int> a(64);
+    a.fill_bytes(0, nullptr);
+    const LensView view = look(goes_wrong, 1, 32, a.data(), c.fault, 0);
+    EXPECT_NE(view.problem.find(c.says), std::string::npos) << view.problem;
+    const std::string line = c.line > 0
+                                 ? fmt::format("tests/lens/lens_tests.cu:{}", kLineOfGoesWrong + c.line - 1)
+                                 : "tests/lens/lens_tests.cu:";
+    EXPECT_NE(view.problem.find(line), std::string::npos) << line << " in " << view.problem;
+    ASSERT_EQ(view.kernels.size(), 1u);
+    std::uint64_t stores = 0;
+    for (const LensSum& sum : sums_of(view.kernels)) stores += sum.access == Access::store ? sum.lanes : 0;
+    EXPECT_GE(stores, 32u);
+    cudaGetLastError();
+  }
+  simt::set_watchdog(0);
+  // The next launch is as good as ever.
+  const DeviceArray<float> from(32);
+  DeviceArray<float> to(32);
+  EXPECT_EQ(look(calls, 1, 32, from.data(), to.data()).problem, "");
+}
+
 TEST(Lens, NothingIsCountedUnlessAsked) {
   const DeviceArray<float> from(32);
   DeviceArray<float> to(32);

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
 
 #include "common/matrix/error.hpp"
@@ -92,6 +93,16 @@ Loops loops_of(const void* function) {
   return Loops(std::move(loops));
 }
 
+std::string from_root(const std::string& file) {
+  const std::filesystem::path path = std::filesystem::path(file).lexically_normal();
+  const std::string relative = path.lexically_relative(STAGES_ROOT).string();
+  return relative.empty() || relative.starts_with("..") ? path.string() : relative;
+}
+
+bool is_device_language(const std::string& file) {
+  return file.find("common/simt/") != std::string::npos || file.starts_with("/usr/") || file.starts_with("?");
+}
+
 std::vector<std::vector<CodeLine>> lines_of(const std::vector<std::uint64_t>& codes) {
   std::vector<std::vector<CodeLine>> found;
   std::string addresses;
@@ -115,6 +126,24 @@ std::vector<std::vector<CodeLine>> lines_of(const std::vector<std::uint64_t>& co
     }
   }
   return found;
+}
+
+std::optional<CodeLine> own_line(std::uint64_t code) {
+  try {
+    std::vector<std::vector<CodeLine>> found = lines_of({code});
+    for (CodeLine& line : found.at(0)) {
+      if (is_device_language(line.file)) continue;
+      line.file = from_root(line.file);
+      return std::move(line);
+    }
+  } catch (const std::exception&) {  // no binutils, or no such code
+  }
+  return std::nullopt;
+}
+
+std::string line_of(std::uint64_t code) {
+  const std::optional<CodeLine> line = own_line(code);
+  return line ? fmt::format("{}:{}", line->file, line->line) : fmt::format("code {:#x}", code);
 }
 
 }  // namespace stages::simt

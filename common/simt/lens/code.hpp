@@ -3,6 +3,7 @@
 // instruction is of. objdump and addr2line come with every g++.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,20 @@ struct CodeLine {
   unsigned line = 0;
 };
 
+/// The file as it is named from the project's root; as it is where it lies elsewhere.
+std::string from_root(const std::string& file);
+
+/// Whether the file is part of what stands for CUDA here, or of the standard library.
+bool is_device_language(const std::string& file);
+
 /// For each code address the line that it is of; where that is in a function that was inlined, then the line
 /// of the call, and so on. Throws Error where addr2line is not there or cannot read the program.
 std::vector<std::vector<CodeLine>> lines_of(const std::vector<std::uint64_t>& codes);
+
+/// The line of a kernel's own source that an instruction is of, with its file named from the root; nothing where
+/// there is none, or it cannot be found out.
+std::optional<CodeLine> own_line(std::uint64_t code);
+/// The same as "file:line"; the address where there is none.
+std::string line_of(std::uint64_t code);
 
 }  // namespace stages::simt

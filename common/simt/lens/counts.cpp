@@ -6,6 +6,7 @@
 
 #include "common/simt/lens/code.hpp"
 #include "common/simt/lens/counting.hpp"
+#include "common/simt/lens/crash.hpp"
 
 namespace stages::simt {
 namespace {
@@ -60,11 +61,13 @@ std::vector<SiteCounts> without_arrays(const std::vector<SiteCounts>& sites) {
 
 void begin_counting() {
   counting().on = true;
+  catch_crashes(true);
   counting().kernels.clear();
 }
 
 std::vector<KernelCounts> end_counting() {
   counting().on = false;
+  catch_crashes(false);
   return std::exchange(counting().kernels, {});
 }
 

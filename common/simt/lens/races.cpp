@@ -13,6 +13,7 @@
 #include "common/matrix/error.hpp"
 #include "common/simt/lens/code.hpp"
 #include "common/simt/lens/counting.hpp"
+#include "common/simt/lens/crash.hpp"
 
 namespace stages::simt {
 namespace {
@@ -42,12 +43,6 @@ Known joined(const Known& a, const Known& b) {
 uint3 coordinates(std::uint64_t number, dim3 of) {
   return {static_cast<unsigned>(number % of.x), static_cast<unsigned>(number / of.x % of.y),
           static_cast<unsigned>(number / of.x / of.y)};
-}
-
-std::size_t most_cells(std::size_t cell_bytes) {
-  const char* const text = std::getenv("STAGES_RACES_MEMORY");  // MiB
-  const long long mib = text != nullptr ? std::atoll(text) : 0;
-  return (static_cast<std::size_t>(mib > 0 ? mib : 2048) << 20) / cell_bytes;
 }
 
 }  // namespace
@@ -91,12 +86,28 @@ bool Knowledge::holds(const Knowledge& other) const {
 
 // ---- launches and blocks ----------------------------------------------------------------------------------
 
+std::size_t RaceDetector::most_cells() {
+  static const std::size_t most = [] {
+    const char* const text = std::getenv("STAGES_RACES_MEMORY");  // MiB
+    const long long mib = text != nullptr ? std::atoll(text) : 0;
+    return (static_cast<std::size_t>(mib > 0 ? mib : 2048) << 20) / sizeof(Cell);
+  }();
+  return most;
+}
+
 void RaceDetector::begin_launch(const Grid& grid, const void* stream, const StreamClock& before) {
   grid_ = &grid;
   stream_ = stream;
   before_ = before;
   next_phase(stream);
   first_phase_ = phase_;
+  // Where the room gets short: what came before all that is to come is of no use any more.
+  if (cells_ < most_cells() / 2) return;
+  for (std::uint32_t phase = 1; phase < phase_; ++phase)
+    if (!before_launch(phase)) return;
+  pages_.clear();
+  cells_ = 0;
+  recent_.fill({});
 }
 
 void RaceDetector::next_phase(const void* stream) {
@@ -111,13 +122,25 @@ void RaceDetector::forget(std::uint64_t begin, std::uint64_t bytes) {
   settle();
   for (std::uint64_t number = begin / kPageBytes; number * kPageBytes < begin + bytes; ++number) {
     const auto found = pages_.find(number);
-    if (found == pages_.end()) continue;
+    if (found == pages_.end() || !found->second->used) continue;
     Page& page = *found->second;
     const std::uint64_t first = number * kPageBytes;
+    page.used = first < begin || first + kPageBytes > begin + bytes;
     const std::uint64_t from = std::max(begin, first) - first;
     const std::uint64_t to = std::min(begin + bytes, first + kPageBytes) - first;
     std::fill(page.cells.begin() + static_cast<std::ptrdiff_t>(from / page.unit),
               page.cells.begin() + static_cast<std::ptrdiff_t>((to + page.unit - 1) / page.unit), Cell{});
+  }
+}
+
+void RaceDetector::give_back(std::uint64_t begin, std::uint64_t bytes) {
+  forget(begin, bytes);
+  recent_.fill({});
+  for (std::uint64_t number = begin / kPageBytes; number * kPageBytes < begin + bytes; ++number) {
+    const auto found = pages_.find(number);
+    if (found == pages_.end() || found->second->used) continue;
+    cells_ -= found->second->cells.size();
+    pages_.erase(found);
   }
 }
 
@@ -129,6 +152,7 @@ void RaceDetector::begin_block(Block& block, std::uint64_t number, unsigned thre
   block.warp_floor.assign((threads + kLanes - 1) / kLanes, 1);
   block.in_parts.assign(block.warp_floor.size(), 0);
   block.of_lane.resize(threads);
+  block.fenced_at.assign(threads, 0);
   block.far.assign(threads, {});
   block.any_far = false;
   for (const auto& [begin, bytes] : block.shared) {
@@ -212,6 +236,7 @@ std::shared_ptr<Knowledge> RaceDetector::own(const Block& block, unsigned thread
 void RaceDetector::fence(Block& block, unsigned thread, Scope scope) {
   settle();
   if (scope == Scope::thread) return;
+  block.fenced_at[thread] = block.clock[thread];
   Block::Far& far = block.far[thread];
   block.any_far = true;
   far.known = joined(far.known, far.heard[0]);
@@ -227,6 +252,7 @@ void RaceDetector::note_atomic(Block& block, unsigned thread, std::uint64_t addr
   const auto found = carried_.find(address);
   Carried* carried = found == carried_.end() ? nullptr : &found->second;
   const bool reaches_device = how.scope == Scope::device;
+  if (how.acquires) block.fenced_at[thread] = block.clock[thread];
   if (access != Access::store && carried != nullptr) {  // reads
     block.any_far = true;
     if (carried->writer != block.number) far.heard_from = carried->writer;
@@ -289,26 +315,28 @@ bool RaceDetector::ordered(const Epoch& before, const Block& block, unsigned thr
 
 // ---- accesses ---------------------------------------------------------------------------------------------
 
-RaceDetector::Page* RaceDetector::page_of(std::uint64_t address) {
+RaceDetector::Page* RaceDetector::page_of(std::uint64_t address, std::uint64_t code) {
   const std::uint64_t number = address / kPageBytes;
-  if (number == last_number_) return last_page_;
+  RecentPage& recent = recent_[number % recent_.size()];
+  if (number == recent.number) return recent.page;
   std::unique_ptr<Page>& page = pages_[number];
   if (!page) {
-    static const std::size_t most = most_cells(sizeof(Cell));
-    if (cells_ + kPageBytes / 4 > most) {
+    if (cells_ + kPageBytes / 4 > most_cells()) {
       pages_.erase(number);
       if (shortage_.empty()) {
-        shortage_ =
-            "the room for what threads did to memory is used up, so races may be missed: take a smaller "
-            "matrix, or set STAGES_RACES_MEMORY (MiB)";
+        shortage_ = fmt::format(
+            "{}: the room for what threads did to memory is used up here, so races may be missed from here "
+            "on: "
+            "take a smaller matrix, or set STAGES_RACES_MEMORY (MiB)",
+            line_of(code));
       }
       return nullptr;
     }
     cells_ += kPageBytes / 4;
     page = std::make_unique<Page>();
   }
-  last_number_ = number;
-  return last_page_ = page.get();
+  recent = {number, page.get()};
+  return recent.page;
 }
 
 void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, unsigned bytes, Access access,
@@ -324,9 +352,10 @@ void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, 
   now.access = access;
   now.atomic = how == nullptr ? std::uint8_t{0} : static_cast<std::uint8_t>(1 + static_cast<int>(how->scope));
   for (std::uint64_t at = address, end = address + bytes; at < end;) {
-    Page* const page = page_of(at);
+    Page* const page = page_of(at, code);
     const std::uint64_t page_end = std::min(end, (at / kPageBytes + 1) * kPageBytes);
     if (page == nullptr) return;
+    page->used = true;
     if (page->unit == 4 && (at % 4 != 0 || page_end % 4 != 0)) {  // from here on byte by byte
       std::vector<Cell> cells(kPageBytes);
       for (std::size_t i = 0; i < kPageBytes; ++i) cells[i] = page->cells[i / 4];
@@ -416,9 +445,19 @@ void RaceDetector::visit(Cell& cell, const Block& block, unsigned thread, const 
   const auto mine = [&](const Epoch& e) {
     return e.thread == now.thread && e.block == now.block && e.phase == now.phase;
   };
-  const auto fine = [&](const Epoch& e) { return check(e, block, thread, now, address, bytes); };
-  bool good = fine(cell.store);
-  for (const Epoch& e : cell.atomic) good = good && fine(e);
+  const auto fine = [&](const Epoch& e) {
+    return e.phase == 0 || mine(e) || check(e, block, thread, now, address, bytes);
+  };
+  bool good = fine(cell.store) && fine(cell.atomic[0]);
+  // An atomic operation that reads what another one wrote comes after it, and so does what follows a fence
+  // after it (PTX: observation, then causality). Without a fence it might be luck that this one was the last.
+  const Epoch &last = cell.atomic[0], &before = cell.atomic[1];
+  const bool observed = last.access == Access::atomic && before.phase != 0 && last.phase == before.phase &&
+                        last.phase == now.phase && last.block == now.block &&
+                        last.clock <= std::max(block.fenced_at[last.thread], block.fenced_at[thread]) &&
+                        reach(last.atomic, before.atomic, last.block == before.block) &&
+                        (mine(last) || ordered(last, block, thread));
+  good = good && (observed || fine(before));
   if (now.access == Access::load) {
     // The loads of a thread replace each other; else those that this one comes after; else one of a thread
     // near it, so that what is kept tells of threads far from each other.
@@ -557,7 +596,7 @@ void forget_stream(const void* stream) {
   looking().stream.erase(stream);
 }
 void forget_memory(const void* begin, std::size_t bytes) {
-  if (races()) races()->forget(reinterpret_cast<std::uintptr_t>(begin), bytes);
+  if (races()) races()->give_back(reinterpret_cast<std::uintptr_t>(begin), bytes);
 }
 void begin_work(const void* stream) {
   looking().working = stream;
@@ -573,10 +612,12 @@ void begin_races(bool collected) {
   l = Looking{};
   l.detector = std::make_unique<RaceDetector>();
   l.collected = collected;
+  catch_crashes(collected);
 }
 
 RaceFindings end_races() {
   Looking& l = looking();
+  catch_crashes(false);
   RaceFindings found;
   if (!l.detector) return found;
   found.races = l.detector->take();
@@ -606,19 +647,6 @@ std::string races_of_launch() {
 void begin_launch_races(const Grid& grid) {
   Looking& l = looking();
   l.detector->begin_launch(grid, l.working, l.stream[l.working]);
-}
-
-std::string line_of(std::uint64_t code) {
-  try {
-    const auto found = lines_of({code});
-    for (const CodeLine& line : found.at(0)) {
-      if (line.file.find("/common/simt/") == std::string::npos && !line.file.starts_with("/usr/") &&
-          !line.file.starts_with("?"))
-        return fmt::format("{}:{}", line.file, line.line);
-    }
-  } catch (const Error&) {
-  }
-  return fmt::format("code {:#x}", code);
 }
 
 std::string text_of(const Race& race) {

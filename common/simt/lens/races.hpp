@@ -71,6 +71,8 @@ class RaceDetector {
 
   /// Memory begins anew: what was done to it before is forgotten.
   void forget(std::uint64_t begin, std::uint64_t bytes);
+  /// The same, and the room for it is needed no more.
+  void give_back(std::uint64_t begin, std::uint64_t bytes);
 
   /// Of all blocks of the launch that run at the time.
   struct Block {
@@ -78,6 +80,7 @@ class RaceDetector {
     unsigned threads = 0;
     std::uint32_t floor = 1;
     std::vector<std::uint32_t> clock;
+    std::vector<std::uint32_t> fenced_at;  ///< the thread's clock at its last fence; 0: none
     std::vector<std::uint32_t> warp_floor;
     std::vector<std::uint8_t> in_parts;                      ///< of each warp: lanes know different things
     std::vector<std::array<std::uint32_t, kLanes>> of_lane;  ///< for each thread, where its warp is in parts
@@ -124,6 +127,7 @@ class RaceDetector {
   static constexpr std::uint64_t kPageBytes = 1024;
   struct Page {
     unsigned unit = 4;  ///< bytes of a cell
+    bool used = false;  ///< some cell may hold something
     std::vector<Cell> cells{kPageBytes / 4};
   };
   /// An atomic variable that carries what its writers had fenced.
@@ -141,7 +145,9 @@ class RaceDetector {
     unsigned bytes = 0;
   };
 
-  Page* page_of(std::uint64_t address);
+  /// Of the memory at the address; null where there is no room to note what the instruction `code` does.
+  Page* page_of(std::uint64_t address, std::uint64_t code);
+  static std::size_t most_cells();
   bool ordered(const Epoch& before, const Block& block, unsigned thread) const;
   bool before_launch(std::uint32_t phase) const;
   bool check(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
@@ -160,8 +166,11 @@ class RaceDetector {
   std::vector<const void*> stream_of_;  ///< by phase
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
-  std::uint64_t last_number_ = ~std::uint64_t{0};
-  Page* last_page_ = nullptr;
+  struct RecentPage {
+    std::uint64_t number = ~std::uint64_t{0};
+    Page* page = nullptr;
+  };
+  std::array<RecentPage, 64> recent_{};  ///< by number
   std::size_t cells_ = 0;
   std::string shortage_;
 
@@ -208,7 +217,5 @@ std::string races_of_launch();
 
 /// "a race: a write-after-read hazard in shared memory at byte 128 ...", with lines.
 std::string text_of(const Race& race);
-/// The kernel's own line of an instruction.
-std::string line_of(std::uint64_t code);
 
 }  // namespace stages::simt

@@ -1,0 +1,107 @@
+#include "common/simt/lens/crash.hpp"
+
+#include <pthread.h>
+#include <ucontext.h>
+
+#include <array>
+
+#include "common/simt/block_runner.hpp"
+
+namespace stages::simt {
+namespace {
+
+constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+constexpr std::size_t kStackBytes = 64 * 1024;
+
+int interrupt_signal() {
+  return SIGRTMIN + 5;  // not one of those by which batch systems and terminals end programs
+}
+
+struct Catching {
+  bool on = false;
+  std::array<struct sigaction, kCrashes.size() + 1> before{};
+};
+Catching& catching() {
+  static Catching instance;  // launches take turns
+  return instance;
+}
+
+#if defined(__x86_64__)
+std::uint64_t code_of(const ucontext_t& context) {
+  return static_cast<std::uint64_t>(context.uc_mcontext.gregs[REG_RIP]);
+}
+void go_on(ucontext_t& context, std::uint64_t code, std::uint64_t stack_end) {
+  context.uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(code);
+  context.uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(stack_end / 16 * 16 - 8);  // as behind a call
+}
+constexpr bool kKnown = true;
+#elif defined(__aarch64__)
+std::uint64_t code_of(const ucontext_t& context) {
+  return context.uc_mcontext.pc;
+}
+void go_on(ucontext_t& context, std::uint64_t code, std::uint64_t stack_end) {
+  context.uc_mcontext.pc = code;
+  context.uc_mcontext.sp = stack_end / 16 * 16;
+}
+constexpr bool kKnown = true;
+#else
+std::uint64_t code_of(const ucontext_t&) {
+  return 0;
+}
+void go_on(ucontext_t&, std::uint64_t, std::uint64_t) {}
+constexpr bool kKnown = false;
+#endif
+
+void on_signal(int signal, siginfo_t* info, void* given) {
+  auto& context = *static_cast<ucontext_t*>(given);
+  BlockRunner* const runner = t_local.runner;
+  const std::uint64_t stack_end = runner != nullptr ? runner->end_of_fiber() : 0;
+  if (stack_end == 0) {  // no kernel's: the instruction runs again, and ends the program
+    if (signal != interrupt_signal()) std::signal(signal, SIG_DFL);
+    return;
+  }
+  runner->note_crash({signal, code_of(context), reinterpret_cast<std::uintptr_t>(info->si_addr)});
+  go_on(context, reinterpret_cast<std::uintptr_t>(&land_after_crash), stack_end);
+}
+
+}  // namespace
+
+void catch_crashes(bool on) {
+  Catching& c = catching();
+  if (!kKnown || on == c.on) return;
+  c.on = on;
+  struct sigaction ours {};
+  ours.sa_sigaction = on_signal;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  for (std::size_t i = 0; i <= kCrashes.size(); ++i) {
+    const int signal = i < kCrashes.size() ? kCrashes[i] : interrupt_signal();
+    if (on) {
+      sigaction(signal, &ours, &c.before[i]);
+    } else {
+      sigaction(signal, &c.before[i], nullptr);
+    }
+  }
+}
+
+bool catching_crashes() {
+  return catching().on;
+}
+
+void prepare_for_crashes(std::unique_ptr<std::byte[]>& stack) {
+  if (stack) return;
+  stack = std::make_unique<std::byte[]>(kStackBytes);
+  stack_t own{};
+  own.ss_sp = stack.get();
+  own.ss_size = kStackBytes;
+  sigaltstack(&own, nullptr);
+}
+
+void interrupt(std::thread& thread) {
+  pthread_kill(thread.native_handle(), interrupt_signal());
+}
+
+bool is_interrupt(const Crash& crash) {
+  return crash.signal == interrupt_signal();
+}
+
+}  // namespace stages::simt
