@@ -19,6 +19,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PART = re.compile(r"^[ \t]*// SOLUTION\n(.*?)^[ \t]*// STUDENT\n(.*?)^[ \t]*// END\n", re.DOTALL | re.MULTILINE)
+HINT = re.compile(r"^// Hint: .*\n(?://   .*\n)*", re.MULTILINE)  # stages grade --hint shows them
 MARK = re.compile(r"^\s*// (SOLUTION|STUDENT|END)$", re.MULTILINE)
 
 
@@ -32,9 +33,24 @@ def masters(stage):
     return sorted(p for p in (ROOT / stage / "exercises").glob("*") if p.suffix in (".cpp", ".cu"))
 
 
+def sets():
+    """The directories with exercises: the steps that have some, and the micro-exercises."""
+    return sorted(name for name in (p.parent.name for p in ROOT.glob("*/exercises")) if re.match(r"\d\d_|micro$", name) and masters(name))
+
+
+def table(stage):
+    """The micro-exercises for a document: the file, its step, its task."""
+    lines = ["| exercise | step | task |", "|---|---|---|"]
+    for master in masters(stage):
+        head = dict(re.findall(r"^// (Task|Step): (.*)$", master.read_text(encoding="utf-8"), re.MULTILINE))
+        lines.append(f"| `{master.name}` | {int(head['Step'][:2])} | {head['Task']} |")
+    return "\n".join(lines)
+
+
 def made(master, solution):
     """The student's file of a master, or its solution."""
-    text = master.read_text(encoding="utf-8")
+    text = master.read_text(encoding="utf-8").replace("\n//\n// Hint: ", "\n// Hint: ")
+    text = HINT.sub("", text)
     out, count = PART.subn(lambda m: m.group(1 if solution else 2), text)
     left = MARK.search(out)
     if count == 0 or left:
@@ -43,14 +59,18 @@ def made(master, solution):
 
 
 def main():
-    stages = sorted({p.parent.name for p in ROOT.glob("[0-9][0-9]_*/exercises") if masters(p.parent.name)})
+    stages = sets()
     parser = argparse.ArgumentParser(prog="exercises", usage="tools/exercises.py [STAGE ...] [-o DIR] [--force]", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"without it all: {', '.join(stages)}")
     parser.add_argument("-o", "--output", type=pathlib.Path, metavar="DIR", help="directory for the files, for several stages with one in it for each; without it STAGE/exercises/mine")
     parser.add_argument("--solutions", action="store_true", help="make the solutions instead; needs -o")
+    parser.add_argument("--table", action="store_true", help="print the table of the micro-exercises for docs/exercises.md instead")
     parser.add_argument("--force", action="store_true", help="replace files that are there")
     options = parser.parse_args()
+    if options.table:
+        print(table("micro"))
+        return
     if options.solutions and not options.output:
         fail("--solutions needs -o DIR, so that no file of yours is replaced")
     chosen = [named(stage.rstrip("/"), stages) for stage in options.stages] or stages

@@ -15,6 +15,7 @@
 #include "common/cli/grade_formats.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
+#include "common/grade/hints.hpp"
 #include "common/grade/judge.hpp"
 #include "common/grade/text.hpp"
 #include "common/matrix/error.hpp"
@@ -33,6 +34,7 @@ struct GradeOptions {
   std::string format = "text";
   bool as_json = false;  ///< the same as format "json"
   std::string size = "small";
+  int hints = 0;  ///< how many are shown, and nothing is graded; 0: none
   double time_limit = 20;
   double memory_limit_gb = 4;
   std::string built, counted;  ///< the file's programs, where they are there already; empty: they are built
@@ -50,8 +52,8 @@ std::string stage_for(std::string wanted, const Program& program) {
     fail("{} is gone: grading builds there; configure and build the project again", STAGES_BUILD);
   std::vector<std::string> names;
   for (const auto& directory : fs::directory_iterator(root)) {
-    if (!grade::sources_in(directory.path() / "exercises").empty())
-      names.push_back(file_name(directory.path()));
+    const std::string name = file_name(directory.path());
+    if (name != "tests" && !grade::sources_in(directory.path() / "exercises").empty()) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   const std::vector<std::string_view> known(names.begin(), names.end());
@@ -84,6 +86,10 @@ Grade grade_file(const fs::path& file, const GradeOptions& options, const Progra
                  const grade::Confinement& confinement) {
   require_file(file, options.stage);
   const grade::Exercise exercise = grade::exercise_for(fs::path(STAGES_ROOT) / options.stage, file);
+  for (const LeftOut& left : program.left_out) {  // a step of which a micro-exercise is
+    if (exercise.reference.starts_with(left.name + "/"))
+      fail("{}: {} is left out of this build: it needs {}", file.string(), left.name, left.needs);
+  }
   const grade::Places places{.root = STAGES_ROOT, .build = STAGES_BUILD, .cmake = STAGES_CMAKE};
   const grade::Scratch scratch;
   const LastWords last_words([&](const std::string&) {
@@ -133,8 +139,23 @@ void print_text(const Grade& g) {
                "speed", g.speed_note);
 }
 
+/// The first hints of the exercise that has the file's name. The file need not be there.
+int show_hints(const GradeOptions& options) {
+  if (options.file.empty())
+    fail("--hint needs an exercise: stages grade {} EXERCISE --hint {}", options.stage, options.hints);
+  const grade::Exercise exercise = grade::exercise_for(fs::path(STAGES_ROOT) / options.stage, options.file);
+  const std::vector<std::string> hints = grade::hints_of(exercise.master);
+  fmt::print("{}: {}\n", file_name(exercise.master), exercise.task);
+  if (hints.empty()) fmt::print("  This exercise has no hints.\n");
+  const std::size_t shown = std::min(hints.size(), static_cast<std::size_t>(options.hints));
+  for (std::size_t k = 0; k < shown; ++k) fmt::print("  {} of {}: {}\n", k + 1, hints.size(), hints[k]);
+  if (shown < hints.size()) fmt::print("  The next one: --hint {}\n", shown + 1);
+  return kGood;
+}
+
 int work(GradeOptions options, const Program& program) {
   options.stage = stage_for(options.stage, program);
+  if (options.hints > 0) return show_hints(options);
   if (options.as_json) options.format = "json";
   std::vector<fs::path> files;
   if (!options.file.empty()) {
@@ -183,6 +204,9 @@ void add_grade_command(CommandLine& line, const Program& program) {
       .one_of({"small", "full"})
       .type_name("SIZE")
       .shows_default();
+  command.option("--hint", options->hints, "Show the first N hints to the exercise FILE, and grade nothing")
+      .between(1, 9)
+      .type_name("N");
   command.option("--time-limit", options->time_limit, "Seconds that one case may take")
       .between(0.1, 3600.0)
       .type_name("S")
@@ -196,7 +220,8 @@ void add_grade_command(CommandLine& line, const Program& program) {
   command.option("--counted", options->counted, "The one that is counted, built before").group("");
   command.footer([&program] {
     return examples(program, {{"grade 05_cuda_csr", "all of your files for that step"},
-                              {"grade 05_cuda_csr my/warp_per_row.cu --json", "one file, for scripts"}}) +
+                              {"grade 05_cuda_csr my/warp_per_row.cu --json", "one file, for scripts"},
+                              {"grade micro 06_thread_index.cu --hint 1", "a first hint"}}) +
            "  tools/handins.py 05_cuda_csr handins -o lab5\n"
            "      a class: one file or directory for each student, several at once, into a table and a page\n"
            "  tools/make-autograder.sh --gradescope lab5.zip 05_cuda_csr/exercises/row_lengths.cu\n"

@@ -1,0 +1,127 @@
+// Task: fill in a round of the ring: blocks of B travel while the rank multiplies.
+// Step: 02_mpi
+// Reference: 02_mpi/scatter_gather
+// Ranks: 3
+//
+// B is cut into as many blocks as there are ranks. In each round a rank multiplies its rows of A by the block
+// that it has, passes this block on to the rank before it, and gets the next one from the rank behind it.
+// MPI_Isend and MPI_Irecv only begin: they return at once, and the messages travel while you multiply. Until
+// MPI_Waitall has returned, nobody may write the block that goes, nor read the one that comes.
+//
+//   begin to receive `next`   |-------------- on its way ---------------|
+//   begin to send `now`       |-------------- on its way --------|      |
+//   multiply by `now`          ================================         |
+//   wait for both                                                       |   then they change places
+//
+// Hint: Which of the two blocks may you read while the messages are on their way, and which not?
+// Hint: Begin both messages, multiply, wait for both. With the waiting before the multiplying it is right,
+//   too, and slow: nothing overlaps.
+// Hint: MPI_Request requests[2]; MPI_Irecv(next.data(), bytes, MPI_BYTE, from, kTag, comm, &requests[0]); the
+//   same with MPI_Isend, `now` and `to`; multiply_by(now); MPI_Waitall(2, requests, MPI_STATUSES_IGNORE).
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "micro/rank_spgemm.hpp"
+
+namespace stages {
+namespace {
+
+constexpr int kTag = 7;
+using Block = std::vector<char>;  ///< rows of B, packed; all blocks have the same number of bytes
+
+template <class T>
+class Mine final : public micro::RankSpgemm<T> {
+ public:
+  using micro::RankSpgemm<T>::RankSpgemm;
+
+ protected:
+  /// `from` and `to` are the ranks that `next` comes from and `now` goes to.
+  void round(const Block& now, Block& next, int from, int to, MPI_Comm comm) {
+    const auto bytes = static_cast<int>(now.size());
+    // SOLUTION
+    MPI_Request requests[2];
+    MPI_Irecv(next.data(), bytes, MPI_BYTE, from, kTag, comm, &requests[0]);
+    MPI_Isend(now.data(), bytes, MPI_BYTE, to, kTag, comm, &requests[1]);
+    multiply_by(now);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    // STUDENT
+    // Your code. Until then no block travels, and each rank multiplies by its own again and again.
+    static_cast<void>(bytes), static_cast<void>(from), static_cast<void>(to), static_cast<void>(comm);
+    multiply_by(now);
+    next = now;
+    // END
+  }
+
+  void multiply() override {
+    const auto ranks = this->ranks(), me = static_cast<int>(this->me());
+    Block now = own_, next(own_.size());
+    this->begin_rows();
+    for (int k = 0; k < ranks; ++k) {
+      round(now, next, (me + 1) % ranks, (me + ranks - 1) % ranks, this->comm());
+      std::swap(now, next);
+    }
+    this->end_rows();
+  }
+
+  void place() override {
+    mpi::scatter_rows(this->a_, this->bounds_, this->shape_.inner, this->a_part_, this->comm());
+    mpi::RowBounds rows;  // of B, as many for each rank
+    for (int r = 0; r <= this->ranks(); ++r)
+      rows.push_back(static_cast<Index>(Offset{this->shape_.inner} * r / this->ranks()));
+    Csr<T> b;
+    mpi::scatter_rows(this->b_, rows, this->shape_.cols, b, this->comm());
+    pack(b, rows[this->me()]);
+  }
+
+ private:
+  struct Head {
+    Index rows = 0;
+    Index first = 0;  ///< the row of B that is row 0 of the block
+    Offset nnz = 0;
+  };
+
+  /// Head, row pointers, values, columns, one behind the other.
+  void pack(const Csr<T>& b, Index first) {
+    const Head head{b.rows, first, b.nnz()};
+    Offset bytes = static_cast<Offset>(sizeof head + b.row_ptr.size() * sizeof(Offset) +
+                                       b.values.size() * (sizeof(T) + sizeof(Index)));
+    mpi::check(MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT64_T, MPI_MAX, this->comm()),
+               "the largest block");
+    own_.assign(static_cast<std::size_t>(bytes), 0);
+    char* to = own_.data();
+    const auto put = [&](const void* from, std::size_t count) {
+      if (count > 0) std::memcpy(to, from, count);
+      to += count;
+    };
+    put(&head, sizeof head);
+    put(b.row_ptr.data(), b.row_ptr.size() * sizeof(Offset));
+    put(b.values.data(), b.values.size() * sizeof(T));
+    put(b.col_idx.data(), b.col_idx.size() * sizeof(Index));
+  }
+
+  void multiply_by(const Block& block) {
+    Head head;
+    std::memcpy(&head, block.data(), sizeof head);
+    const char* at = block.data() + sizeof head;
+    CsrView<T> b{head.rows, this->shape_.cols, nullptr, nullptr, nullptr};
+    b.row_ptr = reinterpret_cast<const Offset*>(at);
+    at += (static_cast<std::size_t>(head.rows) + 1) * sizeof(Offset);
+    b.values = reinterpret_cast<const T*>(at);
+    b.col_idx = reinterpret_cast<const Index*>(at + static_cast<std::size_t>(head.nnz) * sizeof(T));
+    this->add_products(b, head.first);
+  }
+
+  Block own_;
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<Mine>({.name = "micro/overlap",
+                      .idea = "blocks travel while others are multiplied",
+                      .needs = {.several_ranks = true, .mpi = true}});
+}
+
+}  // namespace stages

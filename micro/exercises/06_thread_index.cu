@@ -1,0 +1,60 @@
+// Task: fill in the number of a thread: which row of y is its?
+// Step: 03_cuda_naive
+// Reference: 03_cuda_naive/dense_transposed
+//
+// A kernel runs in many threads at once, and each must find out which part of the work is its own. Threads
+// come in blocks of blockDim.x. A thread knows its place in its block (threadIdx.x), and its block's place in
+// the grid (blockIdx.x), both from 0. Here thread number i of the whole grid has row i.
+//
+//   blockIdx.x        0                 1                 2            blockDim.x = 32
+//   threadIdx.x   0 1 2 ... 31      0 1 2 ... 31      0 1 2 ... 31
+//   row           0 1 2 ... 31     32 33 34 . 63     64 65 66 . 95     neighbours have neighbouring rows
+//
+// Hint: How many threads come before the first one of block 2? And before block b?
+// Hint: All blocks before this one are full: their threads, and then the place of the thread in its own.
+// Hint: blockIdx.x * blockDim.x is the number of the block's first thread. Add the place in the block.
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kBlock = 32;
+
+/// y = A x with element (i, j) of A at a.data[j * a.ld + i].
+template <class T>
+__global__ void multiply(DenseView<const T> a, const T* x, T* y) {
+  // SOLUTION
+  const unsigned row = blockIdx.x * blockDim.x + threadIdx.x;
+  // STUDENT
+  // Your code. Until then all blocks have the rows of the first one.
+  const unsigned row = threadIdx.x;
+  // END
+  if (row >= static_cast<unsigned>(a.rows)) return;
+  T sum = 0;
+  for (Index j = 0; j < a.cols; ++j) sum += a.data[j * a.ld + row] * x[j];
+  y[row] = sum;
+}
+
+template <class T>
+class Mine final : public DenseSpmvPlan<T, Layout::col_major> {
+ public:
+  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
+
+ protected:
+  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
+    launch(stages::multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
+           y);
+  }
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<Mine>(
+      {.name = "micro/thread_index", .idea = "a thread finds its row", .needs = {.gpu = true}});
+}
+
+}  // namespace stages

@@ -1,0 +1,69 @@
+// Task: fill in the tail of the grid: the last rows, and the threads that have no row.
+// Step: 03_cuda_naive
+// Reference: 03_cuda_naive/dense_transposed
+//
+// A grid consists of whole blocks. Few matrices have a number of rows that is a multiple of the block. So the
+// last block is there for the rows that are left over, and some of its threads have no row: they must neither
+// read nor write. Both are yours: the number of blocks, and what such a thread does.
+//
+//   70 rows, blocks of 32
+//   block 0          block 1          block 2
+//   0 ........ 31    32 ....... 63    64 .. 69 | 70 .. 95
+//   rows             rows             rows     | no rows: y[70] is not yours to write
+//
+// Hint: 70 / 32 is 2 in whole numbers. How many blocks do you want for 64 rows, for 65, for 96?
+// Hint: Round up: add one less than a block before you divide. In the kernel compare the row with a.rows.
+// Hint: (rows + kBlock - 1) / kBlock for the grid, and `if (row >= ...) return;` in the kernel.
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kBlock = 32;
+
+unsigned blocks_of(unsigned rows) {
+  // SOLUTION
+  return (rows + kBlock - 1) / kBlock;
+  // STUDENT
+  // Your code. Until then the rows that fill no whole block have none.
+  return rows / kBlock;
+  // END
+}
+
+/// y = A x with element (i, j) of A at a.data[j * a.ld + i].
+template <class T>
+__global__ void multiply(DenseView<const T> a, const T* x, T* y) {
+  const unsigned row = blockIdx.x * blockDim.x + threadIdx.x;
+  // SOLUTION
+  if (row >= static_cast<unsigned>(a.rows)) return;
+  // STUDENT
+  // Your code: what a thread does that has no row.
+  // END
+  T sum = 0;
+  for (Index j = 0; j < a.cols; ++j) sum += a.data[j * a.ld + row] * x[j];
+  y[row] = sum;
+}
+
+template <class T>
+class Mine final : public DenseSpmvPlan<T, Layout::col_major> {
+ public:
+  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
+
+ protected:
+  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
+    const unsigned blocks = blocks_of(static_cast<unsigned>(a.rows));
+    launch(stages::multiply<T>, {.grid = blocks, .block = kBlock, .stream = stream}, a, x, y);
+  }
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<Mine>(
+      {.name = "micro/tail", .idea = "the last block has threads without rows", .needs = {.gpu = true}});
+}
+
+}  // namespace stages

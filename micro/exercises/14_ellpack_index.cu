@@ -1,0 +1,101 @@
+// Task: fill in where entry k of row i lies in ELLPACK: neighbours read side by side.
+// Step: 05_cuda_csr
+// Reference: 05_cuda_csr/thread_per_row
+//
+// ELLPACK gives each row the same number of places, `width`; short rows are filled up. A thread has a row, and
+// at step k all threads of a warp read entry k of their rows. So the entries number k of all rows should lie
+// next to each other: the array is stored step by step, and not row by row.
+//
+//   rows   0: a0 a1 a2     1: b0 b1     2: c0 c1 c2             width 3
+//   array     a0 b0 c0 | a1 b1 c1 | a2 .. c2                    (.. is filled up)
+//   step k       0     |     1    |     2                       lanes 0, 1, 2 read side by side
+//
+// Hint: How many entries lie before a1 in the drawing, and how many before a2?
+// Hint: Before the entries number k lie k times as many entries as there are rows.
+// Hint: k * rows + i
+
+#include <algorithm>
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+namespace {
+
+constexpr unsigned kBlock = 128;
+constexpr Index kFilled = -1;  ///< the column of a place that no entry has
+
+template <class T>
+struct Ellpack {
+  Index rows = 0;
+  Index width = 0;
+  const Index* columns = nullptr;
+  const T* values = nullptr;
+};
+
+/// Where entry k of row i lies.
+template <class T>
+__device__ Index place(const Ellpack<T>& a, Index i, Index k) {
+  // SOLUTION
+  return k * a.rows + i;
+  // STUDENT
+  // Your code. Until then the array is taken for one that is stored row by row.
+  return i * a.width + k;
+  // END
+}
+
+template <class T>
+__global__ void multiply(Ellpack<T> a, const T* x, T* y) {
+  const Index i = static_cast<Index>(blockIdx.x * kBlock + threadIdx.x);
+  if (i >= a.rows) return;
+  T sum = 0;
+  for (Index k = 0; k < a.width; ++k) {
+    const Index column = a.columns[place(a, i, k)];
+    if (column != kFilled) sum += a.values[place(a, i, k)] * x[column];
+  }
+  y[i] = sum;
+}
+
+template <class T>
+class Mine final : public DeviceSpmvPlan<T> {
+ public:
+  Mine(const SpmvProblem<T>& problem, Exec& exec) : DeviceSpmvPlan<T>(problem, exec) {
+    const Csr<T>& a = *problem.a;
+    for (Index i = 0; i < a.rows; ++i) width_ = std::max(width_, static_cast<Index>(a.row_nnz(i)));
+    const auto rows = static_cast<std::size_t>(a.rows);
+    std::vector<Index> columns(rows * static_cast<std::size_t>(width_), kFilled);
+    std::vector<T> values(columns.size(), T{0});
+    for (std::size_t i = 0; i < rows; ++i) {
+      for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
+        const std::size_t to = static_cast<std::size_t>(p - a.row_ptr[i]) * rows + i;
+        columns[to] = a.col_idx[static_cast<std::size_t>(p)];
+        values[to] = a.values[static_cast<std::size_t>(p)];
+      }
+    }
+    columns_ = DeviceArray<Index>(std::span<const Index>(columns));
+    values_ = DeviceArray<T>(std::span<const T>(values));
+  }
+
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+ protected:
+  void product(const T* x, T* y) override {
+    const Index rows = this->a().rows;
+    launch(multiply<T>, {.grid = blocks_for(rows, kBlock), .block = kBlock, .stream = this->stream()},
+           Ellpack<T>{rows, width_, columns_.data(), values_.data()}, x, y);
+  }
+
+ private:
+  Index width_ = 0;
+  DeviceArray<Index> columns_;
+  DeviceArray<T> values_;
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<Mine>({.name = "micro/ellpack_index", .idea = "stored step by step", .needs = {.gpu = true}});
+}
+
+}  // namespace stages

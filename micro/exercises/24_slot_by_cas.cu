@@ -1,0 +1,97 @@
+// Task: fill in the search for a column's slot in a hash table that many threads fill.
+// Step: 08_spgemm_multigpu
+// Reference: 05_cuda_csr/thread_per_row
+//
+// A table collects the columns that occur in A, each once. keys[s] is the column that has slot s, or kFree. A
+// column looks first at the slot that its hash says. If another column has it, it looks at the next one, and
+// after the last at the first. Two threads may want one free slot in the same moment, or bring the same column:
+// atomicCAS(&keys[s], kFree, column) writes the column if the slot is free, and returns what was there before
+// in any case. There are at least twice as many slots as columns.
+//
+//   keys            .   12   .   7   .         column 20, whose hash says slot 1
+//   slot 1: 12 was there: another column       go on
+//   slot 2: kFree was there: now it is 20      return 2         (7 or 12 come again: they find themselves)
+//
+// Hint: What may atomicCAS return, and which of these answers say that the slot is yours?
+// Hint: A loop: ask for the slot; if there was nothing, or this column, it is the one; if not, the next.
+// Hint: for (;; s = (s + 1) % slots) { const Index found = atomicCAS(...); if (found == kFree || ...) return s; }
+
+#include <bit>
+
+#include "micro/csr_spmv.hpp"
+
+namespace stages {
+namespace {
+
+using micro::DeviceRows;
+constexpr unsigned kBlock = 128;
+constexpr Index kFree = -1;
+
+/// The slot of `column`, which takes one if it has none yet.
+__device__ unsigned slot_of(Index* keys, unsigned slots, Index column) {
+  unsigned s = static_cast<unsigned>(column) / 4 % slots;  // its hash, a poor one: four neighbours share it
+  // SOLUTION
+  for (;; s = (s + 1) % slots) {
+    const Index found = atomicCAS(&keys[s], kFree, column);
+    if (found == kFree || found == column) return s;
+  }
+  // STUDENT
+  // Your code. Until then a column has the slot that its hash says, whoever else has it.
+  static_cast<void>(keys);
+  return s;
+  // END
+}
+
+/// A thread an entry: the slot of its column, where the element of x goes that it needs.
+template <class T>
+__global__ void collect(const Index* col_idx, std::int32_t nnz, Index* keys, unsigned slots, const T* x,
+                        T* kept, unsigned* slot) {
+  const auto p = static_cast<std::int32_t>(blockIdx.x * kBlock + threadIdx.x);
+  if (p >= nnz) return;
+  slot[p] = slot_of(keys, slots, col_idx[p]);
+  kept[slot[p]] = x[col_idx[p]];
+}
+
+template <class T>
+__global__ void multiply(DeviceRows<T> a, const unsigned* slot, const T* kept, T* y) {
+  const auto i = static_cast<Index>(blockIdx.x * kBlock + threadIdx.x);
+  if (i >= a.rows) return;
+  T sum = 0;
+  for (std::int32_t p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) sum += a.values[p] * kept[slot[p]];
+  y[i] = sum;
+}
+
+template <class T>
+class Mine final : public micro::CsrSpmv<T> {
+ public:
+  Mine(const SpmvProblem<T>& problem, Exec& exec)
+      : micro::CsrSpmv<T>(problem, exec),
+        slots_(std::bit_ceil(2 * problem.a->values.size() + 16)),
+        keys_(slots_),
+        kept_(slots_),
+        slot_(problem.a->values.size()) {}
+
+ protected:
+  void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
+    keys_.fill_bytes(0xFF, stream);  // kFree
+    launch(collect<T>, {.grid = blocks_for(this->nnz(), kBlock), .block = kBlock, .stream = stream},
+           a.col_idx, this->nnz(), keys_.data(), static_cast<unsigned>(slots_), x, kept_.data(),
+           slot_.data());
+    launch(stages::multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
+           slot_.data(), kept_.data(), y);
+  }
+
+ private:
+  std::size_t slots_;
+  DeviceArray<Index> keys_;
+  DeviceArray<T> kept_;
+  DeviceArray<unsigned> slot_;
+};
+
+}  // namespace
+
+void add_task(Registry& registry) {
+  registry.add<Mine>({.name = "micro/slot_by_cas", .idea = "a table that many fill", .needs = {.gpu = true}});
+}
+
+}  // namespace stages
