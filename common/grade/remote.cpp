@@ -230,7 +230,7 @@ Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64
   receive_all(answer.data(), answer.size());
   lost_ = false;
   if (!text) return answer;
-  const std::string said = one_line({answer.data(), answer.size()});
+  const std::string said = thrown_text({answer.data(), answer.size()});
   if (say == Say::refused) throw Refused(said);
   throw Threw(said);
 }

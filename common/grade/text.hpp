@@ -20,6 +20,10 @@ bool holds(std::string_view line, std::string_view what);
 /// The text as a line that a terminal can show, cut where it is long.
 std::string one_line(std::string_view text, std::size_t most = 300);
 
+/// What an exception in a student's program says, in a line: files without their directories, and of a kernel's
+/// fault on the executor what the kernel did.
+std::string thrown_text(std::string_view said);
+
 /// What a program said last, where it is no line of dashes; or first what a rank of our own says of its end,
 /// behind which mpirun says a lot. Empty: nothing.
 std::string last_words(std::string_view output);

@@ -16,8 +16,11 @@
 // Hint: A loop: ask for the slot; if there was nothing, or this column, it is the one; if not, the next.
 // Hint: for (;; s = (s + 1) % slots) { const Index found = atomicCAS(...); if (found == kFree || ...) return s; }
 
+#include <algorithm>
 #include <bit>
+#include <set>
 
+#include "common/matrix/error.hpp"
 #include "micro/csr_spmv.hpp"
 
 namespace stages {
@@ -69,7 +72,8 @@ class Mine final : public micro::CsrSpmv<T> {
         slots_(std::bit_ceil(2 * problem.a->values.size() + 16)),
         keys_(slots_),
         kept_(slots_),
-        slot_(problem.a->values.size()) {}
+        slot_(problem.a->values.size()),
+        columns_(problem.a->col_idx.begin(), problem.a->col_idx.end()) {}
 
  protected:
   void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
@@ -77,15 +81,24 @@ class Mine final : public micro::CsrSpmv<T> {
     launch(collect<T>, {.grid = blocks_for(this->nnz(), kBlock), .block = kBlock, .stream = stream},
            a.col_idx, this->nnz(), keys_.data(), static_cast<unsigned>(slots_), x, kept_.data(),
            slot_.data());
+    require_one_each();
     launch(stages::multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
            slot_.data(), kept_.data(), y);
   }
 
  private:
+  /// Throws Error where not each column has one slot.
+  void require_one_each() {
+    const std::vector<Index> keys = keys_.to_host();
+    const auto taken = std::ssize(keys) - std::count(keys.begin(), keys.end(), kFree);
+    if (taken != std::ssize(columns_)) fail("{} slots are taken by {} columns", taken, columns_.size());
+  }
+
   std::size_t slots_;
   DeviceArray<Index> keys_;
   DeviceArray<T> kept_;
   DeviceArray<unsigned> slot_;
+  std::set<Index> columns_;  ///< that occur in A
 };
 
 }  // namespace

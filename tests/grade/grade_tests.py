@@ -49,6 +49,11 @@ def listed():
     return data["backend"], {entry["stage"] for entry in data["entries"]}
 
 
+def step_of(stage, name):
+    """The step of an exercise; the head of a micro-exercise names it."""
+    return re.search(r"(?m)^// Step: (.*)$", (ROOT / stage / "exercises" / name).read_text()).group(1) if stage == "micro" else stage
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         # The same place each time, so that a compiler cache knows the files again.
@@ -90,7 +95,7 @@ class Exercises(Case):
             kinds = set()
             for master in masters:
                 text = master.read_text()
-                step = re.search(r"(?m)^// Step: (.*)$", text).group(1) if micro else stage
+                step = step_of(stage, master.name)
                 if step not in stages or (step == "02_mpi" and shutil.which("mpirun") is None):
                     continue
                 kinds.add(re.search(r"// Task: (fill in|find the fault)", text).group(1))
@@ -114,6 +119,8 @@ class Exercises(Case):
         self.assertEqual(grade["broken"], "")
         self.assertLess(grade["points"], most)
         self.assertTrue(any(c["reason"] for c in grade["classes"]))
+        for c in grade["classes"]:  # what the kernel did, and not how the launch ended
+            self.assertNotRegex(c["reason"], r"launch failure| /\w+/")
 
     def full(self, grade):
         self.assertEqual(grade["points"], 100, json.dumps(grade, indent=1))
@@ -136,7 +143,7 @@ class WholeWay(Case):
     """From the master to the points, with the compiling."""
 
     def made(self, stage, name, solution):
-        if stage not in listed()[1] or (stage == "02_mpi" and shutil.which("mpirun") is None):
+        if step_of(stage, name) not in listed()[1] or (stage == "02_mpi" and shutil.which("mpirun") is None):
             self.skipTest(f"{stage} is not in this build")
         path = self.directory / name
         path.write_text(tools().made(ROOT / stage / "exercises" / name, solution))
@@ -153,6 +160,42 @@ class WholeWay(Case):
 
     def test_a_solution_with_kernels(self):
         Exercises.full(self, self.made(STAGE, NAME, True))
+
+    def test_a_micro_exercise(self):
+        Exercises.full(self, self.made("micro", "15_shuffle_reduction.cu", True))
+
+
+class Hints(Case):
+    """They come one by one, and no file that a student gets has them."""
+
+    def test_one_after_the_other(self):
+        exercises = tools()
+        for master in exercises.masters("micro"):
+            shown = [run(PROGRAM, "grade", "micro", master.name, "--hint", n) for n in (1, 2, 3, 9)]
+            with self.subTest(exercise=master.name):
+                self.assertEqual([done.returncode for done in shown], [0] * 4, shown)
+                lines = [done.stdout.splitlines() for done in shown]
+                self.assertRegex(lines[0][0], f"^{re.escape(master.name)}: (fill in|find the fault)")
+                self.assertEqual(lines[2], lines[3])
+                self.assertIn("?", lines[0][1], "the first hint is a question")
+                for n in range(3):
+                    self.assertRegex(lines[2][n + 1], rf"^  {n + 1} of 3: \S.*\S$")
+                    self.assertEqual(lines[n][: n + 2], lines[2][: n + 2])
+                self.assertEqual([said[-1] for said in lines[:2]], ["  The next one: --hint 2", "  The next one: --hint 3"])
+                self.assertEqual([len(said) for said in lines], [3, 4, 4, 4])
+
+    def test_they_stay_with_the_master(self):
+        exercises = tools()
+        for master in exercises.masters("micro"):
+            hints = exercises.HINT.findall(master.read_text())
+            for solution in (False, True):
+                made = exercises.made(master, solution)
+                self.assertNotIn("Hint", made, master.name)
+                self.assertFalse([hint for hint in hints if hint.splitlines()[-1] in made], master.name)
+
+    def test_an_exercise_without(self):
+        done = run(PROGRAM, "grade", "01", "csr_spmv.cpp", "--hint", "1")
+        self.assertEqual((done.returncode, done.stdout.splitlines()[1]), (0, "  This exercise has no hints."))
 
 
 class Misbehaving(Case):
@@ -572,6 +615,9 @@ class Usage(Case):
         self.refused("has no exercise of that name; .*csr_spmv.cpp", "01_cpu_serial", self.directory / "another.cpp")
         self.refused("--battery", "01_cpu_serial", "--battery", "huge")
         self.refused("--time-limit", "01_cpu_serial", "--time-limit", "-1")
+        self.refused("--hint needs an exercise: stages grade micro EXERCISE --hint 2", "micro", "--hint", "2")
+        self.refused("--hint", "micro", "06_thread_index.cu", "--hint", "0")
+        self.refused("no exercise of that name; .*06_thread_index.cu", "micro", "06_thread_idex.cu", "--hint", "1")
 
     def test_a_stage_by_number_or_as_a_shell_completes_it(self):
         (self.directory / "another.cpp").write_text("")
