@@ -5,7 +5,8 @@
 // A grid need not have a thread for each row. It may have as many as the GPU can run at once, and each thread
 // goes on to further rows until there are none. The step from row to row is the number of threads of the
 // whole grid, so that neighbouring threads still have neighbouring rows in each round. The same kernel is
-// then right for any grid, and what a thread has prepared serves all of its rows.
+// then right for any grid, and what a thread has prepared serves all of its rows. y is 0 before, and sums are
+// added to it: a row that two threads take counts twice.
 //
 //   thread          0   1   2  ...  31
 //   first round     0   1   2  ...  31
@@ -38,10 +39,10 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   const unsigned first = blockIdx.x * blockDim.x + threadIdx.x, rows = static_cast<unsigned>(a.rows);
   // SOLUTION
   const unsigned threads = gridDim.x * blockDim.x;
-  for (unsigned row = first; row < rows; row += threads) y[row] = product_of_row(a, row, x);
+  for (unsigned row = first; row < rows; row += threads) y[row] += product_of_row(a, row, x);
   // STUDENT
   // Your code. Until then each thread has one row.
-  if (first < rows) y[first] = product_of_row(a, first, x);
+  if (first < rows) y[first] += product_of_row(a, first, x);
   // END
 }
 
@@ -52,6 +53,7 @@ class Mine final : public DenseSpmvPlan<T, Layout::col_major> {
 
  protected:
   void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
+    if (a.rows > 0) STAGES_CUDA(cudaMemsetAsync(y, 0, static_cast<std::size_t>(a.rows) * sizeof(T), stream));
     launch(stages::multiply<T>, {.grid = kBlocks, .block = kBlock, .stream = stream}, a, x, y);
   }
 };

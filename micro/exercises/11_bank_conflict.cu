@@ -15,17 +15,22 @@
 //
 // Hint: With rows of 32 words, in which bank is element (l, k)? How many lanes are in that bank at step k?
 // Hint: Give each row one word more than it needs. Both the writing and the reading go through place().
-// Hint: The tile has room for 32 rows of kPitch = 33 elements: place(row, column) is row * kPitch + column.
+// Hint: With kPitch = 33, place(row, column) is row * kPitch + column.
+
+#include <map>
+#include <set>
+#include <vector>
 
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/harness/registry.hpp"
+#include "common/matrix/error.hpp"
 
 namespace stages {
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr unsigned kRoom = 33 * 32;  ///< elements of shared memory
+constexpr unsigned kRoom = 34 * 32;  ///< elements of shared memory
 
 /// Where element (row, column) of the tile lies.
 __device__ unsigned place(unsigned row, unsigned column) {
@@ -61,10 +66,37 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   if (first_row + lane < rows) y[first_row + lane] = sum;
 }
 
+/// Where all elements of a tile lie, row by row.
+__global__ void note_places(unsigned* places) {
+  for (unsigned k = 0; k < kWarp; ++k) places[threadIdx.x * kWarp + k] = place(threadIdx.x, k);
+}
+
+/// Throws Error where an element has no place in the tile, two have the same, or two of a column the same bank.
+void require_right(const std::vector<unsigned>& places) {
+  std::set<unsigned> taken;
+  for (unsigned k = 0; k < kWarp; ++k) {
+    std::map<unsigned, unsigned> lane_of_bank;
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+      const unsigned at = places[lane * kWarp + k];
+      if (at >= kRoom) fail("place({}, {}) is {}, and the tile has {} elements", lane, k, at, kRoom);
+      if (!taken.insert(at).second) fail("place({}, {}) is {}, where another element lies", lane, k, at);
+      const auto [other, is_first] = lane_of_bank.emplace(at % kWarp, lane);
+      if (!is_first)
+        fail("at step {} lanes {} and {} meet in bank {}: place({}, {}) is {}, place({}, {}) is {}", k,
+             other->second, lane, at % kWarp, other->second, k, places[other->second * kWarp + k], lane, k,
+             at);
+    }
+  }
+}
+
 template <class T>
 class Mine final : public DenseSpmvPlan<T, Layout::row_major> {
  public:
-  using DenseSpmvPlan<T, Layout::row_major>::DenseSpmvPlan;
+  Mine(const SpmvProblem<T>& problem, Exec& exec) : DenseSpmvPlan<T, Layout::row_major>(problem, exec) {
+    DeviceArray<unsigned> places(kWarp * kWarp);
+    launch(note_places, {.grid = 1, .block = kWarp, .stream = this->stream()}, places.data());
+    require_right(places.to_host());
+  }
 
  protected:
   void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
