@@ -33,7 +33,7 @@ struct alignas(16) Pack {
 /// y = A x with element (i, j) of A at a.data[i * a.ld + j]; a.ld is a multiple of a pack. A warp has a row.
 template <class T>
 __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
-  constexpr Index kPack = 16 / sizeof(T);
+  [[maybe_unused]] constexpr Index kPack = 16 / sizeof(T);
   const unsigned i = (blockIdx.x * kBlock + threadIdx.x) / micro::kWarp, lane = threadIdx.x % micro::kWarp;
   if (i >= static_cast<unsigned>(a.rows)) return;
   const T* const row = a.data + i * a.ld;

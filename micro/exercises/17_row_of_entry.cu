@@ -17,6 +17,8 @@
 // Hint: Keep row_ptr[low] <= p < row_ptr[high] true. It is so at the beginning, with low = 0 and high = rows.
 // Hint: while (high - low > 1) { middle = (low + high) / 2; one of the two becomes middle; } return low;
 
+#include <cmath>
+
 #include "micro/csr_spmv.hpp"
 
 namespace stages {
