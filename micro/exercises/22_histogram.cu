@@ -76,7 +76,7 @@ class Mine final : public micro::CsrSpmv<T> {
     bins_.zero(stream);
     launch(count, {.grid = blocks, .block = kBlock, .stream = stream}, a.row_ptr, a.rows, bins_.data());
     const std::vector<int> begins = places(bins_.to_host());
-    bins_.upload(begins, stream);
+    bins_.upload(std::span<const int>(begins), stream);
     launch(sort_rows, {.grid = blocks, .block = kBlock, .stream = stream}, a.row_ptr, a.rows, bins_.data(),
            order_.data());
     launch(stages::multiply<T>, {.grid = blocks, .block = kBlock, .stream = stream}, a, order_.data(), x, y);
