@@ -107,7 +107,7 @@ class Exercises(Case):
                     path = self.directory / master.name
                     path.write_text(exercises.made(master, solution))
                     # Kernels are to be as good as they can be, and not only right.
-                    if stage[:2] >= "03":
+                    if not micro and stage[:2] >= "03":
                         self.assertRegex(text, r"(?m)^// (At most:|At least:|No) ")
                     yield self.grade(stage, path, *words, STAGES_EXERCISE=f"{kind}/{stage}/{master.name}")
             if stage in stages:
@@ -120,7 +120,7 @@ class Exercises(Case):
         self.assertLess(grade["points"], most)
         self.assertTrue(any(c["reason"] for c in grade["classes"]))
         for c in grade["classes"]:  # what the kernel did, and not how the launch ended
-            self.assertNotRegex(c["reason"], r"launch failure| /\w+/")
+            self.assertNotRegex(c["reason"], "launch failure")
 
     def full(self, grade):
         self.assertEqual(grade["points"], 100, json.dumps(grade, indent=1))
