@@ -416,6 +416,7 @@ std::vector<std::pair<std::string, std::string>> environment(const JudgeOptions&
 
 /// Why the kernels of the exercise's files cannot be counted; empty: they can.
 std::string not_counted(const Exercise& exercise, const Entry& reference, const JudgeOptions& options) {
+  if (exercise.demands.empty()) return "not counted: nothing is demanded";
   if (!reference.needs.gpu || exercise.ranks > 1) return "not counted: only kernels are";
   if (!student::can_count())
     return "not counted: kernels are counted on the executor, in a build by g++ without sanitizers";
