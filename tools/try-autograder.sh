@@ -77,6 +77,8 @@ graded() {
 // The solution, which ends at once unless it can read or write what it must not.
 #include <fcntl.h>
 #include <unistd.h>
+
+#include <initializer_list>
 static const bool found = [] {
   for (const char* const name : {"/autograder/source/stages.tar.gz", "/autograder/source/stages/CMakeLists.txt", "/autograder/stages-build/bin/stages",
                                  "/autograder/submission/csr_spmv.cpp"})

@@ -369,6 +369,8 @@ class Zip(Case):
         results = json.dumps(str(self.place / "results/results.json"))
         return f"""#include <fcntl.h>
 #include <unistd.h>
+
+#include <initializer_list>
 static const bool found = [] {{
   for (const char* const name : {{{files}}})
     if (open(name, O_RDONLY) >= 0) return true;
