@@ -114,6 +114,9 @@ void add_spmv(std::vector<Case>& out) {
   // begins the next band.
   add(
       "next_band_8x65537", kFull, [] { return matrices::strided_thirds(8, 65537, 256); }, Mode::single, 1);
+  // Four bytes for each column are all the shared memory of an sm_90, with none left for a zero behind them.
+  add(
+      "full_band_3x58112", kFull, [] { return matrices::strided(3, 58'112, 256); }, Mode::single, 1);
   // More parts of 256 entries than a warp has lanes.
   add(
       "hub_row_8200", kFull, [] { return matrices::dense_row(3, 8200, 1); }, Mode::single, 1);
