@@ -109,7 +109,7 @@ __global__ void hash_rows(CsrView<T> a, CsrView<T> b, unsigned slots, HashFault 
       if (clears) table.keys[s] = kFree;
       sums[s] = T{0};
     }
-    __syncwarp();
+    if (fault != HashFault::no_syncwarp) __syncwarp();
     const bool good = add_row(a, b, i, table, fault, backwards, lane);
     __syncwarp();
     if (lane != 0) continue;

@@ -17,6 +17,7 @@ enum class HashFault {
   keys_not_cleared,      ///< the next row finds the last one's columns
   keys_not_compared,     ///< a slot that is taken is taken for one's own
   prepared_values,       ///< the values that prepare saw, not those that were loaded
+  no_syncwarp,           ///< lanes look into the table before all of it is cleared
 };
 Entry hash_entry(HashFault fault);
 

@@ -34,6 +34,7 @@ enum class HubFault {
   counter_not_reset,  ///< the second run finds the counter full
   adds_too_early,     ///< the first to arrive adds up, not the last
   last_chunk_lost,    ///< the chunk that is not full
+  no_fence,           ///< a counter may be seen before its sum (only the search for races tells)
 };
 Entry hub_entry(HubFault fault);
 

@@ -58,7 +58,12 @@ __global__ void add_chunk(Operands<T> m, AtomicFault fault) {
   if (begin >= row_end || column >= m.b.cols) return;
   if (fault == AtomicFault::last_chunk_lost && begin + kChunk > row_end) return;
   const Offset ld = fault == AtomicFault::c_with_ld_of_b ? m.b.ld : m.c.ld;
-  atomicAdd(&m.c.data[row * ld + column], m.alpha * dot(m, begin, min(row_end, begin + kChunk), column));
+  const T sum = m.alpha * dot(m, begin, min(row_end, begin + kChunk), column);
+  if (fault == AtomicFault::plain_add) {
+    m.c.data[row * ld + column] += sum;
+  } else {
+    atomicAdd(&m.c.data[row * ld + column], sum);
+  }
 }
 
 template <class T>

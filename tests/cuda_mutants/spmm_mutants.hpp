@@ -16,6 +16,7 @@ enum class AtomicFault {
   b_without_padding,   ///< the leading dimension of B is taken to be the number of columns
   c_with_ld_of_b,      ///< C is written with the leading dimension of B
   last_chunk_lost,     ///< the chunk that is not full
+  plain_add,           ///< chunks add without atomics
 };
 Entry atomic_entry(AtomicFault fault);
 
