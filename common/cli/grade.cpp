@@ -37,6 +37,8 @@ struct GradeOptions {
   int hints = 0;  ///< how many are shown, and nothing is graded; 0: none
   double time_limit = 20;
   double memory_limit_gb = 4;
+  std::uint64_t seed = 1;
+  std::string seed_from;
   std::string built, counted;  ///< the file's programs, where they are there already; empty: they are built
 };
 
@@ -99,6 +101,7 @@ Grade grade_file(const fs::path& file, const GradeOptions& options, const Progra
   return grade::judge(file, exercise, program.registry, places, confinement, scratch.path(),
                       {.size = options.size == "full" ? battery::Size::full : battery::Size::small,
                        .time_limit = options.time_limit,
+                       .seed = options.seed_from.empty() ? options.seed : grade::seed_from(options.seed_from),
                        .memory_limit = options.memory_limit_gb * 1e9,
                        .built = options.built.empty() ? fs::path() : fs::absolute(options.built),
                        .counted = options.counted.empty() ? fs::path() : fs::absolute(options.counted),
@@ -157,6 +160,8 @@ int work(GradeOptions options, const Program& program) {
   options.stage = stage_for(options.stage, program);
   if (options.hints > 0) return show_hints(options);
   if (options.as_json) options.format = "json";
+  if (options.seed != 1 && !options.seed_from.empty())
+    fail("--seed and --seed-from both name a seed; leave one of them out");
   std::vector<fs::path> files;
   if (!options.file.empty()) {
     files = {options.file};
@@ -211,6 +216,14 @@ void add_grade_command(CommandLine& line, const Program& program) {
       .between(0.1, 3600.0)
       .type_name("S")
       .shows_default();
+  command.option("--seed", options->seed, "Seed of the values that are multiplied")
+      .type_name("N")
+      .shows_default();
+  command
+      .option("--seed-from", options->seed_from,
+              "Instead a seed from a name, such as a student's: the same name has the same values")
+      .not_empty()
+      .type_name("NAME");
   command.option("--memory-limit", options->memory_limit_gb, "Gigabytes that the student's program may take")
       .between(0.1, 1e6)
       .type_name("GB")

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <sstream>
 
 #include "common/grade/least.hpp"
 #include "common/grade/remote.hpp"
@@ -44,8 +45,8 @@ std::span<const T> numbers_of(const Csr<T>& result) {
 
 /// Whether the plan gives the first operands' result again after others were loaded.
 template <class Problem>
-bool answers_again(const Entry& entry, const Problem& problem, Exec& exec) {
-  const Problem p = with_values(problem, ValueKind::real, 1);
+bool answers_again(const Entry& entry, const Problem& problem, Exec& exec, std::uint64_t seed) {
+  const Problem p = with_values(problem, ValueKind::real, seed);
   const auto plan = entry.on<Problem>().prepare(p, exec);
   const auto result_for = [&](const typename Problem::Operands& operands) {
     plan->load(operands);
@@ -53,7 +54,8 @@ bool answers_again(const Entry& entry, const Problem& problem, Exec& exec) {
     plan->run();
     return plan->fetch();
   };
-  const auto one = make_operands(p, ValueKind::real, 2), two = make_operands(p, ValueKind::real, 3);
+  const auto one = make_operands(p, ValueKind::real, seed + 1),
+             two = make_operands(p, ValueKind::real, seed + 2);
   const auto first = result_for(one), second = result_for(two);
   const auto a = numbers_of(first), b = numbers_of(second);
   const bool written = !a.empty() && std::none_of(a.begin(), a.end(), [](auto v) { return std::isnan(v); });
@@ -221,10 +223,10 @@ class Judge {
       if (!student_) start();
       student_->allow(time_limit_);
       const Entry entry = remote_entry(*student_, reference_);
-      const CheckReport report = check_entry(entry, problem, host_);
+      const CheckReport report = check_entry(entry, problem, host_, {.seed = options_.seed});
       // A first result that is right, and later ones that are not: is it the first again?
       if (report.failure.find("with the second") == std::string::npos) return report.failure;
-      return report.failure + (answers_again(entry, problem, host_)
+      return report.failure + (answers_again(entry, problem, host_, options_.seed)
                                    ? "; it returns the previous answer, whatever is loaded"
                                    : "");
     } catch (const Lost& lost) {
@@ -248,13 +250,13 @@ class Judge {
   template <class Problem>
   Counted counted(const Problem& problem, bool races) {
     Counted found;
-    const Problem p = with_values(problem, ValueKind::real, 1);
+    const Problem p = with_values(problem, ValueKind::real, options_.seed);
     try {
       if (!student_) start();
       student_->allow(options_.time_limit);
       const Entry entry = remote_entry(*student_, reference_);
       const auto plan = entry.on<Problem>().prepare(p, host_);
-      const auto operands = make_operands(p, ValueKind::real, 2);
+      const auto operands = make_operands(p, ValueKind::real, options_.seed + 1);
       const auto ask = [&](std::uint32_t what) {
         plan->load(operands);
         plan->reset();
@@ -318,7 +320,7 @@ class Judge {
   template <class Problem>
   void time(const Problem& problem) {
     Exec& exec = *devices_->machine().gpu;
-    const Problem p = with_values(problem, ValueKind::real, 1);
+    const Problem p = with_values(problem, ValueKind::real, options_.seed);
     if (!student_) start();
     student_->allow(kSpeedSeconds);
     const Entry entry = remote_entry(*student_, reference_);
@@ -338,7 +340,8 @@ class Judge {
     std::vector<double> of_reference, of_own;
     std::uint32_t times = 1;
     for (int k = 0; k < kSamples; ++k) {
-      const auto operands = make_operands(p, ValueKind::real, static_cast<std::uint64_t>(2 + k));
+      const auto operands =
+          make_operands(p, ValueKind::real, options_.seed + 1 + static_cast<std::uint64_t>(k));
       for (const auto& plan : {reference.get(), own.get()}) {
         plan->load(operands);
         plan->reset();
@@ -414,6 +417,20 @@ std::vector<std::pair<std::string, std::string>> environment(const JudgeOptions&
   return out;
 }
 
+/// The words that start ranks, without their number: those of STAGES_MPIRUN, or mpirun. Throws Error where there
+/// is no such program.
+std::vector<std::string> starter_of_ranks() {
+  const char* const chosen = std::getenv("STAGES_MPIRUN");
+  std::istringstream text(chosen != nullptr ? chosen : "");
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) words.push_back(word);
+  if (words.empty()) words = {"mpirun"};
+  if (found_on_path(words.front()).empty())
+    fail("{}: there is no such program; install it (Debian: openmpi-bin), or name another in STAGES_MPIRUN",
+         words.front());
+  return words;
+}
+
 /// Why the kernels of the exercise's files cannot be counted; empty: they can.
 std::string not_counted(const Exercise& exercise, const Entry& reference, const JudgeOptions& options) {
   if (exercise.demands.empty()) return "not counted: nothing is demanded";
@@ -429,6 +446,12 @@ std::string not_counted(const Exercise& exercise, const Entry& reference, const 
 }
 
 }  // namespace
+
+std::uint64_t seed_from(std::string_view name) {
+  std::uint64_t seed = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : name) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return seed >> 1;  // there is room for the seeds behind it
+}
 
 Grade judge(const fs::path& file, const Exercise& exercise, const Registry& registry, const Places& places,
             const Confinement& confinement, const fs::path& scratch, const JudgeOptions& options) {
@@ -460,8 +483,10 @@ Grade judge(const fs::path& file, const Exercise& exercise, const Registry& regi
                     .limits = {.memory = options.memory_limit}};
     command.reads.insert(command.reads.end(), {of.file, directory});
     if (exercise.ranks > 1) {
-      command.words = {"mpirun", "-n", std::to_string(exercise.ranks)};
-      if (const fs::path mpi = installed_in("mpirun"); !mpi.empty()) command.reads.push_back(mpi);
+      command.words = starter_of_ranks();
+      if (const fs::path mpi = installed_in(command.words.front()); !mpi.empty())
+        command.reads.push_back(mpi);
+      command.words.insert(command.words.end(), {"-n", std::to_string(exercise.ranks)});
     }
     for (const std::string& word : {of.file.string(), std::string("judge")}) command.words.push_back(word);
     return command;

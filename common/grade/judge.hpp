@@ -2,9 +2,11 @@
 // The judge: makes the cases, keeps the reference, has the student's process multiply, checks what comes
 // back, and gives points with reasons. No code of the student's runs in it.
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/battery/battery.hpp"
@@ -49,12 +51,16 @@ struct Grade {
 struct JudgeOptions {
   battery::Size size = battery::Size::small;
   double time_limit = 20;            ///< seconds for a case
+  std::uint64_t seed = 1;            ///< of the values that are multiplied
   double memory_limit = 4e9;         ///< bytes
   std::filesystem::path built = {};  ///< the file's program, where it is there already; empty: it is built
   std::filesystem::path counted =
       {};  ///< the one that is counted, likewise; empty beside `built`: nothing is counted
   std::function<void(const char* what)> begins = [](const char*) {};
 };
+
+/// A seed of a student's own, from what he is called. The same on every machine.
+std::uint64_t seed_from(std::string_view name);
 
 /// Grades a file, with `scratch` as the place for what does not stay. Throws Error where it is not the file
 /// that is at fault.

@@ -127,6 +127,19 @@ class Exercises(Case):
         self.assertGreaterEqual(sum(c["good"] and c["counts"] for c in grade["classes"]), 5)
         self.assertTrue(all(d["met"] for d in grade["efficiency"]))
 
+    def test_ranks_are_started_as_asked_for(self):
+        built, name = PROGRAM.parent / "graded_exercises", "gather_rows.cpp"
+        if "02_mpi" not in listed()[1] or shutil.which("mpirun") is None or not built.exists():
+            self.skipTest("there are no ranks, or the exercises are not built")
+        file = self.directory / name
+        file.write_text("")
+        words = ("grade", "02_mpi", file, "--json", "--built", built)
+        done = run(PROGRAM, *words, STAGES_MPIRUN="/no/mpirun", STAGES_EXERCISE=f"solution/02_mpi/{name}")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("/no/mpirun: there is no such program", done.stderr)
+        grade = self.grade("02_mpi", file, "--built", built, STAGES_MPIRUN="  mpirun -q ", STAGES_EXERCISE=f"solution/02_mpi/{name}")
+        self.assertEqual(grade["points"], 100, grade)
+
     def test_every_task_loses_points(self):
         graded = 0
         for grade in self.each(solution=False):
@@ -254,6 +267,21 @@ class Behaviour(Misbehaving):
 
     def test_the_wrong_number_of_entries(self):
         self.assertIn("registers 2 entries", self.misbehave("two_entries")["broken"])
+
+    def test_seeds(self):
+        def expected(*words):
+            grade = self.misbehave("zeros", *words)
+            return [c["reason"] for c in grade["classes"] if c["reason"]]
+        plain = expected()
+        self.assertRegex(plain[0], r"is 0, expected")
+        self.assertEqual(plain, expected("--seed", "1"))
+        others = [expected(*words) for words in (("--seed", "7"), ("--seed-from", "Ada"), ("--seed-from", "Ada B."))]
+        self.assertEqual(others[1], expected("--seed-from", "Ada"))
+        self.assertEqual(len({said[0] for said in [plain, *others]}), 4)
+        self.assertEqual(self.misbehave("", "--seed-from", "Ada")["points"], 100)
+        done = run(PROGRAM, "grade", STAGE, self.file, "--seed", "7", "--seed-from", "Ada")
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertIn("--seed and --seed-from both name a seed; leave one of them out", done.stderr)
 
     def test_text(self):
         done = run(PROGRAM, "grade", STAGE, self.file, "--built", self.built, STAGES_MISBEHAVE="throw")
