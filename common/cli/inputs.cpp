@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include "common/harness/all_processors.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/byte_source.hpp"
+#include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
 
@@ -103,6 +105,17 @@ Dense<T> load_dense(const std::string& path, const InputOptions& options, NonFin
       read_matrix_market_dense<T>(path, Layout::col_major, read_options(options, non_finite), &report);
   tell<T>(path, report);
   return a;
+}
+
+void require_room_for_lines(const std::string& name, Index rows, Index cols, Offset nnz, double line_bytes,
+                            double limit) {
+  if (!mostly_empty_columns(std::max(rows, cols), nnz)) return;
+  const double needed = line_bytes * (static_cast<double>(rows) + cols);
+  if (needed <= limit) return;
+  throw OutOfMemory(fmt::format(
+      "{}: {} x {} with {} entries needs {} of memory, the limit is {} where most rows or columns are "
+      "empty (--max-memory)",
+      name, rows, cols, nnz, format_bytes(needed), format_bytes(limit)));
 }
 
 bool same_file(const std::string& a, const std::string& b) {

@@ -52,6 +52,11 @@ Dense<T> load_dense(const std::string& path, const InputOptions& options, NonFin
 void require_writable(const std::string& flag, const std::string& path,
                       const std::vector<std::string>& read = {});
 
+/// Throws OutOfMemory where most rows or columns of a matrix are empty and all of them together take more than `limit`
+/// bytes at `line_bytes` each: memory and time are to go with the entries.
+void require_room_for_lines(const std::string& name, Index rows, Index cols, Offset nnz, double line_bytes,
+                            double limit);
+
 /// Whether two paths are of one file, or would be if it were there.
 bool same_file(const std::string& a, const std::string& b);
 

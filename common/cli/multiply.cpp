@@ -148,6 +148,10 @@ int multiply_as(const Program& program, const MultiplyOptions& options, const En
   // A product of NaN is NaN, which the check rejects by design.
   const NonFinite non_finite = options.no_check ? NonFinite::allowed : NonFinite::refused;
   const auto a = std::make_shared<const Csr<T>>(load_matrix<T>(options.a, options.input, non_finite));
+  // Seen with 150 million rows and one entry: row pointers of A, B, C and what C is compared with.
+  constexpr double kLineBytes = 24, kMost = 4e9;
+  require_room_for_lines(options.a, a->rows, a->cols, a->nnz(), kLineBytes,
+                         options.max_memory_gb ? *options.max_memory_gb * 1e9 : kMost);
   const std::string name = fmt::format("{} times {}", options.a, options.b);
   if (entry.op == Op::spgemm) {
     const auto b = std::make_shared<const Csr<T>>(load_matrix<T>(options.b, options.input, non_finite));

@@ -139,12 +139,29 @@ Option& Option::between(int least, int most) {
   option_->check(CLI::Range(least, most));
   return *this;
 }
+namespace {
+
+/// A check of a number's text; `what` says in the message what the number must be.
+CLI::Validator number_check(const char* what, bool (*right)(double)) {
+  return CLI::Validator(
+      [what, right](const std::string& text) -> std::string {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        if (end != text.c_str() + text.size() || right(value))
+          return "";  // what is no number the parser says
+        return fmt::format("{} is no number {}", text, what);
+      },
+      "");
+}
+
+}  // namespace
+
 Option& Option::positive() {
-  option_->check(CLI::PositiveNumber);
+  option_->check(number_check("above 0", [](double value) { return value > 0; }));
   return *this;
 }
 Option& Option::not_negative() {
-  option_->check(CLI::NonNegativeNumber);
+  option_->check(number_check("from 0 on", [](double value) { return value >= 0; }));
   return *this;
 }
 Option& Option::not_empty() {

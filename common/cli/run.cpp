@@ -259,15 +259,8 @@ class Run {
     // Seen in runs on 4 million rows with one entry: row pointers and references, and x, y and what y is
     // compared with.
     const double line_bytes = 64 + 3 * sizeof(T) * vectors;
-    if (!mostly_empty_columns(std::max(a.rows, a.cols), a.nnz())) return;
-    const double needed = line_bytes * (static_cast<double>(a.rows) + a.cols);
-    const double limit = limits_.max_memory > 0 ? limits_.max_memory : kMost;
-    if (needed > limit)
-      throw OutOfMemory(
-          fmt::format("{}: {} x {} with {} entries needs {} of memory, the limit is {} where most rows or "
-                      "columns are empty "
-                      "(--max-memory)",
-                      name, a.rows, a.cols, a.nnz(), format_bytes(needed), format_bytes(limit)));
+    require_room_for_lines(name, a.rows, a.cols, a.nnz(), line_bytes,
+                           limits_.max_memory > 0 ? limits_.max_memory : kMost);
   }
 
   template <class T>

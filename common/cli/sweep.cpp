@@ -421,6 +421,12 @@ int multiply_on_ranks(const std::vector<std::string>& given, int ranks) {
     throw;
   }
   stop_if_ending([] {});
+  if (code == kGood && !report.done())
+    fail(
+        "--ranks: {} started no rank that came to its end; name another program in STAGES_MPIRUN, or, where "
+        "rank 0 "
+        "ran on another machine, set TMPDIR to a directory that both see",
+        mpirun().front());
   if (code > kBadInput || (code == kWrongResult && !report.done())) fail_by(code, ranks);
   return code;
 }

@@ -9,6 +9,7 @@
 #include "common/gpu/facts.hpp"
 #if STAGES_SIMULATED
 #include "common/simt/executor.hpp"
+#include "common/simt/lens/races.hpp"
 #endif
 #endif
 
@@ -39,7 +40,8 @@ std::pair<std::unique_ptr<Exec>, std::string> find_gpu([[maybe_unused]] KernelLa
 #ifdef STAGES_HAVE_CUDA
   if (std::string problem = device_problem(); !problem.empty()) return {nullptr, std::move(problem)};
 #if STAGES_SIMULATED
-  // Now, so that a wrong one is told before anything has run.
+  // Now, so that what is wrong is told before anything has run.
+  simt::races();
   if (const char* const schedule = std::getenv("STAGES_SCHEDULE")) simt::set_schedule(schedule);
 #endif
   const Launch form = launch == KernelLaunch::graph ? Launch::graph : Launch::single;

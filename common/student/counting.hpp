@@ -1,6 +1,7 @@
 #pragma once
 // Counts what a plan's kernels do, where they were compiled for it: by the lens of the executor.
 
+#include "common/harness/exec.hpp"
 #include "common/harness/plan.hpp"
 #include "common/student/counts.hpp"
 

@@ -942,6 +942,14 @@ class Leavings(Case):
             self.require_sleeper_ended()
             (self.directory / "number").unlink()
 
+    def test_multiply_by_what_starts_no_rank(self):
+        if not has_ranks():
+            self.skipTest("this build has no MPI")
+        matrix, product = self.directory / "a.mtx", self.directory / "c.mtx"
+        self.good("generate", "gen:eye:n=10", "-o", matrix)
+        self.refused("true started no rank that came to its end; name another program", "multiply", "--with", "02_mpi/balanced", "--ranks", "2",
+                     matrix, matrix, "-o", product, env={"STAGES_MPIRUN": "true"})
+
     def test_ranks_that_stand_in_a_queue(self):
         """Who waits for what STAGES_MPIRUN starts is told so."""
         if not has_ranks():
