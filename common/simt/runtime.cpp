@@ -182,8 +182,8 @@ class Memory {
     }
     at->second.kind = Kind::freed;
     at->second.grave = ++last_grave_;
-    bury(p, bytes);
     forget_memory(p, bytes);
+    bury(p, bytes);
     if (broken) return error(cudaErrorIllegalAddress, overrun(bytes));
     return cudaSuccess;
   }
