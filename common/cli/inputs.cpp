@@ -131,6 +131,11 @@ bool same_file(const std::string& a, const std::string& b) {
   return fs::equivalent(a, b, ignored) || place(a) == place(b);
 }
 
+void require_two_files(const std::string& flag, const std::string& path, const std::string& other_flag,
+                       const std::string& other_path) {
+  if (same_file(path, other_path)) fail("{} and {} both name {}; give two files", flag, other_flag, path);
+}
+
 void require_writable(const std::string& flag, const std::string& path,
                       const std::vector<std::string>& read) {
   if (path.empty()) fail("{}: the file's name is empty", flag);

@@ -99,11 +99,8 @@ int work(const Program& program, const LensOptions& options) {
   for (const std::string& name : names) require_kernels(*entries.emplace_back(&program.registry.find(name)));
   require_matrix(options.matrix);
   if (!options.json.empty()) require_writable("--json", options.json, {options.matrix});
-  if (!options.html.empty()) {
-    require_writable("--html", options.html, {options.matrix});
-    if (same_file(options.json, options.html))
-      fail("--json and --html both name {}; give two files", options.json);
-  }
+  if (!options.html.empty()) require_writable("--html", options.html, {options.matrix});
+  require_two_files("--json", options.json, "--html", options.html);
 
   std::vector<LensView> views;
   std::vector<RaceView> races;

@@ -281,8 +281,7 @@ void require_sense(const RunArguments& arguments) {
   read.push_back(arguments.problem.b);
   if (!arguments.json.empty()) require_writable("--json", arguments.json, read);
   if (!arguments.csv.empty()) require_writable("--csv", arguments.csv, read);
-  if (!arguments.json.empty() && same_file(arguments.json, arguments.csv))
-    fail("--json and --csv both name {}; give two files", arguments.json);
+  require_two_files("--json", arguments.json, "--csv", arguments.csv);
 }
 
 }  // namespace stages

@@ -24,7 +24,6 @@
 #include <optional>
 #include <semaphore>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "common/cli/last_words.hpp"
@@ -50,30 +49,12 @@ constexpr bool kHaveMpi = false;
 /// The words that start ranks, without their number: those of STAGES_MPIRUN as they are, or mpirun. -q means
 /// another thing to other programs (to srun a quality of service), so only our own choice gets it.
 std::vector<std::string> mpirun() {
-  const char* const chosen = std::getenv("STAGES_MPIRUN");
-  std::istringstream text(chosen != nullptr ? chosen : "");
-  std::vector<std::string> words;
-  for (std::string word; text >> word;) words.push_back(word);
-  if (words.empty()) words = {"mpirun", "-q"};
-  return words;
+  return words_that_start_ranks({"mpirun", "-q"});
 }
 
 /// Whether ranks are started by what we know.
 bool own_choice() {
   return std::getenv("STAGES_MPIRUN") == nullptr;
-}
-
-bool can_be_found(const std::string& program) {
-  const auto is_one = [](const std::string& path) {
-    return access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path);
-  };
-  if (program.find('/') != std::string::npos) return is_one(program);
-  const char* const path = std::getenv("PATH");
-  std::istringstream places(path != nullptr ? path : "");
-  for (std::string place; std::getline(places, place, ':');) {
-    if (is_one(place + "/" + program)) return true;
-  }
-  return false;
 }
 
 /// What Open MPI is told by its environment, so that other MPIs aren't given options that they don't know.
@@ -387,7 +368,7 @@ std::string mpirun_problem() {
   if (!kHaveMpi)
     return "this build has no MPI; install it (Debian: libopenmpi-dev) and configure the build again";
   const std::string program = mpirun().front();
-  if (!can_be_found(program))
+  if (found_on_path(program).empty())
     return fmt::format(
         "there is no program {}; install it (Debian: openmpi-bin), or name it in STAGES_MPIRUN", program);
   return {};

@@ -23,6 +23,7 @@
 #include <sstream>
 #include <thread>
 
+#include "common/machines/child.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages::grade {
@@ -212,17 +213,6 @@ bool root_by_name_only() {
 }
 
 }  // namespace
-
-std::string found_on_path(const std::string& name) {
-  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : std::string();
-  const char* const value = std::getenv("PATH");
-  std::istringstream places(value != nullptr ? value : "/usr/bin:/bin");
-  for (std::string place; std::getline(places, place, ':');) {
-    const std::string path = (place.empty() ? "." : place) + "/" + name;
-    if (access(path.c_str(), X_OK) == 0) return fs::absolute(path).string();
-  }
-  return {};
-}
 
 std::filesystem::path installed_in(const std::string& name) {
   const fs::path program = found_on_path(name);

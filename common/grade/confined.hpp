@@ -119,9 +119,6 @@ class Confined {
   Clock::time_point looked_{};
 };
 
-/// Where the shell would find a program; empty: nowhere.
-std::string found_on_path(const std::string& name);
-
 /// The directory of bin/, lib/ and the rest that such a program belongs to; empty: it is the system's.
 std::filesystem::path installed_in(const std::string& name);
 

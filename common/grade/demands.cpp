@@ -123,17 +123,6 @@ std::string broken_by_sites(const Demand& demand, const Counts& counts, const st
                            : fmt::format("{}: {}; all lines together: {}", worst->first, here, together);
 }
 
-/// "reads at /tmp/x/in/a.cu:7" becomes "reads at a.cu:7".
-std::string without_directories(const std::string& text) {
-  std::istringstream words(text);
-  std::string out;
-  for (std::string word; words >> word;) {
-    if (word.starts_with('/')) word.erase(0, word.rfind('/') + 1);
-    out += (out.empty() ? "" : " ") + word;
-  }
-  return out;
-}
-
 std::string broken_by_conflicts(const Counts& counts, const std::string& file) {
   const CountedSite* worst = nullptr;
   for (const CountedSite& site : counts.sites) {

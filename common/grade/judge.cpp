@@ -15,6 +15,7 @@
 #include "common/harness/check.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/operands.hpp"
+#include "common/machines/child.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
@@ -420,11 +421,7 @@ std::vector<std::pair<std::string, std::string>> environment(const JudgeOptions&
 /// The words that start ranks, without their number: those of STAGES_MPIRUN, or mpirun. Throws Error where there
 /// is no such program.
 std::vector<std::string> starter_of_ranks() {
-  const char* const chosen = std::getenv("STAGES_MPIRUN");
-  std::istringstream text(chosen != nullptr ? chosen : "");
-  std::vector<std::string> words;
-  for (std::string word; text >> word;) words.push_back(word);
-  if (words.empty()) words = {"mpirun"};
+  std::vector<std::string> words = words_that_start_ranks({"mpirun"});
   if (found_on_path(words.front()).empty())
     fail("{}: there is no such program; install it (Debian: openmpi-bin), or name another in STAGES_MPIRUN",
          words.front());

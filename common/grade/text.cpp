@@ -46,18 +46,21 @@ std::string one_line(std::string_view text, std::size_t most) {
   return text.size() > most ? out + "..." : out;
 }
 
-std::string thrown_text(std::string_view said) {
-  constexpr std::string_view kLaunch = "(unspecified launch failure): ";
-  if (const std::size_t at = said.find(kLaunch); at != std::string_view::npos)
-    said.remove_prefix(at + kLaunch.size());
-  std::string text = one_line(said, 2000);
+std::string without_directories(std::string text) {
   for (std::size_t at = 0; (at = text.find('/', at)) != std::string::npos;) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
     const bool begins = (at == 0 || text[at - 1] == ' ' || text[at - 1] == '(') && end > at + 1;
     if (begins) text.erase(at, text.rfind('/', end - 1) + 1 - at);
     at = begins ? at : end;
   }
-  return one_line(text, 500);
+  return text;
+}
+
+std::string thrown_text(std::string_view said) {
+  constexpr std::string_view kLaunch = "(unspecified launch failure): ";
+  if (const std::size_t at = said.find(kLaunch); at != std::string_view::npos)
+    said.remove_prefix(at + kLaunch.size());
+  return one_line(without_directories(one_line(said, 2000)), 500);
 }
 
 std::string last_words(std::string_view output) {

@@ -20,6 +20,9 @@ bool holds(std::string_view line, std::string_view what);
 /// The text as a line that a terminal can show, cut where it is long.
 std::string one_line(std::string_view text, std::size_t most = 300);
 
+/// A line whose absolute paths are names of files: "reads at /tmp/x/a.cu:7" becomes "reads at a.cu:7".
+std::string without_directories(std::string text);
+
 /// What an exception in a student's program says, in a line: files without their directories, and of a kernel's
 /// fault on the executor what the kernel did.
 std::string thrown_text(std::string_view said);

@@ -16,6 +16,12 @@ void end_with(pid_t parent);
 /// it cannot.
 void become_program(const std::vector<std::string>& words);
 
+/// Where the shell would find a program; empty: nowhere.
+std::string found_on_path(const std::string& name);
+
+/// The words of STAGES_MPIRUN, which start ranks, without their number; `otherwise` where it is not set.
+std::vector<std::string> words_that_start_ranks(std::vector<std::string> otherwise);
+
 /// "SIGKILL (Killed)".
 std::string signal_text(int number);
 
