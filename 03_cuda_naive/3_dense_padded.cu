@@ -4,11 +4,14 @@
 // distance between the first elements of two rows. There it is the row length, here it is odd: one element
 // more where the row length is even, and nobody reads that element.
 //
-// A warp's load touches 32 sectors, as before. But where do these lie? L1 has 32 banks of 4 bytes. Addresses
-// that are n floats apart fall into 32 / gcd(n, 32) different banks: into all 32 if n is odd, and into a
-// single one if n is a multiple of 32. Addresses in one bank are served one after another: a *bank conflict*.
-// So this rung tells two costs apart that 2_dense_transposed.cu removed together: many sectors a request,
-// and a stride that is a multiple of a power of two. Compare all three at n = 1023, 1024 and 1025.
+// A warp's load touches 32 sectors, as before, and still this is much faster where n is a multiple of 32. So
+// this rung tells two costs apart that 2_dense_transposed.cu removed together: many sectors a request, and a
+// stride that is a multiple of a power of two. Compare all three at n = 1023, 1024 and 1025.
+//
+// Why does the stride matter? What follows is an inference. It fits the times, but no counter of ours shows
+// it. Suppose that L1 has 32 banks of 4 bytes, as shared memory has. Addresses that are n floats apart fall
+// into 32 / gcd(n, 32) different banks: into all 32 if n is odd, and into a single one if n is a multiple of
+// 32. Addresses in one bank are served one after another: a *bank conflict*.
 //
 // Input: any matrix whose dense form fits. Cost: as 1_dense_row_major.cu, with up to one element a row more.
 

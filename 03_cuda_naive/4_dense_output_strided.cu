@@ -4,15 +4,16 @@
 // sparse dot product of A's row i (from CSR) and B's column j (from CSC). C is written out in full on the
 // device, copied to the host, and made into CSR there by a loop that looks for elements other than zero.
 //
-// This is the form of the course project, and it is slower than it need be: threadIdx.x counts *rows* of C.
-// C is stored row by row, so the stores of 16 neighbouring threads lie a row of C apart, in 16 sectors, where
-// 2 would do for 16 neighbours in a row. The result is right. The report called these stores contiguous.
-// 5_dense_output_by_rows.cu exchanges x and y.
+// This is the form of the course project: threadIdx.x counts *rows* of C. C is stored row by row, so the
+// stores of 16 neighbouring threads lie a row of C apart. A warp is two such groups, in two neighbouring
+// columns: its store touches 16 sectors, where 4 would do for two groups of 16 neighbours in a row. The
+// result is right. The report called these stores contiguous. 5_dense_output_by_rows.cu exchanges x and y.
 //
 // Input: any CSR matrices whose dense C fits on the host and on the device. Elements that cancel to zero are
 // left out of C, because only the value says what belongs to it. Cost: each row of A is walked for each
-// column of B and the other way round: nnz(A) x columns + nnz(B) x rows steps, whether anything meets or not,
-// and m x n elements. 01_cpu_serial's Gustavson needs one step a product.
+// column of B and the other way round: at most nnz(A) x columns + nnz(B) x rows steps, whether anything meets
+// or not (a walk ends where the shorter list does), and m x n elements. 01_cpu_serial's Gustavson needs one
+// step a product.
 //
 // Source: the CUDA form of a course project on sparse x sparse products, with its wrong results mended.
 

@@ -5,8 +5,10 @@
 // on each row. Lane l of every warp works on row l, so that neighbouring threads still read neighbouring
 // numbers. Warp w takes columns w, w + 32, w + 64 and so on. In the end each row has 32 partial sums. They
 // meet in a table in shared memory, and warp w adds up row w with shuffles. The table has a column more than
-// needed: so the 32 partial sums of a row lie in 32 different banks, and so do those that a warp writes. The
-// order of the additions is fixed.
+// needed, for the stores: a warp stores down a column of the table, and with rows of 33 floats these 32 lie
+// in 32 different banks. (It reads along a row, which needs no gap.) The order of the additions is fixed.
+//
+// n = 1024 now makes 32 blocks: 32 of an H200's 132 SMs have work, and 32 times as many loads are in flight.
 //
 // Input: any matrix whose dense form fits. Cost: as 3_shared_vector.cu; x is read once for each 32 rows
 // instead of 128.
@@ -77,7 +79,7 @@ class SharedVectorAndRow final : public DenseSpmvPlan<T, Layout::col_major> {
 void add_shared_vector_and_row(Registry& registry) {
   registry.add<SharedVectorAndRow>(
       {.name = "04_cuda_shared/shared_vector_and_row",
-       .idea = "32 threads a row beside x in shared memory: loads in flight fill the chip",
+       .idea = "32 threads a row beside x in shared memory: 32 times as many loads in flight",
        .needs = {.gpu = true}});
 }
 
