@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/harness/machine.hpp"
+#include "common/matrix/memory.hpp"
 
 namespace stages {
 namespace {
@@ -84,6 +85,13 @@ TEST(Exec, LimitsAreWithinTheMachine) {
   EXPECT_GT(exec.memory_limit(), 1e6);
   EXPECT_LT(exec.memory_limit(), total_memory_bytes());
   EXPECT_GE(available_cpus(), 1);
+}
+
+TEST(Exec, AreasBeyondTheCachesLeaveMemoryFree) {
+  const auto most = static_cast<double>(available_memory()) / 16;
+  EXPECT_LE(beyond_caches(1e9, 0), 1.1 * most);
+  EXPECT_LE(beyond_caches(1e9, 0, 8), 1.1 * most / 8);
+  EXPECT_EQ(beyond_caches(0, 3 << 20), 3 << 20);
 }
 
 TEST(Exec, BandwidthIsMeasuredOnce) {

@@ -445,6 +445,18 @@ TEST(MatrixMarketCompressed, KilobytesDoNotBecomeGigabytesOfText) {
   EXPECT_NE(message.find("gunzip"), std::string::npos) << message;
 }
 
+TEST(MatrixMarketCompressed, EntriesAreSeenBeforeRowsTakeMemory) {
+  for (const std::string sizes : {"coordinate real general\n2000000000 7 2000000000\n1 1 1\n",
+                                  "array real general\n2000000000 7\n1\n"}) {
+    const std::string file = packed("%%MatrixMarket matrix " + sizes);
+    const std::string message = message_of([&] {
+      const auto source = unpacked(std::make_unique<MemorySource>(file));
+      read_matrix_market<double>(*source, "text", {.max_bytes = 1'000'000});
+    });
+    EXPECT_NE(message.find("the file ends after 1 of"), std::string::npos) << message;
+  }
+}
+
 TEST(MatrixMarketCompressed, HoldsEntriesRatherThanComments) {
   std::mt19937_64 random(5);
   std::string noise;  // packs too badly to be told by its size

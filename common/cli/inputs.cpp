@@ -39,7 +39,7 @@ void tell(const std::string& path, const ReadReport& report) {
                  count(report.dropped, "entry", "entries"));
   }
   if (report.repeated > 0) {
-    print_stderr("{}: {} added to an earlier one at the same place\n", path,
+    print_stderr("{}: {} added to an earlier one at the same place\n", printable(path),
                  count(report.repeated, "repeated entry", "repeated entries"));
   }
   if (report.non_finite > 0) {

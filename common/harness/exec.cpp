@@ -44,10 +44,9 @@ double Exec::time(const std::function<void()>& work) {
 
 void Exec::flush_caches() {
   // Twice the largest last-level cache that this core can see, written so that the lines are owned here.
-  const std::size_t bytes =
-      2 * static_cast<std::size_t>(std::max(last_level_cache_bytes(), 32.0 * (1 << 20)));
-  if (flush_area_.size() != bytes) flush_area_.assign(bytes, 0);
-  for (std::size_t i = 0; i < bytes; i += 64) ++flush_area_[i];
+  if (flush_area_.empty())
+    flush_area_.assign(static_cast<std::size_t>(beyond_caches(2, 64.0 * (1 << 20))), 0);
+  for (std::size_t i = 0; i < flush_area_.size(); i += 64) ++flush_area_[i];
 }
 
 double Exec::copy_bandwidth() {
@@ -58,7 +57,7 @@ double Exec::copy_bandwidth() {
 double Exec::measure_copy_bandwidth() {
   // Four times the last-level cache (at least 128 MiB), so that the copy runs from memory to memory; the best
   // of seven, because anything else on the machine only ever slows a copy down.
-  const auto bytes = static_cast<std::size_t>(std::max(4 * last_level_cache_bytes(), 128.0 * (1 << 20)));
+  const auto bytes = static_cast<std::size_t>(beyond_caches(4, 128.0 * (1 << 20)));
   const std::vector<char> from(bytes, 1);
   std::vector<char> to(bytes, 2);
   double best = 0;

@@ -10,6 +10,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "common/matrix/memory.hpp"
+
 namespace stages {
 namespace {
 
@@ -54,6 +56,12 @@ double last_level_cache_bytes() {
     if (in >> size >> unit) largest = std::max(largest, size * (unit == 'M' ? 1 << 20 : 1 << 10));
   }
   return largest;
+}
+
+double beyond_caches(double times, double least, int sharing) {
+  const double wanted = std::max(times * last_level_cache_bytes() / sharing, least);
+  const double room = static_cast<double>(available_memory()) / 16 / sharing;
+  return std::min(wanted, std::max(room, 1.0 * (1 << 20)));
 }
 
 double total_memory_bytes() {

@@ -14,6 +14,11 @@ int available_cpus();
 /// Bytes of the largest cache of CPU 0; 0 where the system doesn't tell.
 double last_level_cache_bytes();
 
+/// Bytes that the caches do not hold: `times` the largest one, and at least `least`, divided among processes that
+/// share it; but no more than a sixteenth of the memory that is free. Virtual machines tell of caches of half a
+/// gigabyte, and containers have little memory.
+double beyond_caches(double times, double least, int sharing = 1);
+
 /// Bytes of memory of the whole machine.
 double total_memory_bytes();
 

@@ -146,6 +146,7 @@ class GzipSource : public ByteSource {
   }
 
   Offset size() const override { return -1; }
+  Offset packed_size() const override { return packed_->packed_size(); }
 
  private:
   void refill() {

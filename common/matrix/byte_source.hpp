@@ -26,6 +26,9 @@ class ByteSource {
 
   /// How many bytes there are in all, or -1 where only reading tells (compressed input).
   virtual Offset size() const = 0;
+
+  /// How many bytes it takes where it lies; fewer than it yields where it is compressed.
+  virtual Offset packed_size() const { return size(); }
 };
 
 /// Bytes in memory, borrowed: `bytes` must outlive the source.

@@ -687,7 +687,9 @@ class Reader {
   /// entries are seen to be in order; where rows abound, they are few, so this pass costs little.
   void check_before_many_rows() {
     constexpr Index kMany = 1 << 20;
-    if (header_.rows <= kMany || header_.rows / 8 <= header_.stored) return;
+    // Of compressed text no length is known: an entry that takes less than a byte is not believed either.
+    const Offset believed = std::min(header_.stored, lines_.packed_size());
+    if (header_.rows <= kMany || header_.rows / 8 <= believed) return;
     pass<Depth::values>([](auto&&...) {});
     if (options_.max_bytes == 0 && row_bytes() > kMostForEmptyLines) {
       fail_at(lines_.name(), header_.size_line,

@@ -26,14 +26,17 @@ void describe_row_lengths(const Csr<T>& a, MatrixStatistics& s) {
   std::vector<Offset> lengths;  // but for those that are 0, in ascending order
   for (Index i = 0; i < a.rows; ++i) {
     const Offset length = a.row_nnz(i);
+    if (length == 0) continue;
     const auto place = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(length)));
     if (s.row_length_histogram.size() <= place) s.row_length_histogram.resize(place + 1, 0);
     ++s.row_length_histogram[place];
-    if (length > 0) lengths.push_back(length);
+    lengths.push_back(length);
   }
   if (a.rows == 0) return;
   std::sort(lengths.begin(), lengths.end());
   const Offset empty = a.rows - std::ssize(lengths);
+  if (s.row_length_histogram.empty()) s.row_length_histogram.resize(1, 0);
+  s.row_length_histogram[0] = static_cast<Index>(empty);
   const auto length = [&](Offset k) { return k < empty ? 0 : lengths[at(k - empty)]; };
   s.empty_rows = static_cast<Index>(empty);
   s.min_row = length(0);

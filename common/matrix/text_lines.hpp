@@ -49,6 +49,7 @@ class Lines {
 
   const std::string& name() const { return name_; }
   Offset source_size() const { return source_.size(); }
+  Offset packed_size() const { return source_.packed_size(); }
 
   /// The number of the line that was taken last.
   Offset line() const { return line_; }

@@ -60,7 +60,8 @@ MpiExec::MpiExec(MpiCommunicator& ranks) : ranks_(ranks) {
 double MpiExec::measure_copy_bandwidth() {
   // Together the ranks of a node copy four times the last-level cache, and at least 64 MiB each, so that the
   // copies run from memory to memory; the best of five, because anything else only ever slows them down.
-  const double each = std::max(4 * last_level_cache_bytes() / ranks_.node_size(), 64.0 * (1 << 20));
+  // What is free differs from rank to rank: the least of it.
+  const double each = -ranks_.max(-beyond_caches(4, 64.0 * (1 << 20), ranks_.node_size()));
   const auto bytes = static_cast<std::size_t>(each);
   const std::vector<char> from(bytes, 1);
   std::vector<char> to(bytes, 2);
