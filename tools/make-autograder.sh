@@ -43,6 +43,13 @@ free() {
 }
 [ -z "$zip" ] || { free "$zip"; [ ! -d "$zip" ] || fail "$zip: is a directory; name a file"; }
 [ -z "$folder" ] || { free "$folder"; [ ! -e "$folder" ] || [ -d "$folder" ] || fail "$folder: is a file; name a directory"; }
+if [ -n "$folder" ]; then
+  folder=$(realpath -m "$folder")
+  # Somebody's home is a directory, too.
+  [ ! -e "$folder" ] || [ -z "$(ls -A "$folder")" ] || [ -e "$folder/autograder/exercises.json" ] \
+    || fail "$folder: holds other things than a lab, which --force would delete; name another"
+  [[ -z "$zip" || $(realpath -m "$zip") != "$folder"/* ]] || fail "$zip: lies in $folder, which is replaced; name another place"
+fi
 
 # The masters of the exercises, which the steps hold, and micro-exercises a directory of their own.
 sets=()
@@ -124,7 +131,7 @@ if [ -n "$zip" ]; then
   cp tools/autograder/run_autograder "$made/gradescope/"
   chmod 755 "$made/gradescope/setup.sh" "$made/gradescope/run_autograder"
   (cd "$made/gradescope" && python3 -m zipfile -c "$made/lab.zip" ./*) || fail "$zip: could not be made"
-  cp "$made/lab.zip" "$zip" 2> /dev/null || fail "$zip: cannot be written; choose another place"
+  cp "$made/lab.zip" "$zip.part" 2> /dev/null && mv "$zip.part" "$zip" || { rm -f "$zip.part"; fail "$zip: cannot be written; choose another place"; }
   echo "written: $zip ($(($(stat -c %s "$zip") / 1024)) KiB): ${#masters[@]} exercise(s), 100 points each"
 fi
 
@@ -161,7 +168,8 @@ PY
   printf '/build/\n/grader/stages/\n' > "$out/template/.gitignore"
   printf '{"runs-on": "ubuntu-latest", "apt": [%s]}\n' "$(printf '"%s", ' $packages | sed 's/, $//')" > "$out/runtime.json"
   printf 'FROM docker.io/library/debian:12\nRUN apt-get update && apt-get install -y --no-install-recommends git ca-certificates python3\nCOPY autograder /opt/lab\nRUN bash /opt/lab/setup.sh /opt/stages-autograder\n' > "$out/Containerfile"
-  [ ! -e "$folder" ] || rm -rf "$folder"
-  cp -r "$out" "$folder" 2> /dev/null || fail "$folder: cannot be written; choose another place"
+  cp -r "$out" "$folder.part" 2> /dev/null || { rm -rf "$folder.part"; fail "$folder: cannot be written; choose another place"; }
+  rm -rf "$folder"
+  mv "$folder.part" "$folder"
   echo "written: $folder: ${#masters[@]} exercise(s), 100 points each; $folder/README.md says what goes where"
 fi

@@ -184,13 +184,37 @@ class Labs(Case):
         file, folder = self.write("lab.zip", "mine"), self.directory / "lab"
         folder.mkdir()
         self.write("lab/mine", "")
+        self.write("lab/autograder/exercises.json", "")
         make = ROOT / "tools/make-autograder.sh"
         self.refused("lab.zip: is there already", make, "--gradescope", "lab.zip", "05")
         self.refused("lab: is there already", make, "--classroom50", "lab", "05")
-        self.assertEqual((file.read_text(), [p.name for p in folder.iterdir()]), ("mine", ["mine"]))
+        self.assertEqual((file.read_text(), (folder / "mine").exists()), ("mine", True))
         self.make("--force", "--gradescope", file, "--classroom50", folder, "01/csr_spmv.cpp")
         self.assertTrue(zipfile.is_zipfile(file))
         self.assertFalse((folder / "mine").exists())
+
+    def test_only_a_lab_is_replaced(self):
+        make = ROOT / "tools/make-autograder.sh"
+        thesis = self.write("home/thesis", "")
+        self.refused("home: holds other things than a lab", make, "--force", "--classroom50", "home/", "05")
+        self.assertTrue(thesis.exists())
+        (self.directory / "empty").mkdir()
+        self.refused("empty/a.zip: lies in .*empty", make, "--force", "--gradescope", "empty/a.zip", "--classroom50", "home/../empty", "05")
+
+    def test_a_full_disk_keeps_what_is_there(self):
+        file, mine = self.write("lab.zip", "mine"), self.write("lab/autograder/exercises.json", "mine")
+        full = self.write("bin/cp", f"""#!/bin/bash
+case ${{!#}} in
+  {self.directory}/lab*) if [ "$1" = -r ]; then mkdir "${{!#}}"; else echo half > "${{!#}}"; fi; exit 1 ;;
+esac
+exec {shutil.which("cp")} "$@"
+""")
+        full.chmod(0o755)
+        for words in (["--gradescope", file], ["--classroom50", mine.parent.parent]):
+            done = run("env", f"PATH={full.parent}:{os.environ['PATH']}", ROOT / "tools/make-autograder.sh", "--force", *words, "05/row_lengths.cu")
+            self.assertEqual((done.returncode, file.read_text(), mine.exists()), (2, "mine", True), done.stderr)
+            self.assertIn("cannot be written; choose another place", done.stderr)
+            self.assertEqual({p.name for p in self.directory.iterdir()}, {"lab.zip", "lab", "played", "bin"})
 
     def test_usage(self):
         make = ROOT / "tools/make-autograder.sh"
