@@ -159,6 +159,8 @@ int show_hints(const GradeOptions& options) {
 int work(GradeOptions options, const Program& program) {
   options.stage = stage_for(options.stage, program);
   if (options.hints > 0) return show_hints(options);
+  if (options.as_json && options.format != "text" && options.format != "json")
+    fail("--json and --format {} are two forms; leave one of them out", options.format);
   if (options.as_json) options.format = "json";
   if (options.seed != 1 && !options.seed_from.empty())
     fail("--seed and --seed-from both name a seed; leave one of them out");
@@ -171,6 +173,10 @@ int work(GradeOptions options, const Program& program) {
     if (files.empty())
       fail("{}/exercises/mine holds no files; make them by tools/exercises.py {}", options.stage,
            options.stage);
+  }
+  for (const fs::path& file : files) {  // before the first one is graded
+    require_file(file, options.stage);
+    grade::exercise_for(fs::path(STAGES_ROOT) / options.stage, file);
   }
   const grade::Confinement confinement;
   if (!confinement.note().empty())

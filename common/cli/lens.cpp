@@ -1,6 +1,8 @@
 // stages lens: what the lines of a kernel do to memory.
 #include <fmt/format.h>
 
+#include <exception>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -78,6 +80,15 @@ void require_kernels(const Entry& entry) {
     fail("{} has no kernels: it runs on the host; name an entry of a CUDA step", entry.name);
 }
 
+/// Runs `action`; what it throws goes to `failure`, where nothing was thrown before.
+void attempt(std::exception_ptr& failure, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (...) {
+    if (!failure) failure = std::current_exception();
+  }
+}
+
 void write_json(const LensOptions& options, const std::vector<LensView>& views,
                 const std::vector<RaceView>& races) {
   nlohmann::json entries = nlohmann::json::array();
@@ -104,27 +115,33 @@ int work(const Program& program, const LensOptions& options) {
 
   std::vector<LensView> views;
   std::vector<RaceView> races;
-  for (const Entry* entry : entries) {
-    Looked looked = with_type(options.type, [&]<class T>() { return look_as<T>(*entry, options); });
-    if (options.races) {
-      races.push_back(std::move(looked.races));
-      fmt::print("{}", races_text(races.back()));
-    } else {
-      views.push_back(std::move(looked.counts));
-      fmt::print("{}{}", views.size() > 1 ? "\n" : "", lens_text(views.back(), options.all_lines));
+  std::exception_ptr failure;  // what was counted before it is shown and written all the same
+  attempt(failure, [&] {
+    for (const Entry* entry : entries) {
+      Looked looked = with_type(options.type, [&]<class T>() { return look_as<T>(*entry, options); });
+      if (options.races) {
+        races.push_back(std::move(looked.races));
+        fmt::print("{}", races_text(races.back()));
+      } else {
+        views.push_back(std::move(looked.counts));
+        fmt::print("{}{}", views.size() > 1 ? "\n" : "", lens_text(views.back(), options.all_lines));
+      }
     }
-  }
+  });
+  if (views.empty() && races.empty()) std::rethrow_exception(failure);
   if (!options.races) {
     if (views.size() > 1) fmt::print("{}", lens_comparison(views));
     fmt::print(
         "\nCounted on the executor while one product ran; nothing here is a time, and \"at least\" is a "
         "bound (docs/lens.md).\n");
   }
-  if (!options.json.empty()) write_json(options, views, races);
+  if (!options.json.empty()) attempt(failure, [&] { write_json(options, views, races); });
   if (!options.html.empty()) {
-    write_file(options.html, options.races
-                                 ? races_html(fmt::format("{}: races", options.matrix), races)
-                                 : lens_html(fmt::format("{} through the lens", options.matrix), views));
+    attempt(failure, [&] {
+      write_file(options.html, options.races
+                                   ? races_html(fmt::format("{}: races", options.matrix), races)
+                                   : lens_html(fmt::format("{} through the lens", options.matrix), views));
+    });
   }
   bool good = true;
   const auto tell = [&](const std::string& entry, const std::string& problem) {
@@ -137,6 +154,7 @@ int work(const Program& program, const LensOptions& options) {
     if (!view.races.empty()) tell(view.entry, "its threads race");
     if (!view.problem.empty()) tell(view.entry, "only a part was looked at: " + view.problem);
   }
+  if (failure) std::rethrow_exception(failure);
   return good ? kGood : kWrongResult;
 }
 #else

@@ -1597,6 +1597,19 @@ class Lens(Case):
         self.assertEqual(entry["races"], [])
         self.assertIn("used up", entry["problem"])
 
+    def test_what_was_counted_is_kept(self):
+        """Where a later entry is refused, or one of the two files cannot be written."""
+        entry, data, page = "05_cuda_csr/thread_per_row", self.directory / "lens.json", self.directory / "lens.html"
+        for words, error in (([entry, "03_cuda_naive/dense_row_major", "-m", "gen:eye:n=4000", "--max-work", 100000, "--json", data, "--html", page], "limit on the executor"),
+                             ([entry, "-m", self.MATRIX, "--json", "/dev/full", "--html", page], "/dev/full: writing stopped")):
+            done = run("lens", *words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(error, done.stderr)
+            self.assertIn(entry, done.stdout)
+            self.assertIn(entry, page.read_text())
+            page.unlink()
+        self.assertEqual([e["entry"] for e in json.loads(data.read_text())["entries"]], [entry])
+
     def test_a_run_says_why_it_did_not_count(self):
         """Its checks are good all the same."""
         path = self.directory / "run.json"

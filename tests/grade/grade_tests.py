@@ -644,6 +644,7 @@ class Usage(Case):
         (self.directory / "csr_spmv.cpp").unlink()
         self.refused("has no exercise of that name; .*csr_spmv.cpp", "01_cpu_serial", self.directory / "another.cpp")
         self.refused("--battery", "01_cpu_serial", "--battery", "huge")
+        self.refused("--json and --format junit are two forms", "01_cpu_serial", "--json", "--format", "junit")
         self.refused("--time-limit", "01_cpu_serial", "--time-limit", "-1")
         self.refused("--hint needs an exercise: stages grade micro EXERCISE --hint 2", "micro", "--hint", "2")
         self.refused("--hint", "micro", "06_thread_index.cu", "--hint", "0")
