@@ -61,13 +61,6 @@ class WarpPerRow final : public CsrSpmvPlan<T> {
 
 }  // namespace
 
-template <class T>
-std::unique_ptr<SpmvPlan<T>> make_warp_per_row(const SpmvProblem<T>& problem, Exec& exec) {
-  return std::make_unique<WarpPerRow<T>>(problem, exec);
-}
-template std::unique_ptr<SpmvPlan<float>> make_warp_per_row(const SpmvProblem<float>&, Exec&);
-template std::unique_ptr<SpmvPlan<double>> make_warp_per_row(const SpmvProblem<double>&, Exec&);
-
 void add_warp_per_row(Registry& registry) {
   registry.add<WarpPerRow>({.name = "05_cuda_csr/warp_per_row",
                             .idea = "2 to 32 lanes per row, by the mean row length; sums by shuffles",

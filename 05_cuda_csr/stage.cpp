@@ -8,6 +8,7 @@ void add_05_cuda_csr(Registry& registry) {
   add_thread_per_row(registry);
   add_full_warp_per_row(registry);
   add_warp_per_row(registry);
+  add_balanced_shares(registry);
   add_balanced(registry);
   add_equal_rows_16bit(registry);
   add_column_bands(registry);

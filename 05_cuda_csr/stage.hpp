@@ -1,8 +1,6 @@
 #pragma once
 // The entries of step 5, in the order in which a student meets them: only the non-zeros are stored.
 
-#include <memory>
-
 #include "common/harness/registry.hpp"
 
 namespace stages {
@@ -15,18 +13,11 @@ void add_equal_rows(Registry& registry);
 void add_thread_per_row(Registry& registry);
 void add_full_warp_per_row(Registry& registry);
 void add_warp_per_row(Registry& registry);
+void add_balanced_shares(Registry& registry);
 // fast/, for experts.
 void add_balanced(Registry& registry);
 void add_equal_rows_16bit(Registry& registry);
 void add_column_bands(Registry& registry);
 void add_adaptive(Registry& registry);
-
-/// What adaptive.cu chooses from.
-template <class T>
-std::unique_ptr<SpmvPlan<T>> make_warp_per_row(const SpmvProblem<T>& problem, Exec& exec);
-template <class T>
-std::unique_ptr<SpmvPlan<T>> make_balanced(const SpmvProblem<T>& problem, Exec& exec);
-template <class T>
-std::unique_ptr<SpmvPlan<T>> make_column_bands(const SpmvProblem<T>& problem, Exec& exec);
 
 }  // namespace stages

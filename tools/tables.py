@@ -50,7 +50,8 @@ or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run
                      in a record of tools/counters.sh a counter
 
 and before it, where several results fit, ranks=N, type=f32, operation=spmv, options=TEXT (blanks written as _). The word `digits=N` shows
-a number with so many digits, `percent` a share. ENTRY `context` and MATRIX NAME is what the record says of the machine. In a record of
+a number with so many digits, `percent` a share. With `if_recorded` the text is `no record` as long as the file has nothing of that ENTRY,
+or of the entry after over:, which is then a name in full, STEP/NAME, and no regular expression (a $ may end it). ENTRY `context` and MATRIX NAME is what the record says of the machine. In a record of
 `gather_bench` ENTRY is the size of B and MATRIX the bytes read of a row, as in the table: `300MB 128`.
 
 The pages are the READMEs, all other pages of the steps, and those in docs/.
@@ -447,6 +448,12 @@ def of_file(name):
     return merged(parts)
 
 
+def is_entry(name):
+    """Whether a step registers an entry of that name, STEP/NAME: one that has no record yet is no misspelt one."""
+    step = name.partition("/")[0]
+    return any(f'"{name}"' in source.read_text() for kind in ("cpp", "cu") for source in ROOT.glob(f"{step}/**/*.{kind}"))
+
+
 def value(results, entry, matrix, words):
     """One number of a record, as text. Raises ValueError where the record does not hold exactly one."""
     if entry == "context":
@@ -463,7 +470,7 @@ def value(results, entry, matrix, words):
                 return f"{rate['bytes_per_second'] / 1e12:.1f} TB/s"
         raise ValueError(f"there is no rate of {matrix} bytes of a B of {entry}")
     selected = dict(w.split("=", 1) for w in words if w.split("=")[0] in SELECTORS)
-    what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w != "percent" and not w.startswith(ELSEWHERE)]
+    what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w not in ("percent", "if_recorded") and not w.startswith(ELSEWHERE)]
     if len(what) > 1:
         raise ValueError(f"one of '{' '.join(what)}' at a time")
     what = what[0] if what else ""
@@ -477,6 +484,8 @@ def value(results, entry, matrix, words):
     is_matrix = lambda r: matrix == "mean" or matrix_of(r) == matrix or label(matrix_of(r)).replace(" ", "") == matrix
     mine = [r for r in rows if is_matrix(r) and (r["entry"] == entry or r["entry"].endswith("/" + entry))]
     if not mine:
+        if "if_recorded" in words and is_entry(entry):
+            return "no record"
         raise ValueError(f"there is no good result of '{entry}' on '{matrix}'" + (f" with {selected}" if selected else ""))
     if what.startswith("over:"):
         pattern, ratio = what.removeprefix("over:"), {}
@@ -492,6 +501,8 @@ def value(results, entry, matrix, words):
                 if not took:
                     raise ValueError(f"there is no metric '{elsewhere['clock:']}'")
                 ratio.setdefault(matrix_of(row), []).append(min(others) / took)
+        if not ratio and "if_recorded" in words and is_entry(pattern.rstrip("$")):
+            return "no record"
         if not ratio:
             raise ValueError(f"no entry like '{pattern}' on {matrix_of(mine[0])}")
         if any(len(of_one) > 1 for of_one in ratio.values()) or (len(ratio) > 1 and matrix != "mean"):

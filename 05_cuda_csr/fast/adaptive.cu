@@ -3,10 +3,9 @@
 // The idea: no form wins everywhere, and what decides is known before the first product:
 //
 //   column_bands   if the matrix does not fit into L2, so that fewer bytes pay; its segments hold 32 entries
-//   or more
-//                  on average (below, what each costs by itself counts more); there are four entries or more
-//                  for each element of x that blocks copy; and no row holds more than a thousandth of all
-//                  entries (a segment is one warp's at best)
+//                  or more on average (below, what each costs by itself counts more); there are four entries
+//                  or more for each element of x that blocks copy; and no row holds more than a thousandth of
+//                  all entries (a segment is one warp's at best)
 //   warp_per_row   otherwise, if rows hold 128 entries or more on average and none more than eight times that
 //   balanced       otherwise
 //
@@ -25,7 +24,14 @@
 namespace stages {
 namespace {
 
-enum class Form { warp_per_row, balanced, column_bands };
+/// An entry to choose from.
+struct Form {
+  const char* name;
+  void (*add)(Registry&);
+};
+constexpr Form kWarpPerRow{"warp_per_row", add_warp_per_row};
+constexpr Form kBalanced{"balanced", add_balanced};
+constexpr Form kColumnBands{"column_bands", add_column_bands};
 
 /// The rule above.
 template <class T>
@@ -39,29 +45,23 @@ Form choose(const Csr<T>& a) {
   for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, static_cast<double>(a.row_nnz(i)));
   if (device_csr_bytes(a) > static_cast<double>(device.l2_bytes) && nnz >= 32 * bands * rows &&
       nnz >= 4 * copied && nnz >= 1000 * longest)
-    return Form::column_bands;
+    return kColumnBands;
   const bool narrow_pointers = std::in_range<std::int32_t>(a.nnz());  // all that warp_per_row takes
-  return narrow_pointers && nnz >= 128 * rows && longest * rows <= 8 * nnz ? Form::warp_per_row
-                                                                           : Form::balanced;
+  return narrow_pointers && nnz >= 128 * rows && longest * rows <= 8 * nnz ? kWarpPerRow : kBalanced;
 }
 
 template <class T>
-std::unique_ptr<SpmvPlan<T>> make(Form form, const SpmvProblem<T>& problem, Exec& exec) {
-  switch (form) {
-    case Form::warp_per_row:
-      return make_warp_per_row(problem, exec);
-    case Form::column_bands:
-      return make_column_bands(problem, exec);
-    default:
-      return make_balanced(problem, exec);
-  }
+std::unique_ptr<SpmvPlan<T>> prepare(const Form& form, const SpmvProblem<T>& problem, Exec& exec) {
+  Registry registry;
+  form.add(registry);
+  return registry.entries().front().on<SpmvProblem<T>>().prepare(problem, exec);
 }
 
 template <class T>
 class Adaptive final : public SpmvPlan<T> {
  public:
   Adaptive(const SpmvProblem<T>& problem, Exec& exec)
-      : form_(choose(*problem.a)), plan_(make(form_, problem, exec)) {}
+      : form_(choose(*problem.a)), plan_(prepare(form_, problem, exec)) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
     Cost cost = problem_cost(problem);
@@ -73,10 +73,7 @@ class Adaptive final : public SpmvPlan<T> {
   void reset() override { plan_->reset(); }
   void run() override { plan_->run(); }
   Dense<T> fetch() override { return plan_->fetch(); }
-  std::string note() const override {
-    if (form_ == Form::warp_per_row) return "warp_per_row";
-    return form_ == Form::column_bands ? "column_bands" : "balanced";
-  }
+  std::string note() const override { return form_.name; }
   std::vector<Metric> metrics() const override { return plan_->metrics(); }
 
  private:

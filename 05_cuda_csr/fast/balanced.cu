@@ -1,23 +1,20 @@
 // SpMV from CSR in chunks of equal size, which no long row can stall.
 //
-// The idea: 5_warp_per_row.cu gives every row the same team, so time goes by the longest row. Here the unit
-// is a chunk of at most 256 entries, one for each warp, and prepare, which sees the structure, cuts the
-// matrix:
+// The idea: the unit is a chunk of at most 256 entries, one for each warp, as in 6_balanced_shares.cu. But
+// here prepare, which sees the structure, cuts the matrix at the ends of rows, so that one launch is enough:
 //
 //   rows of up to 256 entries   as many as fit, whole rows to a chunk. The warp loads all entries of the
-//   chunk
-//                               before it uses the first, multiplies, and leaves the products in shared
+//                               chunk before it uses the first, multiplies, and leaves the products in shared
 //                               memory. From there each lane takes eight neighbours and adds up runs of the
 //                               same row; a scan over the lanes joins runs that go on from lane to lane. What
 //                               this costs does not depend on where rows begin and end. (A lane per row,
-//                               adding its products one by one, made each warp wait for its longest row: a
-//                               third of the time on web pages.)
+//                               adding its products one by one, as in 6_balanced_shares.cu, makes each warp
+//                               wait for its longest row.)
 //   longer rows                 in several chunks. Each leaves a partial sum; the warp that finds, by an
-//   integer
-//                               counter, that it is the last to arrive adds the partial sums in the order of
-//                               the chunks, whoever it is. So the result is the same to the last bit in every
-//                               run, without a second kernel and without atomics on numbers. Their chunks
-//                               come first, because what takes longest should start first.
+//                               integer counter, that it is the last to arrive adds the partial sums in the
+//                               order of the chunks, whoever it is. So the result is the same to the last bit
+//                               in every run, without a second kernel and without atomics on numbers. Their
+//                               chunks come first, because what takes longest should start first.
 //
 // Which row an entry belongs to is told by a byte: its row's number within the chunk. That replaces the row
 // pointers, and it is there as soon as the entries are, whereas a row pointer would have to be looked up and
@@ -51,8 +48,8 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kWarps = 8;  ///< of a block; 4 and 16 were up to a tenth slower
-constexpr unsigned kBlocks =
-    4;  ///< of an SM, at least, which leaves 64 registers: all loads in flight at once
+/// Of an SM, at least, which leaves 64 registers: all loads in flight at once.
+constexpr unsigned kBlocks = 4;
 constexpr unsigned kPerLane = 8;               ///< entries of a chunk for each lane
 constexpr unsigned kChunk = kWarp * kPerLane;  ///< entries
 constexpr unsigned kStaged = kChunk + kChunk / 32;
@@ -382,13 +379,6 @@ class Balanced final : public DeviceSpmvPlan<T> {
 };
 
 }  // namespace
-
-template <class T>
-std::unique_ptr<SpmvPlan<T>> make_balanced(const SpmvProblem<T>& problem, Exec& exec) {
-  return std::make_unique<Balanced<T>>(problem, exec);
-}
-template std::unique_ptr<SpmvPlan<float>> make_balanced(const SpmvProblem<float>&, Exec&);
-template std::unique_ptr<SpmvPlan<double>> make_balanced(const SpmvProblem<double>&, Exec&);
 
 void add_balanced(Registry& registry) {
   registry.add<Balanced>({.name = "05_cuda_csr/balanced",

@@ -352,13 +352,6 @@ class ColumnBands final : public DeviceSpmvPlan<T> {
 
 }  // namespace
 
-template <class T>
-std::unique_ptr<SpmvPlan<T>> make_column_bands(const SpmvProblem<T>& problem, Exec& exec) {
-  return std::make_unique<ColumnBands<T>>(problem, exec);
-}
-template std::unique_ptr<SpmvPlan<float>> make_column_bands(const SpmvProblem<float>&, Exec&);
-template std::unique_ptr<SpmvPlan<double>> make_column_bands(const SpmvProblem<double>&, Exec&);
-
 void add_column_bands(Registry& registry) {
   registry.add<ColumnBands>(
       {.name = "05_cuda_csr/column_bands",

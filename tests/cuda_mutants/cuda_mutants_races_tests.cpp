@@ -53,6 +53,8 @@ std::vector<Planted> all_planted() {
           of_hub("no_fence", HubFault::no_fence, "an atomic access on both sides, or a fence and a flag"),
           of_hub("adds_too_early", HubFault::adds_too_early,
                  "an atomic access on both sides, or a fence and a flag"),
+          {"shares_no_syncwarp", share_entry(ShareFault::no_syncwarp), share_entry(ShareFault::none), hub,
+           "a __syncwarp() of both lanes"},
           hash("no_syncwarp", HashFault::no_syncwarp, "a __syncwarp() of both lanes"),
           hash("racing_sums", HashFault::racing_sums, "a __syncwarp() of both lanes"),
           {"plain_add", atomic_entry(AtomicFault::plain_add), atomic_entry(AtomicFault::none), chunks,

@@ -88,6 +88,9 @@ std::vector<Mutant> all_mutants() {
   const auto hub = [&](const char* name, HubFault fault, const char* says) {
     all.push_back({name, hub_entry(fault), hub_entry(HubFault::none), says, spmv_cases()});
   };
+  const auto shares = [&](const char* name, ShareFault fault) {
+    all.push_back({name, share_entry(fault), share_entry(ShareFault::none), "expected", spmv_cases()});
+  };
   const auto dot = [&](const char* name, DotFault fault, const char* says) {
     all.push_back({name, dot_entry(fault), dot_entry(DotFault::none), says, spgemm_cases()});
   };
@@ -111,6 +114,9 @@ std::vector<Mutant> all_mutants() {
   hub("counter_not_reset", HubFault::counter_not_reset, "expected|is NaN");
   hub("adds_too_early", HubFault::adds_too_early, "expected|is NaN");
   hub("last_chunk_lost", HubFault::last_chunk_lost, "expected");
+  shares("carries_forgotten", ShareFault::carries_forgotten);
+  shares("one_carry", ShareFault::one_carry);
+  shares("carries_first", ShareFault::carries_first);
   atomics("missing_tail_strip", AtomicFault::missing_tail_strip, "is NaN: not written|expected");
   atomics("D3_b_unzeroed", AtomicFault::unzeroed, "is NaN");
   atomics("D3_b_set_once", AtomicFault::set_once, "is NaN|expected");

@@ -38,6 +38,16 @@ enum class HubFault {
 };
 Entry hub_entry(HubFault fault);
 
+/// Faults of equal shares, whose carries a second kernel adds.
+enum class ShareFault {
+  none,
+  carries_forgotten,  ///< there is no second kernel
+  one_carry,          ///< of a row in several shares only the last carry is added
+  carries_first,      ///< the second kernel comes first, and adds what the product before has left
+  no_syncwarp,        ///< products are read before they are there (only the search for races tells)
+};
+Entry share_entry(ShareFault fault);
+
 /// Faults of D1's dense output. B is held by columns with each value split into two halves, as a file with
 /// repeated entries gives it.
 enum class DotFault {

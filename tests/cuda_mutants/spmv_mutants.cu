@@ -1,4 +1,5 @@
-// SpMV kernels with planted faults: a warp per row, tiles of x in shared memory, a row in several chunks.
+// SpMV kernels with planted faults: a warp per row, tiles of x in shared memory, a row in several chunks,
+// equal shares of the non-zeros.
 
 #include <algorithm>
 
@@ -190,6 +191,80 @@ class HubPlan final : public DeviceSpmvPlan<T> {
   HubFault fault_;
 };
 
+// ---- equal shares of the non-zeros ------------------------------------------------------------------------
+
+constexpr unsigned kShare = 64;
+
+/// Block s takes share s. first_row[s]: the first row that ends in share s or later.
+template <class T>
+__global__ void share_per_block(CsrView<T> a, const Index* first_row, const T* x, T* y, T* carry,
+                                ShareFault fault) {
+  __shared__ T products[kShare];
+  const unsigned share = blockIdx.x, lane = threadIdx.x;
+  const Offset begin = Offset{share} * kShare, end = min(begin + kShare, a.row_ptr[a.rows]);
+  for (Offset p = begin + lane; p < end; p += kWarp) products[p - begin] = a.values[p] * x[a.col_idx[p]];
+  if (fault != ShareFault::no_syncwarp) __syncwarp();
+  const Index goes_on = first_row[share + 1];
+  for (Index row = first_row[share] + Index(lane); row <= goes_on && row < a.rows; row += kWarp) {
+    T sum = 0;
+    for (Offset p = max(begin, a.row_ptr[row]); p < min(end, a.row_ptr[row + 1]); ++p)
+      sum += products[p - begin];
+    (row < goes_on ? y[row] : carry[share]) = sum;
+  }
+}
+
+template <class T>
+__global__ void add_carries(CsrView<T> a, const Index* first_row, T* y, const T* carry, ShareFault fault) {
+  const unsigned share = blockIdx.x;
+  const Index row = first_row[share];
+  if (row == first_row[share + 1]) return;
+  const auto begun = static_cast<unsigned>(a.row_ptr[row] / kShare);
+  const unsigned from = fault == ShareFault::one_carry ? max(begun + 1, share) - 1 : begun;
+  T sum = 0;
+  for (unsigned before = from; before < share; ++before) sum += carry[before];
+  if (from < share) y[row] += sum;
+}
+
+template <class T>
+class SharePlan final : public DeviceSpmvPlan<T> {
+ public:
+  SharePlan(const SpmvProblem<T>& problem, Exec& exec, ShareFault fault)
+      : DeviceSpmvPlan<T>(problem, exec), matrix_(*problem.a), fault_(fault) {
+    const Csr<T>& a = *problem.a;
+    std::vector<Index> first_row{0};
+    for (Offset begin = kShare; begin < a.nnz(); begin += kShare) {
+      const auto end = std::upper_bound(a.row_ptr.begin() + 1, a.row_ptr.end(), begin);
+      first_row.push_back(static_cast<Index>(end - a.row_ptr.begin() - 1));
+    }
+    first_row.push_back(a.rows);
+    first_row_ = DeviceArray<Index>(std::span<const Index>(first_row));
+    carry_ = DeviceArray<T>(first_row.size() - 1);
+    carry_.zero(this->stream());
+  }
+
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+ protected:
+  void product(const T* x, T* y) override {
+    if (fault_ == ShareFault::carries_first) add(y);
+    launch(share_per_block<T>, {.grid = shares(), .block = kWarp, .stream = this->stream()}, matrix_.view(),
+           first_row_.data(), x, y, carry_.data(), fault_);
+    if (fault_ != ShareFault::carries_first && fault_ != ShareFault::carries_forgotten) add(y);
+  }
+
+ private:
+  unsigned shares() const { return static_cast<unsigned>(carry_.size()); }
+  void add(T* y) {
+    launch(add_carries<T>, {.grid = shares(), .block = 1, .stream = this->stream()}, matrix_.view(),
+           first_row_.data(), y, carry_.data(), fault_);
+  }
+
+  DeviceCsr<T, Offset> matrix_;
+  DeviceArray<Index> first_row_;
+  DeviceArray<T> carry_;
+  ShareFault fault_;
+};
+
 }  // namespace
 
 Entry row_entry(RowFault fault) {
@@ -200,6 +275,9 @@ Entry tile_entry(TileFault fault) {
 }
 Entry hub_entry(HubFault fault) {
   return entry_with<HubPlan>("mutant/hub", fault);
+}
+Entry share_entry(ShareFault fault) {
+  return entry_with<SharePlan>("mutant/shares", fault);
 }
 
 }  // namespace stages::cuda_mutants

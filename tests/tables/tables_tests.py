@@ -198,6 +198,20 @@ class Values(unittest.TestCase):
             with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
                 tables.value(self.results, entry, matrix, more)
 
+    def test_an_entry_that_has_no_record_yet(self):
+        """It is told from a misspelt one by the sources of its step."""
+        with tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(tables, "ROOT", pathlib.Path(directory)):
+            (tables.ROOT / "05_x/fast").mkdir(parents=True)
+            (tables.ROOT / "05_x/fast/new.cu").write_text('{.name = "05_x/new"}')
+            self.assertEqual(tables.value(self.results, "05_x/new", "n=407", ["if_recorded"]), "no record")
+            self.assertEqual(tables.value(self.results, "05_x/new", "mean", ["over:/a", "if_recorded"]), "no record")
+            self.assertEqual(tables.value(self.results, "05_x/a", "n=407", ["over:05_x/new$", "if_recorded"]), "no record")
+            self.assertEqual(tables.value(self.results, "05_x/a", "n=407", ["if_recorded"]), "1.00 us")
+            for entry, words, expected in (("05_x/new", [], "no good result of '05_x/new'"), ("05_x/gnu", ["if_recorded"], "no good result of '05_x/gnu'"),
+                                           ("05_x/a", ["over:05_x/gnu$", "if_recorded"], "no entry like '05_x/gnu.'")):
+                with self.subTest(entry=entry, words=words), self.assertRaisesRegex(ValueError, expected):
+                    tables.value(self.results, entry, "n=407", words)
+
     def test_a_rate_of_gathers(self):
         rates = {"rates": [{"b_bytes": 299892736, "piece_bytes": 128, "bytes_per_second": 4.94e12}, {"b_bytes": 5e6, "piece_bytes": 128, "bytes_per_second": 1e13}]}
         self.assertEqual(tables.value(rates, "300MB", "128", []), "4.9 TB/s")
