@@ -10,9 +10,8 @@
 //
 // Requires: x in a block's shared memory, independent vectors. Cost: (4 + sizeof(T)) x nnz bytes a product.
 
+#include "06_cuda_register/one_launch.hpp"
 #include "06_cuda_register/stage.hpp"
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
 
 namespace stages {
 namespace {
@@ -37,50 +36,20 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 template <class T>
-std::size_t shared_bytes_for(const Csr<T>& a) {
-  return sizeof(T) * static_cast<std::size_t>(a.cols);
-}
-
-template <class T>
-class OneLaunch final : public DeviceSpmvPlan<T> {
+class OneLaunch final : public OneLaunchPlan<T, 0> {
  public:
-  OneLaunch(const SpmvProblem<T>& problem, Exec& exec) : DeviceSpmvPlan<T>(problem, exec), a_(*problem.a) {
-    allow_shared_bytes(one_launch<T>, shared_bytes_for(*problem.a));
+  OneLaunch(const SpmvProblem<T>& problem, Exec& exec) : OneLaunchPlan<T, 0>(problem, exec) {
+    allow_shared_bytes(one_launch<T>, this->shared_bytes(this->a()));
   }
 
   void run() override {
     launch(one_launch<T>,
            {.grid = blocks_for(this->a().rows, kBlock),
             .block = kBlock,
-            .shared_bytes = shared_bytes_for(this->a()),
+            .shared_bytes = this->shared_bytes(this->a()),
             .stream = this->stream()},
-           a_.view(), this->x_of(0), this->y_of(0), this->problem().products);
+           this->view(), this->x_of(0), this->y_of(0), this->problem().products);
   }
-
-  static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += device_csr_bytes(*problem.a);
-    return cost;
-  }
-  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
-    const Csr<T>& a = *problem.a;
-    if (problem.mode == Mode::chain) {
-      return fmt::format(
-          "a block sees only its own rows of y, and these {} products are a chain; see chain_words",
-          problem.products);
-    }
-    if (!std::in_range<std::int32_t>(a.nnz()))
-      return fmt::format("{} non-zeros need 64-bit row pointers", a.nnz());
-    if (shared_bytes_for(a) > device_facts().shared_per_block_optin) {
-      return fmt::format("x needs {} bytes of shared memory; a block has {}", shared_bytes_for(a),
-                         device_facts().shared_per_block_optin);
-    }
-    return std::nullopt;
-  }
-
- private:
-  void product(const T*, T*) override {}  // run() does them all in one launch
-  DeviceCsr<T, std::int32_t> a_;
 };
 
 }  // namespace

@@ -20,9 +20,8 @@
 //
 // Source: the course project's last GPU step.
 
+#include "06_cuda_register/one_launch.hpp"
 #include "06_cuda_register/stage.hpp"
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
 
 namespace stages {
 namespace {
@@ -76,25 +75,23 @@ Offset longest_row(const Csr<T>& a) {
 }
 
 template <class T>
-std::size_t shared_bytes_for(const Csr<T>& a) {
-  return sizeof(T) * (static_cast<std::size_t>(a.cols) + 1);
-}
-
-template <class T>
-class RowInRegisters final : public DeviceSpmvPlan<T> {
+class RowInRegisters final : public OneLaunchPlan<T, 1> {
  public:
   RowInRegisters(const SpmvProblem<T>& problem, Exec& exec)
-      : DeviceSpmvPlan<T>(problem, exec), longest_(longest_row(*problem.a)), a_(*problem.a) {
+      : OneLaunchPlan<T, 1>(problem, exec), longest_(longest_row(*problem.a)) {
     with_width(longest_, [&]<int kWidth>() {
-      allow_shared_bytes(row_in_registers<T, std::int32_t, kWidth>, shared_bytes_for(*problem.a));
+      allow_shared_bytes(row_in_registers<T, std::int32_t, kWidth>, this->shared_bytes(this->a()));
     });
   }
 
   void run() override {
     with_width(longest_, [&]<int kWidth>() {
       launch(row_in_registers<T, std::int32_t, kWidth>,
-             {blocks_for(this->a().rows, kBlock), kBlock, shared_bytes_for(this->a()), this->stream()},
-             a_.view(), this->x_of(0), this->y_of(0), this->problem().products);
+             {.grid = blocks_for(this->a().rows, kBlock),
+              .block = kBlock,
+              .shared_bytes = this->shared_bytes(this->a()),
+              .stream = this->stream()},
+             this->view(), this->x_of(0), this->y_of(0), this->problem().products);
     });
   }
 
@@ -107,38 +104,23 @@ class RowInRegisters final : public DeviceSpmvPlan<T> {
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += device_csr_bytes(*problem.a);
+    Cost cost = OneLaunchPlan<T, 1>::cost(problem);
     const double width =
         static_cast<double>((longest_row(*problem.a) + kWidthStep - 1) / kWidthStep * kWidthStep);
     cost.work = width * problem.a->rows * problem.products;
     return cost;
   }
 
-  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
-    const Csr<T>& a = *problem.a;
-    if (problem.mode == Mode::chain) {
-      return fmt::format(
-          "a block sees only its own rows of y, and these {} products are a chain; see chain_words",
-          problem.products);
-    }
-    if (longest_row(a) > kMostWidth) {
-      return fmt::format("a row has {} non-zeros; kernels are compiled for up to {} a thread", longest_row(a),
-                         kMostWidth);
-    }
-    if (!std::in_range<std::int32_t>(a.nnz()))
-      return fmt::format("{} non-zeros need 64-bit row pointers", a.nnz());
-    if (shared_bytes_for(a) > device_facts().shared_per_block_optin) {
-      return fmt::format("x needs {} bytes of shared memory; a block has {}", shared_bytes_for(a),
-                         device_facts().shared_per_block_optin);
-    }
-    return std::nullopt;
+  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {
+    const Offset longest = longest_row(*problem.a);
+    if (auto reason = OneLaunchPlan<T, 1>::refuse(problem, exec)) return reason;
+    if (longest <= kMostWidth) return std::nullopt;
+    return fmt::format("a row has {} non-zeros; kernels are compiled for up to {} a thread", longest,
+                       kMostWidth);
   }
 
  private:
-  void product(const T*, T*) override {}  // run() does them all in one launch
   Offset longest_;
-  DeviceCsr<T, std::int32_t> a_;
 };
 
 }  // namespace

@@ -5,11 +5,13 @@
 //
 // The matrix is fixed and the vector changes, so each thread reads its row's entries once, into arrays of a
 // fixed size, and multiplies all vectors with them. Registers have no addresses: only arrays that are indexed
-// by a loop of constant length, which the compiler unrolls, can live in them. Rows are filled up to kWidth
-// with zeros that stand for column a.cols, where the shared copy of x holds a zero.
+// by a loop of constant length, which the compiler unrolls, can live in them. That length, kWidth, is a
+// template parameter: the smallest of four that holds the longest row. Rows are filled up to it with zeros
+// that stand for column a.cols, where the shared copy of x holds a zero.
 //
 // Before you write: how many registers does a row of 96 entries take, in float and in double? How many has a
-// thread? What is then in the JSON under local_bytes_per_thread of the reference?
+// thread, and from which kWidth on are they too few? What is then in the JSON under local_bytes_per_thread of
+// the reference?
 
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
@@ -20,9 +22,10 @@ namespace stages {
 namespace {
 
 constexpr int kBlock = 64;
-constexpr int kWidth = 256;  ///< the longest row that the battery has for the reference
+constexpr int kWidthStep = 64;   ///< kernels are compiled for rows of up to 64, 128, 192 and 256 non-zeros
+constexpr int kMostWidth = 256;  ///< the longest row that the battery has for the reference
 
-template <class T>
+template <class T, int kWidth>
 __global__ void __launch_bounds__(kBlock)
     multiply(CsrView<T, std::int32_t> a, const T* x, T* y, Index products) {
   T* const near_x = dynamic_shared<T>();  // x, and a zero behind it
@@ -63,6 +66,15 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
+/// Calls use.operator()<kWidth>() for the smallest compiled width that holds `longest` non-zeros.
+template <int kWidth = kWidthStep, class Use>
+void with_width(Offset longest, Use&& use) {
+  if constexpr (kWidth < kMostWidth) {
+    if (longest > kWidth) return with_width<kWidth + kWidthStep>(longest, std::forward<Use>(use));
+  }
+  use.template operator()<kWidth>();
+}
+
 template <class T>
 class MyRegisters final : public DeviceSpmvPlan<T> {
  public:
@@ -70,14 +82,17 @@ class MyRegisters final : public DeviceSpmvPlan<T> {
       : DeviceSpmvPlan<T>(problem, exec),
         a_(*problem.a),
         shared_bytes_((static_cast<std::size_t>(problem.a->cols) + 1) * sizeof(T)) {
-    allow_shared_bytes(multiply<T>, shared_bytes_);
+    for (Index i = 0; i < problem.a->rows; ++i) longest_ = std::max(longest_, problem.a->row_nnz(i));
+    with_width(longest_, [&]<int kWidth>() { allow_shared_bytes(multiply<T, kWidth>, shared_bytes_); });
   }
 
   static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
 
   void run() override {
-    launch(multiply<T>, {blocks_for(a_.rows, kBlock), kBlock, shared_bytes_, this->stream()}, a_.view(),
-           this->x_of(0), this->y_of(0), this->problem().products);
+    with_width(longest_, [&]<int kWidth>() {
+      launch(multiply<T, kWidth>, {blocks_for(a_.rows, kBlock), kBlock, shared_bytes_, this->stream()},
+             a_.view(), this->x_of(0), this->y_of(0), this->problem().products);
+    });
   }
 
  private:
@@ -85,6 +100,7 @@ class MyRegisters final : public DeviceSpmvPlan<T> {
 
   DeviceCsr<T, std::int32_t> a_;
   std::size_t shared_bytes_;
+  Offset longest_ = 0;
 };
 
 }  // namespace

@@ -1,0 +1,47 @@
+#pragma once
+// What the rungs with a thread a row share: the matrix on the device, its cost, and what they refuse. Each
+// gives run(), which launches its kernel once for all products.
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+
+namespace stages {
+
+/// `kBehind`: places that the kernel needs behind x in shared memory.
+template <class T, int kBehind>
+class OneLaunchPlan : public DeviceSpmvPlan<T> {
+ public:
+  OneLaunchPlan(const SpmvProblem<T>& problem, Exec& exec)
+      : DeviceSpmvPlan<T>(problem, exec), matrix_(*problem.a) {}
+
+  static Cost cost(const SpmvProblem<T>& problem) {
+    Cost cost = problem_cost(problem);
+    cost.memory += device_csr_bytes(*problem.a);
+    return cost;
+  }
+  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
+    const Csr<T>& a = *problem.a;
+    const std::size_t has = device_facts().shared_per_block_optin;
+    if (problem.mode == Mode::chain)
+      return fmt::format(
+          "a block sees only its own rows of y, and these {} products are a chain; see chain_words",
+          problem.products);
+    if (!std::in_range<std::int32_t>(a.nnz()))
+      return fmt::format("{} non-zeros need 64-bit row pointers", a.nnz());
+    if (shared_bytes(a) > has)
+      return fmt::format("x needs {} bytes of shared memory; a block has {}", shared_bytes(a), has);
+    return std::nullopt;
+  }
+
+ protected:
+  static std::size_t shared_bytes(const Csr<T>& a) {
+    return sizeof(T) * (static_cast<std::size_t>(a.cols) + kBehind);
+  }
+  CsrView<T, std::int32_t> view() const { return matrix_.view(); }
+
+ private:
+  void product(const T*, T*) final {}  // run() does them all in one launch
+  DeviceCsr<T, std::int32_t> matrix_;
+};
+
+}  // namespace stages
