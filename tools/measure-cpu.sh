@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Measures step 1 on this machine, one thread, beside Eigen and GraphBLAS.
 #
-#   tools/measure-cpu.sh [--name NAME] [MATRIX.mtx[.gz] ...]
+#   tools/measure-cpu.sh [--name NAME] [--only PART,...] [MATRIX.mtx[.gz] ...]
 #
 # Each MATRIX is squared (a rectangular one: the smaller of A A^T and A^T A), multiplied by a vector and by 32 of them;
 # beside them the pairs of the course project and a hypersparse matrix. NAME is the directory under results/; without it
-# the processor's name. Nothing else should run meanwhile. What is written:
+# the processor's name. PART is the middle of a file's name below: --only plain,tricks takes a minute, and needs no MATRIX.
+# Nothing else should run meanwhile. What is written:
 #
 #   cpu-pair.json       SpGEMM: the course project's pair, data:d1, all methods
 #   cpu-uniform.json    SpGEMM: its counts at random places, data:d1_uniform; dot products take a minute there, so without
@@ -13,18 +14,29 @@
 #   cpu-square.json     SpGEMM: every MATRIX
 #   cpu-vector.json     SpMV: every MATRIX
 #   cpu-dense.json      SpMM with 32 columns: every MATRIX
+#   cpu-plain.json      SpMV and SpMM with 32 columns: built-in matrices, among them data:d2, which the dense forms take, too
+#   cpu-tricks.json     SpGEMM: what each trick of gustavson_adaptive is worth, on generated matrices
 #
 # STAGES_PROGRAM names the program (default: build/cpu/bin/stages, which is built where it is not there).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 name=$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-' | tr -s '-')
-if [ "${1:-}" = --name ]; then
-  name=$2
+known="pair uniform sparse vector dense square plain tricks"
+wanted=$known
+while [ "${1:-}" = --name ] || [ "${1:-}" = --only ]; do
+  [ $# -ge 2 ] || { echo "measure-cpu: $1 needs a word" >&2; exit 2; }
+  if [ "$1" = --name ]; then name=$2; else wanted=${2//,/ }; fi
   shift 2
-fi
-case ${1:-} in -*) echo "usage: tools/measure-cpu.sh [--name NAME] [MATRIX.mtx[.gz] ...]" >&2; exit 2 ;; esac
+done
+for part in $wanted; do
+  [[ " $known " == *" $part "* ]] || { echo "measure-cpu: there is no part '$part'; give some of ${known// /,}" >&2; exit 2; }
+done
+case ${1:-} in -*) echo "usage: tools/measure-cpu.sh [--name NAME] [--only PART,...] [MATRIX.mtx[.gz] ...]" >&2; exit 2 ;; esac
+wants() { [[ " $wanted " == *" $1 "* ]]; }
 program=${STAGES_PROGRAM:-$root/build/cpu/bin/stages}
 [ -x "$program" ] || "$root/tools/build.sh" cpu stages
+tricks=$(dirname "$program")/spgemm_tricks
+! wants tricks || [ -x "$tricks" ] || "$root/tools/build.sh" cpu spgemm_tricks
 out=$root/results/$name
 mkdir -p "$out"
 matrices=()
@@ -34,20 +46,26 @@ for file in "$@"; do
   matrices+=(-m "$(basename "$file")")
 done
 
-measure() {  # FILE OPTIONS...
-  local file=$out/$1
+measure() {  # PART OPTIONS...
+  local file=$out/cpu-$1.json
+  wants "$1" || return 0
   shift
   echo "stages run $*" >&2
   # The names of the files are enough in the results: the directory belongs to this machine.
   (cd "$directory" && "$program" run "$@" --type f64 --stage 01,vendor --time-budget "${STAGES_TIME_BUDGET:-0.5}" --json "$file" > /dev/null)
 }
 
-measure cpu-pair.json -m data:d1 --op spgemm --max-work 2e10
-measure cpu-uniform.json -m data:d1_uniform --op spgemm
-measure cpu-sparse.json -m gen:hypersparse:n=1e7,nnz=1e5 --op spgemm
+measure pair -m data:d1 --op spgemm --max-work 2e10
+measure uniform -m data:d1_uniform --op spgemm
+measure sparse -m gen:hypersparse:n=1e7,nnz=1e5 --op spgemm
 if [ ${#matrices[@]} -gt 0 ]; then
-  measure cpu-vector.json "${matrices[@]}" --op spmv --filter 'csr|vendor'
-  measure cpu-dense.json "${matrices[@]}" --op spmm --n-cols 32
-  measure cpu-square.json "${matrices[@]}" --op spgemm --filter 'gustavson|vendor'
+  measure vector "${matrices[@]}" --op spmv --filter 'csr|vendor'
+  measure dense "${matrices[@]}" --op spmm --n-cols 32
+  measure square "${matrices[@]}" --op spgemm --filter 'gustavson|vendor'
+fi
+measure plain -m data:d2 -m data:road -m data:fem -m data:web --op spmv,spmm --n-cols 32
+if wants tricks; then
+  echo "spgemm_tricks" >&2
+  "$tricks" --json "$out/cpu-tricks.json" > /dev/null
 fi
 echo "written: $out/cpu-*.json" >&2

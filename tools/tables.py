@@ -25,6 +25,8 @@ A pair <!-- steps results . --> and <!-- end steps --> gets what each step is wo
 A pair <!-- order FILE . --> and <!-- end order --> gets what reordering the rows was worth: the record of the part `order` of
 tools/spmm-study.sh. A pair <!-- locality FILE . --> and <!-- end locality --> gets what `order_bench --json FILE` counted.
 
+A pair <!-- tricks FILE . --> and <!-- end tricks --> gets what each trick of a kernel is worth: what `spgemm_tricks --json FILE` measured.
+
 A pair <!-- counters FILE REGEX --> and <!-- end counters --> gets what ncu counted: the record of tools/counters.sh, of the cases in whose
 "matrix, options, entry" REGEX is found (as it holds no blanks, a dot stands for one).
 
@@ -68,7 +70,7 @@ import sys
 
 PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|counters|order|locality|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|counters|order|locality|tricks|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -673,6 +675,20 @@ def locality(results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
+def tricks(results, _pattern, _wanted):
+    """The Markdown table of a record of spgemm_tricks: a line a matrix, a column for what is left out."""
+    names = list(results["tricks"][0]["without"])
+    lines = ["| matrix | with all | " + " | ".join(f"without {name}" for name in names) + " |", "|---" * (len(names) + 2) + "|"]
+    for line in results["tricks"]:
+        slower = {name: line["without"][name] / line["seconds"] for name in names}
+        most = max(slower.values())
+        cells = [("**{:.2f}**" if slower[name] == most else "{:.2f}").format(slower[name]) for name in names]
+        lines.append(f"| {label(line['matrix'])} | {seconds(line['seconds'])} | " + " | ".join(cells) + " |")
+    lines += ["", f"(how many times as long the product takes without; what is worth most bold; medians of {min(line['rounds'] for line in results['tricks'])} "
+              f"runs and more; {results['cpu']}, one thread, {results['date']}, sources {results['source_digest'][:12]})"]
+    return "\n".join(lines) + "\n"
+
+
 # What each step is worth: step, record, entries that it is compared with, in words what was multiplied and what it is compared with, and the
 # matrix whose time is shown as well. All matrices of a record count: none is chosen.
 STUDY = "SpMV, 80 % zeros, n = 64 and more"
@@ -825,7 +841,7 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "steps": steps, "agreement": agreement, "races": races}[kind]
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "tricks": tricks, "steps": steps, "agreement": agreement, "races": races}[kind]
             return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
 
         new = with_values(BLOCK.sub(fill, text), readme.relative_to(ROOT), missing)

@@ -198,6 +198,13 @@ class Values(unittest.TestCase):
             with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
                 tables.value(self.results, entry, matrix, more)
 
+    def test_what_tricks_are_worth(self):
+        line = lambda matrix, rounds, **without: {"matrix": matrix, "nnz": 9, "rounds": rounds, "seconds": 0.5, "without": without}
+        text = tables.tricks({"cpu": "A CPU", "date": "2001-02-03", "source_digest": "ab" * 32,
+                              "tricks": [line("data:road", 7, pass_=1.0, masks=0.45), line("gen:fem:nx=3", 3, pass_=0.5, masks=0.75)]}, ".", [])
+        self.assertEqual(text.splitlines()[2:4], ["| road | 500 ms | **2.00** | 0.90 |", "| gen:fem:nx=3 | 500 ms | 1.00 | **1.50** |"])
+        self.assertIn("medians of 3 runs and more; A CPU, one thread, 2001-02-03, sources abababababab", text)
+
     def test_an_entry_that_has_no_record_yet(self):
         """It is told from a misspelt one by the sources of its step."""
         with tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(tables, "ROOT", pathlib.Path(directory)):
