@@ -1,6 +1,6 @@
 #pragma once
-// The form of a matrix that balanced.cu multiplies, made on the device in prepare: equal shares of non-zeros,
-// and what it takes to know rows without row pointers.
+// The form of a matrix that equal_shares, vector_lanes, strips and balanced multiply, made on the device in
+// prepare: equal shares of non-zeros, and what it takes to know rows without row pointers.
 
 #include <optional>
 
@@ -51,6 +51,16 @@ struct PartitionView {
   const Index* empty = nullptr;     ///< the others
   const SplitRow* split = nullptr;  ///< split_rows + 1
   const Index* chunk = nullptr;     ///< of a chunk's first slot: the place in `split` of its row
+};
+
+/// A matrix cut into shares, and the room for what they sum up of cut rows.
+template <class T>
+struct CutMatrix {
+  PartitionView partition;
+  const Index* columns = nullptr;  ///< with the ends of rows marked
+  const T* values = nullptr;
+  T* slots = nullptr;  ///< a slot's sums lie side by side, a column each; null if there are no slots
+  Index ld_slots = 0;  ///< from a slot to the next, in elements: whole vectors
 };
 
 /// The shares of a matrix on the device.

@@ -6,6 +6,9 @@ void add_07_spmm(Registry& registry) {
   spmm::add_warp_per_row(registry);
   spmm::add_split_rows(registry);
   spmm::add_merged_short_rows(registry);
+  spmm::add_equal_shares(registry);
+  spmm::add_vector_lanes(registry);
+  spmm::add_strips(registry);
   spmm::add_balanced(registry);
   spmm::add_balanced_reordered(registry);
 }

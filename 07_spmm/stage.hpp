@@ -21,11 +21,11 @@ struct Constants {
   Index per_lane = 0;     ///< K_256_STEP: columns for each lane, 1 or 2
 };
 
-/// Whether `balanced` copies B strip by strip first (packed_b.hpp).
+/// Whether `balanced` copies B strip by strip first (fast/packed_b.hpp).
 enum class Packing { by_rule, never, always };
 
 /// How `balanced` cuts, and how a group of lanes goes through a share. What is 0 is derived from the matrix
-/// and the device: see granularity.hpp.
+/// and the device: see fast/granularity.hpp.
 struct Granularity {
   Index share = 0;  ///< non-zeros of a share
   /// Columns of B and C that are done at once: 8 or 16; where B is aligned, 128 or 256 bytes of them, or 128
@@ -46,8 +46,14 @@ void add_split_rows(Registry& registry, const std::string& name = "07_spmm/split
                     Constants constants = {});
 void add_merged_short_rows(Registry& registry, const std::string& name = "07_spmm/merged_short_rows",
                            Constants constants = {});
+// `share`: non-zeros of a share; 0: by the rule of share_of() in shares.hpp.
+void add_equal_shares(Registry& registry, const std::string& name = "07_spmm/equal_shares", Index share = 0);
+void add_vector_lanes(Registry& registry, const std::string& name = "07_spmm/vector_lanes", Index share = 0);
+void add_strips(Registry& registry, const std::string& name = "07_spmm/strips", Index share = 0);
+// fast/, for experts.
 void add_balanced(Registry& registry, const std::string& name = "07_spmm/balanced",
                   Granularity granularity = {});
+// order/: another order of the rows of A.
 void add_balanced_reordered(Registry& registry, const std::string& name = "07_spmm/balanced_reordered",
                             Granularity granularity = {});
 

@@ -74,7 +74,9 @@ Constants default_constants(const SpmmProblem<T>& problem, Constants given) {
     given.step = static_cast<Index>(std::clamp<Offset>(even, 128, Offset{1} << 30));
   }
   if (given.short_row == 0) given.short_row = static_cast<Index>(std::clamp<Offset>(mean, 1, kWarp / 2));
-  if (given.merged_rows == 0) given.merged_rows = static_cast<Index>(kWarp) / given.short_row;
+  given.short_row = std::min(given.short_row, static_cast<Index>(kWarp));
+  const Index fitting = static_cast<Index>(kWarp) / given.short_row;
+  given.merged_rows = given.merged_rows == 0 ? fitting : std::min(given.merged_rows, fitting);
   if (given.per_lane == 0) given.per_lane = problem.n_cols <= static_cast<Index>(kWarp) ? 1 : 2;
   return given;
 }

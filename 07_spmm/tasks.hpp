@@ -19,9 +19,11 @@ struct Task {
 ///   step         what a warp gets if the non-zeros are divided evenly among all warps that the device holds
 ///                at once, but no less than 128. A longer task could take longer than all others together; a
 ///                shorter one only makes more atomics.
-///   short_row    the mean row length
+///   short_row    the mean row length, but at least 1 and at most 16
 ///   merged_rows  as many short rows as the 32 places of one staging hold
 ///   per_lane     1 up to 32 columns, else 2, which spares every second reading of A
+/// Merged rows never have more than 32 non-zeros together: a short_row above 32 is taken as 32, and as many
+/// rows are merged as then fit.
 template <class T>
 Constants default_constants(const SpmmProblem<T>& problem, Constants given);
 

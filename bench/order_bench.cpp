@@ -1,4 +1,4 @@
-// The program `order_bench`: what reordering the rows of a matrix (07_spmm/row_order.hpp) gains, counted
+// The program `order_bench`: what reordering the rows of a matrix (07_spmm/order/row_order.hpp) gains, counted
 // without a GPU, and what it costs.
 //
 //   order_bench                                                communities in both orders, R-MAT
@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "07_spmm/row_order.hpp"
+#include "07_spmm/order/row_order.hpp"
 #include "common/harness/build_info.hpp"
 #include "common/harness/machine.hpp"
 #include "common/matrix/error.hpp"

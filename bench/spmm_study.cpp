@@ -21,7 +21,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "07_spmm/balanced.hpp"
+#include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/stage.hpp"
 #include "common/harness/operands.hpp"
 #include "common/matrix/generate.hpp"

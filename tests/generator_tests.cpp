@@ -60,6 +60,7 @@ constexpr Golden kGolden[] = {
     {"gen:communities:n=2000,blocks=16,order=shuffled", 14611, 0xED23B6EF23F1DC8U},
     {"gen:twin:reddit,shrink=256,thin=64", 6733, 0xE82121A30B5AD0D4U},
     {"gen:twin:am,shrink=512", 9670, 0x447DB47C478FF9D4U},
+    {"gen:twin:am,shrink=128,runs=yes", 40459, 0x1FF15878017ECD66U},
     {"gen:banded:n=900,half_bandwidth=7,fill=0.5", 7228, 0x5843EDF7F0AAC5ABU},
     {"gen:stencil:points=5,nx=30,ny=17", 2456, 0xD2EFF9645267C8D9U},
     {"gen:stencil:points=9,nx=17,ny=30", 4312, 0xA71243A2B7BAC2CBU},
@@ -394,6 +395,38 @@ TEST(Twins, ShrinkKeepsTheMeanAndThinShortensRows) {
     EXPECT_GT(static_cast<double>(a.nnz()), 0.4 * static_cast<double>(twin.edges) / 128) << twin.name;
     expect_hubs(a, twin.hub_max / 128);
   }
+}
+
+/// How many rows are as long as the row before them.
+Index rows_like_the_one_before(const Csr<float>& a) {
+  Index like = 0;
+  for (Index i = 1; i < a.rows; ++i) like += a.row_nnz(i) == a.row_nnz(i - 1);
+  return like;
+}
+
+TEST(Twins, RunsAreTheSameRowsInAnotherOrder) {
+  const auto rows_of = [](const Csr<float>& a, Index begin, Index end) {
+    std::vector<std::vector<Index>> rows;
+    for (Index i = begin; i < end; ++i) {
+      rows.emplace_back(a.col_idx.begin() + a.row_ptr[static_cast<std::size_t>(i)],
+                        a.col_idx.begin() + a.row_ptr[static_cast<std::size_t>(i) + 1]);
+    }
+    std::ranges::sort(rows);
+    return rows;
+  };
+  constexpr Index kBlock = 4096;
+  const auto plain = generate<float>("gen:twin:am,shrink=64");
+  const auto runs = generate<float>("gen:twin:am,shrink=64,runs=yes");
+  EXPECT_EQ(fingerprint(generate<float>("gen:twin:am,shrink=64,runs=no")), fingerprint(plain));
+  ASSERT_EQ(runs.rows, plain.rows);
+  ASSERT_GT(runs.rows, 3 * kBlock);
+  for (Index begin = 0; begin < runs.rows; begin += kBlock) {
+    const Index end = std::min(runs.rows, begin + kBlock);
+    EXPECT_EQ(rows_of(runs, begin, end), rows_of(plain, begin, end)) << "rows from " << begin << " on";
+    for (Index i = begin + 1; i < end; ++i) ASSERT_GE(runs.row_nnz(i), runs.row_nnz(i - 1)) << i;
+  }
+  EXPECT_GT(rows_like_the_one_before(runs), runs.rows * 9 / 10);
+  EXPECT_LT(rows_like_the_one_before(plain), runs.rows / 2);
 }
 
 TEST(Twins, MemoryIsKnownBeforehand) {

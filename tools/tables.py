@@ -18,6 +18,10 @@ A pair <!-- ratios FILE REGEX [MATRIX ...] --> and <!-- end ratios --> gets spee
 an entry. For times of CPUs, which say little elsewhere; ratios of one run say more. On a GPU each entry gets its mean over all
 matrices, because there one entry is to win everywhere.
 
+A pair <!-- ladder FILE REGEX --> and <!-- end ladder --> gets the rungs of a step: a line an entry, with its file, its name and what is new,
+which are typed and stay as they are; then, from the record, a column for each matrix and its options, and the gain over the line before.
+Entries that REGEX finds and that are not typed come behind. Without a record the typed columns stand alone, with how to make one.
+
 A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates of `gather_bench --json FILE`.
 
 A pair <!-- steps results . --> and <!-- end steps --> gets what each step is worth: a line for each measurement in STEPS below.
@@ -70,7 +74,7 @@ import sys
 
 PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|gather|counters|order|locality|tricks|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|locality|tricks|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -144,6 +148,55 @@ def table(results, pattern, wanted):
     launch = ", replayed as a CUDA graph" if context.get("gpu_launch") == "graph" else ""
     lines.append("")
     lines.append(f"({what}{launch}; medians; {where}, {context['date'][:10]}, sources {context['source_digest'][:12]}; fastest bold)")
+    return "\n".join(lines) + "\n"
+
+
+def typed_rungs(written):
+    """File, entry and what is new, as typed in a ladder: a list of three cells each; those of the library are no rung."""
+    rungs = []
+    for line in written.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("| ") else []
+        if len(cells) >= 3 and re.fullmatch(r"`\w+`", cells[1]):
+            rungs.append(cells[:3])
+    return rungs
+
+
+def ladder(results, pattern, written, file):
+    """The rungs of a step with their times, and the gain of each; `results` is None where there is no record. `written`: the old text."""
+    rungs = typed_rungs(written)
+    timed = timed_rows(results) if results else []
+    step = [r for r in timed if re.search(pattern, r["entry"])]
+    name = lambda entry: f"`{entry.rsplit('/', 1)[-1]}`"
+    rungs += [["", entry, ""] for entry in dict.fromkeys(name(r["entry"]) for r in step) if entry not in [rung[1] for rung in rungs]]
+    columns = list(dict.fromkeys((r["problem"]["matrix"], r["problem"]["options"]) for r in timed))
+    place = lambda r: (r["problem"]["matrix"], r["problem"]["options"])
+    time = {(name(r["entry"]), place(r)): median(r) for r in step}
+    peers = [r for r in timed if r["peer"]]
+    title = lambda matrix, options: ", ".join(part for part in (label(matrix), options) if part)
+    titles = ["file", "entry", "what is new"] + ([title(*column) for column in columns] + ["gain"] if results else [])
+    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    before = None
+    for rung in rungs:
+        cells = list(rung)
+        if results:
+            mine = {column: time[rung[1], column] for column in columns if (rung[1], column) in time}
+            cells += [seconds(mine[column]) if column in mine else "" for column in columns]
+            both = [column for column in mine if before and column in before]
+            cells.append(times(geometric_mean(before[column] / mine[column] for column in both)) if both else "")
+            before = mine or before
+        lines.append("| " + " | ".join(cells) + " |")
+    if peers:
+        best = lambda column: min((median(r) for r in peers if place(r) == column), default=None)
+        cells = [best(column) for column in columns]
+        lines.append("| " + " | ".join(["", "cuSPARSE, its fastest", ""] + ["" if t is None else seconds(t) for t in cells] + [""]) + " |")
+    lines.append("")
+    if results:
+        context = results["context"]
+        lines.append("(times of one product, medians; gain: speed over the line before, the geometric mean of the columns;")
+        lines.append(f"{context.get('gpu', '')}, {context['date'][:10]}, sources {context['source_digest'][:12]})")
+    else:
+        lines.append(f"(No record yet: `{file}`.")
+        lines.append("On a GPU `tools/verify-gpu.sh --only ladders` makes it, and then `tools/tables.py` this table.)")
     return "\n".join(lines) + "\n"
 
 
@@ -836,8 +889,12 @@ def main():
         text = readme.read_text()
 
         def fill(match):
-            start, kind, file, pattern, matrices, _, end = match.groups()
+            start, kind, file, pattern, matrices, written, end = match.groups()
             parts = sorted(ROOT.glob(file))
+            if kind == "ladder":
+                if not parts:
+                    missing.add(file)
+                return start + ladder(merged(parts) if parts else None, pattern, written, file) + end
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end

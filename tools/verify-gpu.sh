@@ -18,6 +18,8 @@
 #               only the time that each has its GPU to itself is told. This one is left out unless it is named
 #   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
 #               others; STAGES_SPMM_PARTS="small medium" for some of the twins). This one is left out unless it is named
+#   ladders     every entry of steps 7 and 8 for one GPU on four matrices each, for the tables of rungs in their READMEs: less than a
+#               minute. This one is left out unless it is named
 #   counters    what ncu (Nsight Compute) counts of each operation on a few matrices (tools/counters.sh). Left out unless it is named
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
@@ -26,7 +28,7 @@
 # was all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests several sanitizer d2 spmv spgemm multi shares spmm counters"
+known="tests several sanitizer d2 spmv spgemm multi shares spmm ladders counters"
 wanted="tests several sanitizer d2 spmv spgemm multi"
 if [ "${1:-}" = --only ]; then
   [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
@@ -211,6 +213,18 @@ if wants spmm; then
   step gather build/gpu/bin/gather_bench --json "$out/gather.json"
   step gather_strips build/gpu/bin/gather_bench --stride 1024 --json "$out/gather_strips.json"
   step spmm tools/spmm-study.sh --n-cols "${STAGES_SPMM:-32,128,256}" build/gpu/bin/stages "$out" ${STAGES_SPMM_PARTS:-}
+fi
+
+# The rungs of steps 7 and 8. Of SpMM: short rows and a hub; a large hub and neighbours of equal length; a near-dense matrix; a mesh, all
+# rows alike. Of SpGEMM: a mesh, all rows alike; rows at random; skewed rows; dense blocks. First forms may be slow on skewed matrices, or
+# refuse them. No entry for several GPUs: their names begin with multi.
+if wants ladders; then
+  step ladder_spmm build/gpu/bin/stages run -m gen:twin:arxiv -m gen:twin:am,runs=yes -m gen:twin:ddi -m gen:stencil:points=27,nx=60 \
+    --op spmm --n-cols 32,128 --filter '07_|vendor/cusparse_spmm' --max-work 1e12 --check once \
+    --time-budget "${STAGES_TIME_BUDGET:-0.03}" --json "$out/ladder_spmm.json"
+  step ladder_spgemm build/gpu/bin/stages run -m gen:stencil:points=27,nx=60 -m gen:rmat:n=1062400,edge_factor=8,a=0.25 \
+    -m gen:rmat:scale=15,edge_factor=8,a=0.57 -m data:fem --op spgemm --filter '08_[^/]*/[^m]|vendor/cusparse_spgemm' \
+    --max-seconds 2 --check once --time-budget "${STAGES_TIME_BUDGET:-0.03}" --json "$out/ladder_spgemm.json"
 fi
 
 # Why the one is faster than the other. Fails, with the reason in its log, where there is no ncu or its counters may not be read.

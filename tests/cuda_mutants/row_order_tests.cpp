@@ -1,6 +1,6 @@
 // The order of rows behind 07_spmm/balanced_reordered, and the figure that tells what an order is worth.
 
-#include "07_spmm/row_order.hpp"
+#include "07_spmm/order/row_order.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// SpMM kernels with planted faults: chunks that add by atomics, and rows whose parts a second kernel adds up.
+// SpMM kernels with planted faults: chunks that add by atomics, and rows or shares whose parts a second kernel adds up.
 
 #include <algorithm>
 
@@ -189,6 +189,88 @@ class PartsPlan final : public DeviceSpmmPlan<T> {
   DeviceArray<T> slots_;
 };
 
+// ---- equal shares
+// ------------------------------------------------------------------------------------------------------------
+
+/// Block (share, strip), a lane per column: a row that ends here is stored, of another the sum goes to the
+/// share's slot.
+template <class T>
+__global__ void multiply_share(Operands<T> m, T* slots) {
+  const Index column = static_cast<Index>(blockIdx.y * kWarp + threadIdx.x);
+  if (column >= m.c.cols) return;
+  const Offset begin = blockIdx.x * kChunk, end = min(begin + kChunk, m.a.row_ptr[m.a.rows]);
+  Index row = 0;
+  while (m.a.row_ptr[row + 1] <= begin) ++row;
+  for (Offset p = begin; p < end; ++row) {
+    const Offset row_end = m.a.row_ptr[row + 1], stop = min(end, row_end);
+    const T sum = dot(m, p, stop, column);
+    if (p < stop && stop == row_end) {
+      T& element = m.c.data[row * m.c.ld + column];
+      element = m.beta == T{0} ? m.alpha * sum : m.alpha * sum + m.beta * element;
+    } else if (p < stop) {
+      slots[Offset{blockIdx.x} * m.c.cols + column] = sum;
+    }
+    p = stop;
+  }
+}
+
+/// Block (row, strip): adds the slots of all shares that hold a part of the row, but for the last of them.
+template <class T>
+__global__ void finish_row(Operands<T> m, const T* slots, ShareFault fault) {
+  const Index row = static_cast<Index>(blockIdx.x),
+              column = static_cast<Index>(blockIdx.y * kWarp + threadIdx.x);
+  if (column >= m.c.cols) return;
+  const Offset begin = m.a.row_ptr[row], end = m.a.row_ptr[row + 1];
+  T& element = m.c.data[row * m.c.ld + column];
+  if (begin == end) {
+    if (fault != ShareFault::empty_rows_unset) element = m.beta == T{0} ? T{0} : m.beta * element;
+    return;
+  }
+  if (fault == ShareFault::slots_not_added) return;
+  T sum = 0;
+  for (Offset share = begin / kChunk; share < (end - 1) / kChunk; ++share) {
+    sum += slots[share * m.c.cols + column];
+  }
+  element += m.alpha * sum;
+}
+
+template <class T>
+class SharePlan final : public DeviceSpmmPlan<T> {
+ public:
+  SharePlan(const SpmmProblem<T>& problem, Exec& exec, ShareFault fault)
+      : DeviceSpmmPlan<T>(problem, exec),
+        fault_(fault),
+        matrix_(*problem.a),
+        shares_(blocks_for(problem.a->nnz(), kChunk)),
+        slots_(std::size_t{shares_} * static_cast<std::size_t>(problem.n_cols)) {
+    slots_.fill_bytes(0xFF, this->stream());
+    if (fault == ShareFault::last_share_dropped && problem.a->nnz() % kChunk != 0) --shares_;
+  }
+
+  static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
+  static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec&) {
+    return refuse_columns(problem);
+  }
+
+  void run() override {
+    const SpmmProblem<T>& problem = this->problem();
+    const Operands<T> m{matrix_.view(), this->b(), this->c(), problem.alpha, problem.beta};
+    const unsigned columns = static_cast<unsigned>(m.c.cols), all = (columns + kWarp - 1) / kWarp;
+    const unsigned strips = fault_ == ShareFault::strip_tail_lost ? columns / kWarp : all;
+    launch(multiply_share<T>, {.grid = {shares_, strips}, .block = kWarp, .stream = this->stream()}, m,
+           slots_.data());
+    launch(finish_row<T>,
+           {.grid = {static_cast<unsigned>(m.c.rows), all}, .block = kWarp, .stream = this->stream()}, m,
+           slots_.data(), fault_);
+  }
+
+ private:
+  ShareFault fault_;
+  DeviceCsr<T, Offset> matrix_;
+  unsigned shares_;
+  DeviceArray<T> slots_;
+};
+
 }  // namespace
 
 Entry atomic_entry(AtomicFault fault) {
@@ -204,6 +286,13 @@ Entry atomic_entry(AtomicFault fault) {
 Entry parts_entry(PartsFault fault) {
   Registry registry;
   registry.add<PartsPlan>({.name = "mutant/parts", .idea = "a planted fault", .needs = {.gpu = true}}, fault);
+  return registry.entries().front();
+}
+
+Entry share_entry(ShareFault fault) {
+  Registry registry;
+  registry.add<SharePlan>({.name = "mutant/shares", .idea = "a planted fault", .needs = {.gpu = true}},
+                          fault);
   return registry.entries().front();
 }
 

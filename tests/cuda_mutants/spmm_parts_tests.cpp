@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "07_spmm/balanced.hpp"
+#include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/stage.hpp"
 #include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
@@ -51,6 +51,11 @@ Registry with_small_parts(bool aligned) {
             {.share = 21, .strip = lanes * kVector, .lanes = lanes, .loads = loads, .bands = bands});
       }
     }
+  }
+  for (const Index share : {1, 7, 32, 33}) {
+    spmm::add_equal_shares(registry, fmt::format("equal_shares,share={}", share), share);
+    spmm::add_vector_lanes(registry, fmt::format("vector_lanes,share={}", share), share);
+    spmm::add_strips(registry, fmt::format("strips,share={}", share), share);
   }
   for (const Index per_lane : {1, 2}) {
     spmm::add_warp_per_row(registry, fmt::format("per_lane={}", per_lane), {.per_lane = per_lane});

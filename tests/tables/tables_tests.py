@@ -24,7 +24,7 @@ import tables  # tools/tables.py
 def row(entry, ranks, median, phases=None, options="", **metrics):
     """A result of a product on `ranks` processes; on none if that is 0."""
     return {"entry": entry, "status": "good", "ranks": max(ranks, 1), "mpi": ranks > 0, "structure_reuse": False,
-            "problem": {"matrix": "gen:fem:nx=3", "options": options, "operation": "spgemm", "type": "f32", "multiplications": 50, "nnz": 9},
+            "peer": entry.startswith("vendor/"), "problem": {"matrix": "gen:fem:nx=3", "options": options, "operation": "spgemm", "type": "f32", "multiplications": 50, "nnz": 9},
             "seconds": {"run": {"median": median}, "phases": phases or {}}, "metrics": {name: {"value": value} for name, value in metrics.items()}}
 
 
@@ -68,6 +68,62 @@ class Processors(unittest.TestCase):
         titles, rows = table(text, "entry")
         self.assertEqual((rows[0]["compute"], rows[0]["root to root"]), ("2.00 ms", ""))
         self.assertNotIn("in time", titles)  # not known of all
+
+
+class Ladder(unittest.TestCase):
+    """The rungs of a step: three columns are typed, the others come from a record."""
+
+    TYPED = "| file | entry | what is new |\n|---|---|---|\n| `1_a.cu` | `a` | the first |\n| `2_b.cu` | `b` | more |\n"
+
+    def rows(self, *results, written=TYPED):
+        text = tables.ladder(record(*results, gpu="GPU of a test"), "^07_", written, "results/x.json")
+        return table(text, "file")[1], text
+
+    def test_times_and_gains_stand_behind_what_is_typed(self):
+        rows, text = self.rows(row("07_x/a", 0, 8e-3, options="N = 32"), row("07_x/b", 0, 2e-3, options="N = 32"),
+                               row("07_x/a", 0, 9e-3, options="N = 128"), row("07_x/b", 0, 1e-3, options="N = 128"),
+                               written="| file | entry | what is new |\n|---|---|---|\n| `1_a.cu` | `a` | the first |\n| `2_b.cu` | `b` | the second |\n")
+        self.assertEqual(rows, [
+            {"file": "`1_a.cu`", "entry": "`a`", "what is new": "the first", "gen:fem:nx=3, N = 32": "8.00 ms", "gen:fem:nx=3, N = 128": "9.00 ms", "gain": ""},
+            {"file": "`2_b.cu`", "entry": "`b`", "what is new": "the second", "gen:fem:nx=3, N = 32": "2.00 ms", "gen:fem:nx=3, N = 128": "1.00 ms", "gain": "6.00x"}])
+        self.assertIn("GPU of a test, 2026-11-22, sources 0123456789ab)", text)
+
+    def test_what_has_no_time_has_no_gain_and_the_next_is_over_the_line_before_it(self):
+        written = "| `1_a.cu` | `a` | |\n| `2_b.cu` | `b` | |\n| `3_c.cu` | `c` | |\n"
+        rows, _ = self.rows(row("07_x/a", 0, 8e-3), {**row("07_x/b", 0, 1), "status": "skipped"}, row("07_x/c", 0, 2e-3), written=written)
+        self.assertEqual([(r["entry"], r["gen:fem:nx=3"], r["gain"]) for r in rows], [("`a`", "8.00 ms", ""), ("`b`", "", ""), ("`c`", "2.00 ms", "4.00x")])
+
+    def test_an_entry_that_nobody_typed_comes_behind_and_others_do_not_come(self):
+        rows, _ = self.rows(row("07_x/a", 0, 8e-3), row("07_x/z", 0, 4e-3), row("08_y/q", 0, 1e-3), written="| `1_a.cu` | `a` | |\n")
+        self.assertEqual([(r["file"], r["entry"], r["gain"]) for r in rows], [("`1_a.cu`", "`a`", ""), ("", "`z`", "2.00x")])
+
+    def test_of_the_library_the_fastest(self):
+        rows, _ = self.rows(row("07_x/a", 0, 8e-3), row("vendor/cusparse_1", 0, 7e-3), row("vendor/cusparse_2", 0, 6e-3), written="")
+        self.assertEqual([(r["entry"], r["gen:fem:nx=3"]) for r in rows], [("`a`", "8.00 ms"), ("cuSPARSE, its fastest", "6.00 ms")])
+
+    def test_without_a_record_nothing_is_made_up(self):
+        text = tables.ladder(None, "^07_", self.TYPED, "results/x.json")
+        titles, rows = table(text, "file")
+        self.assertEqual((titles, [r["entry"] for r in rows]), (["file", "entry", "what is new"], ["`a`", "`b`"]))
+        self.assertIn("(No record yet: `results/x.json`.\nOn a GPU `tools/verify-gpu.sh --only ladders` makes it", text)
+
+    def test_made_again_it_is_the_same(self):
+        results = record(row("07_x/a", 0, 8e-3), row("vendor/cusparse_1", 0, 7e-3))
+        once = tables.ladder(results, "^07_", "| `1_a.cu` | `a` | the first |\n", "x")
+        self.assertEqual(tables.ladder(results, "^07_", once, "x"), once)
+        self.assertEqual(tables.ladder(None, "^07_", once, "x"), tables.ladder(None, "^07_", "| `1_a.cu` | `a` | the first |\n", "x"))
+
+    def test_typed_files_are_there_and_have_their_entry(self):
+        found = 0
+        for page in ROOT.glob("[0-9][0-9]_*/README.md"):
+            for match in tables.BLOCK.finditer(page.read_text()):
+                if match[2] != "ladder":
+                    continue
+                for file, entry, _ in tables.typed_rungs(match[6]):
+                    found += 1
+                    sources = "".join(f.read_text() for f in (page.parent / "stage.hpp", page.parent / file.strip("`")))
+                    self.assertIn(f"{page.parent.name}/{entry.strip('`')}", sources, f"{page}: {file}")
+        self.assertGreater(found, 0)
 
 
 class Gpus(unittest.TestCase):

@@ -126,6 +126,14 @@ class Records(unittest.TestCase):
         self.assertNotIn("skipped", self.verify("--only", "spgemm"))
         self.assertTrue(all(self.steps().values()))
 
+    def test_ladders_are_recorded_where_they_are_named(self):
+        self.verify("--only", "tests,spgemm")
+        self.assertNotIn("ladder_spmm", self.steps())
+        self.verify("--only", "ladders")
+        self.assertEqual({name for name in self.steps() if "ladder" in name}, {"ladder_spmm", "ladder_spgemm"})
+        for name in ("ladder_spmm.json", "ladder_spgemm.json"):
+            self.assertTrue((self.root / "results/nvidia-h200" / name).exists(), name)
+
     def test_the_build_is_for_the_gpu_at_hand(self):
         (self.root / "cmake").write_text((self.root / "cmake").read_text().replace("case", 'echo "$*" >> "$PLAY/asked"\ncase', 1))
         self.verify("--only", "tests")

@@ -10,10 +10,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <string_view>
+#include <vector>
 
 #include "common/matrix/generators/generators.hpp"
 #include "common/matrix/generators/hubs.hpp"
+#include "common/matrix/parallel.hpp"
 #include "common/matrix/random.hpp"
 
 namespace stages::recipes {
@@ -236,10 +239,39 @@ constexpr GeneratorParameter kTwinParameters[] = {
      "arxiv, collab, citation, ddi, protein, ppa, reddit, products, youtube, amazon, yelp, wikikg2 or am"},
     {"shrink", "1", "divides rows, edges and hubs: the same mean row length in a smaller matrix"},
     {"thin", "1", "divides edges and hubs only: shorter rows"},
+    {"runs", "no", "yes: neighbouring rows are of equal length: the rows of each 4096 sorted by length"},
     kHubShare,
     kSeed,
     kValues,
 };
+
+constexpr Index kRunBlock = 4096;  ///< rows that runs=yes sorts by length
+
+/// The rows of `p` in another order: those of each kRunBlock by length, the shortest first, rows of one length
+/// in the order that they had. A row keeps its columns.
+Pattern with_runs(const Pattern& p, int threads) {
+  Pattern out{p.rows, p.cols, Buffer<Offset>(p.row_ptr.size(), 0), Buffer<Index>(p.col_idx.size())};
+  const Offset blocks = (Offset{p.rows} + kRunBlock - 1) / kRunBlock;
+  parallel_blocks(blocks, 1, threads, [&](int, Offset begin_block, Offset end_block) {
+    for (Offset b = begin_block; b < end_block; ++b) {
+      const Offset begin = b * kRunBlock, end = std::min<Offset>(p.rows, begin + kRunBlock);
+      const auto length = [&](Offset row) {
+        return p.row_ptr[static_cast<std::size_t>(row) + 1] - p.row_ptr[static_cast<std::size_t>(row)];
+      };
+      std::vector<Offset> order(static_cast<std::size_t>(end - begin));
+      std::iota(order.begin(), order.end(), begin);
+      std::ranges::stable_sort(order, {}, length);
+      Offset at = p.row_ptr[static_cast<std::size_t>(begin)];  // a block has as many entries as before
+      for (std::size_t k = 0; k < order.size(); ++k) {
+        const Index* const from = p.col_idx.data() + p.row_ptr[static_cast<std::size_t>(order[k])];
+        std::copy_n(from, length(order[k]), out.col_idx.data() + at);
+        at += length(order[k]);
+        out.row_ptr[static_cast<std::size_t>(begin) + k + 1] = at;
+      }
+    }
+  });
+  return out;
+}
 
 Recipe plan_twin(const Parameters& p) {
   const std::string_view name =
@@ -250,7 +282,13 @@ Recipe plan_twin(const Parameters& p) {
   const Offset thin = shrink * p.count("thin", 1, 1000);
   const Index n = twin.n / shrink;
   const Word a = ((static_cast<Word>(twin.a_percent) << 32U) + 50) / 100;
-  return graph_recipe(p, n, twin.edges / thin, twin.hub_max / thin, false, RmatEdges(n, a, p.seed()));
+  Recipe recipe =
+      graph_recipe(p, n, twin.edges / thin, twin.hub_max / thin, false, RmatEdges(n, a, p.seed()));
+  if (p.choice("runs", {"no", "yes"}) == "yes") {
+    // Two patterns at a time, as when repeats fall out: no more memory than without.
+    recipe.make = [make = std::move(recipe.make)](int threads) { return with_runs(make(threads), threads); };
+  }
+  return recipe;
 }
 
 constexpr Generator kGraphs[] = {

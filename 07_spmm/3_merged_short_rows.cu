@@ -3,17 +3,26 @@
 // The idea: most graphs consist of short rows. A warp that is given a row of three non-zeros fetches them
 // with 3 of its 32 lanes, waits, multiplies three times and is gone. So up to `merged_rows` neighbouring
 // short rows become one task: their non-zeros lie side by side, and the warp fetches those of all its rows at
-// once, as if they were one row. It only has to notice where a row ends: there it adds its sums to C and
-// begins again.
+// once, as if they were one row. It only has to know where a row ends: there it adds its sums to C and begins
+// again.
 //
-// A row counts as short up to `short_row` non-zeros. The defaults are the mean row length, and as many such
-// rows as the 32 places of one staging hold; see tasks.hpp. Long rows are cut as in split_rows.cu.
+// A warp asks once for the ends of its rows, a lane a row, and marks them in shared memory; a ballot then
+// tells all lanes which of the 32 places are ends. Rows of B are asked for four at a time, whatever rows of A
+// they are for. A task of one row, such as a chunk, has no end within: for it the loop is that of
+// 2_split_rows.cu. All lanes of a warp have the same task, so the branch costs nothing.
+//
+// The entry had another kernel before. It looked for the end of a row in front of every multiplication, in
+// all tasks. An atomic stood behind that test, in the innermost loop. On graphs where nothing is merged, and
+// both entries have the same tasks, it took more than twice the time of split_rows.
+//
+// A row counts as short up to `short_row` non-zeros. The defaults are the mean row length, but at least 1 and
+// at most 16, and as many such rows as the 32 places of one staging hold; see tasks.hpp.
 //
 // What remains: both numbers are the same for the whole matrix, while rows are not the same in all its parts
 // (in one of the graphs of the original report most rows near 80,000 hold 3 non-zeros and those near 800,000
-// hold 10 to 15). balanced.cu does away with them.
+// hold 10 to 15). 4_equal_shares.cu does away with them, and with the atomics.
 //
-// Input: any CSR matrix, any number of columns. Cost: as split_rows.cu, with fewer tasks.
+// Input: any CSR matrix, any number of columns. Cost: as 2_split_rows.cu, with fewer tasks.
 //
 // Source: step 3 of a course project on SpMM ("D3"), where a script tuned the two numbers (combined_size,
 // max_element_per_line) for each matrix: 15 and 3 on `am`. Sorting the rows first gained nothing there.
@@ -26,6 +35,7 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kWarps = 4;           ///< of a block
 constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+constexpr unsigned kAtOnce = 4;          ///< rows of B that a merged task asks for before it adds the first
 
 /// C(row, column), C(row, column + 32) += alpha sums.
 template <unsigned kPerLane, class T>
@@ -41,18 +51,28 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     add_merged(CsrView<T, Ptr> a, const Task<Ptr>* tasks, Offset task_count, Product<T> m) {
   __shared__ Index staged_columns[kWarps][kWarp];
   __shared__ T staged_values[kWarps][kWarp];
+  __shared__ Index ending_row[kWarps][kWarp];  ///< the row that ends with this non-zero; -1: none does
   constexpr Offset kStrip = kPerLane * kWarp;
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const Offset number = Offset{blockIdx.x} * kWarps + warp;
   if (number >= task_count) return;  // the whole warp leaves
   const Task<Ptr> task = tasks[number];
+  unsigned ends = 0;  ///< a bit for each non-zero of a merged task: its row ends there
+  if (task.rows > 1) {
+    ending_row[warp][lane] = -1;
+    __syncwarp();
+    if (static_cast<Index>(lane) < task.rows) {
+      const Index row = task.row + static_cast<Index>(lane);
+      const Ptr end = a.row_ptr[row + 1];
+      if (end > a.row_ptr[row]) ending_row[warp][end - task.begin - 1] = row;
+    }
+    __syncwarp();
+    ends = __ballot_sync(0xffffffffu, ending_row[warp][lane] >= 0);
+  }
   for (Offset strip = blockIdx.y * kStrip; strip < m.n_cols; strip += gridDim.y * kStrip) {
     const Offset column = strip + lane;
     T sums[kPerLane] = {};
-    Index row = task.row;
-    Ptr row_end = task.rows == 1 ? task.end : a.row_ptr[row + 1];
     Ptr p = task.begin;
-    while (p == row_end && p < task.end) row_end = a.row_ptr[++row + 1];  // empty rows
     while (p < task.end) {
       const auto count = static_cast<unsigned>(min(task.end - p, static_cast<Ptr>(kWarp)));
       __syncwarp();  // the 32 before these have been read by all
@@ -61,22 +81,42 @@ __global__ void __launch_bounds__(kWarps* kWarp)
         staged_values[warp][lane] = a.values[p + static_cast<Ptr>(lane)];
       }
       __syncwarp();
-      for (unsigned k = 0; k < count; ++k, ++p) {
-        if (p == row_end) {
-          add_to_row(m, row, column, sums);
+      if (ends == 0) {  // one row, or a part of one: as in 2_split_rows.cu
+        for (unsigned k = 0; k < count; ++k) {
+          const T value = staged_values[warp][k];
+          const T* const from = m.b.row(staged_columns[warp][k]) + column;
 #pragma unroll
-          for (unsigned u = 0; u < kPerLane; ++u) sums[u] = T{0};
-          while (p == row_end) row_end = a.row_ptr[++row + 1];
+          for (unsigned u = 0; u < kPerLane; ++u) {
+            if (column + u * kWarp < m.n_cols) sums[u] += value * from[u * kWarp];
+          }
         }
-        const T value = staged_values[warp][k];
-        const T* const from = m.b.row(staged_columns[warp][k]) + column;
+      } else {
+        for (unsigned first = 0; first < count; first += kAtOnce) {
+          T b[kAtOnce][kPerLane] = {};
 #pragma unroll
-        for (unsigned u = 0; u < kPerLane; ++u) {
-          if (column + u * kWarp < m.n_cols) sums[u] += value * from[u * kWarp];
+          for (unsigned k = 0; k < kAtOnce; ++k) {
+            if (first + k >= count) break;
+            const T* const from = m.b.row(staged_columns[warp][first + k]) + column;
+#pragma unroll
+            for (unsigned u = 0; u < kPerLane; ++u) {
+              if (column + u * kWarp < m.n_cols) b[k][u] = from[u * kWarp];
+            }
+          }
+#pragma unroll
+          for (unsigned k = 0; k < kAtOnce; ++k) {
+            if (first + k >= count) break;
+#pragma unroll
+            for (unsigned u = 0; u < kPerLane; ++u) sums[u] += staged_values[warp][first + k] * b[k][u];
+            if ((ends >> (first + k) & 1) == 0) continue;
+            add_to_row(m, ending_row[warp][first + k], column, sums);
+#pragma unroll
+            for (unsigned u = 0; u < kPerLane; ++u) sums[u] = T{0};
+          }
         }
       }
+      p += static_cast<Ptr>(count);
     }
-    if (task.begin < task.end) add_to_row(m, row, column, sums);
+    if (ends == 0 && task.begin < task.end) add_to_row(m, task.row, column, sums);
   }
 }
 

@@ -51,11 +51,11 @@
 // principles for sparse matrix multiplication on the GPU", Euro-Par 2018); flags at the ends of rows are
 // segmented sums' (G. E. Blelloch, M. A. Heroux and M. Zagha, CMU-CS-93-173).
 
-#include "07_spmm/balanced.hpp"
+#include "07_spmm/fast/balanced.hpp"
 
 #include <limits>
 
-#include "07_spmm/kernels.hpp"
+#include "07_spmm/fast/kernels.hpp"
 
 namespace stages::spmm {
 

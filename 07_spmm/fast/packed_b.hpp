@@ -65,11 +65,10 @@ class PackedB {
   PackedB() = default;
   PackedB(Index rows, std::vector<Piece> pieces);
 
-  /// Copies `b`. Where C is `dealt`, so are the columns of strips from kVectorStrip columns on: as cards to
-  /// players, one to each of the strip's lanes, then the next to each. A lane, whose vector of 16 bytes stays
-  /// in one place, then has columns that lie so far apart as there are lanes, and what neighbouring lanes
-  /// store at a time are neighbours: so it should be where rows of C are not aligned, and vectors cannot be
-  /// stored.
+  /// Copies `b`. With `dealt`, the columns of a strip of kVectorStrip or more are interleaved over its lanes:
+  /// of 8 lanes, lane l holds the columns l, l + 8, l + 16, ... in its vector of 16 bytes. This is for a C
+  /// whose rows are not aligned to 16 bytes. Lanes must then store number by number, and interleaved columns
+  /// make these stores coalesced.
   void copy(const Rows<const T>& b, bool dealt, cudaStream_t stream);
 
   std::span<const Piece> pieces() const { return pieces_; }

@@ -4,9 +4,9 @@
 // has in registers; the table below says which there are, and finds the one of a Granularity. Only strips.cu
 // includes this.
 
-#include "07_spmm/granularity.hpp"
-#include "07_spmm/kernels.hpp"
-#include "07_spmm/packed_b.hpp"
+#include "07_spmm/fast/granularity.hpp"
+#include "07_spmm/fast/kernels.hpp"
+#include "07_spmm/fast/packed_b.hpp"
 
 namespace stages::spmm {
 

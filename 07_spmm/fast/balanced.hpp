@@ -2,8 +2,8 @@
 // What balanced.cu makes of a matrix on the device, apart from the plan around it, so that a study can cut
 // one matrix in many ways without copying it again.
 
-#include "07_spmm/granularity.hpp"
-#include "07_spmm/packed_b.hpp"
+#include "07_spmm/fast/granularity.hpp"
+#include "07_spmm/fast/packed_b.hpp"
 #include "07_spmm/partition.hpp"
 #include "07_spmm/row_major.hpp"
 #include "07_spmm/stage.hpp"

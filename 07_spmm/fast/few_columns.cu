@@ -9,7 +9,7 @@
 // Input: a cut matrix; any B, as long as no row of it is longer; loaded by vectors where it is aligned. Cost:
 // a sector of B for each non-zero, five shuffles a column for 32 of them, and A once.
 
-#include "07_spmm/kernels.hpp"
+#include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
 

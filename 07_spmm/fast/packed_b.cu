@@ -12,7 +12,7 @@
 //
 // Cost: B read once and written once.
 
-#include "07_spmm/packed_b.hpp"
+#include "07_spmm/fast/packed_b.hpp"
 
 #include <array>
 #include <bit>

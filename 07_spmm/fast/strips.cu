@@ -22,7 +22,7 @@
 // Input: a cut matrix; B by rows, as it lies or packed. Cost: per strip all of A (4 + sizeof(T) bytes a
 // non-zero), a strip of a row of B for each non-zero, and C once.
 
-#include "07_spmm/strip_forms.hpp"
+#include "07_spmm/fast/strip_forms.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
 

@@ -1,8 +1,8 @@
 // SpMM, a warp per row, long rows cut into chunks.
 //
-// The idea: warp_per_row.cu lasts as long as its longest row. So no warp gets more than `step` non-zeros: a
+// The idea: 1_warp_per_row.cu lasts as long as its longest row. So no warp gets more than `step` non-zeros: a
 // longer row is cut into chunks, one warp each, and as several warps now add to the same row of C, they do so
-// by atomicAdd. Prepare cuts the rows; the kernel is that of warp_per_row.cu but for where it begins and
+// by atomicAdd. Prepare cuts the rows; the kernel is that of 1_warp_per_row.cu but for where it begins and
 // ends, and how it stores.
 //
 // What it costs: C must hold zero (or beta C) before the first warp adds to it, and that is part of the
@@ -13,7 +13,7 @@
 // `step`: small, and there are more atomics and more tasks; large, and the longest chunk is waited for. The
 // default is what each warp of the device would get if all got the same; see tasks.hpp.
 //
-// Input: any CSR matrix, any number of columns. Cost: as warp_per_row.cu, one more pass over C to set it and
+// Input: any CSR matrix, any number of columns. Cost: as 1_warp_per_row.cu, one more pass over C to set it and
 // one to add to it; 16 or 24 bytes a task.
 //
 // Source: step 2 of a course project on SpMM ("D3"), where a script tuned `step` (TRUNCATED_STEP) for each

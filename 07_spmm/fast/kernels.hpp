@@ -1,6 +1,6 @@
 #pragma once
 // The kernels of `balanced`, as functions that launch them, and what all of them take: a matrix cut into
-// shares, and a product. All are asynchronous on the stream. balanced.cu says which are launched when.
+// shares (partition.hpp), and a product. All are asynchronous on the stream. balanced.cu says which are launched when.
 
 #include <algorithm>
 
@@ -20,16 +20,6 @@ inline constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
 inline unsigned strips_of(Index n_cols, unsigned columns) {
   return std::min(kMostBlocks, blocks_for(n_cols, columns));
 }
-
-/// A matrix cut into shares, and the room for what they sum up of cut rows.
-template <class T>
-struct CutMatrix {
-  PartitionView partition;
-  const Index* columns = nullptr;  ///< with the ends of rows marked
-  const T* values = nullptr;
-  T* slots = nullptr;  ///< a slot's sums lie side by side, a column each; null if there are no slots
-  Index ld_slots = 0;  ///< from a slot to the next, in elements: whole vectors
-};
 
 /// A product by a cut matrix.
 template <class T>

@@ -7,14 +7,15 @@
 //
 //   gain(u, v) = edges between u and v - (rows' edges of u * columns' edges of v + the reverse) / nnz
 //
-// which is what merging adds to Barber's modularity of bipartite graphs, times nnz. Who gains nothing by any
-// neighbour stays alone. What comes out are trees, in which the members of small communities lie together
-// within larger ones; read from the root down, they give an order that is local on all scales, so nobody has
-// to say how large a cache is.
+// which is what merging adds to Barber's modularity of bipartite graphs, times nnz. A vertex that gains
+// nothing by any neighbour joins none. The result is a set of trees, in which the members of small
+// communities lie together within larger ones. Read from the root down, they give an order that is local on
+// all scales, so no size of a cache is needed.
 //
-// An edge leads to whom its end has joined by now. When a vertex is taken up, its own edges and those of all
-// who joined it are added up by where they lead; the sums are kept until the one that it joins is taken up
-// in its turn. So each edge is looked at once on each level of the trees.
+// A merged vertex stands for all vertices of its tree, so the far end of an edge is the root of the tree that
+// this end is in by now. When a vertex is taken up, its own edges and those of all vertices that joined it
+// are added up by far end. The sums are kept until the vertex that it joins is taken up in its turn. So each
+// edge is looked at once on each level of the trees.
 //
 // Input: any matrix. Where there are no communities (uniform, R-MAT), it joins hubs with what hangs on them,
 // which is worth little. Cost: see row_order.hpp.
@@ -24,7 +25,7 @@
 // vertices of one graph and on many threads. The modularity: M. J. Barber, "Modularity and community
 // detection in bipartite networks" (Physical Review E 76, 066102, 2007).
 
-#include "07_spmm/row_order.hpp"
+#include "07_spmm/order/row_order.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -7,10 +7,10 @@
 //
 //   up to kFewParts    a warp, 16 rows a block
 //   up to kManyParts   a block: each warp adds up a stretch of the slots, the first warp then these sums
-//   more (hub rows)    several blocks. Slots are cut into chunks of kChunk; each block adds up what a chunk
-//                      has of the row, and the one that is the last to be done, as a counter says, the sums
-//                      of these. The counter says who adds, never what comes first in the sum. Without hub
-//                      rows there are neither blocks for chunks nor counters.
+//   more (hub rows)    several blocks. Slots are cut into chunks of kChunk, and each block adds up the row's
+//                      slots in one chunk. A counter tells which block is done last; that block adds up the
+//                      sums of all. The order of the additions is fixed: the counter decides only who does
+//                      the last ones. Without hub rows there are no such blocks and no counters.
 //
 // The kernel's blocks are sent to the SMs while the last shares are still under way, and wait there: beside
 // products of 30 us a launch's 2 us would show.
@@ -18,7 +18,7 @@
 // Input: slots as the kernels for columns left them, and C, which has the last part of each cut row. Cost: a
 // row of C read for each slot, and one read and written for each cut row.
 
-#include "07_spmm/kernels.hpp"
+#include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
 

@@ -1,12 +1,12 @@
 // The rules of granularity.hpp.
 
-#include "07_spmm/granularity.hpp"
+#include "07_spmm/fast/granularity.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "07_spmm/kernels.hpp"
-#include "07_spmm/packed_b.hpp"
+#include "07_spmm/fast/kernels.hpp"
+#include "07_spmm/fast/packed_b.hpp"
 #include "common/gpu/facts.hpp"
 
 namespace stages::spmm {

@@ -1,5 +1,6 @@
 #pragma once
 // Defaults of `balanced`, one rule for all matrices, for what a Granularity leaves open:
+//
 //   strip  8, 16 or 32 columns if there are no more; else 256 bytes (64 floats): narrower strips read A and
 //          find ends of rows more often, wider ones leave fewer groups to hide what a gather takes
 //   lanes  for strips of 8 or 16 columns as many; else a vector of 16 bytes each; where B is not aligned 32,
@@ -18,22 +19,24 @@
 //          %). A packed B is aligned. Where rows of B begin with lines, and strips end with them, there is
 //          nothing to be saved
 //
-// But up to 16 bytes of a row of B (4 floats) are one lane's, which has a non-zero of its own (lanes 1). They
-// are so too where they are the last piece of a packed B, or are left beside whole warps of a wider B that is
-// neither aligned nor packed.
+// Exceptions, the first that holds. "Aligned" means that rows of B begin at multiples of 16 bytes, or that B
+// is packed:
 //
-// But 97 to 127 aligned columns of floats are one strip of 128 on 16 lanes, with 8 loads: for 100 columns a
-// tenth faster than strips of 64, whose second one is half empty.
+//   condition                             strip   lanes    loads  share  bands
+//   up to 16 bytes of a row of B          them    1        4      rule   1      a lane a non-zero
+//   near-dense, aligned, N >= 32          rule    rule     4      128    as many as half of an SM's shared
+//                                                                        memory needs for a strip, up to 64
+//   a mean row >= 256, aligned, N >= 32   32      a vector rule   128    10
+//   97 to 127 columns of aligned floats   128     16       8      rule   1      not packed: for 100 columns a
+//                                                                        tenth faster than strips of 64
 //
-// And but for a near-dense matrix, which is one where B's strip of 32 columns is larger than L1 (3/4 of an
-// SM's shared memory), and the part of it that 64 non-zeros of a row pass over is not (in single precision:
-// more than 5 % of the elements are there): shares of 128, 4 loads, and as many bands as halves of an SM's
-// shared memory hold a strip; 64 at most, because sorting takes 8 bytes for each share and band.
+// A lane a non-zero is also used for up to 16 bytes that are left over: the last piece of a packed B, or what
+// lies beside whole warps of a wider B that is neither aligned nor packed.
 //
-// And but for long rows, of 256 non-zeros or more on average, of which a share of 128 covers half at most:
-// shares of 128 in ten bands, and strips of 32 columns.
-//
-// These two are for 32 columns or more of a B that is aligned or packed.
+// A matrix is near-dense if B's strip of 32 columns is larger than L1 (3/4 of an SM's shared memory), and the
+// part of it that 64 non-zeros of a row pass over is not: in single precision, if more than 5 % of the
+// elements are there. At most 64 bands, because sorting takes 8 bytes for each share and band. Shares of 128
+// cover half at most of a row of 256.
 //
 // Measured by `spmm_study` on nine twins (H200, N = 32, 128 and 256): against the best for each of them of
 // some fifty ways, these rules take 1.5 % more on average and 5 % at most.

@@ -1,7 +1,7 @@
 // SpMM in equal shares of non-zeros, after the rows of A have been put into an order in which neighbours use
 // the same rows of B.
 //
-// The idea: the kernels of `balanced` (balanced.cu) go through the rows of A in the order in which they come.
+// The idea: the kernels of `balanced` (fast/balanced.cu) go through the rows of A in the order in which they come.
 // What a block gathers of B at one time, its SM can keep in L1; what all blocks that are under way gather, L2
 // can keep. So which rows of A are neighbours decides how often a row of B must come from further away. If
 // the matrix has communities and is numbered without regard to them, prepare finds them (row_order.cpp) and
@@ -29,8 +29,8 @@
 #include <limits>
 #include <numeric>
 
-#include "07_spmm/balanced.hpp"
-#include "07_spmm/row_order.hpp"
+#include "07_spmm/fast/balanced.hpp"
+#include "07_spmm/order/row_order.hpp"
 
 namespace stages::spmm {
 namespace {

@@ -1,0 +1,112 @@
+// SpMM in equal shares, 16 bytes a lane, several rows of B under way.
+//
+// The idea: 4_equal_shares.cu waits. A row of B comes from L2 or from memory, which takes 600 to 1000 clocks,
+// and a warp has one or a few of them under way. An SM should have some 250 rows of 128 bytes under way to
+// keep L2 busy. Two changes get there:
+//
+//   vectors      a lane takes 16 bytes of a row of B by one load, 4 floats or 2 doubles. So 8 lanes (of
+//                doubles 16) do what 32 did: 32 columns. They are a group, which has a share of its own, and
+//                a warp works on 4 (or 2) rows of B by each instruction.
+//   loads ahead  a lane asks for its part of 4 rows of B before it adds the first. Where rows of A end among
+//                these is no matter: the sums are separated when the rows of B have come.
+//
+// The next non-zeros, one a lane, stay in registers. Shuffles within the group hand them to all of its lanes,
+// so nothing is staged in shared memory.
+//
+// Where rows of B do not begin at multiples of 16 bytes, lanes cannot take vectors: a group is then a warp
+// with a column a lane, and only the loads ahead remain.
+//
+// What remains: with many columns, each share asks for whole rows of B, and all of B is in use at one time.
+//
+// Input and cost: as 4_equal_shares.cu.
+//
+// Source: vectors and several loads a thread are those of C. Yang, A. Buluc and J. D. Owens ("Design
+// principles for sparse matrix multiplication on the GPU", Euro-Par 2018).
+
+#include "07_spmm/shares.hpp"
+#include "07_spmm/stage.hpp"
+
+namespace stages::spmm {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr unsigned kBlock = 128;
+constexpr unsigned kAhead = 4;   ///< rows of B that a lane asks for before it adds the first
+constexpr unsigned kStrip = 32;  ///< columns that a group does at a time
+
+template <unsigned kVector, class T>
+__global__ void __launch_bounds__(kBlock) multiply(CutMatrix<T> a, Product<T> m) {
+  constexpr unsigned kLanes = kStrip / kVector;  ///< of a group
+  const unsigned lane = threadIdx.x % kLanes, group_shift = threadIdx.x % kWarp - lane;
+  const Offset number = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kLanes;
+  const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
+  const int longest = warp_max(share.length);  // groups of a warp shuffle together, to the end of them all
+  for (Offset strip = 0; strip < m.n_cols; strip += kStrip) {
+    const Offset column = strip + lane * kVector;
+    const Index* row = a.partition.rows + share.row;
+    T sums[kVector] = {};
+    for (int base = 0; base < longest; base += static_cast<int>(kLanes)) {
+      const int left = share.length - base;
+      const bool is_there = static_cast<int>(lane) < left;
+      const Index my_column = is_there ? a.columns[share.begin + base + lane] : 0;
+      const T my_value = is_there ? a.values[share.begin + base + lane] : T{0};
+      const unsigned ends = __ballot_sync(kAllLanes, my_column < 0) >> group_shift;
+      for (unsigned first = 0; first < kLanes; first += kAhead) {
+        T values[kAhead], b[kAhead][kVector] = {};
+#pragma unroll
+        for (unsigned u = 0; u < kAhead; ++u) {
+          const auto k = static_cast<int>(first + u);
+          const Index row_of_b = __shfl_sync(kAllLanes, my_column, k, kLanes) & kColumnBits;
+          values[u] = __shfl_sync(kAllLanes, my_value, k, kLanes);
+          if (k < left && column < m.n_cols) load_vector<kVector>(m.b.row(row_of_b) + column, b[u]);
+        }
+#pragma unroll
+        for (unsigned u = 0; u < kAhead; ++u) {
+#pragma unroll
+          for (unsigned v = 0; v < kVector; ++v) sums[v] += values[u] * b[u][v];
+          if ((ends >> (first + u) & 1) == 0) continue;
+          if (column < m.n_cols) finish_row(m, *row, column, sums);
+#pragma unroll
+          for (unsigned v = 0; v < kVector; ++v) sums[v] = T{0};
+          ++row;
+        }
+      }
+    }
+    if (share.slot >= 0 && column < m.n_cols) {
+      store_vector<kVector>(a.slots + Offset{share.slot} * a.ld_slots + column, sums);
+    }
+  }
+}
+
+template <class T>
+class VectorLanes final : public SharePlan<T> {
+ public:
+  VectorLanes(const SpmmProblem<T>& problem, Exec& exec, Index share)
+      : SharePlan<T>(problem, exec, share, lanes_for(problem)), lanes_(lanes_for(problem)) {}
+
+ private:
+  static unsigned lanes_for(const SpmmProblem<T>& problem) {
+    return rows_are_aligned<T>(ld_of_b(problem)) ? SharePlan<T>::kLanesOfVectors : kWarp;
+  }
+  void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) override {
+    launch(
+        lanes_ == kWarp ? spmm::multiply<1, T> : spmm::multiply<16 / sizeof(T), T>,
+        {.grid = blocks_for(a.partition.shares, kBlock / lanes_), .block = kBlock, .stream = this->stream()},
+        a, product);
+  }
+
+  unsigned lanes_;  ///< of a group
+};
+
+}  // namespace
+
+void add_vector_lanes(Registry& registry, const std::string& name, Index share) {
+  registry.add<VectorLanes>(
+      {.name = name,
+       .idea = "equal shares; a lane takes 16 bytes of a row of B, and asks for four rows before it adds",
+       .needs = {.gpu = true}},
+      share);
+}
+
+}  // namespace stages::spmm

@@ -1,0 +1,109 @@
+// SpMM in equal shares, strip of columns by strip of columns.
+//
+// The idea: 5_vector_lanes.cu takes a share for all columns before the next share. With 256 columns a
+// non-zero asks for 1 KB of B, and all groups together use all of B at a time. If B is larger than the caches,
+// few of its rows are still there when the next non-zero asks for them. So the loop over strips of 32 columns
+// moves from the kernel to the grid, where it is the outer dimension: blocks start in the order of x, then of
+// y, so all shares are done for one strip before the next strip begins. What the caches must hold is then a
+// strip of B, 128 bytes a row.
+//
+// What it costs: A is read once for each strip, from further away than L1. A non-zero of A is 8 bytes beside
+// 128 of B. And a group begins its share anew for each strip.
+//
+// With one strip, up to 32 columns, this is the kernel of 5_vector_lanes.cu.
+//
+// Input: as 4_equal_shares.cu. Cost: A once for each strip, a strip of a row of B for each non-zero and strip,
+// C once.
+//
+// Source: strips of columns are cache blocking, as for dense matrices.
+
+#include "07_spmm/shares.hpp"
+#include "07_spmm/stage.hpp"
+
+namespace stages::spmm {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr unsigned kBlock = 128;
+constexpr unsigned kAhead = 4;           ///< rows of B that a lane asks for before it adds the first
+constexpr unsigned kStrip = 32;          ///< columns that a group does
+constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+
+template <unsigned kVector, class T>
+__global__ void __launch_bounds__(kBlock) multiply(CutMatrix<T> a, Product<T> m) {
+  constexpr unsigned kLanes = kStrip / kVector;  ///< of a group
+  const unsigned lane = threadIdx.x % kLanes, group_shift = threadIdx.x % kWarp - lane;
+  const Offset number = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kLanes;
+  const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
+  const int longest = warp_max(share.length);  // groups of a warp shuffle together, to the end of them all
+  for (Offset strip = blockIdx.y * kStrip; strip < m.n_cols; strip += gridDim.y * kStrip) {
+    const Offset column = strip + lane * kVector;
+    const Index* row = a.partition.rows + share.row;
+    T sums[kVector] = {};
+    for (int base = 0; base < longest; base += static_cast<int>(kLanes)) {
+      const int left = share.length - base;
+      const bool is_there = static_cast<int>(lane) < left;
+      const Index my_column = is_there ? a.columns[share.begin + base + lane] : 0;
+      const T my_value = is_there ? a.values[share.begin + base + lane] : T{0};
+      const unsigned ends = __ballot_sync(kAllLanes, my_column < 0) >> group_shift;
+      for (unsigned first = 0; first < kLanes; first += kAhead) {
+        T values[kAhead], b[kAhead][kVector] = {};
+#pragma unroll
+        for (unsigned u = 0; u < kAhead; ++u) {
+          const auto k = static_cast<int>(first + u);
+          const Index row_of_b = __shfl_sync(kAllLanes, my_column, k, kLanes) & kColumnBits;
+          values[u] = __shfl_sync(kAllLanes, my_value, k, kLanes);
+          if (k < left && column < m.n_cols) load_vector<kVector>(m.b.row(row_of_b) + column, b[u]);
+        }
+#pragma unroll
+        for (unsigned u = 0; u < kAhead; ++u) {
+#pragma unroll
+          for (unsigned v = 0; v < kVector; ++v) sums[v] += values[u] * b[u][v];
+          if ((ends >> (first + u) & 1) == 0) continue;
+          if (column < m.n_cols) finish_row(m, *row, column, sums);
+#pragma unroll
+          for (unsigned v = 0; v < kVector; ++v) sums[v] = T{0};
+          ++row;
+        }
+      }
+    }
+    if (share.slot >= 0 && column < m.n_cols) {
+      store_vector<kVector>(a.slots + Offset{share.slot} * a.ld_slots + column, sums);
+    }
+  }
+}
+
+template <class T>
+class Strips final : public SharePlan<T> {
+ public:
+  Strips(const SpmmProblem<T>& problem, Exec& exec, Index share)
+      : SharePlan<T>(problem, exec, share, lanes_for(problem)), lanes_(lanes_for(problem)) {}
+
+ private:
+  static unsigned lanes_for(const SpmmProblem<T>& problem) {
+    return rows_are_aligned<T>(ld_of_b(problem)) ? SharePlan<T>::kLanesOfVectors : kWarp;
+  }
+  void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) override {
+    launch(lanes_ == kWarp ? spmm::multiply<1, T> : spmm::multiply<16 / sizeof(T), T>,
+           {.grid = {blocks_for(a.partition.shares, kBlock / lanes_),
+                     std::min(kMostBlocks, blocks_for(product.n_cols, kStrip))},
+            .block = kBlock,
+            .stream = this->stream()},
+           a, product);
+  }
+
+  unsigned lanes_;  ///< of a group
+};
+
+}  // namespace
+
+void add_strips(Registry& registry, const std::string& name, Index share) {
+  registry.add<Strips>({.name = name,
+                        .idea = "equal shares with 16 bytes a lane; all of the matrix for a strip of 32 "
+                                "columns, then the next strip",
+                        .needs = {.gpu = true}},
+                       share);
+}
+
+}  // namespace stages::spmm

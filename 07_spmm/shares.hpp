@@ -1,0 +1,105 @@
+#pragma once
+// What equal_shares, vector_lanes and strips have in common: a matrix cut into shares in prepare, and what a
+// group of lanes stores. A group is the lanes that take a share together: a warp, or a part of one.
+
+#include <algorithm>
+
+#include "07_spmm/partition.hpp"
+#include "07_spmm/row_major.hpp"
+#include "07_spmm/vectors.hpp"
+#include "common/gpu/facts.hpp"
+
+namespace stages::spmm {
+
+/// C = alpha sums + beta C, in columns `column` .. column + kVector - 1 of a row, as far as there are any.
+template <unsigned kVector, class T>
+__device__ void finish_row(const Product<T>& m, Index row, Offset column, const T (&sums)[kVector]) {
+  T* const to = m.c.row(row) + column;
+  T out[kVector];
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) {
+    out[v] = m.alpha * sums[v];
+    if (m.beta != T{0} && column + v < m.n_cols) out[v] += m.beta * to[v];
+  }
+  if (column + kVector <= m.n_cols && static_cast<unsigned>(m.c.ld) % kVector == 0) {
+    store_vector<kVector>(to, out);
+    return;
+  }
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) {
+    if (column + v < m.n_cols) to[v] = out[v];
+  }
+}
+
+/// After the shares: adds the partial sums of cut rows to C, and sets the empty rows. 4_equal_shares.cu tells
+/// how.
+template <class T>
+void finish_cut_and_empty_rows(const CutMatrix<T>& a, const Product<T>& product, cudaStream_t stream);
+
+/// The non-zeros of a share: half of what a group would get if the device held groups for all at once, so
+/// that there are two waves of them. At least 32, because beginning a share takes three trips to memory, and
+/// at most 256, so that what ends last ends soon.
+inline Index share_of(Offset nnz, unsigned lanes) {
+  const DeviceFacts& device = device_facts();
+  const Offset groups = Offset{device.sms} * device.max_threads_per_sm / Offset{lanes};
+  return static_cast<Index>(std::clamp<Offset>(nnz / (2 * groups) / 32 * 32, 32, 256));
+}
+
+/// The base of the three entries: shares are cut in prepare. A derived class gives multiply_shares().
+template <class T>
+class SharePlan : public RowMajorPlan<T> {
+ public:
+  static constexpr unsigned kLanesOfVectors = 32 / (16 / sizeof(T));  ///< that take 32 columns of a row
+
+  /// `share`: non-zeros, or 0 for share_of(); `lanes` of a group.
+  SharePlan(const SpmmProblem<T>& problem, Exec& exec, Index share, unsigned lanes)
+      : RowMajorPlan<T>(problem, exec),
+        share_(share > 0 ? share : share_of(problem.a->nnz(), lanes)),
+        matrix_(to_device(*problem.a)) {
+    const Index slack = std::min(std::max(share_ / 8, Index{16}), share_ - 1);
+    std::visit(
+        [&](auto& a) {
+          partition_ = Partition(a, {.share_size = share_, .slack = slack}, this->stream());
+          a.row_ptr = {};  // not needed any more: the ends of rows are marked in the columns
+          const auto slots = static_cast<std::size_t>(partition_.slots());
+          const Index ld = (problem.n_cols + 3) / 4 * 4;
+          slots_ = DeviceArray<T>(slots * static_cast<std::size_t>(ld));
+          cut_ = {partition_.view(), a.col_idx.data(), a.values.data(), slots_.data(), ld};
+        },
+        matrix_);
+  }
+
+  static Cost cost(const SpmmProblem<T>& problem) {
+    Cost cost = RowMajorPlan<T>::cost(problem);
+    const Offset nnz = problem.a->nnz(), share = share_of(nnz, kLanesOfVectors);
+    const Offset shares = (nnz + share - 1) / share;
+    cost.memory += Partition::bytes(problem.a->rows, shares, 1) +
+                   static_cast<double>(shares) * sizeof(T) * (problem.n_cols + 3.0);
+    return cost;
+  }
+
+  std::vector<Metric> metrics() const override {
+    return {{"shares", static_cast<double>(cut_.partition.shares), ""},
+            {"share_nonzeros", static_cast<double>(share_), ""},
+            {"rows_cut", static_cast<double>(cut_.partition.split_rows), ""},
+            {"rows_empty", static_cast<double>(cut_.partition.empty_rows), ""}};
+  }
+
+ protected:
+  /// All rows that end in a share, and the partial sums of those that do not.
+  virtual void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) = 0;
+
+ private:
+  void multiply(const Product<T>& product) final {
+    multiply_shares(cut_, product);
+    finish_cut_and_empty_rows(cut_, product, this->stream());
+  }
+
+  Index share_;
+  AnyDeviceCsr<T> matrix_;  ///< without its row pointers
+  Partition partition_;
+  DeviceArray<T> slots_;  ///< partial sums, which every product writes anew
+  CutMatrix<T> cut_;
+};
+
+}  // namespace stages::spmm
