@@ -195,7 +195,7 @@ def ladder(results, pattern, written, file):
         lines.append("(times of one product, medians; gain: speed over the line before, the geometric mean of the columns;")
         lines.append(f"{context.get('gpu', '')}, {context['date'][:10]}, sources {context['source_digest'][:12]})")
     else:
-        lines.append(f"(No record yet: `{file}`.")
+        lines.append(f"(No record yet: {file}.")
         lines.append("On a GPU `tools/verify-gpu.sh --only ladders` makes it, and then `tools/tables.py` this table.)")
     return "\n".join(lines) + "\n"
 

@@ -100,8 +100,8 @@ std::vector<Mutant> all_mutants() {
   const auto parts = [&](const char* name, PartsFault fault, const char* says) {
     all.push_back({name, parts_entry(fault), parts_entry(PartsFault::none), says, spmm_cases()});
   };
-  const auto shares = [&](const char* name, ShareFault fault, const char* says) {
-    all.push_back({name, share_entry(fault), share_entry(ShareFault::none), says, spmm_cases()});
+  const auto strips = [&](const char* name, SpmmShareFault fault, const char* says) {
+    all.push_back({name, spmm_share_entry(fault), spmm_share_entry(SpmmShareFault::none), says, spmm_cases()});
   };
   row("D2_a_b_failed_launch", RowFault::failed_launch, "is NaN: not written");
   row("D1_d_missing_tail", RowFault::missing_tail, "is NaN: not written");
@@ -133,10 +133,10 @@ std::vector<Mutant> all_mutants() {
   parts("one_part_lost", PartsFault::one_part_lost, "expected");
   parts("wrong_slot", PartsFault::wrong_slot, "is NaN|expected");
   parts("alpha_forgotten", PartsFault::alpha_forgotten, "expected");
-  shares("slots_not_added", ShareFault::slots_not_added, "expected");
-  shares("last_share_dropped", ShareFault::last_share_dropped, "is NaN|expected");
-  shares("strip_tail_lost", ShareFault::strip_tail_lost, "is NaN");
-  shares("empty_rows_unset", ShareFault::empty_rows_unset, "is NaN: not written|expected");
+  strips("slots_not_added", SpmmShareFault::slots_not_added, "expected");
+  strips("last_share_dropped", SpmmShareFault::last_share_dropped, "is NaN|expected");
+  strips("strip_tail_lost", SpmmShareFault::strip_tail_lost, "is NaN");
+  strips("empty_rows_unset", SpmmShareFault::empty_rows_unset, "is NaN: not written|expected");
   dot("D1_a_overruns_row", DotFault::overruns_row, "C has an entry at .* where no product falls");
   dot("D1_b_repeat_counts_once", DotFault::repeat_counts_once, R"(C\([0-9]+, [0-9]+\) is .* expected)");
   dot("D1_c_columns_by_rows", DotFault::columns_by_rows, "C has no entry at");

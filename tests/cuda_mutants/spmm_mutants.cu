@@ -216,17 +216,17 @@ __global__ void multiply_share(Operands<T> m, T* slots) {
 
 /// Block (row, strip): adds the slots of all shares that hold a part of the row, but for the last of them.
 template <class T>
-__global__ void finish_row(Operands<T> m, const T* slots, ShareFault fault) {
+__global__ void finish_row(Operands<T> m, const T* slots, SpmmShareFault fault) {
   const Index row = static_cast<Index>(blockIdx.x),
               column = static_cast<Index>(blockIdx.y * kWarp + threadIdx.x);
   if (column >= m.c.cols) return;
   const Offset begin = m.a.row_ptr[row], end = m.a.row_ptr[row + 1];
   T& element = m.c.data[row * m.c.ld + column];
   if (begin == end) {
-    if (fault != ShareFault::empty_rows_unset) element = m.beta == T{0} ? T{0} : m.beta * element;
+    if (fault != SpmmShareFault::empty_rows_unset) element = m.beta == T{0} ? T{0} : m.beta * element;
     return;
   }
-  if (fault == ShareFault::slots_not_added) return;
+  if (fault == SpmmShareFault::slots_not_added) return;
   T sum = 0;
   for (Offset share = begin / kChunk; share < (end - 1) / kChunk; ++share) {
     sum += slots[share * m.c.cols + column];
@@ -237,14 +237,14 @@ __global__ void finish_row(Operands<T> m, const T* slots, ShareFault fault) {
 template <class T>
 class SharePlan final : public DeviceSpmmPlan<T> {
  public:
-  SharePlan(const SpmmProblem<T>& problem, Exec& exec, ShareFault fault)
+  SharePlan(const SpmmProblem<T>& problem, Exec& exec, SpmmShareFault fault)
       : DeviceSpmmPlan<T>(problem, exec),
         fault_(fault),
         matrix_(*problem.a),
         shares_(blocks_for(problem.a->nnz(), kChunk)),
         slots_(std::size_t{shares_} * static_cast<std::size_t>(problem.n_cols)) {
     slots_.fill_bytes(0xFF, this->stream());
-    if (fault == ShareFault::last_share_dropped && problem.a->nnz() % kChunk != 0) --shares_;
+    if (fault == SpmmShareFault::last_share_dropped && problem.a->nnz() % kChunk != 0) --shares_;
   }
 
   static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
@@ -256,7 +256,7 @@ class SharePlan final : public DeviceSpmmPlan<T> {
     const SpmmProblem<T>& problem = this->problem();
     const Operands<T> m{matrix_.view(), this->b(), this->c(), problem.alpha, problem.beta};
     const unsigned columns = static_cast<unsigned>(m.c.cols), all = (columns + kWarp - 1) / kWarp;
-    const unsigned strips = fault_ == ShareFault::strip_tail_lost ? columns / kWarp : all;
+    const unsigned strips = fault_ == SpmmShareFault::strip_tail_lost ? columns / kWarp : all;
     launch(multiply_share<T>, {.grid = {shares_, strips}, .block = kWarp, .stream = this->stream()}, m,
            slots_.data());
     launch(finish_row<T>,
@@ -265,7 +265,7 @@ class SharePlan final : public DeviceSpmmPlan<T> {
   }
 
  private:
-  ShareFault fault_;
+  SpmmShareFault fault_;
   DeviceCsr<T, Offset> matrix_;
   unsigned shares_;
   DeviceArray<T> slots_;
@@ -289,7 +289,7 @@ Entry parts_entry(PartsFault fault) {
   return registry.entries().front();
 }
 
-Entry share_entry(ShareFault fault) {
+Entry spmm_share_entry(SpmmShareFault fault) {
   Registry registry;
   registry.add<SharePlan>({.name = "mutant/shares", .idea = "a planted fault", .needs = {.gpu = true}},
                           fault);

@@ -32,13 +32,13 @@ enum class PartsFault {
 Entry parts_entry(PartsFault fault);
 
 /// Faults of equal shares of the non-zeros, whose partial sums a second kernel adds up.
-enum class ShareFault {
+enum class SpmmShareFault {
   none,
   slots_not_added,     ///< the second kernel sets empty rows, and adds nothing
   last_share_dropped,  ///< the share that is not full
   strip_tail_lost,     ///< only full strips of 32 columns are computed
   empty_rows_unset,    ///< nobody stores to rows without non-zeros
 };
-Entry share_entry(ShareFault fault);
+Entry spmm_share_entry(SpmmShareFault fault);
 
 }  // namespace stages::cuda_mutants

@@ -105,7 +105,7 @@ class Ladder(unittest.TestCase):
         text = tables.ladder(None, "^07_", self.TYPED, "results/x.json")
         titles, rows = table(text, "file")
         self.assertEqual((titles, [r["entry"] for r in rows]), (["file", "entry", "what is new"], ["`a`", "`b`"]))
-        self.assertIn("(No record yet: `results/x.json`.\nOn a GPU `tools/verify-gpu.sh --only ladders` makes it", text)
+        self.assertIn("(No record yet: results/x.json.\nOn a GPU `tools/verify-gpu.sh --only ladders` makes it", text)
 
     def test_made_again_it_is_the_same(self):
         results = record(row("07_x/a", 0, 8e-3), row("vendor/cusparse_1", 0, 7e-3))
