@@ -32,11 +32,12 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kBlock = 128;
+constexpr unsigned kBlocks = 8;  ///< of an SM, at least: 64 registers a thread
 constexpr unsigned kAhead = 4;   ///< rows of B that a lane asks for before it adds the first
 constexpr unsigned kStrip = 32;  ///< columns that a group does at a time
 
 template <unsigned kVector, class T>
-__global__ void __launch_bounds__(kBlock) multiply(CutMatrix<T> a, Product<T> m) {
+__global__ void __launch_bounds__(kBlock, kBlocks) multiply(CutMatrix<T> a, Product<T> m) {
   constexpr unsigned kLanes = kStrip / kVector;  ///< of a group
   const unsigned lane = threadIdx.x % kLanes, group_shift = threadIdx.x % kWarp - lane;
   const Offset number = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kLanes;

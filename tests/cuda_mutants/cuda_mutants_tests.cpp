@@ -101,7 +101,8 @@ std::vector<Mutant> all_mutants() {
     all.push_back({name, parts_entry(fault), parts_entry(PartsFault::none), says, spmm_cases()});
   };
   const auto strips = [&](const char* name, SpmmShareFault fault, const char* says) {
-    all.push_back({name, spmm_share_entry(fault), spmm_share_entry(SpmmShareFault::none), says, spmm_cases()});
+    all.push_back(
+        {name, spmm_share_entry(fault), spmm_share_entry(SpmmShareFault::none), says, spmm_cases()});
   };
   row("D2_a_b_failed_launch", RowFault::failed_launch, "is NaN: not written");
   row("D1_d_missing_tail", RowFault::missing_tail, "is NaN: not written");
