@@ -48,7 +48,7 @@ FILE as above, `results/` may be left out. ENTRY with its step, or without where
 or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run. WHAT is one of
 
     over:REGEX       the time of the fastest entry that REGEX finds, over this entry's; where MATRIX is `mean`, the geometric mean over all
-                     matrices of the file on which both have a time. With in:FILE before it those entries are looked for in another record
+                     matrices of the file on which both have a time, and where it is `least`, the least of them. With in:FILE before it those entries are looked for in another record
                      of the same machine (and in whatever place C is left), with clock:NAME this entry's time is that metric
     phase:NAME       the time of a phase
     prepare          the time of preparing the plan
@@ -295,6 +295,20 @@ def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
 
+def two_digits(speed):
+    return f"{speed:.2f}" if speed >= 0.01 else "<0.01"
+
+
+def of_plans(rows, pattern):
+    """What a caption says of several plans of each entry: how far apart their medians lie."""
+    spreads = [measured(r, "plan_spread") for r in rows if re.search(pattern, r["entry"]) and measured(r, "plan_spread") is not None]
+    if not spreads:
+        return ""
+    plans = max(measured(r, "plans") for r in rows if measured(r, "plans"))
+    middle = sorted(spreads)[len(spreads) // 2]
+    return f", of up to {plans:.0f} plans each, whose medians lie {100 * middle:.1f} % apart in the middle and {100 * max(spreads):.0f} % at most"
+
+
 def ratios(results, pattern, wanted):
     """The Markdown tables of one results file, speeds over the fastest library: a table an operation."""
     timed = timed_rows(results)
@@ -317,19 +331,19 @@ def ratios(results, pattern, wanted):
             peer = min(peers, key=peers.get)
             speed = {e: peers[peer] / time[e, matrix] for e in entries if (e, matrix) in time}
             best.append(max(speed.values()))
-            cell = lambda e: "" if e not in speed else ("**{}**" if speed[e] == best[-1] else "{}").format(
-                f"{speed[e]:.2f}" if speed[e] >= 0.01 else "<0.01")
+            cell = lambda e: "" if e not in speed else ("**{}**" if speed[e] == best[-1] else "{}").format(two_digits(speed[e]))
             name = peer.split("/")[1] if on_gpu else peer.split("/")[1].split("_")[0]
             lines.append(f"| {label(matrix)} | " + " | ".join(cell(e) for e in entries) + f" | {name} |")
             for e in speed:
                 speeds.setdefault(e, []).append(speed[e])
         if on_gpu:
-            means = [f"{geometric_mean(speeds[e]):.2f}" if len(speeds.get(e, [])) == len(best) else "" for e in entries]
-            lines += ["| geometric mean | " + " | ".join(means) + " | |", ""]
+            for name, of in (("geometric mean", geometric_mean), ("least", min)):
+                lines.append(f"| {name} | " + " | ".join(two_digits(of(speeds[e])) if len(speeds.get(e, [])) == len(best) else "" for e in entries) + " | |")
+            lines.append("")
         else:
             lines += ["", f"Geometric mean of the fastest: {geometric_mean(best):.2f}.", ""]
     if on_gpu:
-        lines.append(f"(speed over the fastest of the library's algorithms, 1 is as fast; medians of one run; {context['gpu']}, "
+        lines.append(f"(speed over the fastest of the library's algorithms, 1 is as fast; medians of one run{of_plans(timed, pattern)}; {context['gpu']}, "
                      f"{context['date'][:10]}, sources {context['source_digest'][:12]}; fastest bold)")
         return "\n".join(lines) + "\n"
     lines.append(f"(speed over the faster library, 1 is as fast; medians of one run; {context['cpu']}, one thread, {context['date'][:10]}, "
@@ -536,7 +550,7 @@ def value(results, entry, matrix, words):
     of = lambda row, name: str(row[name] if name in row else row["problem"][name]).replace(" ", "_")
     rows = [r for r in timed if all(of(r, name) == text for name, text in selected.items())]
     matrix_of = lambda r: r["matrix"] if "cases" in results else r["problem"]["matrix"]
-    is_matrix = lambda r: matrix == "mean" or matrix_of(r) == matrix or label(matrix_of(r)).replace(" ", "") == matrix
+    is_matrix = lambda r: matrix in ("mean", "least") or matrix_of(r) == matrix or label(matrix_of(r)).replace(" ", "") == matrix
     mine = [r for r in rows if is_matrix(r) and (r["entry"] == entry or r["entry"].endswith("/" + entry))]
     if not mine:
         if "if_recorded" in words and is_entry(entry):
@@ -560,9 +574,9 @@ def value(results, entry, matrix, words):
             return "no record"
         if not ratio:
             raise ValueError(f"no entry like '{pattern}' on {matrix_of(mine[0])}")
-        if any(len(of_one) > 1 for of_one in ratio.values()) or (len(ratio) > 1 and matrix != "mean"):
+        if any(len(of_one) > 1 for of_one in ratio.values()) or (len(ratio) > 1 and matrix not in ("mean", "least")):
             raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
-        return times(geometric_mean(speed for of_one in ratio.values() for speed in of_one))
+        return times((min if matrix == "least" else geometric_mean)(speed for of_one in ratio.values() for speed in of_one))
     if len(mine) > 1:
         raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
     row = mine[0]

@@ -11,7 +11,8 @@
 #   several     the tests of several GPUs, which two or more processes share if there are fewer
 #   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer
 #   d2          the D2 study
-#   spmv        SpMV on generated matrices and on the MATRIX files given
+#   spmv        SpMV of steps 3 to 6, each entry prepared three times, on generated matrices and on the MATRIX files given; and on the
+#               files in STAGES_HELD_OUT="FILE ...", of a record of their own: matrices on which no constant was chosen
 #   spgemm      SpGEMM on generated matrices and on the MATRIX files
 #   multi       where there are several GPUs: SpGEMM on one of them against several, on generated matrices
 #   shares      SpGEMM shared out to 2, 4 and 8 processes, on matrices for eight GPUs; where there are fewer, processes take turns, and
@@ -169,11 +170,18 @@ if wants d2; then
 fi
 
 if wants spmv; then
-  matrices=(-m gen:fixed:n=16384,zeros=0.8)
+  # Three plans of each entry: where the arrays of a plan lie is noise, too. The limit of steps leaves out dense forms where they take
+  # long to prepare; n = 1024 is for them.
+  of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --plans 3 --max-work 2e8 --time-budget "${STAGES_TIME_BUDGET:-0.1}")
+  matrices=(-m gen:fixed:n=1024,zeros=0.8 -m gen:fixed:n=16384,zeros=0.8)
   for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
   for file in "$@"; do matrices+=(-m "$file"); done
-  step spmv build/gpu/bin/stages run "${matrices[@]}" --op spmv --filter '0[56]_cuda|vendor/cu' \
-    --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spmv.json"
+  step spmv build/gpu/bin/stages run "${matrices[@]}" "${of_spmv[@]}" --json "$out/spmv.json"
+  held_out=()
+  for file in ${STAGES_HELD_OUT:-}; do held_out+=(-m "$file"); done
+  if [ ${#held_out[@]} -gt 0 ]; then
+    step spmv_held_out build/gpu/bin/stages run "${held_out[@]}" "${of_spmv[@]}" --json "$out/spmv_held_out.json"
+  fi
 fi
 
 # SpGEMM, C = A * A (docs/generators.md), and the course pair.

@@ -254,6 +254,18 @@ class Values(unittest.TestCase):
             with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
                 tables.value(self.results, entry, matrix, more)
 
+    def test_speeds_over_the_library_on_a_gpu(self):
+        on = lambda matrix, r: {**r, "problem": {**r["problem"], "matrix": matrix}}
+        one, other = "gen:fem:nx=3", "gen:fem:nx=4"
+        rows = [on(one, row("05_x/a", 0, 1e-3, plan_spread=0.02, plans=3)), on(one, row("vendor/b", 0, 2e-3, plan_spread=0.9, plans=3)),
+                on(other, row("05_x/a", 0, 1e-3, plan_spread=0.1, plans=2)), on(other, row("vendor/b", 0, 0.5e-3))]
+        text = tables.ratios(record(*rows, gpu="GPU", gpu_sms="1"), "05_", [])
+        _, lines = table(text, "matrix")
+        self.assertEqual([(line["matrix"], line["`a`"]) for line in lines], [("gen:fem:nx=3", "**2.00**"), ("gen:fem:nx=4", "**0.50**"), ("geometric mean", "1.00"), ("least", "0.50")])
+        self.assertIn("medians of one run, of up to 3 plans each, whose medians lie 10.0 % apart in the middle and 10 % at most; GPU", text)
+        self.assertEqual([tables.value(record(*rows), "a", which, ["over:^vendor/"]) for which in ("mean", "least")], ["1.00x", "0.50x"])
+        self.assertIn("medians of one run; GPU", tables.ratios(record(row("05_x/a", 0, 1.0), row("vendor/b", 0, 1.0), gpu="GPU", gpu_sms="1"), "05_", []))
+
     def test_what_tricks_are_worth(self):
         line = lambda matrix, rounds, **without: {"matrix": matrix, "nnz": 9, "rounds": rounds, "seconds": 0.5, "without": without}
         text = tables.tricks({"cpu": "A CPU", "date": "2001-02-03", "source_digest": "ab" * 32,

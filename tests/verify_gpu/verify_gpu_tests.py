@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OF_GPU, OF_OTHER_GPU, OF_ALL, OF_OTHER = ("aa11" * 16, "bb22" * 16, "cc33" * 16, "dd44" * 16)
@@ -133,6 +134,23 @@ class Records(unittest.TestCase):
         self.assertEqual({name for name in self.steps() if "ladder" in name}, {"ladder_spmm", "ladder_spgemm"})
         for name in ("ladder_spmm.json", "ladder_spgemm.json"):
             self.assertTrue((self.root / "results/nvidia-h200" / name).exists(), name)
+
+    def test_spmv_of_matrices_held_out_is_a_record_of_its_own(self):
+        stages = self.root / "build/gpu/bin/stages"
+        stages.write_text(stages.read_text().replace("while", 'echo "$*" >> "$PLAY/asked"\nwhile', 1))
+        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": ""}):
+            self.verify("--only", "spmv", "mine.mtx")
+        self.assertEqual(self.steps(), {"configure": True, "build": True, "spmv": True})
+        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": "one.mtx two.mtx.gz"}):
+            self.verify("--only", "spmv", "mine.mtx")
+        self.assertEqual(self.steps(), {"configure": True, "build": True, "spmv": True, "spmv_held_out": True})
+        alone, chosen, held_out = (self.root / "asked").read_text().splitlines()
+        self.assertEqual(alone, chosen)
+        matrices = lambda words: [after for word, after in zip(words.split(), words.split()[1:]) if word == "-m"]
+        self.assertEqual(matrices(held_out), ["one.mtx", "two.mtx.gz"])
+        self.assertEqual(matrices(chosen)[-1], "mine.mtx")
+        self.assertEqual(chosen.partition("--op")[2].replace("spmv.json", "spmv_held_out.json"), held_out.partition("--op")[2])
+        self.assertIn("--plans 3", chosen)
 
     def test_the_build_is_for_the_gpu_at_hand(self):
         (self.root / "cmake").write_text((self.root / "cmake").read_text().replace("case", 'echo "$*" >> "$PLAY/asked"\ncase', 1))
