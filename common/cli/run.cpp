@@ -137,6 +137,7 @@ class Run {
     RunEvents events = progress_.events();
     events.checking = [this, show = std::move(events.checking)](const ResultRow& row) {
       findings_.keep_current(std::span(results_.rows).subspan(first_));
+      if (!options().report_to.empty()) keep_for_starter();
       show(row);
     };
     return events;

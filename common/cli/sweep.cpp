@@ -57,8 +57,13 @@ bool own_choice() {
   return std::getenv("STAGES_MPIRUN") == nullptr;
 }
 
+// In the directory of a run on ranks.
+constexpr const char* kStarted = "/started";
+constexpr const char* kDone = "/done";
+constexpr const char* kOfMpirun = "/mpirun";
+
 /// What Open MPI is told by its environment, so that other MPIs aren't given options that they don't know.
-void prepare_environment([[maybe_unused]] int ranks) {
+void prepare_environment([[maybe_unused]] int ranks, const std::string& directory) {
 #ifdef STAGES_HAVE_MPI
   // A rank a core where they suffice: a rank that moves loses its caches. Where they don't, ranks that wait
   // must give way, and bound ones could not spread.
@@ -70,6 +75,8 @@ void prepare_environment([[maybe_unused]] int ranks) {
     setenv("OMPI_MCA_mpi_yield_when_idle", ranks > here.cores * here.threads_per_core ? "1" : "0", 0);
 #endif
   setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+  // Where mpirun is killed its files are removed with ours. What others start may take it to other machines.
+  if (own_choice()) setenv("TMPDIR", (directory + kOfMpirun).c_str(), 1);
   // From SIGTERM to SIGKILL, in seconds: rank 0 writes what was found out, and a disk may take more than the
   // usual one.
   setenv("OMPI_MCA_odls_base_sigkill_timeout", "3", 0);
@@ -97,9 +104,10 @@ std::binary_semaphore taken{0};  ///< what it left, after `ending`
 enum class Output { dropped, shown };
 
 /// In the child: becomes mpirun.
-[[noreturn]] void become(const std::vector<std::string>& words, int ranks, Output output, pid_t parent) {
+[[noreturn]] void become(const std::vector<std::string>& words, int ranks, Output output, pid_t parent,
+                         const std::string& directory) {
   end_with(parent);  // in a group of its own: two signals make mpirun leave things behind
-  prepare_environment(ranks);
+  prepare_environment(ranks, directory);
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(nowhere, STDIN_FILENO);
   if (output == Output::dropped) dup2(nowhere, STDOUT_FILENO);
@@ -113,21 +121,25 @@ std::string own_path() {
   return std::filesystem::read_symlink("/proc/self/exe").string();
 }
 
-constexpr const char* kStarted = "/started";
-constexpr const char* kDone = "/done";
-
 /// Where rank 0 tells how far it is. When the directory is gone, because this process was ended, rank 0
 /// leaves nothing behind.
 class Report {
  public:
-  Report() : started_(directory() + kStarted), done_(directory() + kDone) {}
+  Report() : started_(directory() + kStarted), done_(directory() + kDone), mpirun_(directory() + kOfMpirun) {}
+  ~Report() {
+    std::error_code none;
+    for (const auto& left : std::filesystem::directory_iterator(directory(), none))
+      std::filesystem::remove_all(left.path(), none);  // of an mpirun that was killed
+  }
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
   const std::string& directory() const { return directory_.path(); }
   bool started() const { return std::filesystem::exists(started_.path()); }
   bool done() const { return std::filesystem::exists(done_.path()); }
 
  private:
   TemporaryName directory_{new_temporary_directory("stages")};
-  TemporaryName started_, done_;
+  TemporaryName started_, done_, mpirun_;
 };
 
 /// A limit of the process as `ulimit` shows it.
@@ -212,7 +224,7 @@ int start(const std::vector<std::string>& given, int ranks, Output output, const
   const pid_t child = fork();
   if (child < 0)
     fail("cannot start {}: {}; close other programs, or raise `ulimit -u`", words[0], std::strerror(errno));
-  if (child == 0) become(words, ranks, output, parent);
+  if (child == 0) become(words, ranks, output, parent, report.directory());
   setpgid(child, child);
   return wait_for(child, ranks, report);
 }

@@ -16,6 +16,7 @@ import pathlib
 import pty
 import re
 import resource
+import shutil
 import shlex
 import signal
 import subprocess
@@ -813,6 +814,30 @@ class Kept(Case):
         _, errors = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 2, errors)
         self.assertIn("--ranks: the run on 2 ranks was ended before it was done", errors)
+
+    def test_an_mpirun_that_is_killed(self):
+        """What was checked until then is kept, and nothing of Open MPI's stays."""
+        number, temporary = self.directory / "number", self.directory / "temporary"
+        temporary.mkdir()
+        if not has_ranks():
+            self.skipTest("this build has no MPI")
+        mpirun = self.write("mpirun", f"#!/bin/sh\necho $$ > {number}; exec {shutil.which('mpirun')} \"$@\"\n")
+        mpirun.chmod(0o755)
+        process = subprocess.Popen([PROGRAMS / "stages", "run", "-m", SMALL, "--op", "spgemm", "--filter", "02_mpi/(balanced|distributed)",
+                                    "--ranks", "2", "--time-budget", "60", "--max-noise", "1e-9", *self.files], stderr=subprocess.PIPE, text=True,
+                                   stdout=subprocess.DEVNULL,
+                                   env={**os.environ, "TMPDIR": str(temporary), "PATH": f"{self.directory}:{os.environ['PATH']}"})
+        deadline = time.monotonic() + 30
+        while not any('"good"' in path.read_text() for path in temporary.glob("stages-*/results.json")):
+            if time.monotonic() > deadline:
+                process.terminate()
+            self.assertIsNone(process.poll(), "rank 0 has kept nothing")
+            time.sleep(0.01)
+        os.kill(int(number.read_text()), signal.SIGKILL)
+        _, errors = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 2, errors)
+        self.assertIn((SMALL, "good"), self.statuses()[1])
+        self.assertEqual(list(temporary.iterdir()), [])
 
     def test_ranks_that_cannot_start(self):
         if not has_ranks():
