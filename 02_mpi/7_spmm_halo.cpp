@@ -27,20 +27,29 @@
 namespace stages {
 namespace {
 
-/// Between a dense matrix in any layout and its rows without padding, one after the other.
+/// Between a dense matrix in any layout and its rows without padding, one after the other. A row that lies in
+/// one piece is copied in one piece.
 template <class T>
 void pack_rows(const DenseView<const T>& from, Buffer<T>& to) {
   to.resize(static_cast<std::size_t>(from.rows) * static_cast<std::size_t>(from.cols));
   auto next = to.begin();
   for (Index i = 0; i < from.rows; ++i) {
+    if (from.layout == Layout::row_major) {
+      next = std::copy_n(from.data + from.position(i, 0), from.cols, next);
+      continue;
+    }
     for (Index j = 0; j < from.cols; ++j) *next++ = from(i, j);
   }
 }
 template <class T>
 void unpack_rows(const Buffer<T>& from, const DenseView<T>& to) {
   auto next = from.begin();
-  for (Index i = 0; i < to.rows; ++i) {
-    for (Index j = 0; j < to.cols; ++j) to(i, j) = *next++;
+  for (Index i = 0; i < to.rows; ++i, next += to.cols) {
+    if (to.layout == Layout::row_major) {
+      std::copy_n(next, to.cols, to.data + to.position(i, 0));
+      continue;
+    }
+    for (Index j = 0; j < to.cols; ++j) to(i, j) = next[j];
   }
 }
 

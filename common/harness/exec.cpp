@@ -9,18 +9,10 @@
 #include <memory>
 
 #include "common/harness/machine.hpp"
+#include "common/harness/seconds.hpp"
 #include "common/matrix/memory.hpp"
 
 namespace stages {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-}  // namespace
 
 Exec::Exec() = default;
 Exec::~Exec() = default;
@@ -36,7 +28,7 @@ double Exec::memory_limit() const {
 double Exec::time(const std::function<void()>& work) {
   synchronize();
   communicator().barrier();
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   work();
   synchronize();
   return communicator().max(seconds_since(start));

@@ -10,17 +10,14 @@
 
 #include <mpi.h>
 
-#include <chrono>
 #include <vector>
 
 #include "common/harness/plan.hpp"
+#include "common/harness/seconds.hpp"
 
 namespace stages::mpi {
 
-/// Seconds since `start`.
-inline double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+using stages::seconds_since;
 
 /// One run, as one rank saw it: seconds. Negative: not measured in this run.
 struct RunTimes {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/harness/machine.hpp"
+#include "common/harness/seconds.hpp"
 #include "common/matrix/error.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
@@ -23,10 +24,6 @@ int number_in(const std::string& path) {
   int value = -1;
   file >> value;
   return file ? value : -1;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ double MultiGpuExec::time(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   synchronize();
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double seconds = seconds_since(start);
   max_over_ranks(std::span(&seconds, 1), ranks_.comm());
   collect_phases();
   take_longest_phases();
