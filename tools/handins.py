@@ -171,7 +171,11 @@ class Grader:
             if not self.stopped:
                 handin.status, handin.lost = TROUBLE, [("", one_line(said)[-500:] or f"stages grade ended with exit code {process.returncode}")]
             return
-        grade = json.loads(out)["grades"][0]
+        try:
+            grade = json.loads(out)["grades"][0]
+        except ValueError:  # what follows -- asked for something else
+            handin.status, handin.lost = TROUBLE, [("", f"stages grade {' '.join(self.words)}: gives no grade; leave these options out")]
+            return
         handin.status, handin.points = GRADED, grade["points"]
         handin.lost = [("", one_line(grade["broken"]))] if grade["broken"] else [
             (c["class"], one_line(c["reason"])) for c in grade["classes"] if c["counts"] and not c["good"]]

@@ -45,6 +45,8 @@ if "slow" in text:
     with log.open("a") as out: print("begins", os.getpid(), file=out)
     time.sleep(float(seconds.read_text()) if seconds.exists() else 0.5)
     with log.open("a") as out: print("ends", file=out)
+if "--hint" in sys.argv:
+    sys.exit(print("1 of 3: think"))
 print("NOT CONFINED: played", file=sys.stderr)
 if "trouble" in text:
     print("stages: error: the disk is full", file=sys.stderr)
@@ -566,6 +568,13 @@ class HandIns(Class):
         self.assertEqual((table["ada"]["points"], table["bob"]["points"]), ("", "100"))
         self.assertIn("could not be graded; ", table["ada"][f"{CUDA}: why"])
         self.assertIn("the disk is full", table["ada"][f"{CUDA}: why"])
+
+    def test_options_that_ask_for_no_grade(self):
+        self.write("class/ada.cu", "points 100")
+        done = run(*self.words(CUDA), "--", "--hint", 1)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertIn("could not be graded; stages grade --hint 1: gives no grade; leave these options out", self.table()["ada"][f"{CUDA}: why"])
 
     def test_usage(self):
         script = [sys.executable, ROOT / "tools/handins.py"]
