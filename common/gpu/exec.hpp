@@ -32,8 +32,8 @@ class GpuExec : public Exec {
   /// 90 % of the device memory that is free now.
   double memory_limit() const override;
   void synchronize() override { stream_.synchronize(); }
-  /// Seconds between two events on the stream, the time that the host takes to launch included. 0 on the
-  /// executor.
+  /// Seconds from event to event on the stream, the host's launching included, and until the other streams
+  /// are done, too. 0 on the executor.
   double time(const std::function<void()>& work) override;
   /// In graph mode: captures `run`, and gives back its replay. Throws Error if `run` does what a capture
   /// cannot hold (allocation, synchronisation). Where STAGES_PROFILE is set, what comes out runs once at

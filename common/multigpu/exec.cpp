@@ -105,7 +105,7 @@ double MultiGpuExec::time(const std::function<void()>& work) {
   check(MPI_Barrier(ranks_.comm()), "starting together");
   const auto start = std::chrono::steady_clock::now();
   work();
-  synchronize();
+  STAGES_CUDA(cudaDeviceSynchronize());  // whatever stream it is on
   double seconds = seconds_since(start);
   max_over_ranks(std::span(&seconds, 1), ranks_.comm());
   collect_phases();

@@ -143,6 +143,68 @@ TEST_F(Runtime, FactsAndAttributes) {
   flush.run(nullptr);
 }
 
+TEST_F(Runtime, WorkOnAnotherStreamIsTimed) {
+  GpuExec exec;
+  if (exec.simulated()) GTEST_SKIP() << "the executor takes no times";
+  DeviceArray<unsigned char> bytes(std::size_t{256} << 20);
+  const Stream other;
+  const auto fill = [&](cudaStream_t stream) {
+    return exec.time([&] {
+      for (int i = 0; i < 20; ++i) bytes.zero(stream);
+    });
+  };
+  fill(other);
+  const double own = fill(exec.stream());
+  EXPECT_GT(fill(other), 0.5 * own);
+  EXPECT_LT(exec.time([] {}), 0.1 * own) << "and nothing is added where there is none";
+}
+
+#if !STAGES_SIMULATED
+/// Follows a chain of `steps` elements, one after another, past L1.
+__global__ void follow(const unsigned* next, int steps, unsigned* end) {
+  unsigned at = 0;
+  for (int i = 0; i < steps; ++i) at = __ldcg(next + at);
+  *end = at;
+}
+
+TEST_F(Runtime, AColdRunFindsNothingThatL2WasToKeep) {
+  int most = 0;
+  STAGES_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxPersistingL2CacheSize, 0));
+  if (most == 0) GTEST_SKIP() << "this GPU keeps nothing in L2";
+  const auto bytes = static_cast<std::size_t>(most) / 4;
+  STAGES_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, bytes));
+  constexpr unsigned kLine = 32;  // elements
+  const auto lines = static_cast<unsigned>(bytes / sizeof(unsigned) / kLine);
+  std::vector<unsigned> links(lines * kLine);
+  for (unsigned k = 0; k < lines; ++k) links[k * kLine] = (k + 4099) % lines * kLine;
+  const DeviceArray<unsigned> next{std::span<const unsigned>(links)};
+  DeviceArray<unsigned> end(1);
+  DeviceArray<unsigned char> others(2 * device_facts().l2_bytes);
+  GpuExec exec;
+  cudaStreamAttrValue window = {};
+  window.accessPolicyWindow.base_ptr = const_cast<unsigned*>(next.data());
+  window.accessPolicyWindow.num_bytes = next.bytes();
+  window.accessPolicyWindow.hitRatio = 1;
+  window.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
+  window.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
+  STAGES_CUDA(cudaStreamSetAttribute(exec.stream(), cudaStreamAttributeAccessPolicyWindow, &window));
+  const auto seconds = [&] {
+    return exec.time([&] {
+      launch(follow, {.grid = 1, .block = 1, .stream = exec.stream()}, next.data(), 20000, end.data());
+    });
+  };
+  seconds();
+  const double hot = seconds();
+  others.zero(exec.stream());
+  const double kept = seconds();
+  exec.flush_caches();
+  const double cold = seconds();
+  STAGES_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0));
+  if (kept > 1.1 * hot) GTEST_SKIP() << "it was not kept: " << kept << " s, and " << hot << " s before";
+  EXPECT_GT(cold, 1.3 * hot);
+}
+#endif
+
 TEST_F(Runtime, Occupancy) {
   const DeviceFacts& f = device_facts();
   const int threads = f.max_threads_per_sm;
