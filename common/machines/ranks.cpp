@@ -45,7 +45,7 @@ Exec& Ranks::exec() {
 }
 
 Machine Ranks::machine(bool gpu) {
-  exec();
+  exec().copy_bandwidth();  // later only some ranks may ask for it
   if (!gpu) return Machine(exec(), "none of the entries chosen runs on the GPUs of several processes");
   if (!state_->gpus && state_->no_gpus.empty()) {
 #ifdef STAGES_HAVE_MULTIGPU

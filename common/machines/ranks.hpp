@@ -41,8 +41,8 @@ class Ranks {
 
   /// Where entries for several ranks run. Collective at the first call; only where started().
   Exec& exec();
-  /// exec(), and the GPUs of all ranks where `gpu` asks for them, the same on all ranks. Collective at the
-  /// first call that does.
+  /// exec(), its copies measured, and the GPUs of all ranks where `gpu` asks for them, the same on all ranks.
+  /// Collective at the first call, and at the first that asks for GPUs.
   Machine machine(bool gpu);
   /// Gives rank 0's order to all.
   Order tell(Order order);

@@ -50,10 +50,6 @@ double oversubscription(const MpiCommunicator& ranks) {
   return static_cast<double>(here) / cores_here().cores;
 }
 
-MpiExec::MpiExec(MpiCommunicator& ranks) : ranks_(ranks) {
-  copy_bandwidth();
-}
-
 double MpiExec::measure_copy_bandwidth() {
   // Together the ranks of a node copy four times the last-level cache, and at least 64 MiB each, so that the
   // copies run from memory to memory; the best of five, because anything else only ever slows them down.

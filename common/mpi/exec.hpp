@@ -6,11 +6,10 @@
 namespace stages::mpi {
 
 /// Each rank is one thread. Times, and the phases within them, are the maximum over the ranks;
-/// copy_bandwidth() is that of all ranks copying at once.
+/// copy_bandwidth() is that of all ranks copying at once, and collective at the first call.
 class MpiExec final : public Exec {
  public:
-  /// Collective. Measures the copy bandwidth, because later only some ranks may ask for it.
-  explicit MpiExec(MpiCommunicator& ranks);
+  explicit MpiExec(MpiCommunicator& ranks) : ranks_(ranks) {}
 
   Communicator& communicator() override { return ranks_; }
   MpiCommunicator& ranks() { return ranks_; }
