@@ -1,6 +1,7 @@
 // Task: fill in the number of a thread: which row of y is its?
 // Step: 03_cuda_naive
 // Reference: 03_cuda_naive/dense_transposed
+// At most: 3 sectors a request in loads
 //
 // A kernel runs in many threads at once, and each must find out which part of the work is its own. Threads
 // come in blocks of blockDim.x. A thread knows its place in its block (threadIdx.x), and its block's place in

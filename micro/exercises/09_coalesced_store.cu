@@ -1,6 +1,7 @@
 // Task: fill in which element of C a thread has, so that a warp stores side by side.
 // Step: 03_cuda_naive
 // Reference: 03_cuda_naive/dense_output_by_rows
+// At most: 4.5 sectors a request in stores
 //
 // A thread has one element of a dense C, in blocks of 32 x 8 threads. The 32 threads of a warp have the same
 // threadIdx.y, and threadIdx.x from 0 to 31. C is stored by rows: element (i, j) lies at c.data[i * c.ld + j].

@@ -1,6 +1,7 @@
 // Task: fill in the two barriers of a loop over tiles in shared memory.
 // Step: 04_cuda_shared
 // Reference: 04_cuda_shared/shared_memory
+// No race
 //
 // The threads of a block fetch a tile of x together, one element each, and then all of them read all of it.
 // Threads do not go in step: one may be a tile ahead of another. __syncthreads() holds each thread until all

@@ -1,6 +1,7 @@
 // Task: fill in where an element of a tile lies, so that no two lanes meet in a bank.
 // Step: 04_cuda_shared
 // Reference: 04_cuda_shared/shared_memory
+// No bank conflict
 //
 // A is stored by rows. A warp reads 32 x 32 elements of it, a row of the tile at a time, side by side. Then
 // lane l needs row l of the tile: at step k the lanes read one column. Shared memory has 32 banks, and the

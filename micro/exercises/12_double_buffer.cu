@@ -1,6 +1,8 @@
 // Task: fill in the loop over tiles with two buffers: one is filled while one is used.
 // Step: 04_cuda_shared
 // Reference: 04_cuda_shared/shared_memory
+// At most: 110 barriers
+// No race
 //
 // With one buffer a block waits twice a tile: for the tile to be there, and for all threads to be done with it.
 // With two buffers, tile t + 1 goes to the buffer that nobody reads while tile t is used. Its loads are on

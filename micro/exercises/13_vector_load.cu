@@ -1,6 +1,7 @@
 // Task: fill in the walk of a warp along its row, with loads of 16 bytes.
 // Step: 04_cuda_shared
 // Reference: 04_cuda_shared/batched_loads
+// At most: 16,000 requests in loads
 //
 // A thread can load 16 bytes by one instruction: four floats, or two doubles. The same bytes then take a
 // quarter, or half, of the instructions, and more bytes are on their way at once. The address must be a

@@ -1,6 +1,7 @@
 // Task: fill in the broadcast: a lane has loaded an entry, and all lanes need it.
 // Step: 07_spmm
 // Reference: 07_spmm/warp_per_row
+// At most: 10,000 requests in loads
 //
 // C = A B with a dense B. A warp has a row of C and 32 of its columns, a lane each. All lanes need all entries
 // of the row of A. So the warp loads 32 entries at once, one by each lane and side by side, and then goes

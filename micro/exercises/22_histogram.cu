@@ -1,6 +1,8 @@
 // Task: fill in the histogram of a block: how many of its rows are in which bin?
 // Step: 08_spgemm_multigpu
 // Reference: 05_cuda_csr/thread_per_row
+// At most: 32 requests in global atomics
+// No race
 //
 // Rows are sorted into bins by their length, so that rows of a kind are multiplied together. First somebody
 // must count: a thread has a row, and adds one to its bin. Many threads add to the same bin at once: only

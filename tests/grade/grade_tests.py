@@ -178,6 +178,52 @@ class WholeWay(Case):
         Exercises.full(self, self.made("micro", "15_shuffle_reduction.cu", True))
 
 
+# Answers to micro-exercises that multiply right on the executor, and miss the idea: what becomes of the solution's lines,
+# the demand that is lost, and how it is.
+WASTEFUL = {
+    "06_thread_index.cu": ([("blockIdx.x * blockDim.x + threadIdx.x;", "threadIdx.x * gridDim.x + blockIdx.x;")],
+                           "At most: 3 sectors a request in loads", r"1\d\.\d a request"),
+    "08_grid_stride.cu": ([("row = first; row < rows; row += threads", "row = first * ((rows + 31) / 32), end = row + (rows + 31) / 32; row < min(rows, end); ++row")],
+                          "At most: 2 sectors a request in loads", r"8\.\d* a request"),
+    "09_coalesced_store.cu": ([("kHigh + threadIdx.y", "kHigh + threadIdx.x % kHigh"),
+                               ("kWide + threadIdx.x", "kWide + threadIdx.y * 4 + threadIdx.x / kHigh")],
+                              "At most: 4.5 sectors a request in stores", "8 a request"),
+    "10_barrier.cu": ([("}\n    __syncthreads();", "}\n    __syncwarp();")], "No race", "missing: a __syncthreads"),
+    "11_bank_conflict.cu": ([("row * kPitch + column", "row + column * (kPitch - 1)")], "No bank conflict", "360,000 wavefronts"),
+    "12_double_buffer.cu": ([("buffer[t % 2]);\n", "buffer[t % 2]);\n__syncthreads();\n")], "At most: 110 barriers", "there are 200 barriers"),
+    "13_vector_load.cu": ([("*reinterpret_cast<const Pack<T>*>(row + first)", "[=] { Pack<T> p; for (Index u = 0; u < kPack; ++u) p.value[u] = row[first + u]; return p; }()")],
+                          "At most: 16,000 requests in loads", "24,000"),
+    "21_broadcast.cu": ([("__shfl_sync(kAllLanes, column, k)", "a.col_idx[first + k]"), ("__shfl_sync(kAllLanes, value, k)", "a.values[first + k]")],
+                        "At most: 10,000 requests in loads", "19,200"),
+    "22_histogram.cu": ([("atomicAdd(&mine[bin], 1)", "++mine[bin]")], "No race", "read-after-write"),
+}
+
+
+class Wasteful(Case):
+    def graded(self, name):
+        text = tools().made(ROOT / "micro/exercises" / name, True)
+        for old, new in WASTEFUL[name][0]:
+            self.assertIn(old, text, name)
+            text = text.replace(old, new)
+        (self.directory / name).write_text(text)
+        return self.grade("micro", self.directory / name)
+
+    def test_micro_exercises(self):
+        if not (PROGRAM.parent / "counted_exercises").exists():
+            self.skipTest("kernels are not counted in this build")
+        stages = listed()[1]
+        names = [name for name in WASTEFUL if step_of("micro", name) in stages]
+        with concurrent.futures.ThreadPoolExecutor(2) as side_by_side:
+            for name, grade in zip(names, side_by_side.map(self.graded, names)):
+                _, demand, reason = WASTEFUL[name]
+                with self.subTest(exercise=name):
+                    self.assertEqual((grade["broken"], [c["reason"] for c in grade["classes"] if c["reason"]]), ("", []))
+                    self.assertIn(grade["points"], (80, 90))
+                    lost = [d for d in grade["efficiency"] if not d["met"]]
+                    self.assertEqual([d["demand"] for d in lost], [demand])
+                    self.assertRegex(lost[0]["reason"], reason)
+
+
 class Hints(Case):
     """They come one by one, and no file that a student gets has them."""
 
