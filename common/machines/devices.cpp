@@ -10,6 +10,7 @@
 #if STAGES_SIMULATED
 #include "common/simt/executor.hpp"
 #include "common/simt/lens/races.hpp"
+#include "common/simt/numbers.hpp"
 #endif
 #endif
 
@@ -41,6 +42,7 @@ std::pair<std::unique_ptr<Exec>, std::string> find_gpu([[maybe_unused]] KernelLa
   if (std::string problem = device_problem(); !problem.empty()) return {nullptr, std::move(problem)};
 #if STAGES_SIMULATED
   // Now, so that what is wrong is told before anything has run.
+  simt::numbers();
   simt::races();
   if (const char* const schedule = std::getenv("STAGES_SCHEDULE")) simt::set_schedule(schedule);
 #endif

@@ -20,6 +20,7 @@
 #include "common/simt/block_runner.hpp"
 #include "common/simt/lens/counting.hpp"
 #include "common/simt/lens/races.hpp"
+#include "common/simt/numbers.hpp"
 
 namespace stages::simt {
 namespace {
@@ -146,14 +147,7 @@ Settings& settings() {
 }
 
 double watchdog_seconds(double set) {
-  if (set > 0) return set;
-  const double seconds = std::atof(environment("STAGES_WATCHDOG"));
-  return seconds > 0 ? seconds : 60;
-}
-
-std::size_t worker_count() {
-  const int set = std::atoi(environment("STAGES_WORKERS"));
-  return set > 0 ? static_cast<std::size_t>(set) : std::max(1u, std::thread::hardware_concurrency());
+  return set > 0 ? set : numbers().patience;
 }
 
 std::string headline(Fault fault, const GridRun& run, double patience) {
@@ -212,7 +206,7 @@ Fault run_grid(const Grid& grid, std::string& report) {
   const Schedule schedule = s.scheduled ? s.schedule : parse_schedule(environment("STAGES_SCHEDULE"));
   const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
   // Clocks tell what orders threads, so that races show where blocks run one after another.
-  const std::uint64_t at_once = races() ? 1 : worker_count();
+  const std::uint64_t at_once = races() ? 1 : numbers().workers;
   const std::uint64_t workers = grid.resident() ? blocks : std::min<std::uint64_t>(blocks, at_once);
   const double patience = watchdog_seconds(s.watchdog);
   GridRun run(grid, schedule, blocks, workers);

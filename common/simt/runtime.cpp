@@ -17,6 +17,7 @@
 #include "common/matrix/error.hpp"
 #include "common/simt/lens/counting.hpp"
 #include "common/simt/lens/races.hpp"
+#include "common/simt/numbers.hpp"
 #include "common/simt/sanitizer.hpp"
 
 using stages::simt::fill_junk;
@@ -91,17 +92,12 @@ const Profile& profile() {
 }
 
 struct Device : Profile {
-  std::size_t memory = std::size_t{4} << 30;
+  std::size_t memory = simt::numbers().device_memory;
   std::size_t shared_optin = shared_per_sm - shared_reserved;
 };
 
 const Device& device() {
-  static const Device instance = [] {
-    Device d{profile()};
-    const char* mib = std::getenv("STAGES_DEVICE_MEMORY");
-    if (mib && std::atoll(mib) > 0) d.memory = static_cast<std::size_t>(std::atoll(mib)) << 20;
-    return d;
-  }();
+  static const Device instance{profile()};
   return instance;
 }
 

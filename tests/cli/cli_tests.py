@@ -214,6 +214,15 @@ class Usage(Case):
             self.skipTest("this build has no executor")
         self.refused("STAGES_SCHEDULE.* is 'sideways'", "run", "-m", SMALL, "--stage", "03", "--quick", env={"STAGES_SCHEDULE": "sideways"})
 
+    def test_numbers_of_the_executor(self):
+        if not any(entry.startswith("03_") for entry in entries()):
+            self.skipTest("this build has no executor")
+        for name, what in (("STAGES_WATCHDOG", "seconds"), ("STAGES_WORKERS", "a whole number"), ("STAGES_DEVICE_MEMORY", "a whole number of MiB"),
+                           ("STAGES_RACES_MEMORY", "a whole number of MiB")):
+            for text in ("many", "0", "-1", "4x", "nan", "1e30", "99999999999999999999") + (("1.5",) if what != "seconds" else ()):
+                self.refused(rf"{name} is '{re.escape(text)}'; it must be {what}, above 0 and at most \d+$", "run", "-m", SMALL, "--stage", "03",
+                             "--quick", env={name: text})
+
     def test_strange_file_names(self):
         """Control characters do not reach the terminal, and CSV is UTF-8."""
         matrix = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n"

@@ -14,6 +14,7 @@
 #include "common/simt/lens/code.hpp"
 #include "common/simt/lens/counting.hpp"
 #include "common/simt/lens/crash.hpp"
+#include "common/simt/numbers.hpp"
 
 namespace stages::simt {
 namespace {
@@ -87,12 +88,7 @@ bool Knowledge::holds(const Knowledge& other) const {
 // ---- launches and blocks ----------------------------------------------------------------------------------
 
 std::size_t RaceDetector::most_cells() {
-  static const std::size_t most = [] {
-    const char* const text = std::getenv("STAGES_RACES_MEMORY");  // MiB
-    const long long mib = text != nullptr ? std::atoll(text) : 0;
-    return (static_cast<std::size_t>(mib > 0 ? mib : 2048) << 20) / sizeof(Cell);
-  }();
-  return most;
+  return numbers().races_memory / sizeof(Cell);
 }
 
 void RaceDetector::begin_launch(const Grid& grid, const void* stream, const StreamClock& before) {

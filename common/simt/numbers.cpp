@@ -1,0 +1,44 @@
+#include "common/simt/numbers.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include "common/matrix/error.hpp"
+
+namespace stages::simt {
+namespace {
+
+/// What the variable holds; `otherwise` where it is not there, or empty.
+template <class T>
+T number(const char* variable, const char* what, T otherwise, T most) {
+  const char* const set = std::getenv(variable);
+  const std::string_view text = set != nullptr ? set : "";
+  if (text.empty()) return otherwise;
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0 && value <= most))
+    fail("{} is '{}'; it must be {}, above 0 and at most {}", variable, text, what, most);
+  return value;
+}
+
+}  // namespace
+
+const Numbers& numbers() {
+  static const Numbers set = [] {
+    constexpr std::size_t kMostMib = std::size_t{1} << 24;
+    const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
+    const auto bytes = [](const char* variable, std::size_t mib) {
+      return number(variable, "a whole number of MiB", mib, kMostMib) << 20;
+    };
+    return Numbers{.patience = number("STAGES_WATCHDOG", "seconds", 60.0, 1e6),
+                   .workers = number<std::size_t>("STAGES_WORKERS", "a whole number", processors, 1024),
+                   .device_memory = bytes("STAGES_DEVICE_MEMORY", 4096),
+                   .races_memory = bytes("STAGES_RACES_MEMORY", 2048)};
+  }();
+  return set;
+}
+
+}  // namespace stages::simt
