@@ -1,6 +1,6 @@
 #include "common/grade/demands.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -43,8 +43,7 @@ const std::vector<std::pair<std::string, std::optional<CountedAccess>>> kAccesse
     {"stores", CountedAccess::store},
     {"atomics", CountedAccess::atomic},
     {"accesses", std::nullopt}};
-const std::vector<std::pair<std::string, int>> kArrays = {{"x", 0},      {"y", 0},       {"b", 0},   {"c", 0},
-                                                          {"values", 0}, {"columns", 0}, {"rows", 0}};
+const std::vector<std::string> kArrays = {"x", "y", "b", "c", "values", "columns", "rows"};
 
 template <class T>
 const T& choice(const std::vector<std::pair<std::string, T>>& choices, const std::string& word,
@@ -177,7 +176,8 @@ std::optional<Demand> demand_of(std::string_view line) {
     demand.access = choice(kAccesses, take(), text);
     if (demand.space == CountedSpace::global && skip("of")) {
       demand.array = take();
-      choice(kArrays, demand.array, text);
+      if (std::find(kArrays.begin(), kArrays.end(), demand.array) == kArrays.end())
+        fail("'{}': '{}' is none of {}", text, demand.array, fmt::join(kArrays, ", "));
     }
   }
   if (next != rest.end())
