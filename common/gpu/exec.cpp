@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "common/gpu/facts.hpp"
+#include "common/harness/seconds.hpp"
 
 #if !STAGES_SIMULATED
 #include <cuda_profiler_api.h>
@@ -36,7 +37,7 @@ double seconds_of_other_streams() {
   const auto wait = [] {
     const auto start = std::chrono::steady_clock::now();
     STAGES_CUDA(cudaDeviceSynchronize());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return seconds_since(start);
   };
   const double first = wait(), at_rest = wait();
   return first - at_rest > kNoiseOfWaiting ? first - at_rest : 0;
