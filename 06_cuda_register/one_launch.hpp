@@ -3,6 +3,7 @@
 // gives run(), which launches its kernel once for all products.
 
 #include "common/gpu/cuda.hpp"
+#include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
 
 namespace stages {
