@@ -50,6 +50,23 @@ __device__ inline unsigned find(const Index* keys, unsigned slots, Index column)
   return slot;
 }
 
+/// Writes the taken slots of a table to C from `out` on, in their order, by a warp.
+template <class T>
+__device__ void write_taken_slots(const Index* keys, const T* values, unsigned slots, unsigned lane,
+                                  Offset out, const Output<T>& c) {
+  for (unsigned first = 0; first < slots; first += kWarp) {
+    const unsigned s = first + lane;
+    const Index column = s < slots ? keys[s] : kFree;
+    const unsigned taken = __ballot_sync(kAllLanes, column != kFree);
+    if (column != kFree) {
+      const Offset to = out + __popc(taken & lanes_below(lane));
+      c.col_idx[to] = column;
+      c.values[to] = values[s];
+    }
+    out += __popc(taken);
+  }
+}
+
 /// Sorts n elements by exchange(i, j), which puts elements i < j into ascending order. Bitonic, in the form
 /// in which all comparisons ascend: elements beyond n may then be thought of as infinite, and are never
 /// touched, so n need not be a power of two. `members` threads take part, this one is `me`; meet() is their

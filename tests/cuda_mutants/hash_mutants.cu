@@ -1,10 +1,9 @@
 // SpGEMM by a hash table a row and by dense windows, with planted faults. The host counts and places rows.
 
 #include <algorithm>
-#include <numeric>
 
 #include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
+#include "tests/cuda_mutants/counted_plan.hpp"
 #include "tests/cuda_mutants/hash_mutants.hpp"
 
 namespace stages::cuda_mutants {
@@ -49,6 +48,7 @@ __device__ bool add_row_of_b(const CsrView<T>& a, const CsrView<T>& b, Offset e,
                              HashFault fault, unsigned lane, unsigned step) {
   for (Offset q = b.row_ptr[a.col_idx[e]] + lane; q < b.row_ptr[a.col_idx[e] + 1]; q += step) {
     const unsigned slot = slot_of(t, b.col_idx[q], fault);
+    if (slot == t.slots && fault == HashFault::full_table_drops) continue;
     if (slot == t.slots) return false;
     const T before = t.sums[slot];
     if (fault == HashFault::racing_sums) __nanosleep(100);
@@ -122,42 +122,6 @@ __global__ void hash_rows(CsrView<T> a, CsrView<T> b, unsigned slots, HashFault 
     c.counts[i] = good ? count : kNotCounted;
   }
 }
-
-/// What both plans share: the host adds up the counts, and makes C.
-template <class T>
-class CountedPlan : public DeviceSpgemmPlan<T> {
- public:
-  CountedPlan(const SpgemmProblem<T>& problem, Exec& exec)
-      : DeviceSpgemmPlan<T>(problem, exec), a_(*problem.a), b_(*problem.b) {}
-
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
-
-  void load(const SpgemmOperands<T>& operands) override {
-    a_.values.upload(operands.a_values, this->stream());
-    b_.values.upload(operands.b_values, this->stream());
-    this->exec().synchronize();
-  }
-
- protected:
-  /// C with these row lengths, and nothing in it. With 16 bits, row pointers wrap around.
-  DeviceCsr<T, Offset> make_result(const std::vector<Index>& counts, bool in_16_bits) {
-    std::vector<Offset> row_ptr(counts.size() + 1, 0);
-    std::partial_sum(counts.begin(), counts.end(), row_ptr.begin() + 1, std::plus<Offset>());
-    DeviceCsr<T, Offset> c;
-    c.rows = a_.rows;
-    c.cols = b_.cols;
-    c.col_idx = DeviceArray<Index>(static_cast<std::size_t>(row_ptr.back()));
-    c.values = DeviceArray<T>(static_cast<std::size_t>(row_ptr.back()));
-    c.values.fill_bytes(0xFF, this->stream());
-    places_ = row_ptr;
-    for (Offset& place : places_) place = in_16_bits ? static_cast<std::uint16_t>(place) : place;
-    c.row_ptr = DeviceArray<Offset>(std::span<const Offset>(row_ptr));
-    return c;
-  }
-
-  DeviceCsr<T, Offset> a_, b_;
-  std::vector<Offset> places_;  ///< where the kernel puts the rows
-};
 
 template <class T>
 class HashPlan final : public CountedPlan<T> {
@@ -258,13 +222,6 @@ class WindowPlan final : public CountedPlan<T> {
 
   WindowFault fault_;
 };
-
-template <template <class> class PlanOf, class Fault>
-Entry entry_with(const char* name, Fault fault) {
-  Registry registry;
-  registry.add<PlanOf>({.name = name, .idea = "a planted fault", .needs = {.gpu = true}}, fault);
-  return registry.entries().front();
-}
 
 }  // namespace
 

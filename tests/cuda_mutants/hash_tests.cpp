@@ -22,6 +22,7 @@ namespace stages {
 namespace {
 
 using cuda_mutants::HashFault;
+using cuda_mutants::LadderFault;
 using cuda_mutants::WindowFault;
 using matrices::Matrix;
 using spgemm::Rules;
@@ -217,6 +218,15 @@ TEST(HashParts, RulesOfAnH200AreThoseThatWereMeasured) {
             bytes_of<double>(half_windows));
 }
 
+/// Rungs 3 to 6 with tables so small, and spans so short, that small matrices come to all of their kernels.
+void add_rungs_with_small_tables(Registry& registry) {
+  add_rows_of_b(registry, "rows_of_b", {.count_slots = 32, .shared_results = 8});
+  const BinSizes sizes{.slots = {8, 16, 64}, .count_slots = 64, .most_probes = 16, .span = 96};
+  add_bins(registry, "bins", sizes);
+  add_sorted_rows(registry, "sorted_rows", sizes);
+  add_bitmaps(registry, "bitmaps", sizes);
+}
+
 /// tools/verify-gpu.sh has racecheck look at this in place of the entry, whose tables of 64 KB keep it for
 /// minutes.
 TEST(HashParts, OneTableForAllRowsOnSmallMatrices) {
@@ -225,6 +235,7 @@ TEST(HashParts, OneTableForAllRowsOnSmallMatrices) {
   add_hash_warp_per_row(registry, "values_in_global_memory", {.count_slots = 256, .shared_results = 16});
   add_hash_warp_per_row(registry, "full_tables", {.count_slots = 32, .shared_results = 8});
   add_hash_warp_per_row(registry, "crowded", {.count_slots = 256, .shared_results = 16, .most_probes = 2});
+  add_rungs_with_small_tables(registry);
   expect_good<float>(registry);
   expect_good<double>(registry);
 }
@@ -253,6 +264,7 @@ TEST(HashParts, TheOrderOfThreadsDoesNotShow) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   Registry registry = by_several_rules();
   add_binned(registry, "large_tables_of_warps", {.rules = large_tables_of_warps()});
+  add_rungs_with_small_tables(registry);
   for (const auto& p :
        {problem<float>("short", matrices::uneven(50, 300, 60), matrices::uneven(300, 90, 4)),
         problem<float>("long", matrices::uneven(40, 60, 30), matrices::uneven(60, 900, 300))}) {
@@ -291,11 +303,12 @@ TEST(HashParts, SmallMatricesComeToEveryForm) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   Registry registry = by_several_rules();
   add_hash_warp_per_row(registry, "full_tables", {.count_slots = 32, .shared_results = 8});
+  add_rungs_with_small_tables(registry);
   std::map<std::string, double> rows;
   for (const auto& p : problems<float>()) {
     for (const Entry& entry : registry.entries()) add_metrics(entry, p, rows);
   }
-  EXPECT_EQ(rows.size(), 21U + 3U);
+  EXPECT_EQ(rows.size(), 21U + 3U + 6U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
 }
 
@@ -431,6 +444,16 @@ std::vector<Planted> all_planted() {
     all.push_back({name, window_entry(fault), window_entry(WindowFault::none), std::move(says)});
   };
   hash("D4_a_full_table_probes_on", HashFault::full_table_probes_on, {"no progress", "watchdog"});
+  const auto rung = [&](const char* name, LadderFault fault, std::vector<std::string> says) {
+    all.push_back(
+        {name, ladder_entry(fault, fault), ladder_entry(fault, LadderFault::none), std::move(says)});
+  };
+  hash("full_table_drops", HashFault::full_table_drops, {"C has no entry", "C holds"});
+  rung("batch_begins_again", LadderFault::batch_begins_again, {"C(", "outside", "ascend"});
+  rung("border_in_no_bin", LadderFault::border_in_no_bin, {"C(", "outside", "ascend"});
+  rung("unnumbered_keys", LadderFault::unnumbered_keys, {"expected"});
+  rung("runs_cut_at_lanes", LadderFault::runs_cut_at_lanes, {"ascend"});
+  rung("words_not_numbered", LadderFault::words_not_numbered, {"expected"});
   hash("D4_b_narrow_offsets", HashFault::narrow_offsets, {"C holds", "C(", "ascend", "outside"});
   hash("D4_e_unsorted", HashFault::unsorted, {"ascend"});
   hash("D4_e_order_of_arrival", HashFault::order_of_arrival, {"other bits in another run"});

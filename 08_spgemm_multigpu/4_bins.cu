@@ -1,0 +1,78 @@
+// SpGEMM by hashing, with rows in bins: each bin has tables of its size.
+//
+// The idea: rung 3 clears 64 KB to count a row of 10 results, and three such tables fill an SM. So rows are
+// dealt to four bins, and each bin is a kernel of its own (row_bins.hpp):
+//
+//   bin    size of a row    table               blocks of an H100's SM: counting, in float
+//     0    up to 64         128 slots           32, the most that an SM takes
+//     1    up to 512        1,024 slots         32
+//     2    up to 2,048      4,096 slots         13
+//     3    more             as rung 3: 16,384 slots to count, then global memory
+//
+// Twice: before counting a row's size is the number of its products, because no more is known then; before
+// multiplying it is the number of its results. Tables are half full at most, so a probe or two find a slot.
+// The kernels are rung 3's, for the rows of a list (row_tables.hpp).
+//
+// Why not a table for each row's own size? A kernel has one size of shared memory for all of its blocks.
+//
+// Input: any CSR matrices. Cost: as rung 3; clearing is at most some four slots a product now. Two waits of the
+// host more, for the lengths of the lists. Memory: rung 3's, and 40 bytes a row.
+//
+// Source: two passes with bins by products and by results are Y. Nagasaka, A. Nukada and S. Matsuoka's
+// ("High-performance and memory-saving sparse general matrix-matrix multiplication for NVIDIA Pascal GPU",
+// ICPP 2017).
+
+#include "08_spgemm_multigpu/row_bins.hpp"
+#include "08_spgemm_multigpu/row_tables.hpp"
+
+namespace stages {
+namespace {
+
+using namespace spgemm;
+
+template <class T>
+class InBins final : public BinsPlan<T> {
+ public:
+  InBins(const SpgemmProblem<T>& problem, Exec& exec, const BinSizes& sizes)
+      : BinsPlan<T>(problem, exec, sizes), tables_(problem, this->exec(), sizes) {}
+
+  static Cost cost(const SpgemmProblem<T>& problem) {
+    Cost cost = BinsPlan<T>::cost(problem);
+    cost.memory += RowTables<T>::bytes(problem);
+    return cost;
+  }
+
+  std::vector<Metric> metrics() const override {
+    std::vector<Metric> all;
+    for (int k = 0; k < kBins; ++k)
+      all.push_back({fmt::format("rows_in_bin_{}", k), static_cast<double>(this->by_results_[k].count), ""});
+    return all;
+  }
+
+ protected:
+  void count(const Structures<Offset>& f, Index* counts) override {
+    this->bin_by_products(f, this->half_full());
+    for (int k = 0; k < kBins - 1; ++k) tables_.count(f, this->by_products_[k], this->slots(k), counts);
+    tables_.count_long(f, this->by_products_[kBins - 1], counts);
+  }
+
+  void multiply(const Factors<T, Offset>& f, const Index* counts, const Output<T>& c) override {
+    this->bin_by_results(counts, this->half_full());
+    for (int k = 0; k < kBins - 1; ++k) tables_.multiply(f, this->by_results_[k], this->slots(k), c);
+    tables_.multiply_long(f, this->by_results_[kBins - 1], c);
+  }
+
+ private:
+  RowTables<T> tables_;
+};
+
+}  // namespace
+
+void add_bins(Registry& registry, const std::string& name, const BinSizes& sizes) {
+  registry.add<InBins>({.name = name,
+                        .idea = "rows in four bins by their size, each with tables of its own size",
+                        .needs = {.gpu = true}},
+                       sizes);
+}
+
+}  // namespace stages
