@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "08_spgemm_multigpu/binned.hpp"
+#include "08_spgemm_multigpu/fast/binned.hpp"
 #include "common/harness/registry.hpp"
 
 namespace stages {

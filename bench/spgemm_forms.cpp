@@ -1,4 +1,4 @@
-// The choices of step 8's rules, timed: which form should have which rows (08_spgemm_multigpu/rules.hpp).
+// The choices of step 8's rules, timed: which form should have which rows (08_spgemm_multigpu/fast/rules.hpp).
 //
 // For each matrix (C = A A, single precision) a table: the rules as they are, then with one choice changed at
 // a time, and once with the forms one after the other, each with its own time. A row shows the time of a
@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "08_spgemm_multigpu/binned.hpp"
+#include "08_spgemm_multigpu/fast/binned.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/harness/clock.hpp"

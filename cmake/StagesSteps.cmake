@@ -1,5 +1,5 @@
 # The steps: every directory [0-9][0-9]_* with sources becomes the library stage_NAME, which defines
-# `void stages::add_NAME(stages::Registry&)`; sources in its directories fast/, for experts, and order/ belong to it, too. A directory may
+# `void stages::add_NAME(stages::Registry&)`; sources in its directories fast/, for experts, order/ and multi/ belong to it, too. A directory may
 # hold a stage.cmake that looks for what the step needs; it sees the name in `stage`, and sets `stage_missing` to what is
 # missing, or `stage_links` to what to link, and takes out of `cuda_sources` what is a program of its own.
 
@@ -18,7 +18,7 @@ file(GLOB stage_dirs CONFIGURE_DEPENDS LIST_DIRECTORIES true ${PROJECT_SOURCE_DI
 set(STAGES_STEPS "")
 foreach(dir IN LISTS stage_dirs)
   get_filename_component(stage ${dir} NAME)
-  file(GLOB host_sources CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/fast/*.cpp ${dir}/order/*.cpp)
+  file(GLOB host_sources CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/fast/*.cpp ${dir}/order/*.cpp ${dir}/multi/*.cpp)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${dir}/*.cu ${dir}/fast/*.cu ${dir}/order/*.cu)
   if(NOT host_sources AND NOT cuda_sources)
     continue()

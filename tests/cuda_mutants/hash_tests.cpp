@@ -7,8 +7,8 @@
 #include <map>
 #include <type_traits>
 
-#include "08_spgemm_multigpu/binned.hpp"
-#include "08_spgemm_multigpu/shared_bytes.hpp"
+#include "08_spgemm_multigpu/fast/binned.hpp"
+#include "08_spgemm_multigpu/fast/shared_bytes.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"

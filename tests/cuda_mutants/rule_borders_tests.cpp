@@ -10,7 +10,7 @@
 #include <set>
 #include <tuple>
 
-#include "08_spgemm_multigpu/shared_bytes.hpp"
+#include "08_spgemm_multigpu/fast/shared_bytes.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"

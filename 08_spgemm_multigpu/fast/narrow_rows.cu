@@ -24,7 +24,7 @@
 // A bitmap with counts as a set that knows ranks is in ranks.hpp; 01_cpu_serial uses bitmaps for the same
 // reason.
 
-#include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/ranks.hpp"
 #include "common/gpu/launch.hpp"
 

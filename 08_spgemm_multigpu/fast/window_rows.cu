@@ -32,7 +32,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/fast/forms.hpp"
 #include "common/gpu/launch.hpp"
 
 namespace stages::spgemm {

@@ -1,6 +1,6 @@
 // Reads random sectors of an array that fits L2 well, and is several times as large as all L1 caches.
 
-#include "08_spgemm_multigpu/gather.hpp"
+#include "08_spgemm_multigpu/fast/gather.hpp"
 
 #include <algorithm>
 

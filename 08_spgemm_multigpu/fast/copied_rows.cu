@@ -7,7 +7,7 @@
 //
 // Input: rows with exactly one entry of A whose row of B is not empty. Cost: the row of B read and written.
 
-#include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/fast/forms.hpp"
 #include "common/gpu/launch.hpp"
 
 namespace stages::spgemm {

@@ -34,7 +34,7 @@
 // algebraic multigrid methods", SIAM J. Sci. Comput. 34, 2012), there for the whole matrix at once; the sort
 // is K. E. Batcher's ("Sorting networks and their applications", 1968).
 
-#include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/sort_keys.hpp"
 #include "common/gpu/launch.hpp"
 

@@ -33,7 +33,7 @@
 
 #include <algorithm>
 
-#include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/ranks.hpp"
 #include "common/gpu/launch.hpp"
 

@@ -3,9 +3,9 @@
 // list, multiply_* the row's columns, ascending, and values. All are asynchronous on the stream, and ask for
 // a list of rows whose facts fit the form (rules.hpp).
 
+#include "08_spgemm_multigpu/fast/rules.hpp"
+#include "08_spgemm_multigpu/fast/shared_bytes.hpp"
 #include "08_spgemm_multigpu/rows.hpp"
-#include "08_spgemm_multigpu/rules.hpp"
-#include "08_spgemm_multigpu/shared_bytes.hpp"
 
 namespace stages::spgemm {
 

@@ -31,7 +31,7 @@
 #include <cstring>
 #include <limits>
 
-#include "08_spgemm_multigpu/multi_product.hpp"
+#include "08_spgemm_multigpu/multi/multi_product.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/memory.hpp"
 #include "common/harness/clock.hpp"

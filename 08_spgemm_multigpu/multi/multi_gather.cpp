@@ -22,7 +22,7 @@
 
 #include <algorithm>
 
-#include "08_spgemm_multigpu/multi_product.hpp"
+#include "08_spgemm_multigpu/multi/multi_product.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 
 namespace stages {

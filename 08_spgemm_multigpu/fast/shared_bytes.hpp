@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "08_spgemm_multigpu/rules.hpp"
+#include "08_spgemm_multigpu/fast/rules.hpp"
 
 namespace stages::spgemm {
 

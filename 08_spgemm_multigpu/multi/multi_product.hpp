@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "08_spgemm_multigpu/binned.hpp"
+#include "08_spgemm_multigpu/fast/binned.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/mpi/session.hpp"
 #include "common/mpi/spgemm_plan.hpp"

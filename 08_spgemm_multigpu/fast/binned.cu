@@ -40,16 +40,17 @@
 // ("High-performance and memory-saving sparse general matrix-matrix multiplication for NVIDIA Pascal GPU",
 // ICPP 2017); choosing dense windows for dense rows is in M. Parger et al.'s spECK (PPoPP 2020).
 
-#include "08_spgemm_multigpu/binned.hpp"
+#include "08_spgemm_multigpu/fast/binned.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 #include <limits>
 
-#include "08_spgemm_multigpu/forms.hpp"
-#include "08_spgemm_multigpu/gather.hpp"
+#include "08_spgemm_multigpu/fast/analysis.hpp"
+#include "08_spgemm_multigpu/fast/bins.hpp"
+#include "08_spgemm_multigpu/fast/forms.hpp"
+#include "08_spgemm_multigpu/fast/gather.hpp"
+#include "08_spgemm_multigpu/fast/side_streams.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
@@ -61,355 +62,16 @@ namespace stages::spgemm {
 namespace {
 
 constexpr unsigned kBlock = 256;
-constexpr Index kLongRow = 1024;  ///< entries of A: more are looked at by a whole block
-constexpr int kAtOnce = 4;        ///< entries of A that a thread asks for at once
-constexpr int kTurns = 4;         ///< how often a team asks: longer rows are a warp's
-constexpr Index kLastColumn = std::numeric_limits<Index>::max();
-
-/// What is known of each row of C, in device memory.
-struct Facts {
-  Offset* products = nullptr;
-  Index* first = nullptr;  ///< the first column that any product has; only where there are many products
-  Index* width = nullptr;  ///< from there to the last one; 0 where there are few products
-  Form* form = nullptr;    ///< the counting form
-  Index* counts = nullptr;
-  Index* slot = nullptr;  ///< of Parts; the counting pass gives some rows one
-};
-
-// ---- tallies ----------------------------------------------------------------------------------------------
-
-constexpr int kNoForm = -1;  ///< of a lane without a row
-static_assert(kForms <= static_cast<int>(kWarp));
-
-/// Adds the rows of the warp's lanes to a tally, in shared memory, of the rows of each form; returns how many
-/// a lane's own finds there. All lanes come. Neighbouring rows mostly have one form, and lanes that added to
-/// one place by themselves would wait for each other.
-__device__ inline Index place_of(int form, Index* tally) {
-  const unsigned same = __match_any_sync(kAllLanes, form), lane = threadIdx.x % kWarp;
-  const int leader = __ffs(static_cast<int>(same)) - 1;
-  Index before = 0;
-  if (form != kNoForm && static_cast<int>(lane) == leader) before = atomicAdd(&tally[form], __popc(same));
-  return __shfl_sync(kAllLanes, before, leader) + __popc(same & lanes_below(lane));
-}
-
-/// Adds a block's tally to that of all. For the first kForms threads, after a barrier.
-__device__ inline void add_tally(const Index* in_block, Index* tally) {
-  if (threadIdx.x < kForms && in_block[threadIdx.x] > 0) {
-    atomicAdd(&tally[threadIdx.x], in_block[threadIdx.x]);
-  }
-}
-
-// ---- analysis ---------------------------------------------------------------------------------------------
-
-/// One thread's part of a row.
-struct Sums {
-  Offset products = 0;
-  Index rows_of_b = 0;
-};
-struct Range {
-  Index first = kLastColumn;
-  Index last = -1;
-};
-
-/// Calls visit(from, to), where in B the row lies, for those entries of a row of A that are this member's of
-/// `members`. It asks for several before it visits the first.
-template <class Ptr, class Visit>
-__device__ void for_rows_of_b(const Structures<Ptr>& f, Index row, unsigned me, unsigned members,
-                              Visit visit) {
-  const Ptr end = f.a.row_ptr[row + 1], step = static_cast<Ptr>(members);
-  for (Ptr first = f.a.row_ptr[row] + static_cast<Ptr>(me); first < end; first += step * kAtOnce) {
-    Index k[kAtOnce];
-    Ptr from[kAtOnce], to[kAtOnce];
-#pragma unroll
-    for (Ptr u = 0; u < kAtOnce; ++u) k[u] = first + u * step < end ? f.a.col_idx[first + u * step] : -1;
-#pragma unroll
-    for (Ptr u = 0; u < kAtOnce; ++u) {
-      from[u] = k[u] < 0 ? 0 : f.b.row_ptr[k[u]];
-      to[u] = k[u] < 0 ? 0 : f.b.row_ptr[k[u] + 1];
-    }
-#pragma unroll
-    for (Ptr u = 0; u < kAtOnce; ++u) visit(from[u], to[u]);
-  }
-}
-
-template <class Ptr>
-__device__ Sums sum_products(const Structures<Ptr>& f, Index row, unsigned me, unsigned members) {
-  Sums sums;
-  for_rows_of_b(f, row, me, members, [&](Ptr from, Ptr to) {
-    sums.products += to - from;
-    sums.rows_of_b += to > from;
-  });
-  return sums;
-}
-
-template <class Ptr>
-__device__ Range find_range(const Structures<Ptr>& f, Index row, unsigned me, unsigned members) {
-  Range range;
-  for_rows_of_b(f, row, me, members, [&](Ptr from, Ptr to) {
-    if (from == to) return;
-    range.first = min(range.first, f.b.col_idx[from]);
-    range.last = max(range.last, f.b.col_idx[to - 1]);
-  });
-  return range;
-}
-
-__device__ inline bool needs_range(const Rules& rules, const Sums& sums) {
-  return form_by_products(rules, sums.products, sums.rows_of_b) == Form::windows;
-}
-
-/// Writes the facts of a row; returns its form.
-__device__ inline Form settle(const Rules& rules, const Facts& facts, Index row, const Sums& sums,
-                              const Range& range) {
-  const Index width = range.last < 0 ? 0 : range.last - range.first + 1;
-  const Form form = counting_form(rules, {sums.products, sums.rows_of_b, width});
-  facts.products[row] = sums.products;
-  facts.first[row] = range.first;
-  facts.width[row] = width;
-  facts.form[row] = form;
-  facts.slot[row] = -1;
-  if (sums.rows_of_b <= 1) facts.counts[row] = static_cast<Index>(sums.products);
-  return form;
-}
-
-/// A row of A by `team` lanes side by side; returns its form in the first of them. All lanes of the warp
-/// come, those without a row with row < 0.
-template <class Ptr>
-__device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row,
-                           unsigned team) {
-  const unsigned lane = threadIdx.x % team;
-  Sums sums = row < 0 ? Sums{} : sum_products(f, row, lane, team);
-  for (unsigned d = team / 2; d > 0; d /= 2) {
-    sums.products += __shfl_xor_sync(kAllLanes, sums.products, static_cast<int>(d));
-    sums.rows_of_b += __shfl_xor_sync(kAllLanes, sums.rows_of_b, static_cast<int>(d));
-  }
-  Range range = row >= 0 && needs_range(rules, sums) ? find_range(f, row, lane, team) : Range{};
-  for (unsigned d = team / 2; d > 0; d /= 2) {
-    range.first = min(range.first, __shfl_xor_sync(kAllLanes, range.first, static_cast<int>(d)));
-    range.last = max(range.last, __shfl_xor_sync(kAllLanes, range.last, static_cast<int>(d)));
-  }
-  return row >= 0 && lane == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
-}
-
-/// A row with very many entries of A, by the whole block; returns its form in the first thread.
-template <class Ptr>
-__device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row) {
-  __shared__ unsigned long long products;
-  __shared__ Index rows_of_b, first, last;
-  if (threadIdx.x == 0) {
-    products = 0;
-    rows_of_b = 0;
-    first = kLastColumn;
-    last = -1;
-  }
-  __syncthreads();
-  const Sums mine = sum_products(f, row, threadIdx.x, blockDim.x);
-  atomicAdd(&products, static_cast<unsigned long long>(mine.products));
-  atomicAdd(&rows_of_b, mine.rows_of_b);
-  __syncthreads();
-  const Sums sums{static_cast<Offset>(products), rows_of_b};
-  if (needs_range(rules, sums)) {
-    const Range range = find_range(f, row, threadIdx.x, blockDim.x);
-    atomicMin(&first, range.first);
-    atomicMax(&last, range.last);
-  }
-  __syncthreads();
-  const Range range{first, last};
-  __syncthreads();
-  return threadIdx.x == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
-}
-
-/// `team` lanes a row; then a warp for each of the block's long rows, and the block for the longest.
-template <class Ptr>
-__global__ void __launch_bounds__(kBlock)
-    analyse(Structures<Ptr> f, Rules rules, unsigned team, Facts facts, Index* tally) {
-  __shared__ Index in_block[kForms], long_rows[kBlock], long_count;
-  if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
-  if (threadIdx.x == 0) long_count = 0;
-  __syncthreads();
-  const auto entries_of = [&](Index row) { return f.a.row_ptr[row + 1] - f.a.row_ptr[row]; };
-  // A block's warps have rows far apart: long ones often lie side by side.
-  const Offset chunk = Offset{threadIdx.x / kWarp} * gridDim.x + blockIdx.x;
-  const Offset number = chunk * (kWarp / team) + threadIdx.x % kWarp / team;
-  Index row = number < f.a.rows ? static_cast<Index>(number) : -1;
-  if (row >= 0 && entries_of(row) > static_cast<Ptr>(kTurns * kAtOnce * team)) {
-    if (threadIdx.x % team == 0) long_rows[atomicAdd(&long_count, 1)] = row;
-    row = -1;
-  }
-  place_of(analyse_row(f, rules, facts, row, team), in_block);
-  __syncthreads();
-  for (Index k = static_cast<Index>(threadIdx.x / kWarp); k < long_count; k += Index{kBlock / kWarp}) {
-    if (entries_of(long_rows[k]) > kLongRow) continue;
-    place_of(analyse_row(f, rules, facts, long_rows[k], kWarp), in_block);
-  }
-  for (Index k = 0; k < long_count; ++k) {
-    if (entries_of(long_rows[k]) <= kLongRow) continue;
-    place_of(analyse_by_block(f, rules, facts, long_rows[k]), in_block);
-  }
-  __syncthreads();
-  add_tally(in_block, tally);
-}
-
-// ---- bins -------------------------------------------------------------------------------------------------
-
-/// The multiplying forms of rows first_row .. end_row - 1, and how many rows each has. A thread a row.
-__global__ void __launch_bounds__(kBlock) choose_forms(Rules rules, Facts facts, Parts parts, Index first_row,
-                                                       Index end_row, Form* forms, Index* tally) {
-  __shared__ Index in_block[kForms];
-  if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
-  __syncthreads();
-  const Offset row = Offset{first_row} + Offset{blockIdx.x} * kBlock + threadIdx.x;
-  int form = kNoForm;
-  if (row < end_row) {
-    const Form counted = facts.form[row];
-    const bool has_spans = counted == Form::windows && parts.has_spans(static_cast<Index>(row));
-    forms[row] =
-        multiplying_form(rules, counted, facts.products[row], facts.width[row], facts.counts[row], has_spans);
-    form = static_cast<int>(forms[row]);
-  }
-  place_of(form, in_block);
-  __syncthreads();
-  add_tally(in_block, tally);
-}
-
-/// What the host waits for.
-struct Told {
-  Index sizes[kForms] = {};  ///< rows of each form
-  Offset results = 0;        ///< of all rows
-};
-
-/// Writes the rows of each form side by side, form after form; `cursor` starts at 0. Neighbouring rows stay
-/// near each other: a block's rows of one form take one stretch. And tells the host, in its own memory, as a
-/// copy would be a call more; `results`: null as long as they are not known.
-__global__ void __launch_bounds__(kBlock)
-    fill_bins(Index first_row, Index end_row, const Form* forms, const Index* tally, Index* cursor,
-              Index* rows, const Offset* results, Told* told) {
-  __shared__ Index in_block[kForms], begin[kForms];
-  if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
-  __syncthreads();
-  const Offset row = Offset{first_row} + Offset{blockIdx.x} * kBlock + threadIdx.x;
-  const int form = row < end_row ? static_cast<int>(forms[row]) : kNoForm;
-  const Index mine = place_of(form, in_block);
-  __syncthreads();
-  if (threadIdx.x < kWarp) {
-    const unsigned lane = threadIdx.x;
-    const Index all = lane < kForms ? tally[lane] : 0;
-    const Index up_to_here = sum_up_to(all, lane);
-    const bool any = lane < kForms && in_block[lane] > 0;
-    if (any) begin[lane] = up_to_here - all + atomicAdd(&cursor[lane], in_block[lane]);
-    if (blockIdx.x == 0 && lane < kForms) told->sizes[lane] = all;
-  }
-  if (blockIdx.x == 0 && threadIdx.x == 0 && results != nullptr) told->results = *results;
-  __syncthreads();
-  if (form != kNoForm) rows[begin[form] + mine] = static_cast<Index>(row);
-}
 
 __global__ void __launch_bounds__(kBlock) shift(const Offset* from, Offset count, Offset by, Offset* to) {
   const Offset i = Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (i < count) to[i] = from[i] + by;
 }
 
-/// Rows by forms: a list on the device, and its parts.
-struct Bins {
-  std::array<Index, kForms> sizes = {};
-  const Index* rows = nullptr;
-
-  Index size_of(Form form) const { return sizes[static_cast<std::size_t>(form)]; }
-  /// Forms that have rows and work.
-  std::size_t count() const {
-    return static_cast<std::size_t>(
-        std::count_if(sizes.begin(), sizes.end() - 1, [](Index n) { return n > 0; }));
-  }
-
-  /// Calls with(form, list) for each form that has rows and work, the longest first.
-  template <class With>
-  void for_each(With&& with) const {
-    Index begin = 0;
-    for (int k = 0; k < static_cast<int>(Form::none); ++k) {
-      const Index size = sizes[static_cast<std::size_t>(k)];
-      if (size > 0) with(static_cast<Form>(k), RowList{rows + begin, size});
-      begin += size;
-    }
-  }
-};
-
 /// What a row of that form has at most.
 Index most_products(Form form) {
   return form == Form::sort_256 ? 256 : form == Form::sort_128 ? 128 : 64;
 }
-
-/// Streams beside the plan's own, for kernels that do not depend on each other. For small matrices the calls
-/// count, a microsecond or two each, so no more streams take part than there are kernels.
-class SideStreams {
- public:
-  void fork(cudaStream_t main, std::size_t kernels) {
-    main_ = main;
-    turn_ = 0;
-    used_ = std::min(std::max<std::size_t>(kernels, 1) - 1, streams_.size());
-    if (used_ > 0) start_.record(main);
-    for (std::size_t k = 0; k < used_; ++k) STAGES_CUDA(cudaStreamWaitEvent(streams_[k], start_));
-  }
-  cudaStream_t next() {
-    const std::size_t k = turn_++ % (used_ + 1);
-    return k == 0 ? main_ : streams_[k - 1].get();
-  }
-  void join() {
-    for (std::size_t k = 0; k < used_; ++k) {
-      ends_[k].record(streams_[k]);
-      STAGES_CUDA(cudaStreamWaitEvent(main_, ends_[k]));
-    }
-  }
-
- private:
-  std::array<Stream, 3> streams_;
-  std::array<Event, 3> ends_;
-  Event start_;
-  cudaStream_t main_ = nullptr;
-  std::size_t turn_ = 0, used_ = 0;
-};
-
-/// Halves a size, in whole units, until the bytes that a block takes for it are no more than `room`.
-template <class Bytes>
-void fit(Index& size, Index unit, std::size_t room, Bytes bytes) {
-  while (bytes(size) > room && size > unit) size = std::max(unit, size / 2 / unit * unit);
-}
-
-}  // namespace
-
-template <class T>
-Rules fitted_to_memory(Rules rules, std::size_t shared) {
-  const std::size_t room = shared - kStaticBytes;
-  rules.value_bytes = Index{sizeof(T)};
-  fit(rules.count_warp_slots, 2, room, count_in_warp_tables_bytes);
-  fit(rules.count_block_slots, 2, room, count_in_block_tables_bytes);
-  fit(rules.narrow_columns, 32, room, count_narrow_bytes);
-  for (Index* const slots : {&rules.warp_small_slots, &rules.warp_slots})
-    fit(*slots, 2, room, multiply_in_warp_tables_bytes<T>);
-  for (Index* const slots : {&rules.block_slots, &rules.large_slots})
-    fit(*slots, 2, room, block_table_bytes<T>);
-  // What of the two takes more of a row in a narrow range, results or columns, is halved.
-  const auto fit_narrow = [room](Index& columns, Index& results) {
-    const auto bytes = [&] { return multiply_narrow_bytes<T>(columns, results); };
-    while (bytes() > room) {
-      const bool more_columns = multiply_narrow_bytes<T>(columns, 0) > multiply_narrow_bytes<T>(0, results);
-      more_columns ? columns = columns / 2 / 32 * 32 : results /= 2;
-    }
-  };
-  fit_narrow(rules.narrow_columns, rules.narrow_results);
-  fit_narrow(rules.narrow_small_columns, rules.narrow_small_results);
-  rules.ranked_bytes = std::min(rules.ranked_bytes, static_cast<Index>(room));
-  rules.ranked_small_bytes = std::min(rules.ranked_small_bytes, rules.ranked_bytes);
-  rules.window_columns = std::max<Index>(32, rules.window_columns * 4 / Index{sizeof(T)} / 32 * 32);
-  const auto windows_of = [](Index warps) { return [warps](Index n) { return window_bytes<T>(warps, n); }; };
-  fit(rules.window_columns, 32, room, windows_of(kWindowWarps));
-  fit(rules.window_small_columns, 32, room, windows_of(kSmallWindowWarps));
-  const auto columns = static_cast<Index>(shared / 4 * 4 * 8 * 7 / 8 / 32 * 32);  // an eighth is left free
-  rules.bitmap_columns = std::min(rules.bitmap_columns, columns);
-  return rules;
-}
-template Rules fitted_to_memory<float>(Rules, std::size_t);
-template Rules fitted_to_memory<double>(Rules, std::size_t);
-
-namespace {
 
 /// These rules with what is one warp's work when there are `products` in all: a warp that has much more than
 /// its share would be busy when the others are done.
@@ -422,19 +84,6 @@ Rules fitted(Rules rules, Offset products) {
   rules.warp_rows_of_b =
       std::min(rules.warp_rows_of_b, std::max<Index>(64, rules.warp_products / kEntryProducts));
   return fitted_to_memory<T>(rules, device_facts().shared_per_block_optin);
-}
-
-/// Lanes that look at a row of A: so many that they ask at once for a row as a mean entry is in one, which in
-/// skewed matrices is longer than a mean row.
-template <class T>
-unsigned lanes_for(const Csr<T>& a) {
-  double squares = 0;
-  for (Index i = 0; i < a.rows; ++i) {
-    const auto length = static_cast<double>(a.row_nnz(i));
-    squares += length * length;
-  }
-  const double lanes = a.nnz() == 0 ? 1 : squares / static_cast<double>(a.nnz()) / kAtOnce;
-  return std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(lanes), 1.0, double{kWarp})));
 }
 
 template <class T, class Ptr>
@@ -495,9 +144,7 @@ class Binned final : public BinnedPlan<T> {
       Phase phase(exec_, "analysis");
       tallies_.zero(stream());
       Index* const tally = tallies_.data() + 2 * kForms;
-      launch(analyse<Ptr>,
-             {.grid = blocks_for(a_.rows, kBlock / lanes_), .block = kBlock, .stream = stream()},
-             structures(), rules_, lanes_, facts(), tally);
+      analyse_rows(structures(), rules_, lanes_, facts(), tally, stream());
       bins_ = fill(0, a_.rows, counting_.data(), tally, nullptr);
     }
     parts_before_ = {};
@@ -602,8 +249,8 @@ class Binned final : public BinnedPlan<T> {
   /// Fills the list from forms and their tally, behind which the cursors stand, and waits for what the kernel
   /// tells the host.
   Bins fill(Index first_row, Index end_row, const Form* forms, Index* tally, const Offset* results) {
-    launch(fill_bins, {.grid = blocks_for(end_row - first_row, kBlock), .block = kBlock, .stream = stream()},
-           first_row, end_row, forms, tally, tally + kForms, list_.data(), results, told_.data());
+    fill_lists(first_row, end_row, forms, tally, tally + kForms, list_.data(), results, told_.data(),
+               stream());
     exec_.synchronize();
     Bins bins;
     std::copy_n(told_.data()->sizes, kForms, bins.sizes.begin());
@@ -614,9 +261,8 @@ class Binned final : public BinnedPlan<T> {
   /// The tallies are 0 the first time after count().
   void bin_for_multiplying(Index first_row, Index end_row) {
     Index* const tally = tallies_.data();
-    launch(choose_forms,
-           {.grid = blocks_for(end_row - first_row, kBlock), .block = kBlock, .stream = stream()}, rules_,
-           facts(), parts(), first_row, end_row, multiplying_.data(), tally);
+    choose_multiplying_forms(rules_, facts(), parts(), first_row, end_row, multiplying_.data(), tally,
+                             stream());
     bins_ = fill(first_row, end_row, multiplying_.data(), tally, row_ptr_.data() + a_.rows);
     counted_ = first_row == 0 && end_row == a_.rows;
     if (counted_) sizes_whole_ = bins_.sizes;

@@ -28,7 +28,7 @@
 // Cost: one or two probes a product, for n results n log^2 n / 4 comparisons; a block also searches each row
 // of B twice for each warp.
 
-#include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/sort_keys.hpp"
 #include "08_spgemm_multigpu/tables.hpp"
 #include "common/gpu/launch.hpp"

@@ -26,7 +26,7 @@
 #include <array>
 #include <utility>
 
-#include "08_spgemm_multigpu/forms.hpp"
+#include "08_spgemm_multigpu/fast/forms.hpp"
 #include "common/gpu/launch.hpp"
 
 namespace stages::spgemm {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "08_spgemm_multigpu/rules.hpp"
+#include "08_spgemm_multigpu/fast/rules.hpp"
 #include "common/harness/exec.hpp"
 #include "common/harness/plan.hpp"
 

@@ -1,0 +1,204 @@
+// The products of each row of C, the range of its columns, and the form that counts it.
+//
+// A team of 1 to 32 lanes looks at a row of A: at the lengths of the rows of B that it names, and, where there
+// are many products, at their first and last columns. Rows of A that are long for their team wait until the
+// block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block.
+//
+// Input: any structures. Cost: a row pointer's pair, and for long rows two columns, for each entry of A.
+
+#include "08_spgemm_multigpu/fast/analysis.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "08_spgemm_multigpu/fast/tallies.hpp"
+#include "common/gpu/launch.hpp"
+
+namespace stages::spgemm {
+namespace {
+
+constexpr unsigned kBlock = 256;
+constexpr Index kLongRow = 1024;  ///< entries of A: more are looked at by a whole block
+constexpr int kAtOnce = 4;        ///< entries of A that a thread asks for at once
+constexpr int kTurns = 4;         ///< how often a team asks: longer rows are a warp's
+constexpr Index kLastColumn = std::numeric_limits<Index>::max();
+
+/// One thread's part of a row.
+struct Sums {
+  Offset products = 0;
+  Index rows_of_b = 0;
+};
+struct Range {
+  Index first = kLastColumn;
+  Index last = -1;
+};
+
+/// Calls visit(from, to), where in B the row lies, for those entries of a row of A that are this member's of
+/// `members`. It asks for several before it visits the first.
+template <class Ptr, class Visit>
+__device__ void for_rows_of_b(const Structures<Ptr>& f, Index row, unsigned me, unsigned members,
+                              Visit visit) {
+  const Ptr end = f.a.row_ptr[row + 1], step = static_cast<Ptr>(members);
+  for (Ptr first = f.a.row_ptr[row] + static_cast<Ptr>(me); first < end; first += step * kAtOnce) {
+    Index k[kAtOnce];
+    Ptr from[kAtOnce], to[kAtOnce];
+#pragma unroll
+    for (Ptr u = 0; u < kAtOnce; ++u) k[u] = first + u * step < end ? f.a.col_idx[first + u * step] : -1;
+#pragma unroll
+    for (Ptr u = 0; u < kAtOnce; ++u) {
+      from[u] = k[u] < 0 ? 0 : f.b.row_ptr[k[u]];
+      to[u] = k[u] < 0 ? 0 : f.b.row_ptr[k[u] + 1];
+    }
+#pragma unroll
+    for (Ptr u = 0; u < kAtOnce; ++u) visit(from[u], to[u]);
+  }
+}
+
+template <class Ptr>
+__device__ Sums sum_products(const Structures<Ptr>& f, Index row, unsigned me, unsigned members) {
+  Sums sums;
+  for_rows_of_b(f, row, me, members, [&](Ptr from, Ptr to) {
+    sums.products += to - from;
+    sums.rows_of_b += to > from;
+  });
+  return sums;
+}
+
+template <class Ptr>
+__device__ Range find_range(const Structures<Ptr>& f, Index row, unsigned me, unsigned members) {
+  Range range;
+  for_rows_of_b(f, row, me, members, [&](Ptr from, Ptr to) {
+    if (from == to) return;
+    range.first = min(range.first, f.b.col_idx[from]);
+    range.last = max(range.last, f.b.col_idx[to - 1]);
+  });
+  return range;
+}
+
+__device__ inline bool needs_range(const Rules& rules, const Sums& sums) {
+  return form_by_products(rules, sums.products, sums.rows_of_b) == Form::windows;
+}
+
+/// Writes the facts of a row; returns its form.
+__device__ inline Form settle(const Rules& rules, const Facts& facts, Index row, const Sums& sums,
+                              const Range& range) {
+  const Index width = range.last < 0 ? 0 : range.last - range.first + 1;
+  const Form form = counting_form(rules, {sums.products, sums.rows_of_b, width});
+  facts.products[row] = sums.products;
+  facts.first[row] = range.first;
+  facts.width[row] = width;
+  facts.form[row] = form;
+  facts.slot[row] = -1;
+  if (sums.rows_of_b <= 1) facts.counts[row] = static_cast<Index>(sums.products);
+  return form;
+}
+
+/// A row of A by `team` lanes side by side; returns its form in the first of them. All lanes of the warp
+/// come, those without a row with row < 0.
+template <class Ptr>
+__device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row,
+                           unsigned team) {
+  const unsigned lane = threadIdx.x % team;
+  Sums sums = row < 0 ? Sums{} : sum_products(f, row, lane, team);
+  for (unsigned d = team / 2; d > 0; d /= 2) {
+    sums.products += __shfl_xor_sync(kAllLanes, sums.products, static_cast<int>(d));
+    sums.rows_of_b += __shfl_xor_sync(kAllLanes, sums.rows_of_b, static_cast<int>(d));
+  }
+  Range range = row >= 0 && needs_range(rules, sums) ? find_range(f, row, lane, team) : Range{};
+  for (unsigned d = team / 2; d > 0; d /= 2) {
+    range.first = min(range.first, __shfl_xor_sync(kAllLanes, range.first, static_cast<int>(d)));
+    range.last = max(range.last, __shfl_xor_sync(kAllLanes, range.last, static_cast<int>(d)));
+  }
+  return row >= 0 && lane == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
+}
+
+/// A row with very many entries of A, by the whole block; returns its form in the first thread.
+template <class Ptr>
+__device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row) {
+  __shared__ unsigned long long products;
+  __shared__ Index rows_of_b, first, last;
+  if (threadIdx.x == 0) {
+    products = 0;
+    rows_of_b = 0;
+    first = kLastColumn;
+    last = -1;
+  }
+  __syncthreads();
+  const Sums mine = sum_products(f, row, threadIdx.x, blockDim.x);
+  atomicAdd(&products, static_cast<unsigned long long>(mine.products));
+  atomicAdd(&rows_of_b, mine.rows_of_b);
+  __syncthreads();
+  const Sums sums{static_cast<Offset>(products), rows_of_b};
+  if (needs_range(rules, sums)) {
+    const Range range = find_range(f, row, threadIdx.x, blockDim.x);
+    atomicMin(&first, range.first);
+    atomicMax(&last, range.last);
+  }
+  __syncthreads();
+  const Range range{first, last};
+  __syncthreads();
+  return threadIdx.x == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
+}
+
+/// `team` lanes a row; then a warp for each of the block's long rows, and the block for the longest.
+template <class Ptr>
+__global__ void __launch_bounds__(kBlock)
+    analyse(Structures<Ptr> f, Rules rules, unsigned team, Facts facts, Index* tally) {
+  __shared__ Index in_block[kForms], long_rows[kBlock], long_count;
+  if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
+  if (threadIdx.x == 0) long_count = 0;
+  __syncthreads();
+  const auto entries_of = [&](Index row) { return f.a.row_ptr[row + 1] - f.a.row_ptr[row]; };
+  // A block's warps have rows far apart: long ones often lie side by side.
+  const Offset chunk = Offset{threadIdx.x / kWarp} * gridDim.x + blockIdx.x;
+  const Offset number = chunk * (kWarp / team) + threadIdx.x % kWarp / team;
+  Index row = number < f.a.rows ? static_cast<Index>(number) : -1;
+  if (row >= 0 && entries_of(row) > static_cast<Ptr>(kTurns * kAtOnce * team)) {
+    if (threadIdx.x % team == 0) long_rows[atomicAdd(&long_count, 1)] = row;
+    row = -1;
+  }
+  place_of(analyse_row(f, rules, facts, row, team), in_block);
+  __syncthreads();
+  for (Index k = static_cast<Index>(threadIdx.x / kWarp); k < long_count; k += Index{kBlock / kWarp}) {
+    if (entries_of(long_rows[k]) > kLongRow) continue;
+    place_of(analyse_row(f, rules, facts, long_rows[k], kWarp), in_block);
+  }
+  for (Index k = 0; k < long_count; ++k) {
+    if (entries_of(long_rows[k]) <= kLongRow) continue;
+    place_of(analyse_by_block(f, rules, facts, long_rows[k]), in_block);
+  }
+  __syncthreads();
+  add_tally(in_block, tally);
+}
+
+}  // namespace
+
+/// The mean length of a row as a non-zero sees it, (sum of length^2) / (sum of length), over the entries that a
+/// lane asks for at once. In skewed matrices that is more than the mean length of a row.
+template <class T>
+unsigned lanes_for(const Csr<T>& a) {
+  double squares = 0;
+  for (Index i = 0; i < a.rows; ++i) {
+    const auto length = static_cast<double>(a.row_nnz(i));
+    squares += length * length;
+  }
+  const double lanes = a.nnz() == 0 ? 1 : squares / static_cast<double>(a.nnz()) / kAtOnce;
+  return std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(lanes), 1.0, double{kWarp})));
+}
+template unsigned lanes_for(const Csr<float>&);
+template unsigned lanes_for(const Csr<double>&);
+
+template <class Ptr>
+void analyse_rows(const Structures<Ptr>& f, const Rules& rules, unsigned lanes, const Facts& facts,
+                  Index* tally, cudaStream_t stream) {
+  launch(analyse<Ptr>, {.grid = blocks_for(f.a.rows, kBlock / lanes), .block = kBlock, .stream = stream}, f,
+         rules, lanes, facts, tally);
+}
+template void analyse_rows(const Structures<std::int32_t>&, const Rules&, unsigned, const Facts&, Index*,
+                           cudaStream_t);
+template void analyse_rows(const Structures<Offset>&, const Rules&, unsigned, const Facts&, Index*,
+                           cudaStream_t);
+
+}  // namespace stages::spgemm

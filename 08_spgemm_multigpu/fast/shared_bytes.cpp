@@ -1,0 +1,50 @@
+#include "08_spgemm_multigpu/fast/shared_bytes.hpp"
+
+#include <algorithm>
+
+namespace stages::spgemm {
+namespace {
+
+/// Halves a size, in whole units, until the bytes that a block takes for it are no more than `room`.
+template <class Bytes>
+void fit(Index& size, Index unit, std::size_t room, Bytes bytes) {
+  while (bytes(size) > room && size > unit) size = std::max(unit, size / 2 / unit * unit);
+}
+
+}  // namespace
+
+template <class T>
+Rules fitted_to_memory(Rules rules, std::size_t shared) {
+  const std::size_t room = shared - kStaticBytes;
+  rules.value_bytes = Index{sizeof(T)};
+  fit(rules.count_warp_slots, 2, room, count_in_warp_tables_bytes);
+  fit(rules.count_block_slots, 2, room, count_in_block_tables_bytes);
+  fit(rules.narrow_columns, 32, room, count_narrow_bytes);
+  for (Index* const slots : {&rules.warp_small_slots, &rules.warp_slots})
+    fit(*slots, 2, room, multiply_in_warp_tables_bytes<T>);
+  for (Index* const slots : {&rules.block_slots, &rules.large_slots})
+    fit(*slots, 2, room, block_table_bytes<T>);
+  // What of the two takes more of a row in a narrow range, results or columns, is halved.
+  const auto fit_narrow = [room](Index& columns, Index& results) {
+    const auto bytes = [&] { return multiply_narrow_bytes<T>(columns, results); };
+    while (bytes() > room) {
+      const bool more_columns = multiply_narrow_bytes<T>(columns, 0) > multiply_narrow_bytes<T>(0, results);
+      more_columns ? columns = columns / 2 / 32 * 32 : results /= 2;
+    }
+  };
+  fit_narrow(rules.narrow_columns, rules.narrow_results);
+  fit_narrow(rules.narrow_small_columns, rules.narrow_small_results);
+  rules.ranked_bytes = std::min(rules.ranked_bytes, static_cast<Index>(room));
+  rules.ranked_small_bytes = std::min(rules.ranked_small_bytes, rules.ranked_bytes);
+  rules.window_columns = std::max<Index>(32, rules.window_columns * 4 / Index{sizeof(T)} / 32 * 32);
+  const auto windows_of = [](Index warps) { return [warps](Index n) { return window_bytes<T>(warps, n); }; };
+  fit(rules.window_columns, 32, room, windows_of(kWindowWarps));
+  fit(rules.window_small_columns, 32, room, windows_of(kSmallWindowWarps));
+  const auto columns = static_cast<Index>(shared / 4 * 4 * 8 * 7 / 8 / 32 * 32);  // an eighth is left free
+  rules.bitmap_columns = std::min(rules.bitmap_columns, columns);
+  return rules;
+}
+template Rules fitted_to_memory<float>(Rules, std::size_t);
+template Rules fitted_to_memory<double>(Rules, std::size_t);
+
+}  // namespace stages::spgemm
