@@ -148,14 +148,14 @@ sanitize() {
 # The one entry that racecheck is not asked about is chain_cluster. Its blocks hand on y by atomic stores into each other's shared memory, and
 # poll it with atomic loads. racecheck (of CUDA 13.0) knows barriers but not this: it reports every poll that
 # precedes a store as a race, 10 errors with 100,000 hazards each for 32 rows and two products, and does not end within
-# minutes on larger ones. The other three tools see this entry, and so do the executor's schedules. hash_warp_per_row, which
-# clears 64 KB of shared memory for each row, takes racecheck more than three minutes; it is looked at with small tables.
+# minutes on larger ones. The other three tools see this entry, and so do the executor's schedules. hash_warp_per_row and rows_of_b, which
+# clear 64 KB of shared memory for each row, take racecheck more than three minutes; they are looked at with small tables.
 entries='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*:*PassesTheBattery/08_*'
 
 if wants sanitizer; then
   command -v compute-sanitizer > /dev/null || { echo "verify-gpu: no compute-sanitizer (part of the CUDA toolkit)" >&2; exit 2; }
   step memcheck sanitize memcheck memcheck battery_tests "$entries"
-  step racecheck_without_chain_cluster sanitize racecheck racecheck battery_tests "$entries:-*chain_cluster*:*hash_warp_per_row*"
+  step racecheck_without_chain_cluster sanitize racecheck racecheck battery_tests "$entries:-*chain_cluster*:*hash_warp_per_row*:*rows_of_b*"
   step racecheck_small_tables sanitize racecheck_small_tables racecheck cuda_mutants_tests HashParts.OneTableForAllRowsOnSmallMatrices
   step initcheck sanitize initcheck initcheck battery_tests "$entries"
   step synccheck sanitize synccheck synccheck battery_tests "$entries"

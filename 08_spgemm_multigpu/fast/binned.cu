@@ -1,9 +1,10 @@
 // SpGEMM with rows in bins, each bin with the form that suits it.
 //
 // The idea: rows of C differ a thousandfold in work. One block shape and one table size for all of them, as
-// in hash_warp_per_row.cu, fits few. So the device itself sorts the rows into bins, twice: by the number of
+// in 2_hash_warp_per_row.cu, fits few. So the device itself sorts the rows into bins, twice: by the number of
 // their products before counting, because no more is known then, and by the number of their results before
-// multiplying. The rule is in rules.hpp; the forms are
+// multiplying. The rule is in rules.hpp, the kernels that bin
+// the rows are in analysis.cu and bins.cu; the forms are
 //
 //   copied_rows.cu   one row of B, scaled
 //   thread_rows.cu   up to 32 products: a thread sorts them in its registers

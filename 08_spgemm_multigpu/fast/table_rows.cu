@@ -6,7 +6,7 @@
 // 512 results in the registers of the warp, which takes a third of the instructions of a sort in shared
 // memory), and the row is written in order.
 //
-// Three things differ from hash_warp_per_row.cu:
+// Three things differ from 2_hash_warp_per_row.cu:
 //
 //   the size   each bin has a table for its own longest row, not all rows that of the longest of all: a row
 //              of 100 results does not clear 4,096 slots, and many tables fit an SM

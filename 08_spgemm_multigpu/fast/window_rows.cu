@@ -2,7 +2,7 @@
 // nothing to look up.
 //
 // The idea: a hash table in shared memory ends at some thousand results, and one in global memory, where
-// hash_warp_per_row.cu goes then, is slow and as large as the longest row. A bitmap and a dense window have
+// 2_hash_warp_per_row.cu goes then, is slow and as large as the longest row. A bitmap and a dense window have
 // no end: they are moved along the row.
 //
 //   count      a block a row; a bit for each column of the row's range, 1.5 million of them in 192 KB, so

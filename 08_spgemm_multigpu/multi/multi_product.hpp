@@ -29,7 +29,7 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
     return cost;
   }
 
-  /// What the first process says that has something to say, and whether processes took turns. Collective.
+  /// The note of the lowest process that has one, and whether processes took turns. Collective.
   std::string note() const final {
     const std::string own = own_note();
     const std::string mine = own.empty() ? "" : fmt::format("process {}: {}\n", this->me(), own);
