@@ -420,7 +420,9 @@ int multiply_on_ranks(const std::vector<std::string>& given, int ranks) {
         "rank 0 "
         "ran on another machine, set TMPDIR to a directory that both see",
         mpirun().front());
-  if (code > kBadInput || (code == kWrongResult && !report.done())) fail_by(code, ranks);
+  if (code > kBadInput || (code == kWrongResult && !report.done()) ||
+      (code == kBadInput && !report.started()))
+    fail_by(code, ranks);
   return code;
 }
 

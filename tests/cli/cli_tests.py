@@ -983,6 +983,10 @@ class Leavings(Case):
         self.good("generate", "gen:eye:n=10", "-o", matrix)
         self.refused("true started no rank that came to its end; name another program", "multiply", "--with", "02_mpi/balanced", "--ranks", "2",
                      matrix, matrix, "-o", product, env={"STAGES_MPIRUN": "true"})
+        fails = self.write("fails", "#!/bin/sh\nexit 2\n")
+        fails.chmod(0o755)
+        self.refused("the run on 2 ranks ended with exit code 2", "multiply", "--with", "02_mpi/balanced", "--ranks", "2", matrix, matrix, "-o", product,
+                     env={"STAGES_MPIRUN": str(fails)})
 
     def test_ranks_that_stand_in_a_queue(self):
         """Who waits for what STAGES_MPIRUN starts is told so."""
