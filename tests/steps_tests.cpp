@@ -50,6 +50,13 @@ TEST(Steps, ThePlainestIsTheFirstAndTheBestTheFastest) {
   EXPECT_EQ(line.record, "");
 }
 
+TEST(Steps, ThePlainestIsOneThatARecordHolds) {
+  const StepLine line = line_of({row("05_cuda_csr/unheard_of", 3e-3), row("05_cuda_csr/equal_rows", 2e-3),
+                                 row("05_cuda_csr/adaptive", 1e-3)});
+  EXPECT_EQ(line.plainest.entry, "equal_rows");
+  EXPECT_GT(line.plainest.recorded_seconds, 0);
+}
+
 TEST(Steps, WhereNothingIsTimedTheBestIsTheRecords) {
   const StepLine line = line_of({row("05_cuda_csr/equal_rows", 0), row("05_cuda_csr/equal_rows_16bit", 0),
                                  row("05_cuda_csr/adaptive", 0), row("05_cuda_csr/unheard_of", 0)});

@@ -100,9 +100,13 @@ StepLine step_line(std::string step, std::span<const ResultRow* const> rows) {
   const auto best = std::min_element(good.begin(), good.end(), [&](const ResultRow* a, const ResultRow* b) {
     return rank_of(*a, timed) < rank_of(*b, timed);
   });
-  line.plainest = time_of(*good.front());
+  // One without a record has nothing to stand beside the best one's.
+  const auto recorded = std::find_if(good.begin(), good.end(),
+                                     [](const ResultRow* r) { return record_of(r->entry) != nullptr; });
+  const ResultRow& plainest = recorded == good.end() ? *good.front() : **recorded;
+  line.plainest = time_of(plainest);
   line.best = time_of(std::isfinite(rank_of(**best, timed)) ? **best : *good.back());
-  for (const ResultRow* const row : {*best, good.front()}) {
+  for (const ResultRow* const row : {*best, &plainest}) {
     if (const RecordedTime* const record = record_of(row->entry))
       line.record = fmt::format("{}: {}", record->machine, record->problem);
   }
