@@ -19,8 +19,8 @@
 #               only the time that each has its GPU to itself is told. This one is left out unless it is named
 #   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
 #               others; STAGES_SPMM_PARTS="small medium" for some of the twins). This one is left out unless it is named
-#   ladders     every entry of steps 7 and 8 for one GPU on four matrices each, for the tables of rungs in their READMEs: less than a
-#               minute. This one is left out unless it is named
+#   ladders     every entry of steps 7 and 8 for one GPU on four matrices each, for the tables of rungs in their READMEs: one to two
+#               minutes. This one is left out unless it is named
 #   counters    what ncu (Nsight Compute) counts of each operation on a few matrices (tools/counters.sh). Left out unless it is named
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
