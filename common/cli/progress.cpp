@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "common/cli/terminal.hpp"
+#include "common/harness/seconds.hpp"
 
 namespace stages {
 namespace {
@@ -43,7 +44,7 @@ std::string Progress::numbered(std::size_t number, const ResultRow& row, const s
 
 /// True where the next plain line, or the next state of the line in place, is due.
 bool Progress::may_print() {
-  const double passed = std::chrono::duration<double>(Clock::now() - last_).count();
+  const double passed = seconds_since(last_);
   if (terminal_) {
     if (shown_ && passed < kRefresh) return false;
   } else {

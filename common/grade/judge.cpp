@@ -15,6 +15,7 @@
 #include "common/harness/check.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/operands.hpp"
+#include "common/harness/seconds.hpp"
 #include "common/machines/child.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
@@ -336,7 +337,7 @@ class Judge {
       run(1);  // what loading has left of it in the caches goes
       const auto begin = Confined::Clock::now();
       run(times);
-      return std::chrono::duration<double>(Confined::Clock::now() - begin).count() / times;
+      return seconds_since(begin) / times;
     };
     std::vector<double> of_reference, of_own;
     std::uint32_t times = 1;

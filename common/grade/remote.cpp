@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "common/grade/text.hpp"
+#include "common/harness/seconds.hpp"
 #include "common/machines/child.hpp"
 #include "common/matrix/error.hpp"
 
@@ -179,7 +180,7 @@ void Student::await(int descriptor, short events) {
   const auto patience = std::chrono::duration<double>(left_);
   const auto event = process_->wait(descriptor, events,
                                     start + std::chrono::duration_cast<Confined::Clock::duration>(patience));
-  left_ -= std::chrono::duration<double>(Confined::Clock::now() - start).count();
+  left_ -= seconds_since(start);
   if (event != Confined::Event::ready) lose(event);
 }
 
