@@ -1,5 +1,6 @@
 # What this build is: compiler, flags, and a digest of the contents of the source files, which results carry so that
-# they can be traced. The digest covers code and build files (not results/, not *.md), by content, without git.
+# they can be traced. The digest covers code and build files (not results/, not *.md), by content, without git. Lines that
+# hold a C++ comment and nothing else do not count: they change no program, so a better word makes no record old.
 
 set(STAGES_DIGEST_PATTERNS *.cpp *.hpp *.cu *.cuh *.cmake CMakeLists.txt)
 
@@ -25,7 +26,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
   list(SORT files)
   set(all "")
   foreach(file IN LISTS files)
-    file(SHA256 ${file} digest)
+    file(READ ${file} code)
+    string(REGEX REPLACE "\n[ \t]*//[^\n]*" "" code "\n${code}")
+    string(SHA256 digest "${code}")
     file(RELATIVE_PATH name ${ROOT} ${file})
     string(APPEND all "${name} ${digest}\n")
   endforeach()

@@ -37,6 +37,25 @@ esac""",
 }
 
 
+class Digest(unittest.TestCase):
+    """What the digest of the sources, by which a record is found to be of them, takes for another program."""
+
+    def digest(self, code):
+        with tempfile.TemporaryDirectory() as directory:
+            step = pathlib.Path(directory, "05_cuda_csr")
+            step.mkdir()
+            (step / "kernel.cu").write_text(code)
+            words = ["cmake", f"-DROOT={directory}", "-DGPU=ON", "-P", ROOT / "cmake/BuildInfo.cmake"]
+            return subprocess.run(words, capture_output=True, text=True, check=True).stderr
+
+    def test_comments(self):
+        code = "// A warp a row.\nint a[] = {1; 2};  // two\n  // [ one more\n\treturn x / y;\n"
+        self.assertEqual(self.digest(code), self.digest(code.replace("A warp a row", "A row for each warp\n// of a block")))
+        self.assertEqual(self.digest(code), self.digest(code.replace("  // [ one more\n", "")))
+        for word, other in (("1;", "2;"), ("x / y", "x * y"), ("\treturn", "//return")):
+            self.assertNotEqual(self.digest(code), self.digest(code.replace(word, other)), word)
+
+
 class Records(unittest.TestCase):
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
