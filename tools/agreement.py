@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """What the lens counts beside what ncu counts, for tools/lens-agreement.sh. Needs nothing beyond Python's own library.
 
-    tools/agreement.py begin RECORD NAME=VALUE ...      a new record of ncu's half, with where it comes from
+    tools/agreement.py begin RECORD NAME=VALUE ...      a new record of ncu's half, with where it comes from; what RECORD has of the same
+                                                        GPU, ncu and GPU sources is kept
     ncu --query-metrics | tools/agreement.py choose RECORD      prints the metrics to ask for, of those that there are
-    tools/agreement.py cases LIST                       OPERATION MATRIX ENTRY of each case, a line each; LIST: of stages list --json
+    tools/agreement.py cases RECORD LIST                OPERATION MATRIX ENTRY of each case that RECORD does not have yet, a line each;
+                                                        LIST: of stages list --json
     tools/agreement.py add RECORD OPERATION MATRIX ENTRY CODE DIRECTORY     what one case left (see tools/counters.py)
-    tools/agreement.py end RECORD                       the record is complete; exit code 1 if a case failed
+    tools/agreement.py end RECORD                       the record is complete, if all cases were reached; exit code 1 if one failed or
+                                                        was not reached
     tools/agreement.py merge RECORD PROGRAM DIRECTORY FILE NAME=VALUE ...   counts the cases of RECORD with the lens of PROGRAM, and
                                                         writes both to FILE; exit code 1 if a case failed
 
@@ -59,6 +62,25 @@ CASES = (
 )
 
 
+SAME = ("gpu", "ncu", "gpu_source_digest")  # with these alike, what was counted before counts still
+PART = ("date", "driver", "source_digest")  # and these each part has of its own
+NOT_REACHED = "not reached yet; run the same command again"
+
+
+def begin(path, origin):
+    """A record to go on with: one that is there, if it has the same origin, or a new one. Each call that counts is one of its parts."""
+    before = counters.load(path) if path.exists() else {}
+    other = [key for key in SAME if before.get(key) != origin[key]]
+    record = {"schema_version": 1, **origin, "complete": False, "parts": [], "metrics": {}, "cases": []}
+    if not other:
+        whole = {**{key: before[key] for key in PART}, "counted": len(before["cases"])}
+        record.update({key: before[key] for key in ("metrics", "cases")}, parts=before.get("parts", [whole]))
+    elif before:
+        print(f"all is counted anew: {path} has another {', '.join(other)}", file=sys.stderr)
+    record["parts"].append({**{key: origin[key] for key in PART}, "counted": 0})
+    counters.save(path, record)
+
+
 def cases(listed):
     """(operation, matrix, entry) of each case: the first matrix of all entries, then the second, so that what a time limit leaves
     out is spread over the entries."""
@@ -71,17 +93,36 @@ def cases(listed):
     return [row[k] for k in range(3) for row in chosen]
 
 
+def identity(case):
+    return case["operation"], case["matrix"], case["entry"]
+
+
+def left(path, listed):
+    """The cases that are not counted yet. In the record they stand as not reached, and no case that there is no more."""
+    record = counters.load(path)
+    done = {identity(case): case for case in record["cases"] if case["status"] != "failed"}
+    wanted = cases(listed)
+    not_reached = {"status": "failed", "reason": NOT_REACHED}
+    record["cases"] = [done.get(case) or {**dict(zip(("operation", "matrix", "entry"), case)), **not_reached} for case in wanted]
+    counters.save(path, record)
+    return [case for case in wanted if case not in done]
+
+
 def choose(path, query):
-    """Prints the metrics to ask for, and notes them in the record. If ncu could not say which there are, all first names."""
+    """Prints the metrics to ask for, and notes them in the record. If ncu could not say which there are, all first names. What was
+    counted with other metrics is counted anew."""
     known = {word for line in query.splitlines() if "__" in (word := re.split(r'[",\s]', line.strip().lstrip('"'))[0])}
     record = counters.load(path)
+    chosen = {}
     for name, metrics in QUANTITIES.items():
         found = [metric for metric in metrics if not known or metric in known or metric.split(".")[0] in known]
         if found:
-            record["metrics"][name] = found if name in ADDED else found[:1]
-    record["not_counted"] = [name for name in QUANTITIES if name not in record["metrics"]]
+            chosen[name] = found if name in ADDED else found[:1]
+    if chosen != record["metrics"]:
+        record.update(metrics=chosen, cases=[], parts=record["parts"][-1:])
+    record["not_counted"] = [name for name in QUANTITIES if name not in chosen]
     counters.save(path, record)
-    print(",".join(dict.fromkeys(metric for metrics in record["metrics"].values() for metric in metrics)))
+    print(",".join(dict.fromkeys(metric for metrics in chosen.values() for metric in metrics)))
 
 
 def function(name):
@@ -116,10 +157,23 @@ def add(path, operation, matrix, entry, code, directory):
     done = counters.case({}, entry, code, directory)
     if done["status"] == "good":
         done = {"status": "good", "kernels": launches((directory / "ncu.csv").read_text(errors="replace"), record["metrics"])}
-    record["cases"].append({"operation": operation, "matrix": matrix, "entry": entry, **done})
+    place = [identity(case) for case in record["cases"]].index((operation, matrix, entry))
+    record["cases"][place] = {"operation": operation, "matrix": matrix, "entry": entry, **done}
+    record["parts"][-1]["counted"] += 1
     counters.save(path, record)
     said = f"{len(done['kernels'])} kernels" if done["status"] == "good" else f"{done['status'].upper()}: {done['reason']}"
     print(f"{entry} {matrix}: {said}", file=sys.stderr)
+
+
+def end(path):
+    record = counters.load(path)
+    not_reached = sum(case.get("reason") == NOT_REACHED for case in record["cases"])
+    record["complete"] = not_reached == 0
+    record["parts"] = [part for part in record["parts"] if part["counted"] > 0]
+    counters.save(path, record)
+    if not_reached:
+        print(f"{not_reached} of {len(record['cases'])} cases are {NOT_REACHED}", file=sys.stderr)
+    return 1 if any(case["status"] == "failed" for case in record["cases"]) else 0
 
 
 # What the lens counted, by the names of QUANTITIES: the counters that are added up.
@@ -181,7 +235,7 @@ def merge(path, program, directory, out, origin):
         case["at_least"] = at_least
         print(f"{case['entry']} {case['matrix']}", file=sys.stderr)
     lens = {key: record[key] for key in ("gpu", "driver", "ncu")}
-    measured = {key: record[key] for key in ("source_digest", "gpu_source_digest", "date", "command", "metrics", "not_counted")}
+    measured = {key: record[key] for key in ("source_digest", "gpu_source_digest", "date", "command", "parts", "metrics", "not_counted") if key in record}
     counters.save(out, {"schema_version": 1, **lens, **origin, "counted_on_gpu": measured, "complete": record["complete"], "cases": record["cases"]})
     print(f"written: {out}", file=sys.stderr)
     return 1 if failed or not record["complete"] else 0
@@ -194,17 +248,17 @@ def pairs_of(words):
 def main(arguments):
     command, path, *rest = arguments
     if command == "begin":
-        counters.save(path, {"schema_version": 1, **pairs_of(rest), "complete": False, "metrics": {}, "cases": []})
+        begin(pathlib.Path(path), pairs_of(rest))
     elif command == "choose":
         choose(path, sys.stdin.read())
     elif command == "cases":
-        for case in cases(counters.load(path)):
+        for case in left(path, counters.load(rest[0])):
             print(*case)
     elif command == "add":
         operation, matrix, entry, code, directory = rest
         add(path, operation, matrix, entry, int(code), pathlib.Path(directory))
     elif command == "end":
-        return counters.main(["end", path])
+        return end(path)
     elif command == "merge":
         program, directory, out, *origin = rest
         return merge(path, program, directory, out, pairs_of(origin))

@@ -180,7 +180,10 @@ def load(path):
 
 
 def save(path, record):
-    pathlib.Path(path).write_text(json.dumps(record, indent=1) + "\n")
+    """Whole or not at all: who is killed here leaves the record as it was."""
+    new = pathlib.Path(f"{path}.new")
+    new.write_text(json.dumps(record, indent=1) + "\n")
+    new.replace(path)
 
 
 def choose(path, query):

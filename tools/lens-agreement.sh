@@ -14,7 +14,8 @@
 # counted or do not fit this GPU; 1: some were not, and the record says which and why.
 #
 # STAGES_COUNTERS_LIMIT=60 is the time in seconds for one case, STAGES_AGREEMENT_LIMIT=360 that for all cases of --ncu: what is not
-# reached in it is recorded as such.
+# reached in it is recorded as such. The same command then goes on where the record in DIRECTORY ends, also after it was killed: what
+# it has counted of the same GPU sources, with the same GPU and ncu, is kept. To count all anew, remove the record first.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 half=${1:-}
@@ -48,21 +49,17 @@ agreement begin "$record" "gpu=$gpu" "driver=$(nvidia-smi --query-gpu=driver_ver
   "date=$(date -u +%FT%TZ)" "command=tools/lens-agreement.sh --ncu" || exit 2
 metrics=$(ncu --query-metrics 2> /dev/null | agreement choose "$record") || exit 2
 "$program" list --json > "$work/list.json" || exit 2
-agreement cases "$work/list.json" > "$work/cases.txt" || exit 2
+agreement cases "$record" "$work/list.json" > "$work/cases.txt" || exit 2
 
 while read -r operation matrix entry; do
+  [ $SECONDS -lt "${STAGES_AGREEMENT_LIMIT:-360}" ] || break
   code=0
   rm -rf "$work/case"
   mkdir "$work/case"
-  if [ $SECONDS -ge "${STAGES_AGREEMENT_LIMIT:-360}" ]; then
-    echo "not reached in the time that STAGES_AGREEMENT_LIMIT gives" > "$work/case/said.txt"
-    code=1
-  else
-    STAGES_PROFILE=1 timeout -k 5 "${STAGES_COUNTERS_LIMIT:-60}" ncu --profile-from-start off --clock-control none --cache-control none \
-      --csv --page raw --print-units base --metrics "$metrics" --log-file "$work/case/ncu.csv" \
-      "$program" run -m "$matrix" --op "$operation" --filter "^$entry\$" --check once --time-budget 0.001 --max-work 1e13 \
-      --json "$work/case/run.json" > "$work/case/said.txt" 2>&1 < /dev/null || code=$?
-  fi
+  STAGES_PROFILE=1 timeout -k 5 "${STAGES_COUNTERS_LIMIT:-60}" ncu --profile-from-start off --clock-control none --cache-control none \
+    --csv --page raw --print-units base --metrics "$metrics" --log-file "$work/case/ncu.csv" \
+    "$program" run -m "$matrix" --op "$operation" --filter "^$entry\$" --check once --time-budget 0.001 --max-work 1e13 \
+    --json "$work/case/run.json" > "$work/case/said.txt" 2>&1 < /dev/null || code=$?
   agreement add "$record" "$operation" "$matrix" "$entry" "$code" "$work/case" || exit 2
 done < "$work/cases.txt"
 agreement end "$record" || { echo "lens-agreement: NOT all cases were counted: $record" >&2; exit 1; }

@@ -44,6 +44,11 @@ if [ "$1" = --query-metrics ]; then cat "$PLAY/query.txt"; exit 0; fi
 while [ "$1" != --log-file ]; do shift; done
 log=$2
 shift 2
+echo "$*" >> "$PLAY/asked.txt"
+if [ "$(wc -l < "$PLAY/asked.txt")" = "${PLAY_KILLED_AT:-0}" ]; then
+  read -r _ _ _ script _ < "/proc/$PPID/stat"  # the parent is `timeout`
+  kill -9 "$script"
+fi
 "$@" || exit
 cat "$PLAY/table.csv" > "$log"
 """
@@ -113,8 +118,9 @@ class Script(unittest.TestCase):
         cls.directory.cleanup()
 
     @classmethod
-    def run_script(cls, *words, limit="60"):
-        environment = {**os.environ, "PLAY": str(cls.play), "STAGES_AGREEMENT_LIMIT": limit, "PATH": f"{cls.play}{os.pathsep}{os.environ['PATH']}"}
+    def run_script(cls, *words, limit="60", killed_at=0):
+        (cls.play / "asked.txt").write_text("")
+        environment = {**os.environ, "PLAY": str(cls.play), "PLAY_KILLED_AT": str(killed_at), "STAGES_AGREEMENT_LIMIT": limit, "TMPDIR": str(cls.play), "PATH": f"{cls.play}{os.pathsep}{os.environ['PATH']}"}
         return subprocess.run([ROOT / "tools/lens-agreement.sh", *words], env=environment, capture_output=True, text=True, timeout=120, check=False)
 
     def test_ncu_half(self):
@@ -135,12 +141,50 @@ class Script(unittest.TestCase):
         self.assertIn("the lens: stages: error: too large", [c.get("reason") for c in record["cases"]])
         self.assertEqual(record["counted_on_gpu"]["command"], "tools/lens-agreement.sh --ncu")
 
+    def count(self, name, **how):
+        """A call that counts into the directory `name`: its exit code, what it asked ncu for, what it said, the record."""
+        done = self.run_script("--ncu", self.play / "stages", self.play / name, **how)
+        asked = [words.split()[words.split().index("-m") + 1] + words.split("--filter ^")[1].split("$")[0] for words in (self.play / "asked.txt").read_text().splitlines()]
+        return done.returncode, asked, done.stderr, json.loads((self.play / name / "lens_agreement_ncu.json").read_text())
+
     def test_what_is_not_reached_in_time_is_recorded(self):
-        done = self.run_script("--ncu", self.play / "stages", self.play / "late", limit="0")
-        self.assertEqual(done.returncode, 1)
-        record = json.loads((self.play / "late/lens_agreement_ncu.json").read_text())
+        code, asked, said, record = self.count("late", limit="0")
+        self.assertEqual((code, asked, record["complete"], len(record["cases"])), (1, [], False, 6))
         self.assertEqual({case["status"] for case in record["cases"]}, {"failed"})
         self.assertIn("not reached", record["cases"][0]["reason"])
+        self.assertIn("6 of 6 cases are not reached yet; run the same command again", said)
+        self.assertEqual(self.run_script("--lens", self.play / "stages", self.play / "late").returncode, 1)
+
+    def test_a_second_call_goes_on(self):
+        # Killed in the fourth case: three are counted, and the second call counts the others, in the places that they have in a whole record.
+        code, asked, _, record = self.count("parts", killed_at=4)
+        self.assertEqual((code, len(asked), record["complete"]), (-9, 4, False))
+        _, others, _, whole = self.count("parts")
+        self.assertEqual(others, self.count("once")[1][3:])
+        self.assertEqual(whole["cases"], json.loads((self.play / "once/lens_agreement_ncu.json").read_text())["cases"])
+        self.assertEqual((whole["complete"], [part["counted"] for part in whole["parts"]]), (True, [3, 3]))
+        # What failed is tried again, and nothing else.
+        code, asked, _, record = self.count("parts")
+        failed = [case["matrix"] + case["entry"] for case in whole["cases"] if case["status"] == "failed"]
+        self.assertEqual((code, asked, record["cases"]), (1, failed, whole["cases"]))
+
+    def test_what_other_sources_left_does_not_count(self):
+        _, asked, _, _ = self.count("other")
+        file = self.play / "other/lens_agreement_ncu.json"
+        for key, value in (("gpu_source_digest", "f" * 64), ("gpu", "NVIDIA H100"), ("ncu", "Version 1")):
+            file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+            _, again, said, record = self.count("other")
+            self.assertEqual((again, len(record["parts"])), (asked, 1))
+            self.assertIn(f"has another {key}", said)
+        # Nor what was counted with other metrics, nor a case that there is no more.
+        record["metrics"].pop("lanes")
+        file.write_text(json.dumps(record))
+        self.assertEqual(self.count("other")[1], asked)
+        record = json.loads(file.read_text())
+        record["cases"][0]["entry"] = "05_cuda_csr/no_more"
+        file.write_text(json.dumps(record))
+        _, again, _, record = self.count("other")
+        self.assertEqual((again[0], len(again), len(record["cases"])), (asked[0], 2, 6))  # and the one that failed
 
     def test_bad_usage(self):
         for words, expected in ((["--help"], "usage:"), (["--ncu", self.play / "no"], "there is no program"), (["--lens", self.play / "stages", self.play / "no"], "there is no")):
