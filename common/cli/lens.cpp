@@ -4,11 +4,14 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
+#include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/harness/results.hpp"
 #include "common/machines/devices.hpp"
@@ -89,17 +92,49 @@ void attempt(std::exception_ptr& failure, const std::function<void()>& action) {
   }
 }
 
-void write_json(const LensOptions& options, const std::vector<LensView>& views,
-                const std::vector<RaceView>& races) {
+/// What the entries came to, one after the other. A signal may find them while there are more to come.
+struct Found {
+  std::mutex mutex;
+  std::vector<LensView> views;
+  std::vector<RaceView> races;
+  bool written = false;
+};
+
+/// `part`: why there is not more, and empty where all was looked at.
+void write_json(const LensOptions& options, const Found& found, const std::string& part) {
   nlohmann::json entries = nlohmann::json::array();
-  for (const LensView& view : views) entries.push_back(lens_json(view));
-  for (const RaceView& view : races) entries.push_back(races_json(view));
-  const nlohmann::json all = {{"schema_version", 1},
-                              {"matrix", options.matrix},
-                              {"type", options.type == ValueType::f32 ? "f32" : "f64"},
-                              {"n_cols", options.n_cols},
-                              {"entries", entries}};
+  for (const LensView& view : found.views) entries.push_back(lens_json(view));
+  for (const RaceView& view : found.races) entries.push_back(races_json(view));
+  nlohmann::json all = {{"schema_version", 1},
+                        {"matrix", options.matrix},
+                        {"type", options.type == ValueType::f32 ? "f32" : "f64"},
+                        {"n_cols", options.n_cols},
+                        {"entries", entries}};
+  if (!part.empty()) all["part"] = part;
   write_file(options.json, all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+/// Writes the files that were asked for, both of them where one cannot be written.
+void write_files(const LensOptions& options, const Found& found, const std::string& part,
+                 std::exception_ptr& failure) {
+  if (!options.json.empty()) attempt(failure, [&] { write_json(options, found, part); });
+  if (options.html.empty()) return;
+  const std::string note = part.empty() ? "" : fmt::format(" (a part: {})", part);
+  attempt(failure, [&] {
+    write_file(options.html,
+               options.races
+                   ? races_html(fmt::format("{}: races{}", options.matrix, note), found.races)
+                   : lens_html(fmt::format("{} through the lens{}", options.matrix, note), found.views));
+  });
+}
+
+/// What was found out before the program was ended by `signal`.
+void write_part(const LensOptions& options, Found& found, const std::string& signal) {
+  const std::lock_guard lock(found.mutex);
+  if (std::exchange(found.written, true) || (found.views.empty() && found.races.empty())) return;
+  std::exception_ptr failure;
+  write_files(options, found, fmt::format("ended by {}", signal), failure);
+  print_stderr("the lens was ended by {}: this is a part\n", signal);
 }
 
 int work(const Program& program, const LensOptions& options) {
@@ -113,44 +148,43 @@ int work(const Program& program, const LensOptions& options) {
   if (!options.html.empty()) require_writable("--html", options.html, {options.matrix});
   require_two_files("--json", options.json, "--html", options.html);
 
-  std::vector<LensView> views;
-  std::vector<RaceView> races;
+  Found found;
+  const LastWords last_words([&](const std::string& signal) { write_part(options, found, signal); });
   std::exception_ptr failure;  // what was counted before it is shown and written all the same
   attempt(failure, [&] {
     for (const Entry* entry : entries) {
       Looked looked = with_type(options.type, [&]<class T>() { return look_as<T>(*entry, options); });
+      const std::lock_guard lock(found.mutex);
       if (options.races) {
-        races.push_back(std::move(looked.races));
-        fmt::print("{}", races_text(races.back()));
+        found.races.push_back(std::move(looked.races));
+        fmt::print("{}", races_text(found.races.back()));
       } else {
-        views.push_back(std::move(looked.counts));
-        fmt::print("{}{}", views.size() > 1 ? "\n" : "", lens_text(views.back(), options.all_lines));
+        found.views.push_back(std::move(looked.counts));
+        fmt::print("{}{}", found.views.size() > 1 ? "\n" : "",
+                   lens_text(found.views.back(), options.all_lines));
       }
+      std::fflush(stdout);
     }
   });
-  if (views.empty() && races.empty()) std::rethrow_exception(failure);
+  if (found.views.empty() && found.races.empty()) std::rethrow_exception(failure);
   if (!options.races) {
-    if (views.size() > 1) fmt::print("{}", lens_comparison(views));
+    if (found.views.size() > 1) fmt::print("{}", lens_comparison(found.views));
     fmt::print(
         "\nCounted on the executor while one product ran; nothing here is a time, and \"at least\" is a "
         "bound (docs/lens.md).\n");
   }
-  if (!options.json.empty()) attempt(failure, [&] { write_json(options, views, races); });
-  if (!options.html.empty()) {
-    attempt(failure, [&] {
-      write_file(options.html, options.races
-                                   ? races_html(fmt::format("{}: races", options.matrix), races)
-                                   : lens_html(fmt::format("{} through the lens", options.matrix), views));
-    });
+  {
+    const std::lock_guard lock(found.mutex);
+    if (!std::exchange(found.written, true)) write_files(options, found, "", failure);
   }
   bool good = true;
   const auto tell = [&](const std::string& entry, const std::string& problem) {
     print_stderr("{}\n", error_line(program, fmt::format("{}: {}", entry, problem)));
     good = false;
   };
-  for (const LensView& view : views)
+  for (const LensView& view : found.views)
     if (!view.problem.empty()) tell(view.entry, "only a part was counted: " + view.problem);
-  for (const RaceView& view : races) {
+  for (const RaceView& view : found.races) {
     if (!view.races.empty()) tell(view.entry, "its threads race");
     if (!view.problem.empty()) tell(view.entry, "only a part was looked at: " + view.problem);
   }

@@ -1648,6 +1648,20 @@ class Lens(Case):
             page.unlink()
         self.assertEqual([e["entry"] for e in json.loads(data.read_text())["entries"]], [entry])
 
+    def test_what_was_counted_before_a_signal_is_kept(self):
+        entry, long, data, page = "05_cuda_csr/thread_per_row", "05_cuda_csr/two_arrays", self.directory / "lens.json", self.directory / "lens.html"
+        words = ["lens", entry, *[long] * 50, "-m", "gen:uniform:rows=20000,cols=20000,nnz=200000", "--json", data, "--html", page]
+        process = subprocess.Popen([PROGRAMS / "stages", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertIn(entry, process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        self.assertIn("ended by SIGTERM: this is a part", said)
+        found = json.loads(data.read_text())
+        self.assertEqual(found["part"], "ended by SIGTERM")
+        self.assertEqual(found["entries"][0]["entry"], entry)
+        self.assertIn("a part: ended by SIGTERM", page.read_text())
+
     def test_a_run_says_why_it_did_not_count(self):
         """Its checks are good all the same."""
         path = self.directory / "run.json"
