@@ -57,7 +57,8 @@ or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run
 
 and before it, where several results fit, ranks=N, type=f32, operation=spmv, options=TEXT (blanks written as _). The word `digits=N` shows
 a number with so many digits, `percent` a share. With `if_recorded` the text is `no record` as long as the file has nothing of that ENTRY,
-or of the entry after over:, which is then a name in full, STEP/NAME, and no regular expression (a $ may end it). ENTRY `context` and MATRIX NAME is what the record says of the machine. In a record of
+or of the entry after over:, which is then a name in full, STEP/NAME, and no regular expression (a $ may end it). ENTRY `context` and MATRIX NAME is what the record says of the machine;
+ENTRY `library` and MATRIX `memory` is in words where cuSPARSE's sparse products of the record take their memory from. In a record of
 `gather_bench` ENTRY is the size of B and MATRIX the bytes read of a row, as in the table: `300MB 128`.
 
 The pages are the READMEs, all other pages of the steps, and those in docs/.
@@ -151,6 +152,14 @@ def table(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
+def memory_of_library(rows):
+    """Where a library's sparse product takes its memory from, of whose entries some are here twice; empty where there is no such product."""
+    products = [r["entry"] for r in rows if r["entry"].startswith("vendor/cusparse_spgemm")]
+    if not products:
+        return ""
+    return "with and without step 8's pool of memory" if any(e.endswith("_pooled") for e in products) else "which allocates in each run"
+
+
 def typed_rungs(written):
     """File, entry and what is new, as typed in a ladder: a list of three cells each; those of the library are no rung."""
     rungs = []
@@ -186,9 +195,13 @@ def ladder(results, pattern, written, file):
             before = mine or before
         lines.append("| " + " | ".join(cells) + " |")
     if peers:
-        best = lambda column: min((median(r) for r in peers if place(r) == column), default=None)
-        cells = [best(column) for column in columns]
-        lines.append("| " + " | ".join(["", "cuSPARSE, its fastest", ""] + ["" if t is None else seconds(t) for t in cells] + [""]) + " |")
+        pooled = [r for r in peers if r["entry"].endswith("_pooled")]
+        allocating = "allocates in each run" if memory_of_library(peers) else ""
+        for what, of in (("memory from the pool of `binned`", pooled), (allocating, [r for r in peers if r not in pooled])):
+            best = lambda column: min((median(r) for r in of if place(r) == column), default=None)
+            if of:
+                cells = [best(column) for column in columns]
+                lines.append("| " + " | ".join(["", "cuSPARSE, its fastest", what] + ["" if t is None else seconds(t) for t in cells] + [""]) + " |")
     lines.append("")
     if results:
         context = results["context"]
@@ -394,8 +407,9 @@ def products(results, pattern, wanted):
     context = results["context"]
     where = context["gpu"] if "gpu_sms" in context else context["cpu"]
     types = "/".join(sorted({r["problem"]["type"] for r in timed}))
+    memory = memory_of_library(timed)
     return "\n".join(lines + ["", "Time and phases of the fastest of ours that counts anew:", ""] + phases
-                     + ["", f"(GFLOP/s, two operations a product, {types}, whole calls; medians; library: the fastest algorithm; "
+                     + ["", f"(GFLOP/s, two operations a product, {types}, whole calls; medians; library: the fastest algorithm{', ' + memory if memory else ''}; "
                         f"{where}, {context['date'][:10]}, sources {context['source_digest'][:12]})"]) + "\n"
 
 
@@ -525,6 +539,10 @@ def is_entry(name):
 
 def value(results, entry, matrix, words):
     """One number of a record, as text. Raises ValueError where the record does not hold exactly one."""
+    if (entry, matrix) == ("library", "memory"):
+        if text := memory_of_library(timed_rows(results)):
+            return text
+        raise ValueError("no sparse product of cuSPARSE is recorded")
     if entry == "context":
         if matrix not in results["context"]:
             raise ValueError(f"the context has no '{matrix}'")
@@ -829,6 +847,8 @@ def steps(_results, _pattern, _wanted):
         gain = times(geometric_mean(speed_up(times_of, entry, baseline))) if baseline else ""
         library = speed_up(times_of, entry, "^vendor/")
         beside = "" if not library else times(library[0]) if len(library) == 1 else f"{times(geometric_mean(library))}, {times(min(library))}"
+        memory = memory_of_library({"entry": e} for e in times_of)
+        beside += f" (cuSPARSE, {memory})" if beside and memory else ""
         shown = next((problem for problem in mine if problem[0] == example or len(mine) == 1), None)
         time = "" if shown is None else f"{label(shown[0])}: {seconds(mine[shown])}"
         machine = results["context"]["gpu"] if "gpu_sms" in results["context"] else record.split("/")[0].replace("-", " ")

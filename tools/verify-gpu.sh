@@ -13,7 +13,7 @@
 #   d2          the D2 study
 #   spmv        SpMV of steps 3 to 6, each entry prepared three times, on generated matrices and on the MATRIX files given; and on the
 #               files in STAGES_HELD_OUT="FILE ...", of a record of their own: matrices on which no constant was chosen
-#   spgemm      SpGEMM on generated matrices and on the MATRIX files
+#   spgemm      SpGEMM on generated matrices and on the MATRIX files; cuSPARSE as it allocates, and with a pool of memory
 #   multi       where there are several GPUs: SpGEMM on one of them against several, on generated matrices
 #   shares      SpGEMM shared out to 2, 4 and 8 processes, on matrices for eight GPUs; where there are fewer, processes take turns, and
 #               only the time that each has its GPU to itself is told. This one is left out unless it is named

@@ -1,9 +1,11 @@
 // cuSPARSE's SpGEMM: estimate, (for ALG2 and ALG3: ask how much memory,) compute, copy. The whole of it is
-// run(), buffers included, as a user pays for it. An algorithm that runs out of memory hands over to ALG3 in
-// ever smaller chunks, and the note says so.
+// run(), buffers included, as a user pays for it. The caller brings the buffers and C, and each algorithm is
+// here twice: once these come from cudaMalloc, which waits for the device, once from a pool as step 8's do. An
+// algorithm that runs out of memory hands over to ALG3 in ever smaller chunks, and the note says so.
 
 #include <array>
 
+#include "common/gpu/pool.hpp"
 #include "common/vendor/cusparse.hpp"
 #include "common/vendor/vendor.hpp"
 
@@ -18,7 +20,30 @@ struct Attempt {
   float chunk;
 };
 
-template <class T>
+/// Where buffers and C come from: cudaMalloc in each run.
+struct Allocated {
+  template <class U>
+  using Array = DeviceArray<U>;
+  template <class U>
+  Array<U> take(std::size_t size, cudaStream_t) {
+    return Array<U>(size);
+  }
+  void trim() {}
+};
+
+/// A pool, which keeps what it held in earlier runs.
+struct Pooled {
+  template <class U>
+  using Array = PooledArray<U>;
+  template <class U>
+  Array<U> take(std::size_t size, cudaStream_t stream) {
+    return Array<U>(pool, size, stream);
+  }
+  void trim() { pool.trim(); }
+  MemoryPool pool;
+};
+
+template <class T, class Memory>
 class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
  public:
   CusparseSpgemm(const SpgemmProblem<T>& problem, Exec& exec, cusparseSpGEMMAlg_t algorithm)
@@ -28,7 +53,9 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
         a_(std::visit([](const auto& a) { return describe(a); }, this->a())),
         b_(std::visit([](const auto& b) { return describe(b); }, this->b())) {}
 
+  void reset() override { c_ = {}; }
   void run() override {
+    c_ = {};
     note_.clear();
     const std::array attempts = {first_, Attempt{CUSPARSE_SPGEMM_ALG3, 0.1F},
                                  Attempt{CUSPARSE_SPGEMM_ALG3, 0.02F}};
@@ -39,12 +66,31 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
       } catch (const OutOfMemory&) {
         if (k + 1 == attempts.size()) throw;
         static_cast<void>(cudaGetLastError());
+        this->exec().synchronize();
+        memory_.trim();
         note_ = fmt::format("ran out of memory, fell back to ALG3 in chunks of {:.0f} %",
                             100 * attempts[k + 1].chunk);
       }
     }
   }
   std::string note() const override { return note_; }
+
+  Csr<T> fetch() override {
+    Csr<T> out(this->problem().a->rows, this->problem().b->cols);
+    std::vector<std::int32_t> row_ptr(c_.row_ptr.size());
+    out.col_idx.resize(c_.col_idx.size());
+    out.values.resize(c_.values.size());
+    const auto download = [&](const auto& from, auto* to) {
+      if (from.size() > 0)
+        STAGES_CUDA(cudaMemcpyAsync(to, from.data(), from.bytes(), cudaMemcpyDeviceToHost, this->stream()));
+    };
+    download(c_.row_ptr, row_ptr.data());
+    download(c_.col_idx, out.col_idx.data());
+    download(c_.values, out.values.data());
+    this->exec().synchronize();
+    std::copy(row_ptr.begin(), row_ptr.end(), out.row_ptr.begin());
+    return out;
+  }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
     Cost cost = problem_cost(problem);
@@ -64,22 +110,43 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
     void operator()(cusparseSpGEMMDescr* d) const { cusparseSpGEMM_destroyDescr(d); }
   };
 
+  template <class U>
+  using Array = typename Memory::template Array<U>;
+
+  struct Result {
+    Array<std::int32_t> row_ptr;
+    Array<Index> col_idx;
+    Array<T> values;
+  };
+
+  template <class U>
+  Array<U> take(std::int64_t size) {
+    return memory_.template take<U>(static_cast<std::size_t>(size), this->stream());
+  }
+  /// At least one byte, since cuSPARSE wants a pointer even for none.
+  Array<unsigned char> buffer(std::size_t bytes) {
+    return take<unsigned char>(static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1)));
+  }
+
   void multiply(const Attempt& attempt) {
     constexpr auto kN = CUSPARSE_OPERATION_NON_TRANSPOSE;
     cusparseSpGEMMDescr_t raw = nullptr;
     STAGES_CUSPARSE(cusparseSpGEMM_createDescr(&raw));
     const std::unique_ptr<cusparseSpGEMMDescr, DescriptorDelete> work(raw);
-    DeviceCsr<T, std::int32_t> c;
-    c.rows = this->problem().a->rows;
-    c.cols = this->problem().b->cols;
-    c.row_ptr = DeviceArray<std::int32_t>(static_cast<std::size_t>(c.rows) + 1);
-    const SpMat c_matrix = describe(c);
+    const Index c_rows = this->problem().a->rows, c_cols = this->problem().b->cols;
+    Result c;
+    c.row_ptr = take<std::int32_t>(std::int64_t{c_rows} + 1);
+    cusparseSpMatDescr_t raw_c = nullptr;
+    STAGES_CUSPARSE(cusparseCreateCsr(&raw_c, c_rows, c_cols, 0, c.row_ptr.data(), nullptr, nullptr,
+                                      CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO,
+                                      kType<T>));
+    const SpMat c_matrix(raw_c);
     const auto alg = attempt.algorithm;
 
     std::size_t bytes1 = 0, bytes2 = 0;
     STAGES_CUSPARSE(cusparseSpGEMM_workEstimation(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_,
                                                   c_matrix.get(), kType<T>, alg, raw, &bytes1, nullptr));
-    auto buffer1 = scratch(bytes1);
+    auto buffer1 = buffer(bytes1);
     STAGES_CUSPARSE(cusparseSpGEMM_workEstimation(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_,
                                                   c_matrix.get(), kType<T>, alg, raw, &bytes1,
                                                   buffer1.data()));
@@ -88,7 +155,7 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
       STAGES_CUSPARSE(cusparseSpGEMM_estimateMemory(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_,
                                                     c_matrix.get(), kType<T>, alg, raw, attempt.chunk,
                                                     &bytes3, nullptr, nullptr));
-      auto buffer3 = scratch(bytes3);
+      auto buffer3 = buffer(bytes3);
       STAGES_CUSPARSE(cusparseSpGEMM_estimateMemory(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_,
                                                     c_matrix.get(), kType<T>, alg, raw, attempt.chunk,
                                                     &bytes3, buffer3.data(), &bytes2));
@@ -96,18 +163,18 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
       STAGES_CUSPARSE(cusparseSpGEMM_compute(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_,
                                              c_matrix.get(), kType<T>, alg, raw, &bytes2, nullptr));
     }
-    auto buffer2 = scratch(bytes2);
+    auto buffer2 = buffer(bytes2);
     STAGES_CUSPARSE(cusparseSpGEMM_compute(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_, c_matrix.get(),
                                            kType<T>, alg, raw, &bytes2, buffer2.data()));
     std::int64_t rows = 0, cols = 0, nnz = 0;
     STAGES_CUSPARSE(cusparseSpMatGetSize(c_matrix.get(), &rows, &cols, &nnz));
-    c.col_idx = DeviceArray<Index>(static_cast<std::size_t>(nnz));
-    c.values = DeviceArray<T>(static_cast<std::size_t>(nnz));
+    c.col_idx = take<Index>(nnz);
+    c.values = take<T>(nnz);
     STAGES_CUSPARSE(
         cusparseCsrSetPointers(c_matrix.get(), c.row_ptr.data(), c.col_idx.data(), c.values.data()));
     STAGES_CUSPARSE(cusparseSpGEMM_copy(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_, c_matrix.get(),
                                         kType<T>, alg, raw));
-    this->c_ = std::move(c);
+    c_ = std::move(c);
   }
 
   const T one_ = 1;
@@ -116,18 +183,29 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
   Handle handle_;
   SpMat a_;
   SpMat b_;
+  Memory memory_;
+  Result c_;
   std::string note_;
 };
+
+template <class T>
+using AllocatedSpgemm = CusparseSpgemm<T, Allocated>;
+template <class T>
+using PooledSpgemm = CusparseSpgemm<T, Pooled>;
 
 }  // namespace
 
 void add_vendor_cusparse_spgemm(Registry& registry) {
-  const auto add = [&](const char* name, const char* algorithm_name, cusparseSpGEMMAlg_t algorithm) {
-    registry.add<CusparseSpgemm>({.name = name,
-                                  .idea = fmt::format("cuSPARSE SpGEMM, {}", algorithm_name),
-                                  .claims = {.bitwise_reproducible = false},
-                                  .needs = {.gpu = true}},
-                                 algorithm);
+  const auto add = [&](const std::string& name, const char* algorithm_name, cusparseSpGEMMAlg_t algorithm) {
+    const EntryInfo allocated = {.name = name,
+                                 .idea = fmt::format("cuSPARSE SpGEMM, {}", algorithm_name),
+                                 .claims = {.bitwise_reproducible = false},
+                                 .needs = {.gpu = true}};
+    EntryInfo pooled = allocated;
+    pooled.name += "_pooled";
+    pooled.idea += ", its buffers and C from a pool, as step 8's";
+    registry.add<AllocatedSpgemm>(allocated, algorithm);
+    registry.add<PooledSpgemm>(pooled, algorithm);
   };
   add("vendor/cusparse_spgemm_default", "DEFAULT", CUSPARSE_SPGEMM_DEFAULT);
   add("vendor/cusparse_spgemm_alg1", "ALG1", CUSPARSE_SPGEMM_ALG1);

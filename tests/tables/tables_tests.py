@@ -101,6 +101,23 @@ class Ladder(unittest.TestCase):
         rows, _ = self.rows(row("07_x/a", 0, 8e-3), row("vendor/cusparse_1", 0, 7e-3), row("vendor/cusparse_2", 0, 6e-3), written="")
         self.assertEqual([(r["entry"], r["gen:fem:nx=3"]) for r in rows], [("`a`", "8.00 ms"), ("cuSPARSE, its fastest", "6.00 ms")])
 
+    def test_of_the_library_with_a_pool_and_without(self):
+        """A record says which of the two it has, and where it has both, both."""
+        of = lambda *rows: [(r["entry"], r["what is new"], r["gen:fem:nx=3"]) for r in self.rows(*rows, written="")[0]][1:]
+        name, ours = "vendor/cusparse_spgemm_alg1", row("07_x/a", 0, 1e-3)
+        alone, both = [ours, row(name, 0, 7e-3)], [ours, row(name, 0, 7e-3), row(name + "_pooled", 0, 5e-3), row("vendor/cusparse_spgemm_alg2_pooled", 0, 6e-3)]
+        self.assertEqual(of(*alone), [("cuSPARSE, its fastest", "allocates in each run", "7.00 ms")])
+        self.assertEqual(of(*both), [("cuSPARSE, its fastest", "memory from the pool of `binned`", "5.00 ms"), ("cuSPARSE, its fastest", "allocates in each run", "7.00 ms")])
+        for rows, words, speed in ((alone, "which allocates in each run", "7.00x"), (both, "with and without step 8's pool of memory", "5.00x")):
+            self.assertEqual(tables.value(record(*rows), "library", "memory", []), words)
+            self.assertEqual(tables.value(record(*rows), "a", "gen:fem:nx=3", ["over:^vendor/"]), speed)
+            rated = [{**r, "gflops": 1e-3 / tables.median(r), "result_nnz": 1} for r in rows]
+            text = tables.products(record(*rated), "07_", [])
+            self.assertIn(f"library: the fastest algorithm, {words};", text)
+            self.assertIn(f"Geometric mean of the speed over the library: {speed[:-1]}.", text)
+        with self.assertRaisesRegex(ValueError, "no sparse product of cuSPARSE is recorded"):
+            tables.value(record(ours), "library", "memory", [])
+
     def test_without_a_record_nothing_is_made_up(self):
         text = tables.ladder(None, "^07_", self.TYPED, "results/x.json")
         titles, rows = table(text, "file")
