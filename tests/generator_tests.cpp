@@ -50,6 +50,9 @@ constexpr Golden kGolden[] = {
     {"gen:fixed:n=256,zeros=0.8", 13056, 0xF7D2A2F836444F3AU},
     {"gen:fixed:rows=500,cols=40,per_row=3,seed=18446744073709551615", 1500, 0xE39F305E8827EFE3U},
     {"gen:hypersparse:n=1e6,nnz=1e3", 1000, 0x831593853FA9FB33U},
+    {"gen:hubs:n=3000,per_row=3,hubs=2,hub_length=900", 10794, 0x8CC93C2B032599BCU},
+    {"gen:hubs:rows=40,cols=5000,per_row=0,hubs=5,hub_length=5000", 25000, 0x714340684F14D4D4U},
+    {"gen:pruned:rows=100,cols=300,zeros=0.9", 2884, 0x12B80CCE0962DA82U},
     {"gen:lp:rows=200,cols=3000,per_col=5", 12718, 0xD0222A2E5BCA57E1U},
     {"gen:rmat:scale=10", 6995, 0x81217AD2EF40A688U},
     {"gen:rmat:n=1000,edges=5e3,a=0.45,symmetric=yes,seed=7", 9625, 0xF7897A244FDCCFB8U},
@@ -61,6 +64,7 @@ constexpr Golden kGolden[] = {
     {"gen:twin:reddit,shrink=256,thin=64", 6733, 0xE82121A30B5AD0D4U},
     {"gen:twin:am,shrink=512", 9670, 0x447DB47C478FF9D4U},
     {"gen:twin:am,shrink=128,runs=yes", 40459, 0x1FF15878017ECD66U},
+    {"gen:hypergraph:nets=900,cells=1000", 3292, 0x30E3814195B5ADD2U},
     {"gen:banded:n=900,half_bandwidth=7,fill=0.5", 7228, 0x5843EDF7F0AAC5ABU},
     {"gen:stencil:points=5,nx=30,ny=17", 2456, 0xD2EFF9645267C8D9U},
     {"gen:stencil:points=9,nx=17,ny=30", 4312, 0xA71243A2B7BAC2CBU},
@@ -223,6 +227,62 @@ TEST(Structure, FixedGivesEveryRowTheSame) {
     const auto a = generate<float>(spec);
     for (Index i = 0; i < a.rows; ++i) ASSERT_EQ(a.row_nnz(i), per_row) << spec << " row " << i;
   }
+}
+
+TEST(Structure, HubsAreAFewRowsOfTheirLengthAndTheRestAreShort) {
+  const auto a = generate<float>("gen:hubs:n=5000,per_row=3,hubs=4,hub_length=1234");
+  ASSERT_NO_THROW(require_canonical(a, "hubs"));
+  std::map<Offset, Index> rows_of_length;
+  for (Index i = 0; i < a.rows; ++i) ++rows_of_length[a.row_nnz(i)];
+  EXPECT_EQ(rows_of_length, (std::map<Offset, Index>{{3, 4996}, {1234, 4}}));
+  EXPECT_EQ(nnz_of("gen:hubs:rows=7,cols=90,per_row=2,hubs=0"), 14);
+  EXPECT_EQ(nnz_of("gen:hubs:rows=7,cols=90,per_row=2,hubs=7,hub_length=90"), 630);
+  EXPECT_EQ(nnz_of("gen:hubs:rows=0,cols=9,per_row=2,hubs=0"), 0);
+}
+
+TEST(Structure, PrunedWeightsKeepTheirShareAndRowsAndColumnsDiffer) {
+  const auto even = generate<float>("gen:pruned:rows=600,cols=900,zeros=0.8,row_spread=0,col_spread=0");
+  EXPECT_NEAR(static_cast<double>(even.nnz()) / (600.0 * 900), 0.2, 0.005);
+  // With a spread s, shares are uniform in mean * (1 - s) to mean * (1 + s): their deviation is s / sqrt(3) of
+  // the mean, beside which the binomial's of a row is small.
+  const auto uneven = generate<float>("gen:pruned:rows=600,cols=900,zeros=0.8,row_spread=0.6,col_spread=0.3");
+  EXPECT_NEAR(static_cast<double>(uneven.nnz()) / (600.0 * 900), 0.2, 0.01);
+  const auto deviation = [](const Csr<float>& m) {
+    const double mean = static_cast<double>(m.nnz()) / m.rows;
+    double variance = 0;
+    for (Index i = 0; i < m.rows; ++i)
+      variance += std::pow(static_cast<double>(m.row_nnz(i)) - mean, 2) / m.rows;
+    return std::sqrt(variance) / mean;
+  };
+  EXPECT_NEAR(deviation(uneven), 0.6 / std::sqrt(3.0), 0.04);
+  EXPECT_NEAR(deviation(transpose(uneven)), 0.3 / std::sqrt(3.0), 0.04);
+  EXPECT_LT(deviation(even), 0.09);
+  EXPECT_EQ(nnz_of("gen:pruned:rows=5,cols=7,zeros=0,row_spread=0,col_spread=0"), 35);
+  EXPECT_EQ(nnz_of("gen:pruned:rows=50,cols=70,zeros=1,row_spread=1,col_spread=1"), 0);
+}
+
+TEST(Structure, HypergraphsAreLocalWithAFewLongNets) {
+  const auto a =
+      generate<float>("gen:hypergraph:nets=9000,cells=10000,pins_per_net=4,long_nets=2,long_share=0.05");
+  EXPECT_EQ(a.rows, 9000);
+  EXPECT_EQ(a.cols, 10000);
+  Index longer_than_400 = 0, near = 0, in_short = 0;
+  for (Index i = 0; i < a.rows; ++i) {
+    EXPECT_GE(a.row_nnz(i), 1) << "each net has its two pins, which may coincide: " << i;
+    if (i == 0 || i == 4500) {
+      EXPECT_NEAR(static_cast<double>(a.row_nnz(i)), 500, 25) << i;
+      continue;
+    }
+    longer_than_400 += a.row_nnz(i) > 400;
+    for (const Index j : row_columns(a, i)) {
+      ++in_short;
+      near +=
+          std::abs(j - i * 10 / 9) < 700;  // half of the pins are below a 32nd of the cells, and 60 % here
+    }
+  }
+  EXPECT_LE(longer_than_400, 3);
+  EXPECT_GT(near, in_short / 2);
+  EXPECT_EQ(nnz_of("gen:hypergraph:nets=1,cells=1,long_nets=0"), 1);
 }
 
 TEST(Structure, RmatSendsTheStatedShareUpperLeft) {
@@ -528,6 +588,15 @@ TEST(Spec, ErrorsNameWhatIsWrongAndWhatThereIs) {
       {"gen:stencil:points=27,nx=2000", {"2000 x 2000 x 2000", "2^31"}},
       {"gen:communities:n=10,blocks=11", {"blocks=11"}},
       {"gen:lp:rows=10,coupling_rows=10", {"coupling_rows=10"}},
+      {"gen:hubs:n=100,hub_length=101", {"hub_length=101", "100"}},
+      {"gen:hubs:n=100,hubs=101,hub_length=5", {"hubs=101", "100"}},
+      {"gen:hubs:n=100,per_row=101,hub_length=5", {"per_row=101", "100"}},
+      {"gen:pruned:zeros=1.5", {"zeros=1.5", "1"}},
+      {"gen:pruned:row_spread=-1", {"row_spread=-1"}},
+      {"gen:hypergraph:nets=0", {"nets=0", "1"}},
+      {"gen:hypergraph:pins_per_net=1", {"pins_per_net=1", "2"}},
+      {"gen:hypergraph:nets=5,long_nets=6", {"long_nets=6", "5"}},
+      {"gen:hypergraph:skew=17", {"skew=17", "16"}},
       {"gen:dense:n=2147483647", {"more than any machine"}},
       {"gen:uniform:n=2147483647,per_row=2147483647", {"more than any machine"}},
       {"gen:banded:n=2147483647,half_bandwidth=2147483647", {"more than any machine"}},

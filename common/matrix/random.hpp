@@ -46,6 +46,8 @@ enum class Purpose : Word {
   row_sample = 6,
   keep = 7,
   values = 8,
+  row_shares = 9,
+  col_shares = 10,
 };
 
 /// The key of the numbers for one purpose under one seed.

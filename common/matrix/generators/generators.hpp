@@ -29,8 +29,8 @@ struct Generator {
 };
 
 // Each group is a file of its own.
-std::span<const Generator> random_generators();      ///< uniform, fixed, hypersparse, lp
-std::span<const Generator> graph_generators();       ///< rmat, powerlaw, communities, twin
+std::span<const Generator> random_generators();      ///< uniform, fixed, hypersparse, hubs, pruned, lp
+std::span<const Generator> graph_generators();       ///< rmat, ..., twin, hypergraph
 std::span<const Generator> structured_generators();  ///< banded, stencil, fem, road, circuit, eye, ...
 std::span<const Generator> course_generators();      ///< d1
 

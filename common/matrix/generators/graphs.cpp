@@ -1,4 +1,4 @@
-// Random graphs: R-MAT, power law, communities, and R-MAT twins of 13 public graphs.
+// Random graphs: R-MAT, power law, communities, R-MAT twins of 13 public graphs, and hypergraphs.
 //
 // R-MAT (Chakrabarti, Zhan, Faloutsos: R-MAT, a recursive model for graph mining, SDM 2004) halves the matrix
 // in both directions, level by level, and sends each edge into one of the quadrants: skewed degrees and
@@ -291,6 +291,65 @@ Recipe plan_twin(const Parameters& p) {
   return recipe;
 }
 
+// --- hypergraph --------------------------------------------------------------------------------------------
+
+/// Pin k of a netlist: rows are nets, columns are cells. The first two pins of each net come one after the
+/// other, the rest goes to nets by popularity; a pin's cell lies near its net, as placed circuits are. Behind
+/// them long nets (clock, reset), whose pins are anywhere.
+struct NetPins {
+  Word key;
+  random::Permutation relabel;
+  Word nets, cells;
+  Offset pins;  ///< without those of long nets
+  Offset long_nets, long_length;
+  int skew;
+
+  Place operator()(Offset k) const {
+    random::Stream words(key, static_cast<Word>(k));
+    if (k >= pins) {
+      const auto net = static_cast<Word>((k - pins) / long_length);
+      const Word place = net * nets / static_cast<Word>(long_nets);
+      return {static_cast<Index>(place), static_cast<Index>(words.below(cells))};
+    }
+    const auto pair = static_cast<Word>(k) / 2;
+    const Word net = pair < nets ? pair : relabel(popular(words, nets, skew));
+    const Word centre = net * cells / nets;
+    // The fourth power of a uniform number, to either side: most cells are near the net's centre.
+    const Word distance = popular(words, cells, 4) / 2;
+    const bool left = words.next() >> 63U != 0;
+    return {static_cast<Index>(net),
+            static_cast<Index>((left ? centre + cells - distance : centre + distance) % cells)};
+  }
+};
+
+constexpr GeneratorParameter kHypergraphParameters[] = {
+    {"nets", "1e4", "hyperedges: rows"},
+    {"cells", "1.1e4", "vertices: columns"},
+    {"pins_per_net", "4", "mean pins of a net; two belong to each, the rest is drawn by popularity"},
+    {"skew", "3", "1 (even) to 16: lengths of nets, as powerlaw's skew"},
+    {"long_nets", "2", "nets that touch a share of all cells: clock, reset"},
+    {"long_share", "0.02", "that share, as drawn"},
+    kSeed,
+    kValues,
+};
+
+Recipe plan_hypergraph(const Parameters& p) {
+  const Index nets = p.index("nets", 1), cells = p.index("cells", 1);
+  const Offset pins = p.count("pins_per_net", 2, 1'000'000) * nets;
+  const Offset long_nets = p.count("long_nets", 0, nets);
+  const auto long_length = static_cast<Offset>((static_cast<Word>(cells) * p.share("long_share")) >> 32U);
+  const random::Permutation relabel(static_cast<Word>(nets), random::key(p.seed(), Purpose::relabel));
+  const NetPins draw{random::key(p.seed(), Purpose::edges),
+                     relabel,
+                     static_cast<Word>(nets),
+                     static_cast<Word>(cells),
+                     pins,
+                     long_nets,
+                     long_length,
+                     static_cast<int>(p.count("skew", 1, 16))};
+  return drawn_recipe(nets, cells, pins + long_nets * long_length, false, draw);
+}
+
 constexpr Generator kGraphs[] = {
     {{"rmat",
       "skewed, self-similar graphs without communities: web and social graphs as benchmarks model them",
@@ -307,6 +366,9 @@ constexpr Generator kGraphs[] = {
     {{"twin", "R-MAT twins of 13 public graphs for learning on graphs: sizes and skew of the originals",
       "gen:twin:reddit,shrink=16,thin=16", kTwinParameters},
      plan_twin},
+    {{"hypergraph", "nets of a placed circuit and their cells: short rows near a diagonal, a few very long",
+      "gen:hypergraph:nets=1e4,cells=1.1e4", kHypergraphParameters},
+     plan_hypergraph},
 };
 
 }  // namespace

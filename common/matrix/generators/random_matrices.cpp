@@ -1,5 +1,7 @@
 // Matrices whose entries lie anywhere with the same probability, in as many rows and columns as asked:
-// uniform, a fixed number per row, hypersparse; and a rectangular one with the structure of linear programs.
+// uniform, a fixed number per row, hypersparse. And those that are even but for one thing: a few long rows
+// among short ones, pruned weights, whose rows and columns are kept to different shares, and the structure of
+// linear programs.
 //
 // Exactly as many distinct entries as asked come from a pseudo-random permutation of the cells (or of a row's
 // columns): its first nnz values are nnz different cells, computed one by one, without a list of those taken.
@@ -101,6 +103,74 @@ Recipe plan_fixed(const Parameters& p) {
   });
 }
 
+// --- hubs --------------------------------------------------------------------------------------------------
+
+constexpr GeneratorParameter kHubsParameters[] = {
+    {"n", "1e5", "rows and columns"},
+    {"rows", "", "rows, if not n"},
+    {"cols", "", "columns, if not n"},
+    {"per_row", "4", "entries of each short row"},
+    {"hubs", "1", "long rows, at pseudo-random places"},
+    {"hub_length", "2e4", "entries of each long row"},
+    kSeed,
+    kValues,
+};
+
+Recipe plan_hubs_among_short(const Parameters& p) {
+  const Shape s = shape(p);
+  const Offset hubs = p.count("hubs", 0, s.rows);
+  const Offset per_row = p.count("per_row", 0, s.cols);
+  const Offset hub_length = hubs == 0 ? 0 : p.count("hub_length", 0, s.cols);
+  const Offset in_short = (s.rows - hubs) * per_row;
+  const random::Permutation place(static_cast<Word>(std::max(s.rows, 1)),
+                                  random::key(p.seed(), Purpose::hub_rows));
+  const Word key = random::key(p.seed(), Purpose::row_sample);
+  // Rows are counted with the hubs last, and then put in their places.
+  return drawn_recipe(s.rows, s.cols, in_short + hubs * hub_length, false, [=](Offset k) {
+    const bool in_hub = k >= in_short;
+    const Offset length = in_hub ? hub_length : per_row;
+    const Offset from_part = in_hub ? k - in_short : k;
+    const Word row = place(static_cast<Word>((in_hub ? s.rows - hubs : 0) + from_part / length));
+    const random::Permutation columns(static_cast<Word>(s.cols), random::mix(key ^ row));
+    return Place{static_cast<Index>(row), static_cast<Index>(columns(static_cast<Word>(from_part % length)))};
+  });
+}
+
+// --- pruned ------------------------------------------------------------------------------------------------
+
+constexpr GeneratorParameter kPrunedParameters[] = {
+    {"rows", "512", "outputs of the layer"},
+    {"cols", "512", "its inputs"},
+    {"zeros", "0.9", "share of the weights that were pruned"},
+    {"row_spread", "0.5", "how unequal rows are: a row keeps (1 - spread) to (1 + spread) times the mean"},
+    {"col_spread", "0.5", "the same for columns"},
+    kSeed,
+    kValues,
+};
+
+Recipe plan_pruned(const Parameters& p) {
+  const Index rows = p.index("rows"), cols = p.index("cols");
+  constexpr Word kOne = Word{1} << 32U;
+  const Word kept = kOne - p.share("zeros");
+  const Word row_spread = p.share("row_spread"), col_spread = p.share("col_spread");
+  const Word key = random::key(p.seed(), Purpose::keep);
+  const Word row_key = random::key(p.seed(), Purpose::row_shares);
+  const Word col_key = random::key(p.seed(), Purpose::col_shares);
+  // A factor in [1 - spread, 1 + spread), in units of 2^-31 so that products of two fit into a word.
+  const auto factor = [](Word of, Index line, Word spread) {
+    const Word u = random::Stream(of, static_cast<Word>(line)).next();
+    return (kOne - spread + random::scale(u, 2 * spread)) >> 1U;
+  };
+  return row_recipe(rows, cols, Offset{rows} * cols, false, [=](Index i, auto&& emit) {
+    const Word of_row = std::min(kOne, (kept * factor(row_key, i, row_spread)) >> 31U);
+    random::Stream words(key, static_cast<Word>(i));
+    for (Index j = 0; j < cols; ++j) {
+      const Word share = (of_row * factor(col_key, j, col_spread)) >> 31U;
+      if ((words.next() >> 32U) < share) emit(j);
+    }
+  });
+}
+
 // --- lp ----------------------------------------------------------------------------------------------------
 
 constexpr GeneratorParameter kLpParameters[] = {
@@ -145,6 +215,12 @@ constexpr Generator kRandomMatrices[] = {
       "fewer entries than rows: blocks of a distributed graph, one time step of a network's traffic",
       "gen:hypersparse:n=1e7,nnz=1e5", kHypersparseParameters},
      plan_hypersparse},
+    {{"hubs", "a few long rows among short ones of equal length: what one row does to a kernel",
+      "gen:hubs:n=1e5,per_row=4,hubs=1,hub_length=2e4", kHubsParameters},
+     plan_hubs_among_short},
+    {{"pruned", "weights of a neural network without the small ones: rows and columns of unequal shares",
+      "gen:pruned:rows=512,cols=2048,zeros=0.9", kPrunedParameters},
+     plan_pruned},
     {{"lp", "constraints of a linear program: wide, blocks of variables, a few long coupling rows",
       "gen:lp:rows=2e3,cols=2e4,per_col=6", kLpParameters},
      plan_lp},
