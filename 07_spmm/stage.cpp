@@ -9,6 +9,7 @@ void add_07_spmm(Registry& registry) {
   spmm::add_equal_shares(registry);
   spmm::add_vector_lanes(registry);
   spmm::add_strips(registry);
+  spmm::add_tensor_tiles(registry);
   spmm::add_balanced(registry);
   spmm::add_balanced_reordered(registry);
 }

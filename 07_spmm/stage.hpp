@@ -50,6 +50,7 @@ void add_merged_short_rows(Registry& registry, const std::string& name = "07_spm
 void add_equal_shares(Registry& registry, const std::string& name = "07_spmm/equal_shares", Index share = 0);
 void add_vector_lanes(Registry& registry, const std::string& name = "07_spmm/vector_lanes", Index share = 0);
 void add_strips(Registry& registry, const std::string& name = "07_spmm/strips", Index share = 0);
+void add_tensor_tiles(Registry& registry, const std::string& name = "07_spmm/tensor_tiles");
 // fast/, for experts.
 void add_balanced(Registry& registry, const std::string& name = "07_spmm/balanced",
                   Granularity granularity = {});

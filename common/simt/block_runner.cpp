@@ -11,6 +11,7 @@
 
 #include "common/matrix/error.hpp"
 #include "common/simt/lens/code.hpp"
+#include "common/simt/tensor.hpp"
 
 namespace stages::simt {
 namespace {
@@ -474,9 +475,31 @@ std::uint64_t combine(WarpOp op, std::uint64_t a, std::uint64_t b) {
   }
 }
 
+// The operands of a lane lie on its stack while it waits.
+std::uint64_t to_value(const TileOperands& mine) {
+  return reinterpret_cast<std::uintptr_t>(&mine);
+}
+const TileOperands& to_operands(std::uint64_t value) {
+  return *reinterpret_cast<const TileOperands*>(static_cast<std::uintptr_t>(value));
+}
+
 constexpr std::uint64_t kJunk64 = std::uint64_t{kJunk} << 32 | kJunk;
 
 }  // namespace
+
+void BlockRunner::multiply_tiles_of(const Thread* lanes, const Meeting& m) {
+  if (m.arrived != ~0u) {
+    run_->stop_with(
+        Fault::device,
+        fmt::format("{}a product of tiles by a part of a warp: lanes {:#010x} came, and the others "
+                    "have exited; all 32 lanes must call it",
+                    place(m.at), m.arrived));
+    return;
+  }
+  std::array<TileOperands, 32> operands;
+  for (unsigned lane = 0; lane < 32; ++lane) operands[lane] = to_operands(lanes[lane].in);
+  multiply(operands);
+}
 
 void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
   const Meeting m = warp.meeting[slot];
@@ -501,6 +524,8 @@ void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
   } else if (m.op == WarpOp::match_all) {
     same_for_all = m.arrived;
     each([&](unsigned lane) { same_for_all = lanes[lane].in == lanes[first].in ? same_for_all : 0; });
+  } else if (m.op == WarpOp::tiles) {
+    multiply_tiles_of(lanes, m);
   } else if (m.op >= WarpOp::add_u32) {
     same_for_all = lanes[first].in;
     each([&](unsigned l) {
@@ -862,6 +887,10 @@ int block_barrier(Vote vote, int predicate, Where at) {
 }
 std::uint64_t meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned lane, Where at) {
   return runner_or_throw("a warp function", at).meet(op, mask, value, lane, at, __builtin_return_address(0));
+}
+void multiply_tiles(TileOperands mine, Where at) {
+  runner_or_throw("multiply_tiles", at)
+      .meet(WarpOp::tiles, ~0u, to_value(mine), 0, at, __builtin_return_address(0));
 }
 void spin_turn(Where at) {
   runner_or_throw("a waiting loop", at).spin_turn(at);

@@ -196,6 +196,7 @@ class BlockRunner {
 
   void release_barrier();
   void release_meeting(Warp& warp, unsigned slot);
+  void multiply_tiles_of(const Thread* lanes, const Meeting& m);
   void check_meeting(const Warp& warp, WarpOp op, unsigned mask, Where at);
   void grid_arrive();
 

@@ -60,6 +60,7 @@ enum class WarpOp : std::uint8_t {
   ballot,
   match_any,
   match_all,
+  tiles,
   add_u32,
   min_u32,
   max_u32,
@@ -75,6 +76,19 @@ enum class WarpOp : std::uint8_t {
 /// the value of the wanted lane, the ballot, the matching lanes or the reduced value. A wanted lane that is
 /// not among those that came yields junk, as hardware leaves it undefined.
 std::uint64_t meet(WarpOp op, unsigned mask, std::uint64_t value, unsigned lane, Where at);
+
+/// What a lane brings to a product of tiles on the tensor cores: where its 4 elements of d, its 4 of a and its
+/// 2 of b lie.
+struct TileOperands {
+  float* d = nullptr;
+  const float* a = nullptr;
+  const float* b = nullptr;
+};
+
+/// d += a b by a whole warp (tensor.hpp). A fault if one of its lanes has exited.
+void multiply_tiles(TileOperands mine, Where at);
+/// `value` rounded to the 11 significant bits of TF32, ties away from zero.
+float nearest_tf32(float value);
 
 /// One turn of a waiting loop: lets the others run. `spin_end` tells that the loop was left.
 void spin_turn(Where at);

@@ -1,0 +1,39 @@
+#pragma once
+// A matrix in tiles for tensor cores, cut on the host in prepare.
+
+#include <vector>
+
+#include "common/matrix/types.hpp"
+
+namespace stages::spmm {
+
+inline constexpr Index kTileRows = 16;
+inline constexpr Index kTileColumns = 8;
+
+/// Shorter rows are left out of the tiles. Three products a non-zero lose up to 2^-21 of it (7_tensor_tiles.cu
+/// counts them up), and the check grants 2^-22 of the sum for each non-zero of a row. With 4 there is room for
+/// what the sums lose, too.
+inline constexpr Index kLeastOfTiledRow = 4;
+
+/// The rows of a matrix, in bands of 16 and apart from short ones. In each band the columns that occur in it
+/// are packed: 8 of them are a tile, and the last tile is filled up with zeros. A tile's 128 values come in
+/// the order in which the lanes of a warp take them, 4 a lane (common/gpu/tensor.hpp).
+/// Source: packed columns are those of TC-GNN (Y. Wang and others, USENIX ATC 2023), and of DTC-SpMM (R. Fan
+/// and others, ASPLOS 2024).
+template <class T>
+struct Tiles {
+  std::vector<Index> rows;        ///< 16 a band; -1: the last band has none here
+  std::vector<Index> short_rows;  ///< all others
+  std::vector<Offset> first;      ///< tile of each band, and the number of all tiles
+  std::vector<Index> columns;     ///< 8 a tile, all of them in the matrix
+  std::vector<T> values;          ///< 128 a tile
+};
+
+template <class T>
+Tiles<T> cut_tiles(const Csr<T>& a);
+
+/// No fewer than the tiles that cut_tiles() makes.
+template <class T>
+double most_tiles(const Csr<T>& a);
+
+}  // namespace stages::spmm
