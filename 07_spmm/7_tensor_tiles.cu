@@ -32,7 +32,6 @@
 // 2022).
 
 #include <limits>
-#include <span>
 
 #include "07_spmm/shares.hpp"
 #include "07_spmm/stage.hpp"
@@ -48,18 +47,6 @@ constexpr unsigned kStrip = 32;          ///< columns of C that a block does at 
 constexpr unsigned kPitch = kStrip + 4;  ///< of sums in shared memory: so lanes do not meet in a bank
 constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
 constexpr float kLargest = std::numeric_limits<float>::max();
-
-/// Tiles on the device, and the matrix that they were cut from.
-template <class T>
-struct TiledMatrix {
-  const Index* rows = nullptr;
-  const Offset* first = nullptr;
-  const Index* columns = nullptr;
-  const T* values = nullptr;
-  const Index* short_rows = nullptr;
-  Offset n_short = 0;
-  CsrView<T> csr;
-};
 
 /// Columns from[0] .. from[3], as far as there are any.
 template <unsigned kVector>
@@ -148,14 +135,8 @@ __global__ void __launch_bounds__(kWarps* kWarp) multiply_short_rows(TiledMatrix
 template <class T>
 class TensorTiles final : public RowMajorPlan<T> {
  public:
-  TensorTiles(const SpmmProblem<T>& problem, Exec& exec) : RowMajorPlan<T>(problem, exec), csr_(*problem.a) {
-    const Tiles<T> tiles = cut_tiles(*problem.a);
-    rows_ = DeviceArray<Index>(std::span<const Index>(tiles.rows));
-    short_rows_ = DeviceArray<Index>(std::span<const Index>(tiles.short_rows));
-    first_ = DeviceArray<Offset>(std::span<const Offset>(tiles.first));
-    columns_ = DeviceArray<Index>(std::span<const Index>(tiles.columns));
-    values_ = DeviceArray<T>(std::span<const T>(tiles.values));
-  }
+  TensorTiles(const SpmmProblem<T>& problem, Exec& exec)
+      : RowMajorPlan<T>(problem, exec), tiles_(*problem.a) {}
 
   static Cost cost(const SpmmProblem<T>& problem) {
     Cost cost = RowMajorPlan<T>::cost(problem);
@@ -176,22 +157,19 @@ class TensorTiles final : public RowMajorPlan<T> {
   }
 
   std::vector<Metric> metrics() const override {
-    const auto tiles = static_cast<double>(columns_.size()) / kTileColumns;
-    return {{"tiles", tiles, ""}, {"rows_not_tiled", static_cast<double>(short_rows_.size()), ""}};
+    const TiledMatrix<T> a = tiles_.view();
+    return {{"tiles", static_cast<double>(a.tiles), ""},
+            {"rows_not_tiled", static_cast<double>(a.n_short), ""}};
   }
 
  private:
   void multiply(const Product<T>& product) override {
-    const TiledMatrix<T> a{rows_.data(),   first_.data(),      columns_.data(),
-                           values_.data(), short_rows_.data(), static_cast<Offset>(short_rows_.size()),
-                           csr_.view()};
+    const TiledMatrix<T> a = tiles_.view();
     const unsigned strips = std::min(kMostBlocks, blocks_for(product.n_cols, kStrip));
     if constexpr (std::is_same_v<T, float>) {
       launch(rows_are_aligned<T>(product.b.ld) ? spmm::multiply<4> : spmm::multiply<1>,
-             {.grid = {static_cast<unsigned>(rows_.size()) / kTileRows, strips},
-              .block = kWarps * kWarp,
-              .stream = this->stream()},
-             a, product);
+             {.grid = {blocks_for(a.bands, 1), strips}, .block = kWarps * kWarp, .stream = this->stream()}, a,
+             product);
     }
     launch(
         multiply_short_rows<T>,
@@ -199,10 +177,7 @@ class TensorTiles final : public RowMajorPlan<T> {
         a, product);
   }
 
-  DeviceCsr<T, Offset> csr_;
-  DeviceArray<Index> rows_, short_rows_, columns_;
-  DeviceArray<Offset> first_;
-  DeviceArray<T> values_;
+  DeviceTiles<T> tiles_;
 };
 
 }  // namespace

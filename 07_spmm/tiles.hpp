@@ -1,9 +1,11 @@
 #pragma once
 // A matrix in tiles for tensor cores, cut on the host in prepare.
 
+#include <span>
 #include <vector>
 
-#include "common/matrix/types.hpp"
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
 
 namespace stages::spmm {
 
@@ -31,6 +33,51 @@ struct Tiles {
 
 template <class T>
 Tiles<T> cut_tiles(const Csr<T>& a);
+
+/// Tiles as kernels see them, and the matrix that they were cut from.
+template <class T>
+struct TiledMatrix {
+  const Index* rows = nullptr;
+  const Offset* first = nullptr;
+  const Index* columns = nullptr;
+  const T* values = nullptr;
+  const Index* short_rows = nullptr;
+  Offset bands = 0, tiles = 0, n_short = 0;
+  CsrView<T> csr;
+};
+
+/// The same in device memory.
+template <class T>
+class DeviceTiles {
+ public:
+  explicit DeviceTiles(const Csr<T>& a) : DeviceTiles(a, cut_tiles(a)) {}
+
+  TiledMatrix<T> view() const {
+    return {rows_.data(),
+            first_.data(),
+            columns_.data(),
+            values_.data(),
+            short_rows_.data(),
+            static_cast<Offset>(rows_.size()) / kTileRows,
+            static_cast<Offset>(columns_.size()) / kTileColumns,
+            static_cast<Offset>(short_rows_.size()),
+            csr_.view()};
+  }
+
+ private:
+  DeviceTiles(const Csr<T>& a, const Tiles<T>& tiles)
+      : csr_(a),
+        rows_(std::span<const Index>(tiles.rows)),
+        short_rows_(std::span<const Index>(tiles.short_rows)),
+        columns_(std::span<const Index>(tiles.columns)),
+        first_(std::span<const Offset>(tiles.first)),
+        values_(std::span<const T>(tiles.values)) {}
+
+  DeviceCsr<T, Offset> csr_;
+  DeviceArray<Index> rows_, short_rows_, columns_;
+  DeviceArray<Offset> first_;
+  DeviceArray<T> values_;
+};
 
 /// No fewer than the tiles that cut_tiles() makes.
 template <class T>
