@@ -128,6 +128,19 @@ class HashWarpPerRow final : public OneTablePlan<T> {
 
 }  // namespace
 
+template <class T>
+std::unique_ptr<SpgemmPlan<T>> make_hash_warp_per_row(const SpgemmProblem<T>& problem, Exec& exec) {
+  return std::make_unique<HashWarpPerRow<T>>(problem, exec, HashSizes{});
+}
+template <class T>
+Cost hash_warp_per_row_cost(const SpgemmProblem<T>& problem) {
+  return HashWarpPerRow<T>::cost(problem);
+}
+template std::unique_ptr<SpgemmPlan<float>> make_hash_warp_per_row(const SpgemmProblem<float>&, Exec&);
+template std::unique_ptr<SpgemmPlan<double>> make_hash_warp_per_row(const SpgemmProblem<double>&, Exec&);
+template Cost hash_warp_per_row_cost(const SpgemmProblem<float>&);
+template Cost hash_warp_per_row_cost(const SpgemmProblem<double>&);
+
 void add_hash_warp_per_row(Registry& registry, const std::string& name, const HashSizes& sizes) {
   registry.add<HashWarpPerRow>({.name = name,
                                 .idea = "a block of 32 threads a row, one size of hash table, atomicAdd",

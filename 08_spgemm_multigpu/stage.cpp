@@ -13,6 +13,7 @@ void add_08_spgemm_multigpu(Registry& registry) {
   add_structure_reuse(registry);
 #ifdef STAGES_HAVE_MULTIGPU
   add_multi_gather(registry);
+  add_multi_gather_hash(registry);
   add_multi_blocks(registry);
 #endif
 }

@@ -22,6 +22,11 @@ struct HashSizes {
 void add_hash_warp_per_row(Registry& registry,
                            const std::string& name = "08_spgemm_multigpu/hash_warp_per_row",
                            const HashSizes& sizes = {});
+/// Its plan and what that costs, for multi_gather.cpp.
+template <class T>
+std::unique_ptr<SpgemmPlan<T>> make_hash_warp_per_row(const SpgemmProblem<T>& problem, Exec& exec);
+template <class T>
+Cost hash_warp_per_row_cost(const SpgemmProblem<T>& problem);
 void add_rows_of_b(Registry& registry, const std::string& name = "08_spgemm_multigpu/rows_of_b",
                    const HashSizes& sizes = {});
 /// Sizes of rungs 4 to 6; others are for tests, as above.
@@ -44,6 +49,8 @@ void add_structure_reuse(Registry& registry, const std::string& name = "08_spgem
 /// Where the build has MPI.
 void add_multi_gather(Registry& registry, const std::string& name = "08_spgemm_multigpu/multi_gather",
                       const spgemm::Settings& settings = {});
+void add_multi_gather_hash(Registry& registry,
+                           const std::string& name = "08_spgemm_multigpu/multi_gather_hash");
 void add_multi_blocks(Registry& registry, const std::string& name = "08_spgemm_multigpu/multi_blocks",
                       const spgemm::Settings& settings = {});
 

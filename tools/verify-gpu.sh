@@ -205,7 +205,7 @@ if wants multi && [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
     -m gen:stencil:points=27,nx=60 -m gen:banded:n=2e5,half_bandwidth=20)
   for destination in distributed host one-gpu; do
     step "spgemm_multi_$destination" build/gpu/bin/stages run "${several[@]}" --op spgemm --filter '08_.*/(binned|multi_)' \
-      --ranks "$ranks" --destination "$destination" --check once --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
+      --ranks "$ranks" --destination "$destination" --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
       --json "$out/spgemm-multi-$destination.json"
   done
 fi

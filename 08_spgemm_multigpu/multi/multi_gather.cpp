@@ -4,8 +4,9 @@
 // process multiplies its rows on its GPU, copies them to its host, and sends them to rank 0: how many entries
 // first, then the lengths of the rows, columns, and values. Rank 0 puts the rows back into their order.
 //
-// The kernels are those of binned.cu, not the original's: what there is to learn here is how rows are dealt
-// and how results come together, and that should be told apart from how one GPU multiplies.
+// It is here twice. multi_gather_hash multiplies by the original's kernels, those of rung 2, and is the original
+// as a whole. multi_gather multiplies by those of binned.cu, as multi_blocks.cpp does: what rows that are dealt one
+// by one cost, and results that come together on one host, can so be told apart from how one GPU multiplies.
 //
 // What is made right: K need not divide the rows, and may be larger than their number; counts and messages
 // have no limit at 2^31; columns are sorted; and rank 0 receives from all at once, where the original waited
@@ -17,7 +18,7 @@
 // And all of C passes one process, through pageable memory, and is moved once more to be interleaved there.
 // The figures `imbalance`, `bytes_gathered` and the phases `to host`, `messages` and `interleave` show it.
 //
-// Input: any CSR matrices, any number of processes. Cost: binned.cu's, for rows / K; messages of nnz(B) from
+// Input: any CSR matrices, any number of processes. Cost: the kernels', for rows / K; messages of nnz(B) from
 // rank 0 to each process, of nnz(A) / K, and of nnz(C) / K from each process to rank 0; B on every GPU.
 
 #include <algorithm>
@@ -102,11 +103,22 @@ class DealtRows {
   mpi::RowBounds bounds_;
 };
 
+/// How a process multiplies its rows: as the original did.
 template <class T>
-class MultiGather final : public spgemm::MultiProduct<T> {
+struct ByHashing {
+  using Plan = SpgemmPlan<T>;
+  static Cost cost(const SpgemmProblem<T>& problem) { return hash_warp_per_row_cost(problem); }
+  static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings&) {
+    return make_hash_warp_per_row(problem, exec);
+  }
+};
+
+template <class T, class Local>
+class MultiGather final : public spgemm::MultiProduct<T, Local> {
  public:
   MultiGather(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings& settings)
-      : spgemm::MultiProduct<T>(problem, exec, settings), rows_(this->shape_.rows, this->ranks_.size()) {
+      : spgemm::MultiProduct<T, Local>(problem, exec, settings),
+        rows_(this->shape_.rows, this->ranks_.size()) {
     if (this->root()) {
       dealt_ = rows_.deal(*problem.a);
       this->set_imbalance(rows_.imbalance(mpi::products_before(*problem.a, *problem.b, 0)));
@@ -182,14 +194,28 @@ class MultiGather final : public spgemm::MultiProduct<T> {
   Csr<T> dealt_c_, c_;  // rank 0
 };
 
+template <class T>
+using GatherBinned = MultiGather<T, spgemm::ByBinned<T>>;
+template <class T>
+using GatherHash = MultiGather<T, ByHashing<T>>;
+
 }  // namespace
 
 void add_multi_gather(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
-  registry.add<MultiGather>(
+  registry.add<GatherBinned>(
       {.name = name,
        .idea = "several GPUs: row i to process i mod K, B to all, rows of C sent to rank 0 and interleaved",
        .needs = {.gpu = true, .several_ranks = true, .mpi = true}},
       settings);
+}
+
+void add_multi_gather_hash(Registry& registry, const std::string& name) {
+  registry.add<GatherHash>({.name = name,
+                            .idea = "the course report's program: as multi_gather, with the kernels of "
+                                    "hash_warp_per_row",
+                            .claims = {.bitwise_reproducible = false},
+                            .needs = {.gpu = true, .several_ranks = true, .mpi = true}},
+                           spgemm::Settings{});
 }
 
 }  // namespace stages

@@ -1,6 +1,6 @@
 #pragma once
 // What the entries for several GPUs share: each process has some rows of A and all of B on its GPU, and
-// multiplies them by binned.cu. Which rows, and how the rows of C come together, is the entry's business.
+// multiplies them as one GPU does. Which rows, and how the rows of C come together, is the entry's business.
 
 #include <fmt/format.h>
 
@@ -15,14 +15,24 @@
 
 namespace stages::spgemm {
 
+/// How a process multiplies its rows: by binned.cu.
 template <class T>
+struct ByBinned {
+  using Plan = BinnedPlan<T>;
+  static Cost cost(const SpgemmProblem<T>& problem) { return binned_cost(problem); }
+  static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings) {
+    return make_binned(problem, exec, settings);
+  }
+};
+
+template <class T, class Local = ByBinned<T>>
 class MultiProduct : public mpi::MpiSpgemmPlan<T> {
  public:
   /// A and C are shared out, not always evenly, with row pointers once more where C goes to one place; B is
   /// everywhere, its values twice while a plan is made.
   static Cost cost(const SpgemmProblem<T>& problem) {
     constexpr double kUneven = 1.25;
-    Cost cost = binned_cost(problem);
+    Cost cost = Local::cost(problem);
     const double b = device_csr_bytes(*problem.b), row_ptr = sizeof(Offset) * (problem.a->rows + 1.0);
     cost.memory = b + sizeof(T) * static_cast<double>(problem.b->nnz()) +
                   kUneven * (cost.memory - b + row_ptr) / mpi::world_size();
@@ -58,7 +68,7 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
     entries_ = mpi::all_bounds(a->nnz(), this->comm());
     values_.a_values.resize(a->values.size());
     product_.reset();
-    product_ = make_binned(make_spgemm_problem<T>("rows of one process", a, own_b_), this->exec_, settings_);
+    product_ = Local::make(make_spgemm_problem<T>("rows of one process", a, own_b_), this->exec_, settings_);
   }
 
   /// For place(): new values of the rows that take_rows placed. `a_values` is rank 0's, in the order of
@@ -86,7 +96,7 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
 
   bool takes_turns() const final { return as_gpu(this->exec_).is_shared(); }
 
-  BinnedPlan<T>& product() { return *product_; }
+  typename Local::Plan& product() { return *product_; }
 
  private:
   void take_b() {
@@ -100,7 +110,7 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
   std::shared_ptr<const Csr<T>> own_b_;
   std::vector<Offset> entries_;  ///< where each process's entries begin in `whole`
   SpgemmOperands<T> values_;     ///< of this process's rows, and of B if place_b() brings it
-  std::unique_ptr<BinnedPlan<T>> product_;
+  std::unique_ptr<typename Local::Plan> product_;
 };
 
 }  // namespace stages::spgemm

@@ -95,7 +95,8 @@ class Checks:
             gather = "skipped" if destination == "one-gpu" else "good"
             for ranks in (1, 2, 3):
                 self.expect(several.get(("multi_blocks", ranks)) == "good", f"C {destination}: multi_blocks on {ranks}: {several}")
-                self.expect(several.get(("multi_gather", ranks)) == gather, f"C {destination}: multi_gather on {ranks}: {several}")
+                for name in ("multi_gather", "multi_gather_hash"):
+                    self.expect(several.get((name, ranks)) == gather, f"C {destination}: {name} on {ranks}: {several}")
 
     def errors(self):
         bad = self.directory / "bad.mtx"

@@ -121,11 +121,15 @@ void through_root(World& world) {
     problem = make_spgemm_problem<float>("uniform", a, a);
   }
   const Ran gather = run(world, "08_spgemm_multigpu/multi_gather", problem);
+  const Ran hash = run(world, "08_spgemm_multigpu/multi_gather_hash", problem);
   const Ran blocks = run(world, "08_spgemm_multigpu/multi_blocks", problem);
   if (!world.root()) return;
   const double of_others = 8.0 * static_cast<double>(gather.results) * (1 - 1.0 / world.ranks.size());
   require(static_cast<double>(gather.received) >= 0.9 * of_others, "rank 0 received {} bytes of {:.0f}",
           gather.received, of_others);
+  require(hash.results == gather.results && hash.received == gather.received,
+          "rank 0 received {} bytes of {} results with the original's kernels, {} of {} with binned's",
+          hash.received, hash.results, gather.received, gather.results);
   require(world.ranks.nodes() > 1 || blocks.received == 0, "rank 0 received {} bytes of C", blocks.received);
 }
 
@@ -139,7 +143,7 @@ void balance(World& world) {
     const auto a = std::make_shared<const Csr<float>>(heavy_every(600, processes));
     periodic = make_spgemm_problem<float>("heavy rows", a, a);
   }
-  const double dealt = run(world, "08_spgemm_multigpu/multi_gather", periodic).imbalance;
+  const double dealt = run(world, "08_spgemm_multigpu/multi_gather_hash", periodic).imbalance;
   const double blocks = run(world, "08_spgemm_multigpu/multi_blocks", periodic).imbalance;
   require(processes == 1 || dealt > 0.8 * processes, "{} processes, rows one by one: imbalance {}", processes,
           dealt);
