@@ -1,10 +1,38 @@
 #pragma once
 // The frame of the micro-exercises for C = A B on one core: all but the ten lines that are the exercise.
 
+#include <vector>
+
 #include "common/harness/plan.hpp"
 #include "common/harness/registry.hpp"
+#include "common/matrix/error.hpp"
 
 namespace stages::micro {
+
+/// An element for each column, all 0 at first, that counts how often one of them is looked up.
+template <class T>
+class Places {
+ public:
+  explicit Places(std::size_t columns) : elements_(columns) {}
+
+  T& operator[](std::size_t column) {
+    ++looked_up_;
+    return elements_[column];
+  }
+  /// Whoever asks for the beginning goes through all of them.
+  auto begin() {
+    looked_up_ += std::ssize(elements_);
+    return elements_.begin();
+  }
+  auto end() { return elements_.end(); }
+  std::size_t size() const { return elements_.size(); }
+
+  Offset looked_up() const { return looked_up_; }
+
+ private:
+  std::vector<T> elements_;
+  Offset looked_up_ = 0;
+};
 
 /// Row by row. A derived class gives row(i, c), which appends row i of C to c.col_idx and c.values, columns
 /// ascending.

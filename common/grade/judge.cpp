@@ -174,7 +174,8 @@ class Judge {
  private:
   void start() {
     student_.reset();
-    student_ = std::make_unique<Student>(confinement_, *command_, std::max(kStartSeconds, time_limit_));
+    student_ = std::make_unique<Student>(confinement_, *command_, exercise_.master.filename().string(),
+                                         std::max(kStartSeconds, time_limit_));
   }
 
   /// Starts the first process. What is wrong with it before the first case leaves nothing to be graded.

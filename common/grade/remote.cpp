@@ -104,8 +104,10 @@ void implement(Student& student, std::tuple<Implementation<Problems>...>& implem
 
 }  // namespace
 
-Student::Student(const Confinement& confinement, const Command& command, double seconds)
-    : memory_(command.limits.memory), path_(command.directory / command.words.back()) {
+Student::Student(const Confinement& confinement, const Command& command, std::string file, double seconds)
+    : memory_(command.limits.memory),
+      file_(std::move(file)),
+      path_(command.directory / command.words.back()) {
   listen_at(path_);
   confinement.give(path_);
   allow(seconds);
@@ -168,7 +170,7 @@ void Student::lose(Confined::Event event) {
   if (event == Event::too_much_disk) throw Lost("writes more than 1 GB to the disk");
   if (event == Event::too_much_output) throw Lost("writes more than 16 MB of text");
   const std::string& output = process_->output();
-  if (const std::string said = sanitizer_text(output); !said.empty()) throw Lost(said);
+  if (const std::string said = sanitizer_text(output, file_); !said.empty()) throw Lost(said);
   if (process_->signal() != 0) throw Lost("crashes: " + signal_text(process_->signal()));
   if (const std::string said = last_words(output); !said.empty())
     throw Lost("ends the program: " + one_line(said));

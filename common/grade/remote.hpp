@@ -48,8 +48,8 @@ class Student {
   };
 
   /// Starts `command`, whose last word is the name of a socket in its directory. Throws Lost unless the
-  /// process is ready within `seconds`.
-  Student(const Confinement& confinement, const Command& command, double seconds);
+  /// process is ready within `seconds`. `file` is the name of the student's source.
+  Student(const Confinement& confinement, const Command& command, std::string file, double seconds);
   Student(const Student&) = delete;
   Student& operator=(const Student&) = delete;
 
@@ -72,6 +72,7 @@ class Student {
 
   double allowed_ = 0, left_ = 0;  ///< seconds
   double memory_;
+  std::string file_;
   bool lost_ = false;
   Descriptor listener_, socket_;
   std::filesystem::path path_;

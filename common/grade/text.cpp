@@ -72,7 +72,27 @@ std::string last_words(std::string_view output) {
   return std::string(last);
 }
 
-std::string sanitizer_text(std::string_view output) {
+namespace {
+
+/// "thread_per_row.cu:28 in multiply": the first line of the file among the calls that led to the fault, which are
+/// those before an empty line. Empty: there is none.
+std::string own_line(std::string_view output, std::string_view file) {
+  const std::size_t at = output.find("ERROR: AddressSanitizer: ");
+  if (at == std::string_view::npos) return {};
+  for (const std::string_view line : lines_of(output.substr(at))) {
+    if (line.empty()) break;
+    const std::size_t path = line.rfind(' '), function = line.find(" in ");
+    if (!holds(line, "#") || function == std::string_view::npos || path < function + 4) continue;
+    const std::string_view place = line.substr(std::max(path, line.rfind('/')) + 1);
+    if (!place.starts_with(file) || !place.substr(file.size()).starts_with(':')) continue;
+    return fmt::format("{} in {}", place, line.substr(function + 4, path - function - 4));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string sanitizer_text(std::string_view output, std::string_view file) {
   if (holds(output, "rss limit exhausted")) return "takes more memory than the limit";
   constexpr std::string_view kHead = "SUMMARY: AddressSanitizer: ";
   const std::size_t at = output.find(kHead);
@@ -83,6 +103,7 @@ std::string sanitizer_text(std::string_view output) {
   for (std::string word; words >> word;)
     where += (where.empty() ? "" : " ") + word.substr(word.rfind('/') + 1);
   if (where.empty()) return {};
+  if (const std::string own = own_line(output, file); !own.empty()) where = own;
   where = one_line(where);
   if (kind == "SEGV") return fmt::format("reads or writes where there is no memory: {}", where);
   if (holds(kind, "overflow") || holds(kind, "poison") || holds(kind, "use-after"))

@@ -25,7 +25,8 @@
 namespace stages {
 namespace {
 
-constexpr Index kNone = std::numeric_limits<Index>::max();  ///< larger than any column
+constexpr Index kNone =
+    std::numeric_limits<Index>::max();  ///< larger than any column: the next one of a row at its end
 
 template <class T>
 struct Row {

@@ -4,7 +4,8 @@
 //
 // Gustavson's method adds up a row of C in an array with a place for every column. It is fast because nobody
 // looks at all of these places: a list says which columns the row has touched. The array is used for all rows
-// of C, so each row must leave it as it has found it. To clear all of it would cost rows x columns.
+// of C, so each row must leave it as it has found it. To clear all of it would cost rows x columns: sums_ and
+// seen_ count how often their places are looked up, and more than four times a product is too often.
 //
 //   sums     0  0  7  0  0  3  0  0  0  1  0  0         touched  2 5 9
 //                  ^        ^           ^
@@ -27,8 +28,17 @@ class Mine final : public micro::RowSpgemm<T> {
  public:
   Mine(const SpgemmProblem<T>& problem, Exec& exec)
       : micro::RowSpgemm<T>(problem, exec),
-        sums_(static_cast<std::size_t>(problem.b->cols), T{0}),
-        seen_(sums_.size(), false) {}
+        sums_(static_cast<std::size_t>(problem.b->cols)),
+        seen_(static_cast<std::size_t>(problem.b->cols)) {}
+
+  void run() override {
+    micro::RowSpgemm<T>::run();
+    for (const Offset times : {sums_.looked_up(), seen_.looked_up()}) {
+      if (times > 4 * products_)
+        fail("places of the accumulator are looked up {} times for {} products; four each are enough", times,
+             products_);
+    }
+  }
 
  protected:
   void row(Index i, Csr<T>& c) override {
@@ -39,6 +49,7 @@ class Mine final : public micro::RowSpgemm<T> {
         if (!seen_[place]) touched_.push_back(b.col_idx[q]);
         seen_[place] = true;
         sums_[place] += a.values[p] * b.values[q];
+        ++products_;
       }
     }
     std::sort(touched_.begin(), touched_.end());
@@ -62,9 +73,10 @@ class Mine final : public micro::RowSpgemm<T> {
   }
 
  private:
-  std::vector<T> sums_;         ///< for each column of C: the sum of the products so far
-  std::vector<bool> seen_;      ///< for each column of C: whether there is a product
+  micro::Places<T> sums_;       ///< for each column of C: the sum of the products so far
+  micro::Places<char> seen_;    ///< for each column of C: whether there is a product
   std::vector<Index> touched_;  ///< the columns that were seen
+  Offset products_ = 0;
 };
 
 }  // namespace

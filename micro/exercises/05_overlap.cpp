@@ -6,7 +6,8 @@
 // B is cut into as many blocks as there are ranks. In each round a rank multiplies its rows of A by the block
 // that it has, passes this block on to the rank before it, and gets the next one from the rank behind it.
 // MPI_Isend and MPI_Irecv only begin: they return at once, and the messages travel while you multiply. Until
-// MPI_Waitall has returned, nobody may write the block that goes, nor read the one that comes.
+// MPI_Waitall has returned, nobody may write the block that goes, nor read the one that comes. The requests of
+// both messages are kept in requests_: so the frame sees whether they are on their way while you multiply.
 //
 //   begin to receive `next`   |-------------- on its way ---------------|
 //   begin to send `now`       |-------------- on its way --------|      |
@@ -16,8 +17,8 @@
 // Hint: Which of the two blocks may you read while the messages are on their way, and which not?
 // Hint: Begin both messages, multiply, wait for both. With the waiting before the multiplying it is right,
 //   too, and slow: nothing overlaps.
-// Hint: MPI_Request requests[2]; MPI_Irecv(next.data(), bytes, MPI_BYTE, from, kTag, comm, &requests[0]); the
-//   same with MPI_Isend, `now` and `to`; multiply_by(now); MPI_Waitall(2, requests, MPI_STATUSES_IGNORE).
+// Hint: MPI_Irecv(next.data(), bytes, MPI_BYTE, from, kTag, comm, &requests_[0]); the same with MPI_Isend,
+//   `now`, `to` and &requests_[1]; multiply_by(now); MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE).
 
 #include <algorithm>
 #include <cstring>
@@ -41,11 +42,10 @@ class Mine final : public micro::RankSpgemm<T> {
   void round(const Block& now, Block& next, int from, int to, MPI_Comm comm) {
     const auto bytes = static_cast<int>(now.size());
     // SOLUTION
-    MPI_Request requests[2];
-    MPI_Irecv(next.data(), bytes, MPI_BYTE, from, kTag, comm, &requests[0]);
-    MPI_Isend(now.data(), bytes, MPI_BYTE, to, kTag, comm, &requests[1]);
+    MPI_Irecv(next.data(), bytes, MPI_BYTE, from, kTag, comm, &requests_[0]);
+    MPI_Isend(now.data(), bytes, MPI_BYTE, to, kTag, comm, &requests_[1]);
     multiply_by(now);
-    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE);
     // STUDENT
     // Your code. Until then no block travels, and each rank multiplies by its own again and again.
     static_cast<void>(bytes), static_cast<void>(from), static_cast<void>(to), static_cast<void>(comm);
@@ -60,6 +60,9 @@ class Mine final : public micro::RankSpgemm<T> {
     this->begin_rows();
     for (int k = 0; k < ranks; ++k) {
       round(now, next, (me + 1) % ranks, (me + ranks - 1) % ranks, this->comm());
+      for (const MPI_Request request : requests_) {
+        if (request != MPI_REQUEST_NULL) fail("round {} is over, and nobody has waited for its messages", k);
+      }
       std::swap(now, next);
     }
     this->end_rows();
@@ -102,6 +105,10 @@ class Mine final : public micro::RankSpgemm<T> {
   }
 
   void multiply_by(const Block& block) {
+    for (const MPI_Request request : requests_) {
+      if (request == MPI_REQUEST_NULL)
+        fail("a block is multiplied while no other is on its way in requests_");
+    }
     Head head;
     std::memcpy(&head, block.data(), sizeof head);
     const char* at = block.data() + sizeof head;
@@ -114,6 +121,7 @@ class Mine final : public micro::RankSpgemm<T> {
   }
 
   Block own_;
+  MPI_Request requests_[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};  ///< of the messages of a round
 };
 
 }  // namespace

@@ -1,10 +1,13 @@
 // Task: fill in the tail of the grid: the last rows, and the threads that have no row.
 // Step: 03_cuda_naive
 // Reference: 03_cuda_naive/dense_transposed
+// At most: 640 threads
+// Counted on: gen:uniform:n=640,per_row=10
 //
 // A grid consists of whole blocks. Few matrices have a number of rows that is a multiple of the block. So the
 // last block is there for the rows that are left over, and some of its threads have no row: they must neither
-// read nor write. Both are yours: the number of blocks, and what such a thread does.
+// read nor write. Both are yours: the number of blocks, and what such a thread does. No block is without rows:
+// 640 rows are 20 blocks of 32 threads.
 //
 //   70 rows, blocks of 32
 //   block 0          block 1          block 2

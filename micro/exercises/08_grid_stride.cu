@@ -2,6 +2,7 @@
 // Step: 03_cuda_naive
 // Reference: 03_cuda_naive/dense_transposed
 // At most: 2 sectors a request in loads
+// At least: 15 lanes a request in loads
 //
 // A grid need not have a thread for each row. It may have as many as the GPU can run at once, and each thread
 // goes on to further rows until there are none. The step from row to row is the number of threads of the

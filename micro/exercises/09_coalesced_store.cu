@@ -24,7 +24,7 @@
 namespace stages {
 namespace {
 
-constexpr unsigned kWide = 32, kHigh = 8;  ///< threads of a block in x and in y; the grid covers C so
+constexpr unsigned kWide = 32, kHigh = 8;  ///< threads of a block in x and y; blocks in x go along a row of C
 
 template <class T>
 __global__ void multiply(CsrView<T> a, CscView<T> b, DenseView<T> c) {

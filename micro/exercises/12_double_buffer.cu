@@ -6,7 +6,7 @@
 //
 // With one buffer a block waits twice a tile: for the tile to be there, and for all threads to be done with it.
 // With two buffers, tile t + 1 goes to the buffer that nobody reads while tile t is used. Its loads are on
-// their way during the sums, and one barrier a tile is enough.
+// their way during the sums, and one barrier a tile is enough: 100 where 10 blocks have 10 tiles each.
 //
 //   buffer 0   fetch 0 | use 0            | fetch 2 .. use .. | use 2
 //   buffer 1           | fetch 1          | use 1             | fetch 3

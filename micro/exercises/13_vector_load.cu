@@ -2,6 +2,7 @@
 // Step: 04_cuda_shared
 // Reference: 04_cuda_shared/batched_loads
 // At most: 16,000 requests in loads
+// At most: 17 sectors a request in loads of values
 //
 // A thread can load 16 bytes by one instruction: four floats, or two doubles. The same bytes then take a
 // quarter, or half, of the instructions, and more bytes are on their way at once. The address must be a

@@ -1,6 +1,7 @@
 // Task: fill in the sum over a warp: 32 partial sums become one, by shuffles.
 // Step: 05_cuda_csr
 // Reference: 05_cuda_csr/full_warp_per_row
+// At most: 0 requests in shared accesses
 //
 // A warp has a row, and each lane a partial sum in a register. A shuffle gives a lane what another lane holds,
 // without any memory: __shfl_down_sync(kAllLanes, v, d) is the v of the lane d places further on. Half of the

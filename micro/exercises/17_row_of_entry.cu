@@ -1,6 +1,7 @@
 // Task: fill in the binary search for the row of an entry in row_ptr.
 // Step: 05_cuda_csr
 // Reference: 05_cuda_csr/thread_per_row
+// At most: 3,000 requests in loads of rows
 //
 // With a thread for each entry a long row is no burden: each thread has one multiplication. But CSR does not
 // say in which row entry p lies. It lies in the last row that does not begin behind p. row_ptr ascends, so a

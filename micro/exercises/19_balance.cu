@@ -1,10 +1,11 @@
 // Task: fill in the first row of a block's share: all have about equally many entries.
 // Step: 05_cuda_csr
 // Reference: 05_cuda_csr/thread_per_row
+// At most: 500 requests in loads of rows
 //
 // 16 blocks share the rows of A. As many rows for each is not as much work for each: rows have different
 // lengths. row_ptr is the prefix sum of the lengths, so it says how much work lies before any row. Share s
-// begins at the first row before which at least s sixteenths of all entries lie. A share is whole rows, and
+// begins at the first row before which at least nnz * s / 16 entries lie, rounded down. A share is whole rows, and
 // ends where the next one begins; no row may be left out, and the empty rows at the end are rows, too.
 //
 //   row        0   1   2   3   4   5   6   7          here with 2 shares, and 12 entries

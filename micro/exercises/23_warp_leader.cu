@@ -1,6 +1,7 @@
 // Task: fill in how a warp takes places in a list: by one atomic addition of one lane.
 // Step: 08_spgemm_multigpu
 // Reference: 05_cuda_csr/thread_per_row
+// At most: 1 lanes a request in atomics
 //
 // The rows that have entries are written to a list, in any order. Each needs a place of its own. An atomic
 // addition for each row is right, but all of them wait for one counter. So the lanes that have a row to write
@@ -91,8 +92,8 @@ class Mine final : public micro::CsrSpmv<T> {
     Index expected = 0;
     for (Index i = 0; i < rows; ++i) expected += this->a().row_nnz(i) > 0;
     if (counter[0] != expected) fail("{} places are taken, and {} rows have entries", counter[0], expected);
-    const Index warps = (rows + 31) / 32;
-    if (counter[1] > warps)
+    const unsigned warps = blocks_for(rows, kBlock) * (kBlock / kWarp);
+    if (static_cast<unsigned>(counter[1]) > warps)
       fail("take() is called {} times by {} warps; once a warp is enough", counter[1], warps);
     return expected;
   }

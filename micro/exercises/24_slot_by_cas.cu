@@ -1,6 +1,7 @@
 // Task: fill in the search for a column's slot in a hash table that many threads fill.
 // Step: 08_spgemm_multigpu
 // Reference: 05_cuda_csr/thread_per_row
+// No race
 //
 // A table collects the columns that occur in A, each once. keys[s] is the column that has slot s, or kFree. A
 // column looks first at the slot that its hash says. If another column has it, it looks at the next one, and
@@ -32,7 +33,8 @@ constexpr Index kFree = -1;
 
 /// The slot of `column`, which takes one if it has none yet.
 __device__ unsigned slot_of(Index* keys, unsigned slots, Index column) {
-  unsigned s = static_cast<unsigned>(column) / 4 % slots;  // its hash, a poor one: four neighbours share it
+  // Its hash, a poor one: four neighbours share a slot, and the first ones have the last slot of all.
+  unsigned s = (static_cast<unsigned>(column) / 4 + slots - 1) % slots;
   // SOLUTION
   for (;; s = (s + 1) % slots) {
     const Index found = atomicCAS(&keys[s], kFree, column);
@@ -45,22 +47,18 @@ __device__ unsigned slot_of(Index* keys, unsigned slots, Index column) {
   // END
 }
 
-/// A thread an entry: the slot of its column, where the element of x goes that it needs.
-template <class T>
-__global__ void collect(const Index* col_idx, std::int32_t nnz, Index* keys, unsigned slots, const T* x,
-                        T* kept, unsigned* slot) {
+/// A thread an entry: the slot of its column.
+__global__ void collect(const Index* col_idx, std::int32_t nnz, Index* keys, unsigned slots, unsigned* slot) {
   const auto p = static_cast<std::int32_t>(blockIdx.x * kBlock + threadIdx.x);
-  if (p >= nnz) return;
-  slot[p] = slot_of(keys, slots, col_idx[p]);
-  kept[slot[p]] = x[col_idx[p]];
+  if (p < nnz) slot[p] = slot_of(keys, slots, col_idx[p]);
 }
 
 template <class T>
-__global__ void multiply(DeviceRows<T> a, const unsigned* slot, const T* kept, T* y) {
+__global__ void multiply(DeviceRows<T> a, const unsigned* slot, const Index* keys, const T* x, T* y) {
   const auto i = static_cast<Index>(blockIdx.x * kBlock + threadIdx.x);
   if (i >= a.rows) return;
   T sum = 0;
-  for (std::int32_t p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) sum += a.values[p] * kept[slot[p]];
+  for (std::int32_t p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) sum += a.values[p] * x[keys[slot[p]]];
   y[i] = sum;
 }
 
@@ -71,19 +69,17 @@ class Mine final : public micro::CsrSpmv<T> {
       : micro::CsrSpmv<T>(problem, exec),
         slots_(std::bit_ceil(2 * problem.a->values.size() + 16)),
         keys_(slots_),
-        kept_(slots_),
         slot_(problem.a->values.size()),
         columns_(problem.a->col_idx.begin(), problem.a->col_idx.end()) {}
 
  protected:
   void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
     keys_.fill_bytes(0xFF, stream);  // kFree
-    launch(collect<T>, {.grid = blocks_for(this->nnz(), kBlock), .block = kBlock, .stream = stream},
-           a.col_idx, this->nnz(), keys_.data(), static_cast<unsigned>(slots_), x, kept_.data(),
-           slot_.data());
+    launch(collect, {.grid = blocks_for(this->nnz(), kBlock), .block = kBlock, .stream = stream}, a.col_idx,
+           this->nnz(), keys_.data(), static_cast<unsigned>(slots_), slot_.data());
     require_one_each();
     launch(stages::multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
-           slot_.data(), kept_.data(), y);
+           slot_.data(), keys_.data(), x, y);
   }
 
  private:
@@ -96,7 +92,6 @@ class Mine final : public micro::CsrSpmv<T> {
 
   std::size_t slots_;
   DeviceArray<Index> keys_;
-  DeviceArray<T> kept_;
   DeviceArray<unsigned> slot_;
   std::set<Index> columns_;  ///< that occur in A
 };
