@@ -4,6 +4,10 @@
 #
 #   tools/counters.sh [PROGRAM [DIRECTORY [OPERATION ...]]]
 #
+# OPERATION: spmv, spmm or spgemm, or a part of one: spmv:REGEX counts only the entries whose names REGEX finds, as in
+# `tools/counters.sh build/gpu/bin/stages out/counters spmv:^03_`. A part goes into the record that is there, in the place of its own
+# older cases, if that record is of the same sources, GPU and ncu; else it is refused.
+#
 # Defaults: build/gpu/bin/stages; results/<gpu>; spmv, spmm and spgemm. Writes DIRECTORY/counters_spmv.json, counters_spmm.json and
 # counters_spgemm.json, which tools/tables.py puts into the pages. Exit code 0: all cases were counted; 1: some were not, and the record says which and why.
 #
@@ -35,22 +39,24 @@ mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# begin OPERATION: a new record, with where it comes from, and the metrics that this ncu has for this GPU.
+# begin OPERATION PART: a new record, or for a part the one that is there, with where it comes from, and the metrics that this ncu has
+# for this GPU.
 begin() {
   record=$out/counters_$1.json
-  python3 "$root/tools/counters.py" begin "$record" "operation=$1" "gpu=$gpu" \
+  python3 "$root/tools/counters.py" begin "$record" "part=$2" "operation=$1" "gpu=$gpu" \
     "driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)" \
     "ncu=$(ncu --version | grep -i version | tail -n 1)" \
     "source_digest=$(cmake -DROOT="$root" -P "$root/cmake/BuildInfo.cmake" 2>&1)" \
     "gpu_source_digest=$(cmake -DROOT="$root" -DGPU=ON -P "$root/cmake/BuildInfo.cmake" 2>&1)" \
-    "date=$(date -u +%FT%TZ)" "command=tools/counters.sh $1" || exit 2
+    "date=$(date -u +%FT%TZ)" "command=tools/counters.sh $1${2:+:$2}" || exit 2
   metrics=$(ncu --query-metrics 2> /dev/null | python3 "$root/tools/counters.py" choose "$record") || exit 2
 }
 
-# count OPTIONS MATRIX ENTRY WORD ...: one product of the entry under ncu; the words go to stages run.
+# count OPTIONS MATRIX ENTRY WORD ...: one product of the entry under ncu, if it is of the part; the words go to stages run.
 count() {
   local options=$1 matrix=$2 entry=$3 code=0
   shift 3
+  [[ $entry =~ $part ]] || return 0
   rm -rf "$work/case"
   mkdir "$work/case"
   STAGES_PROFILE=1 timeout -k 5 "${STAGES_COUNTERS_LIMIT:-60}" ncu --profile-from-start off --clock-control none --cache-control none \
@@ -80,7 +86,7 @@ spmv() {
   for n in 448 512 528 544 560 565 576 640 768; do count "" "gen:fixed:n=$n,zeros=0.8" 06_cuda_register/row_per_thread --op spmv; done
   for entry in $(entries '^05_|^vendor/cusparse'); do count "" gen:twin:arxiv "$entry" --op spmv; done
   for n in 960 1024; do
-    for entry in 06_cuda_register/stream_resident vendor/cublas_stream_gemm; do
+    for entry in $(entries '^06_cuda_register/(?!chain)') vendor/cublas_stream_gemm; do
       count "stream of 1000" "gen:fixed:n=$n,zeros=0.8" "$entry" --op spmv --mode stream --products 1000
     done
   done
@@ -88,13 +94,13 @@ spmv() {
 
 spmm() {
   local matrix entry
+  local -a ours=(07_spmm/{warp_per_row,split_rows,merged_short_rows,equal_shares,vector_lanes,strips,balanced})
   for matrix in gen:twin:arxiv gen:twin:am gen:twin:ppa; do
-    for entry in 07_spmm/warp_per_row 07_spmm/split_rows 07_spmm/merged_short_rows 07_spmm/balanced vendor/cusparse_spmm_alg3; do
+    for entry in "${ours[@]}" vendor/cusparse_spmm_alg3; do
       count "N = 32" "$matrix" "$entry" --op spmm --n-cols 32
     done
   done
-  for entry in 07_spmm/warp_per_row 07_spmm/split_rows 07_spmm/merged_short_rows 07_spmm/balanced vendor/cusparse_spmm_alg2 \
-    vendor/cusparse_spmm_alg3; do
+  for entry in "${ours[@]}" vendor/cusparse_spmm_alg2 vendor/cusparse_spmm_alg3; do
     count "N = 256" gen:twin:arxiv "$entry" --op spmm --n-cols 256
   done
 }
@@ -109,12 +115,15 @@ spgemm() {
 }
 
 failed=0
-for operation in "$@"; do
+for word in "$@"; do
+  operation=${word%%:*}
+  part=${word#"$operation"}
+  part=${part#:}
   case $operation in
     spmv | spmm | spgemm) ;;
     *) echo "counters: there is no operation '$operation'; give spmv, spmm or spgemm" >&2; exit 2 ;;
   esac
-  begin "$operation"
+  begin "$operation" "$part"
   "$operation"
   python3 "$root/tools/counters.py" end "$record" || failed=1
   echo "written: $record" >&2

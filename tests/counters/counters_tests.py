@@ -183,7 +183,7 @@ class Script(unittest.TestCase):
             self.assertIn("--profile-from-start off", asked)
 
     def test_sums_of_good_cases(self):
-        self.assertEqual(len(self.spmm["cases"]), 21)
+        self.assertEqual(len(self.spmm["cases"]), 33)
         self.assertEqual(len(self.cases(self.spgemm, "good")), 6)
         good = self.cases(self.spmm, "good")
         case = good["gen:twin:am", "07_spmm/balanced"]
@@ -208,14 +208,30 @@ class Script(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([path.name for path in (self.play / "one").iterdir()], ["counters_spgemm.json"])
 
+    def test_a_part_goes_into_the_record_that_is_there(self):
+        place = self.play / "parts"
+        record = lambda: json.loads((place / "counters_spmm.json").read_text())
+        cases = lambda: [(c["matrix"], c["options"], c["entry"]) for c in record()["cases"]]
+        self.run_script(self.play / "stages", place, "spmm:strips$")
+        self.assertEqual({entry for _, _, entry in cases()}, {"07_spmm/strips"})
+        self.assertEqual(len(cases()), 4)
+        self.run_script(self.play / "stages", place, "spmm:vector_lanes$|strips$")
+        self.assertEqual((len(cases()), len({*cases()})), (8, 8))  # the older cases of strips have gone
+        self.assertEqual(record()["command"], "tools/counters.sh spmm:strips$; tools/counters.sh spmm:vector_lanes$|strips$")
+        (place / "counters_spmm.json").write_text(json.dumps({**record(), "gpu": "another"}))
+        done = self.run_script(self.play / "stages", place, "spmm:strips$")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("has another gpu than this part", done.stderr)
+        self.assertEqual(len(cases()), 8)
+
     def test_spmv_asks_the_program_for_its_entries(self):
         """Also those that ncu's table has for it alone; as the query does not list them, only those of the launch are asked for beside the others."""
         (self.play / "asked.txt").unlink()
         done = self.run_script(self.play / "stages", self.play / "spmv", "spmv")
         self.assertEqual([path.name for path in (self.play / "spmv").iterdir()], ["counters_spmv.json"], done.stderr)
         record = json.loads((self.play / "spmv/counters_spmv.json").read_text())
+        self.assertEqual(len({(c["matrix"], c["entry"], c["options"]) for c in record["cases"]}), len(record["cases"]))
         cases = [(c["matrix"], c["entry"]) for c in record["cases"]]
-        self.assertEqual(len({*cases}), len(cases))
         fixed = lambda n: f"gen:fixed:n={n},zeros=0.8"
         for n in (407, 416, 1023, 1024, 1025):
             for entry in ("03_cuda_naive/a", "03_cuda_naive/b", "05_cuda_csr/thread_per_row"):
