@@ -87,26 +87,24 @@ LeftOf<A> operator>(A a, Compare compare) {
 // ---- a && b, with || in its place --------------------------------------------------------------------------
 
 /// Where a thread notes that the `a` of the `a && b` that is at work was true. No thread_local: those are
-/// shared memory to the executor, which fills it with junk.
-inline pthread_key_t a_was_true() {
-  static const pthread_key_t key = [] {
-    pthread_key_t made{};
-    pthread_key_create(&made, nullptr);
-    return made;
-  }();
-  return key;
-}
+/// shared memory to the executor, which fills it with junk. Made before any kernel runs: what a kernel makes
+/// anew would be a race.
+inline const pthread_key_t kAWasTrue = [] {
+  pthread_key_t made{};
+  pthread_key_create(&made, nullptr);
+  return made;
+}();
 
 __attribute__((noinline, no_sanitize("thread"))) inline bool passed(unsigned number) {
   if (on(number)) return true;
   static const char note = 0;
-  pthread_setspecific(a_was_true(), &note);
+  pthread_setspecific(kAWasTrue, &note);
   return false;
 }
 __attribute__((noinline, no_sanitize("thread"))) inline bool goes_on(unsigned number) {
   if (on(number)) return true;
-  const bool was_true = pthread_getspecific(a_was_true()) != nullptr;
-  pthread_setspecific(a_was_true(), nullptr);
+  const bool was_true = pthread_getspecific(kAWasTrue) != nullptr;
+  pthread_setspecific(kAWasTrue, nullptr);
   return was_true;
 }
 

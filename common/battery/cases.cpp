@@ -372,6 +372,21 @@ void add_spgemm(std::vector<Case>& out) {
   add(
       "repeated_times_repeated", kFull, [] { return repeated_coordinates(40, 50); },
       [] { return repeated_coordinates(50, 45); });
+  // Rows on both sides of what tables, lists and bins of the lessons hold, with a product for each result and
+  // with several.
+  const auto around_tables = [] {
+    return with_row_lengths(std::vector<Index>{64, 65, 128, 129, 512, 513, 2048, 2049, 4096, 4097});
+  };
+  add(
+      "around_tables", kFull, [] { return identity(10); }, around_tables);
+  add(
+      "sums_around_tables", kFull, [] { return lower_triangle(10); }, around_tables);
+  // One result more than rung 1's table has slots, and no row that has two more.
+  add(
+      "row_of_2049", kFull, [] { return dense(1, 1); }, [] { return dense(1, 2049); });
+  // Long rows over three bitmaps of 32,768 columns, the last of them a part.
+  add(
+      "three_bitmaps", kFull, [] { return dense(2, 3); }, [] { return strided(3, 70'000, 20); });
 }
 
 std::vector<Case> every_case() {
