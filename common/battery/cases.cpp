@@ -235,6 +235,7 @@ void add_spmm_widths(std::vector<Case>& out) {
   add(
       "dense_30x1500", [] { return matrices::dense(30, 1500); }, 36, 0, 0, kSmall);
   add("hub_row_900", hub_900, 65, 3, 0, kFull);
+  add("uneven_40x30", uneven_40x30, 4, 1, 1, kFull);  // four columns, no row aligned
   // A last turn with one non-zero, where a lane has all columns.
   add(
       "1x1", [] { return matrices::dense(1, 1); }, 2, 0, 0, kFull);
@@ -386,7 +387,16 @@ void add_spgemm(std::vector<Case>& out) {
       "row_of_2049", kFull, [] { return dense(1, 1); }, [] { return dense(1, 2049); });
   // Long rows over three bitmaps of 32,768 columns, the last of them a part.
   add(
-      "three_bitmaps", kFull, [] { return dense(2, 3); }, [] { return strided(3, 70'000, 20); });
+      "three_bitmaps", kFull, [] { return dense(2, 3); }, [] { return strided(3, 70'000, 33); });
+  // As many results as rung 1's table has slots. The last column looks at all of them before it finds its own.
+  add(
+      "full_table", kFull, [] { return dense(1, 2); },
+      [] {
+        Matrix b = with_row_lengths(std::vector<Index>{2047, 1});
+        b.cols = 2049;
+        b.col_idx.back() = 2048;
+        return b;
+      });
 }
 
 std::vector<Case> every_case() {

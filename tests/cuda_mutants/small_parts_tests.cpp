@@ -5,6 +5,8 @@
 
 #include "03_cuda_naive/stage.hpp"
 #include "04_cuda_shared/stage.hpp"
+#include "06_cuda_register/stage.hpp"
+#include "08_spgemm_multigpu/stage.hpp"
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
@@ -75,6 +77,36 @@ void multiply_by_tiles() {
 TEST(SmallParts, SharedMemoryInManyTiles) {
   multiply_by_tiles<float>();
   multiply_by_tiles<double>();
+}
+
+template <class Problem>
+bool takes(const Entry& entry, const Problem& problem) {
+  GpuExec exec;
+  return !entry.on<Problem>().refuse(problem, exec);
+}
+
+TEST(Refusals, OfAVectorBeginWhereSharedMemoryEnds) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  Registry registry;
+  add_one_launch(registry);
+  const auto fits = static_cast<Index>(device_facts().shared_per_block_optin / sizeof(float));
+  for (const Index more : {0, 1}) {
+    const auto a = shared<float>(matrices::strided(3, fits + more, 4096));
+    EXPECT_EQ(takes(registry.entries().front(), make_spmv_problem("wide", a)), more == 0);
+  }
+}
+
+/// Rows of more products than the table has slots, so that results are counted to the end.
+TEST(Refusals, OfARowBeginWhereTheTableEnds) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  Registry registry;
+  add_hash_fixed_table(registry);
+  for (const Index results : {2048, 2049}) {
+    const std::vector<Index> lengths{results, 2060, results};  // the second row of B is not used
+    const auto problem = make_spgemm_problem("long_row", shared<float>(matrices::strided(1, 3, 2)),
+                                             shared<float>(matrices::with_row_lengths(lengths)));
+    EXPECT_EQ(takes(registry.entries().front(), problem), results == 2048);
+  }
 }
 
 }  // namespace

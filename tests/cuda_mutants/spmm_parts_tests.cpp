@@ -260,6 +260,9 @@ TEST(PackedB, HasWholeStripsALineAndWhatIsLess) {
   EXPECT_EQ(pieces_of_floats(64 + 41), (Pieces{{0, 105, 64}}));
   EXPECT_EQ(pieces_of_floats(64 + 20), (Pieces{{0, 64, 64}, {64, 20, 32}}));
   EXPECT_EQ(pieces_of_floats(64 + 12), (Pieces{{0, 64, 64}, {64, 12, 16}}));
+  EXPECT_EQ(pieces_of_floats(64 + 8), (Pieces{{0, 64, 64}, {64, 8, 8}}));
+  EXPECT_EQ(pieces_of_floats(64 + 40), (Pieces{{0, 64, 64}, {64, 32, 32}, {96, 8, 8}}));
+  EXPECT_EQ(pieces_of_floats(64 + 16), (Pieces{{0, 64, 64}, {64, 16, 16}}));
   EXPECT_EQ(spmm::pieces_of<double>(33, 32), (Pieces{{0, 32, 32}, {32, 1, 1}}));
   EXPECT_EQ(spmm::pieces_of<double>(52, 32), (Pieces{{0, 32, 32}, {32, 16, 16}, {48, 4, 4}}));
 }
