@@ -31,6 +31,8 @@ tools/spmm-study.sh. A pair <!-- locality FILE . --> and <!-- end locality --> g
 
 A pair <!-- tricks FILE . --> and <!-- end tricks --> gets what each trick of a kernel is worth: what `spgemm_tricks --json FILE` measured.
 
+A pair <!-- rules FILE OPERATION --> and <!-- end rules --> gets what the rules cost: the record of tools/rules-cost.sh, of `spgemm` or `spmm`.
+
 A pair <!-- counters FILE REGEX --> and <!-- end counters --> gets what ncu counted: the record of tools/counters.sh, of the cases in whose
 "matrix, options, entry" REGEX is found (as it holds no blanks, a dot stands for one).
 
@@ -75,7 +77,7 @@ import sys
 
 PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|locality|tricks|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|locality|tricks|rules|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -774,6 +776,27 @@ def tricks(results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
+def rules(results, operation, _wanted):
+    """The Markdown tables of a record of tools/rules-cost.sh: what a list of matrices takes by the rules, over the best choice for each."""
+    measured_ = [m for m in results["matrices"] if m["operation"] == operation and m["seconds"]]
+    cost = lambda m: m["seconds"][m["rules"]] / min(m["seconds"].values())
+    lines = ["| matrices | how many | geometric mean | worst | on |", "|---|---|---|---|---|"]
+    for kind, words in (("fitted", "on which rules were fitted"), ("reported", "on which nothing was fitted")):
+        costs = {m["matrix"]: cost(m) for m in measured_ if m["list"] == kind}
+        if costs:
+            worst = max(costs, key=costs.get)
+            lines.append(f"| {words} | {len(costs)} | {geometric_mean(costs.values()):.3f} | {costs[worst]:.2f} | {label(worst)} |")
+    lines += ["", "| matrix | list | by the rules | best choice | its time | cost |", "|---" * 6 + "|"]
+    for m in measured_:
+        best = min(m["seconds"], key=m["seconds"].get)
+        name = "the rules'" if best == m["rules"] else best
+        lines.append(f"| {label(m['matrix'])} | {m['list']} | {seconds(m['seconds'][m['rules']])} | {name} | {seconds(m['seconds'][best])} | {cost(m):.2f} |")
+    skipped = sum(1 for m in results["matrices"] if m["operation"] == operation and not m["seconds"])
+    lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record; "
+              f"{results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
+    return "\n".join(lines) + "\n"
+
+
 # What each step is worth: step, record, entries that it is compared with, in words what was multiplied and what it is compared with, and the
 # matrix whose time is shown as well. All matrices of a record count: none is chosen.
 STUDY = "SpMV, 80 % zeros, n = 64 and more"
@@ -932,7 +955,7 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "tricks": tricks, "steps": steps, "agreement": agreement, "races": races}[kind]
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "tricks": tricks, "rules": rules, "steps": steps, "agreement": agreement, "races": races}[kind]
             return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
 
         new = with_values(BLOCK.sub(fill, text), readme.relative_to(ROOT), missing)

@@ -6,6 +6,7 @@ usage: tables_tests.py [unittest options]
 
 import json
 import math
+import os
 import pathlib
 import re
 import subprocess
@@ -211,6 +212,64 @@ class Statuses(unittest.TestCase):
     def test_an_unknown_status_is_refused(self):
         with self.assertRaisesRegex(SystemExit, "there is no status 'doubtful'"):
             tables.table(record({**row("01_x/bad", 0, 1e-3), "status": "doubtful"}), "", [])
+
+
+class Rules(unittest.TestCase):
+    """tools/rules-cost.sh, with programs and a GPU that only speak; and its table."""
+
+    FORMS = """#!/bin/sh
+for matrix; do :; done
+case $matrix in
+  *sleeps*) exec sleep 30 ;;
+  *wide*) echo 'spgemm_forms: A has as many columns as B has rows' >&2; exit 1 ;;
+  *other*) best=4.000 ;;
+  *) best=1.500 ;;
+esac
+echo
+echo "$matrix: 50 products, 9 results"
+echo 'as it is                                      2.000     7.0   1.00x | numeric 1.0'
+echo "sorted up to 64                               $best     7.0   1.00x | numeric 1.0"
+"""
+    STUDY = """#!/bin/sh
+for file; do :; done
+echo '{"times": [{"variant": "the rules'"'"' choice", "seconds": 3e-6}, {"variant": "strip 32", "seconds": 2e-6}, {"variant": "unknown", "seconds": 0}]}' > "$file"
+"""
+
+    def record(self, directory, lists, *more, code=0):
+        at = pathlib.Path(directory)
+        for name, text in (("bin/spgemm_forms", self.FORMS), ("bin/spmm_study", self.STUDY), ("nvidia-smi", "#!/bin/sh\necho NVIDIA X1\n")):
+            (at / name).parent.mkdir(exist_ok=True)
+            (at / name).write_text(text)
+            (at / name).chmod(0o755)
+        for name, text in lists.items():
+            (at / name).write_text(text)
+        done = subprocess.run([ROOT / "tools/rules-cost.sh", "--build", at, "--out", at / "out.json", *more, *(at / name for name in lists)],
+                              capture_output=True, text=True, check=False, env={**os.environ, "PATH": f"{at}:{os.environ['PATH']}"})
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads((at / "out.json").read_text()) if code == 0 else done.stderr
+
+    def test_a_record_and_its_table(self):
+        with tempfile.TemporaryDirectory() as directory:
+            made = self.record(directory, {"spgemm-fitted.txt": "# a comment\n\ngen:some:n=3\ngen:other:n=3\ngen:wide:n=3\ngen:sleeps:n=3\nnot-there.mtx.gz\ndata:d1\ndata:none\ndata:fem\n",
+                                           "spgemm-reported.txt": "gen:some:n=4\n", "spmm-reported.txt": "gen:some:n=5\n"}, "--limit", "2")
+        self.assertEqual([m["skipped"] for m in made["matrices"]],
+                         ["", "", "exit code 1: spgemm_forms: A has as many columns as B has rows", "more than 2 s", "its file is not there", "a pair", "there is no such matrix", "", "", ""])
+        self.assertEqual(made["matrices"][0]["seconds"], {"as it is": 2e-3, "sorted up to 64": 1.5e-3})
+        text = tables.rules(made, "spgemm", [])
+        _, rows = table(text, "matrices")
+        self.assertEqual([tuple(r.values()) for r in rows],
+                         [("on which rules were fitted", "3", "1.211", "1.33", "gen:some:n=3"), ("on which nothing was fitted", "1", "1.333", "1.33", "gen:some:n=4")])
+        _, rows = table(text, "matrix")
+        self.assertEqual([(r["best choice"], r["cost"]) for r in rows], [("sorted up to 64", "1.33"), ("the rules'", "1.00"), ("sorted up to 64", "1.33"), ("sorted up to 64", "1.33")])
+        self.assertIn("5 matrices skipped", text)
+        _, rows = table(tables.rules(made, "spmm", []), "matrix")
+        self.assertEqual([(r["by the rules"], r["best choice"], r["cost"]) for r in rows], [("3.00 us", "strip 32", "1.50")])
+
+    def test_refused(self):
+        with tempfile.TemporaryDirectory() as directory:
+            self.assertIn("the name of a list is", self.record(directory, {"mine.txt": "gen:some:n=3\n"}, code=2))
+            self.assertIn("nothing was measured", self.record(directory, {"spmm-fitted.txt": "not-there.mtx\n"}, code=1))
+            self.assertIn("build it", self.record(directory, {"spmm-fitted.txt": "gen:some:n=3\n"}, "--build", "/nowhere", code=2))
 
 
 class StepsTable(unittest.TestCase):
