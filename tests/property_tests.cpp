@@ -74,6 +74,25 @@ std::optional<Dense<double>> multiply_columns(const Entry& entry, const Matrix& 
   return y;
 }
 
+/// A times the columns of x in floats, which hold the integers here too: for entries that take no doubles.
+std::optional<Dense<double>> multiply_floats(const Entry& entry, const Matrix& a, const Dense<double>& x) {
+  const auto floats = std::make_shared<const Csr<float>>(convert_values<float>(*a));
+  Dense<float> b(x.rows, x.cols, Layout::col_major);
+  for (Index j = 0; j < x.cols; ++j)
+    for (Index i = 0; i < x.rows; ++i) b(i, j) = static_cast<float>(x(i, j));
+  SpmmProblem<float> wanted{.name = "p",
+                            .a = floats,
+                            .n_cols = x.cols,
+                            .b_layout = Layout::col_major,
+                            .c_layout = Layout::col_major};
+  const auto c = result_of(entry, make_spmm_problem(wanted), SpmmOperands<float>{b, {}});
+  if (!c) return std::nullopt;
+  Dense<double> result(a->rows, x.cols, Layout::col_major);
+  for (Index j = 0; j < x.cols; ++j)
+    for (Index i = 0; i < a->rows; ++i) result(i, j) = (*c)(i, j);
+  return result;
+}
+
 /// A times the columns of x.
 std::optional<Dense<double>> multiply(const Entry& entry, const Matrix& a, const Dense<double>& x) {
   if (entry.op == Op::spmv) {
@@ -82,7 +101,8 @@ std::optional<Dense<double>> multiply(const Entry& entry, const Matrix& a, const
   }
   SpmmProblem<double> wanted{
       .name = "p", .a = a, .n_cols = x.cols, .b_layout = Layout::col_major, .c_layout = Layout::col_major};
-  return result_of(entry, make_spmm_problem(wanted), SpmmOperands<double>{x, {}});
+  const auto c = result_of(entry, make_spmm_problem(wanted), SpmmOperands<double>{x, {}});
+  return c ? c : multiply_floats(entry, a, x);
 }
 
 /// Some small integers, column by column.
