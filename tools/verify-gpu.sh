@@ -19,7 +19,7 @@
 #               only the time that each has its GPU to itself is told. This one is left out unless it is named
 #   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
 #               others; STAGES_SPMM_PARTS="small medium" for some of the twins). This one is left out unless it is named
-#   ladders     every entry of steps 7 and 8 for one GPU on four matrices each, for the tables of rungs in their READMEs: one to two
+#   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
 #               minutes. This one is left out unless it is named
 #   counters    what ncu (Nsight Compute) counts of each operation on a few matrices (tools/counters.sh). Left out unless it is named
 #
@@ -224,10 +224,11 @@ if wants spmm; then
 fi
 
 # The rungs of steps 7 and 8. Of SpMM: short rows and a hub; a large hub and neighbours of equal length; a near-dense matrix; a mesh, all
-# rows alike. Of SpGEMM: a mesh, all rows alike; rows at random; skewed rows; dense blocks. First forms may be slow on skewed matrices, or
+# rows alike; half of all elements, for tiles on tensor cores. Of SpGEMM: a mesh, all rows alike; rows at random; skewed rows; dense blocks. First forms may be slow on skewed matrices, or
 # refuse them. No entry for several GPUs: their names begin with multi.
 if wants ladders; then
   step ladder_spmm build/gpu/bin/stages run -m gen:twin:arxiv -m gen:twin:am,runs=yes -m gen:twin:ddi -m gen:stencil:points=27,nx=60 \
+    -m gen:uniform:n=4096,per_row=2048 \
     --op spmm --n-cols 32,128 --filter '07_|vendor/cusparse_spmm' --max-work 1e12 --check once \
     --time-budget "${STAGES_TIME_BUDGET:-0.03}" --json "$out/ladder_spmm.json"
   step ladder_spgemm build/gpu/bin/stages run -m gen:stencil:points=27,nx=60 -m gen:rmat:n=1062400,edge_factor=8,a=0.25 \
