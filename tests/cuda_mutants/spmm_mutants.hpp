@@ -41,4 +41,16 @@ enum class SpmmShareFault {
 };
 Entry spmm_share_entry(SpmmShareFault fault);
 
+/// Faults of tiles on tensor cores. B and C are row-major for these, and values are floats.
+enum class TensorFault {
+  none,
+  big_parts_alone,    ///< one product of three: 11 bits of each float
+  small_b_lost,       ///< two of three
+  swapped_fragment,   ///< two of a lane's four elements of A change places
+  last_tile_lost,     ///< of 16 rows
+  last_columns_lost,  ///< only full tiles of 8 columns of C are computed
+  short_rows_lost,    ///< nobody stores to rows that are in no tile
+};
+Entry tensor_entry(TensorFault fault);
+
 }  // namespace stages::cuda_mutants

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/gpu/cluster.hpp"
+#include "common/gpu/tensor.hpp"
 #include "common/simt/sanitizer.hpp"
 #include "tests/simt/support.hpp"
 
@@ -148,6 +149,42 @@ TEST_F(Faults, AShuffleFromOutsideTheMaskIsJunk) {
   launch(from_outside_the_mask, {1, 32}, out.data());
   EXPECT_EQ(out.to_host()[7], 1.0f);
   EXPECT_TRUE(std::isnan(out.to_host()[8]));
+}
+
+constexpr unsigned kTilesLine = __LINE__ + 5;
+__global__ void tiles_of_a_part(float* out) {
+  if (threadIdx.x == 5) return;
+  const float a[4] = {1, 1, 1, 1}, b[2] = {1, 1};
+  float d[4] = {};
+  multiply_tiles(d, a, b);
+  out[threadIdx.x] = d[0];
+}
+TEST_F(Faults, AProductOfTilesNeedsAllLanes) {
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    DeviceArray<float> out(32);
+    expect_mentions(error_of([&] {
+                      launch(tiles_of_a_part, {1, 32}, out.data());
+                    }),
+                    {"part of a warp", "0xffffffdf", line(kFile, kTilesLine)});
+  }
+}
+
+__global__ void sums_of_tiles(float* out) {
+  const bool first = threadIdx.x == 0;
+  const float a[4] = {first ? 1.0f : 0.0f, 0, 0, 0}, b[2] = {first ? *out : 0.0f, 0};
+  float d[4] = {1, 0, 0, 0};
+  multiply_tiles(d, a, b);
+  if (first) *out = d[0];
+}
+TEST_F(Faults, ASumOfATileIsRoundedTowardsZero) {
+  const float after_one = std::nextafter(1.0f, 2.0f);
+  for (const float sign : {1.0f, 2.0f}) {
+    const std::vector<float> in = {sign * 0.875f * (after_one - 1)};  // nearer to what comes after one for 2
+    DeviceArray<float> out{std::span<const float>(in)};
+    launch(sums_of_tiles, {1, 32}, out.data());
+    EXPECT_EQ(out.to_host()[0], sign == 1.0f ? 1.0f : after_one);
+  }
 }
 
 // ---- deadlocks --------------------------------------------------------------------------------------------

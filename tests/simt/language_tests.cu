@@ -1,9 +1,12 @@
 // Every function of the device language does what the CUDA C++ Programming Guide says, in every thread order.
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "common/gpu/cluster.hpp"
 #include "common/gpu/facts.hpp"
+#include "common/gpu/tensor.hpp"
 #include "tests/simt/support.hpp"
 
 namespace stages::simt_tests {
@@ -203,6 +206,71 @@ __global__ void largest_of_warps(int* out) {
 }
 TEST_F(Language, TheLargestValueOfAWarp) {
   expect_per_thread<int>(largest_of_warps, 32 * 8, [](unsigned t) { return -5 - static_cast<int>(t / 32); });
+}
+
+// ---- tensor cores -----------------------------------------------------------------------------------------
+
+struct TilesInMemory {
+  float a[16][8], b[8][8], d[16][8];
+};
+__global__ void product_of_tiles(TilesInMemory* m) {
+  const unsigned g = threadIdx.x / 4, k = threadIdx.x % 4;
+  const float a[4] = {m->a[g][k], m->a[g + 8][k], m->a[g][k + 4], m->a[g + 8][k + 4]};
+  const float b[2] = {m->b[k][g], m->b[k + 4][g]};
+  float d[4] = {m->d[g][2 * k], m->d[g][2 * k + 1], m->d[g + 8][2 * k], m->d[g + 8][2 * k + 1]};
+  multiply_tiles(d, a, b);
+  m->d[g][2 * k] = d[0], m->d[g][2 * k + 1] = d[1];
+  m->d[g + 8][2 * k] = d[2], m->d[g + 8][2 * k + 1] = d[3];
+}
+TilesInMemory after_product(const TilesInMemory& tiles) {
+  DeviceArray<TilesInMemory> memory{std::span(&tiles, 1)};
+  launch(product_of_tiles, {1, 32}, memory.data());
+  return memory.to_host().front();
+}
+
+TEST_F(Language, AProductOfTilesIsThatOfTheirElements) {
+  if (!has_tf32()) GTEST_SKIP() << "no TF32 in code for " << code_capability();
+  TilesInMemory tiles = {};
+  for (unsigned i = 0; i < 16 * 8; ++i) {
+    tiles.a[i / 8][i % 8] = static_cast<float>(i * 37 % 101) - 50;
+    tiles.d[i / 8][i % 8] = static_cast<float>(i * 53 % 89);
+    if (i < 64) tiles.b[i / 8][i % 8] = static_cast<float>(i * 29 % 97) - 40;
+  }
+  for (const auto& schedule : schedules()) {
+    use_schedule(schedule);
+    const TilesInMemory got = after_product(tiles);
+    for (unsigned i = 0; i < 16 * 8; ++i) {
+      float sum = tiles.d[i / 8][i % 8];
+      for (unsigned k = 0; k < 8; ++k) sum += tiles.a[i / 8][k] * tiles.b[k][i % 8];
+      EXPECT_EQ(got.d[i / 8][i % 8], sum) << schedule << ", element " << i;
+    }
+  }
+}
+
+TEST_F(Language, ATileHasElevenBitsOfAFloatAndTwentyFourOfASum) {
+  if (!has_tf32()) GTEST_SKIP() << "no TF32 in code for " << code_capability();
+  const float bit_11 = 1.0f / 1024, bit_12 = bit_11 / 2;
+  TilesInMemory tiles = {};
+  tiles.a[0][0] = 1 + bit_11 + bit_12, tiles.a[1][0] = 1, tiles.a[2][0] = 1 + bit_11;
+  tiles.b[0][0] = 1, tiles.b[0][1] = 1 + bit_12, tiles.b[0][2] = 1 + bit_11;
+  const TilesInMemory got = after_product(tiles);
+  EXPECT_EQ(got.d[0][0], 1 + bit_11) << "the lower bits of a are ignored";
+  EXPECT_EQ(got.d[1][1], 1.0f) << "the lower bits of b are ignored";
+  EXPECT_EQ(got.d[2][2], 1 + 2 * bit_11 + bit_11 * bit_11) << "a product is exact";
+}
+
+__global__ void nearest(const float* from, float* to) {
+  to[threadIdx.x] = to_tf32(from[threadIdx.x]);
+}
+TEST_F(Language, TheNearestTf32Number) {
+  if (!has_tf32()) GTEST_SKIP() << "no TF32 in code for " << code_capability();
+  const float bit_11 = 1.0f / 1024, half = bit_11 / 2, little = half / 4;
+  const std::vector<float> from = {0.0f, -3.0f, 1 + half - little, 1 + half, -1 - half, 1 + half + little};
+  const std::vector<float> to = {0.0f, -3.0f, 1.0f, 1 + bit_11, -1 - bit_11, 1 + bit_11};
+  DeviceArray<float> in{std::span<const float>(from)}, out(from.size());
+  launch(nearest, {1, static_cast<unsigned>(from.size())}, in.data(), out.data());
+  const auto got = out.to_host();
+  for (std::size_t i = 0; i < from.size(); ++i) EXPECT_EQ(got[i], to[i]) << from[i];
 }
 
 // The guide promises the caller's own bit and nothing more.
