@@ -3,7 +3,8 @@
 // The idea: drop the zeros. Of each non-zero its value and its column are kept. All rows have the same number
 // w of non-zeros, so no row pointers are needed: row i begins at i * w in both arrays. Each thread walks
 // along its row. The column says which element of x to take. These places are random, so the block copies x
-// to shared memory first, where a random read costs little more than a regular one.
+// to shared memory first. There a random read costs a few times what a regular one costs, where lanes meet in a
+// bank; from the caches it may ask for a sector for each lane, where a regular one asks for four.
 //
 // What is wrong with it: neighbouring threads read w entries apart, as in 03_cuda_naive/1_dense_row_major.cu.
 // One load of a warp touches 32 sectors. 2_equal_rows.cu stores the same numbers in another order.

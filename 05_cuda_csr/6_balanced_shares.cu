@@ -5,6 +5,12 @@
 // memory. Then each lane takes a row that *ends* in this share, and adds up those of its products that are
 // here. The row at the end of the share goes on in the next one: what it has so far is the share's *carry*.
 //
+//   share              0                 1                  2
+//   non-zeros          0 ........... 255 256 .......... 511 512 ...
+//   rows of 200, 400   row 0    | row 1 ........................... | row 2
+//   stored             y[0], carry = 56   carry = 256 of     y[1] = its last 88, and more rows
+//                      products of row 1  row 1
+//
 // A second small kernel adds the carries to the rows that lie in several shares. It adds them in a fixed
 // order, without atomics, so every run gives the same bits. The first row of each share is looked up once, in
 // prepare.
@@ -58,7 +64,11 @@ __global__ void balanced_shares(CsrView<T, LessonPtr> a, Shares<T> shares, const
     const LessonPtr from = max(begin, a.row_ptr[row]), to = min(end, a.row_ptr[row + 1]);
     T sum = 0;
     for (LessonPtr p = from; p < to; ++p) sum += products[p - begin];
-    (row < goes_on ? y[row] : shares.carry[share]) = sum;
+    if (row < goes_on) {
+      y[row] = sum;
+    } else {
+      shares.carry[share] = sum;
+    }
   }
 }
 

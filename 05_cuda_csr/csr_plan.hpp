@@ -14,7 +14,7 @@ namespace stages {
 /// Row pointers of the lessons: 32 bits, so that they show one type. `balanced` takes 64 where it must.
 using LessonPtr = std::int32_t;
 
-/// The power of two between 2 and 32 next below the mean row length.
+/// The largest power of two not above the mean row length, but at least 2 and at most 32.
 template <class T>
 unsigned lanes_for_mean_row(const Csr<T>& a) {
   const Offset mean = a.rows == 0 ? 0 : a.nnz() / a.rows;

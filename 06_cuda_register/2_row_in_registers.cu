@@ -6,7 +6,8 @@
 // compiler unrolls can keep value[0], value[1], ... in registers of their own. Shorter rows are padded with
 // zeros.
 //
-// The entry is called row_per_thread in all records; thread_per_row of step 5 is another kernel.
+// The entry is called row_per_thread in all records. The file has the idea's name, because thread_per_row of
+// step 5, another kernel, is so nearly the same word.
 //
 // And there it ends. A thread has at most 255 registers, and a non-zero of type float takes two (value and
 // column). Widths are compiled in steps of 16. At 112 the compiler takes 254 registers; at 128 it spills the
@@ -16,7 +17,8 @@
 // non-zeros a row.
 //
 // Requires: rows of at most 256 non-zeros, x in a block's shared memory, independent vectors. A thread a row
-// also means that n = 1024 keeps 16 of 132 SMs busy: 3_stream_resident.cu mends both.
+// also means that n = 1024 keeps 16 of 132 SMs busy. 3_row_per_sub_warp.cu mends the first, 4_matrix_copies.cu
+// the second.
 //
 // Source: the course project's last GPU step.
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the rungs with a thread a row share: the matrix on the device, its cost, and what they refuse. Each
+// What rungs 1 to 5 share: the matrix on the device, its cost, and what they refuse. Each
 // gives run(), which launches its kernel once for all products.
 
 #include "common/gpu/cuda.hpp"
@@ -8,8 +8,8 @@
 
 namespace stages {
 
-/// `kBehind`: places that the kernel needs behind x in shared memory.
-template <class T, int kBehind>
+/// `kBehind`: places that the kernel needs behind x in shared memory. `Element`: what lies there for a column.
+template <class T, int kBehind, class Element = T>
 class OneLaunchPlan : public DeviceSpmvPlan<T> {
  public:
   OneLaunchPlan(const SpmvProblem<T>& problem, Exec& exec)
@@ -36,7 +36,7 @@ class OneLaunchPlan : public DeviceSpmvPlan<T> {
 
  protected:
   static std::size_t shared_bytes(const Csr<T>& a) {
-    return sizeof(T) * (static_cast<std::size_t>(a.cols) + kBehind);
+    return sizeof(Element) * (static_cast<std::size_t>(a.cols) + kBehind);
   }
   CsrView<T, std::int32_t> view() const { return matrix_.view(); }
 

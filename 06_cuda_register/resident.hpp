@@ -1,6 +1,6 @@
 #pragma once
-// A matrix cut up so that the registers of the chip can hold it: the form that the persistent kernels of this
-// stage load once and keep while vectors stream past.
+// A matrix cut up so that the registers of the chip can hold it: the form that bank_order, stream_resident and
+// the chains load once and keep while vectors go by.
 //
 // A row belongs to `lanes` neighbouring lanes of a warp; a lane keeps `steps` of the row's non-zeros, one
 // (value, column) pair a step. In step s all lanes of a warp read x[column] from shared memory at once, and

@@ -1,5 +1,5 @@
 #pragma once
-// What the two persistent kernels of this stage have in common: a lane's share of the matrix in registers,
+// What bank_order, stream_resident and the chains have in common: a lane's share of the matrix in registers,
 // and its part of a product with x in shared memory.
 
 #include "06_cuda_register/resident.hpp"

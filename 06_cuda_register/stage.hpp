@@ -14,6 +14,10 @@ void add_06_cuda_register(Registry& registry);
 
 void add_one_launch(Registry& registry);
 void add_row_per_thread(Registry& registry);
+void add_row_per_sub_warp(Registry& registry);
+void add_matrix_copies(Registry& registry);
+void add_vector_batches(Registry& registry);
+void add_bank_order(Registry& registry);
 void add_stream_resident(Registry& registry);
 // fast/, for experts.
 void add_chain_words(Registry& registry);

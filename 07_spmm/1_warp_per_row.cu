@@ -7,7 +7,8 @@
 // and then goes through them. Shared memory answers all lanes of a warp that ask for the same word at once.
 //
 // With more than 32 columns a lane takes two, 32 apart: the warp then does a strip of 64, and A is read half
-// as often. Every strip of a row is a warp of its own.
+// as often. Every strip of a row is a warp of its own: strips are the grid's second dimension. (The loop over
+// strips in the kernel makes one turn, unless there are more than the 65,535 strips that a grid may have.)
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A and a
 // row of B for each non-zero; one kernel. What it suffers from: a warp with a row of 100,000 non-zeros works

@@ -1,6 +1,6 @@
 // SpMM in equal shares of the non-zeros, without atomics.
 //
-// The idea: 3_merged_short_rows.cu needs three numbers to make tasks alike. Here the non-zeros themselves are
+// The idea: 3_merged_short_rows.cu needs numbers to make tasks alike: `step`, `short_row` and `merged_rows`. Here the non-zeros themselves are
 // cut: every share has about the same number, whatever the rows. A warp walks through its share from the
 // first non-zero to the last. Where a row ends, it stores its sum to C and goes on with the next row. How long
 // rows are no longer matters.
@@ -16,7 +16,10 @@
 // run gives the same bits. The second kernel also sets the rows that are empty.
 //
 // A warp takes all columns of its share, 32 at a time, a lane a column. So its part of A comes from memory
-// once, and out of L1 for the other columns.
+// once, and out of L1 for the other columns. That has a price at more than 32 columns. In files 1 to 3 a lane
+// had two columns, and each strip of 64 a warp of its own. Here one warp does N = 128 in four turns, one after
+// the other, and takes the non-zeros into shared memory in each. 5_vector_lanes.cu mends the width of a lane,
+// 6_strips.cu brings the strips back to the grid.
 //
 // What remains: a lane asks for 4 bytes at a time, and the rows of B come a few at a time. A hub row with
 // thousands of slots is one warp's work in the second kernel; fast/cut_rows.cu shares it out.

@@ -36,8 +36,8 @@ __device__ void finish_row(const Product<T>& m, Index row, Offset column, const 
 template <class T>
 void finish_cut_and_empty_rows(const CutMatrix<T>& a, const Product<T>& product, cudaStream_t stream);
 
-/// The non-zeros of a share: half of what a group would get if the device held groups for all at once, so
-/// that there are two waves of them. At least 32, because beginning a share takes three trips to memory, and
+/// The non-zeros of a share. If each group that the device holds at once got one share, that would be nnz /
+/// groups for each; half of it makes two waves of groups, so that what is done early can begin anew. At least 32, because beginning a share takes three trips to memory, and
 /// at most 256, so that what ends last ends soon.
 inline Index share_of(Offset nnz, unsigned lanes) {
   const DeviceFacts& device = device_facts();

@@ -3,7 +3,7 @@
 // The idea: rung 3 clears 64 KB to count a row of 10 results, and three such tables fill an SM. So rows are
 // dealt to four bins, and each bin is a kernel of its own (row_bins.hpp):
 //
-//   bin    size of a row    table               blocks of an H100's SM: counting, in float
+//   bin    size of a row    table               blocks that an SM of an H100 holds while it counts
 //     0    up to 64         128 slots           32, the most that an SM takes
 //     1    up to 512        1,024 slots         32
 //     2    up to 2,048      4,096 slots         13
@@ -15,8 +15,8 @@
 //
 // Why not a table for each row's own size? A kernel has one size of shared memory for all of its blocks.
 //
-// Input: any CSR matrices. Cost: as rung 3; clearing is at most some four slots a product now. Two waits of the
-// host more, for the lengths of the lists. Memory: rung 3's, and 40 bytes a row.
+// Input: any CSR matrices. Cost: as rung 3, but a row clears 128 slots at least, and otherwise no more than some
+// 16 for each product (513 of them are in the table of 4,096 slots: 8). Two waits of the host more, for the lengths of the lists. Memory: rung 3's, and 40 bytes a row.
 //
 // Source: two passes with bins by products and by results are Y. Nagasaka, A. Nukada and S. Matsuoka's
 // ("High-performance and memory-saving sparse general matrix-matrix multiplication for NVIDIA Pascal GPU",

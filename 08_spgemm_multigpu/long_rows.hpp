@@ -1,5 +1,5 @@
 #pragma once
-// What rungs 2 to 4 need for rows that no table in shared memory holds: lists of rows, and hash tables in
+// What rungs 2 to 5 need for rows that no table in shared memory holds: lists of rows, and hash tables in
 // global memory, of which there are only as many as fit at once.
 
 #include <algorithm>

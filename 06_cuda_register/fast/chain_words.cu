@@ -1,9 +1,9 @@
 // Dependent vectors: x <- A x, again and again, in one launch.
 //
 // The idea. In a chain every product needs all of the one before it, so all blocks must exchange y in every
-// step. A launch per product does that at 3 us a launch (0.7 us in a graph), a grid barrier costs about as
-// much, and at n = 1024 the product itself takes a small part of that. So the matrix stays in registers as in
-// 3_stream_resident.cu, and no barrier is used at all: a block publishes each element of y as one 64-bit word
+// step. A launch per product does that, and a launch takes about 2 us from the host, less where a CUDA graph
+// starts it. A barrier of the whole grid takes its time, too. At n = 1024 the arithmetic of a product is a small
+// part of that. So the matrix stays in registers as in 7_stream_resident.cu, and no barrier is used at all: a block publishes each element of y as one 64-bit word
 // {step, value}, and a block that needs it reads the word until the step is the right one. Data and signal
 // travel together, in one trip through L2.
 //

@@ -1,0 +1,85 @@
+// One launch for all products, the non-zeros in an order that keeps reads of x apart.
+//
+// The idea: shared memory has 32 banks, and a read waits where lanes that are served together want different
+// words of one bank. With batches of 16 bytes 8 lanes are served together, and a batch lies in one of 8 places:
+// column % 8. In 5_vector_batches.cu the columns of a step are as they come. But the order in which a lane takes
+// its non-zeros is free. So prepare chooses it: in each step the 8 lanes take non-zeros whose batches lie in
+// different places, and a lane that has none left for a free place reads a zero behind x (resident.hpp tells how
+// that schedule is made).
+//
+// With the order comes a form of its own. All that a warp keeps lies side by side, so it is loaded without row
+// pointers. Columns have 16 bits, two of them to a register: a lane needs fewer registers, and more blocks are
+// on an SM. Blocks are numbered in one dimension, copy after copy.
+//
+// What remains: while a block copies its next batches, nobody in it multiplies. 7_stream_resident.cu does both
+// at a time.
+//
+// Requires: 16-bit columns, rows of at most 32 x 64 non-zeros, a copy of the matrix that fits the chip's
+// registers, batches of x that fit a block's shared memory, independent vectors.
+
+#include "06_cuda_register/resident_plan.hpp"
+
+namespace stages {
+namespace {
+
+/// Block b works for group b / blocks_per_copy on the warps of part b % blocks_per_copy of the matrix.
+template <class T, int kSteps>
+__global__ void __launch_bounds__(kResidentBlock)
+    bank_order(ResidentView<T> a, const T* x, T* y, int rows, int cols, int products, int blocks_per_copy,
+               int groups) {
+  constexpr int kSize = Batch<T>::kSize;
+  Batch<T>* const xs = dynamic_shared<Batch<T>>();  // cols batches, and zeros behind them in each bank
+  const int group = static_cast<int>(blockIdx.x) / blocks_per_copy,
+            part = static_cast<int>(blockIdx.x) % blocks_per_copy;
+  const int lane = static_cast<int>(threadIdx.x) % 32,
+            warp = part * kResidentWarps + static_cast<int>(threadIdx.x) / 32;
+  const int row = warp * (32 / a.lanes) + lane / a.lanes;
+  const bool has_share = warp < a.warps;
+
+  Share<T, kSteps> share = {};
+  if (has_share) share.load(a, warp, lane);
+  if (const int b = static_cast<int>(threadIdx.x); b < shared_banks(16)) xs[cols + b] = {};
+
+  for (int first = group * kSize; first < products; first += groups * kSize) {
+    __syncthreads();  // the batches before have been read
+    stage_batch<kResidentBlock>(xs, x, cols, first, products);
+    __syncthreads();
+    if (!has_share) continue;
+    Batch<T> sum = {};
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const Batch<T> batch = xs[share.column(s)];
+#pragma unroll
+      for (int k = 0; k < kSize; ++k) sum.of[k] += share.value[s] * batch.of[k];
+    }
+#pragma unroll
+    for (int k = 0; k < kSize; ++k) {
+      const T total = sum_over_lanes(sum.of[k], a.lanes);
+      if (lane % a.lanes == 0 && row < rows && first + k < products) {
+        y[static_cast<std::int64_t>(first + k) * rows + row] = total;
+      }
+    }
+  }
+}
+
+template <class T>
+class BankOrder final : public ResidentPlan<T, BankOrder<T>> {
+ public:
+  using ResidentPlan<T, BankOrder<T>>::ResidentPlan;
+  static constexpr int kBuffers = 1;  ///< of x
+  template <int kSteps>
+  static auto kernel_of() {
+    return bank_order<T, kSteps>;
+  }
+};
+
+}  // namespace
+
+void add_bank_order(Registry& registry) {
+  registry.add<BankOrder>(
+      {.name = "06_cuda_register/bank_order",
+       .idea = "the order of the non-zeros keeps reads of x from shared memory in different banks",
+       .needs = {.gpu = true}});
+}
+
+}  // namespace stages

@@ -1,0 +1,67 @@
+#pragma once
+// What rungs 3 to 5 share beside one_launch.hpp: how many lanes a row gets, and the width that the kernel is
+// compiled for. Each gives its kernel, and run(), which launches it.
+
+#include "06_cuda_register/one_launch.hpp"
+#include "06_cuda_register/share.hpp"
+#include "06_cuda_register/stage.hpp"
+
+namespace stages {
+
+inline constexpr int kLanesBlock = 256;  ///< threads
+inline constexpr int kMostWidth = 64;    ///< non-zeros that a lane keeps: 128 registers of floats
+
+/// Calls use.operator()<kWidth>() for the smallest compiled width that holds `longest` non-zeros.
+template <class Use>
+auto with_lane_width(int longest, Use&& use) {
+  if (longest <= 16) return use.template operator()<16>();
+  if (longest <= 32) return use.template operator()<32>();
+  if (longest <= 48) return use.template operator()<48>();
+  return use.template operator()<kMostWidth>();
+}
+
+/// `Plan`: the derived class, with kernel<kWidth>(), its kernel of that width. `Element`: as in OneLaunchPlan.
+template <class T, class Plan, class Element = T>
+class LanesPlan : public OneLaunchPlan<T, 1, Element> {
+  using Base = OneLaunchPlan<T, 1, Element>;
+
+ public:
+  LanesPlan(const SpmvProblem<T>& problem, Exec& exec)
+      : Base(problem, exec),
+        lanes_(lanes_for(*problem.a, kMostWidth)),
+        longest_(resident_steps(*problem.a, lanes_)) {
+    allow_shared_bytes(kernel(), this->shared_bytes(*problem.a));
+  }
+
+  std::vector<Metric> metrics() const override {
+    const KernelFacts facts = kernel_facts(kernel());
+    return {{"lanes_per_row", static_cast<double>(lanes_), ""}, registers_metric(facts), local_metric(facts)};
+  }
+
+  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {
+    if (auto reason = Base::refuse(problem, exec)) return reason;
+    if (lanes_for(*problem.a, kMostWidth) != 0) return std::nullopt;
+    return fmt::format("a row has more than {} non-zeros, {} for each of 32 lanes", 32 * kMostWidth,
+                       kMostWidth);
+  }
+
+ protected:
+  int lanes() const { return lanes_; }
+  auto kernel() const {
+    return with_lane_width(longest_, [&]<int kWidth>() { return Plan::template kernel_of<kWidth>(); });
+  }
+  /// Blocks that hold the matrix once.
+  unsigned blocks() const { return blocks_for(Offset{this->a().rows} * lanes_, kLanesBlock); }
+  /// How many times the chip holds the matrix at once; 1 where it does not hold it.
+  unsigned copies() const {
+    const int at_once =
+        resident_blocks_per_sm(kernel(), kLanesBlock, this->shared_bytes(this->a())) * device_facts().sms;
+    return std::max(1u, static_cast<unsigned>(at_once) / std::max(1u, blocks()));
+  }
+
+ private:
+  int lanes_;
+  int longest_;  ///< non-zeros of a lane
+};
+
+}  // namespace stages

@@ -1,0 +1,130 @@
+#pragma once
+// What rungs 6 and 7 share: how the matrix lies on this device, what they refuse, and the launch. Each gives
+// its kernel.
+
+#include "06_cuda_register/batch.hpp"
+#include "06_cuda_register/share.hpp"
+#include "06_cuda_register/stage.hpp"
+#include "common/gpu/facts.hpp"
+#include "common/gpu/plans.hpp"
+
+namespace stages {
+
+inline constexpr int kResidentBlock = 256;  ///< threads
+inline constexpr int kResidentWarps = kResidentBlock / 32;
+
+/// What prepare decides and refuse() tells.
+struct ResidentShape {
+  int lanes = 0;
+  int steps = 0;
+  int blocks_per_copy = 0;
+  std::size_t shared_bytes = 0;
+  int resident_blocks = 0;  ///< blocks that the chip holds at once
+};
+
+/// `Plan`: the derived class, with kernel_of<kSteps>(), its kernel for shares of so many non-zeros, and
+/// kBuffers, of x in shared memory.
+template <class T, class Plan>
+class ResidentPlan : public DeviceSpmvPlan<T> {
+ public:
+  ResidentPlan(const SpmvProblem<T>& problem, Exec& exec)
+      : DeviceSpmvPlan<T>(problem, exec),
+        shape_(shape_for(*problem.a)),
+        groups_(std::max(1, shape_.resident_blocks / std::max(1, shape_.blocks_per_copy))),
+        matrix_(*problem.a, shape_.lanes, shape_.steps, 16) {}
+
+  void run() override {
+    const Csr<T>& a = this->a();
+    launch(kernel(shape_.steps),
+           {.grid = static_cast<unsigned>(groups_ * shape_.blocks_per_copy),
+            .block = kResidentBlock,
+            .shared_bytes = shape_.shared_bytes,
+            .stream = this->stream()},
+           matrix_.view(), this->x_of(0), this->y_of(0), a.rows, a.cols, this->problem().products,
+           shape_.blocks_per_copy, groups_);
+  }
+
+  std::vector<Metric> metrics() const override {
+    const KernelFacts facts = kernel_facts(kernel(shape_.steps));
+    return {{"lanes_per_row", static_cast<double>(shape_.lanes), ""},
+            {"non_zeros_per_lane", static_cast<double>(shape_.steps), ""},
+            {"copies_of_the_matrix", static_cast<double>(groups_), ""},
+            {"bank_conflicts", static_cast<double>(matrix_.conflicts()), ""},
+            registers_metric(facts),
+            local_metric(facts)};
+  }
+
+  static Cost cost(const SpmvProblem<T>& problem) {
+    Cost cost = problem_cost(problem);
+    cost.memory += 2 * static_cast<double>(problem.a->nnz()) * (sizeof(T) + 2);
+    return cost;
+  }
+
+  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
+    const Csr<T>& a = *problem.a;
+    if (problem.mode == Mode::chain) {
+      return fmt::format("its vectors are independent, and these {} are a chain; see chain_words",
+                         problem.products);
+    }
+    if (a.cols > kMostResidentColumns) {
+      return fmt::format("{} columns do not fit into 16 bits; at most {} do", a.cols, kMostResidentColumns);
+    }
+    const ResidentShape shape = shape_for(a);
+    if (shape.lanes == 0) {
+      return fmt::format("a row has {} non-zeros; 32 lanes keep {}", 32 * Offset{resident_steps(a, 32)},
+                         32 * kMostSteps);
+    }
+    if (shape.resident_blocks == 0) {
+      return fmt::format("x needs {} bytes of shared memory a block; the device has {}", shape.shared_bytes,
+                         device_facts().shared_per_block_optin);
+    }
+    if (shape.blocks_per_copy > shape.resident_blocks) {
+      return fmt::format("the matrix needs the registers of {} blocks; the device holds {} at once",
+                         shape.blocks_per_copy, shape.resident_blocks);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static auto kernel(int steps) {
+    return with_steps(steps, [&]<int kSteps>() { return Plan::template kernel_of<kSteps>(); });
+  }
+
+  /// Blocks of the kernel of `steps` that the chip holds at once.
+  static int resident_blocks(int steps, std::size_t shared_bytes) {
+    allow_shared_bytes(kernel(steps), shared_bytes);
+    return resident_blocks_per_sm(kernel(steps), kResidentBlock, shared_bytes) * device_facts().sms;
+  }
+
+  static ResidentShape shape_for(const Csr<T>& a) {
+    ResidentShape shape;
+    shape.lanes = lanes_for(a, kMostSteps);
+    if (shape.lanes == 0) return shape;
+    const int needed = resident_steps(a, shape.lanes);
+    shape.steps = steps_for(needed);
+    const int rows_per_block = kResidentWarps * (32 / shape.lanes);
+    shape.blocks_per_copy = static_cast<int>(blocks_for(a.rows, rows_per_block));
+    shape.shared_bytes =
+        Plan::kBuffers * sizeof(Batch<T>) * (static_cast<std::size_t>(a.cols) + shared_banks(16));
+    if (shape.shared_bytes > device_facts().shared_per_block_optin) return shape;
+    shape.resident_blocks = resident_blocks(shape.steps, shape.shared_bytes);
+    // Where a smaller share lets more blocks onto an SM, their warps hide more latency than the schedule loses
+    // by the spare steps that it gives up.
+    for (const int steps : kStepChoices) {
+      if (steps < needed || steps >= shape.steps) continue;
+      const int blocks = resident_blocks(steps, shape.shared_bytes);
+      if (blocks > shape.resident_blocks) {
+        shape.steps = steps;
+        shape.resident_blocks = blocks;
+      }
+    }
+    return shape;
+  }
+
+  void product(const T*, T*) final {}  // run() does them all in one launch
+  ResidentShape shape_;
+  int groups_;  ///< copies of the matrix
+  ResidentMatrix<T> matrix_;
+};
+
+}  // namespace stages
