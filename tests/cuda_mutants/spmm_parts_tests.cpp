@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <vector>
 
 #include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/stage.hpp"
@@ -423,6 +426,51 @@ TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   for (const Entry& entry : registry.entries()) {
     EXPECT_THROW(entry.on<SpmmProblem<float>>().prepare(problem, exec), Error) << entry.name;
   }
+}
+
+/// C = A B by an entry.
+std::vector<float> product_by(const char* name, const SpmmProblem<float>& problem, const Dense<float>& b) {
+  Registry registry;
+  add_07_spmm(registry);
+  GpuExec exec;
+  const auto plan = registry.find(name).on<SpmmProblem<float>>().prepare(problem, exec);
+  SpmmOperands<float> operands;
+  operands.b = b;
+  plan->load(operands);
+  plan->reset();
+  plan->run();
+  const Dense<float> c = plan->fetch();
+  return {c.data.begin(), c.data.end()};
+}
+
+// The zeros that fill a tile are no non-zeros: infinity and NaN stay in the rows that have a product with them. A float
+// close to the largest has no nearest TF32 number.
+TEST(SmallParts, WhatIsNotFiniteStaysInItsRows) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  if (code_capability() < 80) GTEST_SKIP() << "no TF32 in code for " << code_capability();
+  auto a = convert_values<float>(matrices::ramp(40, 40));
+  a.values[a.values.size() / 2] = std::numeric_limits<float>::max();
+  SpmmProblem<float> wanted{.name = "ramp", .a = std::make_shared<const Csr<float>>(a), .n_cols = 9};
+  const SpmmProblem<float> problem = make_spmm_problem(wanted);
+  Dense<float> b(40, 9, Layout::row_major);
+  for (std::size_t i = 0; i < b.data.size(); ++i) b.data[i] = static_cast<float>(i % 7) / 8;
+  b.data[20 * 9 + 3] = std::numeric_limits<float>::infinity();
+  b.data[31 * 9 + 5] = std::numeric_limits<float>::quiet_NaN();
+  const auto plain = product_by("07_spmm/warp_per_row", problem, b);
+  const auto tiled = product_by("07_spmm/tensor_tiles", problem, b);
+  int finite = 0, others = 0;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    (std::isfinite(plain[i]) ? finite : others) += 1;
+    if (std::isnan(plain[i])) {
+      EXPECT_TRUE(std::isnan(tiled[i])) << i;
+    } else if (std::isinf(plain[i])) {
+      EXPECT_EQ(tiled[i], plain[i]) << i;
+    } else {
+      EXPECT_NEAR(tiled[i], plain[i], 1e-5f * std::abs(plain[i]) + 1e-6f) << i;
+    }
+  }
+  EXPECT_GT(finite, 40);
+  EXPECT_GT(others, 2);
 }
 
 }  // namespace
