@@ -12,6 +12,7 @@ void add_multiply_command(CommandLine& line, const Program& program);
 void add_lens_command(CommandLine& line, const Program& program);
 void add_info_command(CommandLine& line, const Program& program);
 void add_generate_command(CommandLine& line, const Program& program);
+void add_advise_command(CommandLine& line, const Program& program);
 void add_grade_command(CommandLine& line, const Program& program);
 void add_new_command(CommandLine& line, const Program& program);
 

@@ -137,6 +137,7 @@ int parse_and_work(const Program& program, int argc, char** argv) {
   add_lens_command(line, program);
   add_info_command(line, program);
   add_generate_command(line, program);
+  add_advise_command(line, program);
   add_grade_command(line, program);
   add_new_command(line, program);
   require_known_command(program, line);

@@ -98,7 +98,7 @@ def has_ranks():
 
 
 class Help(Case):
-    COMMANDS = ["list", "run", "multiply", "lens", "info", "generate", "new"]
+    COMMANDS = ["list", "run", "multiply", "lens", "info", "generate", "advise", "new"]
 
     def test_every_help_shows_examples(self):
         for command in [[], *[[c] for c in self.COMMANDS]]:
@@ -129,7 +129,7 @@ class Help(Case):
             cols = json.loads(self.good("info", f"{place}/a.mtx", "--json").stdout)["cols"]
             (pathlib.Path(place) / "x.mtx").write_text(f"%%MatrixMarket matrix array real general\n{cols} 1\n" + "1\n" * cols)
             ran = 0
-            for command in ("list", "multiply", "info", "generate", "lens"):
+            for command in ("list", "multiply", "info", "generate", "lens", "advise"):
                 for line in self.good(command, "--help").stdout.splitlines():
                     if not line.startswith("  stages "):
                         continue
@@ -152,6 +152,52 @@ class Help(Case):
 
     def test_version(self):
         self.assertRegex(self.good("--version").stdout, r"^sparse-stages \d+\.\d+")
+
+
+class Advise(Case):
+    """stages advise, by data/advice.tsv, which tools/advice.py writes."""
+
+    def advice(self, *words):
+        return json.loads(self.good("advise", "-m", SMALL, *words, "--json").stdout)
+
+    def test_says_an_entry_and_what_it_costs(self):
+        text = self.good("advise", "-m", SMALL, "--op", "spmm", "--n-cols", "128").stdout
+        self.assertRegex(text, r"NVIDIA H200 in f32")
+        self.assertRegex(text, r"(?m)^spmm with N = 128: 07_spmm/\w+$")
+        self.assertRegex(text, r"(?m)^  worst +gen:.*: [\d.]+ %, the best is 07_spmm/")
+        self.assertNotIn("spgemm", text)
+
+    def test_holds_95_percent_of_the_best_entrys_speed(self):
+        found = self.advice()
+        self.assertEqual([one["operation"] for one in found["advice"]], ["spmv", "spmm", "spgemm"])
+        for one in found["advice"]:
+            with self.subTest(operation=one["operation"]):
+                self.assertGreaterEqual(one["share"], 0.95)
+                self.assertGreaterEqual(one["share_left_out"], 0.95)
+                self.assertLessEqual(one["worst"]["share"], one["nearest"]["share"])
+
+    def test_the_nearest_case_is_the_matrix_itself(self):
+        found = json.loads(self.good("advise", "-m", "gen:twin:arxiv", "--op", "spmm", "--n-cols", "128", "--json").stdout)
+        self.assertIn(found["advice"][0]["nearest"]["case"], ["gen:twin:arxiv, N = 128", "gen:twin:arxiv,runs=yes, N = 128"])
+
+    def test_bad_input(self):
+        self.refused("no matrix given; name one with -m", "advise")
+        self.refused("--op", "advise", "-m", SMALL, "--op", "spvv")
+        self.refused("none.mtx", "advise", "-m", "none.mtx")
+
+    def test_the_rule_and_its_shares(self):
+        """On made-up times: the entry that all have, and what is advised where a matrix is left out."""
+        sys.path.insert(0, str(ROOT / "tools"))
+        try:
+            advice = __import__("advice")
+        finally:
+            sys.path.pop(0)
+        seconds = {("spmv", "-", "a"): {"x": 1.0, "y": 2.0}, ("spmv", "-", "b"): {"x": 1.0, "y": 4.0},
+                   ("spmv", "-", "c"): {"x": 3.0, "y": 1.0, "only_here": 0.5}}
+        shares = advice.shares_of(seconds)
+        self.assertEqual(shares["spmv", "-", "c"], {"x": 0.5 / 3, "y": 0.5, "only_here": 1.0})
+        self.assertEqual(advice.chosen(list(shares.values())), "x")
+        self.assertEqual(advice.chosen([shares["spmv", "-", "c"]]), "only_here")
 
 
 class Usage(Case):
