@@ -67,6 +67,10 @@ template <class T>
 Looked look_as(const Entry& entry, const LensOptions& options) {
   const auto a =
       std::make_shared<const Csr<T>>(load_matrix<T>(options.matrix, options.input, NonFinite::refused));
+  // The executor takes some time, and the lens some memory, for each thread.
+  constexpr double kLineBytes = 100, kMost = 1e9;
+  require_room_for_lines(options.matrix, a->rows, a->cols, a->nnz(), kLineBytes,
+                         options.max_memory_gb ? *options.max_memory_gb * 1e9 : kMost);
   if (entry.op == Op::spmv) return look(entry, make_spmv_problem<T>(options.matrix, a), options);
   if (entry.op == Op::spmm) {
     return look(entry, make_spmm_problem<T>({.name = options.matrix, .a = a, .n_cols = options.n_cols}),

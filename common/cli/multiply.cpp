@@ -149,12 +149,16 @@ int multiply_as(const Program& program, const MultiplyOptions& options, const En
   const NonFinite non_finite = options.no_check ? NonFinite::allowed : NonFinite::refused;
   const auto a = std::make_shared<const Csr<T>>(load_matrix<T>(options.a, options.input, non_finite));
   // Seen with 150 million rows and one entry: row pointers of A, B, C and what C is compared with.
-  constexpr double kLineBytes = 24, kMost = 4e9;
-  require_room_for_lines(options.a, a->rows, a->cols, a->nnz(), kLineBytes,
-                         options.max_memory_gb ? *options.max_memory_gb * 1e9 : kMost);
+  // Where a GPU, or the executor, does each row something is done for each of them.
+  constexpr double kLineBytes = 24, kMost = 4e9, kMostOfGpu = 1e9;
+  const double most = options.max_memory_gb ? *options.max_memory_gb * 1e9
+                      : entry.needs.gpu     ? kMostOfGpu
+                                            : kMost;
+  require_room_for_lines(options.a, a->rows, a->cols, a->nnz(), kLineBytes, most);
   const std::string name = fmt::format("{} times {}", options.a, options.b);
   if (entry.op == Op::spgemm) {
     const auto b = std::make_shared<const Csr<T>>(load_matrix<T>(options.b, options.input, non_finite));
+    require_room_for_lines(options.b, b->rows, b->cols, b->nnz(), kLineBytes, most);
     return multiply(program, options, entry, make_spgemm_problem<T>(name, a, b), {a->values, b->values});
   }
   Dense<T> b = load_dense<T>(options.b, options.input, non_finite);

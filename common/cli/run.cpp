@@ -327,6 +327,7 @@ class Run {
     require_room(job.name, *a, 1);
     if (!job.b.empty()) {
       const auto b = job.b == job.name ? a : load<T>(job.b);
+      require_room(job.b, *b, 1);
       problem(make_spgemm_problem<T>(job.name, a, b, destination()),
               job.b == job.name ? "" : "times " + job.b);
     } else if (a->rows == a->cols) {

@@ -216,8 +216,10 @@ int wait_for(pid_t child, int ranks, const Report& report) {
 int start(const std::vector<std::string>& given, int ranks, Output output, const Report& report) {
   std::vector<std::string> words = mpirun();
   words.insert(words.end(), {"-n", fmt::format("{}", ranks), own_path()});
-  words.insert(words.end(), given.begin(), given.end());
+  const auto no_options = std::find(given.begin(), given.end(), "--");  // from there on words are files
+  words.insert(words.end(), given.begin(), no_options);
   words.insert(words.end(), {"--report-to", report.directory()});
+  words.insert(words.end(), no_options, given.end());
   if (own_choice()) require_room_to_start(ranks, report);
   const pid_t parent = getpid();
   under_way = true;

@@ -1305,6 +1305,7 @@ class Multiply(Case):
         _, alone = self.multiply(host_entry("spgemm"), self.a)
         for entry in on_ranks:
             _, lines = self.multiply(entry, self.a, "--ranks", "3")
+            self.good("multiply", "--ranks", "2", "-o", self.c, "--with", entry, "--", self.a, self.a)
             self.assertEqual(sorted(lines), sorted(alone), entry)
         self.refused("runs on one process", "multiply", "--with", host_entry("spgemm"), self.a, self.a, "-o", self.c, "--ranks=2")
         environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -1476,6 +1477,15 @@ class InfoAndGenerate(Case):
         done = run("run", "-m", many, "--quick", "--stage", "01", "--all", limits=limits)
         self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"needs 7\.60 GB of memory, the limit is 1\.00 GB where most rows or columns are empty \(--max-memory\)")
+
+    def test_a_wide_second_factor_is_refused_before_it_takes_memory(self):
+        banner = "%%MatrixMarket matrix coordinate real general\n"
+        one, wide = self.write("one.mtx", banner + "1 1 1\n1 1 2\n"), self.write("wide.mtx", banner + "1 730000000 1\n1 730000000 3\n")
+        self.refused(r"wide.mtx: 1 x 730000000 with 1 entries needs 17\.5 GB of memory", "multiply", one, wide, "--with", "01_cpu_serial/gustavson_dense",
+                     "-o", self.directory / "c.mtx")
+        done = run("run", "-m", one, "-b", wide, "--op", "spgemm", "--quick", "--stage", "01", "--all")
+        self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"wide.mtx: 1 x 730000000 with 1 entries needs .* GB of memory")
 
     def test_a_run_on_many_empty_columns_is_skipped_in_time(self):
         if "-fsanitize" in sanitizers():
@@ -1693,6 +1703,10 @@ class Lens(Case):
             self.assertIn(entry, page.read_text())
             page.unlink()
         self.assertEqual([e["entry"] for e in json.loads(data.read_text())["entries"]], [entry])
+
+    def test_many_empty_rows_are_refused_in_time(self):
+        tall = self.write("tall.mtx", "%%MatrixMarket matrix coordinate real general\n134217728 2 0\n")
+        self.refused(r"134217728 x 2 with 0 entries needs 13\.4 GB of memory", "lens", "05_cuda_csr/thread_per_row", "-m", tall)
 
     def test_what_was_counted_before_a_signal_is_kept(self):
         entry, long, data, page = "05_cuda_csr/thread_per_row", "05_cuda_csr/two_arrays", self.directory / "lens.json", self.directory / "lens.html"
