@@ -16,6 +16,67 @@ std::size_t page_bytes() {
   return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
+}  // namespace
+
+#if defined(__x86_64__) && !STAGES_SIMT_ASAN
+
+// void stages_switch_stack(void** left, void* to): pushes what a function must keep, notes the stack pointer in
+// *left, and takes from `to` what was pushed there. stages_begin_stack: where a stack begins, with the function
+// to call in r12 and its argument in r13.
+asm(R"(
+  .text
+  .p2align 4
+  .type stages_switch_stack, @function
+stages_switch_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r15
+  pushq %r14
+  pushq %r13
+  pushq %r12
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r12
+  popq %r13
+  popq %r14
+  popq %r15
+  popq %rbx
+  popq %rbp
+  ret
+  .size stages_switch_stack, .-stages_switch_stack
+  .p2align 4
+  .type stages_begin_stack, @function
+stages_begin_stack:
+  movq %r13, %rdi
+  call *%r12
+  ud2
+  .size stages_begin_stack, .-stages_begin_stack
+)");
+extern "C" {
+void stages_switch_stack(void** left, void* to);
+void stages_begin_stack();
+}
+
+void switch_fiber(Fiber& from, Fiber& to) {
+  stages_switch_stack(&from.context, to.context);
+}
+
+void reset_fiber(Fiber& fiber, void (*body)(Fiber&)) {
+  fiber.body = body;
+  auto* top = reinterpret_cast<void**>(fiber.stack + fiber.size);  // a multiple of 16
+  *--top = nullptr;
+  *--top = nullptr;
+  *--top = reinterpret_cast<void*>(&stages_begin_stack);
+  for (int i = 0; i < 4; ++i) *--top = nullptr;  // rbp, rbx, r15, r14
+  *--top = &fiber;                               // r13
+  *--top = reinterpret_cast<void*>(body);        // r12
+  fiber.context = top;
+}
+
+#else
+
+namespace {
+
 // What every switch ends with, on the stack that continues: note where the fiber that was left stopped.
 void arrive(boost::context::detail::transfer_t from, void* own_fake_stack) {
   Fiber& left = *static_cast<Fiber*>(from.data);
@@ -62,6 +123,8 @@ void reset_fiber(Fiber& fiber, void (*body)(Fiber&)) {
   fiber.fake_stack = nullptr;
   fiber.context = boost::context::detail::make_fcontext(fiber.stack + fiber.size, fiber.size, entry);
 }
+
+#endif
 
 FiberPool::~FiberPool() {
   for (const auto& fiber : all_) {

@@ -3,6 +3,7 @@
 #include <link.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 
@@ -18,6 +19,18 @@ bool is_junk(const std::byte* word) {
   std::uint32_t value;
   std::memcpy(&value, word, sizeof value);
   return value == kJunk;
+}
+
+/// Most of it is junk, and is compared in larger steps.
+constexpr std::ptrdiff_t kStep = 256;
+const std::array<std::uint32_t, kStep / sizeof kJunk> kJunkStep = [] {
+  std::array<std::uint32_t, kStep / sizeof kJunk> words;
+  words.fill(kJunk);
+  return words;
+}();
+
+bool is_junk_step(const std::byte* p) {
+  return std::memcmp(p, kJunkStep.data(), kStep) == 0;
 }
 
 }  // namespace
@@ -91,7 +104,9 @@ void StaticShared::after_block() {
   Known& known = *kernel_;
   if (known.blocks < kBlocksToLearn) ++known.blocks;
   Range used = tbss_;
+  while (used.end - used.begin >= kStep && is_junk_step(used.begin)) used.begin += kStep;
   while (used.begin < used.end && is_junk(used.begin)) used.begin += 4;
+  while (used.end - used.begin >= kStep && is_junk_step(used.end - kStep)) used.end -= kStep;
   while (used.begin < used.end && is_junk(used.end - 4)) used.end -= 4;
   if (used.begin == used.end) return;
   known.hull.begin = known.hull.begin ? std::min(known.hull.begin, used.begin) : used.begin;
@@ -101,7 +116,14 @@ void StaticShared::after_block() {
 std::size_t StaticShared::used_bytes(std::size_t enough) const {
   if (!learning_ || static_cast<std::size_t>(tbss_.end - tbss_.begin) <= enough) return 0;
   std::size_t bytes = 0;
-  for (const std::byte* word = tbss_.begin; word < tbss_.end; word += 4) bytes += is_junk(word) ? 0 : 4;
+  for (const std::byte* word = tbss_.begin; word < tbss_.end;) {
+    if (tbss_.end - word >= kStep && is_junk_step(word)) {
+      word += kStep;
+    } else {
+      bytes += is_junk(word) ? 0 : 4;
+      word += 4;
+    }
+  }
   return bytes;
 }
 
