@@ -6,9 +6,11 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <thread>
 
 #include "common/harness/machine.hpp"
+#include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
 
 namespace stages {
@@ -92,6 +94,18 @@ TEST(Exec, AreasBeyondTheCachesLeaveMemoryFree) {
   EXPECT_LE(beyond_caches(1e9, 0), 1.1 * most);
   EXPECT_LE(beyond_caches(1e9, 0, 8), 1.1 * most / 8);
   EXPECT_EQ(beyond_caches(0, 3 << 20), 3 << 20);
+}
+
+TEST(Exec, TestsMayHaveLessCopied) {
+  setenv("STAGES_COPY_BYTES", "4096", 1);
+  EXPECT_EQ(beyond_caches(4, 128.0 * (1 << 20)), 4096);
+  EXPECT_GT(Exec().copy_bandwidth(), 1e7);
+  for (const char* const wrong : {"0", "-1", "1e6", "4096x", ""}) {
+    setenv("STAGES_COPY_BYTES", wrong, 1);
+    EXPECT_THROW(most_copied_bytes(), Error) << wrong;
+  }
+  unsetenv("STAGES_COPY_BYTES");
+  EXPECT_EQ(most_copied_bytes(), 0);
 }
 
 TEST(Exec, BandwidthIsMeasuredOnce) {

@@ -6,10 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string_view>
 
+#include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
 
 namespace stages {
@@ -58,7 +62,19 @@ double last_level_cache_bytes() {
   return largest;
 }
 
+double most_copied_bytes() {
+  const char* const given = std::getenv("STAGES_COPY_BYTES");
+  if (given == nullptr) return 0;
+  const std::string_view text = given;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1)
+    fail("STAGES_COPY_BYTES={}: give a whole number of bytes, or leave it out", text);
+  return static_cast<double>(value);
+}
+
 double beyond_caches(double times, double least, int sharing) {
+  if (const double most = most_copied_bytes(); most > 0) return most;
   const double wanted = std::max(times * last_level_cache_bytes() / sharing, least);
   const double room = static_cast<double>(available_memory()) / 16 / sharing;
   return std::min(wanted, std::max(room, 1.0 * (1 << 20)));

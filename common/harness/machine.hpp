@@ -19,6 +19,10 @@ double last_level_cache_bytes();
 /// gigabyte, and containers have little memory.
 double beyond_caches(double times, double least, int sharing = 1);
 
+/// What STAGES_COPY_BYTES says those are instead, for tests, which need no true bandwidth and shall not take seconds
+/// for it; 0: it says nothing. Results tell of it.
+double most_copied_bytes();
+
 /// Bytes of memory of the whole machine.
 double total_memory_bytes();
 

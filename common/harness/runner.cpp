@@ -565,6 +565,8 @@ std::vector<std::pair<std::string, std::string>> run_context(const std::vector<s
       {"copy_bandwidth_bytes_per_second", fmt::format("{:.4g}", machine.host.copy_bandwidth())},
       {"gpu", machine.gpu != nullptr ? machine.gpu->device() : machine.no_gpu},
   };
+  if (most_copied_bytes() > 0)
+    context.emplace_back("copied_bytes", fmt::format("{:.0f}, by STAGES_COPY_BYTES", most_copied_bytes()));
   if (machine.gpu != nullptr && !machine.gpu->simulated()) {
     context.emplace_back("gpu_copy_bandwidth_bytes_per_second",
                          fmt::format("{:.4g}", machine.gpu->copy_bandwidth()));
