@@ -93,6 +93,7 @@ TEST(Exec, AreasBeyondTheCachesLeaveMemoryFree) {
   const auto most = static_cast<double>(available_memory()) / 16;
   EXPECT_LE(beyond_caches(1e9, 0), 1.1 * most);
   EXPECT_LE(beyond_caches(1e9, 0, 8), 1.1 * most / 8);
+  EXPECT_LE(beyond_caches(1e9, 0), 512.0 * (1 << 20));
   EXPECT_EQ(beyond_caches(0, 3 << 20), 3 << 20);
 }
 

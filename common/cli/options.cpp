@@ -191,6 +191,16 @@ std::string not_unsigned(const std::string& text) {
   return fmt::format("{} is no whole number from 0 to {}", text, std::numeric_limits<std::uint64_t>::max());
 }
 
+/// Whole numbers are decimal: without this the parser takes 010 for the octal 8.
+std::string without_leading_zeros(std::string& text) {
+  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  std::size_t zeros = sign;
+  while (zeros + 1 < text.size() && text[zeros] == '0' && text[zeros + 1] >= '0' && text[zeros + 1] <= '9')
+    ++zeros;
+  text.erase(sign, zeros - sign);
+  return "";
+}
+
 }  // namespace
 
 template <class Value>
@@ -199,6 +209,9 @@ Option Command::option(const std::string& names, Value& to, const std::string& m
   if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>)
     option->check(CLI::Validator(not_finite, ""));
   if constexpr (std::is_same_v<Value, std::uint64_t>) option->check(CLI::Validator(not_unsigned, ""));
+  if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, std::optional<int>> ||
+                std::is_same_v<Value, std::vector<int>>)
+    option->transform(CLI::Validator(without_leading_zeros, ""));
   return Option(option);
 }
 template Option Command::option(const std::string&, std::string&, const std::string&);

@@ -57,7 +57,8 @@ void survive_lost_output() {
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, [](int) {});
 }
 
-/// One line, whatever the message looked like, with the beginning of numbers that are long.
+/// One line, whatever the message looked like, with the beginning of numbers that are long, and without the middle
+/// of what is longer than any message of ours: a name of thousands of letters.
 std::string one_line(std::string_view text) {
   constexpr std::size_t kLong = 40, kShown = 20;
   std::string out;
@@ -75,6 +76,10 @@ std::string one_line(std::string_view text) {
     text.remove_prefix(1);
   }
   out.erase(out.find_last_not_of(' ') + 1);
+  constexpr std::size_t kMessage = 2000, kEnds = 400;
+  if (out.size() > kMessage)
+    out = fmt::format("{} ... ({} characters) ... {}", out.substr(0, kEnds), out.size() - 2 * kEnds,
+                      out.substr(out.size() - kEnds));
   constexpr std::size_t kMost = 1500, kEnd = 400;  // an argument may be of any length
   if (out.size() > kMost) out.replace(kMost - kEnd, out.size() - kMost, " ... ");
   return out;

@@ -400,10 +400,12 @@ void tell_started(const std::string& directory) {
 int multiply_on_ranks(const std::vector<std::string>& given, int ranks) {
   require_mpirun();
   std::vector<std::string> words;
+  bool options = true;  // until --, from where on words are files
   for (std::size_t k = 0; k < given.size(); ++k) {
-    if (given[k] == "--ranks")
+    options = options && given[k] != "--";
+    if (options && given[k] == "--ranks")
       ++k;  // and its value
-    else if (!given[k].starts_with("--ranks="))
+    else if (!options || !given[k].starts_with("--ranks="))
       words.push_back(given[k]);
   }
   const LastWords last_words([](const std::string&) { end_ranks(); });

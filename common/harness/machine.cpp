@@ -75,7 +75,8 @@ double most_copied_bytes() {
 
 double beyond_caches(double times, double least, int sharing) {
   if (const double most = most_copied_bytes(); most > 0) return most;
-  const double wanted = std::max(times * last_level_cache_bytes() / sharing, least);
+  constexpr double kMost = 512.0 * (1 << 20);
+  const double wanted = std::min(std::max(times * last_level_cache_bytes() / sharing, least), kMost);
   const double room = static_cast<double>(available_memory()) / 16 / sharing;
   return std::min(wanted, std::max(room, 1.0 * (1 << 20)));
 }

@@ -210,6 +210,18 @@ class Usage(Case):
     def test_unknown_option(self):
         self.refused("--bogus", "run", "--bogus")
 
+    def test_long_names_lose_their_middle(self):
+        name = 5000 * "a"
+        for words in (("multiply", "a.mtx", "b.mtx", "--with", name, "-o", "c.mtx"), ("info", name)):
+            self.assertLess(len(run(*words).stderr), 1500)
+            self.refused(r"a{300} \.\.\. \(\d+ characters\) \.\.\. ", *words)
+
+    def test_whole_numbers_are_decimal(self):
+        self.refused("--products", "run", "-m", SMALL, "--mode", "stream", "--products", "-010")
+        out = self.directory / "out.json"
+        self.good("run", "-m", SMALL, "--quick", "--op", "spmm", "--stage", "01", "--n-cols", "010,0032", "--json", out)
+        self.assertEqual({row["problem"]["options"] for row in json.loads(out.read_text())["results"]}, {"N = 10", "N = 32"})
+
     def test_missing_arguments(self):
         self.refused("--with", "multiply", "a.mtx", "b.mtx", "-o", "c.mtx")
         self.refused("SPEC", "generate")
@@ -1307,6 +1319,8 @@ class Multiply(Case):
             _, lines = self.multiply(entry, self.a, "--ranks", "3")
             self.good("multiply", "--ranks", "2", "-o", self.c, "--with", entry, "--", self.a, self.a)
             self.assertEqual(sorted(lines), sorted(alone), entry)
+        (self.directory / "--ranks").write_text(MATRIX)  # a file, where it stands behind --
+        self.good("multiply", "--ranks", "2", "-o", self.c, "--with", on_ranks[0], "--", "--ranks", "--ranks", cwd=self.directory)
         self.refused("runs on one process", "multiply", "--with", host_entry("spgemm"), self.a, self.a, "-o", self.c, "--ranks=2")
         environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         for entry in (on_ranks[0], host_entry("spgemm")):
