@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <sstream>
 
@@ -32,6 +33,9 @@ constexpr double kStartSeconds = 10;   ///< at least, to be ready, ranks include
 constexpr double kSpeedSeconds = 120;  ///< that the student's process may take of it
 constexpr double kSample = 5e-3;       ///< seconds, so that a message's time is nothing beside it
 constexpr int kSamples = 15;
+constexpr int kTimings = 3;        ///< of run() and of what comes after it, on the host
+constexpr Index kTimedRows = 192;  ///< there: milliseconds of products, and as few elements of the result
+constexpr Index kTimedVectors = 64;
 constexpr int kSpeedPoints = 20;                  ///< of 100, where there is a real GPU
 constexpr int kEfficiencyPoints = 20;             ///< of 100, where something is demanded and can be counted
 constexpr std::uint64_t kMostCounts = 4'000'000;  ///< bytes of what was counted
@@ -150,6 +154,18 @@ class Judge {
   }
   static bool earns(const ClassGrade& c) { return c.counts() && c.good() && c.name != kNothingToMultiply; }
 
+  /// On the host: whether run() multiplies, and not what comes after it. What that takes is timed by this process.
+  void look_at_run() {
+    const auto dense = std::make_shared<const Csr<float>>(
+        generate<float>(fmt::format("gen:fixed:n={},per_row={}", kTimedRows, kTimedRows / 2)));
+    const std::string name = "a matrix half full";
+    if (reference_.op == Op::spmv)
+      look_at_times(make_spmv_problem<float>(name, dense, Mode::stream, kTimedVectors));
+    if (reference_.op == Op::spgemm) look_at_times(make_spgemm_problem<float>(name, dense, dense));
+    if (reference_.op == Op::spmm)
+      look_at_times(make_spmm_problem<float>({.name = name, .a = dense, .n_cols = kTimedVectors}));
+  }
+
   /// How fast it is beside the reference, on a real GPU.
   void compare_speed() {
     if (!devices_ || devices_->machine().gpu == nullptr || devices_->machine().gpu->simulated()) {
@@ -225,8 +241,14 @@ class Judge {
     try {
       if (!student_) start();
       student_->allow(time_limit_);
-      const Entry entry = remote_entry(*student_, reference_);
+      const Entry entry = remote_entry(*student_, reference_, values());
       const CheckReport report = check_entry(entry, problem, host_, {.seed = options_.seed});
+      if (!report.passed() && values() == Values::with_run) {
+        const Entry seen = remote_entry(*student_, reference_);
+        const CheckReport then = check_entry(seen, problem, host_, {.seed = options_.seed});
+        if (then.passed()) return "run() multiplies what load() has kept; it has to read the operands itself";
+        if (then.failure.find("made by load") != std::string::npos) return then.failure;
+      }
       // A first result that is right, and later ones that are not: is it the first again?
       if (report.failure.find("with the second") == std::string::npos) return report.failure;
       return report.failure + (answers_again(entry, problem, host_, options_.seed)
@@ -240,6 +262,53 @@ class Judge {
       return fmt::format("refuses what it should run: {}", refused.what());
     } catch (const Threw& thrown) {
       return fmt::format("throws: {}", thrown.what());
+    }
+  }
+
+  /// When the student's plan sees what it multiplies.
+  Values values() const { return reference_.needs.gpu ? Values::loaded : Values::with_run; }
+
+  /// Between run() and fetch() other operands are loaded, so that what either of them multiplies takes its time here.
+  template <class Problem>
+  void look_at_times(const Problem& problem) {
+    const Problem p = with_values(problem, ValueKind::real, options_.seed);
+    const auto seconds = [](auto&& work) {
+      const auto begin = Confined::Clock::now();
+      work();
+      return seconds_since(begin);
+    };
+    std::string why;
+    try {
+      if (!student_) start();
+      student_->allow(options_.time_limit);
+      const Entry entry = remote_entry(*student_, reference_, values());
+      const auto plan = entry.on<Problem>().prepare(p, host_);
+      const auto one = make_operands(p, ValueKind::real, options_.seed + 1),
+                 two = make_operands(p, ValueKind::real, options_.seed + 2);
+      double in_run = std::numeric_limits<double>::infinity(), behind = in_run;
+      for (int k = 0; k < kTimings; ++k) {
+        plan->load(one);
+        plan->reset();
+        in_run = std::min(in_run, seconds([&] { plan->run(); }));
+        behind = std::min(behind, seconds([&] {
+                            plan->load(two);
+                            plan->fetch();
+                          }));
+      }
+      if (behind > in_run)
+        why =
+            fmt::format("run() takes {:.2g} ms, and what comes after it, load() and fetch(), takes {:.2g} ms",
+                        in_run * 1e3, behind * 1e3);
+    } catch (const Lost& lost) {
+      why = lost.what();
+    } catch (const Refused& refused) {
+      why = fmt::format("refuses what it should run: {}", refused.what());
+    } catch (const Threw& thrown) {
+      why = fmt::format("throws: {}", thrown.what());
+    }
+    if (!why.empty()) {
+      grade_.broken = fmt::format("{}, where it is timed: {}", p.name, why);
+      student_.reset();
     }
   }
 
@@ -494,6 +563,7 @@ Grade judge(const fs::path& file, const Exercise& exercise, const Registry& regi
 
   Judge judge(exercise, reference, confinement, command, options, grade);
   judge.run();
+  if (!reference.needs.gpu && judge.multiplies()) judge.look_at_run();
   if (const std::string why = not_counted(exercise, reference, options); !why.empty()) {
     if (!exercise.demands.empty()) grade.efficiency_note = why;
   } else {

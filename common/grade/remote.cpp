@@ -49,13 +49,24 @@ std::uint64_t most_bytes(const SpgemmProblem<T>& p) {
          static_cast<std::uint64_t>(p.result_bound) * (sizeof(Index) + sizeof(T));
 }
 
+template <class Problem>
+bool loads_where_it_stays(const Problem&) {
+  return false;
+}
+template <class T>
+bool loads_where_it_stays(const SpgemmProblem<T>& p) {
+  return p.destination != Destination::host;
+}
+
 template <class ProblemType>
 class RemotePlan final : public Plan<ProblemType> {
  public:
   using Problem = ProblemType;
 
-  RemotePlan(Student& student, const Problem& problem)
-      : student_(student), most_(2 * most_bytes(problem) + kMostText) {
+  RemotePlan(Student& student, const Problem& problem, Values values)
+      : student_(student),
+        with_run_(values == Values::with_run && !loads_where_it_stays(problem)),
+        most_(2 * most_bytes(problem) + kMostText) {
     Writer out;
     put(out, problem, Matrices::with);
     student_.ask(Ask::problem, out.take());
@@ -68,12 +79,17 @@ class RemotePlan final : public Plan<ProblemType> {
   }
 
   void load(const typename Problem::Operands& operands) override {
-    Writer out;
-    put(out, operands);
-    student_.ask(Ask::load, out.take());
+    if (!with_run_) return ask_with(Ask::load, operands);
+    operands_ = operands;
+    typename Problem::Operands shown = operands;
+    student::forget(shown);
+    ask_with(Ask::load, shown);
   }
   void reset() override { student_.ask(Ask::reset); }
-  void run() override { student_.ask(Ask::run, {}, 1); }
+  void run() override {
+    if (with_run_) return ask_with(Ask::run, operands_);
+    student_.ask(Ask::run, {}, 1);
+  }
   typename Problem::Result fetch() override {
     const Bytes answer = student_.ask(Ask::fetch, {}, 0, most_);
     typename Problem::Result result;
@@ -88,15 +104,23 @@ class RemotePlan final : public Plan<ProblemType> {
   }
 
  private:
+  void ask_with(Ask what, const typename Problem::Operands& operands) {
+    Writer out;
+    put(out, operands);
+    student_.ask(what, out.take(), 1);
+  }
+
   Student& student_;
+  bool with_run_;
   std::uint64_t most_;
+  typename Problem::Operands operands_;  ///< those loaded last, for the next run
 };
 
 template <class... Problems>
-void implement(Student& student, std::tuple<Implementation<Problems>...>& implementations) {
+void implement(Student& student, Values values, std::tuple<Implementation<Problems>...>& implementations) {
   const auto one = [&]<class Problem>(Implementation<Problem>& to) {
-    to.prepare = [&student](const Problem& problem, Exec&) -> std::unique_ptr<Plan<Problem>> {
-      return std::make_unique<RemotePlan<Problem>>(student, problem);
+    to.prepare = [&student, values](const Problem& problem, Exec&) -> std::unique_ptr<Plan<Problem>> {
+      return std::make_unique<RemotePlan<Problem>>(student, problem, values);
     };
   };
   (one(std::get<Implementation<Problems>>(implementations)), ...);
@@ -238,12 +262,12 @@ Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64
   throw Threw(said);
 }
 
-Entry remote_entry(Student& student, const Entry& reference) {
+Entry remote_entry(Student& student, const Entry& reference, Values values) {
   Entry entry{
       EntryInfo{.name = "student/entry", .idea = {}, .claims = reference.claims, .needs = reference.needs},
       reference.op,
       {}};
-  implement(student, entry.implementations);
+  implement(student, values, entry.implementations);
   return entry;
 }
 

@@ -136,6 +136,21 @@ class Server {
     return false;
   }
 
+  /// The operands of the question, on rank 0. Those of a run have the sizes of those loaded, and so their places.
+  template <class Operands>
+  void take_operands(Operands& to) {
+    if (judge_ == nullptr) return;
+    Reader from(body_);
+    take(from, to);
+    from.end();
+    clear();
+  }
+  /// Nothing of the question stays where a plan could read it.
+  void clear() {
+    std::fill(body_.begin(), body_.end(), '\0');
+    body_.clear();
+  }
+
   /// The problem without its matrices, from rank 0 to all.
   template <class Problem>
   Problem shared(Reader& in) {
@@ -183,19 +198,17 @@ class Server {
       answer([&] {
         if (ask == Ask::load) {
           place = 1 - place;
-          if (judge_ != nullptr) {
-            Reader from(body_);
-            take(from, operands[place]);
-            from.end();
-          }
+          take_operands(operands[place]);
           plan->load(operands[place]);
         } else if (ask == Ask::reset) {
           plan->reset();
         } else if (ask == Ask::run) {
+          if (head_.bytes > 0) take_operands(operands[place]);
           // The judge takes the time; what time() waits for is all that a run may leave behind.
           exec_.time([&] {
             for (std::uint32_t k = 0; k < head_.times; ++k) plan->run();
           });
+          if (head_.bytes > 0) forget(operands[place]);
         } else if (ask == Ask::fetch) {
           Writer out;
           put(out, plan->fetch());

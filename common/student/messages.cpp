@@ -1,5 +1,6 @@
 #include "common/student/messages.hpp"
 
+#include "common/harness/plan.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages::student {
@@ -123,6 +124,19 @@ template <class T>
 void take(Reader& in, SpgemmOperands<T>& operands) {
   spgemm_operands(in, operands);
 }
+template <class T>
+void forget(SpmvOperands<T>& operands) {
+  poison(operands.x.data);
+}
+template <class T>
+void forget(SpmmOperands<T>& operands) {
+  poison(operands.b.data);
+}
+template <class T>
+void forget(SpgemmOperands<T>& operands) {
+  poison(operands.a_values);
+  poison(operands.b_values);
+}
 
 namespace {
 
@@ -177,6 +191,9 @@ void take_problem(Reader& in, Problem& problem) {
   template void take(Reader&, SpmvOperands<T>&);                 \
   template void take(Reader&, SpmmOperands<T>&);                 \
   template void take(Reader&, SpgemmOperands<T>&);               \
+  template void forget(SpmvOperands<T>&);                        \
+  template void forget(SpmmOperands<T>&);                        \
+  template void forget(SpgemmOperands<T>&);                      \
   template void put(Writer&, const SpmvProblem<T>&, Matrices);   \
   template void put(Writer&, const SpmmProblem<T>&, Matrices);   \
   template void put(Writer&, const SpgemmProblem<T>&, Matrices); \
