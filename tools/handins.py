@@ -128,6 +128,15 @@ def handins_in(directory, exercises):
     return found
 
 
+# Runs what follows the number of this process, and ends it when this process ends, whatever ends that: SIGKILL, too.
+WATCHED = ["-I", "-S", "-c", """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""]
+
+
 class Grader:
     """Grades hand-ins by `stages grade`, a process each."""
 
@@ -158,7 +167,7 @@ class Grader:
             with self.lock:
                 if self.stopped:
                     return
-                process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                process = subprocess.Popen([sys.executable, *WATCHED, str(os.getpid()), *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                            text=True, errors="replace", start_new_session=True)
                 self.running.add(process)
             out, said = process.communicate()

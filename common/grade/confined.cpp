@@ -405,7 +405,7 @@ void Confined::end() {
 }
 
 void Confined::read_output() {
-  std::array<char, 65536> part{};
+  std::vector<char> part(65536);  // where the stack may be small
   ssize_t n = -1;
   while (written_ <= limits_.output && (n = read(pipe_, part.data(), part.size())) > 0) {
     written_ += static_cast<double>(n);

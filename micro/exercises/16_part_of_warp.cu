@@ -1,6 +1,7 @@
 // Task: find the fault in the mask of the shuffles: eight lanes a row, four rows a warp.
 // Step: 05_cuda_csr
 // Reference: 05_cuda_csr/warp_per_row
+// At most: 330 requests in loads of values
 //
 // Short rows leave most of 32 lanes idle, so a row gets a sub-warp of eight. The mask of a shuffle says which
 // lanes come to it: each of them waits for all that are named, at the same line. Here rows with at most eight

@@ -1,6 +1,8 @@
 // Task: fill in the scan of a warp: lengths of rows become the places where they begin.
 // Step: 05_cuda_csr
 // Reference: 05_cuda_csr/thread_per_row
+// At most: 120 barriers
+// At most: 0 requests in shared accesses
 //
 // Row pointers are a scan of the lengths of rows: row_ptr[i + 1] is the sum of the lengths 0 .. i. It looks as
 // if each sum had to wait for the one before. But 32 lanes need five steps: in each, a lane adds what the lane

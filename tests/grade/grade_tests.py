@@ -71,6 +71,32 @@ class Case(unittest.TestCase):
         return grade
 
 
+DEMAND = r"(?m)^// (At most: |At least: |No race$|No bank conflict$)"
+
+
+class Masters(unittest.TestCase):
+    """What all of them have, whichever steps this build has."""
+
+    def test_each_kernel_has_a_demand(self):
+        exercises, looked_at = tools(), 0
+        for stage in exercises.sets():
+            for master in exercises.masters(stage):
+                step, demands = step_of(stage, master.name), re.findall(DEMAND, master.read_text())
+                with self.subTest(exercise=f"{stage}/{master.name}"):
+                    # Only kernels are counted: on the host a demand would be met by whatever is written.
+                    self.assertEqual(bool(demands), step[:2] >= "03")
+                    self.assertEqual(master.suffix, ".cu" if demands else ".cpp")
+                    looked_at += 1
+        self.assertGreater(looked_at, 40)
+
+    def test_each_demand_of_the_micro_exercises_is_lost_by_some_answer(self):
+        lost = {(name, demand) for name, _, demands in WASTEFUL for demand in demands}
+        for master in tools().masters("micro"):
+            for demand in re.findall(r"(?m)^// ((?:At most|At least): .*|No race|No bank conflict)$", master.read_text()):
+                with self.subTest(exercise=master.name):
+                    self.assertIn((master.name, demand), lost)
+
+
 class Exercises(Case):
     def each(self, solution):
         exercises = tools()
@@ -107,8 +133,8 @@ class Exercises(Case):
                     path = self.directory / master.name
                     path.write_text(exercises.made(master, solution))
                     # Kernels are to be as good as they can be, and not only right.
-                    if not micro and stage[:2] >= "03":
-                        self.assertRegex(text, r"(?m)^// (At most:|At least:|No) ")
+                    if step[:2] >= "03":
+                        self.assertRegex(text, DEMAND)
                     yield self.grade(stage, path, *words, STAGES_EXERCISE=f"{kind}/{stage}/{master.name}")
             if stage in stages:
                 self.assertEqual(len(kinds), 2, f"{stage}: of each kind there must be one")
@@ -196,11 +222,17 @@ WASTEFUL = [
     ("10_barrier.cu", [("}\n    __syncthreads();", "}\n    __syncthreads();\n    __syncthreads();")], {"At most: 220 barriers": "there are 300"}),
     ("10_barrier.cu", [("* tile[k]", "* x[first + k]")], {"At most: 300 requests in loads of x": r"\.cu:\d+: 11,400"}),
     ("11_bank_conflict.cu", [("row * kPitch + column", "row + column * (kPitch - 1)")], {"No bank conflict": "360,000 wavefronts"}),
+    ("11_bank_conflict.cu", [("kPitch = kWarp + 1", "kPitch = kWarp")], {"No bank conflict": r"\.cu:\d+: [0-9,]+ wavefronts, and [0-9,]+ without conflicts"}),
     ("12_double_buffer.cu", [("buffer[t % 2]);\n", "buffer[t % 2]);\n__syncthreads();\n")], {"At most: 110 barriers": "there are 200 barriers"}),
     ("12_double_buffer.cu", [("    __syncthreads();\n    if", "    if (t == 0) __syncthreads(); else __syncwarp();\n    if")],
      {"At most: 110 barriers": "there are 190 barriers", "No race": "missing: a __syncthreads"}),
     ("13_vector_load.cu", [("*reinterpret_cast<const Pack<T>*>(row + first)", "[=] { Pack<T> p; for (Index u = 0; u < kPack; ++u) p.value[u] = row[first + u]; return p; }()")],
      {"At most: 16,000 requests in loads": "24,000"}),
+    # The contiguous answer: each lane has a part of the row of its own, in packs of 16 bytes.
+    ("13_vector_load.cu", [("first = static_cast<Index>(lane) * kPack; first < a.ld; first += 32 * kPack",
+                            "each = (static_cast<Index>(a.ld) + 32 * kPack - 1) / (32 * kPack) * kPack, first = static_cast<Index>(lane) * each; "
+                            "first < min(static_cast<Index>(a.ld), static_cast<Index>(lane + 1) * each); first += kPack")],
+     {"At most: 17 sectors a request in loads of values": r"\.cu:\d+: \d\d(\.\d)? a request"}),
     ("14_ellpack_index.cu", [("k * a.rows + i", "i * a.width + k"),
                              ("static_cast<std::size_t>(p - a.row_ptr[i]) * rows + i", "i * static_cast<std::size_t>(width_) + static_cast<std::size_t>(p - a.row_ptr[i])")],
      {"At most: 13 sectors a request in loads": r"\.cu:\d+: .* a request"}),
@@ -208,13 +240,28 @@ WASTEFUL = [
                                   "  __shared__ T room[kBlock];\n  room[threadIdx.x] = sum;\n  __syncwarp();\n"
                                   "  if (threadIdx.x % 32 == 0) for (unsigned k = 1; k < 32; ++k) sum += room[threadIdx.x + k];")],
      {"At most: 0 requests in shared accesses": r"\.cu:\d+: 18,600"}),
+    ("16_part_of_warp.cu", [("(lane - place);\n", "(lane - place);\n  if (place == 0) {\n    T all = 0;\n    for (std::int32_t p = a.row_ptr[row]; p < a.row_ptr[row + 1]; ++p) "
+                                                "all += a.values[p] * x[a.col_idx[p]];\n    y[row] = all;\n  }\n  if (kPart == 8) return;\n")],
+     {"At most: 330 requests in loads of values": r"\.cu:\d+: 2,015"}),
     ("17_row_of_entry.cu", [("(low + high) / 2", "low + 1")], {"At most: 3,000 requests in loads of rows": r"\.cu:\d+: \d\d,\d+"}),
+    ("18_scan_of_counts.cu", [("d = 1; d < kWarp; d *= 2", "d = 0; d < kWarp; ++d"), ("__shfl_up_sync(kAllLanes, sum, d)", "__shfl_sync(kAllLanes, count, d)"),
+                              ("lane >= d", "lane > d")], {"At most: 120 barriers": "there are 627 barriers"}),
+    ("18_scan_of_counts.cu", [("  for (unsigned d = 1; d < kWarp; d *= 2) {\n    const Index other = __shfl_up_sync(kAllLanes, sum, d);\n    if (lane >= d) sum += other;\n  }",
+                               "  __shared__ Index room[32];\n  room[lane] = count;\n  __syncwarp();\n  for (unsigned k = 0; k < lane; ++k) sum += room[k];\n  __syncwarp();")],
+     {"At most: 0 requests in shared accesses": r"\.cu:\d+: 612"}),
     ("19_balance.cu", [("(low + high) / 2", "low")], {"At most: 500 requests in loads of rows": r"\.cu:\d+: 5\d\d"}),
+    ("20_bitmap_rank.cu", [("begin += __popc(word)", "begin += __popc(__ballot_sync(0xffffffffu, (word >> lane & 1u) != 0))")],
+     {"At most: 3,150 barriers": "there are 14,400 barriers"}),
+    ("20_bitmap_rank.cu", [("    if ((word >> lane", "    begin = a.row_ptr[i];\n    for (Index v = 0; v < w; ++v) begin += __popc(a.words[i * a.width + v]);\n    if ((word >> lane")],
+     {"At most: 22,500 requests in loads": r"\.cu:\d+: [0-9,]{6,}"}),
     ("21_broadcast.cu", [("__shfl_sync(kAllLanes, column, k)", "a.col_idx[first + k]"), ("__shfl_sync(kAllLanes, value, k)", "a.values[first + k]")],
      {"At most: 10,000 requests in loads": "19,200"}),
     ("22_histogram.cu", [("atomicAdd(&mine[bin], 1)", "++mine[bin]")], {"No race": "read-after-write"}),
+    ("22_histogram.cu", [("atomicAdd(&mine[bin], 1)", "atomicAdd(&bins[bin], 1)"), ("  if (t < kBins) atomicAdd(&bins[t], mine[t]);\n", "")],
+     {"At most: 32 requests in global atomics": r"\.cu:\d+: 19; all lines together: 38"}),
     ("23_warp_leader.cu", [("  const unsigned with = ", "  if (kBlock > 0) return wants ? atomicAdd(&counter[0], 1) : 0;\n  const unsigned with = ")],
      {"At most: 1 lanes a request in atomics": "31.6 a request"}),
+    ("24_slot_by_cas.cu", [("atomicCAS(&keys[s], kFree, column);", "keys[s];\n    if (found == kFree) keys[s] = column;")], {"No race": "a race: .*24_slot_by_cas"}),
 ]
 
 # And answers that lose their points for a reason of the exercise itself, which names what is wrong.
@@ -491,6 +538,36 @@ COUNTED = {
 }
 
 
+# What a file for the host may leave to be done elsewhere than in run() (misbehaving_host.cpp).
+ON_THE_HOST = {
+    "host:in_load": "it is the product of the first: kept, or made by load, reset or fetch$",
+    "host:copied_in_load": r"^\S+ f(32|64): run\(\) multiplies what load\(\) has kept; it has to read the operands itself$",
+    "host:in_next_load": "is NaN: not written",
+    "host:in_fetch": r"where it is timed: run\(\) takes [0-9.e-]+ ms, and what comes after it, load\(\) and fetch\(\), takes [0-9.e+]+ ms$",
+    "host:beside": r"where it is timed: run\(\) takes [0-9.e-]+ ms, and what comes after it, load\(\) and fetch\(\), takes [0-9.e+]+ ms$",
+    "host:hang_when_timed": "where it is timed: hangs: no result after 4 s$",
+}
+
+
+class OnTheHost(Case):
+    """What is not multiplied in run() has no points where no kernels are counted, either."""
+
+    def test_only_run_multiplies(self):
+        built = PROGRAM.parent / "graded_misbehaving_host"
+        if not built.exists():
+            self.skipTest("graded_misbehaving_host is not built")
+        file = self.directory / "csr_spmv.cpp"
+        file.write_text("")
+        for how, reason in {"": "^$", **ON_THE_HOST}.items():
+            with self.subTest(how=how):
+                grade = self.grade("01_cpu_serial", file, "--built", built, "--time-limit", "4", STAGES_MISBEHAVE=how)
+                self.assertEqual(grade["points"], 0 if how else 100, grade)
+                reasons = [grade["broken"]] if grade["broken"] else [c["reason"] for c in grade["classes"] if not how or not c["good"]]
+                self.assertTrue(reasons)
+                for said in reasons:
+                    self.assertRegex(said, reason)
+
+
 class Attacks(Misbehaving):
     """None of them gets a point, each gets its reason, and nothing of it is left."""
 
@@ -657,6 +734,16 @@ class Hostile(Case):
         done = run(PROGRAM, "grade", self.STAGE, self.file, TMPDIR=str(place))
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertRegex(done.stderr, "the disk is full; free some room, or name another place in TMPDIR\n$|No space left on device")
+
+    def test_a_small_stack(self):
+        self.file.write_text(tools().made(ROOT / self.STAGE / "exercises" / self.NAME, True))
+        built = PROGRAM.parent / "graded_exercises"
+        if not built.exists():
+            self.skipTest("the exercises are not built")
+        words = [PROGRAM, "grade", self.STAGE, self.file, "--json", "--built", built]
+        done = run("sh", "-c", 'ulimit -s 64 && exec "$@"', "sh", *words, STAGES_EXERCISE=f"solution/{self.STAGE}/{self.NAME}", STAGES_BWRAP="none")
+        self.assertNotIn(done.returncode, (-signal.SIGSEGV, 128 + signal.SIGSEGV), done.stderr)
+        self.assertEqual(json.loads(done.stdout)["grades"][0]["points"], 100, done.stdout)
 
     def test_two_graders_at_once(self):
         text = tools().made(ROOT / self.STAGE / "exercises" / self.NAME, True)
