@@ -204,7 +204,7 @@ class WholeWay(Case):
         Exercises.full(self, self.made("micro", "15_shuffle_reduction.cu", True))
 
 
-# Answers to micro-exercises that multiply right on the executor, and miss the idea: what becomes of the solution's lines,
+# Answers to exercises that multiply right on the executor, and miss the idea (without a step: micro-exercises): what becomes of the solution's lines,
 # the demands that are lost, and how they are.
 WASTEFUL = [
     ("06_thread_index.cu", [("blockIdx.x * blockDim.x + threadIdx.x;", "threadIdx.x * gridDim.x + blockIdx.x;")],
@@ -261,6 +261,10 @@ WASTEFUL = [
      {"At most: 32 requests in global atomics": r"\.cu:\d+: 19; all lines together: 38"}),
     ("23_warp_leader.cu", [("  const unsigned with = ", "  if (kBlock > 0) return wants ? atomicAdd(&counter[0], 1) : 0;\n  const unsigned with = ")],
      {"At most: 1 lanes a request in atomics": "31.6 a request"}),
+    ("08_spgemm_multigpu/new_keys.cu", [("Index found = seen(keys, slot);\n    if (found == kFree) found =", "const Index found =")],
+     {"At most: 2,800 requests in atomics": r"new_keys\.cu:\d+: 7,8\d\d"}),
+    ("08_spgemm_multigpu/new_keys.cu", [("found = atomicCAS(&keys[slot], kFree, column);", "keys[slot] = column;")],
+     {"At least: 600 requests in atomics": "it is 0"}),
     ("24_slot_by_cas.cu", [("atomicCAS(&keys[s], kFree, column);", "keys[s];\n    if (found == kFree) keys[s] = column;")], {"No race": "a race: .*24_slot_by_cas"}),
 ]
 
@@ -279,25 +283,29 @@ WRONG = [
 
 class Wasteful(Case):
     def graded(self, number, answer):
-        name, replaced = answer[:2]
-        text = tools().made(ROOT / "micro/exercises" / name, True)
+        (stage, name), replaced = self.place(answer), answer[1]
+        text = tools().made(ROOT / stage / "exercises" / name, True)
         for old, new in replaced:
             self.assertIn(old, text, name)
             text = text.replace(old, new)
         path = self.directory / str(number) / name
         path.parent.mkdir()
         path.write_text(text)
-        return self.grade("micro", path)
+        return self.grade(stage, path)
+
+    def place(self, answer):
+        stage, _, name = answer[0].rpartition("/")
+        return stage or "micro", name
 
     def each(self, answers):
         stages = listed()[1]
-        answers = [answer for answer in answers if step_of("micro", answer[0]) in stages]
+        answers = [answer for answer in answers if step_of(*self.place(answer)) in stages]
         if shutil.which("mpirun") is None:
-            answers = [answer for answer in answers if step_of("micro", answer[0]) != "02_mpi"]
+            answers = [answer for answer in answers if step_of(*self.place(answer)) != "02_mpi"]
         with concurrent.futures.ThreadPoolExecutor(2) as side_by_side:
             yield from zip(answers, side_by_side.map(self.graded, range(len(answers)), answers))
 
-    def test_micro_exercises(self):
+    def test_right_and_wasteful(self):
         if not (PROGRAM.parent / "counted_exercises").exists():
             self.skipTest("kernels are not counted in this build")
         for (name, _, demands), grade in self.each(WASTEFUL):
