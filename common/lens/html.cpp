@@ -50,14 +50,14 @@ std::map<std::uint64_t, unsigned> lanes_of(const Request& request, std::uint64_t
 std::string drawing_of_sectors(const Request& request) {
   const std::map<std::uint64_t, unsigned> lanes = lanes_of(request, request.bytes);
   std::map<std::uint64_t, std::string> sectors;
-  simt::each_sector(request, [&](std::uint64_t sector) {
+  for (const std::uint64_t sector : simt::Sectors(request)) {
     std::string& cells = sectors[sector];
     const std::uint64_t pieces = simt::kSectorBytes / request.bytes;
     for (std::uint64_t p = sector * pieces; p < (sector + 1) * pieces; ++p) {
       const auto found = lanes.find(p);
       cells += cell(found == lanes.end() ? 0 : found->second);
     }
-  });
+  }
   std::string text;
   for (const auto& [sector, cells] : sectors) text += fmt::format("<div>{}</div>", cells);
   return text;

@@ -46,7 +46,8 @@ void reconverge(std::array<LaneEvents, kLanes>& lanes, const Loops& loops, Reque
   for (unsigned i = 0; i < kLanes; ++i) look(i);
   Request request;
   while (!waiting) {
-    const std::uint64_t first = *std::min_element(place.begin(), place.end());
+    std::uint64_t first = kNowhere;
+    for (const std::uint64_t there : place) first = std::min(first, there);
     if (first == kNowhere) return;
     unsigned here = 0;
     for (unsigned i = 0; i < kLanes; ++i) here |= static_cast<unsigned>(place[i] == first) << i;

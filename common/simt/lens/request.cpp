@@ -2,18 +2,48 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace stages::simt {
 
-unsigned lanes_that_meet(const Request& request) {
-  DistinctSet addresses;
-  each_lane(request.lanes, [&](unsigned lane) { addresses.insert(request.address[lane]); });
-  return static_cast<unsigned>(std::popcount(request.lanes)) - addresses.size();
+Sectors::Sectors(const Request& request) {
+  bool rising = true;  // as they mostly do: then none is there twice
+  each_lane(request.lanes, [&](unsigned lane) {
+    const std::uint64_t first = request.address[lane] / kSectorBytes;
+    const std::uint64_t last = (request.address[lane] + request.bytes - 1) / kSectorBytes;
+    for (std::uint64_t sector = first; sector <= last; ++sector) {
+      if (size_ > 0 && sector == sector_[size_ - 1]) continue;
+      rising &= size_ == 0 || sector > sector_[size_ - 1];
+      sector_[size_++] = sector;
+    }
+  });
+  if (rising) return;
+  DistinctSet seen;
+  const unsigned all = std::exchange(size_, 0);
+  for (unsigned i = 0; i < all; ++i) {
+    if (seen.insert(sector_[i])) sector_[size_++] = sector_[i];
+  }
 }
 
-GlobalCost global_cost(const Request& request) {
+unsigned lanes_that_meet(const Request& request) {
+  const auto lanes = static_cast<unsigned>(std::popcount(request.lanes));
+  bool rising = true, alike = true;
+  std::uint64_t last = request.address[first_lane(request.lanes)];
+  each_lane(request.lanes & (request.lanes - 1), [&](unsigned lane) {
+    rising &= request.address[lane] > last;
+    alike &= request.address[lane] == last;
+    last = request.address[lane];
+  });
+  if (rising) return 0;
+  if (alike) return lanes - 1;
+  DistinctSet addresses;
+  each_lane(request.lanes, [&](unsigned lane) { addresses.insert(request.address[lane]); });
+  return lanes - addresses.size();
+}
+
+GlobalCost global_cost(const Request& request, const Sectors& sectors) {
   GlobalCost cost;
-  each_sector(request, [&](std::uint64_t) { ++cost.sectors; });
+  cost.sectors = sectors.size();
   const auto lanes = static_cast<unsigned>(std::popcount(request.lanes));
   cost.wanted_bytes = std::uint64_t{lanes - lanes_that_meet(request)} * request.bytes;
   return cost;

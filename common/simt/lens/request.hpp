@@ -45,7 +45,7 @@ struct GlobalCost {
   std::uint64_t wanted_bytes = 0;  ///< distinct bytes that lanes asked for
   std::uint64_t least_sectors() const { return (wanted_bytes + kSectorBytes - 1) / kSectorBytes; }
 };
-GlobalCost global_cost(const Request& request);
+GlobalCost global_cost(const Request& request, const class Sectors& sectors);
 
 struct SharedCost {
   std::uint64_t wavefronts = 0;  ///< that the request takes
@@ -55,11 +55,6 @@ SharedCost shared_cost(const Request& request);
 
 /// The lanes that meet others at an address: those that take part, less the different addresses among them.
 unsigned lanes_that_meet(const Request& request);
-
-/// Calls visit(sector) for each distinct sector of the request; a sector is an address divided by
-/// kSectorBytes.
-template <class Visit>
-void each_sector(const Request& request, Visit visit);
 
 /// Small numbers that are distinct: at most 64 of them.
 class DistinctSet {
@@ -85,20 +80,17 @@ class DistinctSet {
   unsigned size_ = 0;
 };
 
-template <class Visit>
-void each_sector(const Request& request, Visit visit) {
-  // Neighbours mostly share a sector, or take the next one.
-  std::uint64_t last = ~std::uint64_t{0};
-  DistinctSet seen;
-  each_lane(request.lanes, [&](unsigned lane) {
-    const std::uint64_t first = request.address[lane] / kSectorBytes;
-    const std::uint64_t end = (request.address[lane] + request.bytes - 1) / kSectorBytes;
-    for (std::uint64_t sector = first; sector <= end; ++sector) {
-      if (sector == last) continue;
-      last = sector;
-      if (seen.insert(sector)) visit(sector);
-    }
-  });
-}
+/// The distinct sectors of a request; a sector is an address divided by kSectorBytes.
+class Sectors {
+ public:
+  explicit Sectors(const Request& request);
+  const std::uint64_t* begin() const { return sector_.data(); }
+  const std::uint64_t* end() const { return sector_.data() + size_; }
+  unsigned size() const { return size_; }
+
+ private:
+  std::array<std::uint64_t, 2 * kLanes> sector_;  // 16 bytes lie in two sectors at most
+  unsigned size_ = 0;
+};
 
 }  // namespace stages::simt

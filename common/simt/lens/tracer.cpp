@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace stages::simt {
 
 void Tracer::begin_launch(const LaunchCounts& launch, unsigned threads) {
   launch_ = &launch;
-  if (threads > threads_) {
-    events_ = std::make_unique_for_overwrite<Event[]>(std::size_t{threads} * kMostEvents);
-    threads_ = threads;
+  const std::size_t warps = (threads + kLanes - 1) / kLanes;
+  if (warps > warps_) {
+    events_ = std::make_unique_for_overwrite<Event[]>(warps * kLanes * kStride);
+    warps_ = warps;
   }
+  room_.assign(warps, nullptr);
   count_.assign(threads, 0);
   code_.assign(threads, 0);
   read_.resize(launch.arrays.size());
@@ -22,6 +25,9 @@ void Tracer::begin_block(Span own, Span dynamic, Span fixed) {
   dynamic_ = dynamic;
   fixed_ = fixed;
   std::fill(count_.begin(), count_.end(), 0);
+  std::fill(room_.begin(), room_.end(), nullptr);
+  free_.clear();
+  for (std::size_t warp = 0; warp < room_.size(); ++warp) free_.push_back(&events_[warp * kLanes * kStride]);
   std::fill(code_.begin(), code_.end(), 0);
   meetings_ = 0;
 }
@@ -64,17 +70,19 @@ void Tracer::put_together(unsigned warp, unsigned open) {
     lanes[t - first] = {&event(t, 0), &event(t, 0) + count_[t], code_[t], (open >> (t - first) & 1) != 0};
   }
   reconverge(lanes, launch_->loops, *this);
+  bool left = false;
   for (unsigned t = first; t < end; ++t) {
     const LaneEvents& lane = lanes[t - first];
     std::copy(lane.next, lane.end, &event(t, 0));
     count_[t] = static_cast<std::uint32_t>(lane.end - lane.next);
+    left |= count_[t] > 0;
     code_[t] = lane.code;
   }
+  if (!left) free_.push_back(std::exchange(room_[warp], nullptr));
 }
 
-std::size_t Tracer::array_of(std::uint64_t address) {
+std::size_t Tracer::find_array(std::uint64_t address) {
   const std::vector<Span>& arrays = launch_->arrays;
-  if (last_array_ < arrays.size() && arrays[last_array_].holds(address)) return last_array_;
   const auto after = std::upper_bound(arrays.begin(), arrays.end(), address,
                                       [](std::uint64_t a, const Span& span) { return a < span.begin; });
   if (after == arrays.begin() || !std::prev(after)->holds(address)) return arrays.size();
@@ -82,6 +90,21 @@ std::size_t Tracer::array_of(std::uint64_t address) {
 }
 
 void Tracer::take(const Request& request) {
+  std::uint64_t lowest = ~std::uint64_t{0}, highest = 0;
+  each_lane(request.lanes, [&](unsigned lane) {
+    lowest = std::min(lowest, request.address[lane]);
+    highest = std::max(highest, request.address[lane]);
+  });
+  const auto all_in = [&](const Span& span) { return span.holds(lowest) && span.holds(highest); };
+  if (all_in(dynamic_) || all_in(fixed_)) {
+    count(request, Space::shared, 0);
+    return;
+  }
+  const std::size_t array = array_of(lowest);
+  if (array < launch_->arrays.size() && all_in(launch_->arrays[array])) {
+    count(request, Space::global, array);
+    return;
+  }
   // Lanes of one instruction may be in different memories; what is in neither is the host's: arguments,
   // constants.
   std::array<unsigned, 2> lanes{};  // by space
@@ -96,20 +119,22 @@ void Tracer::take(const Request& request) {
   for (const Space space : {Space::global, Space::shared}) {
     const unsigned there = lanes[static_cast<std::size_t>(space)];
     if (there == 0) continue;
-    if (there == request.lanes) {
-      count(request, space);
-    } else {
-      Request part = request;
-      part.lanes = there;
-      count(part, space);
-    }
+    Request part = request;
+    part.lanes = there;
+    count(part, space, space == Space::global ? array_of(part.address[first_lane(there)]) : 0);
   }
 }
 
-void Tracer::count(const Request& request, Space space) {
-  const std::uint64_t array =
-      space == Space::global ? array_of(request.address[first_lane(request.lanes)]) : 0;
-  SiteCounts& site = sites_[static_cast<std::size_t>(space)][array << 32 | request.code];
+SiteCounts& Tracer::site_of(const Request& request, Space space, std::size_t array) {
+  const auto of = static_cast<std::size_t>(space);
+  const std::uint64_t key = std::uint64_t{array} << 32 | request.code;
+  Found& found = found_[of][request.code % found_[of].size()];
+  if (found.site == nullptr || found.key != key) found = {key, &sites_[of][key]};
+  return *found.site;
+}
+
+void Tracer::count(const Request& request, Space space, std::size_t array) {
+  SiteCounts& site = site_of(request, space, array);
   site.code = request.code;
   site.array = space == Space::global ? launch_->arrays[array].begin : 0;
   site.access = request.access;
@@ -124,12 +149,14 @@ void Tracer::count(const Request& request, Space space) {
     site.wavefronts += cost = shared.wavefronts;
     site.least_wavefronts += shared.least;
   } else {
-    const GlobalCost global = global_cost(request);
+    const Sectors sectors(request);
+    const GlobalCost global = global_cost(request, sectors);
     site.sectors += cost = global.sectors;
     site.least_sectors += global.least_sectors();
     site.wanted_bytes += global.wanted_bytes;
-    if (request.access == Access::load)
-      each_sector(request, [&](std::uint64_t sector) { note_read(sector); });
+    if (request.access == Access::load) {
+      for (const std::uint64_t sector : sectors) note_read(sector);
+    }
   }
   if (cost > site.worst_cost) {
     site.worst_cost = cost;
@@ -153,6 +180,7 @@ void Tracer::end_launch(LaunchCounts& launch) {
     for (auto& [key, counts] : sites) launch.sites[{counts.code, counts.space, counts.array}].add(counts);
     sites.clear();
   }
+  found_ = {};
   for (auto& [at, counts] : barriers_) {
     BarrierCounts& all = launch.barriers[at];
     all.where = counts.where;

@@ -70,19 +70,38 @@ class Tracer final : RequestSink {
 
  private:
   static constexpr std::uint32_t kMostEvents = 1024;
+  /// From a thread's first event to the next thread's: more than a power of two, so that a warp's events are
+  /// not all in the same few sets of a cache.
+  static constexpr std::size_t kStride = kMostEvents + 36;
 
-  Event& event(unsigned thread, std::uint32_t i) { return events_[std::size_t{thread} * kMostEvents + i]; }
+  Event& event(unsigned thread, std::uint32_t i) {
+    Event*& of_warp = room_[thread / kLanes];
+    if (of_warp == nullptr) [[unlikely]] {
+      of_warp = free_.back();
+      free_.pop_back();
+    }
+    return of_warp[thread % kLanes * kStride + i];
+  }
   void take(const Request& request) override;
-  void count(const Request& request, Space space);
+  /// `array` is that of global memory which the first lane touches, and 0 in shared memory.
+  void count(const Request& request, Space space, std::size_t array);
+  SiteCounts& site_of(const Request& request, Space space, std::size_t array);
   void note_read(std::uint64_t sector);
   /// The array that holds the address: its number, or that of none.
-  std::size_t array_of(std::uint64_t address);
+  std::size_t array_of(std::uint64_t address) {
+    if (last_array_ < launch_->arrays.size() && launch_->arrays[last_array_].holds(address))
+      return last_array_;
+    return find_array(address);
+  }
+  std::size_t find_array(std::uint64_t address);
 
   const LaunchCounts* launch_ = nullptr;
   Span stack_, own_, dynamic_, fixed_;
   unsigned current_ = 0;
-  std::unique_ptr<Event[]> events_;  ///< of each thread of the block
-  std::size_t threads_ = 0;
+  std::unique_ptr<Event[]> events_;  ///< room for those of each warp of the block
+  std::size_t warps_ = 0;
+  std::vector<Event*> room_;  ///< by warp, where it has any; they mostly take turns at one that is in a cache
+  std::vector<Event*> free_;
   std::vector<std::uint32_t> count_;
   std::vector<std::uint64_t> code_;  ///< of the last event that was put together
   std::uint32_t meetings_ = 0;       ///< in this block
@@ -90,6 +109,11 @@ class Tracer final : RequestSink {
 
   /// By space; the key is the code, and above it the number of the array.
   std::array<std::unordered_map<std::uint64_t, SiteCounts>, 2> sites_;
+  struct Found {
+    std::uint64_t key = 0;
+    SiteCounts* site = nullptr;
+  };
+  std::array<std::array<Found, 64>, 2> found_{};  ///< the last one found there, by the code's lowest bits
   std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers_;
   std::vector<std::vector<std::uint64_t>> read_;
 };
