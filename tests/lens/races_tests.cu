@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/gpu/cuda.hpp"
 #include "common/simt/lens/races.hpp"
@@ -568,6 +569,25 @@ TEST(Races, AReportNamesBothSides) {
                                   fmt::format("races_tests.cu:{}", kLineOfLoad - 2),
                                   std::string("block (0,0,0) thread ("), std::string("missing: a __sync")})
     EXPECT_NE(found.text.find(part), std::string::npos) << part << " in " << found.text;
+}
+
+// A sum of many threads without an atomic lacks one, and no barrier; where each has its own place, a barrier.
+TEST(Races, ASumOfManyThreadsLacksAnAtomic) {
+  std::set<std::string> told;
+  for (const Pair& pair : pairs()) {
+    const std::string name = pair.name;
+    if (name != "sum" && name != "histogram" && name != "largest" && name != "warp_reduction" &&
+        name != "neighbour_in_shared")
+      continue;
+    const bool lacks_atomic = std::string(pair.group) == "atomic";
+    const Outcome found = look_at_pair(pair, false);
+    EXPECT_EQ(found.text.find("missing: an atomic operation") != std::string::npos, lacks_atomic)
+        << name << ": " << found.text;
+    EXPECT_EQ(found.text.find("missing: a __sync") == std::string::npos, lacks_atomic)
+        << name << ": " << found.text;
+    told.insert(name);
+  }
+  EXPECT_EQ(told.size(), 5u);
 }
 
 TEST(Races, AreAFaultOfALaunchWhereTheyAreNotCollected) {

@@ -41,6 +41,10 @@ Known joined(const Known& a, const Known& b) {
   return both;
 }
 
+constexpr const char* kBetweenStreams =
+    "an event or a synchronisation between the two streams, or one stream for both";
+constexpr const char* kAtomic = "an atomic operation, or another place for one of them";
+
 uint3 coordinates(std::uint64_t number, dim3 of) {
   return {static_cast<unsigned>(number % of.x), static_cast<unsigned>(number / of.x % of.y),
           static_cast<unsigned>(number / of.x / of.y)};
@@ -344,7 +348,7 @@ void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, 
   now.block = static_cast<std::uint32_t>(block.number);
   now.clock = block.clock[thread];
   now.code = static_cast<std::uint32_t>(code);
-  now.thread = static_cast<std::uint16_t>(thread);
+  now.thread = thread & 0x7fffu;
   now.access = access;
   now.atomic = how == nullptr ? std::uint8_t{0} : static_cast<std::uint8_t>(1 + static_cast<int>(how->scope));
   for (std::uint64_t at = address, end = address + bytes; at < end;) {
@@ -474,7 +478,16 @@ void RaceDetector::visit(Cell& cell, const Block& block, unsigned thread, const 
   }
   for (const Epoch& e : cell.load) good = good && fine(e);
   if (now.atomic == 0) {
-    cell.store = now;
+    Epoch change = now;
+    for (const Epoch& e : cell.load) {
+      if (e.atomic != 0 || !mine(e)) continue;
+      change.changes = 1;
+      const Epoch& other = cell.store;  // one of these, by another thread?
+      if (other.changes != 0 && other.code == now.code && other.phase == now.phase && !mine(other) &&
+          !ordered(other, block, thread))
+        changes_.emplace(now.code, e.code);
+    }
+    cell.store = change;
     cell.atomic = {};
     cell.load = {};
     return;
@@ -485,8 +498,7 @@ void RaceDetector::visit(Cell& cell, const Block& block, unsigned thread, const 
 
 std::string RaceDetector::missing(const Epoch& before, const Block& block, unsigned thread,
                                   const Epoch& now) const {
-  if (before.phase < first_phase_)
-    return "an event or a synchronisation between the two streams, or one stream for both";
+  if (before.phase < first_phase_) return kBetweenStreams;
   const bool same_block = before.block == now.block;
   if (before.atomic != 0 && now.atomic != 0) return "a scope of both atomics that reaches the other block";
   if ((before.atomic != 0) != (now.atomic != 0))
@@ -498,7 +510,7 @@ std::string RaceDetector::missing(const Epoch& before, const Block& block, unsig
              "of device scope";
     return before.access == Access::load || now.access == Access::load
                ? "a grid barrier, a flag with fences, or a kernel of its own for the later access"
-               : "an atomic operation, or another place for one of them";
+               : kAtomic;
   }
   return before.thread / kLanes == now.thread / kLanes ? "a __syncwarp() of both lanes" : "a __syncthreads()";
 }
@@ -506,8 +518,17 @@ std::string RaceDetector::missing(const Epoch& before, const Block& block, unsig
 std::vector<Race> RaceDetector::take() {
   settle();
   std::vector<Race> all;
-  for (auto& [key, race] : races_) all.push_back(std::move(race));
+  for (auto& [key, race] : races_) {
+    // Of a sum without an atomic the first race is a load, and only the store behind it tells.
+    for (const auto& [store, load] : changes_) {
+      const auto of_change = [&](const RaceAccess& a) { return a.code == store || a.code == load; };
+      if (of_change(race.first) && of_change(race.second) && race.missing != kBetweenStreams)
+        race.missing = kAtomic;
+    }
+    all.push_back(std::move(race));
+  }
   races_.clear();
+  changes_.clear();
   return all;
 }
 

@@ -115,7 +115,8 @@ class RaceDetector {
   struct Epoch {
     std::uint32_t phase = 0;  ///< 0: none
     std::uint32_t block = 0, clock = 0, code = 0;
-    std::uint16_t thread = 0;
+    std::uint16_t thread : 15 = 0;
+    std::uint16_t changes : 1 = 0;  ///< a store, after a load of the same thread from there
     Access access = Access::load;
     std::uint8_t atomic = 0;  ///< 0: plain; else 1 + its scope
   };
@@ -177,6 +178,8 @@ class RaceDetector {
   std::unordered_map<std::uint64_t, Carried> carried_;
   PendingStore pending_;
   std::map<std::tuple<std::uint64_t, std::uint64_t, bool>, Race> races_;
+  /// Store and load of a plain x = f(x) that several threads do to one place, with nothing that orders them.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> changes_;
 };
 
 // ---- for the executor and the runtime ---------------------------------------------------------------------
