@@ -113,7 +113,7 @@ std::string kernel_html(const LensKernel& kernel) {
                   counted(kernel.counts.blocks), counted(kernel.counts.threads));
   for (const SourceFile& file : source_of(kernel, false)) {
     text += fmt::format(
-        "<div class=scroll><table><tr><th "
+        "<div class=scroll><table class=lines><tr><th "
         "class=text>access<th>requests<th>lanes<th>takes<th>least<th>wanted<th>of the kernel"
         "<th class=text>{}</tr>\n",
         html_escaped(file.name));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The report in a real browser: headless Chromium opens the page at two widths, sorts its tables, chooses its pictures. The
-page of the lens, too.
+pages of the lens, too.
 
 usage: browser_tests.py --program STAGES --root DIRECTORY [unittest options]
 
@@ -12,6 +12,7 @@ Chromium then prints. Exit code 77 where there is no Chromium, no matplotlib or 
 import argparse
 import html
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -64,6 +65,7 @@ setTimeout(() => {
   seen.pictures = { wide: [...document.querySelectorAll(".picture.wide")].filter(shown).length,
                     narrow: [...document.querySelectorAll(".picture.narrow")].filter(shown).length };
   seen.width = [document.documentElement.scrollWidth, innerWidth];
+  seen.cutBoxes = [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth + 1).length;
   seen.ink = getComputedStyle(document.body).color;
   seen.strokes = [...new Set([...document.querySelectorAll(".picture text")].filter(shown).map((text) => getComputedStyle(text).fill))];
   const size = [...document.querySelectorAll(".picture text")].filter(shown).map((text) => text.getBoundingClientRect().height);
@@ -238,7 +240,7 @@ class Lens(Looked):
 
     def test_at_two_widths(self):
         for width in (DESK, PHONE):
-            self.good(width)
+            self.assertEqual(self.good(width)["cutBoxes"], 0, "source that is cut off")
 
     def test_a_drawing_for_each_line(self):
         rows, drawings = self.text.count("<tr class=hot"), self.text.count("<details>")
@@ -246,6 +248,33 @@ class Lens(Looked):
         self.assertEqual(drawings, rows)
         # A store of 32 neighbours is four sectors, of which each lane has a piece.
         self.assertIn("".join("<div>" + "".join(f"<i class=lane>{lane}</i>" for lane in range(first, first + 8)) + "</div>" for first in (0, 8, 16, 24)), self.text)
+
+
+class Races(Looked):
+    """The page of `stages lens --races`, of a kernel with a missing barrier: no entry has a race, so the test of planted faults writes it."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        writer, page = PROGRAM.parent / "cuda_mutants_races_tests", cls.directory / "races.html"
+        if not writer.exists():
+            raise unittest.SkipTest("no planted faults for the lens in this build")
+        subprocess.run([writer, "--gtest_filter=*ShownInFiles*"], env={**os.environ, "STAGES_RACES_PAGE": str(page)}, stdout=subprocess.DEVNULL, check=True)
+        cls.text = page.read_text()
+
+    def test_at_two_widths(self):
+        for width in (DESK, PHONE):
+            self.assertEqual(self.good(width)["cutBoxes"], 0, "source that is cut off")
+        self.assertIn("Missing: a __syncthreads().", self.text)
+
+    def test_a_fault_is_seen(self):
+        """Source that is not broken into lines is cut off on a phone, and without its frame makes the page wider than that."""
+        self.assertIn("pre-wrap", self.text)
+        whole = self.text.replace("pre-wrap", "pre")
+        self.assertGreater(self.open(PHONE, whole)["cutBoxes"], 0)
+        self.assertIn("<div class=scroll>", self.text)
+        seen = self.open(PHONE, whole.replace("<div class=scroll>", "<div>"))
+        self.assertGreater(seen["width"][0], seen["width"][1])
 
 
 if __name__ == "__main__":
