@@ -702,6 +702,10 @@ def agreement(results, pattern, _wanted):
         lines.append(f"| `{entry}` | `{kernel}` | {heads[name]} | {' to '.join(ends)}{', on one matrix' if len(offs) == 1 else ''} |")
     lines += ["", f"(the second table: all that differs by more. Not compared: kernels with other numbers of blocks, of {', '.join(sorted(other_blocks)) or 'no entry'}; "
               f"{results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['counted_on_gpu']['date'][:10]}, sources {results['source_digest'][:12]})", ""]
+    missing = [case for case in results["cases"] if case["status"] == "failed"]
+    if missing:
+        told = ", ".join(f"`{case['entry']}` on {label(case['matrix'])}" for case in missing)
+        lines += [f"(not in these tables, {len(missing)} of {len(results['cases'])} cases: {told}; {' / '.join(dict.fromkeys(case['reason'].split(';')[0] for case in missing))})", ""]
     lines += order_of_bounds([case for case in results["cases"] if case["status"] == "good" and re.search(pattern, case["entry"])])
     return "\n".join(lines) + "\n"
 
