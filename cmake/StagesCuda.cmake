@@ -94,7 +94,7 @@ endfunction()
 # The calls that the lens (common/simt/lens) lives on, before each load and store and in place of each atomic, with the lines
 # that they are of. The code stays in the order of the source.
 set(STAGES_LENS_FLAGS "")
-if(STAGES_BACKEND STREQUAL "cpu" AND NOT STAGES_SANITIZE AND NOT STAGES_FUZZ AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(STAGES_LENS AND STAGES_BACKEND STREQUAL "cpu" AND NOT STAGES_SANITIZE AND NOT STAGES_FUZZ AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(STAGES_LENS_FLAGS -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1 -Wno-tsan -g1
     -fno-reorder-blocks -fno-crossjumping)
 endif()

@@ -73,8 +73,7 @@ std::vector<LensSum> sums_of(std::span<const LensKernel> kernels) {
 
 std::string lens_problem() {
   return simt::has_hooks() ? ""
-                           : "the kernels of this build cannot be counted: the lens needs g++ and a build "
-                             "without sanitizers";
+                           : "this build has no lens: it needs g++, no sanitizers, and no -DSTAGES_LENS=OFF";
 }
 
 LensView look_at(const std::string& entry, const std::function<void()>& run) {

@@ -563,8 +563,8 @@ Looking& looking() {
     if (std::string_view(text) != "1") fail("STAGES_RACES is '{}'; it must be 1 or 0", text);
     if (!has_hooks())
       fail(
-          "STAGES_RACES is set, and the kernels of this build do not tell what they do to memory: it needs "
-          "g++ and a build without sanitizers");
+          "STAGES_RACES is set, and this build has no lens: it needs g++, no sanitizers, and no "
+          "-DSTAGES_LENS=OFF");
     l.detector = std::make_unique<RaceDetector>();
     return l;
   }());
