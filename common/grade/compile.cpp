@@ -257,7 +257,7 @@ std::string run(const Confinement& confinement, const Call& call, std::vector<fs
 }  // namespace
 
 Scratch::Scratch() : path_(new_temporary_directory("stages-grade")) {
-  chmod(path_.c_str(), 0755);
+  fs::permissions(path_, fs::perms(0055), fs::perm_options::add);
 }
 
 void Scratch::remove() const {

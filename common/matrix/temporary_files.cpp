@@ -1,5 +1,8 @@
 #include "common/matrix/temporary_files.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -50,12 +53,46 @@ std::filesystem::path temporary_directory() {
   fail("the directory for temporary files is not there; name one in TMPDIR");
 }
 
+constexpr const char* kUnknown = "-XXXXXX";  ///< behind a directory's name, for mkdtemp
+/// The sticky bit says that a directory is locked while its process lives, however that ends. It comes after
+/// the lock, and nobody else's directory of such a name has it.
+constexpr mode_t kLocked = S_ISVTX;
+
+int open_directory(const std::string& path) {
+  return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+bool lock(int directory) {
+  return ::flock(directory, LOCK_EX | LOCK_NB) == 0;
+}
+
+/// What processes left that were killed: ours, and not locked any more.
+void remove_left(const std::filesystem::path& parent, const std::string& name) {
+  std::error_code none;
+  for (const auto& there : std::filesystem::directory_iterator(parent, none)) {
+    const std::string known = there.path().filename().string();
+    if (!known.starts_with(name + '-') || known.size() != name.size() + std::strlen(kUnknown)) continue;
+    const int directory = open_directory(there.path().string());
+    if (directory < 0) continue;
+    struct stat facts {};
+    const bool ours = ::fstat(directory, &facts) == 0 && facts.st_uid == ::geteuid();
+    if (ours && (facts.st_mode & kLocked) != 0 && lock(directory))
+      std::filesystem::remove_all(there.path(), none);
+    ::close(directory);
+  }
+}
+
 }  // namespace
 
 std::string new_temporary_directory(const std::string& name) {
-  std::string path = (temporary_directory() / (name + "-XXXXXX")).string();
+  const std::filesystem::path parent = temporary_directory();
+  remove_left(parent, name);
+  std::string path = (parent / (name + kUnknown)).string();
   if (::mkdtemp(path.data()) == nullptr)
     fail("{}: cannot be made: {}; name another directory in TMPDIR", path, std::strerror(errno));
+  // Stays open: the lock ends with the process. A file system that has no locks keeps what is left.
+  const int directory = open_directory(path);
+  if (directory >= 0 && lock(directory)) ::fchmod(directory, S_IRWXU | kLocked);
   return path;
 }
 

@@ -6,7 +6,7 @@
 namespace stages {
 
 /// The path of a new directory, NAME-XXXXXX, where temporary files go: in TMPDIR, or what stands for it.
-/// Throws Error if it cannot be made.
+/// Those of processes that were killed are removed first. Throws Error if it cannot be made.
 std::string new_temporary_directory(const std::string& name);
 
 /// A name of a file, or of a directory that is empty by then, which is removed with this object. While it

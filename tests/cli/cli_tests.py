@@ -906,6 +906,36 @@ class Kept(Case):
         self.assertIn((SMALL, "good"), self.statuses()[1])
         self.assertEqual(list(temporary.iterdir()), [])
 
+    def test_what_a_killed_run_leaves_is_removed_by_the_next(self):
+        """Not what lives, and not what only has such a name."""
+        if not has_ranks():
+            self.skipTest("this build has no MPI")
+        temporary = self.directory / "temporary"
+        (temporary / "stages-course").mkdir(parents=True)
+        environment = {**os.environ, "TMPDIR": str(temporary)}
+
+        def begun():
+            known = set(temporary.iterdir())
+            process = subprocess.Popen([PROGRAMS / "stages", *self.LONG_ON_RANKS], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                       env=environment)
+            for line in process.stderr:
+                if SMALL in line:
+                    break
+            return process, set(temporary.iterdir()) - known
+
+        killed, left = begun()
+        killed.kill()
+        killed.communicate(timeout=LIMIT)
+        self.assertEqual(len(left), 1)
+        self.assertTrue(next(iter(left)).is_dir(), "nothing was left")
+        lives, held = begun()
+        self.good("multiply", "--ranks", "2", "-o", self.directory / "c.mtx", "--with", "02_mpi/balanced", "--", SMALL, SMALL,
+                  env={"TMPDIR": str(temporary)})
+        self.assertEqual(set(temporary.iterdir()), held | {temporary / "stages-course"})
+        lives.terminate()
+        lives.communicate(timeout=LIMIT)
+        self.assertEqual(list(temporary.iterdir()), [temporary / "stages-course"])
+
     def test_ranks_that_cannot_start(self):
         if not has_ranks():
             self.skipTest("this build has no MPI")
