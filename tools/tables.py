@@ -69,6 +69,7 @@ The pages are the READMEs, all other pages of the steps, and those in docs/.
     tools/tables.py --check    changes nothing; exit code 1 if one is not what the results say
 """
 
+import argparse
 import json
 import math
 import pathlib
@@ -944,7 +945,9 @@ def merged(files):
 
 
 def main():
-    check = sys.argv[1:] == ["--check"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page is not what the results say")
+    check = parser.parse_args().check
     stale, missing = [], set()
     for readme in sorted(page for pattern in PAGES for page in ROOT.glob(pattern)):
         text = readme.read_text()

@@ -421,6 +421,8 @@ class BadInput(Case):
         self.with_text("'schema_version' is missing", "{}")
         self.with_text("'NaN' is no number", '{"schema_version": NaN}')
         self.with_text("nested too deeply|is no JSON", "[" * 100000)
+        for digits in (309, 5000):  # beyond every double; beyond what Python reads
+            self.with_text(f"bad\\.json:1: is no JSON: a whole number of {digits} digits", '{"schema_version": ' + digits * "1" + "}")
 
     def test_fields(self):
         self.with_change("has schema_version 2, this report reads 1", lambda d: d.update(schema_version=2))

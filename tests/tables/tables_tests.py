@@ -407,6 +407,10 @@ class Values(unittest.TestCase):
             page.write_text(right.replace("1.00 us", "1.10 us"))
             done = run("--check")
             self.assertEqual((done.returncode, done.stdout), (1, "not what the results say: 05_x/measured.md\n"))
+            for words, code, said in ((["--help"], 0, "--check"), (["--chek"], 2, "unrecognized arguments: --chek"), (["x"], 2, "unrecognized arguments: x")):
+                done = run(*words)
+                self.assertEqual((done.returncode, page.read_text()), (code, right.replace("1.00 us", "1.10 us")), words)
+                self.assertIn(said, done.stdout + done.stderr)
             for fault, expected in (("<!-- value gpu/x.json a -->1<!-- /value -->", "names no FILE, ENTRY and MATRIX"), ("<!-- value gpu/x.json a n=407 -->1 us", "not closed"),
                                     ("<!-- value gpu/x.json z n=407 -->1<!-- /value -->", "05_x/measured.md: 'value gpu/x.json z n=407': there is no good result")):
                 page.write_text(fault)

@@ -268,6 +268,13 @@ def _refuse_constant(word):
     raise json.JSONDecodeError(f"'{word}' is no number", "", 0)
 
 
+def _whole(digits):
+    """No double is as large as a number of so many digits, and Python refuses thousands in words of its own."""
+    if len(digits) > 308:
+        raise json.JSONDecodeError(f"a whole number of {len(digits.lstrip('-'))} digits", "", 0)
+    return int(digits)
+
+
 def read(path):
     """The results in the file at `path`. Raises Bad."""
     path = pathlib.Path(path)
@@ -278,7 +285,7 @@ def read(path):
     except UnicodeDecodeError as error:
         raise Bad(f"{path}: is no text (byte {error.start}); give a file that `stages run --json` wrote") from None
     try:
-        whole = json.loads(text, parse_constant=_refuse_constant)
+        whole = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole)
     except json.JSONDecodeError as error:
         raise Bad(f"{path}:{error.lineno}: is no JSON: {error.msg}; give a file that `stages run --json` wrote") from None
     except RecursionError:
