@@ -21,6 +21,8 @@ if(executor)
   add_library(graded_executor OBJECT EXCLUDE_FROM_ALL ${executor})
   target_link_libraries(graded_executor PUBLIC stages_simt)
   target_compile_options(graded_executor PRIVATE ${sanitize})
+  # The switch that other processors take, so that it is tried here, too.
+  target_compile_definitions(graded_executor PRIVATE STAGES_SIMT_OWN_SWITCH=0)
 endif()
 
 # stages_graded(TARGET): its sources are students' files. Warnings are a student's own affair; -O1 and precompiled headers,

@@ -3,9 +3,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <new>
 
 #include "common/simt/sanitizer.hpp"
+
+// Our own switch, for the one processor that it is written for.
+#ifndef STAGES_SIMT_OWN_SWITCH
+#if defined(__x86_64__)
+#define STAGES_SIMT_OWN_SWITCH 1
+#else
+#define STAGES_SIMT_OWN_SWITCH 0
+#endif
+#endif
 
 namespace stages::simt {
 namespace {
@@ -16,13 +26,33 @@ std::size_t page_bytes() {
   return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
+// What every switch ends with, on the stack that continues, after `left` was left.
+void arrive([[maybe_unused]] Fiber& left, [[maybe_unused]] void* own_fake_stack) {
+#if STAGES_SIMT_ASAN
+  const void* bottom = nullptr;
+  std::size_t size = 0;
+  __sanitizer_finish_switch_fiber(own_fake_stack, &bottom, &size);
+  if (!left.stack) {  // the OS thread's own stack: only now do we learn where it lies
+    left.stack = static_cast<std::byte*>(const_cast<void*>(bottom));
+    left.size = size;
+  }
+#endif
+}
+
+// What every switch begins with.
+void depart([[maybe_unused]] Fiber& from, [[maybe_unused]] Fiber& to) {
+#if STAGES_SIMT_ASAN
+  __sanitizer_start_switch_fiber(&from.fake_stack, to.stack, to.size);
+#endif
+}
+
 }  // namespace
 
-#if defined(__x86_64__) && !STAGES_SIMT_ASAN
+#if STAGES_SIMT_OWN_SWITCH
 
-// void stages_switch_stack(void** left, void* to): pushes what a function must keep, notes the stack pointer in
-// *left, and takes from `to` what was pushed there. stages_begin_stack: where a stack begins, with the function
-// to call in r12 and its argument in r13.
+// stages_switch_stack: pushes what a function must keep, notes the stack pointer where `left` begins, and takes
+// from `to` what was pushed there. Returns, there, the fiber that was left. stages_begin_stack: where a stack
+// begins, with the function to call in r12 and its first argument in r13; the fiber that was left is the second.
 asm(R"(
   .text
   .p2align 4
@@ -42,66 +72,69 @@ stages_switch_stack:
   popq %r15
   popq %rbx
   popq %rbp
+  movq %rdi, %rax
   ret
   .size stages_switch_stack, .-stages_switch_stack
   .p2align 4
   .type stages_begin_stack, @function
 stages_begin_stack:
   movq %r13, %rdi
+  movq %rax, %rsi
   call *%r12
   ud2
   .size stages_begin_stack, .-stages_begin_stack
 )");
 extern "C" {
-void stages_switch_stack(void** left, void* to);
+Fiber* stages_switch_stack(Fiber* left, void* to);
 void stages_begin_stack();
 }
+static_assert(offsetof(Fiber, context) == 0);
 
 void switch_fiber(Fiber& from, Fiber& to) {
-  stages_switch_stack(&from.context, to.context);
+  depart(from, to);
+  Fiber* const left = stages_switch_stack(&from, to.context);
+  arrive(*left, from.fake_stack);
 }
 
-void reset_fiber(Fiber& fiber, void (*body)(Fiber&)) {
-  fiber.body = body;
+namespace {
+
+// The first frame on every fiber's stack.
+void entry(Fiber& self, Fiber& left) {
+  arrive(left, nullptr);
+  self.body(self);
+}
+
+void* first_context(Fiber& fiber) {
   auto* top = reinterpret_cast<void**>(fiber.stack + fiber.size);  // a multiple of 16
   *--top = nullptr;
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(&stages_begin_stack);
   for (int i = 0; i < 4; ++i) *--top = nullptr;  // rbp, rbx, r15, r14
   *--top = &fiber;                               // r13
-  *--top = reinterpret_cast<void*>(body);        // r12
-  fiber.context = top;
+  *--top = reinterpret_cast<void*>(&entry);      // r12
+  return top;
 }
+
+}  // namespace
 
 #else
 
 namespace {
 
-// What every switch ends with, on the stack that continues: note where the fiber that was left stopped.
-void arrive(boost::context::detail::transfer_t from, void* own_fake_stack) {
+// Notes where the fiber that was left stopped.
+Fiber& left_by(boost::context::detail::transfer_t from) {
   Fiber& left = *static_cast<Fiber*>(from.data);
   left.context = from.fctx;
-#if STAGES_SIMT_ASAN
-  const void* bottom = nullptr;
-  std::size_t size = 0;
-  __sanitizer_finish_switch_fiber(own_fake_stack, &bottom, &size);
-  if (!left.stack) {  // the OS thread's own stack: only now do we learn where it lies
-    left.stack = static_cast<std::byte*>(const_cast<void*>(bottom));
-    left.size = size;
-  }
-#else
-  static_cast<void>(own_fake_stack);
-#endif
+  return left;
 }
 
 }  // namespace
 
 void switch_fiber(Fiber& from, Fiber& to) {
   from.switching_to = &to;
-#if STAGES_SIMT_ASAN
-  __sanitizer_start_switch_fiber(&from.fake_stack, to.stack, to.size);
-#endif
-  arrive(boost::context::detail::jump_fcontext(to.context, &from), from.fake_stack);
+  depart(from, to);
+  Fiber& left = left_by(boost::context::detail::jump_fcontext(to.context, &from));
+  arrive(left, from.fake_stack);
 }
 
 namespace {
@@ -109,11 +142,17 @@ namespace {
 // The first frame on every fiber's stack.
 void entry(boost::context::detail::transfer_t from) {
   Fiber& self = *static_cast<Fiber*>(from.data)->switching_to;
-  arrive(from, nullptr);
+  arrive(left_by(from), nullptr);
   self.body(self);
 }
 
+void* first_context(Fiber& fiber) {
+  return boost::context::detail::make_fcontext(fiber.stack + fiber.size, fiber.size, entry);
+}
+
 }  // namespace
+
+#endif
 
 void reset_fiber(Fiber& fiber, void (*body)(Fiber&)) {
 #if STAGES_SIMT_ASAN
@@ -121,10 +160,8 @@ void reset_fiber(Fiber& fiber, void (*body)(Fiber&)) {
 #endif
   fiber.body = body;
   fiber.fake_stack = nullptr;
-  fiber.context = boost::context::detail::make_fcontext(fiber.stack + fiber.size, fiber.size, entry);
+  fiber.context = first_context(fiber);
 }
-
-#endif
 
 FiberPool::~FiberPool() {
   for (const auto& fiber : all_) {

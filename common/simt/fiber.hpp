@@ -6,8 +6,8 @@
 // through the fiber that started it, two switches instead of one), and because AddressSanitizer must be told
 // of each switch: Debian builds Boost.Context without that support.
 //
-// On x86-64 without ASan the switch is our own, for one reason: it ends in a `ret`. Boost's ends in a jump, after
-// which the processor foretells the returns of all callers wrongly; half of the executor's time went there.
+// On x86-64 the switch is our own, for one reason: it ends in a `ret`. Boost's ends in a jump, after which the
+// processor foretells the returns of all callers wrongly; half of the executor's time went there.
 //
 // Stacks are 64 KiB (256 KiB under ASan, whose frames are larger), mapped lazily, with a guard page below, so
 // that a runaway recursion is a crash and not a corrupted neighbour. They are kept and reused.

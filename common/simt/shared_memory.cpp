@@ -35,6 +35,9 @@ bool is_junk_step(const std::byte* p) {
 
 }  // namespace
 
+#if STAGES_SIMT_ASAN
+[[gnu::no_sanitize("address")]]  // word by word it would look at each
+#endif
 void fill_junk(void* memory, std::size_t bytes) {
   auto* p = static_cast<std::byte*>(memory);
   const std::size_t words = bytes / sizeof kJunk;
