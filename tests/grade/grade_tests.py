@@ -291,7 +291,7 @@ class Wasteful(Case):
         path = self.directory / str(number) / name
         path.parent.mkdir()
         path.write_text(text)
-        return self.grade(stage, path)
+        return self.grade(stage, path, STAGES_WORKERS="1")  # blocks one after another: what races is right all the same
 
     def place(self, answer):
         stage, _, name = answer[0].rpartition("/")
