@@ -12,10 +12,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "bench/bench.hpp"
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
@@ -145,10 +144,8 @@ int run(int argc, char** argv) {
     fmt::print("\n");
     std::fflush(stdout);
   }
-  if (!arguments.json.empty()) {
-    const nlohmann::json out = {{"device", exec.device()}, {"stride", arguments.stride}, {"rates", rates}};
-    std::ofstream(arguments.json) << out.dump(1) << "\n";
-  }
+  bench::write_record(arguments.json,
+                      {{"device", exec.device()}, {"stride", arguments.stride}, {"rates", rates}});
   return 0;
 }
 
@@ -156,10 +153,5 @@ int run(int argc, char** argv) {
 }  // namespace stages
 
 int main(int argc, char** argv) {
-  try {
-    return stages::run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
-  }
+  return stages::bench::exit_code_of("gather_bench", [&] { return stages::run(argc, argv); });
 }

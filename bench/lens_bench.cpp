@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "bench/bench.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/seconds.hpp"
@@ -113,10 +114,5 @@ int run(int argc, char** argv) {
 }  // namespace stages
 
 int main(int argc, char** argv) {
-  try {
-    return stages::run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "lens_bench: {}\n", error.what());
-    return 2;
-  }
+  return stages::bench::exit_code_of("lens_bench", [&] { return stages::run(argc, argv); });
 }

@@ -8,20 +8,14 @@
 // asked for before: with the rows as they come, and in the order found. The seconds are the CPU's
 // for finding the order, on one thread: what else the machine does meanwhile is not in them.
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <ctime>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "07_spmm/order/row_order.hpp"
+#include "bench/bench.hpp"
 #include "common/harness/build_info.hpp"
 #include "common/harness/machine.hpp"
-#include "common/matrix/error.hpp"
-#include "common/matrix/generate.hpp"
-#include "common/matrix/matrix_market.hpp"
 
 namespace stages {
 namespace {
@@ -39,7 +33,7 @@ struct Arguments {
 
 /// The line of one matrix, which is printed, too.
 nlohmann::json measure(const std::string& name, const std::vector<Offset>& windows) {
-  const Csr<float> a = is_matrix_spec(name) ? generate<float>(name) : read_matrix_market<float>(name);
+  const Csr<float> a = bench::matrix_named<float>(name);
   std::vector<Index> as_it_comes(static_cast<std::size_t>(a.rows));
   std::iota(as_it_comes.begin(), as_it_comes.end(), Index{0});
   const std::clock_t start = std::clock();
@@ -71,15 +65,9 @@ int run_bench(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   nlohmann::json orders = nlohmann::json::array();
   for (const std::string& name : arguments.matrices) orders.push_back(measure(name, arguments.windows));
-  if (arguments.json.empty()) return 0;
-  std::ofstream out(arguments.json);
-  out << nlohmann::json{{"cpu", cpu_name()},
-                        {"source_digest", build_info().source_digest},
-                        {"orders", orders}}
-             .dump(1)
-      << "\n";
-  if (!out.flush())
-    fail("order_bench: {} cannot be written; name a file in a directory that exists", arguments.json);
+  bench::write_record(
+      arguments.json,
+      {{"cpu", cpu_name()}, {"source_digest", build_info().source_digest}, {"orders", orders}});
   return 0;
 }
 
@@ -87,10 +75,5 @@ int run_bench(int argc, char** argv) {
 }  // namespace stages
 
 int main(int argc, char** argv) {
-  try {
-    return stages::run_bench(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "order_bench: {}\n", error.what());
-    return 2;
-  }
+  return stages::bench::exit_code_of("order_bench", [&] { return stages::run_bench(argc, argv); });
 }

@@ -11,8 +11,6 @@
 // A MATRIX is a Matrix Market file or gen:SPEC; without any, the set of tools/verify-gpu.sh. On the executor
 // the times are 0: a GPU is what this is for.
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -23,13 +21,11 @@
 #include <vector>
 
 #include "08_spgemm_multigpu/fast/binned.hpp"
+#include "bench/bench.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/operands.hpp"
-#include "common/matrix/error.hpp"
-#include "common/matrix/generate.hpp"
-#include "common/matrix/matrix_market.hpp"
 
 namespace {
 
@@ -160,8 +156,7 @@ void print(const std::string& name, const SpgemmProblem<float>& problem, const T
 }
 
 void study(const std::string& name, int samples, const std::regex& filter) {
-  auto a = std::make_shared<const Csr<float>>(is_matrix_spec(name) ? generate<float>(name)
-                                                                   : read_matrix_market<float>(name));
+  auto a = std::make_shared<const Csr<float>>(bench::matrix_named<float>(name));
   const auto problem = make_spgemm_problem(name, a, a);
   Times as_it_is;
   for (const Choice& choice : choices()) {
@@ -188,12 +183,10 @@ int main(int argc, char** argv) {
   app.add_option("--samples", samples, "Runs of each choice that are timed")->check(CLI::Range(1, 1000));
   app.add_option("--filter", filter, "Only choices whose name matches (and the rules as they are)");
   CLI11_PARSE(app, argc, argv);
-  try {
+  return stages::bench::exit_code_of("spgemm_forms", [&] {
     if (const std::string reason = device_problem(); !reason.empty()) fail("no kernel can run: {}", reason);
     if (matrices.empty()) matrices = default_matrices();
     for (const std::string& matrix : matrices) study(matrix, samples, std::regex(filter));
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "spgemm_forms: {}\n", e.what());
-    return 1;
-  }
+    return 0;
+  });
 }

@@ -17,14 +17,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/bench.hpp"
 #include "common/harness/build_info.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/machine.hpp"
 #include "common/kernels/spgemm_rows.hpp"
 #include "common/matrix/convert.hpp"
-#include "common/matrix/error.hpp"
-#include "common/matrix/generate.hpp"
-#include "common/matrix/matrix_market.hpp"
 
 namespace stages {
 namespace {
@@ -114,7 +112,7 @@ bool same(const Csr<double>& one, const Csr<double>& other) {
 
 /// The line of one matrix, which is printed, too. At least three rounds, and as many as fit into `seconds`.
 nlohmann::json measure(const std::string& name, double seconds) {
-  const Csr<double> a = is_matrix_spec(name) ? generate<double>(name) : read_matrix_market<double>(name);
+  const Csr<double> a = bench::matrix_named<double>(name);
   const Csr<double> b = a.rows == a.cols ? a : transpose(a);
   const std::vector<Form> all = forms(b.cols);
   std::vector<std::vector<double>> samples(all.size());
@@ -164,15 +162,10 @@ int run_bench(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   nlohmann::json lines = nlohmann::json::array();
   for (const std::string& name : arguments.matrices) lines.push_back(measure(name, arguments.seconds));
-  if (arguments.json.empty()) return 0;
-  std::ofstream out(arguments.json);
-  out << nlohmann::json{{"cpu", cpu_name()},
-                        {"date", today()},
-                        {"source_digest", build_info().source_digest},
-                        {"tricks", lines}}
-             .dump(1)
-      << "\n";
-  if (!out.flush()) fail("{} cannot be written; name a file in a directory that exists", arguments.json);
+  bench::write_record(arguments.json, {{"cpu", cpu_name()},
+                                       {"date", today()},
+                                       {"source_digest", build_info().source_digest},
+                                       {"tricks", lines}});
   return 0;
 }
 
@@ -180,10 +173,5 @@ int run_bench(int argc, char** argv) {
 }  // namespace stages
 
 int main(int argc, char** argv) {
-  try {
-    return stages::run_bench(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "spgemm_tricks: {}\n", error.what());
-    return 2;
-  }
+  return stages::bench::exit_code_of("spgemm_tricks", [&] { return stages::run_bench(argc, argv); });
 }

@@ -15,16 +15,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/stage.hpp"
+#include "bench/bench.hpp"
 #include "common/harness/operands.hpp"
-#include "common/matrix/generate.hpp"
 #include "common/matrix/random.hpp"
 #include "common/vendor/vendor.hpp"
 
@@ -290,13 +288,13 @@ class Study {
     if (std::any_of(times_.begin(), times_.end(), [](const auto& t) { return t.first % 32 != 0; })) {
       print_cliffs();
     }
-    if (!arguments_.json.empty()) write_json();
+    write_json();
     return good_;
   }
 
  private:
   void measure(const std::string& name, const std::string& spec) {
-    const auto a = std::make_shared<const Csr<float>>(generate<float>(spec));
+    const auto a = std::make_shared<const Csr<float>>(bench::matrix_named<float>(spec));
     fmt::print("{}: {} x {}, {} non-zeros\n", name, a->rows, a->cols, a->nnz());
     std::fflush(stdout);
     for (const Index n_cols : arguments_.n_cols) {
@@ -394,8 +392,7 @@ class Study {
             {{"variant", key.first}, {"matrix", key.second}, {"n_cols", n_cols}, {"seconds", seconds}});
       }
     }
-    std::ofstream(arguments_.json) << nlohmann::json{{"device", exec_.device()}, {"times", out}}.dump(1)
-                                   << "\n";
+    bench::write_record(arguments_.json, {{"device", exec_.device()}, {"times", out}});
   }
 
   Arguments arguments_;
@@ -410,7 +407,7 @@ int run_study(int argc, char** argv) {
   CLI::App app("Times every way in which 07_spmm/balanced can cut a matrix.");
   Arguments arguments;
   app.add_option("--twin", arguments.twins, "names of gen:twin: matrices, or 'none'")->capture_default_str();
-  app.add_option("-m,--matrix", arguments.matrices, "further matrices, as specs");
+  app.add_option("-m,--matrix", arguments.matrices, "further matrices, as specs or Matrix Market files");
   app.add_option("--n-cols", arguments.n_cols, "columns of B")->delimiter(',')->capture_default_str();
   app.add_option("--entries", arguments.entries,
                  "entries to time too, as a regular expression: "
@@ -428,10 +425,5 @@ int run_study(int argc, char** argv) {
 }  // namespace stages
 
 int main(int argc, char** argv) {
-  try {
-    return stages::run_study(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "spmm_study: {}\n", error.what());
-    return 2;
-  }
+  return stages::bench::exit_code_of("spmm_study", [&] { return stages::run_study(argc, argv); });
 }
