@@ -1709,7 +1709,7 @@ class Lens(Case):
                     self.assertTrue((ROOT / line["file"]).is_file(), (name, line))
 
     def test_as_nsight_compute_counted(self):
-        """What ncu counted on an H200 of kernels whose work does not go by the device. Not of merged_short_rows: the record has its earlier kernel."""
+        """What ncu counted on an H200 of kernels whose work does not go by the device."""
         record = json.loads((ROOT / "results/nvidia-h200/counters_spmm.json").read_text())
         for name, apart in (("07_spmm/warp_per_row", 0), ("07_spmm/split_rows", 0.001)):
             (case,) = [c for c in record["cases"] if (c["entry"], c["matrix"], c["options"]) == (name, "gen:twin:arxiv", "N = 32")]
