@@ -85,6 +85,10 @@ spmv() {
   for entry in $(entries '^0[3456]_|^vendor/cu'); do count "" gen:fixed:n=1024,zeros=0.8 "$entry" --op spmv; done
   for n in 448 512 528 544 560 565 576 640 768; do count "" "gen:fixed:n=$n,zeros=0.8" 06_cuda_register/row_per_thread --op spmv; done
   for entry in $(entries '^05_|^vendor/cusparse'); do count "" gen:twin:arxiv "$entry" --op spmv; done
+  # The matrix stays in registers only between the products of a stream: there the step at 113 non-zeros shows.
+  for n in 512 560 565 576; do
+    count "stream of 1000" "gen:fixed:n=$n,zeros=0.8" 06_cuda_register/row_per_thread --op spmv --mode stream --products 1000
+  done
   for n in 960 1024; do
     for entry in $(entries '^06_cuda_register/(?!chain)') vendor/cublas_stream_gemm; do
       count "stream of 1000" "gen:fixed:n=$n,zeros=0.8" "$entry" --op spmv --mode stream --products 1000

@@ -3,16 +3,23 @@
 # row, n from 64 to 1024, every step and every library call, one product, a chain and a stream of 1000, kernels launched
 # one by one and replayed as a CUDA graph. Writes a JSON file for each of them, from which a plot can be drawn.
 #
-#   tools/d2-study.sh [PROGRAM [DIRECTORY]]      defaults: build/gpu/bin/stages, out/d2
+#   tools/d2-study.sh [PROGRAM [DIRECTORY [STUDY ...]]]      defaults: build/gpu/bin/stages, out/d2, all of
+#       single_single single_graph chain_single chain_graph stream stream_graph
 #
 # Without a GPU the kernels run on the executor: checked, not timed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-case ${1:-} in -*) echo "usage: tools/d2-study.sh [PROGRAM [DIRECTORY]]" >&2; exit 2 ;; esac
+studies="single_single single_graph chain_single chain_graph stream stream_graph"
+case ${1:-} in -*) echo "usage: tools/d2-study.sh [PROGRAM [DIRECTORY [STUDY ...]]]" >&2; exit 2 ;; esac
 program=${1:-$root/build/gpu/bin/stages}
 [ -x "$program" ] || { echo "d2-study: there is no program $program; build it (tools/build.sh gpu stages) or name another" >&2; exit 2; }
 out=${2:-$root/out/d2}
 mkdir -p "$out"
+shift $(($# < 2 ? $# : 2))
+for name in "$@"; do
+  [[ " $studies " == *" $name "* ]] || { echo "d2-study: there is no study '$name'; give some of $studies" >&2; exit 2; }
+done
+wanted=" ${*:-$studies} "
 
 matrices=()
 # Fine where rows leave the caches of older GPUs (400 to 416), and the registers of this one: 112 non-zeros at n = 560, 113 at 565.
@@ -22,6 +29,7 @@ done
 
 study() {  # NAME OPTIONS...
   local name=$1
+  [[ $wanted == *" $name "* ]] || return 0
   shift
   echo "$name: $*" >&2
   "$program" run "${matrices[@]}" --op spmv --filter '0[3-6]_cuda|vendor/cu' --time-budget "${STAGES_TIME_BUDGET:-0.05}" \
@@ -33,4 +41,5 @@ for launch in single graph; do
   study "chain_$launch" --mode chain --products 1000 --launch "$launch"
 done
 study stream --mode stream --products 1000
+study stream_graph --mode stream --products 1000 --launch graph
 echo "written: $out/d2_*.json" >&2
