@@ -13,7 +13,7 @@
 #include "common/gpu/exec.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/seconds.hpp"
-#include "common/lens/product.hpp"
+#include "common/harness/product.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/simt/lens/counts.hpp"
 #include "common/simt/lens/races.hpp"

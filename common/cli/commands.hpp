@@ -1,5 +1,5 @@
 #pragma once
-// The commands. Each function adds one to the command line.
+// The commands that every program has. Each function adds one to the command line.
 
 #include "common/cli/options.hpp"
 #include "common/cli/program.hpp"
@@ -9,12 +9,8 @@ namespace stages {
 void add_list_command(CommandLine& line, const Program& program);
 void add_run_command(CommandLine& line, const Program& program);
 void add_multiply_command(CommandLine& line, const Program& program);
-void add_lens_command(CommandLine& line, const Program& program);
 void add_info_command(CommandLine& line, const Program& program);
 void add_generate_command(CommandLine& line, const Program& program);
-void add_advise_command(CommandLine& line, const Program& program);
-void add_grade_command(CommandLine& line, const Program& program);
-void add_new_command(CommandLine& line, const Program& program);
 
 /// The foot of a help text: "Examples:" and the lines, each a command of this program followed by what it
 /// does.

@@ -126,7 +126,7 @@ std::string version() {
                      build_info().backend);
 }
 
-int parse_and_work(const Program& program, int argc, char** argv) {
+int parse_and_work(const Program& program, const Parts& parts, int argc, char** argv) {
   CommandLine line(
       program.name, "Sparse matrix products, step by step: every step checked and timed beside the others.",
       version,
@@ -139,12 +139,9 @@ int parse_and_work(const Program& program, int argc, char** argv) {
   add_list_command(line, program);
   add_run_command(line, program);
   add_multiply_command(line, program);
-  add_lens_command(line, program);
   add_info_command(line, program);
   add_generate_command(line, program);
-  add_advise_command(line, program);
-  add_grade_command(line, program);
-  add_new_command(line, program);
+  for (const auto add_command : parts.commands) add_command(line, program);
   require_known_command(program, line);
   const CommandLine::Parsed parsed = line.parse(argc, argv);
   // All ranks take part in a run and in a product; whatever else there is, one does it.
@@ -180,7 +177,7 @@ std::string examples(const Program& program, const std::vector<std::pair<std::st
   return out;
 }
 
-int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vector<LeftOut> left_out) {
+int run_program(int argc, char** argv, Parts parts) {
   hold_standard_streams();
   survive_lost_output();
   leave_nothing_behind();
@@ -191,11 +188,12 @@ int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vect
   program.ranks = &ranks;
   program.name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "stages";
   program.arguments.assign(argv, argv + argc);
-  program.left_out = std::move(left_out);
+  program.left_out = std::move(parts.left_out);
+  program.count = std::move(parts.count);
   try {
     if (const std::string problem = ranks.problem(); !problem.empty()) fail("{}", problem);
-    add_entries(program.registry);
-    const int code = parse_and_work(program, argc, argv);
+    parts.add_entries(program.registry);
+    const int code = parse_and_work(program, parts, argc, argv);
     return std::fflush(stdout) != 0 || std::ferror(stdout) != 0 ? lost_output(program) : code;
   } catch (const Error& error) {
     return report(program, error.what());

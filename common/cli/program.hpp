@@ -2,6 +2,7 @@
 // The program: `stages` with every entry, and one program a step of the same shape with only its entries.
 // What differs between them is the source that CMake writes for each (common/harness/entries.hpp).
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,33 @@
 
 namespace stages {
 
+class CommandLine;
+struct Program;
+
+/// What the kernels of one product fetched, which was checked and not timed.
+struct Fetched {
+  double sectors_a_request = 0;  ///< of global memory, in the mean; 0: there was no request
+  double bytes = 0;
+  double at_least_seconds = 0;  ///< on the GPU that `text` names: a bound, no time
+  std::string text;
+};
+using Count = std::function<Fetched(const std::function<void()>& product)>;
+
+/// What one program is made of (common/programs).
+struct Parts {
+  void (*add_entries)(Registry&) = nullptr;
+  std::vector<LeftOut> left_out;
+  std::vector<void (*)(CommandLine&, const Program&)> commands;  ///< beside those that every program has
+  Count count;                                                   ///< empty: kernels are not counted
+};
+
 /// What the commands work with.
 struct Program {
   std::string name;                    ///< as it was called, without the directory
   std::vector<std::string> arguments;  ///< the whole command line
   Registry registry;
   std::vector<LeftOut> left_out;
+  Count count;
   Ranks* ranks = nullptr;  ///< that run the program together; outlives this object
 };
 
@@ -35,6 +57,6 @@ std::string out_of_memory();
 
 /// main: parses the command line, runs the command, and turns errors into one line on stderr and an exit
 /// code.
-int run_program(int argc, char** argv, void (*add_entries)(Registry&), std::vector<LeftOut> left_out);
+int run_program(int argc, char** argv, Parts parts);
 
 }  // namespace stages

@@ -23,13 +23,10 @@
 #include "common/cli/sweep.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/cli/tour.hpp"
+#include "common/harness/product.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
-#ifdef STAGES_HAVE_LENS
-#include "common/lens/product.hpp"
-#include "common/lens/show.hpp"
-#endif
 
 namespace stages {
 namespace {
@@ -355,9 +352,7 @@ class Run {
     first_ = results_.rows.size();
     if (!ranks_.started()) {
       run_problem(problem, entries_of(Problem::kOp), devices().machine(), limits_, events(), results_);
-#ifdef STAGES_HAVE_LENS
-      if (lens_problem().empty()) count(problem);
-#endif
+      if (program_.count) count(problem);
     } else {
       // Those for one process have rank 0 and its processors for themselves: the other ranks sleep meanwhile.
       if (!options().ranks_only)
@@ -375,8 +370,7 @@ class Run {
     if (!options().report_to.empty()) keep_for_starter();
   }
 
-#ifdef STAGES_HAVE_LENS
-  /// Kernels that were checked, not timed, are looked at by the lens: their rows say what they fetch.
+  /// Kernels that were checked, not timed, are counted: their rows say what they fetch.
   template <class Problem>
   void count(const Problem& problem) {
     constexpr double kMostWork = 4e6;  // counting takes as long as several runs: seconds for this
@@ -387,18 +381,17 @@ class Run {
       Exec& exec = devices().machine().of(entry);
       progress_.doing("counting " + row.entry);
       try {
-        const Bound bound = count_bound(one_product(entry, problem, exec));
-        if (bound.sectors_each == 0) continue;
-        row.metrics.push_back({"sectors_a_request", bound.sectors_each, ""});
-        row.metrics.push_back({"fetched_bytes", bound.fetched_bytes, "B"});
-        row.metrics.push_back({"at_least_seconds", bound.seconds, "s"});
-        row.note += (row.note.empty() ? "" : "; ") + bound_text(bound);
+        const Fetched fetched = program_.count(one_product(entry, problem, exec));
+        if (fetched.sectors_a_request == 0) continue;
+        row.metrics.push_back({"sectors_a_request", fetched.sectors_a_request, ""});
+        row.metrics.push_back({"fetched_bytes", fetched.bytes, "B"});
+        row.metrics.push_back({"at_least_seconds", fetched.at_least_seconds, "s"});
+        row.note += (row.note.empty() ? "" : "; ") + fetched.text;
       } catch (const std::exception& error) {  // its check was good all the same
         row.note += fmt::format("{}not counted: {}", row.note.empty() ? "" : "; ", error.what());
       }
     }
   }
-#endif
 
   /// Who has started the ranks gets what is there so far, also where they are killed.
   void keep_for_starter() {

@@ -30,21 +30,12 @@
 #include "common/cli/program.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/machines/child.hpp"
+#include "common/machines/ranks.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/temporary_files.hpp"
 
-#ifdef STAGES_HAVE_MPI
-#include "common/mpi/exec.hpp"
-#endif
-
 namespace stages {
 namespace {
-
-#ifdef STAGES_HAVE_MPI
-constexpr bool kHaveMpi = true;
-#else
-constexpr bool kHaveMpi = false;
-#endif
 
 /// The words that start ranks, without their number: those of STAGES_MPIRUN as they are, or mpirun. -q means
 /// another thing to other programs (to srun a quality of service), so only our own choice gets it.
@@ -63,17 +54,8 @@ constexpr const char* kDone = "/done";
 constexpr const char* kOfMpirun = "/mpirun";
 
 /// What Open MPI is told by its environment, so that other MPIs aren't given options that they don't know.
-void prepare_environment([[maybe_unused]] int ranks, const std::string& directory) {
-#ifdef STAGES_HAVE_MPI
-  // A rank a core where they suffice: a rank that moves loses its caches. Where they don't, ranks that wait
-  // must give way, and bound ones could not spread.
-  const mpi::Cores here = mpi::cores_here();
-  const bool enough = ranks <= here.cores;
-  setenv("OMPI_MCA_hwloc_base_binding_policy", enough ? "core" : "none", 0);
-  setenv("OMPI_MCA_rmaps_base_mapping_policy", enough ? "core" : "slot", 0);
-  if (!enough)
-    setenv("OMPI_MCA_mpi_yield_when_idle", ranks > here.cores * here.threads_per_core ? "1" : "0", 0);
-#endif
+void prepare_environment(int ranks, const std::string& directory) {
+  bind_ranks(ranks);
   setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
   // Where mpirun is killed its files are removed with ours. What others start may take it to other machines.
   if (own_choice()) setenv("TMPDIR", (directory + kOfMpirun).c_str(), 1);
@@ -379,7 +361,7 @@ void run_on_ranks(const std::vector<std::string>& given, const ProblemOptions& p
 }  // namespace
 
 std::string mpirun_problem() {
-  if (!kHaveMpi)
+  if (!Ranks::can_be_started())
     return "this build has no MPI; install it (Debian: libopenmpi-dev) and configure the build again";
   const std::string program = mpirun().front();
   if (found_on_path(program).empty())

@@ -17,6 +17,19 @@ namespace stages {
 
 #ifdef STAGES_HAVE_MPI
 
+bool Ranks::can_be_started() {
+  return true;
+}
+
+void bind_ranks(int ranks) {
+  const mpi::Cores here = mpi::cores_here();
+  const bool enough = ranks <= here.cores;
+  setenv("OMPI_MCA_hwloc_base_binding_policy", enough ? "core" : "none", 0);
+  setenv("OMPI_MCA_rmaps_base_mapping_policy", enough ? "core" : "slot", 0);
+  if (!enough)
+    setenv("OMPI_MCA_mpi_yield_when_idle", ranks > here.cores * here.threads_per_core ? "1" : "0", 0);
+}
+
 struct Ranks::State {
   mpi::Session session;
   std::unique_ptr<mpi::MpiCommunicator> ranks;
@@ -69,6 +82,10 @@ void Ranks::abort(const std::string& text, int code) {
 
 #else
 
+bool Ranks::can_be_started() {
+  return false;
+}
+void bind_ranks(int /*ranks*/) {}
 struct Ranks::State {};
 Ranks::Ranks() = default;
 std::string Ranks::problem() const {

@@ -98,7 +98,7 @@ def has_ranks():
 
 
 class Help(Case):
-    COMMANDS = ["list", "run", "multiply", "lens", "info", "generate", "advise", "new"]
+    COMMANDS = ["list", "run", "multiply", "info", "generate", "lens", "advise", "new"]
 
     def test_every_help_shows_examples(self):
         for command in [[], *[[c] for c in self.COMMANDS]]:
@@ -202,7 +202,7 @@ class Advise(Case):
 
 class Usage(Case):
     def test_no_command(self):
-        self.refused("no command given; the commands are list, run, multiply, lens, info, generate")
+        self.refused("no command given; the commands are list, run, multiply, info, generate, lens, advise, grade, new")
 
     def test_unknown_command_names_the_nearest(self):
         self.refused("there is no command 'mulitply'; the nearest is 'multiply'", "mulitply")
@@ -526,7 +526,13 @@ class List(Case):
         self.assertIn("01_cpu_serial/", text)
         self.assertNotIn("vendor", text)
         self.good("run", "-m", SMALL, "--quick", program="01_cpu_serial")
-        self.refused("no command given", program="01_cpu_serial")
+        self.refused("no command given; the commands are list, run, multiply, info, generate;", program="01_cpu_serial")
+        self.refused("there is no command 'lens'", "lens", program="01_cpu_serial")
+
+    def test_the_program_of_a_step_with_kernels_has_the_lens(self):
+        self.assertIn("sectors", self.good("lens", "04_cuda_shared/batched_loads", "-m", "gen:fixed:n=64,zeros=0.8",
+                                           program="04_cuda_shared").stdout)
+        self.refused("there is no command 'grade'", "grade", program="04_cuda_shared")
 
 
 class Run(Case):

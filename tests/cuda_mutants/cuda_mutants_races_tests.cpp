@@ -9,7 +9,7 @@
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
-#include "common/lens/product.hpp"
+#include "common/harness/product.hpp"
 #include "common/lens/races.hpp"
 #include "tests/cuda_mutants/hash_mutants.hpp"
 #include "tests/cuda_mutants/mutants.hpp"

@@ -37,10 +37,10 @@ def pages():
     """All documents, and what `stages new` writes for a new one."""
     paths = [ROOT / "README.md", *sorted(ROOT.glob("[0-9][0-9]_*/*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
     made = [Page(str(path.relative_to(ROOT)), path.read_text()) for path in paths]
-    template = (ROOT / "common/cli/templates/README.md.in").read_text()
+    template = (ROOT / "common/suite/templates/README.md.in").read_text()
     for name, value in (("NUMBER", "01"), ("ENTRY", "csr_spmv"), ("OP", "spmv")):
         template = template.replace(f"@{name}@", value)
-    return [*made, Page("common/cli/templates/README.md.in", template)]
+    return [*made, Page("common/suite/templates/README.md.in", template)]
 
 
 class Place:

@@ -3,7 +3,7 @@
 
 usage: make_steps.py TEMPLATES DIRECTORY
 
-TEMPLATES is common/cli/templates. For each template KIND.in, DIRECTORY gets 10_KIND (the file as made, step 10_spmv_cu and
+TEMPLATES is common/suite/templates. For each template KIND.in, DIRECTORY gets 10_KIND (the file as made, step 10_spmv_cu and
 so on) and 20_KIND (filled).
 """
 

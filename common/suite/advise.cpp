@@ -7,7 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "common/cli/commands.hpp"
+#include "common/suite/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/embedded_table.hpp"

@@ -10,13 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "common/cli/commands.hpp"
+#include "common/suite/commands.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages {
 
-// The templates, embedded by CMake from common/cli/templates.
+// The templates, embedded by CMake from common/suite/templates.
 extern const std::string_view new_spmv_cu, new_spmm_cu, new_spgemm_cu;
 extern const std::string_view new_spmv_cpp, new_spmm_cpp, new_spgemm_cpp;
 extern const std::string_view new_readme;

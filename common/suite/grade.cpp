@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "common/cli/commands.hpp"
-#include "common/cli/grade_formats.hpp"
+#include "common/suite/commands.hpp"
+#include "common/suite/grade_formats.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/grade/hints.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// One product of an entry, for the lens to look at.
+// One product of an entry, for who looks at it.
 
 #include <functional>
 #include <memory>

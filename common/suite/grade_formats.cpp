@@ -1,4 +1,4 @@
-#include "common/cli/grade_formats.hpp"
+#include "common/suite/grade_formats.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

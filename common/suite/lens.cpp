@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/cli/commands.hpp"
+#include "common/suite/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
@@ -17,7 +17,7 @@
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 #ifdef STAGES_HAVE_LENS
-#include "common/lens/product.hpp"
+#include "common/harness/product.hpp"
 #include "common/lens/races.hpp"
 #include "common/lens/show.hpp"
 #endif
@@ -204,6 +204,18 @@ int work(const Program&, const LensOptions&) {
 #endif
 
 }  // namespace
+
+Count count_by_lens() {
+#ifdef STAGES_HAVE_LENS
+  if (!lens_problem().empty()) return {};
+  return [](const std::function<void()>& product) {
+    const Bound bound = count_bound(product);
+    return Fetched{bound.sectors_each, bound.fetched_bytes, bound.seconds, bound_text(bound)};
+  };
+#else
+  return {};
+#endif
+}
 
 void add_lens_command(CommandLine& line, const Program& program) {
   Command command = line.add("lens", "Count what the lines of a kernel do to memory, without a GPU");
