@@ -3,10 +3,11 @@
 # hold a stage.cmake that looks for what the step needs; it sees the name in `stage`, and sets `stage_missing` to what is
 # missing, or `stage_links` to what to link, and takes out of `cuda_sources` what is a program of its own.
 
-# What the kernels' sources include, where g++ compiles them, and the commands. Nothing on the executor is timed.
+# What the commands include, and then what the kernels' sources include, where g++ compiles them. Nothing on the executor is timed.
 set(STAGES_LIGHT_HEADERS <algorithm> <cmath> <functional> <map> <memory> <nlohmann/json.hpp> <span> <string> <vector> <fmt/format.h>
   <common/harness/registry.hpp>)
 set(light_links stages_harness)
+stages_precompile(stages_pch_commands LIGHT LINKS stages_harness HEADERS ${STAGES_LIGHT_HEADERS})
 if(STAGES_CUDA AND STAGES_BACKEND STREQUAL "cpu")
   list(APPEND STAGES_LIGHT_HEADERS <common/gpu/cuda.hpp> <common/gpu/facts.hpp> <common/gpu/launch.hpp> <common/gpu/plans.hpp>)
   list(APPEND light_links stages_gpu)
