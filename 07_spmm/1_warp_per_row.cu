@@ -10,6 +10,10 @@
 // as often. Every strip of a row is a warp of its own: strips are the grid's second dimension. (The loop over
 // strips in the kernel makes one turn, unless there are more than the 65,535 strips that a grid may have.)
 //
+// How many rows of B a warp has under way is left to the compiler: with a column a lane it is one or two,
+// with two columns four (notes.md, "Rows of B under way"). That is why a long row can take longer with fewer
+// columns.
+//
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A and a
 // row of B for each non-zero; one kernel. What it suffers from: a warp with a row of 100,000 non-zeros works
 // on when all others have long finished, and one with three fetches them for 29 lanes in vain.

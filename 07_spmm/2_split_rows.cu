@@ -10,11 +10,14 @@
 // more than in warp_per_row, by an atomic. And as the order in which warps arrive changes, so does the
 // rounding: two runs may differ in the last bits, which is why this entry does not claim to be reproducible.
 //
-// `step`: small, and there are more atomics and more tasks; large, and the longest chunk is waited for. The
-// default is what each warp of the device would get if all got the same; see tasks.hpp.
+// Where no row is longer than `step`, that is all that is new, and this kernel is a little slower than
+// warp_per_row.
 //
-// Input: any CSR matrix, any number of columns. Cost: as 1_warp_per_row.cu, one more pass over C to set it and
-// one to add to it; 16 or 24 bytes a task.
+// `step`: if it is small, there are many tasks and many atomics. If it is large, all wait for the longest
+// chunk. The default is what each warp of the device would get if all got the same; see tasks.hpp.
+//
+// Input: any CSR matrix, any number of columns. Cost: as 1_warp_per_row.cu, one more pass over C to set it
+// and one to add to it; 16 or 24 bytes a task.
 //
 // Source: step 2 of a course project on SpMM ("D3"), where a script tuned `step` (TRUNCATED_STEP) for each
 // matrix.

@@ -1,6 +1,6 @@
 // SpMM in equal shares, 16 bytes a lane, several rows of B under way.
 //
-// The idea: 4_equal_shares.cu waits. A row of B comes from L2 or from memory, which takes 600 to 1000 clocks,
+// The idea: 4_equal_shares.cu waits. A row of B comes from L2 or from memory, which takes some 800 clocks,
 // and a warp has one or a few of them under way. An SM should have some 250 rows of 128 bytes under way to
 // keep L2 busy. Two changes get there:
 //
@@ -16,7 +16,12 @@
 // Where rows of B do not begin at multiples of 16 bytes, lanes cannot take vectors: a group is then a warp
 // with a column a lane, and only the loads ahead remain.
 //
-// What remains: with many columns, each share asks for whole rows of B, and all of B is in use at one time.
+// Groups are four times as many now (of doubles twice), so share_of() makes shares smaller: more rows are
+// cut, and the second kernel, that of 4_equal_shares.cu, has more partial sums to add.
+//
+// What remains: that second kernel. On graphs with a hub row it takes half of the time with 32 columns, since
+// one warp adds all partial sums of the hub; fast/cut_rows.cu shares them out. And with many columns, each
+// share asks for whole rows of B, so all of B is in use at one time.
 //
 // Input and cost: as 4_equal_shares.cu.
 //

@@ -141,6 +141,8 @@ class TensorTiles final : public RowMajorPlan<T> {
   static Cost cost(const SpmmProblem<T>& problem) {
     Cost cost = RowMajorPlan<T>::cost(problem);
     const double tiles = most_tiles(*problem.a), tile_size = kTileRows * kTileColumns;
+    // Three products of each tile by 8 columns of B, an instruction of a warp each. The executor counts a
+    // warp's instruction as a step of each of its lanes.
     cost.work =
         3 * tiles * problem.n_cols * (kWarp / 8.0);  // of a warp's instruction for 8 columns, a step a lane
     cost.memory += tiles * (tile_size * sizeof(T) + kTileColumns * sizeof(Index)) + 16.0 * problem.a->rows;

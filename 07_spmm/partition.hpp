@@ -35,8 +35,9 @@ struct SplitRow {
   Index first_slot = 0;
 };
 
-/// Slots are cut into chunks of so many, for hub rows: those with more than kManyParts slots, which several
-/// blocks add up, each what a chunk has of them.
+/// Chunks of slots: so many slots in turn. (In split_rows a chunk is a part of a row.) They are for hub rows,
+/// those with more than kManyParts slots: several blocks add these up, each what one chunk of slots has of
+/// them.
 inline constexpr Index kChunk = 128;
 inline constexpr Index kManyParts = 2 * kChunk;
 

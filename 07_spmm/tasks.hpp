@@ -17,8 +17,8 @@ struct Task {
 
 /// The constants with what is 0 filled in:
 ///   step         what a warp gets if the non-zeros are divided evenly among all warps that the device holds
-///                at once, but no less than 128. A longer task could take longer than all others together; a
-///                shorter one only makes more atomics.
+///                at once, but at least 128. If a task were longer, all would wait for it at the end; with
+///                shorter ones there would only be more atomics.
 ///   short_row    the mean row length, but at least 1 and at most 16
 ///   merged_rows  as many short rows as the 32 places of one staging hold
 ///   per_lane     1 up to 32 columns, else 2, which spares every second reading of A

@@ -12,14 +12,15 @@ namespace stages::spmm {
 inline constexpr Index kTileRows = 16;
 inline constexpr Index kTileColumns = 8;
 
-/// Shorter rows are left out of the tiles. Three products a non-zero lose up to 2^-21 of it (7_tensor_tiles.cu
-/// counts them up), and the check grants 2^-22 of the sum for each non-zero of a row. With 4 there is room for
-/// what the sums lose, too.
+/// Shorter rows are left out of the tiles. Three products a non-zero lose up to 2^-21 of it
+/// (7_tensor_tiles.cu counts them up), and the check grants 2^-22 of the sum for each non-zero of a row. With
+/// 4 there is room for what the sums lose, too.
 inline constexpr Index kLeastOfTiledRow = 4;
 
-/// The rows of a matrix, in bands of 16 and apart from short ones. In each band the columns that occur in it
-/// are packed: 8 of them are a tile, and the last tile is filled up with zeros. A tile's 128 values come in
-/// the order in which the lanes of a warp take them, 4 a lane (common/gpu/tensor.hpp).
+/// The rows of a matrix, 16 at a time and apart from short ones. 16 such rows are a `band` in this file; in
+/// all others a band is of columns. The columns that occur in a band are packed: 8 of them are a tile, and
+/// the last tile is filled up with zeros. A tile's 128 values come in the order in which the lanes of a warp
+/// take them, 4 a lane (common/gpu/tensor.hpp).
 /// Source: packed columns are those of TC-GNN (Y. Wang and others, USENIX ATC 2023), and of DTC-SpMM (R. Fan
 /// and others, ASPLOS 2024).
 template <class T>

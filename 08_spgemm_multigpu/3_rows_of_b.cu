@@ -1,15 +1,16 @@
 // SpGEMM by hashing, a warp a row of C, which takes one row of B at a time.
 //
-// The idea: in rung 2 each lane walks along a row of B of its own. Here all 32 lanes take one row of B together,
-// a column each, and then the next row (walks.hpp draws both). Three things follow:
+// The idea: in rung 2 each lane walks along a row of B of its own. Here all 32 lanes take one row of B
+// together, a column each, and then the next row (walks.hpp draws both). Three things follow:
 //
 //   - The columns of one row of B are all different. So no two lanes add to one sum at a time, and the sums
 //     need no atomics. (The keys still do: two columns may want the same free slot.)
 //   - A sum runs in the order of A's entries, whatever lanes and warps do: the same bits in each run.
 //   - Neighbouring lanes read neighbours in B.
 //
-// What it costs: where rows of B are shorter than 32, lanes idle; and the warp meets after each row of B. The
-// rest is rung 2's, line by line.
+// What it costs: where rows of B are shorter than 32, lanes idle; and the warp meets after each row of B. On
+// the 27-point stencil only counting gets slower by that: multiplying waits for probes in full tables, in
+// both rungs. The rest is rung 2's, line by line.
 //
 // Input: any CSR matrices. Cost and memory: as rung 2.
 

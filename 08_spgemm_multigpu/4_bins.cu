@@ -10,13 +10,18 @@
 //     3    more             as rung 3: 16,384 slots to count, then global memory
 //
 // Twice: before counting a row's size is the number of its products, because no more is known then; before
-// multiplying it is the number of its results. Tables are half full at most, so a probe or two find a slot.
-// The kernels are rung 3's, for the rows of a list (row_tables.hpp).
+// multiplying it is the number of its results. The kernels are rung 3's, for the rows of a list.
+//
+// Two more things are new with the bins (row_tables.hpp). Tables are half full at most, so a probe or two
+// find a slot; rung 3 multiplies in tables that can be full. And the multiplicative hash finds the slot in
+// all tables. Where rows are nearly as long as rung 3's table, as on the 27-point stencil, that is a part of
+// the gain.
 //
 // Why not a table for each row's own size? A kernel has one size of shared memory for all of its blocks.
 //
-// Input: any CSR matrices. Cost: as rung 3, but a row clears 128 slots at least, and otherwise no more than some
-// 16 for each product (513 of them are in the table of 4,096 slots: 8). Two waits of the host more, for the lengths of the lists. Memory: rung 3's, and 40 bytes a row.
+// Input: any CSR matrices. Cost: as rung 3, but to count a row clears 128 slots, or up to 16 for each of its
+// products if that is more; to multiply likewise for each result. Two waits of the host more, for the lengths
+// of the lists. Memory: rung 3's, and 40 bytes a row.
 //
 // Source: two passes with bins by products and by results are Y. Nagasaka, A. Nukada and S. Matsuoka's
 // ("High-performance and memory-saving sparse general matrix-matrix multiplication for NVIDIA Pascal GPU",

@@ -1,8 +1,8 @@
 // SpGEMM with rows in bins, and short rows sorted in place of hashed.
 //
 // The idea: the rows of a random matrix have hardly two products in one column. A hash table finds nothing to
-// add there, and its results must be sorted afterwards. So the bin of the shortest rows, of up to 128 products,
-// does it the other way round:
+// add there, and its results must be sorted afterwards. So the bin of the shortest rows, of up to 128
+// products, does it the other way round:
 //
 //   expand   write out all products of the row, in the order of A's entries: product q gets the key
 //            (column, q)
@@ -11,15 +11,18 @@
 //   add up   equal columns are neighbours now. The first of them adds up the others, in the order of q: the
 //            same bits in each run
 //
-// The row is sorted then, in the order in which C wants it. There is no table to clear, no probe and no atomic
-// operation. To count, the same keys are sorted, and the columns that differ from the one before are counted.
-// All other rows are hashed as in rung 4.
+// The row is sorted then, in the order in which C wants it. There is no table to clear, no probe and no
+// atomic operation. To count, the same keys are sorted, and the columns that differ from the one before are
+// counted. All other rows are hashed as in rung 4.
+//
+// Two smaller changes come with it. The first bin holds rows of up to 128 products, where rung 4 had 64. And
+// its kernels have blocks of four warps, a row each, where rung 4 has blocks of one.
 //
 // Input: any CSR matrices. Cost: for a short row some 28 steps of the sort, whatever its length.
 //
 // Sources: expand-sort-compress is N. Bell, S. Dalton and L. Olson's ("Exposing fine-grained parallelism in
-// algebraic multigrid methods", SIAM J. Sci. Comput. 34, 2012); the sort is K. E. Batcher's ("Sorting networks
-// and their applications", 1968).
+// algebraic multigrid methods", SIAM J. Sci. Comput. 34, 2012); the sort is K. E. Batcher's ("Sorting
+// networks and their applications", 1968).
 
 #include "08_spgemm_multigpu/row_bins.hpp"
 #include "08_spgemm_multigpu/row_tables.hpp"

@@ -1,22 +1,25 @@
 // SpGEMM with rows in bins, and bitmaps in place of tables for long rows.
 //
-// The idea: a table in global memory is slow, and so is the sort after it. A row of thousands of results fills
-// a good part of its columns anyway. So the bin of the longest rows has one bit for each column: 32,768 columns
-// are 4 KB of shared memory, where a table takes 64 KB for 8,192 results. With the number of bits before each
-// word the bitmap also says where in the row a column stands, its rank (ranks.hpp):
+// The idea: a table in global memory is slow, and so is the sort after it. A row of thousands of results
+// fills a good part of its columns anyway. So the bin of the longest rows has one bit for each column: 32,768
+// columns are 4 KB of shared memory, where a table takes 64 KB for 8,192 results. With the number of bits
+// before each word the bitmap also says where in the row a column stands, its rank (ranks.hpp):
 //
 //   mark     a bit for each product, by atomicOr
 //   number   how many bits stand before each word: the rank of its first column
 //   write    the columns are the bits, in order: there is nothing to sort
 //   add      the sum of a column stands in C, at its rank: a look-up, and never a probe
 //
-// A block of 8 warps does a row. Where the columns of a row span more than 32,768, it takes one span after the
-// other, and of each row of B the part in the span: two binary searches. To add, each warp has an eighth of the
-// span, and takes one row of B after the other, as in rung 3. So no sum needs atomics, and each runs in the
-// order of A's entries: the same bits in each run. All other rows are as in rung 5.
+// A block of 8 warps does a row, where rungs 2 to 5 have one warp for it. Rows that rung 5 counts in its
+// largest table in shared memory gain from both, too. Where the columns of a row span more than 32,768, it
+// takes one span after the other, and of each row of B the part in the span: two binary searches. To add,
+// each warp has an eighth of the span, and takes one row of B after the other, as in rung 3. So no sum needs
+// atomics, and each runs in the order of A's entries: the same bits in each run. All other rows are as in
+// rung 5.
 //
 // Input: any CSR matrices. Cost: B's rows once when counting, twice when multiplying, and the searches. No
-// table lies in global memory now: the workspace is 40 bytes a row. C's sums are read and written in L1 and L2.
+// table lies in global memory now: the workspace is 40 bytes a row. C's sums are read and written in L1 and
+// L2.
 //
 // Source of the ranks: G. Jacobson ("Space-efficient static trees and graphs", FOCS 1989).
 

@@ -7,7 +7,7 @@
 //
 //   up to kFewParts    a warp, 16 rows a block
 //   up to kManyParts   a block: each warp adds up a stretch of the slots, the first warp then these sums
-//   more (hub rows)    several blocks. Slots are cut into chunks of kChunk, and each block adds up the row's
+//   more (hub rows)    several blocks. kChunk slots are a chunk of slots, and each block adds up the row's
 //                      slots in one chunk. A counter tells which block is done last; that block adds up the
 //                      sums of all. The order of the additions is fixed: the counter decides only who does
 //                      the last ones. Without hub rows there are no such blocks and no counters.

@@ -19,7 +19,8 @@
 //
 // Input: any CSR matrix, any number of columns of B. It pays if the order of the rows hides communities, if B
 // is larger than the cache that it would come from, and if there are so many products that they earn back the
-// ordering, which takes one thread of the CPU as long as the GPU thousands of products. Where there are no
+// ordering. That takes one thread of the CPU as long as the GPU thousands of products, of each of which only a
+// part is saved: so ten thousand products and more, as notes.md has it ("pays after"). Where there are no
 // communities (R-MAT), the rows of B that most non-zeros ask for are in the caches anyway, in any order. Cost
 // of a product: that of `balanced`.
 //

@@ -10,7 +10,7 @@
 namespace stages::spgemm {
 
 /// In the order of launches: what takes longest first. Counting (symbolic) and multiplying (numeric) use the
-/// same names.
+/// same names. form_by_products() gives `windows` also where nothing is decided yet.
 enum class Form : unsigned char {
   windows,        ///< window_rows.cu: a bitmap; numeric: dense windows of columns, blocks of 16 warps
   ranked_spans,   ///< ranked_rows.cu, numeric only: a span of the columns after the other
@@ -36,7 +36,8 @@ enum class Form : unsigned char {
 };
 inline constexpr int kForms = static_cast<int>(Form::none) + 1;
 
-/// As they stand in results.
+/// As they stand in results, in the same order: some names are others there (warp_small is small_tables
+/// there, warp_table is warp_tables).
 inline constexpr std::array<const char*, kForms> kFormNames = {
     "windows",      "ranked_spans", "ranked",       "small_ranked", "small_windows", "large_tables",
     "block_tables", "copied_long",  "narrow_large", "warp_tables",  "narrow_small",  "small_tables",
@@ -129,7 +130,8 @@ STAGES_HD inline Form form_for_so_many(const Rules& rules, Form form, Index rows
   return form == Form::thread_32 ? Form::sort_32 : form == Form::thread_16 ? Form::sort_16 : form;
 }
 
-/// What is decided before anything is known of results; windows where the rule needs the width.
+/// What is decided before anything is known of results. `windows` is no form here: it says that the rule
+/// needs the width, and counting_form() then decides.
 STAGES_HD inline Form form_by_products(const Rules& rules, Offset products, Index rows_of_b) {
   if (rows_of_b <= 1) {
     if (products == 0) return Form::none;
