@@ -17,6 +17,7 @@
 #include "common/matrix/error.hpp"
 #include "common/matrix/matrix_market.hpp"
 #include "common/matrix/statistics.hpp"
+#include "tests/in_run.hpp"
 #include "tests/reached.hpp"
 
 namespace stages {
@@ -109,6 +110,63 @@ TEST(Registry, HoldsEntriesForEachOperation) {
     const auto entries = registry().entries();
     EXPECT_TRUE(std::any_of(entries.begin(), entries.end(), [&](const Entry& e) { return e.op == op; }))
         << to_string(op);
+  }
+}
+
+// ---------------------------------------------------------------------------------- where it multiplies
+
+/// Problems of the operation, one kind each: an entry may be for one of them. All rows are of one length, which
+/// some entries need, and few, for those that have all of them at work at once.
+template <class Problem>
+std::vector<Problem> problems_to_count() {
+  const auto a = generated<float>("gen:fixed:n=240,per_row=24");
+  if constexpr (Problem::kOp == Op::spmv) {
+    return {make_spmv_problem<float>("single", a), make_spmv_problem<float>("stream", a, Mode::stream, 8),
+            make_spmv_problem<float>("chain", a, Mode::chain, 3)};
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    return {make_spmm_problem<float>({.name = "spmm", .a = a, .n_cols = 32})};
+  } else {
+    return {make_spgemm_problem<float>("spgemm", a, a)};
+  }
+}
+
+/// On the first of them that the entry takes.
+template <class Problem>
+std::string counted_on_one(const Entry& entry) {
+  Exec& exec = machine().of(entry);
+  std::string refusals;
+  for (const Problem& problem : problems_to_count<Problem>()) {
+    const auto refusal = entry.on<Problem>().refuse(problem, exec);
+    if (!refusal) return not_counted_in_run(entry, problem, exec);
+    refusals += " " + *refusal;
+  }
+  return "takes none of the problems:" + refusals;
+}
+
+/// What the check cannot see of entries that have copies of their operands on a GPU (docs/checking.md).
+TEST(InRun, KernelsReadAndWriteThereWhatAProductNeeds) {
+  if (!student::can_count())
+    GTEST_SKIP() << "kernels are counted on the executor, in a build by g++ without sanitizers";
+  for (const Entry& entry : registry().entries()) {
+    if (!entry.needs.gpu || entry.needs.mpi) continue;
+    std::string why;
+    if (entry.op == Op::spmv) why = counted_on_one<SpmvProblem<float>>(entry);
+    if (entry.op == Op::spmm) why = counted_on_one<SpmmProblem<float>>(entry);
+    if (entry.op == Op::spgemm) why = counted_on_one<SpgemmProblem<float>>(entry);
+    EXPECT_EQ(why, "") << entry.name;
+  }
+}
+
+/// And of libraries on the host, which have formats of their own.
+TEST(InRun, LibrariesTakeTheirTimeThere) {
+  for (const Entry& entry : registry().entries()) {
+    if (!entry.is_peer() || entry.needs.gpu || entry.needs.mpi) continue;
+    Exec& exec = machine().of(entry);
+    std::string why;
+    if (entry.op == Op::spmv) why = not_timed_in_run(entry, heavy_problem<SpmvProblem<double>>(), exec);
+    if (entry.op == Op::spmm) why = not_timed_in_run(entry, heavy_problem<SpmmProblem<double>>(), exec);
+    if (entry.op == Op::spgemm) why = not_timed_in_run(entry, heavy_problem<SpgemmProblem<double>>(), exec);
+    EXPECT_EQ(why, "") << entry.name;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "common/harness/runner.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/matrix_market.hpp"
+#include "tests/in_run.hpp"
 #include "tests/mutants/spgemm.hpp"
 #include "tests/mutants/spmm.hpp"
 #include "tests/mutants/spmv.hpp"
@@ -62,6 +63,8 @@ Mutant on_also(Mutant m, Case extra) {
 
 /// What is said of a plan that multiplies where nobody times it.
 constexpr const char* kNotByRun = "with the second real values.; it is the product of the first";
+/// And of one whose run() copies what load() has multiplied.
+constexpr const char* kCopied = "with the second real values.; it is the product of what load.. saw";
 
 std::vector<Mutant> spmv_mutants() {
   using F = SpmvFault;
@@ -95,6 +98,8 @@ std::vector<Mutant> spmv_mutants() {
       make("multiplies_in_reset", F::multiplies_in_reset, kNotByRun),
       make("multiplies_in_fetch", F::multiplies_in_fetch, kNotByRun),
       make("lazy", F::lazy, kNotByRun),
+      make("copies_from_load", F::copies_from_load, kCopied),
+      make("replays", F::replays, "with others in the place of the first"),
       make("single_precision", F::single_precision, "times the error bound.*real values"),
   };
   all.back().only_double = true;
@@ -119,6 +124,7 @@ std::vector<Mutant> spmm_mutants() {
       make("swapped_result", F::swapped_result, "expected"),
       make("multiplies_in_reset", F::multiplies_in_reset, kNotByRun),
       make("multiplies_in_fetch", F::multiplies_in_fetch, kNotByRun),
+      make("copies_from_load", F::copies_from_load, kCopied),
   };
 }
 
@@ -161,6 +167,7 @@ std::vector<Mutant> spgemm_mutants() {
       make("multiplies_in_load", F::multiplies_in_load, kNotByRun),
       make("multiplies_in_reset", F::multiplies_in_reset, kNotByRun),
       make("multiplies_in_fetch", F::multiplies_in_fetch, kNotByRun),
+      make("copies_from_load", F::copies_from_load, kCopied),
       dot("D1_a_overruns_row", DotFault::overruns_row, R"(C has an entry at .* where no product falls)"),
       dot("D1_b_repeat_counts_once", DotFault::repeat_counts_once, R"(C\([0-9]+, [0-9]+\) is .* expected)"),
       dot("D1_c_columns_by_rows", DotFault::columns_by_rows, "C has no entry at"),
@@ -263,6 +270,18 @@ INSTANTIATE_TEST_SUITE_P(Faultless, Twins,
                                          entry_with<mutants::FaultyDot>("twin/Dot", DotFault::none),
                                          entry_with<mutants::FaultyGather>("twin/Gather", GatherFault::none)),
                          twin_name);
+
+/// An entry of a library has copies of what it loads, and the check sees none of these faults; its time tells.
+TEST(InRun, TimeTellsWhatTheCheckOfALibraryDoesNot) {
+  Exec exec;
+  const auto problem = heavy_problem<SpmvProblem<double>>();
+  for (const SpmvFault fault : {SpmvFault::none, SpmvFault::copies_from_load, SpmvFault::replays}) {
+    const Entry entry = entry_with<mutants::FaultySpmv>("vendor/library", fault);
+    EXPECT_EQ(check_entry(entry, problem, exec).failure, "");
+    const std::string said = not_timed_in_run(entry, problem, exec);
+    EXPECT_EQ(said.substr(0, 12), fault == SpmvFault::none ? "" : "run() takes ") << said;
+  }
+}
 
 /// What an entry does not promise is not demanded.
 TEST(Claims, WhatIsNotClaimedIsNotDemanded) {

@@ -21,6 +21,8 @@
 #               others; STAGES_SPMM_PARTS="small medium" for some of the twins). This one is left out unless it is named
 #   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
 #               minutes. This one is left out unless it is named
+#   grade       the two exercises of step 5 graded, with and without their solutions, and six attacks of a student's file: five minutes,
+#               most of them nvcc's. Left out unless it is named
 #   counters    what ncu (Nsight Compute) counts of each operation on a few matrices (tools/counters.sh). Left out unless it is named
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
@@ -29,7 +31,7 @@
 # was all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests several sanitizer d2 spmv spgemm multi shares spmm ladders counters"
+known="tests several sanitizer d2 spmv spgemm multi shares spmm ladders grade counters"
 wanted="tests several sanitizer d2 spmv spgemm multi"
 if [ "${1:-}" = --only ]; then
   [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
@@ -234,6 +236,19 @@ if wants ladders; then
   step ladder_spgemm build/gpu/bin/stages run -m gen:stencil:points=27,nx=60 -m gen:rmat:n=1062400,edge_factor=8,a=0.25 \
     -m gen:rmat:scale=15,edge_factor=8,a=0.57 -m data:fem --op spgemm --filter '08_[^/]*/[^m]|vendor/cusparse_spgemm' \
     --max-seconds 2 --check once --time-budget "${STAGES_TIME_BUDGET:-0.03}" --json "$out/ladder_spgemm.json"
+fi
+
+# The grader is tested on the executor by `ctest -R '^grade$'`; here is what differs on a GPU: nvcc, and processes that use the GPU.
+# What skips a test there has not looked.
+graded() {
+  local said code=0
+  said=$(python3 tests/grade/grade_tests.py --program build/gpu/bin/stages --root . -v OnAGpu 2>&1) || code=$?
+  echo "$said"
+  [ $code -eq 0 ] && ! grep -q skipped <<< "$said"
+}
+if wants grade; then
+  step grade_build cmake --build build/gpu -j "$jobs" --target graded_misbehaving
+  step grade graded
 fi
 
 # Why the one is faster than the other. Fails, with the reason in its log, where there is no ncu or its counters may not be read.

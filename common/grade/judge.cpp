@@ -243,10 +243,12 @@ class Judge {
       student_->allow(time_limit_);
       const Entry entry = remote_entry(*student_, reference_, values());
       const CheckReport report = check_entry(entry, problem, host_, {.seed = options_.seed});
-      if (!report.passed() && values() == Values::with_run) {
+      // What load() has seen is NaN: was it that which is multiplied?
+      if (report.failure.find("with the first real") != std::string::npos && values() == Values::with_run) {
         const Entry seen = remote_entry(*student_, reference_);
         const CheckReport then = check_entry(seen, problem, host_, {.seed = options_.seed});
-        if (then.passed()) return "run() multiplies what load() has kept; it has to read the operands itself";
+        if (then.passed() || then.failure.find("what load() saw") != std::string::npos)
+          return "run() multiplies what load() has kept; it has to read the operands itself";
         if (then.failure.find("made by load") != std::string::npos) return then.failure;
       }
       // A first result that is right, and later ones that are not: is it the first again?

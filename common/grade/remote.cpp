@@ -80,14 +80,14 @@ class RemotePlan final : public Plan<ProblemType> {
 
   void load(const typename Problem::Operands& operands) override {
     if (!with_run_) return ask_with(Ask::load, operands);
-    operands_ = operands;
+    operands_ = &operands;
     typename Problem::Operands shown = operands;
     student::forget(shown);
     ask_with(Ask::load, shown);
   }
   void reset() override { student_.ask(Ask::reset); }
   void run() override {
-    if (with_run_) return ask_with(Ask::run, operands_);
+    if (with_run_) return ask_with(Ask::run, *operands_);
     student_.ask(Ask::run, {}, 1);
   }
   typename Problem::Result fetch() override {
@@ -113,7 +113,7 @@ class RemotePlan final : public Plan<ProblemType> {
   Student& student_;
   bool with_run_;
   std::uint64_t most_;
-  typename Problem::Operands operands_;  ///< those loaded last, for the next run
+  const typename Problem::Operands* operands_ = nullptr;  ///< those loaded last, for the next run
 };
 
 template <class... Problems>

@@ -6,6 +6,7 @@
 #include "common/battery/battery.hpp"
 #include "common/harness/entries.hpp"
 #include "common/matrix/generate.hpp"
+#include "tests/in_run.hpp"
 #include "tests/mpi/checks.hpp"
 #ifdef STAGES_HAVE_MULTIGPU
 #include "common/gpu/exec.hpp"
@@ -104,6 +105,28 @@ void battery(World& world) {
       for (const char* const spec : {"gen:rmat:scale=9,edge_factor=8", "gen:hypersparse:n=500,nnz=3"})
         check_destination(world, *entry, square_on_root<double>(world, spec, destination));
     }
+  }
+}
+
+/// They have copies of what they load, on ranks and on GPUs. For one rank, whose time says something anywhere.
+void in_run(World& world) {
+  require(world.ranks.size() == 1, "this test is for one rank");
+  for (const Entry* const entry : chosen(world)) {
+    Exec& exec = world.of(*entry);
+    std::string why;
+    if (entry->needs.gpu) {
+      if (!student::can_count()) continue;
+      require(entry->op == Op::spgemm, "{} multiplies with kernels, and is no SpGEMM", entry->name);
+      const auto a = generated<float>("gen:uniform:n=600,per_row=10");
+      why = not_counted_in_run(*entry, make_spgemm_problem<float>("spgemm", a, a), exec);
+    } else {
+      if (entry->op == Op::spmv) why = not_timed_in_run(*entry, heavy_problem<SpmvProblem<double>>(), exec);
+      if (entry->op == Op::spmm) why = not_timed_in_run(*entry, heavy_problem<SpmmProblem<double>>(), exec);
+      if (entry->op == Op::spgemm)
+        why = not_timed_in_run(*entry, heavy_problem<SpgemmProblem<double>>(), exec);
+    }
+    require(why.empty(), "{}: {}", entry->name, why);
+    fmt::print("{}\n", entry->name);
   }
 }
 

@@ -73,6 +73,7 @@ void require_apart(World& world, const Stay& mine, const std::function<bool(int,
 
 void battery(World& world);    ///< every entry of the stage on every case
 void mutants(World& world);    ///< the faults of the course project, which the checker must reject
+void in_run(World& world);     ///< run() is where entries multiply
 void bits(World& world);       ///< the same bits as the serial entries
 void chain(World& world);      ///< A <- A B, never whole on any rank
 void transfers(World& world);  ///< every transfer, also in pieces

@@ -19,7 +19,7 @@ const std::map<std::string, Test>& tests() {
   static const std::map<std::string, Test> all = {
       {"battery", battery}, {"mutants", mutants},       {"bits", bits},       {"chain", chain},
       {"nodes", nodes},     {"transfers", transfers},   {"dealing", dealing}, {"trials", trials},
-      {"clocks", clocks},   {"failure", failure},       {"turns", turns},
+      {"clocks", clocks},   {"failure", failure},       {"turns", turns},     {"in_run", in_run},
 #ifdef STAGES_HAVE_MULTIGPU
       {"peers", peers},     {"balance", balance},       {"batches", batches}, {"through_root", through_root},
       {"alone", alone},     {"dealt_bits", dealt_bits},

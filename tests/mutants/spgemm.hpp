@@ -68,6 +68,7 @@ enum class GustavsonFault {
   multiplies_in_load,  ///< and reset() does nothing either
   multiplies_in_reset,
   multiplies_in_fetch,
+  copies_from_load,  ///< load() multiplies, and run() copies the result
 };
 
 template <class T>
@@ -81,6 +82,11 @@ class FaultyGustavson final : public HostSpgemmPlan<T> {
   void load(const SpgemmOperands<T>& operands) override {
     HostSpgemmPlan<T>::load(operands);
     if (fault_ == GustavsonFault::multiplies_in_load) multiply();
+    if (fault_ != GustavsonFault::copies_from_load) return;
+    Csr<T> before = this->c_;
+    multiply();
+    made_ = std::move(this->c_);
+    this->c_ = std::move(before);
   }
   void reset() override {
     if (fault_ == GustavsonFault::multiplies_in_load) return;
@@ -89,6 +95,7 @@ class FaultyGustavson final : public HostSpgemmPlan<T> {
   }
   void run() override {
     if (fault_ < GustavsonFault::multiplies_in_load) multiply();
+    if (fault_ == GustavsonFault::copies_from_load) this->c_ = made_;
   }
   Csr<T> fetch() override {
     if (fault_ == GustavsonFault::multiplies_in_fetch) multiply();
@@ -173,6 +180,7 @@ class FaultyGustavson final : public HostSpgemmPlan<T> {
 
   GustavsonFault fault_;
   Csr<T> first_;
+  Csr<T> made_;  // in load
 };
 
 enum class DotFault {

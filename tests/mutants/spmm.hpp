@@ -21,6 +21,7 @@ enum class SpmmFault {
   // from here on run() leaves the multiplication to others, whom nobody times
   multiplies_in_reset,
   multiplies_in_fetch,
+  copies_from_load,  ///< load() multiplies, and run() copies the result
 };
 
 /// C = alpha A B + beta C, an element at a time.
@@ -32,12 +33,21 @@ class FaultySpmm final : public HostSpmmPlan<T> {
 
   static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
 
+  void load(const SpmmOperands<T>& operands) override {
+    HostSpmmPlan<T>::load(operands);
+    if (fault_ != SpmmFault::copies_from_load) return;
+    const Dense<T> before = HostSpmmPlan<T>::fetch();
+    multiply();
+    made_ = HostSpmmPlan<T>::fetch();
+    put(before);
+  }
   void reset() override {
     HostSpmmPlan<T>::reset();
     if (fault_ == SpmmFault::multiplies_in_reset) multiply();
   }
   void run() override {
     if (fault_ < SpmmFault::multiplies_in_reset) multiply();
+    if (fault_ == SpmmFault::copies_from_load) put(made_);
   }
   Dense<T> fetch() override {
     if (fault_ == SpmmFault::multiplies_in_fetch) multiply();
@@ -45,6 +55,12 @@ class FaultySpmm final : public HostSpmmPlan<T> {
   }
 
  private:
+  void put(const Dense<T>& all) {
+    for (Index i = 0; i < all.rows; ++i) {
+      for (Index j = 0; j < all.cols; ++j) this->c()(i, j) = all(i, j);
+    }
+  }
+
   void multiply() {
     const auto c = this->c();
     if (c.data == nullptr || c.rows == 0) return;
@@ -100,6 +116,7 @@ class FaultySpmm final : public HostSpmmPlan<T> {
   }
 
   SpmmFault fault_;
+  Dense<T> made_;  // in load
 };
 
 }  // namespace stages::mutants

@@ -37,7 +37,9 @@ enum class SpmvFault {
   multiplies_in_load,  ///< and reset() does nothing either
   multiplies_in_reset,
   multiplies_in_fetch,
-  lazy,  ///< run() notes that it was called, and fetch() then multiplies
+  lazy,              ///< run() notes that it was called, and fetch() then multiplies
+  copies_from_load,  ///< load() multiplies, and run() copies the result
+  replays,           ///< run() multiplies after a load, and later ones leave what is there
 };
 
 /// y = A x row by row. In a chain and in a stream as HostSpmvPlan orders them.
@@ -53,10 +55,14 @@ class FaultySpmv final : public HostSpmvPlan<T> {
   static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
 
   void load(const SpmvOperands<T>& operands) override {
-    x_ = operands;
+    loaded_ = &operands;
     runs_since_load_ = 0;
-    HostSpmvPlan<T>::load(x_);
+    HostSpmvPlan<T>::load(operands);
     if (fault_ == SpmvFault::multiplies_in_load) HostSpmvPlan<T>::run();
+    if (fault_ == SpmvFault::copies_from_load) {
+      HostSpmvPlan<T>::run();
+      made_ = HostSpmvPlan<T>::fetch();
+    }
   }
   void reset() override {
     if (fault_ == SpmvFault::multiplies_in_load) return;
@@ -68,18 +74,25 @@ class FaultySpmv final : public HostSpmvPlan<T> {
     ++runs_;
     ++runs_since_load_;
     was_run_ = true;
+    if (fault_ == SpmvFault::copies_from_load) first_ = made_;
+    if (fault_ == SpmvFault::replays && runs_since_load_ == 1) HostSpmvPlan<T>::run();
     if (fault_ == SpmvFault::null_kernel || fault_ >= SpmvFault::multiplies_in_load) return;
     if (fault_ == SpmvFault::failed_library_call) {
       library_gemv();
       return;
     }
     if (fault_ == SpmvFault::throws) throw std::runtime_error("the device is gone");
+    if (fault_ == SpmvFault::consumes_operand && runs_since_load_ == 1) {
+      x_ = *loaded_;
+      HostSpmvPlan<T>::load(x_);
+    }
     HostSpmvPlan<T>::run();
     if (fault_ == SpmvFault::consumes_operand) std::fill(x_.x.data.begin(), x_.x.data.end(), T{0});
   }
   Dense<T> fetch() override {
     if (fault_ == SpmvFault::multiplies_in_fetch || (fault_ == SpmvFault::lazy && was_run_))
       HostSpmvPlan<T>::run();
+    if (fault_ == SpmvFault::copies_from_load) return first_;
     if (fault_ != SpmvFault::stale_answer) return HostSpmvPlan<T>::fetch();
     if (runs_ == 1) first_ = HostSpmvPlan<T>::fetch();
     return first_;
@@ -101,7 +114,7 @@ class FaultySpmv final : public HostSpmvPlan<T> {
 
   void product(const T* x, T* y) override {
     const Csr<T>& a = this->a();
-    if (fault_ == SpmvFault::same_vector && problem_.mode == Mode::stream) x = x_.x.data.data();
+    if (fault_ == SpmvFault::same_vector && problem_.mode == Mode::stream) x = loaded_->x.data.data();
     if (fault_ == SpmvFault::transposed && a.rows == a.cols) {
       transposed_product(x, y);
       return;
@@ -151,9 +164,11 @@ class FaultySpmv final : public HostSpmvPlan<T> {
 
   SpmvProblem<T> problem_;
   SpmvFault fault_;
-  SpmvOperands<T> x_;
+  const SpmvOperands<T>* loaded_ = nullptr;
+  SpmvOperands<T> x_;  // the operands that are consumed
   Buffer<T> kept_;
   Dense<T> first_;
+  Dense<T> made_;  // in load
   int runs_ = 0;
   int runs_since_load_ = 0;
   bool was_run_ = false;  // since the last reset

@@ -154,6 +154,16 @@ class Records(unittest.TestCase):
         for name in ("ladder_spmm.json", "ladder_spgemm.json"):
             self.assertTrue((self.root / "results/nvidia-h200" / name).exists(), name)
 
+    def test_a_grader_that_skips_its_tests_is_not_green(self):
+        self.verify("--only", "tests")
+        self.assertNotIn("grade", self.steps())
+        path = self.root / "tests/grade/grade_tests.py"
+        path.parent.mkdir(parents=True)
+        for text, passed in (("print('test_attacks ... ok')", True), ("print('test_attacks ... skipped')", False), ("raise SystemExit(1)", False)):
+            path.write_text(text + "\n")
+            self.verify("--only", "grade", expect=0 if passed else 1)
+            self.assertEqual((self.steps()["grade_build"], self.steps()["grade"]), (True, passed), text)
+
     def test_spmv_of_matrices_held_out_is_a_record_of_its_own(self):
         stages = self.root / "build/gpu/bin/stages"
         stages.write_text(stages.read_text().replace("while", 'echo "$*" >> "$PLAY/asked"\nwhile', 1))
