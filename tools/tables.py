@@ -8,7 +8,8 @@ A README holds a pair of lines
 
 and between them this script writes the times in FILE (a JSON of `stages run`, relative to the project's root) of the
 entries whose name REGEX finds: a line an entry, a column a matrix (all of the file, or those named), with the machine.
-FILE may be a pattern such as results/x/spmm_n32_*.json: of a study that was recorded in parts, on one machine.
+FILE may be a pattern such as results/x/spmm_n32_*.json: of a study that was recorded in parts, on one machine. A word
+options=TEXT among the matrices (blanks written as _) takes the rows with these options, in any pair that is made of such a JSON.
 
 A pair <!-- scaling FILE REGEX [MATRIX ...] --> and <!-- end scaling --> gets the rows that ran on several ranks: their clocks,
 and the speed-up of each over the fastest serial entry of stage 01 in the same file
@@ -32,6 +33,7 @@ tools/spmm-study.sh. A pair <!-- locality FILE . --> and <!-- end locality --> g
 A pair <!-- tricks FILE . --> and <!-- end tricks --> gets what each trick of a kernel is worth: what `spgemm_tricks --json FILE` measured.
 
 A pair <!-- rules FILE OPERATION --> and <!-- end rules --> gets what the rules cost: the record of tools/rules-cost.sh, of `spgemm` or `spmm`.
+A pair <!-- forms FILE . --> and <!-- end forms --> gets from the same record what each form of step 8 is worth.
 
 A pair <!-- counters FILE REGEX --> and <!-- end counters --> gets what ncu counted: the record of tools/counters.sh, of the cases in whose
 "matrix, options, entry" REGEX is found (as it holds no blanks, a dot stands for one).
@@ -78,7 +80,7 @@ import sys
 
 PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|locality|tricks|rules|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|locality|tricks|rules|forms|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -781,24 +783,55 @@ def tricks(results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
+def cost_of_rules(m):
+    """Time by the rules over that of the best choice; of those that were timed again, where a record has them."""
+    again = m.get("again") or m["seconds"]
+    return again[m["rules"]] / min(again.values())
+
+
 def rules(results, operation, _wanted):
     """The Markdown tables of a record of tools/rules-cost.sh: what a list of matrices takes by the rules, over the best choice for each."""
     measured_ = [m for m in results["matrices"] if m["operation"] == operation and m["seconds"]]
-    cost = lambda m: m["seconds"][m["rules"]] / min(m["seconds"].values())
+    columns = list(dict.fromkeys(m.get("n_cols") for m in measured_))
     lines = ["| matrices | how many | geometric mean | worst | on |", "|---|---|---|---|---|"]
     for kind, words in (("fitted", "on which rules were fitted"), ("reported", "on which nothing was fitted")):
-        costs = {m["matrix"]: cost(m) for m in measured_ if m["list"] == kind}
-        if costs:
-            worst = max(costs, key=costs.get)
-            lines.append(f"| {words} | {len(costs)} | {geometric_mean(costs.values()):.3f} | {costs[worst]:.2f} | {label(worst)} |")
-    lines += ["", "| matrix | list | by the rules | best choice | its time | cost |", "|---" * 6 + "|"]
+        for n in columns:
+            costs = {m["matrix"]: cost_of_rules(m) for m in measured_ if m["list"] == kind and m.get("n_cols") == n}
+            if costs:
+                worst = max(costs, key=costs.get)
+                lines.append(f"| {words}{f', N = {n}' if n else ''} | {len(costs)} | {geometric_mean(costs.values()):.3f} | {costs[worst]:.2f} | {label(worst)} |")
+    titles = ["matrix", "list"] + (["N"] if any(columns) else []) + ["by the rules", "best choice", "its time", "cost"]
+    lines += ["", "| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for m in measured_:
-        best = min(m["seconds"], key=m["seconds"].get)
+        again = m.get("again") or m["seconds"]
+        best = min(again, key=again.get)
         name = "the rules'" if best == m["rules"] else best
-        lines.append(f"| {label(m['matrix'])} | {m['list']} | {seconds(m['seconds'][m['rules']])} | {name} | {seconds(m['seconds'][best])} | {cost(m):.2f} |")
+        cells = [label(m["matrix"]), m["list"]] + ([str(m["n_cols"])] if any(columns) else [])
+        cells += [seconds(again[m["rules"]]), name, seconds(again[best]), f"{cost_of_rules(m):.2f}"]
+        lines.append("| " + " | ".join(cells) + " |")
     skipped = sum(1 for m in results["matrices"] if m["operation"] == operation and not m["seconds"])
-    lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record; "
-              f"{results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
+    part = sum(1 for m in measured_ if m.get("left_out"))
+    lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record"
+              + (f"; on {part} lines time was too short for all choices" if part else "") +
+              f"; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
+    return "\n".join(lines) + "\n"
+
+
+def forms(results, _pattern, _wanted):
+    """The Markdown table of the same record of what each form of step 8 is worth: how many times as long products take without it."""
+    measured_ = [m for m in results["matrices"] if m["operation"] == "spgemm" and m["seconds"]]
+    whole = [m for m in measured_ if not m.get("left_out")]
+    names = list(dict.fromkeys(name for m in measured_ for name in m["seconds"] if name.startswith("without ")))
+    lines = ["| form | matrices that have rows for it | mean of these | mean of all | most | on | least |", "|---" * 7 + "|"]
+    for name in names:
+        slower = {m["matrix"]: m["seconds"][name] / m["seconds"][m["rules"]] for m in measured_ if name in m["seconds"]}
+        # Where all choices were timed and this one was not, the matrix has no such row.
+        of_all = [*slower.values(), *(1 for m in whole if m["matrix"] not in slower)]
+        most = max(slower, key=slower.get)
+        lines.append(f"| {name.removeprefix('without ')} | {len(slower)} | {geometric_mean(slower.values()):.3f} | {geometric_mean(of_all):.3f} "
+                     f"| {slower[most]:.2f} | {label(most)} | {min(slower.values()):.2f} |")
+    lines += ["", f"(how many times as long products take without it, its rows going to the next form that fits; means are geometric; of all: "
+              f"1 on a matrix without such rows; {len(measured_)} matrices; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
     return "\n".join(lines) + "\n"
 
 
@@ -962,8 +995,12 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "tricks": tricks, "rules": rules, "steps": steps, "agreement": agreement, "races": races}[kind]
-            return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "tricks": tricks, "rules": rules, "forms": forms, "steps": steps, "agreement": agreement, "races": races}[kind]
+            results, wanted = merged(parts) if kind != "steps" else None, matrices.split()
+            for word in [w for w in wanted if w.startswith("options=")]:
+                wanted.remove(word)
+                results["results"] = [r for r in results["results"] if r["problem"]["options"] == word.removeprefix("options=").replace("_", " ")]
+            return start + make(results, pattern, wanted) + end
 
         new = with_values(BLOCK.sub(fill, text), readme.relative_to(ROOT), missing)
         if new != text:
