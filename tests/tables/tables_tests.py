@@ -334,7 +334,8 @@ class Values(unittest.TestCase):
                                 ("a gen:fem:nx=3 phase:to_host", "1.00 us"), ("a gen:fem:nx=3 spilled_bytes", "2.05 kB"), ("a gen:fem:nx=3 share percent", "26 %"),
                                 ("a gen:fem:nx=3 share digits=3", "0.256"), ("r gen:fem:nx=3 ranks=4", "250 us"), ("r gen:fem:nx=3 ranks=2 gflops", "12.3"),
                                 ("a gen:fem:nx=3 nnz", "9"), ("a gen:fem:nx=3 prepare", "3.00 ms"), ("again gen:fem:nx=3", "500 ns"), ("one mean over:/b", "0.50x"),
-                                ("context gpu_l2_bytes", "50.0 MB"), ("context gpu", "GPU of a test")):
+                                ("context gpu_l2_bytes", "50.0 MB"), ("context gpu", "GPU of a test"), ("a gen:fem:nx=3 without:to_host", "1.00 us"),
+                                ("a gen:fem:nx=3 over:vendor/ without:to_host", "3.00x"), ("b gen:fem:nx=3 over:05_x/a without:to_host", "0.33x")):
             entry, matrix, *more = words.split()
             with self.subTest(words=words):
                 self.assertEqual(tables.value(self.results, entry, matrix, more), expected)
@@ -342,6 +343,7 @@ class Values(unittest.TestCase):
     def test_what_is_not_one_number_is_refused(self):
         for words, expected in (("r gen:fem:nx=3", "2 results fit; name ranks"), ("a n=408", "there is no good result of 'a' on 'n=408'"), ("a n=407 no_such", "there is no metric"),
                                 ("a n=407 over:cu", "no entry like 'cu'"), ("context no", "the context has no 'no'"), ("a n=407 phase:x", "no phase 'x'"),
+                                ("a n=407 without:x", "no entry has a phase 'x'"), ("a n=407 prepare without:to_host", "belongs to the time of a run"),
                                 ("a n=407 nnz gflops", "at a time")):
             entry, matrix, *more = words.split()
             with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
