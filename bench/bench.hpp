@@ -1,4 +1,4 @@
-// What the programs of bench/ share: a matrix by its name, a turn at the GPU, which choices of a study are timed
+// What the programs of bench/ share: a matrix by its name, the factors of a product, a turn at the GPU, which choices of a study are timed
 // again, a record, and the end of main.
 
 #pragma once
@@ -14,13 +14,19 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "common/matrix/builtin.hpp"
+#include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/matrix/matrix_market.hpp"
+#include "common/matrix/statistics.hpp"
 
 namespace stages::bench {
 
@@ -28,6 +34,24 @@ namespace stages::bench {
 template <typename Value>
 Csr<Value> matrix_named(const std::string& name) {
   return is_matrix_spec(name) ? generate<Value>(name) : read_matrix_market<Value>(name);
+}
+
+/// The factors of a sparse product: of a built-in pair both, of a square A twice A, of a rectangle A and its
+/// transpose, on the side that takes fewer products.
+template <typename Value>
+std::pair<std::shared_ptr<const Csr<Value>>, std::shared_ptr<const Csr<Value>>> factors_named(
+    const std::string& name) {
+  const auto a = std::make_shared<const Csr<Value>>(matrix_named<Value>(name));
+  constexpr std::string_view kSet = "data:";
+  if (name.starts_with(kSet)) {
+    const BuiltinMatrix& known = builtin(std::string_view(name).substr(kSet.size()));
+    const std::string b(known.b_spec);
+    if (!b.empty()) return {a, std::make_shared<const Csr<Value>>(matrix_named<Value>(b))};
+  }
+  if (a->rows == a->cols) return {a, a};
+  const auto t = std::make_shared<const Csr<Value>>(transpose(*a));
+  if (spgemm_products(*a, *t) <= spgemm_products(*t, *a)) return {a, t};
+  return {t, a};
 }
 
 /// Waits until no other program has a turn with this file, and has one until it ends: programs that make

@@ -1,6 +1,6 @@
 // The choices of step 8's rules, timed: which form should have which rows (08_spgemm_multigpu/fast/rules.hpp).
 //
-// For each matrix (C = A A, or A A^T or A^T A of a rectangle; single precision) a table: the rules as they are,
+// For each matrix (C = A A, A A^T or A^T A of a rectangle, or a built-in pair; single precision) a table: the rules as they are,
 // once with the forms one after the other, each with its own time, and then with one choice changed at a
 // time: a form dropped, if the matrix has rows for it, or another number. A row shows the time of a whole
 // product and of its phases, medians of some runs after one that warms up; and by how much the product is
@@ -28,8 +28,6 @@
 #include "common/gpu/facts.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/operands.hpp"
-#include "common/matrix/convert.hpp"
-#include "common/matrix/statistics.hpp"
 
 namespace {
 
@@ -203,20 +201,16 @@ Times measure(const SpgemmProblem<float>& problem, const Settings& settings, int
   return times;
 }
 
-/// A times A; of a rectangle A times its transpose, on the side that takes fewer products.
-SpgemmProblem<float> square(const std::string& name) {
-  const auto a = std::make_shared<const Csr<float>>(bench::matrix_named<float>(name));
-  if (a->rows == a->cols) return make_spgemm_problem(name, a, a);
-  const auto t = std::make_shared<const Csr<float>>(transpose(*a));
-  const bool a_first = spgemm_products(*a, *t) <= spgemm_products(*t, *a);
-  return a_first ? make_spgemm_problem(name, a, t) : make_spgemm_problem(name, t, a);
+SpgemmProblem<float> product_of(const std::string& name) {
+  const auto [a, b] = bench::factors_named<float>(name);
+  return make_spgemm_problem(name, a, b);
 }
 
 /// All choices on one matrix.
 class Study {
  public:
   Study(const std::string& name, const Arguments& arguments)
-      : name_(name), arguments_(arguments), filter_(arguments.filter), problem_(square(name)) {}
+      : name_(name), arguments_(arguments), filter_(arguments.filter), problem_(product_of(name)) {}
 
   nlohmann::ordered_json run() {
     bench::take_turn(arguments_.turns);

@@ -39,12 +39,8 @@ def read_list(path):
 
 def place_of(matrix, files):
     """What the programs take for a matrix of a list; None, and why, where there is nothing to take."""
-    if matrix.startswith("gen:"):
+    if matrix.startswith(("gen:", "data:")):
         return matrix, ""
-    if matrix.startswith("data:"):
-        lines = [line.split("\t") for line in (ROOT / "data/builtin.tsv").read_text().splitlines() if not line.startswith("#")]
-        specs = {line[0]: line[1:3] for line in lines}.get(matrix.removeprefix("data:"), ("", ""))
-        return (specs[0], "") if specs[1] == "-" else (None, "a pair" if specs[0] else "there is no such matrix")
     file = files / matrix if files else None
     return (str(file.resolve()), "") if file and file.exists() else (None, "its file is not there")
 

@@ -252,12 +252,12 @@ echo '{"choices": [
 
     def test_a_record_and_its_tables(self):
         with tempfile.TemporaryDirectory() as directory:
-            made = self.record(directory, {"spgemm-fitted.txt": "# a comment\n\ngen:some:n=3\ngen:other:n=3\ngen:wide:n=3\ngen:sleeps:n=3\nnot-there.mtx.gz\ndata:d1\ndata:none\ndata:fem\n",
+            made = self.record(directory, {"spgemm-fitted.txt": "# a comment\n\ngen:some:n=3\ngen:other:n=3\ngen:wide:n=3\ngen:sleeps:n=3\nnot-there.mtx.gz\ndata:fem\n",
                                            "spgemm-reported.txt": "gen:some:n=4\n", "spmm-reported.txt": "gen:some:n=5\n"}, "--budget", "4", "--jobs", "2")
             budgets = list(map(float, pathlib.Path(directory, "budgets").read_text().split()))
-        self.assertTrue(0.35 < budgets[0] <= 0.4 and budgets[-1] > budgets[0], budgets)
+        self.assertTrue(0.4 < budgets[0] <= 0.5 and budgets[-1] > budgets[0], budgets)
         self.assertEqual([m["skipped"] for m in made["matrices"]],
-                         ["", "", "exit code 1: spgemm_forms: it is too wide", "not done when the time for all was over", "its file is not there", "a pair", "there is no such matrix", "", "", "", ""])
+                         ["", "", "exit code 1: spgemm_forms: it is too wide", "not done when the time for all was over", "its file is not there", "", "", "", ""])
         self.assertEqual((made["matrices"][0]["matrix"], made["matrices"][0]["left_out"], made["matrices"][0]["seconds"]["lucky"]), ("gen:some:n=3", 3, 1e-3))
         text = tables.rules(made, "spgemm", [])
         _, rows = table(text, "matrices")
@@ -265,7 +265,7 @@ echo '{"choices": [
                          [("on which rules were fitted", "3", "1.211", "1.33", "gen:some:n=3"), ("on which nothing was fitted", "1", "1.333", "1.33", "gen:some:n=4")])
         _, rows = table(text, "matrix")
         self.assertEqual([(r["best choice"], r["cost"]) for r in rows], [("sorted up to 64", "1.33"), ("the rules'", "1.00"), ("sorted up to 64", "1.33"), ("sorted up to 64", "1.33")])
-        self.assertIn("5 matrices skipped", text)
+        self.assertIn("3 matrices skipped", text)
         self.assertIn("on 3 lines time was too short for all choices", text)
         _, rows = table(tables.rules(made, "spmm", []), "matrix")
         self.assertEqual([(r["N"], r["by the rules"], r["best choice"], r["cost"]) for r in rows], [("16", "3.00 us", "strip 32", "1.50"), ("32", "4.00 us", "the rules'", "1.00")])
