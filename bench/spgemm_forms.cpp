@@ -1,15 +1,17 @@
 // The choices of step 8's rules, timed: which form should have which rows (08_spgemm_multigpu/fast/rules.hpp).
 //
-// For each matrix (C = A A, single precision) a table: the rules as they are, then with one choice changed at
-// a time, and once with the forms one after the other, each with its own time. A row shows the time of a
-// whole product and of its phases, medians of some runs after one that warms up; and by how much the product
-// is slower or faster than with the rules as they are. Nothing is checked here but the number of results,
-// which must be the same for all: the tests check the rest.
+// For each matrix (C = A A, A A^T or A^T A of a rectangle, or a built-in pair; single precision) a table: the rules as they are,
+// once with the forms one after the other, each with its own time, and then with one choice changed at a
+// time: a form dropped, if the matrix has rows for it, or another number. A row shows the time of a whole
+// product and of its phases, medians of some runs after one that warms up; and by how much the product is
+// slower or faster than with the rules as they are. These are timed again after each eight choices, because a
+// GPU gets faster and slower, and in the end once more, beside the three fastest. Nothing is checked here but
+// the number of results, which must be the same for all: the tests check the rest.
 //
-//   spgemm_forms [--samples N] [--filter REGEX] [MATRIX ...]
+//   spgemm_forms [--samples N] [--filter REGEX] [--budget SECONDS] [--turns FILE] [--json FILE] [MATRIX ...]
 //
 // A MATRIX is a Matrix Market file or gen:SPEC; without any, the set of tools/verify-gpu.sh. On the executor
-// the times are 0: a GPU is what this is for.
+// the times are 0: a GPU is what this is for. tools/rules-cost.sh runs this on lists of matrices.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -33,31 +35,82 @@ using namespace stages;
 using spgemm::Rules;
 using spgemm::Settings;
 
+/// `drops`: phases of forms, "symbolic FORM" or "numeric FORM", whose rows another form takes; where a matrix
+/// has none of them, the choice is the rules' own.
 struct Choice {
   std::string name;
   Settings settings;
+  std::vector<std::string> drops;
 };
 
-std::vector<Choice> choices() {
-  std::vector<Choice> all;
-  const auto with = [&](const std::string& name, auto change) {
+class Choices {
+ public:
+  template <class Change>
+  void with(const std::string& name, Change change) {
     Rules rules;
     change(rules);
-    all.push_back({name, {.rules = rules}});
-  };
-  with("as it is", [](Rules&) {});
-  all.push_back({"one form after the other", {.one_by_one = true}});
-  with("threads up to 16", [](Rules& r) { r.most_by_threads = 16; });
-  with("no threads", [](Rules& r) { r.most_by_threads = 0; });
-  for (const Index most : {128, 64, 32}) {
-    with(fmt::format("sorted up to {}", most), [&](Rules& r) { r.most_sorted = most; });
+    all.push_back({name, {.rules = rules}, {}});
   }
-  with("nothing narrow", [](Rules& r) { r.narrow_columns = r.narrow_small_columns = 0; });
+
+  /// Without some forms, in one pass (symbolic: counting; numeric: multiplying) or in both.
+  template <class Change>
+  void without(const std::vector<std::string>& forms, const std::string& pass, Change change) {
+    with(fmt::format("without {}{}", fmt::join(forms, " and "),
+                     pass.empty()         ? ""
+                     : pass == "symbolic" ? " when counting"
+                                          : " when multiplying"),
+         change);
+    for (const std::string& form : forms) {
+      for (const char* const each : {"symbolic", "numeric"}) {
+        if (pass.empty() || pass == each) all.back().drops.push_back(fmt::format("{} {}", each, form));
+      }
+    }
+  }
+
+  std::vector<Choice> all;
+};
+
+void add_dropped_forms(Choices& out) {
+  constexpr Index kAll = std::numeric_limits<Index>::max();
+  out.without({"threads_32"}, "", [](Rules& r) { r.most_by_threads = 16; });
+  out.without({"threads_32", "threads_16"}, "", [](Rules& r) { r.most_by_threads = 0; });
+  out.without({"sorted_32", "sorted_16"}, "", [](Rules& r) { r.thread_rows_a_sm = 0; });
+  out.without({"sorted_256"}, "", [](Rules& r) { r.most_sorted = 128; });
+  out.without({"sorted_256", "sorted_128"}, "", [](Rules& r) { r.most_sorted = 64; });
+  out.without({"sorted_256", "sorted_128", "sorted_64"}, "", [](Rules& r) { r.most_sorted = 32; });
+  out.without({"sorted_256", "sorted_128", "sorted_64"}, "symbolic",
+              [](Rules& r) { r.sorts_to_count = false; });
+  out.without({"copied_short"}, "", [](Rules& r) { r.most_copied_short = 0; });
+  out.without({"copied_long"}, "", [](Rules& r) { r.most_copied_short = kAll; });
+  out.without({"narrow_large"}, "", [](Rules& r) { r.narrow_columns = 0; });
+  out.without({"narrow_large"}, "numeric", [](Rules& r) { r.narrow_results = 0; });
+  out.without({"narrow_small"}, "numeric", [](Rules& r) { r.narrow_small_columns = 0; });
+  out.without({"narrow_large", "narrow_small"}, "",
+              [](Rules& r) { r.narrow_columns = r.narrow_small_columns = 0; });
+  out.without({"small_tables"}, "", [](Rules& r) { r.warp_small_slots = 0; });
+  out.without({"warp_tables"}, "numeric", [](Rules& r) { r.warp_slots = 0; });
+  out.without({"warp_tables"}, "symbolic", [](Rules& r) { r.count_warp_slots = 0; });
+  out.without({"block_tables"}, "numeric", [](Rules& r) { r.block_slots = 0; });
+  out.without({"block_tables"}, "symbolic", [](Rules& r) { r.count_block_slots = 0; });
+  out.without({"large_tables"}, "", [](Rules& r) { r.large_slots = 0; });
+  out.without({"small_windows"}, "", [](Rules& r) { r.window_small_columns = 0; });
+  out.without({"ranked"}, "", [](Rules& r) { r.ranked_bytes = r.ranked_small_bytes; });
+  out.without({"small_ranked"}, "", [](Rules& r) { r.ranked_small_bytes = 0; });
+  out.without({"ranked", "small_ranked", "ranked_spans"}, "", [](Rules& r) { r.ranked_bytes = 0; });
+  out.without({"ranked_spans"}, "", [](Rules& r) { r.span_columns_a_result = kAll; });
+}
+
+constexpr const char* kRulesChoice = "as it is";
+
+std::vector<Choice> choices() {
+  Choices out;
+  const auto with = [&](const std::string& name, auto change) { out.with(name, change); };
+  with(kRulesChoice, [](Rules&) {});
+  add_dropped_forms(out);
   for (const Index columns : {8, 64, 128}) {
     with(fmt::format("narrow: {} columns a product", columns),
          [&](Rules& r) { r.narrow_columns_a_product = columns; });
   }
-  with("tables of 256 slots go to warps of 1024", [](Rules& r) { r.warp_small_slots = 0; });
   with("tables: warps to 2048 slots", [](Rules& r) { r.warp_slots = 2048; });
   with("tables: warps to 4096 slots", [](Rules& r) { r.warp_slots = 4096; });
   for (const Index warps : {2, 4, 16}) {
@@ -67,17 +120,14 @@ std::vector<Choice> choices() {
   for (const Index columns : {768, 3072}) {
     with(fmt::format("windows of {}", columns), [&](Rules& r) { r.window_columns = columns; });
   }
-  with("no ranks", [](Rules& r) { r.ranked_bytes = 0; });
-  for (const Index bytes : {0, 16, 56}) {
+  for (const Index bytes : {16, 56}) {
     with(fmt::format("small ranks in {} KB", bytes), [&](Rules& r) { r.ranked_small_bytes = bytes * 1024; });
   }
   for (const Index columns : {1, 8}) {
     with(fmt::format("spans: {} columns a result", columns),
          [&](Rules& r) { r.span_columns_a_result = columns; });
   }
-  with("no spans", [](Rules& r) { r.span_columns_a_result = std::numeric_limits<Index>::max(); });
   with("ranks in 74 KB", [](Rules& r) { r.ranked_bytes = 74 * 1024; });
-  with("ranks in place of small windows", [](Rules& r) { r.window_small_columns = 0; });
   for (const Index products : {2048, 4096, 8192, 32768}) {
     with(fmt::format("narrow: warps to {} products", products),
          [&](Rules& r) { r.warp_products = products; });
@@ -89,15 +139,13 @@ std::vector<Choice> choices() {
     with(fmt::format("windows: {} columns a result", columns),
          [&](Rules& r) { r.window_columns_a_result = columns; });
   }
-  with("counting by hashing", [](Rules& r) { r.sorts_to_count = false; });
   for (const Index columns : {32, 512}) {
     with(fmt::format("counting: bitmaps to {} columns a product", columns),
          [&](Rules& r) { r.count_columns_a_product = columns; });
   }
   with("counting: warps' tables of 1024 slots", [](Rules& r) { r.count_warp_slots = 1024; });
   with("counting: warps' tables of 512 slots", [](Rules& r) { r.count_warp_slots = 512; });
-  with("counting: no blocks' tables", [](Rules& r) { r.count_block_slots = 0; });
-  return all;
+  return out.all;
 }
 
 std::vector<std::string> default_matrices() {
@@ -113,29 +161,39 @@ std::vector<std::string> default_matrices() {
           "gen:uniform:n=8191,nnz=784379"};
 }
 
-/// What the runs of one choice took: medians, in ms.
+/// What the runs of one choice took.
 struct Times {
-  double whole = 0;
-  std::map<std::string, double> phases;
+  std::vector<double> whole;             ///< seconds
+  std::map<std::string, double> phases;  ///< medians, seconds
   double results = 0;
+
+  double median() const { return summarize(whole).median; }
+};
+
+struct Arguments {
+  std::vector<std::string> matrices;
+  int samples = 7;
+  std::string filter = ".";
+  double budget = std::numeric_limits<double>::infinity();
+  std::string turns, json;
 };
 
 Times measure(const SpgemmProblem<float>& problem, const Settings& settings, int samples) {
+  constexpr double kLong = 3e-3;  // seconds of a run of which three samples are enough
   GpuExec exec;
   const auto plan = spgemm::make_binned(problem, exec, settings);
   plan->load(make_operands(problem, ValueKind::real, 1));
-  std::vector<double> whole;
+  Times times;
   std::map<std::string, std::vector<double>> phases;
   for (int k = -1; k < samples; ++k) {
     plan->reset();
     exec.clear_phases();
     const double seconds = exec.time([&] { plan->run(); });
     if (k < 0) continue;
-    whole.push_back(seconds * 1e3);
-    for (const PhaseTime& phase : exec.phases()) phases[phase.name].push_back(phase.seconds * 1e3);
+    times.whole.push_back(seconds);
+    for (const PhaseTime& phase : exec.phases()) phases[phase.name].push_back(phase.seconds);
+    if (k >= 2 && seconds > kLong) break;
   }
-  Times times;
-  times.whole = summarize(whole).median;
   for (const auto& [name, of_phase] : phases) times.phases[name] = summarize(of_phase).median;
   for (const Metric& metric : plan->metrics()) {
     if (metric.name == "results") times.results = metric.value;
@@ -143,50 +201,117 @@ Times measure(const SpgemmProblem<float>& problem, const Settings& settings, int
   return times;
 }
 
-void print(const std::string& name, const SpgemmProblem<float>& problem, const Times& times,
-           const Times& as_it_is) {
-  const double rate = times.whole > 0 ? 2e-6 * static_cast<double>(problem.products) / times.whole : 0;
-  fmt::print("{:<42} {:8.3f} {:7.1f} {:6.2f}x |", name, times.whole, rate,
-             times.whole > 0 ? as_it_is.whole / times.whole : 0);
-  for (const auto& [phase, time] : times.phases) fmt::print(" {} {:.3f}", phase, time);
-  fmt::print("\n");
-  std::fflush(stdout);
-  if (times.results != as_it_is.results)
-    fail("{}: {} results, not {}", name, times.results, as_it_is.results);
+SpgemmProblem<float> product_of(const std::string& name) {
+  const auto [a, b] = bench::factors_named<float>(name);
+  return make_spgemm_problem(name, a, b);
 }
 
-void study(const std::string& name, int samples, const std::regex& filter) {
-  auto a = std::make_shared<const Csr<float>>(bench::matrix_named<float>(name));
-  const auto problem = make_spgemm_problem(name, a, a);
-  Times as_it_is;
-  for (const Choice& choice : choices()) {
-    const bool first = choice.name == choices().front().name;
-    if (!first && !std::regex_search(choice.name, filter)) continue;
-    const Times times = measure(problem, choice.settings, samples);
-    if (first) {
-      as_it_is = times;
-      fmt::print("\n{}: {} products, {} results\n{:<42} {:>8} {:>7} {:>7} | phases, ms\n", name,
-                 problem.products, times.results, "", "ms", "GFLOP/s", "speed");
+/// All choices on one matrix.
+class Study {
+ public:
+  Study(const std::string& name, const Arguments& arguments)
+      : name_(name), arguments_(arguments), filter_(arguments.filter), problem_(product_of(name)) {}
+
+  nlohmann::ordered_json run() {
+    bench::take_turn(arguments_.turns);
+    const bench::Budget budget(arguments_.budget);
+    const std::vector<Choice> all = choices();
+    const Settings as_it_is = all.front().settings;
+    first_ = measure(problem_, as_it_is, arguments_.samples);
+    fmt::print("\n{}: {} products, {} results\n{:<58} {:>9} {:>7} {:>7} | phases, ms\n", name_,
+               problem_.products, first_.results, "", "ms", "GFLOP/s", "speed");
+    note(kRulesChoice, first_);
+    const Times in_turn = measure(problem_, {.one_by_one = true}, arguments_.samples);
+    print("one form after the other", in_turn);
+    int left_out = 0, since = 0;
+    for (const Choice& choice : all) {
+      if (choice.name == kRulesChoice || !std::regex_search(choice.name, filter_)) continue;
+      if (!changes_anything(choice, in_turn)) continue;
+      if (budget.has_spent(bench::ChoiceTimes::kFirst)) {
+        ++left_out;
+        continue;
+      }
+      note(choice.name, measure(problem_, choice.settings, arguments_.samples));
+      if (++since % bench::ChoiceTimes::kBetween == 0) {
+        note(kRulesChoice, measure(problem_, as_it_is, arguments_.samples));
+      }
     }
-    print(choice.name, problem, times, as_it_is);
+    time_again(all, budget);
+    nlohmann::ordered_json out = {{"matrix", name_}};
+    out.update(times_.json());
+    out["left_out"] = left_out;
+    return out;
   }
-}
+
+ private:
+  static bool changes_anything(const Choice& choice, const Times& in_turn) {
+    return choice.drops.empty() ||
+           std::any_of(choice.drops.begin(), choice.drops.end(),
+                       [&](const auto& form) { return in_turn.phases.contains(form); });
+  }
+
+  void note(const std::string& name, const Times& times) {
+    print(name, times);
+    times_.add(name, times.whole);
+  }
+
+  void time_again(const std::vector<Choice>& all, const bench::Budget& budget) {
+    constexpr int kRounds = 3;
+    const std::vector<std::string> names = times_.to_time_again();
+    for (int round = 0; round < kRounds; ++round) {
+      if (round > 0 && budget.has_spent(1)) return;
+      for (const std::string& name : names) {
+        const auto choice =
+            std::find_if(all.begin(), all.end(), [&](const auto& c) { return c.name == name; });
+        const Times times = measure(problem_, choice->settings, arguments_.samples);
+        print(name + ", again", times);
+        times_.add_again(name, times.whole);
+      }
+    }
+  }
+
+  void print(const std::string& name, const Times& times) {
+    const double took = times.median();
+    fmt::print("{:<58} {:9.4f} {:7.1f} {:6.2f}x |", name, took * 1e3,
+               took > 0 ? 2e-9 * static_cast<double>(problem_.products) / took : 0,
+               took > 0 ? first_.median() / took : 0);
+    for (const auto& [phase, time] : times.phases) fmt::print(" {} {:.4f}", phase, time * 1e3);
+    fmt::print("\n");
+    std::fflush(stdout);
+    if (times.results != first_.results) fail("{}: {} results, not {}", name, times.results, first_.results);
+  }
+
+  std::string name_;
+  const Arguments& arguments_;
+  std::regex filter_;
+  SpgemmProblem<float> problem_;
+  Times first_;
+  bench::ChoiceTimes times_;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("The choices of step 8's rules, timed");
-  std::vector<std::string> matrices;
-  int samples = 7;
-  std::string filter = ".";
-  app.add_option("MATRIX", matrices, "Matrix Market files or gen:SPEC");
-  app.add_option("--samples", samples, "Runs of each choice that are timed")->check(CLI::Range(1, 1000));
-  app.add_option("--filter", filter, "Only choices whose name matches (and the rules as they are)");
+  Arguments arguments;
+  app.add_option("MATRIX", arguments.matrices, "Matrix Market files or gen:SPEC");
+  app.add_option("--samples", arguments.samples, "Runs of each choice that are timed; three of long ones")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--filter", arguments.filter, "Only choices whose name matches (and the rules as they are)");
+  app.add_option("--budget", arguments.budget, "Seconds for a matrix; then further choices are left out");
+  app.add_option("--turns", arguments.turns,
+                 "A file: programs that name the same one use the GPU one after the other");
+  app.add_option("--json", arguments.json, "A file for all times");
   CLI11_PARSE(app, argc, argv);
   return stages::bench::exit_code_of("spgemm_forms", [&] {
-    if (const std::string reason = device_problem(); !reason.empty()) fail("no kernel can run: {}", reason);
-    if (matrices.empty()) matrices = default_matrices();
-    for (const std::string& matrix : matrices) study(matrix, samples, std::regex(filter));
+    if (arguments.matrices.empty()) arguments.matrices = default_matrices();
+    nlohmann::ordered_json all;
+    for (const std::string& matrix : arguments.matrices) {
+      Study study(matrix, arguments);
+      if (const std::string reason = device_problem(); !reason.empty()) fail("no kernel can run: {}", reason);
+      all.push_back(study.run());
+    }
+    stages::bench::write_record(arguments.json, {{"device", GpuExec().device()}, {"choices", all}});
     return 0;
   });
 }

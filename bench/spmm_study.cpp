@@ -7,7 +7,8 @@
 //
 // Every result is checked against a sum in double precision, on a sample of rows with the longest and the
 // first and last among it; C is poisoned before. Times are medians of five samples of a millisecond or more,
-// warm. Tables go to stdout: a line a variant, a column a matrix, microseconds; the last column is the
+// warm. The rules' choice is timed again after each eight ways, because a GPU gets faster and slower, and in
+// the end once more, beside the three fastest (bench/bench.hpp). Tables go to stdout: a line a variant, a column a matrix, microseconds; the last column is the
 // geometric mean of (best of --entries / variant). After the tables: what columns cost that make no multiple
 // of 32, if multiples next to them are among --n-cols. The exit code is 1 if a result was wrong.
 
@@ -22,6 +23,7 @@
 #include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/stage.hpp"
 #include "bench/bench.hpp"
+#include "common/harness/clock.hpp"
 #include "common/harness/operands.hpp"
 #include "common/matrix/random.hpp"
 #include "common/vendor/vendor.hpp"
@@ -91,6 +93,9 @@ std::vector<Variant> variants_for(Index n_cols) {
     }
     for (const Index bands : {1, 10}) out.push_back(variant(strip, lanes, 4, 128, bands, 1024));
   };
+  if (n_cols <= 16) {
+    for (const Index share : {32, 64, 128, 256, 512}) out.push_back(variant(16, 16, 8, share));
+  }
   add(32, 8);
   out.push_back(variant(32, 8, 2, 64));
   if (n_cols <= 32) return out;
@@ -180,11 +185,11 @@ class Reference {
   std::vector<double> sums_, bounds_;
 };
 
-/// Median seconds of `work`, by samples of a millisecond or more; 0 on the executor.
-double median_time(GpuExec& exec, const std::function<void()>& work) {
+/// Seconds of `work`, by samples of a millisecond or more; 0 on the executor.
+std::vector<double> sampled(GpuExec& exec, const std::function<void()>& work) {
   exec.time(work);  // warm
   const double once = exec.time(work);
-  if (exec.simulated()) return 0;
+  if (exec.simulated()) return {0};
   const int runs = std::clamp(static_cast<int>(1e-3 / once), 1, 100);
   std::vector<double> samples;
   for (int k = 0; k < 5; ++k) {
@@ -192,8 +197,11 @@ double median_time(GpuExec& exec, const std::function<void()>& work) {
       for (int r = 0; r < runs; ++r) work();
     }) / runs);
   }
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
+  return samples;
+}
+
+double median_time(GpuExec& exec, const std::function<void()>& work) {
+  return summarize(sampled(exec, work)).median;
 }
 
 /// As text; 0 is unknown.
@@ -253,7 +261,8 @@ struct Arguments {
   std::vector<std::string> matrices;
   std::vector<Index> n_cols = {32, 256};
   std::string entries;
-  std::string json;
+  double budget = std::numeric_limits<double>::infinity();
+  std::string turns, json;
 };
 
 class Study {
@@ -297,9 +306,12 @@ class Study {
     const auto a = std::make_shared<const Csr<float>>(bench::matrix_named<float>(spec));
     fmt::print("{}: {} x {}, {} non-zeros\n", name, a->rows, a->cols, a->nnz());
     std::fflush(stdout);
-    for (const Index n_cols : arguments_.n_cols) {
-      const Reference reference(*a, pattern_, n_cols);
-      measure_variants(name, *a, n_cols, reference);
+    std::vector<Reference> references;
+    for (const Index n_cols : arguments_.n_cols) references.emplace_back(*a, pattern_, n_cols);
+    bench::take_turn(arguments_.turns);
+    for (std::size_t k = 0; k < arguments_.n_cols.size(); ++k) {
+      const Index n_cols = arguments_.n_cols[k];
+      measure_variants(name, *a, n_cols, references[k]);
       for (const Entry& entry : entries_) measure_entry(entry, name, a, n_cols);
     }
   }
@@ -313,25 +325,65 @@ class Study {
     const spmm::Product<float> product{.b = {b.data(), n_cols}, .c = {c.data(), n_cols}, .n_cols = n_cols};
     const spmm::Shape shape{
         .nnz = host.nnz(), .rows = host.rows, .rows_of_b = host.cols, .n_cols = n_cols, .ld_of_b = n_cols};
-    const std::vector<Variant> variants = variants_for(n_cols);
-    for (const Variant& v : variants) {
+    const bench::Budget budget(arguments_.budget / static_cast<double>(arguments_.n_cols.size()));
+    bench::ChoiceTimes times;
+    const auto time_of = [&](const Variant& v) {
       const Granularity g = spmm::resolve<float>(v.granularity, shape);
       BalancedMatrix<float> matrix =
           std::visit([&](auto& a) { return BalancedMatrix<float>(a, shape, g, exec_.stream()); }, any);
       c.fill_bytes(0xFF, exec_.stream());
-      const double time = median_time(exec_, [&] { matrix.multiply(product, exec_.stream()); });
+      const std::vector<double> samples = sampled(exec_, [&] { matrix.multiply(product, exec_.stream()); });
       exec_.synchronize();
       judge(v.name, name, n_cols, reference.objection(c));
-      times_[n_cols].add(v.name, name, time);
-      if (&v != &variants.front()) continue;
-      const double cut = matrix.partition().seconds().value_or(0);
-      const std::string packed =
-          matrix.packed_bytes() > 0 ? fmt::format(", B packed ({:.1f} MB)", matrix.packed_bytes() / 1e6) : "";
-      fmt::print("  N = {}: strips of {}{}, shares of {}, {} bands: {} us; cutting took {} us, {} slots\n",
-                 n_cols, g.strip, packed, g.share, g.bands, microseconds(time), microseconds(cut),
-                 matrix.partition().slots());
-      std::fflush(stdout);
+      if (v.name == kRulesChoice && !times.has(v.name)) {
+        say_how(g, matrix, n_cols, summarize(samples).median);
+      }
+      return samples;
+    };
+    const std::vector<Variant> variants = variants_for(n_cols);
+    int left_out = 0, since = 0;
+    for (const Variant& v : variants) {
+      if (v.name != kRulesChoice && budget.has_spent(bench::ChoiceTimes::kFirst)) {
+        ++left_out;
+        continue;
+      }
+      times.add(v.name, time_of(v));
+      if (++since % bench::ChoiceTimes::kBetween == 0) times.add(kRulesChoice, time_of(variants.front()));
     }
+    for (const Variant& v : variants) {
+      if (times.has(v.name)) times_[n_cols].add(v.name, name, times.median(v.name));
+    }
+    time_again(variants, times, budget, time_of);
+    nlohmann::ordered_json record = {{"matrix", name}, {"n_cols", n_cols}};
+    record.update(times.json());
+    record["left_out"] = left_out;
+    choices_.push_back(record);
+  }
+
+  template <class TimeOf>
+  static void time_again(const std::vector<Variant>& variants, bench::ChoiceTimes& times,
+                         const bench::Budget& budget, TimeOf&& time_of) {
+    constexpr int kRounds = 3;
+    const std::vector<std::string> names = times.to_time_again();
+    for (int round = 0; round < kRounds; ++round) {
+      if (round > 0 && budget.has_spent(1)) return;
+      for (const std::string& again : names) {
+        const auto v =
+            std::find_if(variants.begin(), variants.end(), [&](const auto& x) { return x.name == again; });
+        times.add_again(again, time_of(*v));
+      }
+    }
+  }
+
+  /// How the rules cut this matrix.
+  static void say_how(const Granularity& g, const BalancedMatrix<float>& matrix, Index n_cols, double time) {
+    const double cut = matrix.partition().seconds().value_or(0);
+    const std::string packed =
+        matrix.packed_bytes() > 0 ? fmt::format(", B packed ({:.1f} MB)", matrix.packed_bytes() / 1e6) : "";
+    fmt::print("  N = {}: strips of {}{}, shares of {}, {} bands: {} us; cutting took {} us, {} slots\n",
+               n_cols, g.strip, packed, g.share, g.bands, microseconds(time), microseconds(cut),
+               matrix.partition().slots());
+    std::fflush(stdout);
   }
 
   /// An entry through its plan, checked by nothing here: the battery and `stages run` do that.
@@ -392,7 +444,7 @@ class Study {
             {{"variant", key.first}, {"matrix", key.second}, {"n_cols", n_cols}, {"seconds", seconds}});
       }
     }
-    bench::write_record(arguments_.json, {{"device", exec_.device()}, {"times", out}});
+    bench::write_record(arguments_.json, {{"device", exec_.device()}, {"times", out}, {"choices", choices_}});
   }
 
   Arguments arguments_;
@@ -400,6 +452,7 @@ class Study {
   GpuExec exec_;
   Pattern pattern_;
   std::map<Index, Times> times_;
+  nlohmann::ordered_json choices_;
   bool good_ = true;
 };
 
@@ -412,6 +465,9 @@ int run_study(int argc, char** argv) {
   app.add_option("--entries", arguments.entries,
                  "entries to time too, as a regular expression: "
                  "vendor/, warp_per_row, study/");
+  app.add_option("--budget", arguments.budget, "seconds for a matrix; then further ways are left out");
+  app.add_option("--turns", arguments.turns,
+                 "a file: programs that name the same one use the GPU one after the other");
   app.add_option("--json", arguments.json, "a file for all times");
   CLI11_PARSE(app, argc, argv);
   if (const std::string problem = device_problem(); !problem.empty()) {

@@ -1,17 +1,23 @@
-"""The work of tools/rules-cost.sh, which says how it is used: runs spgemm_forms or spmm_study on each matrix, and writes down all times."""
+"""The work of tools/rules-cost.sh, which says how it is used: runs spgemm_forms or spmm_study on each matrix, and writes down all times.
+
+Some of these programs run side by side: each makes its matrix, and then they use the GPU one after the other."""
 
 import argparse
+import concurrent.futures
 import datetime
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RULES = {"spgemm": "as it is", "spmm": "the rules' choice"}
-LINE = re.compile(r"^(\S.{0,41}?) +([0-9]+\.[0-9]{3}) +[0-9.]+ +[0-9.]+x \|")
+PROGRAMS = {"spgemm": "spgemm_forms", "spmm": "spmm_study"}
 
 
 def wrong_use(text):
@@ -33,37 +39,53 @@ def read_list(path):
 
 def place_of(matrix, files):
     """What the programs take for a matrix of a list; None, and why, where there is nothing to take."""
-    if matrix.startswith("gen:"):
+    if matrix.startswith(("gen:", "data:")):
         return matrix, ""
-    if matrix.startswith("data:"):
-        lines = [line.split("\t") for line in (ROOT / "data/builtin.tsv").read_text().splitlines() if not line.startswith("#")]
-        specs = {line[0]: line[1:3] for line in lines}.get(matrix.removeprefix("data:"), ("", ""))
-        return (specs[0], "") if specs[1] == "-" else (None, "a pair" if specs[0] else "there is no such matrix")
     file = files / matrix if files else None
     return (str(file.resolve()), "") if file and file.exists() else (None, "its file is not there")
 
 
-def times_of(operation, place, build, limit):
-    """{choice: seconds}, and why there are none. SpMM's at N = 32."""
-    with tempfile.TemporaryDirectory() as directory:
-        out = pathlib.Path(directory) / "times.json"
-        command = {"spgemm": [build / "bin/spgemm_forms", "--samples", "5", "--filter", "^(?!one form after)", place],
-                   "spmm": [build / "bin/spmm_study", "--twin", "none", "-m", place, "--n-cols", "32", "--json", out]}[operation]
+class Studies:
+    """All matrices, in a time for all of them together: what one does not need of its part is the others'."""
+
+    def __init__(self, options, count, directory):
+        self.options, self.left, self.directory = options, count, pathlib.Path(directory)
+        self.end = time.monotonic() + options.budget
+        self.last = self.end + options.budget / 20  # for the last to write down what it has
+        self.lock = threading.Lock()
+
+    def part(self):
+        with self.lock:
+            return max(0.1, (self.end - time.monotonic()) / self.left)
+
+    def choices(self, operation, place):
+        """What the program wrote of its choices, a list; and why there are none."""
+        out = self.directory / f"{threading.get_ident()}.json"
+        out.unlink(missing_ok=True)
+        program = (self.options.build / "bin" / PROGRAMS[operation]).resolve()
+        common = ["--budget", f"{self.part():.2f}", "--turns", self.directory / "turns", "--json", out]
+        command = {"spgemm": [program, "--samples", "5", *common, place],
+                   "spmm": [program, "--twin", "none", "-m", place, "--n-cols", self.options.n_cols, *common]}[operation]
         try:
-            done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, timeout=limit)
+            done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, timeout=max(1, self.last - time.monotonic()))
         except subprocess.TimeoutExpired:
-            return {}, f"more than {limit:g} s"
-        except OSError as error:
-            wrong_use(f"{command[0]}: {error.strerror}; build it (tools/build.sh gpu) or name another build (--build)")
+            return [], "not done when the time for all was over"
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip() or "nothing was said").splitlines()[-1]
-            return {}, f"exit code {done.returncode}: {said}"
-        if operation == "spmm":
-            times = {t["variant"]: t["seconds"] for t in json.loads(out.read_text())["times"]}
-        else:
-            times = {m[1]: float(m[2]) * 1e-3 for m in map(LINE.match, done.stdout.splitlines()) if m}
-        times = {choice: seconds for choice, seconds in times.items() if seconds > 0}
-        return (times, "") if RULES[operation] in times else ({}, "no time by the rules")
+            return [], f"exit code {done.returncode}: {said}"
+        found = [c for c in json.loads(out.read_text())["choices"] if (c["seconds"].get(RULES[operation]) or 0) > 0]
+        return found, "" if found else "no time by the rules"
+
+    def of(self, operation, kind, matrix):
+        """The lines of the record of one matrix: one; of SpMM one for each number of columns."""
+        place, reason = place_of(matrix, self.options.files)
+        found, reason = self.choices(operation, place) if place else ([], reason)
+        with self.lock:
+            self.left -= 1
+        said = reason or ", ".join(f"{len(c['seconds'])} choices" + (f" and {c['left_out']} left out" if c["left_out"] else "") for c in found)
+        print(f"{operation} {matrix}: {said}", file=sys.stderr)
+        line = {"operation": operation, "list": kind, "matrix": matrix, "rules": RULES[operation]}
+        return [{**line, **c, "matrix": matrix, "skipped": ""} for c in found] or [{**line, "seconds": {}, "skipped": reason}]
 
 
 def output(command):
@@ -74,7 +96,9 @@ def main():
     parser = argparse.ArgumentParser(prog="tools/rules-cost.sh")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/gpu")
     parser.add_argument("--files", type=pathlib.Path)
-    parser.add_argument("--limit", type=float, default=20)
+    parser.add_argument("--n-cols", default="16,32,128,256")
+    parser.add_argument("--budget", type=float, default=360)
+    parser.add_argument("--jobs", type=int, default=max(1, min(8, (os.cpu_count() or 2) // 2)))
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("lists", nargs="*", type=pathlib.Path, metavar="LIST")
     options = parser.parse_args()
@@ -87,13 +111,14 @@ def main():
     out = options.out or ROOT / "results" / re.sub("[A-Z ]", lambda c: "-" if c[0] == " " else c[0].lower(), gpu) / "rules_cost.json"
     record = {"schema_version": 1, "gpu": gpu, "date": datetime.date.today().isoformat(),
               "source_digest": (digest.stdout + digest.stderr).strip(), "matrices": []}
-    for path in lists:
-        operation, kind, matrices = read_list(path)
-        for matrix in matrices:
-            place, reason = place_of(matrix, options.files)
-            times, reason = times_of(operation, place, options.build.resolve(), options.limit) if place else ({}, reason)
-            print(f"{path.name} {matrix}: {reason or f'{len(times)} choices'}", file=sys.stderr)
-            record["matrices"].append({"operation": operation, "list": kind, "matrix": matrix, "rules": RULES[operation], "seconds": times, "skipped": reason})
+    wanted = [(operation, kind, matrix) for operation, kind, matrices in map(read_list, lists) for matrix in matrices]
+    for program in {options.build / "bin" / PROGRAMS[operation] for operation, _, _ in wanted}:
+        if not program.exists():
+            wrong_use(f"there is no {program}; build it (tools/build.sh gpu) or name another build (--build)")
+    with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(options.jobs) as workers:
+        studies = Studies(options, len(wanted), directory)
+        for lines in workers.map(lambda words: studies.of(*words), wanted):
+            record["matrices"] += lines
     if not any(m["seconds"] for m in record["matrices"]):
         print("rules-cost: nothing was measured", file=sys.stderr)
         return 1

@@ -10,6 +10,9 @@
 # The part `hubs` is one too: what a row with a fifth of all non-zeros costs, on four twins with it and as they are, thinned so far
 # that a row can hold as many. It writes DIRECTORY/spmm_hubs.json.
 #
+# The part `real` takes real matrices, the files named below that are in the directory STAGES_FILES: weights of pruned networks, graphs of
+# the web and of people, meshes, and a near-dense one. All rungs and the library, in DIRECTORY/spmm_real.json. It is left out unless it is named.
+#
 # Defaults: 32,128,256; build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
 # to 16 million non-zeros), large (three of up to 80), huge (three of up to 264), order and hubs. Writes DIRECTORY/spmm_n<N>_<PART>.json.
 # The small graphs are checked in full. Of the others, whose operands have gigabytes, what the timed runs leave is checked (stages
@@ -66,6 +69,21 @@ hubs() {
   measure "$columns" "$entries" once "$out/spmm_hubs.json" "${matrices[@]}"
 }
 
+# real: what is not made by a generator.
+real() {
+  local name matrices=()
+  for name in dlmc_rn50_conv3_mag090 dlmc_rn50_final_dense_vd080 dlmc_transformer_embed_mag095 dlmc_transformer_embed_l0_098 \
+    dlmc_transformer_ffn1_l0_090 cnr-2000 ego-twitter soc-Slashdot0902 wiki-Vote PGPgiantcompo wave 4elt commanche_dual ergo_overlap_988; do
+    if [ -f "${STAGES_FILES:-}/$name.mtx.gz" ]; then
+      matrices+=(-m "$STAGES_FILES/$name.mtx.gz")
+    else
+      echo "spmm-study: $name.mtx.gz is not in STAGES_FILES and is left out" >&2
+    fi
+  done
+  [ ${#matrices[@]} -gt 0 ] || { echo "spmm-study: STAGES_FILES names no directory with a file of the part 'real'" >&2; return 2; }
+  measure "$columns" "${entries/strips/strips|tensor_tiles}" once "$out/spmm_real.json" "${matrices[@]}"
+}
+
 # split FILE PART: the rows of one number of columns each to a file of their own.
 split() {
   python3 - "$1" "$out" "$2" "$columns" <<'EOF'
@@ -85,7 +103,7 @@ EOF
 for part in "$@"; do
   check=once
   case $part in
-    order | hubs)
+    order | hubs | real)
       echo "spmm_$part" >&2
       "$part"
       continue ;;
@@ -93,7 +111,7 @@ for part in "$@"; do
     medium) twins="am youtube yelp wikikg2" ;;
     large) twins="ppa protein citation" ;;
     huge) twins="reddit products amazon" ;;
-    *) echo "spmm-study: there is no part '$part'; give small, medium, large, huge, order or hubs" >&2; exit 2 ;;
+    *) echo "spmm-study: there is no part '$part'; give small, medium, large, huge, order, hubs or real" >&2; exit 2 ;;
   esac
   matrices=()
   for twin in $twins; do matrices+=(-m "gen:twin:$twin"); done

@@ -8,7 +8,8 @@ A README holds a pair of lines
 
 and between them this script writes the times in FILE (a JSON of `stages run`, relative to the project's root) of the
 entries whose name REGEX finds: a line an entry, a column a matrix (all of the file, or those named), with the machine.
-FILE may be a pattern such as results/x/spmm_n32_*.json: of a study that was recorded in parts, on one machine.
+FILE may be a pattern such as results/x/spmm_n32_*.json: of a study that was recorded in parts, on one machine. A word
+options=TEXT among the matrices (blanks written as _) takes the rows with these options, in any pair that is made of such a JSON.
 
 A pair <!-- scaling FILE REGEX [MATRIX ...] --> and <!-- end scaling --> gets the rows that ran on several ranks: their clocks,
 and the speed-up of each over the fastest serial entry of stage 01 in the same file
@@ -32,6 +33,7 @@ tools/spmm-study.sh. A pair <!-- locality FILE . --> and <!-- end locality --> g
 A pair <!-- tricks FILE . --> and <!-- end tricks --> gets what each trick of a kernel is worth: what `spgemm_tricks --json FILE` measured.
 
 A pair <!-- rules FILE OPERATION --> and <!-- end rules --> gets what the rules cost: the record of tools/rules-cost.sh, of `spgemm` or `spmm`.
+A pair <!-- forms FILE . --> and <!-- end forms --> gets from the same record what each form of step 8 is worth.
 
 A pair <!-- counters FILE REGEX --> and <!-- end counters --> gets what ncu counted: the record of tools/counters.sh, of the cases in whose
 "matrix, options, entry" REGEX is found (as it holds no blanks, a dot stands for one).
@@ -53,6 +55,7 @@ or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run
                      matrices of the file on which both have a time, and where it is `least`, the least of them. With in:FILE before it those entries are looked for in another record
                      of the same machine (and in whatever place C is left), with clock:NAME this entry's time is that metric
     phase:NAME       the time of a phase
+    without:NAME     the time of a run less that phase; with over: this and those times, of entries that have the phase
     prepare          the time of preparing the plan
     NAME             a metric, or gflops, bandwidth_share, noise (the uncertainty of the median, in percent), work, nnz, result_nnz;
                      in a record of tools/counters.sh a counter
@@ -78,7 +81,7 @@ import sys
 
 PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|locality|tricks|rules|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|locality|tricks|rules|forms|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value):
@@ -112,6 +115,11 @@ def share(value):
 def median(row):
     """The median time of a run, in seconds."""
     return row["seconds"]["run"]["median"]
+
+
+def median_without(row, phase):
+    """The same less a phase, where the entry has it; `phase` may be empty."""
+    return median(row) - row["seconds"].get("phases", {}).get(phase.replace("_", " "), 0)
 
 
 def measured(row, name):
@@ -560,13 +568,16 @@ def value(results, entry, matrix, words):
                 return f"{rate['bytes_per_second'] / 1e12:.1f} TB/s"
         raise ValueError(f"there is no rate of {matrix} bytes of a B of {entry}")
     selected = dict(w.split("=", 1) for w in words if w.split("=")[0] in SELECTORS)
-    what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w not in ("percent", "if_recorded") and not w.startswith(ELSEWHERE)]
+    what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w not in ("percent", "if_recorded") and not w.startswith((*ELSEWHERE, "without:"))]
     if len(what) > 1:
         raise ValueError(f"one of '{' '.join(what)}' at a time")
     what = what[0] if what else ""
     elsewhere = {kind: next((w.removeprefix(kind) for w in words if w.startswith(kind)), "") for kind in ELSEWHERE}
     if any(elsewhere.values()) and not what.startswith("over:"):
         raise ValueError(f"'{' '.join(w for w in words if w.startswith(ELSEWHERE))}' belongs to over:REGEX")
+    without = next((w.removeprefix("without:") for w in words if w.startswith("without:")), "")
+    if without and what and not what.startswith("over:"):
+        raise ValueError(f"'without:{without}' belongs to the time of a run or to over:REGEX")
     timed = results["cases"] if "cases" in results else timed_rows(results)
     of = lambda row, name: str(row[name] if name in row else row["problem"][name]).replace(" ", "_")
     rows = [r for r in timed if all(of(r, name) == text for name, text in selected.items())]
@@ -577,6 +588,8 @@ def value(results, entry, matrix, words):
         if "if_recorded" in words and is_entry(entry):
             return "no record"
         raise ValueError(f"there is no good result of '{entry}' on '{matrix}'" + (f" with {selected}" if selected else ""))
+    if without and not any(without.replace("_", " ") in r["seconds"].get("phases", {}) for r in timed):
+        raise ValueError(f"no entry has a phase '{without}'")
     if what.startswith("over:"):
         pattern, ratio = what.removeprefix("over:"), {}
         fields = ("operation", "type") if elsewhere["in:"] else ("operation", "type", "options")
@@ -585,9 +598,9 @@ def value(results, entry, matrix, words):
         beside = [r for r in (timed_rows(of_file(elsewhere["in:"])) if elsewhere["in:"] else timed)
                   if re.search(pattern, r["entry"]) and not r.get("structure_reuse") and as_many(r)]
         for row in mine:
-            others = [median(r) for r in beside if problem(r) == problem(row)]
+            others = [median_without(r, without) for r in beside if problem(r) == problem(row)]
             if others:
-                took = measured(row, elsewhere["clock:"]) if elsewhere["clock:"] else median(row)
+                took = measured(row, elsewhere["clock:"]) if elsewhere["clock:"] else median_without(row, without)
                 if not took:
                     raise ValueError(f"there is no metric '{elsewhere['clock:']}'")
                 ratio.setdefault(matrix_of(row), []).append(min(others) / took)
@@ -606,7 +619,7 @@ def value(results, entry, matrix, words):
             raise ValueError(f"there is no counter '{what}'")
         return in_unit(what, row[what], words)
     if not what:
-        return seconds(median(row))
+        return seconds(median_without(row, without))
     if what == "noise":
         return f"{100 * row['seconds']['run']['noise']:.1f} %"
     if what == "prepare":
@@ -781,24 +794,55 @@ def tricks(results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
+def cost_of_rules(m):
+    """Time by the rules over that of the best choice; of those that were timed again, where a record has them."""
+    again = m.get("again") or m["seconds"]
+    return again[m["rules"]] / min(again.values())
+
+
 def rules(results, operation, _wanted):
     """The Markdown tables of a record of tools/rules-cost.sh: what a list of matrices takes by the rules, over the best choice for each."""
     measured_ = [m for m in results["matrices"] if m["operation"] == operation and m["seconds"]]
-    cost = lambda m: m["seconds"][m["rules"]] / min(m["seconds"].values())
+    columns = list(dict.fromkeys(m.get("n_cols") for m in measured_))
     lines = ["| matrices | how many | geometric mean | worst | on |", "|---|---|---|---|---|"]
     for kind, words in (("fitted", "on which rules were fitted"), ("reported", "on which nothing was fitted")):
-        costs = {m["matrix"]: cost(m) for m in measured_ if m["list"] == kind}
-        if costs:
-            worst = max(costs, key=costs.get)
-            lines.append(f"| {words} | {len(costs)} | {geometric_mean(costs.values()):.3f} | {costs[worst]:.2f} | {label(worst)} |")
-    lines += ["", "| matrix | list | by the rules | best choice | its time | cost |", "|---" * 6 + "|"]
+        for n in columns:
+            costs = {m["matrix"]: cost_of_rules(m) for m in measured_ if m["list"] == kind and m.get("n_cols") == n}
+            if costs:
+                worst = max(costs, key=costs.get)
+                lines.append(f"| {words}{f', N = {n}' if n else ''} | {len(costs)} | {geometric_mean(costs.values()):.3f} | {costs[worst]:.2f} | {label(worst)} |")
+    titles = ["matrix", "list"] + (["N"] if any(columns) else []) + ["by the rules", "best choice", "its time", "cost"]
+    lines += ["", "| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for m in measured_:
-        best = min(m["seconds"], key=m["seconds"].get)
+        again = m.get("again") or m["seconds"]
+        best = min(again, key=again.get)
         name = "the rules'" if best == m["rules"] else best
-        lines.append(f"| {label(m['matrix'])} | {m['list']} | {seconds(m['seconds'][m['rules']])} | {name} | {seconds(m['seconds'][best])} | {cost(m):.2f} |")
+        cells = [label(m["matrix"]), m["list"]] + ([str(m["n_cols"])] if any(columns) else [])
+        cells += [seconds(again[m["rules"]]), name, seconds(again[best]), f"{cost_of_rules(m):.2f}"]
+        lines.append("| " + " | ".join(cells) + " |")
     skipped = sum(1 for m in results["matrices"] if m["operation"] == operation and not m["seconds"])
-    lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record; "
-              f"{results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
+    part = sum(1 for m in measured_ if m.get("left_out"))
+    lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record"
+              + (f"; on {part} lines time was too short for all choices" if part else "") +
+              f"; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
+    return "\n".join(lines) + "\n"
+
+
+def forms(results, _pattern, _wanted):
+    """The Markdown table of the same record of what each form of step 8 is worth: how many times as long products take without it."""
+    measured_ = [m for m in results["matrices"] if m["operation"] == "spgemm" and m["seconds"]]
+    whole = [m for m in measured_ if not m.get("left_out")]
+    names = list(dict.fromkeys(name for m in measured_ for name in m["seconds"] if name.startswith("without ")))
+    lines = ["| form | matrices that have rows for it | mean of these | mean of all | most | on | least |", "|---" * 7 + "|"]
+    for name in names:
+        slower = {m["matrix"]: m["seconds"][name] / m["seconds"][m["rules"]] for m in measured_ if name in m["seconds"]}
+        # Where all choices were timed and this one was not, the matrix has no such row.
+        of_all = [*slower.values(), *(1 for m in whole if m["matrix"] not in slower)]
+        most = max(slower, key=slower.get)
+        lines.append(f"| {name.removeprefix('without ')} | {len(slower)} | {geometric_mean(slower.values()):.3f} | {geometric_mean(of_all):.3f} "
+                     f"| {slower[most]:.2f} | {label(most)} | {min(slower.values()):.2f} |")
+    lines += ["", f"(how many times as long products take without it, its rows going to the next form that fits; means are geometric; of all: "
+              f"1 on a matrix without such rows; {len(measured_)} matrices; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
     return "\n".join(lines) + "\n"
 
 
@@ -820,13 +864,15 @@ STEPS = (
     ("06_cuda_register", "nvidia-h200/d2_stream.json", "", STUDY + ", 1000 independent vectors", "", STUDY_EXAMPLE),
     ("07_spmm", "nvidia-h200/spmm_n32_*.json", "/warp_per_row", "SpMM, graphs, N = 32", "`warp_per_row`", ""),
     ("07_spmm", "nvidia-h200/spmm_n256_*.json", "/warp_per_row", "SpMM, graphs, N = 256", "`warp_per_row`", ""),
-    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared", "`hash_warp_per_row`", ""),
+    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared", "`hash_warp_per_row` without its sort", ""),
 )
+# Of an entry that a step is compared with, a phase that is not counted: the original of step 8 did not sort.
+NOT_COUNTED = {"08_spgemm_multigpu/hash_warp_per_row": "sort"}
 
 
 def whole(row):
-    """Seconds of a product; of one on several ranks from root to root where that is known."""
-    return measured(row, "root_to_root_seconds") or median(row)
+    """Seconds of a product, less what NOT_COUNTED names; of one on several ranks from root to root where that is known."""
+    return measured(row, "root_to_root_seconds") or median_without(row, NOT_COUNTED.get(row["entry"], ""))
 
 
 def problem_of(row):
@@ -962,8 +1008,12 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "tricks": tricks, "rules": rules, "steps": steps, "agreement": agreement, "races": races}[kind]
-            return start + make(merged(parts) if kind != "steps" else None, pattern, matrices.split()) + end
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "tricks": tricks, "rules": rules, "forms": forms, "steps": steps, "agreement": agreement, "races": races}[kind]
+            results, wanted = merged(parts) if kind != "steps" else None, matrices.split()
+            for word in [w for w in wanted if w.startswith("options=")]:
+                wanted.remove(word)
+                results["results"] = [r for r in results["results"] if r["problem"]["options"] == word.removeprefix("options=").replace("_", " ")]
+            return start + make(results, pattern, wanted) + end
 
         new = with_values(BLOCK.sub(fill, text), readme.relative_to(ROOT), missing)
         if new != text:

@@ -17,8 +17,13 @@
 #   multi       where there are several GPUs: SpGEMM on one of them against several, on generated matrices
 #   shares      SpGEMM shared out to 2, 4 and 8 processes, on matrices for eight GPUs; where there are fewer, processes take turns, and
 #               only the time that each has its GPU to itself is told. This one is left out unless it is named
+#   shares_d4   the course report's own cases: the same for 1, 2, 4, 6 and 8 processes, its distribution and its kernels beside ours, and
+#               cuSPARSE on one GPU, to records of their own. Left out unless it is named
+#   held_out    SpGEMM on the matrices of tools/sets/spgemm-reported.txt, on which no rule was fitted: the generated ones, and the files
+#               that are in the directory STAGES_FILES. Left out unless it is named
 #   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
-#               others; STAGES_SPMM_PARTS="small medium" for some of the twins). This one is left out unless it is named
+#               others; STAGES_SPMM_PARTS="small medium" for some of the twins, or "real" for the files in the directory STAGES_FILES).
+#               This one is left out unless it is named
 #   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
 #               minutes. This one is left out unless it is named
 #   grade       the two exercises of step 5 graded, with and without their solutions, and six attacks of a student's file: five minutes,
@@ -31,7 +36,7 @@
 # was all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests several sanitizer d2 spmv spgemm multi shares spmm ladders grade counters"
+known="tests several sanitizer d2 spmv spgemm multi shares shares_d4 held_out spmm ladders grade counters"
 wanted="tests several sanitizer d2 spmv spgemm multi"
 if [ "${1:-}" = --only ]; then
   [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
@@ -216,6 +221,27 @@ if wants shares && [ -x build/gpu/bin/mpi_tests ]; then
   step spgemm_shares build/gpu/bin/stages run -m gen:uniform:n=8.5e6,per_row=8 -m gen:stencil:points=27,nx=160 -m gen:uniform:n=32768,per_row=128 \
     -m gen:rmat:scale=20,edge_factor=16,a=0.57 --op spgemm --filter '08_.*/(binned|multi_blocks)' --ranks 2,4,8 --destination distributed \
     --check once --max-work 1e11 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm-shares.json"
+fi
+
+# D4's own case, n = 1,062,400, and one of the kind of its third: rows of 12,900 results. Of the three that divide work in another way or
+# multiply by other kernels, each with its preparation; and what the library takes on one GPU.
+if wants shares_d4 && [ -x build/gpu/bin/mpi_tests ]; then
+  step spgemm_shares_d4 build/gpu/bin/stages run -m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:uniform:n=32768,per_row=128 \
+    --op spgemm --filter '08_.*/(binned|multi_)|vendor/cusparse_spgemm' --ranks 1,2,4,6,8 --destination distributed \
+    --check once --max-work 1e11 --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm-shares-d4.json"
+fi
+
+if wants held_out; then
+  held_out=()
+  while read -r line; do
+    case $line in
+      "" | "#"*) ;;
+      gen:*) held_out+=(-m "$line") ;;
+      *) if [ -f "${STAGES_FILES:-}/$line" ]; then held_out+=(-m "$STAGES_FILES/$line"); else echo "verify-gpu: $line is not in STAGES_FILES and is left out" >&2; fi ;;
+    esac
+  done < tools/sets/spgemm-reported.txt
+  step spgemm_held_out build/gpu/bin/stages run "${held_out[@]}" --op spgemm --filter '08_.*/binned|vendor/cusparse_spgemm' \
+    --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.05}" --json "$out/spgemm_held_out.json"
 fi
 
 # How fast rows at random places can be read explains most of SpMM's times.

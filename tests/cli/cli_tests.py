@@ -1807,6 +1807,21 @@ class Studies(Case):
                 self.assertRegex(done.stderr, expected)
                 self.assertEqual(done.stdout, "")
 
+    def test_real_matrices_are_those_that_are_there(self):
+        """The part `real` of spmm-study.sh: a record of its own, of the files in STAGES_FILES."""
+        played = pathlib.Path(self.directory, "stages")
+        played.write_text('#!/bin/sh\necho "$*"\n')
+        played.chmod(0o755)
+        study = [ROOT / "tools/spmm-study.sh", "--n-cols", "32,128", played, self.directory, "real"]
+        run = lambda files: subprocess.run(study, env={**os.environ, "STAGES_FILES": files}, capture_output=True, text=True, check=False)
+        self.assertEqual(run("").returncode, 2)
+        self.assertIn("STAGES_FILES names no directory with a file of the part 'real'", run(str(self.directory)).stderr)
+        pathlib.Path(self.directory, "wave.mtx.gz").touch()
+        done = run(str(self.directory))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, f"^run -m {self.directory}/wave.mtx.gz --op spmm --n-cols 32,128 --filter .*tensor_tiles.* --json {self.directory}/spmm_real.json\n$")
+        self.assertIn("4elt.mtx.gz is not in STAGES_FILES", done.stderr)
+
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -218,21 +218,23 @@ class Rules(unittest.TestCase):
     """tools/rules-cost.sh, with programs and a GPU that only speak; and its table."""
 
     FORMS = """#!/bin/sh
-for matrix; do :; done
-case $matrix in
+while [ $# -gt 1 ]; do case $1 in --json) out=$2 ;; --budget) echo $2 >> "$PLAY/budgets" ;; esac; shift; done
+left=0
+case $1 in
   *sleeps*) exec sleep 30 ;;
-  *wide*) echo 'spgemm_forms: A has as many columns as B has rows' >&2; exit 1 ;;
-  *other*) best=4.000 ;;
-  *) best=1.500 ;;
+  *wide*) echo 'spgemm_forms: it is too wide' >&2; exit 1 ;;
+  *other*) best=4e-3 ;;
+  *) best=1.5e-3 left=3 ;;
 esac
-echo
-echo "$matrix: 50 products, 9 results"
-echo 'as it is                                      2.000     7.0   1.00x | numeric 1.0'
-echo "sorted up to 64                               $best     7.0   1.00x | numeric 1.0"
+echo '{"choices": [{"matrix": "x", "seconds": {"as it is": 2e-3, "sorted up to 64": '$best', "without ranked": 3e-3, "lucky": 1e-3},
+  "again": {"as it is": 2e-3, "sorted up to 64": '$best', "lucky": 3e-3}, "left_out": '$left'}]}' > "$out"
 """
     STUDY = """#!/bin/sh
 for file; do :; done
-echo '{"times": [{"variant": "the rules'"'"' choice", "seconds": 3e-6}, {"variant": "strip 32", "seconds": 2e-6}, {"variant": "unknown", "seconds": 0}]}' > "$file"
+echo '{"choices": [
+  {"n_cols": 16, "seconds": {"the rules'"'"' choice": 3e-6, "strip 32": 2e-6}, "again": {"the rules'"'"' choice": 3e-6, "strip 32": 2e-6}, "left_out": 0},
+  {"n_cols": 32, "seconds": {"the rules'"'"' choice": 4e-6}, "again": {"the rules'"'"' choice": 4e-6}, "left_out": 0},
+  {"n_cols": 64, "seconds": {"the rules'"'"' choice": null}, "again": {}, "left_out": 0}]}' > "$file"
 """
 
     def record(self, directory, lists, *more, code=0):
@@ -244,26 +246,41 @@ echo '{"times": [{"variant": "the rules'"'"' choice", "seconds": 3e-6}, {"varian
         for name, text in lists.items():
             (at / name).write_text(text)
         done = subprocess.run([ROOT / "tools/rules-cost.sh", "--build", at, "--out", at / "out.json", *more, *(at / name for name in lists)],
-                              capture_output=True, text=True, check=False, env={**os.environ, "PATH": f"{at}:{os.environ['PATH']}"})
+                              capture_output=True, text=True, check=False, env={**os.environ, "PLAY": str(at), "PATH": f"{at}:{os.environ['PATH']}"})
         self.assertEqual(done.returncode, code, done.stderr)
         return json.loads((at / "out.json").read_text()) if code == 0 else done.stderr
 
-    def test_a_record_and_its_table(self):
+    def test_a_record_and_its_tables(self):
         with tempfile.TemporaryDirectory() as directory:
-            made = self.record(directory, {"spgemm-fitted.txt": "# a comment\n\ngen:some:n=3\ngen:other:n=3\ngen:wide:n=3\ngen:sleeps:n=3\nnot-there.mtx.gz\ndata:d1\ndata:none\ndata:fem\n",
-                                           "spgemm-reported.txt": "gen:some:n=4\n", "spmm-reported.txt": "gen:some:n=5\n"}, "--limit", "2")
+            made = self.record(directory, {"spgemm-fitted.txt": "# a comment\n\ngen:some:n=3\ngen:other:n=3\ngen:wide:n=3\ngen:sleeps:n=3\nnot-there.mtx.gz\ndata:fem\n",
+                                           "spgemm-reported.txt": "gen:some:n=4\n", "spmm-reported.txt": "gen:some:n=5\n"}, "--budget", "4", "--jobs", "2")
+            budgets = list(map(float, pathlib.Path(directory, "budgets").read_text().split()))
+        self.assertTrue(0.4 < budgets[0] <= 0.5 and budgets[-1] > budgets[0], budgets)
         self.assertEqual([m["skipped"] for m in made["matrices"]],
-                         ["", "", "exit code 1: spgemm_forms: A has as many columns as B has rows", "more than 2 s", "its file is not there", "a pair", "there is no such matrix", "", "", ""])
-        self.assertEqual(made["matrices"][0]["seconds"], {"as it is": 2e-3, "sorted up to 64": 1.5e-3})
+                         ["", "", "exit code 1: spgemm_forms: it is too wide", "not done when the time for all was over", "its file is not there", "", "", "", ""])
+        self.assertEqual((made["matrices"][0]["matrix"], made["matrices"][0]["left_out"], made["matrices"][0]["seconds"]["lucky"]), ("gen:some:n=3", 3, 1e-3))
         text = tables.rules(made, "spgemm", [])
         _, rows = table(text, "matrices")
         self.assertEqual([tuple(r.values()) for r in rows],
                          [("on which rules were fitted", "3", "1.211", "1.33", "gen:some:n=3"), ("on which nothing was fitted", "1", "1.333", "1.33", "gen:some:n=4")])
         _, rows = table(text, "matrix")
         self.assertEqual([(r["best choice"], r["cost"]) for r in rows], [("sorted up to 64", "1.33"), ("the rules'", "1.00"), ("sorted up to 64", "1.33"), ("sorted up to 64", "1.33")])
-        self.assertIn("5 matrices skipped", text)
+        self.assertIn("3 matrices skipped", text)
+        self.assertIn("on 3 lines time was too short for all choices", text)
         _, rows = table(tables.rules(made, "spmm", []), "matrix")
-        self.assertEqual([(r["by the rules"], r["best choice"], r["cost"]) for r in rows], [("3.00 us", "strip 32", "1.50")])
+        self.assertEqual([(r["N"], r["by the rules"], r["best choice"], r["cost"]) for r in rows], [("16", "3.00 us", "strip 32", "1.50"), ("32", "4.00 us", "the rules'", "1.00")])
+        _, rows = table(tables.rules(made, "spmm", []), "matrices")
+        self.assertEqual([(r["matrices"], r["worst"]) for r in rows], [("on which nothing was fitted, N = 16", "1.50"), ("on which nothing was fitted, N = 32", "1.00")])
+
+    def test_what_a_form_is_worth(self):
+        """Of the matrices with rows for it, and of all; one whose choices were not all timed counts only if this one was."""
+        line = lambda matrix, left, **seconds: {"operation": "spgemm", "list": "fitted", "matrix": matrix, "rules": "as it is", "left_out": left,
+                                                "seconds": {"as it is": 1e-3, **{f"without {name}": value for name, value in seconds.items()}}}
+        record = {"gpu": "X1", "date": "2001-01-01", "source_digest": "0" * 64,
+                  "matrices": [line("a", 0, ranked=4e-3), line("b", 0, ranked=1e-3, sorted_256=0.5e-3), line("c", 0), line("d", 2), {**line("e", 0, ranked=1), "operation": "spmm"}]}
+        _, rows = table(tables.forms(record, ".", []), "form")
+        self.assertEqual([tuple(r.values()) for r in rows],
+                         [("ranked", "2", "2.000", "1.587", "4.00", "a", "1.00"), ("sorted_256", "1", "0.500", "0.794", "0.50", "b", "0.50")])
 
     def test_refused(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -317,7 +334,8 @@ class Values(unittest.TestCase):
                                 ("a gen:fem:nx=3 phase:to_host", "1.00 us"), ("a gen:fem:nx=3 spilled_bytes", "2.05 kB"), ("a gen:fem:nx=3 share percent", "26 %"),
                                 ("a gen:fem:nx=3 share digits=3", "0.256"), ("r gen:fem:nx=3 ranks=4", "250 us"), ("r gen:fem:nx=3 ranks=2 gflops", "12.3"),
                                 ("a gen:fem:nx=3 nnz", "9"), ("a gen:fem:nx=3 prepare", "3.00 ms"), ("again gen:fem:nx=3", "500 ns"), ("one mean over:/b", "0.50x"),
-                                ("context gpu_l2_bytes", "50.0 MB"), ("context gpu", "GPU of a test")):
+                                ("context gpu_l2_bytes", "50.0 MB"), ("context gpu", "GPU of a test"), ("a gen:fem:nx=3 without:to_host", "1.00 us"),
+                                ("a gen:fem:nx=3 over:vendor/ without:to_host", "3.00x"), ("b gen:fem:nx=3 over:05_x/a without:to_host", "0.33x")):
             entry, matrix, *more = words.split()
             with self.subTest(words=words):
                 self.assertEqual(tables.value(self.results, entry, matrix, more), expected)
@@ -325,6 +343,7 @@ class Values(unittest.TestCase):
     def test_what_is_not_one_number_is_refused(self):
         for words, expected in (("r gen:fem:nx=3", "2 results fit; name ranks"), ("a n=408", "there is no good result of 'a' on 'n=408'"), ("a n=407 no_such", "there is no metric"),
                                 ("a n=407 over:cu", "no entry like 'cu'"), ("context no", "the context has no 'no'"), ("a n=407 phase:x", "no phase 'x'"),
+                                ("a n=407 without:x", "no entry has a phase 'x'"), ("a n=407 prepare without:to_host", "belongs to the time of a run"),
                                 ("a n=407 nnz gflops", "at a time")):
             entry, matrix, *more = words.split()
             with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):

@@ -7,6 +7,7 @@ usage: verify_gpu_tests.py [unittest options]
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -164,16 +165,46 @@ class Records(unittest.TestCase):
             self.verify("--only", "grade", expect=0 if passed else 1)
             self.assertEqual((self.steps()["grade_build"], self.steps()["grade"]), (True, passed), text)
 
-    def test_spmv_of_matrices_held_out_is_a_record_of_its_own(self):
+    def asked(self):
+        return (self.root / "asked").read_text().splitlines()
+
+    def listen(self):
+        """From now on the program writes down what it is asked."""
         stages = self.root / "build/gpu/bin/stages"
         stages.write_text(stages.read_text().replace("while", 'echo "$*" >> "$PLAY/asked"\nwhile', 1))
+
+    def test_the_original_s_own_cases_are_shared_out_where_they_are_named(self):
+        self.listen()
+        self.verify("--only", "shares,shares_d4")
+        self.assertEqual(self.steps(), {"configure": True, "build": True, "spgemm_shares": True, "spgemm_shares_d4": True})
+        shares, of_d4 = self.asked()
+        self.assertIn("--ranks 1,2,4,6,8 --destination distributed", of_d4)
+        self.assertEqual([re.search(r"--json \S*/(\S+)", line)[1] for line in (shares, of_d4)], ["spgemm-shares.json", "spgemm-shares-d4.json"])
+        self.verify("--only", "spgemm")
+        self.assertEqual(len(self.asked()), 3)
+
+    def test_spgemm_of_matrices_held_out(self):
+        """The generated ones of the list, and those of its files that are there."""
+        self.listen()
+        (self.root / "tools/sets").mkdir()
+        (self.root / "tools/sets/spgemm-reported.txt").write_text("# gen:none\n\ngen:some:n=3\nmine.mtx.gz\nnobody.mtx\n")
+        (self.root / "mine.mtx.gz").touch()
+        (self.root / "nobody.mtx.gz").touch()
+        with unittest.mock.patch.dict(os.environ, {"STAGES_FILES": str(self.root)}):
+            self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", "held_out"))
+        self.assertEqual(self.steps(), {"configure": True, "build": True, "spgemm_held_out": True})
+        self.assertTrue(self.asked()[0].startswith(f"run -m gen:some:n=3 -m {self.root}/mine.mtx.gz --op spgemm "), self.asked())
+        self.assertIn("/spgemm_held_out.json", self.asked()[0])
+
+    def test_spmv_of_matrices_held_out_is_a_record_of_its_own(self):
+        self.listen()
         with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": ""}):
             self.verify("--only", "spmv", "mine.mtx")
         self.assertEqual(self.steps(), {"configure": True, "build": True, "spmv": True})
         with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": "one.mtx two.mtx.gz"}):
             self.verify("--only", "spmv", "mine.mtx")
         self.assertEqual(self.steps(), {"configure": True, "build": True, "spmv": True, "spmv_held_out": True})
-        alone, chosen, held_out = (self.root / "asked").read_text().splitlines()
+        alone, chosen, held_out = self.asked()
         self.assertEqual(alone, chosen)
         matrices = lambda words: [after for word, after in zip(words.split(), words.split()[1:]) if word == "-m"]
         self.assertEqual(matrices(held_out), ["one.mtx", "two.mtx.gz"])
