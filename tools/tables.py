@@ -816,7 +816,7 @@ def rules(results, operation, _wanted):
 STUDY = "SpMV, 80 % zeros, n = 64 and more"
 STUDY_EXAMPLE = "gen:fixed:n=1024,zeros=0.8"
 STEPS = (
-    ("01_cpu_serial", "cpu-2-cores/cpu-square.json", "01_cpu_serial/gustavson_dense", "SpGEMM, matrices squared", "`gustavson_dense`", ""),
+    ("01_cpu_serial", "cpu-2-cores/cpu-square.json", "01_cpu_serial/gustavson_dense", "SpGEMM, matrices squared or times their transpose", "`gustavson_dense`", ""),
     ("01_cpu_serial", "cpu-2-cores/cpu-vector.json", "", "SpMV, the same matrices", "", ""),
     ("02_mpi", "cpu-16-cores/mpi-d1.json", "01_", "SpGEMM, the course project's pair, best of 1 to 16 ranks", "fastest serial entry", "gen:d1:a"),
     ("02_mpi", "cpu-16-cores/mpi-matrix.json", "01_", "SpGEMM, a web graph squared, best of 1 to 16 ranks", "fastest serial entry", ""),
@@ -824,12 +824,12 @@ STEPS = (
     ("04_cuda_shared", "nvidia-h200/d2_single_graph.json", "03_", STUDY, "step 3's fastest", STUDY_EXAMPLE),
     ("05_cuda_csr", "nvidia-h200/d2_single_graph.json", "04_", STUDY, "step 4's fastest", STUDY_EXAMPLE),
     ("05_cuda_csr", "nvidia-h200/spmv.json", "/thread_per_row", "SpMV, graphs and meshes", "`thread_per_row`", ""),
-    ("05_cuda_csr", "nvidia-h200/spmv_held_out.json", "/thread_per_row", "SpMV, matrices that no constant was chosen on", "`thread_per_row`", ""),
+    ("05_cuda_csr", "nvidia-h200/spmv_held_out.json", "/thread_per_row", "SpMV, matrices held out (a rule was fitted on one of them later)", "`thread_per_row`", ""),
     ("06_cuda_register", "nvidia-h200/d2_chain_graph.json", "05_", STUDY + ", a chain", "step 5's fastest", STUDY_EXAMPLE),
     ("06_cuda_register", "nvidia-h200/d2_stream.json", "", STUDY + ", 1000 independent vectors", "", STUDY_EXAMPLE),
     ("07_spmm", "nvidia-h200/spmm_n32_*.json", "/warp_per_row", "SpMM, graphs, N = 32", "`warp_per_row`", ""),
     ("07_spmm", "nvidia-h200/spmm_n256_*.json", "/warp_per_row", "SpMM, graphs, N = 256", "`warp_per_row`", ""),
-    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared", "`hash_warp_per_row`", ""),
+    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared or times their transpose, and the course project's pair", "`hash_warp_per_row`", ""),
 )
 
 
