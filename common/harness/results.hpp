@@ -106,7 +106,7 @@ struct Results {
 void relate_rows(Results& results, std::size_t first);
 
 /// Fills speedup_serial of all rows that ran on ranks, where the same problem was also run on one process: by
-/// entries of the row's own step (one GPU against several), or, where that has none, by stage 01.
+/// entries of the row's own step (one GPU against several), or, where that has none, by step 1.
 void relate_to_serial(Results& results);
 
 /// Whether two rows are about the same multiplication.
