@@ -468,6 +468,20 @@ class Curve(unittest.TestCase):
             self.assertLess(apart(draw_curve.close_to(draw_curve.points(self.results, entry)), drawn(self.picture, f"close:{entry}")), 0.1, entry)
         self.assertIn(self.results["context"]["source_digest"][:12], self.picture)
 
+    def bars(self, seconds_of):
+        """How far, in the picture's units, the end of a bar lies from where the logarithm of its time belongs."""
+        ends = {entry: max(x for x, _ in drawn(self.picture, f"steps:{entry}")) for entry, _, _ in draw_curve.LINES}
+        wanted = {entry: math.log(seconds_of(entry)) for entry in ends}
+        low, high = min(wanted, key=wanted.get), max(wanted, key=wanted.get)
+        scale = (ends[high] - ends[low]) / (wanted[high] - wanted[low])
+        return max(abs(ends[low] + scale * (wanted[entry] - wanted[low]) - ends[entry]) for entry in ends)
+
+    def test_its_bars_are_the_steps_at_one_size(self):
+        self.assertLess(self.bars(lambda entry: draw_curve.at_size(self.results, entry)), 0.1, "run tools/draw_curve.py")
+        for entry, _, _ in draw_curve.LINES:
+            self.assertIn(f">{tables.seconds(draw_curve.at_size(self.results, entry))}<", self.picture)
+        self.assertGreater(self.bars(lambda entry: draw_curve.at_size(self.results, entry) * (1.05 if entry.endswith("/one_launch") else 1)), 0.3)
+
     def test_another_time_is_seen(self):
         entry = "06_cuda_register/row_per_thread"
         points, at = draw_curve.points(self.results, entry), drawn(self.picture, f"whole:{entry}")
