@@ -491,6 +491,18 @@ class Curve(unittest.TestCase):
 
 
 class Readmes(unittest.TestCase):
+    def test_the_sample_of_the_steps_is_of_these_records(self):
+        """The root README shows what run.sh ends with; its times in records are those of data/records.tsv."""
+        lines = [line.split("\t") for line in (ROOT / "data/records.tsv").read_text().splitlines() if not line.startswith("#")]
+        recorded = {entry: (tables.seconds(float(time)), f"{machine}: {what}") for entry, time, what, machine in lines}
+        sample = re.search(r"      step +plainest entry.*\n((?:      \d.*\n)+)", (ROOT / "README.md").read_text())[1]
+        rows = [re.split(r" {2,}", line.strip()) for line in sample.splitlines()]
+        self.assertEqual([row[0] for row in rows], sorted({entry.split("/")[0] for entry in recorded}))
+        for step, entries, _, _, times, what in rows:
+            names = [f"{step}/{words.split(' on ')[0]}" for words in entries.split(" -> ")]
+            self.assertEqual(times, " -> ".join(recorded[name][0] for name in names), step)
+            self.assertEqual(what, recorded[names[-1]][1])
+
     def test_they_hold_what_the_records_say(self):
         done = subprocess.run([sys.executable, ROOT / "tools/tables.py", "--check"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
