@@ -8,9 +8,6 @@ namespace stages {
 /// The processor's name as the system tells it; "unknown CPU" where it doesn't.
 std::string cpu_name();
 
-/// Logical processors that this process may use.
-int available_cpus();
-
 /// Bytes of the largest cache of CPU 0; 0 where the system doesn't tell.
 double last_level_cache_bytes();
 

@@ -38,7 +38,13 @@ enum class Status {
   failed,   ///< the plan threw
   skipped,  ///< a limit or a need rules it out: `reason` has the number
 };
-std::string to_string(Status status);
+inline constexpr std::array<Named<Status>, 4> kStatuses = {{{Status::good, "good"},
+                                                            {Status::wrong, "wrong"},
+                                                            {Status::failed, "failed"},
+                                                            {Status::skipped, "skipped"}}};
+inline std::string to_string(Status status) {
+  return name_of(kStatuses, status);
+}
 
 /// One entry on one problem. Times are seconds; `run` and `phases` are per product.
 struct ResultRow {
