@@ -8,10 +8,11 @@
 // this rung tells two costs apart that 2_dense_transposed.cu removed together: many sectors a request, and a
 // stride that is a multiple of a power of two. Compare all three at n = 1023, 1024 and 1025.
 //
-// Why does the stride matter? What follows is an inference. It fits the times, but no counter of ours shows
-// it. Suppose that L1 has 32 banks of 4 bytes, as shared memory has. Addresses that are n floats apart fall
-// into 32 / gcd(n, 32) different banks: into all 32 if n is odd, and into a single one if n is a multiple of
-// 32. Addresses in one bank are served one after another: a *bank conflict*.
+// Why does the stride matter? L1 serves a load in passes over its data, and ncu counts them (measured.md): 32
+// for a load of the matrix at n = 1024, about 9 with the gap. It is as if L1 had 32 banks of 4 bytes, as shared
+// memory has. Addresses that are n floats apart fall into 32 / gcd(n, 32) different banks: into all 32 if n is
+// odd, and into a single one if n is a multiple of 32. Addresses in one bank are served one after another: a
+// *bank conflict*.
 //
 // Input: any matrix whose dense form fits. Cost: as 1_dense_row_major.cu, with up to one element a row more.
 

@@ -47,8 +47,7 @@ QUANTITIES = {
 OF_SPMV = {
     "load_tag_wavefronts": ("l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",),  # passes of L1 over the tags of global loads
     "load_set_conflicts": ("l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld.sum",),  # lines of one load that fall into one set
-    "load_bank_conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_global_op_ld.sum", "l1tex__data_bank_conflicts_pipe_lsu_mem_global.sum"),
-    "data_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_lg.sum", "l1tex__data_pipe_lsu_wavefronts.sum"),  # passes over the data, of global and local
+    "data_wavefronts": ("l1tex__data_pipe_lsu_wavefronts.sum",),  # passes over the data, of global, local and shared memory
     "local_loads": ("smsp__inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_ld.sum"),  # of warps
     "local_stores": ("smsp__inst_executed_op_local_st.sum", "smsp__sass_inst_executed_op_local_st.sum"),
     "local_load_sectors": ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",),

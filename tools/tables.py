@@ -55,7 +55,7 @@ or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run
     phase:NAME       the time of a phase
     prepare          the time of preparing the plan
     NAME             a metric, or gflops, bandwidth_share, noise (the uncertainty of the median, in percent), work, nnz, result_nnz;
-                     in a record of tools/counters.sh a counter
+                     in a record of tools/counters.sh a counter, with per:OTHER over another counter or a number
 
 and before it, where several results fit, ranks=N, type=f32, operation=spmv, options=TEXT (blanks written as _). The word `digits=N` shows
 a number with so many digits, `percent` a share. With `if_recorded` the text is `no record` as long as the file has nothing of that ENTRY,
@@ -465,10 +465,12 @@ SHARED = (
     ("of them CAS", ("shared_cas",), large),
     ("shared wavefronts", ("shared_wavefronts",), large),
 )
-# Where they were counted, of global loads and of local memory (tools/counters.py, OF_SPMV).
+# Where they were counted, of global loads and of local memory (tools/counters.py, OF_SPMV). The passes over the data are also those of shared memory.
 LOADS = (
-    ("passes a load", ("load_tag_wavefronts", "load_requests"), lambda passes, requests: f"{passes / requests:.1f}" if requests else ""),
-    ("bank conflicts", ("load_bank_conflicts",), large),
+    ("tag passes a load", ("load_tag_wavefronts", "load_requests"), lambda passes, requests: f"{passes / requests:.1f}" if requests else ""),
+    ("data passes a load", ("data_wavefronts", "shared_wavefronts", "load_requests"), lambda all_, shared, requests: f"{(all_ - shared) / requests:.1f}" if requests else ""),
+    SHARED[2],
+    ("bank conflicts", ("shared_conflicts",), large),
     ("registers", ("registers",), lambda count: f"{count:.0f}"),
     ("wait for data", ("waits_for_data",), lambda warps: f"{warps:.1f}"),
     ("for the queue", ("waits_for_queue",), lambda warps: f"{warps:.1f}"),
@@ -486,6 +488,7 @@ def counters(results, pattern, _wanted):
     chosen = [c for c in results["cases"] if re.search(pattern, f"{case(c)}, {c['entry']}")]
     columns = COUNTERS + (LOADS if any("registers" in c for c in chosen) else ()) + (LOCAL if any(c.get("local_loads") for c in chosen) else ())
     columns += (SHARED if any(c.get("shared_atomics") or c.get("shared_cas") for c in chosen) else ())
+    columns = tuple(dict.fromkeys(columns))
     lines = ["| case | entry | " + " | ".join(head for head, _, _ in columns) + " |", "|---" * (len(columns) + 2) + "|"]
     for c in chosen:
         name = ", ".join(filter(None, (label(c["matrix"]), c["options"])))
@@ -494,7 +497,7 @@ def counters(results, pattern, _wanted):
         else:
             cells = ["not counted: " + c["reason"].replace("|", "/")] + [""] * (len(columns) - 1)
         lines.append(f"| {name} | `{c['entry']}` | " + " | ".join(cells) + " |")
-    explained = "; passes: of L1 over the tags, a load of a warp; wait: warps for each instruction issued" if any("registers" in c for c in chosen) else ""
+    explained = "; passes: of L1, over its tags and over its data, for a load of a warp; bank conflicts: wavefronts of shared memory that they cost; wait: warps for each instruction issued" if any("registers" in c for c in chosen) else ""
     lines += ["", f"(all kernels of one product; time: of each kernel alone, under ncu; instructions: of warps; L1: global loads; L2: what the SMs asked of it, "
               f"its hits those of reads; warps: of what an SM holds while it has any, "
               f"and of what all SMs hold from a kernel's start to its end{explained}; {results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['date'][:10]}, sources {results['source_digest'][:12]})"]
@@ -560,13 +563,16 @@ def value(results, entry, matrix, words):
                 return f"{rate['bytes_per_second'] / 1e12:.1f} TB/s"
         raise ValueError(f"there is no rate of {matrix} bytes of a B of {entry}")
     selected = dict(w.split("=", 1) for w in words if w.split("=")[0] in SELECTORS)
-    what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w not in ("percent", "if_recorded") and not w.startswith(ELSEWHERE)]
+    what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w not in ("percent", "if_recorded") and not w.startswith((*ELSEWHERE, "per:"))]
     if len(what) > 1:
         raise ValueError(f"one of '{' '.join(what)}' at a time")
     what = what[0] if what else ""
     elsewhere = {kind: next((w.removeprefix(kind) for w in words if w.startswith(kind)), "") for kind in ELSEWHERE}
     if any(elsewhere.values()) and not what.startswith("over:"):
         raise ValueError(f"'{' '.join(w for w in words if w.startswith(ELSEWHERE))}' belongs to over:REGEX")
+    per = next((w.removeprefix("per:") for w in words if w.startswith("per:")), "")
+    if per and "cases" not in results:
+        raise ValueError("'per:' belongs to a counter")
     timed = results["cases"] if "cases" in results else timed_rows(results)
     of = lambda row, name: str(row[name] if name in row else row["problem"][name]).replace(" ", "_")
     rows = [r for r in timed if all(of(r, name) == text for name, text in selected.items())]
@@ -602,9 +608,12 @@ def value(results, entry, matrix, words):
         raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
     row = mine[0]
     if "cases" in results:
-        if row.get(what) is None:
-            raise ValueError(f"there is no counter '{what}'")
-        return in_unit(what, row[what], words)
+        divisor = float(per) if per.isdecimal() else row.get(per) if per else 1
+        if unknown := [name for name, count in ((what, row.get(what)), (per, divisor)) if count is None]:
+            raise ValueError(f"there is no counter '{unknown[0]}'")
+        if not divisor:
+            raise ValueError(f"'{per}' is 0")
+        return in_unit(what, row[what] / divisor, words)
     if not what:
         return seconds(median(row))
     if what == "noise":
@@ -807,7 +816,7 @@ def rules(results, operation, _wanted):
 STUDY = "SpMV, 80 % zeros, n = 64 and more"
 STUDY_EXAMPLE = "gen:fixed:n=1024,zeros=0.8"
 STEPS = (
-    ("01_cpu_serial", "cpu-2-cores/cpu-square.json", "01_cpu_serial/gustavson_dense", "SpGEMM, matrices squared", "`gustavson_dense`", ""),
+    ("01_cpu_serial", "cpu-2-cores/cpu-square.json", "01_cpu_serial/gustavson_dense", "SpGEMM, matrices squared or times their transpose", "`gustavson_dense`", ""),
     ("01_cpu_serial", "cpu-2-cores/cpu-vector.json", "", "SpMV, the same matrices", "", ""),
     ("02_mpi", "cpu-16-cores/mpi-d1.json", "01_", "SpGEMM, the course project's pair, best of 1 to 16 ranks", "fastest serial entry", "gen:d1:a"),
     ("02_mpi", "cpu-16-cores/mpi-matrix.json", "01_", "SpGEMM, a web graph squared, best of 1 to 16 ranks", "fastest serial entry", ""),
@@ -815,12 +824,12 @@ STEPS = (
     ("04_cuda_shared", "nvidia-h200/d2_single_graph.json", "03_", STUDY, "step 3's fastest", STUDY_EXAMPLE),
     ("05_cuda_csr", "nvidia-h200/d2_single_graph.json", "04_", STUDY, "step 4's fastest", STUDY_EXAMPLE),
     ("05_cuda_csr", "nvidia-h200/spmv.json", "/thread_per_row", "SpMV, graphs and meshes", "`thread_per_row`", ""),
-    ("05_cuda_csr", "nvidia-h200/spmv_held_out.json", "/thread_per_row", "SpMV, matrices that no constant was chosen on", "`thread_per_row`", ""),
+    ("05_cuda_csr", "nvidia-h200/spmv_held_out.json", "/thread_per_row", "SpMV, matrices held out (a rule was fitted on one of them later)", "`thread_per_row`", ""),
     ("06_cuda_register", "nvidia-h200/d2_chain_graph.json", "05_", STUDY + ", a chain", "step 5's fastest", STUDY_EXAMPLE),
     ("06_cuda_register", "nvidia-h200/d2_stream.json", "", STUDY + ", 1000 independent vectors", "", STUDY_EXAMPLE),
     ("07_spmm", "nvidia-h200/spmm_n32_*.json", "/warp_per_row", "SpMM, graphs, N = 32", "`warp_per_row`", ""),
     ("07_spmm", "nvidia-h200/spmm_n256_*.json", "/warp_per_row", "SpMM, graphs, N = 256", "`warp_per_row`", ""),
-    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared", "`hash_warp_per_row`", ""),
+    ("08_spgemm_multigpu", "nvidia-h200/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared or times their transpose, and the course project's pair", "`hash_warp_per_row`", ""),
 )
 
 

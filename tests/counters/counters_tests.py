@@ -293,11 +293,12 @@ class Table(unittest.TestCase):
 
     def test_of_spmv_there_are_more(self):
         """Loads and registers where they were counted, local memory where there was any."""
-        record = {**self.RECORD, "cases": [{**self.RECORD["cases"][0], "registers": 255, "load_tag_wavefronts": 31.9e6, "load_bank_conflicts": 12, "waits_for_data": 3.21, "waits_for_queue": 0,
+        record = {**self.RECORD, "cases": [{**self.RECORD["cases"][0], "registers": 255, "load_tag_wavefronts": 31.9e6, "data_wavefronts": 35e6, "shared_wavefronts": 3e6,
+                                            "shared_conflicts": 12, "waits_for_data": 3.21, "waits_for_queue": 0,
                                             "local_loads": 0}]}
         lines = tables.counters(record, ".", []).splitlines()
-        self.assertTrue(lines[0].endswith("| passes a load | bank conflicts | registers | wait for data | for the queue |"))
-        self.assertTrue(lines[2].endswith("| 31.9 | 12 | 255 | 3.2 | 0.0 |"))
+        self.assertTrue(lines[0].endswith("| tag passes a load | data passes a load | shared wavefronts | bank conflicts | registers | wait for data | for the queue |"))
+        self.assertTrue(lines[2].endswith("| 31.9 | 32.0 | 3.00 M | 12 | 255 | 3.2 | 0.0 |"))
         record["cases"][0].update(local_loads=1000, local_stores=10, local_load_sectors=4000, local_load_sectors_hit=1000)
         self.assertTrue(tables.counters(record, ".", []).splitlines()[2].endswith("| 1.00 k | 10 | 25 % |"))
 

@@ -387,6 +387,14 @@ class Values(unittest.TestCase):
     def test_a_counter(self):
         cases = {"cases": [{"matrix": "gen:fixed:n=512,zeros=0.8", "options": "", "entry": "06_x/a", "status": "good", "local_loads": 1234567.0}]}
         self.assertEqual(tables.value(cases, "a", "n=512", ["local_loads"]), "1,234,567")
+        cases["cases"][0].update(load_requests=500.0, no_loads=0.0)
+        self.assertEqual(tables.value(cases, "a", "n=512", ["load_requests", "per:20", "options="]), "25")
+        self.assertEqual(tables.value(cases, "a", "n=512", ["local_loads", "per:load_requests", "digits=1"]), "2469.1")
+        for words, expected in ((["local_loads", "per:lods"], "there is no counter 'lods'"), (["local_loads", "per:no_loads"], "'no_loads' is 0")):
+            with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
+                tables.value(cases, "a", "n=512", words)
+        with self.assertRaisesRegex(ValueError, "belongs to a counter"):
+            tables.value(self.results, "05_x/a", "n=407", ["per:2"])
 
     def test_a_page_with_a_planted_wrong_number_is_found(self):
         """The whole way: a page of a tree of its own, one of whose numbers is not what the record says."""
