@@ -7,8 +7,8 @@
 // neighbour, and multiplies as csr_spmv_by_length of step 1 does. A chain of products never passes a root:
 // y lies where the next x is wanted.
 //
-// A mesh cut into 4 has a halo of its edges, 0.6 % of x for 1000 x 1000 points; a random graph needs nearly all
-// of x everywhere, and then one product is over in less time than its messages take.
+// How large the halo is depends on the matrix: a mesh cut into 4 has one of its edges only, a random graph
+// needs nearly all of x everywhere. `bytes_exchanged` in the JSON tells it.
 //
 // Input: any CSR matrix; a chain needs a square one. Cost: nnz steps over ranks; a message to each rank that
 // needs something, at most nnz of the rank's rows elements. The result has the bits of csr_spmv_by_length:

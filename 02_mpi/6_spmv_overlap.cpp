@@ -6,8 +6,8 @@
 // rows. A mesh has few border rows. A random graph has few inner rows: there is nothing to do meanwhile, and
 // nothing is gained.
 //
-// Whether messages travel while nobody calls MPI is up to the MPI library: short ones are sent at once; of long ones
-// many libraries move the next piece only when MPI is called again.
+// Whether messages travel while nobody calls MPI is up to the MPI library: short ones are sent at once; of long
+// ones many libraries move the next piece only when MPI is called again.
 //
 // Input, cost and bits are those of spmv_halo: each row is summed by the same code in the same order.
 

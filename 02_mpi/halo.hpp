@@ -31,8 +31,8 @@ class HaloMatrix {
     start_exchange(own, width, halo);
     finish_exchange();
   }
-  /// The two halves of it. Between them this rank's own rows are in `halo` already, and the others are not; `own`
-  /// may be written, `halo` must stay.
+  /// The two halves of it. Between them this rank's own rows are in `halo` already, and the others are not;
+  /// `own` may be written, `halo` must stay.
   void start_exchange(const T* own, Index width, T* halo);
   void finish_exchange() { transfers_.wait(); }
 

@@ -76,8 +76,8 @@ class SpmvOnRanks : public SpmvPlan<T> {
   }
 
  protected:
-  /// y = A x on this rank: x is what it holds of the operand, y its rows. Brings what it lacks of x into `halo_`.
-  /// Returns the seconds of this rank's own multiplications.
+  /// y = A x on this rank: x is what it holds of the operand, y its rows. Brings what it lacks of x into
+  /// `halo_`. Returns the seconds of this rank's own multiplications.
   virtual double product(const T* x, T* y) = 0;
 
   Phase phase(const char* name) { return Phase(exec_, name); }

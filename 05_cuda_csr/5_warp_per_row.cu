@@ -1,8 +1,8 @@
 // SpMV from CSR, a sub-warp a row.
 //
 // The idea: on short rows most lanes of 4_full_warp_per_row.cu find nothing to do. So a row gets a sub-warp
-// of 2 to 32 lanes: the largest power of two not above the mean row length. A warp then takes 32 / lanes rows at
-// once. The number of lanes is a template parameter, so that the compiler unrolls the shuffles. New is
+// of 2 to 32 lanes: the largest power of two not above the mean row length. A warp then takes 32 / lanes rows
+// at once. The number of lanes is a template parameter, so that the compiler unrolls the shuffles. New is
 // __launch_bounds__, too: it tells the compiler how many threads a block has.
 //
 // All lanes of the warp must come to the shuffles. Those of sub-warps beyond the last row come too: they

@@ -2,10 +2,10 @@
 //
 // The idea: shared memory has 32 banks, and a read waits where lanes that are served together want different
 // words of one bank. With batches of 16 bytes 8 lanes are served together, and a batch lies in one of 8 places:
-// column % 8. In 5_vector_batches.cu the columns of a step are as they come. But the order in which a lane takes
-// its non-zeros is free. So prepare chooses it: in each step the 8 lanes take non-zeros whose batches lie in
-// different places, and a lane that has none left for a free place reads a zero behind x (resident.hpp tells how
-// that schedule is made).
+// column % 8. In 5_vector_batches.cu the columns of a step are as they come. But the order in which a lane
+// takes its non-zeros is free. So prepare chooses it: in each step the 8 lanes take non-zeros whose batches lie
+// in different places, and a lane that has none left for a free place reads a zero behind x (resident.hpp tells
+// how that schedule is made).
 //
 // With the order comes a form of its own. All that a warp keeps lies side by side, so it is loaded without row
 // pointers. Columns have 16 bits, two of them to a register: a lane needs fewer registers, and more blocks are

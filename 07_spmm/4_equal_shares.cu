@@ -1,9 +1,9 @@
 // SpMM in equal shares of the non-zeros, without atomics.
 //
-// The idea: 3_merged_short_rows.cu needs numbers to make tasks alike: `step`, `short_row` and `merged_rows`. Here the non-zeros themselves are
-// cut: every share has about the same number, whatever the rows. A warp walks through its share from the
-// first non-zero to the last. Where a row ends, it stores its sum to C and goes on with the next row. How long
-// rows are no longer matters.
+// The idea: 3_merged_short_rows.cu needs numbers to make tasks alike: `step`, `short_row` and `merged_rows`.
+// Here the non-zeros themselves are cut: every share has about the same number, whatever the rows. A warp walks
+// through its share from the first non-zero to the last. Where a row ends, it stores its sum to C and goes on
+// with the next row. How long rows are no longer matters.
 //
 // Where shares begin, prepare finds by binary search over the row pointers (partition.hpp). A boundary moves
 // back to the beginning of its row if that is near; else it cuts the row. Prepare also marks the last

@@ -11,8 +11,8 @@
 //
 // (one_table.hpp has the launches.) In the tables in global memory a multiplicative hash finds the slot.
 // `column & (slots - 1)` would not do: in a skewed graph the low columns are nearly all there, those a multiple
-// of `slots` further on come on top of them, and a column walks over thousands of taken slots in a table that is
-// not even full.
+// of `slots` further on come on top of them, and a column walks over thousands of taken slots in a table that
+// is not even full.
 //
 // It is the last form of the course project, mended: there a row with more than 16,384 results never ended.
 // It is kept as it was otherwise, for what it teaches. Each row clears 64 KB to count, whatever its length,

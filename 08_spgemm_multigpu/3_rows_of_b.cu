@@ -1,7 +1,7 @@
 // SpGEMM by hashing, a warp a row of C, which takes one row of B at a time.
 //
-// The idea: in rung 2 each lane walks along a row of B of its own. Here all 32 lanes take one row of B together,
-// a column each, and then the next row (walks.hpp draws both). Three things follow:
+// The idea: in rung 2 each lane walks along a row of B of its own. Here all 32 lanes take one row of B
+// together, a column each, and then the next row (walks.hpp draws both). Three things follow:
 //
 //   - The columns of one row of B are all different. So no two lanes add to one sum at a time, and the sums
 //     need no atomics. (The keys still do: two columns may want the same free slot.)

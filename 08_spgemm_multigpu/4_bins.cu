@@ -15,8 +15,9 @@
 //
 // Why not a table for each row's own size? A kernel has one size of shared memory for all of its blocks.
 //
-// Input: any CSR matrices. Cost: as rung 3, but a row clears 128 slots at least, and otherwise no more than some
-// 16 for each product (513 of them are in the table of 4,096 slots: 8). Two waits of the host more, for the lengths of the lists. Memory: rung 3's, and 40 bytes a row.
+// Input: any CSR matrices. Cost: as rung 3, but a row clears 128 slots at least, and otherwise no more than
+// some 16 for each product (513 of them are in the table of 4,096 slots: 8). Two waits of the host more, for
+// the lengths of the lists. Memory: rung 3's, and 40 bytes a row.
 //
 // Source: two passes with bins by products and by results are Y. Nagasaka, A. Nukada and S. Matsuoka's
 // ("High-performance and memory-saving sparse general matrix-matrix multiplication for NVIDIA Pascal GPU",

@@ -16,7 +16,8 @@
 
 namespace stages::bench {
 
-/// The matrix that a spec (gen:..., data:...) or the path of a Matrix Market file names. Throws Error where there is none.
+/// The matrix that a spec (gen:..., data:...) or the path of a Matrix Market file names. Throws Error where
+/// there is none.
 template <typename Value>
 Csr<Value> matrix_named(const std::string& name) {
   return is_matrix_spec(name) ? generate<Value>(name) : read_matrix_market<Value>(name);

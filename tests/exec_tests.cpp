@@ -12,6 +12,7 @@
 #include "common/harness/machine.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
+#include "common/matrix/processors.hpp"
 
 namespace stages {
 namespace {
@@ -86,7 +87,7 @@ TEST(Exec, LimitsAreWithinTheMachine) {
   Exec exec;
   EXPECT_GT(exec.memory_limit(), 1e6);
   EXPECT_LT(exec.memory_limit(), total_memory_bytes());
-  EXPECT_GE(available_cpus(), 1);
+  EXPECT_GE(available_processors(), 1);
 }
 
 TEST(Exec, AreasBeyondTheCachesLeaveMemoryFree) {

@@ -237,5 +237,24 @@ TEST(WriteFile, IsCompleteOrNotThere) {
   std::filesystem::remove_all(directory);
 }
 
+template <class E, std::size_t N>
+void expect_read_back(const std::array<Named<E>, N>& table) {
+  for (const auto& [value, name] : table) {
+    EXPECT_EQ(to_string(value), name);
+    EXPECT_EQ(value_named(table, name), value);
+  }
+}
+
+TEST(Names, AreWrittenAndReadByOneTable) {
+  expect_read_back(kOps);
+  expect_read_back(kModes);
+  expect_read_back(kDestinations);
+  expect_read_back(kLayouts);
+  expect_read_back(kStatuses);
+  EXPECT_EQ(names_in(kDestinations), (std::vector<std::string>{"host", "distributed", "one-gpu"}));
+  EXPECT_FALSE(value_named(kModes, "singl"));
+  EXPECT_EQ(name_of(kModes, Mode{9}), "");
+}
+
 }  // namespace
 }  // namespace stages

@@ -1,5 +1,5 @@
-// The lists of matrices under tools/sets: those that rules are fitted on, and those that are reported. Each is long
-// enough, has all kinds, names no matrix that is in its other list, and holds nothing that cannot be made.
+// The lists of matrices under tools/sets: those that rules are fitted on, and those that are reported. Each is
+// long enough, has all kinds, names no matrix that is in its other list, and holds nothing that cannot be made.
 
 #include <gtest/gtest.h>
 

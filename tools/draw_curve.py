@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws 06_cuda_register/curve.svg from results/nvidia-h200/d2_stream.json: time of a product against n, as the course report "D2" did.
+"""Draws 06_cuda_register/curve.svg from results/nvidia-h200/d2_stream.json: the three figures of the course report "D2".
 
     tools/draw_curve.py              writes the picture (needs matplotlib)
 
-Left all sizes, right those around the register cliff. tests/tables holds the lines of the picture to the record, without matplotlib.
+Left the time of a product against n, all sizes; in the middle those around the register cliff; right the steps at one size. tests/tables
+holds the lines and the bars of the picture to the record, without matplotlib.
 """
 
 import json
@@ -27,7 +28,8 @@ LINES = (
     ("06_cuda_register/stream_resident", "step 6: stream_resident", "#2aa198"),
     ("vendor/cublas_gemv_rows", "cuBLAS, a call for each vector", "#333333"),
 )
-CLOSE = (500, 600)  # the sizes of the right half
+CLOSE = (500, 600)  # the sizes in the middle
+SIZE = 1024  # the size of the bars
 IN_CLOSE = ("05_cuda_csr/two_arrays", "06_cuda_register/one_launch", "06_cuda_register/row_per_thread")
 
 
@@ -42,8 +44,13 @@ def points(results, entry):
 
 
 def close_to(curve):
-    """Those of the right half."""
+    """Those in the middle."""
     return [(n, s) for n, s in curve if CLOSE[0] <= n <= CLOSE[1]]
+
+
+def at_size(results, entry):
+    """Seconds of a product at the size of the bars."""
+    return dict(points(results, entry))[SIZE]
 
 
 def draw(results, path):
@@ -53,8 +60,8 @@ def draw(results, path):
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "sparse-stages", "font.size": 9, "font.family": "sans-serif", "path.simplify": False})
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.8))
-    whole, close = figure.subplots(1, 2, width_ratios=(2, 1))
+    figure = Figure(figsize=(11, 3.8))
+    whole, close, steps = figure.subplots(1, 3, width_ratios=(2, 1, 1.2))
     for entry, words, colour in LINES:
         curve = points(results, entry)
         for axes, name, shown in ((whole, "whole", True), (close, "close", entry in IN_CLOSE)):
@@ -62,6 +69,11 @@ def draw(results, path):
                 there = curve if name == "whole" else close_to(curve)
                 line, = axes.plot([n for n, _ in there], [1e6 * s for _, s in there], "-" if name == "whole" else ".-", color=colour, label=words, linewidth=1.3, markersize=4)
                 line.set_gid(f"{name}:{entry}")
+    for place, (entry, _, colour) in enumerate(LINES):
+        took = at_size(results, entry)
+        bar, = steps.barh(place, 1e6 * took, color=colour, height=0.7)
+        bar.set_gid(f"steps:{entry}")
+        steps.text(1e6 * took * 1.15, place, tables.seconds(took), va="center", fontsize=8)
     context = results["context"]
     for axes, head in ((whole, "all sizes"), (close, "around the register cliff")):
         axes.set_yscale("log")
@@ -74,9 +86,17 @@ def draw(results, path):
     close.set_ylim(0.5, 20)
     whole.set_yticks(*zip(*((10.0**k, f"{10.0**k:g}") for k in range(-2, 3))))
     close.set_yticks(*zip(*((t, f"{t:g}") for t in (0.5, 1, 2, 5, 10, 20))))
-    figure.legend(*whole.get_legend_handles_labels(), loc="lower center", ncols=3, frameon=False, fontsize=8)
+    steps.set_xscale("log")
+    steps.set_xlim(0.01, 1000)
+    steps.minorticks_off()
+    steps.invert_yaxis()
+    steps.set_yticks([])
+    steps.set_xticks(*zip(*((10.0**k, f"{10.0**k:g}") for k in range(-2, 3))))
+    steps.set_xlabel("microseconds a product")
+    steps.set_title(f"the steps at n = {SIZE}", fontsize=9)
+    figure.legend(*whole.get_legend_handles_labels(), loc="lower center", ncols=4, frameon=False, fontsize=8)
     figure.text(0.995, 0.005, f"{context['gpu']}, {context['date'][:10]}, sources {context['source_digest'][:12]}", ha="right", fontsize=6, color="#777777")
-    figure.subplots_adjust(left=0.07, right=0.985, top=0.93, bottom=0.33, wspace=0.15)
+    figure.subplots_adjust(left=0.06, right=0.985, top=0.93, bottom=0.3, wspace=0.13)
     figure.savefig(path, metadata={"Date": None, "Creator": "tools/draw_curve.py"})
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
 

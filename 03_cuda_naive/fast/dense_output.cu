@@ -5,17 +5,19 @@
 // one steps on. No element depends on another, so each gets a thread, in blocks of 16 x 16. C is first
 // written out in full and then pressed into CSR on the device:
 //
-//   multiply   sums into a dense panel, and a bit for each element: is any product in it? (a 16-bit word for
-//   16
-//              neighbours in a row, taken from the warp by a ballot). The bit, not the value, says what
-//              belongs to C, so an element that cancels to zero stays, and nothing ever reads an element
-//              without one.
+//   multiply   sums into a dense panel, and a bit for each element: is any product in it? A ballot of the
+//              warp gives the bits of 16 neighbours in a row, which are one 16-bit word. The bit, not the
+//              value, says what belongs to C. So an element that cancels to zero stays, and nothing ever
+//              reads an element without a bit.
 //   count      a warp per row adds up the bits: the row lengths, and by a prefix sum the row pointers
 //   compact    a warp per row copies the elements that have a bit to their places, in order of columns
 //
 // threadIdx.x runs along a row of C, so that the stores of neighbouring threads lie side by side, and the two
-// rows of A that a warp's lanes walk along are each read by 16 of them at once. If it ran down a column
-// instead, each lane would store to a row of its own: one of 8 sectors wanted would become one of 32.
+// rows of A that a warp's lanes walk along are each read by 16 of them at once. That is not always faster: on
+// the course project's pair this multiplication takes several times as long as that of
+// 4_dense_output_strided.cu, whose threadIdx.x runs down a column (measured.md has both). There only every
+// 16th column of B has entries, so along a row two lanes of a warp have work, and 30 wait. What this form gains
+// on that pair is the rest: no dense C is copied, and no host searches it.
 //
 // Where m x n elements take more than the panel's bytes, the whole is done panel by panel of rows, and the
 // pieces are joined at the end.

@@ -11,7 +11,7 @@
 //                  row to cut, and looking for the rows of a share costs more than it saves
 //   balanced       otherwise
 //
-// The numbers are round ones that separate the matrices measured in README.md by a wide margin. They were not
+// The numbers are round ones that separate the matrices of measured.md by a wide margin. They were not
 // fitted to any, but for those of short rows: luxembourg_osm, a matrix of the held-out set, asked for them.
 //
 // Input: any CSR matrix. Cost: that of the form taken, which the results name.

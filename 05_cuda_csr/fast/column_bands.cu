@@ -9,12 +9,12 @@
 // A row's part in a band is called a segment. With x at hand, the order of segments no longer matters for
 // caches, so prepare sorts each band's by length and lays them out in tiles, one for a warp at a time:
 //
-//   a lane takes eight entries a step, so that a step of the warp is 256 entries, side by side: three loads
-//   of 16 bytes a lane (float), all of them coalesced, whatever the rows look like; a segment belongs to a
-//   team of 1, 2, .. 32 lanes, just enough that a tile takes few steps; as neighbours in the sorted order are
-//   about equally long, all teams of a tile end together; what is missing in the last step is filled with
-//   zeros whose column is one beyond the band's last, where the block keeps a zero: no test is needed, and an
-//   infinity in x harms no other row.
+//   - A lane takes eight entries a step, so a step of the warp is 256 entries, side by side. That is three
+//     loads of 16 bytes a lane (float), all of them coalesced, whatever the rows look like.
+//   - A segment belongs to a sub-warp of 1, 2, .. 32 lanes, just enough that a tile takes few steps. Neighbours
+//     in the sorted order are about equally long, so all sub-warps of a tile end together.
+//   - What is missing in the last step is filled with zeros whose column is one beyond the band's last. There
+//     the block keeps a zero of x. So no test is needed, and an infinity in x harms no other row.
 //
 // Blocks stay, as many as the chip holds at once, and each takes an equal share of all steps, band after
 // band: only at the seam of two bands does a block copy twice. With several bands each segment's sum goes to
@@ -51,9 +51,8 @@ constexpr Offset kMostSteps = 32;        ///< of a tile, before a segment gets m
 constexpr Offset kTileCost = 2;          ///< a tile costs about as much as so many steps more
 constexpr Offset kMostBandColumns = 65535;
 
-/// 32 / team segments, one warp's work. Entry e of segment q is at (first_step + e / (8 team)) * 256 + (q
-/// team) * 8
-/// + e % (8 team): each lane has eight in a row.
+/// One warp's work: 32 / team segments, each of a sub-warp of `team` lanes. Entry e of segment q is at
+/// (first_step + e / (8 team)) * 256 + (q team) * 8 + e % (8 team): each lane has eight in a row.
 struct alignas(16) Tile {
   Index first_step = 0;  ///< in steps of 256 entries
   Index steps = 0;

@@ -3,13 +3,14 @@
 // The idea: the time of 2_equal_rows.cu is that of reading the matrix, so read less of it, and read it
 // better.
 //
-//   Columns below 65536 fit into 16 bits: (2 + sizeof(T)) bytes an entry instead of (4 + sizeof(T)); for
-//   float that is 6 instead of 8. Row by row again, each row filled up to a multiple of eight entries, and a
-//   team of lanes for each row, as in 5_warp_per_row.cu: a lane takes eight neighbouring entries at once, one
-//   load of columns and two (float) of values, all 16 bytes wide. The filling is loaded and not used. The
-//   next eight are on their way while these are multiplied. The first of all are asked for before the block
+// - Columns below 65536 fit into 16 bits: (2 + sizeof(T)) bytes an entry instead of (4 + sizeof(T)); for float
+//   that is 6 instead of 8.
+// - Row by row again, each row filled up to a multiple of eight entries, and a sub-warp for each row, as in
+//   5_warp_per_row.cu: a lane takes eight neighbouring entries at once, one load of columns and two (float) of
+//   values, all 16 bytes wide. The filling is loaded and not used.
+// - The next eight are on their way while these are multiplied. The first of all are asked for before the block
 //   copies x to shared memory, so that the two waits overlap.
-//   Blocks stay: as many as the chip holds at once, each taking rows in turn, so that x is copied once for
+// - Blocks stay: as many as the chip holds at once, each taking rows in turn, so that x is copied once for
 //   each.
 //
 // Input: equally long rows and at most 65536 columns; others are refused. Where x does not fit into shared
@@ -53,7 +54,8 @@ struct Entries {
   Pack<T, 8> values;
 };
 
-/// y = A x with a team of kTeam lanes per row. With kShared: `cols` elements of dynamic shared memory hold x.
+/// y = A x with a sub-warp of kTeam lanes per row. With kShared: `cols` elements of dynamic shared memory hold
+/// x.
 template <bool kShared, unsigned kTeam, class T>
 __global__ void __launch_bounds__(1024) equal_rows_16bit(EqualRows<T> a, const T* x, T* y) {
   constexpr unsigned kTeams = kWarp / kTeam;  // of a warp
@@ -62,7 +64,7 @@ __global__ void __launch_bounds__(1024) equal_rows_16bit(EqualRows<T> a, const T
   const unsigned rows_at_once = gridDim.x * warps * kTeams;
   const unsigned team = threadIdx.x % kWarp / kTeam;
   const Index begin = kPack * static_cast<Index>(threadIdx.x % kTeam);
-  // The warp's teams stand on rows warp_row, warp_row + 1, .. and step together; one that stands beyond the
+  // The warp's sub-warps stand on rows warp_row, warp_row + 1, .. and step together; one beyond the
   // last row goes on with nothing, because its warp's shuffles need it.
   unsigned warp_row = (blockIdx.x * warps + threadIdx.x / kWarp) * kTeams;
   Index k = begin;

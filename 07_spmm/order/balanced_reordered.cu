@@ -1,11 +1,11 @@
 // SpMM in equal shares of non-zeros, after the rows of A have been put into an order in which neighbours use
 // the same rows of B.
 //
-// The idea: the kernels of `balanced` (fast/balanced.cu) go through the rows of A in the order in which they come.
-// What a block gathers of B at one time, its SM can keep in L1; what all blocks that are under way gather, L2
-// can keep. So which rows of A are neighbours decides how often a row of B must come from further away. If
-// the matrix has communities and is numbered without regard to them, prepare finds them (row_order.cpp) and
-// lets the same kernels go through A community by community.
+// The idea: the kernels of `balanced` (fast/balanced.cu) go through the rows of A in the order in which they
+// come. What a block gathers of B at one time, its SM can keep in L1; what all blocks that are under way
+// gather, L2 can keep. So which rows of A are neighbours decides how often a row of B must come from further
+// away. If the matrix has communities and is numbered without regard to them, prepare finds them
+// (row_order.cpp) and lets the same kernels go through A community by community.
 //
 // Where results go. The kernels know rows by a list of numbers, which are those of C once the list has been
 // renumbered in prepare: each row is stored to its old place at once. A product takes no step that `balanced`

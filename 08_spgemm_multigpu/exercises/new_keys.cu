@@ -1,16 +1,17 @@
-// Task: fill in the search for a column's slot so that only new columns cost an atomic: a warp has one row of B.
+// Task: fill in the search for a column's slot so that only new columns cost an atomic: a warp has a row of B.
 // Reference: 08_spgemm_multigpu/rows_of_b
 // At most: 2,800 requests in atomics
 // At least: 600 requests in atomics
 // Counted on: gen:uniform:n=100,per_row=30
 //
-// In hash_slot.cu each lane has a row of B of its own, and each product two atomics: one finds its slot, one adds
-// to it. Here the 32 lanes go along one row of B together, then along the next. The columns of a row of B are
-// different, so no two lanes bring the same one: each adds to a sum of its own, without an atomic. Two of them may
-// still want one free slot in the same moment. But most columns have come before: they are in the table, and
-// whoever has read his own column in a slot need not claim it. A slot that was read as free may be another's
-// before it is claimed; atomicCAS(&keys[s], kFree, column) says whose it is. (Who claims by a plain store has no
-// atomics at all, and is right only as long as two lanes are not that quick: hence the second demand.)
+// In hash_slot.cu each lane has a row of B of its own, and each product two atomics: one finds its slot, one
+// adds to it. Here the 32 lanes go along one row of B together, then along the next. The columns of a row of
+// B are different, so no two lanes bring the same one: each adds to a sum of its own, without an atomic. Two
+// of them may still want one free slot in the same moment. But most columns have come before: they are in the
+// table, and whoever has read his own column in a slot need not claim it. A slot that was read as free may be
+// another's before it is claimed; atomicCAS(&keys[s], kFree, column) says whose it is. (Who claims by a plain
+// store has no atomics at all, and is right only as long as two lanes are not that quick: hence the second
+// demand.)
 //
 // Before you write: a slot never becomes free again while a row is made. Which of the three answers of seen()
 // (free, this column, another one) can be old by the time you act on it, and which cannot?
@@ -45,8 +46,8 @@ __device__ Index seen(const Index* keys, unsigned s) {
   return *static_cast<const volatile Index*>(&keys[s]);
 }
 
-/// The slot of `column`, which takes one if it has none yet. Lanes that call it at the same time bring different
-/// columns.
+/// The slot of `column`, which takes one if it has none yet. Lanes that call it at the same time bring
+/// different columns.
 __device__ unsigned slot_of(Index* keys, unsigned slots, Index column) {
   unsigned slot = __umulhi(static_cast<unsigned>(column) * 0x9E3779B1u, slots);
   // SOLUTION

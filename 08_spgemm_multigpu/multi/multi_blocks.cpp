@@ -9,10 +9,10 @@
 // row is heavier than a share; neighbouring rows, which tend to read the same rows of B, share a cache; and a
 // block of C needs no interleaving, only a place.
 //
-// B's values come from rank 0. If rank 0 sent all of B to each of K GPUs, K times B would pass over its bus, one
-// copy after the other. So each process gets a part, 1 / K, and takes it to its GPU. Then the GPUs fetch from
-// each other what they lack, all at once: between GPUs of one machine that is several times as fast as from the
-// host. This belongs to load(). Between nodes, or where a process sees no other's GPU, B goes by
+// B's values come from rank 0. If rank 0 sent all of B to each of K GPUs, K times B would pass over its bus,
+// one copy after the other. So each process gets a part, 1 / K, and takes it to its GPU. Then the GPUs fetch
+// from each other what they lack, all at once: between GPUs of one machine that is several times as fast as
+// from the host. This belongs to load(). Between nodes, or where a process sees no other's GPU, B goes by
 // messages.
 //
 // Where C must be on the host, no process has all of it pass through it: C lies in memory that all processes

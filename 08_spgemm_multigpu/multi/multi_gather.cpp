@@ -4,9 +4,10 @@
 // process multiplies its rows on its GPU, copies them to its host, and sends them to rank 0: how many entries
 // first, then the lengths of the rows, columns, and values. Rank 0 puts the rows back into their order.
 //
-// It is here twice. multi_gather_hash multiplies by the original's kernels, those of rung 2, and is the original
-// as a whole. multi_gather multiplies by those of binned.cu, as multi_blocks.cpp does: what rows that are dealt one
-// by one cost, and results that come together on one host, can so be told apart from how one GPU multiplies.
+// It is here twice. multi_gather_hash multiplies by the original's kernels, those of rung 2, and is the
+// original as a whole. multi_gather multiplies by those of binned.cu, as multi_blocks.cpp does: what rows that
+// are dealt one by one cost, and results that come together on one host, can so be told apart from how one GPU
+// multiplies.
 //
 // What is made right: K need not divide the rows, and may be larger than their number; counts and messages
 // have no limit at 2^31; columns are sorted; and rank 0 receives from all at once, where the original waited

@@ -1,6 +1,7 @@
 #pragma once
 // Small matrices with known structure, for tests: each a function of its arguments alone. Values are drawn
-// from [-1, 1) without 0 by hashing (row, column), so they do not depend on the order in which entries are made.
+// from [-1, 1) without 0 by hashing (row, column), so they do not depend on the order in which entries are
+// made.
 
 #include <span>
 

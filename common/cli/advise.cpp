@@ -9,6 +9,7 @@
 
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
+#include "common/harness/problem.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/embedded_table.hpp"
 
@@ -22,7 +23,7 @@ using nlohmann::json;
 
 struct AdviseOptions {
   std::string source;
-  std::vector<std::string> ops = {"spmv", "spmm", "spgemm"};
+  std::vector<std::string> ops = names_in(kOps);
   int n_cols = 32;
   InputOptions input;
   bool json = false;
@@ -148,7 +149,7 @@ void add_advise_command(CommandLine& line, const Program& program) {
       .type_name("MATRIX");
   command.option("--op", options->ops, "Operations: spmv, spmm, spgemm (several with commas); default all")
       .with_commas()
-      .one_of({"spmv", "spmm", "spgemm"})
+      .one_of(names_in(kOps))
       .type_name("OP,..");
   command.option("--n-cols", options->n_cols, "SpMM: columns of B")
       .between(1, 1 << 20)

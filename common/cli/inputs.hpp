@@ -56,8 +56,8 @@ void require_writable(const std::string& flag, const std::string& path,
 void require_two_files(const std::string& flag, const std::string& path, const std::string& other_flag,
                        const std::string& other_path);
 
-/// Throws OutOfMemory where most rows or columns of a matrix are empty and all of them together take more than `limit`
-/// bytes at `line_bytes` each: memory and time are to go with the entries.
+/// Throws OutOfMemory where most rows or columns of a matrix are empty and all of them together take more than
+/// `limit` bytes at `line_bytes` each: memory and time are to go with the entries.
 void require_room_for_lines(const std::string& name, Index rows, Index cols, Offset nnz, double line_bytes,
                             double limit);
 

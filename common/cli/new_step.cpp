@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,8 +23,6 @@ extern const std::string_view new_readme;
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::map<std::string, Op> kOps = {{"spmv", Op::spmv}, {"spmm", Op::spmm}, {"spgemm", Op::spgemm}};
 
 struct NewOptions {
   std::string step;
@@ -177,8 +174,9 @@ void add_new_command(CommandLine& line, const Program& program) {
       .required();
   command
       .option_function(
-          "--op", [options](const std::string& name) { options->op = kOps.at(name); }, "What it multiplies")
-      .one_of({"spmv", "spmm", "spgemm"})
+          "--op", [options](const std::string& name) { options->op = value_named(kOps, name).value(); },
+          "What it multiplies")
+      .one_of(names_in(kOps))
       .type_name("spmv|spmm|spgemm")
       .default_text("spmv");
   command.option("--entry", options->entry, "Name of its entry (default: the step's, without the digits)");

@@ -57,8 +57,8 @@ void survive_lost_output() {
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, [](int) {});
 }
 
-/// One line, whatever the message looked like, with the beginning of numbers that are long, and without the middle
-/// of what is longer than any message of ours: a name of thousands of letters.
+/// One line, whatever the message looked like, with the beginning of numbers that are long, and without the
+/// middle of what is longer than any message of ours: a name of thousands of letters.
 std::string one_line(std::string_view text) {
   constexpr std::size_t kLong = 40, kShown = 20;
   std::string out;

@@ -34,13 +34,6 @@
 namespace stages {
 namespace {
 
-Mode mode_of(const std::string& name) {
-  for (const Mode mode : {Mode::stream, Mode::chain}) {
-    if (to_string(mode) == name) return mode;
-  }
-  return Mode::single;
-}
-
 /// Sum over columns of the square of their length, or over rows: the products of A A^T, and of A^T A.
 template <class T>
 double square_products(const Csr<T>& a) {
@@ -51,7 +44,7 @@ double square_products(const Csr<T>& a) {
 }
 
 KernelLaunch launch_of(const Effort& effort) {
-  return effort.launch == "graph" ? KernelLaunch::graph : KernelLaunch::single;
+  return value_named(kLaunches, effort.launch).value();
 }
 
 std::string json_text(const Results& results) {
@@ -286,7 +279,7 @@ class Run {
 
   template <class T>
   void spmv(const Job& job, const std::shared_ptr<const Csr<T>>& a) {
-    const Mode mode = mode_of(options().mode);
+    const Mode mode = value_named(kModes, options().mode).value();
     if (mode == Mode::chain && a->rows != a->cols && job.from_set) {
       progress_.say(
           fmt::format("{}: left out: a chain of products needs a square matrix, and this one is {} x {}",
@@ -342,12 +335,7 @@ class Run {
     }
   }
 
-  Destination destination() const {
-    for (const Destination d : {Destination::distributed, Destination::one_gpu}) {
-      if (to_string(d) == options().destination) return d;
-    }
-    return Destination::host;
-  }
+  Destination destination() const { return value_named(kDestinations, options().destination).value(); }
 
   /// Runs one problem; `form` says what was multiplied where that isn't plain.
   template <class Problem>

@@ -1,7 +1,6 @@
 #include "common/cli/run_choice.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 
 #include "common/cli/pattern.hpp"
@@ -12,7 +11,6 @@
 namespace stages {
 namespace {
 
-constexpr Op kOps[] = {Op::spmv, Op::spmm, Op::spgemm};
 constexpr std::string_view kBuiltin = "data:";
 constexpr std::string_view kWholeSet = "data:all";
 
@@ -23,8 +21,9 @@ bool among(const std::vector<std::string>& chosen, std::string_view name) {
 std::vector<Op> operations(const RunArguments& arguments) {
   if (arguments.ops.empty() && !arguments.problem.b.empty()) return {Op::spgemm};
   std::vector<Op> out;
-  std::copy_if(std::begin(kOps), std::end(kOps), std::back_inserter(out),
-               [&](Op op) { return among(arguments.ops, to_string(op)); });
+  for (const auto& [op, name] : kOps) {
+    if (among(arguments.ops, name)) out.push_back(op);
+  }
   return out;
 }
 

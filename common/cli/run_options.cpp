@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "common/harness/problem.hpp"
+#include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages {
@@ -40,7 +42,7 @@ void add_choice_options(Command& command, RunArguments& a) {
       .group(group);
   command.option("--op", a.ops, "Operations: spmv, spmm, spgemm (several with commas); default all")
       .with_commas()
-      .one_of({"spmv", "spmm", "spgemm"})
+      .one_of(names_in(kOps))
       .type_name("OP,..")
       .group(group);
   command.option("--stage", a.stages, "Only these stages, by number or name; vendor for the libraries")
@@ -72,7 +74,7 @@ void add_problem_options(Command& command, ProblemOptions& a) {
       .option("--mode", a.mode,
               "SpMV: a single product, a stream of independent vectors, or a chain in which each "
               "product needs the one before it")
-      .one_of({"single", "stream", "chain"})
+      .one_of(names_in(kModes))
       .type_name("MODE")
       .shows_default()
       .group(group);
@@ -86,7 +88,7 @@ void add_problem_options(Command& command, ProblemOptions& a) {
   command
       .option("--destination", a.destination,
               "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU")
-      .one_of({"host", "distributed", "one-gpu"})
+      .one_of(names_in(kDestinations))
       .shows_default()
       .group(group);
 }
@@ -172,7 +174,7 @@ void add_effort_options(Command& command, Effort& a) {
   command
       .option("--launch", a.launch,
               "Kernels of a timed run go to the GPU one by one (single), or as a replayed CUDA graph")
-      .one_of({"single", "graph"})
+      .one_of(names_in(kLaunches))
       .type_name("single|graph")
       .shows_default()
       .group(group);

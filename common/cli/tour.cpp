@@ -8,9 +8,9 @@
 
 #include "common/cli/pattern.hpp"
 #include "common/cli/sweep.hpp"
-#include "common/harness/machine.hpp"
 #include "common/matrix/embedded_table.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/processors.hpp"
 
 namespace stages {
 
@@ -92,7 +92,7 @@ Part part_of(const Program& program, const RunArguments& given, std::string_view
   keep(ops, given.ops);
   if (only_libraries(steps) || ops.empty()) return part;
   std::vector<int>& ranks = part.arguments.problem.ranks;
-  std::erase_if(ranks, [](int n) { return n > std::max(2, available_cpus()); });
+  std::erase_if(ranks, [](int n) { return n > std::max(2, available_processors()); });
   part.entries = entries_of(program, part.arguments, given);
   // Entries for ranks have a part of their own.
   std::erase_if(part.entries, [&](const Entry* e) { return e->needs.mpi && ranks.empty(); });

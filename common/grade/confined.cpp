@@ -25,6 +25,7 @@
 
 #include "common/machines/child.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/processors.hpp"
 
 namespace stages::grade {
 namespace {
@@ -350,8 +351,8 @@ Confined::Confined(const Confinement& confinement, const Command& command)
   const auto arguments = pointers_to(words);
   const auto variables = pointers_to(environment);
   const std::string directory = bwrap ? "/" : command.directory.string();
-  const double processes = static_cast<double>(tasks_of(confinement.user())) + kMostProcesses +
-                           8.0 * std::max(1U, std::thread::hardware_concurrency());
+  const double processes =
+      static_cast<double>(tasks_of(confinement.user())) + kMostProcesses + 8.0 * available_processors();
 
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)

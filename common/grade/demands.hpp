@@ -11,7 +11,8 @@
 //   // Counted on: gen:uniform:n=600,per_row=10; 8 vectors
 //
 //   At most | At least: NUMBER WHAT [a request] [in [global | shared] ACCESSES [of ARRAY]]
-//   WHAT       sectors (global memory), wavefronts (shared memory), requests, lanes, launches, threads, barriers
+//   WHAT       sectors (global memory), wavefronts (shared memory), requests, lanes, launches, threads,
+//              barriers
 //   ACCESSES   loads, stores, atomics, accesses: global ones, unless it says shared or counts wavefronts
 //   ARRAY      what it holds after the product: x, y, b, c, values, columns or rows (the row pointers) of A
 

@@ -22,8 +22,8 @@ struct Exercise {
 /// The sources in a directory, sorted; none where there is no such directory.
 std::vector<std::filesystem::path> sources_in(const std::filesystem::path& directory);
 
-/// The exercise in `stage`, a directory of steps, that has the file's name. Throws Error where there is none, or
-/// its head makes no sense.
+/// The exercise in `stage`, a directory of steps, that has the file's name. Throws Error where there is none,
+/// or its head makes no sense.
 Exercise exercise_for(const std::filesystem::path& stage, const std::filesystem::path& file);
 
 }  // namespace stages::grade

@@ -113,8 +113,8 @@ class Judge {
   /// Whether something of it is right that has to be multiplied.
   bool multiplies() const { return std::any_of(grade_.classes.begin(), grade_.classes.end(), earns); }
 
-  /// From now on its processes are of the program that `command` runs. Looks whether it multiplies in run(), of each
-  /// class that is right in the largest case; then, where all is right, at what the exercise demands.
+  /// From now on its processes are of the program that `command` runs. Looks whether it multiplies in run(), of
+  /// each class that is right in the largest case; then, where all is right, at what the exercise demands.
   void count(const Command& command) {
     student_.reset();
     command_ = &command;
@@ -154,7 +154,8 @@ class Judge {
   }
   static bool earns(const ClassGrade& c) { return c.counts() && c.good() && c.name != kNothingToMultiply; }
 
-  /// On the host: whether run() multiplies, and not what comes after it. What that takes is timed by this process.
+  /// On the host: whether run() multiplies, and not what comes after it. What that takes is timed by this
+  /// process.
   void look_at_run() {
     const auto dense = std::make_shared<const Csr<float>>(
         generate<float>(fmt::format("gen:fixed:n={},per_row={}", kTimedRows, kTimedRows / 2)));
@@ -268,7 +269,8 @@ class Judge {
   /// When the student's plan sees what it multiplies.
   Values values() const { return reference_.needs.gpu ? Values::loaded : Values::with_run; }
 
-  /// Between run() and fetch() other operands are loaded, so that what either of them multiplies takes its time here.
+  /// Between run() and fetch() other operands are loaded, so that what either of them multiplies takes its time
+  /// here.
   template <class Problem>
   void look_at_times(const Problem& problem) {
     const Problem p = with_values(problem, ValueKind::real, options_.seed);
@@ -489,8 +491,8 @@ std::vector<std::pair<std::string, std::string>> environment(const JudgeOptions&
   return out;
 }
 
-/// The words that start ranks, without their number: those of STAGES_MPIRUN, or mpirun. Throws Error where there
-/// is no such program.
+/// The words that start ranks, without their number: those of STAGES_MPIRUN, or mpirun. Throws Error where
+/// there is no such program.
 std::vector<std::string> starter_of_ranks() {
   std::vector<std::string> words = words_that_start_ranks({"mpirun"});
   if (found_on_path(words.front()).empty())

@@ -80,9 +80,9 @@ class Student {
   Registered registered_;
 };
 
-/// When a plan sees the operands that it multiplies: loaded, or not before run(). A plan on the host that keeps views
-/// of them (plan.hpp) needs no more; one on a GPU has to bring them there in load(), as has one of ranks whose
-/// operands are where the result is to stay.
+/// When a plan sees the operands that it multiplies: loaded, or not before run(). A plan on the host that keeps
+/// views of them (plan.hpp) needs no more; one on a GPU has to bring them there in load(), as has one of ranks
+/// whose operands are where the result is to stay.
 enum class Values { loaded, with_run };
 
 /// An entry that runs in the student's process, held to what the reference claims.

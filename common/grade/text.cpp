@@ -73,8 +73,8 @@ std::string last_words(std::string_view output) {
 
 namespace {
 
-/// "thread_per_row.cu:28 in multiply": the first line of the file among the calls that led to the fault, which are
-/// those before an empty line. Empty: there is none.
+/// "thread_per_row.cu:28 in multiply": the first line of the file among the calls that led to the fault, which
+/// are those before an empty line. Empty: there is none.
 std::string own_line(std::string_view output, std::string_view file) {
   const std::size_t at = output.find("ERROR: AddressSanitizer: ");
   if (at == std::string_view::npos) return {};

@@ -31,8 +31,8 @@ std::string thrown_text(std::string_view said);
 /// behind which mpirun says a lot. Empty: nothing.
 std::string last_words(std::string_view output);
 
-/// What a sanitizer said, in a line: "heap-buffer-overflow, thread_per_row.cu:28 in multiply". The line is that of
-/// `file` (a name without directories) which led there, if there is one. Empty: nothing.
+/// What a sanitizer said, in a line: "heap-buffer-overflow, thread_per_row.cu:28 in multiply". The line is that
+/// of `file` (a name without directories) which led there, if there is one. Empty: nothing.
 std::string sanitizer_text(std::string_view output, std::string_view file);
 
 }  // namespace stages::grade

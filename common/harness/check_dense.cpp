@@ -53,7 +53,7 @@ Index result_columns(const SpmmProblem<T>& p) {
   return p.n_cols;
 }
 
-/// Expected elements of rows `chosen[begin, end)`, row after row. Walks A by columns, as no stage does:
+/// Expected elements of rows `chosen[begin, end)`, row after row. Walks A by columns, as no step does:
 /// column k of A times row k of X is added into the rows that it touches.
 template <class T>
 std::vector<Expected<T>> expected_rows(const DenseCase<T>& c, std::span<const Index> chosen) {

@@ -1,9 +1,7 @@
 #include "common/harness/machine.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -43,12 +41,6 @@ double meminfo_bytes(std::string_view key) {
 std::string cpu_name() {
   const std::string name = value_of("/proc/cpuinfo", "model name");
   return name.empty() ? "unknown CPU" : name;
-}
-
-int available_cpus() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  return CPU_COUNT(&set);
 }
 
 double last_level_cache_bytes() {

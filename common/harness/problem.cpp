@@ -7,46 +7,6 @@
 
 namespace stages {
 
-std::string to_string(Op op) {
-  switch (op) {
-    case Op::spmv:
-      return "spmv";
-    case Op::spmm:
-      return "spmm";
-    case Op::spgemm:
-      return "spgemm";
-  }
-  return {};
-}
-
-std::string to_string(Mode mode) {
-  switch (mode) {
-    case Mode::single:
-      return "single";
-    case Mode::stream:
-      return "stream";
-    case Mode::chain:
-      return "chain";
-  }
-  return {};
-}
-
-std::string to_string(Destination destination) {
-  switch (destination) {
-    case Destination::host:
-      return "host";
-    case Destination::distributed:
-      return "distributed";
-    case Destination::one_gpu:
-      return "one-gpu";
-  }
-  return {};
-}
-
-std::string to_string(Layout layout) {
-  return layout == Layout::row_major ? "row-major" : "col-major";
-}
-
 void require_chain(const std::string& name, Index rows, Index cols) {
   if (rows != cols)
     fail("{}: a chain of products needs a square matrix, and this one is {} x {}; use mode stream", name,

@@ -6,11 +6,14 @@
 #include <memory>
 #include <string>
 
+#include "common/harness/names.hpp"
 #include "common/matrix/types.hpp"
 
 namespace stages {
 
 enum class Op { spmv, spmm, spgemm };
+inline constexpr std::array<Named<Op>, 3> kOps = {
+    {{Op::spmv, "spmv"}, {Op::spmm, "spmm"}, {Op::spgemm, "spgemm"}}};
 
 /// How the products of an SpMV problem follow each other.
 enum class Mode {
@@ -18,6 +21,8 @@ enum class Mode {
   stream,  ///< y_j = A x_j for `products` independent vectors
   chain,   ///< x_1 = A x_0, x_2 = A x_1, ...: each product needs the one before it. A is square
 };
+inline constexpr std::array<Named<Mode>, 3> kModes = {
+    {{Mode::single, "single"}, {Mode::stream, "stream"}, {Mode::chain, "chain"}}};
 
 /// Where C of an SpGEMM must be when run() returns.
 enum class Destination {
@@ -25,11 +30,26 @@ enum class Destination {
   distributed,  ///< left where it was made: on each rank or GPU
   one_gpu,      ///< on the GPU of rank 0
 };
+inline constexpr std::array<Named<Destination>, 3> kDestinations = {
+    {{Destination::host, "host"},
+     {Destination::distributed, "distributed"},
+     {Destination::one_gpu, "one-gpu"}}};
 
-std::string to_string(Op op);
-std::string to_string(Mode mode);
-std::string to_string(Destination destination);
-std::string to_string(Layout layout);
+inline constexpr std::array<Named<Layout>, 2> kLayouts = {
+    {{Layout::row_major, "row-major"}, {Layout::col_major, "col-major"}}};
+
+inline std::string to_string(Op op) {
+  return name_of(kOps, op);
+}
+inline std::string to_string(Mode mode) {
+  return name_of(kModes, mode);
+}
+inline std::string to_string(Destination destination) {
+  return name_of(kDestinations, destination);
+}
+inline std::string to_string(Layout layout) {
+  return name_of(kLayouts, layout);
+}
 
 template <class T>
 struct SpmvOperands {

@@ -1,6 +1,6 @@
 #pragma once
 // An Entry is one way to multiply, under a name; the Registry holds all of them in the order of the course. A
-// stage exports one function, `void add_01_cpu_serial(Registry&)`, which registers plan classes:
+// step exports one function, `void add_01_cpu_serial(Registry&)`, which registers plan classes:
 //
 //   registry.add<CsrSpmv>({.name = "01_cpu_serial/csr_spmv", .idea = "row by row over the non-zeros"});
 //
@@ -42,7 +42,7 @@ struct Needs {
 };
 
 struct EntryInfo {
-  std::string name;  ///< "stage/idea", e.g. "05_cuda_csr/warp_per_row"; "vendor/library_call" for peers
+  std::string name;  ///< "step/idea", e.g. "05_cuda_csr/warp_per_row"; "vendor/library_call" for peers
   std::string idea;  ///< one line
   Claims claims = {};
   Needs needs = {};
@@ -59,7 +59,7 @@ struct Implementation {
 struct Entry : EntryInfo {
   Op op = Op::spmv;
 
-  /// "01_cpu_serial" of "01_cpu_serial/csr".
+  /// "01_cpu_serial" of "01_cpu_serial/csr_spmv".
   std::string_view stage() const { return std::string_view(name).substr(0, name.find('/')); }
   /// True for what a user would pick instead: a library's call, not a step of the course.
   bool is_peer() const { return stage() == "vendor"; }

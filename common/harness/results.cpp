@@ -130,20 +130,6 @@ std::string with_unit(double value, const Unit (&units)[N]) {
 
 }  // namespace
 
-std::string to_string(Status status) {
-  switch (status) {
-    case Status::good:
-      return "good";
-    case Status::wrong:
-      return "wrong";
-    case Status::failed:
-      return "failed";
-    case Status::skipped:
-      return "skipped";
-  }
-  return {};
-}
-
 int Results::count(Status status) const {
   return static_cast<int>(
       std::count_if(rows.begin(), rows.end(), [&](const ResultRow& r) { return r.status == status; }));

@@ -38,7 +38,13 @@ enum class Status {
   failed,   ///< the plan threw
   skipped,  ///< a limit or a need rules it out: `reason` has the number
 };
-std::string to_string(Status status);
+inline constexpr std::array<Named<Status>, 4> kStatuses = {{{Status::good, "good"},
+                                                            {Status::wrong, "wrong"},
+                                                            {Status::failed, "failed"},
+                                                            {Status::skipped, "skipped"}}};
+inline std::string to_string(Status status) {
+  return name_of(kStatuses, status);
+}
 
 /// One entry on one problem. Times are seconds; `run` and `phases` are per product.
 struct ResultRow {
@@ -106,7 +112,7 @@ struct Results {
 void relate_rows(Results& results, std::size_t first);
 
 /// Fills speedup_serial of all rows that ran on ranks, where the same problem was also run on one process: by
-/// entries of the row's own step (one GPU against several), or, where that has none, by stage 01.
+/// entries of the row's own step (one GPU against several), or, where that has none, by step 1.
 void relate_to_serial(Results& results);
 
 /// Whether two rows are about the same multiplication.

@@ -16,27 +16,17 @@ double number(const json& value, double missing) {
   return value.is_null() ? missing : value.get<double>();
 }
 
-/// The one of `all` that is written as `name`: what this program does not know is never taken for another.
+/// The value of that name in the table: what this program does not know is never taken for another.
 template <class E, std::size_t N>
-E named(const E (&all)[N], const char* what, const std::string& name) {
-  for (const E one : all) {
-    if (to_string(one) == name) return one;
-  }
+E known(const std::array<Named<E>, N>& table, const char* what, const std::string& name) {
+  if (const std::optional<E> value = value_named(table, name)) return *value;
   fail("the results hold {} '{}', which this program does not know; run all ranks by one build", what, name);
-}
-
-Op op_of(const std::string& name) {
-  return named({Op::spmv, Op::spmm, Op::spgemm}, "the operation", name);
-}
-
-Status status_of(const std::string& name) {
-  return named({Status::good, Status::wrong, Status::failed, Status::skipped}, "the status", name);
 }
 
 ProblemFacts problem_of(const json& p) {
   return {.matrix = p.at("matrix"),
           .options = p.at("options"),
-          .op = op_of(p.at("operation")),
+          .op = known(kOps, "the operation", p.at("operation")),
           .type = p.at("type"),
           .rows = p.at("rows"),
           .cols = p.at("cols"),
@@ -72,7 +62,7 @@ ResultRow row_of(const json& in) {
   row.idea = in.at("idea");
   row.peer = in.at("peer");
   row.structure_reuse = in.at("structure_reuse");
-  row.status = status_of(in.at("status"));
+  row.status = known(kStatuses, "the status", in.at("status"));
   row.reason = in.at("reason");
   row.note = in.at("note");
   row.simulated = in.at("simulated");

@@ -11,6 +11,7 @@
 #include "common/harness/machine.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
+#include "common/matrix/processors.hpp"
 
 namespace stages {
 namespace {
@@ -558,7 +559,7 @@ std::vector<std::pair<std::string, std::string>> run_context(const std::vector<s
       {"flags", build.flags},
       {"backend", build.backend},
       {"cpu", cpu_name()},
-      {"cpus", fmt::format("{}", available_cpus())},
+      {"cpus", fmt::format("{}", available_processors())},
       {"memory", format_bytes(total_memory_bytes())},
       {"system", system_name()},
       {"ranks", fmt::format("{}", machine.host.communicator().size())},

@@ -6,7 +6,7 @@
 //   One pass. C never has more entries than sum(min(products of the row, columns)), so C's arrays are
 //   reserved at that size and written front to back. The operating system hands out memory by the page, at
 //   the first write: what is reserved and never reached costs address space only, whereas counting first
-//   costs a pass over all products (measured: a third of the time on uniform input).
+//   costs a pass over all products (01_cpu_serial/measured.md has what each of these is worth).
 //
 //   A row of C with at most kTinyProducts products: they are inserted in order, without any accumulator.
 //
@@ -27,8 +27,7 @@
 //   the whole product, as pairs (word number, mask), and one OR marks many columns.
 //
 //   Where B is larger than the second-level cache, its rows come late. So the rows that A names kAhead
-//   entries further on are asked for ahead of time (measured: a fifth of the time on a B of 5 MB with short
-//   rows).
+//   entries further on are asked for ahead of time.
 //
 // The terms of an element of C are added in the order of A's row, each by multiply_add, whichever way its row
 // goes. So an element has the same bits in a product of the whole and in one of some rows, or columns.

@@ -126,8 +126,8 @@ struct Group {
 inline constexpr Index kInOrder = kUnrolled + 2;
 
 /// Of rows [first, last): those of each window by their length in order[first .. last), and the groups of equal
-/// length, added to `groups`. Windows whose rows have more than kUnrolled entries on average stay in order: there a
-/// wrong guess costs little beside the row, and jumping about in A costs more.
+/// length, added to `groups`. Windows whose rows have more than kUnrolled entries on average stay in order:
+/// there a wrong guess costs little beside the row, and jumping about in A costs more.
 template <class T>
 void group_rows(const Csr<T>& a, Index first, Index last, Buffer<Index>& order, std::vector<Group>& groups) {
   order.resize(static_cast<std::size_t>(a.rows));

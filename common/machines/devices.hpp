@@ -10,6 +10,8 @@ namespace stages {
 
 /// How the kernels of a timed run reach the GPU: one by one, or recorded once and replayed as a CUDA graph.
 enum class KernelLaunch { single, graph };
+inline constexpr std::array<Named<KernelLaunch>, 2> kLaunches = {
+    {{KernelLaunch::single, "single"}, {KernelLaunch::graph, "graph"}}};
 
 /// The host, and the GPU: a real one under the gpu preset, the executor under the cpu preset, or the reason
 /// why there is neither.

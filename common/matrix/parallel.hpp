@@ -9,14 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "common/matrix/processors.hpp"
 #include "common/matrix/types.hpp"
 
 namespace stages {
 
-/// `requested`, or one per hardware thread if that is 0 (or less).
+/// `requested`, or one per processor that this process may use if that is 0 (or less).
 inline int thread_count(int requested) {
-  if (requested > 0) return requested;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return requested > 0 ? requested : available_processors();
 }
 
 /// Calls work(worker, begin, end) for blocks that together cover [0, count), on up to `threads` threads;

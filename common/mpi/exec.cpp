@@ -12,6 +12,7 @@
 #include "common/harness/machine.hpp"
 #include "common/harness/seconds.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/processors.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
 
@@ -40,7 +41,7 @@ Cores cores_here() {
     seen.emplace(number_in(topology + "physical_package_id"), core);
     ++threads;
   }
-  if (seen.empty()) return {available_cpus(), 1};
+  if (seen.empty()) return {available_processors(), 1};
   const int cores = static_cast<int>(seen.size());
   return {cores, std::max(1, threads / cores)};
 }

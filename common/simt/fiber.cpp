@@ -52,7 +52,8 @@ void depart([[maybe_unused]] Fiber& from, [[maybe_unused]] Fiber& to) {
 
 // stages_switch_stack: pushes what a function must keep, notes the stack pointer where `left` begins, and takes
 // from `to` what was pushed there. Returns, there, the fiber that was left. stages_begin_stack: where a stack
-// begins, with the function to call in r12 and its first argument in r13; the fiber that was left is the second.
+// begins, with the function to call in r12 and its first argument in r13; the fiber that was left is the
+// second.
 asm(R"(
   .text
   .p2align 4

@@ -4,9 +4,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
-#include <thread>
 
 #include "common/matrix/error.hpp"
+#include "common/matrix/processors.hpp"
 
 namespace stages::simt {
 namespace {
@@ -29,7 +29,7 @@ T number(const char* variable, const char* what, T otherwise, T most) {
 const Numbers& numbers() {
   static const Numbers set = [] {
     constexpr std::size_t kMostMib = std::size_t{1} << 24;
-    const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
+    const auto processors = static_cast<std::size_t>(available_processors());
     const auto bytes = [](const char* variable, std::size_t mib) {
       return number(variable, "a whole number of MiB", mib, kMostMib) << 20;
     };

@@ -136,7 +136,8 @@ class Server {
     return false;
   }
 
-  /// The operands of the question, on rank 0. Those of a run have the sizes of those loaded, and so their places.
+  /// The operands of the question, on rank 0. Those of a run have the sizes of those loaded, and so their
+  /// places.
   template <class Operands>
   void take_operands(Operands& to) {
     if (judge_ == nullptr) return;

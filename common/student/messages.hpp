@@ -6,9 +6,9 @@
 //   judge     problem   the problem, whole; ends the plan of the one before. Answered by done, refused, threw
 //             load      operands
 //             reset, fetch, end
-//             run         how often, and perhaps operands: they come into the arrays of those loaded last, and are
-//                         gone after it (the result's C0 stays). So load() and fetch() of a host's plan, which
-//                         nobody times, never see what is multiplied
+//             run         how often, and perhaps operands: they come into the arrays of those loaded last, and
+//                         are gone after it (the result's C0 stays). So load() and fetch() of a host's plan,
+//                         which nobody times, never see what is multiplied
 //             count     runs once, and says what its kernels did (counts.hpp); times: kCount or kRaces
 //   student   ready     how many entries the file registers, and for which operation
 //             done, result (of fetch and count), refused, threw (both with a text)

@@ -13,8 +13,9 @@
 // Hint: Which column comes out next when p is at column 4 and q is at column 6? Which position goes on then?
 // Hint: Take the smaller of the two columns. Whoever has that column adds its value and goes on; both may
 //   have it. A row that has come to its end never has the smaller column.
-// Hint: while (p < c.size() || q < b.size()) { const Index column = std::min(p < c.size() ? c.columns[p] : kNone,
-//   ...); if (p < c.size() && c.columns[p] == column) value += c.values[p++]; ... the same for b ...; push. }
+// Hint: while (p < c.size() || q < b.size()) { const Index column =
+//   std::min(p < c.size() ? c.columns[p] : kNone, ...); if (p < c.size() && c.columns[p] == column) value +=
+//   c.values[p++]; ... the same for b ...; push. }
 
 #include <algorithm>
 #include <limits>

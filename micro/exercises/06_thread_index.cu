@@ -11,8 +11,9 @@
 //   threadIdx.x   0 1 2 ... 31      0 1 2 ... 31      0 1 2 ... 31
 //   row           0 1 2 ... 31     32 33 34 . 63     64 65 66 . 95     neighbours have neighbouring rows
 //
-// A is stored by columns: 32 neighbours read 32 elements side by side, which are 4 sectors (pieces of 32 bytes),
-// or 5 where they begin within one. All of them read the same x, which is 1 sector. So a load takes less than 3 in the mean.
+// A is stored by columns: 32 neighbours read 32 elements side by side, which are 4 sectors (pieces of 32
+// bytes), or 5 where they begin within one. All of them read the same x, which is 1 sector. So a load takes
+// less than 3 in the mean.
 //
 // Hint: How many threads come before the first one of block 2? And before block b?
 // Hint: All blocks before this one are full: their threads, and then the place of the thread in its own.

@@ -16,7 +16,8 @@
 //
 // Hint: Two threads of a warp differ in threadIdx.x only. Should they differ in i or in j?
 // Hint: j, the column, is the index that moves by one element in memory.
-// Hint: j = blockIdx.x * kWide + threadIdx.x, and i likewise from the y's and kHigh. Leave if i or j is beyond C.
+// Hint: j = blockIdx.x * kWide + threadIdx.x, and i likewise from the y's and kHigh. Leave if i or j is
+//   beyond C.
 
 #include "03_cuda_naive/dense_output.hpp"
 #include "common/harness/registry.hpp"

@@ -14,8 +14,8 @@
 //                             ^                      ^
 //              nobody reads what is not there yet    nobody overwrites what others still read
 //
-// All threads of the block must come to a barrier, those without a row, too. Counted are 10 blocks with 10 tiles
-// each: 200 barriers.
+// All threads of the block must come to a barrier, those without a row, too. Counted are 10 blocks with 10
+// tiles each: 200 barriers.
 //
 // Hint: What does thread 0 find in tile[1] if thread 1 has not come so far? And where can it be too far ahead?
 // Hint: One barrier between the writing and the reading. One between the reading and the next writing.

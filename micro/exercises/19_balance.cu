@@ -5,8 +5,8 @@
 //
 // 16 blocks share the rows of A. As many rows for each is not as much work for each: rows have different
 // lengths. row_ptr is the prefix sum of the lengths, so it says how much work lies before any row. Share s
-// begins at the first row before which at least nnz * s / 16 entries lie, rounded down. A share is whole rows, and
-// ends where the next one begins; no row may be left out, and the empty rows at the end are rows, too.
+// begins at the first row before which at least nnz * s / 16 entries lie, rounded down. A share is whole rows,
+// and ends where the next one begins; no row may be left out, and the empty rows at the end are rows, too.
 //
 //   row        0   1   2   3   4   5   6   7          here with 2 shares, and 12 entries
 //   length     6   1   1   1   1   1   1   0

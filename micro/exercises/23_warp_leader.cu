@@ -14,10 +14,11 @@
 // All lanes come to the ballot and to the shuffle, also those without a row.
 //
 // Hint: What does a lane need to know to find its place, and who knows it first?
-// Hint: The leader may be lane 0, whether it has a row or not. It calls take() with the number of ones, if there
-//   are any; a shuffle from lane 0 brings the answer to all; a lane adds its rank, as in bitmap_rank.
-// Hint: const unsigned with = __ballot_sync(kAllLanes, wants); int begin = 0; if (lane == 0 && with != 0) begin =
-//   take(counter, __popc(with)); begin = __shfl_sync(kAllLanes, begin, 0); return begin + __popc(with & below);
+// Hint: The leader may be lane 0, whether it has a row or not. It calls take() with the number of ones, if
+//   there are any; a shuffle from lane 0 brings the answer to all; a lane adds its rank, as in bitmap_rank.
+// Hint: const unsigned with = __ballot_sync(kAllLanes, wants); int begin = 0; if (lane == 0 && with != 0)
+//   begin = take(counter, __popc(with)); begin = __shfl_sync(kAllLanes, begin, 0); return begin +
+//   __popc(with & below);
 
 #include "common/matrix/error.hpp"
 #include "micro/csr_spmv.hpp"

@@ -15,7 +15,8 @@
 //
 // Hint: What may atomicCAS return, and which of these answers say that the slot is yours?
 // Hint: A loop: ask for the slot; if there was nothing, or this column, it is the one; if not, the next.
-// Hint: for (;; s = (s + 1) % slots) { const Index found = atomicCAS(...); if (found == kFree || ...) return s; }
+// Hint: for (;; s = (s + 1) % slots) { const Index found = atomicCAS(...); if (found == kFree || ...)
+//   return s; }
 
 #include <algorithm>
 #include <bit>

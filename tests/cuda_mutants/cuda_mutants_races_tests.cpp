@@ -1,5 +1,5 @@
-// The planted faults that are races: the search for races (common/simt/lens) tells each, in the order of threads
-// in which they run anyway, and reports nothing of the same kernel without the fault.
+// The planted faults that are races: the search for races (common/simt/lens) tells each, in the order of
+// threads in which they run anyway, and reports nothing of the same kernel without the fault.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// SpMM kernels with planted faults: chunks that add by atomics, and rows or shares whose parts a second kernel adds up.
+// SpMM kernels with planted faults: chunks that add by atomics, and rows or shares whose parts a second kernel
+// adds up.
 
 #include <algorithm>
 

@@ -443,8 +443,8 @@ std::vector<float> product_by(const char* name, const SpmmProblem<float>& proble
   return {c.data.begin(), c.data.end()};
 }
 
-// The zeros that fill a tile are no non-zeros: infinity and NaN stay in the rows that have a product with them. A float
-// close to the largest has no nearest TF32 number.
+// The zeros that fill a tile are no non-zeros: infinity and NaN stay in the rows that have a product with them.
+// A float close to the largest has no nearest TF32 number.
 TEST(SmallParts, WhatIsNotFiniteStaysInItsRows) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   if (code_capability() < 80) GTEST_SKIP() << "no TF32 in code for " << code_capability();

@@ -1,5 +1,5 @@
-// A student's file for the host, where no kernels are counted. It multiplies elsewhere than in run(), as the environment
-// variable STAGES_MISBEHAVE says; with none it is right.
+// A student's file for the host, where no kernels are counted. It multiplies elsewhere than in run(), as the
+// environment variable STAGES_MISBEHAVE says; with none it is right.
 #include <chrono>
 #include <cstdlib>
 #include <cstring>

@@ -468,6 +468,20 @@ class Curve(unittest.TestCase):
             self.assertLess(apart(draw_curve.close_to(draw_curve.points(self.results, entry)), drawn(self.picture, f"close:{entry}")), 0.1, entry)
         self.assertIn(self.results["context"]["source_digest"][:12], self.picture)
 
+    def bars(self, seconds_of):
+        """How far, in the picture's units, the end of a bar lies from where the logarithm of its time belongs."""
+        ends = {entry: max(x for x, _ in drawn(self.picture, f"steps:{entry}")) for entry, _, _ in draw_curve.LINES}
+        wanted = {entry: math.log(seconds_of(entry)) for entry in ends}
+        low, high = min(wanted, key=wanted.get), max(wanted, key=wanted.get)
+        scale = (ends[high] - ends[low]) / (wanted[high] - wanted[low])
+        return max(abs(ends[low] + scale * (wanted[entry] - wanted[low]) - ends[entry]) for entry in ends)
+
+    def test_its_bars_are_the_steps_at_one_size(self):
+        self.assertLess(self.bars(lambda entry: draw_curve.at_size(self.results, entry)), 0.1, "run tools/draw_curve.py")
+        for entry, _, _ in draw_curve.LINES:
+            self.assertIn(f">{tables.seconds(draw_curve.at_size(self.results, entry))}<", self.picture)
+        self.assertGreater(self.bars(lambda entry: draw_curve.at_size(self.results, entry) * (1.05 if entry.endswith("/one_launch") else 1)), 0.3)
+
     def test_another_time_is_seen(self):
         entry = "06_cuda_register/row_per_thread"
         points, at = draw_curve.points(self.results, entry), drawn(self.picture, f"whole:{entry}")
@@ -477,6 +491,18 @@ class Curve(unittest.TestCase):
 
 
 class Readmes(unittest.TestCase):
+    def test_the_sample_of_the_steps_is_of_these_records(self):
+        """The root README shows what run.sh ends with; its times in records are those of data/records.tsv."""
+        lines = [line.split("\t") for line in (ROOT / "data/records.tsv").read_text().splitlines() if not line.startswith("#")]
+        recorded = {entry: (tables.seconds(float(time)), f"{machine}: {what}") for entry, time, what, machine in lines}
+        sample = re.search(r"      step +plainest entry.*\n((?:      \d.*\n)+)", (ROOT / "README.md").read_text())[1]
+        rows = [re.split(r" {2,}", line.strip()) for line in sample.splitlines()]
+        self.assertEqual([row[0] for row in rows], sorted({entry.split("/")[0] for entry in recorded}))
+        for step, entries, _, _, times, what in rows:
+            names = [f"{step}/{words.split(' on ')[0]}" for words in entries.split(" -> ")]
+            self.assertEqual(times, " -> ".join(recorded[name][0] for name in names), step)
+            self.assertEqual(what, recorded[names[-1]][1])
+
     def test_they_hold_what_the_records_say(self):
         done = subprocess.run([sys.executable, ROOT / "tools/tables.py", "--check"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

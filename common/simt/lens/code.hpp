@@ -38,8 +38,8 @@ bool is_device_language(const std::string& file);
 /// of the call, and so on. Throws Error where addr2line is not there or cannot read the program.
 std::vector<std::vector<CodeLine>> lines_of(const std::vector<std::uint64_t>& codes);
 
-/// The line of a kernel's own source that an instruction is of, with its file named from the root; nothing where
-/// there is none, or it cannot be found out.
+/// The line of a kernel's own source that an instruction is of, with its file named from the root; nothing
+/// where there is none, or it cannot be found out.
 std::optional<CodeLine> own_line(std::uint64_t code);
 /// The same as "file:line"; the address where there is none.
 std::string line_of(std::uint64_t code);
