@@ -14,8 +14,9 @@
 // their sums looked up in that order. It runs twice: first to count, which sizes C exactly, then to fill.
 //
 // Input: any CSR matrices. Cost: 2 x products probes and r log r for a row of r results; the table is at most
-// half full, so a probe takes 1.5 tries on average. Memory: C exactly, and for the widest row a table of 2 to
-// 4 times its products (never more than 4 x columns).
+// half full, so a probe takes 1.5 tries on average. Each pass also clears the row's table, 2 to 4 places a
+// product. Memory: C exactly, and for the widest row a table of 2 to 4 times its products (never more than 4 x
+// columns).
 
 #include <algorithm>
 #include <bit>
@@ -73,7 +74,7 @@ class HashTable {
   }
 
   T sum(Index column) const { return sums_[find(column)]; }
-  /// Frees every place that is in use.
+  /// Frees all places of the row's table, whether they are in use or not.
   void clear() { std::fill_n(keys_.begin(), mask_ + 1, kFree); }
 
  private:

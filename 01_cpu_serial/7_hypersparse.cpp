@@ -206,7 +206,7 @@ class Hypersparse final : public HostSpgemmPlan<T> {
 
 void cpu_serial::add_hypersparse(Registry& registry) {
   registry.add<Hypersparse>(
-      {.name = "01_cpu_serial/hypersparse", .idea = "doubly compressed rows: no step looks at an empty row"});
+      {.name = "01_cpu_serial/hypersparse", .idea = "doubly compressed rows: run looks at no empty row"});
 }
 
 }  // namespace stages

@@ -1,9 +1,9 @@
 // SpMM over processes: as spmv_halo, with rows of B for elements of x.
 //
 // The idea: C = alpha A B + beta C with A's rows dealt by nnz, and B and C by rows the same way. A rank
-// fetches the rows of B that its columns name. A message is n_cols times as long as in SpMV. The multiplication
-// takes less than n_cols times as long, since each entry of A is read once for all columns; so of the exchange
-// the bytes weigh more than in SpMV. What is the same for each message is paid once for n_cols columns.
+// fetches the rows of B that its columns name. A message has n_cols times the bytes of SpMV's. The
+// multiplication takes less than n_cols times as long, because an entry of A is read once for all columns. So
+// the bytes of the messages weigh more than in SpMV. Their number weighs less: it is the same for any n_cols.
 //
 // On the ranks B and C are row-major whatever the problem's layouts are: a row is then one piece to send, and
 // the kernel of step 1 is fastest with it. Rank 0 brings B into that form in load, and C back in fetch.

@@ -5,9 +5,9 @@
 // In the end the 32 partial sums are added by shuffles, in a fixed order. This is the warp per row of
 // textbooks, called CSR-vector.
 //
-// Three small things come with it, which all later files keep. Blocks have 256 threads, so 8 rows. The loop is
-// unrolled 4 times, so that a lane's next loads do not wait for its last sum. And __ldcs tells the caches that
-// an entry is read only once.
+// Three small things come with it, which the next two files keep. Blocks have 256 threads, so 8 rows. The loop
+// is unrolled 4 times (in 6_balanced_shares.cu 8 times), so that a lane's next loads do not wait for its last
+// sum. And __ldcs tells the caches that an entry is read only once.
 //
 // What is wrong with it: a row of 3 entries leaves 29 lanes without work, and pays five shuffles all the
 // same. 5_warp_per_row.cu gives such rows fewer lanes.

@@ -2,13 +2,16 @@
 //
 // The idea: on short rows most lanes of 4_full_warp_per_row.cu find nothing to do. So a row gets a sub-warp
 // of 2 to 32 lanes: the largest power of two not above the mean row length. A warp then takes 32 / lanes rows
-// at once. The number of lanes is a template parameter, so that the compiler unrolls the shuffles.
+// at once. The number of lanes is a template parameter, so that the compiler unrolls the shuffles. New is
+// __launch_bounds__, too: it tells the compiler how many threads a block has.
 //
 // All lanes of the warp must come to the shuffles. Those of sub-warps beyond the last row come too: they
 // carry an empty row through.
 //
-// Input: any CSR matrix of less than 2^31 non-zeros. Cost: as 4_full_warp_per_row.cu, with fewer idle lanes.
-// A row many times as long as the mean keeps its sub-warp busy long after the others have finished.
+// Input: any CSR matrix of less than 2^31 non-zeros. Cost: as 4_full_warp_per_row.cu, with fewer idle lanes,
+// where rows are alike. A row many times as long as the mean has no more lanes than others, and keeps them busy
+// long after these have finished. On graphs with hubs this is therefore several times as slow as
+// 4_full_warp_per_row.cu (README).
 //
 // Source: sub-warps between a thread and a warp are in CUSP (S. Dalton and others).
 

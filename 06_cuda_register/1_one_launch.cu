@@ -5,6 +5,9 @@
 // the next x follows. What is saved are the launches (an H200 takes about 2 us to start a kernel). The matrix
 // is still read in each product, from L2 or, where it fits, from L1. 2_row_in_registers.cu reads it once.
 //
+// Compare it with two_arrays of step 5: there, too, a row lies in one piece and x is in shared memory. Two
+// things are new beside the launch: rows are in CSR, and a block has 64 threads, not 128.
+//
 // Two barriers a product: no thread reads x before it has been copied, and no thread overwrites it before all
 // have read it.
 //

@@ -6,8 +6,9 @@
 // it, a power of two up to 32: at 80 % zeros one lane up to n = 320, two up to 640, four up to 1280. Rows of up
 // to 2048 non-zeros have no cliff.
 //
-// A block has 256 threads where it had 64. With four lanes a row these are 64 rows, as before, and a block
-// copies x for that many.
+// A block has 256 threads where it had 64, and copies x for all of its rows. With four lanes a row these are 64
+// rows, as before. With one lane they are 256: n = 256 is then one block, where 2_row_in_registers.cu has four,
+// and is faster.
 //
 // What remains: n = 1024 takes 16 blocks, so 116 of 132 SMs have nothing to do. 4_matrix_copies.cu has work
 // for them.

@@ -20,7 +20,7 @@
 namespace stages {
 namespace {
 
-/// Block b works for group b / blocks_per_copy on the warps of part b % blocks_per_copy of the matrix.
+/// Block b has part b % blocks_per_copy of the matrix, in copy number b / blocks_per_copy, its `group`.
 template <class T, int kSteps>
 __global__ void __launch_bounds__(kResidentBlock)
     stream_resident(ResidentView<T> a, const T* x, T* y, int rows, int cols, int products,

@@ -20,7 +20,8 @@ auto with_lane_width(int longest, Use&& use) {
   return use.template operator()<kMostWidth>();
 }
 
-/// `Plan`: the derived class, with kernel<kWidth>(), its kernel of that width. `Element`: as in OneLaunchPlan.
+/// `Plan`: the derived class, with kernel_of<kWidth>(), its kernel of that width. `Element`: as in
+/// OneLaunchPlan.
 template <class T, class Plan, class Element = T>
 class LanesPlan : public OneLaunchPlan<T, 1, Element> {
   using Base = OneLaunchPlan<T, 1, Element>;

@@ -62,7 +62,8 @@ void MpiSpgemmPlan<T>::deal_rows(std::span<const Offset> before) {
 /// time; a model of the kernel with eight constants 1.1 to 1.5 times, with constants of one processor and one
 /// kernel. So the clock is asked. Each rank multiplies its rows, the weights of its share are scaled to the
 /// time that it took, and the rows are dealt by these weights; the next trial shows what is still wrong,
-/// within smaller pieces. Three trials come to 1.05 or less on all of them.
+/// within smaller pieces. Computed from the times of single pieces, three trials come to 1.05 or less on all of
+/// them; on a machine where others are at work the clock misleads, see 02_mpi/notes.md.
 ///
 /// The best trial is kept, so an unlucky measurement cannot make it worse than equal products. Which ranks
 /// have which rows then differs from start to start; the bits of C do not, because no row's sum depends on
