@@ -19,6 +19,7 @@ instances of a function template in one product are added up.
 import csv
 import json
 import math
+import os
 import pathlib
 import re
 import subprocess
@@ -186,6 +187,15 @@ LENS = {
 }
 
 
+def sms_of(gpu, directory):
+    """How many SMs that GPU has, as another record of the directory says; nothing where none does."""
+    for file in sorted(directory.glob("*.json")):
+        context = json.loads(file.read_text()).get("context", {})
+        if context.get("gpu") == gpu and "gpu_sms" in context:
+            return context["gpu_sms"]
+    return None
+
+
 def through_lens(program, directory, case):
     """The kernels that the lens sees, by function, as launches() has those of ncu, and the bound; or why there are none."""
     file = pathlib.Path(directory) / "lens.json"
@@ -222,6 +232,10 @@ def renamed(kernels):
 def merge(path, program, directory, out, origin):
     record = counters.load(path)
     failed = any(case["status"] == "failed" for case in record["cases"])
+    sms = sms_of(record["gpu"], path.parent)
+    if sms:  # some entries deal their work by it
+        os.environ["STAGES_DEVICE_SMS"] = str(sms)
+        origin["sms"] = sms
     for case in record["cases"]:
         if case["status"] != "good":
             continue

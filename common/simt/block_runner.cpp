@@ -721,7 +721,7 @@ void BlockRunner::idle_without_baton() {
 void BlockRunner::count(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code) {
   if (!tracing_) return;
   const auto address = reinterpret_cast<std::uintptr_t>(p);
-  while (!tracer_->note(address, code_address(code), bytes, kind)) make_room();
+  while (!tracer_->note(address, code, bytes, kind)) make_room();
 }
 
 // The running thread has done so much since its warp met that there is no room to note more. The others of

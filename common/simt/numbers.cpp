@@ -29,6 +29,7 @@ T number(const char* variable, const char* what, T otherwise, T most) {
 const Numbers& numbers() {
   static const Numbers set = [] {
     constexpr std::size_t kMostMib = std::size_t{1} << 24;
+    constexpr int kSms = 4, kMostSms = 1024;  // far fewer than a GPU has, so that small problems fill them
     const auto processors = static_cast<std::size_t>(available_processors());
     const auto bytes = [](const char* variable, std::size_t mib) {
       return number(variable, "a whole number of MiB", mib, kMostMib) << 20;
@@ -36,6 +37,7 @@ const Numbers& numbers() {
     return Numbers{.patience = number("STAGES_WATCHDOG", "seconds", 60.0, 1e6),
                    .workers = number<std::size_t>("STAGES_WORKERS", "a whole number", processors, 1024),
                    .device_memory = bytes("STAGES_DEVICE_MEMORY", 4096),
+                   .device_sms = number("STAGES_DEVICE_SMS", "a whole number", kSms, kMostSms),
                    .races_memory = bytes("STAGES_RACES_MEMORY", 2048)};
   }();
   return set;

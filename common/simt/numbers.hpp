@@ -9,6 +9,7 @@ struct Numbers {
   double patience;            ///< STAGES_WATCHDOG, seconds
   std::size_t workers;        ///< STAGES_WORKERS
   std::size_t device_memory;  ///< STAGES_DEVICE_MEMORY, bytes
+  int device_sms;             ///< STAGES_DEVICE_SMS
   std::size_t races_memory;   ///< STAGES_RACES_MEMORY, bytes
 };
 

@@ -57,7 +57,6 @@ cudaError_t error(cudaError_t code, std::string detail) {
 
 // ---- the device -------------------------------------------------------------------------------------------
 
-constexpr int kSms = 4;  ///< far fewer than a GPU has, so that small problems fill them
 constexpr std::size_t kSharedDefault = 48 * 1024;
 constexpr std::size_t kRegistersPerSm = 65536;
 
@@ -93,6 +92,7 @@ const Profile& profile() {
 
 struct Device : Profile {
   std::size_t memory = simt::numbers().device_memory;
+  int sms = simt::numbers().device_sms;
   std::size_t shared_optin = shared_per_sm - shared_reserved;
 };
 
@@ -462,15 +462,16 @@ cudaError_t check_cooperative(const Grid& g) {
   if (!g.resident()) return cudaSuccess;
   int per_sm = 0;
   max_active_blocks(&per_sm, static_cast<int>(g.block.x * g.block.y * g.block.z), g.shared_bytes);
-  // A cluster needs an SM a block, and 4 simulated ones are too few for any: only what a block needs is
+  // A cluster needs an SM a block, and the few simulated ones are too few for any: only what a block needs is
   // checked.
   if (!g.cooperative && per_sm > 0) return cudaSuccess;
   const std::uint64_t blocks = std::uint64_t{g.grid.x} * g.grid.y * g.grid.z;
-  const std::uint64_t resident = static_cast<std::uint64_t>(per_sm) * static_cast<std::uint64_t>(kSms);
+  const std::uint64_t resident =
+      static_cast<std::uint64_t>(per_sm) * static_cast<std::uint64_t>(device().sms);
   if (blocks <= resident) return cudaSuccess;
   return error(cudaErrorCooperativeLaunchTooLarge,
                fmt::format("{} blocks, of which only {} can run at once ({} SMs x {})", blocks, resident,
-                           kSms, per_sm));
+                           device().sms, per_sm));
 }
 
 cudaError_t run_now(const Grid& grid) {
@@ -816,7 +817,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int number) {
   std::copy_n(std::array{0x7fffffff, 65535, 65535}.data(), 3, p->maxGridSize);
   p->major = d.major;
   p->minor = d.minor;
-  p->multiProcessorCount = kSms;
+  p->multiProcessorCount = d.sms;
   p->maxThreadsPerMultiProcessor = d.threads_per_sm;
   p->maxBlocksPerMultiProcessor = d.blocks_per_sm;
   p->l2CacheSize = 1 << 20;

@@ -53,7 +53,7 @@ fi
 cat "$PLAY/table.csv" > "$log"
 """
 PROGRAM = """#!/usr/bin/env python3
-import json, sys
+import json, os, sys
 words = dict(zip(sys.argv[1:], sys.argv[2:]))
 def entry(name, op, gpu=True, ranks=False, peer=False):
     return {"name": name, "operation": op, "needs": {"gpu": gpu, "several_ranks": ranks}, "peer": peer}
@@ -63,7 +63,7 @@ if sys.argv[1] == "list":
 elif sys.argv[1] == "lens":
     if "uniform" in words["-m"]:
         sys.exit("stages: error: too large")
-    kernel = {"name": "multiply<float, int, Form<8, true> >", "launches": 2, "blocks": 20, "threads": 1920,
+    kernel = {"name": "multiply<float, int, Form<8, true> >", "launches": 2, "blocks": int(os.environ["STAGES_DEVICE_SMS"]), "threads": 1920,
               "counters": {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 1500, "global_ld_lanes": 40, "shared_st_lanes": 2}}
     json.dump({"entries": [{"entry": sys.argv[2], "kernels": [kernel]}]}, open(words["--json"], "w"))
 else:
@@ -111,6 +111,8 @@ class Script(unittest.TestCase):
         asked = list(dict.fromkeys(metric for name, several in agreement.QUANTITIES.items() for metric in (several if name in agreement.ADDED else several[:1])))
         (cls.play / "table.csv").write_text(table(asked, ROWS))
         cls.ncu = cls.run_script("--ncu", cls.play / "stages", cls.play / "out")
+        for name, gpu, sms in (("a", "another", 7), ("b", "NVIDIA H200", 20)):
+            (cls.play / f"out/{name}.json").write_text(json.dumps({"context": {"gpu": gpu, "gpu_sms": sms}}))
         cls.lens = cls.run_script("--lens", cls.play / "stages", cls.play / "out")
 
     @classmethod
@@ -138,6 +140,7 @@ class Script(unittest.TestCase):
         case = record["cases"][0]
         self.assertEqual((case["status"], [k["name"] for k in case["ncu"]], [k["name"] for k in case["lens"]]), ("good", ["multiply", "other"], ["multiply"]))
         self.assertEqual((case["lens"][0]["load_sectors"], case["lens"][0]["lanes"], case["lens"][0]["launches"]), (1500, 42, 2))
+        self.assertEqual((record["sms"], case["lens"][0]["blocks"]), (20, 20))  # of that GPU, as a record beside says
         self.assertIn("the lens: stages: error: too large", [c.get("reason") for c in record["cases"]])
         self.assertEqual(record["counted_on_gpu"]["command"], "tools/lens-agreement.sh --ncu")
 

@@ -295,7 +295,7 @@ class Usage(Case):
         if not any(entry.startswith("03_") for entry in entries()):
             self.skipTest("this build has no executor")
         for name, what in (("STAGES_WATCHDOG", "seconds"), ("STAGES_WORKERS", "a whole number"), ("STAGES_DEVICE_MEMORY", "a whole number of MiB"),
-                           ("STAGES_RACES_MEMORY", "a whole number of MiB")):
+                           ("STAGES_DEVICE_SMS", "a whole number"), ("STAGES_RACES_MEMORY", "a whole number of MiB")):
             for text in ("many", "0", "-1", "4x", "nan", "1e30", "99999999999999999999") + (("1.5",) if what != "seconds" else ()):
                 self.refused(rf"{name} is '{re.escape(text)}'; it must be {what}, above 0 and at most \d+$", "run", "-m", SMALL, "--stage", "03",
                              "--quick", env={name: text})
@@ -1275,6 +1275,10 @@ class Tour(Case):
                               if r["entry"].startswith(line["step"] + "/") and r["problem"]["matrix"] == line["matrix"]
                               and r["problem"]["operation"] == line["options"].split(",")[0] and "seconds" in r)
                 self.assertEqual(line["best"]["seconds"], fastest)
+        # What kernels fetch is counted of some entry of each of their steps, where they run on the executor.
+        if "cpu)" in run("--version").stdout:
+            counted = {r["entry"].split("/")[0] for r in results["results"] if r.get("metrics", {}).get("fetched_bytes", {}).get("value", 0) > 0}
+            self.assertEqual(sorted(counted), [step for step in steps if step in here and step[:2] >= "03"])
         table = done.stdout[done.stdout.index("\nThe steps\n") + 1:].split("\n\n")[0].splitlines()[2:]
         self.assertEqual([line.split()[0] for line in table], steps)
         for row in results["results"]:
@@ -1732,6 +1736,70 @@ class Lens(Case):
                 self.assertGreater(len(lines), 0, name)
                 for line in lines:
                     self.assertTrue((ROOT / line["file"]).is_file(), (name, line))
+
+    def rows(self, *words):
+        """What the table beside the source holds: (kernel, access, requests, lanes, takes, source)."""
+        found, kernel, source = [], "", ""
+        for line in self.good("lens", *words).stdout.splitlines():
+            if head := re.match(r"(\S.*): \d+ launch", line):
+                kernel = head.group(1)
+            row = re.match(r"  ((?:global|shared) \w+) +\d+ B +([\d,]+) +([\d.]+) +([\d.]+) +[\d.]+ +(?:\d+ %)? +(\d*) +\|(.*)$", line)
+            if row:
+                access, requests, lanes, takes, number, text = row.groups()
+                source = text if number else source
+                found.append({"kernel": kernel, "access": access, "requests": int(requests.replace(",", "")), "lanes": float(lanes), "takes": float(takes), "source": source})
+        return found
+
+    # What the pages of the steps answer to their questions: page, words around the number, the command's, whose line and access, and
+    # which number of it.
+    ANSWERS = (
+        ("03_cuda_naive/README.md", r"row by row (\S+) sectors", "03_cuda_naive/dense_row_major -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"column by column (\S+)\. With", "03_cuda_naive/dense_transposed -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"With 4 columns (\S+):", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=4,nnz=512", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"to 1, 2 and 8: (\S+), ", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=1,nnz=256", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"to 1, 2 and 8: \S+, (\S+) and", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=2,nnz=512", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"to 1, 2 and 8: \S+, \S+ and (\S+)\. ", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=8,nnz=512", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"`dense_padded` takes (\S+), too", "03_cuda_naive/dense_padded -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"The load of x takes (\S+):", "03_cuda_naive/dense_padded -m gen:fixed:n=256,zeros=0.8", "x[j]", "global load", "takes"),
+        ("04_cuda_shared/README.md", r"Rung 1's shared loads take (\S+):", "04_cuda_shared/shared_memory -m gen:fixed:n=64,zeros=0.8", "", "shared load", "takes"),
+        ("04_cuda_shared/README.md", r"The store of `partial\[lane\]\[warp\]` takes (\S+) as well", "04_cuda_shared/shared_vector_and_row -m gen:fixed:n=64,zeros=0.8", "partial[lane][warp]", "shared store", "takes"),
+        *(("05_cuda_csr/README.md", words, f"05_cuda_csr/{entry} -m gen:uniform:n=5000,per_row=4", "values", "global load", column) for words, entry, column in (
+            (r"with a warp a row (\S+) lanes", "full_warp_per_row", "lanes"), (r"with a warp a row \S+ lanes and (\S+) sectors", "full_warp_per_row", "takes"),
+            (r"with a thread a row (\S+) lanes", "thread_per_row", "lanes"), (r"wait for the longest\) and (\S+) sectors", "thread_per_row", "takes"),
+            (r"`warp_per_row` (\S+) lanes", "warp_per_row", "lanes"), (r"`warp_per_row` \S+ lanes and (\S+) sectors", "warp_per_row", "takes"),
+            (r"In `balanced_shares` (\S+) lanes load", "balanced_shares", "lanes"))),
+        ("05_cuda_csr/README.md", r"side by side, and (\S+) add up", "05_cuda_csr/balanced_shares -m gen:uniform:n=5000,per_row=4", "", "shared load", "lanes"),
+        ("06_cuda_register/README.md", r"`vector_batches`: (\d+\.\d+), twice", "06_cuda_register/vector_batches -m gen:fixed:n=256,zeros=0.8", "", "shared load", "takes"),
+        ("06_cuda_register/README.md", r"`bank_order`: (\d+\.\d+)\.", "06_cuda_register/bank_order -m gen:fixed:n=256,zeros=0.8", "", "shared load", "takes"),
+        *(("07_spmm/notes.md", words, f"07_spmm/warp_per_row -m gen:uniform:n=1000,per_row=8 --n-cols {n}", "from[u * kWarp]", "global load", column) for words, n, column in (
+            (r"\| 31 \| \S+ \| (\S+) \|", 31, "lanes"), (r"\| 31 \| \S+ \| \S+ \| (\S+) \|", 31, "takes"), (r"\| 31 \| (\S+) \|", 31, "requests"),
+            (r"\| 32 \| \S+ \| \S+ \| (\S+) \|", 32, "takes"), (r"\| 33 \| .* \| 32 and 1 \| (\S+) and", 33, "takes"),
+            (r"\| 33 \| .* \| 32 and 1 \| \S+ and (\S+) \|", 33, "takes"))),
+        *(("08_spgemm_multigpu/notes.md", rf"\| `{matrix}` \| {words}", f"08_spgemm_multigpu/hash_warp_per_row -m {matrix}", source, access, "requests of multiply_rows")
+          for matrix in ("gen:uniform:n=1000,per_row=8", "gen:stencil:points=27,nx=8") for words, source, access in (
+            (r"\d+ \| [^|]* \| (\S+) \|", "atomicCAS(", "shared atomic"), (r"\d+ \| [^|]* \| \S+ \| (\S+) \|", "atomicAdd(&values[slot]", "shared atomic"))),
+    )
+
+    def test_answers_of_the_lessons(self):
+        """The numbers with which the pages answer their questions to the lens."""
+        seen = {}
+        for page, words, command, source, access, column in self.ANSWERS:
+            with self.subTest(page=page, words=words):
+                stated = re.search(words, " ".join((ROOT / page).read_text().split()))
+                self.assertTrue(stated, "the page says nothing of the kind")
+                number = stated.group(1).replace(",", "")
+                if command not in seen:
+                    seen[command] = self.rows(*command.split())
+                rows = [row for row in seen[command] if source in row["source"] and row["access"] == access]
+                column, _, kernel = column.partition(" of ")
+                if column == "requests" and kernel:
+                    counted = {str(sum(row["requests"] for row in rows if row["kernel"].startswith(kernel)))}
+                elif column == "requests":
+                    counted = {str(row["requests"]) for row in rows}
+                else:
+                    digits = len(number.partition(".")[2])
+                    counted = {f"{row[column]:.{digits}f}" for row in rows}
+                self.assertIn(number, counted, rows)
 
     def test_as_nsight_compute_counted(self):
         """What ncu counted on an H200 of kernels whose work does not go by the device."""

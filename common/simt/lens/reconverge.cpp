@@ -22,6 +22,25 @@ std::uint64_t place_of(const LaneEvents& lane, const Loops& loops) {
   return std::uint64_t{event.code} << 33;
 }
 
+/// The lanes at the lowest place, and the lowest place of the others.
+struct Front {
+  std::uint64_t place = kNowhere, behind = kNowhere;
+  unsigned lanes = 0;
+
+  void add(unsigned lane, std::uint64_t at) {
+    if (at < place) {
+      behind = place;
+      place = at;
+      lanes = 0;
+    }
+    if (at == place) {
+      lanes |= 1u << lane;
+    } else {
+      behind = std::min(behind, at);
+    }
+  }
+};
+
 }  // namespace
 
 Loops::Loops(std::vector<Loop> loops) : loops_(std::move(loops)) {
@@ -39,19 +58,35 @@ std::optional<std::uint64_t> Loops::latch(std::uint64_t from, std::uint64_t to) 
 void reconverge(std::array<LaneEvents, kLanes>& lanes, const Loops& loops, RequestSink& sink) {
   std::array<std::uint64_t, kLanes> place;
   bool waiting = false;  // for more of a lane that is open
+  // Lanes that go on together mostly do so to the same place: that from this code to that.
+  std::uint64_t from = kNowhere, to = kNowhere, there = kNowhere;
   const auto look = [&](unsigned i) {
-    place[i] = lanes[i].next == lanes[i].end ? kNowhere : place_of(lanes[i], loops);
-    waiting |= place[i] == kNowhere && lanes[i].open;
+    const LaneEvents& lane = lanes[i];
+    if (lane.next == lane.end) {
+      place[i] = kNowhere;
+      waiting |= lane.open;
+    } else if (lane.next->kind == Event::Kind::meeting) {
+      place[i] = place_of(lane, loops);
+    } else {
+      if (lane.code != from || lane.next->code != to) {
+        from = lane.code;
+        to = lane.next->code;
+        there = place_of(lane, loops);
+      }
+      place[i] = there;
+    }
+  };
+  const auto front_of_all = [&] {
+    Front front;
+    for (unsigned i = 0; i < kLanes; ++i) front.add(i, place[i]);
+    return front;
   };
   for (unsigned i = 0; i < kLanes; ++i) look(i);
+  Front front = front_of_all();
   Request request;
-  while (!waiting) {
-    std::uint64_t first = kNowhere;
-    for (const std::uint64_t there : place) first = std::min(first, there);
-    if (first == kNowhere) return;
-    unsigned here = 0;
-    for (unsigned i = 0; i < kLanes; ++i) here |= static_cast<unsigned>(place[i] == first) << i;
-    if ((first & kMeeting) != 0) {
+  while (!waiting && front.place != kNowhere) {
+    Front next;
+    if ((front.place & kMeeting) != 0) {
       // Nobody can go on without it, so all go on that can: parts of the warp that meet apart stay together.
       unsigned met = 0;
       for (unsigned i = 0; i < kLanes; ++i) {
@@ -65,24 +100,32 @@ void reconverge(std::array<LaneEvents, kLanes>& lanes, const Loops& loops, Reque
         ++lanes[i].next;
         look(i);
       });
-    } else if ((first & kLatch) != 0) {
-      each_lane(here, [&](unsigned i) {
+    } else if ((front.place & kLatch) != 0) {
+      each_lane(front.lanes, [&](unsigned i) {
         lanes[i].code = 0;
         place[i] = std::uint64_t{lanes[i].next->code} << 33;
+        next.add(i, place[i]);
       });
     } else {
-      const Event& event = *lanes[first_lane(here)].next;
+      const Event& event = *lanes[first_lane(front.lanes)].next;
       request.code = event.code;
       request.access = static_cast<Access>(event.kind);
       request.bytes = event.bytes;
-      request.lanes = here;
-      each_lane(here, [&](unsigned i) {
+      request.lanes = front.lanes;
+      each_lane(front.lanes, [&](unsigned i) {
         request.address[i] = lanes[i].next->address;
         lanes[i].code = lanes[i].next->code;
         ++lanes[i].next;
         look(i);
+        next.add(i, place[i]);
       });
       sink.take(request);
+    }
+    if (next.place < front.behind) {  // the others still stand behind
+      next.behind = std::min(next.behind, front.behind);
+      front = next;
+    } else {
+      front = front_of_all();
     }
   }
 }

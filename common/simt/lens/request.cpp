@@ -8,21 +8,31 @@ namespace stages::simt {
 
 Sectors::Sectors(const Request& request) {
   bool rising = true;  // as they mostly do: then none is there twice
+  std::int64_t before = -1;
+  const auto add = [&](std::uint64_t sector) {
+    const auto next = static_cast<std::int64_t>(sector);
+    sector_[size_] = sector;
+    size_ += static_cast<unsigned>(next != before);
+    rising &= next >= before;
+    before = next;
+  };
   each_lane(request.lanes, [&](unsigned lane) {
     const std::uint64_t first = request.address[lane] / kSectorBytes;
     const std::uint64_t last = (request.address[lane] + request.bytes - 1) / kSectorBytes;
-    for (std::uint64_t sector = first; sector <= last; ++sector) {
-      if (size_ > 0 && sector == sector_[size_ - 1]) continue;
-      rising &= size_ == 0 || sector > sector_[size_ - 1];
-      sector_[size_++] = sector;
-    }
+    add(first);
+    if (last == first) [[likely]]
+      return;
+    one_each_ = false;
+    for (std::uint64_t sector = first + 1; sector <= last; ++sector) add(sector);
   });
-  if (rising) return;
-  DistinctSet seen;
-  const unsigned all = std::exchange(size_, 0);
-  for (unsigned i = 0; i < all; ++i) {
-    if (seen.insert(sector_[i])) sector_[size_++] = sector_[i];
+  if (!rising) {
+    DistinctSet seen;
+    const unsigned all = std::exchange(size_, 0);
+    for (unsigned i = 0; i < all; ++i) {
+      if (seen.insert(sector_[i])) sector_[size_++] = sector_[i];
+    }
   }
+  one_each_ &= size_ == static_cast<unsigned>(std::popcount(request.lanes));
 }
 
 unsigned lanes_that_meet(const Request& request) {
@@ -45,7 +55,8 @@ GlobalCost global_cost(const Request& request, const Sectors& sectors) {
   GlobalCost cost;
   cost.sectors = sectors.size();
   const auto lanes = static_cast<unsigned>(std::popcount(request.lanes));
-  cost.wanted_bytes = std::uint64_t{lanes - lanes_that_meet(request)} * request.bytes;
+  const unsigned meeting = sectors.one_each() ? 0 : lanes_that_meet(request);
+  cost.wanted_bytes = std::uint64_t{lanes - meeting} * request.bytes;
   return cost;
 }
 

@@ -87,10 +87,13 @@ class Sectors {
   const std::uint64_t* begin() const { return sector_.data(); }
   const std::uint64_t* end() const { return sector_.data() + size_; }
   unsigned size() const { return size_; }
+  /// Whether each lane has one that no other lane touches.
+  bool one_each() const { return one_each_; }
 
  private:
   std::array<std::uint64_t, 2 * kLanes> sector_;  // 16 bytes lie in two sectors at most
   unsigned size_ = 0;
+  bool one_each_ = true;
 };
 
 }  // namespace stages::simt

@@ -4,10 +4,13 @@
 #include <bit>
 #include <utility>
 
+#include "common/simt/lens/code.hpp"
+
 namespace stages::simt {
 
 void Tracer::begin_launch(const LaunchCounts& launch, unsigned threads) {
   launch_ = &launch;
+  program_begin_ = program_begin();
   const std::size_t warps = (threads + kLanes - 1) / kLanes;
   if (warps > warps_) {
     events_ = std::make_unique_for_overwrite<Event[]>(warps * kLanes * kStride);
@@ -34,6 +37,7 @@ void Tracer::begin_block(Span own, Span dynamic, Span fixed) {
 
 void Tracer::enter(unsigned thread, Span stack) {
   current_ = thread;
+  events_of_current_ = nullptr;
   stack_ = stack;
 }
 
@@ -78,6 +82,7 @@ void Tracer::put_together(unsigned warp, unsigned open) {
     left |= count_[t] > 0;
     code_[t] = lane.code;
   }
+  events_of_current_ = nullptr;
   if (!left) free_.push_back(std::exchange(room_[warp], nullptr));
 }
 
@@ -154,9 +159,7 @@ void Tracer::count(const Request& request, Space space, std::size_t array) {
     site.sectors += cost = global.sectors;
     site.least_sectors += global.least_sectors();
     site.wanted_bytes += global.wanted_bytes;
-    if (request.access == Access::load) {
-      for (const std::uint64_t sector : sectors) note_read(sector);
-    }
+    if (request.access == Access::load) note_reads(sectors);
   }
   if (cost > site.worst_cost) {
     site.worst_cost = cost;
@@ -164,15 +167,21 @@ void Tracer::count(const Request& request, Space space, std::size_t array) {
   }
 }
 
-void Tracer::note_read(std::uint64_t sector) {
-  const std::uint64_t address = sector * kSectorBytes;  // arrays begin at multiples of it
-  const std::size_t array = array_of(address);
-  if (array == launch_->arrays.size()) return;
-  const Span& span = launch_->arrays[array];
-  std::vector<std::uint64_t>& bits = read_[array];
-  if (bits.empty()) bits.resize(span.bytes / kSectorBytes / 64 + 1);
-  const std::uint64_t i = (address - span.begin) / kSectorBytes;
-  bits[i / 64] |= std::uint64_t{1} << (i % 64);
+void Tracer::note_reads(const Sectors& sectors) {
+  Span span;
+  std::uint64_t* bits = nullptr;  // of that array
+  for (const std::uint64_t sector : sectors) {
+    const std::uint64_t address = sector * kSectorBytes;  // arrays begin at multiples of it
+    if (!span.holds(address)) {
+      const std::size_t array = array_of(address);
+      if (array == launch_->arrays.size()) continue;
+      span = launch_->arrays[array];
+      if (read_[array].empty()) read_[array].resize(span.bytes / kSectorBytes / 64 + 1);
+      bits = read_[array].data();
+    }
+    const std::uint64_t i = (address - span.begin) / kSectorBytes;
+    bits[i / 64] |= std::uint64_t{1} << (i % 64);
+  }
 }
 
 void Tracer::end_launch(LaunchCounts& launch) {

@@ -46,12 +46,16 @@ class Tracer final : RequestSink {
   /// From here on it is `thread` that runs, on this stack.
   void enter(unsigned thread, Span stack);
 
-  /// An access of the running thread. False: there is no room for it; see room().
-  bool note(std::uint64_t address, std::uint64_t code, unsigned bytes, Event::Kind kind) {
+  /// An access of the running thread, by the instruction before `code`. False: there is no room for it; see
+  /// put_together().
+  bool note(std::uint64_t address, const void* code, unsigned bytes, Event::Kind kind) {
     if (stack_.holds(address) || own_.holds(address)) return true;
-    if (count_[current_] == kMostEvents) return false;
-    event(current_, count_[current_]++) = {address, static_cast<std::uint32_t>(code),
-                                           static_cast<std::uint8_t>(bytes), kind};
+    std::uint32_t& count = count_[current_];
+    if (count == kMostEvents) return false;
+    if (events_of_current_ == nullptr) events_of_current_ = &event(current_, 0);
+    events_of_current_[count++] = {
+        address, static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) - program_begin_),
+        static_cast<std::uint8_t>(bytes), kind};
     return true;
   }
   bool full(unsigned thread) const { return count_[thread] == kMostEvents; }
@@ -86,7 +90,7 @@ class Tracer final : RequestSink {
   /// `array` is that of global memory which the first lane touches, and 0 in shared memory.
   void count(const Request& request, Space space, std::size_t array);
   SiteCounts& site_of(const Request& request, Space space, std::size_t array);
-  void note_read(std::uint64_t sector);
+  void note_reads(const Sectors& sectors);
   /// The array that holds the address: its number, or that of none.
   std::size_t array_of(std::uint64_t address) {
     if (last_array_ < launch_->arrays.size() && launch_->arrays[last_array_].holds(address))
@@ -97,7 +101,10 @@ class Tracer final : RequestSink {
 
   const LaunchCounts* launch_ = nullptr;
   Span stack_, own_, dynamic_, fixed_;
+  std::uint64_t program_begin_ = 0;
   unsigned current_ = 0;
+  Event* events_of_current_ =
+      nullptr;                       ///< null: not looked for since it runs, or since they were put together
   std::unique_ptr<Event[]> events_;  ///< room for those of each warp of the block
   std::size_t warps_ = 0;
   std::vector<Event*> room_;  ///< by warp, where it has any; they mostly take turns at one that is in a cache
