@@ -200,7 +200,7 @@ std::string errors_in(const std::string& output, const fs::path& scratch) {
       return "it defines no void stages::add_task(stages::Registry&); keep the end of the exercise's file";
     const bool error = holds(said, ": error:") || holds(said, ": error ") || holds(said, "fatal error:") ||
                        holds(said, "fatal error ") || holds(said, "Error: ") || is_undefined(said) ||
-                       holds(said, "multiple definition");
+                       holds(said, "multiple definition") || holds(said, "/ld: cannot ");
     if (!error || ++count > 3) continue;
     std::string line = one_line(said, 1000);
     for (const std::string& directory : {in, include}) {
@@ -330,6 +330,8 @@ std::string compile(const fs::path& file, const Exercise& exercise, const Places
     return fmt::format("it includes {}; headers are those of common/, of the exercise and of the system",
                        one_line(foreign));
 
+  // CMake 4 has the linker write down, in a directory of CMake's, what it has read.
+  std::erase_if(linker.words, [](const std::string& word) { return word.starts_with("-Wl,--dependency-file="); });
   for (std::size_t k = 0; k < linker.words.size(); ++k) {
     std::string& word = linker.words[k];
     std::error_code none;
