@@ -70,6 +70,7 @@ The pages are the READMEs, all other pages of the steps, and those in docs/.
 """
 
 import argparse
+import functools
 import json
 import math
 import pathlib
@@ -943,7 +944,12 @@ def rates():
 
 
 def merged(files):
-    """The results of all parts, those of smaller matrices first, with the context of the first."""
+    """The results of all parts, those of smaller matrices first, with the context of the first. Read once: pages ask hundreds of times."""
+    return read_parts(tuple(files))
+
+
+@functools.cache
+def read_parts(files):
     def size(part):
         return min((row["problem"]["nnz"] for row in part.get("results", []) if "problem" in row), default=0)
     parts = sorted((json.loads(file.read_text()) for file in files), key=size)

@@ -141,7 +141,7 @@ class Help(Case):
                     continue
                 if command == "run":
                     words = words + [word for more in (["--quick"], ["--stage", "01"]) if more[0] not in words for word in more]
-                    words += ["--op", "spmv"] if "data:all" in words else []
+                    words += ["--op", "spmv"] if "data:all" in words else ["--max-work", "3e8"] if "--products" in words else []
                 done = run(*words, cwd=self.directory)
                 with self.subTest(example=words):
                     self.assertEqual(done.returncode, 0, done.stderr)
