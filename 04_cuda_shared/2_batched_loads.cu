@@ -3,8 +3,8 @@
 // The idea: take the kernel of 03_cuda_naive/2_dense_transposed.cu, without shared memory, and let a thread
 // ask for 16 elements of the matrix before it uses the first. A load takes hundreds of clocks. With 16 loads
 // *in flight* a thread waits 64 times for a row of 1024. Without any it would wait 1024 times; but it does not
-// in 2_dense_transposed.cu, where nvcc unrolls the loop by four at least. So expect less than 16 times the
-// speed: on an H200 it is 1.4 times.
+// in 2_dense_transposed.cu, where nvcc unrolls the loop by four at least. So expect far less than 16 times the
+// speed (README).
 //
 // The 16 values need registers. __launch_bounds__(kBlock, 1), new here, too, tells the compiler that one block
 // an SM is enough, so that it may give each thread as many as it wants.
