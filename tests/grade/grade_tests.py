@@ -89,12 +89,17 @@ class Masters(unittest.TestCase):
                     looked_at += 1
         self.assertGreater(looked_at, 40)
 
-    def test_each_demand_of_the_micro_exercises_is_lost_by_some_answer(self):
-        lost = {(name, demand) for name, _, demands in WASTEFUL for demand in demands}
-        for master in tools().masters("micro"):
-            for demand in re.findall(r"(?m)^// ((?:At most|At least): .*|No race|No bank conflict)$", master.read_text()):
-                with self.subTest(exercise=master.name):
-                    self.assertIn((master.name, demand), lost)
+    def test_each_demand_is_lost_by_some_answer(self):
+        lost = {(Wasteful.place(answer), demand) for answer in WASTEFUL for demand in answer[2]}
+        lost |= {((stage, name), demand) for _, stage, name, demands, _ in MISBEHAVING for demand, reason in demands.items() if reason != "^$"}
+        exercises, looked_at = tools(), 0
+        for stage in exercises.sets():
+            for master in exercises.masters(stage):
+                for demand in re.findall(r"(?m)^// ((?:At most|At least): .*|No race|No bank conflict)$", master.read_text()):
+                    with self.subTest(exercise=f"{stage}/{master.name}"):
+                        self.assertIn(((stage, master.name), demand), lost)
+                        looked_at += 1
+        self.assertGreater(looked_at, 40)
 
 
 class Exercises(Case):
@@ -204,6 +209,10 @@ class WholeWay(Case):
         Exercises.full(self, self.made("micro", "15_shuffle_reduction.cu", True))
 
 
+# A slot that is taken by compare-and-swap, and written again without.
+TAKES_AND_WRITES = ("if (found == kFree || found == column) return slot;",
+                    "if (found == kFree || found == column) {\n      keys[slot] = column;\n      return slot;\n    }")
+
 # Answers to exercises that multiply right on the executor, and miss the idea (without a step: micro-exercises): what becomes of the solution's lines,
 # the demands that are lost, and how they are.
 WASTEFUL = [
@@ -261,11 +270,44 @@ WASTEFUL = [
      {"At most: 32 requests in global atomics": r"\.cu:\d+: 19; all lines together: 38"}),
     ("23_warp_leader.cu", [("  const unsigned with = ", "  if (kBlock > 0) return wants ? atomicAdd(&counter[0], 1) : 0;\n  const unsigned with = ")],
      {"At most: 1 lanes a request in atomics": "31.6 a request"}),
+    ("07_spmm/warp_per_row.cu", [("(blockIdx.x * kBlock + threadIdx.x) / kWarp;", "blockIdx.x * kBlock / kWarp + threadIdx.x % 4;"),
+                                 ("threadIdx.x % kWarp);", "threadIdx.x / 4 % 4 * 8 + threadIdx.x / 16);")],
+     {"At most: 4.1 sectors a request in loads of b": r"warp_per_row\.cu:\d+: 1\d(\.\d)? a request"}),
+    ("07_spmm/split_rows.cu", [("kChunk = 64", "kChunk = 4")], {"At most: 660 requests in atomics": r"split_rows\.cu:\d+: 1,\d\d\d"}),
+    ("07_spmm/slots.cu", [("  slots[(first_slot[row] + blockIdx.z) * columns + j] = sum;",
+                           "  T* const slot = slots + (first_slot[row] + blockIdx.z) * columns + j;\n  if (threadIdx.x % kWarp < 31 && j + 1 < columns) slot[1] = 0;\n"
+                           "  *slot = 0;\n  atomicAdd(slot, sum);")],
+     {"At most: 0 requests in atomics": r"slots\.cu:\d+: 600", "No race": "a race: write-after-write"}),
+    ("08_spgemm_multigpu/full_table.cu", [("static_cast<unsigned>(column) & (slots - 1);", "0;"), TAKES_AND_WRITES],
+     {"At most: 200,000 requests in atomics": r"full_table\.cu:\d+: [0-9,]{7,}", "No race": "a race: "}),
+    ("08_spgemm_multigpu/hash_slot.cu", [("__umulhi(static_cast<unsigned>(column) * 0x9E3779B1u, slots);", "0;"), TAKES_AND_WRITES],
+     {"At most: 42,000 requests in atomics": r"hash_slot\.cu:\d+: [0-9,]{6,}", "No race": "a race: "}),
     ("08_spgemm_multigpu/new_keys.cu", [("Index found = seen(keys, slot);\n    if (found == kFree) found =", "const Index found =")],
      {"At most: 2,800 requests in atomics": r"new_keys\.cu:\d+: 7,8\d\d"}),
     ("08_spgemm_multigpu/new_keys.cu", [("found = atomicCAS(&keys[slot], kFree, column);", "keys[slot] = column;")],
      {"At least: 600 requests in atomics": "it is 0"}),
     ("24_slot_by_cas.cu", [("atomicCAS(&keys[s], kFree, column);", "keys[s];\n    if (found == kFree) keys[s] = column;")], {"No race": "a race: .*24_slot_by_cas"}),
+]
+
+PLACE = r"^misbehaving\.cu:\d+: "
+RACE = r"^a race: write-after-write hazard .* writes at \S*misbehaving\.cu:\d+"
+
+# What misbehaving.cu does, in which exercise: its demands, the reason for which each is lost ("^$": it is not), and the points.
+MISBEHAVING = [
+    ("", STAGE, NAME, {"At most: 45 requests in loads of rows": "^$"}, 100),
+    ("searching", STAGE, NAME, {"At most: 45 requests in loads of rows": PLACE + r"[\d,]{4,}; all lines together: [\d,]+$"}, 80),
+    ("", STAGE, "warp_per_row.cu", {"At most: 700 requests in loads of values": "^$",
+                                    "At most: 2.3 sectors a request in loads of values": PLACE + r"17\.\d a request, in 327 requests$"}, 90),
+    ("thrice", STAGE, "warp_per_row.cu", {"At most: 700 requests in loads of values": PLACE + "981$",
+                                          "At most: 2.3 sectors a request in loads of values": PLACE + r"17\.\d a request, in 981 requests$"}, 80),
+    ("thrice", "03_cuda_naive", "last_rows.cu", {"At most: 640 threads": "^there are 768 threads$"}, 80),
+    ("", "03_cuda_naive", "dense_transposed.cu", {"At most: 4.1 sectors a request in loads of values": PLACE + r"17\.\d a request"}, 80),
+    ("", "06_cuda_register", "row_in_registers.cu", {"At most: 400 requests in loads of values": PLACE + r"2,6\d\d$"}, 80),
+    ("thrice", "06_cuda_register", "kept_vector.cu", {"At most: 400 requests in loads of x": PLACE + "981$"}, 80),
+    ("racing", "04_cuda_shared", "last_block.cu", {"At most: 200 requests in loads of x": PLACE + "327$", "No race": RACE}, 80),
+    ("racing", "04_cuda_shared", "shared_vector.cu", {"At most: 200 requests in loads of x": PLACE + "327$",
+                                                      "At most: 4.1 sectors a request in loads of values": PLACE + r"17\.\d a request",
+                                                      "No race": RACE}, 80),
 ]
 
 # And answers that lose their points for a reason of the exercise itself, which names what is wrong.
@@ -293,7 +335,8 @@ class Wasteful(Case):
         path.write_text(text)
         return self.grade(stage, path, STAGES_WORKERS="1")  # blocks one after another: what races is right all the same
 
-    def place(self, answer):
+    @staticmethod
+    def place(answer):
         stage, _, name = answer[0].rpartition("/")
         return stage or "micro", name
 
@@ -454,17 +497,7 @@ class Efficiency(Misbehaving):
         return grade["points"], {d["demand"]: d["reason"] for d in grade["efficiency"]}
 
     def test_what_is_right_and_wasteful(self):
-        place = r"^misbehaving\.cu:\d+: "
-        for how, stage, name, expected, points in (
-                ("", STAGE, NAME, {"At most: 45 requests in loads of rows": "^$"}, 100),
-                ("searching", STAGE, NAME, {"At most: 45 requests in loads of rows": place + r"[\d,]{4,}; all lines together: [\d,]+$"}, 80),
-                ("", STAGE, "warp_per_row.cu", {"At most: 700 requests in loads of values": "^$",
-                                                "At most: 2.3 sectors a request in loads of values": place + r"17\.\d a request, in 327 requests$"}, 90),
-                ("", "03_cuda_naive", "dense_transposed.cu", {"At most: 4.1 sectors a request in loads of values": place + r"17\.\d a request"}, 80),
-                ("", "06_cuda_register", "row_in_registers.cu", {"At most: 400 requests in loads of values": place + r"2,6\d\d$"}, 80),
-                ("", "06_cuda_register", "kept_vector.cu", {"At most: 400 requests in loads of x": "^$"}, 100),
-                ("racing", "04_cuda_shared", "last_block.cu", {"At most: 200 requests in loads of x": place + "327$",
-                                                              "No race": r"^a race: write-after-write hazard .* writes at \S*misbehaving\.cu:\d+"}, 80)):
+        for how, stage, name, expected, points in MISBEHAVING:
             with self.subTest(how=how, exercise=f"{stage}/{name}"):
                 got, reasons = self.look(how, stage, name)
                 self.assertEqual(list(reasons), list(expected))
@@ -524,6 +557,10 @@ ATTACKS = {
 }
 
 
+# Those that tools/verify-gpu.sh tries on a GPU.
+ON_A_GPU = ["zeros", "in_fetch", "in_load", "previous", "attack:flood", "attack:memory"]
+
+
 # What a right file may try where its kernels are counted, or multiplied elsewhere than in run().
 COUNTED = {
     "counted:copies": "its kernels read 0 bytes in run\\(\\), and such a product needs [0-9,]+ at least",
@@ -557,6 +594,42 @@ ON_THE_HOST = {
 }
 
 
+class OnAGpu(Misbehaving):
+    """A short way through what is graded on a GPU, where nvcc takes long: the step `grade` of tools/verify-gpu.sh."""
+
+    def setUp(self):
+        super().setUp()
+        if self.backend != "gpu" or shutil.which("nvidia-smi") is None:
+            self.skipTest("there is no GPU")
+
+    def whole_way(self, name, solution):
+        path = self.directory / ("solution" if solution else "task") / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(tools().made(ROOT / STAGE / "exercises" / name, solution))
+        return self.grade(STAGE, path)
+
+    def test_exercises(self):
+        names = [master.name for master in tools().masters(STAGE)]
+        with concurrent.futures.ThreadPoolExecutor(len(names)) as side_by_side:
+            for grade in side_by_side.map(self.whole_way, names, [False] * len(names)):
+                Exercises.lost(self, grade)
+        # One after the other: their speed has points.
+        for name in names:
+            Exercises.full(self, self.whole_way(name, True))
+
+    def test_attacks(self):
+        for how in ON_A_GPU:
+            grade = self.misbehave(how, "--time-limit", "10", "--memory-limit", "4")
+            with self.subTest(attack=how):
+                self.assertEqual(grade["points"], 0, grade)
+                reasons = [grade["broken"]] if grade["broken"] else [c["reason"] for c in grade["classes"] if not c["good"]]
+                self.assertTrue(reasons)
+                for said in reasons:
+                    self.assertRegex(said, ATTACKS[how])
+        self.assertEqual(self.misbehave("")["broken"], "")
+        self.assertEqual(left_of(self.built), [])
+
+
 class OnTheHost(Case):
     """What is not multiplied in run() has no points where no kernels are counted, either."""
 
@@ -574,6 +647,41 @@ class OnTheHost(Case):
                 self.assertTrue(reasons)
                 for said in reasons:
                     self.assertRegex(said, reason)
+
+
+# What one of several ranks may do (misbehaving_ranks.cpp).
+ON_RANKS = {
+    "ranks:hang": "hangs: no result after",
+    "ranks:memory": "takes more than 0.5 GB of memory",
+    "ranks:fork_bomb": "ends the program: .*rank 1: no more processes|hangs|memory|crashes",
+}
+
+
+class OnRanks(Case):
+    """The limits are of all that the student's program starts, ranks included."""
+
+    def attacked(self, how, **environment):
+        seconds = "20" if how == "ranks:memory" else "4"  # as in Attacks
+        grade = self.grade("02_mpi", self.file, "--built", self.built, "--time-limit", seconds, "--memory-limit", "0.5", STAGES_MISBEHAVE=how, **environment)
+        with self.subTest(attack=how, **environment):
+            self.assertEqual(grade["points"], 0 if how else 100, grade)
+            reasons = [grade["broken"]] if grade["broken"] else [c["reason"] for c in grade["classes"] if not c["good"]]
+            self.assertEqual(bool(reasons), bool(how))
+            for said in reasons:
+                self.assertRegex(said, ON_RANKS[how])
+
+    def test_attacks(self):
+        self.built = PROGRAM.parent / "graded_misbehaving_ranks"
+        if not self.built.exists() or shutil.which("mpirun") is None:
+            self.skipTest("there are no ranks")
+        self.file = self.directory / "gather_rows.cpp"
+        self.file.write_text("")
+        self.attacked("")
+        with concurrent.futures.ThreadPoolExecutor(3) as side_by_side:
+            for bwrap in (["bwrap"] if confined() else []) + ["none"]:
+                for done in [side_by_side.submit(self.attacked, how, STAGES_BWRAP=bwrap) for how in ON_RANKS]:
+                    done.result()
+        self.assertEqual(left_of(self.built), [])
 
 
 class Attacks(Misbehaving):
