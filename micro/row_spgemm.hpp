@@ -9,11 +9,14 @@
 
 namespace stages::micro {
 
-/// An element for each column, all 0 at first, that counts how often one of them is looked up.
+/// An element for each column, all 0 at first, that counts how often one of them is looked up. It cannot be
+/// replaced by a new one, which would cost as much as to clear this one.
 template <class T>
 class Places {
  public:
   explicit Places(std::size_t columns) : elements_(columns) {}
+  Places(const Places&) = delete;
+  Places& operator=(const Places&) = delete;
 
   T& operator[](std::size_t column) {
     ++looked_up_;

@@ -4,8 +4,9 @@
 //
 // Gustavson's method adds up a row of C in an array with a place for every column. It is fast because nobody
 // looks at all of these places: a list says which columns the row has touched. The array is used for all rows
-// of C, so each row must leave it as it has found it. To clear all of it would cost rows x columns: sums_ and
-// seen_ count how often their places are looked up, and more than four times a product is too often.
+// of C, so each row must leave it as it has found it. To clear all of it, or to make a new one, would cost
+// rows x columns: sums_ and seen_ cannot be replaced, and they count how often a place is looked up, to read
+// it or to write it. For each product four times are enough.
 //
 //   sums     0  0  7  0  0  3  0  0  0  1  0  0         touched  2 5 9
 //                  ^        ^           ^

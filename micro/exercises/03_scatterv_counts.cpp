@@ -5,7 +5,8 @@
 //
 // Rank r gets the rows bounds[r] .. bounds[r + 1] - 1 of A. Their columns and values lie one behind the other
 // in two arrays on rank 0, and MPI_Scatterv cuts each array into pieces: for each rank where its piece begins
-// (that is there) and how many elements it has. Rows have different lengths, so rows are no count of entries.
+// (this is done already) and how many elements it has. Rows have different lengths, so the number of rows is
+// not the number of entries.
 //
 //   bounds      0           2           3        4           rank 0: rows 0 and 1
 //   row_ptr     0     3     5           9       10

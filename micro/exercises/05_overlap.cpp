@@ -6,8 +6,9 @@
 // B is cut into as many blocks as there are ranks. In each round a rank multiplies its rows of A by the block
 // that it has, passes this block on to the rank before it, and gets the next one from the rank behind it.
 // MPI_Isend and MPI_Irecv only begin: they return at once, and the messages travel while you multiply. Until
-// MPI_Waitall has returned, nobody may write the block that goes, nor read the one that comes. The requests of
-// both messages are kept in requests_: so the frame sees whether they are on their way while you multiply.
+// MPI_Waitall has returned, nobody may write the block that goes, nor read the one that comes. A block is
+// bytes (MPI_BYTE). Keep the requests of both messages in requests_[0] and requests_[1]: multiply_by() looks
+// there, and does not multiply while no message is on its way.
 //
 //   begin to receive `next`   |-------------- on its way ---------------|
 //   begin to send `now`       |-------------- on its way --------|      |

@@ -2,6 +2,7 @@
 // Step: 03_cuda_naive
 // Reference: 03_cuda_naive/dense_transposed
 // At most: 3 sectors a request in loads
+// At least: 28 lanes a request in loads
 //
 // A kernel runs in many threads at once, and each must find out which part of the work is its own. Threads
 // come in blocks of blockDim.x. A thread knows its place in its block (threadIdx.x), and its block's place in
@@ -11,9 +12,10 @@
 //   threadIdx.x   0 1 2 ... 31      0 1 2 ... 31      0 1 2 ... 31
 //   row           0 1 2 ... 31     32 33 34 . 63     64 65 66 . 95     neighbours have neighbouring rows
 //
-// A is stored by columns: 32 neighbours read 32 elements side by side, which are 4 sectors (pieces of 32
-// bytes), or 5 where they begin within one. All of them read the same x, which is 1 sector. So a load takes
-// less than 3 in the mean.
+// A request is one access of a warp: 32 neighbouring threads (its lanes) read at once. A is stored by columns:
+// they read 32 floats side by side, which are 4 sectors (pieces of 32 bytes), or 5 where they begin within one.
+// All of them read the same x, which is 1 sector. So a request takes at most 3 sectors in the mean. A warp has
+// 32 lanes, and the last one of 600 rows has 24.
 //
 // Hint: How many threads come before the first one of block 2? And before block b?
 // Hint: All blocks before this one are full: their threads, and then the place of the thread in its own.

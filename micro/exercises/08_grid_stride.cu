@@ -1,4 +1,4 @@
-// Task: fill in the loop of a thread: the grid has 32 threads, whatever the number of rows.
+// Task: fill in the loop of a thread: the grid has few threads, whatever the number of rows.
 // Step: 03_cuda_naive
 // Reference: 03_cuda_naive/dense_transposed
 // At most: 2 sectors a request in loads
@@ -8,7 +8,8 @@
 // goes on to further rows until there are none. The step from row to row is the number of threads of the
 // whole grid, so that neighbouring threads still have neighbouring rows in each round. The same kernel is
 // then right for any grid, and what a thread has prepared serves all of its rows. y is 0 before, and sums are
-// added to it: a row that two threads take counts twice.
+// added to it: a row that two threads take counts twice. Here the grid has 32 threads for floats, and 48 for
+// doubles.
 //
 //   thread          0   1   2  ...  31
 //   first round     0   1   2  ...  31
@@ -26,7 +27,9 @@
 namespace stages {
 namespace {
 
-constexpr unsigned kBlocks = 2, kBlock = 16;  // few, so that each thread has several rows
+constexpr unsigned kBlock = 16;
+template <class T>
+constexpr unsigned kBlocks = sizeof(T) == 4 ? 2 : 3;  // few, so that each thread has several rows
 
 /// Element i of A x, with element (i, j) of A at a.data[j * a.ld + i].
 template <class T>
@@ -56,7 +59,7 @@ class Mine final : public DenseSpmvPlan<T, Layout::col_major> {
  protected:
   void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
     if (a.rows > 0) STAGES_CUDA(cudaMemsetAsync(y, 0, static_cast<std::size_t>(a.rows) * sizeof(T), stream));
-    launch(stages::multiply<T>, {.grid = kBlocks, .block = kBlock, .stream = stream}, a, x, y);
+    launch(stages::multiply<T>, {.grid = kBlocks<T>, .block = kBlock, .stream = stream}, a, x, y);
   }
 };
 

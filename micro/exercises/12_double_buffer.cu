@@ -2,11 +2,13 @@
 // Step: 04_cuda_shared
 // Reference: 04_cuda_shared/shared_memory
 // At most: 110 barriers
+// At most: 300 requests in loads of x
 // No race
 //
 // With one buffer a block waits twice a tile: for the tile to be there, and for all threads to be done with it.
 // With two buffers, tile t + 1 goes to the buffer that nobody reads while tile t is used. Its loads are on
-// their way during the sums, and one barrier a tile is enough: 100 where 10 blocks have 10 tiles each.
+// their way during the sums, and one barrier a tile is enough: 100 where 10 blocks have 10 tiles each. The
+// 20 warps then read x in 200 requests, and the sums take it from the buffers.
 //
 //   buffer 0   fetch 0 | use 0            | fetch 2 .. use .. | use 2
 //   buffer 1           | fetch 1          | use 1             | fetch 3

@@ -2,6 +2,7 @@
 // Step: 05_cuda_csr
 // Reference: 05_cuda_csr/thread_per_row
 // At most: 13 sectors a request in loads
+// At least: 20 lanes a request in loads
 //
 // ELLPACK gives each row the same number of places, `width`; short rows are filled up. A thread has a row, and
 // at step k all threads of a warp read entry k of their rows. So the entries number k of all rows should lie

@@ -4,9 +4,9 @@
 // At most: 3,000 requests in loads of rows
 //
 // With a thread for each entry a long row is no burden: each thread has one multiplication. But CSR does not
-// say in which row entry p lies. It lies in the last row that does not begin behind p. row_ptr ascends, so a
-// search that halves finds it in log2(rows) steps. An empty row begins where the next one begins: it is not
-// the last of them.
+// say in which row entry p lies. It lies in the last row with row_ptr[row] <= p. row_ptr ascends, so a search
+// that halves finds it in log2(rows) steps. An empty row begins where the next row begins: so it is not the
+// last one.
 //
 //   row_ptr   0   3   3   7   8         entry 3: rows 1 and 2 begin at 3, row 1 is empty
 //   row       0   1   2   3             low = 0, high = 4: middle 2 begins at 3 <= 3, so low = 2

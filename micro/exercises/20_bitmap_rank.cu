@@ -6,7 +6,8 @@
 //
 // 32 columns of a row are one word: bit c is set where there is an entry. The values lie packed, one behind the
 // other, and no column number is stored: an entry takes one bit instead of 32. Lane c of a warp has column c of
-// the word. Its value comes behind those of the lower bits that are set; their number is the bit's rank.
+// the word. Its value comes behind those of the lower bits that are set; their number is the bit's rank. To
+// count them takes no load and no shuffle: what the limits leave is for the rest of the kernel.
 //
 //   lane       7 6 5 4 3 2 1 0
 //   word       0 1 0 0 1 1 0 1            values  v0 v1 v2 v3

@@ -2,16 +2,19 @@
 // Step: 08_spgemm_multigpu
 // Reference: 05_cuda_csr/thread_per_row
 // No race
+// At most: 800 requests in atomics
 //
 // A table collects the columns that occur in A, each once. keys[s] is the column that has slot s, or kFree. A
 // column looks first at the slot that its hash says. If another column has it, it looks at the next one, and
 // after the last at the first. Two threads may want one free slot in the same moment, or bring the same column:
 // atomicCAS(&keys[s], kFree, column) writes the column if the slot is free, and returns what was there before
-// in any case. There are at least twice as many slots as columns.
+// in any case. There are at least twice as many slots as columns. Few steps from the hash are enough: a search
+// that begins at slot 0 takes many more.
 //
-//   keys            .   12   .   7   .         column 20, whose hash says slot 1
-//   slot 1: 12 was there: another column       go on
-//   slot 2: kFree was there: now it is 20      return 2         (7 or 12 come again: they find themselves)
+//   slot      2   3   4   5   6               column 6, whose hash says slot 3
+//   keys      .   5   .   .   .
+//   slot 3: 5 was there: another column       go on
+//   slot 4: kFree was there: now it is 6      return 4          (5 or 6 come again: they find themselves)
 //
 // Hint: What may atomicCAS return, and which of these answers say that the slot is yours?
 // Hint: A loop: ask for the slot; if there was nothing, or this column, it is the one; if not, the next.
@@ -34,8 +37,8 @@ constexpr Index kFree = -1;
 
 /// The slot of `column`, which takes one if it has none yet.
 __device__ unsigned slot_of(Index* keys, unsigned slots, Index column) {
-  // Its hash, a poor one: four neighbours share a slot, and the first ones have the last slot of all.
-  unsigned s = (static_cast<unsigned>(column) / 4 + slots - 1) % slots;
+  // Its hash, a poor one: four neighbours have the same, and the first four have the last slot of all.
+  unsigned s = (static_cast<unsigned>(column) / 4 * 4 + slots - 1) % slots;
   // SOLUTION
   for (;; s = (s + 1) % slots) {
     const Index found = atomicCAS(&keys[s], kFree, column);

@@ -213,12 +213,20 @@ class WholeWay(Case):
 TAKES_AND_WRITES = ("if (found == kFree || found == column) return slot;",
                     "if (found == kFree || found == column) {\n      keys[slot] = column;\n      return slot;\n    }")
 
+# One thread does all rows.
+ONE_BY_ONE = [("const unsigned row = blockIdx.x * blockDim.x + threadIdx.x;",
+               "if (blockIdx.x + threadIdx.x > 0) return;\n  for (unsigned row = 0; row < static_cast<unsigned>(a.rows); ++row) {"), ("y[row] = sum;", "y[row] = sum;\n  }")]
+
 # Answers to exercises that multiply right on the executor, and miss the idea (without a step: micro-exercises): what becomes of the solution's lines,
 # the demands that are lost, and how they are.
 WASTEFUL = [
     ("06_thread_index.cu", [("blockIdx.x * blockDim.x + threadIdx.x;", "threadIdx.x * gridDim.x + blockIdx.x;")],
      {"At most: 3 sectors a request in loads": r"1\d\.\d a request"}),
-    ("07_tail.cu", [("(rows + kBlock - 1) / kBlock;", "rows / kBlock + 1;")], {"At most: 640 threads": "there are 672 threads"}),
+    ("06_thread_index.cu", ONE_BY_ONE, {"At least: 28 lanes a request in loads": "1 a request"}),
+    ("07_tail.cu", ONE_BY_ONE, {"At least: 31 lanes a request in accesses": "1 a request"}),
+    ("07_tail.cu", [("const unsigned row = blockIdx.x * blockDim.x + threadIdx.x;",
+                     "const unsigned row = min(blockIdx.x * blockDim.x + threadIdx.x, static_cast<unsigned>(a.rows) - 1);")],
+     {"At most: 31.8 lanes a request in accesses": "32 a request"}),
     ("08_grid_stride.cu", [("row = first; row < rows; row += threads", "row = first * ((rows + 31) / 32), end = row + (rows + 31) / 32; row < min(rows, end); ++row")],
      {"At most: 2 sectors a request in loads": r"8\.\d* a request"}),
     ("08_grid_stride.cu", [("row = first; row < rows; row += threads", "row = 0; first == 0 && row < rows; row += threads / threads")],
@@ -226,6 +234,10 @@ WASTEFUL = [
     ("09_coalesced_store.cu", [("kHigh + threadIdx.y", "kHigh + threadIdx.x % kHigh"),
                                ("kWide + threadIdx.x", "kWide + threadIdx.y * 4 + threadIdx.x / kHigh")],
      {"At most: 4.5 sectors a request in stores": "8 a request"}),
+    ("09_coalesced_store.cu", [("const Offset i = Offset{blockIdx.y} * kHigh + threadIdx.y;", "if (blockIdx.x + blockIdx.y + threadIdx.x + threadIdx.y > 0) return;"),
+                               ("const Offset j = Offset{blockIdx.x} * kWide + threadIdx.x;", "for (Offset i = 0; i < c.rows; ++i)"),
+                               ("if (i >= c.rows || j >= c.cols) return;", "for (Offset j = 0; j < c.cols; ++j)")],
+     {"At least: 28 lanes a request in stores": "1 a request"}),
     ("10_barrier.cu", [("}\n    __syncthreads();", "}\n    __syncwarp();")],
      {"At most: 220 barriers": "there are 300", "No race": "missing: a __syncthreads"}),
     ("10_barrier.cu", [("}\n    __syncthreads();", "}\n    __syncthreads();\n    __syncthreads();")], {"At most: 220 barriers": "there are 300"}),
@@ -235,6 +247,7 @@ WASTEFUL = [
     ("12_double_buffer.cu", [("buffer[t % 2]);\n", "buffer[t % 2]);\n__syncthreads();\n")], {"At most: 110 barriers": "there are 200 barriers"}),
     ("12_double_buffer.cu", [("    __syncthreads();\n    if", "    if (t == 0) __syncthreads(); else __syncwarp();\n    if")],
      {"At most: 110 barriers": "there are 190 barriers", "No race": "missing: a __syncthreads"}),
+    ("12_double_buffer.cu", [("use(t, buffer[t % 2]);", "use(t, x + t * kBlock);")], {"At most: 300 requests in loads of x": r"\.cu:\d+: 11,400"}),
     ("13_vector_load.cu", [("*reinterpret_cast<const Pack<T>*>(row + first)", "[=] { Pack<T> p; for (Index u = 0; u < kPack; ++u) p.value[u] = row[first + u]; return p; }()")],
      {"At most: 16,000 requests in loads": "24,000"}),
     # The contiguous answer: each lane has a part of the row of its own, in packs of 16 bytes.
@@ -245,10 +258,18 @@ WASTEFUL = [
     ("14_ellpack_index.cu", [("k * a.rows + i", "i * a.width + k"),
                              ("static_cast<std::size_t>(p - a.row_ptr[i]) * rows + i", "i * static_cast<std::size_t>(width_) + static_cast<std::size_t>(p - a.row_ptr[i])")],
      {"At most: 13 sectors a request in loads": r"\.cu:\d+: .* a request"}),
+    ("14_ellpack_index.cu", [("const Index i = static_cast<Index>(blockIdx.x * kBlock + threadIdx.x);",
+                              "if (blockIdx.x + threadIdx.x > 0) return;\n  for (Index i = 0; i < a.rows; ++i) {"), ("y[i] = sum;", "y[i] = sum;\n  }")],
+     {"At least: 20 lanes a request in loads": "1 a request"}),
     ("15_shuffle_reduction.cu", [("  for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d);",
                                   "  __shared__ T room[kBlock];\n  room[threadIdx.x] = sum;\n  __syncwarp();\n"
                                   "  if (threadIdx.x % 32 == 0) for (unsigned k = 1; k < 32; ++k) sum += room[threadIdx.x + k];")],
      {"At most: 0 requests in shared accesses": r"\.cu:\d+: 18,600"}),
+    # Each lane gets the sum, and lane 0 alone needs it.
+    ("15_shuffle_reduction.cu", [("sum += __shfl_down_sync(kAllLanes, sum, d);", "sum += __shfl_down_sync(kAllLanes, sum, d);\n  sum = __shfl_sync(kAllLanes, sum, 0);")],
+     {"At most: 3,100 barriers": "there are 3,600 barriers"}),
+    ("15_shuffle_reduction.cu", [("+ static_cast<std::int32_t>(lane); p < a.row_ptr[row + 1]; p += 32", "; lane == 0 && p < a.row_ptr[row + 1]; ++p")],
+     {"At least: 8 lanes a request in loads of values": "1 a request"}),
     ("16_part_of_warp.cu", [("(lane - place);\n", "(lane - place);\n  if (place == 0) {\n    T all = 0;\n    for (std::int32_t p = a.row_ptr[row]; p < a.row_ptr[row + 1]; ++p) "
                                                 "all += a.values[p] * x[a.col_idx[p]];\n    y[row] = all;\n  }\n  if (kPart == 8) return;\n")],
      {"At most: 330 requests in loads of values": r"\.cu:\d+: 2,015"}),
@@ -287,6 +308,7 @@ WASTEFUL = [
     ("08_spgemm_multigpu/new_keys.cu", [("found = atomicCAS(&keys[slot], kFree, column);", "keys[slot] = column;")],
      {"At least: 600 requests in atomics": "it is 0"}),
     ("24_slot_by_cas.cu", [("atomicCAS(&keys[s], kFree, column);", "keys[s];\n    if (found == kFree) keys[s] = column;")], {"No race": "a race: .*24_slot_by_cas"}),
+    ("24_slot_by_cas.cu", [("(static_cast<unsigned>(column) / 4 * 4 + slots - 1) % slots;", "0;")], {"At most: 800 requests in atomics": r"\.cu:\d+: \d\d,\d+"}),
 ]
 
 PLACE = r"^misbehaving\.cu:\d+: "
@@ -314,10 +336,14 @@ MISBEHAVING = [
 WRONG = [
     ("02_accumulator.cpp", [("touched_.clear();", "touched_.clear();\n    for (auto& sum : sums_) sum = 0;")],
      r"places of the accumulator are looked up \d+ times for \d+ products"),
+    ("02_accumulator.cpp", [("touched_.clear();", "touched_.clear();\n    sums_ = micro::Places<T>(static_cast<std::size_t>(b.cols));")],
+     r"02_accumulator\.cpp:\d+:\d+: error: use of deleted function"),
     ("04_displacements.cpp", [("this->bounds_[r] * width", "this->bounds_[r] * width * 8")], r"heap-buffer-overflow, 04_displacements\.cpp:\d+ in "),
     ("05_overlap.cpp", [("    multiply_by(now);\n    MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE);", "    MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE);\n    multiply_by(now);")],
      "a block is multiplied while no other is on its way"),
     ("05_overlap.cpp", [("    MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE);\n", "")], "nobody has waited for its messages"),
+    ("07_tail.cu", [("(rows + kBlock - 1) / kBlock;", "rows / kBlock + 1;")], "64 rows have 3 blocks, and the last has none of them"),
+    ("08_grid_stride.cu", [("threads = gridDim.x * blockDim.x", "threads = 32")], r"f64: element \(32, 0\) is .*, expected"),
     ("23_warp_leader.cu", [("__ballot_sync(kAllLanes, wants);", "0;\n  if (wants) return take(counter, 1);")], r"take\(\) is called 256 times by 8 warps"),
     ("24_slot_by_cas.cu", [("s = (s + 1) % slots", "++s")], r"heap-buffer-overflow, 24_slot_by_cas\.cu:\d+ in "),
 ]
@@ -366,7 +392,7 @@ class Wasteful(Case):
         for (name, _, reason), grade in self.each(WRONG):
             with self.subTest(exercise=name, reason=reason):
                 self.assertLess(grade["points"], 60)
-                self.assertRegex("\n".join(c["reason"] for c in grade["classes"]), reason)
+                self.assertRegex("\n".join([grade["broken"]] + [c["reason"] for c in grade["classes"]]), reason)
 
 
 class Hints(Case):
