@@ -20,7 +20,8 @@ an entry. For times of CPUs, which say little elsewhere; ratios of one run say m
 matrices, because there one entry is to win everywhere.
 
 A pair <!-- ladder FILE REGEX --> and <!-- end ladder --> gets the rungs of a step: a line an entry, with its file, its name and what is new,
-which are typed and stay as they are; then, from the record, a column for each matrix and its options, and the gain over the line before.
+which are typed and stay as they are; then, from the record, a column for each matrix and its options, and the gain over the line before, or
+over the entry in the words "gain over `ENTRY`" of what is new.
 Entries that REGEX finds and that are not typed come behind. Without a record the typed columns stand alone, with how to make one.
 
 A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates of `gather_bench --json FILE`.
@@ -203,8 +204,10 @@ def ladder(results, pattern, written, file):
         if results:
             mine = {column: time[rung[1], column] for column in columns if (rung[1], column) in time}
             cells += [seconds(mine[column]) if column in mine else "" for column in columns]
-            both = [column for column in mine if before and column in before]
-            cells.append(times(geometric_mean(before[column] / mine[column] for column in both)) if both else "")
+            named = re.search(r"gain over (`\w+`)", rung[2])  # a rung out of the line
+            over = {column: time[named[1], column] for column in columns if (named[1], column) in time} if named else before
+            both = [column for column in mine if over and column in over]
+            cells.append(times(geometric_mean(over[column] / mine[column] for column in both)) if both else "")
             before = mine or before
         lines.append("| " + " | ".join(cells) + " |")
     if peers:
@@ -218,7 +221,7 @@ def ladder(results, pattern, written, file):
     lines.append("")
     if results:
         context = results["context"]
-        lines.append("(times of one product, medians; gain: speed over the line before, the geometric mean of the columns;")
+        lines.append("(times of one product, medians; gain: speed over the line before, or the entry named, the geometric mean of the columns;")
         lines.append(f"{context.get('gpu', '')}, {context['date'][:10]}, sources {context['source_digest'][:12]})")
     else:
         lines.append(f"(No record yet: {file}.")

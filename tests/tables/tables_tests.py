@@ -131,6 +131,12 @@ class Ladder(unittest.TestCase):
         self.assertEqual(tables.ladder(results, "^07_", once, "x"), once)
         self.assertEqual(tables.ladder(None, "^07_", once, "x"), tables.ladder(None, "^07_", "| `1_a.cu` | `a` | the first |\n", "x"))
 
+    def test_a_rung_out_of_the_line_gains_over_the_entry_named(self):
+        results = record(row("07_x/a", 0, 6e-3), row("07_x/b", 0, 2e-3), row("07_x/c", 0, 3e-3), gpu="GPU")
+        typed = "| `1.cu` | `a` | one |\n| `2.cu` | `b` | two |\n| `3.cu` | `c` | three; gain over `a` |\n"
+        _, rows = table(tables.ladder(results, "^07_", typed, "x"), "file")
+        self.assertEqual([r["gain"] for r in rows], ["", "3.00x", "2.00x"])
+
     def test_typed_files_are_there_and_have_their_entry(self):
         found = 0
         for page in ROOT.glob("[0-9][0-9]_*/README.md"):
