@@ -20,7 +20,8 @@ an entry. For times of CPUs, which say little elsewhere; ratios of one run say m
 matrices, because there one entry is to win everywhere.
 
 A pair <!-- ladder FILE REGEX --> and <!-- end ladder --> gets the rungs of a step: a line an entry, with its file, its name and what is new,
-which are typed and stay as they are; then, from the record, a column for each matrix and its options, and the gain over the line before.
+which are typed and stay as they are; then, from the record, a column for each matrix and its options, and the gain over the line before, or
+over the entry in the words "gain over `ENTRY`" of what is new.
 Entries that REGEX finds and that are not typed come behind. Without a record the typed columns stand alone, with how to make one.
 
 A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates of `gather_bench --json FILE`.
@@ -42,7 +43,8 @@ A pair <!-- agreement FILE REGEX --> and <!-- end agreement --> gets what the le
 tools/lens-agreement.sh.
 
 A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets sparse products: rates beside the fastest
-algorithm of the library, the percent of the limit (memory or L2, whichever takes longer) that the fastest of ours reaches, and its phases.
+algorithm of the library, the phases of the fastest of ours, and what it reaches of the limits: of memory, of L2 by the record of
+bench/l2_requests, and of the issue of instructions by that of tools/counters.sh.
 
 A pair <!-- races FILE . --> and <!-- end races --> gets how many kernels with and without races were told right, kind by kind: what
 tests/lens/races_tests.cu writes.
@@ -202,8 +204,10 @@ def ladder(results, pattern, written, file):
         if results:
             mine = {column: time[rung[1], column] for column in columns if (rung[1], column) in time}
             cells += [seconds(mine[column]) if column in mine else "" for column in columns]
-            both = [column for column in mine if before and column in before]
-            cells.append(times(geometric_mean(before[column] / mine[column] for column in both)) if both else "")
+            named = re.search(r"gain over (`\w+`)", rung[2])  # a rung out of the line
+            over = {column: time[named[1], column] for column in columns if (named[1], column) in time} if named else before
+            both = [column for column in mine if over and column in over]
+            cells.append(times(geometric_mean(over[column] / mine[column] for column in both)) if both else "")
             before = mine or before
         lines.append("| " + " | ".join(cells) + " |")
     if peers:
@@ -217,7 +221,7 @@ def ladder(results, pattern, written, file):
     lines.append("")
     if results:
         context = results["context"]
-        lines.append("(times of one product, medians; gain: speed over the line before, the geometric mean of the columns;")
+        lines.append("(times of one product, medians; gain: speed over the line before, or the entry named, the geometric mean of the columns;")
         lines.append(f"{context.get('gpu', '')}, {context['date'][:10]}, sources {context['source_digest'][:12]})")
     else:
         lines.append(f"(No record yet: {file}.")
@@ -376,15 +380,52 @@ def ratios(results, pattern, wanted):
     return "\n".join(lines) + "\n"
 
 
+SEGMENT = 64  # bytes of a request for which L2 takes about as long as for a smaller one
+
+
+@functools.cache
+def recorded(pattern):
+    """The first record of that name, or None."""
+    file = next(iter(sorted((ROOT / "results").glob(pattern))), None)
+    return json.loads(file.read_text()) if file else None
+
+
+def counted(row, context):
+    """What ncu counted of this entry on this matrix on the same kind of GPU, or None."""
+    counts = recorded(f"{machine_of(context)}/counters_spgemm.json")
+    same = lambda c: c["status"] == "good" and c["entry"] == row["entry"] and label(c["matrix"]) == label(row["problem"]["matrix"])
+    return next((c for c in counts["cases"] if same(c)), None) if counts else None
+
+
+def machine_of(context):
+    return context["gpu"].lower().replace(" ", "-")
+
+
+def limits(row, context):
+    """The least times of a product, in seconds, by what would bound it: each as far as records tell it.
+
+    memory: bytes that must cross the bus. L2: requests of up to 64 bytes for rows of B, if L1 held nothing, at the rate at which it answers them
+    where B fits into it. issue: the instructions of warps, one a cycle for each quarter of an SM."""
+    least = {}
+    if measured(row, "memory_bytes_at_least") and "gpu_copy_bandwidth_bytes_per_second" in context:
+        least["memory"] = measured(row, "memory_bytes_at_least") / float(context["gpu_copy_bandwidth_bytes_per_second"])
+    if "gpu" not in context:
+        return least
+    gathered, requests = recorded(f"{machine_of(context)}/gather.json"), recorded("*/l2_requests.json")
+    asked = next((p["requests"] for p in requests["products"] if label(p["matrix"]) == label(row["problem"]["matrix"])), None) if requests else None
+    if gathered and asked:
+        least["L2"] = asked * SEGMENT / max(r["bytes_per_second"] for r in gathered["rates"] if r["piece_bytes"] == SEGMENT)
+    count = counted(row, context)
+    if count and machine_of(context) == RATED:
+        least["issue"] = count["instructions"] / (4 * int(context["gpu_sms"]) * HIGHEST_CLOCK)
+    return least
+
+
 def limit(row, context, took, gpus=1):
     """Which limit the product of a row meets, and how many percent of the speed that it allows `gpus` GPUs reached that took so many seconds."""
-    gathered = measured(row, "gather_bytes_per_second")
-    if not gathered or "gpu_copy_bandwidth_bytes_per_second" not in context:
-        return ""
-    least = {"memory": measured(row, "memory_bytes_at_least") / float(context["gpu_copy_bandwidth_bytes_per_second"]),
-             "L2": measured(row, "l2_bytes_at_least") / gathered}
-    which = max(least, key=least.get)
-    return f"{share(least[which] / gpus / took)} ({which})"
+    least = limits(row, context)
+    which = max(least, key=least.get, default=None)
+    return f"{share(least[which] / gpus / took)} ({which})" if which else ""
 
 
 def products(results, pattern, wanted):
@@ -394,8 +435,9 @@ def products(results, pattern, wanted):
     entries = [e for e in dict.fromkeys(r["entry"] for r in timed) if re.search(pattern, e) and not e.startswith("vendor/")]
     rows = {(r["entry"], r["problem"]["matrix"]): r for r in timed}
     rate = lambda r: f"{r['gflops']:.{0 if r['gflops'] >= 99.5 else 1}f}"
-    lines = ["| matrix | products | a result | " + " | ".join(f"`{e.split('/')[1]}`" for e in entries) + " | library | speed over it | of the limit |",
-             "|---" * (len(entries) + 6) + "|"]
+    lines = ["| matrix | products | a result | " + " | ".join(f"`{e.split('/')[1]}`" for e in entries) + " | library | speed over it |",
+             "|---" * (len(entries) + 5) + "|"]
+    bounds = ["| matrix | whole | memory | L2 | issue | L1 hits |", "|---" * 6 + "|"]
     phases = ["| matrix | whole | analysis | symbolic | allocation | numeric |", "|---" * 6 + "|"]
     speeds = []
     for matrix in matrices:
@@ -410,7 +452,11 @@ def products(results, pattern, wanted):
         count = best["problem"]["multiplications"]
         lines.append(f"| {label(matrix)} | {count / 1e6:.1f} M | {count / max(best['result_nnz'], 1):.1f} | "
                      + " | ".join(rate(rows[e, matrix]) if (e, matrix) in rows else "" for e in entries)
-                     + f" | {rate(peer) if peer else ''} | {f'{speed:.2f}' if speed else ''} | {limit(best, results['context'], median(best))} |")
+                     + f" | {rate(peer) if peer else ''} | {f'{speed:.2f}' if speed else ''} |")
+        least, count = limits(best, results["context"]), counted(best, results["context"]) if "gpu" in results["context"] else None
+        hits = share(count["load_sectors_hit"] / count["load_sectors"]) if count else ""
+        bounds.append(f"| {label(matrix)} | {seconds(median(best))} | "
+                      + " | ".join(share(least[name] / median(best)) if name in least else "" for name in ("memory", "L2", "issue")) + f" | {hits} |")
         took = best["seconds"]["phases"]
         phases.append(f"| {label(matrix)} | {seconds(median(best))} | "
                       + " | ".join(seconds(took[p]) if p in took else "" for p in ("analysis", "symbolic", "allocation", "numeric")) + " |")
@@ -421,6 +467,7 @@ def products(results, pattern, wanted):
     types = "/".join(sorted({r["problem"]["type"] for r in timed}))
     memory = memory_of_library(timed)
     return "\n".join(lines + ["", "Time and phases of the fastest of ours that counts anew:", ""] + phases
+                     + ["", "The time that each limit allows, as a part of that time; empty where there is no count:", ""] + bounds
                      + ["", f"(GFLOP/s, two operations a product, {types}, whole calls; medians; library: the fastest algorithm{', ' + memory if memory else ''}; "
                         f"{where}, {context['date'][:10]}, sources {context['source_digest'][:12]})"]) + "\n"
 

@@ -131,6 +131,12 @@ class Ladder(unittest.TestCase):
         self.assertEqual(tables.ladder(results, "^07_", once, "x"), once)
         self.assertEqual(tables.ladder(None, "^07_", once, "x"), tables.ladder(None, "^07_", "| `1_a.cu` | `a` | the first |\n", "x"))
 
+    def test_a_rung_out_of_the_line_gains_over_the_entry_named(self):
+        results = record(row("07_x/a", 0, 6e-3), row("07_x/b", 0, 2e-3), row("07_x/c", 0, 3e-3), gpu="GPU")
+        typed = "| `1.cu` | `a` | one |\n| `2.cu` | `b` | two |\n| `3.cu` | `c` | three; gain over `a` |\n"
+        _, rows = table(tables.ladder(results, "^07_", typed, "x"), "file")
+        self.assertEqual([r["gain"] for r in rows], ["", "3.00x", "2.00x"])
+
     def test_typed_files_are_there_and_have_their_entry(self):
         found = 0
         for page in ROOT.glob("[0-9][0-9]_*/README.md"):
@@ -149,7 +155,7 @@ class Gpus(unittest.TestCase):
 
     def setUp(self):
         self.context = {"gpu": "GPU of a test", "gpu_copy_bandwidth_bytes_per_second": "1e9", "ranks=2: gpus": "2", "ranks=2: copy_bandwidth_bytes_per_second": "3e9"}
-        self.one = row("08_x/one", 0, 4e-3, memory_bytes_at_least=1e6, l2_bytes_at_least=1, gather_bytes_per_second=1e9)
+        self.one = row("08_x/one", 0, 4e-3, memory_bytes_at_least=1e6)
 
     def text(self, *rows, **context):
         return tables.scaling(record(self.one, *rows, **{**self.context, **context}), "08_", [])
@@ -194,6 +200,30 @@ class Gpus(unittest.TestCase):
         self.assertNotIn("whole", titles)
         self.assertNotIn("Phases", text)
         self.assertIn("take turns", text)
+
+
+class Limits(unittest.TestCase):
+    """What a sparse product takes at least, from the records beside it."""
+
+    RECORDS = {
+        "nvidia-h200/gather.json": {"rates": [{"piece_bytes": 32, "bytes_per_second": 9e12}, {"piece_bytes": 64, "bytes_per_second": 6.4e12}, {"piece_bytes": 64, "bytes_per_second": 3.2e12}]},
+        "*/l2_requests.json": {"products": [{"matrix": "carry/mine.mtx.gz", "requests": 1e8}]},
+        "nvidia-h200/counters_spgemm.json": {"cases": [{"status": "good", "entry": "08_x/a", "matrix": "other/mine.mtx", "instructions": 4 * 10 * 1.98e9 * 4e-3,
+                                                        "load_sectors": 8, "load_sectors_hit": 2}]},
+    }
+
+    def table(self, records, matrix="mine.mtx"):
+        one = {**row("08_x/a", 0, 8e-3, {"numeric": 1e-3}, memory_bytes_at_least=2e6), "gflops": 1, "result_nnz": 1}
+        one["problem"] = {**one["problem"], "matrix": matrix, "multiplications": 5}
+        with unittest.mock.patch.object(tables, "recorded", records.get):
+            text = tables.products(record(one, gpu="NVIDIA H200", gpu_sms="10", gpu_copy_bandwidth_bytes_per_second="1e9"), "08_", [])
+        return list(table(text[text.index("each limit allows"):], "matrix")[1][0].values())[2:]
+
+    def test_each_limit_as_far_as_it_is_known(self):
+        """2 ms of memory, 1 ms of L2 (1e8 requests at 1e11 a second), 4 ms of instructions: of 8 ms."""
+        self.assertEqual(self.table(self.RECORDS), ["25 %", "12 %", "50 %", "25 %"])
+        self.assertEqual(self.table(self.RECORDS, "yours.mtx"), ["25 %", "", "", ""])
+        self.assertEqual(self.table({}), ["25 %", "", "", ""])
 
 
 class Statuses(unittest.TestCase):
