@@ -16,6 +16,7 @@ Kernels are matched by the names of their functions: both compilers write templa
 instances of a function template in one product are added up.
 """
 
+import concurrent.futures
 import csv
 import json
 import math
@@ -196,9 +197,9 @@ def sms_of(gpu, directory):
     return None
 
 
-def through_lens(program, directory, case):
+def through_lens(program, file, case):
     """The kernels that the lens sees, by function, as launches() has those of ncu, and the bound; or why there are none."""
-    file = pathlib.Path(directory) / "lens.json"
+    print(f"{case['entry']} {case['matrix']}", file=sys.stderr)
     done = subprocess.run([program, "lens", case["entry"], "-m", case["matrix"], "--max-work", "1e9", "--json", file], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return None, None, counters.last_line(done.stderr)
@@ -232,14 +233,14 @@ def renamed(kernels):
 def merge(path, program, directory, out, origin):
     record = counters.load(path)
     failed = any(case["status"] == "failed" for case in record["cases"])
-    sms = sms_of(record["gpu"], path.parent)
+    sms = sms_of(record["gpu"], pathlib.Path(path).parent)
     if sms:  # some entries deal their work by it
         os.environ["STAGES_DEVICE_SMS"] = str(sms)
         origin["sms"] = sms
-    for case in record["cases"]:
-        if case["status"] != "good":
-            continue
-        kernels, at_least, problem = through_lens(program, directory, case)
+    good = [case for case in record["cases"] if case["status"] == "good"]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as side_by_side:
+        counted = list(side_by_side.map(lambda k: through_lens(program, pathlib.Path(directory) / f"{k}.json", good[k]), range(len(good))))
+    for case, (kernels, at_least, problem) in zip(good, counted):
         if kernels is None:
             case.update(status="failed", reason=f"the lens: {problem}")
             failed = True
@@ -247,7 +248,6 @@ def merge(path, program, directory, out, origin):
         case["lens"] = kernels
         case["ncu"] = renamed(case.pop("kernels"))
         case["at_least"] = at_least
-        print(f"{case['entry']} {case['matrix']}", file=sys.stderr)
     lens = {key: record[key] for key in ("gpu", "driver", "ncu")}
     measured = {key: record[key] for key in ("source_digest", "gpu_source_digest", "date", "command", "parts", "metrics", "not_counted") if key in record}
     counters.save(out, {"schema_version": 1, **lens, **origin, "counted_on_gpu": measured, "complete": record["complete"], "cases": record["cases"]})

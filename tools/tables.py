@@ -717,6 +717,9 @@ def with_values(text, page, missing):
 # What the lens and ncu both count, and how far apart they may be.
 AGREED = (("sectors of global loads", "load_sectors", 0.01), ("sectors of global stores", "store_sectors", 0.01), ("sectors of global atomics", "atomic_sectors", 0.01),
           ("wavefronts of shared loads", "shared_load_wavefronts", 0.05), ("wavefronts of shared stores", "shared_store_wavefronts", 0.05))
+# How many lanes take part is not compared; how many requests there are bears on it. The sectors say where they differ.
+REQUESTS = (("requests of global loads", "load_requests", 0.05), ("requests of global stores", "store_requests", 0.05),
+            ("requests of global atomics", "atomic_requests", 0.05))
 
 
 def rank_correlation(pairs):
@@ -729,23 +732,30 @@ def rank_correlation(pairs):
     return sum(x * y for x, y in zip(a, b)) / size if size else None
 
 
+def same_blocks(case):
+    """Whether the lens and ncu saw the same blocks: else it is other work, and its bound another's."""
+    lens = {kernel["name"]: kernel["blocks"] for kernel in case["lens"]}
+    return all(lens.get(kernel["name"], kernel["blocks"]) == kernel["blocks"] for kernel in case["ncu"])
+
+
 def order_of_bounds(cases):
-    """Does the bound order the entries of a step as ncu's times do? A line a step."""
+    """Does the bound order the entries of a step as ncu's times do? Without the launch, which is the same for all. A line a step."""
+    longest = lambda limits: max(seconds for limit, seconds in limits.items() if limit != "launch")
     groups, steps = {}, {}
-    for case in cases:
+    for case in filter(same_blocks, cases):
         step = case["entry"].split("/")[0]
-        groups.setdefault((step, case["operation"], case["matrix"]), []).append((case["at_least"]["seconds"], sum(kernel["seconds"] for kernel in case["ncu"])))
+        groups.setdefault((step, case["operation"], case["matrix"]), []).append((longest(case["at_least"]["limits"]), sum(kernel["seconds"] for kernel in case["ncu"])))
     for (step, _, _), pairs in groups.items():
         if len(pairs) > 2:
             steps.setdefault(step, []).append(rank_correlation(pairs))
-    lines = ["| step | rank correlation of the bound with the time, by matrix |", "|---|---|"]
-    return lines + [f"| `{step}` | {', '.join('all bounds alike' if one is None else f'{one:.2f}' for one in found)} |" for step, found in sorted(steps.items())]
+    lines = ["| step | rank correlation of the longest limit but the launch with the time, by matrix |", "|---|---|"]
+    return lines + [f"| `{step}` | {', '.join('all limits alike' if one is None else f'{one:.2f}' for one in found)} |" for step, found in sorted(steps.items())]
 
 
 def agreement(results, pattern, _wanted):
     """How often the lens counts what ncu counts, and each kernel for which it does not: the record of tools/lens-agreement.sh."""
-    seen, apart = {name: [0, 0] for _, name, _ in AGREED}, {}
-    other_blocks = set()
+    seen, apart = {name: [0, 0] for _, name, _ in AGREED + REQUESTS}, {}
+    other_blocks, heads = set(), {name: head for head, name, _ in AGREED}
     for case in results["cases"]:
         if case["status"] != "good" or not re.search(pattern, case["entry"]):
             continue
@@ -755,19 +765,20 @@ def agreement(results, pattern, _wanted):
             if mine and mine["blocks"] != kernel["blocks"]:
                 other_blocks.add(f"`{case['entry']}`")
                 continue
-            for _, name, bar in AGREED if mine else ():
+            for _, name, bar in AGREED + REQUESTS if mine else ():
                 counted, expected = mine.get(name) or 0, kernel.get(name) or 0
                 if not counted and not expected:
                     continue
                 off = (counted - expected) / max(expected, 1)
                 seen[name][0] += abs(off) <= bar
                 seen[name][1] += 1
-                if abs(off) > bar:
+                if abs(off) > bar and name in heads:
                     apart.setdefault((case["entry"], kernel["name"], name), []).append(off)
-    lines = ["| count | may differ by | agree | of (kernel, matrix) |", "|---|---|---|---|"]
-    lines += [f"| {head} | {100 * bar:.0f} % | {seen[name][0]} | {seen[name][1]} |" for head, name, bar in AGREED]
+    lines = ["| count | may differ by | agree | of (kernel, matrix) | share |", "|---|---|---|---|---|"]
+    for head, name, bar in AGREED + REQUESTS:
+        agree, of = seen[name]
+        lines.append(f"| {head} | {100 * bar:.0f} % | {agree} | {of} | {f'{100 * agree / of:.1f} %' if of else ''} |")
     lines += ["", "| entry | kernel | count | the lens counts |", "|---|---|---|---|"]
-    heads = {name: head for head, name, _ in AGREED}
     for (entry, kernel, name), offs in apart.items():
         ends = dict.fromkeys(f"{100 * off:+.0f} %" for off in (min(offs), max(offs)))
         lines.append(f"| `{entry}` | `{kernel}` | {heads[name]} | {' to '.join(ends)}{', on one matrix' if len(offs) == 1 else ''} |")
@@ -1028,11 +1039,11 @@ def rates():
     if not (ROOT / "results" / RATED).is_dir():
         return ""
     read = lambda name: json.loads((ROOT / "results" / RATED / name).read_text())
-    gathered, products = read("gather.json"), read("d2_single_graph.json")
+    gathered, products, profiled = read("gather.json"), read("d2_single_graph.json"), read("lens_agreement_ncu.json")
     l2 = max(rate["bytes_per_second"] for rate in gathered["rates"])
-    shortest = min(row["seconds"]["run"]["min"] for row in timed_rows(products))
+    shortest = min(kernel["seconds"] / kernel["launches"] for case in profiled["cases"] for kernel in case.get("kernels", ()))
     head = ("# The best that is recorded of a GPU, for the bounds of `stages lens`: GPU, bytes from L2 a second, SMs, wavefronts of\n"
-            "# one SM a second, seconds of the shortest product. tools/tables.py writes this file.\n")
+            "# one SM a second, seconds of the shortest kernel. tools/tables.py writes this file.\n")
     return head + f"{gathered['device']}\t{l2:.4g}\t{products['context']['gpu_sms']}\t{HIGHEST_CLOCK:.4g}\t{shortest:.4g}\n"
 
 

@@ -384,6 +384,9 @@ class Judge {
                       ? broken_by(demand, found.counts, found.races, exercise_.master.filename().string())
                       : found.broken;
     }
+    if (!options_.lens) return;
+    grade_.counts_note = found.broken.empty() ? problem.name : found.broken;
+    if (found.broken.empty()) grade_.counts = found.counts;
   }
 
   void slow(const std::string& why) {
@@ -505,7 +508,7 @@ std::vector<std::string> starter_of_ranks() {
 
 /// Why the kernels of the exercise's files cannot be counted; empty: they can.
 std::string not_counted(const Exercise& exercise, const Entry& reference, const JudgeOptions& options) {
-  if (exercise.demands.empty()) return "not counted: nothing is demanded";
+  if (exercise.demands.empty() && !options.lens) return "not counted: nothing is demanded";
   if (!reference.needs.gpu || exercise.ranks > 1) return "not counted: only kernels are";
   if (!student::can_count())
     return "not counted: kernels are counted on the executor, in a build by g++ without sanitizers";
@@ -570,7 +573,9 @@ Grade judge(const fs::path& file, const Exercise& exercise, const Registry& regi
   if (!reference.needs.gpu && judge.multiplies()) judge.look_at_run();
   if (const std::string why = not_counted(exercise, reference, options); !why.empty()) {
     if (!exercise.demands.empty()) grade.efficiency_note = why;
+    grade.counts_note = why;
   } else {
+    grade.counts_note = "not counted: only what is right is";
     for (const Demand& demand : exercise.demands)
       grade.efficiency.push_back({.text = demand.text, .reason = "only what is right is counted"});
     if (judge.multiplies()) {

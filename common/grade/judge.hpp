@@ -14,6 +14,7 @@
 #include "common/grade/confined.hpp"
 #include "common/grade/exercise.hpp"
 #include "common/harness/registry.hpp"
+#include "common/student/counts.hpp"
 
 namespace stages::grade {
 
@@ -43,7 +44,9 @@ struct Grade {
   std::vector<DemandGrade> efficiency = {};
   std::string efficiency_note =
       {};  ///< why none of the demands was looked at; empty: they were, or there is none
-  std::optional<double> speed = {};  ///< over the reference's; none: not timed here
+  std::optional<student::Counts> counts = {};  ///< of a product, where JudgeOptions::lens asks for them
+  std::string counts_note = {};                ///< of which product; or why there are none
+  std::optional<double> speed = {};            ///< over the reference's; none: not timed here
   std::string speed_note = {};
   int points = 0;
 };
@@ -55,7 +58,8 @@ struct JudgeOptions {
   double memory_limit = 4e9;         ///< bytes
   std::filesystem::path built = {};  ///< the file's program, where it is there already; empty: it is built
   std::filesystem::path counted =
-      {};  ///< the one that is counted, likewise; empty beside `built`: nothing is counted
+      {};             ///< the one that is counted, likewise; empty beside `built`: nothing is counted
+  bool lens = false;  ///< what its kernels do is told, also where nothing is demanded
   std::function<void(const char* what)> begins = [](const char*) {};
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
-#include <utility>
 
 #include "common/matrix/embedded_table.hpp"
 
@@ -61,20 +60,18 @@ Bound bound_of(const std::vector<simt::KernelCounts>& kernels, const GpuRates& r
     busiest = std::max(busiest, wavefronts / used);
   }
   busiest = std::max(busiest, all_wavefronts / rates.sms);
-  Bound bound{.seconds = 0,
+  Bound bound{.limits = {{"launch", rates.shortest},
+                         {"L1 and shared memory", busiest / rates.wavefronts},
+                         {"reads of L2", read * simt::kSectorBytes / rates.l2_bytes},
+                         {"writes to L2", written * simt::kSectorBytes / rates.l2_bytes}},
+              .seconds = 0,
               .limit = {},
               .fetched_bytes = sectors * simt::kSectorBytes,
               .sectors_each = requests > 0 ? sectors / requests : 0};
-  const std::pair<double, const char*> limits[] = {
-      {rates.shortest_product, "launch"},
-      {busiest / rates.wavefronts, "L1 and shared memory"},
-      {read * simt::kSectorBytes / rates.l2_bytes, "reads of L2"},
-      {written * simt::kSectorBytes / rates.l2_bytes, "writes to L2"},
-  };
-  for (const auto& [seconds, limit] : limits) {
-    if (seconds > bound.seconds) {
-      bound.seconds = seconds;
-      bound.limit = limit;
+  for (const Bound::Limit& limit : bound.limits) {
+    if (limit.seconds > bound.seconds) {
+      bound.seconds = limit.seconds;
+      bound.limit = limit.name;
     }
   }
   return bound;

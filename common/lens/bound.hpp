@@ -15,17 +15,22 @@ struct GpuRates {
   std::string gpu;
   double l2_bytes = 0;  ///< that the SMs got from L2 in a second
   double sms = 0;
-  double wavefronts = 0;        ///< that an SM's first cache and shared memory can give together in a second
-  double shortest_product = 0;  ///< seconds of the shortest product: mostly its launch
+  double wavefronts = 0;  ///< that an SM's first cache and shared memory can give together in a second
+  double shortest = 0;    ///< seconds of the shortest kernel: mostly its launch
 };
 const GpuRates& recorded_rates();
 
 struct Bound {
-  double seconds = 0;
-  /// What takes that long: "launch", "L1 and shared memory", "reads of L2", "writes to L2".
-  std::string limit;
-  double fetched_bytes = 0;  ///< of the sectors that requests of global memory touch
-  double sectors_each = 0;   ///< sectors of a request of global memory, in the mean; 0: there is none
+  /// What is known to take time: "launch", "L1 and shared memory", "reads of L2", "writes to L2".
+  struct Limit {
+    std::string name;
+    double seconds = 0;
+  };
+  std::vector<Limit> limits;  ///< all of them
+  double seconds = 0;         ///< of the longest, ...
+  std::string limit;          ///< ... and its name
+  double fetched_bytes = 0;   ///< of the sectors that requests of global memory touch
+  double sectors_each = 0;    ///< sectors of a request of global memory, in the mean; 0: there is none
 };
 
 /// The bound of a product that ran these kernels, which may overlap. So only what adds up over all of them

@@ -71,9 +71,12 @@ json lens_json(const LensView& view) {
                        {"lines", lines},
                        {"waits", waits}});
   }
+  json limits = json::object();
+  for (const Bound::Limit& limit : view.bound.limits) limits[limit.name] = limit.seconds;
   const nlohmann::json at_least = {{"gpu", recorded_rates().gpu},
                                    {"seconds", view.bound.seconds},
                                    {"limit", view.bound.limit},
+                                   {"limits", limits},
                                    {"fetched_bytes", view.bound.fetched_bytes},
                                    {"sectors_a_request", view.bound.sectors_each}};
   return {{"entry", view.entry},

@@ -15,6 +15,7 @@
 #include "common/suite/grade_formats.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
+#include "common/grade/counted_text.hpp"
 #include "common/grade/hints.hpp"
 #include "common/grade/judge.hpp"
 #include "common/grade/text.hpp"
@@ -39,6 +40,7 @@ struct GradeOptions {
   double memory_limit_gb = 4;
   std::uint64_t seed = 1;
   std::string seed_from;
+  bool lens = false;
   std::string built, counted;  ///< the file's programs, where they are there already; empty: they are built
 };
 
@@ -105,10 +107,22 @@ Grade grade_file(const fs::path& file, const GradeOptions& options, const Progra
                        .memory_limit = options.memory_limit_gb * 1e9,
                        .built = options.built.empty() ? fs::path() : fs::absolute(options.built),
                        .counted = options.counted.empty() ? fs::path() : fs::absolute(options.counted),
+                       .lens = options.lens,
                        .begins = [&](const char* what) { print_stderr("{}: {}\n", file.string(), what); }});
 }
 
 // ---- what is told -----------------------------------------------------------------------------------------
+
+/// What its kernels did to memory, beside the source.
+void print_counts(const Grade& g) {
+  if (!g.counts) {
+    fmt::print("\n  {}\n", g.counts_note);
+    return;
+  }
+  fmt::print("\n  What its kernels did in a product of {} (docs/lens.md explains the columns):\n{}",
+             g.counts_note,
+             grade::counted_text(*g.counts, file_name(g.exercise.master), grade::read_text(g.file)));
+}
 
 void print_text(const Grade& g) {
   const bool colour = wants_colour(stdout);
@@ -162,6 +176,7 @@ int work(GradeOptions options, const Program& program) {
   if (options.as_json && options.format != "text" && options.format != "json")
     fail("--json and --format {} are two forms; leave one of them out", options.format);
   if (options.as_json) options.format = "json";
+  if (options.lens && options.format != "text") fail("--lens prints a text; leave --format and --json out");
   if (options.seed != 1 && !options.seed_from.empty())
     fail("--seed and --seed-from both name a seed; leave one of them out");
   std::vector<fs::path> files;
@@ -185,6 +200,7 @@ int work(GradeOptions options, const Program& program) {
   for (const fs::path& file : files) {
     grades.push_back(grade_file(file, options, program, confinement));
     if (options.format == "text") print_text(grades.back());
+    if (options.lens) print_counts(grades.back());
   }
   if (options.format == "json")
     fmt::print("{}", grades_as_json(grades, options.stage, confinement.note().empty()));
@@ -218,6 +234,7 @@ void add_grade_command(CommandLine& line, const Program& program) {
   command.option("--hint", options->hints, "Show the first N hints to the exercise FILE, and grade nothing")
       .between(1, 9)
       .type_name("N");
+  command.flag("--lens", options->lens, "Then show what each line of a right kernel does to memory");
   command.option("--time-limit", options->time_limit, "Seconds that one case may take")
       .between(0.1, 3600.0)
       .type_name("S")
@@ -240,6 +257,8 @@ void add_grade_command(CommandLine& line, const Program& program) {
   command.footer([&program] {
     return examples(program, {{"grade 05_cuda_csr", "all of your files for that step"},
                               {"grade 05_cuda_csr my/warp_per_row.cu --json", "one file, for scripts"},
+                              {"grade 05_cuda_csr my/warp_per_row.cu --lens",
+                               "and what each of its lines does to memory"},
                               {"grade micro 06_thread_index.cu --hint 1", "a first hint"}}) +
            "  tools/handins.py 05_cuda_csr handins -o lab5\n"
            "      a class: one file or directory for each student, several at once, into a table and a page\n"

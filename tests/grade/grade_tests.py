@@ -535,6 +535,35 @@ class Efficiency(Misbehaving):
         done = run(PROGRAM, "grade", STAGE, self.file, "--built", self.built, "--counted", self.counted, STAGES_MISBEHAVE="searching")
         self.assertRegex(done.stdout, r"80 of 100 points\n(.*\n)+  lost  efficiency: At most: 45 requests in loads of rows\n        misbehaving\.cu:\d+: ")
 
+    def lens(self, file, *words, **environment):
+        done = run(PROGRAM, "grade", STAGE, file, "--lens", *words, **environment)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return done.stdout
+
+    def test_lens(self):
+        """Each line of a right kernel, with its source; what is of another file by its name."""
+        bin, name = PROGRAM.parent, "warp_per_row.cu"
+        if not (bin / "counted_exercises").exists():
+            self.skipTest("counted_exercises is not built")
+        source = tools().made(ROOT / STAGE / "exercises" / name, True)
+        (self.directory / name).write_text(source)
+        said = self.lens(self.directory / name, "--built", bin / "graded_exercises", "--counted", bin / "counted_exercises",
+                         STAGES_EXERCISE=f"solution/{STAGE}/{name}")
+        rows = re.findall(r"(?m)^    (global|shared) (load|store|atomic) +(\d+) B +([\d,]+) +([\d.]+) +([\d.]+) +([\d.]+)  +(\d+) \| (.*)$", said)
+        self.assertGreaterEqual(len(rows), 3, said)
+        for *_, lanes, takes, least, line, text in rows:
+            self.assertEqual(text.rstrip(), source.splitlines()[int(line) - 1].rstrip())
+            self.assertGreaterEqual(float(takes), float(least))
+            self.assertLessEqual(float(lanes), 32)
+        self.assertRegex(said, r"\n  What its kernels did in a product of gen:\S+ \(docs/lens\.md explains the columns\):\n")
+        both = ("--built", self.built, "--counted", self.counted)
+        self.assertRegex(self.lens(self.file, *both, STAGES_MISBEHAVE="searching"), r"\n    global load +4 B +[\d,]+ .*  misbehaving\.cu:\d+\n")
+        self.assertRegex(self.lens(self.file, *both, STAGES_MISBEHAVE="throw"), r"\n\n  not counted: only what is right is\n$")
+        self.assertRegex(self.lens(self.file, "--built", self.built, STAGES_MISBEHAVE=""), r"\n\n  not counted: no program for that was built\n$")
+        done = run(PROGRAM, "grade", STAGE, self.file, "--lens", "--json")
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertIn("--lens prints a text; leave --format and --json out", done.stderr)
+
     def test_not_counted(self):
         grade = self.misbehave("searching")
         self.assertEqual((grade["points"], grade["efficiency"], grade["efficiency_note"]), (100, [], "not counted: no program for that was built"))

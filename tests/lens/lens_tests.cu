@@ -1,7 +1,10 @@
 // The lens against what the rules of the hardware say of small kernels, worked out by hand.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "common/gpu/cuda.hpp"
 #include "common/lens/lens.hpp"
@@ -108,6 +111,25 @@ TEST(Lens, EightBytesComeAsTwoHalves) {
   EXPECT_EQ(of(view, Space::shared, Access::load).cost, 4u + 2u);
 }
 
+/// Reads 16 bytes a lane, of the place that `shared_by` lanes in a row have together.
+__global__ void fours(float4* out, unsigned shared_by) {
+  float4* const words = dynamic_shared<float4>();
+  words[threadIdx.x] = make_float4(1, 2, 3, 4);
+  __syncwarp();
+  out[threadIdx.x] = words[threadIdx.x / shared_by];
+}
+
+TEST(Lens, SixteenBytesComeAsFourQuarters) {
+  DeviceArray<float4> out(32);
+  // Two quarters that want the same words are one.
+  for (const auto& [shared_by, wavefronts] : {std::pair{1u, 4u}, {8u, 4u}, {16u, 2u}, {32u, 2u}}) {
+    const LensView view = look_at("test", [&, by = shared_by] {
+      launch(fours, {.grid = 1, .block = 32, .shared_bytes = 512}, out.data(), by);
+    });
+    EXPECT_EQ(of(view, Space::shared, Access::load).cost, wavefronts) << shared_by;
+  }
+}
+
 __global__ void row_sums(const int* ends, const float* values, float* sums, int rows) {
   for (int row = static_cast<int>(threadIdx.x); row < rows; row += static_cast<int>(blockDim.x)) {
     float sum = 0;
@@ -137,6 +159,32 @@ TEST(Lens, LanesOfALoopWaitForTheLongest) {
   EXPECT_EQ(lanes, 64u * 65u / 2u);
   EXPECT_EQ(of_values, 32u + 64u);
   EXPECT_EQ(of(view, Space::global, Access::store).requests, 2u);
+}
+
+__global__ void firsts(const int* keys, unsigned n, int* out) {
+  const unsigned lane = threadIdx.x % 32;
+  for (unsigned first = 0; first < n; first += 32) {
+    const unsigned i = first + lane;
+    const bool mine = i < n && (i == 0 || keys[i - 1] != keys[i]);
+    const unsigned lanes = __ballot_sync(~0u, mine);
+    if (mine) {
+      int sum = keys[i];
+      for (unsigned k = i + 1; k < n && keys[k] == keys[i]; ++k) sum += keys[k];
+      out[__popc(lanes & ((1u << lane) - 1))] = sum;
+    }
+    out += __popc(lanes);
+  }
+}
+
+TEST(Lens, CodeThatStandsBehindTheLoopIsNoLoop) {
+  // The way of the first lane, which does not ask for the key before it, is put behind the rest.
+  std::vector<int> keys(64);
+  for (int i = 0; i < 64; ++i) keys[static_cast<std::size_t>(i)] = i / 2;
+  const DeviceArray<int> device_keys{std::span<const int>(keys)};
+  DeviceArray<int> out(64);
+  const LensView view = look(firsts, 1, 32, device_keys.data(), 64u, out.data());
+  EXPECT_EQ(of(view, Space::global, Access::store).requests, 2u);
+  EXPECT_EQ(of(view, Space::global, Access::store).lanes, 32u);
 }
 
 __global__ void long_way(const float* from, float* to, int turns) {
@@ -235,7 +283,7 @@ simt::KernelCounts few_counts() {
 
 TEST(Lens, TheBoundIsTheSlowestPath) {
   const simt::KernelCounts kernel = few_counts();
-  GpuRates rates{.gpu = "G", .l2_bytes = 1e9, .sms = 4, .wavefronts = 1, .shortest_product = 0.1};
+  GpuRates rates{.gpu = "G", .l2_bytes = 1e9, .sms = 4, .wavefronts = 1, .shortest = 0.1};
   const Bound l1 = bound_of({kernel}, rates);
   EXPECT_EQ(l1.limit, "L1 and shared memory");
   EXPECT_EQ(l1.seconds, (40 / 4 + 12) / 2.0);  // two blocks have two of the four SMs
@@ -246,8 +294,14 @@ TEST(Lens, TheBoundIsTheSlowestPath) {
   rates.l2_bytes = 32;
   EXPECT_EQ(bound_of({kernel}, rates).limit, "reads of L2");
   EXPECT_EQ(bound_of({kernel}, rates).seconds, 30);
-  rates.shortest_product = 31;
-  EXPECT_EQ(bound_of({kernel}, rates).limit, "launch");
+  rates.shortest = 31;
+  const Bound launch = bound_of({kernel}, rates);
+  EXPECT_EQ(launch.limit, "launch");
+  std::map<std::string, double> limits;  // all of them, the shorter ones too
+  for (const Bound::Limit& limit : launch.limits) limits[limit.name] = limit.seconds;
+  EXPECT_EQ(limits,
+            (std::map<std::string, double>{
+                {"launch", 31}, {"L1 and shared memory", 11}, {"reads of L2", 30}, {"writes to L2", 6}}));
   EXPECT_EQ(bound_of({}, rates).sectors_each, 0);
   EXPECT_GT(recorded_rates().l2_bytes, 1e12);
 }

@@ -495,6 +495,23 @@ def apart(points, at):
     return far
 
 
+class Bounds(unittest.TestCase):
+    def test_no_recorded_time_lies_below_its_bound(self):
+        record = json.loads((ROOT / "results/nvidia-h200/lens_agreement.json").read_text())
+        counted = [case for case in record["cases"] if case["status"] == "good" and tables.same_blocks(case)]
+        self.assertGreater(len(counted), 100)
+        for case in counted:
+            self.assertLessEqual(case["at_least"]["seconds"], sum(kernel["seconds"] for kernel in case["ncu"]), (case["entry"], case["matrix"]))
+            self.assertEqual(case["at_least"]["seconds"], max(case["at_least"]["limits"].values()))
+
+    def test_what_is_the_same_for_all_orders_nothing(self):
+        """The launch is the longest limit of each, and the others order them as the times do, or are alike."""
+        def case(entry, l1, seconds):
+            return {"entry": f"{entry}/e", "operation": "spmv", "matrix": "m", "at_least": {"seconds": 9, "limits": {"launch": 9, "L1": l1, "L2": 0.5}}, "lens": [], "ncu": [{"name": "k", "blocks": 1, "seconds": seconds}]}
+        lines = tables.order_of_bounds([case("03_a", l1, 10 * l1) for l1 in (1, 2, 3)] + [case("04_a", 1, seconds) for seconds in (1, 2, 3)])
+        self.assertEqual(lines[2:], ["| `03_a` | 1.00 |", "| `04_a` | all limits alike |"])
+
+
 class Curve(unittest.TestCase):
     """06_cuda_register/curve.svg is drawn from the record (tools/draw_curve.py, which needs matplotlib; this does not)."""
 

@@ -4,9 +4,11 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <string_view>
 
 #include "common/matrix/error.hpp"
@@ -49,6 +51,51 @@ std::string_view without_spaces(std::string_view text) {
   return text;
 }
 
+struct Instruction {
+  std::uint64_t address = 0;
+  std::uint64_t target = 0;  ///< of a jump; 0: it is none, or it is not known
+  bool goes_on = true;       ///< the next one may follow
+};
+
+/// What objdump wrote, from the instruction's name on.
+Instruction instruction(std::uint64_t address, std::string_view text) {
+  const auto begins = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(), [&](auto word) { return text.starts_with(word); });
+  };
+  Instruction out{.address = address};
+  out.goes_on = !begins({"jmp", "notrack jmp", "ret", "ud2", "hlt", "b ", "b\t", "br "});
+  if (begins({"j", "b.", "cb", "tb", "b ", "b\t"})) {
+    text.remove_prefix(std::min(text.find_first_of(" \t"), text.size()));
+    text = without_spaces(text);
+    out.target = take_number(text);
+  }
+  return out;
+}
+
+/// Whether the instruction at `from` leads to that at `to` by none that stands before `from`. A jump back from
+/// `to` to `from` is a loop then. It is none where a compiler only put a piece of code behind what follows it.
+bool leads_to(const std::vector<Instruction>& code, std::uint64_t from, std::uint64_t to) {
+  const auto at = [&](std::uint64_t address) {
+    return static_cast<std::size_t>(
+        std::lower_bound(code.begin(), code.end(), address,
+                         [](const Instruction& i, std::uint64_t a) { return i.address < a; }) -
+        code.begin());
+  };
+  std::vector<bool> seen(code.size());
+  std::vector<std::size_t> next = {at(from)};
+  while (!next.empty()) {
+    std::size_t i = next.back();
+    next.pop_back();
+    for (; i < code.size() && !seen[i]; ++i) {
+      if (code[i].address == to) return true;
+      seen[i] = true;
+      if (code[i].target >= from) next.push_back(at(code[i].target));
+      if (!code[i].goes_on) break;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::uint64_t program_begin() {
@@ -68,7 +115,7 @@ std::uint64_t program_begin() {
 Loops loops_of(const void* function) {
   constexpr std::uint64_t kMost = 1 << 18;  // bytes of a kernel that are looked at
   const std::uint64_t begin = code_address(function);
-  std::vector<Loops::Loop> loops;
+  std::vector<Instruction> code;
   bool inside = false;
   for (const std::string& line :
        ask("objdump", fmt::format("-d --no-show-raw-insn --start-address={:#x} --stop-address={:#x}", begin,
@@ -81,14 +128,12 @@ Loops loops_of(const void* function) {
     }
     const std::uint64_t here = take_number(rest);
     if (!inside || here == 0 || rest.empty() || rest.front() != ':') continue;
-    rest = without_spaces(rest.substr(1));
-    const bool jump = rest.starts_with('j') || rest.starts_with("b.") || rest.starts_with("cb") ||
-                      rest.starts_with("tb") || rest.starts_with("b ") || rest.starts_with("b\t");
-    if (!jump) continue;
-    rest.remove_prefix(std::min(rest.find_first_of(" \t"), rest.size()));
-    rest = without_spaces(rest);
-    const std::uint64_t target = take_number(rest);
-    if (target >= begin && target <= here) loops.push_back({target, here});
+    code.push_back(instruction(here, without_spaces(rest.substr(1))));
+  }
+  std::vector<Loops::Loop> loops;
+  for (const Instruction& jump : code) {
+    if (jump.target >= begin && jump.target <= jump.address && leads_to(code, jump.target, jump.address))
+      loops.push_back({jump.target, jump.address});
   }
   return Loops(std::move(loops));
 }

@@ -64,19 +64,31 @@ SharedCost shared_cost(const Request& request) {
   const unsigned words = std::max(1u, request.bytes / static_cast<unsigned>(kBankBytes));
   const unsigned together = kLanes / std::min(words, kLanes);  // lanes that are answered at once
   SharedCost cost;
+  std::array<std::uint64_t, kLanes> word, before;  // that this part of the warp touches, and the last one
+  unsigned size = 0, size_before = 0;
   for (unsigned first = 0; first < kLanes; first += together) {
+    std::swap(word, before);
+    size_before = std::exchange(size, 0);
     std::array<std::uint8_t, kLanes> of_bank{};
     DistinctSet seen;
     for (unsigned lane = first; lane < first + together; ++lane) {
       if ((request.lanes >> lane & 1) == 0) continue;
       for (unsigned w = 0; w < words; ++w) {
-        const std::uint64_t word = request.address[lane] / kBankBytes + w;
-        if (seen.insert(word)) ++of_bank[word % kLanes];
+        const std::uint64_t next = request.address[lane] / kBankBytes + w;
+        if (!seen.insert(next)) continue;
+        word[size++] = next;
+        ++of_bank[next % kLanes];
       }
     }
-    if (seen.size() == 0) continue;
+    if (size == 0) continue;
+    const bool second_quarter = words == 4 && first / together % 2 == 1;
+    if (second_quarter && size == size_before &&
+        std::all_of(before.begin(), before.begin() + size,
+                    [&](std::uint64_t w) { return !seen.insert(w); })) {
+      continue;
+    }
     cost.wavefronts += *std::max_element(of_bank.begin(), of_bank.end());
-    cost.least += (seen.size() + kLanes - 1) / kLanes;
+    cost.least += (size + kLanes - 1) / kLanes;
   }
   return cost;
 }

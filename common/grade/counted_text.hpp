@@ -1,0 +1,15 @@
+#pragma once
+// What a student's kernels did to memory, line by line of his file, as `stages lens` shows it of an entry.
+
+#include <string>
+#include <string_view>
+
+#include "common/student/counts.hpp"
+
+namespace stages::grade {
+
+/// Below each other the accesses of one product, in the order of their lines. `source` is the text of the file
+/// that is called `file`; what is of another file is named by file and line.
+std::string counted_text(const student::Counts& counts, const std::string& file, std::string_view source);
+
+}  // namespace stages::grade
