@@ -1085,7 +1085,8 @@ def main():
             results, wanted = merged(parts) if kind != "steps" else None, matrices.split()
             for word in [w for w in wanted if w.startswith("options=")]:
                 wanted.remove(word)
-                results["results"] = [r for r in results["results"] if r["problem"]["options"] == word.removeprefix("options=").replace("_", " ")]
+                of_these = [r for r in results["results"] if r["problem"]["options"] == word.removeprefix("options=").replace("_", " ")]
+                results = {**results, "results": of_these}  # the record is kept for other blocks
             return start + make(results, pattern, wanted) + end
 
         new = with_values(BLOCK.sub(fill, text), readme.relative_to(ROOT), missing)

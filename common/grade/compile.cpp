@@ -331,7 +331,8 @@ std::string compile(const fs::path& file, const Exercise& exercise, const Places
                        one_line(foreign));
 
   // CMake 4 has the linker write down, in a directory of CMake's, what it has read.
-  std::erase_if(linker.words, [](const std::string& word) { return word.starts_with("-Wl,--dependency-file="); });
+  std::erase_if(linker.words,
+                [](const std::string& word) { return word.starts_with("-Wl,--dependency-file="); });
   for (std::size_t k = 0; k < linker.words.size(); ++k) {
     std::string& word = linker.words[k];
     std::error_code none;

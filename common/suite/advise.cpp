@@ -7,11 +7,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "common/suite/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/harness/problem.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/embedded_table.hpp"
+#include "common/suite/commands.hpp"
 
 namespace stages {
 

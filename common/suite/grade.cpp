@@ -11,8 +11,6 @@
 #include <memory>
 #include <vector>
 
-#include "common/suite/commands.hpp"
-#include "common/suite/grade_formats.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/grade/counted_text.hpp"
@@ -21,6 +19,8 @@
 #include "common/grade/text.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/nearest.hpp"
+#include "common/suite/commands.hpp"
+#include "common/suite/grade_formats.hpp"
 
 namespace stages {
 namespace {

@@ -9,13 +9,13 @@
 #include <optional>
 #include <utility>
 
-#include "common/suite/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/harness/results.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
+#include "common/suite/commands.hpp"
 #ifdef STAGES_HAVE_LENS
 #include "common/harness/product.hpp"
 #include "common/lens/races.hpp"

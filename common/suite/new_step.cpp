@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/suite/commands.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/error.hpp"
+#include "common/suite/commands.hpp"
 
 namespace stages {
 
