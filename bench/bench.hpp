@@ -1,5 +1,5 @@
-// What the programs of bench/ share: a matrix by its name, the factors of a product, a turn at the GPU, which choices of a study are timed
-// again, a record, and the end of main.
+// What the programs of bench/ share: a matrix by its name, the factors of a product, a turn at the GPU, which
+// choices of a study are timed again, a record, and the end of main.
 
 #pragma once
 
@@ -80,8 +80,8 @@ class Budget {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// The times of choices, of which the first named is the rules' own. The least of many times is small by chance, too. So what was
-/// fastest is timed again, and only those times say how fast the best choice is.
+/// The times of choices, of which the first named is the rules' own. The least of many times is small by
+/// chance, too. So what was fastest is timed again, and only those times say how fast the best choice is.
 class ChoiceTimes {
  public:
   static constexpr int kBetween = 8;     ///< choices; then the rules' own is timed once more

@@ -3,11 +3,11 @@
 //
 //   l2_requests --json results/cpu-2-cores/l2_requests.json gen:stencil:points=27,nx=60 wave.mtx.gz
 //
-// A kernel of step 8 reads a row of B for each non-zero of A: its columns, and its values. Both lie somewhere in
-// arrays that begin at a line of the cache. So the row touches some segments of 64 bytes in each, and L2 takes
-// about as long for a whole segment as for a part of it (step 7, "How fast rows of B arrive"). The sum over the
-// non-zeros of A of these segments is what is written down; single precision, so that values take what columns
-// do.
+// A kernel of step 8 reads a row of B for each non-zero of A: its columns, and its values. Both lie somewhere
+// in arrays that begin at a line of the cache. So the row touches some segments of 64 bytes in each, and L2
+// takes about as long for a whole segment as for a part of it (step 7, "How fast rows of B arrive"). The sum
+// over the non-zeros of A of these segments is what is written down; single precision, so that values take
+// what columns do.
 
 #include <CLI/CLI.hpp>
 

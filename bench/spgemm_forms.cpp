@@ -1,12 +1,12 @@
 // The choices of step 8's rules, timed: which form should have which rows (08_spgemm_multigpu/fast/rules.hpp).
 //
-// For each matrix (C = A A, A A^T or A^T A of a rectangle, or a built-in pair; single precision) a table: the rules as they are,
-// once with the forms one after the other, each with its own time, and then with one choice changed at a
-// time: a form dropped, if the matrix has rows for it, or another number. A row shows the time of a whole
-// product and of its phases, medians of some runs after one that warms up; and by how much the product is
-// slower or faster than with the rules as they are. These are timed again after each eight choices, because a
-// GPU gets faster and slower, and in the end once more, beside the three fastest. Nothing is checked here but
-// the number of results, which must be the same for all: the tests check the rest.
+// For each matrix (C = A A, A A^T or A^T A of a rectangle, or a built-in pair; single precision) a table: the
+// rules as they are, once with the forms one after the other, each with its own time, and then with one
+// choice changed at a time: a form dropped, if the matrix has rows for it, or another number. A row shows the
+// time of a whole product and of its phases, medians of some runs after one that warms up; and by how much
+// the product is slower or faster than with the rules as they are. These are timed again after each eight
+// choices, because a GPU gets faster and slower, and in the end once more, beside the three fastest. Nothing
+// is checked here but the number of results, which must be the same for all: the tests check the rest.
 //
 //   spgemm_forms [--samples N] [--filter REGEX] [--budget SECONDS] [--turns FILE] [--json FILE] [MATRIX ...]
 //

@@ -8,9 +8,10 @@
 // Every result is checked against a sum in double precision, on a sample of rows with the longest and the
 // first and last among it; C is poisoned before. Times are medians of five samples of a millisecond or more,
 // warm. The rules' choice is timed again after each eight ways, because a GPU gets faster and slower, and in
-// the end once more, beside the three fastest (bench/bench.hpp). Tables go to stdout: a line a variant, a column a matrix, microseconds; the last column is the
-// geometric mean of (best of --entries / variant). After the tables: what columns cost that make no multiple
-// of 32, if multiples next to them are among --n-cols. The exit code is 1 if a result was wrong.
+// the end once more, beside the three fastest (bench/bench.hpp). Tables go to stdout: a line a variant, a
+// column a matrix, microseconds; the last column is the geometric mean of (best of --entries / variant).
+// After the tables: what columns cost that make no multiple of 32, if multiples next to them are among
+// --n-cols. The exit code is 1 if a result was wrong.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,6 +1,7 @@
 #pragma once
-// Whether it is run() that multiplies, of entries that have copies of what they load, so that the check cannot put
-// other values to the same place: kernels are counted on the executor, and what the host does is timed.
+// Whether it is run() that multiplies, of entries that have copies of what they load, so that the check
+// cannot put other values to the same place: kernels are counted on the executor, and what the host does is
+// timed.
 
 #include <algorithm>
 #include <limits>
@@ -19,9 +20,9 @@ std::shared_ptr<const Csr<T>> generated(const std::string& spec) {
   return std::make_shared<const Csr<T>>(generate<T>(spec));
 }
 
-/// Why what the kernels of two runs read and write cannot be all of a product: of one after load(), and of one more
-/// without it. Or work goes on in a stream that nobody waits for. Empty: it can. Throws Error where kernels cannot
-/// be counted.
+/// Why what the kernels of two runs read and write cannot be all of a product: of one after load(), and of
+/// one more without it. Or work goes on in a stream that nobody waits for. Empty: it can. Throws Error where
+/// kernels cannot be counted.
 template <class Problem>
 std::string not_counted_in_run(const Entry& entry, const Problem& problem, Exec& exec) {
   const Problem p = with_values(problem, ValueKind::real, 1);

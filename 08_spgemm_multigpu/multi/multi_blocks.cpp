@@ -44,8 +44,8 @@ namespace stages {
 namespace {
 
 /// What a row costs beside its products, in products, before anything was measured. On one H200 `hypersparse`
-/// (a product a row) takes about 0.17 ns a row, and `uniform` (64 a row) 0.03 ns a product, a fifth of that. 4 is
-/// from an earlier record; where shares take a millisecond or more, the clock decides.
+/// (a product a row) takes about 0.17 ns a row, and `uniform` (64 a row) 0.03 ns a product, a fifth of that.
+/// 4 is from an earlier record; where shares take a millisecond or more, the clock decides.
 constexpr Offset kRowWeight = 4;
 
 /// C on the host, in memory that all processes of the node see.

@@ -25,8 +25,8 @@ struct Order {
 };
 
 /// For who starts so many ranks here, by the variables that Open MPI reads: which cores they may have. A rank a
-/// core where these suffice, as a rank that moves loses its caches. Where they do not, ranks that wait must give
-/// way, and bound ones could not spread.
+/// core where these suffice, as a rank that moves loses its caches. Where they do not, ranks that wait must
+/// give way, and bound ones could not spread.
 void bind_ranks(int ranks);
 
 class Ranks {

@@ -7,8 +7,8 @@
 // A thread has one element of a dense C, in blocks of 32 x 8 threads. The 32 threads of a warp have the same
 // threadIdx.y, and threadIdx.x from 0 to 31. C is stored by rows: element (i, j) lies at c.data[i * c.ld + j].
 // Memory is written in sectors of 32 bytes. Which of i and j goes with threadIdx.x decides how many sectors
-// a warp's store (a request) touches. Each thread stores its element: 32 in a request, and fewer only at the end
-// of a row.
+// a warp's store (a request) touches. Each thread stores its element: 32 in a request, and fewer only at the
+// end of a row.
 //
 //   threadIdx.x along a row of C              threadIdx.x along a column of C
 //   C  . . . . . . . . .                      C  . . 0 . . . . . .

@@ -12,8 +12,8 @@
 //   lane        0    |    1    |    2             lanes 0 .. 31 read 512 bytes side by side,
 //                                                 then go on by 32 packs
 //
-// The last pack may reach beyond the columns: there are zeros in A, but there is no x. A Pack<T> that is read as
-// a whole is one load: reinterpret_cast<const Pack<T>*> makes of an element's address that of a pack.
+// The last pack may reach beyond the columns: there are zeros in A, but there is no x. A Pack<T> that is read
+// as a whole is one load: reinterpret_cast<const Pack<T>*> makes of an element's address that of a pack.
 //
 // Hint: Which is the first element of lane l's first pack? Of its second?
 // Hint: A loop over packs: begin with lane * kPack, go on by 32 * kPack, until the end of the row, a.ld.

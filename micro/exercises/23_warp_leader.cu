@@ -6,8 +6,8 @@
 // The rows that have entries are written to a list, in any order. Each needs a place of its own. An atomic
 // addition for each row is right, but all of them wait for one counter. So the lanes that have a row to write
 // find out how many they are, one of them takes that many places, and tells the others where these begin.
-// __ballot_sync(kAllLanes, wants) gives all lanes one word: bit l is set where lane l wants a place. __popc(word)
-// is how many bits are set.
+// __ballot_sync(kAllLanes, wants) gives all lanes one word: bit l is set where lane l wants a place.
+// __popc(word) is how many bits are set.
 //
 //   lane        0  1  2  3  4  5  6  7
 //   has a row   .  x  x  .  .  x  .  x       ballot 0b10100110: 4 places, one call take(counter, 4) -> 10
@@ -16,10 +16,11 @@
 // All lanes come to the ballot and to the shuffle, also those without a row.
 //
 // Hint: What does a lane need to know to find its place, and who knows it first?
-// Hint: The leader may be lane 0, whether it has a row or not. It calls take() with the number of ones, if there
-//   are any; a shuffle from lane 0 brings the answer to all; a lane adds its rank, as in exercise 20.
-// Hint: const unsigned with = __ballot_sync(kAllLanes, wants); int begin = 0; if (lane == 0 && with != 0) begin =
-//   take(counter, __popc(with)); begin = __shfl_sync(kAllLanes, begin, 0); return begin + __popc(with & below);
+// Hint: The leader may be lane 0, whether it has a row or not. It calls take() with the number of ones, if
+//   there are any; a shuffle from lane 0 brings the answer to all; a lane adds its rank, as in exercise 20.
+// Hint: const unsigned with = __ballot_sync(kAllLanes, wants); int begin = 0; if (lane == 0 && with != 0)
+//   begin = take(counter, __popc(with)); begin = __shfl_sync(kAllLanes, begin, 0); return begin + __popc(with
+//   & below);
 
 #include "common/matrix/error.hpp"
 #include "micro/csr_spmv.hpp"

@@ -1,4 +1,5 @@
-// Entries that multiply where nobody times it: the check tells some, what their kernels read in run() the others.
+// Entries that multiply where nobody times it: the check tells some, what their kernels read in run() the
+// others.
 #include <gtest/gtest.h>
 
 #include "common/gpu/exec.hpp"

@@ -1,5 +1,5 @@
-// A student's file for several ranks, for an exercise with "// Ranks:". It is right, and rank 1 misbehaves at the first product
-// as the environment variable STAGES_MISBEHAVE says.
+// A student's file for several ranks, for an exercise with "// Ranks:". It is right, and rank 1 misbehaves at
+// the first product as the environment variable STAGES_MISBEHAVE says.
 #include <unistd.h>
 
 #include <cstdlib>
