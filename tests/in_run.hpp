@@ -71,11 +71,13 @@ std::string not_timed_in_run(const Entry& entry, const Problem& problem, Exec& e
                      behind * 1e3);
 }
 
-/// A matrix half full: its product with 64 vectors, or with itself, has far more products than numbers.
+/// A matrix half full: its product with 64 vectors, or with itself, has far more products than numbers. (Each
+/// number of a sparse C is made of a quarter as many as A has rows.)
 template <class Problem>
 Problem heavy_problem() {
   using T = typename Problem::Value;
-  const auto a = generated<T>("gen:fixed:n=192,per_row=96");
+  const bool sparse = Problem::kOp == Op::spgemm;
+  const auto a = generated<T>(sparse ? "gen:fixed:n=768,per_row=384" : "gen:fixed:n=192,per_row=96");
   if constexpr (Problem::kOp == Op::spmv) return make_spmv_problem<T>("half full", a, Mode::stream, 64);
   if constexpr (Problem::kOp == Op::spmm)
     return make_spmm_problem<T>({.name = "half full", .a = a, .n_cols = 64});
