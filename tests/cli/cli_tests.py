@@ -1769,7 +1769,7 @@ class Lens(Case):
             (r"`warp_per_row` (\S+) lanes", "warp_per_row", "lanes"), (r"`warp_per_row` \S+ lanes and (\S+) sectors", "warp_per_row", "takes"),
             (r"In `balanced_shares` (\S+) lanes load", "balanced_shares", "lanes"))),
         ("05_cuda_csr/README.md", r"side by side, and (\S+) add up", "05_cuda_csr/balanced_shares -m gen:uniform:n=5000,per_row=4", "", "shared load", "lanes"),
-        ("06_cuda_register/README.md", r"`vector_batches`: (\d+\.\d+), twice", "06_cuda_register/vector_batches -m gen:fixed:n=256,zeros=0.8", "", "shared load", "takes"),
+        ("06_cuda_register/README.md", r"`vector_batches`: (\d+\.\d+), ", "06_cuda_register/vector_batches -m gen:fixed:n=256,zeros=0.8", "", "shared load", "takes"),
         ("06_cuda_register/README.md", r"`bank_order`: (\d+\.\d+)\.", "06_cuda_register/bank_order -m gen:fixed:n=256,zeros=0.8", "", "shared load", "takes"),
         *(("07_spmm/notes.md", words, f"07_spmm/warp_per_row -m gen:uniform:n=1000,per_row=8 --n-cols {n}", "from[u * kWarp]", "global load", column) for words, n, column in (
             (r"\| 31 \| \S+ \| (\S+) \|", 31, "lanes"), (r"\| 31 \| \S+ \| \S+ \| (\S+) \|", 31, "takes"), (r"\| 31 \| (\S+) \|", 31, "requests"),
