@@ -35,8 +35,8 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  /// The operands stay alive until the next load or the end of the plan. On the host a plan keeps views: what lies
-  /// there when run() begins is what it multiplies. Only B of an SpGEMM may be copied, in another order.
+  /// The operands stay alive until the next load or the end of the plan. On the host a plan keeps views: what
+  /// lies there when run() begins is what it multiplies. Only B of an SpGEMM may be copied, in another order.
   virtual void load(const typename Problem::Operands& operands) = 0;
   virtual void reset() = 0;
   virtual void run() = 0;
