@@ -113,7 +113,7 @@ endfunction()
 
 if(STAGES_CUDA)
   if(NOT STAGES_BACKEND STREQUAL "gpu")
-    stages_room(simt LINKS Boost::context fmt::fmt Threads::Threads)
+    stages_room(simt LINKS stages_matrix Boost::context)
     stages_precompiled(stages_simt stages_pch_std)
     target_compile_definitions(stages_simt PRIVATE STAGES_SIMT_HOOKS=$<IF:$<BOOL:${STAGES_LENS_FLAGS}>,1,0>)
     set_source_files_properties(common/simt/lens/code.cpp PROPERTIES COMPILE_DEFINITIONS "STAGES_ROOT=\"${PROJECT_SOURCE_DIR}\"")
