@@ -1630,7 +1630,7 @@ class New(Case):
                 step = f"{number}_my_own"
                 said = self.good("new", step, "--op", op, *words, cwd=self.directory).stdout
                 self.assertIn(f"{step}/my_own.{kind}", said)
-                template = ROOT / "common" / "cli" / "templates" / f"{op}.{kind}.in"
+                template = ROOT / "common" / "suite" / "templates" / f"{op}.{kind}.in"
                 made = (self.directory / step / f"my_own.{kind}").read_text()
                 self.assertEqual(made, named(template.read_text(), step, "my_own"))
                 self.assertIn("class MyOwnEntry final", made)

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "common/gpu/exec.hpp"
-#include "common/lens/product.hpp"
+#include "common/harness/product.hpp"
 #include "common/lens/show.hpp"
 #include "common/matrix/generate.hpp"
 
