@@ -11,8 +11,8 @@
 // A share is whole rows, all in their order, and ends where its part of the products is about reached. The
 // frame counts the products of each share: more than an equal part and the heaviest row is too much.
 //
-// Before you write: the first version below deals by entries of A. For which of the battery's matrices is that
-// enough, and by how much is it wrong where A is a star, one row and one column full?
+// Before you write: it would be easier to deal by entries of A. For which matrices is that enough, and by how
+// much is it wrong where A is a star, one row and one column full?
 
 #include <algorithm>
 
@@ -34,9 +34,8 @@ mpi::RowBounds deal(const Csr<T>& a, const Csr<T>& b, int ranks) {
       before[i + 1] += b.row_nnz(a.col_idx[static_cast<std::size_t>(p)]);
   }
   // STUDENT
-  // Your code. Until then a row weighs as much as it has entries in A.
+  // Your code. Until then no row weighs anything, and the last rank has all of them.
   static_cast<void>(b);
-  for (std::size_t i = 0; i < rows; ++i) before[i + 1] = a.row_ptr[i + 1];
   // END
   mpi::RowBounds bounds(static_cast<std::size_t>(ranks) + 1, 0);
   for (int r = 1; r < ranks; ++r) {

@@ -84,8 +84,8 @@ class Masters(unittest.TestCase):
                 step, demands = step_of(stage, master.name), re.findall(DEMAND, master.read_text())
                 with self.subTest(exercise=f"{stage}/{master.name}"):
                     # Only kernels are counted: on the host a demand would be met by whatever is written.
-                    self.assertEqual(bool(demands), step[:2] >= "03")
-                    self.assertEqual(master.suffix, ".cu" if demands else ".cpp")
+                    self.assertEqual(bool(demands), master.suffix == ".cu")
+                    self.assertTrue(demands or step[:2] < "03" or "// Ranks: " in master.read_text())
                     looked_at += 1
         self.assertGreater(looked_at, 40)
 
@@ -138,7 +138,7 @@ class Exercises(Case):
                     path = self.directory / master.name
                     path.write_text(exercises.made(master, solution))
                     # Kernels are to be as good as they can be, and not only right.
-                    if step[:2] >= "03":
+                    if master.suffix == ".cu":
                         self.assertRegex(text, DEMAND)
                     yield self.grade(stage, path, *words, STAGES_EXERCISE=f"{kind}/{stage}/{master.name}")
             if stage in stages:
@@ -278,7 +278,7 @@ WASTEFUL = [
                               ("lane >= d", "lane > d")], {"At most: 120 barriers": "there are 627 barriers"}),
     ("18_scan_of_counts.cu", [("  for (unsigned d = 1; d < kWarp; d *= 2) {\n    const Index other = __shfl_up_sync(kAllLanes, sum, d);\n    if (lane >= d) sum += other;\n  }",
                                "  __shared__ Index room[32];\n  room[lane] = count;\n  __syncwarp();\n  for (unsigned k = 0; k < lane; ++k) sum += room[k];\n  __syncwarp();")],
-     {"At most: 0 requests in shared accesses": r"\.cu:\d+: 612"}),
+     {"At most: 0 requests in shared accesses": r"\.cu:\d+: 589; all lines together: 609"}),
     ("19_balance.cu", [("(low + high) / 2", "low")], {"At most: 500 requests in loads of rows": r"\.cu:\d+: 5\d\d"}),
     ("20_bitmap_rank.cu", [("begin += __popc(word)", "begin += __popc(__ballot_sync(0xffffffffu, (word >> lane & 1u) != 0))")],
      {"At most: 3,150 barriers": "there are 14,400 barriers"}),
