@@ -164,7 +164,9 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
   turn_round(first);
   if (starts_from_c0(p)) plan->reset();
   const auto turned = run();
-  if (same_bits(result, turned)) judge(first, turned, "others in the place of the first, and");
+  bool same = root && same_bits(result, turned);
+  ranks.broadcast(&same, sizeof same);
+  if (same) judge(first, turned, "others in the place of the first, and");
 }
 
 }  // namespace
