@@ -10,7 +10,6 @@ usage: grade_tests.py --program STAGES --root DIRECTORY [unittest options]
 import argparse
 import concurrent.futures
 import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -25,17 +24,14 @@ import time
 import unittest
 import xml.etree.ElementTree
 
+sys.dont_write_bytecode = True
+import answers  # noqa: E402
+from answers import exercises  # noqa: E402
+
 PROGRAM = None
 ROOT = None
 LIMIT = 600  # seconds that one command may take; a compiler is among them
 STAGE, NAME = "05_cuda_csr", "row_lengths.cu"
-
-
-def tools():
-    spec = importlib.util.spec_from_file_location("exercises", ROOT / "tools/exercises.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def run(*words, **environment):
@@ -78,7 +74,7 @@ class Masters(unittest.TestCase):
     """What all of them have, whichever steps this build has."""
 
     def test_each_kernel_has_a_demand(self):
-        exercises, looked_at = tools(), 0
+        looked_at = 0
         for stage in exercises.sets():
             for master in exercises.masters(stage):
                 step, demands = step_of(stage, master.name), re.findall(DEMAND, master.read_text())
@@ -90,9 +86,9 @@ class Masters(unittest.TestCase):
         self.assertGreater(looked_at, 40)
 
     def test_each_demand_is_lost_by_some_answer(self):
-        lost = {(Wasteful.place(answer), demand) for answer in WASTEFUL for demand in answer[2]}
+        lost = {(answers.place(answer), demand) for answer in answers.WASTEFUL for demand in answer[2]}
         lost |= {((stage, name), demand) for _, stage, name, demands, _ in MISBEHAVING for demand, reason in demands.items() if reason != "^$"}
-        exercises, looked_at = tools(), 0
+        looked_at = 0
         for stage in exercises.sets():
             for master in exercises.masters(stage):
                 for demand in re.findall(r"(?m)^// ((?:At most|At least): .*|No race|No bank conflict)$", master.read_text()):
@@ -104,7 +100,6 @@ class Masters(unittest.TestCase):
 
 class Exercises(Case):
     def each(self, solution):
-        exercises = tools()
         backend, stages = listed()
         built = PROGRAM.parent / "graded_exercises"
         # For a GPU they are only built where somebody asks for the target, and else here, one by one.
@@ -190,7 +185,7 @@ class WholeWay(Case):
         if step_of(stage, name) not in listed()[1] or (stage == "02_mpi" and shutil.which("mpirun") is None):
             self.skipTest(f"{stage} is not in this build")
         path = self.directory / name
-        path.write_text(tools().made(ROOT / stage / "exercises" / name, solution))
+        path.write_text(exercises.made(ROOT / stage / "exercises" / name, solution))
         return self.grade(stage, path)
 
     def test_a_task_on_the_host(self):
@@ -208,108 +203,6 @@ class WholeWay(Case):
     def test_a_micro_exercise(self):
         Exercises.full(self, self.made("micro", "15_shuffle_reduction.cu", True))
 
-
-# A slot that is taken by compare-and-swap, and written again without.
-TAKES_AND_WRITES = ("if (found == kFree || found == column) return slot;",
-                    "if (found == kFree || found == column) {\n      keys[slot] = column;\n      return slot;\n    }")
-
-# One thread does all rows.
-ONE_BY_ONE = [("const unsigned row = blockIdx.x * blockDim.x + threadIdx.x;",
-               "if (blockIdx.x + threadIdx.x > 0) return;\n  for (unsigned row = 0; row < static_cast<unsigned>(a.rows); ++row) {"), ("y[row] = sum;", "y[row] = sum;\n  }")]
-
-# Answers to exercises that multiply right on the executor, and miss the idea (without a step: micro-exercises): what becomes of the solution's lines,
-# the demands that are lost, and how they are.
-WASTEFUL = [
-    ("06_thread_index.cu", [("blockIdx.x * blockDim.x + threadIdx.x;", "threadIdx.x * gridDim.x + blockIdx.x;")],
-     {"At most: 3 sectors a request in loads": r"1\d\.\d a request"}),
-    ("06_thread_index.cu", ONE_BY_ONE, {"At least: 28 lanes a request in loads": "1 a request"}),
-    ("07_tail.cu", ONE_BY_ONE, {"At least: 31 lanes a request in accesses": "1 a request"}),
-    ("07_tail.cu", [("const unsigned row = blockIdx.x * blockDim.x + threadIdx.x;",
-                     "const unsigned row = min(blockIdx.x * blockDim.x + threadIdx.x, static_cast<unsigned>(a.rows) - 1);")],
-     {"At most: 31.8 lanes a request in accesses": "32 a request"}),
-    ("08_grid_stride.cu", [("row = first; row < rows; row += threads", "row = first * ((rows + 31) / 32), end = row + (rows + 31) / 32; row < min(rows, end); ++row")],
-     {"At most: 2 sectors a request in loads": r"8\.\d* a request"}),
-    ("08_grid_stride.cu", [("row = first; row < rows; row += threads", "row = 0; first == 0 && row < rows; row += threads / threads")],
-     {"At least: 15 lanes a request in loads": "1 a request"}),
-    ("09_coalesced_store.cu", [("kHigh + threadIdx.y", "kHigh + threadIdx.x % kHigh"),
-                               ("kWide + threadIdx.x", "kWide + threadIdx.y * 4 + threadIdx.x / kHigh")],
-     {"At most: 4.5 sectors a request in stores": "8 a request"}),
-    ("09_coalesced_store.cu", [("const Offset i = Offset{blockIdx.y} * kHigh + threadIdx.y;", "if (blockIdx.x + blockIdx.y + threadIdx.x + threadIdx.y > 0) return;"),
-                               ("const Offset j = Offset{blockIdx.x} * kWide + threadIdx.x;", "for (Offset i = 0; i < c.rows; ++i)"),
-                               ("if (i >= c.rows || j >= c.cols) return;", "for (Offset j = 0; j < c.cols; ++j)")],
-     {"At least: 28 lanes a request in stores": "1 a request"}),
-    ("10_barrier.cu", [("}\n    __syncthreads();", "}\n    __syncwarp();")],
-     {"At most: 220 barriers": "there are 300", "No race": "missing: a __syncthreads"}),
-    ("10_barrier.cu", [("}\n    __syncthreads();", "}\n    __syncthreads();\n    __syncthreads();")], {"At most: 220 barriers": "there are 300"}),
-    ("10_barrier.cu", [("* tile[k]", "* x[first + k]")], {"At most: 300 requests in loads of x": r"\.cu:\d+: 11,400"}),
-    ("11_bank_conflict.cu", [("row * kPitch + column", "row + column * (kPitch - 1)")], {"No bank conflict": "360,000 wavefronts"}),
-    ("11_bank_conflict.cu", [("kPitch = kWarp + 1", "kPitch = kWarp")], {"No bank conflict": r"\.cu:\d+: [0-9,]+ wavefronts, and [0-9,]+ without conflicts"}),
-    ("12_double_buffer.cu", [("buffer[t % 2]);\n", "buffer[t % 2]);\n__syncthreads();\n")], {"At most: 110 barriers": "there are 200 barriers"}),
-    ("12_double_buffer.cu", [("    __syncthreads();\n    if", "    if (t == 0) __syncthreads(); else __syncwarp();\n    if")],
-     {"At most: 110 barriers": "there are 190 barriers", "No race": "missing: a __syncthreads"}),
-    ("12_double_buffer.cu", [("use(t, buffer[t % 2]);", "use(t, x + t * kBlock);")], {"At most: 300 requests in loads of x": r"\.cu:\d+: 11,400"}),
-    ("13_vector_load.cu", [("*reinterpret_cast<const Pack<T>*>(row + first)", "[=] { Pack<T> p; for (Index u = 0; u < kPack; ++u) p.value[u] = row[first + u]; return p; }()")],
-     {"At most: 16,000 requests in loads": "24,000"}),
-    # The contiguous answer: each lane has a part of the row of its own, in packs of 16 bytes.
-    ("13_vector_load.cu", [("first = static_cast<Index>(lane) * kPack; first < a.ld; first += 32 * kPack",
-                            "each = (static_cast<Index>(a.ld) + 32 * kPack - 1) / (32 * kPack) * kPack, first = static_cast<Index>(lane) * each; "
-                            "first < min(static_cast<Index>(a.ld), static_cast<Index>(lane + 1) * each); first += kPack")],
-     {"At most: 17 sectors a request in loads of values": r"\.cu:\d+: \d\d(\.\d)? a request"}),
-    ("14_ellpack_index.cu", [("k * a.rows + i", "i * a.width + k"),
-                             ("static_cast<std::size_t>(p - a.row_ptr[i]) * rows + i", "i * static_cast<std::size_t>(width_) + static_cast<std::size_t>(p - a.row_ptr[i])")],
-     {"At most: 13 sectors a request in loads": r"\.cu:\d+: .* a request"}),
-    ("14_ellpack_index.cu", [("const Index i = static_cast<Index>(blockIdx.x * kBlock + threadIdx.x);",
-                              "if (blockIdx.x + threadIdx.x > 0) return;\n  for (Index i = 0; i < a.rows; ++i) {"), ("y[i] = sum;", "y[i] = sum;\n  }")],
-     {"At least: 20 lanes a request in loads": "1 a request"}),
-    ("15_shuffle_reduction.cu", [("  for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d);",
-                                  "  __shared__ T room[kBlock];\n  room[threadIdx.x] = sum;\n  __syncwarp();\n"
-                                  "  if (threadIdx.x % 32 == 0) for (unsigned k = 1; k < 32; ++k) sum += room[threadIdx.x + k];")],
-     {"At most: 0 requests in shared accesses": r"\.cu:\d+: 18,600"}),
-    # Each lane gets the sum, and lane 0 alone needs it.
-    ("15_shuffle_reduction.cu", [("sum += __shfl_down_sync(kAllLanes, sum, d);", "sum += __shfl_down_sync(kAllLanes, sum, d);\n  sum = __shfl_sync(kAllLanes, sum, 0);")],
-     {"At most: 3,100 barriers": "there are 3,600 barriers"}),
-    ("15_shuffle_reduction.cu", [("+ static_cast<std::int32_t>(lane); p < a.row_ptr[row + 1]; p += 32", "; lane == 0 && p < a.row_ptr[row + 1]; ++p")],
-     {"At least: 8 lanes a request in loads of values": "1 a request"}),
-    ("16_part_of_warp.cu", [("(lane - place);\n", "(lane - place);\n  if (place == 0) {\n    T all = 0;\n    for (std::int32_t p = a.row_ptr[row]; p < a.row_ptr[row + 1]; ++p) "
-                                                "all += a.values[p] * x[a.col_idx[p]];\n    y[row] = all;\n  }\n  if (kPart == 8) return;\n")],
-     {"At most: 330 requests in loads of values": r"\.cu:\d+: 2,015"}),
-    ("17_row_of_entry.cu", [("(low + high) / 2", "low + 1")], {"At most: 3,000 requests in loads of rows": r"\.cu:\d+: \d\d,\d+"}),
-    ("18_scan_of_counts.cu", [("d = 1; d < kWarp; d *= 2", "d = 0; d < kWarp; ++d"), ("__shfl_up_sync(kAllLanes, sum, d)", "__shfl_sync(kAllLanes, count, d)"),
-                              ("lane >= d", "lane > d")], {"At most: 120 barriers": "there are 627 barriers"}),
-    ("18_scan_of_counts.cu", [("  for (unsigned d = 1; d < kWarp; d *= 2) {\n    const Index other = __shfl_up_sync(kAllLanes, sum, d);\n    if (lane >= d) sum += other;\n  }",
-                               "  __shared__ Index room[32];\n  room[lane] = count;\n  __syncwarp();\n  for (unsigned k = 0; k < lane; ++k) sum += room[k];\n  __syncwarp();")],
-     {"At most: 0 requests in shared accesses": r"\.cu:\d+: 589; all lines together: 609"}),
-    ("19_balance.cu", [("(low + high) / 2", "low")], {"At most: 500 requests in loads of rows": r"\.cu:\d+: 5\d\d"}),
-    ("20_bitmap_rank.cu", [("begin += __popc(word)", "begin += __popc(__ballot_sync(0xffffffffu, (word >> lane & 1u) != 0))")],
-     {"At most: 3,150 barriers": "there are 14,400 barriers"}),
-    ("20_bitmap_rank.cu", [("    if ((word >> lane", "    begin = a.row_ptr[i];\n    for (Index v = 0; v < w; ++v) begin += __popc(a.words[i * a.width + v]);\n    if ((word >> lane")],
-     {"At most: 22,500 requests in loads": r"\.cu:\d+: [0-9,]{6,}"}),
-    ("21_broadcast.cu", [("__shfl_sync(kAllLanes, column, k)", "a.col_idx[first + k]"), ("__shfl_sync(kAllLanes, value, k)", "a.values[first + k]")],
-     {"At most: 10,000 requests in loads": "19,200"}),
-    ("22_histogram.cu", [("atomicAdd(&mine[bin], 1)", "++mine[bin]")], {"No race": "read-after-write"}),
-    ("22_histogram.cu", [("atomicAdd(&mine[bin], 1)", "atomicAdd(&bins[bin], 1)"), ("  if (t < kBins) atomicAdd(&bins[t], mine[t]);\n", "")],
-     {"At most: 32 requests in global atomics": r"\.cu:\d+: 19; all lines together: 38"}),
-    ("23_warp_leader.cu", [("  const unsigned with = ", "  if (kBlock > 0) return wants ? atomicAdd(&counter[0], 1) : 0;\n  const unsigned with = ")],
-     {"At most: 1 lanes a request in atomics": "31.6 a request"}),
-    ("07_spmm/warp_per_row.cu", [("(blockIdx.x * kBlock + threadIdx.x) / kWarp;", "blockIdx.x * kBlock / kWarp + threadIdx.x % 4;"),
-                                 ("threadIdx.x % kWarp);", "threadIdx.x / 4 % 4 * 8 + threadIdx.x / 16);")],
-     {"At most: 4.1 sectors a request in loads of b": r"warp_per_row\.cu:\d+: 1\d(\.\d)? a request"}),
-    ("07_spmm/split_rows.cu", [("kChunk = 64", "kChunk = 4")], {"At most: 660 requests in atomics": r"split_rows\.cu:\d+: 1,\d\d\d"}),
-    ("07_spmm/slots.cu", [("  slots[(first_slot[row] + blockIdx.z) * columns + j] = sum;",
-                           "  T* const slot = slots + (first_slot[row] + blockIdx.z) * columns + j;\n  if (threadIdx.x % kWarp < 31 && j + 1 < columns) slot[1] = sum;\n"
-                           "  *slot = 0;\n  atomicAdd(slot, sum);")],
-     {"At most: 0 requests in atomics": r"slots\.cu:\d+: 600", "No race": "a race: write-after-write"}),
-    ("08_spgemm_multigpu/full_table.cu", [("static_cast<unsigned>(column) & (slots - 1);", "static_cast<unsigned>(column) & (slots - 32);"), TAKES_AND_WRITES],
-     {"At most: 200,000 requests in atomics": r"full_table\.cu:\d+: [0-9,]{7,}", "No race": "a race: "}),
-    ("08_spgemm_multigpu/hash_slot.cu", [("__umulhi(static_cast<unsigned>(column) * 0x9E3779B1u, slots);", "0;"), TAKES_AND_WRITES],
-     {"At most: 42,000 requests in atomics": r"hash_slot\.cu:\d+: [0-9,]{6,}", "No race": "a race: "}),
-    ("08_spgemm_multigpu/new_keys.cu", [("Index found = seen(keys, slot);\n    if (found == kFree) found =", "const Index found =")],
-     {"At most: 2,800 requests in atomics": r"new_keys\.cu:\d+: 7,8\d\d"}),
-    ("08_spgemm_multigpu/new_keys.cu", [("found = atomicCAS(&keys[slot], kFree, column);", "keys[slot] = column;")],
-     {"At least: 600 requests in atomics": "it is 0"}),
-    ("24_slot_by_cas.cu", [("atomicCAS(&keys[s], kFree, column);", "keys[s];\n    if (found == kFree) keys[s] = column;")], {"No race": "a race: .*24_slot_by_cas"}),
-    ("24_slot_by_cas.cu", [("(static_cast<unsigned>(column) / 4 * 4 + slots - 1) % slots;", "0;")], {"At most: 800 requests in atomics": r"\.cu:\d+: \d\d,\d+"}),
-]
 
 PLACE = r"^misbehaving\.cu:\d+: "
 RACE = r"^a race: write-after-write hazard .* writes at \S*misbehaving\.cu:\d+"
@@ -332,52 +225,33 @@ MISBEHAVING = [
                                                       "No race": RACE}, 80),
 ]
 
-# And answers that lose their points for a reason of the exercise itself, which names what is wrong.
-WRONG = [
-    ("02_accumulator.cpp", [("touched_.clear();", "touched_.clear();\n    for (auto& sum : sums_) sum = 0;")],
-     r"places of the accumulator are looked up \d+ times for \d+ products"),
-    ("02_accumulator.cpp", [("touched_.clear();", "touched_.clear();\n    sums_ = micro::Places<T>(static_cast<std::size_t>(b.cols));")],
-     r"02_accumulator\.cpp:\d+:\d+: error: use of deleted function"),
-    ("04_displacements.cpp", [("this->bounds_[r] * width", "this->bounds_[r] * width * 8")], r"heap-buffer-overflow, 04_displacements\.cpp:\d+ in "),
-    ("05_overlap.cpp", [("    multiply_by(now);\n    MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE);", "    MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE);\n    multiply_by(now);")],
-     "a block is multiplied while no other is on its way"),
-    ("05_overlap.cpp", [("    MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE);\n", "")], "nobody has waited for its messages"),
-    ("07_tail.cu", [("(rows + kBlock - 1) / kBlock;", "rows / kBlock + 1;")], "64 rows have 3 blocks, and the last has none of them"),
-    ("08_grid_stride.cu", [("threads = gridDim.x * blockDim.x", "threads = 32")], r"f64: element \(32, 0\) is .*, expected"),
-    ("23_warp_leader.cu", [("__ballot_sync(kAllLanes, wants);", "0;\n  if (wants) return take(counter, 1);")], r"take\(\) is called 256 times by 8 warps"),
-    ("24_slot_by_cas.cu", [("s = (s + 1) % slots", "++s")], r"heap-buffer-overflow, 24_slot_by_cas\.cu:\d+ in "),
-]
+class Answers(Case):
+    """Those of answers.py: what is right and wasteful was built before, what is wrong goes the whole way."""
 
-
-class Wasteful(Case):
     def graded(self, number, answer):
-        (stage, name), replaced = self.place(answer), answer[1]
-        text = tools().made(ROOT / stage / "exercises" / name, True)
-        for old, new in replaced:
-            self.assertIn(old, text, name)
-            text = text.replace(old, new)
+        stage, name = answers.place(answer)
         path = self.directory / str(number) / name
         path.parent.mkdir()
-        path.write_text(text)
-        return self.grade(stage, path, STAGES_WORKERS="1")  # blocks one after another: what races is right all the same
+        if answer in answers.WRONG:
+            path.write_text(answers.text(answer))
+            return self.grade(stage, path)
+        path.write_text("")
+        bin = PROGRAM.parent
+        # Blocks one after another: what races is right all the same.
+        return self.grade(stage, path, "--built", bin / "graded_exercises", "--counted", bin / "counted_exercises",
+                          STAGES_EXERCISE=answers.key(number), STAGES_WORKERS="1")
 
-    @staticmethod
-    def place(answer):
-        stage, _, name = answer[0].rpartition("/")
-        return stage or "micro", name
-
-    def each(self, answers):
-        stages = listed()[1]
-        answers = [answer for answer in answers if step_of(*self.place(answer)) in stages]
-        if shutil.which("mpirun") is None:
-            answers = [answer for answer in answers if step_of(*self.place(answer)) != "02_mpi"]
+    def each(self, all_of_them):
+        stages = listed()[1] - (set() if shutil.which("mpirun") else {"02_mpi"})
+        chosen = [(number, answer) for number, answer in enumerate(all_of_them) if step_of(*answers.place(answer)) in stages]
         with concurrent.futures.ThreadPoolExecutor(2) as side_by_side:
-            yield from zip(answers, side_by_side.map(self.graded, range(len(answers)), answers))
+            grades = side_by_side.map(self.graded, *zip(*chosen))
+            yield from zip([answer for _, answer in chosen], grades)
 
     def test_right_and_wasteful(self):
         if not (PROGRAM.parent / "counted_exercises").exists():
             self.skipTest("kernels are not counted in this build")
-        for (name, _, demands), grade in self.each(WASTEFUL):
+        for (name, _, demands), grade in self.each(answers.WASTEFUL):
             with self.subTest(exercise=name, demands=demands):
                 self.assertEqual((grade["broken"], [c["reason"] for c in grade["classes"] if c["reason"]]), ("", []))
                 self.assertIn(grade["points"], range(80, 95))
@@ -386,10 +260,10 @@ class Wasteful(Case):
                 for demand, reason in demands.items():
                     self.assertRegex(lost[demand], reason)
 
-    def test_reasons_of_the_exercises(self):
+    def test_wrong(self):
         if listed()[0] != "cpu":
             self.skipTest("AddressSanitizer sees no GPU")
-        for (name, _, reason), grade in self.each(WRONG):
+        for (name, _, reason), grade in self.each(answers.WRONG):
             with self.subTest(exercise=name, reason=reason):
                 self.assertLess(grade["points"], 60)
                 self.assertRegex("\n".join([grade["broken"]] + [c["reason"] for c in grade["classes"]]), reason)
@@ -399,7 +273,6 @@ class Hints(Case):
     """They come one by one, and no file that a student gets has them."""
 
     def test_one_after_the_other(self):
-        exercises = tools()
         for master in exercises.masters("micro"):
             shown = [run(PROGRAM, "grade", "micro", master.name, "--hint", n) for n in (1, 2, 3, 9)]
             with self.subTest(exercise=master.name):
@@ -415,7 +288,6 @@ class Hints(Case):
                 self.assertEqual([len(said) for said in lines], [3, 4, 4, 4])
 
     def test_they_stay_with_the_master(self):
-        exercises = tools()
         for master in exercises.masters("micro"):
             hints = exercises.HINT.findall(master.read_text())
             for solution in (False, True):
@@ -545,7 +417,7 @@ class Efficiency(Misbehaving):
         bin, name = PROGRAM.parent, "warp_per_row.cu"
         if not (bin / "counted_exercises").exists():
             self.skipTest("counted_exercises is not built")
-        source = tools().made(ROOT / STAGE / "exercises" / name, True)
+        source = exercises.made(ROOT / STAGE / "exercises" / name, True)
         (self.directory / name).write_text(source)
         said = self.lens(self.directory / name, "--built", bin / "graded_exercises", "--counted", bin / "counted_exercises",
                          STAGES_EXERCISE=f"solution/{STAGE}/{name}")
@@ -660,11 +532,11 @@ class OnAGpu(Misbehaving):
     def whole_way(self, name, solution):
         path = self.directory / ("solution" if solution else "task") / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(tools().made(ROOT / STAGE / "exercises" / name, solution))
+        path.write_text(exercises.made(ROOT / STAGE / "exercises" / name, solution))
         return self.grade(STAGE, path)
 
     def test_exercises(self):
-        names = [master.name for master in tools().masters(STAGE)]
+        names = [master.name for master in exercises.masters(STAGE)]
         with concurrent.futures.ThreadPoolExecutor(len(names)) as side_by_side:
             for grade in side_by_side.map(self.whole_way, names, [False] * len(names)):
                 Exercises.lost(self, grade)
@@ -907,7 +779,7 @@ class Hostile(Case):
         self.assertRegex(done.stderr, "the disk is full; free some room, or name another place in TMPDIR\n$|No space left on device")
 
     def test_a_small_stack(self):
-        self.file.write_text(tools().made(ROOT / self.STAGE / "exercises" / self.NAME, True))
+        self.file.write_text(exercises.made(ROOT / self.STAGE / "exercises" / self.NAME, True))
         built = PROGRAM.parent / "graded_exercises"
         if not built.exists():
             self.skipTest("the exercises are not built")
@@ -917,7 +789,7 @@ class Hostile(Case):
         self.assertEqual(json.loads(done.stdout)["grades"][0]["points"], 100, done.stdout)
 
     def test_two_graders_at_once(self):
-        text = tools().made(ROOT / self.STAGE / "exercises" / self.NAME, True)
+        text = exercises.made(ROOT / self.STAGE / "exercises" / self.NAME, True)
         files = [self.directory / place / self.NAME for place in ("one", "two")]
         for file in files:
             file.parent.mkdir()
@@ -967,7 +839,7 @@ class DoesNotCompile(Case):
         if STAGE not in listed()[1]:
             self.skipTest("this build has no CUDA steps")
         file = self.directory / NAME
-        file.write_text(tools().made(ROOT / STAGE / "exercises" / NAME, True).replace("T sum = 0;", "T sum = zero;"))
+        file.write_text(exercises.made(ROOT / STAGE / "exercises" / NAME, True).replace("T sum = 0;", "T sum = zero;"))
         done = run(PROGRAM, "grade", STAGE, file, "--json")
         grade = json.loads(done.stdout)["grades"][0]
         self.assertEqual(grade["points"], 0)
@@ -1075,7 +947,7 @@ class Usage(Case):
             master = self.directory / "master.cpp"
             master.write_text(text)
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
-                tools().made(master, False)
+                exercises.made(master, False)
             self.assertIn("each part needs all three", said.getvalue())
 
 
