@@ -624,6 +624,14 @@ class Run(Case):
             self.assertIn("alpha = 2, beta = -0.5", row["problem"]["options"])
             self.assertIn("col-major", row["problem"]["options"])
 
+    def test_columns_of_step_7_on_a_matrix_of_a_course(self):
+        """268 thousand non-zeros by 32 columns: no entry of step 7 is left out on the executor."""
+        listed = [e for e in entries(operation="spmm") if e.startswith("07_spmm/")]
+        if not listed:
+            self.skipTest("this build has no kernels")
+        results, _ = self.results("-m", "data:fem", "--quick", "--op", "spmm", "--stage", "07", "--n-cols", "32")
+        self.assertEqual([(r["entry"], r["status"]) for r in results["results"]], [(entry, "good") for entry in listed])
+
     def test_rectangular_squares(self):
         tall, _ = self.results("-m", "gen:uniform:rows=60,cols=9,nnz=150", "--quick", "--stage", "01", "--op", "spgemm")
         wide, _ = self.results("-m", "gen:uniform:rows=9,cols=60,nnz=150", "--quick", "--stage", "01", "--op", "spgemm")
@@ -1370,7 +1378,7 @@ class Multiply(Case):
 
     def test_on_ranks(self):
         """By --ranks, and under mpirun, entries for several ranks and others."""
-        on_ranks = [entry for entry in entries(operation="spgemm") if entry.startswith("02_mpi/")]
+        on_ranks = [entry for entry in entries(operation="spgemm") if entry.startswith(("02_mpi/", "08_spgemm_multigpu/multi_"))]
         if not on_ranks:
             self.skipTest("this build has no MPI")
         _, alone = self.multiply(host_entry("spgemm"), self.a)

@@ -109,7 +109,7 @@ class Exercises(Case):
             words += ["--counted", counted]
         if not solution:
             words += ["--time-limit", "3"]  # one of them hangs, class by class; a solution takes a tenth of it
-        kind = "solution" if solution else "task"
+        kind, found = "solution" if solution else "task", []
         for stage in exercises.sets():
             # A micro-exercise stands in the table of its document, and belongs to a step.
             micro = stage == "micro"
@@ -118,6 +118,7 @@ class Exercises(Case):
                 self.assertIn(exercises.table(stage), document, "tools/exercises.py --table")
             masters = exercises.masters(stage)
             self.assertGreaterEqual(len(masters), 24 if micro else 2, stage)
+            (self.directory / stage).mkdir()
             kinds = set()
             for master in masters:
                 text = master.read_text()
@@ -130,14 +131,17 @@ class Exercises(Case):
                     self.assertGreaterEqual(len(exercises.HINT.findall(text)), 3 if micro else 0)
                     # All are in one program, where equal names outside of it would be one.
                     self.assertRegex(text, r"(?m)^namespace \{$")
-                    path = self.directory / master.name
+                    path = self.directory / stage / master.name
                     path.write_text(exercises.made(master, solution))
                     # Kernels are to be as good as they can be, and not only right.
                     if master.suffix == ".cu":
                         self.assertRegex(text, DEMAND)
-                    yield self.grade(stage, path, *words, STAGES_EXERCISE=f"{kind}/{stage}/{master.name}")
+                    found.append(path)
             if stage in stages:
                 self.assertEqual(len(kinds), 2, f"{stage}: of each kind there must be one")
+        with concurrent.futures.ThreadPoolExecutor(2) as side_by_side:
+            yield from zip(found, side_by_side.map(
+                lambda path: self.grade(path.parent.name, path, *words, STAGES_EXERCISE=f"{kind}/{path.parent.name}/{path.name}"), found))
 
     def lost(self, grade):
         # Without a sanitizer, what is written beyond an array may stay without consequence.
@@ -168,14 +172,16 @@ class Exercises(Case):
 
     def test_every_task_loses_points(self):
         graded = 0
-        for grade in self.each(solution=False):
-            self.lost(grade)
+        for path, grade in self.each(solution=False):
+            with self.subTest(exercise=f"{path.parent.name}/{path.name}"):
+                self.lost(grade)
             graded += 1
         self.assertGreaterEqual(graded, 3)
 
     def test_every_solution_gets_all(self):
-        for grade in self.each(solution=True):
-            self.full(grade)
+        for path, grade in self.each(solution=True):
+            with self.subTest(exercise=f"{path.parent.name}/{path.name}"):
+                self.full(grade)
 
 
 class WholeWay(Case):
@@ -635,7 +641,7 @@ class Attacks(Misbehaving):
         secret = self.directory / "secret"
         secret.write_text("another's hand-in")
         secret.chmod(0o600)
-        with socket.create_server(("127.0.0.1", 0)) as server, concurrent.futures.ThreadPoolExecutor(4) as side_by_side:
+        with socket.create_server(("127.0.0.1", 0)) as server, concurrent.futures.ThreadPoolExecutor(6) as side_by_side:
             server.settimeout(0)
             environment |= {"STAGES_SECRET": str(secret), "STAGES_PORT": str(server.getsockname()[1])}
             # Without a namespace of networks and files nobody is kept from them, or who is no other user from this user's.
