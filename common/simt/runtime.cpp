@@ -21,7 +21,6 @@
 #include "common/simt/sanitizer.hpp"
 
 using stages::simt::fill_junk;
-using stages::simt::kJunk;
 
 // ---- handles ----------------------------------------------------------------------------------------------
 
@@ -106,11 +105,19 @@ const Device& device() {
 constexpr std::size_t kCanaryBytes = STAGES_SIMT_ASAN ? 0 : 64;
 constexpr std::size_t kQuarantineBytes = std::size_t{64} << 20;
 
-bool canary_broken(const std::byte* end, std::size_t bytes) {
-  // The junk was laid from the start of the allocation; compare it with what belongs at this distance.
+/// What stands just beyond an array. It is NaN, as junk is, but another NaN at each place: what a kernel has
+/// read there or made of junk, and writes, is not what stood there.
+std::byte canary_at(const std::byte* place) {
+  const auto address = reinterpret_cast<std::uintptr_t>(place);
+  const std::uint32_t word = 0x7FF80000u | (static_cast<std::uint32_t>(address / 4) * 0x9E3779B1u) >> 14;
+  return static_cast<std::byte>(word >> (8 * (address % 4)));
+}
+void lay_canary(std::byte* end) {
+  for (std::size_t i = 0; i < kCanaryBytes; ++i) end[i] = canary_at(end + i);
+}
+bool canary_broken(const std::byte* end) {
   for (std::size_t i = 0; i < kCanaryBytes; ++i) {
-    const auto expected = static_cast<std::byte>(kJunk >> (8 * ((bytes + i) % 4)));
-    if (end[i] != expected) return true;
+    if (end[i] != canary_at(end + i)) return true;
   }
   return false;
 }
@@ -149,7 +156,8 @@ class Memory {
       return error(cudaErrorMemoryAllocation, fmt::format("the host has no {} bytes", bytes));
     }
     forget_freed_at(reinterpret_cast<std::uintptr_t>(memory), bytes + kCanaryBytes);
-    fill_junk(memory, bytes + kCanaryBytes);
+    fill_junk(memory, bytes);
+    lay_canary(static_cast<std::byte*>(memory) + bytes);
     allocations_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, kind};
     forget_memory(memory, bytes);
     if (kind == Kind::device) {
@@ -171,7 +179,7 @@ class Memory {
                                twice ? "already freed" : "not the start of an allocation of this kind"));
     }
     const std::size_t bytes = at->second.bytes;
-    const bool broken = canary_broken(static_cast<std::byte*>(p) + bytes, bytes);
+    const bool broken = canary_broken(static_cast<std::byte*>(p) + bytes);
     if (kind == Kind::device) {
       used_ -= bytes;
       on_device_.erase(at->first);
@@ -211,7 +219,7 @@ class Memory {
     const std::lock_guard lock(mutex_);
     for (const std::uintptr_t begin : on_device_) {
       const std::size_t bytes = allocations_.at(begin).bytes;
-      if (canary_broken(reinterpret_cast<const std::byte*>(begin) + bytes, bytes)) return overrun(bytes);
+      if (canary_broken(reinterpret_cast<const std::byte*>(begin) + bytes)) return overrun(bytes);
     }
     return "";
   }

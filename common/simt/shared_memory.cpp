@@ -14,11 +14,17 @@ namespace stages::simt {
 namespace {
 
 constexpr std::size_t kCanaryBytes = STAGES_SIMT_ASAN ? 0 : 64;
+constexpr std::uint32_t kCanary = 0x7FF8BADDu;  ///< NaN, and no junk: what a kernel makes of junk is not it
 
 bool is_junk(const std::byte* word) {
   std::uint32_t value;
   std::memcpy(&value, word, sizeof value);
   return value == kJunk;
+}
+
+/// Where the canary of so many bytes begins: the junk's words are counted from the first of them.
+std::size_t canary_begin(std::size_t bytes) {
+  return (bytes + 3) / 4 * 4;
 }
 
 /// Most of it is junk, and is compared in larger steps.
@@ -53,14 +59,16 @@ void DynamicShared::refill(std::size_t bytes) {
     memory_.reset(p);
     bytes_ = bytes;
   }
-  fill_junk(memory_.get(), bytes_ + kCanaryBytes);
+  auto* const p = static_cast<std::byte*>(memory_.get());
+  fill_junk(p, bytes_ + kCanaryBytes);
+  for (std::size_t i = canary_begin(bytes_); i + 4 <= bytes_ + kCanaryBytes; i += 4)
+    std::memcpy(p + i, &kCanary, 4);
 }
 
 bool DynamicShared::canary_broken() const {
-  const auto* p = static_cast<const std::byte*>(memory_.get());
-  // The junk's phase is that of the whole block, so the canary starts at the next whole word.
-  for (std::size_t i = (bytes_ + 3) / 4 * 4; i + 4 <= bytes_ + kCanaryBytes; i += 4) {
-    if (!is_junk(p + i)) return true;
+  const auto* const p = static_cast<const std::byte*>(memory_.get());
+  for (std::size_t i = canary_begin(bytes_); i + 4 <= bytes_ + kCanaryBytes; i += 4) {
+    if (std::memcmp(p + i, &kCanary, 4) != 0) return true;
   }
   return false;
 }
