@@ -641,7 +641,7 @@ class Attacks(Misbehaving):
         secret = self.directory / "secret"
         secret.write_text("another's hand-in")
         secret.chmod(0o600)
-        with socket.create_server(("127.0.0.1", 0)) as server, concurrent.futures.ThreadPoolExecutor(6) as side_by_side:
+        with socket.create_server(("127.0.0.1", 0)) as server, concurrent.futures.ThreadPoolExecutor(4) as side_by_side:
             server.settimeout(0)
             environment |= {"STAGES_SECRET": str(secret), "STAGES_PORT": str(server.getsockname()[1])}
             # Without a namespace of networks and files nobody is kept from them, or who is no other user from this user's.
