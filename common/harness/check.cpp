@@ -107,12 +107,17 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
     exec.synchronize();
     return plan->fetch();
   };
+  // Whether they have the same bits, on all ranks: only rank 0 has results.
+  const auto same_result = [&](const typename Problem::Result& known,
+                               const typename Problem::Result& result) {
+    bool same = root && same_bits(known, result);
+    ranks.broadcast(&same, sizeof same);
+    return same;
+  };
   // A result with the bits of one that was found right needs no second look.
   const auto judge_again = [&](const typename Problem::Result& known, const typename Problem::Result& result,
                                const char* which) {
-    bool same = root && same_bits(known, result);
-    ranks.broadcast(&same, sizeof same);
-    if (same) return true;
+    if (same_result(known, result)) return true;
     if (!judge(first, result, which)) return false;
     if (root && entry.claims.bitwise_reproducible) {
       report.failure =
@@ -164,9 +169,7 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
   turn_round(first);
   if (starts_from_c0(p)) plan->reset();
   const auto turned = run();
-  bool same = root && same_bits(result, turned);
-  ranks.broadcast(&same, sizeof same);
-  if (same) judge(first, turned, "others in the place of the first, and");
+  if (same_result(result, turned)) judge(first, turned, "others in the place of the first, and");
 }
 
 }  // namespace
