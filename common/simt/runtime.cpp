@@ -19,6 +19,7 @@
 #include "common/simt/lens/races.hpp"
 #include "common/simt/numbers.hpp"
 #include "common/simt/sanitizer.hpp"
+#include "common/simt/shared_memory.hpp"
 
 using stages::simt::fill_junk;
 
@@ -102,25 +103,7 @@ const Device& device() {
 
 // ---- memory -----------------------------------------------------------------------------------------------
 
-constexpr std::size_t kCanaryBytes = STAGES_SIMT_ASAN ? 0 : 64;
 constexpr std::size_t kQuarantineBytes = std::size_t{64} << 20;
-
-/// What stands just beyond an array. It is NaN, as junk is, but another NaN at each place: what a kernel has
-/// read there or made of junk, and writes, is not what stood there.
-std::byte canary_at(const std::byte* place) {
-  const auto address = reinterpret_cast<std::uintptr_t>(place);
-  const std::uint32_t word = 0x7FF80000u | (static_cast<std::uint32_t>(address / 4) * 0x9E3779B1u) >> 14;
-  return static_cast<std::byte>(word >> (8 * (address % 4)));
-}
-void lay_canary(std::byte* end) {
-  for (std::size_t i = 0; i < kCanaryBytes; ++i) end[i] = canary_at(end + i);
-}
-bool canary_broken(const std::byte* end) {
-  for (std::size_t i = 0; i < kCanaryBytes; ++i) {
-    if (end[i] != canary_at(end + i)) return true;
-  }
-  return false;
-}
 
 enum class Kind : std::uint8_t { device, pinned, freed };
 

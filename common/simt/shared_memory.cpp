@@ -8,13 +8,9 @@
 #include <new>
 
 #include "common/simt/executor.hpp"
-#include "common/simt/sanitizer.hpp"
 
 namespace stages::simt {
 namespace {
-
-constexpr std::size_t kCanaryBytes = STAGES_SIMT_ASAN ? 0 : 64;
-constexpr std::uint32_t kCanary = 0x7FF8BADDu;  ///< NaN, and no junk: what a kernel makes of junk is not it
 
 bool is_junk(const std::byte* word) {
   std::uint32_t value;
@@ -22,9 +18,15 @@ bool is_junk(const std::byte* word) {
   return value == kJunk;
 }
 
-/// Where the canary of so many bytes begins: the junk's words are counted from the first of them.
-std::size_t canary_begin(std::size_t bytes) {
-  return (bytes + 3) / 4 * 4;
+/// The words of the canary that begins there, from the start of the word in which it begins.
+std::array<std::uint32_t, kCanaryBytes / sizeof(std::uint32_t) + 1> canary_words(const std::byte* place) {
+  std::array<std::uint32_t, kCanaryBytes / sizeof(std::uint32_t) + 1> words;
+  auto number = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(place) / sizeof(std::uint32_t));
+  for (std::uint32_t& word : words) word = 0x7FF80000u | (number++ * 0x9E3779B1u) >> 14;
+  return words;
+}
+std::size_t place_in_word(const std::byte* place) {
+  return reinterpret_cast<std::uintptr_t>(place) % sizeof(std::uint32_t);
 }
 
 /// Most of it is junk, and is compared in larger steps.
@@ -52,6 +54,17 @@ void fill_junk(void* memory, std::size_t bytes) {
   if (rest > 0) std::memcpy(p + words * sizeof kJunk, &kJunk, rest);
 }
 
+void lay_canary(std::byte* place) {
+  const auto words = canary_words(place);
+  std::memcpy(place, reinterpret_cast<const std::byte*>(words.data()) + place_in_word(place), kCanaryBytes);
+}
+
+bool canary_broken(const std::byte* place) {
+  const auto words = canary_words(place);
+  const auto* const expected = reinterpret_cast<const std::byte*>(words.data()) + place_in_word(place);
+  return std::memcmp(place, expected, kCanaryBytes) != 0;
+}
+
 void DynamicShared::refill(std::size_t bytes) {
   if (!memory_ || bytes != bytes_) {
     void* p = nullptr;
@@ -59,18 +72,12 @@ void DynamicShared::refill(std::size_t bytes) {
     memory_.reset(p);
     bytes_ = bytes;
   }
-  auto* const p = static_cast<std::byte*>(memory_.get());
-  fill_junk(p, bytes_ + kCanaryBytes);
-  for (std::size_t i = canary_begin(bytes_); i + 4 <= bytes_ + kCanaryBytes; i += 4)
-    std::memcpy(p + i, &kCanary, 4);
+  fill_junk(memory_.get(), bytes_);
+  lay_canary(static_cast<std::byte*>(memory_.get()) + bytes_);
 }
 
 bool DynamicShared::canary_broken() const {
-  const auto* const p = static_cast<const std::byte*>(memory_.get());
-  for (std::size_t i = canary_begin(bytes_); i + 4 <= bytes_ + kCanaryBytes; i += 4) {
-    if (std::memcmp(p + i, &kCanary, 4) != 0) return true;
-  }
-  return false;
+  return simt::canary_broken(static_cast<const std::byte*>(memory_.get()) + bytes_);
 }
 
 void StaticShared::look() {

@@ -17,7 +17,18 @@
 #include <memory>
 #include <unordered_map>
 
+#include "common/simt/sanitizer.hpp"
+
 namespace stages::simt {
+
+/// Behind dynamic shared memory and device arrays; none where ASan sees the access itself.
+inline constexpr std::size_t kCanaryBytes = STAGES_SIMT_ASAN ? 0 : 64;
+
+/// Puts kCanaryBytes to `place`, the end of such memory. They are NaN, as junk is, but another NaN in each
+/// word: what a kernel has read there or made of junk, and writes, is not what stood there.
+void lay_canary(std::byte* place);
+/// Whether something else stands there now.
+bool canary_broken(const std::byte* place);
 
 class DynamicShared {
  public:

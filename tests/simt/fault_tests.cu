@@ -7,6 +7,7 @@
 #include "common/gpu/cluster.hpp"
 #include "common/gpu/tensor.hpp"
 #include "common/simt/sanitizer.hpp"
+#include "common/simt/shared_memory.hpp"
 #include "tests/simt/support.hpp"
 
 namespace stages::simt_tests {
@@ -504,8 +505,6 @@ TEST_F(Faults, UbsanTellsTheLineInStaticSharedMemoryAndOfMisalignedLoads) {
 
 TEST_F(Faults, CanariesShowWritesOutOfBounds) {
   DeviceArray<float> y(100);
-  std::uint32_t canary = 0;
-  std::memcpy(&canary, y.data() + 100, sizeof canary);
   expect_mentions(error_of([&] {
                     launch(one_too_many, {1, 128}, 100, y.data());
                   }),
@@ -514,7 +513,8 @@ TEST_F(Faults, CanariesShowWritesOutOfBounds) {
                     launch(beyond_dynamic_shared, {1, 1, 64}, 16);
                   }),
                   {"64 bytes of dynamic shared memory", kFile});
-  std::memcpy(y.data() + 100, &canary, sizeof canary);  // so that freeing it does not complain as well
+  simt::lay_canary(
+      reinterpret_cast<std::byte*>(y.data() + 100));  // so that freeing it does not complain as well
 }
 __global__ void copy_one_too_many(const float* x, int n, float* y) {
   if (static_cast<int>(threadIdx.x) <= n) y[threadIdx.x] = x[threadIdx.x] + 1;
@@ -524,14 +524,12 @@ __global__ void junk_beyond_dynamic_shared(const float* junk, int n) {
 }
 TEST_F(Faults, CanariesAreNotWhatAKernelMakesOfThemOrOfJunk) {
   DeviceArray<float> x(100), junk(101), y(100);
-  std::uint32_t canary = 0;
-  std::memcpy(&canary, y.data() + 100, sizeof canary);
   for (const DeviceArray<float>* from : {&x, &junk}) {
     expect_mentions(error_of([&] {
                       launch(copy_one_too_many, {1, 128}, from->data(), 100, y.data());
                     }),
                     {"beyond the 400 bytes of a device array", kFile});
-    std::memcpy(y.data() + 100, &canary, sizeof canary);  // so that nothing else complains as well
+    simt::lay_canary(reinterpret_cast<std::byte*>(y.data() + 100));  // so that nothing else complains as well
   }
   expect_mentions(error_of([&] {
                     launch(junk_beyond_dynamic_shared, {1, 1, 64}, junk.data(), 16);
