@@ -129,7 +129,7 @@ class Exercises(Case):
                 with self.subTest(exercise=f"{stage}/{master.name}"):
                     self.assertIn(f"`{master.name}`", document)
                     self.assertGreaterEqual(len(exercises.HINT.findall(text)), 3 if micro else 0)
-                    # All are in one program, where equal names outside of it would be one.
+                    # In a student's program a name outside of it may be one of ours.
                     self.assertRegex(text, r"(?m)^namespace \{$")
                     path = self.directory / stage / master.name
                     path.write_text(exercises.made(master, solution))
@@ -234,30 +234,33 @@ MISBEHAVING = [
 class Answers(Case):
     """Those of answers.py: what is right and wasteful was built before, what is wrong goes the whole way."""
 
-    def graded(self, number, answer):
+    def built(self, number, answer):
         stage, name = answers.place(answer)
         path = self.directory / str(number) / name
         path.parent.mkdir()
-        if answer in answers.WRONG:
-            path.write_text(answers.text(answer))
-            return self.grade(stage, path)
         path.write_text("")
         bin = PROGRAM.parent
         # Blocks one after another: what races is right all the same.
         return self.grade(stage, path, "--built", bin / "graded_exercises", "--counted", bin / "counted_exercises",
                           STAGES_EXERCISE=answers.key(number), STAGES_WORKERS="1")
 
-    def each(self, all_of_them):
+    def whole_way(self, number, answer):
+        stage, name = answers.place(answer)
+        path = self.directory / str(number) / name
+        path.parent.mkdir()
+        path.write_text(answers.text(answer))
+        return self.grade(stage, path)
+
+    def each(self, all_of_them, graded):
         stages = listed()[1] - (set() if shutil.which("mpirun") else {"02_mpi"})
         chosen = [(number, answer) for number, answer in enumerate(all_of_them) if step_of(*answers.place(answer)) in stages]
         with concurrent.futures.ThreadPoolExecutor(2) as side_by_side:
-            grades = side_by_side.map(self.graded, *zip(*chosen))
-            yield from zip([answer for _, answer in chosen], grades)
+            yield from zip([answer for _, answer in chosen], side_by_side.map(graded, *zip(*chosen)))
 
     def test_right_and_wasteful(self):
         if not (PROGRAM.parent / "counted_exercises").exists():
             self.skipTest("kernels are not counted in this build")
-        for (name, _, demands), grade in self.each(answers.WASTEFUL):
+        for (name, _, demands), grade in self.each(answers.WASTEFUL, self.built):
             with self.subTest(exercise=name, demands=demands):
                 self.assertEqual((grade["broken"], [c["reason"] for c in grade["classes"] if c["reason"]]), ("", []))
                 self.assertIn(grade["points"], range(80, 95))
@@ -269,7 +272,7 @@ class Answers(Case):
     def test_wrong(self):
         if listed()[0] != "cpu":
             self.skipTest("AddressSanitizer sees no GPU")
-        for (name, _, reason), grade in self.each(answers.WRONG):
+        for (name, _, reason), grade in self.each(answers.WRONG, self.whole_way):
             with self.subTest(exercise=name, reason=reason):
                 self.assertLess(grade["points"], 60)
                 self.assertRegex("\n".join([grade["broken"]] + [c["reason"] for c in grade["classes"]]), reason)
