@@ -199,7 +199,7 @@ def sms_of(gpu, directory):
 
 def through_lens(program, file, case):
     """The kernels that the lens sees, by function, as launches() has those of ncu, and the bound; or why there are none."""
-    print(f"{case['entry']} {case['matrix']}", file=sys.stderr)
+    sys.stderr.write(f"{case['entry']} {case['matrix']}\n")
     done = subprocess.run([program, "lens", case["entry"], "-m", case["matrix"], "--max-work", "1e9", "--json", file], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return None, None, counters.last_line(done.stderr)
@@ -240,6 +240,9 @@ def merge(path, program, directory, out, origin):
     good = [case for case in record["cases"] if case["status"] == "good"]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as side_by_side:
         counted = list(side_by_side.map(lambda k: through_lens(program, pathlib.Path(directory) / f"{k}.json", good[k]), range(len(good))))
+    if good and not any(kernels for kernels, _, _ in counted):
+        print(f"lens-agreement: nothing was counted, and {out} is as it was: {counted[0][2]}", file=sys.stderr)
+        return 2
     for case, (kernels, at_least, problem) in zip(good, counted):
         if kernels is None:
             case.update(status="failed", reason=f"the lens: {problem}")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -61,7 +62,7 @@ if sys.argv[1] == "list":
     print(json.dumps({"entries": [entry("01_cpu_serial/csr_spmv", "spmv", gpu=False), entry("05_cuda_csr/warp_per_row", "spmv"),
                                   entry("08_spgemm_multigpu/binned", "spgemm"), entry("08_spgemm_multigpu/multi_blocks", "spgemm", ranks=True)]}))
 elif sys.argv[1] == "lens":
-    if "uniform" in words["-m"]:
+    if "uniform" in words["-m"] or "PLAY_NO_LENS" in os.environ:
         sys.exit("stages: error: too large")
     kernel = {"name": "multiply<float, int, Form<8, true> >", "launches": 2, "blocks": int(os.environ["STAGES_DEVICE_SMS"]), "threads": 1920,
               "counters": {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 1500, "global_ld_lanes": 40, "shared_st_lanes": 2}}
@@ -143,6 +144,15 @@ class Script(unittest.TestCase):
         self.assertEqual((record["sms"], case["lens"][0]["blocks"]), (20, 20))  # of that GPU, as a record beside says
         self.assertIn("the lens: stages: error: too large", [c.get("reason") for c in record["cases"]])
         self.assertEqual(record["counted_on_gpu"]["command"], "tools/lens-agreement.sh --ncu")
+
+    def test_a_record_is_left_alone_where_nothing_can_be_counted(self):
+        record = self.play / "out/lens_agreement.json"
+        before = record.read_bytes()
+        with unittest.mock.patch.dict(os.environ, PLAY_NO_LENS="1"):
+            done = self.run_script("--lens", self.play / "stages", self.play / "out")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"nothing was counted, and {record} is as it was: stages: error: too large", done.stderr)
+        self.assertEqual(record.read_bytes(), before)
 
     def count(self, name, **how):
         """A call that counts into the directory `name`: its exit code, what it asked ncu for, what it said, the record."""
