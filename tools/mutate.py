@@ -6,8 +6,8 @@
 Faults are small, such as somebody makes: a barrier that is missing, a border that is off by one, an index of 32 bits in place
 of 64, a loop that leaves out its last turn, a sum that is overwritten. They are planted in a copy of the working tree
 (build/mutants/source, built in build/mutants/build), so the files themselves are never touched. The battery runs over the entries
-of the file's step alone (over all of them where the file is of no step), until the first case that fails; where a barrier is
-missing, also with STAGES_RACES=1, which looks for races. --then names a test program and its filter, such as
+of the file's step alone (over all of them where the file is of no step), until the first case that fails; what passes goes through
+its small half once more with STAGES_RACES=1, which looks for races. --then names a test program and its filter, such as
 'cuda_mutants_tests --gtest_filter=HashParts.*', that what survived goes through too.
 
 Building takes much longer than testing, so all faults are built at once, each behind a switch, and STAGES_MUTANT says which one
@@ -287,9 +287,9 @@ class Tests:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return code, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    def turns(self, path, kind):
+    def turns(self, path):
         """One run after the other, as options and whether races are looked for: an entry that is called as the file is, the one that
-        comes to most files of its step, then all of the step; then, where a barrier is missing, the first of these once more."""
+        comes to most files of its step, then all of the step; then the first of these once more."""
         if self.options:
             return [(tuple(self.options), False)]
         step = path.parts[0] if re.match(r"\d\d_", path.parts[0]) else ""
@@ -297,22 +297,22 @@ class Tests:
         turns = [(f"--gtest_filter=*PassesTheBattery/{entries}*",) for entries in (entry, MAIN_ENTRIES.get(step, step), step)]
         turns = [options for options in turns if self.seconds.get((options, False)) != 0]
         turns = turns[:1] if self.quick else [options for i, options in enumerate(turns) if options not in turns[:i]]
-        return [(options, False) for options in turns] + [(options, True) for options in turns[:1] if kind == "barrier"]
+        return [(options, False) for options in turns] + [(options, True) for options in turns[:1]]
 
-    def measure(self, path, kind):
+    def measure(self, path):
         """How many seconds of a processor they take without a fault, which they must pass; 0 for a filter that leaves none."""
-        while new := [turn for turn in self.turns(path, kind) if turn not in self.seconds]:
+        while new := [turn for turn in self.turns(path) if turn not in self.seconds]:
             options, races = new[0]
             code, seconds = self.run(options, races)
             if code != 0:
                 raise Fault(f"{self.name} {shlex.join(options)} fails without a fault; {self.log} says where")
             self.seconds[options, races] = 0 if b"] 0 tests " in self.log.read_bytes() else seconds
-        if not self.turns(path, kind):
+        if not self.turns(path):
             raise Fault(f"{self.name} has no tests for {path}; name another filter")
 
-    def judge(self, path, kind, mutant=None):
+    def judge(self, path, mutant=None):
         """The outcome, and what saw the fault: the one that is planted, or the one of this number."""
-        for options, races in self.turns(path, kind):
+        for options, races in self.turns(path):
             code, _ = self.run(options, races, int(3 * self.seconds[options, races] + 10), mutant)
             if code is None:
                 return "timeout", self.name
@@ -352,7 +352,7 @@ def score(rows):
 
 def judged(mutant, tests, number=None):
     for judge in tests:
-        outcome, by = judge.judge(mutant.path, mutant.kind, number)
+        outcome, by = judge.judge(mutant.path, number)
         if outcome != "survived":
             break
     return outcome, by
@@ -375,9 +375,9 @@ def outcomes(left, mutants, copy, tests):
     """Each mutant that is left, with its outcome and what saw it, as they come: first those of them that a switch turns on, of one
     program with all mutants of their files, then the others, each built alone."""
     def measure(some):
-        for path, kind in sorted({(m.path, m.kind) for m in some}):
+        for path in sorted({m.path for m in some}):
             for judge in tests:
-                judge.measure(path, kind)
+                judge.measure(path)
 
     files = {m.path for m in left if m.switch}
     switches = copy.plant_switches([m for m in mutants if m.switch and m.path in files])
