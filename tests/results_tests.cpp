@@ -164,6 +164,17 @@ TEST(Csv, EveryLineHasEveryField) {
   EXPECT_EQ(field(3, "reason"), "needs 4 GB");
 }
 
+TEST(Csv, APartSaysSoInALineOfItsOwn) {
+  Results results = sample();
+  results.context.emplace_back("part", "the run was ended by SIGINT");
+  const auto lines = parse_csv(to_csv(results));
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[4].size(), lines[0].size());
+  EXPECT_EQ(lines[4][7], "");  // no entry's
+  EXPECT_EQ(lines[4][8], "skipped");
+  EXPECT_EQ(lines[4][9], "the run was ended by SIGINT; what is not above was not reached");
+}
+
 TEST(Csv, NoFieldIsAFormula) {
   Results results = sample();
   for (const char* const start : {"=", "+", "-", "@", "\t", "\r", "\n"}) {

@@ -206,7 +206,7 @@ void add_info_command(CommandLine& line, const Program& program) {
       "info",
       "Describe a matrix: shape, symmetry, row lengths, the cost of squaring it; without one, this machine");
   const auto options = std::make_shared<InfoOptions>();
-  command.option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME");
+  command.option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME").not_empty();
   command.flag("--json", options->json, "Print JSON instead of text");
   add_input_options(command, options->input);
   command.footer([&program] {

@@ -39,6 +39,7 @@ void add_choice_options(Command& command, RunArguments& a) {
               "The matrix that SpGEMM multiplies each -m by; without it A by itself, or a "
               "rectangular A by its transpose, on the side where that is cheaper")
       .type_name("MATRIX")
+      .not_empty()
       .group(group);
   command.option("--op", a.ops, "Operations: spmv, spmm, spgemm (several with commas); default all")
       .with_commas()

@@ -196,6 +196,11 @@ std::string to_csv(const Results& results) {
       out += fmt::format(",,,,,,,,,,,,,{},\n", r.checked ? fmt::format("{}", r.check.rows_checked) : "");
     }
   }
+  for (const auto& [key, value] : results.context) {
+    if (key == "part")
+      out += fmt::format(",,,,,,,,{},{},{}\n", to_string(Status::skipped),
+                         quoted(value + "; what is not above was not reached"), std::string(15, ','));
+  }
   return out;
 }
 

@@ -682,8 +682,8 @@ class Reader {
     require_memory(lines_, header_, options_, rows * cols * sizeof(T));
   }
 
-  /// A size line may name two thousand million rows for a handful of entries. A matrix of 500 million is one
-  /// that somebody may want; beyond, it is a mistake or worse. Before memory is taken for such rows, the
+  /// A size line may name two thousand million rows for a handful of entries. A matrix of 100 million is one
+  /// that somebody may want; far beyond, it is a mistake or worse. Before memory is taken for such rows, the
   /// entries are seen to be in order; where rows abound, they are few, so this pass costs little.
   void check_before_many_rows() {
     constexpr Index kMany = 1 << 20;

@@ -14,7 +14,7 @@ Offset available_memory(const std::string& root = "");
 
 /// Bytes that may be taken for rows and columns where most are empty, unless somebody asks for more: a file
 /// of a few bytes may name thousands of millions of them.
-inline constexpr double kMostForEmptyLines = 4e9;
+inline constexpr double kMostForEmptyLines = 1e9;
 
 /// Throws OutOfMemory, which names `what` and both numbers, unless `bytes` more can be allocated. To be asked
 /// before a large allocation: Linux promises memory that it does not have, and ends the program when it is

@@ -54,6 +54,7 @@ HubRows::HubRows(Index rows, Index cols, std::array<Offset, 3> lengths, random::
 }
 
 HubRows plan_hubs(const Parameters& p, Index rows, Index cols, Offset drawn, Offset hub_max) {
+  if (p.given("hub_max") && p.given("hub_share")) p.reject("give hub_max or hub_share, not both");
   std::array<Offset, 3> lengths{};
   if (const std::uint64_t share = p.share("hub_share"); share > 0) {
     lengths[0] = static_cast<Offset>(random::scale(static_cast<random::Word>(drawn), share << 32U));

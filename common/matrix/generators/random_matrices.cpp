@@ -19,14 +19,7 @@ namespace {
 using random::Purpose;
 using random::Word;
 
-struct Shape {
-  Index rows, cols;
-};
-
-/// rows and cols, each n where it is not given.
-Shape shape(const Parameters& p) {
-  return {p.index(p.given("rows") ? "rows" : "n"), p.index(p.given("cols") ? "cols" : "n")};
-}
+using Shape = Parameters::Shape;
 
 Recipe distinct_cells(const Parameters& p, Shape s, Offset nnz) {
   const Offset cells = Offset{s.rows} * s.cols;
@@ -57,7 +50,7 @@ constexpr GeneratorParameter kUniformParameters[] = {
 
 Recipe plan_uniform(const Parameters& p) {
   if (p.given("nnz") && p.given("per_row")) p.reject("give nnz or per_row, not both");
-  const Shape s = shape(p);
+  const Shape s = p.shape();
   const Offset nnz =
       p.given("nnz") ? p.count("nnz", 0, Offset{1} << 40) : p.count("per_row", 0, Offset{1} << 31) * s.rows;
   return distinct_cells(p, s, nnz);
@@ -73,7 +66,7 @@ constexpr GeneratorParameter kHypersparseParameters[] = {
 };
 
 Recipe plan_hypersparse(const Parameters& p) {
-  return distinct_cells(p, shape(p), p.count("nnz", 0, Offset{1} << 40));
+  return distinct_cells(p, p.shape(), p.count("nnz", 0, Offset{1} << 40));
 }
 
 // --- fixed -------------------------------------------------------------------------------------------------
@@ -90,7 +83,7 @@ constexpr GeneratorParameter kFixedParameters[] = {
 
 Recipe plan_fixed(const Parameters& p) {
   if (p.given("zeros") && p.given("per_row")) p.reject("give zeros or per_row, not both");
-  const Shape s = shape(p);
+  const Shape s = p.shape();
   // Rounded to the nearest count of zeros: 80 % of 1024 is 819, and 205 entries remain.
   const auto rounded_zeros =
       static_cast<Index>((static_cast<Word>(s.cols) * p.share("zeros") + (Word{1} << 31U)) >> 32U);
@@ -117,7 +110,7 @@ constexpr GeneratorParameter kHubsParameters[] = {
 };
 
 Recipe plan_hubs_among_short(const Parameters& p) {
-  const Shape s = shape(p);
+  const Shape s = p.shape();
   const Offset hubs = p.count("hubs", 0, s.rows);
   const Offset per_row = p.count("per_row", 0, s.cols);
   const Offset hub_length = hubs == 0 ? 0 : p.count("hub_length", 0, s.cols);

@@ -68,6 +68,8 @@ SpecParts split_spec(std::string_view spec) {
 
 Parameters::Parameters(std::string_view spec, std::string_view arguments, const GeneratorInfo& info)
     : spec_(spec), info_(info) {
+  if (arguments.ends_with(','))
+    reject(fmt::format("nothing follows the last comma; for example {}", info_.example));
   for (bool first = true; !arguments.empty(); first = false) {
     const std::size_t comma = arguments.find(',');
     const std::string_view item = arguments.substr(0, comma);
@@ -112,6 +114,12 @@ std::int64_t Parameters::count(std::string_view name, std::int64_t low, std::int
 
 Index Parameters::index(std::string_view name, Index low) const {
   return static_cast<Index>(count(name, low, std::numeric_limits<Index>::max()));
+}
+
+Parameters::Shape Parameters::shape() const {
+  const bool rows = given("rows"), cols = given("cols");
+  if (rows && cols && given("n")) reject("give n, or rows and cols, not all three");
+  return {index(rows ? "rows" : "n"), index(cols ? "cols" : "n")};
 }
 
 std::uint64_t Parameters::seed() const {

@@ -229,7 +229,7 @@ constexpr GeneratorParameter kDenseParameters[] = {
 };
 
 Recipe plan_dense(const Parameters& p) {
-  const Index rows = p.index(p.given("rows") ? "rows" : "n"), cols = p.index(p.given("cols") ? "cols" : "n");
+  const auto [rows, cols] = p.shape();
   return row_recipe(rows, cols, Offset{rows} * cols, false, [=](Index, auto&& emit) {
     for (Index j = 0; j < cols; ++j) emit(j);
   });
