@@ -9,7 +9,6 @@
 
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
-#include "common/cli/terminal.hpp"
 #include "common/harness/results.hpp"
 #include "common/matrix/builtin.hpp"
 #include "common/matrix/error.hpp"
@@ -53,9 +52,9 @@ void print_generators() {
 template <class T>
 void write_spec(const GenerateOptions& options) {
   const Csr<T> a = generate<T>(options.spec);
-  std::FILE* const remarks = beside(options.output);
   write_matrix_market(options.output, a);
-  fmt::print(remarks, "{}: {} x {}, {} non-zeros\n", options.output, a.rows, a.cols, a.nnz());
+  print_about(options.output,
+              fmt::format("{}: {} x {}, {} non-zeros", options.output, a.rows, a.cols, a.nnz()));
 }
 
 int work(const GenerateOptions& options) {

@@ -131,6 +131,14 @@ bool same_file(const std::string& a, const std::string& b) {
   return fs::equivalent(a, b, ignored) || place(a) == place(b);
 }
 
+void print_about(const std::string& path, const std::string& remark) {
+  if (same_file(path, "/dev/stdout")) {
+    print_stderr("{}\n", remark);
+  } else {
+    fmt::print("{}\n", remark);
+  }
+}
+
 void require_two_files(const std::string& flag, const std::string& path, const std::string& other_flag,
                        const std::string& other_path) {
   if (same_file(path, other_path)) fail("{} and {} both name {}; give two files", flag, other_flag, path);

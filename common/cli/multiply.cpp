@@ -123,11 +123,11 @@ int multiply(const Program& program, const MultiplyOptions& options, const Entry
     checked =
         report.sampled() ? fmt::format("{} of {} rows checked", report.rows_checked, report.rows) : "checked";
   }
-  std::FILE* const remarks = beside(options.output);
   write_matrix_market(options.output, c);
   const int ranks = place.machine().host.communicator().size();
-  fmt::print(remarks, "{}: {}, by {}{} in {}, {}\n", printable(options.output), describe(c), entry.name,
-             entry.needs.mpi ? fmt::format(" on {}", ranks) : "", format_seconds(seconds), checked);
+  print_about(options.output, fmt::format("{}: {}, by {}{} in {}, {}", printable(options.output), describe(c),
+                                          entry.name, entry.needs.mpi ? fmt::format(" on {}", ranks) : "",
+                                          format_seconds(seconds), checked));
   return kGood;
 }
 

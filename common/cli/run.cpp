@@ -27,6 +27,7 @@
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/memory.hpp"
 
 namespace stages {
 namespace {
@@ -246,12 +247,11 @@ class Run {
   /// the dense operand.
   template <class T>
   void require_room(const std::string& name, const Csr<T>& a, double vectors) const {
-    constexpr double kMost = 1e9;
     // Seen in runs on 4 million rows with one entry: row pointers and references, and x, y and what y is
     // compared with.
     const double line_bytes = 64 + 3 * sizeof(T) * vectors;
     require_room_for_lines(name, a.rows, a.cols, a.nnz(), line_bytes,
-                           limits_.max_memory > 0 ? limits_.max_memory : kMost);
+                           limits_.max_memory > 0 ? limits_.max_memory : kMostForEmptyLines);
   }
 
   template <class T>

@@ -1,7 +1,6 @@
 #include "common/cli/terminal.hpp"
 
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -29,13 +28,6 @@ int terminal_width(std::FILE* stream) {
   winsize size{};
   if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return 100;
-}
-
-std::FILE* beside(const std::string& path) {
-  struct stat file {
-  }, out{};
-  const bool known = stat(path.c_str(), &file) == 0 && fstat(fileno(stdout), &out) == 0;
-  return known && file.st_dev == out.st_dev && file.st_ino == out.st_ino ? stderr : stdout;
 }
 
 }  // namespace stages

@@ -18,10 +18,6 @@ bool wants_colour(std::FILE* stream);
 /// Columns of the terminal; 100 where there is none.
 int terminal_width(std::FILE* stream);
 
-/// Where a remark goes about a file that is to be written to `path`: stdout, or stderr where that file is
-/// stdout itself.
-std::FILE* beside(const std::string& path);
-
 /// Prints on stderr, and does without where that is full or closed: no result may be lost for a remark.
 template <class... Values>
 void print_stderr(fmt::format_string<Values...> text, Values&&... values) {

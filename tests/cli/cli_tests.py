@@ -1204,6 +1204,8 @@ class Outputs(Case):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("/dev/stdout: 2 x 2", done.stderr)
             self.assertEqual(json.loads(self.good("info", said, "--json").stdout)["nnz"], 2)
+            done = subprocess.run(f"{shlex.join(map(str, [PROGRAMS / 'stages', *words, '-o', '/dev/stdout']))} 2>&-", shell=True, stdout=subprocess.PIPE, timeout=LIMIT)
+            self.assertEqual(done.returncode, 0, "no result is lost for a remark")
 
 
 class Processes(Case):
