@@ -229,10 +229,11 @@ constexpr GeneratorParameter kDenseParameters[] = {
 };
 
 Recipe plan_dense(const Parameters& p) {
-  const auto [rows, cols] = p.shape();
-  return row_recipe(rows, cols, Offset{rows} * cols, false, [=](Index, auto&& emit) {
-    for (Index j = 0; j < cols; ++j) emit(j);
-  });
+  const auto shape = p.shape();
+  return row_recipe(shape.rows, shape.cols, Offset{shape.rows} * shape.cols, false,
+                    [cols = shape.cols](Index, auto&& emit) {
+                      for (Index j = 0; j < cols; ++j) emit(j);
+                    });
 }
 
 constexpr Generator kStructured[] = {
