@@ -716,7 +716,8 @@ def with_values(text, page, missing):
 
 # What the lens and ncu both count, and how far apart they may be.
 AGREED = (("sectors of global loads", "load_sectors", 0.01), ("sectors of global stores", "store_sectors", 0.01), ("sectors of global atomics", "atomic_sectors", 0.01),
-          ("wavefronts of shared loads", "shared_load_wavefronts", 0.05), ("wavefronts of shared stores", "shared_store_wavefronts", 0.05))
+          ("wavefronts of shared loads", "shared_load_wavefronts", 0.05), ("wavefronts of shared stores", "shared_store_wavefronts", 0.05),
+          ("wavefronts of shared atomics", "shared_atomic_wavefronts", 0.05))
 # How many lanes take part is not compared; how many requests there are bears on it. The sectors say where they differ.
 REQUESTS = (("requests of global loads", "load_requests", 0.05), ("requests of global stores", "store_requests", 0.05),
             ("requests of global atomics", "atomic_requests", 0.05))

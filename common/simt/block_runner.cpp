@@ -687,7 +687,10 @@ void BlockRunner::note(const volatile void* p, unsigned bytes, Event::Kind kind,
 void BlockRunner::note_change(const volatile void* p, unsigned bytes, AtomicHow how, const void* code) {
   last_code_ = code;
   if (races_) look_for_race(p, bytes, Access::atomic, &how, code);
-  count(p, bytes, Event::Kind::atomic, code);
+  const Event::Kind kind = how.way == AtomicWay::one            ? Event::Kind::atomic
+                           : how.way == AtomicWay::compare_swap ? Event::Kind::compare_swap
+                                                                : Event::Kind::float_add;
+  count(p, bytes, kind, code);
 }
 
 void BlockRunner::note_fence(Scope scope) {

@@ -179,6 +179,9 @@ concept AtomicExchanged = AtomicInteger<T> || std::same_as<T, float>;
 template <class T>
 concept AtomicCompared = AtomicInteger<T> || std::same_as<T, unsigned short>;
 
+template <class T>
+inline constexpr AtomicWay way_to_add = std::floating_point<T> ? AtomicWay::float_loop : AtomicWay::one;
+
 /// Replaces *p by change(*p) atomically and returns the old value.
 template <class T, class Change>
 T atomic_change(T* p, Where at, Change change) {
@@ -194,22 +197,23 @@ T atomic_change(T* p, Where at, Change change) {
 
 // The operand's type is not deduced (std::type_identity), so that atomicAdd(&x, 1) converts as with CUDA's
 // overloads.
-#define STAGES_SIMT_ATOMIC_OF(NAME, TYPES, METHOD, SCOPE)                           \
-  template <stages::simt::TYPES T>                                                  \
-  T NAME(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {                         \
-    stages::simt::note_atomic_change(p, at, {.scope = stages::simt::Scope::SCOPE}); \
-    return std::atomic_ref<T>(*p).METHOD(v, std::memory_order_relaxed);             \
+#define STAGES_SIMT_ATOMIC_HOW(NAME, TYPES, METHOD, ...)                \
+  template <stages::simt::TYPES T>                                      \
+  T NAME(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {             \
+    stages::simt::note_atomic_change(p, at, {__VA_ARGS__});             \
+    return std::atomic_ref<T>(*p).METHOD(v, std::memory_order_relaxed); \
   }
-#define STAGES_SIMT_ATOMIC(NAME, TYPES, METHOD) STAGES_SIMT_ATOMIC_OF(NAME, TYPES, METHOD, device)
-STAGES_SIMT_ATOMIC(atomicAdd, AtomicNumber, fetch_add)
-STAGES_SIMT_ATOMIC_OF(atomicAdd_block, AtomicNumber, fetch_add, block)
+#define STAGES_SIMT_ATOMIC(NAME, TYPES, METHOD) STAGES_SIMT_ATOMIC_HOW(NAME, TYPES, METHOD)
+STAGES_SIMT_ATOMIC_HOW(atomicAdd, AtomicNumber, fetch_add, .way = stages::simt::way_to_add<T>)
+STAGES_SIMT_ATOMIC_HOW(atomicAdd_block, AtomicNumber, fetch_add, .scope = stages::simt::Scope::block,
+                       .way = stages::simt::way_to_add<T>)
 STAGES_SIMT_ATOMIC(atomicSub, AtomicInteger, fetch_sub)
 STAGES_SIMT_ATOMIC(atomicAnd, AtomicInteger, fetch_and)
 STAGES_SIMT_ATOMIC(atomicOr, AtomicInteger, fetch_or)
 STAGES_SIMT_ATOMIC(atomicXor, AtomicInteger, fetch_xor)
 STAGES_SIMT_ATOMIC(atomicExch, AtomicExchanged, exchange)
 #undef STAGES_SIMT_ATOMIC
-#undef STAGES_SIMT_ATOMIC_OF
+#undef STAGES_SIMT_ATOMIC_HOW
 
 template <stages::simt::AtomicOrdered T>
 T atomicMin(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {
@@ -221,13 +225,14 @@ T atomicMax(T* p, std::type_identity_t<T> v, STAGES_SIMT_AT) {
 }
 template <stages::simt::AtomicCompared T>
 T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired, STAGES_SIMT_AT) {
-  stages::simt::note_atomic_change(p, at);
+  stages::simt::note_atomic_change(p, at, {.way = stages::simt::AtomicWay::compare_swap});
   std::atomic_ref<T>(*p).compare_exchange_strong(expected, desired, std::memory_order_relaxed);
   return expected;
 }
 template <stages::simt::AtomicCompared T>
 T atomicCAS_block(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired, STAGES_SIMT_AT) {
-  stages::simt::note_atomic_change(p, at, {.scope = stages::simt::Scope::block});
+  stages::simt::note_atomic_change(
+      p, at, {.scope = stages::simt::Scope::block, .way = stages::simt::AtomicWay::compare_swap});
   std::atomic_ref<T>(*p).compare_exchange_strong(expected, desired, std::memory_order_relaxed);
   return expected;
 }
@@ -298,7 +303,7 @@ class atomic_ref {
   }
   bool compare_exchange_strong(T& expected, T desired, memory_order order = memory_order_seq_cst,
                                STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at, how(order));
+    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::AtomicWay::compare_swap));
     return cell_.compare_exchange_strong(expected, desired, order);
   }
   bool compare_exchange_weak(T& expected, T desired, memory_order order = memory_order_seq_cst,
@@ -306,11 +311,11 @@ class atomic_ref {
     return compare_exchange_strong(expected, desired, order, at);
   }
   T fetch_add(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at, how(order));
+    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_add<T>));
     return cell_.fetch_add(value, order);
   }
   T fetch_sub(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at, how(order));
+    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_add<T>));
     return cell_.fetch_sub(value, order);
   }
   T fetch_or(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
@@ -325,10 +330,12 @@ class atomic_ref {
   }
 
  private:
-  static constexpr stages::simt::AtomicHow how(memory_order order) {
+  static constexpr stages::simt::AtomicHow how(memory_order order,
+                                               stages::simt::AtomicWay way = stages::simt::AtomicWay::one) {
     return {.scope = scope_of(scope),
             .acquires = order != memory_order_relaxed && order != memory_order_release,
-            .releases = order != memory_order_relaxed && order != memory_order_acquire};
+            .releases = order != memory_order_relaxed && order != memory_order_acquire,
+            .way = way};
   }
 
   T* address_;

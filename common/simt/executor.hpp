@@ -138,10 +138,15 @@ inline void note_atomic(Where at) {
 /// How far an atomic operation or a fence reaches. A block is all there is where `thread` would do.
 enum class Scope : std::uint8_t { thread, block, device };
 
+/// What shared memory has to do for an atomic operation (sm_90): one instruction, a compare-and-swap, or a loop
+/// around one, as it cannot add floating-point numbers.
+enum class AtomicWay : std::uint8_t { one, compare_swap, float_loop };
+
 /// What an atomic operation promises; CUDA's own, such as atomicAdd, promise nothing but to be atomic.
 struct AtomicHow {
   Scope scope = Scope::device;
   bool acquires = false, releases = false;
+  AtomicWay way = AtomicWay::one;
 };
 
 /// Notes, where that is wanted, that the kernel changes `bytes` bytes at `p` atomically.

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "common/gpu/cuda.hpp"
@@ -262,6 +263,52 @@ TEST(Lens, AtomicsAreOneRequestAndLanesMeet) {
   EXPECT_EQ(global.meeting_lanes, 31u + 31u);
   EXPECT_EQ(of(view, Space::global, Access::load).requests, 1u);
   EXPECT_EQ(of(view, Space::shared, Access::load).requests, 1u);
+}
+
+/// All lanes change shared[places[lane]]. Places 32 apart lie in one bank.
+template <class T>
+__global__ void change(const int* places, int how) {
+  __shared__ T shared[128];
+  T* const p = &shared[places[threadIdx.x]];
+  if (how == 0) atomicExch(p, T{1});
+  if (how == 1) atomicAdd(p, T{1});
+  if constexpr (std::is_same_v<T, int>) {
+    if (how == 2) atomicCAS(p, 0, 1);
+  }
+}
+
+TEST(Lens, AtomicsOfSharedMemory) {
+  enum How { exchange, add, swap };
+  struct Case {
+    How how;
+    int different;  // lane i has place i % different
+    int apart;
+    std::uint64_t ints, floats;  // wavefronts of the atomic operations
+    std::uint64_t float_loads;   // requests
+  };
+  // A lane counts whether others want its word or not, compare-and-swap counts twice, and to add floats is a
+  // loop of that, in which one lane of a bank comes through in each round.
+  for (const Case c : {Case{exchange, 32, 1, 1, 1, 0},
+                       {exchange, 1, 1, 32, 32, 0},
+                       {exchange, 4, 32, 32, 32, 0},
+                       {add, 32, 1, 1, 2, 1},
+                       {add, 16, 1, 2, 2 * 2, 2},
+                       {add, 1, 1, 32, 2 * 32, 32},
+                       {add, 4, 32, 32, 2 * 32, 32},
+                       {swap, 32, 1, 2, 0, 0},
+                       {swap, 1, 1, 64, 0, 0}}) {
+    std::vector<int> places(32);
+    for (int i = 0; i < 32; ++i) places[static_cast<std::size_t>(i)] = i % c.different * c.apart;
+    const DeviceArray<int> device_places{std::span<const int>(places)};
+    const auto how = static_cast<int>(c.how);
+    const LensView ints = look(change<int>, 1, 32, device_places.data(), how);
+    EXPECT_EQ(of(ints, Space::shared, Access::atomic).cost, c.ints);
+    EXPECT_EQ(of(ints, Space::shared, Access::atomic).requests, 1u);
+    EXPECT_EQ(of(ints, Space::shared, Access::load).requests, 0u);
+    const LensView floats = look(change<float>, 1, 32, device_places.data(), how);
+    EXPECT_EQ(of(floats, Space::shared, Access::atomic).cost, c.floats);
+    EXPECT_EQ(of(floats, Space::shared, Access::load).requests, c.float_loads);
+  }
 }
 
 /// A kernel of which an SM with all rates 1 knows: 8 requests of loads with 40 sectors, 3 of stores with 6.

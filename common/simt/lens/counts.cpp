@@ -48,7 +48,7 @@ std::vector<SiteCounts> without_arrays(const std::vector<SiteCounts>& sites) {
   std::vector<SiteCounts> out;
   for (const SiteCounts& site : sites) {
     const auto same = std::find_if(out.begin(), out.end(), [&](const SiteCounts& s) {
-      return s.code == site.code && s.space == site.space;
+      return s.code == site.code && s.space == site.space && s.access == site.access;
     });
     if (same == out.end()) {
       out.push_back(site);
@@ -103,7 +103,7 @@ void end_launch_counts(const Grid& grid, const LaunchCounts& launch) {
   }
   for (const auto& [key, site] : launch.sites) {
     const auto same = std::find_if(found->sites.begin(), found->sites.end(), [&](const SiteCounts& s) {
-      return s.code == site.code && s.space == site.space && s.array == site.array;
+      return s.code == site.code && s.space == site.space && s.access == site.access && s.array == site.array;
     });
     if (same == found->sites.end()) {
       found->sites.push_back(site);

@@ -19,8 +19,8 @@ enum class Space : std::uint8_t { global, shared };
 
 /// What the requests of one instruction came to.
 struct SiteCounts {
-  std::uint64_t code = 0;  ///< where the instruction returns to, from the beginning of the program
-  Access access = Access::load;
+  std::uint64_t code = 0;        ///< where the instruction returns to, from the beginning of the program
+  Access access = Access::load;  ///< load, store or atomic
   Space space = Space::global;
   std::uint64_t array = 0;          ///< global: where the array begins that its lanes touch, the first lane's
   unsigned bytes = 0;               ///< of a lane
@@ -54,7 +54,7 @@ struct KernelCounts {
   std::vector<BarrierCounts> barriers;
 };
 
-/// The sites, those of one instruction and space added up, in their order.
+/// The sites, those of one instruction, access and space added up, in their order.
 std::vector<SiteCounts> without_arrays(const std::vector<SiteCounts>& sites);
 
 /// Whether the kernels of this program were compiled so that they can be counted.

@@ -61,8 +61,10 @@ GlobalCost global_cost(const Request& request, const Sectors& sectors) {
 }
 
 SharedCost shared_cost(const Request& request) {
+  if (request.access == Access::float_add) return {.wavefronts = 2, .least = 2};
   const unsigned words = std::max(1u, request.bytes / static_cast<unsigned>(kBankBytes));
   const unsigned together = kLanes / std::min(words, kLanes);  // lanes that are answered at once
+  const bool is_atomic = request.access > Access::store;
   SharedCost cost;
   std::array<std::uint64_t, kLanes> word, before;  // that this part of the warp touches, and the last one
   unsigned size = 0, size_before = 0;
@@ -75,9 +77,9 @@ SharedCost shared_cost(const Request& request) {
       if ((request.lanes >> lane & 1) == 0) continue;
       for (unsigned w = 0; w < words; ++w) {
         const std::uint64_t next = request.address[lane] / kBankBytes + w;
-        if (!seen.insert(next)) continue;
-        word[size++] = next;
-        ++of_bank[next % kLanes];
+        const bool is_new = seen.insert(next);
+        if (is_new) word[size++] = next;
+        if (is_new || is_atomic) ++of_bank[next % kLanes];
       }
     }
     if (size == 0) continue;
@@ -90,7 +92,27 @@ SharedCost shared_cost(const Request& request) {
     cost.wavefronts += *std::max_element(of_bank.begin(), of_bank.end());
     cost.least += (size + kLanes - 1) / kLanes;
   }
+  if (request.access == Access::compare_swap) {
+    cost.wavefronts *= 2;
+    cost.least *= 2;
+  }
   return cost;
+}
+
+void float_rounds(Request request, const std::function<void(const Request&)>& visit) {
+  while (request.lanes != 0) {
+    for (const Access access : {Access::load, Access::float_add}) {
+      request.access = access;
+      visit(request);
+    }
+    std::array<bool, 2 * kLanes> taken{};  // banks, of each half of the warp where lanes take 8 bytes
+    each_lane(request.lanes, [&](unsigned lane) {
+      const unsigned half = request.bytes == 8 ? lane / (kLanes / 2) : 0;
+      bool& bank = taken[half * kLanes + request.address[lane] / kBankBytes % kLanes];
+      if (!bank) request.lanes &= ~(1u << lane);
+      bank = true;
+    });
+  }
 }
 
 }  // namespace stages::simt

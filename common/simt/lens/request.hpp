@@ -4,7 +4,9 @@
 // Global memory moves in sectors of 32 bytes: a request takes one for each that any of its lanes touches.
 // Shared memory has 32 banks of 4 bytes, and answers in wavefronts: in one, each bank gives one word, to any
 // number of lanes. Lanes that take 8 bytes come as two halves of the warp, those that take 16 as four
-// quarters; two quarters of one half that want the same words are one (so counted ncu on an H200).
+// quarters; two quarters of one half that want the same words are one. For an atomic each lane counts by
+// itself, whether others want its word or not, and compare-and-swap takes two wavefronts for each. Nothing adds
+// floating-point numbers there; see float_rounds(). (So counted ncu on an H200.)
 //
 // Sources: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory" and "Shared Memory and Memory
 // Banks"; Nsight Compute, "Hardware Model".
@@ -12,10 +14,13 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <functional>
 
 namespace stages::simt {
 
-enum class Access : std::uint8_t { load, store, atomic };
+/// What is counted has the first three; compare_swap and float_add are atomics that shared memory treats in its
+/// own way.
+enum class Access : std::uint8_t { load, store, atomic, compare_swap, float_add };
 
 inline constexpr unsigned kLanes = 32;
 inline constexpr std::uint64_t kSectorBytes = 32;
@@ -52,6 +57,11 @@ struct SharedCost {
   std::uint64_t least = 0;       ///< that it would take without conflicts
 };
 SharedCost shared_cost(const Request& request);
+
+/// What a float_add is in shared memory: all lanes load, add, compare and swap; of those at one bank, whether
+/// at one word or not, one succeeds, and the others begin again. Calls visit() for each round with a load, and
+/// with a float_add, which stands for its compare-and-swap then.
+void float_rounds(Request request, const std::function<void(const Request&)>& visit);
 
 /// The lanes that meet others at an address: those that take part, less the different addresses among them.
 unsigned lanes_that_meet(const Request& request);

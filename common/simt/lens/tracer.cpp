@@ -7,6 +7,13 @@
 #include "common/simt/lens/code.hpp"
 
 namespace stages::simt {
+namespace {
+
+Access as_counted(Access access) {
+  return access <= Access::atomic ? access : Access::atomic;
+}
+
+}  // namespace
 
 void Tracer::begin_launch(const LaunchCounts& launch, unsigned threads) {
   launch_ = &launch;
@@ -130,24 +137,34 @@ void Tracer::take(const Request& request) {
   }
 }
 
+// An addition of floats in shared memory comes as the rounds that it takes there.
+void Tracer::count(const Request& request, Space space, std::size_t array) {
+  if (space == Space::shared && request.access == Access::float_add) {
+    float_rounds(request, [&](const Request& part) { count_one(part, space, array); });
+  } else {
+    count_one(request, space, array);
+  }
+}
+
 SiteCounts& Tracer::site_of(const Request& request, Space space, std::size_t array) {
   const auto of = static_cast<std::size_t>(space);
-  const std::uint64_t key = std::uint64_t{array} << 32 | request.code;
+  const auto access = static_cast<std::uint64_t>(as_counted(request.access));
+  const std::uint64_t key = (std::uint64_t{array} << 2 | access) << 32 | request.code;
   Found& found = found_[of][request.code % found_[of].size()];
   if (found.site == nullptr || found.key != key) found = {key, &sites_[of][key]};
   return *found.site;
 }
 
-void Tracer::count(const Request& request, Space space, std::size_t array) {
+void Tracer::count_one(const Request& request, Space space, std::size_t array) {
   SiteCounts& site = site_of(request, space, array);
   site.code = request.code;
   site.array = space == Space::global ? launch_->arrays[array].begin : 0;
-  site.access = request.access;
+  site.access = as_counted(request.access);
   site.space = space;
   site.bytes = std::max(site.bytes, request.bytes);
   ++site.requests;
   site.lanes += static_cast<unsigned>(std::popcount(request.lanes));
-  if (request.access == Access::atomic) site.meeting_lanes += lanes_that_meet(request);
+  if (site.access == Access::atomic) site.meeting_lanes += lanes_that_meet(request);
   std::uint64_t cost = 0;
   if (space == Space::shared) {
     const SharedCost shared = shared_cost(request);
@@ -186,7 +203,8 @@ void Tracer::note_reads(const Sectors& sectors) {
 
 void Tracer::end_launch(LaunchCounts& launch) {
   for (auto& sites : sites_) {
-    for (auto& [key, counts] : sites) launch.sites[{counts.code, counts.space, counts.array}].add(counts);
+    for (auto& [key, counts] : sites)
+      launch.sites[{counts.code, counts.space, counts.access, counts.array}].add(counts);
     sites.clear();
   }
   found_ = {};

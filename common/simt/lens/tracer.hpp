@@ -29,7 +29,8 @@ struct Span {
 struct LaunchCounts {
   Loops loops;
   std::vector<Span> arrays;  ///< what is global memory, by address
-  std::map<std::tuple<std::uint64_t, Space, std::uint64_t>, SiteCounts> sites;  ///< by code, space and array
+  /// By code, space, access and array.
+  std::map<std::tuple<std::uint64_t, Space, Access, std::uint64_t>, SiteCounts> sites;
   std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers;
   std::vector<std::vector<std::uint64_t>> read;  ///< for each array a bit for each sector that was read
 };
@@ -89,6 +90,8 @@ class Tracer final : RequestSink {
   void take(const Request& request) override;
   /// `array` is that of global memory which the first lane touches, and 0 in shared memory.
   void count(const Request& request, Space space, std::size_t array);
+  /// The same of one instruction.
+  void count_one(const Request& request, Space space, std::size_t array);
   SiteCounts& site_of(const Request& request, Space space, std::size_t array);
   void note_reads(const Sectors& sectors);
   /// The array that holds the address: its number, or that of none.
@@ -114,7 +117,7 @@ class Tracer final : RequestSink {
   std::uint32_t meetings_ = 0;       ///< in this block
   std::size_t last_array_ = 0;
 
-  /// By space; the key is the code, and above it the number of the array.
+  /// By space; the key is the code, above it the access, and above that the number of the array.
   std::array<std::unordered_map<std::uint64_t, SiteCounts>, 2> sites_;
   struct Found {
     std::uint64_t key = 0;
