@@ -1800,9 +1800,11 @@ class Lens(Case):
             (r"\| 31 \| \S+ \| (\S+) \|", 31, "lanes"), (r"\| 31 \| \S+ \| \S+ \| (\S+) \|", 31, "takes"), (r"\| 31 \| (\S+) \|", 31, "requests"),
             (r"\| 32 \| \S+ \| \S+ \| (\S+) \|", 32, "takes"), (r"\| 33 \| .* \| 32 and 1 \| (\S+) and", 33, "takes"),
             (r"\| 33 \| .* \| 32 and 1 \| \S+ and (\S+) \|", 33, "takes"))),
-        *(("08_spgemm_multigpu/notes.md", rf"\| `{matrix}` \| {words}", f"08_spgemm_multigpu/hash_warp_per_row -m {matrix}", source, access, "requests of multiply_rows")
-          for matrix in ("gen:uniform:n=1000,per_row=8", "gen:stencil:points=27,nx=8") for words, source, access in (
-            (r"\d+ \| [^|]* \| (\S+) \|", "atomicCAS(", "shared atomic"), (r"\d+ \| [^|]* \| \S+ \| (\S+) \|", "atomicAdd(&values[slot]", "shared atomic"))),
+        *(("08_spgemm_multigpu/notes.md", rf"\| `{matrix}` \| {words}", f"08_spgemm_multigpu/hash_warp_per_row -m {matrix}", source, access, column)
+          for matrix in ("gen:uniform:n=1000,per_row=8", "gen:stencil:points=27,nx=8") for words, source, access, column in (
+            (r"\d+ \| [^|]* \| (\S+) \|", "atomicAdd(&values[slot]", "global load", "requests"),
+            (r"\d+ \| [^|]* \| \S+ \| (\S+) \|", "atomicCAS(", "shared atomic", "requests of multiply_rows"),
+            (r"\d+ \| [^|]* \| \S+ \| \S+ \| [\d.]+ \| (\S+) \|", "atomicAdd(&values[slot]", "shared atomic", "requests of multiply_rows"))),
     )
 
     def test_answers_of_the_lessons(self):
