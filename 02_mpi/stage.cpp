@@ -4,6 +4,7 @@ namespace stages {
 
 void add_02_mpi(Registry& registry) {
   add_mpi_scatter_gather(registry);
+  add_mpi_gustavson(registry);
   add_mpi_balanced(registry);
   add_mpi_shared_window(registry);
   add_mpi_distributed(registry);

@@ -9,6 +9,7 @@ namespace stages {
 void add_02_mpi(Registry& registry);
 
 void add_mpi_scatter_gather(Registry& registry);
+void add_mpi_gustavson(Registry& registry);
 void add_mpi_balanced(Registry& registry);
 void add_mpi_shared_window(Registry& registry);
 void add_mpi_distributed(Registry& registry);

@@ -4,11 +4,12 @@
 #   tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME [PART ...]]
 #
 # MATRIX is multiplied by itself, beside the pair of the course project (data:d1). NAME is the directory under results/;
-# without it the processor's name. PARTs are those of machine, d1, matrix, distributed, vector and weak that are wanted; without
-# them all. Ranks are 1, 2, 4, 8, 16 and the number of cores, as far as there are processors.
+# without it the processor's name. PARTs are those of machine, rungs, d1, matrix, distributed, vector and weak that are wanted;
+# without them all. Ranks are 1, 2, 4, 8, 16 and the number of cores, as far as there are processors.
 # Nothing else should run meanwhile. What is written:
 #
 #   mpi-machine.txt           processors, threads per core, memory nodes, and what the processors are worth together
+#   mpi-rungs.json            every entry for SpGEMM on the pair of the course project and on two small matrices
 #   mpi-d1.json               the pair of the course project, C on rank 0; scatter_gather included
 #   mpi-matrix.json           MATRIX squared, C on rank 0
 #   mpi-distributed.json      both, C left distributed
@@ -44,11 +45,11 @@ loops() {
   awk -v n="$1" -v from="$start" -v to="$EPOCHREALTIME" 'BEGIN { printf "%d at once: %.2f s, %.2f loops a second\n", n, to - from, n / (to - from) }'
 }
 wanted=" ${*:3} "
-[ "$wanted" != "  " ] || wanted=" machine d1 matrix distributed vector weak "
+[ "$wanted" != "  " ] || wanted=" machine rungs d1 matrix distributed vector weak "
 for part in $wanted; do
   case $part in
-    machine | d1 | matrix | distributed | vector | weak) ;;
-    *) echo "$part is no part; there are machine, d1, matrix, distributed, vector and weak" >&2; exit 2 ;;
+    machine | rungs | d1 | matrix | distributed | vector | weak) ;;
+    *) echo "$part is no part; there are machine, rungs, d1, matrix, distributed, vector and weak" >&2; exit 2 ;;
   esac
 done
 echo "$cores cores, $processors processors, ranks $ranks, results in $out" >&2
@@ -73,6 +74,7 @@ measure() {  # PART OPTIONS...
 file=$(basename "$matrix")
 spgemm=(--op spgemm --stage 01,02 --time-budget "${STAGES_TIME_BUDGET:-2}")
 
+measure rungs -m data:d1 data:web data:fem "${spgemm[@]}" --filter 'gustavson_adaptive|02_' --max-work 2e10
 measure d1 -m data:d1 "${spgemm[@]}" --max-work 2e10
 measure matrix -m "$file" "${spgemm[@]}"
 measure distributed -m data:d1 "$file" "${spgemm[@]}" --filter 'gustavson|distributed|balanced' --destination distributed

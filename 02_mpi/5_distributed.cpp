@@ -1,6 +1,6 @@
 // SpGEMM over processes whose A, B and C lie on the ranks by rows.
 //
-// The idea, a change of 2_balanced.cpp (what 3 shares is not used here): rank r holds some rows of A and some
+// The idea, a change of 3_balanced.cpp (what 4 shares is not used here): rank r holds some rows of A and some
 // rows of B, and makes its rows of C. For these it needs row k of B wherever column k occurs in its rows of A,
 // and nothing else. So the ranks tell each other which rows they need, send these, and multiply. On a mesh or a
 // band each rank needs its own rows and a few of its neighbours'; on a random graph nearly everything, and then
@@ -12,7 +12,7 @@
 //
 // As an entry it begins where the others begin: rank 0 has A and B, and sends out their rows (place). With
 // --destination distributed C then stays on the ranks. Otherwise rank 0 gathers all of it, as in
-// 2_balanced.cpp (collect).
+// 3_balanced.cpp (collect).
 //
 // Rows of A are dealt by products, corrected by the time that they take. A square A gives its deal to B too,
 // because near the diagonal a row needs rows of its own rank; otherwise B is dealt by nnz.

@@ -1,7 +1,7 @@
 // SpMV over processes: what needs no message is multiplied while the messages travel.
 //
 // The idea: rows whose columns are all at home (inner rows) wait for nobody. So a product begins its messages,
-// multiplies the inner rows, waits, and then multiplies the others (border rows). In 5_spmv_halo.cpp the
+// multiplies the inner rows, waits, and then multiplies the others (border rows). In 6_spmv_halo.cpp the
 // processor is idle while messages travel; here they cost time only where they take longer than the inner
 // rows. A mesh has few border rows. A random graph has few inner rows: there is nothing to do meanwhile, and
 // nothing is gained.
