@@ -66,7 +66,8 @@ void compare_all(World& world, const char* spec) {
   for (const char* const entry : {"02_mpi/spmv_halo", "02_mpi/spmv_overlap"})
     compare(world, {entry, "01_cpu_serial/csr_spmv_by_length"}, spmv, spec);
   compare(world, {"02_mpi/spmm_halo", "01_cpu_serial/csr_spmm"}, spmm, spec);
-  for (const char* const entry : {"02_mpi/gustavson", "02_mpi/balanced", "02_mpi/shared_window", "02_mpi/distributed"})
+  for (const char* const entry :
+       {"02_mpi/gustavson", "02_mpi/balanced", "02_mpi/shared_window", "02_mpi/distributed"})
     compare(world, {entry, "01_cpu_serial/gustavson_adaptive"}, spgemm, spec);
   compare(world, {"02_mpi/scatter_gather", "01_cpu_serial/two_pointer_dot"}, spgemm, spec);
 }
