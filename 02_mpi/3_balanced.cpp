@@ -6,7 +6,8 @@
 // nearly time, so the first deal is tried out and corrected (deal_rows_by_time in common/mpi/spgemm_plan.cpp).
 // A row is never cut; where a single row holds more than a share, it bounds the speed-up.
 //
-// On the project's pair, whose rows are alike, this gains nothing. On a web graph it does; see the README.
+// On the project's pair, whose rows are alike, this gains nothing, and on two ranks hardly anything anywhere:
+// their halves are alike. See measured.md and notes.md.
 //
 // Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks, and up to four more
 // products before the run, to try out the deals; messages as in scatter_gather.
