@@ -1,6 +1,6 @@
 #pragma once
-// SpGEMM on ranks with a layer over MPI: the scatter, the broadcast and the gather of 1_scatter_gather.cpp, each
-// one call for a whole matrix, of any size.
+// SpGEMM on ranks with a layer over MPI: the scatter, the broadcast and the gather of 1_scatter_gather.cpp,
+// each one call for a whole matrix, of any size.
 //
 // Rows of A are scattered, B is broadcast, each rank multiplies its rows with the kernel of gustavson_adaptive
 // (step 1), and C is gathered. An entry says in its constructor who gets which rows: by deal_rows() or
