@@ -12,10 +12,9 @@
 // written down with their columns, sorted by column, and those of one column added up, in the order of A's
 // row.
 //
-// Input: any CSR matrices, though it is slow where rows have many products (p log p steps for p of them).
-// Cost: nnz(A) searches, products x log(products of the row) steps. Memory: 12 bytes a row that is not empty,
-// 16 to 32 a row of B for the table, 4 a non-zero of A, C at its bound. fetch expands C to CSR, which costs
-// the 8 n bytes that run saved.
+// Input: any CSR matrices. Cost: nnz(A) searches, products x log(products of the row) steps. Memory: 12 bytes
+// a row that is not empty, 16 to 32 a row of B for the table, 4 a non-zero of A, C at its bound. fetch expands
+// C to CSR, which costs the 8 n bytes that run saved.
 //
 // Source: A. Buluc and J. R. Gilbert, "On the representation and multiplication of hypersparse matrices",
 // 2008.

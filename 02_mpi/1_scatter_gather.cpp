@@ -12,15 +12,15 @@
 //   place, each a part of the sum. Here shares are whole rows. It made all shares equally long by padding the
 //   last with zeros at the last corner of A. Here MPI_Scatterv takes shares as long as they are. It gathered
 //   the values into the array of the columns. Here each array of C has its own MPI_Gatherv. Every rank sorted
-//   B into columns again. Here rank 0 does it once, before the run.
+//   B into columns again. Here rank 0 does, and before the run, which only brings the values into that order.
 //
 // What remains is the method. Rank 0 sends B to everyone and takes all of C, whatever the number of ranks;
 // and equal shares of nnz(A) are not equal shares of the work. (On the project's pair they are, as its rows are
-// alike; notes.md has matrices where they are not.)
+// alike; on the matrix `web` of measured.md they are not.)
 //
 // Input: any CSR matrices of fewer than 2^31 non-zeros, also in C: the counts of MPI are int. (The next
 // entries use common/mpi/transfer.hpp, which sends any size.) Cost: as two_pointer_dot, over ranks; messages
-// of nnz(A) + ranks x nnz(B) + nnz(C) entries, all from or to rank 0.
+// of up to nnz(A) + (ranks - 1) x nnz(B) + nnz(C) entries, all from or to rank 0.
 
 #include <fmt/format.h>
 

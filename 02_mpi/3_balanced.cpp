@@ -1,16 +1,18 @@
 // SpGEMM over processes, with shares of rows that take equally long.
 //
-// The idea: in 2_gustavson.cpp ranks have equally many entries of A. But row i of C takes, over its entries k
-// in A, the length of row k of B; where rows of B differ, so do the times of the ranks, and all wait for the
-// slowest. Here the shares are contiguous rows with about equal sums of that, the products. Products are only
-// nearly time, so the first deal is tried out and corrected (deal_rows_by_time in common/mpi/spgemm_plan.cpp).
-// A row is never cut; where a single row holds more than a share, it bounds the speed-up.
+// The idea: in 2_gustavson.cpp ranks have equally many entries of A, and all wait for the slowest. Nearer to
+// the time of row i of C are its products: the sum of nnz(B(k, :)) over the entries (i, k) of A. Here rows are
+// dealt by these, and one more for each row. Products are only nearly time, too, so this deal is tried out, and
+// rows are dealt again by the time that each rank took. Where one row takes longer than a share, it bounds the
+// speed-up.
 //
-// On the project's pair, whose rows are alike, this gains nothing, and on two ranks hardly anything anywhere:
-// their halves are alike. See measured.md and notes.md.
+// On the project's pair, whose rows are alike, this gains nothing. On two ranks it gains little on any matrix
+// that was measured: half of the rows take nearly half of the time, whatever is in them. See measured.md, and
+// notes.md for 16 ranks.
 //
-// Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks, and up to four more
-// products before the run, to try out the deals; messages as in scatter_gather.
+// Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks. The constructor takes up
+// to four trials of three to six products each (deal_rows_by_time in common/mpi/spgemm_plan.cpp). Messages as
+// in scatter_gather.
 
 #include "02_mpi/scattered_rows.hpp"
 #include "02_mpi/stage.hpp"
@@ -24,7 +26,7 @@ class Balanced final : public ScatteredRows<T> {
   Balanced(const SpgemmProblem<T>& problem, Exec& exec) : ScatteredRows<T>(problem, exec) {
     std::vector<Offset> before;
     if (this->root()) before = mpi::products_before(*problem.a, *problem.b, 1);
-    this->deal_rows_by_time(std::move(before));
+    this->deal_rows_by_time(std::move(before));  // multiplies, to see how long the ranks take
   }
 };
 

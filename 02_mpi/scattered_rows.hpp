@@ -1,10 +1,8 @@
-#pragma once
-// SpGEMM on ranks with a layer over MPI: the scatter, the broadcast and the gather of 1_scatter_gather.cpp,
-// each one call for a whole matrix, of any size.
+// SpGEMM on ranks: rows of A scattered, B broadcast, C gathered, each by a call of common/mpi for a whole
+// matrix of any size, and a kernel of step 1 on each rank.
 //
-// Rows of A are scattered, B is broadcast, each rank multiplies its rows with the kernel of gustavson_adaptive
-// (step 1), and C is gathered. An entry says in its constructor who gets which rows: by deal_rows() or
-// deal_rows_by_time().
+// When place(), multiply() and collect() are called is in common/mpi/spgemm_plan.hpp. An entry says in its
+// constructor which rows each rank gets, by deal_rows() or deal_rows_by_time(); these call use().
 
 #include "common/kernels/spgemm_rows.hpp"
 #include "common/mpi/session.hpp"
@@ -16,9 +14,12 @@ template <class T>
 class ScatteredRows : public mpi::MpiSpgemmPlan<T> {
  public:
   static Cost cost(const SpgemmProblem<T>& problem) {
+    constexpr double kEntry = sizeof(Index) + sizeof(T);
+    const int ranks = mpi::world_size();
     Cost cost = problem_cost(problem);
-    cost.memory += mpi::world_size() * kernels::spgemm_rows_bytes(*problem.b) +
-                   static_cast<double>(problem.result_bound) * (sizeof(Index) + sizeof(T));
+    cost.memory += ranks * kernels::spgemm_rows_bytes(*problem.b) +
+                   (ranks - 1) * (kEntry * static_cast<double>(problem.b->nnz()) + 8.0 * problem.b->rows) +
+                   kEntry * static_cast<double>(problem.a->nnz() + problem.result_bound);
     return cost;
   }
 

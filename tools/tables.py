@@ -1003,7 +1003,7 @@ def steps(_results, _pattern, _wanted):
 # is in several of them the first counts.
 TOUR = (
     ("01_cpu_serial", "cpu-2-cores/cpu-pair.json", "data:d1", "SpGEMM, data:d1"),
-    ("02_mpi", "cpu-16-cores/mpi-d1.json", "data:d1", "SpGEMM, data:d1"),
+    ("02_mpi", "cpu-16-cores/mpi-d1.json", "data:d1", "SpGEMM, data:d1, best of 1 to 16 ranks"),
     ("03_cuda_naive", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
     ("04_cuda_shared", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
     ("05_cuda_csr", "nvidia-h200/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),

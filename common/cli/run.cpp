@@ -523,6 +523,7 @@ int work(const Program& program, const RunArguments& arguments) {
   if (program.ranks->root()) {
     tell_started(arguments.problem.report_to);
     require_sense(arguments);
+    require_effect(arguments);
   }
   if (arguments.matrices.empty()) return tour(program, arguments);
   const ProblemOptions& problem = arguments.problem;

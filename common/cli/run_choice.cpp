@@ -1,5 +1,7 @@
 #include "common/cli/run_choice.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -55,6 +57,30 @@ std::vector<std::string> chosen_stages(const Program& program, const std::vector
     out.emplace_back(*found);
   }
   return out;
+}
+
+void require_effect(const RunArguments& arguments) {
+  const ProblemOptions plain;
+  const ProblemOptions& given = arguments.problem;
+  struct OfOne {
+    const char* flag;
+    Op op;
+    bool is_given;
+  };
+  const std::vector<Op> ops = operations(arguments);
+  for (const auto& [flag, op, is_given] :
+       {OfOne{"-b", Op::spgemm, given.b != plain.b},
+        {"--destination", Op::spgemm, given.destination != plain.destination},
+        {"--n-cols", Op::spmm, given.n_cols != plain.n_cols},
+        {"--alpha", Op::spmm, given.alpha != plain.alpha},
+        {"--beta", Op::spmm, given.beta != plain.beta},
+        {"--layout", Op::spmm, given.layout != plain.layout},
+        {"--mode", Op::spmv, given.mode != plain.mode},
+        {"--products", Op::spmv, given.products != plain.products}}) {
+    if (is_given && std::find(ops.begin(), ops.end(), op) == ops.end())
+      fail("{} is for {}, and this run has {} only", flag, to_string(op),
+           arguments.ops.empty() ? "spgemm (-b)" : fmt::format("{}", fmt::join(arguments.ops, ", ")));
+  }
 }
 
 std::vector<const Entry*> chosen_entries(const Program& program, const RunArguments& arguments) {

@@ -22,6 +22,9 @@ struct Job {
 /// there.
 std::vector<std::string> chosen_stages(const Program& program, const std::vector<std::string>& wanted);
 
+/// Throws Error where an option is given that only another operation than those of the run knows.
+void require_effect(const RunArguments& arguments);
+
 /// The entries that --op, --stage and --filter leave, in course order. Throws Error where none is left.
 std::vector<const Entry*> chosen_entries(const Program& program, const RunArguments& arguments);
 

@@ -260,6 +260,11 @@ class Usage(Case):
         self.refused("--cache", "run", "-m", SMALL, "--cache", "warm")
         self.refused("--check", "run", "-m", SMALL, "--check", "never")
         self.refused("--products 5: a single product", "run", "-m", SMALL, "--products", "5")
+        for words, what in ((("--op", "spmv", "-b", SMALL), "-b is for spgemm, and this run has spmv only"),
+                            (("--op", "spgemm", "--n-cols", "8"), "--n-cols is for spmm, and this run has spgemm only"),
+                            (("--op", "spmv,spgemm", "--alpha", "2"), "--alpha is for spmm, and this run has spmv, spgemm only"),
+                            (("-b", SMALL, "--mode", "chain"), r"--mode is for spmv, and this run has spgemm \(-b\) only")):
+            self.refused(what, "run", "-m", SMALL, *words)
 
     def test_numbers_that_would_judge_nothing(self):
         for flag in ("--alpha", "--beta", "--max-noise", "--time-budget", "--max-memory", "--max-work", "--max-seconds"):

@@ -270,7 +270,9 @@ template <class T>
 __global__ void change(const int* places, int how) {
   __shared__ T shared[128];
   T* const p = &shared[places[threadIdx.x]];
-  if (how == 0) atomicExch(p, T{1});
+  if constexpr (!std::is_same_v<T, double>) {
+    if (how == 0) atomicExch(p, T{1});
+  }
   if (how == 1) atomicAdd(p, T{1});
   if constexpr (std::is_same_v<T, int>) {
     if (how == 2) atomicCAS(p, 0, 1);
@@ -285,15 +287,16 @@ TEST(Lens, AtomicsOfSharedMemory) {
     int apart;
     std::uint64_t ints, floats;  // wavefronts of the atomic operations
     std::uint64_t float_loads;   // requests
+    std::uint64_t doubles = 0;   // as floats
   };
   // A lane counts whether others want its word or not, compare-and-swap counts twice, and to add floats is a
   // loop of that, in which one lane of a bank comes through in each round.
   for (const Case c : {Case{exchange, 32, 1, 1, 1, 0},
                        {exchange, 1, 1, 32, 32, 0},
                        {exchange, 4, 32, 32, 32, 0},
-                       {add, 32, 1, 1, 2, 1},
-                       {add, 16, 1, 2, 2 * 2, 2},
-                       {add, 1, 1, 32, 2 * 32, 32},
+                       {add, 32, 1, 1, 2, 1, 2 * 2},  // doubles: two halves of the warp
+                       {add, 16, 1, 2, 2 * 2, 2, 2 * 3},
+                       {add, 1, 1, 32, 2 * 32, 32, 2 * (16 * 2 + 16)},
                        {add, 4, 32, 32, 2 * 32, 32},
                        {swap, 32, 1, 2, 0, 0},
                        {swap, 1, 1, 64, 0, 0}}) {
@@ -308,6 +311,16 @@ TEST(Lens, AtomicsOfSharedMemory) {
     const LensView floats = look(change<float>, 1, 32, device_places.data(), how);
     EXPECT_EQ(of(floats, Space::shared, Access::atomic).cost, c.floats);
     EXPECT_EQ(of(floats, Space::shared, Access::load).requests, c.float_loads);
+    // What lanes do again is no part of the least, and they meet once.
+    EXPECT_EQ(of(floats, Space::shared, Access::load).least, c.how == add ? 1u : 0u);
+    if (c.how == add) {
+      EXPECT_EQ(of(floats, Space::shared, Access::atomic).least, 2u);
+      EXPECT_EQ(of(floats, Space::shared, Access::atomic).meeting_lanes,
+                32u - static_cast<unsigned>(c.different));
+    }
+    if (c.doubles == 0) continue;
+    const LensView doubles = look(change<double>, 1, 32, device_places.data(), how);
+    EXPECT_EQ(of(doubles, Space::shared, Access::atomic).cost, c.doubles);
   }
 }
 

@@ -61,7 +61,6 @@ GlobalCost global_cost(const Request& request, const Sectors& sectors) {
 }
 
 SharedCost shared_cost(const Request& request) {
-  if (request.access == Access::float_add) return {.wavefronts = 2, .least = 2};
   const unsigned words = std::max(1u, request.bytes / static_cast<unsigned>(kBankBytes));
   const unsigned together = kLanes / std::min(words, kLanes);  // lanes that are answered at once
   const bool is_atomic = request.access > Access::store;
@@ -83,6 +82,11 @@ SharedCost shared_cost(const Request& request) {
       }
     }
     if (size == 0) continue;
+    if (request.access == Access::float_add) {  // one lane a bank, whoever else stands there
+      ++cost.wavefronts;
+      ++cost.least;
+      continue;
+    }
     const bool second_quarter = words == 4 && first / together % 2 == 1;
     if (second_quarter && size == size_before &&
         std::all_of(before.begin(), before.begin() + size,
@@ -92,24 +96,25 @@ SharedCost shared_cost(const Request& request) {
     cost.wavefronts += *std::max_element(of_bank.begin(), of_bank.end());
     cost.least += (size + kLanes - 1) / kLanes;
   }
-  if (request.access == Access::compare_swap) {
+  if (request.access >= Access::compare_swap) {
     cost.wavefronts *= 2;
     cost.least *= 2;
   }
   return cost;
 }
 
-void float_rounds(Request request, const std::function<void(const Request&)>& visit) {
-  while (request.lanes != 0) {
+void float_rounds(Request request, const std::function<void(const Request&, bool)>& visit) {
+  for (bool again = false; request.lanes != 0; again = true) {
     for (const Access access : {Access::load, Access::float_add}) {
       request.access = access;
-      visit(request);
+      visit(request, again);
     }
     std::array<bool, 2 * kLanes> taken{};  // banks, of each half of the warp where lanes take 8 bytes
+    DistinctSet changed;
     each_lane(request.lanes, [&](unsigned lane) {
       const unsigned half = request.bytes == 8 ? lane / (kLanes / 2) : 0;
       bool& bank = taken[half * kLanes + request.address[lane] / kBankBytes % kLanes];
-      if (!bank) request.lanes &= ~(1u << lane);
+      if (!bank && changed.insert(request.address[lane])) request.lanes &= ~(1u << lane);
       bank = true;
     });
   }

@@ -59,9 +59,10 @@ struct SharedCost {
 SharedCost shared_cost(const Request& request);
 
 /// What a float_add is in shared memory: all lanes load, add, compare and swap; of those at one bank, whether
-/// at one word or not, one succeeds, and the others begin again. Calls visit() for each round with a load, and
-/// with a float_add, which stands for its compare-and-swap then.
-void float_rounds(Request request, const std::function<void(const Request&)>& visit);
+/// at one word or not, one succeeds, and the others begin again. Calls visit(request, again) for each round
+/// with a load, and with a float_add, which stands for its compare-and-swap then; `again`: it is not the first
+/// round. (Of doubles nothing was measured: here the halves of a warp meet only where they want the same one.)
+void float_rounds(Request request, const std::function<void(const Request&, bool)>& visit);
 
 /// The lanes that meet others at an address: those that take part, less the different addresses among them.
 unsigned lanes_that_meet(const Request& request);

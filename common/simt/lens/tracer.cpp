@@ -140,7 +140,7 @@ void Tracer::take(const Request& request) {
 // An addition of floats in shared memory comes as the rounds that it takes there.
 void Tracer::count(const Request& request, Space space, std::size_t array) {
   if (space == Space::shared && request.access == Access::float_add) {
-    float_rounds(request, [&](const Request& part) { count_one(part, space, array); });
+    float_rounds(request, [&](const Request& round, bool again) { count_one(round, space, array, again); });
   } else {
     count_one(request, space, array);
   }
@@ -155,7 +155,7 @@ SiteCounts& Tracer::site_of(const Request& request, Space space, std::size_t arr
   return *found.site;
 }
 
-void Tracer::count_one(const Request& request, Space space, std::size_t array) {
+void Tracer::count_one(const Request& request, Space space, std::size_t array, bool again) {
   SiteCounts& site = site_of(request, space, array);
   site.code = request.code;
   site.array = space == Space::global ? launch_->arrays[array].begin : 0;
@@ -164,12 +164,12 @@ void Tracer::count_one(const Request& request, Space space, std::size_t array) {
   site.bytes = std::max(site.bytes, request.bytes);
   ++site.requests;
   site.lanes += static_cast<unsigned>(std::popcount(request.lanes));
-  if (site.access == Access::atomic) site.meeting_lanes += lanes_that_meet(request);
+  if (site.access == Access::atomic && !again) site.meeting_lanes += lanes_that_meet(request);
   std::uint64_t cost = 0;
   if (space == Space::shared) {
     const SharedCost shared = shared_cost(request);
     site.wavefronts += cost = shared.wavefronts;
-    site.least_wavefronts += shared.least;
+    if (!again) site.least_wavefronts += shared.least;
   } else {
     const Sectors sectors(request);
     const GlobalCost global = global_cost(request, sectors);

@@ -90,8 +90,8 @@ class Tracer final : RequestSink {
   void take(const Request& request) override;
   /// `array` is that of global memory which the first lane touches, and 0 in shared memory.
   void count(const Request& request, Space space, std::size_t array);
-  /// The same of one instruction.
-  void count_one(const Request& request, Space space, std::size_t array);
+  /// The same of one instruction; `again`: lanes do once more what they could not do at once.
+  void count_one(const Request& request, Space space, std::size_t array, bool again = false);
   SiteCounts& site_of(const Request& request, Space space, std::size_t array);
   void note_reads(const Sectors& sectors);
   /// The array that holds the address: its number, or that of none.
