@@ -1899,7 +1899,7 @@ class Lens(Case):
         for row in json.loads(path.read_text())["results"]:
             self.assertEqual(row["status"], "good")
             self.assertNotIn("fetched_bytes", row["metrics"])
-            self.assertRegex(row["note"], "not counted: objdump cannot read this program")
+            self.assertRegex(row["note"], r"not counted: objdump \(Debian: binutils\) is not on the PATH")
 
     def test_refused(self):
         for expected, *words in (

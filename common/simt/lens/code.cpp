@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <link.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,12 +29,13 @@ std::vector<std::string> ask(const std::string& tool, const std::string& argumen
       lines.back() += static_cast<char>(c);
     }
   }
-  if (pipe == nullptr || pclose(pipe) != 0) {
-    fail(
-        "{} cannot read this program; it must be on the PATH (Debian: binutils), and the program not "
-        "stripped",
-        tool);
-  }
+  constexpr int kNotFound = 127;  // as a shell says it
+  const int status = pipe != nullptr ? pclose(pipe) : -1;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotFound)
+    fail("{} (Debian: binutils) is not on the PATH; it reads this program's code", tool);
+  if (status != 0)
+    fail("{} cannot read this program: it must not be stripped, and memory be left for another process",
+         tool);
   lines.pop_back();
   return lines;
 }
