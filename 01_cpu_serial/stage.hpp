@@ -14,6 +14,7 @@ void add_dense_spmv_plain(Registry& registry);
 void add_csr_spmv_plain(Registry& registry);
 void add_csr_spmm_plain(Registry& registry);
 void add_two_pointer_dot(Registry& registry);
+void add_gustavson_sorted(Registry& registry);
 void add_gustavson_dense(Registry& registry);
 void add_gustavson_hash(Registry& registry);
 void add_hypersparse(Registry& registry);

@@ -46,7 +46,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Counts nnz(C) as 5_gustavson_dense.cpp of step 1 does, which the one pass saves.
+/// Counts nnz(C) as 6_gustavson_dense.cpp of step 1 does, which the one pass saves.
 Offset count(const CsrView<double>& a, const CsrView<double>& b) {
   std::vector<bitmap::Word> bits(bitmap::words(b.cols), 0);
   Offset counted = 0;

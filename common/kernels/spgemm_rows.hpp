@@ -1,6 +1,6 @@
 // Gustavson's algorithm in one pass, with a choice for every row.
 //
-// The plain form (5_gustavson_dense.cpp of step 1) walks through all products twice and, for each row, scans
+// The plain form (6_gustavson_dense.cpp of step 1) walks through all products twice and, for each row, scans
 // a bitmap as long as the row is wide. Here every cost is matched to the row at hand:
 //
 //   One pass. C never has more entries than sum(min(products of the row, columns)), so C's arrays are

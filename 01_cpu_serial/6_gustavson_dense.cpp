@@ -1,20 +1,19 @@
-// Gustavson's algorithm with a dense accumulator.
+// Gustavson's algorithm with a bitmap in place of a sort.
 //
-// The idea: row i of C is the sum of rows of B, C(i, :) = sum over k of A(i, k) * B(k, :). Each is added into
-// an accumulator, an array with a place for every column, so that the place of a product need not be
-// searched: the column number is the address. A bitmap beside it remembers which places were touched. Reading
-// the bitmap word by word gives the columns in ascending order, so C comes out sorted and nothing is ever
-// sorted; the bits, not the values, say what belongs to C, so an entry that cancels to zero stays.
+// The idea: 5_gustavson_sorted.cpp lists the columns of a row and sorts them. Here a bitmap with a bit for each
+// column remembers which places were touched. Reading it word by word gives the columns in ascending order, so
+// nothing is ever sorted; the bits, not the values, say what belongs to C, so an entry that cancels to zero
+// stays.
 //
-// It runs twice. The symbolic pass only sets bits and counts them, which sizes C exactly; the numeric pass
-// fills it. Both leave bitmap and accumulator all zero behind them, by clearing what they touched: clearing
-// everything, row after row, would cost rows x columns.
+// And bits can be counted. So it runs twice: the symbolic pass only sets bits and counts them, which sizes C
+// exactly, so its arrays need not grow; the numeric pass fills it. Both leave bitmap and accumulator all zero
+// behind them, by clearing what they touched.
 //
 // Input: any CSR matrices. Cost: 2 x products steps (one pass with and one without values), plus a scan of
 // the words between a row's first and last column, twice: up to 2 x rows x columns / 64. Memory: C, exactly,
 // and columns x (sizeof(T) + 1/8) bytes. Where columns are many and products few, each place may be a cache
-// miss, and the scan is long: see 6_gustavson_hash.cpp. Where most rows are empty, the loop over them is what
-// takes long: see 7_hypersparse.cpp. fast/gustavson_adaptive.cpp chooses for each row.
+// miss, and the scan is long: see 7_gustavson_hash.cpp. Where most rows are empty, the loop over them is what
+// takes long: see 8_hypersparse.cpp. fast/gustavson_adaptive.cpp chooses for each row.
 //
 // Source: F. G. Gustavson, "Two fast algorithms for sparse matrices: multiplication and permuted
 // transposition", ACM TOMS 4 (1978).
@@ -143,7 +142,7 @@ class GustavsonDense final : public HostSpgemmPlan<T> {
 void cpu_serial::add_gustavson_dense(Registry& registry) {
   registry.add<GustavsonDense>(
       {.name = "01_cpu_serial/gustavson_dense",
-       .idea = "rows of B added into a dense row; a bitmap keeps the columns sorted"});
+       .idea = "a bitmap gives the columns in order; one pass counts, a second fills"});
 }
 
 }  // namespace stages
