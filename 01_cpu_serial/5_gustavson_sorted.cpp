@@ -12,8 +12,8 @@
 // What remains is the sort, n log n steps for n results of a row, in no order that a processor could guess: see
 // 6_gustavson_dense.cpp.
 //
-// Input: any CSR matrices. Cost: one step a product, and the sorts. Memory: columns x (sizeof(T) + 4) bytes, and
-// C, whose arrays grow as it is made, each time into twice the room.
+// Input: any CSR matrices. Cost: one step a product, and the sorts. Memory: columns x (sizeof(T) + 4) bytes,
+// and C, whose arrays grow as it is made, each time into twice the room.
 //
 // Source: F. G. Gustavson, "Two fast algorithms for sparse matrices: multiplication and permuted
 // transposition", ACM TOMS 4 (1978).
@@ -36,7 +36,8 @@ class GustavsonSorted final : public HostSpgemmPlan<T> {
   static Cost cost(const SpgemmProblem<T>& problem) {
     Cost cost = problem_cost(problem);
     const double bound = static_cast<double>(problem.result_bound);
-    cost.memory += static_cast<double>(problem.b->cols) * (sizeof(T) + sizeof(Index)) + bound * (sizeof(T) + sizeof(Index));
+    cost.memory += static_cast<double>(problem.b->cols) * (sizeof(T) + sizeof(Index)) +
+                   bound * (sizeof(T) + sizeof(Index));
     return cost;
   }
 
@@ -82,8 +83,9 @@ class GustavsonSorted final : public HostSpgemmPlan<T> {
 }  // namespace
 
 void cpu_serial::add_gustavson_sorted(Registry& registry) {
-  registry.add<GustavsonSorted>({.name = "01_cpu_serial/gustavson_sorted",
-                                 .idea = "rows of B added into a dense row; its columns are listed and sorted"});
+  registry.add<GustavsonSorted>(
+      {.name = "01_cpu_serial/gustavson_sorted",
+       .idea = "rows of B added into a dense row; its columns are listed and sorted"});
 }
 
 }  // namespace stages
