@@ -75,24 +75,29 @@ std::string drawing_of_banks(const Request& request) {
   return text;
 }
 
+/// What the drawing of a request shows.
+const char* note_on(Space space, Access access) {
+  if (space == Space::global) {
+    return "Each box is a sector of 32 bytes; numbers are the lanes that ask for its pieces, and "
+           "empty pieces are fetched for nobody.";
+  }
+  if (access == Access::atomic) {
+    return "Each column is a bank, each cell below another a word, with the lanes that change it. Each lane "
+           "takes a wavefront of its own, or two if it compares and swaps; of lanes that add floats one of a "
+           "bank comes through, with two wavefronts for all banks.";
+  }
+  return "Each column is a bank; each cell below another is a word that it gives in a wavefront of its own, "
+         "with the lanes that want it.";
+}
+
 std::string drawing(const LensSite& site) {
   const Request& request = site.counts.worst;
   const bool global = site.counts.space == Space::global;
-  const char* const note =
-      global ? "Each box is a sector of 32 bytes; numbers are the lanes that ask for its pieces, and empty "
-               "pieces are fetched for nobody."
-      : site.counts.access == Access::atomic
-          ? "Each column is a bank, each cell below another a word, with the lanes that change it. Each lane "
-            "takes a wavefront of its own, or two if it compares and swaps; of lanes that add floats one of "
-            "a "
-            "bank comes through, with two wavefronts for all banks."
-          : "Each column is a bank; each cell below another is a word that it gives in a wavefront of its "
-            "own, "
-            "with the lanes that want it.";
   return fmt::format(
       "<details><summary>its worst request: {} {}</summary><p class=note>{}</p><div "
       "class=request>{}</div></details>",
-      site.counts.worst_cost, global ? "sectors" : "wavefronts", note,
+      site.counts.worst_cost, global ? "sectors" : "wavefronts",
+      note_on(site.counts.space, site.counts.access),
       global ? drawing_of_sectors(request) : drawing_of_banks(request));
 }
 
