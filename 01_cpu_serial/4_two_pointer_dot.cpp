@@ -6,9 +6,9 @@
 // is `dot` in common/kernels/sparse_dot_rows.hpp, because step 2 runs it on every rank.
 //
 // What it costs: every row meets every column, and a meeting takes up to len(row) + len(column) steps whether
-// or not it finds anything: rows x nnz(B) + columns of B x nnz(A) steps in all. The project's B has 46,796
-// non-zeros in 511 of its 8191 columns, and A has 784,379 in 8191 rows: 8191 x 46,796 + 511 x 784,379 =
-// 7.8e8 steps, for 4.5e6 products.
+// or not it finds anything: rows x nnz(B) + columns of B in use x nnz(A) steps in all. The project's B has
+// 46,796 non-zeros in 511 of its 8191 columns, and A has 784,379 in 8191 rows: 8191 x 46,796 + 511 x 784,379
+// = 7.8e8 steps, for 4.5e6 products.
 //
 // The original course code had this method with faults that are worth knowing: its loops moved A's pointer
 // without testing the end of the row, and so read on into the next row; a repeated entry counted once in B

@@ -14,9 +14,9 @@
 // their sums looked up in that order. It runs twice: first to count, which sizes C exactly, then to fill.
 //
 // Input: any CSR matrices. Cost: 2 x products probes and r log r for a row of r results; the table is at most
-// half full, so a probe takes 1.5 tries on average. Each pass also clears the row's table, 2 to 4 places a
-// product. Memory: C exactly, and for the widest row a table of 2 to 4 times its products (never more than 4 x
-// columns).
+// half full, so a column is found in 1.5 tries on average, and a new one has its place in 2.5. Each pass also
+// clears the row's table, 2 to 4 places a product. Memory: C exactly, and for the widest row a table of 2 to 4
+// times its products (never more than 4 x columns).
 
 #include <algorithm>
 #include <bit>

@@ -15,8 +15,7 @@
 //   B into columns again. Here rank 0 does, and before the run, which only brings the values into that order.
 //
 // What remains is the method. Rank 0 sends B to everyone and takes all of C, whatever the number of ranks;
-// and equal shares of nnz(A) are not equal shares of the work. (On the project's pair they are, as its rows are
-// alike; on the matrix `web` of measured.md they are not.)
+// and equal shares of nnz(A) are equal shares of the work only where rows are alike, as on the project's pair.
 //
 // Input: any CSR matrices of fewer than 2^31 non-zeros, also in C: the counts of MPI are int. (The next
 // entries use common/mpi/transfer.hpp, which sends any size.) Cost: as two_pointer_dot, over ranks; messages
