@@ -9,6 +9,7 @@ own library. What the documents tell readers to type is tried by tests/documents
 
 import argparse
 import csv
+import fcntl
 import gzip
 import json
 import os
@@ -16,6 +17,7 @@ import pathlib
 import pty
 import re
 import resource
+import select
 import shutil
 import shlex
 import signal
@@ -843,14 +845,17 @@ class Kept(Case):
     def test_a_signal_while_files_are_written(self):
         pipe = self.directory / "pipe"
         os.mkfifo(pipe)
-        process = subprocess.Popen([PROGRAMS / "stages", "run", "-m", SMALL, *self.HOST, "--json", pipe, "--csv", self.csv],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for line in process.stderr:
-            if line.startswith("[3/3]"):
-                break
-        process.terminate()
-        with open(pipe, encoding="utf-8") as reader:
-            self.assertEqual(len(json.load(reader)["results"]), 3)
+        with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as reader:
+            fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # too small for the file: the program waits in the middle of it
+            process = subprocess.Popen([PROGRAMS / "stages", "run", "-m", SMALL, *self.HOST, "--json", pipe, "--csv", self.csv],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertTrue(select.select([reader], [], [], LIMIT)[0])
+            process.terminate()
+            time.sleep(0.3)
+            os.set_blocking(reader.fileno(), True)
+            text = reader.read()
+        self.assertGreater(len(text), 4096)
+        self.assertEqual(len(json.loads(text)["results"]), 3)
         process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, -signal.SIGTERM)
         self.assertEqual(len(self.csv.read_text().splitlines()), 4)
