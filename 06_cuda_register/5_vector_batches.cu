@@ -10,7 +10,8 @@
 // once for 4 products.
 //
 // What remains: where two of these 8 lanes read different batches in the same banks, the read takes longer.
-// At random columns that is so in most reads. 6_bank_order.cu does something about it.
+// At random columns that is so in most reads. 7_bank_order.cu does something about it, in a form of the
+// matrix that 6_packed_shares.cu brings.
 //
 // Requires: as 3_row_per_sub_warp.cu, with 16 bytes of shared memory for each column.
 

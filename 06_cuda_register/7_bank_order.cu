@@ -2,20 +2,16 @@
 //
 // The idea: shared memory has 32 banks, and a read waits where lanes that are served together want different
 // words of one bank. With batches of 16 bytes 8 lanes are served together, and a batch lies in one of 8 places:
-// column % 8. In 5_vector_batches.cu the columns of a step are as they come. But the order in which a lane
+// column % 8. In 6_packed_shares.cu the columns of a step are as they come. But the order in which a lane
 // takes its non-zeros is free. So prepare chooses it: in each step the 8 lanes take non-zeros whose batches lie
-// in different places, and a lane that has none left for a free place reads a zero behind x (resident.hpp tells
-// how that schedule is made).
+// in different places, and a lane that has none left for a free place reads a zero behind x. For that a lane
+// has an eighth more steps than non-zeros, where there is room. The kernel is that of 6_packed_shares.cu; what
+// is new is `schedule` in resident.cpp.
 //
-// With the order comes a form of its own. All that a warp keeps lies side by side, so it is loaded without row
-// pointers. Columns have 16 bits, two of them to a register: a lane needs fewer registers, and more blocks are
-// on an SM. Blocks are numbered in one dimension, copy after copy.
-//
-// What remains: while a block copies its next batches, nobody in it multiplies. 7_stream_resident.cu does both
+// What remains: while a block copies its next batches, nobody in it multiplies. 8_stream_resident.cu does both
 // at a time.
 //
-// Requires: 16-bit columns, rows of at most 32 x 64 non-zeros, a copy of the matrix that fits the chip's
-// registers, batches of x that fit a block's shared memory, independent vectors.
+// Requires: as 6_packed_shares.cu.
 
 #include "06_cuda_register/resident_plan.hpp"
 
@@ -66,6 +62,7 @@ template <class T>
 class BankOrder final : public ResidentPlan<T, BankOrder<T>> {
  public:
   using ResidentPlan<T, BankOrder<T>>::ResidentPlan;
+  static constexpr StepOrder kOrder = StepOrder::by_bank;
   static constexpr int kBuffers = 1;  ///< of x
   template <int kSteps>
   static auto kernel_of() {

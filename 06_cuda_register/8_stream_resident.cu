@@ -1,6 +1,6 @@
 // Independent vectors: the matrix stays, the vectors stream past.
 //
-// The idea: two buffers of x. In 6_bank_order.cu a block copies its next batches, waits, multiplies, and waits
+// The idea: two buffers of x. In 7_bank_order.cu a block copies its next batches, waits, multiplies, and waits
 // again. Here a warp copies its part of the next batches to the other buffer, and then multiplies those that
 // are there, without waiting for the other warps. So while some warps wait for loads, others multiply, and one
 // barrier is left of two.
@@ -13,7 +13,7 @@
 // What limits it then is shared memory, which answers 128 bytes per SM and clock. Predicted for n = 1024, 205
 // per row: 210,000 reads of 4 bytes a vector over 132 SMs x 128 bytes a clock: 50 clocks, 0.03 us a vector.
 //
-// Requires: as 6_bank_order.cu, with two buffers of batches in a block's shared memory.
+// Requires: as 7_bank_order.cu, with two buffers of batches in a block's shared memory.
 
 #include "06_cuda_register/resident_plan.hpp"
 
@@ -73,6 +73,7 @@ template <class T>
 class StreamResident final : public ResidentPlan<T, StreamResident<T>> {
  public:
   using ResidentPlan<T, StreamResident<T>>::ResidentPlan;
+  static constexpr StepOrder kOrder = StepOrder::by_bank;
   static constexpr int kBuffers = 2;  ///< of x
   template <int kSteps>
   static auto kernel_of() {

@@ -1,5 +1,5 @@
 #pragma once
-// What rungs 5 to 7 keep of x in shared memory.
+// What rungs 5 to 8 keep of x in shared memory.
 
 #include "common/gpu/cuda.hpp"
 

@@ -15,9 +15,36 @@ std::size_t at(Offset k) {
   return static_cast<std::size_t>(k);
 }
 
-/// A lane's non-zeros by the bank of their column, as positions in the matrix.
+/// A lane's non-zeros along the row, as positions in the matrix.
+using Positions = std::vector<Offset>;
+
+/// Where each lane of a phase takes its non-zeros as they come. place(step, lane, position) is called for each
+/// non-zero, place(step, lane, -1 - bank) for padding that reads the zero in that bank. Returns how many reads
+/// meet another in their bank.
+template <class BankOf, class Place>
+Offset along_rows(const std::vector<Positions>& lanes, int steps, int banks, BankOf&& bank_of,
+                  Place&& place) {
+  Offset conflicts = 0;
+  for (int step = 0; step < steps; ++step) {
+    std::vector<bool> taken(at(banks), false);
+    for (int l = 0; l < std::ssize(lanes); ++l) {
+      if (step >= std::ssize(lanes[at(l)])) {
+        place(step, l, Offset{-1});
+        continue;
+      }
+      const Offset position = lanes[at(l)][at(step)];
+      const std::size_t bank = at(bank_of(position));
+      if (taken[bank]) ++conflicts;
+      taken[bank] = true;
+      place(step, l, position);
+    }
+  }
+  return conflicts;
+}
+
+/// A lane's non-zeros by the bank of their column, from which schedule() takes them.
 struct Lane {
-  std::vector<std::vector<Offset>> of_bank;
+  std::vector<Positions> of_bank;
   Offset left = 0;
 };
 
@@ -32,13 +59,17 @@ int choose_bank(const Lane& lane, const std::vector<bool>& taken, const std::vec
   return best;
 }
 
-/// Schedules the lanes of one phase. place(step, lane, position) is called for each non-zero, place(step,
-/// lane, -1 - bank) for padding that reads the zero in that bank.
-template <class Place>
-Offset schedule(std::vector<Lane>& lanes, int steps, int banks, Place&& place) {
+/// Schedules the lanes of one phase. The rest as in along_rows().
+template <class BankOf, class Place>
+Offset schedule(const std::vector<Positions>& rows, int steps, int banks, BankOf&& bank_of, Place&& place) {
   std::vector<Offset> waiting(at(banks), 0);
-  for (const Lane& lane : lanes) {
-    for (int b = 0; b < banks; ++b) waiting[at(b)] += std::ssize(lane.of_bank[at(b)]);
+  std::vector<Lane> lanes(rows.size(), Lane{std::vector<Positions>(at(banks))});
+  for (std::size_t l = 0; l < rows.size(); ++l) {
+    for (const Offset position : rows[l]) {
+      lanes[l].of_bank[at(bank_of(position))].push_back(position);
+      ++waiting[at(bank_of(position))];
+    }
+    lanes[l].left = std::ssize(rows[l]);
   }
   Offset conflicts = 0;
   std::vector<int> order(lanes.size());
@@ -86,7 +117,7 @@ Index resident_steps(const Csr<T>& a, int lanes) {
 }
 
 template <class T>
-Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_bytes) {
+Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_bytes, StepOrder order) {
   const int banks = shared_banks(element_bytes);
   if (a.cols > kMostResidentColumns)
     fail("{} columns do not fit into 16 bits; at most {} do", a.cols, kMostResidentColumns);
@@ -102,17 +133,15 @@ Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_byt
   const int phase = std::min(banks, kWarp);
   for (int warp = 0; warp < out.warps; ++warp) {
     for (int first = 0; first < kWarp; first += phase) {
-      std::vector<Lane> phase_lanes(at(phase), Lane{std::vector<std::vector<Offset>>(at(banks))});
+      std::vector<Positions> phase_lanes(at(phase));
       for (int l = 0; l < phase; ++l) {
         const Index row = static_cast<Index>(warp) * rows_per_warp + (first + l) / lanes;
         if (row >= a.rows) continue;
-        Lane& lane = phase_lanes[at(l)];
-        for (Offset k = a.row_ptr[at(row)] + (first + l) % lanes; k < a.row_ptr[at(row) + 1]; k += lanes) {
-          lane.of_bank[at(a.col_idx[at(k)] % banks)].push_back(k);
-          ++lane.left;
-        }
+        for (Offset k = a.row_ptr[at(row)] + (first + l) % lanes; k < a.row_ptr[at(row) + 1]; k += lanes)
+          phase_lanes[at(l)].push_back(k);
       }
-      out.conflicts += schedule(phase_lanes, steps, banks, [&](int step, int l, Offset position) {
+      const auto bank_of = [&](Offset position) { return a.col_idx[at(position)] % banks; };
+      const auto place = [&](int step, int l, Offset position) {
         const std::size_t to = (at(warp) * at(steps) + at(step)) * kWarp + at(first + l);
         if (position >= 0) {
           out.values[to] = a.values[at(position)];
@@ -122,7 +151,9 @@ Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_byt
           out.values[to] = T{0};
           out.columns[to] = static_cast<std::uint16_t>(a.cols + (bank - a.cols % banks + banks) % banks);
         }
-      });
+      };
+      out.conflicts += order == StepOrder::by_bank ? schedule(phase_lanes, steps, banks, bank_of, place)
+                                                   : along_rows(phase_lanes, steps, banks, bank_of, place);
     }
   }
   return out;
@@ -130,7 +161,7 @@ Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_byt
 
 template Index resident_steps(const Csr<float>&, int);
 template Index resident_steps(const Csr<double>&, int);
-template Resident<float> make_resident(const Csr<float>&, int, int, int);
-template Resident<double> make_resident(const Csr<double>&, int, int, int);
+template Resident<float> make_resident(const Csr<float>&, int, int, int, StepOrder);
+template Resident<double> make_resident(const Csr<double>&, int, int, int, StepOrder);
 
 }  // namespace stages

@@ -1,5 +1,5 @@
 #pragma once
-// What rungs 6 and 7 share: how the matrix lies on this device, what they refuse, and the launch. Each gives
+// What rungs 6 to 8 share: how the matrix lies on this device, what they refuse, and the launch. Each gives
 // its kernel.
 
 #include "06_cuda_register/batch.hpp"
@@ -22,8 +22,8 @@ struct ResidentShape {
   int resident_blocks = 0;  ///< blocks that the chip holds at once
 };
 
-/// `Plan`: the derived class, with kernel_of<kSteps>(), its kernel for shares of so many non-zeros, and
-/// kBuffers, of x in shared memory.
+/// `Plan`: the derived class, with kernel_of<kSteps>(), its kernel for shares of so many non-zeros, kOrder, in
+/// which a lane takes them, and kBuffers, of x in shared memory.
 template <class T, class Plan>
 class ResidentPlan : public DeviceSpmvPlan<T> {
  public:
@@ -31,7 +31,7 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
       : DeviceSpmvPlan<T>(problem, exec),
         shape_(shape_for(*problem.a)),
         groups_(std::max(1, shape_.resident_blocks / std::max(1, shape_.blocks_per_copy))),
-        matrix_(*problem.a, shape_.lanes, shape_.steps, 16) {}
+        matrix_(*problem.a, shape_.lanes, shape_.steps, 16, Plan::kOrder) {}
 
   void run() override {
     const Csr<T>& a = this->a();
@@ -101,7 +101,7 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
     shape.lanes = lanes_for(a, kMostSteps);
     if (shape.lanes == 0) return shape;
     const int needed = resident_steps(a, shape.lanes);
-    shape.steps = steps_for(needed);
+    shape.steps = steps_for(needed, Plan::kOrder);
     const int rows_per_block = kResidentWarps * (32 / shape.lanes);
     shape.blocks_per_copy = static_cast<int>(blocks_for(a.rows, rows_per_block));
     shape.shared_bytes =

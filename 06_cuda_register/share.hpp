@@ -1,5 +1,5 @@
 #pragma once
-// What bank_order, stream_resident and the chains have in common: a lane's share of the matrix in registers,
+// What rungs 6 to 8 and the chains have in common: a lane's share of the matrix in registers,
 // and its part of a product with x in shared memory.
 
 #include "06_cuda_register/resident.hpp"
@@ -50,8 +50,9 @@ __device__ T sum_over_lanes(T sum, int lanes) {
 template <class T>
 class ResidentMatrix {
  public:
-  ResidentMatrix(const Csr<T>& a, int lanes, int steps, int element_bytes)
-      : host_(make_resident(a, lanes, steps, element_bytes)),
+  ResidentMatrix(const Csr<T>& a, int lanes, int steps, int element_bytes,
+                 StepOrder order = StepOrder::by_bank)
+      : host_(make_resident(a, lanes, steps, element_bytes, order)),
         values_(std::span<const T>(host_.values)),
         columns_(std::span<const std::uint16_t>(host_.columns)) {
     host_.values.clear();
@@ -72,11 +73,12 @@ class ResidentMatrix {
 inline constexpr int kStepChoices[] = {4, 8, 12, 16, 24, 32, 40, 48, 56, 64};
 inline constexpr int kMostSteps = 64;
 
-/// The smallest choice with an eighth more than `needed`, so that the schedule has room to avoid bank
-/// conflicts.
-inline int steps_for(int needed) {
+/// The smallest choice that holds `needed`; by banks with an eighth more, so that the schedule has room to
+/// avoid conflicts.
+inline int steps_for(int needed, StepOrder order = StepOrder::by_bank) {
+  const int asked = order == StepOrder::by_bank ? needed + needed / 8 : needed;
   for (const int steps : kStepChoices) {
-    if (steps >= needed + needed / 8) return steps;
+    if (steps >= asked) return steps;
   }
   return kMostSteps;
 }

@@ -8,6 +8,7 @@ void add_06_cuda_register(Registry& registry) {
   add_row_per_sub_warp(registry);
   add_matrix_copies(registry);
   add_vector_batches(registry);
+  add_packed_shares(registry);
   add_bank_order(registry);
   add_stream_resident(registry);
   add_chain_words(registry);

@@ -17,6 +17,7 @@ void add_row_per_thread(Registry& registry);
 void add_row_per_sub_warp(Registry& registry);
 void add_matrix_copies(Registry& registry);
 void add_vector_batches(Registry& registry);
+void add_packed_shares(Registry& registry);
 void add_bank_order(Registry& registry);
 void add_stream_resident(Registry& registry);
 // fast/, for experts.
