@@ -5,9 +5,8 @@
 // In the end the 32 partial sums are added by shuffles, in a fixed order. This is the warp per row of
 // textbooks, called CSR-vector.
 //
-// Three small things come with it, which the next two files keep. Blocks have 256 threads, so 8 rows. The loop
-// is unrolled 4 times (in 6_balanced_shares.cu 8 times), so that a lane's next loads do not wait for its last
-// sum. And __ldcs tells the caches that an entry is read only once.
+// Two small things come with it, which the next two files keep. Blocks have 256 threads, so 8 rows. And __ldcs
+// tells the caches that an entry is read only once.
 //
 // What is wrong with it: a row of 3 entries leaves 29 lanes without work, and pays five shuffles all the
 // same. 5_warp_per_row.cu gives such rows fewer lanes.
@@ -35,7 +34,6 @@ __global__ void full_warp_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
   if (row >= static_cast<unsigned>(a.rows)) return;  // the whole warp leaves
   const LessonPtr end = a.row_ptr[row + 1];
   T sum = 0;
-#pragma unroll 4
   for (LessonPtr p = a.row_ptr[row] + LessonPtr(lane); p < end; p += LessonPtr{kLanes}) {
     sum += __ldcs(a.values + p) * x[__ldcs(a.col_idx + p)];  // read once: leaves the caches to x
   }

@@ -31,7 +31,6 @@ __global__ void __launch_bounds__(kBlock) warp_per_row(CsrView<T, LessonPtr> a, 
   const bool has_row = row < static_cast<unsigned>(a.rows);
   const LessonPtr begin = has_row ? a.row_ptr[row] : 0, end = has_row ? a.row_ptr[row + 1] : 0;
   T sum = 0;
-#pragma unroll 4
   for (LessonPtr p = begin + LessonPtr(lane); p < end; p += LessonPtr{kLanes}) {
     sum += __ldcs(a.values + p) * x[__ldcs(a.col_idx + p)];
   }
