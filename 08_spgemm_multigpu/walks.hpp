@@ -19,7 +19,8 @@ __device__ bool walk_by_lanes(const Structures<Ptr>& f, Index row, unsigned lane
   const Ptr end = f.a.row_ptr[row + 1];
   for (Ptr e = f.a.row_ptr[row] + static_cast<Ptr>(lane); good && e < end; e += static_cast<Ptr>(kWarp)) {
     const Index k = f.a.col_idx[e];
-    for (Ptr q = f.b.row_ptr[k]; good && q < f.b.row_ptr[k + 1]; ++q) good = visit(f.b.col_idx[q], e, q);
+    const Ptr to = f.b.row_ptr[k + 1];
+    for (Ptr q = f.b.row_ptr[k]; good && q < to; ++q) good = visit(f.b.col_idx[q], e, q);
   }
   return __all_sync(kAllLanes, good);
 }
