@@ -143,6 +143,14 @@ std::vector<Choice> choices() {
     with(fmt::format("counting: bitmaps to {} columns a product", columns),
          [&](Rules& r) { r.count_columns_a_product = columns; });
   }
+  with("no row split", [](Rules& r) { r.long_row = std::numeric_limits<Index>::max(); });
+  for (const Index entries : {1024, 2048, 16384}) {
+    with(fmt::format("split: rows of more than {} entries", entries),
+         [&](Rules& r) { r.long_row = entries; });
+  }
+  for (const Index entries : {64, 128, 1024}) {
+    with(fmt::format("split: pieces of {} entries", entries), [&](Rules& r) { r.piece_entries = entries; });
+  }
   with("counting: warps' tables of 1024 slots", [](Rules& r) { r.count_warp_slots = 1024; });
   with("counting: warps' tables of 512 slots", [](Rules& r) { r.count_warp_slots = 512; });
   return out.all;

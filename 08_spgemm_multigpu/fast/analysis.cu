@@ -2,7 +2,8 @@
 //
 // A team of 1 to 32 lanes looks at a row of A: at the lengths of the rows of B that it names, and, where there
 // are many products, at their first and last columns. Rows of A that are long for their team wait until the
-// block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block.
+// block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block. Rows
+// that are split (split_rows.hpp) have no product here.
 //
 // Input: any structures. Cost: a row pointer's pair, and for long rows two columns, for each entry of A.
 
@@ -101,7 +102,9 @@ template <class Ptr>
 __device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row,
                            unsigned team) {
   const unsigned lane = threadIdx.x % team;
-  Sums sums = row < 0 ? Sums{} : sum_products(f, row, lane, team);
+  const bool is_split =
+      row >= 0 && f.a.row_ptr[row + 1] - f.a.row_ptr[row] > static_cast<Ptr>(rules.long_row);
+  Sums sums = row < 0 || is_split ? Sums{} : sum_products(f, row, lane, team);
   for (unsigned d = team / 2; d > 0; d /= 2) {
     sums.products += __shfl_xor_sync(kAllLanes, sums.products, static_cast<int>(d));
     sums.rows_of_b += __shfl_xor_sync(kAllLanes, sums.rows_of_b, static_cast<int>(d));
@@ -155,7 +158,8 @@ __global__ void __launch_bounds__(kBlock)
   const Offset chunk = Offset{threadIdx.x / kWarp} * gridDim.x + blockIdx.x;
   const Offset number = chunk * (kWarp / team) + threadIdx.x % kWarp / team;
   Index row = number < f.a.rows ? static_cast<Index>(number) : -1;
-  if (row >= 0 && entries_of(row) > static_cast<Ptr>(kTurns * kAtOnce * team)) {
+  if (row >= 0 && entries_of(row) > static_cast<Ptr>(kTurns * kAtOnce * team) &&
+      entries_of(row) <= static_cast<Ptr>(rules.long_row)) {
     if (threadIdx.x % team == 0) long_rows[atomicAdd(&long_count, 1)] = row;
     row = -1;
   }
@@ -178,17 +182,19 @@ __global__ void __launch_bounds__(kBlock)
 /// The mean length of a row as a non-zero sees it, (sum of length^2) / (sum of length), over the entries that a
 /// lane asks for at once. In skewed matrices that is more than the mean length of a row.
 template <class T>
-unsigned lanes_for(const Csr<T>& a) {
-  double squares = 0;
+unsigned lanes_for(const Csr<T>& a, Index longest) {
+  double squares = 0, sum = 0;
   for (Index i = 0; i < a.rows; ++i) {
     const auto length = static_cast<double>(a.row_nnz(i));
+    if (length > longest) continue;
     squares += length * length;
+    sum += length;
   }
-  const double lanes = a.nnz() == 0 ? 1 : squares / static_cast<double>(a.nnz()) / kAtOnce;
+  const double lanes = sum > 0 ? squares / sum / kAtOnce : 1;
   return std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(lanes), 1.0, double{kWarp})));
 }
-template unsigned lanes_for(const Csr<float>&);
-template unsigned lanes_for(const Csr<double>&);
+template unsigned lanes_for(const Csr<float>&, Index);
+template unsigned lanes_for(const Csr<double>&, Index);
 
 template <class Ptr>
 void analyse_rows(const Structures<Ptr>& f, const Rules& rules, unsigned lanes, const Facts& facts,

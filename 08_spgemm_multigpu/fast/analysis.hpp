@@ -16,9 +16,10 @@ struct Facts {
   Index* slot = nullptr;  ///< of Parts; the counting pass gives some rows one
 };
 
-/// How many lanes should look at a row of A, 1 to 32: `lanes` below.
+/// How many lanes should look at a row of A, 1 to 32: `lanes` below. Rows of more than `longest` entries do not
+/// count.
 template <class T>
-unsigned lanes_for(const Csr<T>& a);
+unsigned lanes_for(const Csr<T>& a, Index longest);
 
 /// Writes the facts of each row, and counts of a row that has one row of B; adds to the tally how many rows
 /// have each form. Asynchronous on the stream.

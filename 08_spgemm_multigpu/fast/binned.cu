@@ -3,8 +3,8 @@
 // The idea: rows of C differ a thousandfold in work. One block shape and one table size for all of them, as
 // in 2_hash_warp_per_row.cu, fits few. So the device itself sorts the rows into bins, twice: by the number of
 // their products before counting, because no more is known then, and by the number of their results before
-// multiplying. The rule is in rules.hpp, the kernels that bin
-// the rows are in analysis.cu and bins.cu; the forms are
+// multiplying. The rule is in rules.hpp, the kernels that bin the rows are in analysis.cu and bins.cu; the
+// forms are
 //
 //   copied_rows.cu   one row of B, scaled
 //   thread_rows.cu   up to 32 products: a thread sorts them in its registers
@@ -15,9 +15,11 @@
 //   window_rows.cu   all the rest, nearly dense: a block, dense windows that move along the row
 //
 // so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products, and
-// at most 256 more for a row that a large bitmap counts.
+// at most 256 more for a row that a large bitmap counts. A few rows with thousands of entries of A are cut into
+// pieces before, which are rows of a product of their own (split_rows.cu).
+//
 // Columns come out ascending, and every sum runs in the order of A's entries, or of fixed parts of them
-// (ranked_rows.cu): the same bits in each run.
+// (ranked_rows.cu, split_rows.cu): the same bits in each run.
 //
 // The steps of a product:
 //
@@ -52,6 +54,7 @@
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/fast/gather.hpp"
 #include "08_spgemm_multigpu/fast/side_streams.hpp"
+#include "08_spgemm_multigpu/fast/split_rows.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
@@ -91,42 +94,37 @@ template <class T, class Ptr>
 class Binned final : public BinnedPlan<T> {
  public:
   Binned(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
-      : exec_(as_gpu(exec)),
-        rules_(fitted<T>(settings.rules, settings.products > 0 ? settings.products : problem.products)),
-        most_bytes_(settings.result_bytes > 0 ? settings.result_bytes
-                                              : std::numeric_limits<double>::infinity()),
-        products_in_all_(problem.products),
-        one_by_one_(settings.one_by_one),
-        lanes_(lanes_for(*problem.a)),
-        a_(*problem.a),
-        b_(*problem.b),
-        products_(rows()),
-        first_(rows()),
-        width_(rows()),
-        counting_(rows()),
-        multiplying_(rows()),
-        slot_(rows()),
-        counts_(rows()),
-        list_(rows()),
-        row_ptr_(rows() + 1),
-        tallies_(4 * kForms),
-        told_(1) {
-    told_.data()[0] = {};
-    scan_.reserve(a_.rows);
+      : Binned(*problem.a, DeviceCsr<T, Ptr>(*problem.b), problem.products, exec, settings) {
+    b_ = own_b_.view();
+    const LongRows long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
+    if (long_rows.rows.empty()) return;
+    rules_.long_row = settings.rules.long_row;
+    lanes_ = lanes_for(*problem.a, rules_.long_row);
+    split_ = std::make_unique<SplitRows<T>>(*problem.a, long_rows, b_, exec, settings);
+  }
+
+  Binned(const Csr<T>& a, const CsrView<T, Ptr>& b, Offset products, Exec& exec, const Settings& settings)
+      : Binned(a, DeviceCsr<T, Ptr>(), products, exec, settings) {
+    b_ = b;
   }
 
   void load(const SpgemmOperands<T>& operands) override {
     a_.values.upload(operands.a_values, stream());
-    if (borrowed_ == nullptr) b_.values.upload(operands.b_values, stream());
+    if (!own_b_.values.empty()) own_b_.values.upload(operands.b_values, stream());
+    if (split_) split_->load(operands.a_values);
     exec_.synchronize();
   }
-  void reset() override { drop_result(); }
+  void reset() override {
+    drop_result();
+    if (split_) split_->reset();
+  }
 
   typename BinnedPlan<T>::OnDevice on_device() const override {
     return {c_columns_.data(), c_values_.data()};
   }
 
   const Offset* row_ptr_from(Offset first) override {
+    if (first == 0) return row_ptr_.data();
     if (shifted_row_ptr_.empty()) shifted_row_ptr_ = DeviceArray<Offset>(rows() + 1);
     launch(shift,
            {.grid = blocks_for(std::ssize(shifted_row_ptr_), kBlock), .block = kBlock, .stream = stream()},
@@ -134,13 +132,16 @@ class Binned final : public BinnedPlan<T> {
     return shifted_row_ptr_.data();
   }
 
-  void borrow_b_values(const T* values) override {
-    borrowed_ = values;
-    b_.values = {};
+  void borrow_b(const typename BinnedPlan<T>::OnDevice& b) override {
+    if (b.col_idx != nullptr) b_.col_idx = b.col_idx;
+    b_.values = b.values;
+    own_b_.values = {};
+    if (split_) split_->borrow_b(b);
   }
 
   void count() override {
     counted_ = false;
+    if (split_) split_->count();
     {
       Phase phase(exec_, "analysis");
       tallies_.zero(stream());
@@ -156,12 +157,14 @@ class Binned final : public BinnedPlan<T> {
     Phase phase(exec_, "symbolic");
     over_bins("symbolic",
               [this](Form form, RowList list, cudaStream_t stream) { count_bin(form, list, stream); });
+    if (split_) split_->put_counts(counts_.data(), stream());
     scan_.run(counts_.data(), row_ptr_.data(), a_.rows, stream());
     bin_for_multiplying(0, a_.rows);
   }
 
   void multiply() override {
     drop_result();
+    if (split_) split_->multiply();
     if (bytes(results()) <= most_bytes_ && try_whole()) return;
     multiply_in_batches();
   }
@@ -197,7 +200,8 @@ class Binned final : public BinnedPlan<T> {
   std::vector<Metric> metrics() const override {
     const double entry = sizeof(Index) + sizeof(T), products = static_cast<double>(products_in_all_),
                  results = static_cast<double>(this->results()),
-                 in_a = static_cast<double>(a_.col_idx.size()), in_b = static_cast<double>(b_.col_idx.size());
+                 in_a = static_cast<double>(a_.col_idx.size()),
+                 in_b = static_cast<double>(own_b_.col_idx.size());
     std::vector<Metric> all = {
         {"results", results, ""},
         {"products_a_result", products / std::max(results, 1.0), ""},
@@ -212,20 +216,44 @@ class Binned final : public BinnedPlan<T> {
     for (std::size_t k = 0; k < kFormNames.size(); ++k) {
       all.push_back({fmt::format("rows_{}", kFormNames[k]), static_cast<double>(rows[k]), ""});
     }
+    all.push_back({"rows_split", split_ ? static_cast<double>(split_->size()) : 0.0, ""});
     return all;
   }
 
  private:
+  /// All but B, and without rows to split.
+  Binned(const Csr<T>& a, DeviceCsr<T, Ptr> own_b, Offset products, Exec& exec, const Settings& settings)
+      : exec_(as_gpu(exec)),
+        rules_(fitted<T>(settings.rules, settings.products > 0 ? settings.products : products)),
+        most_bytes_(settings.result_bytes > 0 ? settings.result_bytes
+                                              : std::numeric_limits<double>::infinity()),
+        products_in_all_(products),
+        one_by_one_(settings.one_by_one),
+        lanes_(lanes_for(a, std::numeric_limits<Index>::max())),
+        a_(a),
+        own_b_(std::move(own_b)),
+        products_(rows()),
+        first_(rows()),
+        width_(rows()),
+        counting_(rows()),
+        multiplying_(rows()),
+        slot_(rows()),
+        counts_(rows()),
+        list_(rows()),
+        row_ptr_(rows() + 1),
+        tallies_(4 * kForms),
+        told_(1) {
+    rules_.long_row = std::numeric_limits<Index>::max();
+    told_.data()[0] = {};
+    scan_.reserve(a_.rows);
+  }
+
   std::size_t rows() const { return static_cast<std::size_t>(a_.rows); }
   cudaStream_t stream() const { return exec_.stream(); }
   static double bytes(Offset entries) {
     return static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(entries);
   }
-  Factors<T, Ptr> factors() const {
-    Factors<T, Ptr> f{a_.view(), b_.view()};
-    if (borrowed_ != nullptr) f.b.values = borrowed_;
-    return f;
-  }
+  Factors<T, Ptr> factors() const { return {a_.view(), b_}; }
   Structures<Ptr> structures() const { return factors().structures(); }
   Facts facts() {
     return {products_.data(), first_.data(), width_.data(), counting_.data(), counts_.data(), slot_.data()};
@@ -297,8 +325,8 @@ class Binned final : public BinnedPlan<T> {
     Index* const counts = counts_.data();
     switch (form) {
       case Form::windows:
-        return count_in_bitmap(f, list, first_.data(), width_.data(), rules_.bitmap_columns, counts, parts(),
-                               stream);
+        return count_in_bitmap(f, list, first_.data(), width_.data(), rules_.bitmap_columns,
+                               rules_.count_blocks_a_row, counts, parts(), stream);
       case Form::block_table:
         return count_in_block_tables(f, list, rules_.count_block_slots, products_.data(), counts, stream);
       case Form::warp_table:
@@ -378,13 +406,15 @@ class Binned final : public BinnedPlan<T> {
     }
     Phase phase(exec_, "numeric");
     if (!counted_) bin_again(0, a_.rows);
-    multiply_bins({row_ptr_.data(), 0, c_columns_.data(), c_values_.data()});
+    multiply_bins(0, a_.rows, {row_ptr_.data(), 0, c_columns_.data(), c_values_.data()});
     return true;
   }
 
-  void multiply_bins(const Output<T>& c) {
+  /// The bins are those of rows first_row .. end_row - 1.
+  void multiply_bins(Index first_row, Index end_row, const Output<T>& c) {
     over_bins("numeric",
               [&](Form form, RowList list, cudaStream_t stream) { multiply_bin(form, list, c, stream); });
+    if (split_) split_->put_rows(first_row, end_row, c, stream());
   }
 
   /// The end of the batch that begins at a row: as many rows as fit, and one at least.
@@ -414,7 +444,7 @@ class Binned final : public BinnedPlan<T> {
       {
         Phase phase(exec_, "numeric");
         bin_again(first, end);
-        multiply_bins({row_ptr_.data(), ptr[first], columns.data(), values.data()});
+        multiply_bins(first, end, {row_ptr_.data(), ptr[first], columns.data(), values.data()});
       }
       Phase phase(exec_, "transfer");
       const auto entries = static_cast<std::size_t>(ptr[end] - ptr[first]);
@@ -436,8 +466,8 @@ class Binned final : public BinnedPlan<T> {
   Offset products_in_all_;
   bool one_by_one_;
   unsigned lanes_;
-  DeviceCsr<T, Ptr> a_, b_;
-  const T* borrowed_ = nullptr;  ///< B's values, where they are not b_'s
+  DeviceCsr<T, Ptr> a_, own_b_;
+  CsrView<T, Ptr> b_;  ///< own_b_, or what is borrowed
   DeviceArray<Offset> products_;
   DeviceArray<Index> first_, width_;
   DeviceArray<Form> counting_, multiplying_;
@@ -449,6 +479,7 @@ class Binned final : public BinnedPlan<T> {
   SideStreams side_;
   MemoryPool pool_;
   PooledArray<Index> parts_before_;
+  std::unique_ptr<SplitRows<T>> split_;
   Bins bins_;
   std::array<Index, kForms> sizes_whole_ = {};
   bool counted_ = false;  ///< bins_ holds all rows, by multiplying form
@@ -474,6 +505,12 @@ std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>& problem, Exec
   return std::make_unique<Binned<T, std::int32_t>>(problem, exec, settings);
 }
 
+template <class T, class Ptr>
+std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>& a, const CsrView<T, Ptr>& b, Offset products,
+                                           Exec& exec, const Settings& settings) {
+  return std::make_unique<Binned<T, Ptr>>(a, b, products, exec, settings);
+}
+
 /// For the rows of C, and the parts of those that a bitmap may count.
 template <class T>
 double workspace_bytes(const SpgemmProblem<T>& problem) {
@@ -495,13 +532,17 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
   const double entry = sizeof(Index) + sizeof(T);
   const double row = entry * static_cast<double>(std::min<Offset>(problem.max_row_products, b.cols));
   const double result = entry * static_cast<double>(problem.result_bound);
-  cost.memory = device_csr_bytes(a) + device_csr_bytes(b) + workspace_bytes(problem) +
+  cost.memory = device_csr_bytes(a) + device_csr_bytes(b) + workspace_bytes(problem) + split_bytes(problem) +
                 std::max(row, std::min(result, kWhole));
   return cost;
 }
 
 #define STAGES_INSTANTIATE(T)                                                                           \
   template std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>&, Exec&, const Settings&); \
+  template std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>&, const CsrView<T, std::int32_t>&,   \
+                                                      Offset, Exec&, const Settings&);                  \
+  template std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>&, const CsrView<T, Offset>&, Offset, \
+                                                      Exec&, const Settings&);                          \
   template Cost binned_cost(const SpgemmProblem<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)

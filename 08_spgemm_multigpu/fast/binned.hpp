@@ -43,9 +43,9 @@ class BinnedPlan : public SpgemmPlan<T> {
   /// memory, by work on the plan's stream, until the next call. After count().
   virtual const Offset* row_ptr_from(Offset first) = 0;
 
-  /// From now on B's values are those in device memory at `values`, nnz(B) of them, and load() takes A's
-  /// alone.
-  virtual void borrow_b_values(const T* values) = 0;
+  /// From now on B's columns and values are those in device memory, nnz(B) of each, and load() takes A's values
+  /// alone. Where `col_idx` is null, B keeps its columns.
+  virtual void borrow_b(const OnDevice& b) = 0;
 
   void run() override {
     count();
@@ -57,6 +57,12 @@ class BinnedPlan : public SpgemmPlan<T> {
 template <class T>
 std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>& problem, Exec& exec,
                                            const Settings& settings);
+
+/// The same for a B that is in device memory, whose arrays live longer than the plan; borrow_b() may name other
+/// ones. `products`: of A and B, at least about so many.
+template <class T, class Ptr>
+std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>& a, const CsrView<T, Ptr>& b, Offset products,
+                                           Exec& exec, const Settings& settings);
 
 template <class T>
 Cost binned_cost(const SpgemmProblem<T>& problem);

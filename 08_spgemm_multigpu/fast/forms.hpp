@@ -47,9 +47,10 @@ struct Parts {
   Index span_bytes = 0;     ///< of shared memory
   Index value_bytes = 0;
 
-  __device__ const Index* before_of(Index row) const {
-    return before + static_cast<std::size_t>(slot[row]) * static_cast<std::size_t>(most);
+  __device__ Index* before_in(Index one_slot) const {
+    return before + static_cast<std::size_t>(one_slot) * static_cast<std::size_t>(most);
   }
+  __device__ const Index* before_of(Index row) const { return before_in(slot[row]); }
   /// Results before a part, from a number of `before`.
   static __device__ Index results(Index number) { return number < 0 ? ~number : number; }
   /// Where a part alone would not fit there are no spans.
@@ -79,11 +80,13 @@ template <class T, class Ptr>
 void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slots, Index warps,
                               const Output<T>& c, cudaStream_t stream);
 
-/// window_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1. Counting sets the slots of its
-/// rows, what comes before their parts, and their spans; `form` is windows or windows_small.
+/// window_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1. Counting, by up to `blocks_a_row`
+/// blocks, sets the slots of its rows, what comes before their parts, and their spans; `form` is windows or
+/// windows_small.
 template <class Ptr>
 void count_in_bitmap(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
-                     Index bitmap_columns, Index* counts, const Parts& parts, cudaStream_t stream);
+                     Index bitmap_columns, Index blocks_a_row, Index* counts, const Parts& parts,
+                     cudaStream_t stream);
 template <class T, class Ptr>
 void multiply_in_windows(const Factors<T, Ptr>& f, RowList list, Form form, const Index* first,
                          const Index* width, Index window_columns, const Parts& parts, const Output<T>& c,

@@ -78,7 +78,12 @@ struct Rules {
   Index span_blocks = 65536;           ///< in all; where rows are few and huge, each gets more of them
   Index span_columns_a_result = 2;     ///< huge rows: a narrower range is not worth ranks
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
-  bool sorts_to_count = true;          ///< rows of 33 to 256 products are counted by sorting, not by hashing
+  Index long_row = 4096;               ///< entries of A: rows with more may be split (split_rows.cu)
+  Index long_row_products = 32;        ///< of an entry of such rows, in the mean: with more no row is split
+  Index most_long_rows = 256;          ///< more of them keep the device busy without
+  Index piece_entries = 256;           ///< of A, in a piece of a row
+  Index count_blocks_a_row = 1;  ///< of the counting pass's bitmaps, at most: each searches all rows of B
+  bool sorts_to_count = true;    ///< rows of 33 to 256 products are counted by sorting, not by hashing
 };
 
 /// Warps of a block with windows, and with them the columns of one pass.

@@ -71,8 +71,8 @@ __device__ inline void count_parts(const unsigned* bits, Index words, Offset pas
 
 /// Writes what lies before each part of a row, and where its spans begin, each with as many parts as fit;
 /// returns the results of all.
-__device__ inline Index write_parts(const Index* in_part, Index width, const Parts& parts, unsigned slot) {
-  Index* const before = parts.before + std::size_t{slot} * static_cast<std::size_t>(parts.most);
+__device__ inline Index write_parts(const Index* in_part, Index width, const Parts& parts, Index slot) {
+  Index* const before = parts.before_in(slot);
   const auto fits = [&](Index count, Index results) {
     return Offset{count} * parts.columns <= kLastColumn &&
            ranked_bytes(count * parts.columns, results, parts.value_bytes) <= parts.span_bytes;
@@ -93,19 +93,22 @@ __device__ inline Index write_parts(const Index* in_part, Index width, const Par
   return total;
 }
 
-/// `words`: of the bitmap.
+/// A block for each row and each value of blockIdx.y: `parts_a_block` of the row's parts. Where that is not all
+/// of them, cut_rows() does the rest. `words`: of the bitmap.
 template <class Ptr>
 __global__ void __launch_bounds__(kCountWarps* kWarp)
     count_rows(Structures<Ptr> f, RowList list, const Index* first, const Index* width, Index words,
-               Index* counts, Parts parts) {
+               Index* counts, Parts parts, Index parts_a_block) {
   __shared__ Index in_part[kMostParts];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const Index row = list.rows[blockIdx.x];
   unsigned* const bits = dynamic_shared<unsigned>();
   if (threadIdx.x < kMostParts) in_part[threadIdx.x] = 0;
-  for (Offset passed = 0; passed < width[row]; passed += Offset{words} * 32) {
+  const Index first_part = static_cast<Index>(blockIdx.y) * parts_a_block;
+  const Offset end = min(Offset{width[row]}, (Offset{first_part} + parts_a_block) * parts.columns);
+  for (Offset passed = Offset{first_part} * parts.columns; passed < end; passed += Offset{words} * 32) {
     const Index begin = first[row] + static_cast<Index>(passed);
-    const Index columns = static_cast<Index>(min(Offset{words} * 32, width[row] - passed));
+    const Index columns = static_cast<Index>(min(Offset{words} * 32, end - passed));
     const Index used = (columns + 31) / 32;
     for (Index w = static_cast<Index>(threadIdx.x); w < used; w += static_cast<Index>(blockDim.x))
       bits[w] = 0;
@@ -120,9 +123,29 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
     count_parts(bits, used, passed, parts.columns, in_part);
     __syncthreads();
   }
+  const Index slot = static_cast<Index>(blockIdx.x);
+  if (parts_a_block < parts.most) {
+    __syncthreads();  // a block beyond the end of the row comes here at once
+    const Index part = first_part + static_cast<Index>(threadIdx.x);
+    if (static_cast<Index>(threadIdx.x) < parts_a_block && part < parts.most)
+      parts.before_in(slot)[part] = in_part[part];
+    return;
+  }
   if (threadIdx.x > 0) return;
-  parts.slot[row] = static_cast<Index>(blockIdx.x);
-  counts[row] = write_parts(in_part, width[row], parts, blockIdx.x);
+  parts.slot[row] = slot;
+  counts[row] = write_parts(in_part, width[row], parts, slot);
+}
+
+/// The end of count_rows() where a row has several blocks, which left the results of each part. A thread a row.
+__global__ void __launch_bounds__(kWarp)
+    cut_rows(RowList list, const Index* width, Index* counts, Parts parts) {
+  const Index k = static_cast<Index>(blockIdx.x * kWarp + threadIdx.x);
+  if (k >= list.count) return;
+  Index in_part[kMostParts];
+  for (Index p = 0; p < parts.most; ++p) in_part[p] = parts.before_in(k)[p];
+  const Index row = list.rows[k];
+  parts.slot[row] = k;
+  counts[row] = write_parts(in_part, width[row], parts, k);
 }
 
 /// A warp's window.
@@ -226,17 +249,25 @@ __global__ void __launch_bounds__(kMostWarps* kWarp, 2)
 
 template <class Ptr>
 void count_in_bitmap(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
-                     Index bitmap_columns, Index* counts, const Parts& parts, cudaStream_t stream) {
-  // No more words than B has columns, so that several blocks of a small problem share an SM.
-  const Index words = std::min(bitmap_columns / 32, f.b.cols / 32 + 1);
+                     Index bitmap_columns, Index blocks_a_row, Index* counts, const Parts& parts,
+                     cudaStream_t stream) {
+  const Index parts_a_block = (parts.most + blocks_a_row - 1) / blocks_a_row;
+  const Index blocks = (parts.most + parts_a_block - 1) / parts_a_block;
+  // No more words than a block has columns, so that several blocks of a small problem share an SM.
+  const Offset columns = std::min(Offset{f.b.cols}, Offset{parts_a_block} * parts.columns);
+  const Index words = std::min(bitmap_columns / 32, static_cast<Index>(columns / 32) + 1);
   const std::size_t bytes = static_cast<std::size_t>(words) * sizeof(unsigned);
   allow_dynamic_bytes(count_rows<Ptr>, bytes);
   launch(count_rows<Ptr>,
-         {.grid = blocks_for(list.count, 1),
+         {.grid = {blocks_for(list.count, 1), static_cast<unsigned>(blocks)},
           .block = kCountWarps * kWarp,
           .shared_bytes = bytes,
           .stream = stream},
-         f, list, first, width, words, counts, parts);
+         f, list, first, width, words, counts, parts, parts_a_block);
+  if (blocks > 1) {
+    launch(cut_rows, {.grid = blocks_for(list.count, kWarp), .block = kWarp, .stream = stream}, list, width,
+           counts, parts);
+  }
 }
 
 template <class T, class Ptr>
@@ -264,8 +295,8 @@ STAGES_INSTANTIATE(double, std::int32_t)
 STAGES_INSTANTIATE(double, Offset)
 #undef STAGES_INSTANTIATE
 template void count_in_bitmap(const Structures<std::int32_t>&, RowList, const Index*, const Index*, Index,
+                              Index, Index*, const Parts&, cudaStream_t);
+template void count_in_bitmap(const Structures<Offset>&, RowList, const Index*, const Index*, Index, Index,
                               Index*, const Parts&, cudaStream_t);
-template void count_in_bitmap(const Structures<Offset>&, RowList, const Index*, const Index*, Index, Index*,
-                              const Parts&, cudaStream_t);
 
 }  // namespace stages::spgemm

@@ -144,7 +144,7 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
     if (bounds == bounds_) return;
     bounds_ = bounds;
     this->take_rows(this->a_, bounds_);
-    if (peers_.reachable()) this->product().borrow_b_values(reinterpret_cast<const T*>(peers_.data()));
+    if (peers_.reachable()) this->product().borrow_b({nullptr, reinterpret_cast<const T*>(peers_.data())});
   }
 
   void place() override {

@@ -9,6 +9,7 @@
 
 #include "08_spgemm_multigpu/fast/binned.hpp"
 #include "08_spgemm_multigpu/fast/shared_bytes.hpp"
+#include "08_spgemm_multigpu/fast/split_rows.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
@@ -119,6 +120,22 @@ Rules narrow_rows() {
   return rules;
 }
 
+/// Huge rows are counted by a block for each two of their parts.
+Rules many_blocks_count() {
+  Rules rules = spans();
+  rules.count_blocks_a_row = 3;
+  return rules;
+}
+
+/// Rows of a dozen entries of A are cut into pieces of five, whatever rows of B they name.
+Rules split_rows() {
+  Rules rules;
+  rules.long_row = 12;
+  rules.long_row_products = 1'000'000;
+  rules.piece_entries = 5;
+  return rules;
+}
+
 /// A thread a row, however few they are.
 Rules single_threads() {
   Rules rules;
@@ -159,11 +176,15 @@ void multiply_in_small_parts() {
   add_binned(registry, "narrow", {.rules = narrow_rows()});
   add_binned(registry, "long_rows", {.rules = long_rows()});
   add_binned(registry, "spans", {.rules = spans()});
+  add_binned(registry, "many_blocks_count", {.rules = many_blocks_count()});
+  add_binned(registry, "split_rows", {.rules = split_rows()});
   if (std::is_same_v<T, float>) {  // what does not depend on the type is seen with one of them
     add_binned(registry, "wide_pointers", {.wide_pointers = true});
     add_binned(registry, "counts_by_hashing", {.rules = counts_by_hashing()});
     add_structure_reuse(registry, "reused_tables", {.rules = small_tables()});
+    add_structure_reuse(registry, "reused_split_rows", {.rules = split_rows()});
   } else {
+    add_binned(registry, "wide_pointers_split_rows", {.rules = split_rows(), .wide_pointers = true});
     add_binned(registry, "wide_pointers_tables", {.rules = small_tables(), .wide_pointers = true});
   }
   expect_good<T>(registry);
@@ -255,6 +276,7 @@ Registry by_several_rules() {
   add_binned(registry, "narrow", {.rules = narrow_rows()});
   add_binned(registry, "long_rows", {.rules = long_rows()});
   add_binned(registry, "spans", {.rules = spans()});
+  add_binned(registry, "split_rows", {.rules = split_rows()});
   return registry;
 }
 
@@ -308,8 +330,23 @@ TEST(HashParts, SmallMatricesComeToEveryForm) {
   for (const auto& p : problems<float>()) {
     for (const Entry& entry : registry.entries()) add_metrics(entry, p, rows);
   }
-  EXPECT_EQ(rows.size(), 21U + 3U + 6U);
+  EXPECT_EQ(rows.size(), 22U + 3U + 6U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
+}
+
+/// Which rows are split by the rules as they are: few, with more than 4,096 entries of A that name short rows
+/// of B.
+TEST(HashParts, WhichRowsAreSplit) {
+  const auto rows = [](const Matrix& a, const Matrix& b) {
+    return spgemm::rows_to_split(convert_values<float>(a), convert_values<float>(b), Rules{}).rows;
+  };
+  using namespace matrices;
+  EXPECT_EQ(rows(dense_row(20, 4097, 7), uneven(4097, 60, 2)), std::vector<Index>{7});
+  EXPECT_EQ(rows(dense_row(20, 4096, 7), uneven(4096, 60, 2)), std::vector<Index>{});
+  EXPECT_EQ(rows(dense_row(20, 4097, 7), dense(4097, 32)), std::vector<Index>{7});
+  EXPECT_EQ(rows(dense_row(20, 4097, 7), dense(4097, 33)), std::vector<Index>{});
+  EXPECT_EQ(std::ssize(rows(dense(256, 4097), uneven(4097, 60, 2))), 256);
+  EXPECT_EQ(rows(dense(257, 4097), uneven(4097, 60, 2)), std::vector<Index>{});
 }
 
 /// Matrices so wide that a column and the number of a product do not fit into 32 bits, or that a hash table
@@ -358,6 +395,7 @@ void multiply_in_batches() {
   if (std::is_same_v<T, float>) {
     add_binned(registry, "batches_of_tables", {.rules = small_tables(), .result_bytes = 6000});
     add_structure_reuse(registry, "reused_batches", {.result_bytes = 6000});
+    add_binned(registry, "batches_of_split_rows", {.rules = split_rows(), .result_bytes = 6000});
   } else {
     add_binned(registry, "a_row_a_batch", {.result_bytes = 1});
     add_binned(registry, "batches", {.result_bytes = 6000});

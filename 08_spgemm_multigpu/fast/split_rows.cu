@@ -1,0 +1,186 @@
+// The rows that split_rows.hpp tells of.
+//
+// Where it matters: a hub of a graph, a net with thousands of cells, a coupling row of a linear program. One
+// block walks over all entries of such a row, at some 30 ns each to count and more to multiply, and searches
+// each short row of B for its window (window_rows.cu). Cut into pieces of 256 entries the row is work for the
+// whole device, and what is left for few blocks is to add up rows that are as long as C's.
+
+#include "08_spgemm_multigpu/fast/split_rows.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "common/gpu/launch.hpp"
+
+namespace stages::spgemm {
+namespace {
+
+constexpr unsigned kBlock = 256;
+constexpr unsigned kBlocksARow = 32;       ///< that copy a row of C
+constexpr double kMostBytes = 1u << 30;    ///< of P B
+
+/// The products of a row of C.
+template <class T>
+Offset products_of(const Csr<T>& a, const Csr<T>& b, Index row) {
+  Offset products = 0;
+  for (Offset p = a.row_ptr[static_cast<std::size_t>(row)]; p < a.row_ptr[static_cast<std::size_t>(row) + 1];
+       ++p)
+    products += b.row_nnz(a.col_idx[static_cast<std::size_t>(p)]);
+  return products;
+}
+
+/// What a plan has computed. Neither product is made in batches on the host: rows_to_split() sees to it that
+/// they are small, but somebody else may have the memory.
+template <class T>
+typename BinnedPlan<T>::OnDevice computed(const BinnedPlan<T>& plan) {
+  const auto c = plan.on_device();
+  if (c.col_idx == nullptr && plan.results() > 0)
+    throw OutOfDeviceMemory("the pieces of long rows do not fit into device memory");
+  return c;
+}
+
+/// A thread a row.
+__global__ void __launch_bounds__(kBlock)
+    put_row_counts(const Index* rows, Index count, const Offset* row_ptr, Index* counts) {
+  const Index k = static_cast<Index>(blockIdx.x * kBlock + threadIdx.x);
+  if (k < count) counts[rows[k]] = static_cast<Index>(row_ptr[k + 1] - row_ptr[k]);
+}
+
+/// Row k of the first dimension of the grid, some blocks each.
+template <class T>
+__global__ void __launch_bounds__(kBlock)
+    put_split_rows(const Index* rows, const Offset* row_ptr, const Index* col_idx, const T* values,
+                   Index first_row, Index end_row, Output<T> c) {
+  const Index row = rows[blockIdx.x];
+  if (row < first_row || row >= end_row) return;
+  const Offset from = row_ptr[blockIdx.x], length = row_ptr[blockIdx.x + 1] - from;
+  const Offset to = c.row_ptr[row] - c.base;
+  for (Offset k = Offset{blockIdx.y} * kBlock + threadIdx.x; k < length; k += Offset{gridDim.y} * kBlock) {
+    c.col_idx[to + k] = col_idx[from + k];
+    c.values[to + k] = values[from + k];
+  }
+}
+
+}  // namespace
+
+template <class T>
+LongRows rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules) {
+  LongRows found;
+  Offset entries = 0;
+  for (Index row = 0; row < a.rows; ++row) {
+    if (a.row_nnz(row) <= rules.long_row) continue;
+    if (std::ssize(found.rows) == rules.most_long_rows) return {};
+    found.rows.push_back(row);
+    found.products += products_of(a, b, row);
+    entries += a.row_nnz(row);
+  }
+  const double bytes = static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(found.products);
+  if (found.products > rules.long_row_products * entries || bytes > kMostBytes) return {};
+  return found;
+}
+
+template <class T>
+template <class Ptr>
+SplitRows<T>::SplitRows(const Csr<T>& a, const LongRows& long_rows, const CsrView<T, Ptr>& b, Exec& exec,
+                        Settings settings)
+    : rows_(long_rows.rows), on_device_(std::span<const Index>(rows_)) {
+  settings.products = 0;
+  settings.rules.long_row = std::numeric_limits<Index>::max();  // neither product has rows to split
+  settings.result_bytes = 0;
+  Csr<T> pieces(0, a.cols), sums(0, 0);
+  for (const Index row : rows_) {
+    const Offset begin = a.row_ptr[static_cast<std::size_t>(row)], end = begin + a.row_nnz(row);
+    begins_.push_back(begin);
+    ends_.push_back(end);
+    for (Offset piece = begin; piece < end; piece += settings.rules.piece_entries) {
+      const Offset piece_end = std::min(end, piece + settings.rules.piece_entries);
+      pieces.col_idx.insert(pieces.col_idx.end(), a.col_idx.begin() + piece, a.col_idx.begin() + piece_end);
+      pieces.row_ptr.push_back(std::ssize(pieces.col_idx));
+      sums.col_idx.push_back(pieces.rows++);
+    }
+    sums.row_ptr.push_back(std::ssize(sums.col_idx));
+    ++sums.rows;
+  }
+  sums.cols = pieces.rows;
+  pieces.values.resize(pieces.col_idx.size());
+  sums.values.assign(sums.col_idx.size(), T{1});
+  pieces_ = make_binned(pieces, b, long_rows.products, exec, settings);
+  const CsrView<T, Offset> made{pieces.rows, b.cols, pieces_->row_ptr_from(0), nullptr, nullptr};
+  settings.rules.count_blocks_a_row = kMostParts;  // few rows, of few entries: searching costs little
+  sums_ = make_binned(sums, made, long_rows.products, exec, settings);
+}
+
+template <class T>
+void SplitRows<T>::load(const Buffer<T>& a_values) {
+  SpgemmOperands<T> operands;
+  for (std::size_t k = 0; k < rows_.size(); ++k)
+    operands.a_values.insert(operands.a_values.end(), a_values.begin() + begins_[k],
+                             a_values.begin() + ends_[k]);
+  pieces_->load(operands);
+  made_ = false;
+}
+
+template <class T>
+void SplitRows<T>::reset() {
+  pieces_->reset();
+  sums_->reset();
+  made_ = false;
+}
+
+template <class T>
+void SplitRows<T>::make_pieces() {
+  pieces_->multiply();
+  sums_->borrow_b(computed(*pieces_));
+}
+
+template <class T>
+void SplitRows<T>::count() {
+  pieces_->count();
+  make_pieces();
+  made_ = true;
+  sums_->count();
+}
+
+template <class T>
+void SplitRows<T>::multiply() {
+  if (!std::exchange(made_, false)) make_pieces();
+  sums_->multiply();
+}
+
+template <class T>
+void SplitRows<T>::put_counts(Index* counts, cudaStream_t stream) {
+  launch(put_row_counts, {.grid = blocks_for(size(), kBlock), .block = kBlock, .stream = stream},
+         on_device_.data(), size(), sums_->row_ptr_from(0), counts);
+}
+
+template <class T>
+void SplitRows<T>::put_rows(Index first_row, Index end_row, const Output<T>& c, cudaStream_t stream) {
+  const auto made = computed(*sums_);
+  launch(put_split_rows<T>,
+         {.grid = {static_cast<unsigned>(size()), kBlocksARow}, .block = kBlock, .stream = stream},
+         on_device_.data(), sums_->row_ptr_from(0), made.col_idx, made.values, first_row, end_row, c);
+}
+
+template <class T>
+double split_bytes(const SpgemmProblem<T>& problem) {
+  const LongRows found = rows_to_split(*problem.a, *problem.b, Rules{});
+  Offset entries = 0;
+  for (const Index row : found.rows) entries += problem.a->row_nnz(row);
+  // A's entries once more; P B, and the rows of C once more.
+  return (sizeof(Index) + sizeof(T)) * (static_cast<double>(entries) + 2.0 * static_cast<double>(found.products));
+}
+
+#define STAGES_INSTANTIATE(T)                                                                     \
+  template LongRows rows_to_split(const Csr<T>&, const Csr<T>&, const Rules&);          \
+  template class SplitRows<T>;                                                                    \
+  template SplitRows<T>::SplitRows(const Csr<T>&, const LongRows&, const CsrView<T, std::int32_t>&, \
+                                   Exec&, Settings);                                              \
+  template SplitRows<T>::SplitRows(const Csr<T>&, const LongRows&, const CsrView<T, Offset>&,  \
+                                   Exec&, Settings);                                              \
+  template double split_bytes(const SpgemmProblem<T>&);
+STAGES_INSTANTIATE(float)
+STAGES_INSTANTIATE(double)
+#undef STAGES_INSTANTIATE
+
+}  // namespace stages::spgemm

@@ -1,0 +1,67 @@
+#pragma once
+// Rows of A so long that one block would be busy with each of them when all other rows of C are done: A's
+// entries of such a row are cut into pieces, and what the pieces give is added up.
+
+#include <memory>
+#include <vector>
+
+#include "08_spgemm_multigpu/fast/binned.hpp"
+#include "08_spgemm_multigpu/rows.hpp"
+#include "common/gpu/memory.hpp"
+
+namespace stages::spgemm {
+
+struct LongRows {
+  std::vector<Index> rows;  ///< of A, ascending
+  Offset products = 0;      ///< of all of them
+};
+
+/// The rows of A that are to be split: those with more than rules.long_row entries, if they are few, and name
+/// short rows of B. (Long rows of B keep all lanes of a block busy.)
+template <class T>
+LongRows rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules);
+
+/// C's rows for those, as S (P B). P has a row for each piece of up to rules.piece_entries entries of a row of
+/// A, and S a row for each row that is split, with a 1 for each of its pieces. Both are products as all others
+/// are: the pieces are rows of a length that binned.cu is good at, and to add them up is a row of few entries
+/// that name long rows. So sums run in the order of A's entries within a piece, and then in that of the
+/// pieces: the same bits in each run. Memory: P B.
+template <class T>
+class SplitRows {
+ public:
+  /// `b`: in device memory; its arrays live longer than this. `settings`: for both products.
+  template <class Ptr>
+  SplitRows(const Csr<T>& a, const LongRows& long_rows, const CsrView<T, Ptr>& b, Exec& exec,
+            Settings settings);
+
+  /// All of A's values, on the host.
+  void load(const Buffer<T>& a_values);
+  void reset();
+  void borrow_b(const typename BinnedPlan<T>::OnDevice& b) { pieces_->borrow_b(b); }
+
+  /// P B, and the results of the rows.
+  void count();
+  /// The rows. P B again if values were loaded since it was computed.
+  void multiply();
+
+  Index size() const { return static_cast<Index>(rows_.size()); }
+  /// Writes counts[row] for the rows. After count().
+  void put_counts(Index* counts, cudaStream_t stream);
+  /// Copies those of rows first_row .. end_row - 1 to where they belong in C. After multiply().
+  void put_rows(Index first_row, Index end_row, const Output<T>& c, cudaStream_t stream);
+
+ private:
+  void make_pieces();
+
+  std::vector<Index> rows_;
+  std::vector<Offset> begins_, ends_;  ///< of the rows, in A's values
+  DeviceArray<Index> on_device_;       ///< rows_
+  std::unique_ptr<BinnedPlan<T>> pieces_, sums_;
+  bool made_ = false;  ///< P B is of the values that are loaded
+};
+
+/// Device memory for the split rows of a product, in bytes.
+template <class T>
+double split_bytes(const SpgemmProblem<T>& problem);
+
+}  // namespace stages::spgemm
