@@ -40,7 +40,10 @@ struct Factors {
 /// The rows of C that one kernel computes, in device memory.
 struct RowList {
   const Index* rows = nullptr;
-  Index count = 0;
+  Index count = 0;              ///< or, where the host does not know it, no less
+  const Index* told = nullptr;  ///< then it stands here, in device memory
+
+  __device__ Index size() const { return told == nullptr ? count : *told; }
 };
 
 /// Where results go: row i takes positions row_ptr[i] - base .. of both arrays.

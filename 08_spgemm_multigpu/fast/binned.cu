@@ -30,7 +30,8 @@
 //               shared memory, and have no time of their own
 //
 // The bins are independent kernels, so they are dealt to up to four streams: a handful of huge rows occupies
-// a few SMs while the others do the rest. The host waits twice, for the sizes of the bins and of C.
+// a few SMs while the others do the rest. The host waits twice, for the sizes of the bins and of C; a small
+// product is recorded as a graph, and waits for nothing (recorded.hpp).
 //
 // If C does not fit, rows are computed in batches whose results do, and each batch is copied to the host,
 // where C then is. Counting needs no room for C, so row pointers are exact by then. The least that must fit
@@ -53,6 +54,7 @@
 #include "08_spgemm_multigpu/fast/bins.hpp"
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/fast/gather.hpp"
+#include "08_spgemm_multigpu/fast/recorded.hpp"
 #include "08_spgemm_multigpu/fast/side_streams.hpp"
 #include "08_spgemm_multigpu/fast/split_rows.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
@@ -96,8 +98,13 @@ class Binned final : public BinnedPlan<T> {
   Binned(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : Binned(*problem.a, DeviceCsr<T, Ptr>(*problem.b), problem.products, exec, settings) {
     b_ = own_b_.view();
+    bounds_ = {a_.rows, problem.products, problem.max_row_products, problem.result_bound};
     const LongRows long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
-    if (long_rows.rows.empty()) return;
+    if (long_rows.rows.empty()) {
+      if (settings.result_bytes == 0 && !one_by_one_ && is_recorded(rules_, bounds_, device_facts().sms))
+        record();
+      return;
+    }
     rules_.long_row = settings.rules.long_row;
     lanes_ = lanes_for(*problem.a, rules_.long_row);
     split_ = std::make_unique<SplitRows<T>>(*problem.a, long_rows, b_, exec, settings);
@@ -136,18 +143,23 @@ class Binned final : public BinnedPlan<T> {
     if (b.col_idx != nullptr) b_.col_idx = b.col_idx;
     b_.values = b.values;
     own_b_.values = {};
+    stop_recorded();
     if (split_) split_->borrow_b(b);
   }
 
   void count() override {
+    if (recorded_) {
+      Phase phase(exec_, "analysis and symbolic");
+      counting_graph_.replay(stream());
+      return;
+    }
     counted_ = false;
     if (split_) split_->count();
     {
       Phase phase(exec_, "analysis");
       tallies_.zero(stream());
-      Index* const tally = tallies_.data() + 2 * kForms;
-      analyse_rows(structures(), rules_, lanes_, facts(), tally, stream());
-      bins_ = fill(0, a_.rows, counting_.data(), tally, nullptr);
+      analyse_rows(structures(), rules_, lanes_, facts(), counting_tally(), stream());
+      bins_ = fill(0, a_.rows, counting_.data(), counting_tally(), nullptr);
     }
     parts_before_ = {};
     parts_before_ = PooledArray<Index>(
@@ -163,21 +175,29 @@ class Binned final : public BinnedPlan<T> {
   }
 
   void multiply() override {
+    if (recorded_) {
+      Phase phase(exec_, "numeric");
+      return multiplying_graph_.replay(stream());
+    }
     drop_result();
     if (split_) split_->multiply();
     if (bytes(results()) <= most_bytes_ && try_whole()) return;
     multiply_in_batches();
   }
 
-  Offset results() const override { return told_.data()->results; }
+  Offset results() const override {
+    if (recorded_) exec_.synchronize();
+    return told_.data()->results;
+  }
 
   void copy_to_host(Index* col_idx, T* values) override {
     if (in_batches_ > 0) {
       std::copy(on_host_.col_idx.begin(), on_host_.col_idx.end(), col_idx);
       std::copy(on_host_.values.begin(), on_host_.values.end(), values);
     } else {
-      download(c_columns_, col_idx, c_columns_.size());
-      download(c_values_, values, c_values_.size());
+      const auto entries = static_cast<std::size_t>(results());
+      download(c_columns_, col_idx, entries);
+      download(c_values_, values, entries);
     }
     exec_.synchronize();
   }
@@ -185,8 +205,8 @@ class Binned final : public BinnedPlan<T> {
   Csr<T> fetch() override {
     if (in_batches_ > 0) return on_host_;
     Csr<T> c(a_.rows, b_.cols);
-    c.col_idx.resize(c_columns_.size());
-    c.values.resize(c_values_.size());
+    c.col_idx.resize(static_cast<std::size_t>(results()));
+    c.values.resize(c.col_idx.size());
     row_ptr_.download(c.row_ptr, stream());
     copy_to_host(c.col_idx.data(), c.values.data());
     return c;
@@ -211,7 +231,10 @@ class Binned final : public BinnedPlan<T> {
          gather_bytes_per_second().value_or(std::numeric_limits<double>::quiet_NaN()), "B"}};
     std::array<Index, kForms> rows = {};
     for (std::size_t k = 0; k < kFormNames.size(); ++k) {
-      rows[static_cast<std::size_t>(form_of(static_cast<Form>(k), sizes_whole_[k]))] += sizes_whole_[k];
+      const Form bin = static_cast<Form>(k);
+      const Index size = recorded_ ? told_.data()->sizes[k] : sizes_whole_[k];
+      const Index launched = recorded_ ? most_rows(rules_, bounds_, bin) : size;
+      rows[static_cast<std::size_t>(form_of(bin, launched))] += size;
     }
     for (std::size_t k = 0; k < kFormNames.size(); ++k) {
       all.push_back({fmt::format("rows_{}", kFormNames[k]), static_cast<double>(rows[k]), ""});
@@ -269,6 +292,7 @@ class Binned final : public BinnedPlan<T> {
   }
 
   void drop_result() {
+    if (recorded_) return;
     c_columns_ = {};
     c_values_ = {};
     on_host_ = {};
@@ -278,7 +302,7 @@ class Binned final : public BinnedPlan<T> {
   /// Fills the list from forms and their tally, behind which the cursors stand, and waits for what the kernel
   /// tells the host.
   Bins fill(Index first_row, Index end_row, const Form* forms, Index* tally, const Offset* results) {
-    fill_lists(first_row, end_row, forms, tally, tally + kForms, list_.data(), results, told_.data(),
+    fill_lists(first_row, end_row, forms, tally, tally + kForms, list_.data(), 0, results, told_.data(),
                stream());
     exec_.synchronize();
     Bins bins;
@@ -287,12 +311,70 @@ class Binned final : public BinnedPlan<T> {
     return bins;
   }
 
+  Index* counting_tally() { return tallies_.data() + 2 * kForms; }
+  Index* multiplying_tally() { return tallies_.data(); }
+
+  /// Both halves of the product as graphs.
+  void record() {
+    list_ = DeviceArray<Index>(kForms * rows());
+    const auto long_rows = static_cast<std::size_t>(most_rows(rules_, bounds_, Form::windows));
+    parts_before_ = PooledArray<Index>(pool_, long_rows * static_cast<std::size_t>(parts().most), stream());
+    c_columns_ = PooledArray<Index>(pool_, static_cast<std::size_t>(bounds_.results), stream());
+    c_values_ = PooledArray<T>(pool_, static_cast<std::size_t>(bounds_.results), stream());
+    counting_graph_ = Graph::capture(stream(), [this] { record_counting(); });
+    multiplying_graph_ = Graph::capture(stream(), [this] {
+      const Output<T> c{row_ptr_.data(), 0, c_columns_.data(), c_values_.data()};
+      over_possible_bins(multiplying_tally(), [&](Form form, RowList list, cudaStream_t stream) {
+        multiply_bin(form, list, c, stream);
+      });
+    });
+    recorded_ = true;
+  }
+
+  void record_counting() {
+    tallies_.zero(stream());
+    analyse_rows(structures(), rules_, lanes_, facts(), counting_tally(), stream());
+    fill_apart(counting_.data(), counting_tally(), nullptr);
+    over_possible_bins(counting_tally(), [this](Form form, RowList list, cudaStream_t stream) {
+      count_bin(form, list, stream);
+    });
+    scan_.run(counts_.data(), row_ptr_.data(), a_.rows, stream());
+    choose_multiplying_forms(rules_, facts(), parts(), 0, a_.rows, multiplying_.data(), multiplying_tally(),
+                             stream());
+    fill_apart(multiplying_.data(), multiplying_tally(), row_ptr_.data() + a_.rows);
+  }
+
+  void fill_apart(const Form* forms, Index* tally, const Offset* results) {
+    fill_lists(0, a_.rows, forms, tally, tally + kForms, list_.data(), a_.rows, results, told_.data(),
+               stream());
+  }
+
+  /// Calls with(form, list, stream) for each form that a row may have.
+  template <class With>
+  void over_possible_bins(const Index* tally, With&& with) {
+    side_.fork(stream(), kForms, SideStreams::kAll);
+    for (int k = 0; k < static_cast<int>(Form::none); ++k) {
+      const Index most = most_rows(rules_, bounds_, static_cast<Form>(k));
+      if (most == 0) continue;
+      const RowList list{list_.data() + static_cast<std::size_t>(k) * rows(), most, tally + k};
+      with(form_of(static_cast<Form>(k), most), list, side_.next());
+    }
+    side_.join();
+  }
+
+  /// The graphs have the addresses of before.
+  void stop_recorded() {
+    if (!std::exchange(recorded_, false)) return;
+    exec_.synchronize();
+    drop_result();
+    parts_before_ = {};
+  }
+
   /// The tallies are 0 the first time after count().
   void bin_for_multiplying(Index first_row, Index end_row) {
-    Index* const tally = tallies_.data();
-    choose_multiplying_forms(rules_, facts(), parts(), first_row, end_row, multiplying_.data(), tally,
-                             stream());
-    bins_ = fill(first_row, end_row, multiplying_.data(), tally, row_ptr_.data() + a_.rows);
+    choose_multiplying_forms(rules_, facts(), parts(), first_row, end_row, multiplying_.data(),
+                             multiplying_tally(), stream());
+    bins_ = fill(first_row, end_row, multiplying_.data(), multiplying_tally(), row_ptr_.data() + a_.rows);
     counted_ = first_row == 0 && end_row == a_.rows;
     if (counted_) sizes_whole_ = bins_.sizes;
   }
@@ -485,6 +567,9 @@ class Binned final : public BinnedPlan<T> {
   bool counted_ = false;  ///< bins_ holds all rows, by multiplying form
   PooledArray<Index> c_columns_;
   PooledArray<T> c_values_;
+  Bounds bounds_;
+  bool recorded_ = false;
+  Graph counting_graph_, multiplying_graph_;
   Csr<T> on_host_;
   int in_batches_ = 0;
 };

@@ -30,13 +30,14 @@ __global__ void __launch_bounds__(kBlock) choose_forms(Rules rules, Facts facts,
   add_tally(in_block, tally);
 }
 
-/// Writes the rows of each form side by side, form after form; `cursor` starts at 0. Neighbouring rows stay
+/// Writes the rows of each form side by side; `cursor` starts at 0. Neighbouring rows stay
 /// near each other: a block's rows of one form take one stretch. And tells the host, in its own memory, as a
 /// copy would be a call more; `results`: null as long as they are not known.
 __global__ void __launch_bounds__(kBlock)
     fill_bins(Index first_row, Index end_row, const Form* forms, const Index* tally, Index* cursor,
-              Index* rows, const Offset* results, Told* told) {
-  __shared__ Index in_block[kForms], begin[kForms];
+              Index* rows, Index apart, const Offset* results, Told* told) {
+  __shared__ Index in_block[kForms];
+  __shared__ Offset begin[kForms];
   if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
   __syncthreads();
   const Offset row = Offset{first_row} + Offset{blockIdx.x} * kBlock + threadIdx.x;
@@ -48,7 +49,8 @@ __global__ void __launch_bounds__(kBlock)
     const Index all = lane < kForms ? tally[lane] : 0;
     const Index up_to_here = sum_up_to(all, lane);
     const bool any = lane < kForms && in_block[lane] > 0;
-    if (any) begin[lane] = up_to_here - all + atomicAdd(&cursor[lane], in_block[lane]);
+    const Offset form_begin = apart == 0 ? Offset{up_to_here - all} : Offset{lane} * apart;
+    if (any) begin[lane] = form_begin + atomicAdd(&cursor[lane], in_block[lane]);
     if (blockIdx.x == 0 && lane < kForms) told->sizes[lane] = all;
   }
   if (blockIdx.x == 0 && threadIdx.x == 0 && results != nullptr) told->results = *results;
@@ -65,9 +67,9 @@ void choose_multiplying_forms(const Rules& rules, const Facts& facts, const Part
 }
 
 void fill_lists(Index first_row, Index end_row, const Form* forms, const Index* tally, Index* cursor,
-                Index* rows, const Offset* results, Told* told, cudaStream_t stream) {
+                Index* rows, Index apart, const Offset* results, Told* told, cudaStream_t stream) {
   launch(fill_bins, {.grid = blocks_for(end_row - first_row, kBlock), .block = kBlock, .stream = stream},
-         first_row, end_row, forms, tally, cursor, rows, results, told);
+         first_row, end_row, forms, tally, cursor, rows, apart, results, told);
 }
 
 }  // namespace stages::spgemm

@@ -46,8 +46,9 @@ void choose_multiplying_forms(const Rules& rules, const Facts& facts, const Part
                               Index end_row, Form* forms, Index* tally, cudaStream_t stream);
 
 /// Writes these rows to `rows`, form after form, by the tally of their forms and by cursors that are 0 before,
-/// and tells the host; `results`: null as long as they are not known.
+/// and tells the host; `results`: null as long as they are not known. Form k begins where the one before ends;
+/// or, unless `apart` is 0, at k * apart.
 void fill_lists(Index first_row, Index end_row, const Form* forms, const Index* tally, Index* cursor,
-                Index* rows, const Offset* results, Told* told, cudaStream_t stream);
+                Index* rows, Index apart, const Offset* results, Told* told, cudaStream_t stream);
 
 }  // namespace stages::spgemm

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
                Index* counts) {
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const unsigned number = blockIdx.x * kCountWarps + warp;
-  if (number >= static_cast<unsigned>(list.count)) return;  // the whole warp leaves
+  if (number >= static_cast<unsigned>(list.size())) return;  // the whole warp leaves
   const Index row = list.rows[number], begin = first[row], columns = width[row];
   uint4* const all = dynamic_shared<uint4>() + warp * static_cast<unsigned>(words_of_warp / 4);
   unsigned* const words = reinterpret_cast<unsigned*>(all);
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kMultiplyWarps* kWarp)
                   Output<T> c) {
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const unsigned number = blockIdx.x * kMultiplyWarps + warp;
-  if (number >= static_cast<unsigned>(list.count)) return;  // the whole warp leaves
+  if (number >= static_cast<unsigned>(list.size())) return;  // the whole warp leaves
   const Index row = list.rows[number], columns = width[row];
   T* const sums = reinterpret_cast<T*>(dynamic_shared<unsigned char>() + warp * share.bytes());
   const Offset out = c.row_ptr[row] - c.base;

@@ -82,6 +82,9 @@ struct Rules {
   Index long_row_products = 32;        ///< of an entry of such rows, in the mean: with more no row is split
   Index most_long_rows = 256;          ///< more of them keep the device busy without
   Index piece_entries = 256;           ///< of A, in a piece of a row
+  Index recorded_rows_a_sm = 1024;     ///< of C: a product with no more is recorded as graphs (recorded.hpp)
+  Index recorded_long_rows_a_sm = 8;   ///< if no more of them can have more than most_sorted products
+  Index recorded_results = 1 << 22;    ///< and C no more results
   Index count_blocks_a_row = 1;  ///< of the counting pass's bitmaps, at most: each searches all rows of B
   bool sorts_to_count = true;    ///< rows of 33 to 256 products are counted by sorting, not by hashing
 };

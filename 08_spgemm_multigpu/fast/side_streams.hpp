@@ -12,10 +12,13 @@ namespace stages::spgemm {
 /// count, a microsecond or two each, so no more streams take part than there are kernels.
 class SideStreams {
  public:
-  void fork(cudaStream_t main, std::size_t kernels) {
+  static constexpr std::size_t kCalled = 3;  ///< of them, where each call takes the host's time
+  static constexpr std::size_t kAll = 7;     ///< where a graph is recorded
+
+  void fork(cudaStream_t main, std::size_t kernels, std::size_t most = kCalled) {
     main_ = main;
     turn_ = 0;
-    used_ = std::min(std::max<std::size_t>(kernels, 1) - 1, streams_.size());
+    used_ = std::min(std::max<std::size_t>(kernels, 1) - 1, most);
     if (used_ > 0) start_.record(main);
     for (std::size_t k = 0; k < used_; ++k) STAGES_CUDA(cudaStreamWaitEvent(streams_[k], start_));
   }
@@ -31,8 +34,8 @@ class SideStreams {
   }
 
  private:
-  std::array<Stream, 3> streams_;
-  std::array<Event, 3> ends_;
+  std::array<Stream, kAll> streams_;
+  std::array<Event, kAll> ends_;
   Event start_;
   cudaStream_t main_ = nullptr;
   std::size_t turn_ = 0, used_ = 0;

@@ -17,8 +17,8 @@ namespace stages::spgemm {
 namespace {
 
 constexpr unsigned kBlock = 256;
-constexpr unsigned kBlocksARow = 32;       ///< that copy a row of C
-constexpr double kMostBytes = 1u << 30;    ///< of P B
+constexpr unsigned kBlocksARow = 32;     ///< that copy a row of C
+constexpr double kMostBytes = 1u << 30;  ///< of P B
 
 /// The products of a row of C.
 template <class T>
@@ -168,16 +168,17 @@ double split_bytes(const SpgemmProblem<T>& problem) {
   Offset entries = 0;
   for (const Index row : found.rows) entries += problem.a->row_nnz(row);
   // A's entries once more; P B, and the rows of C once more.
-  return (sizeof(Index) + sizeof(T)) * (static_cast<double>(entries) + 2.0 * static_cast<double>(found.products));
+  return (sizeof(Index) + sizeof(T)) *
+         (static_cast<double>(entries) + 2.0 * static_cast<double>(found.products));
 }
 
-#define STAGES_INSTANTIATE(T)                                                                     \
-  template LongRows rows_to_split(const Csr<T>&, const Csr<T>&, const Rules&);          \
-  template class SplitRows<T>;                                                                    \
-  template SplitRows<T>::SplitRows(const Csr<T>&, const LongRows&, const CsrView<T, std::int32_t>&, \
-                                   Exec&, Settings);                                              \
-  template SplitRows<T>::SplitRows(const Csr<T>&, const LongRows&, const CsrView<T, Offset>&,  \
-                                   Exec&, Settings);                                              \
+#define STAGES_INSTANTIATE(T)                                                                              \
+  template LongRows rows_to_split(const Csr<T>&, const Csr<T>&, const Rules&);                             \
+  template class SplitRows<T>;                                                                             \
+  template SplitRows<T>::SplitRows(const Csr<T>&, const LongRows&, const CsrView<T, std::int32_t>&, Exec&, \
+                                   Settings);                                                              \
+  template SplitRows<T>::SplitRows(const Csr<T>&, const LongRows&, const CsrView<T, Offset>&, Exec&,       \
+                                   Settings);                                                              \
   template double split_bytes(const SpgemmProblem<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)

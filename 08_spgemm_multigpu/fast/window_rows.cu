@@ -100,6 +100,7 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
     count_rows(Structures<Ptr> f, RowList list, const Index* first, const Index* width, Index words,
                Index* counts, Parts parts, Index parts_a_block) {
   __shared__ Index in_part[kMostParts];
+  if (blockIdx.x >= static_cast<unsigned>(list.size())) return;  // the whole block leaves
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const Index row = list.rows[blockIdx.x];
   unsigned* const bits = dynamic_shared<unsigned>();
@@ -140,7 +141,7 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
 __global__ void __launch_bounds__(kWarp)
     cut_rows(RowList list, const Index* width, Index* counts, Parts parts) {
   const Index k = static_cast<Index>(blockIdx.x * kWarp + threadIdx.x);
-  if (k >= list.count) return;
+  if (k >= list.size()) return;
   Index in_part[kMostParts];
   for (Index p = 0; p < parts.most; ++p) in_part[p] = parts.before_in(k)[p];
   const Index row = list.rows[k];
@@ -207,6 +208,7 @@ __global__ void __launch_bounds__(kMostWarps* kWarp, 2)
                   unsigned parts_a_row, Index window_columns, Output<T> c) {
   __shared__ Index counts[kMostWarps];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
+  if (blockIdx.x / parts_a_row >= static_cast<unsigned>(list.size())) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x / parts_a_row];
   Index results_before = 0;
   const Stretch stretch =

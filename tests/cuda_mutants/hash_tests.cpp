@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "08_spgemm_multigpu/fast/binned.hpp"
+#include "08_spgemm_multigpu/fast/recorded.hpp"
 #include "08_spgemm_multigpu/fast/shared_bytes.hpp"
 #include "08_spgemm_multigpu/fast/split_rows.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
@@ -136,6 +137,19 @@ Rules split_rows() {
   return rules;
 }
 
+/// A product is recorded, however many long rows it could have.
+Rules recorded(Rules rules) {
+  rules.recorded_long_rows_a_sm = 1 << 20;
+  return rules;
+}
+
+/// The host waits for the sizes of bins, however small the product.
+Rules with_waits() {
+  Rules rules;
+  rules.recorded_rows_a_sm = 0;
+  return rules;
+}
+
 /// A thread a row, however few they are.
 Rules single_threads() {
   Rules rules;
@@ -185,6 +199,11 @@ void multiply_in_small_parts() {
     add_structure_reuse(registry, "reused_split_rows", {.rules = split_rows()});
   } else {
     add_binned(registry, "wide_pointers_split_rows", {.rules = split_rows(), .wide_pointers = true});
+    add_binned(registry, "recorded_tables", {.rules = recorded(small_tables())});
+    add_binned(registry, "recorded_narrow", {.rules = recorded(narrow_rows())});
+    add_binned(registry, "recorded_long_rows", {.rules = recorded(long_rows())});
+    add_binned(registry, "recorded_spans", {.rules = recorded(spans())});
+    add_structure_reuse(registry, "reused_recorded", {.rules = recorded(many_blocks_count())});
     add_binned(registry, "wide_pointers_tables", {.rules = small_tables(), .wide_pointers = true});
   }
   expect_good<T>(registry);
@@ -271,6 +290,7 @@ TEST(HashParts, EveryFormOnSmallMatrices) {
 Registry by_several_rules() {
   Registry registry;
   add_binned(registry, "as_it_is");
+  add_binned(registry, "with_waits", {.rules = with_waits()});
   add_binned(registry, "threads", {.rules = single_threads()});
   add_binned(registry, "tables", {.rules = small_tables()});
   add_binned(registry, "narrow", {.rules = narrow_rows()});
@@ -332,6 +352,30 @@ TEST(HashParts, SmallMatricesComeToEveryForm) {
   }
   EXPECT_EQ(rows.size(), 22U + 3U + 6U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
+}
+
+/// The host launches each form for no fewer rows than the device then finds.
+TEST(HashParts, BoundsOfRecordedProductsHold) {
+  using spgemm::Form;
+  Rules by_lanes, few;
+  by_lanes.most_by_threads = 0;
+  few.most_by_threads = few.most_sorted = 16;
+  few.most_copied_short = 8;
+  for (const Rules& rules : {Rules{}, by_lanes, few, small_tables(), narrow_rows()}) {
+    for (Offset products = 1; products < 600; ++products) {
+      for (const Index rows_of_b : {1, 2, 5}) {
+        if (rows_of_b > products) continue;
+        const Form form = spgemm::form_by_products(rules, products, rows_of_b);
+        EXPECT_LE(spgemm::least_products(rules, form), products) << products << " of " << rows_of_b;
+        const spgemm::Bounds alone{.rows = 1, .products = products, .row_products = products, .results = 1};
+        EXPECT_EQ(spgemm::most_rows(rules, alone, form), 1);
+      }
+    }
+  }
+  const spgemm::Bounds bounds{.rows = 1000, .products = 4000, .row_products = 64, .results = 4000};
+  EXPECT_EQ(spgemm::most_rows({}, bounds, Form::sort_64), 4000 / 33);
+  EXPECT_EQ(spgemm::most_rows({}, bounds, Form::sort_128), 0);
+  EXPECT_EQ(spgemm::most_rows({}, bounds, Form::copy_short), 1000);
 }
 
 /// Which rows are split by the rules as they are: few, with more than 4,096 entries of A that name short rows

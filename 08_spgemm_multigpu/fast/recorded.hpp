@@ -1,0 +1,61 @@
+#pragma once
+// Small products without the host in between. binned.cu waits twice for what the device finds out: how many
+// rows each form has, and how large C is. That and its many calls are most of the time of a small product. So
+// where they cannot be many, every form is launched for as many rows as could have it, in lists apart from
+// each other; the kernels read on the device how many there are. C gets as much room as it could need. Nothing
+// is left to wait for, so prepare records each half of the product as a graph, which run() only launches.
+// Forms without rows cost a launch in a graph each, and blocks that find nothing to do.
+
+#include <algorithm>
+
+#include "08_spgemm_multigpu/fast/rules.hpp"
+
+namespace stages::spgemm {
+
+/// What is known of a product before its rows are looked at.
+struct Bounds {
+  Index rows = 0;
+  Offset products = 0;
+  Offset row_products = 0;  ///< the most that a row has
+  Offset results = 0;       ///< at most
+};
+
+/// A row of that form has no fewer products.
+inline Offset least_products(const Rules& rules, Form form) {
+  switch (form) {
+    case Form::copy_short:
+      return 1;
+    case Form::copy_long:
+      return Offset{rules.most_copied_short} + 1;
+    case Form::thread_16:
+    case Form::sort_16:
+      return 2;
+    case Form::thread_32:
+    case Form::sort_32:
+      return 17;
+    case Form::sort_64:
+      return 33;
+    case Form::sort_128:
+      return 65;
+    case Form::sort_256:
+      return 129;
+    default:
+      return std::max<Offset>(2, Offset{rules.most_sorted} + 1);
+  }
+}
+
+/// No more rows have that form, which is not `none`.
+inline Index most_rows(const Rules& rules, const Bounds& bounds, Form form) {
+  const Offset least = least_products(rules, form);
+  if (bounds.row_products < least) return 0;
+  return static_cast<Index>(std::min(Offset{bounds.rows}, bounds.products / least));
+}
+
+/// Whether a product is so small that it is recorded, on a device with `sms` multiprocessors.
+inline bool is_recorded(const Rules& rules, const Bounds& bounds, int sms) {
+  return bounds.products > 0 && bounds.rows <= Offset{rules.recorded_rows_a_sm} * sms &&
+         most_rows(rules, bounds, Form::windows) <= Offset{rules.recorded_long_rows_a_sm} * sms &&
+         bounds.results <= rules.recorded_results;
+}
+
+}  // namespace stages::spgemm
