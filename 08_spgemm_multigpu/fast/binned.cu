@@ -336,7 +336,7 @@ class Binned final : public BinnedPlan<T> {
     analyse_rows(structures(), rules_, lanes_, facts(), counting_tally(), stream());
     fill_apart(counting_.data(), counting_tally(), nullptr);
     over_possible_bins(counting_tally(), [this](Form form, RowList list, cudaStream_t stream) {
-      count_bin(form, list, stream);
+      if (is_counting_form(form)) count_bin(form, list, stream);
     });
     scan_.run(counts_.data(), row_ptr_.data(), a_.rows, stream());
     choose_multiplying_forms(rules_, facts(), parts(), 0, a_.rows, multiplying_.data(), multiplying_tally(),

@@ -51,6 +51,19 @@ inline Index most_rows(const Rules& rules, const Bounds& bounds, Form form) {
   return static_cast<Index>(std::min(Offset{bounds.rows}, bounds.products / least));
 }
 
+/// Whether counting_form() may give that form, and rows of it are counted by a kernel.
+inline bool is_counting_form(Form form) {
+  switch (form) {
+    case Form::windows:
+    case Form::block_table:
+    case Form::warp_table:
+    case Form::narrow_large:
+      return true;
+    default:
+      return form >= Form::sort_256 && form < Form::copy_short;
+  }
+}
+
 /// Whether a product is so small that it is recorded, on a device with `sms` multiprocessors.
 inline bool is_recorded(const Rules& rules, const Bounds& bounds, int sms) {
   return bounds.products > 0 && bounds.rows <= Offset{rules.recorded_rows_a_sm} * sms &&

@@ -15,12 +15,14 @@
 
 namespace stages::spgemm {
 
-/// How a process multiplies its rows: by binned.cu.
+/// How a process multiplies its rows: by binned.cu. A graph would be recorded anew each time that rows are
+/// dealt otherwise, and has addresses of B in it, which may come from elsewhere.
 template <class T>
 struct ByBinned {
   using Plan = BinnedPlan<T>;
   static Cost cost(const SpgemmProblem<T>& problem) { return binned_cost(problem); }
-  static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings) {
+  static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, Settings settings) {
+    settings.rules.recorded_rows_a_sm = 0;
     return make_binned(problem, exec, settings);
   }
 };

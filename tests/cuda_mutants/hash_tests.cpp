@@ -369,6 +369,11 @@ TEST(HashParts, BoundsOfRecordedProductsHold) {
         EXPECT_LE(spgemm::least_products(rules, form), products) << products << " of " << rows_of_b;
         const spgemm::Bounds alone{.rows = 1, .products = products, .row_products = products, .results = 1};
         EXPECT_EQ(spgemm::most_rows(rules, alone, form), 1);
+        for (const Index width : {1, 60, 30'000, 1'000'000}) {
+          const Form counting = spgemm::counting_form(rules, {products, rows_of_b, width});
+          EXPECT_EQ(spgemm::most_rows(rules, alone, counting), 1);
+          EXPECT_NE(spgemm::is_counting_form(counting), rows_of_b == 1) << products << " of " << rows_of_b;
+        }
       }
     }
   }
@@ -431,6 +436,24 @@ TEST(HashParts, RowPointersAsThoseOfAPartOfALargerMatrix) {
   for (Offset& begin : found) begin -= 1000;
   const Csr<float> c = plan->fetch();
   EXPECT_TRUE(std::equal(found.begin(), found.end(), c.row_ptr.begin(), c.row_ptr.end()));
+}
+
+/// A graph has the addresses of B that it was recorded with.
+TEST(HashParts, BorrowedValuesOfASmallProduct) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  GpuExec exec;
+  const auto p = problem<float>("gaps", matrices::gaps(64, 49), matrices::gaps(49, 51));
+  const auto operands = make_operands(p, ValueKind::real, 1), others = make_operands(p, ValueKind::real, 2);
+  const auto plan = spgemm::make_binned(p, exec, {});
+  plan->load(operands);
+  plan->run();
+  const DeviceArray<float> values{std::span<const float>(others.b_values)};
+  plan->borrow_b({nullptr, values.data()});
+  plan->load(operands);
+  plan->reset();
+  plan->run();
+  const SpgemmOperands<float> mixed{operands.a_values, others.b_values};
+  EXPECT_EQ(verify(p, mixed, plan->fetch(), ValueKind::real, {}).failure, "");
 }
 
 template <class T>
