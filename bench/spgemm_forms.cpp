@@ -149,7 +149,8 @@ std::vector<Choice> choices() {
          [&](Rules& r) { r.long_row = entries; });
   }
   for (const Index entries : {64, 128, 1024}) {
-    with(fmt::format("split: pieces of {} entries", entries), [&](Rules& r) { r.piece_entries = entries; });
+    with(fmt::format("split: sections of {} entries", entries),
+         [&](Rules& r) { r.section_entries = entries; });
   }
   with("counting: warps' tables of 1024 slots", [](Rules& r) { r.count_warp_slots = 1024; });
   with("counting: warps' tables of 512 slots", [](Rules& r) { r.count_warp_slots = 512; });

@@ -16,7 +16,7 @@
 //
 // so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products, and
 // at most 256 more for a row that a large bitmap counts. A few rows with thousands of entries of A are cut into
-// pieces before, which are rows of a product of their own (split_rows.cu).
+// sections before, which are rows of a product of their own (split_rows.cu).
 //
 // Columns come out ascending, and every sum runs in the order of A's entries, or of fixed parts of them
 // (ranked_rows.cu, split_rows.cu): the same bits in each run.

@@ -81,7 +81,7 @@ struct Rules {
   Index long_row = 4096;               ///< entries of A: rows with more may be split (split_rows.cu)
   Index long_row_products = 32;        ///< of an entry of such rows, in the mean: with more no row is split
   Index most_long_rows = 256;          ///< more of them keep the device busy without
-  Index piece_entries = 256;           ///< of A, in a piece of a row
+  Index section_entries = 256;         ///< of A, in a section of a row
   Index recorded_rows_a_sm = 1024;     ///< of C: a product with no more is recorded as graphs (recorded.hpp)
   Index recorded_long_rows_a_sm = 8;   ///< if no more of them can have more than most_sorted products
   Index recorded_results = 1 << 22;    ///< and C no more results

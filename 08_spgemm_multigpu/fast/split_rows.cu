@@ -2,7 +2,7 @@
 //
 // Where it matters: a hub of a graph, a net with thousands of cells, a coupling row of a linear program. One
 // block walks over all entries of such a row, at some 30 ns each to count and more to multiply, and searches
-// each short row of B for its window (window_rows.cu). Cut into pieces of 256 entries the row is work for the
+// each short row of B for its window (window_rows.cu). Cut into sections of 256 entries the row is work for the
 // whole device, and what is left for few blocks is to add up rows that are as long as C's.
 
 #include "08_spgemm_multigpu/fast/split_rows.hpp"
@@ -36,7 +36,7 @@ template <class T>
 typename BinnedPlan<T>::OnDevice computed(const BinnedPlan<T>& plan) {
   const auto c = plan.on_device();
   if (c.col_idx == nullptr && plan.results() > 0)
-    throw OutOfDeviceMemory("the pieces of long rows do not fit into device memory");
+    throw OutOfDeviceMemory("the sections of long rows do not fit into device memory");
   return c;
 }
 
@@ -88,25 +88,26 @@ SplitRows<T>::SplitRows(const Csr<T>& a, const LongRows& long_rows, const CsrVie
   settings.products = 0;
   settings.rules.long_row = std::numeric_limits<Index>::max();  // neither product has rows to split
   settings.result_bytes = 0;
-  Csr<T> pieces(0, a.cols), sums(0, 0);
+  Csr<T> sections(0, a.cols), sums(0, 0);
   for (const Index row : rows_) {
     const Offset begin = a.row_ptr[static_cast<std::size_t>(row)], end = begin + a.row_nnz(row);
     begins_.push_back(begin);
     ends_.push_back(end);
-    for (Offset piece = begin; piece < end; piece += settings.rules.piece_entries) {
-      const Offset piece_end = std::min(end, piece + settings.rules.piece_entries);
-      pieces.col_idx.insert(pieces.col_idx.end(), a.col_idx.begin() + piece, a.col_idx.begin() + piece_end);
-      pieces.row_ptr.push_back(std::ssize(pieces.col_idx));
-      sums.col_idx.push_back(pieces.rows++);
+    for (Offset section = begin; section < end; section += settings.rules.section_entries) {
+      const Offset section_end = std::min(end, section + settings.rules.section_entries);
+      sections.col_idx.insert(sections.col_idx.end(), a.col_idx.begin() + section,
+                              a.col_idx.begin() + section_end);
+      sections.row_ptr.push_back(std::ssize(sections.col_idx));
+      sums.col_idx.push_back(sections.rows++);
     }
     sums.row_ptr.push_back(std::ssize(sums.col_idx));
     ++sums.rows;
   }
-  sums.cols = pieces.rows;
-  pieces.values.resize(pieces.col_idx.size());
+  sums.cols = sections.rows;
+  sections.values.resize(sections.col_idx.size());
   sums.values.assign(sums.col_idx.size(), T{1});
-  pieces_ = make_binned(pieces, b, long_rows.products, exec, settings);
-  const CsrView<T, Offset> made{pieces.rows, b.cols, pieces_->row_ptr_from(0), nullptr, nullptr};
+  sections_ = make_binned(sections, b, long_rows.products, exec, settings);
+  const CsrView<T, Offset> made{sections.rows, b.cols, sections_->row_ptr_from(0), nullptr, nullptr};
   settings.rules.count_blocks_a_row = kMostParts;  // few rows, of few entries: searching costs little
   sums_ = make_binned(sums, made, long_rows.products, exec, settings);
 }
@@ -117,34 +118,34 @@ void SplitRows<T>::load(const Buffer<T>& a_values) {
   for (std::size_t k = 0; k < rows_.size(); ++k)
     operands.a_values.insert(operands.a_values.end(), a_values.begin() + begins_[k],
                              a_values.begin() + ends_[k]);
-  pieces_->load(operands);
+  sections_->load(operands);
   made_ = false;
 }
 
 template <class T>
 void SplitRows<T>::reset() {
-  pieces_->reset();
+  sections_->reset();
   sums_->reset();
   made_ = false;
 }
 
 template <class T>
-void SplitRows<T>::make_pieces() {
-  pieces_->multiply();
-  sums_->borrow_b(computed(*pieces_));
+void SplitRows<T>::make_sections() {
+  sections_->multiply();
+  sums_->borrow_b(computed(*sections_));
 }
 
 template <class T>
 void SplitRows<T>::count() {
-  pieces_->count();
-  make_pieces();
+  sections_->count();
+  make_sections();
   made_ = true;
   sums_->count();
 }
 
 template <class T>
 void SplitRows<T>::multiply() {
-  if (!std::exchange(made_, false)) make_pieces();
+  if (!std::exchange(made_, false)) make_sections();
   sums_->multiply();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Rows of A so long that one block would be busy with each of them when all other rows of C are done: A's
-// entries of such a row are cut into pieces, and what the pieces give is added up.
+// entries of such a row are cut into sections, and what the sections give is added up.
 
 #include <memory>
 #include <vector>
@@ -21,11 +21,11 @@ struct LongRows {
 template <class T>
 LongRows rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules);
 
-/// C's rows for those, as S (P B). P has a row for each piece of up to rules.piece_entries entries of a row of
-/// A, and S a row for each row that is split, with a 1 for each of its pieces. Both are products as all others
-/// are: the pieces are rows of a length that binned.cu is good at, and to add them up is a row of few entries
-/// that name long rows. So sums run in the order of A's entries within a piece, and then in that of the
-/// pieces: the same bits in each run. Memory: P B.
+/// C's rows for those, as S (P B). P has a row for each section of up to rules.section_entries entries of a row
+/// of A, and S a row for each row that is split, with a 1 for each of its sections. Both are products as all
+/// others are: the sections are rows of a length that binned.cu is good at, and to add them up is a row of few
+/// entries that name long rows. So sums run in the order of A's entries within a section, and then in that of
+/// the sections: the same bits in each run. Memory: P B.
 template <class T>
 class SplitRows {
  public:
@@ -37,7 +37,7 @@ class SplitRows {
   /// All of A's values, on the host.
   void load(const Buffer<T>& a_values);
   void reset();
-  void borrow_b(const typename BinnedPlan<T>::OnDevice& b) { pieces_->borrow_b(b); }
+  void borrow_b(const typename BinnedPlan<T>::OnDevice& b) { sections_->borrow_b(b); }
 
   /// P B, and the results of the rows.
   void count();
@@ -51,12 +51,12 @@ class SplitRows {
   void put_rows(Index first_row, Index end_row, const Output<T>& c, cudaStream_t stream);
 
  private:
-  void make_pieces();
+  void make_sections();
 
   std::vector<Index> rows_;
   std::vector<Offset> begins_, ends_;  ///< of the rows, in A's values
   DeviceArray<Index> on_device_;       ///< rows_
-  std::unique_ptr<BinnedPlan<T>> pieces_, sums_;
+  std::unique_ptr<BinnedPlan<T>> sections_, sums_;
   bool made_ = false;  ///< P B is of the values that are loaded
 };
 

@@ -128,12 +128,12 @@ Rules many_blocks_count() {
   return rules;
 }
 
-/// Rows of a dozen entries of A are cut into pieces of five, whatever rows of B they name.
+/// Rows of a dozen entries of A are cut into sections of five, whatever rows of B they name.
 Rules split_rows() {
   Rules rules;
   rules.long_row = 12;
   rules.long_row_products = 1'000'000;
-  rules.piece_entries = 5;
+  rules.section_entries = 5;
   return rules;
 }
 
