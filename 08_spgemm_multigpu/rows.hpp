@@ -251,38 +251,48 @@ __device__ void walk_short_products(const Factors<T, Ptr>& f, Index row, Slice s
   walk_products_of<kWhole>(f, f.a.row_ptr[row], f.a.row_ptr[row + 1], slice, lane, visit);
 }
 
-/// How many lanes should share a row of B of that mean length: 4 to 32.
-__device__ inline unsigned team_for(unsigned mean) {
-  return mean >= 24 ? 32u : mean >= 12 ? 16u : mean >= 6 ? 8u : 4u;
+/// How many lanes should share a row of B of that mean length: kLeast to 32.
+template <unsigned kLeast>
+__device__ unsigned team_for(unsigned mean) {
+  if (mean >= 6 || kLeast == 4) return mean >= 24 ? 32u : mean >= 12 ? 16u : mean >= 6 ? 8u : 4u;
+  return mean >= 3 ? 4u : mean >= 2 ? 2u : 1u;
 }
 
-/// Calls visit(column) for the products of row `row` of C that lie in the slice (kWhole: for all), in any
-/// order and several rows of B at once. A warp of `warps` takes every warps-th group of entries of A: of 32,
-/// or so few that all warps have some.
-template <bool kWhole, class Ptr, class Visit>
-__device__ void walk_columns(const Structures<Ptr>& f, Index row, Slice slice, unsigned warp, unsigned warps,
-                             unsigned lane, Visit visit) {
-  const Ptr begin = f.a.row_ptr[row], end = f.a.row_ptr[row + 1];
+/// Calls visit(position) for the positions of the pieces that piece_of_row(k) gives of the rows of B that row
+/// `row` of A names, in any order and several rows of B at once. A warp of `warps` takes every warps-th group
+/// of entries of A: of 32, or so few that all warps have some.
+template <unsigned kLeastTeam, class Ptr, class PieceOf, class Visit>
+__device__ void walk_positions(const Structure<Ptr>& a, Index row, unsigned warp, unsigned warps,
+                               unsigned lane, PieceOf piece_of_row, Visit visit) {
+  const Ptr begin = a.row_ptr[row], end = a.row_ptr[row + 1];
   const Ptr group = min((end - begin + static_cast<Ptr>(warps) - 1) / static_cast<Ptr>(warps), Ptr{kWarp});
   const Ptr step = static_cast<Ptr>(warps) * group;
   for (Ptr first = begin + static_cast<Ptr>(warp) * group; first < end; first += step) {
     Piece<Ptr> piece;
-    if (const Ptr e = first + static_cast<Ptr>(lane); e < min(end, first + group)) {
-      piece = piece_of<kWhole>(f.b, f.a.col_idx[e], slice);
-    }
+    if (const Ptr e = first + static_cast<Ptr>(lane); e < min(end, first + group))
+      piece = piece_of_row(a.col_idx[e]);
     const unsigned entries = static_cast<unsigned>(min(end - first, group));
     unsigned total = static_cast<unsigned>(min(piece.to - piece.from, static_cast<Ptr>(kWarp)));
     for (unsigned d = kWarp / 2; d > 0; d /= 2)
       total += __shfl_xor_sync(kAllLanes, total, static_cast<int>(d));
-    const unsigned team = team_for(total / entries);
+    const unsigned team = team_for<kLeastTeam>(total / entries);
     for (unsigned s = 0; s < entries; s += kWarp / team) {
       // Lanes beyond the last entry hold an empty piece.
       const int source = static_cast<int>(s + lane / team);
       const Ptr to = __shfl_sync(kAllLanes, piece.to, source);
       Ptr q = __shfl_sync(kAllLanes, piece.from, source) + static_cast<Ptr>(lane % team);
-      for (; q < to; q += static_cast<Ptr>(team)) visit(f.b.col_idx[q]);
+      for (; q < to; q += static_cast<Ptr>(team)) visit(q);
     }
   }
+}
+
+/// The same for the products of a row of C that lie in the slice (kWhole: for all): visit(column).
+template <bool kWhole, class Ptr, class Visit>
+__device__ void walk_columns(const Structures<Ptr>& f, Index row, Slice slice, unsigned warp, unsigned warps,
+                             unsigned lane, Visit visit) {
+  walk_positions<4>(
+      f.a, row, warp, warps, lane, [&](Index k) { return piece_of<kWhole>(f.b, k, slice); },
+      [&](Ptr q) { visit(f.b.col_idx[q]); });
 }
 
 /// Lets a kernel be launched with so much dynamic shared memory; what every kernel may have needs no call.

@@ -57,6 +57,7 @@
 #include "08_spgemm_multigpu/fast/recorded.hpp"
 #include "08_spgemm_multigpu/fast/side_streams.hpp"
 #include "08_spgemm_multigpu/fast/split_rows.hpp"
+#include "08_spgemm_multigpu/fast/words.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
@@ -98,6 +99,10 @@ class Binned final : public BinnedPlan<T> {
   Binned(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : Binned(*problem.a, DeviceCsr<T, Ptr>(*problem.b), problem.products, exec, settings) {
     b_ = own_b_.view();
+    if (has_words(*problem.b, problem.products, rules_)) {
+      words_ = DeviceArray<uint2>(own_b_.col_idx.size());
+      word_ends_ = DeviceArray<Ptr>(static_cast<std::size_t>(b_.rows));
+    }
     bounds_ = {a_.rows, problem.products, problem.max_row_products, problem.result_bound};
     const LongRows long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
     if (long_rows.rows.empty()) {
@@ -157,8 +162,7 @@ class Binned final : public BinnedPlan<T> {
     if (split_) split_->count();
     {
       Phase phase(exec_, "analysis");
-      tallies_.zero(stream());
-      analyse_rows(structures(), rules_, lanes_, facts(), counting_tally(), stream());
+      analyse();
       bins_ = fill(0, a_.rows, counting_.data(), counting_tally(), nullptr);
     }
     parts_before_ = {};
@@ -314,6 +318,15 @@ class Binned final : public BinnedPlan<T> {
   Index* counting_tally() { return tallies_.data() + 2 * kForms; }
   Index* multiplying_tally() { return tallies_.data(); }
 
+  void analyse() {
+    tallies_.zero(stream());
+    analyse_rows(structures(), rules_, lanes_, facts(), counting_tally(), stream());
+    if (!words_.empty()) make_words(structures().b, words_.data(), word_ends_.data(), stream());
+  }
+  Words<Ptr> words() const {
+    return words_.empty() ? Words<Ptr>{} : Words<Ptr>{words_.data(), word_ends_.data()};
+  }
+
   /// Both halves of the product as graphs.
   void record() {
     list_ = DeviceArray<Index>(kForms * rows());
@@ -332,8 +345,7 @@ class Binned final : public BinnedPlan<T> {
   }
 
   void record_counting() {
-    tallies_.zero(stream());
-    analyse_rows(structures(), rules_, lanes_, facts(), counting_tally(), stream());
+    analyse();
     fill_apart(counting_.data(), counting_tally(), nullptr);
     over_possible_bins(counting_tally(), [this](Form form, RowList list, cudaStream_t stream) {
       if (is_counting_form(form)) count_bin(form, list, stream);
@@ -407,14 +419,15 @@ class Binned final : public BinnedPlan<T> {
     Index* const counts = counts_.data();
     switch (form) {
       case Form::windows:
-        return count_in_bitmap(f, list, first_.data(), width_.data(), rules_.bitmap_columns,
+        return count_in_bitmap(f, words(), list, first_.data(), width_.data(), rules_.bitmap_columns,
                                rules_.count_blocks_a_row, counts, parts(), stream);
       case Form::block_table:
         return count_in_block_tables(f, list, rules_.count_block_slots, products_.data(), counts, stream);
       case Form::warp_table:
         return count_in_warp_tables(f, list, rules_.count_warp_slots, counts, stream);
       case Form::narrow_large:
-        return count_narrow(f, list, first_.data(), width_.data(), rules_.narrow_columns, counts, stream);
+        return count_narrow(f, words(), list, first_.data(), width_.data(), rules_.narrow_columns, counts,
+                            stream);
       case Form::copy_long:
       case Form::copy_short:
         return;
@@ -561,6 +574,8 @@ class Binned final : public BinnedPlan<T> {
   SideStreams side_;
   MemoryPool pool_;
   PooledArray<Index> parts_before_;
+  DeviceArray<uint2> words_;  ///< of B, if it is counted by words
+  DeviceArray<Ptr> word_ends_;
   std::unique_ptr<SplitRows<T>> split_;
   Bins bins_;
   std::array<Index, kForms> sizes_whole_ = {};
@@ -618,7 +633,7 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
   const double row = entry * static_cast<double>(std::min<Offset>(problem.max_row_products, b.cols));
   const double result = entry * static_cast<double>(problem.result_bound);
   cost.memory = device_csr_bytes(a) + device_csr_bytes(b) + workspace_bytes(problem) + split_bytes(problem) +
-                std::max(row, std::min(result, kWhole));
+                words_bytes(problem) + std::max(row, std::min(result, kWhole));
   return cost;
 }
 

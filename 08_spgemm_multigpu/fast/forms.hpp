@@ -5,6 +5,7 @@
 
 #include "08_spgemm_multigpu/fast/rules.hpp"
 #include "08_spgemm_multigpu/fast/shared_bytes.hpp"
+#include "08_spgemm_multigpu/fast/words.hpp"
 #include "08_spgemm_multigpu/rows.hpp"
 
 namespace stages::spgemm {
@@ -30,8 +31,8 @@ void multiply_by_threads(const Factors<T, Ptr>& f, RowList list, Form form, cons
 
 /// narrow_rows.cu. Row i has columns in first[i] .. first[i] + width[i] - 1, which is at most `columns`.
 template <class Ptr>
-void count_narrow(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
-                  Index columns, Index* counts, cudaStream_t stream);
+void count_narrow(const Structures<Ptr>& f, const Words<Ptr>& words, RowList list, const Index* first,
+                  const Index* width, Index columns, Index* counts, cudaStream_t stream);
 template <class T, class Ptr>
 void multiply_narrow(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
                      Index columns, Index most_results, const Output<T>& c, cudaStream_t stream);
@@ -84,9 +85,9 @@ void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slot
 /// blocks, sets the slots of its rows, what comes before their parts, and their spans; `form` is windows or
 /// windows_small.
 template <class Ptr>
-void count_in_bitmap(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
-                     Index bitmap_columns, Index blocks_a_row, Index* counts, const Parts& parts,
-                     cudaStream_t stream);
+void count_in_bitmap(const Structures<Ptr>& f, const Words<Ptr>& words, RowList list, const Index* first,
+                     const Index* width, Index bitmap_columns, Index blocks_a_row, Index* counts,
+                     const Parts& parts, cudaStream_t stream);
 template <class T, class Ptr>
 void multiply_in_windows(const Factors<T, Ptr>& f, RowList list, Form form, const Index* first,
                          const Index* width, Index window_columns, const Parts& parts, const Output<T>& c,

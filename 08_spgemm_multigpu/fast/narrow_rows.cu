@@ -34,23 +34,28 @@ namespace {
 constexpr unsigned kCountWarps = 8;
 constexpr unsigned kMultiplyWarps = 4;
 
-/// A byte for each column, where there is room for that, and otherwise a bit; `words_of_warp`, a multiple of
-/// 4, is that room.
+/// A bit for each column, by the words of B where there are any; if not, a byte for each, where there is room
+/// for that; `words_of_warp`, a multiple of 4, is that room.
 template <class Ptr>
 __global__ void __launch_bounds__(kCountWarps* kWarp)
-    count_rows(Structures<Ptr> f, RowList list, const Index* first, const Index* width, Index words_of_warp,
-               Index* counts) {
+    count_rows(Structures<Ptr> f, Words<Ptr> words_of_b, RowList list, const Index* first, const Index* width,
+               Index words_of_warp, Index* counts) {
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const unsigned number = blockIdx.x * kCountWarps + warp;
   if (number >= static_cast<unsigned>(list.size())) return;  // the whole warp leaves
   const Index row = list.rows[number], begin = first[row], columns = width[row];
   uint4* const all = dynamic_shared<uint4>() + warp * static_cast<unsigned>(words_of_warp / 4);
   unsigned* const words = reinterpret_cast<unsigned*>(all);
-  const bool in_bytes = (columns + 3) / 4 <= words_of_warp;
-  const Index used = in_bytes ? (columns + 15) / 16 : (columns + 127) / 128;  // of four words each
+  const bool by_words = words_of_b.items != nullptr;
+  const bool in_bytes = !by_words && (columns + 3) / 4 <= words_of_warp;
+  const Index skipped = by_words ? begin % 32 : 0;  // bits before the first column
+  const Index used = in_bytes ? (columns + 15) / 16 : (skipped + columns + 127) / 128;  // of four words each
   for (Index w = static_cast<Index>(lane); w < used; w += Index{kWarp}) all[w] = uint4{};
   __syncwarp();
-  if (in_bytes) {
+  if (by_words) {
+    walk_words(f, words_of_b, row, 0, 1, lane,
+               [=](Index word, unsigned bits) { atomicOr(&words[word - begin / 32], bits); });
+  } else if (in_bytes) {
     auto* const bytes = reinterpret_cast<unsigned char*>(words);
     walk_columns<true>(f, row, {}, 0, 1, lane, [=](Index column) { bytes[column - begin] = 1; });
   } else {
@@ -179,16 +184,17 @@ template std::size_t multiply_narrow_bytes<float>(Index, Index);
 template std::size_t multiply_narrow_bytes<double>(Index, Index);
 
 template <class Ptr>
-void count_narrow(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
-                  Index columns, Index* counts, cudaStream_t stream) {
-  const std::size_t bytes = count_narrow_bytes(columns);
+void count_narrow(const Structures<Ptr>& f, const Words<Ptr>& words, RowList list, const Index* first,
+                  const Index* width, Index columns, Index* counts, cudaStream_t stream) {
+  const Index with_skipped = columns + kSkippedBits;
+  const std::size_t bytes = count_narrow_bytes(with_skipped);
   allow_dynamic_bytes(count_rows<Ptr>, bytes);
   launch(count_rows<Ptr>,
          {.grid = blocks_for(list.count, kCountWarps),
           .block = kCountWarps * kWarp,
           .shared_bytes = bytes,
           .stream = stream},
-         f, list, first, width, words_of_warp(columns), counts);
+         f, words, list, first, width, words_of_warp(with_skipped), counts);
 }
 
 template <class T, class Ptr>
@@ -212,9 +218,9 @@ STAGES_INSTANTIATE(float, Offset)
 STAGES_INSTANTIATE(double, std::int32_t)
 STAGES_INSTANTIATE(double, Offset)
 #undef STAGES_INSTANTIATE
-template void count_narrow(const Structures<std::int32_t>&, RowList, const Index*, const Index*, Index,
-                           Index*, cudaStream_t);
-template void count_narrow(const Structures<Offset>&, RowList, const Index*, const Index*, Index, Index*,
-                           cudaStream_t);
+template void count_narrow(const Structures<std::int32_t>&, const Words<std::int32_t>&, RowList, const Index*,
+                           const Index*, Index, Index*, cudaStream_t);
+template void count_narrow(const Structures<Offset>&, const Words<Offset>&, RowList, const Index*,
+                           const Index*, Index, Index*, cudaStream_t);
 
 }  // namespace stages::spgemm

@@ -19,7 +19,8 @@ Rules fitted_to_memory(Rules rules, std::size_t shared) {
   rules.value_bytes = Index{sizeof(T)};
   fit(rules.count_warp_slots, 2, room, count_in_warp_tables_bytes);
   fit(rules.count_block_slots, 2, room, count_in_block_tables_bytes);
-  fit(rules.narrow_columns, 32, room, count_narrow_bytes);
+  fit(rules.narrow_columns, 32, room,
+      [](Index columns) { return count_narrow_bytes(columns + kSkippedBits); });
   for (Index* const slots : {&rules.warp_small_slots, &rules.warp_slots})
     fit(*slots, 2, room, multiply_in_warp_tables_bytes<T>);
   for (Index* const slots : {&rules.block_slots, &rules.large_slots})

@@ -23,6 +23,8 @@ inline constexpr std::size_t kStaticBytes = 1024;
 
 // The dynamic shared memory of a block, by the function of forms.hpp that launches it.
 
+/// A bitmap of B's words begins with the word of a row's first column, so it may have another word at its end.
+inline constexpr Index kSkippedBits = 32;
 std::size_t count_narrow_bytes(Index columns);
 template <class T>
 std::size_t multiply_narrow_bytes(Index columns, Index most_results);

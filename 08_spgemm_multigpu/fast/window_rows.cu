@@ -52,19 +52,27 @@ __device__ inline void mark(unsigned* bits, unsigned at) {
   atomicOr(&bits[at / 32], 1u << (at % 32));
 }
 
-/// Adds the bits of a bitmap, which begins at the row's column `passed`, to the parts they lie in.
+/// Adds the bits of a bitmap, which begins at the row's column `passed`, to the parts they lie in. Before the
+/// row's first column (passed < 0) there are no bits.
 __device__ inline void count_parts(const unsigned* bits, Index words, Offset passed, Index columns,
                                    Index* in_part) {
   Index found = 0;
   Offset part = 0;
   for (Index w = static_cast<Index>(threadIdx.x); w < words; w += static_cast<Index>(blockDim.x)) {
-    const Offset here = (passed + Offset{w} * 32) / columns;
+    const Offset from = passed + Offset{w} * 32, here = from / columns;
     if (here != part && found > 0) {
       atomicAdd(&in_part[part], found);
       found = 0;
     }
     part = here;
-    found += __popc(bits[w]);
+    unsigned word = bits[w];
+    if (passed < 0 && from + 31 >= (here + 1) * columns) {  // the next part begins within the word
+      const auto low = static_cast<int>((here + 1) * columns - from);
+      const Index beyond = __popc(word >> low);
+      if (beyond > 0) atomicAdd(&in_part[here + 1], beyond);
+      word &= (1u << low) - 1;
+    }
+    found += __popc(word);
   }
   if (found > 0) atomicAdd(&in_part[part], found);
 }
@@ -94,11 +102,11 @@ __device__ inline Index write_parts(const Index* in_part, Index width, const Par
 }
 
 /// A block for each row and each value of blockIdx.y: `parts_a_block` of the row's parts. Where that is not all
-/// of them, cut_rows() does the rest. `words`: of the bitmap.
+/// of them, cut_rows() does the rest. `words`: of the bitmap, which has room for a whole row if B has words.
 template <class Ptr>
 __global__ void __launch_bounds__(kCountWarps* kWarp)
-    count_rows(Structures<Ptr> f, RowList list, const Index* first, const Index* width, Index words,
-               Index* counts, Parts parts, Index parts_a_block) {
+    count_rows(Structures<Ptr> f, Words<Ptr> words_of_b, RowList list, const Index* first, const Index* width,
+               Index words, Index* counts, Parts parts, Index parts_a_block) {
   __shared__ Index in_part[kMostParts];
   if (blockIdx.x >= static_cast<unsigned>(list.size())) return;  // the whole block leaves
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
@@ -107,7 +115,10 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
   if (threadIdx.x < kMostParts) in_part[threadIdx.x] = 0;
   const Index first_part = static_cast<Index>(blockIdx.y) * parts_a_block;
   const Offset end = min(Offset{width[row]}, (Offset{first_part} + parts_a_block) * parts.columns);
-  for (Offset passed = Offset{first_part} * parts.columns; passed < end; passed += Offset{words} * 32) {
+  const bool by_words = words_of_b.items != nullptr;
+  const Index skipped = by_words ? first[row] % 32 : 0;  // bits before the first column
+  for (Offset passed = Offset{first_part} * parts.columns - skipped; passed < end;
+       passed += Offset{words} * 32) {
     const Index begin = first[row] + static_cast<Index>(passed);
     const Index columns = static_cast<Index>(min(Offset{words} * 32, end - passed));
     const Index used = (columns + 31) / 32;
@@ -115,7 +126,10 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
       bits[w] = 0;
     __syncthreads();
     const auto visit = [=](Index column) { mark(bits, static_cast<unsigned>(column - begin)); };
-    if (columns == width[row]) {
+    if (by_words) {
+      walk_words(f, words_of_b, row, warp, kCountWarps, lane,
+                 [=](Index word, unsigned found) { atomicOr(&bits[word - begin / 32], found); });
+    } else if (columns == width[row]) {
       walk_columns<true>(f, row, {}, warp, kCountWarps, lane, visit);
     } else {
       walk_columns<false>(f, row, {begin, begin + columns}, warp, kCountWarps, lane, visit);
@@ -250,14 +264,15 @@ __global__ void __launch_bounds__(kMostWarps* kWarp, 2)
 }  // namespace
 
 template <class Ptr>
-void count_in_bitmap(const Structures<Ptr>& f, RowList list, const Index* first, const Index* width,
-                     Index bitmap_columns, Index blocks_a_row, Index* counts, const Parts& parts,
-                     cudaStream_t stream) {
+void count_in_bitmap(const Structures<Ptr>& f, const Words<Ptr>& words_of_b, RowList list, const Index* first,
+                     const Index* width, Index bitmap_columns, Index blocks_a_row, Index* counts,
+                     const Parts& parts, cudaStream_t stream) {
   const Index parts_a_block = (parts.most + blocks_a_row - 1) / blocks_a_row;
   const Index blocks = (parts.most + parts_a_block - 1) / parts_a_block;
   // No more words than a block has columns, so that several blocks of a small problem share an SM.
   const Offset columns = std::min(Offset{f.b.cols}, Offset{parts_a_block} * parts.columns);
   const Index words = std::min(bitmap_columns / 32, static_cast<Index>(columns / 32) + 1);
+  const bool whole = blocks == 1 && Offset{words} * 32 >= f.b.cols;
   const std::size_t bytes = static_cast<std::size_t>(words) * sizeof(unsigned);
   allow_dynamic_bytes(count_rows<Ptr>, bytes);
   launch(count_rows<Ptr>,
@@ -265,7 +280,7 @@ void count_in_bitmap(const Structures<Ptr>& f, RowList list, const Index* first,
           .block = kCountWarps * kWarp,
           .shared_bytes = bytes,
           .stream = stream},
-         f, list, first, width, words, counts, parts, parts_a_block);
+         f, whole ? words_of_b : Words<Ptr>{}, list, first, width, words, counts, parts, parts_a_block);
   if (blocks > 1) {
     launch(cut_rows, {.grid = blocks_for(list.count, kWarp), .block = kWarp, .stream = stream}, list, width,
            counts, parts);
@@ -296,9 +311,9 @@ STAGES_INSTANTIATE(float, Offset)
 STAGES_INSTANTIATE(double, std::int32_t)
 STAGES_INSTANTIATE(double, Offset)
 #undef STAGES_INSTANTIATE
-template void count_in_bitmap(const Structures<std::int32_t>&, RowList, const Index*, const Index*, Index,
-                              Index, Index*, const Parts&, cudaStream_t);
-template void count_in_bitmap(const Structures<Offset>&, RowList, const Index*, const Index*, Index, Index,
-                              Index*, const Parts&, cudaStream_t);
+template void count_in_bitmap(const Structures<std::int32_t>&, const Words<std::int32_t>&, RowList,
+                              const Index*, const Index*, Index, Index, Index*, const Parts&, cudaStream_t);
+template void count_in_bitmap(const Structures<Offset>&, const Words<Offset>&, RowList, const Index*,
+                              const Index*, Index, Index, Index*, const Parts&, cudaStream_t);
 
 }  // namespace stages::spgemm

@@ -121,6 +121,13 @@ Rules narrow_rows() {
   return rules;
 }
 
+/// The same, and a bitmap has room for a whole row.
+Rules spans_in_one_bitmap() {
+  Rules rules = spans();
+  rules.bitmap_columns = Rules{}.bitmap_columns;
+  return rules;
+}
+
 /// Huge rows are counted by a block for each two of their parts.
 Rules many_blocks_count() {
   Rules rules = spans();
@@ -140,6 +147,13 @@ Rules split_rows() {
 /// A product is recorded, however many long rows it could have.
 Rules recorded(Rules rules) {
   rules.recorded_long_rows_a_sm = 1 << 20;
+  return rules;
+}
+
+/// Bitmaps count by the words of B, however few columns these have.
+Rules by_words(Rules rules) {
+  rules.entries_a_word = 0;
+  rules.word_products = 0;
   return rules;
 }
 
@@ -197,12 +211,17 @@ void multiply_in_small_parts() {
     add_binned(registry, "counts_by_hashing", {.rules = counts_by_hashing()});
     add_structure_reuse(registry, "reused_tables", {.rules = small_tables()});
     add_structure_reuse(registry, "reused_split_rows", {.rules = split_rows()});
+    add_binned(registry, "words_of_narrow_rows", {.rules = by_words(narrow_rows())});
+    add_binned(registry, "words_of_long_rows", {.rules = by_words(long_rows())});
+    add_binned(registry, "words_and_spans", {.rules = by_words(spans_in_one_bitmap())});
   } else {
     add_binned(registry, "wide_pointers_split_rows", {.rules = split_rows(), .wide_pointers = true});
     add_binned(registry, "recorded_tables", {.rules = recorded(small_tables())});
     add_binned(registry, "recorded_narrow", {.rules = recorded(narrow_rows())});
     add_binned(registry, "recorded_long_rows", {.rules = recorded(long_rows())});
     add_binned(registry, "recorded_spans", {.rules = recorded(spans())});
+    add_binned(registry, "recorded_words",
+               {.rules = recorded(by_words(narrow_rows())), .wide_pointers = true});
     add_structure_reuse(registry, "reused_recorded", {.rules = recorded(many_blocks_count())});
     add_binned(registry, "wide_pointers_tables", {.rules = small_tables(), .wide_pointers = true});
   }
@@ -215,7 +234,7 @@ std::vector<std::size_t> bytes_of(const Rules& r) {
   using namespace spgemm;
   return {count_in_warp_tables_bytes(r.count_warp_slots),
           count_in_block_tables_bytes(r.count_block_slots),
-          count_narrow_bytes(r.narrow_columns),
+          count_narrow_bytes(r.narrow_columns + kSkippedBits),
           multiply_narrow_bytes<T>(r.narrow_columns, r.narrow_results),
           multiply_narrow_bytes<T>(r.narrow_small_columns, r.narrow_small_results),
           multiply_in_warp_tables_bytes<T>(r.warp_slots),

@@ -1,0 +1,52 @@
+#pragma once
+// B's rows in words, to count: where columns lie side by side, a word of 32 columns says as much as many of
+// them.
+//
+// In a band, a mesh of finite elements or a pruned layer a row of B has 3 to 30 columns in each word that it
+// touches. To count the results of a row of C, all that matters is which columns come, so a bitmap is made by
+// an atomicOr for each word, not for each product. The words are made anew in each product, from B's columns.
+
+#include "08_spgemm_multigpu/fast/rules.hpp"
+#include "08_spgemm_multigpu/rows.hpp"
+#include "common/gpu/memory.hpp"
+#include "common/harness/problem.hpp"
+
+namespace stages::spgemm {
+
+/// Row k has items b.row_ptr[k] .. ends[k] - 1: x is column / 32, ascending, y the columns there, bit by bit.
+template <class Ptr>
+struct Words {
+  const uint2* items = nullptr;  ///< null: there are none, and B's columns are to be taken
+  const Ptr* ends = nullptr;
+};
+
+/// Whether it is worth it: a word of B has rules.entries_a_word columns in the mean, or more (a thousand rows
+/// are looked at), and there are rules.word_products products.
+template <class T>
+bool has_words(const Csr<T>& b, Offset products, const Rules& rules);
+
+/// Device memory for them, in bytes; 0 without.
+template <class T>
+double words_bytes(const SpgemmProblem<T>& problem) {
+  if (!has_words(*problem.b, problem.products, Rules{})) return 0;
+  return sizeof(uint2) * static_cast<double>(problem.b->nnz()) + sizeof(Offset) * (problem.b->rows + 1.0);
+}
+
+/// Makes the words. `items`: nnz(B) of them; `ends`: one a row. Asynchronous on the stream.
+template <class Ptr>
+void make_words(const Structure<Ptr>& b, uint2* items, Ptr* ends, cudaStream_t stream);
+
+/// Calls visit(column / 32, columns there) for the words of row `row` of C, of its rows of B one by one, in any
+/// order. A warp of `warps` takes every warps-th group of entries of A, as in walk_columns().
+template <class Ptr, class Visit>
+__device__ void walk_words(const Structures<Ptr>& f, const Words<Ptr>& words, Index row, unsigned warp,
+                           unsigned warps, unsigned lane, Visit visit) {
+  walk_positions<1>(
+      f.a, row, warp, warps, lane, [&](Index k) { return Piece<Ptr>{f.b.row_ptr[k], words.ends[k]}; },
+      [&](Ptr q) {
+        const uint2 item = words.items[q];
+        visit(static_cast<Index>(item.x), item.y);
+      });
+}
+
+}  // namespace stages::spgemm
