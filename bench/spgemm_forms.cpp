@@ -143,6 +143,13 @@ std::vector<Choice> choices() {
     with(fmt::format("counting: bitmaps to {} columns a product", columns),
          [&](Rules& r) { r.count_columns_a_product = columns; });
   }
+  with("no words", [](Rules& r) { r.entries_a_word = 33; });
+  for (const Index entries : {2, 4, 8}) {
+    with(fmt::format("words of {} columns or more", entries), [&](Rules& r) { r.entries_a_word = entries; });
+  }
+  with("words of small products", [](Rules& r) { r.word_products = 0; });
+  with("not recorded", [](Rules& r) { r.recorded_rows_a_sm = 0; });
+  with("recorded with many long rows", [](Rules& r) { r.recorded_long_rows_a_sm = 128; });
   with("no row split", [](Rules& r) { r.long_row = std::numeric_limits<Index>::max(); });
   for (const Index entries : {1024, 2048, 16384}) {
     with(fmt::format("split: rows of more than {} entries", entries),

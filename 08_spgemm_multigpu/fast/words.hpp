@@ -42,7 +42,10 @@ template <class Ptr, class Visit>
 __device__ void walk_words(const Structures<Ptr>& f, const Words<Ptr>& words, Index row, unsigned warp,
                            unsigned warps, unsigned lane, Visit visit) {
   walk_positions<1>(
-      f.a, row, warp, warps, lane, [&](Index k) { return Piece<Ptr>{f.b.row_ptr[k], words.ends[k]}; },
+      f.a, row, warp, warps, lane,
+      [&](Index k) {
+        return Piece<Ptr>{f.b.row_ptr[k], words.ends[k]};
+      },
       [&](Ptr q) {
         const uint2 item = words.items[q];
         visit(static_cast<Index>(item.x), item.y);

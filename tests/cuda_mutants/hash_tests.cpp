@@ -457,6 +457,26 @@ TEST(HashParts, RowPointersAsThoseOfAPartOfALargerMatrix) {
   EXPECT_TRUE(std::equal(found.begin(), found.end(), c.row_ptr.begin(), c.row_ptr.end()));
 }
 
+/// Rows as wide as bitmaps are, which begin in the middle of a word. Words go on from 32 columns to the next
+/// 32. Seven rows of 128 products are a warp's work on the executor, eight would be a block's.
+TEST(HashParts, WordsThatDoNotBeginWithTheRow) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  Rules rules = by_words(narrow_rows());
+  rules.narrow_columns = 128;
+  Registry registry;
+  add_binned(registry, "narrow", {.rules = rules});
+  add_binned(registry, "long_rows", {.rules = by_words(long_rows())});
+  GpuExec exec;
+  for (const Index first : {0, 5, 31}) {
+    Matrix b = matrices::dense(7, 128);
+    b.cols = 200;
+    for (Index& column : b.col_idx) column += first;
+    const auto p = problem<float>("shifted", matrices::dense(20, 7), b);
+    for (const Entry& entry : registry.entries())
+      EXPECT_EQ(check_entry(entry, p, exec).failure, "") << entry.name << " from column " << first;
+  }
+}
+
 /// A graph has the addresses of B that it was recorded with.
 TEST(HashParts, BorrowedValuesOfASmallProduct) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
