@@ -40,10 +40,10 @@ struct Factors {
 /// The rows of C that one kernel computes, in device memory.
 struct RowList {
   const Index* rows = nullptr;
-  Index count = 0;              ///< or, where the host does not know it, no less
-  const Index* told = nullptr;  ///< then it stands here, in device memory
+  Index count = 0;                        ///< where the host does not know it, an upper bound
+  const Index* size_on_device = nullptr;  ///< and here it stands
 
-  __device__ Index size() const { return told == nullptr ? count : *told; }
+  __device__ Index size() const { return size_on_device == nullptr ? count : *size_on_device; }
 };
 
 /// Where results go: row i takes positions row_ptr[i] - base .. of both arrays.

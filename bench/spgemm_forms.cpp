@@ -148,6 +148,7 @@ std::vector<Choice> choices() {
     with(fmt::format("words of {} columns or more", entries), [&](Rules& r) { r.entries_a_word = entries; });
   }
   with("words of small products", [](Rules& r) { r.word_products = 0; });
+  with("words of each B", [](Rules& r) { r.word_products = r.products_a_word_entry = 0; });
   with("not recorded", [](Rules& r) { r.recorded_rows_a_sm = 0; });
   with("recorded with many long rows", [](Rules& r) { r.recorded_long_rows_a_sm = 128; });
   with("no row split", [](Rules& r) { r.long_row = std::numeric_limits<Index>::max(); });

@@ -15,8 +15,9 @@
 //   window_rows.cu   all the rest, nearly dense: a block, dense windows that move along the row
 //
 // so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products, and
-// at most 256 more for a row that a large bitmap counts. A few rows with thousands of entries of A are cut into
-// sections before, which are rows of a product of their own (split_rows.cu).
+// at most 256 more for a row that a large bitmap counts (and what recorded.hpp, split_rows.hpp and words.hpp
+// say that they take). A few rows with thousands of entries of A are cut into sections before, which are rows
+// of a product of their own (split_rows.cu).
 //
 // Columns come out ascending, and every sum runs in the order of A's entries, or of fixed parts of them
 // (ranked_rows.cu, split_rows.cu): the same bits in each run.
@@ -29,9 +30,10 @@
 //   numeric     columns and values, by the bin's form. The sorts are part of the forms, in registers or
 //               shared memory, and have no time of their own
 //
-// The bins are independent kernels, so they are dealt to up to four streams: a handful of huge rows occupies
-// a few SMs while the others do the rest. The host waits twice, for the sizes of the bins and of C; a small
-// product is recorded as a graph, and waits for nothing (recorded.hpp).
+// The bins are independent kernels, so they are dealt to up to four streams: a handful of huge rows occupies a
+// few SMs while the others do the rest. The host waits twice, for the sizes of the bins and of C, and as often
+// for each of the two products that split rows are; a small product is recorded as graphs, and waits for
+// nothing (recorded.hpp).
 //
 // If C does not fit, rows are computed in batches whose results do, and each batch is copied to the host,
 // where C then is. Counting needs no room for C, so row pointers are exact by then. The least that must fit
@@ -99,14 +101,15 @@ class Binned final : public BinnedPlan<T> {
   Binned(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : Binned(*problem.a, DeviceCsr<T, Ptr>(*problem.b), problem.products, exec, settings) {
     b_ = own_b_.view();
-    if (has_words(*problem.b, problem.products, rules_)) {
+    if (has_words(problem, rules_)) {
       words_ = DeviceArray<uint2>(own_b_.col_idx.size());
       word_ends_ = DeviceArray<Ptr>(static_cast<std::size_t>(b_.rows));
     }
     bounds_ = {a_.rows, problem.products, problem.max_row_products, problem.result_bound};
     const LongRows long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
     if (long_rows.rows.empty()) {
-      if (settings.result_bytes == 0 && !one_by_one_ && is_recorded(rules_, bounds_, device_facts().sms))
+      if (settings.result_bytes == 0 && !one_by_one_ &&
+          is_recorded(rules_, bounds_, parts().most, device_facts().sms))
         record();
       return;
     }
@@ -127,6 +130,7 @@ class Binned final : public BinnedPlan<T> {
     exec_.synchronize();
   }
   void reset() override {
+    if (recorded_) poison();
     drop_result();
     if (split_) split_->reset();
   }
@@ -318,6 +322,15 @@ class Binned final : public BinnedPlan<T> {
   Index* counting_tally() { return tallies_.data() + 2 * kForms; }
   Index* multiplying_tally() { return tallies_.data(); }
 
+  /// C's memory stays; NaN and columns below 0 show what no kernel has written since.
+  void poison() {
+    const auto fill = [this](void* p, std::size_t bytes) {
+      STAGES_CUDA(cudaMemsetAsync(p, 0xff, bytes, stream()));
+    };
+    fill(c_columns_.data(), c_columns_.size() * sizeof(Index));
+    fill(c_values_.data(), c_values_.size() * sizeof(T));
+  }
+
   void analyse() {
     tallies_.zero(stream());
     analyse_rows(structures(), rules_, lanes_, facts(), counting_tally(), stream());
@@ -379,7 +392,6 @@ class Binned final : public BinnedPlan<T> {
     if (!std::exchange(recorded_, false)) return;
     exec_.synchronize();
     drop_result();
-    parts_before_ = {};
   }
 
   /// The tallies are 0 the first time after count().
@@ -589,10 +601,13 @@ class Binned final : public BinnedPlan<T> {
   int in_batches_ = 0;
 };
 
-/// The kernels' positions run up to four blocks' threads beyond the end of a row.
+/// The kernels' positions run up to four blocks' threads beyond the end of a row, and those of searches in B up
+/// to as far as the row is long.
 template <class T>
 bool fits_32_bits(const SpgemmProblem<T>& problem) {
-  return std::in_range<std::int32_t>(std::max(problem.a->nnz(), problem.b->nnz()) + 4096);
+  Offset beyond = 4096;
+  for (Index k = 0; k < problem.b->rows; ++k) beyond = std::max(beyond, problem.b->row_nnz(k));
+  return std::in_range<std::int32_t>(std::max(problem.a->nnz(), problem.b->nnz()) + beyond);
 }
 
 }  // namespace
@@ -618,7 +633,8 @@ double workspace_bytes(const SpgemmProblem<T>& problem) {
   const auto rows = static_cast<double>(problem.a->rows);
   const double counted = std::min(rows, static_cast<double>(problem.products) / (kRules.most_sorted + 1));
   const Index parts = parts_of(problem.b->cols, part_columns(kRules, problem.b->cols));
-  return 38 * rows + static_cast<double>(sizeof(Index)) * parts * counted;
+  const double recorded = problem.result_bound <= kRules.recorded_results ? sizeof(Index) * kForms * rows : 0;
+  return 38 * rows + recorded + static_cast<double>(sizeof(Index)) * parts * counted;
 }
 
 template <class T>

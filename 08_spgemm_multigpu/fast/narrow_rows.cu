@@ -13,9 +13,10 @@
 // A warp does a row. It adds one row of B at a time, so its lanes hold different columns and no atomics touch
 // the sums; marking uses atomicOr, whose order does not matter.
 //
-// In a band 32 lanes mark bits of one or two words, and atomics on one word wait for each other. So where the
-// range is so short that a byte for each column fits, a column has a byte, which is stored without atomics;
-// and where the sums of the whole range fit, a column's distance from the first one is its place, and marking
+// To count, B's words are marked where it has any (words.hpp). Where it has none, and to multiply: in a band 32
+// lanes mark bits of one or two words, and atomics on one word wait for each other. So where the range is so
+// short that a byte for each column fits, a column has a byte, which is stored without atomics; and where the
+// sums of the whole range fit, a column's distance from the first one is its place, and marking
 // and adding are one pass.
 //
 // Input: rows whose range and results fit the bitmap and the sums. Cost: B's rows once when counting, twice

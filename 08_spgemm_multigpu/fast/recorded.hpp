@@ -1,10 +1,11 @@
 #pragma once
 // Small products without the host in between. binned.cu waits twice for what the device finds out: how many
 // rows each form has, and how large C is. That and its many calls are most of the time of a small product. So
-// where they cannot be many, every form is launched for as many rows as could have it, in lists apart from
-// each other; the kernels read on the device how many there are. C gets as much room as it could need. Nothing
-// is left to wait for, so prepare records each half of the product as a graph, which run() only launches.
-// Forms without rows cost a launch in a graph each, and blocks that find nothing to do.
+// where they cannot be many, every form is launched for as many rows as could have it, in lists apart from each
+// other; the kernels read on the device how many there are. C gets as much room as it could need. Nothing is
+// left to wait for, so prepare records each half of the product as a graph, which run() only launches. Forms
+// without rows cost a launch in a graph each, and blocks that find nothing to do. Memory: 84 bytes a row of C
+// for the lists.
 
 #include <algorithm>
 
@@ -64,10 +65,12 @@ inline bool is_counting_form(Form form) {
   }
 }
 
-/// Whether a product is so small that it is recorded, on a device with `sms` multiprocessors.
-inline bool is_recorded(const Rules& rules, const Bounds& bounds, int sms) {
+/// Whether a product is so small that it is recorded, on a device with `sms` multiprocessors. A long row may
+/// have a block for each of its `parts`, and blocks with nothing to do take time, too.
+inline bool is_recorded(const Rules& rules, const Bounds& bounds, Index parts, int sms) {
   return bounds.products > 0 && bounds.rows <= Offset{rules.recorded_rows_a_sm} * sms &&
-         most_rows(rules, bounds, Form::windows) <= Offset{rules.recorded_long_rows_a_sm} * sms &&
+         Offset{most_rows(rules, bounds, Form::windows)} * parts <=
+             Offset{rules.recorded_long_rows_a_sm} * sms &&
          bounds.results <= rules.recorded_results;
 }
 

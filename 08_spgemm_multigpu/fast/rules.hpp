@@ -83,10 +83,11 @@ struct Rules {
   Index most_long_rows = 256;          ///< more of them keep the device busy without
   Index section_entries = 256;         ///< of A, in a section of a row
   Index recorded_rows_a_sm = 1024;     ///< of C: a product with no more is recorded as graphs (recorded.hpp)
-  Index recorded_long_rows_a_sm = 8;   ///< if no more of them can have more than most_sorted products
+  Index recorded_long_rows_a_sm = 4;   ///< if no more of them can have more than most_sorted products
   Index recorded_results = 1 << 22;    ///< and C no more results
   Index entries_a_word = 3;            ///< of B, or more in the mean: bitmaps count by words (words.hpp)
   Offset word_products = 1 << 20;      ///< and there are so many products
+  Offset products_a_word_entry = 4;    ///< and so many for each non-zero of B
   Index count_blocks_a_row = 1;  ///< of the counting pass's bitmaps, at most: each searches all rows of B
   bool sorts_to_count = true;    ///< rows of 33 to 256 products are counted by sorting, not by hashing
 };

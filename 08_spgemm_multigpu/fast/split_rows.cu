@@ -85,7 +85,6 @@ template <class Ptr>
 SplitRows<T>::SplitRows(const Csr<T>& a, const LongRows& long_rows, const CsrView<T, Ptr>& b, Exec& exec,
                         Settings settings)
     : rows_(long_rows.rows), on_device_(std::span<const Index>(rows_)) {
-  settings.products = 0;
   settings.rules.long_row = std::numeric_limits<Index>::max();  // neither product has rows to split
   settings.result_bytes = 0;
   Csr<T> sections(0, a.cols), sums(0, 0);
@@ -126,6 +125,12 @@ template <class T>
 void SplitRows<T>::reset() {
   sections_->reset();
   sums_->reset();
+  made_ = false;
+}
+
+template <class T>
+void SplitRows<T>::borrow_b(const typename BinnedPlan<T>::OnDevice& b) {
+  sections_->borrow_b(b);
   made_ = false;
 }
 

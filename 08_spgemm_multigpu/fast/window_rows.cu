@@ -5,8 +5,9 @@
 // 2_hash_warp_per_row.cu goes then, is slow and as large as the longest row. A bitmap and a dense window have
 // no end: they are moved along the row.
 //
-//   count      a block a row; a bit for each column of the row's range, 1.5 million of them in 192 KB, so
-//              nearly always one window; then the bits are counted
+//   count      a block a row (of split rows, several); a bit for each column of the row's range, 1.5 million of
+//              them in 192 KB, so nearly always one window, by products or by words of B; then the bits are
+//              counted
 //   multiply   each of a block's warps has a window of up to 1,536 columns (768 in double precision): a sum
 //              for each, and a bit that says whether any product came. Neighbouring warps have neighbouring
 //              windows, which together move along the range. A warp finds the part of each row of B that lies

@@ -54,8 +54,11 @@ __global__ void __launch_bounds__(kBlock) write_words(Structure<Ptr> b, uint2* i
 }  // namespace
 
 template <class T>
-bool has_words(const Csr<T>& b, Offset products, const Rules& rules) {
-  if (products < rules.word_products) return false;
+bool has_words(const SpgemmProblem<T>& problem, const Rules& rules) {
+  const Csr<T>& b = *problem.b;
+  if (problem.max_row_products <= rules.most_sorted || problem.products < rules.word_products ||
+      problem.products < rules.products_a_word_entry * b.nnz())
+    return false;
   Offset entries = 0, words = 0;
   const Index step = std::max<Index>(1, b.rows / kLookedAt);
   for (Offset row = 0; row < b.rows; row += step) {
@@ -68,8 +71,8 @@ bool has_words(const Csr<T>& b, Offset products, const Rules& rules) {
   }
   return entries >= rules.entries_a_word * words;
 }
-template bool has_words(const Csr<float>&, Offset, const Rules&);
-template bool has_words(const Csr<double>&, Offset, const Rules&);
+template bool has_words(const SpgemmProblem<float>&, const Rules&);
+template bool has_words(const SpgemmProblem<double>&, const Rules&);
 
 template <class Ptr>
 void make_words(const Structure<Ptr>& b, uint2* items, Ptr* ends, cudaStream_t stream) {

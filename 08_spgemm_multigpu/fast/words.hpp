@@ -20,15 +20,16 @@ struct Words {
   const Ptr* ends = nullptr;
 };
 
-/// Whether it is worth it: a word of B has rules.entries_a_word columns in the mean, or more (a thousand rows
-/// are looked at), and there are rules.word_products products.
+/// Whether it is worth it: there are rows that bitmaps may count, rules.word_products products and
+/// rules.products_a_word_entry for each non-zero of B; and a word of B has rules.entries_a_word columns in the
+/// mean, or more (a thousand rows are looked at).
 template <class T>
-bool has_words(const Csr<T>& b, Offset products, const Rules& rules);
+bool has_words(const SpgemmProblem<T>& problem, const Rules& rules);
 
 /// Device memory for them, in bytes; 0 without.
 template <class T>
 double words_bytes(const SpgemmProblem<T>& problem) {
-  if (!has_words(*problem.b, problem.products, Rules{})) return 0;
+  if (!has_words(problem, Rules{})) return 0;
   return sizeof(uint2) * static_cast<double>(problem.b->nnz()) + sizeof(Offset) * (problem.b->rows + 1.0);
 }
 
@@ -36,8 +37,9 @@ double words_bytes(const SpgemmProblem<T>& problem) {
 template <class Ptr>
 void make_words(const Structure<Ptr>& b, uint2* items, Ptr* ends, cudaStream_t stream);
 
-/// Calls visit(column / 32, columns there) for the words of row `row` of C, of its rows of B one by one, in any
-/// order. A warp of `warps` takes every warps-th group of entries of A, as in walk_columns().
+/// Calls visit(column / 32, columns there) for the words of the rows of B that row `row` of A names, in any
+/// order and several rows of B at once. A warp of `warps` takes every warps-th group of entries of A, as in
+/// walk_columns().
 template <class Ptr, class Visit>
 __device__ void walk_words(const Structures<Ptr>& f, const Words<Ptr>& words, Index row, unsigned warp,
                            unsigned warps, unsigned lane, Visit visit) {

@@ -109,6 +109,7 @@ template <class T>
 struct ByHashing {
   using Plan = SpgemmPlan<T>;
   static Cost cost(const SpgemmProblem<T>& problem) { return hash_warp_per_row_cost(problem); }
+  static double bytes_of_b(const SpgemmProblem<T>& problem) { return device_csr_bytes(*problem.b); }
   static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings&) {
     return make_hash_warp_per_row(problem, exec);
   }

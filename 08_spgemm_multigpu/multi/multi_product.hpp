@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "08_spgemm_multigpu/fast/binned.hpp"
+#include "08_spgemm_multigpu/fast/words.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/mpi/session.hpp"
 #include "common/mpi/spgemm_plan.hpp"
@@ -15,14 +16,21 @@
 
 namespace stages::spgemm {
 
-/// How a process multiplies its rows: by binned.cu. A graph would be recorded anew each time that rows are
-/// dealt otherwise, and has addresses of B in it, which may come from elsewhere.
+/// How a process multiplies its rows: by binned.cu. Nothing is recorded: that would be anew each time that rows
+/// are dealt otherwise, and a graph has addresses of B in it, which may come from elsewhere. And no row is
+/// split: whether one is depends on the rows beside it, and with that C's bits would depend on how rows are
+/// dealt.
 template <class T>
 struct ByBinned {
   using Plan = BinnedPlan<T>;
   static Cost cost(const SpgemmProblem<T>& problem) { return binned_cost(problem); }
+  /// What of that memory each process has for all of B.
+  static double bytes_of_b(const SpgemmProblem<T>& problem) {
+    return device_csr_bytes(*problem.b) + words_bytes(problem);
+  }
   static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, Settings settings) {
     settings.rules.recorded_rows_a_sm = 0;
+    settings.rules.most_long_rows = 0;
     return make_binned(problem, exec, settings);
   }
 };
@@ -35,7 +43,7 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
   static Cost cost(const SpgemmProblem<T>& problem) {
     constexpr double kUneven = 1.25;
     Cost cost = Local::cost(problem);
-    const double b = device_csr_bytes(*problem.b), row_ptr = sizeof(Offset) * (problem.a->rows + 1.0);
+    const double b = Local::bytes_of_b(problem), row_ptr = sizeof(Offset) * (problem.a->rows + 1.0);
     cost.memory = b + sizeof(T) * static_cast<double>(problem.b->nnz()) +
                   kUneven * (cost.memory - b + row_ptr) / mpi::world_size();
     return cost;

@@ -127,6 +127,10 @@ void GpuExec::begin_phase(std::string_view name) {
 }
 
 void GpuExec::end_phase() {
+  if (std::uncaught_exceptions() > 0) {  // the stream may be in no state to take an event
+    open_.pop_back();
+    return;
+  }
   open_.back()->timer.stop(stream_);
   closed_.push_back(std::move(open_.back()));
   open_.pop_back();

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "common/gpu/architectures.hpp"
 #include "common/gpu/memory.hpp"
@@ -64,6 +67,29 @@ std::string device_problem() {
   }
 #endif
   return std::string("no usable CUDA device: ") + cudaGetErrorString(status);
+}
+
+namespace {
+
+std::mutex g_allowed_mutex;
+
+std::size_t& allowed_here(const void* kernel) {
+  static std::map<std::pair<int, const void*>, std::size_t> allowed;
+  int device = 0;
+  STAGES_CUDA(cudaGetDevice(&device));
+  return allowed[{device, kernel}];
+}
+
+}  // namespace
+
+std::size_t allowed_shared_bytes(const void* kernel) {
+  const std::lock_guard lock(g_allowed_mutex);
+  return allowed_here(kernel);
+}
+
+void note_allowed_shared_bytes(const void* kernel, std::size_t bytes) {
+  const std::lock_guard lock(g_allowed_mutex);
+  allowed_here(kernel) = bytes;
 }
 
 const DeviceFacts& device_facts() {

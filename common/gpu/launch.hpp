@@ -92,14 +92,22 @@ void preload(void (*kernel)(P...), std::source_location where = std::source_loca
   check_cuda(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes", where);
 }
 
-/// Lets `kernel` be launched with up to `bytes` of dynamic shared memory. Throws Error above the device's
-/// limit (DeviceFacts::shared_per_block_optin).
+/// What a kernel of the current device was allowed until now, by note_allowed_shared_bytes().
+std::size_t allowed_shared_bytes(const void* kernel);
+void note_allowed_shared_bytes(const void* kernel, std::size_t bytes);
+
+/// Lets `kernel` be launched with up to `bytes` of dynamic shared memory; never takes back what it was allowed
+/// before, as a graph may hold such a launch. Throws Error above the device's limit
+/// (DeviceFacts::shared_per_block_optin).
 template <class... P>
 void allow_shared_bytes(void (*kernel)(P...), std::size_t bytes,
                         std::source_location where = std::source_location::current()) {
+  const auto* const address = reinterpret_cast<const void*>(kernel);
+  if (bytes <= allowed_shared_bytes(address)) return;
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   narrow<int>(bytes, "the dynamic shared memory")),
              "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)", where);
+  note_allowed_shared_bytes(address, bytes);
 }
 
 /// How many blocks of this shape one SM holds at once (times DeviceFacts::sms: the largest cooperative grid).

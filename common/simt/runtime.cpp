@@ -721,6 +721,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (!handles<cudaGraphExec_t>().contains(exec)) return stale("graph");
+  if (is_capturing(stream))
+    return error(cudaErrorStreamCaptureUnsupported, "cudaGraphLaunch on a stream that is captured");
   return put(stream, [graph = exec->graph] {
     for (const auto& work : graph.work) {
       if (const cudaError_t status = work(); status != cudaSuccess) return status;

@@ -153,7 +153,7 @@ Rules recorded(Rules rules) {
 /// Bitmaps count by the words of B, however few columns these have.
 Rules by_words(Rules rules) {
   rules.entries_a_word = 0;
-  rules.word_products = 0;
+  rules.word_products = rules.products_a_word_entry = 0;
   return rules;
 }
 
@@ -455,6 +455,19 @@ TEST(HashParts, RowPointersAsThoseOfAPartOfALargerMatrix) {
   for (Offset& begin : found) begin -= 1000;
   const Csr<float> c = plan->fetch();
   EXPECT_TRUE(std::equal(found.begin(), found.end(), c.row_ptr.begin(), c.row_ptr.end()));
+}
+
+/// A product that waits for the host, or launches graphs of its own, cannot be captured as a whole: it is an
+/// error, not the end of the program.
+TEST(HashParts, NotInsideAnotherGraph) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  const auto p = problem<float>("gaps", matrices::gaps(64, 49), matrices::gaps(49, 51));
+  for (const Rules& rules : {Rules{}, with_waits()}) {
+    GpuExec exec(Launch::graph);
+    const auto plan = spgemm::make_binned(p, exec, {.rules = rules});
+    plan->load(make_operands(p, ValueKind::real, 1));
+    EXPECT_THROW(exec.record([&] { plan->run(); }), Error);
+  }
 }
 
 /// Rows as wide as bitmaps are, which begin in the middle of a word. Words go on from 32 columns to the next
