@@ -506,6 +506,20 @@ TEST(HashParts, BorrowedValuesOfASmallProduct) {
   plan->run();
   const SpgemmOperands<float> mixed{operands.a_values, others.b_values};
   EXPECT_EQ(verify(p, mixed, plan->fetch(), ValueKind::real, {}).failure, "");
+
+  // Counted once, before B was borrowed, also where rows were split and their sections are of the old values.
+  for (const Rules& rules : {recorded(spans()), split_rows()}) {
+    const auto q = problem<float>("long", matrices::uneven(40, 60, 30), matrices::uneven(60, 900, 300));
+    const auto first = make_operands(q, ValueKind::real, 1), second = make_operands(q, ValueKind::real, 2);
+    const DeviceArray<float> borrowed{std::span<const float>(second.b_values)};
+    const auto counted = spgemm::make_binned(q, exec, {.rules = rules});
+    counted->load(first);
+    counted->count();
+    counted->borrow_b({nullptr, borrowed.data()});
+    counted->multiply();
+    EXPECT_EQ(verify(q, {first.a_values, second.b_values}, counted->fetch(), ValueKind::real, {}).failure,
+              "");
+  }
 }
 
 template <class T>

@@ -578,6 +578,7 @@ TEST_F(Faults, LaunchesBeyondTheLimitsAreRefused) {
   }
   const std::size_t most = device_facts().shared_per_block_optin;
   allow_shared_bytes(nothing, most);
+  allow_shared_bytes(nothing, most / 2);  // takes nothing back
   launch(nothing, {1, 1, most}, 0);
   expect_mentions(error_of([&] { allow_shared_bytes(nothing, most + 1); }), {std::to_string(most)});
 }
