@@ -340,13 +340,28 @@ class Binned final : public BinnedPlan<T> {
     return words_.empty() ? Words<Ptr>{} : Words<Ptr>{words_.data(), word_ends_.data()};
   }
 
+  /// What a recorded product may need. False where that does not fit; then nothing is taken.
+  bool take_room_to_record() {
+    try {
+      const auto long_rows = static_cast<std::size_t>(most_rows(rules_, bounds_, Form::windows));
+      parts_before_ = PooledArray<Index>(pool_, long_rows * static_cast<std::size_t>(parts().most), stream());
+      c_columns_ = PooledArray<Index>(pool_, static_cast<std::size_t>(bounds_.results), stream());
+      c_values_ = PooledArray<T>(pool_, static_cast<std::size_t>(bounds_.results), stream());
+      list_ = DeviceArray<Index>(kForms * rows());
+    } catch (const OutOfDeviceMemory&) {
+      static_cast<void>(cudaGetLastError());
+      parts_before_ = {};
+      drop_result();
+      exec_.synchronize();
+      pool_.trim();
+      return false;
+    }
+    return true;
+  }
+
   /// Both halves of the product as graphs.
   void record() {
-    list_ = DeviceArray<Index>(kForms * rows());
-    const auto long_rows = static_cast<std::size_t>(most_rows(rules_, bounds_, Form::windows));
-    parts_before_ = PooledArray<Index>(pool_, long_rows * static_cast<std::size_t>(parts().most), stream());
-    c_columns_ = PooledArray<Index>(pool_, static_cast<std::size_t>(bounds_.results), stream());
-    c_values_ = PooledArray<T>(pool_, static_cast<std::size_t>(bounds_.results), stream());
+    if (!take_room_to_record()) return;
     counting_graph_ = Graph::capture(stream(), [this] { record_counting(); });
     multiplying_graph_ = Graph::capture(stream(), [this] {
       const Output<T> c{row_ptr_.data(), 0, c_columns_.data(), c_values_.data()};

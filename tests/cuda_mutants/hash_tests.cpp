@@ -559,6 +559,7 @@ TEST(HashParts, ADeviceWithLittleMemory) {
   const auto p = problem<double>("outer", matrices::dense(700, 1), matrices::dense(1, 750));
   Registry registry;
   add_binned(registry);
+  add_binned(registry, "recorded", {.rules = recorded(Rules{})});
   add_structure_reuse(registry);
   for (const Entry& entry : registry.entries()) {
     GpuExec exec;
