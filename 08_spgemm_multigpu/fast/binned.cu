@@ -653,6 +653,11 @@ double workspace_bytes(const SpgemmProblem<T>& problem) {
 }
 
 template <class T>
+double binned_bytes_of_b(const SpgemmProblem<T>& problem) {
+  return device_csr_bytes(*problem.b) + words_bytes(problem);
+}
+
+template <class T>
 Cost binned_cost(const SpgemmProblem<T>& problem) {
   Cost cost = problem_cost(problem);
   const Csr<T>&a = *problem.a, &b = *problem.b;
@@ -663,8 +668,8 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
   const double entry = sizeof(Index) + sizeof(T);
   const double row = entry * static_cast<double>(std::min<Offset>(problem.max_row_products, b.cols));
   const double result = entry * static_cast<double>(problem.result_bound);
-  cost.memory = device_csr_bytes(a) + device_csr_bytes(b) + workspace_bytes(problem) + split_bytes(problem) +
-                words_bytes(problem) + std::max(row, std::min(result, kWhole));
+  cost.memory = device_csr_bytes(a) + binned_bytes_of_b(problem) + workspace_bytes(problem) +
+                split_bytes(problem) + std::max(row, std::min(result, kWhole));
   return cost;
 }
 
@@ -674,7 +679,8 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
                                                       Offset, Exec&, const Settings&);                  \
   template std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>&, const CsrView<T, Offset>&, Offset, \
                                                       Exec&, const Settings&);                          \
-  template Cost binned_cost(const SpgemmProblem<T>&);
+  template Cost binned_cost(const SpgemmProblem<T>&);                                                   \
+  template double binned_bytes_of_b(const SpgemmProblem<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
 #undef STAGES_INSTANTIATE

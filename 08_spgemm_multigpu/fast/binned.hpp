@@ -66,5 +66,8 @@ std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>& a, const CsrView<T, Ptr
 
 template <class T>
 Cost binned_cost(const SpgemmProblem<T>& problem);
+/// What of its memory is for B, in bytes.
+template <class T>
+double binned_bytes_of_b(const SpgemmProblem<T>& problem);
 
 }  // namespace stages::spgemm

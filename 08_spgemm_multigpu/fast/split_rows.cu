@@ -3,8 +3,8 @@
 // Where it matters: a hub of a graph, a net with thousands of cells, a coupling row of a linear program. One
 // block walks over all entries of such a row, for some 30 ns each to count and 58 to multiply (an H200, where
 // one row of 80,000 entries is nearly all of the time: results/nvidia-h200/spgemm_held_out.json), because it
-// searches each short row of B for its window (window_rows.cu). Cut into sections of 256 entries the row is work
-// for the whole device, and what is left for few blocks is to add up rows that are as long as C's.
+// searches each short row of B for its window (window_rows.cu). Cut into sections of 256 entries the row is
+// work for the whole device, and what is left for few blocks is to add up rows that are as long as C's.
 
 #include "08_spgemm_multigpu/fast/split_rows.hpp"
 

@@ -8,7 +8,6 @@
 #include <chrono>
 
 #include "08_spgemm_multigpu/fast/binned.hpp"
-#include "08_spgemm_multigpu/fast/words.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/mpi/session.hpp"
 #include "common/mpi/spgemm_plan.hpp"
@@ -25,9 +24,7 @@ struct ByBinned {
   using Plan = BinnedPlan<T>;
   static Cost cost(const SpgemmProblem<T>& problem) { return binned_cost(problem); }
   /// What of that memory each process has for all of B.
-  static double bytes_of_b(const SpgemmProblem<T>& problem) {
-    return device_csr_bytes(*problem.b) + words_bytes(problem);
-  }
+  static double bytes_of_b(const SpgemmProblem<T>& problem) { return binned_bytes_of_b(problem); }
   static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, Settings settings) {
     settings.rules.recorded_rows_a_sm = 0;
     settings.rules.most_long_rows = 0;
