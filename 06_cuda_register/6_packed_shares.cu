@@ -1,11 +1,12 @@
 // One launch for all products, with the matrix in a form of its own.
 //
-// The idea: prepare lays side by side what the lanes of a warp keep: step after step, 32 values and 32
-// columns (resident.hpp). So a warp loads its share without row pointers, 32 neighbouring numbers at a time,
-// and columns have 16 bits, two of them to a register. A lane of 5_vector_batches.cu keeps a non-zero in two
-// registers, here in one and a half (a double in three, and in two and a half): more blocks are on an SM, and
-// more warps hide what the others wait for. Blocks are numbered in one dimension, copy after copy. The sums
-// are added in the order of 5_vector_batches.cu.
+// The idea: prepare lays side by side what the lanes of a warp keep: step after step, 32 values and 32 columns
+// (resident.hpp). So a warp loads its share without row pointers, 32 neighbouring numbers at a time, and
+// columns have 16 bits, two of them to a register. A lane of 5_vector_batches.cu keeps a non-zero in two
+// registers, here in one and a half (a double in three, and in two and a half). So more blocks may fit on an
+// SM, whose warps hide what the others wait for. Kernels are compiled for more sizes, too (share.hpp), so that
+// there is less padding. Blocks are numbered in one dimension, copy after copy. The sums are added in the
+// order of 5_vector_batches.cu.
 //
 // What remains is what remained there: lanes that are served together read different batches in the same banks.
 // But now that prepare lays out the non-zeros, it can choose their order: 7_bank_order.cu.

@@ -1,6 +1,6 @@
 #pragma once
-// What rungs 6 to 8 and the chains have in common: a lane's share of the matrix in registers,
-// and its part of a product with x in shared memory.
+// A lane's share of the matrix in registers, for rungs 6 to 8 and the chains; and how many lanes a row gets,
+// and the sum over them, from rung 3 on.
 
 #include "06_cuda_register/resident.hpp"
 #include "common/gpu/cuda.hpp"
