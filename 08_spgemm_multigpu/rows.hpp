@@ -43,7 +43,9 @@ struct RowList {
   Index count = 0;                        ///< where the host does not know it, an upper bound
   const Index* size_on_device = nullptr;  ///< and here it stands
 
-  __device__ Index size() const { return size_on_device == nullptr ? count : *size_on_device; }
+  __device__ unsigned size() const {
+    return static_cast<unsigned>(size_on_device == nullptr ? count : *size_on_device);
+  }
 };
 
 /// Where results go: row i takes positions row_ptr[i] - base .. of both arrays.
@@ -254,8 +256,13 @@ __device__ void walk_short_products(const Factors<T, Ptr>& f, Index row, Slice s
 /// How many lanes should share a row of B of that mean length: kLeast to 32.
 template <unsigned kLeast>
 __device__ unsigned team_for(unsigned mean) {
-  if (mean >= 6 || kLeast == 4) return mean >= 24 ? 32u : mean >= 12 ? 16u : mean >= 6 ? 8u : 4u;
-  return mean >= 3 ? 4u : mean >= 2 ? 2u : 1u;
+  const unsigned team = mean >= 24   ? 32u
+                        : mean >= 12 ? 16u
+                        : mean >= 6  ? 8u
+                        : mean >= 3  ? 4u
+                        : mean >= 2  ? 2u
+                                     : 1u;
+  return max(team, kLeast);
 }
 
 /// Calls visit(position) for the positions of the pieces that piece_of_row(k) gives of the rows of B that row

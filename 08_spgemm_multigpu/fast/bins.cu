@@ -30,9 +30,9 @@ __global__ void __launch_bounds__(kBlock) choose_forms(Rules rules, Facts facts,
   add_tally(in_block, tally);
 }
 
-/// Writes the rows of each form side by side; `cursor` starts at 0. Neighbouring rows stay
-/// near each other: a block's rows of one form take one stretch. And tells the host, in its own memory, as a
-/// copy would be a call more; `results`: null as long as they are not known.
+/// Writes the rows of each form side by side; `cursor` starts at 0. Neighbouring rows stay near each other: a
+/// block's rows of one form take one stretch. And tells the host, in its own memory, as a copy would be a call
+/// more; `results`: null as long as they are not known.
 __global__ void __launch_bounds__(kBlock)
     fill_bins(Index first_row, Index end_row, const Form* forms, const Index* tally, Index* cursor,
               Index* rows, Index apart, const Offset* results, Told* told) {

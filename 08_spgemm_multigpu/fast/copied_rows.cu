@@ -45,7 +45,7 @@ __device__ void copy_row(const Factors<T, Ptr>& f, Index row, Ptr entry, unsigne
 template <class T, class Ptr>
 __global__ void __launch_bounds__(kBlock) copy_by_teams(Factors<T, Ptr> f, RowList list, Output<T> c) {
   const unsigned number = blockIdx.x * (kBlock / kTeam) + threadIdx.x / kTeam, lane = threadIdx.x % kTeam;
-  const bool has_row = number < static_cast<unsigned>(list.size());
+  const bool has_row = number < list.size();
   const Index row = has_row ? list.rows[number] : 0;
   Ptr entry = has_row ? entry_seen(f, row, lane, kTeam) : Ptr{-1};
   for (unsigned d = kTeam / 2; d > 0; d /= 2) {
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kBlock) copy_by_teams(Factors<T, Ptr> f, RowLi
 template <class T, class Ptr>
 __global__ void __launch_bounds__(kBlock) copy_by_blocks(Factors<T, Ptr> f, RowList list, Output<T> c) {
   __shared__ Ptr entry;
-  if (blockIdx.x >= static_cast<unsigned>(list.size())) return;  // the whole block leaves
+  if (blockIdx.x >= list.size()) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x];
   const Ptr seen = entry_seen(f, row, threadIdx.x, kBlock);
   if (seen >= 0) entry = seen;  // one thread only sees it

@@ -16,8 +16,8 @@
 // To count, B's words are marked where it has any (words.hpp). Where it has none, and to multiply: in a band 32
 // lanes mark bits of one or two words, and atomics on one word wait for each other. So where the range is so
 // short that a byte for each column fits, a column has a byte, which is stored without atomics; and where the
-// sums of the whole range fit, a column's distance from the first one is its place, and marking
-// and adding are one pass.
+// sums of the whole range fit, a column's distance from the first one is its place, and marking and adding are
+// one pass.
 //
 // Input: rows whose range and results fit the bitmap and the sums. Cost: B's rows once when counting, twice
 // when multiplying (once where the range is short); a step for each 32 columns of the range.
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
                Index words_of_warp, Index* counts) {
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const unsigned number = blockIdx.x * kCountWarps + warp;
-  if (number >= static_cast<unsigned>(list.size())) return;  // the whole warp leaves
+  if (number >= list.size()) return;  // the whole warp leaves
   const Index row = list.rows[number], begin = first[row], columns = width[row];
   uint4* const all = dynamic_shared<uint4>() + warp * static_cast<unsigned>(words_of_warp / 4);
   unsigned* const words = reinterpret_cast<unsigned*>(all);
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kMultiplyWarps* kWarp)
                   Output<T> c) {
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const unsigned number = blockIdx.x * kMultiplyWarps + warp;
-  if (number >= static_cast<unsigned>(list.size())) return;  // the whole warp leaves
+  if (number >= list.size()) return;  // the whole warp leaves
   const Index row = list.rows[number], columns = width[row];
   T* const sums = reinterpret_cast<T*>(dynamic_shared<unsigned char>() + warp * share.bytes());
   const Offset out = c.row_ptr[row] - c.base;

@@ -133,7 +133,7 @@ template <class T, class Ptr>
 __global__ void __launch_bounds__(kBlock, 2)
     multiply_rows(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, unsigned bytes,
                   Output<T> c) {
-  if (blockIdx.x >= static_cast<unsigned>(list.size())) return;  // the whole block leaves
+  if (blockIdx.x >= list.size()) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x];
   const auto results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
   multiply_columns<true>(f, row, {first[row], first[row] + width[row]}, results, c.row_ptr[row] - c.base,
@@ -156,7 +156,7 @@ template <class T, class Ptr>
 __global__ void __launch_bounds__(kBlock, 2)
     multiply_spans(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, Parts parts,
                    unsigned blocks_a_row, Output<T> c) {
-  if (blockIdx.x / blocks_a_row >= static_cast<unsigned>(list.size())) return;  // the whole block leaves
+  if (blockIdx.x / blocks_a_row >= list.size()) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x / blocks_a_row], end = first[row] + width[row];
   const Index* const before = parts.before_of(row);
   const auto all_results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);

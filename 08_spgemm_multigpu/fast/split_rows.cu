@@ -68,16 +68,15 @@ __global__ void __launch_bounds__(kBlock)
 template <class T>
 LongRows rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules) {
   LongRows found;
-  Offset entries = 0;
   for (Index row = 0; row < a.rows; ++row) {
     if (a.row_nnz(row) <= rules.long_row) continue;
     if (std::ssize(found.rows) == rules.most_long_rows) return {};
     found.rows.push_back(row);
+    found.entries += a.row_nnz(row);
     found.products += products_of(a, b, row);
-    entries += a.row_nnz(row);
   }
   const double bytes = static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(found.products);
-  if (found.products > rules.long_row_products * entries || bytes > kMostBytes) return {};
+  if (found.products > rules.long_row_products * found.entries || bytes > kMostBytes) return {};
   return found;
 }
 
@@ -172,11 +171,9 @@ void SplitRows<T>::put_rows(Index first_row, Index end_row, const Output<T>& c, 
 template <class T>
 double split_bytes(const SpgemmProblem<T>& problem) {
   const LongRows found = rows_to_split(*problem.a, *problem.b, Rules{});
-  Offset entries = 0;
-  for (const Index row : found.rows) entries += problem.a->row_nnz(row);
   // A's entries once more; P B, and the rows of C once more.
   return (sizeof(Index) + sizeof(T)) *
-         (static_cast<double>(entries) + 2.0 * static_cast<double>(found.products));
+         (static_cast<double>(found.entries) + 2.0 * static_cast<double>(found.products));
 }
 
 #define STAGES_INSTANTIATE(T)                                                                              \

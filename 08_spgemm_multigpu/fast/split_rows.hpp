@@ -13,7 +13,8 @@ namespace stages::spgemm {
 
 struct LongRows {
   std::vector<Index> rows;  ///< of A, ascending
-  Offset products = 0;      ///< of all of them
+  Offset entries = 0;       ///< of A, of all of them
+  Offset products = 0;      ///< likewise
 };
 
 /// The rows of A that are to be split: those with more than rules.long_row entries, if they are few, and name

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
     count_by_warps(Structures<Ptr> f, RowList list, unsigned slots, Index* counts) {
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const unsigned number = blockIdx.x * kWarpsOfBlock + warp;
-  if (number >= static_cast<unsigned>(list.size())) return;  // the whole warp leaves
+  if (number >= list.size()) return;  // the whole warp leaves
   const Index row = list.rows[number];
   Index* const keys = dynamic_shared<Index>() + warp * slots;
   clear_keys(keys, slots, lane, kWarp);
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kWarpsOfTable* kWarp)
                     Index* counts) {
   __shared__ Index total;
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  if (blockIdx.x >= static_cast<unsigned>(list.size())) return;  // the whole block leaves
+  if (blockIdx.x >= list.size()) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x];
   const unsigned slots = slots_for(products[row], most_slots);
   Index* const keys = dynamic_shared<Index>();
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
     multiply_by_warps(Factors<T, Ptr> f, RowList list, unsigned slots, Output<T> c) {
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const unsigned number = blockIdx.x * kWarpsOfBlock + warp;
-  if (number >= static_cast<unsigned>(list.size())) return;  // the whole warp leaves
+  if (number >= list.size()) return;  // the whole warp leaves
   const Index row = list.rows[number];
   const Table<T> table(
       dynamic_shared<unsigned char>() + warp * block_table_bytes<T>(static_cast<Index>(slots)), slots);
@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(kWarpsOfTable* kWarp, 2)
     multiply_by_blocks(Factors<T, Ptr> f, RowList list, unsigned most_slots, Output<T> c) {
   __shared__ Index cuts[kWarpsOfTable + 1], begin[kWarpsOfTable + 1];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  if (blockIdx.x >= static_cast<unsigned>(list.size())) return;  // the whole block leaves
+  if (blockIdx.x >= list.size()) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x];
   const Offset out = c.row_ptr[row] - c.base;
   const Table<T> table(dynamic_shared<unsigned char>(),

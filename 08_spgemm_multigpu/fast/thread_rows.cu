@@ -97,7 +97,7 @@ __device__ void sort_keys(Key (&key)[kMost]) {
 /// The row of this thread; -1: none.
 __device__ inline Index row_of_thread(RowList list) {
   const unsigned number = blockIdx.x * kBlock + threadIdx.x;
-  return number < static_cast<unsigned>(list.size()) ? list.rows[number] : -1;
+  return number < list.size() ? list.rows[number] : -1;
 }
 
 /// The products of a row, one after the other: which entry of A, and where in B. The row of B that comes

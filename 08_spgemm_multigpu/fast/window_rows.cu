@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
     count_rows(Structures<Ptr> f, Words<Ptr> words_of_b, RowList list, const Index* first, const Index* width,
                Index words, Index* counts, Parts parts, Index parts_a_block) {
   __shared__ Index in_part[kMostParts];
-  if (blockIdx.x >= static_cast<unsigned>(list.size())) return;  // the whole block leaves
+  if (blockIdx.x >= list.size()) return;  // the whole block leaves
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const Index row = list.rows[blockIdx.x];
   unsigned* const bits = dynamic_shared<unsigned>();
@@ -155,8 +155,9 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
 /// The end of count_rows() where a row has several blocks, which left the results of each part. A thread a row.
 __global__ void __launch_bounds__(kWarp)
     cut_rows(RowList list, const Index* width, Index* counts, Parts parts) {
-  const Index k = static_cast<Index>(blockIdx.x * kWarp + threadIdx.x);
-  if (k >= list.size()) return;
+  const unsigned number = blockIdx.x * kWarp + threadIdx.x;
+  if (number >= list.size()) return;
+  const auto k = static_cast<Index>(number);
   Index in_part[kMostParts];
   for (Index p = 0; p < parts.most; ++p) in_part[p] = parts.before_in(k)[p];
   const Index row = list.rows[k];
@@ -223,7 +224,7 @@ __global__ void __launch_bounds__(kMostWarps* kWarp, 2)
                   unsigned parts_a_row, Index window_columns, Output<T> c) {
   __shared__ Index counts[kMostWarps];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
-  if (blockIdx.x / parts_a_row >= static_cast<unsigned>(list.size())) return;  // the whole block leaves
+  if (blockIdx.x / parts_a_row >= list.size()) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x / parts_a_row];
   Index results_before = 0;
   const Stretch stretch =
