@@ -5,8 +5,7 @@
 // In the end the 32 partial sums are added by shuffles, in a fixed order. This is the warp per row of
 // textbooks, called CSR-vector.
 //
-// Two small things come with it, which the next two files keep. Blocks have 256 threads, so 8 rows. And __ldcs
-// tells the caches that an entry is read only once.
+// One small thing comes with it, which the next two files keep: blocks have 256 threads, so 8 rows.
 //
 // What is wrong with it: a row of 3 entries leaves 29 lanes without work, and pays five shuffles all the
 // same. 5_warp_per_row.cu gives such rows fewer lanes.
@@ -35,7 +34,7 @@ __global__ void full_warp_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
   const LessonPtr end = a.row_ptr[row + 1];
   T sum = 0;
   for (LessonPtr p = a.row_ptr[row] + LessonPtr(lane); p < end; p += LessonPtr{kLanes}) {
-    sum += __ldcs(a.values + p) * x[__ldcs(a.col_idx + p)];  // read once: leaves the caches to x
+    sum += a.values[p] * x[a.col_idx[p]];
   }
   for (unsigned d = kLanes / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d);
   if (lane == 0) y[row] = sum;

@@ -2,8 +2,7 @@
 //
 // The idea: on short rows most lanes of 4_full_warp_per_row.cu find nothing to do. So a row gets a sub-warp
 // of 2 to 32 lanes: the largest power of two not above the mean row length. A warp then takes 32 / lanes rows
-// at once. The number of lanes is a template parameter, so that the compiler unrolls the shuffles. New is
-// __launch_bounds__, too: it tells the compiler how many threads a block has.
+// at once. The number of lanes is a template parameter, so that the compiler unrolls the shuffles.
 //
 // All lanes of the warp must come to the shuffles. Those of sub-warps beyond the last row come too: they
 // carry an empty row through.
@@ -25,14 +24,14 @@ constexpr unsigned kBlock = 256;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 template <unsigned kLanes, class T>
-__global__ void __launch_bounds__(kBlock) warp_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
+__global__ void warp_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
   const unsigned row = blockIdx.x * (kBlock / kLanes) + threadIdx.x / kLanes;
   const unsigned lane = threadIdx.x % kLanes;
   const bool has_row = row < static_cast<unsigned>(a.rows);
   const LessonPtr begin = has_row ? a.row_ptr[row] : 0, end = has_row ? a.row_ptr[row + 1] : 0;
   T sum = 0;
   for (LessonPtr p = begin + LessonPtr(lane); p < end; p += LessonPtr{kLanes}) {
-    sum += __ldcs(a.values + p) * x[__ldcs(a.col_idx + p)];
+    sum += a.values[p] * x[a.col_idx[p]];
   }
   for (unsigned d = kLanes / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d, kLanes);
   if (has_row && lane == 0) y[row] = sum;

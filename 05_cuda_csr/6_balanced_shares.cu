@@ -56,7 +56,7 @@ __global__ void balanced_shares(CsrView<T, LessonPtr> a, Shares<T> shares, const
   const LessonPtr end = begin + min(LessonPtr{kShare}, a.row_ptr[a.rows] - begin);
 #pragma unroll 8
   for (LessonPtr p = begin + LessonPtr(lane); p < end; p += LessonPtr{kWarp}) {
-    products[p - begin] = __ldcs(a.values + p) * x[__ldcs(a.col_idx + p)];
+    products[p - begin] = a.values[p] * x[a.col_idx[p]];
   }
   __syncwarp();
   const Index goes_on = shares.first_row[share + 1];  // a.rows after the last share
