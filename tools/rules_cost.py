@@ -64,7 +64,7 @@ class Studies:
         out.unlink(missing_ok=True)
         program = (self.options.build / "bin" / PROGRAMS[operation]).resolve()
         common = ["--budget", f"{self.part():.2f}", "--turns", self.directory / "turns", "--json", out]
-        command = {"spgemm": [program, "--samples", "5", *common, place],
+        command = {"spgemm": [program, "--samples", "5", "--filter", self.options.filter, *common, place],
                    "spmm": [program, "--twin", "none", "-m", place, "--n-cols", self.options.n_cols, *common]}[operation]
         try:
             done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, timeout=max(1, self.last - time.monotonic()))
@@ -97,6 +97,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/gpu")
     parser.add_argument("--files", type=pathlib.Path)
     parser.add_argument("--n-cols", default="16,32,128,256")
+    parser.add_argument("--filter", default=".")
     parser.add_argument("--budget", type=float, default=360)
     parser.add_argument("--jobs", type=int, default=max(1, min(8, (os.cpu_count() or 2) // 2)))
     parser.add_argument("--out", type=pathlib.Path)
