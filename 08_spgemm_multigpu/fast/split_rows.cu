@@ -12,6 +12,7 @@
 #include <limits>
 #include <utility>
 
+#include "08_spgemm_multigpu/rows.hpp"
 #include "common/gpu/launch.hpp"
 
 namespace stages::spgemm {

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "08_spgemm_multigpu/fast/binned.hpp"
-#include "08_spgemm_multigpu/rows.hpp"
 #include "common/gpu/memory.hpp"
 
 namespace stages::spgemm {
+
+template <class T>
+struct Output;  // rows.hpp
 
 struct LongRows {
   std::vector<Index> rows;  ///< of A, ascending
