@@ -95,14 +95,18 @@ struct Piece {
   Ptr to = 0;
 };
 
+/// What of a piece lies in a slice.
+template <class Ptr>
+__device__ Piece<Ptr> cut_to(const Structure<Ptr>& b, Piece<Ptr> piece, Slice slice) {
+  if (slice.begin > 0) piece.from = first_not_below(b.col_idx, piece.from, piece.to, slice.begin);
+  if (slice.end < b.cols) piece.to = first_not_below_near(b.col_idx, piece.from, piece.to, slice.end);
+  return piece;
+}
+
 template <bool kWhole, class Ptr>
 __device__ Piece<Ptr> piece_of(const Structure<Ptr>& b, Index row, Slice slice) {
-  Piece<Ptr> piece{b.row_ptr[row], b.row_ptr[row + 1]};
-  if constexpr (!kWhole) {
-    if (slice.begin > 0) piece.from = first_not_below(b.col_idx, piece.from, piece.to, slice.begin);
-    if (slice.end < b.cols) piece.to = first_not_below_near(b.col_idx, piece.from, piece.to, slice.end);
-  }
-  return piece;
+  const Piece<Ptr> whole{b.row_ptr[row], b.row_ptr[row + 1]};
+  return kWhole ? whole : cut_to(b, whole, slice);
 }
 
 /// The sum over the warp, in every lane.
@@ -177,39 +181,63 @@ __device__ void visit_by_rows(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& fa
   }
 }
 
-/// 32 products at a time, from as many rows of B as that takes. `up_to_here`: products of the lanes up to and
-/// with this one. Two lanes may hold the same column: they take turns, in the order of A's entries.
-template <class T, class Ptr, class Visit>
-__device__ void visit_together(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor, Ptr up_to_here,
-                               unsigned lane, Visit visit) {
-  const Ptr total = __shfl_sync(kAllLanes, up_to_here, static_cast<int>(kWarp - 1));
-  const Ptr place = factor.piece.to - up_to_here;  // product q of this lane's entry stands there + q
-  const auto fetch = [&](Ptr q, Index& column, T& product) {
+/// The products of a warp's entries as one sequence, from as many rows of B as that takes.
+template <class T, class Ptr>
+struct Together {
+  Ptr up_to_here = 0;  ///< products of the lanes up to and with this one
+  Ptr place = 0;       ///< product q of the sequence, if it is this lane's entry's, stands there + q
+  Ptr total = 0;
+
+  /// For each lane the product number q of its own. Beyond the last one: a column below 0, equal to no other
+  /// lane's.
+  __device__ void fetch(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor, Ptr q, unsigned lane,
+                        Index& column, T& product) const {
     unsigned owner = 0;
     for (unsigned step = kWarp / 2; step > 0; step /= 2) {
       if (__shfl_sync(kAllLanes, up_to_here, static_cast<int>(owner + step - 1)) <= q) owner += step;
     }
     const Ptr at = __shfl_sync(kAllLanes, place, static_cast<int>(owner)) + q;
     const T scale = __shfl_sync(kAllLanes, factor.scale, static_cast<int>(owner));
-    column = q < total ? b.col_idx[at] : -1 - static_cast<Index>(lane);  // none: equal to no other lane's
+    column = q < total ? b.col_idx[at] : -1 - static_cast<Index>(lane);
     product = q < total ? scale * b.values[at] : T{0};
-  };
+  }
+};
+
+template <class T, class Ptr>
+__device__ Together<T, Ptr> together(const Factor<T, Ptr>& factor, unsigned lane) {
+  const Ptr up_to_here = sum_up_to(factor.piece.to - factor.piece.from, lane);
+  return {up_to_here, factor.piece.to - up_to_here,
+          __shfl_sync(kAllLanes, up_to_here, static_cast<int>(kWarp - 1))};
+}
+
+/// Calls visit() in the lanes whose key is not below 0. Those with the same key take turns, in their order. All
+/// lanes come, those without a key with numbers below 0 that differ.
+template <class Visit>
+__device__ void take_turns(Index key, unsigned lane, Visit visit) {
+  const unsigned equals_before = __match_any_sync(kAllLanes, key) & lanes_below(lane);
+  const int turn = __popc(equals_before);
+  if (turn == 0 && key >= 0) visit();
+  __syncwarp();
+  for (int now = 1; __any_sync(kAllLanes, turn >= now); ++now) {
+    if (turn == now) visit();
+    __syncwarp();
+  }
+}
+
+/// 32 products at a time. Two lanes may hold the same column: they take turns, in the order of A's entries.
+template <class T, class Ptr, class Visit>
+__device__ void visit_together(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor,
+                               const Together<T, Ptr>& all, unsigned lane, Visit visit) {
   Index next_column = 0;
   T next_product = 0;
-  fetch(static_cast<Ptr>(lane), next_column, next_product);
-  for (Ptr first = 0; first < total; first += static_cast<Ptr>(kWarp)) {
+  all.fetch(b, factor, static_cast<Ptr>(lane), lane, next_column, next_product);
+  for (Ptr first = 0; first < all.total; first += static_cast<Ptr>(kWarp)) {
     const Index column = next_column;
     const T product = next_product;
     const Ptr following = first + static_cast<Ptr>(kWarp);
-    if (following < total) fetch(following + static_cast<Ptr>(lane), next_column, next_product);
-    const unsigned equals_before = __match_any_sync(kAllLanes, column) & lanes_below(lane);
-    const int turn = __popc(equals_before);
-    if (turn == 0 && column >= 0) visit(column, product);
-    __syncwarp();
-    for (int now = 1; __any_sync(kAllLanes, turn >= now); ++now) {
-      if (turn == now) visit(column, product);
-      __syncwarp();
-    }
+    if (following < all.total)
+      all.fetch(b, factor, following + static_cast<Ptr>(lane), lane, next_column, next_product);
+    take_turns(column, lane, [&] { visit(column, product); });
   }
 }
 
@@ -233,13 +261,13 @@ __device__ void walk_products_of(const Factors<T, Ptr>& f, Ptr begin, Ptr end, S
                                  Visit visit) {
   for (Ptr first = begin; first < end; first += static_cast<Ptr>(kWarp)) {
     const auto factor = factor_of<kWhole>(f, first, end, slice, lane);
-    const Ptr products = factor.piece.to - factor.piece.from, up_to_here = sum_up_to(products, lane);
-    const Ptr total = __shfl_sync(kAllLanes, up_to_here, static_cast<int>(kWarp - 1));
+    const Ptr products = factor.piece.to - factor.piece.from;
+    const auto all = together(factor, lane);
     const unsigned further = products > 0 ? static_cast<unsigned>(products - 1) / kWarp : 0;
     const unsigned steps_by_rows = static_cast<unsigned>(factor.count) + sum_over_warp(further);
-    const auto steps_together = static_cast<unsigned>((total + Ptr{kWarp} - 1) / Ptr{kWarp});
+    const auto steps_together = static_cast<unsigned>((all.total + Ptr{kWarp} - 1) / Ptr{kWarp});
     if (3 * steps_together < 2 * steps_by_rows) {
-      visit_together(f.b, factor, up_to_here, lane, visit);
+      visit_together(f.b, factor, all, lane, visit);
     } else {
       visit_by_rows(f.b, factor, lane, visit);
     }
@@ -265,12 +293,13 @@ __device__ unsigned team_for(unsigned mean) {
   return max(team, kLeast);
 }
 
-/// Calls visit(position) for the positions of the pieces that piece_of_row(k) gives of the rows of B that row
-/// `row` of A names, in any order and several rows of B at once. A warp of `warps` takes every warps-th group
-/// of entries of A: of 32, or so few that all warps have some.
+/// Calls visit(piece, entries, team) for groups of entries of row `row` of A, with all lanes of a warp: the
+/// lane's piece, of those that piece_of_row(k) gives of the rows of B (an empty one beyond the last of the
+/// entries), and how many lanes should share a row of B. A warp of `warps` takes every warps-th group: of 32
+/// entries, or so few that all warps have some.
 template <unsigned kLeastTeam, class Ptr, class PieceOf, class Visit>
-__device__ void walk_positions(const Structure<Ptr>& a, Index row, unsigned warp, unsigned warps,
-                               unsigned lane, PieceOf piece_of_row, Visit visit) {
+__device__ void walk_groups(const Structure<Ptr>& a, Index row, unsigned warp, unsigned warps, unsigned lane,
+                            PieceOf piece_of_row, Visit visit) {
   const Ptr begin = a.row_ptr[row], end = a.row_ptr[row + 1];
   const Ptr group = min((end - begin + static_cast<Ptr>(warps) - 1) / static_cast<Ptr>(warps), Ptr{kWarp});
   const Ptr step = static_cast<Ptr>(warps) * group;
@@ -282,15 +311,23 @@ __device__ void walk_positions(const Structure<Ptr>& a, Index row, unsigned warp
     unsigned total = static_cast<unsigned>(min(piece.to - piece.from, static_cast<Ptr>(kWarp)));
     for (unsigned d = kWarp / 2; d > 0; d /= 2)
       total += __shfl_xor_sync(kAllLanes, total, static_cast<int>(d));
-    const unsigned team = team_for<kLeastTeam>(total / entries);
-    for (unsigned s = 0; s < entries; s += kWarp / team) {
-      // Lanes beyond the last entry hold an empty piece.
-      const int source = static_cast<int>(s + lane / team);
-      const Ptr to = __shfl_sync(kAllLanes, piece.to, source);
-      Ptr q = __shfl_sync(kAllLanes, piece.from, source) + static_cast<Ptr>(lane % team);
-      for (; q < to; q += static_cast<Ptr>(team)) visit(q);
-    }
+    visit(piece, entries, team_for<kLeastTeam>(total / entries));
   }
+}
+
+/// Calls visit(position) for all positions of the pieces, in any order and several rows of B at once.
+template <unsigned kLeastTeam, class Ptr, class PieceOf, class Visit>
+__device__ void walk_positions(const Structure<Ptr>& a, Index row, unsigned warp, unsigned warps,
+                               unsigned lane, PieceOf piece_of_row, Visit visit) {
+  walk_groups<kLeastTeam>(
+      a, row, warp, warps, lane, piece_of_row, [&](const Piece<Ptr>& piece, unsigned entries, unsigned team) {
+        for (unsigned s = 0; s < entries; s += kWarp / team) {
+          const int source = static_cast<int>(s + lane / team);
+          const Ptr to = __shfl_sync(kAllLanes, piece.to, source);
+          Ptr q = __shfl_sync(kAllLanes, piece.from, source) + static_cast<Ptr>(lane % team);
+          for (; q < to; q += static_cast<Ptr>(team)) visit(q);
+        }
+      });
 }
 
 /// The same for the products of a row of C that lie in the slice (kWhole: for all): visit(column).

@@ -143,8 +143,17 @@ std::vector<Choice> choices() {
     with(fmt::format("counting: bitmaps to {} columns a product", columns),
          [&](Rules& r) { r.count_columns_a_product = columns; });
   }
+  with("no table of products", [](Rules& r) { r.dealt_products = 0; });
+  for (const Index entries : {128, 1024}) {
+    with(fmt::format("table of products: more than {} entries", entries),
+         [&](Rules& r) { r.dealt_entries = entries; });
+  }
+  for (const Index products : {8, 32}) {
+    with(fmt::format("table of products: up to {} an entry", products),
+         [&](Rules& r) { r.dealt_products = products; });
+  }
   with("no words", [](Rules& r) { r.entries_a_word = 33; });
-  for (const Index entries : {2, 4, 8}) {
+  for (const Index entries : {3, 4, 8}) {
     with(fmt::format("words of {} columns or more", entries), [&](Rules& r) { r.entries_a_word = entries; });
   }
   with("words of small products", [](Rules& r) { r.word_products = 0; });
@@ -152,11 +161,11 @@ std::vector<Choice> choices() {
   with("not recorded", [](Rules& r) { r.recorded_rows_a_sm = 0; });
   with("recorded with many long rows", [](Rules& r) { r.recorded_long_rows_a_sm = 128; });
   with("no row split", [](Rules& r) { r.long_row = std::numeric_limits<Index>::max(); });
-  for (const Index entries : {1024, 2048, 16384}) {
+  for (const Index entries : {4096, 8192, 65536}) {
     with(fmt::format("split: rows of more than {} entries", entries),
          [&](Rules& r) { r.long_row = entries; });
   }
-  for (const Index entries : {64, 128, 1024}) {
+  for (const Index entries : {32, 128, 256}) {
     with(fmt::format("split: sections of {} entries", entries),
          [&](Rules& r) { r.section_entries = entries; });
   }

@@ -156,6 +156,12 @@ class Binned final : public BinnedPlan<T> {
     if (split_) split_->borrow_b(b);
   }
 
+  void run() override {
+    if (!recorded_) return BinnedPlan<T>::run();
+    Phase phase(exec_, "as one graph");
+    graph_.replay(stream());
+  }
+
   void count() override {
     if (recorded_) {
       Phase phase(exec_, "analysis and symbolic");
@@ -168,6 +174,7 @@ class Binned final : public BinnedPlan<T> {
       Phase phase(exec_, "analysis");
       analyse();
       bins_ = fill(0, a_.rows, counting_.data(), counting_tally(), nullptr);
+      side_.join();
     }
     parts_before_ = {};
     parts_before_ = PooledArray<Index>(
@@ -331,10 +338,12 @@ class Binned final : public BinnedPlan<T> {
     fill(c_values_.data(), c_values_.size() * sizeof(T));
   }
 
+  /// Until side_.join(), words are still being made.
   void analyse() {
     tallies_.zero(stream());
-    analyse_rows(structures(), rules_, lanes_, facts(), counting_tally(), stream());
-    if (!words_.empty()) make_words(structures().b, words_.data(), word_ends_.data(), stream());
+    side_.fork(stream(), words_.empty() ? 1 : 2);
+    analyse_rows(structures(), rules_, lanes_, facts(), counting_tally(), side_.next());
+    if (!words_.empty()) make_words(structures().b, words_.data(), word_ends_.data(), side_.next());
   }
   Words<Ptr> words() const {
     return words_.empty() ? Words<Ptr>{} : Words<Ptr>{words_.data(), word_ends_.data()};
@@ -359,15 +368,14 @@ class Binned final : public BinnedPlan<T> {
     return true;
   }
 
-  /// Both halves of the product as graphs.
+  /// The product as a graph, and each half of it as one for those who want them apart.
   void record() {
     if (!take_room_to_record()) return;
     counting_graph_ = Graph::capture(stream(), [this] { record_counting(); });
-    multiplying_graph_ = Graph::capture(stream(), [this] {
-      const Output<T> c{row_ptr_.data(), 0, c_columns_.data(), c_values_.data()};
-      over_possible_bins(multiplying_tally(), [&](Form form, RowList list, cudaStream_t stream) {
-        multiply_bin(form, list, c, stream);
-      });
+    multiplying_graph_ = Graph::capture(stream(), [this] { record_multiplying(); });
+    graph_ = Graph::capture(stream(), [this] {
+      record_counting();
+      record_multiplying();
     });
     recorded_ = true;
   }
@@ -375,6 +383,7 @@ class Binned final : public BinnedPlan<T> {
   void record_counting() {
     analyse();
     fill_apart(counting_.data(), counting_tally(), nullptr);
+    side_.join();
     over_possible_bins(counting_tally(), [this](Form form, RowList list, cudaStream_t stream) {
       if (is_counting_form(form)) count_bin(form, list, stream);
     });
@@ -382,6 +391,13 @@ class Binned final : public BinnedPlan<T> {
     choose_multiplying_forms(rules_, facts(), parts(), 0, a_.rows, multiplying_.data(), multiplying_tally(),
                              stream());
     fill_apart(multiplying_.data(), multiplying_tally(), row_ptr_.data() + a_.rows);
+  }
+
+  void record_multiplying() {
+    const Output<T> c{row_ptr_.data(), 0, c_columns_.data(), c_values_.data()};
+    over_possible_bins(multiplying_tally(), [&](Form form, RowList list, cudaStream_t stream) {
+      multiply_bin(form, list, c, stream);
+    });
   }
 
   void fill_apart(const Form* forms, Index* tally, const Offset* results) {
@@ -480,10 +496,11 @@ class Binned final : public BinnedPlan<T> {
             f, list, form, first_.data(), width_.data(),
             form == Form::windows ? rules_.window_columns : rules_.window_small_columns, parts(), c, stream);
       case Form::ranked_spans:
-        return multiply_in_spans(f, list, first_.data(), width_.data(), parts(), rules_, c, stream);
+        return multiply_in_spans(f, list, first_.data(), width_.data(), products_.data(), rules_, parts(), c,
+                                 stream);
       case Form::ranked:
       case Form::ranked_small:
-        return multiply_ranked(f, list, first_.data(), width_.data(),
+        return multiply_ranked(f, list, first_.data(), width_.data(), products_.data(), rules_,
                                form == Form::ranked ? rules_.ranked_bytes : rules_.ranked_small_bytes, c,
                                stream);
       case Form::large_table:
@@ -611,7 +628,7 @@ class Binned final : public BinnedPlan<T> {
   PooledArray<T> c_values_;
   Bounds bounds_;
   bool recorded_ = false;
-  Graph counting_graph_, multiplying_graph_;
+  Graph graph_, counting_graph_, multiplying_graph_;
   Csr<T> on_host_;
   int in_batches_ = 0;
 };

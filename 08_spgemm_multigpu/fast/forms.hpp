@@ -62,10 +62,12 @@ struct Parts {
 /// `block_bytes` of shared memory, or has spans, each of which needs parts.span_bytes at most.
 template <class T, class Ptr>
 void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
-                       const Parts& parts, const Rules& rules, const Output<T>& c, cudaStream_t stream);
+                       const Offset* products, const Rules& rules, const Parts& parts, const Output<T>& c,
+                       cudaStream_t stream);
 template <class T, class Ptr>
 void multiply_ranked(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
-                     Index block_bytes, const Output<T>& c, cudaStream_t stream);
+                     const Offset* products, const Rules& rules, Index block_bytes, const Output<T>& c,
+                     cudaStream_t stream);
 
 /// table_rows.cu: a warp a row, or a block of up to 16 warps a row; tables of that many slots.
 template <class Ptr>

@@ -26,6 +26,7 @@
 // reason.
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
+#include "08_spgemm_multigpu/fast/walks_at_once.hpp"
 #include "08_spgemm_multigpu/ranks.hpp"
 #include "common/gpu/launch.hpp"
 
@@ -54,14 +55,14 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
   for (Index w = static_cast<Index>(lane); w < used; w += Index{kWarp}) all[w] = uint4{};
   __syncwarp();
   if (by_words) {
-    walk_words(f, words_of_b, row, 0, 1, lane,
-               [=](Index word, unsigned bits) { atomicOr(&words[word - begin / 32], bits); });
+    walk_words(f, words_of_b, row, lane,
+               [=](uint2 word) { atomicOr(&words[static_cast<Index>(word.x) - begin / 32], word.y); });
   } else if (in_bytes) {
     auto* const bytes = reinterpret_cast<unsigned char*>(words);
-    walk_columns<true>(f, row, {}, 0, 1, lane, [=](Index column) { bytes[column - begin] = 1; });
+    walk_columns_at_once(f, row, lane, [=](Index column) { bytes[column - begin] = 1; });
   } else {
     const Ranks ranks{.words = words, .begin = begin};
-    walk_columns<true>(f, row, {}, 0, 1, lane, [=](Index column) { ranks.mark(column); });
+    walk_columns_at_once(f, row, lane, [=](Index column) { ranks.mark(column); });
   }
   __syncwarp();
   Index found = 0;
@@ -99,7 +100,7 @@ __device__ void multiply_by_rank(const Factors<T, Ptr>& f, Index row, const Rank
   ranks.clear(lane, kWarp);
   for (Index s = static_cast<Index>(lane); s < results; s += Index{kWarp}) sums[s] = T{0};
   __syncwarp();
-  walk_columns<true>(f.structures(), row, {}, 0, 1, lane, [&](Index column) { ranks.mark(column); });
+  walk_columns_at_once(f.structures(), row, lane, [&](Index column) { ranks.mark(column); });
   __syncwarp();
   const Ranks::Stretch stretch = ranks.stretch_of(lane, kWarp);
   const Index bits = ranks.bits_of(stretch);

@@ -16,6 +16,11 @@
 // Where the row has so few results that each warp can have sums of its own, each takes a part of A's entries
 // in place of a slice of the columns, there is nothing to search, and the parts are added up in their order.
 //
+// Where it has many entries of A that name short rows of B, searching would be nearly all of the work: in a
+// hypergraph one row of 4,000 entries kept a block for half of the whole product's time. There the warps deal
+// out the entries, too, and lay their products, 32 each at a time, on a table in shared memory, those of a
+// slice side by side; from there each adds what is its own. Every row of B is looked at once.
+//
 // A row that is too long for that, or whose range is too wide, as in graphs with a million vertices, is cut
 // into spans of columns whose bits and sums fit; how many results lie where, the counting pass has found out.
 // A span takes two searches for each entry of A and warp like a whole row, where windows of 1,536 columns
@@ -28,11 +33,12 @@
 // L1, and in L1 a warp finds the rows of B that another has just read.
 //
 // Input: rows, or spans, whose bits, numbers and sums fit into the block's shared memory. Cost: each product
-// is looked at twice; two searches for each entry of A, warp and span; a step for each 32 columns of the
-// range, three times.
+// is looked at twice; two searches for each entry of A, warp and span (over the table: of each entry and span);
+// a step for each 32 columns of the range, three times.
 
 #include <algorithm>
 
+#include "08_spgemm_multigpu/fast/block_walks.hpp"
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/ranks.hpp"
 #include "common/gpu/launch.hpp"
@@ -58,21 +64,115 @@ __device__ void number_words(const Ranks& ranks) {
   __syncthreads();
 }
 
-/// Adds the row's products to `sums`: each warp to a slice of the columns, with equally many results.
-template <class T, class Ptr>
-__device__ void add_by_slices(const Factors<T, Ptr>& f, Index row, const Ranks& ranks, Index results,
-                              Index end, T* sums) {
+/// The first result of a warp's share; of a warp behind the last: how many there are.
+__device__ inline Index first_of_warp(Index results, unsigned warp) {
+  return static_cast<Index>(Offset{results} * warp / kWarps);
+}
+
+/// The warp in whose share a result is.
+__device__ inline Index share_of(Index place, Index results) {
+  return (place * Index{kWarps} + Index{kWarps} - 1) / results;
+}
+
+/// The columns of the warp's share of the results. `end`: the end of the range. By the whole block.
+__device__ Slice slice_of_warp(const Ranks& ranks, Index results, Index end) {
   __shared__ Index cuts[kWarps + 1];
   if (threadIdx.x <= kWarps) {
-    const auto rank = static_cast<Index>(Offset{results} * threadIdx.x / kWarps);
+    const Index rank = first_of_warp(results, threadIdx.x);
     cuts[threadIdx.x] = rank < results ? ranks.column_of(rank) : end;
   }
   __syncthreads();
   const unsigned warp = threadIdx.x / kWarp;
-  const Slice slice{cuts[warp], cuts[warp + 1]};
+  return {cuts[warp], cuts[warp + 1]};
+}
+
+/// Adds the row's products to `sums`: each warp to a slice of the columns, with equally many results.
+template <class T, class Ptr>
+__device__ void add_by_slices(const Factors<T, Ptr>& f, Index row, const Ranks& ranks, Index results,
+                              Index end, T* sums) {
+  const Slice slice = slice_of_warp(ranks, results, end);
   if (slice.begin == slice.end) return;
   walk_short_products<false>(f, row, slice, threadIdx.x % kWarp,
                              [&](Index column, T product) { sums[ranks.place(column)] += product; });
+}
+
+/// A product of each thread, in shared memory.
+template <class T>
+struct Table {
+  Index from_warps[kWarps][kWarps + 1];  ///< of a share: how many products the warps before have
+  Index in_share[kWarps];
+  unsigned short places[kBlock];
+  T products[kBlock];
+
+  /// Lays down a product of each thread for its place (below 0: none), share after share, and those of a share
+  /// in the order of the threads. Returns where the share of this thread's warp lies. By the whole block.
+  __device__ Slice deal(Index place, T product, Index results) {
+    const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    const bool is_there = place >= 0;
+    const Index share = is_there ? share_of(place, results) : 0;
+    const unsigned equals = __match_any_sync(kAllLanes, is_there ? share : -1);
+    const Index turn = __popc(equals & lanes_below(lane));
+    if (lane < kWarps) from_warps[lane][warp] = 0;
+    __syncwarp();
+    if (is_there && equals >> lane == 1) from_warps[share][warp] = turn + 1;  // the last of them
+    __syncthreads();
+    const Index count = lane < kWarps ? from_warps[warp][lane] : 0, up_to_here = sum_up_to(count, lane);
+    if (lane < kWarps) from_warps[warp][lane] = up_to_here - count;
+    if (lane == kWarp - 1) in_share[warp] = up_to_here;
+    __syncthreads();
+    const Index size = lane < kWarps ? in_share[lane] : 0, begin = sum_up_to(size, lane) - size;
+    const Index at = __shfl_sync(kAllLanes, begin, share) + from_warps[share][warp] + turn;
+    if (is_there) {
+      places[at] = static_cast<unsigned short>(place);
+      products[at] = product;
+    }
+    __syncthreads();
+    const Index mine = __shfl_sync(kAllLanes, begin, static_cast<int>(warp));
+    return {mine, mine + __shfl_sync(kAllLanes, size, static_cast<int>(warp))};
+  }
+};
+
+/// The same sums for rows of B that are mostly short. The warps deal out the entries of A, 512 at a time, and
+/// lay their products on a table, a step of each at a time, from which each warp takes those of its share. Long
+/// rows of B come after these, slice by slice.
+template <bool kWhole, class T, class Ptr>
+__device__ void add_over_table(const Factors<T, Ptr>& f, Index row, Slice columns, const Ranks& ranks,
+                               Index results, T* sums) {
+  __shared__ Table<T> table;
+  __shared__ bool has_long[kWarps];
+  constexpr auto kLong = Ptr{8 * kWarp};
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const Slice slice = slice_of_warp(ranks, results, columns.end);
+  const auto is_long = [](const Piece<Ptr>& piece) { return piece.to - piece.from > kLong; };
+  const Ptr row_end = f.a.row_ptr[row + 1];
+  for (Ptr first = f.a.row_ptr[row]; first < row_end; first += Ptr{kBlock}) {
+    const Ptr last = min(row_end, first + Ptr{kBlock});
+    auto factor = factor_of<kWhole>(f, first + static_cast<Ptr>(warp * kWarp), last, columns, lane);
+    const bool waits = is_long(factor.piece);
+    if (waits) factor.piece = {};
+    if (const bool any = __any_sync(kAllLanes, waits); lane == 0) has_long[warp] = any;
+    const auto all = together(factor, lane);
+    Index column = 0;
+    T product = 0;
+    all.fetch(f.b, factor, static_cast<Ptr>(lane), lane, column, product);
+    for (Ptr q = 0; __syncthreads_or(q < all.total) != 0; q += Ptr{kWarp}) {
+      const Slice share = table.deal(column < 0 ? -1 : ranks.place(column), product, results);
+      all.fetch(f.b, factor, q + static_cast<Ptr>(kWarp + lane), lane, column, product);
+      for (Index k = share.begin; k < share.end; k += Index{kWarp}) {
+        const Index mine = k + static_cast<Index>(lane);
+        const Index place = mine < share.end ? Index{table.places[mine]} : -1 - static_cast<Index>(lane);
+        take_turns(place, lane, [&] { sums[place] += table.products[mine]; });
+      }
+    }
+    if (__syncthreads_or(waits) == 0) continue;
+    for (unsigned w = 0; w < kWarps; ++w) {
+      if (!has_long[w]) continue;
+      auto longs = factor_of<kWhole>(f, first + static_cast<Ptr>(w * kWarp), last, columns, lane);
+      longs.piece = is_long(longs.piece) ? cut_to(f.structures().b, longs.piece, slice) : Piece<Ptr>{};
+      visit_by_rows(f.b, longs, lane, [&](Index at, T long_ones) { sums[ranks.place(at)] += long_ones; });
+    }
+    __syncthreads();
+  }
 }
 
 /// Adds a part of the row's products in `columns` to each warp's own sums, and then those to the first
@@ -96,11 +196,10 @@ __device__ void add_by_entries(const Factors<T, Ptr>& f, Index row, Slice column
 }
 
 /// The results of a row in `columns` (kWhole: all of the row's), `results` of them, which go to C from
-/// position `out` on; by the block. `bytes`: of dynamic shared memory.
+/// position `out` on; by the block. `dealt`: by a table. `bytes`: of dynamic shared memory.
 template <bool kWhole, class T, class Ptr>
-__device__ void multiply_columns(const Factors<T, Ptr>& f, Index row, Slice columns, Index results,
-                                 Offset out, unsigned bytes, const Output<T>& c) {
-  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+__device__ void multiply_columns(const Factors<T, Ptr>& f, Index row, Slice columns, bool dealt,
+                                 Index results, Offset out, unsigned bytes, const Output<T>& c) {
   const Index width = columns.end - columns.begin;
   Ranks ranks;
   ranks.begin = columns.begin;
@@ -113,13 +212,14 @@ __device__ void multiply_columns(const Factors<T, Ptr>& f, Index row, Slice colu
   ranks.clear(threadIdx.x, kBlock);
   for (Index s = static_cast<Index>(threadIdx.x); s < all_sums; s += Index{kBlock}) sums[s] = T{0};
   __syncthreads();
-  walk_columns<kWhole>(f.structures(), row, columns, warp, kWarps, lane,
-                       [&](Index column) { ranks.mark(column); });
+  walk_columns_by_block<kWhole>(f.structures(), row, columns, [&](Index column) { ranks.mark(column); });
   __syncthreads();
   number_words(ranks);
   ranks.write_columns(c.col_idx + out, threadIdx.x, kBlock);
   if (apart) {
     add_by_entries<kWhole>(f, row, columns, ranks, results, sums);
+  } else if (dealt) {
+    add_over_table<kWhole>(f, row, columns, ranks, results, sums);
   } else {
     add_by_slices(f, row, ranks, results, columns.end, sums);
   }
@@ -131,13 +231,14 @@ __device__ void multiply_columns(const Factors<T, Ptr>& f, Index row, Slice colu
 /// A block a row.
 template <class T, class Ptr>
 __global__ void __launch_bounds__(kBlock, 2)
-    multiply_rows(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, unsigned bytes,
-                  Output<T> c) {
+    multiply_rows(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width,
+                  const Offset* products, Rules rules, unsigned bytes, Output<T> c) {
   if (blockIdx.x >= list.size()) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x];
   const auto results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
-  multiply_columns<true>(f, row, {first[row], first[row] + width[row]}, results, c.row_ptr[row] - c.base,
-                         bytes, c);
+  const bool dealt = are_dealt(rules, f.a.row_ptr[row + 1] - f.a.row_ptr[row], products[row]);
+  multiply_columns<true>(f, row, {first[row], first[row] + width[row]}, dealt, results,
+                         c.row_ptr[row] - c.base, bytes, c);
 }
 
 /// The parts of a row with which spans begin, as bits.
@@ -154,12 +255,13 @@ __device__ inline unsigned long long span_starts(const Index* before, Index part
 /// `blocks_a_row` blocks a row, which deal out its spans.
 template <class T, class Ptr>
 __global__ void __launch_bounds__(kBlock, 2)
-    multiply_spans(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width, Parts parts,
-                   unsigned blocks_a_row, Output<T> c) {
+    multiply_spans(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width,
+                   const Offset* products, Rules rules, Parts parts, unsigned blocks_a_row, Output<T> c) {
   if (blockIdx.x / blocks_a_row >= list.size()) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x / blocks_a_row], end = first[row] + width[row];
   const Index* const before = parts.before_of(row);
   const auto all_results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
+  const bool dealt = are_dealt(rules, f.a.row_ptr[row + 1] - f.a.row_ptr[row], products[row]);
   const auto column_of = [&](int part) { return first[row] + part * parts.columns; };
   unsigned long long starts = span_starts(before, parts.most);
   for (unsigned k = 0; starts != 0; ++k) {
@@ -170,7 +272,7 @@ __global__ void __launch_bounds__(kBlock, 2)
     const Index results_before = Parts::results(before[part]);
     const Index results = (next < 0 ? all_results : Parts::results(before[next])) - results_before;
     if (results == 0) continue;
-    multiply_columns<false>(f, row, {column_of(part), next < 0 ? end : column_of(next)}, results,
+    multiply_columns<false>(f, row, {column_of(part), next < 0 ? end : column_of(next)}, dealt, results,
                             c.row_ptr[row] - c.base + results_before, static_cast<unsigned>(parts.span_bytes),
                             c);
     __syncthreads();
@@ -181,17 +283,19 @@ __global__ void __launch_bounds__(kBlock, 2)
 
 template <class T, class Ptr>
 void multiply_ranked(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
-                     Index block_bytes, const Output<T>& c, cudaStream_t stream) {
+                     const Offset* products, const Rules& rules, Index block_bytes, const Output<T>& c,
+                     cudaStream_t stream) {
   const auto bytes = static_cast<std::size_t>(block_bytes);
   allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
   launch(multiply_rows<T, Ptr>,
          {.grid = blocks_for(list.count, 1), .block = kBlock, .shared_bytes = bytes, .stream = stream}, f,
-         list, first, width, static_cast<unsigned>(bytes), c);
+         list, first, width, products, rules, static_cast<unsigned>(bytes), c);
 }
 
 template <class T, class Ptr>
 void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
-                       const Parts& parts, const Rules& rules, const Output<T>& c, cudaStream_t stream) {
+                       const Offset* products, const Rules& rules, const Parts& parts, const Output<T>& c,
+                       cudaStream_t stream) {
   const Index wanted = std::max(rules.span_blocks_a_row, rules.span_blocks / list.count);
   const Index blocks_a_row = std::min(parts.most, wanted);
   const auto bytes = static_cast<std::size_t>(parts.span_bytes);
@@ -201,14 +305,15 @@ void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* firs
           .block = kBlock,
           .shared_bytes = bytes,
           .stream = stream},
-         f, list, first, width, parts, static_cast<unsigned>(blocks_a_row), c);
+         f, list, first, width, products, rules, parts, static_cast<unsigned>(blocks_a_row), c);
 }
 
-#define STAGES_INSTANTIATE(T, Ptr)                                                                           \
-  template void multiply_in_spans(const Factors<T, Ptr>&, RowList, const Index*, const Index*, const Parts&, \
-                                  const Rules&, const Output<T>&, cudaStream_t);                             \
-  template void multiply_ranked(const Factors<T, Ptr>&, RowList, const Index*, const Index*, Index,          \
-                                const Output<T>&, cudaStream_t);
+#define STAGES_INSTANTIATE(T, Ptr)                                                                          \
+  template void multiply_in_spans(const Factors<T, Ptr>&, RowList, const Index*, const Index*,              \
+                                  const Offset*, const Rules&, const Parts&, const Output<T>&,              \
+                                  cudaStream_t);                                                            \
+  template void multiply_ranked(const Factors<T, Ptr>&, RowList, const Index*, const Index*, const Offset*, \
+                                const Rules&, Index, const Output<T>&, cudaStream_t);
 STAGES_INSTANTIATE(float, std::int32_t)
 STAGES_INSTANTIATE(float, Offset)
 STAGES_INSTANTIATE(double, std::int32_t)

@@ -68,9 +68,11 @@ struct Rules {
   Index count_block_slots = 16384;
   Index warp_products = 16384;      ///< of a row in a narrow range: more are a block's work, not a warp's
   Index warp_rows_of_b = 256;       ///< likewise
-  Index ranked_bytes = 112 * 1024;  ///< of a block's bits and sums: with so many, two blocks share an SM
+  Index ranked_bytes = 106 * 1024;  ///< of a block's bits and sums: with so many, two blocks share an SM
   Index ranked_small_bytes = 36 * 1024;  ///< what is left of an SM's memory is L1, which rows of B come from
   Index value_bytes = sizeof(float);     ///< set by the plan
+  Index dealt_entries = 256;             ///< of A: ranked rows of more, which name short rows of B,
+  Index dealt_products = 16;             ///< up to so many products an entry, have them dealt out by a table
   Index window_columns = 1536;           ///< of one warp's dense window of floats; a multiple of 32
   Index window_small_columns = 2048;     ///< likewise, in blocks of four warps
   Index window_columns_a_result = 64;  ///< a wider range is not worth its windows while a table holds the row
@@ -78,14 +80,14 @@ struct Rules {
   Index span_blocks = 65536;           ///< in all; where rows are few and huge, each gets more of them
   Index span_columns_a_result = 2;     ///< huge rows: a narrower range is not worth ranks
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
-  Index long_row = 4096;               ///< entries of A: rows with more may be split (split_rows.cu)
+  Index long_row = 16384;              ///< entries of A: rows with more may be split (split_rows.cu)
   Index long_row_products = 32;        ///< of an entry of such rows, in the mean: with more no row is split
   Index most_long_rows = 256;          ///< more of them keep the device busy without
-  Index section_entries = 256;         ///< of A, in a section of a row
+  Index section_entries = 64;          ///< of A, in a section of a row
   Index recorded_rows_a_sm = 1024;     ///< of C: a product with no more is recorded as graphs (recorded.hpp)
   Index recorded_long_rows_a_sm = 4;   ///< if no more of them can have more than most_sorted products
   Index recorded_results = 1 << 22;    ///< and C no more results
-  Index entries_a_word = 3;            ///< of B, or more in the mean: bitmaps count by words (words.hpp)
+  Index entries_a_word = 2;            ///< of B, or more in the mean: bitmaps count by words (words.hpp)
   Offset word_products = 1 << 20;      ///< and there are so many products
   Offset products_a_word_entry = 4;    ///< and so many for each non-zero of B
   Index count_blocks_a_row = 1;  ///< of the counting pass's bitmaps, at most: each searches all rows of B
@@ -125,6 +127,12 @@ STAGES_HD inline Index parts_of(Index cols, Index columns) {
 /// bytes a word of bits (ranks.hpp), and so many sums: its results, or those of each warp.
 STAGES_HD inline Offset ranked_bytes(Index width, Offset sums, Index value_bytes) {
   return sums * value_bytes + (Offset{width} + 31) / 32 * kRankWordBytes;
+}
+
+/// Whether the products of a ranked row, or span, are dealt out to the warps by a table: where its entries of A
+/// are many and the rows of B that they name short, each warp would search for nearly nothing.
+STAGES_HD inline bool are_dealt(const Rules& rules, Offset entries, Offset products) {
+  return entries > rules.dealt_entries && products <= rules.dealt_products * entries;
 }
 
 /// What the rule looks at. `width`: last column - first column + 1 of the rows of B that are added up; not

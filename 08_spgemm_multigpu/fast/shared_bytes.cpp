@@ -35,7 +35,7 @@ Rules fitted_to_memory(Rules rules, std::size_t shared) {
   };
   fit_narrow(rules.narrow_columns, rules.narrow_results);
   fit_narrow(rules.narrow_small_columns, rules.narrow_small_results);
-  rules.ranked_bytes = std::min(rules.ranked_bytes, static_cast<Index>(room));
+  rules.ranked_bytes = std::min(rules.ranked_bytes, static_cast<Index>(shared - kRankedStaticBytes));
   rules.ranked_small_bytes = std::min(rules.ranked_small_bytes, rules.ranked_bytes);
   rules.window_columns = std::max<Index>(32, rules.window_columns * 4 / Index{sizeof(T)} / 32 * 32);
   const auto windows_of = [](Index warps) { return [warps](Index n) { return window_bytes<T>(warps, n); }; };

@@ -17,9 +17,12 @@ Rules fitted_to_memory(Rules rules, std::size_t shared);
 /// What every device from compute capability 7.5 on can give a block.
 inline constexpr std::size_t kLeastSharedBytes = 64 * 1024;
 
-/// More than the static arrays take of any kernel that has tables, bitmaps or windows in dynamic shared
-/// memory: multiply_by_blocks (table_rows.cu) has most, 272 bytes.
+/// More than the static arrays take of any kernel that has tables or windows in dynamic shared memory:
+/// multiply_by_blocks (table_rows.cu) has most, 272 bytes. Beside the bitmap of count_rows (window_rows.cu) an
+/// eighth of the memory is free.
 inline constexpr std::size_t kStaticBytes = 1024;
+/// The same for ranked_rows.cu, which has a table of 512 products: 6,944 bytes for doubles.
+inline constexpr std::size_t kRankedStaticBytes = 7 * 1024;
 
 // The dynamic shared memory of a block, by the function of forms.hpp that launches it.
 

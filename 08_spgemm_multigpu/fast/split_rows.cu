@@ -1,10 +1,10 @@
 // The rows that split_rows.hpp tells of.
 //
-// Where it matters: a hub of a graph, a net with thousands of cells, a coupling row of a linear program. One
-// block walks over all entries of such a row, for some 30 ns each to count and 58 to multiply (an H200, where
-// one row of 80,000 entries is nearly all of the time: results/nvidia-h200/spgemm_held_out.json), because it
-// searches each short row of B for its window (window_rows.cu). Cut into sections of 256 entries the row is
-// work for the whole device, and what is left for few blocks is to add up rows that are as long as C's.
+// Where it matters: a hub of a graph with tens of thousands of neighbours, a row of a linear program that
+// names all variables. One block walks over all entries of such a row, to count and to multiply; on an H200
+// one row of 80,000 entries took nearly all of a product's 7 ms. Cut into sections of 64 entries the row is
+// work for the whole device, and what is left for few blocks is to add up rows that are as long as C's. But
+// two products more are some hundred microseconds of calls and waits, so shorter rows stay whole.
 
 #include "08_spgemm_multigpu/fast/split_rows.hpp"
 

@@ -33,6 +33,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "08_spgemm_multigpu/fast/block_walks.hpp"
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "common/gpu/launch.hpp"
 
@@ -110,7 +111,6 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
                Index words, Index* counts, Parts parts, Index parts_a_block) {
   __shared__ Index in_part[kMostParts];
   if (blockIdx.x >= list.size()) return;  // the whole block leaves
-  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const Index row = list.rows[blockIdx.x];
   unsigned* const bits = dynamic_shared<unsigned>();
   if (threadIdx.x < kMostParts) in_part[threadIdx.x] = 0;
@@ -128,12 +128,13 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
     __syncthreads();
     const auto visit = [=](Index column) { mark(bits, static_cast<unsigned>(column - begin)); };
     if (by_words) {
-      walk_words(f, words_of_b, row, warp, kCountWarps, lane,
-                 [=](Index word, unsigned found) { atomicOr(&bits[word - begin / 32], found); });
+      walk_words_by_block(f, words_of_b, row, [=](uint2 word) {
+        atomicOr(&bits[static_cast<Index>(word.x) - begin / 32], word.y);
+      });
     } else if (columns == width[row]) {
-      walk_columns<true>(f, row, {}, warp, kCountWarps, lane, visit);
+      walk_columns_by_block<true>(f, row, {}, visit);
     } else {
-      walk_columns<false>(f, row, {begin, begin + columns}, warp, kCountWarps, lane, visit);
+      walk_columns_by_block<false>(f, row, {begin, begin + columns}, visit);
     }
     __syncthreads();
     count_parts(bits, used, passed, parts.columns, in_part);

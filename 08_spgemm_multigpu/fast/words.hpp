@@ -7,7 +7,7 @@
 // an atomicOr for each word, not for each product. The words are made anew in each product, from B's columns.
 
 #include "08_spgemm_multigpu/fast/rules.hpp"
-#include "08_spgemm_multigpu/rows.hpp"
+#include "08_spgemm_multigpu/fast/walks_at_once.hpp"
 #include "common/gpu/memory.hpp"
 #include "common/harness/problem.hpp"
 
@@ -18,6 +18,10 @@ template <class Ptr>
 struct Words {
   const uint2* items = nullptr;  ///< null: there are none, and B's columns are to be taken
   const Ptr* ends = nullptr;
+
+  __device__ Piece<Ptr> piece(const Structure<Ptr>& b, Index row) const {
+    return {b.row_ptr[row], ends[row]};
+  }
 };
 
 /// Whether it is worth it: there are rows that bitmaps may count, rules.word_products products and
@@ -37,21 +41,14 @@ double words_bytes(const SpgemmProblem<T>& problem) {
 template <class Ptr>
 void make_words(const Structure<Ptr>& b, uint2* items, Ptr* ends, cudaStream_t stream);
 
-/// Calls visit(column / 32, columns there) for the words of the rows of B that row `row` of A names, in any
-/// order and several rows of B at once. A warp of `warps` takes every warps-th group of entries of A, as in
-/// walk_columns().
+/// Calls visit({column / 32, columns there}) for the words of the rows of B that row `row` of A names, in any
+/// order and several rows of B at once. With all lanes of a warp.
 template <class Ptr, class Visit>
-__device__ void walk_words(const Structures<Ptr>& f, const Words<Ptr>& words, Index row, unsigned warp,
-                           unsigned warps, unsigned lane, Visit visit) {
-  walk_positions<1>(
-      f.a, row, warp, warps, lane,
-      [&](Index k) {
-        return Piece<Ptr>{f.b.row_ptr[k], words.ends[k]};
-      },
-      [&](Ptr q) {
-        const uint2 item = words.items[q];
-        visit(static_cast<Index>(item.x), item.y);
-      });
+__device__ void walk_words(const Structures<Ptr>& f, const Words<Ptr>& words, Index row, unsigned lane,
+                           Visit visit) {
+  walk_at_once<1>(
+      f.a, row, 0, 1, lane, [&](Index k) { return words.piece(f.b, k); },
+      [&](Ptr q) { return words.items[q]; }, visit);
 }
 
 }  // namespace stages::spgemm

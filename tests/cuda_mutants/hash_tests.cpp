@@ -99,6 +99,15 @@ Rules long_rows() {
   return rules;
 }
 
+/// The same with ranks for thousands of results, of which a block's warps have no sums of their own, so that
+/// products are dealt out by a table, and with more of them for each entry of A.
+Rules shared_sums() {
+  Rules rules = long_rows();
+  rules.ranked_bytes = rules.ranked_small_bytes = 20'000;
+  rules.dealt_products = 40;
+  return rules;
+}
+
 /// Rows of a few results are cut into parts of 512 columns, and one block has all spans of a row.
 Rules spans() {
   Rules rules = small_tables();
@@ -243,8 +252,8 @@ std::vector<std::size_t> bytes_of(const Rules& r) {
           block_table_bytes<T>(r.large_slots),
           window_bytes<T>(kWindowWarps, r.window_columns),
           window_bytes<T>(kSmallWindowWarps, r.window_small_columns),
-          static_cast<std::size_t>(r.ranked_bytes),
-          static_cast<std::size_t>(r.ranked_small_bytes),
+          static_cast<std::size_t>(r.ranked_bytes) + kRankedStaticBytes - kStaticBytes,
+          static_cast<std::size_t>(r.ranked_small_bytes) + kRankedStaticBytes - kStaticBytes,
           static_cast<std::size_t>(r.bitmap_columns / 8)};
 }
 
@@ -319,16 +328,66 @@ Registry by_several_rules() {
   return registry;
 }
 
+/// Column j becomes column `by` j, or, so that neighbouring rows have none in common, one of those behind it.
+Matrix spread(Matrix m, Index by, bool apart = false) {
+  m.cols *= by;
+  for (Index row = 0; row < m.rows; ++row) {
+    for (Offset p = m.row_ptr[static_cast<std::size_t>(row)];
+         p < m.row_ptr[static_cast<std::size_t>(row) + 1]; ++p) {
+      Index& column = m.col_idx[static_cast<std::size_t>(p)];
+      column = by * column + (apart ? row % by : 0);
+    }
+  }
+  return m;
+}
+
+/// A row of 1,100 entries that name short rows of B, whose columns differ, or are the same few; among the last
+/// are rows of B for all of a block's warps, and rows for the block, more of them than it can remember.
+template <class T>
+std::vector<SpgemmProblem<T>> long_rows_of_short_ones() {
+  using namespace matrices;
+  const Matrix a = dense_row(5, 1100, 2);
+  std::vector<Index> few, many;
+  for (Index k = 0; k < 1100; ++k) {
+    few.push_back(k % 150 == 7 ? 300 : k == 600 ? 1100 : k % 5);
+    many.push_back(k < 40 ? 1100 : k % 5);
+  }
+  return {problem<T>("many_columns", a, uneven(1100, 9000, 2)),
+          problem<T>("few_columns", a, spread(with_row_lengths(few), 8)),
+          problem<T>("long_ones", dense_row(2, 1100, 1), spread(with_row_lengths(many), 64, true))};
+}
+
+template <class T>
+void multiply_long_rows_of_short_ones() {
+  Registry registry;
+  add_binned(registry, "as_it_is");
+  add_binned(registry, "shared_sums", {.rules = shared_sums()});
+  add_binned(registry, "words_and_shared_sums", {.rules = by_words(shared_sums())});
+  GpuExec exec;
+  for (const auto& p : long_rows_of_short_ones<T>()) {
+    for (const Entry& entry : registry.entries())
+      EXPECT_EQ(check_entry(entry, p, exec).failure, "") << entry.name << " on " << p.name;
+  }
+}
+
+TEST(HashParts, LongRowsOfShortOnes) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  multiply_long_rows_of_short_ones<float>();
+  multiply_long_rows_of_short_ones<double>();
+}
+
 /// Rows of B are short and have columns in common, so lanes that add products of several of them at once must
 /// take turns, in the order of A's entries.
 TEST(HashParts, TheOrderOfThreadsDoesNotShow) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   Registry registry = by_several_rules();
   add_binned(registry, "large_tables_of_warps", {.rules = large_tables_of_warps()});
+  add_binned(registry, "shared_sums", {.rules = shared_sums()});
   add_rungs_with_small_tables(registry);
   for (const auto& p :
        {problem<float>("short", matrices::uneven(50, 300, 60), matrices::uneven(300, 90, 4)),
-        problem<float>("long", matrices::uneven(40, 60, 30), matrices::uneven(60, 900, 300))}) {
+        problem<float>("long", matrices::uneven(40, 60, 30), matrices::uneven(60, 900, 300)),
+        problem<float>("hub", matrices::dense_row(3, 600, 1), spread(matrices::uneven(600, 1100, 4), 8))}) {
     const auto operands = make_operands(p, ValueKind::real, 1);
     for (const Entry& entry : registry.entries()) {
       GpuExec exec;
@@ -402,19 +461,25 @@ TEST(HashParts, BoundsOfRecordedProductsHold) {
   EXPECT_EQ(spgemm::most_rows({}, bounds, Form::copy_short), 1000);
 }
 
-/// Which rows are split by the rules as they are: few, with more than 4,096 entries of A that name short rows
+/// Which rows are split by the rules as they are: few, with more than 16,384 entries of A that name short rows
 /// of B.
 TEST(HashParts, WhichRowsAreSplit) {
   const auto rows = [](const Matrix& a, const Matrix& b) {
     return spgemm::rows_to_split(convert_values<float>(a), convert_values<float>(b), Rules{}).rows;
   };
   using namespace matrices;
-  EXPECT_EQ(rows(dense_row(20, 4097, 7), uneven(4097, 60, 2)), std::vector<Index>{7});
-  EXPECT_EQ(rows(dense_row(20, 4096, 7), uneven(4096, 60, 2)), std::vector<Index>{});
-  EXPECT_EQ(rows(dense_row(20, 4097, 7), dense(4097, 32)), std::vector<Index>{7});
-  EXPECT_EQ(rows(dense_row(20, 4097, 7), dense(4097, 33)), std::vector<Index>{});
-  EXPECT_EQ(std::ssize(rows(dense(256, 4097), uneven(4097, 60, 2))), 256);
-  EXPECT_EQ(rows(dense(257, 4097), uneven(4097, 60, 2)), std::vector<Index>{});
+  EXPECT_EQ(rows(dense_row(20, 16385, 7), uneven(16385, 60, 2)), std::vector<Index>{7});
+  EXPECT_EQ(rows(dense_row(20, 16384, 7), uneven(16384, 60, 2)), std::vector<Index>{});
+  EXPECT_EQ(rows(dense_row(20, 16385, 7), dense(16385, 32)), std::vector<Index>{7});
+  EXPECT_EQ(rows(dense_row(20, 16385, 7), dense(16385, 33)), std::vector<Index>{});
+  EXPECT_EQ(std::ssize(rows(dense(256, 16385), uneven(16385, 60, 2))), 256);
+  EXPECT_EQ(rows(dense(257, 16385), uneven(16385, 60, 2)), std::vector<Index>{});
+}
+
+TEST(HashParts, WhichRowsAreDealtOut) {
+  EXPECT_TRUE(spgemm::are_dealt({}, 257, 16 * 257));
+  EXPECT_FALSE(spgemm::are_dealt({}, 257, 16 * 257 + 1));
+  EXPECT_FALSE(spgemm::are_dealt({}, 256, 256));
 }
 
 /// Matrices so wide that a column and the number of a product do not fit into 32 bits, or that a hash table
