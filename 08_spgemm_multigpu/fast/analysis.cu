@@ -2,8 +2,9 @@
 //
 // A team of 1 to 32 lanes looks at a row of A: at the lengths of the rows of B that it names, and, where there
 // are many products, at their first and last columns. Rows of A that are long for their team wait until the
-// block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block. Rows
-// that are split (split_rows.hpp) have no product here.
+// block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block. Where
+// rows are long in the mean, each has a block from the start: they are few, and a block would have several.
+// Rows that are split (split_rows.hpp) have no product here.
 //
 // Input: any structures. Cost: a row pointer's pair, and for long rows two columns, for each entry of A.
 
@@ -177,19 +178,36 @@ __global__ void __launch_bounds__(kBlock)
   add_tally(in_block, tally);
 }
 
+/// A block a row.
+template <class Ptr>
+__global__ void __launch_bounds__(kBlock)
+    analyse_by_blocks(Structures<Ptr> f, Rules rules, Facts facts, Index* tally) {
+  const auto row = static_cast<Index>(blockIdx.x);
+  int form = kNoForm;
+  if (f.a.row_ptr[row + 1] - f.a.row_ptr[row] <= static_cast<Ptr>(rules.long_row)) {
+    form = analyse_by_block(f, rules, facts, row);
+  } else if (threadIdx.x == 0) {
+    form = static_cast<int>(settle(rules, facts, row, {}, {}));
+  }
+  if (form != kNoForm) atomicAdd(&tally[form], 1);
+}
+
 }  // namespace
 
 /// The mean length of a row as a non-zero sees it, (sum of length^2) / (sum of length), over the entries that a
-/// lane asks for at once. In skewed matrices that is more than the mean length of a row.
+/// lane asks for at once. In skewed matrices that is more than the mean length of a row. A block, if a row of
+/// the mean length has an entry for each of its threads.
 template <class T>
 unsigned lanes_for(const Csr<T>& a, Index longest) {
-  double squares = 0, sum = 0;
+  double squares = 0, sum = 0, rows = 0;
   for (Index i = 0; i < a.rows; ++i) {
     const auto length = static_cast<double>(a.row_nnz(i));
     if (length > longest) continue;
     squares += length * length;
     sum += length;
+    rows += 1;
   }
+  if (sum > 0 && sum >= kBlock * rows) return kBlock;
   const double lanes = sum > 0 ? squares / sum / kAtOnce : 1;
   return std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(lanes), 1.0, double{kWarp})));
 }
@@ -199,6 +217,11 @@ template unsigned lanes_for(const Csr<double>&, Index);
 template <class Ptr>
 void analyse_rows(const Structures<Ptr>& f, const Rules& rules, unsigned lanes, const Facts& facts,
                   Index* tally, cudaStream_t stream) {
+  if (lanes == kBlock) {
+    return launch(analyse_by_blocks<Ptr>,
+                  {.grid = blocks_for(f.a.rows, 1), .block = kBlock, .stream = stream}, f, rules, facts,
+                  tally);
+  }
   launch(analyse<Ptr>, {.grid = blocks_for(f.a.rows, kBlock / lanes), .block = kBlock, .stream = stream}, f,
          rules, lanes, facts, tally);
 }

@@ -16,8 +16,8 @@ struct Facts {
   Index* slot = nullptr;  ///< of Parts; the counting pass gives some rows one
 };
 
-/// How many lanes should look at a row of A, 1 to 32: `lanes` below. Rows of more than `longest` entries do not
-/// count.
+/// How many lanes should look at a row of A, 1 to 32 or a block's 256: `lanes` below. Rows of more than
+/// `longest` entries do not count.
 template <class T>
 unsigned lanes_for(const Csr<T>& a, Index longest);
 

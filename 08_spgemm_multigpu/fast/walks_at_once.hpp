@@ -1,7 +1,8 @@
 #pragma once
-// As walk_positions() of rows.hpp, with several loads at once. A lane loads from four rows of B before it visits
-// anything: where these are short and alike, as in meshes and bands, it would wait for one load after the other.
-// Where they differ, as in graphs, most of the four find nothing any more while one goes on, and it takes longer.
+// As walk_positions() of rows.hpp, with several loads at once. A lane loads from four rows of B before it
+// visits anything: where these are short and alike, as in meshes and bands, it would wait for one load after
+// the other. Where they differ, as in graphs, three find nothing any more while one goes on, and it takes
+// longer.
 
 #include "08_spgemm_multigpu/rows.hpp"
 
@@ -13,15 +14,15 @@ __device__ void walk_at_once(const Structure<Ptr>& a, Index row, unsigned warp, 
                              PieceOf piece_of_row, Load load, Visit visit) {
   constexpr unsigned kRows = 4;
   walk_groups<kLeastTeam>(
-      a, row, warp, warps, lane, piece_of_row,
-      [&](const Piece<Ptr>& piece, unsigned entries, unsigned team) {
+      a, row, warp, warps, lane, piece_of_row, [&](const Piece<Ptr>& piece, unsigned entries, unsigned team) {
         for (unsigned s = 0; s < entries; s += kRows * (kWarp / team)) {
           Ptr at[kRows], to[kRows];
           bool is_left = false;
 #pragma unroll
           for (unsigned u = 0; u < kRows; ++u) {
             const unsigned source = s + u * (kWarp / team) + lane / team;
-            at[u] = __shfl_sync(kAllLanes, piece.from, static_cast<int>(source)) + static_cast<Ptr>(lane % team);
+            at[u] =
+                __shfl_sync(kAllLanes, piece.from, static_cast<int>(source)) + static_cast<Ptr>(lane % team);
             to[u] = __shfl_sync(kAllLanes, piece.to, static_cast<int>(source));
             if (source >= kWarp) to[u] = at[u];  // there is no such lane
             is_left = is_left || at[u] < to[u];

@@ -342,7 +342,8 @@ Matrix spread(Matrix m, Index by, bool apart = false) {
 }
 
 /// A row of 1,100 entries that name short rows of B, whose columns differ, or are the same few; among the last
-/// are rows of B for all of a block's warps, and rows for the block, more of them than it can remember.
+/// are rows of B for all of a block's warps, and rows for the block, more of them than it can remember. And
+/// rows of A that are long in the mean.
 template <class T>
 std::vector<SpgemmProblem<T>> long_rows_of_short_ones() {
   using namespace matrices;
@@ -352,7 +353,9 @@ std::vector<SpgemmProblem<T>> long_rows_of_short_ones() {
     few.push_back(k % 150 == 7 ? 300 : k == 600 ? 1100 : k % 5);
     many.push_back(k < 40 ? 1100 : k % 5);
   }
-  return {problem<T>("many_columns", a, uneven(1100, 9000, 2)),
+  const std::vector<Index> long_ones{900, 0, 1, 900, 2, 900};
+  return {problem<T>("long_in_the_mean", with_row_lengths(long_ones), uneven(900, 500, 3)),
+          problem<T>("many_columns", a, uneven(1100, 9000, 2)),
           problem<T>("few_columns", a, spread(with_row_lengths(few), 8)),
           problem<T>("long_ones", dense_row(2, 1100, 1), spread(with_row_lengths(many), 64, true))};
 }
@@ -363,6 +366,7 @@ void multiply_long_rows_of_short_ones() {
   add_binned(registry, "as_it_is");
   add_binned(registry, "shared_sums", {.rules = shared_sums()});
   add_binned(registry, "words_and_shared_sums", {.rules = by_words(shared_sums())});
+  add_binned(registry, "split_rows", {.rules = split_rows()});
   GpuExec exec;
   for (const auto& p : long_rows_of_short_ones<T>()) {
     for (const Entry& entry : registry.entries())
