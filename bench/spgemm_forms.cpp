@@ -143,14 +143,14 @@ std::vector<Choice> choices() {
     with(fmt::format("counting: bitmaps to {} columns a product", columns),
          [&](Rules& r) { r.count_columns_a_product = columns; });
   }
-  with("no table of products", [](Rules& r) { r.dealt_products = 0; });
+  with("no exchange", [](Rules& r) { r.exchanged_products = 0; });
   for (const Index entries : {128, 1024}) {
-    with(fmt::format("table of products: more than {} entries", entries),
-         [&](Rules& r) { r.dealt_entries = entries; });
+    with(fmt::format("exchange: more than {} entries", entries),
+         [&](Rules& r) { r.exchanged_entries = entries; });
   }
   for (const Index products : {8, 32}) {
-    with(fmt::format("table of products: up to {} an entry", products),
-         [&](Rules& r) { r.dealt_products = products; });
+    with(fmt::format("exchange: up to {} an entry", products),
+         [&](Rules& r) { r.exchanged_products = products; });
   }
   with("no words", [](Rules& r) { r.entries_a_word = 33; });
   for (const Index entries : {3, 4, 8}) {

@@ -2,8 +2,9 @@
 //
 // A team of 1 to 32 lanes looks at a row of A: at the lengths of the rows of B that it names, and, where there
 // are many products, at their first and last columns. Rows of A that are long for their team wait until the
-// block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block. Where
-// rows are long in the mean, each has a block from the start: they are few, and a block would have several.
+// block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block. A few
+// rows that are long in the mean have a block each from the start: otherwise one block would have to look at
+// several of them.
 // Rows that are split (split_rows.hpp) have no product here.
 //
 // Input: any structures. Cost: a row pointer's pair, and for long rows two columns, for each entry of A.
@@ -16,6 +17,7 @@
 #include <limits>
 
 #include "08_spgemm_multigpu/fast/tallies.hpp"
+#include "common/gpu/facts.hpp"
 #include "common/gpu/launch.hpp"
 
 namespace stages::spgemm {
@@ -83,6 +85,22 @@ __device__ inline bool needs_range(const Rules& rules, const Sums& sums) {
   return form_by_products(rules, sums.products, sums.rows_of_b) == Form::windows;
 }
 
+/// Of `team` lanes side by side, in each of them.
+__device__ inline Sums over_team(Sums sums, unsigned team) {
+  for (unsigned d = team / 2; d > 0; d /= 2) {
+    sums.products += __shfl_xor_sync(kAllLanes, sums.products, static_cast<int>(d));
+    sums.rows_of_b += __shfl_xor_sync(kAllLanes, sums.rows_of_b, static_cast<int>(d));
+  }
+  return sums;
+}
+__device__ inline Range over_team(Range range, unsigned team) {
+  for (unsigned d = team / 2; d > 0; d /= 2) {
+    range.first = min(range.first, __shfl_xor_sync(kAllLanes, range.first, static_cast<int>(d)));
+    range.last = max(range.last, __shfl_xor_sync(kAllLanes, range.last, static_cast<int>(d)));
+  }
+  return range;
+}
+
 /// Writes the facts of a row; returns its form.
 __device__ inline Form settle(const Rules& rules, const Facts& facts, Index row, const Sums& sums,
                               const Range& range) {
@@ -105,16 +123,9 @@ __device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const F
   const unsigned lane = threadIdx.x % team;
   const bool is_split =
       row >= 0 && f.a.row_ptr[row + 1] - f.a.row_ptr[row] > static_cast<Ptr>(rules.long_row);
-  Sums sums = row < 0 || is_split ? Sums{} : sum_products(f, row, lane, team);
-  for (unsigned d = team / 2; d > 0; d /= 2) {
-    sums.products += __shfl_xor_sync(kAllLanes, sums.products, static_cast<int>(d));
-    sums.rows_of_b += __shfl_xor_sync(kAllLanes, sums.rows_of_b, static_cast<int>(d));
-  }
-  Range range = row >= 0 && needs_range(rules, sums) ? find_range(f, row, lane, team) : Range{};
-  for (unsigned d = team / 2; d > 0; d /= 2) {
-    range.first = min(range.first, __shfl_xor_sync(kAllLanes, range.first, static_cast<int>(d)));
-    range.last = max(range.last, __shfl_xor_sync(kAllLanes, range.last, static_cast<int>(d)));
-  }
+  const Sums sums = over_team(row < 0 || is_split ? Sums{} : sum_products(f, row, lane, team), team);
+  const Range range =
+      over_team(row >= 0 && needs_range(rules, sums) ? find_range(f, row, lane, team) : Range{}, team);
   return row >= 0 && lane == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
 }
 
@@ -130,15 +141,16 @@ __device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, co
     last = -1;
   }
   __syncthreads();
-  const Sums mine = sum_products(f, row, threadIdx.x, blockDim.x);
-  atomicAdd(&products, static_cast<unsigned long long>(mine.products));
-  atomicAdd(&rows_of_b, mine.rows_of_b);
+  const bool is_first = threadIdx.x % kWarp == 0;  // of its warp
+  const Sums of_warp = over_team(sum_products(f, row, threadIdx.x, blockDim.x), kWarp);
+  if (is_first) atomicAdd(&products, static_cast<unsigned long long>(of_warp.products));
+  if (is_first) atomicAdd(&rows_of_b, of_warp.rows_of_b);
   __syncthreads();
   const Sums sums{static_cast<Offset>(products), rows_of_b};
   if (needs_range(rules, sums)) {
-    const Range range = find_range(f, row, threadIdx.x, blockDim.x);
-    atomicMin(&first, range.first);
-    atomicMax(&last, range.last);
+    const Range range = over_team(find_range(f, row, threadIdx.x, blockDim.x), kWarp);
+    if (is_first) atomicMin(&first, range.first);
+    if (is_first) atomicMax(&last, range.last);
   }
   __syncthreads();
   const Range range{first, last};
@@ -195,8 +207,8 @@ __global__ void __launch_bounds__(kBlock)
 }  // namespace
 
 /// The mean length of a row as a non-zero sees it, (sum of length^2) / (sum of length), over the entries that a
-/// lane asks for at once. In skewed matrices that is more than the mean length of a row. A block, if a row of
-/// the mean length has an entry for each of its threads.
+/// lane asks for at once. In skewed matrices that is more than the mean length of a row. A block, if the rows
+/// are so few that all may have one at the same time, and the mean row has an entry for each of its threads.
 template <class T>
 unsigned lanes_for(const Csr<T>& a, Index longest) {
   double squares = 0, sum = 0, rows = 0;
@@ -207,7 +219,8 @@ unsigned lanes_for(const Csr<T>& a, Index longest) {
     sum += length;
     rows += 1;
   }
-  if (sum > 0 && sum >= kBlock * rows) return kBlock;
+  const double at_a_time = 8.0 * device_facts().sms;  // blocks
+  if (rows > 0 && rows <= at_a_time && sum >= kBlock * rows) return kBlock;
   const double lanes = sum > 0 ? squares / sum / kAtOnce : 1;
   return std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(lanes), 1.0, double{kWarp})));
 }

@@ -16,11 +16,11 @@
 //
 // so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products, and
 // at most 256 more for a row that a large bitmap counts (and what recorded.hpp, split_rows.hpp and words.hpp
-// say that they take). A few rows with thousands of entries of A are cut into sections before, which are rows
-// of a product of their own (split_rows.cu).
+// say that they take). A few rows with tens of thousands of entries of A are cut into sections before, which
+// are rows of a product of their own (split_rows.cu).
 //
-// Columns come out ascending, and every sum runs in the order of A's entries, or of fixed parts of them
-// (ranked_rows.cu, split_rows.cu): the same bits in each run.
+// Columns come out ascending, and every sum runs in the order of A's entries, or in one that the row alone
+// decides (ranked_rows.cu, split_rows.cu): the same bits in each run.
 //
 // The steps of a product:
 //
@@ -30,9 +30,9 @@
 //   numeric     columns and values, by the bin's form. The sorts are part of the forms, in registers or
 //               shared memory, and have no time of their own
 //
-// The bins are independent kernels, so they are dealt to up to four streams: a handful of huge rows occupies a
+// The bins are independent kernels, so they are dealt to several streams: a handful of huge rows occupies a
 // few SMs while the others do the rest. The host waits twice, for the sizes of the bins and of C, and as often
-// for each of the two products that split rows are; a small product is recorded as graphs, and waits for
+// for each of the two products that split rows are; a small product is recorded as a graph, and waits for
 // nothing (recorded.hpp).
 //
 // If C does not fit, rows are computed in batches whose results do, and each batch is copied to the host,
@@ -106,7 +106,7 @@ class Binned final : public BinnedPlan<T> {
       word_ends_ = DeviceArray<Ptr>(static_cast<std::size_t>(b_.rows));
     }
     bounds_ = {a_.rows, problem.products, problem.max_row_products, problem.result_bound};
-    const LongRows long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
+    const RowsToSplit long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
     if (long_rows.rows.empty()) {
       if (settings.result_bytes == 0 && !one_by_one_ &&
           is_recorded(rules_, bounds_, parts().most, device_facts().sms))
@@ -349,35 +349,34 @@ class Binned final : public BinnedPlan<T> {
     return words_.empty() ? Words<Ptr>{} : Words<Ptr>{words_.data(), word_ends_.data()};
   }
 
-  /// What a recorded product may need. False where that does not fit; then nothing is taken.
-  bool take_room_to_record() {
+  /// What a recorded product may need.
+  void take_room_to_record() {
+    const auto long_rows = static_cast<std::size_t>(most_rows(rules_, bounds_, Form::windows));
+    parts_before_ = PooledArray<Index>(pool_, long_rows * static_cast<std::size_t>(parts().most), stream());
+    c_columns_ = PooledArray<Index>(pool_, static_cast<std::size_t>(bounds_.results), stream());
+    c_values_ = PooledArray<T>(pool_, static_cast<std::size_t>(bounds_.results), stream());
+    list_ = DeviceArray<Index>(kForms * rows());
+  }
+
+  /// The product as a graph, and each half of it as one for those who want them apart. Where that does not fit,
+  /// nothing is recorded, and nothing taken.
+  void record() {
     try {
-      const auto long_rows = static_cast<std::size_t>(most_rows(rules_, bounds_, Form::windows));
-      parts_before_ = PooledArray<Index>(pool_, long_rows * static_cast<std::size_t>(parts().most), stream());
-      c_columns_ = PooledArray<Index>(pool_, static_cast<std::size_t>(bounds_.results), stream());
-      c_values_ = PooledArray<T>(pool_, static_cast<std::size_t>(bounds_.results), stream());
-      list_ = DeviceArray<Index>(kForms * rows());
+      take_room_to_record();
+      counting_graph_ = Graph::capture(stream(), [this] { record_counting(); });
+      multiplying_graph_ = Graph::capture(stream(), [this] { record_multiplying(); });
+      graph_ = Graph::capture(stream(), [this] {
+        record_counting();
+        record_multiplying();
+      });
+      recorded_ = true;
     } catch (const OutOfDeviceMemory&) {
       static_cast<void>(cudaGetLastError());
       parts_before_ = {};
       drop_result();
       exec_.synchronize();
       pool_.trim();
-      return false;
     }
-    return true;
-  }
-
-  /// The product as a graph, and each half of it as one for those who want them apart.
-  void record() {
-    if (!take_room_to_record()) return;
-    counting_graph_ = Graph::capture(stream(), [this] { record_counting(); });
-    multiplying_graph_ = Graph::capture(stream(), [this] { record_multiplying(); });
-    graph_ = Graph::capture(stream(), [this] {
-      record_counting();
-      record_multiplying();
-    });
-    recorded_ = true;
   }
 
   void record_counting() {
@@ -633,11 +632,11 @@ class Binned final : public BinnedPlan<T> {
   int in_batches_ = 0;
 };
 
-/// The kernels' positions run up to four blocks' threads beyond the end of a row, and those of searches in B up
-/// to as far as the row is long.
+/// The kernels' positions run beyond the end of a row: by four blocks' threads, by the products of 32 entries
+/// of A where they are exchanged (ranked_rows.cu), and in searches in B as far as the row is long.
 template <class T>
 bool fits_32_bits(const SpgemmProblem<T>& problem) {
-  Offset beyond = 4096;
+  Offset beyond = 16384;
   for (Index k = 0; k < problem.b->rows; ++k) beyond = std::max(beyond, problem.b->row_nnz(k));
   return std::in_range<std::int32_t>(std::max(problem.a->nnz(), problem.b->nnz()) + beyond);
 }

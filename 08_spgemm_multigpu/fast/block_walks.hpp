@@ -13,7 +13,7 @@ namespace stages::spgemm {
 /// In shared memory; `count` starts at 0.
 template <class Ptr>
 struct LongPieces {
-  static constexpr Ptr kLong = 1024;
+  static constexpr Ptr kBlockPiece = 1024;  ///< columns; more are the block's work
   static constexpr unsigned kMost = 32;
 
   unsigned count;
@@ -21,7 +21,7 @@ struct LongPieces {
 
   /// Whether it takes the piece. More than kMost are left to the warps.
   __device__ bool takes(const Piece<Ptr>& piece) {
-    if (piece.to - piece.from <= kLong) return false;
+    if (piece.to - piece.from <= kBlockPiece) return false;
     const unsigned at = atomicAdd(&count, 1u);
     if (at >= kMost) return false;
     from[at] = piece.from;
@@ -31,7 +31,8 @@ struct LongPieces {
 };
 
 /// Calls walk(piece_of_row), which visits the pieces of all rows of B but the long ones, and then
-/// visit(position) for those. By the whole block, which meets twice.
+/// visit(position) for those. By the whole block, which meets twice, and has to meet again before it reads what
+/// was visited, or calls this once more.
 template <class Ptr, class PieceOf, class Walk, class Visit>
 __device__ void long_pieces_last(PieceOf piece_of_row, Walk walk, Visit visit) {
   __shared__ LongPieces<Ptr> later;

@@ -6,7 +6,8 @@
 // columns; with the number of bits before each word it says where in the row a column stands, so the sums of
 // the row's own results are all that is kept beside it:
 //
-//   mark     the warps of a block deal out the entries of A, and set a bit for each product
+//   mark     the warps of a block deal out the entries of A, and set a bit for each product; rows of B of over
+//            a thousand columns come last, by the whole block
 //   number   how many bits stand before each word; the bits are the columns of C, in order
 //   add      each warp takes a slice of the columns, with equally many results, of all rows of B: two
 //            searches for each entry of A and warp. No two warps add to one column, so there are neither
@@ -18,8 +19,10 @@
 //
 // Where it has many entries of A that name short rows of B, searching would be nearly all of the work: in a
 // hypergraph one row of 4,000 entries kept a block for half of the whole product's time. There the warps deal
-// out the entries, too, and lay their products, 32 each at a time, on a table in shared memory, those of a
-// slice side by side; from there each adds what is its own. Every row of B is looked at once.
+// out the entries, too, and exchange their products through shared memory, 32 of each at a time, sorted by
+// slice; then each warp adds the products of its slice. Each row of B is then read once, not by all 16 warps.
+// The order of a sum is another one, but again the row alone decides it: of 512 entries of A, the first 32
+// products of each warp, then the next 32, and long rows of B at the end.
 //
 // A row that is too long for that, or whose range is too wide, as in graphs with a million vertices, is cut
 // into spans of columns whose bits and sums fit; how many results lie where, the counting pass has found out.
@@ -33,8 +36,8 @@
 // L1, and in L1 a warp finds the rows of B that another has just read.
 //
 // Input: rows, or spans, whose bits, numbers and sums fit into the block's shared memory. Cost: each product
-// is looked at twice; two searches for each entry of A, warp and span (over the table: of each entry and span);
-// a step for each 32 columns of the range, three times.
+// is looked at twice; two searches for each entry of A, warp and span (with an exchange: of each entry and
+// span); a step for each 32 columns of the range, three times.
 
 #include <algorithm>
 
@@ -96,9 +99,9 @@ __device__ void add_by_slices(const Factors<T, Ptr>& f, Index row, const Ranks& 
                              [&](Index column, T product) { sums[ranks.place(column)] += product; });
 }
 
-/// A product of each thread, in shared memory.
+/// The products of a block's threads, one each, in shared memory.
 template <class T>
-struct Table {
+struct Exchange {
   Index from_warps[kWarps][kWarps + 1];  ///< of a share: how many products the warps before have
   Index in_share[kWarps];
   unsigned short places[kBlock];
@@ -133,17 +136,17 @@ struct Table {
 };
 
 /// The same sums for rows of B that are mostly short. The warps deal out the entries of A, 512 at a time, and
-/// lay their products on a table, a step of each at a time, from which each warp takes those of its share. Long
-/// rows of B come after these, slice by slice.
+/// exchange their products, a step of each at a time, so that each warp has those of its share. Long rows of B
+/// come after these, slice by slice.
 template <bool kWhole, class T, class Ptr>
-__device__ void add_over_table(const Factors<T, Ptr>& f, Index row, Slice columns, const Ranks& ranks,
-                               Index results, T* sums) {
-  __shared__ Table<T> table;
+__device__ void add_by_exchange(const Factors<T, Ptr>& f, Index row, Slice columns, const Ranks& ranks,
+                                Index results, T* sums) {
+  __shared__ Exchange<T> exchange;
   __shared__ bool has_long[kWarps];
-  constexpr auto kLong = Ptr{8 * kWarp};
+  constexpr auto kSliced = Ptr{8 * kWarp};
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const Slice slice = slice_of_warp(ranks, results, columns.end);
-  const auto is_long = [](const Piece<Ptr>& piece) { return piece.to - piece.from > kLong; };
+  const auto is_long = [](const Piece<Ptr>& piece) { return piece.to - piece.from > kSliced; };
   const Ptr row_end = f.a.row_ptr[row + 1];
   for (Ptr first = f.a.row_ptr[row]; first < row_end; first += Ptr{kBlock}) {
     const Ptr last = min(row_end, first + Ptr{kBlock});
@@ -156,12 +159,12 @@ __device__ void add_over_table(const Factors<T, Ptr>& f, Index row, Slice column
     T product = 0;
     all.fetch(f.b, factor, static_cast<Ptr>(lane), lane, column, product);
     for (Ptr q = 0; __syncthreads_or(q < all.total) != 0; q += Ptr{kWarp}) {
-      const Slice share = table.deal(column < 0 ? -1 : ranks.place(column), product, results);
+      const Slice share = exchange.deal(column < 0 ? -1 : ranks.place(column), product, results);
       all.fetch(f.b, factor, q + static_cast<Ptr>(kWarp + lane), lane, column, product);
       for (Index k = share.begin; k < share.end; k += Index{kWarp}) {
         const Index mine = k + static_cast<Index>(lane);
-        const Index place = mine < share.end ? Index{table.places[mine]} : -1 - static_cast<Index>(lane);
-        take_turns(place, lane, [&] { sums[place] += table.products[mine]; });
+        const Index place = mine < share.end ? Index{exchange.places[mine]} : -1 - static_cast<Index>(lane);
+        take_turns(place, lane, [&] { sums[place] += exchange.products[mine]; });
       }
     }
     if (__syncthreads_or(waits) == 0) continue;
@@ -196,9 +199,9 @@ __device__ void add_by_entries(const Factors<T, Ptr>& f, Index row, Slice column
 }
 
 /// The results of a row in `columns` (kWhole: all of the row's), `results` of them, which go to C from
-/// position `out` on; by the block. `dealt`: by a table. `bytes`: of dynamic shared memory.
+/// position `out` on; by the block. `exchanged`: add_by_exchange(). `bytes`: of dynamic shared memory.
 template <bool kWhole, class T, class Ptr>
-__device__ void multiply_columns(const Factors<T, Ptr>& f, Index row, Slice columns, bool dealt,
+__device__ void multiply_columns(const Factors<T, Ptr>& f, Index row, Slice columns, bool exchanged,
                                  Index results, Offset out, unsigned bytes, const Output<T>& c) {
   const Index width = columns.end - columns.begin;
   Ranks ranks;
@@ -218,8 +221,8 @@ __device__ void multiply_columns(const Factors<T, Ptr>& f, Index row, Slice colu
   ranks.write_columns(c.col_idx + out, threadIdx.x, kBlock);
   if (apart) {
     add_by_entries<kWhole>(f, row, columns, ranks, results, sums);
-  } else if (dealt) {
-    add_over_table<kWhole>(f, row, columns, ranks, results, sums);
+  } else if (exchanged) {
+    add_by_exchange<kWhole>(f, row, columns, ranks, results, sums);
   } else {
     add_by_slices(f, row, ranks, results, columns.end, sums);
   }
@@ -236,8 +239,8 @@ __global__ void __launch_bounds__(kBlock, 2)
   if (blockIdx.x >= list.size()) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x];
   const auto results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
-  const bool dealt = are_dealt(rules, f.a.row_ptr[row + 1] - f.a.row_ptr[row], products[row]);
-  multiply_columns<true>(f, row, {first[row], first[row] + width[row]}, dealt, results,
+  const bool exchanged = are_exchanged(rules, f.a.row_ptr[row + 1] - f.a.row_ptr[row], products[row]);
+  multiply_columns<true>(f, row, {first[row], first[row] + width[row]}, exchanged, results,
                          c.row_ptr[row] - c.base, bytes, c);
 }
 
@@ -261,7 +264,7 @@ __global__ void __launch_bounds__(kBlock, 2)
   const Index row = list.rows[blockIdx.x / blocks_a_row], end = first[row] + width[row];
   const Index* const before = parts.before_of(row);
   const auto all_results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
-  const bool dealt = are_dealt(rules, f.a.row_ptr[row + 1] - f.a.row_ptr[row], products[row]);
+  const bool exchanged = are_exchanged(rules, f.a.row_ptr[row + 1] - f.a.row_ptr[row], products[row]);
   const auto column_of = [&](int part) { return first[row] + part * parts.columns; };
   unsigned long long starts = span_starts(before, parts.most);
   for (unsigned k = 0; starts != 0; ++k) {
@@ -272,7 +275,7 @@ __global__ void __launch_bounds__(kBlock, 2)
     const Index results_before = Parts::results(before[part]);
     const Index results = (next < 0 ? all_results : Parts::results(before[next])) - results_before;
     if (results == 0) continue;
-    multiply_columns<false>(f, row, {column_of(part), next < 0 ? end : column_of(next)}, dealt, results,
+    multiply_columns<false>(f, row, {column_of(part), next < 0 ? end : column_of(next)}, exchanged, results,
                             c.row_ptr[row] - c.base + results_before, static_cast<unsigned>(parts.span_bytes),
                             c);
     __syncthreads();

@@ -3,8 +3,8 @@
 // rows each form has, and how large C is. That and its many calls are most of the time of a small product. So
 // where they cannot be many, every form is launched for as many rows as could have it, in lists apart from each
 // other; the kernels read on the device how many there are. C gets as much room as it could need. Nothing is
-// left to wait for, so prepare records each half of the product as a graph, which run() only launches. Forms
-// without rows cost a launch in a graph each, and blocks that find nothing to do. Memory: 84 bytes a row of C
+// left to wait for, so prepare records the product as a graph, which run() only launches. Forms without
+// rows cost a launch in a graph each, and blocks that find nothing to do. Memory: 84 bytes a row of C
 // for the lists.
 
 #include <algorithm>

@@ -71,8 +71,8 @@ struct Rules {
   Index ranked_bytes = 106 * 1024;  ///< of a block's bits and sums: with so many, two blocks share an SM
   Index ranked_small_bytes = 36 * 1024;  ///< what is left of an SM's memory is L1, which rows of B come from
   Index value_bytes = sizeof(float);     ///< set by the plan
-  Index dealt_entries = 256;             ///< of A: ranked rows of more, which name short rows of B,
-  Index dealt_products = 16;             ///< up to so many products an entry, have them dealt out by a table
+  Index exchanged_entries = 256;         ///< of A: ranked rows with more exchange products (ranked_rows.cu)
+  Index exchanged_products = 16;         ///< if no more come of an entry, in the mean
   Index window_columns = 1536;           ///< of one warp's dense window of floats; a multiple of 32
   Index window_small_columns = 2048;     ///< likewise, in blocks of four warps
   Index window_columns_a_result = 64;  ///< a wider range is not worth its windows while a table holds the row
@@ -84,7 +84,7 @@ struct Rules {
   Index long_row_products = 32;        ///< of an entry of such rows, in the mean: with more no row is split
   Index most_long_rows = 256;          ///< more of them keep the device busy without
   Index section_entries = 64;          ///< of A, in a section of a row
-  Index recorded_rows_a_sm = 1024;     ///< of C: a product with no more is recorded as graphs (recorded.hpp)
+  Index recorded_rows_a_sm = 1024;     ///< of C: a product with no more is recorded as a graph (recorded.hpp)
   Index recorded_long_rows_a_sm = 4;   ///< if no more of them can have more than most_sorted products
   Index recorded_results = 1 << 22;    ///< and C no more results
   Index entries_a_word = 2;            ///< of B, or more in the mean: bitmaps count by words (words.hpp)
@@ -129,10 +129,10 @@ STAGES_HD inline Offset ranked_bytes(Index width, Offset sums, Index value_bytes
   return sums * value_bytes + (Offset{width} + 31) / 32 * kRankWordBytes;
 }
 
-/// Whether the products of a ranked row, or span, are dealt out to the warps by a table: where its entries of A
-/// are many and the rows of B that they name short, each warp would search for nearly nothing.
-STAGES_HD inline bool are_dealt(const Rules& rules, Offset entries, Offset products) {
-  return entries > rules.dealt_entries && products <= rules.dealt_products * entries;
+/// Whether the warps of a ranked row, or span, exchange products: where its entries of A are many, and name
+/// short rows of B, each warp would search for nearly nothing.
+STAGES_HD inline bool are_exchanged(const Rules& rules, Offset entries, Offset products) {
+  return entries > rules.exchanged_entries && products <= rules.exchanged_products * entries;
 }
 
 /// What the rule looks at. `width`: last column - first column + 1 of the rows of B that are added up; not

@@ -21,7 +21,7 @@ inline constexpr std::size_t kLeastSharedBytes = 64 * 1024;
 /// multiply_by_blocks (table_rows.cu) has most, 272 bytes. Beside the bitmap of count_rows (window_rows.cu) an
 /// eighth of the memory is free.
 inline constexpr std::size_t kStaticBytes = 1024;
-/// The same for ranked_rows.cu, which has a table of 512 products: 6,944 bytes for doubles.
+/// The same for ranked_rows.cu, which has room for 512 products: 6,944 bytes for doubles.
 inline constexpr std::size_t kRankedStaticBytes = 7 * 1024;
 
 // The dynamic shared memory of a block, by the function of forms.hpp that launches it.

@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(kBlock)
 }  // namespace
 
 template <class T>
-LongRows rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules) {
-  LongRows found;
+RowsToSplit rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules) {
+  RowsToSplit found;
   for (Index row = 0; row < a.rows; ++row) {
     if (a.row_nnz(row) <= rules.long_row) continue;
     if (std::ssize(found.rows) == rules.most_long_rows) return {};
@@ -83,7 +83,7 @@ LongRows rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules) {
 
 template <class T>
 template <class Ptr>
-SplitRows<T>::SplitRows(const Csr<T>& a, const LongRows& long_rows, const CsrView<T, Ptr>& b, Exec& exec,
+SplitRows<T>::SplitRows(const Csr<T>& a, const RowsToSplit& long_rows, const CsrView<T, Ptr>& b, Exec& exec,
                         Settings settings)
     : rows_(long_rows.rows), on_device_(std::span<const Index>(rows_)) {
   settings.rules.long_row = std::numeric_limits<Index>::max();  // neither product has rows to split
@@ -171,19 +171,19 @@ void SplitRows<T>::put_rows(Index first_row, Index end_row, const Output<T>& c, 
 
 template <class T>
 double split_bytes(const SpgemmProblem<T>& problem) {
-  const LongRows found = rows_to_split(*problem.a, *problem.b, Rules{});
+  const RowsToSplit found = rows_to_split(*problem.a, *problem.b, Rules{});
   // A's entries once more; P B, and the rows of C once more.
   return (sizeof(Index) + sizeof(T)) *
          (static_cast<double>(found.entries) + 2.0 * static_cast<double>(found.products));
 }
 
-#define STAGES_INSTANTIATE(T)                                                                              \
-  template LongRows rows_to_split(const Csr<T>&, const Csr<T>&, const Rules&);                             \
-  template class SplitRows<T>;                                                                             \
-  template SplitRows<T>::SplitRows(const Csr<T>&, const LongRows&, const CsrView<T, std::int32_t>&, Exec&, \
-                                   Settings);                                                              \
-  template SplitRows<T>::SplitRows(const Csr<T>&, const LongRows&, const CsrView<T, Offset>&, Exec&,       \
-                                   Settings);                                                              \
+#define STAGES_INSTANTIATE(T)                                                                           \
+  template RowsToSplit rows_to_split(const Csr<T>&, const Csr<T>&, const Rules&);                       \
+  template class SplitRows<T>;                                                                          \
+  template SplitRows<T>::SplitRows(const Csr<T>&, const RowsToSplit&, const CsrView<T, std::int32_t>&,  \
+                                   Exec&, Settings);                                                    \
+  template SplitRows<T>::SplitRows(const Csr<T>&, const RowsToSplit&, const CsrView<T, Offset>&, Exec&, \
+                                   Settings);                                                           \
   template double split_bytes(const SpgemmProblem<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)

@@ -13,7 +13,7 @@ namespace stages::spgemm {
 template <class T>
 struct Output;  // rows.hpp
 
-struct LongRows {
+struct RowsToSplit {
   std::vector<Index> rows;  ///< of A, ascending
   Offset entries = 0;       ///< of A, of all of them
   Offset products = 0;      ///< likewise
@@ -22,19 +22,19 @@ struct LongRows {
 /// The rows of A that are to be split: those with more than rules.long_row entries, if they are few, and name
 /// short rows of B. (Long rows of B keep all lanes of a block busy.)
 template <class T>
-LongRows rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules);
+RowsToSplit rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules);
 
 /// C's rows for those, as S (P B). P has a row for each section of up to rules.section_entries entries of a row
 /// of A, and S a row for each row that is split, with a 1 for each of its sections. Both are products as all
 /// others are: the sections are rows of a length that binned.cu is good at, and to add them up is a row of few
-/// entries that name long rows. So sums run in the order of A's entries within a section, and then in that of
-/// the sections: the same bits in each run. Memory: P B.
+/// entries that name long rows. So the row alone decides the order of a sum, section after section: the same
+/// bits in each run. Memory: P B.
 template <class T>
 class SplitRows {
  public:
   /// `b`: in device memory; its arrays live longer than this. `settings`: for both products.
   template <class Ptr>
-  SplitRows(const Csr<T>& a, const LongRows& long_rows, const CsrView<T, Ptr>& b, Exec& exec,
+  SplitRows(const Csr<T>& a, const RowsToSplit& long_rows, const CsrView<T, Ptr>& b, Exec& exec,
             Settings settings);
 
   /// All of A's values, on the host.

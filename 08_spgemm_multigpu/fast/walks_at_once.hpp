@@ -1,8 +1,8 @@
 #pragma once
 // As walk_positions() of rows.hpp, with several loads at once. A lane loads from four rows of B before it
 // visits anything: where these are short and alike, as in meshes and bands, it would wait for one load after
-// the other. Where they differ, as in graphs, three find nothing any more while one goes on, and it takes
-// longer.
+// the other. Where they differ in length, as in graphs, three of the four have ended while the lane still works
+// on the fourth, and all four are asked for in vain: it takes longer.
 
 #include "08_spgemm_multigpu/rows.hpp"
 

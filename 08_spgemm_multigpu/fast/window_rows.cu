@@ -6,8 +6,8 @@
 // no end: they are moved along the row.
 //
 //   count      a block a row (of split rows, several); a bit for each column of the row's range, 1.5 million of
-//              them in 192 KB, so nearly always one window, by products or by words of B; then the bits are
-//              counted
+//              them in 192 KB, so nearly always one window, by products or by words of B; rows of B of over a
+//              thousand columns come last, by the whole block (block_walks.hpp); then the bits are counted
 //   multiply   each of a block's warps has a window of up to 1,536 columns (768 in double precision): a sum
 //              for each, and a bit that says whether any product came. Neighbouring warps have neighbouring
 //              windows, which together move along the range. A warp finds the part of each row of B that lies

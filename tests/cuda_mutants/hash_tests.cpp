@@ -100,11 +100,11 @@ Rules long_rows() {
 }
 
 /// The same with ranks for thousands of results, of which a block's warps have no sums of their own, so that
-/// products are dealt out by a table, and with more of them for each entry of A.
+/// these exchange products, also where more of them come of an entry of A.
 Rules shared_sums() {
   Rules rules = long_rows();
   rules.ranked_bytes = rules.ranked_small_bytes = 20'000;
-  rules.dealt_products = 40;
+  rules.exchanged_products = 40;
   return rules;
 }
 
@@ -480,10 +480,10 @@ TEST(HashParts, WhichRowsAreSplit) {
   EXPECT_EQ(rows(dense(257, 16385), uneven(16385, 60, 2)), std::vector<Index>{});
 }
 
-TEST(HashParts, WhichRowsAreDealtOut) {
-  EXPECT_TRUE(spgemm::are_dealt({}, 257, 16 * 257));
-  EXPECT_FALSE(spgemm::are_dealt({}, 257, 16 * 257 + 1));
-  EXPECT_FALSE(spgemm::are_dealt({}, 256, 256));
+TEST(HashParts, WhichRowsExchangeProducts) {
+  EXPECT_TRUE(spgemm::are_exchanged({}, 257, 16 * 257));
+  EXPECT_FALSE(spgemm::are_exchanged({}, 257, 16 * 257 + 1));
+  EXPECT_FALSE(spgemm::are_exchanged({}, 256, 256));
 }
 
 /// Matrices so wide that a column and the number of a product do not fit into 32 bits, or that a hash table
