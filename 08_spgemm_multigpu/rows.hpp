@@ -308,9 +308,8 @@ __device__ void walk_groups(const Structure<Ptr>& a, Index row, unsigned warp, u
     if (const Ptr e = first + static_cast<Ptr>(lane); e < min(end, first + group))
       piece = piece_of_row(a.col_idx[e]);
     const unsigned entries = static_cast<unsigned>(min(end - first, group));
-    unsigned total = static_cast<unsigned>(min(piece.to - piece.from, static_cast<Ptr>(kWarp)));
-    for (unsigned d = kWarp / 2; d > 0; d /= 2)
-      total += __shfl_xor_sync(kAllLanes, total, static_cast<int>(d));
+    const Ptr columns = min(piece.to - piece.from, static_cast<Ptr>(kWarp));  // more need no larger team
+    const unsigned total = sum_over_warp(static_cast<unsigned>(columns));
     visit(piece, entries, team_for<kLeastTeam>(total / entries));
   }
 }

@@ -4,8 +4,7 @@
 // are many products, at their first and last columns. Rows of A that are long for their team wait until the
 // block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block. A few
 // rows that are long in the mean have a block each from the start: otherwise one block would have to look at
-// several of them.
-// Rows that are split (split_rows.hpp) have no product here.
+// several of them. Rows that are split (split_rows.hpp) have no product here.
 //
 // Input: any structures. Cost: a row pointer's pair, and for long rows two columns, for each entry of A.
 
@@ -38,6 +37,15 @@ struct Range {
   Index first = kLastColumn;
   Index last = -1;
 };
+
+template <class Ptr>
+__device__ Ptr entries_of(const Structure<Ptr>& a, Index row) {
+  return a.row_ptr[row + 1] - a.row_ptr[row];
+}
+template <class Ptr>
+__device__ bool is_split(const Structure<Ptr>& a, const Rules& rules, Index row) {
+  return entries_of(a, row) > static_cast<Ptr>(rules.long_row);
+}
 
 /// Calls visit(from, to), where in B the row lies, for those entries of a row of A that are this member's of
 /// `members`. It asks for several before it visits the first.
@@ -121,9 +129,8 @@ template <class Ptr>
 __device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row,
                            unsigned team) {
   const unsigned lane = threadIdx.x % team;
-  const bool is_split =
-      row >= 0 && f.a.row_ptr[row + 1] - f.a.row_ptr[row] > static_cast<Ptr>(rules.long_row);
-  const Sums sums = over_team(row < 0 || is_split ? Sums{} : sum_products(f, row, lane, team), team);
+  const bool has_products = row >= 0 && !is_split(f.a, rules, row);
+  const Sums sums = over_team(has_products ? sum_products(f, row, lane, team) : Sums{}, team);
   const Range range =
       over_team(row >= 0 && needs_range(rules, sums) ? find_range(f, row, lane, team) : Range{}, team);
   return row >= 0 && lane == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
@@ -166,24 +173,23 @@ __global__ void __launch_bounds__(kBlock)
   if (threadIdx.x < kForms) in_block[threadIdx.x] = 0;
   if (threadIdx.x == 0) long_count = 0;
   __syncthreads();
-  const auto entries_of = [&](Index row) { return f.a.row_ptr[row + 1] - f.a.row_ptr[row]; };
   // A block's warps have rows far apart: long ones often lie side by side.
   const Offset chunk = Offset{threadIdx.x / kWarp} * gridDim.x + blockIdx.x;
   const Offset number = chunk * (kWarp / team) + threadIdx.x % kWarp / team;
   Index row = number < f.a.rows ? static_cast<Index>(number) : -1;
-  if (row >= 0 && entries_of(row) > static_cast<Ptr>(kTurns * kAtOnce * team) &&
-      entries_of(row) <= static_cast<Ptr>(rules.long_row)) {
+  if (row >= 0 && entries_of(f.a, row) > static_cast<Ptr>(kTurns * kAtOnce * team) &&
+      !is_split(f.a, rules, row)) {
     if (threadIdx.x % team == 0) long_rows[atomicAdd(&long_count, 1)] = row;
     row = -1;
   }
   place_of(analyse_row(f, rules, facts, row, team), in_block);
   __syncthreads();
   for (Index k = static_cast<Index>(threadIdx.x / kWarp); k < long_count; k += Index{kBlock / kWarp}) {
-    if (entries_of(long_rows[k]) > kLongRow) continue;
+    if (entries_of(f.a, long_rows[k]) > kLongRow) continue;
     place_of(analyse_row(f, rules, facts, long_rows[k], kWarp), in_block);
   }
   for (Index k = 0; k < long_count; ++k) {
-    if (entries_of(long_rows[k]) <= kLongRow) continue;
+    if (entries_of(f.a, long_rows[k]) <= kLongRow) continue;
     place_of(analyse_by_block(f, rules, facts, long_rows[k]), in_block);
   }
   __syncthreads();
@@ -196,7 +202,7 @@ __global__ void __launch_bounds__(kBlock)
     analyse_by_blocks(Structures<Ptr> f, Rules rules, Facts facts, Index* tally) {
   const auto row = static_cast<Index>(blockIdx.x);
   int form = kNoForm;
-  if (f.a.row_ptr[row + 1] - f.a.row_ptr[row] <= static_cast<Ptr>(rules.long_row)) {
+  if (!is_split(f.a, rules, row)) {
     form = analyse_by_block(f, rules, facts, row);
   } else if (threadIdx.x == 0) {
     form = static_cast<int>(settle(rules, facts, row, {}, {}));

@@ -231,6 +231,11 @@ __device__ void multiply_columns(const Factors<T, Ptr>& f, Index row, Slice colu
     c.values[out + s] = sums[s];
 }
 
+template <class Ptr>
+__device__ bool exchanges(const Structure<Ptr>& a, const Rules& rules, Index row, const Offset* products) {
+  return are_exchanged(rules, a.row_ptr[row + 1] - a.row_ptr[row], products[row]);
+}
+
 /// A block a row.
 template <class T, class Ptr>
 __global__ void __launch_bounds__(kBlock, 2)
@@ -239,7 +244,7 @@ __global__ void __launch_bounds__(kBlock, 2)
   if (blockIdx.x >= list.size()) return;  // the whole block leaves
   const Index row = list.rows[blockIdx.x];
   const auto results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
-  const bool exchanged = are_exchanged(rules, f.a.row_ptr[row + 1] - f.a.row_ptr[row], products[row]);
+  const bool exchanged = exchanges(f.structures().a, rules, row, products);
   multiply_columns<true>(f, row, {first[row], first[row] + width[row]}, exchanged, results,
                          c.row_ptr[row] - c.base, bytes, c);
 }
@@ -264,7 +269,7 @@ __global__ void __launch_bounds__(kBlock, 2)
   const Index row = list.rows[blockIdx.x / blocks_a_row], end = first[row] + width[row];
   const Index* const before = parts.before_of(row);
   const auto all_results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
-  const bool exchanged = are_exchanged(rules, f.a.row_ptr[row + 1] - f.a.row_ptr[row], products[row]);
+  const bool exchanged = exchanges(f.structures().a, rules, row, products);
   const auto column_of = [&](int part) { return first[row] + part * parts.columns; };
   unsigned long long starts = span_starts(before, parts.most);
   for (unsigned k = 0; starts != 0; ++k) {
