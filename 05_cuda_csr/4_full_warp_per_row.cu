@@ -5,7 +5,7 @@
 // In the end the 32 partial sums are added by shuffles, in a fixed order. This is the warp per row of
 // textbooks, called CSR-vector.
 //
-// One small thing comes with it, which the next two files keep: blocks have 256 threads, so 8 rows.
+// One small thing comes with it: blocks have 256 threads, here 8 rows. The next two files keep the 256.
 //
 // What is wrong with it: a row of 3 entries leaves 29 lanes without work, and pays five shuffles all the
 // same. 5_warp_per_row.cu gives such rows fewer lanes.

@@ -9,7 +9,7 @@
 //
 // Input: any CSR matrix of less than 2^31 non-zeros. Cost: as 4_full_warp_per_row.cu, with fewer idle lanes,
 // where rows are alike. A row many times as long as the mean has no more lanes than others, and keeps them busy
-// long after these have finished. On graphs with hubs and short rows (youtube) this is therefore several times
+// long after these have finished. On graphs with a few very long rows (youtube) this is therefore several times
 // as slow as 4_full_warp_per_row.cu (README); where the mean is 32 or more (reddit) the two are the same.
 //
 // Source: sub-warps between a thread and a warp are in CUSP (S. Dalton and others).

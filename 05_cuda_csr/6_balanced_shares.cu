@@ -2,14 +2,14 @@
 //
 // The idea: in 5_warp_per_row.cu a row is the unit of work, so the longest row decides. Here the unit is a
 // share of 256 non-zeros, one for each warp. A warp multiplies its share, and leaves the products in shared
-// memory. Then each lane takes a row that *ends* in this share, and adds up those of its products that are
-// here. The row at the end of the share goes on in the next one: what it has so far is the share's *carry*.
+// memory. Then each lane takes a row that *ends* in this share, and every 32nd behind it, and adds up those of
+// its products that are here. The last row goes on in the next share: what it has so far is the *carry*.
 //
 //   share              0                 1                  2
 //   non-zeros          0 ........... 255 256 .......... 511 512 ...
 //   rows of 200, 400   row 0    | row 1 ........................... | row 2
-//   stored             y[0], carry = 56   carry = 256 of     y[1] = its last 88, and more rows
-//                      products of row 1  row 1
+//   stored             y[0], carry: sum   carry: sum of      y[1]: sum of its last 88, and more rows
+//                      of 56 of row 1     256 of row 1
 //
 // A second small kernel adds the carries to the rows that lie in several shares. It adds them in a fixed
 // order, without atomics, so every run gives the same bits. The first row of each share is looked up once, in
@@ -19,8 +19,8 @@
 // row. fast/balanced.cu does without either. And rows without entries are not counted as work: a share in
 // which a million of them end keeps its warp busy. (A *merge path* counts rows, too.)
 //
-// Input: any CSR matrix of less than 2^31 non-zeros. Cost: as 4_full_warp_per_row.cu, and
-// 4 + 2 x sizeof(T) bytes a share. Memory: 4 + sizeof(T) bytes a share.
+// Input: any CSR matrix of less than 2^31 non-zeros. Cost: the bytes of 4_full_warp_per_row.cu, and
+// 4 + 2 x sizeof(T) a share. Memory: 4 + sizeof(T) bytes a share.
 //
 // Sources: carries that are fixed up afterwards are in D. Merrill and M. Garland, "Merge-based parallel
 // sparse matrix-vector multiplication" (SC 2016); rows summed from shared memory are CSR-Stream of J. L.

@@ -1,12 +1,11 @@
 // One launch for all products, with the matrix in a form of its own.
 //
 // The idea: prepare lays side by side what the lanes of a warp keep: step after step, 32 values and 32 columns
-// (resident.hpp). So a warp loads its share without row pointers, 32 neighbouring numbers at a time, and
-// columns have 16 bits, two of them to a register. A lane of 5_vector_batches.cu keeps a non-zero in two
-// registers, here in one and a half (a double in three, and in two and a half). So more blocks may fit on an
-// SM, whose warps hide what the others wait for. Kernels are compiled for more sizes, too (share.hpp), so that
-// there is less padding. Blocks are numbered in one dimension, copy after copy. The sums are added in the
-// order of 5_vector_batches.cu.
+// (resident.hpp). So a warp loads what it keeps without row pointers, 32 neighbouring numbers at a time, and
+// columns have 16 bits, two of them to a register. Three things come with the form. Kernels are compiled for
+// more sizes (share.hpp), so that there is less padding, and registers for it. Blocks are numbered in one
+// dimension, copy after copy (`group` is what was `copy`). And a matrix of which the chip does not hold a copy
+// is refused. The sums are added in the order of 5_vector_batches.cu.
 //
 // What remains is what remained there: lanes that are served together read different batches in the same banks.
 // But now that prepare lays out the non-zeros, it can choose their order: 7_bank_order.cu.
@@ -76,7 +75,7 @@ class PackedShares final : public ResidentPlan<T, PackedShares<T>> {
 void add_packed_shares(Registry& registry) {
   registry.add<PackedShares>(
       {.name = "06_cuda_register/packed_shares",
-       .idea = "a warp's share of the matrix side by side, 16-bit columns: fewer registers, more blocks",
+       .idea = "a warp's part of the matrix side by side, 16-bit columns, more sizes compiled",
        .needs = {.gpu = true}});
 }
 

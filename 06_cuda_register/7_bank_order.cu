@@ -1,13 +1,13 @@
 // One launch for all products, the non-zeros in an order that keeps reads of x apart.
 //
 // The idea: shared memory has 32 banks, and a read waits where lanes that are served together want different
-// words of one bank. With batches of 16 bytes 8 lanes are served together, and a batch lies in one of 8
-// places: column % 8. In 6_packed_shares.cu the columns of a step are as they come. But the order in which a
-// lane takes its non-zeros is free. So prepare chooses it: in each step the 8 lanes take non-zeros whose
-// batches lie in different places. A lane that has none left for a free place reads a zero behind x, if it has
-// a step to spare; else it shares a place. For that a lane has an eighth more steps than non-zeros, rounded up
-// to a size that is compiled, unless with fewer steps more blocks fit on an SM. The kernel is that of
-// 6_packed_shares.cu; what is new is `schedule` in resident.cpp.
+// words of one bank. A batch of 16 bytes lies in 4 of them, so 8 lanes are served together, and there are 8
+// places: column % 8 (the code calls each a bank). In 6_packed_shares.cu the columns of a step are as they
+// come. But the order in which a lane takes its non-zeros is free. So prepare chooses it: in each step the 8
+// lanes take non-zeros whose batches lie in different places. A lane that has none left for a free place reads
+// a zero behind x, if it has a step to spare; else it shares a place. For that a lane has an eighth more steps
+// than non-zeros, rounded up to a size that is compiled, unless with fewer steps more blocks fit on an SM. The
+// kernel is that of 6_packed_shares.cu; new are `schedule` in resident.cpp and the spare steps in share.hpp.
 //
 // What remains: while a block copies its next batches, nobody in it multiplies. 8_stream_resident.cu does both
 // at a time.
