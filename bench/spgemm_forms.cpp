@@ -159,7 +159,8 @@ std::vector<Choice> choices() {
   with("words of small products", [](Rules& r) { r.word_products = 0; });
   with("words of each B", [](Rules& r) { r.word_products = r.products_a_word_entry = 0; });
   with("not recorded", [](Rules& r) { r.recorded_rows_a_sm = 0; });
-  with("recorded with many long rows", [](Rules& r) { r.recorded_long_rows_a_sm = 128; });
+  with("recorded in 2 blocks an SM", [](Rules& r) { r.recorded_blocks_a_sm = 2; });
+  with("recorded in 32 blocks an SM", [](Rules& r) { r.recorded_blocks_a_sm = 32; });
   with("no row split", [](Rules& r) { r.long_row = std::numeric_limits<Index>::max(); });
   for (const Index entries : {4096, 8192, 65536}) {
     with(fmt::format("split: rows of more than {} entries", entries),

@@ -105,11 +105,10 @@ class Binned final : public BinnedPlan<T> {
       words_ = DeviceArray<uint2>(own_b_.col_idx.size());
       word_ends_ = DeviceArray<Ptr>(static_cast<std::size_t>(b_.rows));
     }
-    bounds_ = {a_.rows, problem.products, problem.max_row_products, problem.result_bound};
+    bounds_ = {a_.rows, b_.cols, problem.products, problem.max_row_products, problem.result_bound};
     const RowsToSplit long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
     if (long_rows.rows.empty()) {
-      if (settings.result_bytes == 0 && !one_by_one_ &&
-          is_recorded(rules_, bounds_, parts().most, device_facts().sms))
+      if (settings.result_bytes == 0 && !one_by_one_ && is_recorded(rules_, bounds_, device_facts().sms))
         record();
       return;
     }
@@ -383,8 +382,8 @@ class Binned final : public BinnedPlan<T> {
     analyse();
     fill_apart(counting_.data(), counting_tally(), nullptr);
     side_.join();
-    over_possible_bins(counting_tally(), [this](Form form, RowList list, cudaStream_t stream) {
-      if (is_counting_form(form)) count_bin(form, list, stream);
+    over_possible_bins(counting_tally(), is_counted_by, [this](Form form, RowList list, cudaStream_t stream) {
+      count_bin(form, list, stream);
     });
     scan_.run(counts_.data(), row_ptr_.data(), a_.rows, stream());
     choose_multiplying_forms(rules_, facts(), parts(), 0, a_.rows, multiplying_.data(), multiplying_tally(),
@@ -394,9 +393,9 @@ class Binned final : public BinnedPlan<T> {
 
   void record_multiplying() {
     const Output<T> c{row_ptr_.data(), 0, c_columns_.data(), c_values_.data()};
-    over_possible_bins(multiplying_tally(), [&](Form form, RowList list, cudaStream_t stream) {
-      multiply_bin(form, list, c, stream);
-    });
+    over_possible_bins(
+        multiplying_tally(), is_multiplied_by,
+        [&](Form form, RowList list, cudaStream_t stream) { multiply_bin(form, list, c, stream); });
   }
 
   void fill_apart(const Form* forms, Index* tally, const Offset* results) {
@@ -405,14 +404,16 @@ class Binned final : public BinnedPlan<T> {
   }
 
   /// Calls with(form, list, stream) for each form that a row may have.
-  template <class With>
-  void over_possible_bins(const Index* tally, With&& with) {
+  template <class IsPossible, class With>
+  void over_possible_bins(const Index* tally, IsPossible is_possible, With&& with) {
+    const auto blocks = static_cast<unsigned>(std::max(1, rules_.recorded_blocks_a_sm * device_facts().sms));
     side_.fork(stream(), kForms, SideStreams::kAll);
     for (int k = 0; k < static_cast<int>(Form::none); ++k) {
-      const Index most = most_rows(rules_, bounds_, static_cast<Form>(k));
+      const auto bin = static_cast<Form>(k);
+      const Index most = is_possible(rules_, bounds_, bin) ? most_rows(rules_, bounds_, bin) : 0;
       if (most == 0) continue;
-      const RowList list{list_.data() + static_cast<std::size_t>(k) * rows(), most, tally + k};
-      with(form_of(static_cast<Form>(k), most), list, side_.next());
+      const RowList list{list_.data() + static_cast<std::size_t>(k) * rows(), most, tally + k, blocks};
+      with(form_of(bin, most), list, side_.next());
     }
     side_.join();
   }

@@ -8,7 +8,7 @@
 // Input: rows with exactly one entry of A whose row of B is not empty. Cost: the row of B read and written.
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
-#include "common/gpu/launch.hpp"
+#include "08_spgemm_multigpu/fast/rows_of_blocks.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -57,12 +57,12 @@ __global__ void __launch_bounds__(kBlock) copy_by_teams(Factors<T, Ptr> f, RowLi
 template <class T, class Ptr>
 __global__ void __launch_bounds__(kBlock) copy_by_blocks(Factors<T, Ptr> f, RowList list, Output<T> c) {
   __shared__ Ptr entry;
-  if (blockIdx.x >= list.size()) return;  // the whole block leaves
-  const Index row = list.rows[blockIdx.x];
-  const Ptr seen = entry_seen(f, row, threadIdx.x, kBlock);
-  if (seen >= 0) entry = seen;  // one thread only sees it
-  __syncthreads();
-  copy_row(f, row, entry, threadIdx.x, kBlock, c);
+  take_rows(list, 1, [&](Index row, unsigned, Index) {
+    const Ptr seen = entry_seen(f, row, threadIdx.x, kBlock);
+    if (seen >= 0) entry = seen;  // one thread only sees it
+    __syncthreads();
+    copy_row(f, row, entry, threadIdx.x, kBlock, c);
+  });
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ template <class T, class Ptr>
 void multiply_copied(const Factors<T, Ptr>& f, RowList list, Form form, const Output<T>& c,
                      cudaStream_t stream) {
   if (form == Form::copy_long) {
-    launch(copy_by_blocks<T, Ptr>, {.grid = blocks_for(list.count, 1), .block = kBlock, .stream = stream}, f,
+    launch(copy_by_blocks<T, Ptr>, {.grid = blocks_for_rows(list), .block = kBlock, .stream = stream}, f,
            list, c);
   } else {
     launch(copy_by_teams<T, Ptr>,

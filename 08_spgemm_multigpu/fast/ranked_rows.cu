@@ -43,8 +43,8 @@
 
 #include "08_spgemm_multigpu/fast/block_walks.hpp"
 #include "08_spgemm_multigpu/fast/forms.hpp"
+#include "08_spgemm_multigpu/fast/rows_of_blocks.hpp"
 #include "08_spgemm_multigpu/ranks.hpp"
-#include "common/gpu/launch.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -241,12 +241,12 @@ template <class T, class Ptr>
 __global__ void __launch_bounds__(kBlock, 2)
     multiply_rows(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width,
                   const Offset* products, Rules rules, unsigned bytes, Output<T> c) {
-  if (blockIdx.x >= list.size()) return;  // the whole block leaves
-  const Index row = list.rows[blockIdx.x];
-  const auto results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
-  const bool exchanged = exchanges(f.structures().a, rules, row, products);
-  multiply_columns<true>(f, row, {first[row], first[row] + width[row]}, exchanged, results,
-                         c.row_ptr[row] - c.base, bytes, c);
+  take_rows(list, 1, [&](Index row, unsigned, Index) {
+    const auto results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
+    const bool exchanged = exchanges(f.structures().a, rules, row, products);
+    multiply_columns<true>(f, row, {first[row], first[row] + width[row]}, exchanged, results,
+                           c.row_ptr[row] - c.base, bytes, c);
+  });
 }
 
 /// The parts of a row with which spans begin, as bits.
@@ -265,26 +265,27 @@ template <class T, class Ptr>
 __global__ void __launch_bounds__(kBlock, 2)
     multiply_spans(Factors<T, Ptr> f, RowList list, const Index* first, const Index* width,
                    const Offset* products, Rules rules, Parts parts, unsigned blocks_a_row, Output<T> c) {
-  if (blockIdx.x / blocks_a_row >= list.size()) return;  // the whole block leaves
-  const Index row = list.rows[blockIdx.x / blocks_a_row], end = first[row] + width[row];
-  const Index* const before = parts.before_of(row);
-  const auto all_results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
-  const bool exchanged = exchanges(f.structures().a, rules, row, products);
-  const auto column_of = [&](int part) { return first[row] + part * parts.columns; };
-  unsigned long long starts = span_starts(before, parts.most);
-  for (unsigned k = 0; starts != 0; ++k) {
-    const int part = __ffsll(static_cast<long long>(starts)) - 1;
-    starts &= starts - 1;
-    const int next = __ffsll(static_cast<long long>(starts)) - 1;  // -1: none
-    if (k % blocks_a_row != blockIdx.x % blocks_a_row) continue;
-    const Index results_before = Parts::results(before[part]);
-    const Index results = (next < 0 ? all_results : Parts::results(before[next])) - results_before;
-    if (results == 0) continue;
-    multiply_columns<false>(f, row, {column_of(part), next < 0 ? end : column_of(next)}, exchanged, results,
-                            c.row_ptr[row] - c.base + results_before, static_cast<unsigned>(parts.span_bytes),
-                            c);
-    __syncthreads();
-  }
+  take_rows(list, blocks_a_row, [&](Index row, unsigned mine, Index) {
+    const Index end = first[row] + width[row];
+    const Index* const before = parts.before_of(row);
+    const auto all_results = static_cast<Index>(c.row_ptr[row + 1] - c.row_ptr[row]);
+    const bool exchanged = exchanges(f.structures().a, rules, row, products);
+    const auto column_of = [&](int part) { return first[row] + part * parts.columns; };
+    unsigned long long starts = span_starts(before, parts.most);
+    for (unsigned k = 0; starts != 0; ++k) {
+      const int part = __ffsll(static_cast<long long>(starts)) - 1;
+      starts &= starts - 1;
+      const int next = __ffsll(static_cast<long long>(starts)) - 1;  // -1: none
+      if (k % blocks_a_row != mine) continue;
+      const Index results_before = Parts::results(before[part]);
+      const Index results = (next < 0 ? all_results : Parts::results(before[next])) - results_before;
+      if (results == 0) continue;
+      multiply_columns<false>(f, row, {column_of(part), next < 0 ? end : column_of(next)}, exchanged, results,
+                              c.row_ptr[row] - c.base + results_before,
+                              static_cast<unsigned>(parts.span_bytes), c);
+      __syncthreads();
+    }
+  });
 }
 
 }  // namespace
@@ -296,8 +297,8 @@ void multiply_ranked(const Factors<T, Ptr>& f, RowList list, const Index* first,
   const auto bytes = static_cast<std::size_t>(block_bytes);
   allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
   launch(multiply_rows<T, Ptr>,
-         {.grid = blocks_for(list.count, 1), .block = kBlock, .shared_bytes = bytes, .stream = stream}, f,
-         list, first, width, products, rules, static_cast<unsigned>(bytes), c);
+         {.grid = blocks_for_rows(list), .block = kBlock, .shared_bytes = bytes, .stream = stream}, f, list,
+         first, width, products, rules, static_cast<unsigned>(bytes), c);
 }
 
 template <class T, class Ptr>
@@ -308,12 +309,10 @@ void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* firs
   const Index blocks_a_row = std::min(parts.most, wanted);
   const auto bytes = static_cast<std::size_t>(parts.span_bytes);
   allow_dynamic_bytes(multiply_spans<T, Ptr>, bytes);
-  launch(multiply_spans<T, Ptr>,
-         {.grid = blocks_for(Offset{list.count} * blocks_a_row, 1),
-          .block = kBlock,
-          .shared_bytes = bytes,
-          .stream = stream},
-         f, list, first, width, products, rules, parts, static_cast<unsigned>(blocks_a_row), c);
+  launch(
+      multiply_spans<T, Ptr>,
+      {.grid = blocks_for_rows(list, blocks_a_row), .block = kBlock, .shared_bytes = bytes, .stream = stream},
+      f, list, first, width, products, rules, parts, static_cast<unsigned>(blocks_a_row), c);
 }
 
 #define STAGES_INSTANTIATE(T, Ptr)                                                                          \

@@ -4,8 +4,8 @@
 // where they cannot be many, every form is launched for as many rows as could have it, in lists apart from each
 // other; the kernels read on the device how many there are. C gets as much room as it could need. Nothing is
 // left to wait for, so prepare records the product as a graph, which run() only launches. Forms without
-// rows cost a launch in a graph each, and blocks that find nothing to do. Memory: 84 bytes a row of C
-// for the lists.
+// rows cost a launch in a graph each, and blocks that find nothing to do; so those that no row can have are
+// left out. Memory: 84 bytes a row of C for the lists.
 
 #include <algorithm>
 
@@ -16,6 +16,7 @@ namespace stages::spgemm {
 /// What is known of a product before its rows are looked at.
 struct Bounds {
   Index rows = 0;
+  Index cols = 0;
   Offset products = 0;
   Offset row_products = 0;  ///< the most that a row has
   Offset results = 0;       ///< at most
@@ -52,25 +53,57 @@ inline Index most_rows(const Rules& rules, const Bounds& bounds, Form form) {
   return static_cast<Index>(std::min(Offset{bounds.rows}, bounds.products / least));
 }
 
-/// Whether counting_form() may give that form, and rows of it are counted by a kernel.
-inline bool is_counting_form(Form form) {
+/// Whether counting_form() may give a row that form, and a kernel counts it.
+inline bool is_counted_by(const Rules& rules, const Bounds& bounds, Form form) {
   switch (form) {
     case Form::windows:
-    case Form::block_table:
     case Form::warp_table:
     case Form::narrow_large:
       return true;
+    case Form::block_table:
+      return bounds.cols / rules.count_columns_a_product > rules.count_warp_slots / 2;
     default:
       return form >= Form::sort_256 && form < Form::copy_short;
   }
 }
 
-/// Whether a product is so small that it is recorded, on a device with `sms` multiprocessors. A long row may
-/// have a block for each of its `parts`, and blocks with nothing to do take time, too.
-inline bool is_recorded(const Rules& rules, const Bounds& bounds, Index parts, int sms) {
+/// Whether multiplying_form() may give a row that form. Ranges of columns are at most as wide as B, so where B
+/// has few columns, none is sparse in it, and all bitmaps fit.
+inline bool is_multiplied_by(const Rules& rules, const Bounds& bounds, Form form) {
+  const Index width = bounds.cols;
+  const Offset results = std::min(bounds.row_products, Offset{width});
+  const bool all_narrow =
+      width / rules.narrow_columns_a_product <= rules.most_sorted + 1 && width <= rules.narrow_small_columns;
+  const bool all_ranked =
+      results <= kMostRanks && ranked_bytes(width, results, rules.value_bytes) <= Offset{rules.ranked_bytes};
+  const auto any_sparse = [&](Index more_results) {
+    return width / rules.window_columns_a_result > more_results;
+  };
+  switch (form) {
+    case Form::narrow_large:
+      return width > rules.narrow_small_columns || results > rules.narrow_small_results;
+    case Form::ranked:
+      return ranked_bytes(width, Offset{kRankedWarps} * results, rules.value_bytes) >
+             Offset{rules.ranked_small_bytes};
+    case Form::warp_small:
+      return !all_narrow || rules.warp_small_slots / 2 > rules.narrow_small_results;
+    case Form::warp_table:
+      return !all_narrow || rules.warp_slots / 2 > rules.narrow_small_results;
+    case Form::block_table:
+      return !all_ranked || any_sparse(rules.warp_slots / 2);
+    case Form::large_table:
+      return any_sparse(rules.block_slots / 2);
+    case Form::ranked_spans:
+    case Form::windows:
+      return !all_ranked || any_sparse(rules.large_slots / 2);
+    default:
+      return true;
+  }
+}
+
+/// Whether a product is so small that it is recorded, on a device with `sms` multiprocessors.
+inline bool is_recorded(const Rules& rules, const Bounds& bounds, int sms) {
   return bounds.products > 0 && bounds.rows <= Offset{rules.recorded_rows_a_sm} * sms &&
-         Offset{most_rows(rules, bounds, Form::windows)} * parts <=
-             Offset{rules.recorded_long_rows_a_sm} * sms &&
          bounds.results <= rules.recorded_results;
 }
 

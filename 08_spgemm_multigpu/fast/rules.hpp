@@ -85,8 +85,8 @@ struct Rules {
   Index most_long_rows = 256;          ///< more of them keep the device busy without
   Index section_entries = 64;          ///< of A, in a section of a row
   Index recorded_rows_a_sm = 1024;     ///< of C: a product with no more is recorded as a graph (recorded.hpp)
-  Index recorded_long_rows_a_sm = 4;   ///< if no more of them can have more than most_sorted products
-  Index recorded_results = 1 << 22;    ///< and C no more results
+  Index recorded_results = 1 << 24;    ///< if C can have no more results
+  Index recorded_blocks_a_sm = 8;      ///< of a form with a block a row, where it is not known how many rows
   Index entries_a_word = 2;            ///< of B, or more in the mean: bitmaps count by words (words.hpp)
   Offset word_products = 1 << 20;      ///< and there are so many products
   Offset products_a_word_entry = 4;    ///< and so many for each non-zero of B

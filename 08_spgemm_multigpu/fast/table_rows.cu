@@ -29,9 +29,9 @@
 // of B twice for each warp.
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
+#include "08_spgemm_multigpu/fast/rows_of_blocks.hpp"
 #include "08_spgemm_multigpu/sort_keys.hpp"
 #include "08_spgemm_multigpu/tables.hpp"
-#include "common/gpu/launch.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -76,23 +76,23 @@ __global__ void __launch_bounds__(kWarpsOfTable* kWarp)
                     Index* counts) {
   __shared__ Index total;
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  if (blockIdx.x >= list.size()) return;  // the whole block leaves
-  const Index row = list.rows[blockIdx.x];
-  const unsigned slots = slots_for(products[row], most_slots);
   Index* const keys = dynamic_shared<Index>();
-  clear_keys(keys, slots, threadIdx.x, blockDim.x);
-  if (threadIdx.x == 0) total = 0;
-  __syncthreads();
-  Index found = 0;
-  walk_columns<true>(f, row, {}, warp, kWarpsOfTable, lane, [&](Index column) {
-    bool is_new = false;
-    claim(keys, slots, home_of(column, slots), column, is_new);
-    found += is_new;
+  take_rows(list, 1, [&](Index row, unsigned, Index) {
+    const unsigned slots = slots_for(products[row], most_slots);
+    clear_keys(keys, slots, threadIdx.x, blockDim.x);
+    if (threadIdx.x == 0) total = 0;
+    __syncthreads();
+    Index found = 0;
+    walk_columns<true>(f, row, {}, warp, kWarpsOfTable, lane, [&](Index column) {
+      bool is_new = false;
+      claim(keys, slots, home_of(column, slots), column, is_new);
+      found += is_new;
+    });
+    found = sum_over_warp(found);
+    if (lane == 0) atomicAdd(&total, found);
+    __syncthreads();
+    if (threadIdx.x == 0) counts[row] = total;
   });
-  found = sum_over_warp(found);
-  if (lane == 0) atomicAdd(&total, found);
-  __syncthreads();
-  if (threadIdx.x == 0) counts[row] = total;
 }
 
 // ---- multiplying ------------------------------------------------------------------------------------------
@@ -261,20 +261,20 @@ __global__ void __launch_bounds__(kWarpsOfTable* kWarp, 2)
     multiply_by_blocks(Factors<T, Ptr> f, RowList list, unsigned most_slots, Output<T> c) {
   __shared__ Index cuts[kWarpsOfTable + 1], begin[kWarpsOfTable + 1];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  if (blockIdx.x >= list.size()) return;  // the whole block leaves
-  const Index row = list.rows[blockIdx.x];
-  const Offset out = c.row_ptr[row] - c.base;
-  const Table<T> table(dynamic_shared<unsigned char>(),
-                       slots_for(c.row_ptr[row + 1] - c.row_ptr[row], most_slots));
-  table.clear(threadIdx.x, blockDim.x);
-  cut_slices(f.structures(), row, cuts);  // ends with a barrier
-  Index found = 0;
-  walk_short_products<false>(f, row, {cuts[warp], cuts[warp + 1]}, lane,
-                             [&](Index column, T product) { found += table.add(column, product); });
-  list_by_slices(table, cuts, sum_over_warp(found), begin);
-  const Index mine = begin[warp], results = begin[warp + 1] - mine;
-  sort_any_list(table.list + mine, results, lane);
-  write_row(table, table.list + mine, results, lane, out + mine, c);
+  take_rows(list, 1, [&](Index row, unsigned, Index) {
+    const Offset out = c.row_ptr[row] - c.base;
+    const Table<T> table(dynamic_shared<unsigned char>(),
+                         slots_for(c.row_ptr[row + 1] - c.row_ptr[row], most_slots));
+    table.clear(threadIdx.x, blockDim.x);
+    cut_slices(f.structures(), row, cuts);  // ends with a barrier
+    Index found = 0;
+    walk_short_products<false>(f, row, {cuts[warp], cuts[warp + 1]}, lane,
+                               [&](Index column, T product) { found += table.add(column, product); });
+    list_by_slices(table, cuts, sum_over_warp(found), begin);
+    const Index mine = begin[warp], results = begin[warp + 1] - mine;
+    sort_any_list(table.list + mine, results, lane);
+    write_row(table, table.list + mine, results, lane, out + mine, c);
+  });
 }
 
 }  // namespace
@@ -311,7 +311,7 @@ void count_in_block_tables(const Structures<Ptr>& f, RowList list, Index slots, 
   const std::size_t bytes = count_in_block_tables_bytes(slots);
   allow_dynamic_bytes(count_by_blocks<Ptr>, bytes);
   launch(count_by_blocks<Ptr>,
-         {.grid = blocks_for(list.count, 1),
+         {.grid = blocks_for_rows(list),
           .block = kWarpsOfTable * kWarp,
           .shared_bytes = bytes,
           .stream = stream},
@@ -341,7 +341,7 @@ void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slot
   const std::size_t bytes = block_table_bytes<T>(slots);
   allow_dynamic_bytes(multiply_by_blocks<T, Ptr>, bytes);
   launch(multiply_by_blocks<T, Ptr>,
-         {.grid = blocks_for(list.count, 1),
+         {.grid = blocks_for_rows(list),
           .block = static_cast<unsigned>(warps) * kWarp,
           .shared_bytes = bytes,
           .stream = stream},

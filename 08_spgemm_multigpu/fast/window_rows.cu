@@ -35,7 +35,7 @@
 
 #include "08_spgemm_multigpu/fast/block_walks.hpp"
 #include "08_spgemm_multigpu/fast/forms.hpp"
-#include "common/gpu/launch.hpp"
+#include "08_spgemm_multigpu/fast/rows_of_blocks.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -110,47 +110,45 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
     count_rows(Structures<Ptr> f, Words<Ptr> words_of_b, RowList list, const Index* first, const Index* width,
                Index words, Index* counts, Parts parts, Index parts_a_block) {
   __shared__ Index in_part[kMostParts];
-  if (blockIdx.x >= list.size()) return;  // the whole block leaves
-  const Index row = list.rows[blockIdx.x];
   unsigned* const bits = dynamic_shared<unsigned>();
-  if (threadIdx.x < kMostParts) in_part[threadIdx.x] = 0;
   const Index first_part = static_cast<Index>(blockIdx.y) * parts_a_block;
-  const Offset end = min(Offset{width[row]}, (Offset{first_part} + parts_a_block) * parts.columns);
   const bool by_words = words_of_b.items != nullptr;
-  const Index skipped = by_words ? first[row] % 32 : 0;  // bits before the first column
-  for (Offset passed = Offset{first_part} * parts.columns - skipped; passed < end;
-       passed += Offset{words} * 32) {
-    const Index begin = first[row] + static_cast<Index>(passed);
-    const Index columns = static_cast<Index>(min(Offset{words} * 32, end - passed));
-    const Index used = (columns + 31) / 32;
-    for (Index w = static_cast<Index>(threadIdx.x); w < used; w += static_cast<Index>(blockDim.x))
-      bits[w] = 0;
-    __syncthreads();
-    const auto visit = [=](Index column) { mark(bits, static_cast<unsigned>(column - begin)); };
-    if (by_words) {
-      walk_words_by_block(f, words_of_b, row, [=](uint2 word) {
-        atomicOr(&bits[static_cast<Index>(word.x) - begin / 32], word.y);
-      });
-    } else if (columns == width[row]) {
-      walk_columns_by_block<true>(f, row, {}, visit);
-    } else {
-      walk_columns_by_block<false>(f, row, {begin, begin + columns}, visit);
+  take_rows(list, 1, [&](Index row, unsigned, Index slot) {
+    if (threadIdx.x < kMostParts) in_part[threadIdx.x] = 0;
+    const Offset end = min(Offset{width[row]}, (Offset{first_part} + parts_a_block) * parts.columns);
+    const Index skipped = by_words ? first[row] % 32 : 0;  // bits before the first column
+    for (Offset passed = Offset{first_part} * parts.columns - skipped; passed < end;
+         passed += Offset{words} * 32) {
+      const Index begin = first[row] + static_cast<Index>(passed);
+      const Index columns = static_cast<Index>(min(Offset{words} * 32, end - passed));
+      const Index used = (columns + 31) / 32;
+      for (Index w = static_cast<Index>(threadIdx.x); w < used; w += static_cast<Index>(blockDim.x))
+        bits[w] = 0;
+      __syncthreads();
+      const auto visit = [=](Index column) { mark(bits, static_cast<unsigned>(column - begin)); };
+      if (by_words) {
+        walk_words_by_block(f, words_of_b, row, [=](uint2 word) {
+          atomicOr(&bits[static_cast<Index>(word.x) - begin / 32], word.y);
+        });
+      } else if (columns == width[row]) {
+        walk_columns_by_block<true>(f, row, {}, visit);
+      } else {
+        walk_columns_by_block<false>(f, row, {begin, begin + columns}, visit);
+      }
+      __syncthreads();
+      count_parts(bits, used, passed, parts.columns, in_part);
+      __syncthreads();
     }
-    __syncthreads();
-    count_parts(bits, used, passed, parts.columns, in_part);
-    __syncthreads();
-  }
-  const Index slot = static_cast<Index>(blockIdx.x);
-  if (parts_a_block < parts.most) {
-    __syncthreads();  // a block beyond the end of the row comes here at once
-    const Index part = first_part + static_cast<Index>(threadIdx.x);
-    if (static_cast<Index>(threadIdx.x) < parts_a_block && part < parts.most)
-      parts.before_in(slot)[part] = in_part[part];
-    return;
-  }
-  if (threadIdx.x > 0) return;
-  parts.slot[row] = slot;
-  counts[row] = write_parts(in_part, width[row], parts, slot);
+    if (parts_a_block < parts.most) {
+      __syncthreads();  // a block beyond the end of the row comes here at once
+      const Index part = first_part + static_cast<Index>(threadIdx.x);
+      if (static_cast<Index>(threadIdx.x) < parts_a_block && part < parts.most)
+        parts.before_in(slot)[part] = in_part[part];
+    } else if (threadIdx.x == 0) {
+      parts.slot[row] = slot;
+      counts[row] = write_parts(in_part, width[row], parts, slot);
+    }
+  });
 }
 
 /// The end of count_rows() where a row has several blocks, which left the results of each part. A thread a row.
@@ -225,43 +223,42 @@ __global__ void __launch_bounds__(kMostWarps* kWarp, 2)
                   unsigned parts_a_row, Index window_columns, Output<T> c) {
   __shared__ Index counts[kMostWarps];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
-  if (blockIdx.x / parts_a_row >= list.size()) return;  // the whole block leaves
-  const Index row = list.rows[blockIdx.x / parts_a_row];
-  Index results_before = 0;
-  const Stretch stretch =
-      stretch_of(parts, row, width[row], static_cast<Index>(blockIdx.x % parts_a_row), results_before);
-  if (stretch.begin == stretch.end) return;  // the whole block leaves
   T* const all_sums = dynamic_shared<T>();
   auto* const all_bits =
       reinterpret_cast<unsigned*>(all_sums + std::size_t{warps} * static_cast<std::size_t>(window_columns));
-  const Index share =
-      (stretch.end - stretch.begin + static_cast<Index>(warps) - 1) / static_cast<Index>(warps);
-  const Index columns = min(window_columns, (share + 31) / 32 * 32);
-  const Offset end = Offset{first[row]} + stretch.end;
-  Offset out = c.row_ptr[row] - c.base + results_before;
-  for (Offset pass = Offset{first[row]} + stretch.begin; pass < end; pass += Offset{warps} * columns) {
-    const Offset begin = min(end, pass + Offset{warp} * columns);
-    const Window<T> window{all_sums + std::size_t{warp} * static_cast<std::size_t>(window_columns),
-                           all_bits + std::size_t{warp} * static_cast<std::size_t>(window_columns / 32),
-                           {static_cast<Index>(begin), static_cast<Index>(min(end, begin + columns))}};
-    window.clear(lane);
-    __syncwarp();
-    if (window.columns.begin < window.columns.end) {
-      walk_short_products<false>(f, row, window.columns, lane,
-                                 [&](Index column, T product) { window.add(column, product); });
+  take_rows(list, parts_a_row, [&](Index row, unsigned part, Index) {
+    Index results_before = 0;
+    const Stretch stretch = stretch_of(parts, row, width[row], static_cast<Index>(part), results_before);
+    if (stretch.begin == stretch.end) return;
+    const Index share =
+        (stretch.end - stretch.begin + static_cast<Index>(warps) - 1) / static_cast<Index>(warps);
+    const Index columns = min(window_columns, (share + 31) / 32 * 32);
+    const Offset end = Offset{first[row]} + stretch.end;
+    Offset out = c.row_ptr[row] - c.base + results_before;
+    for (Offset pass = Offset{first[row]} + stretch.begin; pass < end; pass += Offset{warps} * columns) {
+      const Offset begin = min(end, pass + Offset{warp} * columns);
+      const Window<T> window{all_sums + std::size_t{warp} * static_cast<std::size_t>(window_columns),
+                             all_bits + std::size_t{warp} * static_cast<std::size_t>(window_columns / 32),
+                             {static_cast<Index>(begin), static_cast<Index>(min(end, begin + columns))}};
+      window.clear(lane);
+      __syncwarp();
+      if (window.columns.begin < window.columns.end) {
+        walk_short_products<false>(f, row, window.columns, lane,
+                                   [&](Index column, T product) { window.add(column, product); });
+      }
+      const Index found = window.results(lane);
+      if (lane == 0) counts[warp] = found;
+      __syncthreads();
+      Index before = 0, all = 0;
+      for (unsigned w = 0; w < warps; ++w) {
+        if (w < warp) before += counts[w];
+        all += counts[w];
+      }
+      window.write(out + before, lane, c);
+      out += all;
+      __syncthreads();
     }
-    const Index found = window.results(lane);
-    if (lane == 0) counts[warp] = found;
-    __syncthreads();
-    Index before = 0, all = 0;
-    for (unsigned w = 0; w < warps; ++w) {
-      if (w < warp) before += counts[w];
-      all += counts[w];
-    }
-    window.write(out + before, lane, c);
-    out += all;
-    __syncthreads();
-  }
+  });
 }
 
 }  // namespace
@@ -279,7 +276,7 @@ void count_in_bitmap(const Structures<Ptr>& f, const Words<Ptr>& words_of_b, Row
   const std::size_t bytes = static_cast<std::size_t>(words) * sizeof(unsigned);
   allow_dynamic_bytes(count_rows<Ptr>, bytes);
   launch(count_rows<Ptr>,
-         {.grid = {blocks_for(list.count, 1), static_cast<unsigned>(blocks)},
+         {.grid = {blocks_for_rows(list), static_cast<unsigned>(blocks)},
           .block = kCountWarps * kWarp,
           .shared_bytes = bytes,
           .stream = stream},
@@ -299,7 +296,7 @@ void multiply_in_windows(const Factors<T, Ptr>& f, RowList list, Form form, cons
   const std::size_t bytes = window_bytes<T>(warps, window_columns);
   allow_dynamic_bytes(multiply_rows<T, Ptr>, bytes);
   launch(multiply_rows<T, Ptr>,
-         {.grid = blocks_for(Offset{list.count} * parts_a_row, 1),
+         {.grid = blocks_for_rows(list, parts_a_row),
           .block = static_cast<unsigned>(warps) * kWarp,
           .shared_bytes = bytes,
           .stream = stream},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <type_traits>
 
 #include "08_spgemm_multigpu/fast/binned.hpp"
@@ -153,9 +154,9 @@ Rules split_rows() {
   return rules;
 }
 
-/// A product is recorded, however many long rows it could have.
+/// Where a product is recorded, one block takes all rows of its form.
 Rules recorded(Rules rules) {
-  rules.recorded_long_rows_a_sm = 1 << 20;
+  rules.recorded_blocks_a_sm = 0;
   return rules;
 }
 
@@ -167,8 +168,7 @@ Rules by_words(Rules rules) {
 }
 
 /// The host waits for the sizes of bins, however small the product.
-Rules with_waits() {
-  Rules rules;
+Rules waiting(Rules rules) {
   rules.recorded_rows_a_sm = 0;
   return rules;
 }
@@ -207,18 +207,18 @@ Rules large_tables_of_warps() {
 template <class T>
 void multiply_in_small_parts() {
   Registry registry;
-  add_binned(registry, "large_tables_of_warps", {.rules = large_tables_of_warps()});
-  add_binned(registry, "threads", {.rules = single_threads()});
-  add_binned(registry, "tables", {.rules = small_tables()});
-  add_binned(registry, "narrow", {.rules = narrow_rows()});
-  add_binned(registry, "long_rows", {.rules = long_rows()});
-  add_binned(registry, "spans", {.rules = spans()});
-  add_binned(registry, "many_blocks_count", {.rules = many_blocks_count()});
+  add_binned(registry, "large_tables_of_warps", {.rules = waiting(large_tables_of_warps())});
+  add_binned(registry, "threads", {.rules = waiting(single_threads())});
+  add_binned(registry, "tables", {.rules = waiting(small_tables())});
+  add_binned(registry, "narrow", {.rules = waiting(narrow_rows())});
+  add_binned(registry, "long_rows", {.rules = waiting(long_rows())});
+  add_binned(registry, "spans", {.rules = waiting(spans())});
+  add_binned(registry, "many_blocks_count", {.rules = waiting(many_blocks_count())});
   add_binned(registry, "split_rows", {.rules = split_rows()});
   if (std::is_same_v<T, float>) {  // what does not depend on the type is seen with one of them
     add_binned(registry, "wide_pointers", {.wide_pointers = true});
     add_binned(registry, "counts_by_hashing", {.rules = counts_by_hashing()});
-    add_structure_reuse(registry, "reused_tables", {.rules = small_tables()});
+    add_structure_reuse(registry, "reused_tables", {.rules = waiting(small_tables())});
     add_structure_reuse(registry, "reused_split_rows", {.rules = split_rows()});
     add_binned(registry, "words_of_narrow_rows", {.rules = by_words(narrow_rows())});
     add_binned(registry, "words_of_long_rows", {.rules = by_words(long_rows())});
@@ -318,12 +318,12 @@ TEST(HashParts, EveryFormOnSmallMatrices) {
 Registry by_several_rules() {
   Registry registry;
   add_binned(registry, "as_it_is");
-  add_binned(registry, "with_waits", {.rules = with_waits()});
-  add_binned(registry, "threads", {.rules = single_threads()});
-  add_binned(registry, "tables", {.rules = small_tables()});
-  add_binned(registry, "narrow", {.rules = narrow_rows()});
-  add_binned(registry, "long_rows", {.rules = long_rows()});
-  add_binned(registry, "spans", {.rules = spans()});
+  add_binned(registry, "with_waits", {.rules = waiting(Rules{})});
+  add_binned(registry, "threads", {.rules = waiting(single_threads())});
+  add_binned(registry, "tables", {.rules = waiting(small_tables())});
+  add_binned(registry, "narrow", {.rules = recorded(narrow_rows())});
+  add_binned(registry, "long_rows", {.rules = recorded(long_rows())});
+  add_binned(registry, "spans", {.rules = waiting(spans())});
   add_binned(registry, "split_rows", {.rules = split_rows()});
   return registry;
 }
@@ -449,12 +449,12 @@ TEST(HashParts, BoundsOfRecordedProductsHold) {
         if (rows_of_b > products) continue;
         const Form form = spgemm::form_by_products(rules, products, rows_of_b);
         EXPECT_LE(spgemm::least_products(rules, form), products) << products << " of " << rows_of_b;
-        const spgemm::Bounds alone{.rows = 1, .products = products, .row_products = products, .results = 1};
+        const spgemm::Bounds alone{
+            .rows = 1, .cols = 1'000'000, .products = products, .row_products = products, .results = 1};
         EXPECT_EQ(spgemm::most_rows(rules, alone, form), 1);
         for (const Index width : {1, 60, 30'000, 1'000'000}) {
           const Form counting = spgemm::counting_form(rules, {products, rows_of_b, width});
           EXPECT_EQ(spgemm::most_rows(rules, alone, counting), 1);
-          EXPECT_NE(spgemm::is_counting_form(counting), rows_of_b == 1) << products << " of " << rows_of_b;
         }
       }
     }
@@ -463,6 +463,54 @@ TEST(HashParts, BoundsOfRecordedProductsHold) {
   EXPECT_EQ(spgemm::most_rows({}, bounds, Form::sort_64), 4000 / 33);
   EXPECT_EQ(spgemm::most_rows({}, bounds, Form::sort_128), 0);
   EXPECT_EQ(spgemm::most_rows({}, bounds, Form::copy_short), 1000);
+}
+
+/// The forms that the host leaves out: those that no row of the device has, and for few columns nearly all of
+/// long rows.
+TEST(HashParts, FormsOfRecordedProducts) {
+  using spgemm::Form;
+  Rules few_slots;  // sparse rows for which no table is large enough
+  few_slots.warp_slots = 256;
+  few_slots.block_slots = 512;
+  few_slots.large_slots = 1024;
+  std::set<Form> counting, multiplying;
+  for (const Rules& rules : {Rules{}, small_tables(), narrow_rows(), long_rows(), spans(), few_slots}) {
+    for (const Index cols : {1, 40, 600, 8'224, 8'300, 20'000, 40'000, 140'000, 500'000, 3'000'000}) {
+      for (Offset products = 2; products < 100'000'000; products += products / 2) {
+        const spgemm::Bounds bounds{.rows = 1, .cols = cols, .products = products, .row_products = products};
+        for (const Index rows_of_b : {2, 60, 5000}) {
+          for (Index width = cols; width > 0; width = width * 2 / 3) {
+            const Form counted = spgemm::counting_form(rules, {products, rows_of_b, width});
+            EXPECT_TRUE(spgemm::is_counted_by(rules, bounds, counted)) << cols << " " << products;
+            counting.insert(counted);
+            for (Offset results = std::min(products, Offset{width}); results > 0; results /= 2) {
+              for (const bool has_spans : {false, true}) {
+                const Form form = spgemm::multiplying_form(rules, counted, products, width,
+                                                           static_cast<Index>(results), has_spans);
+                EXPECT_TRUE(spgemm::is_multiplied_by(rules, bounds, form))
+                    << cols << " columns, " << products << " products, width " << width << ", " << results;
+                multiplying.insert(form);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  for (int k = 0; k < static_cast<int>(Form::sort_256); ++k) {
+    const auto form = static_cast<Form>(k);
+    const bool counts = form == Form::windows || form == Form::block_table || form == Form::warp_table ||
+                        form == Form::narrow_large;
+    EXPECT_EQ(counting.contains(form), counts) << k;
+    EXPECT_EQ(multiplying.contains(form), form != Form::copy_long) << k;
+  }
+
+  const spgemm::Bounds few_columns{.rows = 500, .cols = 8'000, .products = 100'000, .row_products = 3'000};
+  for (const Form form : {Form::windows, Form::ranked_spans, Form::large_table, Form::block_table,
+                          Form::warp_table, Form::warp_small})
+    EXPECT_FALSE(spgemm::is_multiplied_by({}, few_columns, form)) << static_cast<int>(form);
+  EXPECT_FALSE(spgemm::is_counted_by({}, few_columns, Form::block_table));
+  EXPECT_FALSE(spgemm::is_counted_by({}, few_columns, Form::copy_long));
 }
 
 /// Which rows are split by the rules as they are: few, with more than 16,384 entries of A that name short rows
@@ -531,7 +579,7 @@ TEST(HashParts, RowPointersAsThoseOfAPartOfALargerMatrix) {
 TEST(HashParts, NotInsideAnotherGraph) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   const auto p = problem<float>("gaps", matrices::gaps(64, 49), matrices::gaps(49, 51));
-  for (const Rules& rules : {Rules{}, with_waits()}) {
+  for (const Rules& rules : {Rules{}, waiting(Rules{})}) {
     GpuExec exec(Launch::graph);
     const auto plan = spgemm::make_binned(p, exec, {.rules = rules});
     plan->load(make_operands(p, ValueKind::real, 1));
@@ -628,7 +676,7 @@ TEST(HashParts, ADeviceWithLittleMemory) {
   const auto p = problem<double>("outer", matrices::dense(700, 1), matrices::dense(1, 750));
   Registry registry;
   add_binned(registry);
-  add_binned(registry, "recorded", {.rules = recorded(Rules{})});
+  add_binned(registry, "waiting", {.rules = waiting(Rules{})});
   add_structure_reuse(registry);
   for (const Entry& entry : registry.entries()) {
     GpuExec exec;
