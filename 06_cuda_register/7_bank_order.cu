@@ -19,42 +19,34 @@
 namespace stages {
 namespace {
 
-/// Block b has part b % blocks_per_copy of the matrix, in copy number b / blocks_per_copy, its `group`.
 template <class T, int kSteps>
 __global__ void __launch_bounds__(kResidentBlock)
-    bank_order(ResidentView<T> a, const T* x, T* y, int rows, int cols, int products, int blocks_per_copy,
-               int groups) {
+    bank_order(ResidentView<T> a, const T* x, T* y, int products) {
   constexpr int kSize = Batch<T>::kSize;
-  Batch<T>* const xs = dynamic_shared<Batch<T>>();  // cols batches, and zeros behind them in each bank
-  const int group = static_cast<int>(blockIdx.x) / blocks_per_copy,
-            part = static_cast<int>(blockIdx.x) % blocks_per_copy;
-  const int lane = static_cast<int>(threadIdx.x) % 32,
-            warp = part * kResidentWarps + static_cast<int>(threadIdx.x) / 32;
-  const int row = warp * (32 / a.lanes) + lane / a.lanes;
-  const bool has_share = warp < a.warps;
-
+  Batch<T>* const xs = dynamic_shared<Batch<T>>();  // and zeros behind them, one in each bank
+  const Offset thread = Offset{blockIdx.x} * kResidentBlock + threadIdx.x;
+  const Offset row = thread / a.lanes;
+  const int lane = static_cast<int>(thread % a.lanes);
   Share<T, kSteps> share = {};
-  if (has_share) share.load(a, warp, lane);
-  if (const int b = static_cast<int>(threadIdx.x); b < shared_banks(16)) xs[cols + b] = {};
+  share.load(a, thread);
+  if (threadIdx.x < shared_banks(16)) xs[a.cols + static_cast<int>(threadIdx.x)] = {};
 
-  for (int first = group * kSize; first < products; first += groups * kSize) {
+  const int copy = static_cast<int>(blockIdx.y), copies = static_cast<int>(gridDim.y);
+  for (int first = copy * kSize; first < products; first += copies * kSize) {
     __syncthreads();  // the batches before have been read
-    stage_batch<kResidentBlock>(xs, x, cols, first, products);
+    stage_batch<kResidentBlock>(xs, x, a.cols, first, products);
     __syncthreads();
-    if (!has_share) continue;
     Batch<T> sum = {};
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       const Batch<T> batch = xs[share.column(s)];
 #pragma unroll
-      for (int k = 0; k < kSize; ++k) sum.of[k] += share.value[s] * batch.of[k];
+      for (int v = 0; v < kSize; ++v) sum.of[v] += share.value[s] * batch.of[v];
     }
 #pragma unroll
-    for (int k = 0; k < kSize; ++k) {
-      const T total = sum_over_lanes(sum.of[k], a.lanes);
-      if (lane % a.lanes == 0 && row < rows && first + k < products) {
-        y[static_cast<std::int64_t>(first + k) * rows + row] = total;
-      }
+    for (int v = 0; v < kSize; ++v) {
+      const T total = sum_over_lanes(sum.of[v], a.lanes);
+      if (row < a.rows && lane == 0 && first + v < products) y[Offset{first + v} * a.rows + row] = total;
     }
   }
 }

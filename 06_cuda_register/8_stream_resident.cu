@@ -22,50 +22,40 @@
 namespace stages {
 namespace {
 
-/// Block b has part b % blocks_per_copy of the matrix, in copy number b / blocks_per_copy, its `group`.
 template <class T, int kSteps>
 __global__ void __launch_bounds__(kResidentBlock)
-    stream_resident(ResidentView<T> a, const T* x, T* y, int rows, int cols, int products,
-                    int blocks_per_copy, int groups) {
+    stream_resident(ResidentView<T> a, const T* x, T* y, int products) {
   constexpr int kSize = Batch<T>::kSize;
-  Batch<T>* const staged =
-      dynamic_shared<Batch<T>>();  // two buffers of cols batches and the zeros behind them
-  const int buffer_size = cols + shared_banks(16);
-  const int group = static_cast<int>(blockIdx.x) / blocks_per_copy,
-            part = static_cast<int>(blockIdx.x) % blocks_per_copy;
-  const int lane = static_cast<int>(threadIdx.x) % 32,
-            warp = part * kResidentWarps + static_cast<int>(threadIdx.x) / 32;
-  const int row = warp * (32 / a.lanes) + lane / a.lanes;
-  const bool has_share = warp < a.warps;
-
+  Batch<T>* const staged = dynamic_shared<Batch<T>>();  // two buffers, and zeros behind each
+  const int buffer_size = a.cols + shared_banks(16);
+  const Offset thread = Offset{blockIdx.x} * kResidentBlock + threadIdx.x;
+  const Offset row = thread / a.lanes;
+  const int lane = static_cast<int>(thread % a.lanes);
   Share<T, kSteps> share = {};
-  if (has_share) share.load(a, warp, lane);
+  share.load(a, thread);
   for (int b = static_cast<int>(threadIdx.x); b < 2 * shared_banks(16); b += kResidentBlock) {
-    staged[(b % 2) * buffer_size + cols + b / 2] = {};
+    staged[(b % 2) * buffer_size + a.cols + b / 2] = {};
   }
-  stage_batch<kResidentBlock>(staged, x, cols, group * kSize, products);
-  __syncthreads();
 
+  const int copy = static_cast<int>(blockIdx.y), copies = static_cast<int>(gridDim.y);
+  stage_batch<kResidentBlock>(staged, x, a.cols, copy * kSize, products);
+  __syncthreads();
   int buffer = 0;
-  for (int first = group * kSize; first < products; first += groups * kSize, buffer ^= 1) {
-    stage_batch<kResidentBlock>(staged + (buffer ^ 1) * buffer_size, x, cols, first + groups * kSize,
+  for (int first = copy * kSize; first < products; first += copies * kSize, buffer ^= 1) {
+    stage_batch<kResidentBlock>(staged + (buffer ^ 1) * buffer_size, x, a.cols, first + copies * kSize,
                                 products);
-    if (has_share) {
-      const Batch<T>* const xs = staged + buffer * buffer_size;
-      Batch<T> sum = {};
+    const Batch<T>* const xs = staged + buffer * buffer_size;
+    Batch<T> sum = {};
 #pragma unroll
-      for (int s = 0; s < kSteps; ++s) {
-        const Batch<T> batch = xs[share.column(s)];
+    for (int s = 0; s < kSteps; ++s) {
+      const Batch<T> batch = xs[share.column(s)];
 #pragma unroll
-        for (int k = 0; k < kSize; ++k) sum.of[k] += share.value[s] * batch.of[k];
-      }
+      for (int v = 0; v < kSize; ++v) sum.of[v] += share.value[s] * batch.of[v];
+    }
 #pragma unroll
-      for (int k = 0; k < kSize; ++k) {
-        const T total = sum_over_lanes(sum.of[k], a.lanes);
-        if (lane % a.lanes == 0 && row < rows && first + k < products) {
-          y[static_cast<std::int64_t>(first + k) * rows + row] = total;
-        }
-      }
+    for (int v = 0; v < kSize; ++v) {
+      const T total = sum_over_lanes(sum.of[v], a.lanes);
+      if (row < a.rows && lane == 0 && first + v < products) y[Offset{first + v} * a.rows + row] = total;
     }
     __syncthreads();  // the next batch is staged, and this one is read
   }

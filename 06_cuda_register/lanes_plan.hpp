@@ -1,6 +1,6 @@
 #pragma once
 // What rungs 3 to 5 share beside one_launch.hpp: how many lanes a row gets, and the width that the kernel is
-// compiled for. Each gives its kernel, and run(), which launches it.
+// compiled for: how many non-zeros a lane keeps (share.hpp). Each gives its kernel, and run(), which launches it.
 
 #include "06_cuda_register/one_launch.hpp"
 #include "06_cuda_register/share.hpp"
@@ -9,16 +9,6 @@
 namespace stages {
 
 inline constexpr int kLanesBlock = 256;  ///< threads
-inline constexpr int kMostWidth = 64;    ///< non-zeros that a lane keeps: 128 registers of floats
-
-/// Calls use.operator()<kWidth>() for the smallest compiled width that holds `longest` non-zeros.
-template <class Use>
-auto with_lane_width(int longest, Use&& use) {
-  if (longest <= 16) return use.template operator()<16>();
-  if (longest <= 32) return use.template operator()<32>();
-  if (longest <= 48) return use.template operator()<48>();
-  return use.template operator()<kMostWidth>();
-}
 
 /// `Plan`: the derived class, with kernel_of<kWidth>(), its kernel of that width. `Element`: as in
 /// OneLaunchPlan.
@@ -29,7 +19,7 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
  public:
   LanesPlan(const SpmvProblem<T>& problem, Exec& exec)
       : Base(problem, exec),
-        lanes_(lanes_for(*problem.a, kMostWidth)),
+        lanes_(lanes_for(*problem.a, kMostSteps)),
         longest_(resident_steps(*problem.a, lanes_)) {
     allow_shared_bytes(kernel(), this->shared_bytes(*problem.a));
   }
@@ -41,15 +31,16 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
 
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {
     if (auto reason = Base::refuse(problem, exec)) return reason;
-    if (lanes_for(*problem.a, kMostWidth) != 0) return std::nullopt;
-    return fmt::format("a row has more than {} non-zeros, {} for each of 32 lanes", 32 * kMostWidth,
-                       kMostWidth);
+    if (lanes_for(*problem.a, kMostSteps) != 0) return std::nullopt;
+    return fmt::format("a row has more than {} non-zeros, {} for each of 32 lanes", 32 * kMostSteps,
+                       kMostSteps);
   }
 
  protected:
   int lanes() const { return lanes_; }
   auto kernel() const {
-    return with_lane_width(longest_, [&]<int kWidth>() { return Plan::template kernel_of<kWidth>(); });
+    return with_steps(steps_for(longest_, StepOrder::as_they_come),
+                      [&]<int kWidth>() { return Plan::template kernel_of<kWidth>(); });
   }
   /// Blocks that hold the matrix once.
   unsigned blocks() const { return blocks_for(Offset{this->a().rows} * lanes_, kLanesBlock); }

@@ -125,7 +125,9 @@ Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_byt
     fail("{} steps cannot hold rows that need {}; give more steps or more lanes", steps, least);
   }
   const Index rows_per_warp = kWarp / lanes;
-  Resident<T> out{.lanes = lanes,
+  Resident<T> out{.rows = a.rows,
+                  .cols = a.cols,
+                  .lanes = lanes,
                   .steps = steps,
                   .warps = static_cast<int>((Offset{a.rows} + rows_per_warp - 1) / rows_per_warp)};
   out.values.resize(at(Offset{out.warps} * steps * kWarp));

@@ -24,6 +24,8 @@ enum class StepOrder { as_they_come, by_bank };
 /// What a warp's lanes keep: element (warp, step, lane) is at [(warp * steps + step) * 32 + lane].
 template <class T>
 struct Resident {
+  Index rows = 0;
+  Index cols = 0;
   int lanes = 1;                       ///< lanes per row: a power of two up to 32
   int steps = 0;                       ///< non-zeros per lane, padding included
   int warps = 0;                       ///< warps that hold the matrix: 32 / lanes rows each

@@ -11,13 +11,12 @@
 namespace stages {
 
 inline constexpr int kResidentBlock = 256;  ///< threads
-inline constexpr int kResidentWarps = kResidentBlock / 32;
 
 /// What prepare decides and refuse() tells.
 struct ResidentShape {
   int lanes = 0;
   int steps = 0;
-  int blocks_per_copy = 0;
+  unsigned blocks = 0;  ///< that hold the matrix once
   std::size_t shared_bytes = 0;
   int resident_blocks = 0;  ///< blocks that the chip holds at once
 };
@@ -30,25 +29,23 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
   ResidentPlan(const SpmvProblem<T>& problem, Exec& exec)
       : DeviceSpmvPlan<T>(problem, exec),
         shape_(shape_for(*problem.a)),
-        groups_(std::max(1, shape_.resident_blocks / std::max(1, shape_.blocks_per_copy))),
+        copies_(std::max(1u, static_cast<unsigned>(shape_.resident_blocks) / std::max(1u, shape_.blocks))),
         matrix_(*problem.a, shape_.lanes, shape_.steps, 16, Plan::kOrder) {}
 
   void run() override {
-    const Csr<T>& a = this->a();
     launch(kernel(shape_.steps),
-           {.grid = static_cast<unsigned>(groups_ * shape_.blocks_per_copy),
+           {.grid = {shape_.blocks, copies_},
             .block = kResidentBlock,
             .shared_bytes = shape_.shared_bytes,
             .stream = this->stream()},
-           matrix_.view(), this->x_of(0), this->y_of(0), a.rows, a.cols, this->problem().products,
-           shape_.blocks_per_copy, groups_);
+           matrix_.view(), this->x_of(0), this->y_of(0), this->problem().products);
   }
 
   std::vector<Metric> metrics() const override {
     const KernelFacts facts = kernel_facts(kernel(shape_.steps));
     return {{"lanes_per_row", static_cast<double>(shape_.lanes), ""},
             {"non_zeros_per_lane", static_cast<double>(shape_.steps), ""},
-            {"copies_of_the_matrix", static_cast<double>(groups_), ""},
+            {"copies_of_the_matrix", static_cast<double>(copies_), ""},
             {"bank_conflicts", static_cast<double>(matrix_.conflicts()), ""},
             registers_metric(facts),
             local_metric(facts)};
@@ -78,10 +75,6 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
       return fmt::format("x needs {} bytes of shared memory a block; the device has {}", shape.shared_bytes,
                          device_facts().shared_per_block_optin);
     }
-    if (shape.blocks_per_copy > shape.resident_blocks) {
-      return fmt::format("the matrix needs the registers of {} blocks; the device holds {} at once",
-                         shape.blocks_per_copy, shape.resident_blocks);
-    }
     return std::nullopt;
   }
 
@@ -102,8 +95,7 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
     if (shape.lanes == 0) return shape;
     const int needed = resident_steps(a, shape.lanes);
     shape.steps = steps_for(needed, Plan::kOrder);
-    const int rows_per_block = kResidentWarps * (32 / shape.lanes);
-    shape.blocks_per_copy = static_cast<int>(blocks_for(a.rows, rows_per_block));
+    shape.blocks = blocks_for(Offset{a.rows} * shape.lanes, kResidentBlock);
     shape.shared_bytes =
         Plan::kBuffers * sizeof(Batch<T>) * (static_cast<std::size_t>(a.cols) + shared_banks(16));
     if (shape.shared_bytes > device_facts().shared_per_block_optin) return shape;
@@ -123,7 +115,7 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
 
   void product(const T*, T*) final {}  // run() does them all in one launch
   ResidentShape shape_;
-  int groups_;  ///< copies of the matrix
+  unsigned copies_;  ///< how many times the chip holds the matrix at once; 1 where it does not hold it
   ResidentMatrix<T> matrix_;
 };
 

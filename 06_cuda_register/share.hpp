@@ -1,6 +1,6 @@
 #pragma once
-// A lane's share of the matrix in registers, for rungs 6 to 8 and the chains; and how many lanes a row gets,
-// and the sum over them, from rung 3 on.
+// A lane's share of the matrix in registers, for rungs 6 to 8 and the chains; and from rung 3 on how many lanes
+// a row gets, the sum over them, and for how many non-zeros of a lane kernels are compiled.
 
 #include "06_cuda_register/resident.hpp"
 #include "common/gpu/cuda.hpp"
@@ -10,6 +10,7 @@ namespace stages {
 /// A Resident matrix in device memory, as kernels take it.
 template <class T>
 struct ResidentView {
+  Index rows, cols;
   int lanes;  ///< lanes per row
   int warps;
   const T* values;
@@ -23,8 +24,10 @@ struct Share {
   T value[kSteps];
   unsigned column_pair[kSteps / 2];  ///< two 16-bit columns each
 
-  __device__ void load(const ResidentView<T>& a, int warp, int lane) {
-    const std::int64_t base = static_cast<std::int64_t>(warp) * kSteps * 32 + lane;
+  /// What thread number `thread` of the grid keeps; zeros behind the matrix.
+  __device__ void load(const ResidentView<T>& a, Offset thread) {
+    if (thread / 32 >= a.warps) return;
+    const Offset base = thread / 32 * kSteps * 32 + thread % 32;
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) value[s] = a.values[base + s * 32];
 #pragma unroll
@@ -58,7 +61,9 @@ class ResidentMatrix {
     host_.values.clear();
     host_.columns.clear();
   }
-  ResidentView<T> view() const { return {host_.lanes, host_.warps, values_.data(), columns_.data()}; }
+  ResidentView<T> view() const {
+    return {host_.rows, host_.cols, host_.lanes, host_.warps, values_.data(), columns_.data()};
+  }
   int steps() const { return host_.steps; }
   int warps() const { return host_.warps; }
   Offset conflicts() const { return host_.conflicts; }
@@ -75,7 +80,7 @@ inline constexpr int kMostSteps = 64;
 
 /// The smallest choice that holds `needed`; by banks with an eighth more, so that the schedule has room to
 /// avoid conflicts.
-inline int steps_for(int needed, StepOrder order = StepOrder::by_bank) {
+inline int steps_for(int needed, StepOrder order) {
   const int asked = order == StepOrder::by_bank ? needed + needed / 8 : needed;
   for (const int steps : kStepChoices) {
     if (steps >= asked) return steps;

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kBlock)
   const bool has_share = warp < a.warps;
 
   Share<T, kSteps> share = {};
-  if (has_share) share.load(a, warp, lane);
+  share.load(a, Offset{warp} * 32 + lane);
   for (int i = tid; i < 2 * kWords * n; i += kBlock) words[i] = 0;
   for (int b = tid; b < 2 * shared_banks(sizeof(T)); b += kBlock)
     buffers[(b % 2) * buffer_size + n + b / 2] = T{0};
@@ -116,7 +116,7 @@ Shape shape_for(const Csr<T>& a) {
   constexpr int kMost = sizeof(T) == 4 ? 56 : 32;
   for (int lanes = 32; lanes >= 1; lanes /= 2) {
     if (Offset{lanes} * a.rows > kThreads) continue;
-    const int steps = steps_for(resident_steps(a, lanes));
+    const int steps = steps_for(resident_steps(a, lanes), StepOrder::by_bank);
     if (steps >= resident_steps(a, lanes) && steps <= kMost) return {lanes, steps};
     break;
   }

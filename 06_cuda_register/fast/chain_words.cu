@@ -3,7 +3,7 @@
 // The idea. In a chain every product needs all of the one before it, so all blocks must exchange y in every
 // step. A launch per product does that, and a launch takes about 2 us from the host, less where a CUDA graph
 // starts it. A barrier of the whole grid takes its time, too. At n = 1024 the arithmetic of a product is a
-// small part of that. So the matrix stays in registers as in 7_stream_resident.cu, and no barrier is used at
+// small part of that. So the matrix stays in registers as in 8_stream_resident.cu, and no barrier is used at
 // all: a block publishes each element of y as one 64-bit word {step, value}, and a block that needs it reads
 // the word until the step is the right one. Data and signal travel together, in one trip through L2.
 //
@@ -69,7 +69,7 @@ __global__ void chain_words(ResidentView<T> a, const T* x, T* y, unsigned long l
   const bool has_share = warp < a.warps;
 
   Share<T, kSteps> share = {};
-  if (has_share) share.load(a, warp, lane);
+  share.load(a, Offset{warp} * 32 + lane);
   for (int b = static_cast<int>(threadIdx.x); b < 2 * shared_banks(sizeof(T));
        b += static_cast<int>(blockDim.x)) {
     shared[(b % 2) * buffer_size + n + b / 2] = T{0};
@@ -109,7 +109,7 @@ Shape shape_for(const Csr<T>& a, Spread spread) {
   const int most_steps = std::min(kMostSteps, 16 * 1024 / spread.block * 4 / static_cast<int>(sizeof(T)));
   shape.lanes = lanes_for(a, most_steps - most_steps / 8, spread.lanes);
   if (shape.lanes == 0) return shape;
-  shape.steps = steps_for(resident_steps(a, shape.lanes));
+  shape.steps = steps_for(resident_steps(a, shape.lanes), StepOrder::by_bank);
   shape.blocks = static_cast<int>(blocks_for(a.rows, spread.block / shape.lanes));
   shape.shared_bytes = 2 * sizeof(T) * (static_cast<std::size_t>(a.cols) + shared_banks(sizeof(T)));
   if (shape.shared_bytes > device_facts().shared_per_block_optin) return shape;
