@@ -54,7 +54,7 @@ __global__ void balanced_shares(CsrView<T, LessonPtr> a, Shares<T> shares, const
   T* products = all_products[warp];
   const LessonPtr begin = LessonPtr(share * kShare);
   const LessonPtr end = begin + min(LessonPtr{kShare}, a.row_ptr[a.rows] - begin);
-#pragma unroll 8
+#pragma unroll 8  // a whole share: its loads are under way together
   for (LessonPtr p = begin + LessonPtr(lane); p < end; p += LessonPtr{kWarp}) {
     products[p - begin] = a.values[p] * x[a.col_idx[p]];
   }

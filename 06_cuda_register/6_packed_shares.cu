@@ -2,12 +2,12 @@
 //
 // The idea: what a thread keeps for all products, prepare can lay out as the warps will load it. In CSR the
 // lanes of a warp read from up to 32 rows, each from its own place. Here the values of a warp lie side by side,
-// step after step, 32 neighbouring numbers at a time, without row pointers (resident.hpp). Columns have 16 bits,
-// two of them to a register. The sums are added in the order of 5_vector_batches.cu.
+// step after step, 32 neighbouring numbers at a time, without row pointers (resident.hpp): the ELLPACK of
+// step 5, a warp at a time. Columns have 16 bits. The sums are added in the order of 5_vector_batches.cu.
 //
-// The matrix is loaded once for thousands of products, so the load itself is worth little. What the form is good
-// for comes now: lanes that are served together read different batches in the same banks, and as prepare lays
-// out the non-zeros, it can choose their order: 7_bank_order.cu.
+// The matrix is loaded once for thousands of products, so the load itself is worth little. What the form is
+// good for comes now: lanes that are served together read different batches in the same banks, and as prepare
+// lays out the non-zeros, it can choose their order: 7_bank_order.cu.
 //
 // Requires: 16-bit columns, rows of at most 32 x 64 non-zeros, batches of x that fit a block's shared memory,
 // independent vectors.

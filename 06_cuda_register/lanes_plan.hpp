@@ -1,6 +1,7 @@
 #pragma once
 // What rungs 3 to 5 share beside one_launch.hpp: how many lanes a row gets, and the width that the kernel is
-// compiled for: how many non-zeros a lane keeps (share.hpp). Each gives its kernel, and run(), which launches it.
+// compiled for: how many non-zeros a lane keeps (share.hpp). Each gives its kernel, and run(), which launches
+// it.
 
 #include "06_cuda_register/one_launch.hpp"
 #include "06_cuda_register/share.hpp"

@@ -1,5 +1,5 @@
 // Task: fill in the kernel: y = A x in CSR with a warp per row.
-// Reference: 05_cuda_csr/warp_per_row
+// Reference: 05_cuda_csr/full_warp_per_row
 // Speed: gen:fixed:n=4096,zeros=0.98
 // At most: 700 requests in loads of values
 // At most: 2.3 sectors a request in loads of values
