@@ -92,7 +92,7 @@ Rules fitted(Rules rules, Offset products) {
   rules.warp_products = static_cast<Index>(std::min<Offset>(rules.warp_products, share));
   rules.warp_rows_of_b =
       std::min(rules.warp_rows_of_b, std::max<Index>(64, rules.warp_products / kEntryProducts));
-  return fitted_to_memory<T>(rules, device_facts().shared_per_block_optin);
+  return fitted_to_memory<T>(rules, {device_facts().shared_per_block_optin, device_facts().shared_per_sm});
 }
 
 template <class T, class Ptr>

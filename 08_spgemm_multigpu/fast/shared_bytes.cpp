@@ -14,8 +14,9 @@ void fit(Index& size, Index unit, std::size_t room, Bytes bytes) {
 }  // namespace
 
 template <class T>
-Rules fitted_to_memory(Rules rules, std::size_t shared) {
-  const std::size_t room = shared - kStaticBytes;
+Rules fitted_to_memory(Rules rules, SharedMemory shared) {
+  const std::size_t of_two = shared.of_sm / 2 - kReservedBytes;  // for each of two blocks on an SM
+  const std::size_t room = shared.of_block - kStaticBytes, room_of_two = of_two - kStaticBytes;
   rules.value_bytes = Index{sizeof(T)};
   fit(rules.count_warp_slots, 2, room, count_in_warp_tables_bytes);
   fit(rules.count_block_slots, 2, room, count_in_block_tables_bytes);
@@ -35,17 +36,17 @@ Rules fitted_to_memory(Rules rules, std::size_t shared) {
   };
   fit_narrow(rules.narrow_columns, rules.narrow_results);
   fit_narrow(rules.narrow_small_columns, rules.narrow_small_results);
-  rules.ranked_bytes = std::min(rules.ranked_bytes, static_cast<Index>(shared - kRankedStaticBytes));
+  rules.ranked_bytes = std::min(rules.ranked_bytes, static_cast<Index>(of_two - kRankedStaticBytes));
   rules.ranked_small_bytes = std::min(rules.ranked_small_bytes, rules.ranked_bytes);
   rules.window_columns = std::max<Index>(32, rules.window_columns * 4 / Index{sizeof(T)} / 32 * 32);
   const auto windows_of = [](Index warps) { return [warps](Index n) { return window_bytes<T>(warps, n); }; };
-  fit(rules.window_columns, 32, room, windows_of(kWindowWarps));
-  fit(rules.window_small_columns, 32, room, windows_of(kSmallWindowWarps));
-  const auto columns = static_cast<Index>(shared / 4 * 4 * 8 * 7 / 8 / 32 * 32);  // an eighth is left free
+  fit(rules.window_columns, 32, room_of_two, windows_of(kWindowWarps));
+  fit(rules.window_small_columns, 32, room_of_two, windows_of(kSmallWindowWarps));
+  const auto columns = static_cast<Index>(shared.of_block / 4 * 4 * 8 * 7 / 8 / 32 * 32);  // an eighth is left free
   rules.bitmap_columns = std::min(rules.bitmap_columns, columns);
   return rules;
 }
-template Rules fitted_to_memory<float>(Rules, std::size_t);
-template Rules fitted_to_memory<double>(Rules, std::size_t);
+template Rules fitted_to_memory<float>(Rules, SharedMemory);
+template Rules fitted_to_memory<double>(Rules, SharedMemory);
 
 }  // namespace stages::spgemm

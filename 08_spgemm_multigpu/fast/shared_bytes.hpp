@@ -8,11 +8,20 @@
 
 namespace stages::spgemm {
 
-/// The rules, with sizes for a device whose blocks can have `shared` bytes: every size that takes any is made
-/// to fit. Those of an H100 or H200 (227 KiB) fit as they are, but for windows of doubles, which are half as
-/// wide.
+/// Shared memory of a device, in bytes.
+struct SharedMemory {
+  std::size_t of_block = 0;  ///< that a block can have
+  std::size_t of_sm = 0;
+};
+
+/// What the system takes of it for itself, for each block.
+inline constexpr std::size_t kReservedBytes = 1024;
+
+/// The rules, with sizes for such a device: every size that takes any is made to fit, and two blocks with ranks,
+/// or with windows, share an SM. Those of an H100 or H200 (227 and 228 KiB) fit as they are, but for windows of
+/// doubles, which are half as wide.
 template <class T>
-Rules fitted_to_memory(Rules rules, std::size_t shared);
+Rules fitted_to_memory(Rules rules, SharedMemory shared);
 
 /// What every device from compute capability 7.5 on can give a block.
 inline constexpr std::size_t kLeastSharedBytes = 64 * 1024;

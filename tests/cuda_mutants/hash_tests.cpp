@@ -258,32 +258,38 @@ std::vector<std::size_t> bytes_of(const Rules& r) {
 }
 
 template <class T>
-void expect_rules_that_fit(std::size_t shared) {
+void expect_rules_that_fit(spgemm::SharedMemory shared) {
   const Rules rules = spgemm::fitted_to_memory<T>({}, shared);
   const auto bytes = bytes_of<T>(rules);
   for (std::size_t k = 0; k < bytes.size(); ++k) {
-    EXPECT_LE(bytes[k] + spgemm::kStaticBytes, shared) << "size " << k;
+    EXPECT_LE(bytes[k] + spgemm::kStaticBytes, shared.of_block) << "size " << k;
     EXPECT_GT(bytes[k], 0U) << "size " << k;
   }
   EXPECT_EQ(rules.window_columns % 32 + rules.window_small_columns % 32 + rules.narrow_columns % 32, 0);
+  for (const std::size_t of_block :
+       {static_cast<std::size_t>(rules.ranked_bytes) + spgemm::kRankedStaticBytes,
+        spgemm::window_bytes<T>(spgemm::kWindowWarps, rules.window_columns) + spgemm::kStaticBytes})
+    EXPECT_LE(2 * (of_block + spgemm::kReservedBytes), shared.of_sm);
 }
 
 TEST(HashParts, RulesFitTheDevice) {
-  for (const std::size_t kib : {64, 99, 163, 227}) {
-    SCOPED_TRACE(kib);
-    expect_rules_that_fit<float>(kib * 1024);
-    expect_rules_that_fit<double>(kib * 1024);
+  // Compute capability 7.5, 8.6, 8.0, 9.0.
+  for (const auto& [of_block, of_sm] : {std::pair{64, 64}, {99, 100}, {163, 164}, {227, 228}}) {
+    SCOPED_TRACE(of_sm);
+    const spgemm::SharedMemory shared{std::size_t{1024} * of_block, std::size_t{1024} * of_sm};
+    expect_rules_that_fit<float>(shared);
+    expect_rules_that_fit<double>(shared);
   }
 }
 
 /// The records of an H200 were made with these.
 TEST(HashParts, RulesOfAnH200AreThoseThatWereMeasured) {
   const Rules all;
-  EXPECT_EQ(bytes_of<float>(spgemm::fitted_to_memory<float>({}, 227 * 1024)), bytes_of<float>(all));
+  const spgemm::SharedMemory shared{227 * 1024, 228 * 1024};
+  EXPECT_EQ(bytes_of<float>(spgemm::fitted_to_memory<float>({}, shared)), bytes_of<float>(all));
   Rules half_windows;
   half_windows.window_columns = 768;
-  EXPECT_EQ(bytes_of<double>(spgemm::fitted_to_memory<double>({}, 227 * 1024)),
-            bytes_of<double>(half_windows));
+  EXPECT_EQ(bytes_of<double>(spgemm::fitted_to_memory<double>({}, shared)), bytes_of<double>(half_windows));
 }
 
 /// Rungs 3 to 6 with tables so small, and spans so short, that small matrices come to all of their kernels.

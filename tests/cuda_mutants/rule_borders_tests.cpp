@@ -124,7 +124,7 @@ SpgemmProblem<T> problem_with(const std::vector<Facts>& rows) {
 template <class T>
 void multiply_at_borders() {
   const DeviceFacts& device = device_facts();
-  const Rules rules = spgemm::fitted_to_memory<T>({}, device.shared_per_block_optin);
+  const Rules rules = spgemm::fitted_to_memory<T>({}, {device.shared_per_block_optin, device.shared_per_sm});
   const std::vector<Facts> rows = borders_of(rules, 20'000, 2'000'000);
   Registry registry;
   // Of so many products in all, a warp takes as many of a row as the rules let it, however many
