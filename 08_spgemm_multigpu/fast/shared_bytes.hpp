@@ -17,9 +17,9 @@ struct SharedMemory {
 /// What the system takes of it for itself, for each block.
 inline constexpr std::size_t kReservedBytes = 1024;
 
-/// The rules, with sizes for such a device: every size that takes any is made to fit, and two blocks with ranks,
-/// or with windows, share an SM. Those of an H100 or H200 (227 and 228 KiB) fit as they are, but for windows of
-/// doubles, which are half as wide.
+/// The rules, with sizes for such a device: every size that takes any is made to fit, and two blocks with
+/// ranks, or with windows, share an SM. Those of an H100 or H200 (227 and 228 KiB) fit as they are, but for
+/// windows of doubles, which are half as wide.
 template <class T>
 Rules fitted_to_memory(Rules rules, SharedMemory shared);
 
