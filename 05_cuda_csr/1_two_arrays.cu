@@ -3,15 +3,15 @@
 // The idea: drop the zeros. Of each non-zero its value and its column are kept. All rows have the same number
 // w of non-zeros, so no row pointers are needed: row i begins at i * w in both arrays. Each thread walks
 // along its row. The column says which element of x to take. These places are random, so the block copies x
-// to shared memory first. There a random read costs a few times what a regular one costs, where lanes meet in a
-// bank; from the caches it may ask for a sector for each lane, where a regular one asks for four.
+// to shared memory first. From there a random read costs a few times as much as a regular one, where lanes meet
+// in a bank. From the caches it would ask for up to 32 sectors, where a regular one asks for four.
 //
 // What is wrong with it: neighbouring threads read w entries apart, as in 03_cuda_naive/1_dense_row_major.cu.
 // One load of a warp touches 32 sectors. 2_equal_rows.cu stores the same numbers in another order.
 //
 // Input: equally long rows, and an x that fits into shared memory; others are refused. Cost: nnz
-// multiplications instead of rows x cols, (4 + sizeof(T)) x nnz bytes: at 80 % zeros two fifths of the bytes
-// of the dense form.
+// multiplications instead of rows x cols, (4 + sizeof(T)) x nnz bytes of the matrix: for floats at 80 % zeros
+// two fifths of those of the dense form.
 //
 // Source: the course project's third GPU step (29.22 ms for 1000 products of n = 1024 on a GTX 1080 Ti). It
 // finds row i "at a fixed interval", as here.

@@ -3,7 +3,7 @@
 // The idea: row pointers. Row i begins at row_ptr[i] and ends before row_ptr[i + 1], so rows may be of any
 // length. Otherwise this is the kernel of 1_two_arrays.cu: a thread walks along its own row. Two things had to
 // go: x may now be longer than shared memory, so it is read through the caches; and the loop is not unrolled by
-// hand, because many rows have less than 8 entries.
+// 8, because many rows have fewer entries (nvcc unrolls it by 4).
 //
 // It goes wrong twice, and both are the reason for the next files. Neighbouring threads read a row apart, so
 // loads do not coalesce. And a warp is done when its longest row is: on a matrix with one row of 100,000

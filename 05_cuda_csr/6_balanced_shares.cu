@@ -2,7 +2,7 @@
 //
 // The idea: in 5_warp_per_row.cu a row is the unit of work, so the longest row decides. Here the unit is a
 // share of 256 non-zeros, one for each warp. A warp multiplies its share, and leaves the products in shared
-// memory. Then each lane takes a row that *ends* in this share, and every 32nd behind it, and adds up those of
+// memory. Then lane l takes row number l, l + 32, ... of those that *end* in this share, and adds up those of
 // its products that are here. The last row goes on in the next share: what it has so far is the *carry*.
 //
 //   share              0                 1                  2
@@ -13,14 +13,15 @@
 //
 // A second small kernel adds the carries to the rows that lie in several shares. It adds them in a fixed
 // order, without atomics, so every run gives the same bits. The first row of each share is looked up once, in
-// prepare.
+// prepare (the plan's constructor).
 //
-// What is wrong with it: there are two launches, and a warp waits for the lane with its longest piece of a
-// row. fast/balanced.cu does without either. And rows without entries are not counted as work: a share in
+// What is wrong with it: a warp waits for the lane with the longest piece of a row. Where rows are long, one or
+// two lanes add up to 256 products while the others have nothing to do. And there are two launches.
+// fast/balanced.cu does without either. And rows without entries are not counted as work: a share in
 // which a million of them end keeps its warp busy. (A *merge path* counts rows, too.)
 //
 // Input: any CSR matrix of less than 2^31 non-zeros. Cost: the bytes of 4_full_warp_per_row.cu, and
-// 4 + 2 x sizeof(T) a share. Memory: 4 + sizeof(T) bytes a share.
+// about 4 + 2 x sizeof(T) a share. Memory: 4 + sizeof(T) bytes a share.
 //
 // Sources: carries that are fixed up afterwards are in D. Merrill and M. Garland, "Merge-based parallel
 // sparse matrix-vector multiplication" (SC 2016); rows summed from shared memory are CSR-Stream of J. L.

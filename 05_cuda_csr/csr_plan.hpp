@@ -1,6 +1,6 @@
 #pragma once
-// What the lessons on CSR share: the matrix on the device, its cost, and the row pointers' type. Each lesson
-// adds its kernel and its launch.
+// What the rungs on CSR have in common: the matrix on the device, its cost, and the row pointers' type. Each
+// rung adds its kernel and its launch.
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 
 namespace stages {
 
-/// Row pointers of the lessons: 32 bits, so that they show one type. `balanced` takes 64 where it must.
+/// Row pointers of the rungs: 32 bits in all of them. `balanced` takes 64 where it must.
 using LessonPtr = std::int32_t;
 
 /// The largest power of two not above the mean row length, but at least 2 and at most 32.

@@ -1,6 +1,6 @@
 #pragma once
 // Matrices whose rows are equally long need no row pointers: what their forms require, and the plan of the
-// lessons on them.
+// rungs on them.
 
 #include <optional>
 #include <string>

@@ -2,8 +2,9 @@
 //
 // The idea: step 5 launches a kernel for each vector. Here one kernel does all products: a block keeps its rows
 // and takes one vector after the other. It copies x to shared memory, a thread multiplies its row by it, and
-// the next x follows. What is saved are the launches (an H200 takes about 2 us to start a kernel). The matrix
-// is still read in each product, from L2 or, where it fits, from L1. 2_row_in_registers.cu reads it once.
+// the next x follows. What is saved are the launches (an H200 takes about 2 us to start a kernel), and a
+// block's part of the matrix may stay in L1. It is still read in each product; 2_row_in_registers.cu reads it
+// once.
 //
 // Compare it with two_arrays of step 5: there, too, a row lies in one piece and x is in shared memory. Two
 // things are new beside the launch: rows are in CSR, and a block has 64 threads, not 128.

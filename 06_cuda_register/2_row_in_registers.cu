@@ -17,8 +17,8 @@
 // non-zeros a row.
 //
 // Requires: rows of at most 256 non-zeros, x in a block's shared memory, independent vectors. A thread a row
-// also means that n = 1024 keeps 16 of 132 SMs busy. 3_row_per_sub_warp.cu mends the first, 4_matrix_copies.cu
-// the second.
+// also means that n = 1024 keeps 16 of 132 SMs busy. 3_row_per_sub_warp.cu has no cliff, and
+// 4_matrix_copies.cu uses all SMs.
 //
 // Source: the course project's last GPU step.
 
@@ -32,14 +32,14 @@ constexpr int kBlock = 64;
 constexpr int kWidthStep = 16;
 constexpr int kMostWidth = 256;
 
-template <class T, class Ptr, int kWidth>
+template <class T, int kWidth>
 __global__ void __launch_bounds__(kBlock)
-    row_in_registers(CsrView<T, Ptr> a, const T* x, T* y, int products) {
+    row_in_registers(CsrView<T, std::int32_t> a, const T* x, T* y, int products) {
   T* const xs = dynamic_shared<T>();  // x, and a zero behind it for the padding of short rows
   const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
   T value[kWidth];
   int column[kWidth];
-  const Ptr begin = row < a.rows ? a.row_ptr[row] : 0, end = row < a.rows ? a.row_ptr[row + 1] : 0;
+  const std::int32_t begin = row < a.rows ? a.row_ptr[row] : 0, end = row < a.rows ? a.row_ptr[row + 1] : 0;
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) {
     const bool there = begin + k < end;
@@ -50,13 +50,12 @@ __global__ void __launch_bounds__(kBlock)
 
   for (int j = 0; j < products; ++j) {
     __syncthreads();  // the product before is done with xs
-    for (int c = static_cast<int>(threadIdx.x); c < a.cols; c += kBlock)
-      xs[c] = x[static_cast<std::int64_t>(j) * a.cols + c];
+    for (int c = static_cast<int>(threadIdx.x); c < a.cols; c += kBlock) xs[c] = x[Offset{j} * a.cols + c];
     __syncthreads();
     T sum = 0;
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) sum += value[k] * xs[column[k]];
-    if (row < a.rows) y[static_cast<std::int64_t>(j) * a.rows + row] = sum;
+    if (row < a.rows) y[Offset{j} * a.rows + row] = sum;
   }
 }
 
@@ -82,13 +81,13 @@ class RowInRegisters final : public OneLaunchPlan<T, 1> {
   RowInRegisters(const SpmvProblem<T>& problem, Exec& exec)
       : OneLaunchPlan<T, 1>(problem, exec), longest_(longest_row(*problem.a)) {
     with_width(longest_, [&]<int kWidth>() {
-      allow_shared_bytes(row_in_registers<T, std::int32_t, kWidth>, this->shared_bytes(this->a()));
+      allow_shared_bytes(row_in_registers<T, kWidth>, this->shared_bytes(this->a()));
     });
   }
 
   void run() override {
     with_width(longest_, [&]<int kWidth>() {
-      launch(row_in_registers<T, std::int32_t, kWidth>,
+      launch(row_in_registers<T, kWidth>,
              {.grid = blocks_for(this->a().rows, kBlock),
               .block = kBlock,
               .shared_bytes = this->shared_bytes(this->a()),
@@ -98,9 +97,8 @@ class RowInRegisters final : public OneLaunchPlan<T, 1> {
   }
 
   std::vector<Metric> metrics() const override {
-    const auto [width, facts] = with_width(longest_, [&]<int kWidth>() {
-      return std::pair(kWidth, kernel_facts(row_in_registers<T, std::int32_t, kWidth>));
-    });
+    const auto [width, facts] = with_width(
+        longest_, [&]<int kWidth>() { return std::pair(kWidth, kernel_facts(row_in_registers<T, kWidth>)); });
     return {
         {"compiled_row_width", static_cast<double>(width), ""}, registers_metric(facts), local_metric(facts)};
   }

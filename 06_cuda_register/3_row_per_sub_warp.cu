@@ -7,8 +7,8 @@
 // to 2048 non-zeros have no cliff.
 //
 // A block has 256 threads where it had 64, and copies x for all of its rows. With four lanes a row these are 64
-// rows, as before. With one lane they are 256: n = 256 is then one block. 2_row_in_registers.cu has four there,
-// and is the faster of the two.
+// rows, as before. With one lane they are 256: n = 256 is then one block. 2_row_in_registers.cu has four there.
+// At most sizes below its cliff it is the faster of the two.
 //
 // What remains: n = 1024 takes 16 blocks, so 116 of 132 SMs have nothing to do. 4_matrix_copies.cu has work
 // for them.

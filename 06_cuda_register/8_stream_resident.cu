@@ -3,8 +3,8 @@
 // The idea: two buffers of x. In 7_bank_order.cu a block copies its next batches, waits, multiplies, and waits
 // again. Here a warp copies its part of the next batches to the other buffer, and then multiplies those that
 // are there, without waiting for the other warps. So while some warps wait for loads, others multiply, and one
-// barrier is left of two. It gains nothing on an H200 (README): an SM holds two blocks of 7_bank_order.cu, and
-// one copies while the other multiplies.
+// barrier is left of two. It gains nothing on an H200 (README). Our reading: an SM holds two blocks of
+// 7_bank_order.cu, and one copies while the other multiplies.
 //
 // With it the ladder of this step is complete. When products are launched one by one, every product reads the
 // matrix again, at best from L2. Here each warp loads its share of the matrix into registers once. 132 SMs have
@@ -78,7 +78,7 @@ class StreamResident final : public ResidentPlan<T, StreamResident<T>> {
 void add_stream_resident(Registry& registry) {
   registry.add<StreamResident>(
       {.name = "06_cuda_register/stream_resident",
-       .idea = "one launch: the matrix in the registers of the whole chip, vectors stream past",
+       .idea = "two buffers of x: a warp copies its part of the next batch, and multiplies without waiting",
        .needs = {.gpu = true}});
 }
 

@@ -27,7 +27,10 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
 
   std::vector<Metric> metrics() const override {
     const KernelFacts facts = kernel_facts(kernel());
-    return {{"lanes_per_row", static_cast<double>(lanes_), ""}, registers_metric(facts), local_metric(facts)};
+    return {{"lanes_per_row", static_cast<double>(lanes_), ""},
+            {"non_zeros_per_lane", static_cast<double>(steps()), ""},
+            registers_metric(facts),
+            local_metric(facts)};
   }
 
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {
@@ -40,8 +43,7 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
  protected:
   int lanes() const { return lanes_; }
   auto kernel() const {
-    return with_steps(steps_for(longest_, StepOrder::as_they_come),
-                      [&]<int kWidth>() { return Plan::template kernel_of<kWidth>(); });
+    return with_steps(steps(), [&]<int kWidth>() { return Plan::template kernel_of<kWidth>(); });
   }
   /// Blocks that hold the matrix once.
   unsigned blocks() const { return blocks_for(Offset{this->a().rows} * lanes_, kLanesBlock); }
@@ -53,6 +55,8 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
   }
 
  private:
+  int steps() const { return steps_for(longest_, StepOrder::as_they_come); }
+
   int lanes_;
   int longest_;  ///< non-zeros of a lane
 };

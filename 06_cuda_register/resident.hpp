@@ -18,7 +18,8 @@
 
 namespace stages {
 
-/// In which a lane takes its non-zeros: along the row, or so that few reads of a phase meet in a bank.
+/// The order in which a lane takes its non-zeros: along the row, or so that few reads of a phase meet in a
+/// bank.
 enum class StepOrder { as_they_come, by_bank };
 
 /// What a warp's lanes keep: element (warp, step, lane) is at [(warp * steps + step) * 32 + lane].
@@ -46,7 +47,7 @@ template <class T>
 Index resident_steps(const Csr<T>& a, int lanes);
 
 /// Cuts up `a`. `element_bytes`: size of what lies at x[column] in shared memory. Throws Error if `steps` is
-/// less than resident_steps, or cols + banks exceeds 2^16.
+/// less than resident_steps, or there are more than kMostResidentColumns columns.
 template <class T>
 Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_bytes, StepOrder order);
 

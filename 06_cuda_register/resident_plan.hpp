@@ -68,8 +68,8 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
     }
     const ResidentShape shape = shape_for(a);
     if (shape.lanes == 0) {
-      return fmt::format("a row has {} non-zeros; 32 lanes keep {}", 32 * Offset{resident_steps(a, 32)},
-                         32 * kMostSteps);
+      return fmt::format("a row has more than {} non-zeros, {} for each of 32 lanes", 32 * kMostSteps,
+                         kMostSteps);
     }
     if (shape.resident_blocks == 0) {
       return fmt::format("x needs {} bytes of shared memory a block; the device has {}", shape.shared_bytes,
@@ -100,8 +100,8 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
         Plan::kBuffers * sizeof(Batch<T>) * (static_cast<std::size_t>(a.cols) + shared_banks(16));
     if (shape.shared_bytes > device_facts().shared_per_block_optin) return shape;
     shape.resident_blocks = resident_blocks(shape.steps, shape.shared_bytes);
-    // Where a smaller share lets more blocks onto an SM, their warps hide more latency than the schedule loses
-    // by the spare steps that it gives up.
+    // A smaller share is taken where it lets more blocks onto an SM: we suppose that their warps hide more
+    // latency than the schedule loses by the spare steps that it gives up.
     for (const int steps : kStepChoices) {
       if (steps < needed || steps >= shape.steps) continue;
       const int blocks = resident_blocks(steps, shape.shared_bytes);

@@ -9,7 +9,7 @@
 //
 //   __shfl_down_sync(kAllLanes, v, d) gives a lane the v of the lane d places further on
 //
-// All 32 lanes must come to each shuffle, also those of a warp that has no row.
+// Of a warp that has a row, all 32 lanes must come to each shuffle.
 //
 // Before you write: on a matrix with 3 entries in each row, how many of the 32 lanes do anything?
 
