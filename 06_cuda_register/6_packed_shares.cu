@@ -10,7 +10,7 @@
 // lays out the non-zeros, it can choose their order: 7_bank_order.cu.
 //
 // Requires: 16-bit columns, rows of at most 32 x 64 non-zeros, batches of x that fit a block's shared memory,
-// independent vectors.
+// independent vectors. All rows are padded to one length.
 
 #include "06_cuda_register/resident_plan.hpp"
 
@@ -34,6 +34,7 @@ __global__ void __launch_bounds__(kResidentBlock)
     __syncthreads();  // the batches before have been read
     stage_batch<kResidentBlock>(xs, x, a.cols, first, products);
     __syncthreads();
+    if (thread / 32 >= a.warps) continue;  // a warp behind the matrix
     Batch<T> sum = {};
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {

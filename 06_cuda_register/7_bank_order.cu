@@ -39,6 +39,7 @@ __global__ void __launch_bounds__(kResidentBlock)
     __syncthreads();  // the batches before have been read
     stage_batch<kResidentBlock>(xs, x, a.cols, first, products);
     __syncthreads();
+    if (thread / 32 >= a.warps) continue;  // a warp behind the matrix
     Batch<T> sum = {};
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {

@@ -44,18 +44,20 @@ __global__ void __launch_bounds__(kResidentBlock)
   for (int first = copy * kSize; first < products; first += copies * kSize, buffer ^= 1) {
     stage_batch<kResidentBlock>(staged + (buffer ^ 1) * buffer_size, x, a.cols, first + copies * kSize,
                                 products);
-    const Batch<T>* const xs = staged + buffer * buffer_size;
-    Batch<T> sum = {};
+    if (thread / 32 < a.warps) {  // else it is a warp behind the matrix
+      const Batch<T>* const xs = staged + buffer * buffer_size;
+      Batch<T> sum = {};
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s) {
-      const Batch<T> batch = xs[share.column(s)];
+      for (int s = 0; s < kSteps; ++s) {
+        const Batch<T> batch = xs[share.column(s)];
 #pragma unroll
-      for (int v = 0; v < kSize; ++v) sum.of[v] += share.value[s] * batch.of[v];
-    }
+        for (int v = 0; v < kSize; ++v) sum.of[v] += share.value[s] * batch.of[v];
+      }
 #pragma unroll
-    for (int v = 0; v < kSize; ++v) {
-      const T total = sum_over_lanes(sum.of[v], a.lanes);
-      if (row < a.rows && lane == 0 && first + v < products) y[Offset{first + v} * a.rows + row] = total;
+      for (int v = 0; v < kSize; ++v) {
+        const T total = sum_over_lanes(sum.of[v], a.lanes);
+        if (row < a.rows && lane == 0 && first + v < products) y[Offset{first + v} * a.rows + row] = total;
+      }
     }
     __syncthreads();  // the next batch is staged, and this one is read
   }

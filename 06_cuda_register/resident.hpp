@@ -1,5 +1,5 @@
 #pragma once
-// A matrix cut up so that the registers of the chip can hold it: the form that rungs 6 to 8 and the chains
+// A matrix cut up for registers: the form that rungs 6 to 8 and the chains
 // load once and keep while vectors go by.
 //
 // A row belongs to `lanes` neighbouring lanes of a warp; a lane keeps `steps` of the row's non-zeros, one

@@ -53,7 +53,11 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
 
   static Cost cost(const SpmvProblem<T>& problem) {
     Cost cost = problem_cost(problem);
-    cost.memory += 2 * static_cast<double>(problem.a->nnz()) * (sizeof(T) + 2);
+    if (const int lanes = lanes_for(*problem.a, kMostSteps); lanes > 0) {
+      const double steps = steps_for(resident_steps(*problem.a, lanes), Plan::kOrder);
+      cost.memory += steps * lanes * problem.a->rows * (sizeof(T) + 2);
+      cost.work += steps * lanes * problem.a->rows;
+    }
     return cost;
   }
 

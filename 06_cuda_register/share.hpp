@@ -2,6 +2,8 @@
 // A lane's share of the matrix in registers, for rungs 6 to 8 and the chains; and from rung 3 on how many lanes
 // a row gets, the sum over them, and for how many non-zeros of a lane kernels are compiled.
 
+#include <array>
+
 #include "06_cuda_register/resident.hpp"
 #include "common/gpu/cuda.hpp"
 
@@ -24,7 +26,7 @@ struct Share {
   T value[kSteps];
   unsigned column_pair[kSteps / 2];  ///< two 16-bit columns each
 
-  /// What thread number `thread` of the grid keeps; zeros behind the matrix.
+  /// What thread number `thread` of the grid keeps; nothing in a warp behind the matrix.
   __device__ void load(const ResidentView<T>& a, Offset thread) {
     if (thread / 32 >= a.warps) return;
     const Offset base = thread / 32 * kSteps * 32 + thread % 32;
@@ -58,8 +60,8 @@ class ResidentMatrix {
       : host_(make_resident(a, lanes, steps, element_bytes, order)),
         values_(std::span<const T>(host_.values)),
         columns_(std::span<const std::uint16_t>(host_.columns)) {
-    host_.values.clear();
-    host_.columns.clear();
+    host_.values = {};
+    host_.columns = {};
   }
   ResidentView<T> view() const {
     return {host_.rows, host_.cols, host_.lanes, host_.warps, values_.data(), columns_.data()};
@@ -75,8 +77,8 @@ class ResidentMatrix {
 };
 
 /// The steps that kernels are compiled for.
-inline constexpr int kStepChoices[] = {4, 8, 12, 16, 24, 32, 40, 48, 56, 64};
-inline constexpr int kMostSteps = 64;
+inline constexpr std::array kStepChoices = {4, 8, 12, 16, 24, 32, 40, 48, 56, 64};
+inline constexpr int kMostSteps = kStepChoices.back();
 
 /// The smallest choice that holds `needed`; by banks with an eighth more, so that the schedule has room to
 /// avoid conflicts.
@@ -88,31 +90,14 @@ inline int steps_for(int needed, StepOrder order) {
   return kMostSteps;
 }
 
-/// Calls use.operator()<kSteps>() for the choice that equals `steps`.
-template <class Use>
+/// Calls use.operator()<kSteps>() for the smallest choice that holds `steps`.
+template <std::size_t kChoice = 0, class Use>
 auto with_steps(int steps, Use&& use) {
-  switch (steps) {
-    case 4:
-      return use.template operator()<4>();
-    case 8:
-      return use.template operator()<8>();
-    case 12:
-      return use.template operator()<12>();
-    case 16:
-      return use.template operator()<16>();
-    case 24:
-      return use.template operator()<24>();
-    case 32:
-      return use.template operator()<32>();
-    case 40:
-      return use.template operator()<40>();
-    case 48:
-      return use.template operator()<48>();
-    case 56:
-      return use.template operator()<56>();
-    default:
-      return use.template operator()<64>();
+  constexpr int kSteps = kStepChoices[kChoice];
+  if constexpr (kSteps < kMostSteps) {
+    if (steps > kSteps) return with_steps<kChoice + 1>(steps, std::forward<Use>(use));
   }
+  return use.template operator()<kSteps>();
 }
 
 /// The fewest lanes per row (a power of two, at least `least`) with which no lane needs more than `most`

@@ -16,7 +16,7 @@
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A and a
 // row of B for each non-zero; one kernel. What it suffers from: a warp with a row of 100,000 non-zeros works
-// on when all others have long finished, and one with three fetches them for 29 lanes in vain.
+// on when all others have long finished, and in one with three 29 lanes have nothing to fetch.
 //
 // Source: step 1 of a course project on SpMM ("D3"), in which a warp takes 64 columns for N = 256
 // (K_256_STEP = 2).

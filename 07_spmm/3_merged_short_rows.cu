@@ -7,17 +7,13 @@
 // again.
 //
 // A warp asks once for the ends of its rows, a lane a row, and marks them in shared memory; a ballot then
-// tells all lanes which of the 32 places are ends. All lanes of a warp have the same task, so the branch
-// between tasks with and without ends costs nothing.
+// tells all lanes which of the 32 places are ends. All lanes of a warp have the same task, so none
+// diverge at the branch between tasks with and without ends.
 //
 // So two things are new, not one. In a merged task rows of B are asked for four at a time, whatever rows of A
 // they are for. A task of one row, such as a chunk, has no end within, and for it the source has the loop of
 // 2_split_rows.cu. But nvcc makes another loop of it here, and the kernel needs more registers, so an SM
 // holds fewer warps (notes.md, "Rows of B under way"). Hence times differ also where tasks do not.
-//
-// The entry had another kernel before. It looked for the end of a row in front of every multiplication, in
-// all tasks. An atomic stood behind that test, in the innermost loop. On graphs where nothing is merged, and
-// both entries have the same tasks, it took more than twice the time of split_rows.
 //
 // A row counts as short up to `short_row` non-zeros. The defaults are the mean row length, but at least 1 and
 // at most 16, and as many such rows as the 32 places of one staging hold; see tasks.hpp.

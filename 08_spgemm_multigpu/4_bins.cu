@@ -1,13 +1,13 @@
 // SpGEMM by hashing, with rows in bins: each bin has tables of its size.
 //
 // The idea: rung 3 clears 64 KB to count a row of 10 results, and three such tables fill an SM. So rows are
-// dealt to four bins, and each bin is a kernel of its own (row_bins.hpp):
+// dealt to four bins, and each bin is a launch of its own (row_bins.hpp, row_tables.hpp):
 //
 //   bin    size of a row    table               blocks that an SM of an H100 holds while it counts
 //     0    up to 64         128 slots           32, the most that an SM takes
 //     1    up to 512        1,024 slots         32
 //     2    up to 2,048      4,096 slots         13
-//     3    more             as rung 3: 16,384 slots to count, then global memory
+//     3    more             as rung 3: 16,384 slots to count, then global memory: 3
 //
 // Twice: before counting a row's size is the number of its products, because no more is known then; before
 // multiplying it is the number of its results. The kernels are rung 3's, for the rows of a list.

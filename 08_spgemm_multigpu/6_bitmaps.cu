@@ -11,11 +11,14 @@
 //   add      the sum of a column stands in C, at its rank: a look-up, and never a probe
 //
 // A block of 8 warps does a row, where rungs 2 to 5 have one warp for it. Rows that rung 5 counts in its
-// largest table in shared memory gain from both, too. Where the columns of a row span more than 32,768, it
-// takes one span after the other, and of each row of B the part in the span: two binary searches. To add,
-// each warp has an eighth of the span, and takes one row of B after the other, as in rung 3. So no sum needs
-// atomics, and each runs in the order of A's entries: the same bits in each run. All other rows are as in
+// largest table in shared memory gain from both, too, as on fem. Where the columns of a row span more than
+// 32,768, it takes one span after the other, and of each row of B the part in the span: two binary searches.
+// To add, each warp has an eighth of the span, and takes one row of B after the other, as in rung 3. So no sum
+// needs atomics, and each runs in the order of A's entries: the same bits in each run. All other rows are as in
 // rung 5.
+//
+// What remains: in a skewed graph the first eighth of the columns has most of the products, and seven warps
+// wait for the first. fast/ranked_rows.cu gives each warp equally many results.
 //
 // Input: any CSR matrices. Cost: B's rows once when counting, twice when multiplying, and the searches. No
 // table lies in global memory now: the workspace is 40 bytes a row. C's sums are read and written in L1 and

@@ -13,7 +13,7 @@ namespace stages::spgemm {
 inline constexpr int kBins = 4;
 
 /// The sizes that bins 0, 1 and 2 go up to; all larger rows are in bin 3. Rows of size 0, and those with at
-/// most `other` products, are in none.
+/// most `other` products, which another kernel has, are in none.
 struct BinRule {
   Index small = 0;
   Index medium = 0;

@@ -42,7 +42,7 @@ struct RowList {
   const Index* rows = nullptr;
   Index count = 0;                        ///< where the host does not know it, an upper bound
   const Index* size_on_device = nullptr;  ///< and here it stands
-  unsigned most_blocks = 0;               ///< and with a block a row, no more are launched
+  unsigned most_blocks = ~0u;             ///< with a block a row, no more are launched
 
   __device__ unsigned size() const {
     return static_cast<unsigned>(size_on_device == nullptr ? count : *size_on_device);

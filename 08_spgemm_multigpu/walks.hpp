@@ -1,6 +1,6 @@
 #pragma once
-// Two ways in which a warp walks along the products of a row of C. Rungs 1 and 2 take the first, from rung 3
-// on the second.
+// Two ways in which a warp walks along the products of a row of C. Rungs 1 and 2 take the first, rungs 3 to 6
+// the second for all rows that they hash.
 //
 //   walk_by_lanes        lane 0: entry 0 of A, its row of B   b b b b        two lanes may hold one column
 //                        lane 1: entry 1 of A, its row of B   b b b b b b

@@ -661,11 +661,16 @@ std::unique_ptr<BinnedPlan<T>> make_binned(const Csr<T>& a, const CsrView<T, Ptr
 /// For the rows of C, and the parts of those that a bitmap may count.
 template <class T>
 double workspace_bytes(const SpgemmProblem<T>& problem) {
-  constexpr Rules kRules;
+  constexpr int kManyMultiprocessors = 256;  // no GPU has more
+  Rules rules;
+  rules.window_columns = rules.window_columns * Index{sizeof(float)} / Index{sizeof(T)};
   const auto rows = static_cast<double>(problem.a->rows);
-  const double counted = std::min(rows, static_cast<double>(problem.products) / (kRules.most_sorted + 1));
-  const Index parts = parts_of(problem.b->cols, part_columns(kRules, problem.b->cols));
-  const double recorded = problem.result_bound <= kRules.recorded_results ? sizeof(Index) * kForms * rows : 0;
+  const double counted = std::min(rows, static_cast<double>(problem.products) / (rules.most_sorted + 1));
+  const Index parts = parts_of(problem.b->cols, part_columns(rules, problem.b->cols));
+  const Bounds bounds{problem.a->rows, problem.b->cols, problem.products, problem.max_row_products,
+                      problem.result_bound};
+  const double recorded =
+      is_recorded(rules, bounds, kManyMultiprocessors) ? sizeof(Index) * kForms * rows : 0;
   return 38 * rows + recorded + static_cast<double>(sizeof(Index)) * parts * counted;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 // Small products without the host in between. binned.cu waits twice for what the device finds out: how many
 // rows each form has, and how large C is. That and its many calls are most of the time of a small product. So
-// where they cannot be many, every form is launched for as many rows as could have it, in lists apart from each
-// other; the kernels read on the device how many there are. C gets as much room as it could need. Nothing is
+// where they cannot be many, every form is launched for as many rows as could have it (with a block a row, in a
+// limited grid: rows_of_blocks.hpp), in lists apart from each other; the kernels read on the device how many
+// there are. C gets as much room as it could need. Nothing is
 // left to wait for, so prepare records the product as a graph, which run() only launches. Forms without
 // rows cost a launch in a graph each, and blocks that find nothing to do; so those that no row can have are
 // left out. Memory: 84 bytes a row of C for the lists.
@@ -55,13 +56,16 @@ inline Index most_rows(const Rules& rules, const Bounds& bounds, Form form) {
 
 /// Whether counting_form() may give a row that form, and a kernel counts it.
 inline bool is_counted_by(const Rules& rules, const Bounds& bounds, Form form) {
+  const Index in_warp_table = rules.count_warp_slots / 2;  // products
   switch (form) {
-    case Form::windows:
     case Form::warp_table:
     case Form::narrow_large:
       return true;
+    case Form::windows:
+      return bounds.row_products > in_warp_table;
     case Form::block_table:
-      return bounds.cols / rules.count_columns_a_product > rules.count_warp_slots / 2;
+      return bounds.row_products > in_warp_table &&
+             bounds.cols / rules.count_columns_a_product > in_warp_table;
     default:
       return form >= Form::sort_256 && form < Form::copy_short;
   }
@@ -77,7 +81,7 @@ inline bool is_multiplied_by(const Rules& rules, const Bounds& bounds, Form form
   const bool all_ranked =
       results <= kMostRanks && ranked_bytes(width, results, rules.value_bytes) <= Offset{rules.ranked_bytes};
   const auto any_sparse = [&](Index more_results) {
-    return width / rules.window_columns_a_result > more_results;
+    return results > more_results && width / rules.window_columns_a_result > more_results;
   };
   switch (form) {
     case Form::narrow_large:
@@ -94,6 +98,8 @@ inline bool is_multiplied_by(const Rules& rules, const Bounds& bounds, Form form
     case Form::large_table:
       return any_sparse(rules.block_slots / 2);
     case Form::ranked_spans:
+      if (!is_counted_by(rules, bounds, Form::windows)) return false;  // which alone makes spans
+      [[fallthrough]];
     case Form::windows:
       return !all_ranked || any_sparse(rules.large_slots / 2);
     default:

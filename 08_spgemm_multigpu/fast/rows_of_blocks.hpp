@@ -12,8 +12,7 @@ namespace stages::spgemm {
 
 /// The blocks of a launch.
 inline unsigned blocks_for_rows(const RowList& list, Index blocks_a_row = 1) {
-  const unsigned all = blocks_for(Offset{list.count} * blocks_a_row, 1);
-  return list.size_on_device == nullptr ? all : std::min(all, list.most_blocks);
+  return std::min(blocks_for(Offset{list.count} * blocks_a_row, 1), list.most_blocks);
 }
 
 /// Calls take(row, part, number) for what is this block's: rows of the list, with their number in it, and parts

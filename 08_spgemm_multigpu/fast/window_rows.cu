@@ -103,7 +103,7 @@ __device__ inline Index write_parts(const Index* in_part, Index width, const Par
   return total;
 }
 
-/// A block for each row and each value of blockIdx.y: `parts_a_block` of the row's parts. Where that is not all
+/// A block for a row and each value of blockIdx.y: `parts_a_block` of the row's parts. Where that is not all
 /// of them, cut_rows() does the rest. `words`: of the bitmap, which has room for a whole row if B has words.
 template <class Ptr>
 __global__ void __launch_bounds__(kCountWarps* kWarp)

@@ -220,8 +220,8 @@ void multiply_in_small_parts() {
     add_binned(registry, "counts_by_hashing", {.rules = counts_by_hashing()});
     add_structure_reuse(registry, "reused_tables", {.rules = waiting(small_tables())});
     add_structure_reuse(registry, "reused_split_rows", {.rules = split_rows()});
-    add_binned(registry, "words_of_narrow_rows", {.rules = by_words(narrow_rows())});
-    add_binned(registry, "words_of_long_rows", {.rules = by_words(long_rows())});
+    add_binned(registry, "words_of_narrow_rows", {.rules = waiting(by_words(narrow_rows()))});
+    add_binned(registry, "words_of_long_rows", {.rules = waiting(by_words(long_rows()))});
     add_binned(registry, "words_and_spans", {.rules = by_words(spans_in_one_bitmap())});
   } else {
     add_binned(registry, "wide_pointers_split_rows", {.rules = split_rows(), .wide_pointers = true});
@@ -326,10 +326,10 @@ Registry by_several_rules() {
   add_binned(registry, "as_it_is");
   add_binned(registry, "with_waits", {.rules = waiting(Rules{})});
   add_binned(registry, "threads", {.rules = waiting(single_threads())});
-  add_binned(registry, "tables", {.rules = waiting(small_tables())});
-  add_binned(registry, "narrow", {.rules = recorded(narrow_rows())});
+  add_binned(registry, "tables", {.rules = recorded(small_tables())});
+  add_binned(registry, "narrow", {.rules = waiting(narrow_rows())});
   add_binned(registry, "long_rows", {.rules = recorded(long_rows())});
-  add_binned(registry, "spans", {.rules = waiting(spans())});
+  add_binned(registry, "spans", {.rules = recorded(spans())});
   add_binned(registry, "split_rows", {.rules = split_rows()});
   return registry;
 }
@@ -455,8 +455,7 @@ TEST(HashParts, BoundsOfRecordedProductsHold) {
         if (rows_of_b > products) continue;
         const Form form = spgemm::form_by_products(rules, products, rows_of_b);
         EXPECT_LE(spgemm::least_products(rules, form), products) << products << " of " << rows_of_b;
-        const spgemm::Bounds alone{
-            .rows = 1, .cols = 1'000'000, .products = products, .row_products = products, .results = 1};
+        const spgemm::Bounds alone{.rows = 1, .products = products, .row_products = products, .results = 1};
         EXPECT_EQ(spgemm::most_rows(rules, alone, form), 1);
         for (const Index width : {1, 60, 30'000, 1'000'000}) {
           const Form counting = spgemm::counting_form(rules, {products, rows_of_b, width});
@@ -471,14 +470,15 @@ TEST(HashParts, BoundsOfRecordedProductsHold) {
   EXPECT_EQ(spgemm::most_rows({}, bounds, Form::copy_short), 1000);
 }
 
-/// The forms that the host leaves out: those that no row of the device has, and for few columns nearly all of
-/// long rows.
+/// The forms that the host leaves out: none that a row has, and where B has few columns, or rows few products,
+/// most of those for long rows.
 TEST(HashParts, FormsOfRecordedProducts) {
   using spgemm::Form;
   Rules few_slots;  // sparse rows for which no table is large enough
   few_slots.warp_slots = 256;
   few_slots.block_slots = 512;
   few_slots.large_slots = 1024;
+  few_slots.value_bytes = 8;
   std::set<Form> counting, multiplying;
   for (const Rules& rules : {Rules{}, small_tables(), narrow_rows(), long_rows(), spans(), few_slots}) {
     for (const Index cols : {1, 40, 600, 8'224, 8'300, 20'000, 40'000, 140'000, 500'000, 3'000'000}) {
@@ -490,7 +490,7 @@ TEST(HashParts, FormsOfRecordedProducts) {
             EXPECT_TRUE(spgemm::is_counted_by(rules, bounds, counted)) << cols << " " << products;
             counting.insert(counted);
             for (Offset results = std::min(products, Offset{width}); results > 0; results /= 2) {
-              for (const bool has_spans : {false, true}) {
+              for (const bool has_spans : {false, counted == Form::windows}) {
                 const Form form = spgemm::multiplying_form(rules, counted, products, width,
                                                            static_cast<Index>(results), has_spans);
                 EXPECT_TRUE(spgemm::is_multiplied_by(rules, bounds, form))
@@ -511,12 +511,25 @@ TEST(HashParts, FormsOfRecordedProducts) {
     EXPECT_EQ(multiplying.contains(form), form != Form::copy_long) << k;
   }
 
-  const spgemm::Bounds few_columns{.rows = 500, .cols = 8'000, .products = 100'000, .row_products = 3'000};
-  for (const Form form : {Form::windows, Form::ranked_spans, Form::large_table, Form::block_table,
-                          Form::warp_table, Form::warp_small})
-    EXPECT_FALSE(spgemm::is_multiplied_by({}, few_columns, form)) << static_cast<int>(form);
-  EXPECT_FALSE(spgemm::is_counted_by({}, few_columns, Form::block_table));
-  EXPECT_FALSE(spgemm::is_counted_by({}, few_columns, Form::copy_long));
+  const auto left_out = [](const spgemm::Bounds& bounds) {
+    std::set<Form> forms;
+    for (int k = 0; k < static_cast<int>(Form::sort_256); ++k) {
+      if (!spgemm::is_multiplied_by({}, bounds, static_cast<Form>(k))) forms.insert(static_cast<Form>(k));
+    }
+    return forms;
+  };
+  spgemm::Bounds bounds{.rows = 500, .cols = 8'000, .products = 100'000, .row_products = 3'000};
+  std::set<Form> expected = {Form::windows,     Form::ranked_spans, Form::large_table,
+                             Form::block_table, Form::warp_table,   Form::warp_small};
+  EXPECT_EQ(left_out(bounds), expected);
+  EXPECT_FALSE(spgemm::is_counted_by({}, bounds, Form::block_table));
+  bounds.cols = 400;
+  expected.insert({Form::narrow_large, Form::ranked});
+  EXPECT_EQ(left_out(bounds), expected);
+  bounds = {.rows = 500, .cols = 3'000'000, .products = 100'000, .row_products = 1'000};
+  EXPECT_EQ(left_out(bounds), (std::set<Form>{Form::ranked_spans, Form::large_table}));
+  for (const Form form : {Form::windows, Form::block_table, Form::copy_long, Form::copy_short})
+    EXPECT_FALSE(spgemm::is_counted_by({}, bounds, form)) << static_cast<int>(form);
 }
 
 /// Which rows are split by the rules as they are: few, with more than 16,384 entries of A that name short rows
@@ -597,7 +610,7 @@ TEST(HashParts, NotInsideAnotherGraph) {
 /// 32. Seven rows of 128 products are a warp's work on the executor, eight would be a block's.
 TEST(HashParts, WordsThatDoNotBeginWithTheRow) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
-  Rules rules = by_words(narrow_rows());
+  Rules rules = waiting(by_words(narrow_rows()));
   rules.narrow_columns = 128;
   Registry registry;
   add_binned(registry, "narrow", {.rules = rules});
