@@ -1813,8 +1813,8 @@ class Lens(Case):
         ("05_cuda_csr/README.md", r"side by side, and (\S+) add up", "05_cuda_csr/balanced_shares -m gen:uniform:n=5000,per_row=4", "", "shared load", "lanes"),
         *(("06_cuda_register/README.md", words, f"06_cuda_register/{entry} -m gen:fixed:n=256,zeros=0.8", source, access, "takes") for words, entry, source, access in (
             (r"What it counts</summary>(\S+) and", "packed_shares", "", "shared load"), (r"What it counts</summary>\S+ and (\S+)\. ", "bank_order", "", "shared load"),
-            (r"`vector_batches`: (\S+), but", "vector_batches", "", "shared load"), (r"(\d+) sectors a load of values", "vector_batches", "a.values", "global load"),
-            (r"sectors a load of values, not (\d+)\.", "packed_shares", "value[s]", "global load"))),
+            (r"`vector_batches`: (\S+);", "vector_batches", "", "shared load"), (r"(\d+) sectors a load, not", "vector_batches", "a.values", "global load"),
+            (r"sectors a load, not (\d+)\.", "packed_shares", "value[s]", "global load"))),
         *(("07_spmm/notes.md", words, f"07_spmm/warp_per_row -m gen:uniform:n=1000,per_row=8 --n-cols {n}", "from[u * kWarp]", "global load", column) for words, n, column in (
             (r"\| 31 \| \S+ \| (\S+) \|", 31, "lanes"), (r"\| 31 \| \S+ \| \S+ \| (\S+) \|", 31, "takes"), (r"\| 31 \| (\S+) \|", 31, "requests"),
             (r"\| 32 \| \S+ \| \S+ \| (\S+) \|", 32, "takes"), (r"\| 33 \| .* \| 32 and 1 \| (\S+) and", 33, "takes"),
