@@ -21,29 +21,27 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
   LanesPlan(const SpmvProblem<T>& problem, Exec& exec)
       : Base(problem, exec),
         lanes_(lanes_for(*problem.a, kMostSteps)),
-        longest_(resident_steps(*problem.a, lanes_)) {
+        steps_(steps_for(resident_steps(*problem.a, lanes_), StepOrder::as_they_come)) {
     allow_shared_bytes(kernel(), this->shared_bytes(*problem.a));
   }
 
   std::vector<Metric> metrics() const override {
     const KernelFacts facts = kernel_facts(kernel());
     return {{"lanes_per_row", static_cast<double>(lanes_), ""},
-            {"non_zeros_per_lane", static_cast<double>(steps()), ""},
+            {"non_zeros_per_lane", static_cast<double>(steps_), ""},
             registers_metric(facts),
             local_metric(facts)};
   }
 
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {
     if (auto reason = Base::refuse(problem, exec)) return reason;
-    if (lanes_for(*problem.a, kMostSteps) != 0) return std::nullopt;
-    return fmt::format("a row has more than {} non-zeros, {} for each of 32 lanes", 32 * kMostSteps,
-                       kMostSteps);
+    return refuse_long_rows(*problem.a);
   }
 
  protected:
   int lanes() const { return lanes_; }
   auto kernel() const {
-    return with_steps(steps(), [&]<int kWidth>() { return Plan::template kernel_of<kWidth>(); });
+    return with_steps(steps_, [&]<int kWidth>() { return Plan::template kernel_of<kWidth>(); });
   }
   /// Blocks that hold the matrix once.
   unsigned blocks() const { return blocks_for(Offset{this->a().rows} * lanes_, kLanesBlock); }
@@ -51,14 +49,12 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
   unsigned copies() const {
     const int at_once =
         resident_blocks_per_sm(kernel(), kLanesBlock, this->shared_bytes(this->a())) * device_facts().sms;
-    return std::max(1u, static_cast<unsigned>(at_once) / std::max(1u, blocks()));
+    return copies_on_chip(at_once, blocks());
   }
 
  private:
-  int steps() const { return steps_for(longest_, StepOrder::as_they_come); }
-
   int lanes_;
-  int longest_;  ///< non-zeros of a lane
+  int steps_;  ///< non-zeros that a lane keeps, padding included
 };
 
 }  // namespace stages

@@ -29,7 +29,7 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
   ResidentPlan(const SpmvProblem<T>& problem, Exec& exec)
       : DeviceSpmvPlan<T>(problem, exec),
         shape_(shape_for(*problem.a)),
-        copies_(std::max(1u, static_cast<unsigned>(shape_.resident_blocks) / std::max(1u, shape_.blocks))),
+        copies_(copies_on_chip(shape_.resident_blocks, shape_.blocks)),
         matrix_(*problem.a, shape_.lanes, shape_.steps, 16, Plan::kOrder) {}
 
   void run() override {
@@ -55,7 +55,7 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
     Cost cost = problem_cost(problem);
     if (const int lanes = lanes_for(*problem.a, kMostSteps); lanes > 0) {
       const double steps = steps_for(resident_steps(*problem.a, lanes), Plan::kOrder);
-      cost.memory += steps * lanes * problem.a->rows * (sizeof(T) + 2);
+      cost.memory += 2 * steps * lanes * problem.a->rows * (sizeof(T) + 2);  // on the host, too, for a while
       cost.work += steps * lanes * problem.a->rows;
     }
     return cost;
@@ -70,11 +70,8 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
     if (a.cols > kMostResidentColumns) {
       return fmt::format("{} columns do not fit into 16 bits; at most {} do", a.cols, kMostResidentColumns);
     }
+    if (auto reason = refuse_long_rows(a)) return reason;
     const ResidentShape shape = shape_for(a);
-    if (shape.lanes == 0) {
-      return fmt::format("a row has more than {} non-zeros, {} for each of 32 lanes", 32 * kMostSteps,
-                         kMostSteps);
-    }
     if (shape.resident_blocks == 0) {
       return fmt::format("x needs {} bytes of shared memory a block; the device has {}", shape.shared_bytes,
                          device_facts().shared_per_block_optin);
@@ -96,7 +93,6 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
   static ResidentShape shape_for(const Csr<T>& a) {
     ResidentShape shape;
     shape.lanes = lanes_for(a, kMostSteps);
-    if (shape.lanes == 0) return shape;
     const int needed = resident_steps(a, shape.lanes);
     shape.steps = steps_for(needed, Plan::kOrder);
     shape.blocks = blocks_for(Offset{a.rows} * shape.lanes, kResidentBlock);
@@ -119,7 +115,7 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
 
   void product(const T*, T*) final {}  // run() does them all in one launch
   ResidentShape shape_;
-  unsigned copies_;  ///< how many times the chip holds the matrix at once; 1 where it does not hold it
+  unsigned copies_;
   ResidentMatrix<T> matrix_;
 };
 

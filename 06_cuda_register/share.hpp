@@ -2,7 +2,12 @@
 // A lane's share of the matrix in registers, for rungs 6 to 8 and the chains; and from rung 3 on how many lanes
 // a row gets, the sum over them, and for how many non-zeros of a lane kernels are compiled.
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
 
 #include "06_cuda_register/resident.hpp"
 #include "common/gpu/cuda.hpp"
@@ -108,6 +113,19 @@ int lanes_for(const Csr<T>& a, int most, int least = 1) {
     if (resident_steps(a, lanes) <= most) return lanes;
   }
   return 0;
+}
+
+/// Why a matrix cannot lie in registers: its longest row is too long for 32 lanes.
+template <class T>
+std::optional<std::string> refuse_long_rows(const Csr<T>& a) {
+  if (lanes_for(a, kMostSteps) != 0) return std::nullopt;
+  return fmt::format("a row has more than {} non-zeros, {} for each of 32 lanes", 32 * kMostSteps,
+                     kMostSteps);
+}
+
+/// How many times a chip that holds `at_once` blocks holds a matrix of so many; 1 where it does not hold it.
+inline unsigned copies_on_chip(int at_once, unsigned blocks) {
+  return std::max(1u, static_cast<unsigned>(at_once) / std::max(1u, blocks));
 }
 
 }  // namespace stages

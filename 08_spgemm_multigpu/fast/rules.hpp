@@ -66,10 +66,9 @@ struct Rules {
   Index count_columns_a_product = 128;  ///< counting: a wider range is not worth its bitmap
   Index count_warp_slots = 2048;        ///< of the tables of the counting pass; half of them hold products
   Index count_block_slots = 16384;
-  Index warp_products = 16384;  ///< of a row in a narrow range: more are a block's work, not a warp's
-  Index warp_rows_of_b = 256;   ///< likewise
-  Index ranked_bytes =
-      106 * 1024;  ///< of a block's bits and sums: at most what two of an SM's blocks can have
+  Index warp_products = 16384;      ///< of a row in a narrow range: more are a block's work, not a warp's
+  Index warp_rows_of_b = 256;       ///< likewise
+  Index ranked_bytes = 106 * 1024;  ///< of a block's bits and sums: two blocks share an SM
   Index ranked_small_bytes = 36 * 1024;  ///< what is left of an SM's memory is L1, which rows of B come from
   Index value_bytes = sizeof(float);     ///< set by the plan
   Index exchanged_entries = 256;         ///< of A: ranked rows with more exchange products (ranked_rows.cu)
