@@ -143,6 +143,10 @@ std::vector<Choice> choices() {
     with(fmt::format("counting: bitmaps to {} columns a product", columns),
          [&](Rules& r) { r.count_columns_a_product = columns; });
   }
+  for (const Index products : {32, 64, 256}) {
+    with(fmt::format("narrow: rows of more than {} products", products),
+         [&](Rules& r) { r.most_sorted_narrow = products; });
+  }
   with("no exchange", [](Rules& r) { r.exchanged_products = 0; });
   for (const Index entries : {128, 1024}) {
     with(fmt::format("exchange: more than {} entries", entries),
@@ -160,7 +164,7 @@ std::vector<Choice> choices() {
   with("words of each B", [](Rules& r) { r.word_products = r.products_a_word_entry = 0; });
   with("not recorded", [](Rules& r) { r.recorded_rows_a_sm = 0; });
   with("recorded in 2 blocks an SM", [](Rules& r) { r.recorded_blocks_a_sm = 2; });
-  with("recorded in 32 blocks an SM", [](Rules& r) { r.recorded_blocks_a_sm = 32; });
+  with("recorded in 8 blocks an SM", [](Rules& r) { r.recorded_blocks_a_sm = 8; });
   with("no row split", [](Rules& r) { r.long_row = std::numeric_limits<Index>::max(); });
   for (const Index entries : {4096, 8192, 65536}) {
     with(fmt::format("split: rows of more than {} entries", entries),

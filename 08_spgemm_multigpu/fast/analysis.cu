@@ -89,8 +89,16 @@ __device__ Range find_range(const Structures<Ptr>& f, Index row, unsigned me, un
   return range;
 }
 
-__device__ inline bool needs_range(const Rules& rules, const Sums& sums) {
-  return form_by_products(rules, sums.products, sums.rows_of_b) == Form::windows;
+/// Whether the rules ask for a row's range. A row that could be sorted needs it only if it is narrow, and for
+/// most rows the first and the last row of B say that it is not.
+template <class Ptr>
+__device__ bool needs_range(const Structures<Ptr>& f, const Rules& rules, Index row, const Sums& sums) {
+  if (form_by_products(rules, sums.products, sums.rows_of_b) == Form::windows) return true;
+  if (!may_be_narrow(rules, sums.products, sums.rows_of_b)) return false;
+  const Index first = f.a.col_idx[f.a.row_ptr[row]], last = f.a.col_idx[f.a.row_ptr[row + 1] - 1];
+  const Ptr from = f.b.row_ptr[first], to = f.b.row_ptr[last + 1];
+  if (from == f.b.row_ptr[first + 1] || to == f.b.row_ptr[last]) return true;
+  return f.b.col_idx[to - 1] - f.b.col_idx[from] < sums.products;
 }
 
 /// Of `team` lanes side by side, in each of them.
@@ -132,7 +140,7 @@ __device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const F
   const bool has_products = row >= 0 && !is_split(f.a, rules, row);
   const Sums sums = over_team(has_products ? sum_products(f, row, lane, team) : Sums{}, team);
   const Range range =
-      over_team(row >= 0 && needs_range(rules, sums) ? find_range(f, row, lane, team) : Range{}, team);
+      over_team(row >= 0 && needs_range(f, rules, row, sums) ? find_range(f, row, lane, team) : Range{}, team);
   return row >= 0 && lane == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
 }
 
@@ -154,7 +162,7 @@ __device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, co
   if (is_first) atomicAdd(&rows_of_b, of_warp.rows_of_b);
   __syncthreads();
   const Sums sums{static_cast<Offset>(products), rows_of_b};
-  if (needs_range(rules, sums)) {
+  if (needs_range(f, rules, row, sums)) {
     const Range range = over_team(find_range(f, row, threadIdx.x, blockDim.x), kWarp);
     if (is_first) atomicMin(&first, range.first);
     if (is_first) atomicMax(&last, range.last);

@@ -42,7 +42,7 @@ inline Offset least_products(const Rules& rules, Form form) {
     case Form::sort_256:
       return 129;
     default:
-      return std::max<Offset>(2, Offset{rules.most_sorted} + 1);
+      return std::max<Offset>(2, Offset{std::min(rules.most_sorted, rules.most_sorted_narrow)} + 1);
   }
 }
 

@@ -51,6 +51,7 @@ struct Rules {
   Index most_by_threads = 32;     ///< products; 32, 16 or 0
   Index thread_rows_a_sm = 1024;  ///< fewer rows with a thread each leave the device idle: lanes sort them
   Index most_sorted = 256;        ///< products; 256, 128, 64, 32, 16 or 0
+  Index most_sorted_narrow = 128;  ///< in a range of no more columns than products: bitmaps take the others
   Index most_copied_short = 64;   ///< products
   Index narrow_columns = 49152;   ///< the range of a row; a multiple of 32
   Index narrow_small_columns = 16384;   ///< likewise
@@ -86,7 +87,7 @@ struct Rules {
   Index section_entries = 64;          ///< of A, in a section of a row
   Index recorded_rows_a_sm = 1024;     ///< of C: a product with no more is recorded as a graph (recorded.hpp)
   Index recorded_results = 1 << 24;    ///< if C can have no more results
-  Index recorded_blocks_a_sm = 8;      ///< of a form with a block a row, where it is not known how many rows
+  Index recorded_blocks_a_sm = 32;     ///< of a form with a block a row, where it is not known how many rows
   Index entries_a_word = 2;            ///< of B, or more in the mean: bitmaps count by words (words.hpp)
   Offset word_products = 1 << 20;      ///< and there are so many products
   Offset products_a_word_entry = 4;    ///< and so many for each non-zero of B
@@ -136,7 +137,7 @@ STAGES_HD inline bool are_exchanged(const Rules& rules, Offset entries, Offset p
 }
 
 /// What the rule looks at. `width`: last column - first column + 1 of the rows of B that are added up; not
-/// known (0) where the products are few.
+/// known (0) where the products are few, unless the range is narrow.
 struct RowFacts {
   Offset products = 0;
   Index rows_of_b = 0;  ///< that are not empty
@@ -164,14 +165,23 @@ STAGES_HD inline Form form_by_products(const Rules& rules, Offset products, Inde
   return products > 16 ? Form::sort_32 : Form::sort_16;
 }
 
+/// Whether a row that could be sorted has another form if its range has no more columns than it has products.
+STAGES_HD inline bool may_be_narrow(const Rules& rules, Offset products, Index rows_of_b) {
+  return rows_of_b > 1 && products > rules.most_sorted_narrow && products <= rules.most_sorted;
+}
+
 /// The form that counts the results of a row. A bitmap over the range of columns costs a step for each 32 of
 /// them, a hash table one or two for each product.
 STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
   const Form early = form_by_products(rules, row.products, row.rows_of_b);
+  const bool one_warp = row.products <= rules.warp_products && row.rows_of_b <= rules.warp_rows_of_b;
+  const bool narrow = one_warp && row.width <= rules.narrow_columns;
+  if (narrow && may_be_narrow(rules, row.products, row.rows_of_b) && row.width > 0 &&
+      row.width <= row.products)
+    return Form::narrow_large;
   if (early != Form::windows) return early;
   const bool dense = row.width / rules.count_columns_a_product <= row.products;
-  const bool one_warp = row.products <= rules.warp_products && row.rows_of_b <= rules.warp_rows_of_b;
-  if (dense && one_warp && row.width <= rules.narrow_columns) return Form::narrow_large;
+  if (dense && narrow) return Form::narrow_large;
   if (row.products <= rules.count_warp_slots / 2) return Form::warp_table;
   if (!dense && row.products <= rules.count_block_slots / 2) return Form::block_table;
   return Form::windows;

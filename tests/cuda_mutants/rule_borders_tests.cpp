@@ -41,9 +41,7 @@ struct Forms {
 
 Forms forms_of(const Rules& rules, const Facts& f) {
   const Form counting = counting_form(rules, {f[kProducts], f[kRows], f[kWidth]});
-  const bool early = form_by_products(rules, f[kProducts], f[kRows]) != Form::windows;
-  return {counting,
-          multiplying_form(rules, counting, f[kProducts], early ? 0 : f[kWidth], f[kResults], false)};
+  return {counting, multiplying_form(rules, counting, f[kProducts], f[kWidth], f[kResults], false)};
 }
 
 /// Rows on both sides of every border between two forms that is found from a lattice of facts: between
