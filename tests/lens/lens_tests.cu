@@ -108,26 +108,43 @@ TEST(Lens, EightBytesComeAsTwoHalves) {
       look_at("test", [&] { launch(doubles, {.grid = 1, .block = 32, .shared_bytes = 256}, out.data()); });
   EXPECT_EQ(of(view, Space::shared, Access::store).cost, 2u);
   // Every second double: of 16 lanes two have a bank each time, and the second half takes the same words. A
-  // word for all is one wavefront a half.
-  EXPECT_EQ(of(view, Space::shared, Access::load).cost, 4u + 2u);
+  // word for all is one wavefront.
+  EXPECT_EQ(of(view, Space::shared, Access::load).cost, 4u + 1u);
 }
 
-/// Reads 16 bytes a lane, of the place that `shared_by` lanes in a row have together.
-__global__ void fours(float4* out, unsigned shared_by) {
+/// Each of `lanes` reads 16 bytes of its place.
+__global__ void fours(float4* out, unsigned lanes, const unsigned* places) {
   float4* const words = dynamic_shared<float4>();
   words[threadIdx.x] = make_float4(1, 2, 3, 4);
   __syncwarp();
-  out[threadIdx.x] = words[threadIdx.x / shared_by];
+  if ((lanes >> threadIdx.x & 1) != 0) out[threadIdx.x] = words[places[threadIdx.x]];
 }
 
-TEST(Lens, SixteenBytesComeAsFourQuarters) {
-  DeviceArray<float4> out(32);
-  // Two quarters that want the same words are one.
-  for (const auto& [shared_by, wavefronts] : {std::pair{1u, 4u}, {8u, 4u}, {16u, 2u}, {32u, 2u}}) {
-    const LensView view = look_at("test", [&, by = shared_by] {
-      launch(fours, {.grid = 1, .block = 32, .shared_bytes = 512}, out.data(), by);
+TEST(Lens, SixteenBytesComeAsFourQuartersOrInPairs) {
+  struct Case {
+    const char* what;
+    unsigned lanes, wavefronts;
+    unsigned (*place)(unsigned lane);
+  };
+  constexpr unsigned kAll = ~0u;
+  for (const Case& c : {Case{"all apart", kAll, 4, [](unsigned l) { return l; }},
+                        Case{"one place for all", kAll, 2, [](unsigned) { return 5u; }},
+                        Case{"one for each half", kAll, 2, [](unsigned l) { return l / 16; }},
+                        Case{"neighbours", kAll, 2, [](unsigned l) { return l / 2; }},
+                        Case{"a lane and lane ^ 2", kAll, 2, [](unsigned l) { return l / 4 * 2 + l % 2; }},
+                        Case{"a lane and lane ^ 4", kAll, 4, [](unsigned l) { return l / 8 * 4 + l % 4; }},
+                        Case{"each quarter the same", kAll, 4, [](unsigned l) { return l % 8; }},
+                        Case{"neighbours, in one bank", kAll, 8, [](unsigned l) { return l / 2 * 8 % 32; }},
+                        Case{"one without its neighbour", kAll - 1, 2, [](unsigned l) { return l / 2; }},
+                        Case{"half of the lanes", 0xffff, 2, [](unsigned l) { return l; }}}) {
+    std::vector<unsigned> places;
+    for (unsigned lane = 0; lane < 32; ++lane) places.push_back(c.place(lane));
+    const DeviceArray<unsigned> on_device{std::span<const unsigned>(places)};
+    DeviceArray<float4> out(32);
+    const LensView view = look_at("test", [&] {
+      launch(fours, {.grid = 1, .block = 32, .shared_bytes = 512}, out.data(), c.lanes, on_device.data());
     });
-    EXPECT_EQ(of(view, Space::shared, Access::load).cost, wavefronts) << shared_by;
+    EXPECT_EQ(of(view, Space::shared, Access::load).cost, c.wavefronts) << c.what;
   }
 }
 

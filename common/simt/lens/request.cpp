@@ -60,16 +60,30 @@ GlobalCost global_cost(const Request& request, const Sectors& sectors) {
   return cost;
 }
 
+namespace {
+
+/// Whether all lanes that take part want the same as their neighbour, or all the same as the one behind it.
+bool come_in_pairs(const Request& request) {
+  const auto paired_at = [&](unsigned distance) {
+    bool alike = true;
+    each_lane(request.lanes, [&](unsigned lane) {
+      const unsigned other = lane ^ distance;
+      alike &= (request.lanes >> other & 1) == 0 || request.address[lane] == request.address[other];
+    });
+    return alike;
+  };
+  return paired_at(1) || paired_at(2);
+}
+
+}  // namespace
+
 SharedCost shared_cost(const Request& request) {
   const unsigned words = std::max(1u, request.bytes / static_cast<unsigned>(kBankBytes));
-  const unsigned together = kLanes / std::min(words, kLanes);  // lanes that are answered at once
+  unsigned together = kLanes / std::min(words, kLanes);  // lanes that are answered at once
+  if (words > 1 && request.access == Access::load && come_in_pairs(request)) together *= 2;
   const bool is_atomic = request.access > Access::store;
   SharedCost cost;
-  std::array<std::uint64_t, kLanes> word, before;  // that this part of the warp touches, and the last one
-  unsigned size = 0, size_before = 0;
   for (unsigned first = 0; first < kLanes; first += together) {
-    std::swap(word, before);
-    size_before = std::exchange(size, 0);
     std::array<std::uint8_t, kLanes> of_bank{};
     DistinctSet seen;
     for (unsigned lane = first; lane < first + together; ++lane) {
@@ -77,24 +91,17 @@ SharedCost shared_cost(const Request& request) {
       for (unsigned w = 0; w < words; ++w) {
         const std::uint64_t next = request.address[lane] / kBankBytes + w;
         const bool is_new = seen.insert(next);
-        if (is_new) word[size++] = next;
         if (is_new || is_atomic) ++of_bank[next % kLanes];
       }
     }
-    if (size == 0) continue;
+    if (seen.size() == 0) continue;
     if (request.access == Access::float_add) {  // one lane a bank, whoever else stands there
       ++cost.wavefronts;
       ++cost.least;
       continue;
     }
-    const bool second_quarter = words == 4 && first / together % 2 == 1;
-    if (second_quarter && size == size_before &&
-        std::all_of(before.begin(), before.begin() + size,
-                    [&](std::uint64_t w) { return !seen.insert(w); })) {
-      continue;
-    }
     cost.wavefronts += *std::max_element(of_bank.begin(), of_bank.end());
-    cost.least += (size + kLanes - 1) / kLanes;
+    cost.least += (seen.size() + kLanes - 1) / kLanes;
   }
   if (request.access >= Access::compare_swap) {
     cost.wavefronts *= 2;
