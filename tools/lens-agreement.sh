@@ -6,7 +6,7 @@
 #   tools/lens-agreement.sh --lens [PROGRAM [DIRECTORY]]    what the lens counts of the same, and both beside each
 #                                                           other: DIRECTORY/lens_agreement.json
 #
-# Defaults: build/gpu/bin/stages and results/<gpu> for --ncu; build/cpu/bin/stages and results/nvidia-h200 for --lens. tools/tables.py
+# Defaults: build/gpu/bin/stages and results/<gpu> for --ncu; build/cpu/bin/stages and results/nvidia-h100-80gb-hbm3 for --lens. tools/tables.py
 # puts the record into docs/lens.md.
 #
 # All CUDA entries for one GPU are counted, each on three matrices (tools/agreement.py names them), one product each. ncu is asked
@@ -30,7 +30,7 @@ agreement() { python3 "$root/tools/agreement.py" "$@"; }
 digest() { cmake -DROOT="$root" "$@" -P "$root/cmake/BuildInfo.cmake" 2>&1; }
 
 if [ "$half" = --lens ]; then
-  out=${2:-$root/results/nvidia-h200}
+  out=${2:-$root/results/nvidia-h100-80gb-hbm3}
   [ -r "$out/lens_agreement_ncu.json" ] || { echo "lens-agreement: there is no $out/lens_agreement_ncu.json; make it where a GPU is: tools/lens-agreement.sh --ncu" >&2; exit 2; }
   agreement merge "$out/lens_agreement_ncu.json" "$program" "$work" "$out/lens_agreement.json" "source_digest=$(digest)" \
     "date=$(date -u +%FT%TZ)" "command=tools/lens-agreement.sh --lens"

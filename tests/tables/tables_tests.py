@@ -497,7 +497,7 @@ def apart(points, at):
 
 class Bounds(unittest.TestCase):
     def test_no_recorded_time_lies_below_its_bound(self):
-        record = json.loads((ROOT / "results/nvidia-h200/lens_agreement.json").read_text())
+        record = json.loads((ROOT / "results/nvidia-h100-80gb-hbm3/lens_agreement.json").read_text())
         counted = [case for case in record["cases"] if case["status"] == "good" and tables.same_blocks(case)]
         self.assertGreater(len(counted), 100)
         for case in counted:
