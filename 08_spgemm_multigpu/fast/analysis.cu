@@ -139,8 +139,10 @@ __device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const F
   const unsigned lane = threadIdx.x % team;
   const bool has_products = row >= 0 && !is_split(f.a, rules, row);
   const Sums sums = over_team(has_products ? sum_products(f, row, lane, team) : Sums{}, team);
+  // clang-format off
   const Range range =
       over_team(row >= 0 && needs_range(f, rules, row, sums) ? find_range(f, row, lane, team) : Range{}, team);
+  // clang-format on
   return row >= 0 && lane == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
 }
 

@@ -48,12 +48,14 @@ inline constexpr std::array<const char*, kForms> kFormNames = {
 /// are for tests, which want every form on small matrices, and for bench/spgemm_forms, which times the
 /// choices.
 struct Rules {
+  // clang-format off
   Index most_by_threads = 32;     ///< products; 32, 16 or 0
   Index thread_rows_a_sm = 1024;  ///< fewer rows with a thread each leave the device idle: lanes sort them
   Index most_sorted = 256;        ///< products; 256, 128, 64, 32, 16 or 0
   Index most_sorted_narrow = 128;  ///< in a range of no more columns than products: bitmaps take the others
   Index most_copied_short = 64;   ///< products
   Index narrow_columns = 49152;   ///< the range of a row; a multiple of 32
+  // clang-format on
   Index narrow_small_columns = 16384;   ///< likewise
   Index narrow_results = 1024;          ///< at most 65535
   Index narrow_small_results = 512;     ///< likewise
