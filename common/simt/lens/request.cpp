@@ -62,7 +62,7 @@ GlobalCost global_cost(const Request& request, const Sectors& sectors) {
 
 namespace {
 
-/// Whether all lanes that take part want the same as their neighbour, or all the same as the one behind it.
+/// Whether all lanes that take part want the same as lane ^ 1, or all the same as lane ^ 2, if that takes part.
 bool come_in_pairs(const Request& request) {
   const auto paired_at = [&](unsigned distance) {
     bool alike = true;

@@ -4,8 +4,8 @@
 // Global memory moves in sectors of 32 bytes: a request takes one for each that any of its lanes touches.
 // Shared memory has 32 banks of 4 bytes, and answers in wavefronts: in one, each bank gives one word, to any
 // number of lanes. Lanes that take 8 bytes come as two halves of the warp, those that take 16 as four
-// quarters; half as many parts if lanes load in pairs: if each wants what its neighbour wants (lane ^ 1), or
-// each what lane ^ 2 wants. For an atomic each lane counts by itself, whether others want its word or not, and
+// quarters; half as many parts if lanes load in pairs: if each wants the same as its neighbour (lane ^ 1), or
+// each the same as lane ^ 2. For an atomic each lane counts by itself, whether others want its word or not, and
 // compare-and-swap takes two wavefronts for each. Nothing adds floating-point numbers there; see
 // float_rounds(). (So counted ncu on an H200 and an H100; of pairs only where all lanes want one place.)
 //
