@@ -6,8 +6,8 @@
 #   tools/lens-agreement.sh --lens [PROGRAM [DIRECTORY]]    what the lens counts of the same, and both beside each
 #                                                           other: DIRECTORY/lens_agreement.json
 #
-# Defaults: build/gpu/bin/stages and results/<gpu> for --ncu; build/cpu/bin/stages and results/nvidia-h100-80gb-hbm3 for --lens. tools/tables.py
-# puts the record into docs/lens.md.
+# Defaults: build/gpu/bin/stages and results/<gpu> for --ncu; build/cpu/bin/stages and results/nvidia-h100-80gb-hbm3 for --lens.
+# tools/tables.py puts the record into docs/lens.md.
 #
 # All CUDA entries for one GPU are counted, each on three matrices (tools/agreement.py names them), one product each. ncu is asked
 # as in tools/counters.sh: one process a case, which shows one product to the profiler (STAGES_PROFILE). Exit code 0: all cases were

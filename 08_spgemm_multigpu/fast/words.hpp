@@ -24,9 +24,9 @@ struct Words {
   }
 };
 
-/// Whether it is worth it: there are rows that bitmaps may count, rules.word_products products and
+/// Whether it is worth it: a row has more products than are sorted, there are rules.word_products products and
 /// rules.products_a_word_entry for each non-zero of B; and a word of B has rules.entries_a_word columns in the
-/// mean, or more (a thousand rows are looked at).
+/// mean, or more (a thousand rows are looked at). A narrow row that could be sorted is not reason enough.
 template <class T>
 bool has_words(const SpgemmProblem<T>& problem, const Rules& rules);
 
