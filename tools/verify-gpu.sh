@@ -10,7 +10,7 @@
 #   tests       all tests on the GPU
 #   several     the tests of several GPUs, which two or more processes share if there are fewer
 #   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer
-#   d2          the D2 study
+#   d2          the D2 study (STAGES_D2="stream ..." for some of its six parts, see tools/d2-study.sh), and D1's pair into a dense C
 #   spmv        SpMV of steps 3 to 6, each entry prepared three times, on generated matrices and on the MATRIX files given; and on the
 #               files in STAGES_HELD_OUT="FILE ...", of a record of their own: matrices on which no constant was chosen
 #   spgemm      SpGEMM on generated matrices and on the MATRIX files; cuSPARSE as it allocates, and with a pool of memory
@@ -169,7 +169,9 @@ if wants sanitizer; then
 fi
 
 if wants d2; then
-  step d2_study env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out"
+  for study in ${STAGES_D2:-single_single single_graph chain_single chain_graph stream stream_graph}; do
+    step "d2_$study" env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out" "$study"
+  done
   rm -f "$out"/*.txt
   # And the course report's pair into a dense C, which takes 6.9 G steps.
   step d1_dense_output build/gpu/bin/stages run -m data:d1 --op spgemm --filter '03_cuda|vendor/cusparse_spgemm' --max-work 1e10 \
