@@ -689,7 +689,7 @@ void BlockRunner::note_change(const volatile void* p, unsigned bytes, AtomicHow 
   if (races_) look_for_race(p, bytes, Access::atomic, &how, code);
   const Event::Kind kind = how.way == AtomicWay::one            ? Event::Kind::atomic
                            : how.way == AtomicWay::compare_swap ? Event::Kind::compare_swap
-                                                                : Event::Kind::float_add;
+                                                                : Event::Kind::swap_loop;
   count(p, bytes, kind, code);
 }
 

@@ -179,13 +179,15 @@ concept AtomicExchanged = AtomicInteger<T> || std::same_as<T, float>;
 template <class T>
 concept AtomicCompared = AtomicInteger<T> || std::same_as<T, unsigned short>;
 
+/// To add to a T, or to change it otherwise than by an exchange.
 template <class T>
-inline constexpr AtomicWay way_to_add = std::floating_point<T> ? AtomicWay::float_loop : AtomicWay::one;
+inline constexpr AtomicWay way_to_change = std::floating_point<T> || sizeof(T) == 8 ? AtomicWay::swap_loop
+                                                                                    : AtomicWay::one;
 
 /// Replaces *p by change(*p) atomically and returns the old value.
 template <class T, class Change>
 T atomic_change(T* p, Where at, Change change) {
-  note_atomic_change(p, at);
+  note_atomic_change(p, at, {.way = way_to_change<T>});
   std::atomic_ref<T> cell(*p);
   T old = cell.load(std::memory_order_relaxed);
   while (!cell.compare_exchange_weak(old, change(old), std::memory_order_relaxed)) {
@@ -203,15 +205,16 @@ T atomic_change(T* p, Where at, Change change) {
     stages::simt::note_atomic_change(p, at, {__VA_ARGS__});             \
     return std::atomic_ref<T>(*p).METHOD(v, std::memory_order_relaxed); \
   }
-#define STAGES_SIMT_ATOMIC(NAME, TYPES, METHOD) STAGES_SIMT_ATOMIC_HOW(NAME, TYPES, METHOD)
-STAGES_SIMT_ATOMIC_HOW(atomicAdd, AtomicNumber, fetch_add, .way = stages::simt::way_to_add<T>)
+#define STAGES_SIMT_ATOMIC(NAME, TYPES, METHOD) \
+  STAGES_SIMT_ATOMIC_HOW(NAME, TYPES, METHOD, .way = stages::simt::way_to_change<T>)
+STAGES_SIMT_ATOMIC(atomicAdd, AtomicNumber, fetch_add)
 STAGES_SIMT_ATOMIC_HOW(atomicAdd_block, AtomicNumber, fetch_add, .scope = stages::simt::Scope::block,
-                       .way = stages::simt::way_to_add<T>)
+                       .way = stages::simt::way_to_change<T>)
 STAGES_SIMT_ATOMIC(atomicSub, AtomicInteger, fetch_sub)
 STAGES_SIMT_ATOMIC(atomicAnd, AtomicInteger, fetch_and)
 STAGES_SIMT_ATOMIC(atomicOr, AtomicInteger, fetch_or)
 STAGES_SIMT_ATOMIC(atomicXor, AtomicInteger, fetch_xor)
-STAGES_SIMT_ATOMIC(atomicExch, AtomicExchanged, exchange)
+STAGES_SIMT_ATOMIC_HOW(atomicExch, AtomicExchanged, exchange)
 #undef STAGES_SIMT_ATOMIC
 #undef STAGES_SIMT_ATOMIC_HOW
 
@@ -311,15 +314,15 @@ class atomic_ref {
     return compare_exchange_strong(expected, desired, order, at);
   }
   T fetch_add(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_add<T>));
+    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_change<T>));
     return cell_.fetch_add(value, order);
   }
   T fetch_sub(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_add<T>));
+    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_change<T>));
     return cell_.fetch_sub(value, order);
   }
   T fetch_or(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at, how(order));
+    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_change<T>));
     return cell_.fetch_or(value, order);
   }
   T fetch_max(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {

@@ -139,8 +139,8 @@ inline void note_atomic(Where at) {
 enum class Scope : std::uint8_t { thread, block, device };
 
 /// What shared memory has to do for an atomic operation (sm_90): one instruction, a compare-and-swap, or a loop
-/// around one, as it cannot add floating-point numbers.
-enum class AtomicWay : std::uint8_t { one, compare_swap, float_loop };
+/// around one, as it changes words of 32 bits only and cannot add floating-point numbers.
+enum class AtomicWay : std::uint8_t { one, compare_swap, swap_loop };
 
 /// What an atomic operation promises; CUDA's own, such as atomicAdd, promise nothing but to be atomic.
 struct AtomicHow {

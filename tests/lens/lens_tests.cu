@@ -112,39 +112,181 @@ TEST(Lens, EightBytesComeAsTwoHalves) {
   EXPECT_EQ(of(view, Space::shared, Access::load).cost, 4u + 1u);
 }
 
-/// Each of `lanes` reads 16 bytes of its place.
-__global__ void fours(float4* out, unsigned lanes, const unsigned* places) {
-  float4* const words = dynamic_shared<float4>();
-  words[threadIdx.x] = make_float4(1, 2, 3, 4);
+enum class Touch { load, add, swap };
+
+/// Each of `lanes` loads from its place in shared memory, or changes what is there.
+template <class T, Touch kHow>
+__global__ void touch(T* out, unsigned lanes, const unsigned* places) {
+  T* const words = dynamic_shared<T>();
+  for (unsigned k = threadIdx.x; k < 128; k += 32) words[k] = T{};
   __syncwarp();
-  if ((lanes >> threadIdx.x & 1) != 0) out[threadIdx.x] = words[places[threadIdx.x]];
+  if ((lanes >> threadIdx.x & 1) == 0) return;
+  T* const word = words + places[threadIdx.x];
+  if constexpr (kHow == Touch::load) out[threadIdx.x] = *word;
+  if constexpr (kHow == Touch::add) out[threadIdx.x] = atomicAdd(word, T{1});
+  if constexpr (kHow == Touch::swap) out[threadIdx.x] = atomicCAS(word, T{0}, T{threadIdx.x + 1});
 }
 
-TEST(Lens, SixteenBytesComeAsFourQuartersOrInPairs) {
+/// What ncu counted on an H100 (CUDA 13.0, 2026-11-26; wavefronts, and of a loop its rounds).
+TEST(Lens, SharedMemoryCountsAsOnAGpu) {
+  struct Loop {
+    unsigned atomics, loads, rounds;
+  };
   struct Case {
     const char* what;
-    unsigned lanes, wavefronts;
+    unsigned lanes;
     unsigned (*place)(unsigned lane);
+    unsigned loads[3];  // of 4, 8 and 16 bytes
+    unsigned add;       // of an unsigned
+    unsigned swaps[2];  // of 4 and 8 bytes
+    Loop float_add, double_add;
   };
   constexpr unsigned kAll = ~0u;
-  for (const Case& c : {Case{"all apart", kAll, 4, [](unsigned l) { return l; }},
-                        Case{"one place for all", kAll, 2, [](unsigned) { return 5u; }},
-                        Case{"one for each half", kAll, 2, [](unsigned l) { return l / 16; }},
-                        Case{"neighbours", kAll, 2, [](unsigned l) { return l / 2; }},
-                        Case{"a lane and lane ^ 2", kAll, 2, [](unsigned l) { return l / 4 * 2 + l % 2; }},
-                        Case{"a lane and lane ^ 4", kAll, 4, [](unsigned l) { return l / 8 * 4 + l % 4; }},
-                        Case{"each quarter the same", kAll, 4, [](unsigned l) { return l % 8; }},
-                        Case{"neighbours, in one bank", kAll, 8, [](unsigned l) { return l / 2 * 8 % 32; }},
-                        Case{"one without its neighbour", kAll - 1, 2, [](unsigned l) { return l / 2; }},
-                        Case{"half of the lanes", 0xffff, 2, [](unsigned l) { return l; }}}) {
+  constexpr Case kCases[] = {
+      {"all apart", kAll, [](unsigned l) { return l; }, {1, 2, 4}, 1, {2, 4}, {2, 1, 1}, {4, 2, 1}},
+      {"one place for all",
+       kAll,
+       [](unsigned) { return 5u; },
+       {1, 1, 2},
+       32,
+       {64, 64},
+       {64, 32, 32},
+       {96, 32, 32}},
+      {"one for each half",
+       kAll,
+       [](unsigned l) { return l / 16; },
+       {1, 1, 2},
+       16,
+       {32, 64},
+       {32, 16, 16},
+       {64, 16, 16}},
+      {"one for each quarter",
+       kAll,
+       [](unsigned l) { return l / 8; },
+       {1, 1, 2},
+       8,
+       {16, 32},
+       {16, 8, 8},
+       {32, 8, 8}},
+      {"a lane and lane ^ 1",
+       kAll,
+       [](unsigned l) { return l / 2; },
+       {1, 1, 2},
+       2,
+       {4, 8},
+       {4, 2, 2},
+       {8, 2, 2}},
+      {"a lane and lane ^ 2",
+       kAll,
+       [](unsigned l) { return l / 4 * 2 + l % 2; },
+       {1, 1, 2},
+       2,
+       {4, 8},
+       {4, 2, 2},
+       {8, 2, 2}},
+      {"a lane and lane ^ 4",
+       kAll,
+       [](unsigned l) { return l / 8 * 4 + l % 4; },
+       {1, 2, 4},
+       2,
+       {4, 8},
+       {4, 2, 2},
+       {8, 4, 2}},
+      {"a lane and lane ^ 8",
+       kAll,
+       [](unsigned l) { return l / 16 * 8 + l % 8; },
+       {1, 2, 4},
+       2,
+       {4, 8},
+       {4, 2, 2},
+       {8, 4, 2}},
+      {"a lane and lane ^ 16",
+       kAll,
+       [](unsigned l) { return l % 16; },
+       {1, 2, 4},
+       2,
+       {4, 4},
+       {4, 2, 2},
+       {6, 3, 2}},
+      {"each quarter the same",
+       kAll,
+       [](unsigned l) { return l % 8; },
+       {1, 2, 4},
+       4,
+       {8, 8},
+       {8, 4, 4},
+       {12, 6, 4}},
+      {"lane ^ 1, four places for all",
+       kAll,
+       [](unsigned l) { return l / 2 * 8 % 32; },
+       {1, 2, 8},
+       8,
+       {16, 32},
+       {16, 8, 8},
+       {36, 18, 10}},
+      {"lane ^ 1, one without it",
+       kAll - 1,
+       [](unsigned l) { return l / 2; },
+       {1, 1, 2},
+       2,
+       {4, 8},
+       {4, 2, 2},
+       {8, 2, 2}},
+      {"half of the lanes", 0xffff, [](unsigned l) { return l; }, {1, 1, 2}, 1, {2, 2}, {2, 1, 1}, {2, 1, 1}},
+      {"every second", 0x55555555, [](unsigned l) { return l; }, {1, 2, 4}, 1, {2, 4}, {2, 1, 1}, {4, 2, 1}},
+      {"lane ^ 1 in the first half only",
+       kAll,
+       [](unsigned l) { return l < 16 ? l / 2 : l; },
+       {1, 2, 4},
+       2,
+       {4, 6},
+       {4, 2, 2},
+       {6, 3, 2}},
+      {"two a bank", kAll, [](unsigned l) { return l * 2; }, {2, 4, 8}, 2, {4, 8}, {4, 3, 2}, {8, 6, 2}},
+      {"four lanes a place",
+       kAll,
+       [](unsigned l) { return l / 4; },
+       {1, 1, 2},
+       4,
+       {8, 16},
+       {8, 4, 4},
+       {16, 4, 4}},
+      {"one lane", 1, [](unsigned l) { return l; }, {1, 1, 1}, 1, {2, 2}, {2, 1, 1}, {2, 1, 1}},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.what);
     std::vector<unsigned> places;
     for (unsigned lane = 0; lane < 32; ++lane) places.push_back(c.place(lane));
     const DeviceArray<unsigned> on_device{std::span<const unsigned>(places)};
-    DeviceArray<float4> out(32);
-    const LensView view = look_at("test", [&] {
-      launch(fours, {.grid = 1, .block = 32, .shared_bytes = 512}, out.data(), c.lanes, on_device.data());
-    });
-    EXPECT_EQ(of(view, Space::shared, Access::load).cost, c.wavefronts) << c.what;
+    const auto counted = [&]<class T, Touch kHow>() {
+      DeviceArray<T> out(32);
+      return look_at("test", [&] {
+        launch(touch<T, kHow>, {.grid = 1, .block = 32, .shared_bytes = 128 * sizeof(T)}, out.data(), c.lanes,
+               on_device.data());
+      });
+    };
+    const auto cost = [&]<class T, Touch kHow>() {
+      return of(counted.template operator()<T, kHow>(), Space::shared,
+                kHow == Touch::load ? Access::load : Access::atomic)
+          .cost;
+    };
+    EXPECT_EQ((cost.template operator()<float, Touch::load>()), c.loads[0]);
+    EXPECT_EQ((cost.template operator()<double, Touch::load>()), c.loads[1]);
+    EXPECT_EQ((cost.template operator()<float4, Touch::load>()), c.loads[2]);
+    EXPECT_EQ((cost.template operator()<unsigned, Touch::add>()), c.add);
+    EXPECT_EQ((cost.template operator()<unsigned, Touch::swap>()), c.swaps[0]);
+    EXPECT_EQ((cost.template operator()<unsigned long long, Touch::swap>()), c.swaps[1]);
+    const auto expect = [](const LensView& view, const Loop& loop) {
+      const LensSum atomics = of(view, Space::shared, Access::atomic),
+                    loads = of(view, Space::shared, Access::load);
+      EXPECT_EQ(atomics.cost, loop.atomics);
+      EXPECT_EQ(loads.cost, loop.loads);
+      EXPECT_EQ(atomics.requests, loop.rounds);
+      EXPECT_EQ(loads.requests, loop.rounds);
+    };
+    expect(counted.template operator()<float, Touch::add>(), c.float_add);
+    expect(counted.template operator()<double, Touch::add>(), c.double_add);
+    expect(counted.template operator()<unsigned long long, Touch::add>(), c.double_add);
   }
 }
 
@@ -282,62 +424,34 @@ TEST(Lens, AtomicsAreOneRequestAndLanesMeet) {
   EXPECT_EQ(of(view, Space::shared, Access::load).requests, 1u);
 }
 
-/// All lanes change shared[places[lane]]. Places 32 apart lie in one bank.
+/// All lanes change shared[lane % different].
 template <class T>
-__global__ void change(const int* places, int how) {
-  __shared__ T shared[128];
-  T* const p = &shared[places[threadIdx.x]];
-  if constexpr (!std::is_same_v<T, double>) {
-    if (how == 0) atomicExch(p, T{1});
-  }
-  if (how == 1) atomicAdd(p, T{1});
-  if constexpr (std::is_same_v<T, int>) {
-    if (how == 2) atomicCAS(p, 0, 1);
+__global__ void change(unsigned different, bool add) {
+  __shared__ T shared[32];
+  T* const p = &shared[threadIdx.x % different];
+  if (add) {
+    atomicAdd(p, T{1});
+  } else {
+    atomicExch(p, T{1});
   }
 }
 
-TEST(Lens, AtomicsOfSharedMemory) {
-  enum How { exchange, add, swap };
-  struct Case {
-    How how;
-    int different;  // lane i has place i % different
-    int apart;
-    std::uint64_t ints, floats;  // wavefronts of the atomic operations
-    std::uint64_t float_loads;   // requests
-    std::uint64_t doubles = 0;   // as floats
-  };
-  // A lane counts whether others want its word or not, compare-and-swap counts twice, and to add floats is a
-  // loop of that, in which one lane of a bank comes through in each round.
-  for (const Case c : {Case{exchange, 32, 1, 1, 1, 0},
-                       {exchange, 1, 1, 32, 32, 0},
-                       {exchange, 4, 32, 32, 32, 0},
-                       {add, 32, 1, 1, 2, 1, 2 * 2},  // doubles: two halves of the warp
-                       {add, 16, 1, 2, 2 * 2, 2, 2 * 3},
-                       {add, 1, 1, 32, 2 * 32, 32, 2 * (16 * 2 + 16)},
-                       {add, 4, 32, 32, 2 * 32, 32},
-                       {swap, 32, 1, 2, 0, 0},
-                       {swap, 1, 1, 64, 0, 0}}) {
-    std::vector<int> places(32);
-    for (int i = 0; i < 32; ++i) places[static_cast<std::size_t>(i)] = i % c.different * c.apart;
-    const DeviceArray<int> device_places{std::span<const int>(places)};
-    const auto how = static_cast<int>(c.how);
-    const LensView ints = look(change<int>, 1, 32, device_places.data(), how);
-    EXPECT_EQ(of(ints, Space::shared, Access::atomic).cost, c.ints);
-    EXPECT_EQ(of(ints, Space::shared, Access::atomic).requests, 1u);
-    EXPECT_EQ(of(ints, Space::shared, Access::load).requests, 0u);
-    const LensView floats = look(change<float>, 1, 32, device_places.data(), how);
-    EXPECT_EQ(of(floats, Space::shared, Access::atomic).cost, c.floats);
-    EXPECT_EQ(of(floats, Space::shared, Access::load).requests, c.float_loads);
-    // What lanes do again is no part of the least, and they meet once.
-    EXPECT_EQ(of(floats, Space::shared, Access::load).least, c.how == add ? 1u : 0u);
-    if (c.how == add) {
-      EXPECT_EQ(of(floats, Space::shared, Access::atomic).least, 2u);
-      EXPECT_EQ(of(floats, Space::shared, Access::atomic).meeting_lanes,
-                32u - static_cast<unsigned>(c.different));
+// What lanes do again is no part of the least, and they meet once. An exchange is no loop, whatever is exchanged.
+TEST(Lens, TheLeastOfALoopIsItsFirstRound) {
+  for (const unsigned different : {32u, 4u, 1u}) {
+    const LensView added = look(change<float>, 1, 32, different, true);
+    const LensSum atomics = of(added, Space::shared, Access::atomic);
+    EXPECT_EQ(atomics.requests, 32 / different);
+    EXPECT_EQ(atomics.least, 2u);
+    EXPECT_EQ(atomics.meeting_lanes, 32u - different);
+    EXPECT_EQ(of(added, Space::shared, Access::load).least, 1u);
+    const LensView exchanged[] = {look(change<float>, 1, 32, different, false),
+                                  look(change<unsigned long long>, 1, 32, different, false)};
+    for (const LensView& view : exchanged) {
+      EXPECT_EQ(of(view, Space::shared, Access::atomic).requests, 1u);
+      EXPECT_EQ(of(view, Space::shared, Access::load).requests, 0u);
     }
-    if (c.doubles == 0) continue;
-    const LensView doubles = look(change<double>, 1, 32, device_places.data(), how);
-    EXPECT_EQ(of(doubles, Space::shared, Access::atomic).cost, c.doubles);
+    EXPECT_EQ(of(exchanged[0], Space::shared, Access::atomic).cost, 32 / different);
   }
 }
 

@@ -39,7 +39,7 @@ class Loops {
 /// What a lane did: an access, or that it met others of its warp.
 struct Event {
   /// As Access, and meetings.
-  enum class Kind : std::uint8_t { load, store, atomic, compare_swap, float_add, meeting };
+  enum class Kind : std::uint8_t { load, store, atomic, compare_swap, swap_loop, meeting };
   std::uint64_t address = 0;
   std::uint32_t code = 0;  ///< the instruction, from the program's beginning
   std::uint8_t bytes = 0;

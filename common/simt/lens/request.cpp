@@ -95,7 +95,7 @@ SharedCost shared_cost(const Request& request) {
       }
     }
     if (seen.size() == 0) continue;
-    if (request.access == Access::float_add) {  // one lane a bank, whoever else stands there
+    if (request.access == Access::swap_loop) {  // one lane a bank, whoever else stands there
       ++cost.wavefronts;
       ++cost.least;
       continue;
@@ -110,9 +110,9 @@ SharedCost shared_cost(const Request& request) {
   return cost;
 }
 
-void float_rounds(Request request, const std::function<void(const Request&, bool)>& visit) {
+void swap_rounds(Request request, const std::function<void(const Request&, bool)>& visit) {
   for (bool again = false; request.lanes != 0; again = true) {
-    for (const Access access : {Access::load, Access::float_add}) {
+    for (const Access access : {Access::load, Access::swap_loop}) {
       request.access = access;
       visit(request, again);
     }

@@ -6,8 +6,8 @@
 // number of lanes. Lanes that take 8 bytes come as two halves of the warp, those that take 16 as four
 // quarters; half as many parts if lanes load in pairs: if each wants the same as its neighbour (lane ^ 1), or
 // each the same as lane ^ 2. For an atomic each lane counts by itself, whether others want its word or not, and
-// compare-and-swap takes two wavefronts for each. Nothing adds floating-point numbers there; see
-// float_rounds(). (So counted ncu on an H200 and an H100; of pairs only where all lanes want one place.)
+// compare-and-swap takes two wavefronts for each. Nothing there adds floating-point numbers, or changes 64 bits
+// but by a swap; see swap_rounds(). (So counted ncu on an H100 for 18 patterns of lanes, in tests/lens.)
 //
 // Sources: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory" and "Shared Memory and Memory
 // Banks"; Nsight Compute, "Hardware Model"; of pairs: an answer of NVIDIA's in its developer forum, "Unexpected
@@ -20,9 +20,9 @@
 
 namespace stages::simt {
 
-/// What is counted has the first three; compare_swap and float_add are atomics that shared memory treats in its
+/// What is counted has the first three; compare_swap and swap_loop are atomics that shared memory treats in its
 /// own way.
-enum class Access : std::uint8_t { load, store, atomic, compare_swap, float_add };
+enum class Access : std::uint8_t { load, store, atomic, compare_swap, swap_loop };
 
 inline constexpr unsigned kLanes = 32;
 inline constexpr std::uint64_t kSectorBytes = 32;
@@ -60,11 +60,12 @@ struct SharedCost {
 };
 SharedCost shared_cost(const Request& request);
 
-/// What a float_add is in shared memory: all lanes load, add, compare and swap; of those at one bank, whether
-/// at one word or not, one succeeds, and the others begin again. Calls visit(request, again) for each round
-/// with a load, and with a float_add, which stands for its compare-and-swap then; `again`: it is not the first
-/// round. (Of doubles nothing was measured: here the halves of a warp meet only where they want the same one.)
-void float_rounds(Request request, const std::function<void(const Request&, bool)>& visit);
+/// What a swap_loop is in shared memory: all lanes load, add, compare and swap; of those at one bank, whether
+/// at one word or not, one succeeds, and the others begin again. With 8 bytes that holds for each half of the
+/// warp, and lanes of both fail where the other half changed their word. Calls visit(request, again) for each
+/// round with a load, and with a swap_loop, which stands for its compare-and-swap then; `again`: it is not the
+/// first round. (Who changes nothing, such as an OR of bits that are there, lets others through; here it does not.)
+void swap_rounds(Request request, const std::function<void(const Request&, bool)>& visit);
 
 /// The lanes that meet others at an address: those that take part, less the different addresses among them.
 unsigned lanes_that_meet(const Request& request);

@@ -139,8 +139,8 @@ void Tracer::take(const Request& request) {
 
 // An addition of floats in shared memory comes as the rounds that it takes there.
 void Tracer::count(const Request& request, Space space, std::size_t array) {
-  if (space == Space::shared && request.access == Access::float_add) {
-    float_rounds(request, [&](const Request& round, bool again) { count_one(round, space, array, again); });
+  if (space == Space::shared && request.access == Access::swap_loop) {
+    swap_rounds(request, [&](const Request& round, bool again) { count_one(round, space, array, again); });
   } else {
     count_one(request, space, array);
   }
