@@ -8,7 +8,7 @@
 // needed, for the stores: a warp stores down a column of the table, and with rows of 33 floats these 32 lie
 // in 32 different banks. (It reads along a row, which needs no gap.) The order of the additions is fixed.
 //
-// n = 1024 now makes 32 blocks: 32 of an H200's 132 SMs have work, and 32 times as many loads are in flight.
+// n = 1024 now makes 32 blocks: 32 of an H100's 132 SMs have work, and 32 times as many loads are in flight.
 //
 // Input: any matrix whose dense form fits. Cost: as 3_shared_vector.cu; x is read once for each 32 rows
 // instead of 128.

@@ -2,7 +2,7 @@
 //
 // The idea: step 5 launches a kernel for each vector. Here one kernel does all products: a block keeps its rows
 // and takes one vector after the other. It copies x to shared memory, a thread multiplies its row by it, and
-// the next x follows. What is saved are the launches (an H200 takes about 2 us to start a kernel), and a
+// the next x follows. What is saved are the launches (an H100 takes about 2 us to start a kernel), and a
 // block's part of the matrix may stay in L1. It is still read in each product; 2_row_in_registers.cu reads it
 // once.
 //

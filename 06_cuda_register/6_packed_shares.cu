@@ -5,9 +5,10 @@
 // step after step, 32 neighbouring numbers at a time, without row pointers (resident.hpp): the ELLPACK of
 // step 5, a warp at a time. Columns have 16 bits. The sums are added in the order of 5_vector_batches.cu.
 //
-// The matrix is loaded once for thousands of products, so the load itself is worth little. What the form is
-// good for comes now: lanes that are served together read different batches in the same banks, and as prepare
-// lays out the non-zeros, it can choose their order: 7_bank_order.cu.
+// The load is done once for all products. It is worth most where copies of the matrix are many and each takes
+// few batches, and 16-bit columns take fewer registers (notes.md). What else the form is good for comes now:
+// lanes that are served together read different batches in the same banks, and as prepare lays out the
+// non-zeros, it can choose their order: 7_bank_order.cu.
 //
 // Requires: 16-bit columns, rows of at most 32 x 64 non-zeros, batches of x that fit a block's shared memory,
 // independent vectors. All rows are padded to one length.

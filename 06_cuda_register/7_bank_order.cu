@@ -9,7 +9,7 @@
 //
 // The steps to spare: an eighth more than there are non-zeros, rounded up to a size that is compiled. If with
 // a smaller size more blocks fit on an SM, that is taken. At n = 1024 a lane has 52 non-zeros; 58 steps are
-// wanted, 64 compiled, and on an H200 56 are taken. The kernel is that of 6_packed_shares.cu; new are
+// wanted, 64 compiled, and on an H100 56 are taken. The kernel is that of 6_packed_shares.cu; new are
 // `schedule` in resident.cpp, the spare steps in share.hpp, and what resident_plan.hpp makes of them.
 //
 // What remains: while a block copies its next batches, nobody in it multiplies. 8_stream_resident.cu does both

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws 06_cuda_register/curve.svg from results/nvidia-h200/d2_stream.json: the three figures of the course report "D2".
+"""Draws 06_cuda_register/curve.svg from results/nvidia-h100-80gb-hbm3/d2_stream.json: the three figures of the course report "D2".
 
     tools/draw_curve.py              writes the picture (needs matplotlib)
 
@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
 import tables  # the medians of a record, and what is left out
 
-RECORD = "results/nvidia-h200/d2_stream.json"
+RECORD = "results/nvidia-h100-80gb-hbm3/d2_stream.json"
 PICTURE = "06_cuda_register/curve.svg"
 # D2's steps in their order, and what is ours: entry, words of the legend, colour.
 LINES = (

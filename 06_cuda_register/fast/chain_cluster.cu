@@ -6,10 +6,10 @@
 // written, as the same {step, value} word, into the shared memory of all 16: a reader polls its own shared
 // memory, some 30 clocks away instead of some 600.
 //
-// It uses 16 of 132 SMs, and on an H200 it is ahead of chain_words.cu up to n = 512, except at n = 407 (80 %
-// zeros): in a chain time is latency, not throughput. At larger n each of the 16 SMs has too much to multiply
-// and to receive, and chain_words.cu, which spreads over more SMs, is ahead (notes.md). The matrix must fit the
-// registers of 16 SMs, which is why n = 2048 with 80 % zeros is refused.
+// It uses 16 of 132 SMs, and on an H100 it is ahead of chain_words.cu from n = 192 to 512 (80 % zeros; level at
+// 407): in a chain time is latency, not throughput. At larger n each of the 16 SMs has too much to multiply,
+// and chain_words.cu, which spreads over more SMs, is ahead (notes.md). The matrix must fit the registers of
+// 16 SMs, which is why n = 2048 with 80 % zeros is refused.
 //
 // Why it is right: as in chain_words.cu, where each block has rows that all others wait for, so none runs two
 // steps ahead. Here the cluster always has 16 blocks, and those without rows must stay out of it: the
