@@ -436,7 +436,8 @@ __global__ void change(unsigned different, bool add) {
   }
 }
 
-// What lanes do again is no part of the least, and they meet once. An exchange is no loop, whatever is exchanged.
+// What lanes do again is no part of the least, and they meet once. An exchange is no loop, whatever is
+// exchanged.
 TEST(Lens, TheLeastOfALoopIsItsFirstRound) {
   for (const unsigned different : {32u, 4u, 1u}) {
     const LensView added = look(change<float>, 1, 32, different, true);

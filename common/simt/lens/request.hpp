@@ -64,7 +64,8 @@ SharedCost shared_cost(const Request& request);
 /// at one word or not, one succeeds, and the others begin again. With 8 bytes that holds for each half of the
 /// warp, and lanes of both fail where the other half changed their word. Calls visit(request, again) for each
 /// round with a load, and with a swap_loop, which stands for its compare-and-swap then; `again`: it is not the
-/// first round. (Who changes nothing, such as an OR of bits that are there, lets others through; here it does not.)
+/// first round. (Who changes nothing, such as an OR of bits that are there, lets others through; here it does
+/// not.)
 void swap_rounds(Request request, const std::function<void(const Request&, bool)>& visit);
 
 /// The lanes that meet others at an address: those that take part, less the different addresses among them.
