@@ -1,4 +1,4 @@
-// SpGEMM over processes on one node, without messages: operands and result in memory that all ranks see.
+// SpGEMM over processes on one node, where no entry is sent: operands and result in memory that all ranks see.
 //
 // The idea: the ranks of a node run on the same memory, and MPI can give them a piece of it that all see
 // (MPI_Win_allocate_shared). Rank 0 puts A and B there once, and every rank reads its rows of A, and the rows

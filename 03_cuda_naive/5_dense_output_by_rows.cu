@@ -3,7 +3,7 @@
 // The idea: 4_dense_output_strided.cu with x and y exchanged. threadIdx.x now counts columns of C, so the
 // stores of 16 neighbouring threads lie side by side: a warp's store touches 4 sectors instead of 16.
 //
-// Does it pay? Not on the course project's pair, on an H200: there this kernel takes six times as long. A
+// Does it pay? Not on the course project's pair, on an H100: there this kernel takes six times as long. A
 // thread has one store, and up to two hundred steps, so the steps decide. 16 neighbouring threads now walk
 // along one row of A and 16 different columns of B. In that B only every 16th column has entries: two lanes
 // of a warp work, and 30 wait. In rung 4 a warp has two neighbouring columns of B: 16 of its lanes have work,
