@@ -13,7 +13,7 @@
 #   mpi-d1.json               the pair of the course project, C on rank 0; scatter_gather included
 #   mpi-matrix.json           MATRIX squared, C on rank 0
 #   mpi-distributed.json      both, C left distributed
-#   mpi-vector.json           MATRIX times a vector and times 32
+#   mpi-vector.json           MATRIX and a 27-point mesh times a vector and times 32
 #   mpi-weak.json             a 27-point mesh and a random matrix that grow with the ranks
 #
 # Each file's context holds, for each number of ranks, the bandwidth of all of them copying at once
@@ -78,7 +78,7 @@ measure rungs -m data:d1 data:web data:fem "${spgemm[@]}" --filter 'gustavson_ad
 measure d1 -m data:d1 "${spgemm[@]}" --max-work 2e10
 measure matrix -m "$file" "${spgemm[@]}"
 measure distributed -m data:d1 "$file" "${spgemm[@]}" --filter 'gustavson|distributed|balanced' --destination distributed
-measure vector -m "$file" --op spmv,spmm --stage 01,02
+measure vector -m "$file" gen:stencil:points=27,nx=64 --op spmv,spmm --stage 01,02
 measure weak --weak -m gen:stencil:points=27,nx=40,ny=40,nz=20xR gen:uniform:rows=5e4xR,cols=5e4xR,per_row=8 \
   "${spgemm[@]}" --filter 'gustavson_adaptive|balanced|shared|distributed'
 echo "written to $out" >&2
