@@ -917,6 +917,8 @@ def forms(results, _pattern, _wanted):
 
 # What each step is worth: step, record, entries that it is compared with, in words what was multiplied and what it is compared with, and the
 # matrix whose time is shown as well. All matrices of a record count: none is chosen.
+# The GPUs whose records are told: of step 7 an older one.
+GPU, GPU_OF_SPMM = "nvidia-h100-80gb-hbm3", "nvidia-h200"
 STUDY = "SpMV, 80 % zeros, n = 64 and more"
 STUDY_EXAMPLE = "gen:fixed:n=1024,zeros=0.8"
 STEPS = (
@@ -924,16 +926,16 @@ STEPS = (
     ("01_cpu_serial", "cpu-2-cores/cpu-vector.json", "", "SpMV, the same matrices", "", ""),
     ("02_mpi", "cpu-16-cores/mpi-d1.json", "01_", "SpGEMM, the course project's pair, best of 1 to 16 ranks", "fastest serial entry", "gen:d1:a"),
     ("02_mpi", "cpu-16-cores/mpi-matrix.json", "01_", "SpGEMM, a web graph squared, best of 1 to 16 ranks", "fastest serial entry", ""),
-    ("03_cuda_naive", "nvidia-h100-80gb-hbm3/d2_single_graph.json", "/dense_row_major", STUDY, "`dense_row_major`", STUDY_EXAMPLE),
-    ("04_cuda_shared", "nvidia-h100-80gb-hbm3/d2_single_graph.json", "03_", STUDY, "step 3's fastest", STUDY_EXAMPLE),
-    ("05_cuda_csr", "nvidia-h100-80gb-hbm3/d2_single_graph.json", "04_", STUDY, "step 4's fastest", STUDY_EXAMPLE),
-    ("05_cuda_csr", "nvidia-h100-80gb-hbm3/spmv.json", "/thread_per_row", "SpMV, graphs and meshes", "`thread_per_row`", ""),
-    ("05_cuda_csr", "nvidia-h100-80gb-hbm3/spmv_held_out.json", "/thread_per_row", "SpMV, matrices held out (a rule was fitted on one of them later)", "`thread_per_row`", ""),
-    ("06_cuda_register", "nvidia-h100-80gb-hbm3/d2_chain_graph.json", "05_", STUDY + ", a chain", "step 5's fastest", STUDY_EXAMPLE),
-    ("06_cuda_register", "nvidia-h100-80gb-hbm3/d2_stream.json", "", STUDY + ", 1000 independent vectors", "", STUDY_EXAMPLE),
-    ("07_spmm", "nvidia-h200/spmm_n32_*.json", "/warp_per_row", "SpMM, graphs, N = 32", "`warp_per_row`", ""),
-    ("07_spmm", "nvidia-h200/spmm_n256_*.json", "/warp_per_row", "SpMM, graphs, N = 256", "`warp_per_row`", ""),
-    ("08_spgemm_multigpu", "nvidia-h100-80gb-hbm3/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared or times their transpose, and the course project's pair", "`hash_warp_per_row` without its sort", ""),
+    ("03_cuda_naive", GPU + "/d2_single_graph.json", "/dense_row_major", STUDY, "`dense_row_major`", STUDY_EXAMPLE),
+    ("04_cuda_shared", GPU + "/d2_single_graph.json", "03_", STUDY, "step 3's fastest", STUDY_EXAMPLE),
+    ("05_cuda_csr", GPU + "/d2_single_graph.json", "04_", STUDY, "step 4's fastest", STUDY_EXAMPLE),
+    ("05_cuda_csr", GPU + "/spmv.json", "/thread_per_row", "SpMV, graphs and meshes", "`thread_per_row`", ""),
+    ("05_cuda_csr", GPU + "/spmv_held_out.json", "/thread_per_row", "SpMV, matrices held out (a rule was fitted on one of them later)", "`thread_per_row`", ""),
+    ("06_cuda_register", GPU + "/d2_chain_graph.json", "05_", STUDY + ", a chain", "step 5's fastest", STUDY_EXAMPLE),
+    ("06_cuda_register", GPU + "/d2_stream.json", "", STUDY + ", 1000 independent vectors", "", STUDY_EXAMPLE),
+    ("07_spmm", GPU_OF_SPMM + "/spmm_n32_*.json", "/warp_per_row", "SpMM, graphs, N = 32", "`warp_per_row`", ""),
+    ("07_spmm", GPU_OF_SPMM + "/spmm_n256_*.json", "/warp_per_row", "SpMM, graphs, N = 256", "`warp_per_row`", ""),
+    ("08_spgemm_multigpu", GPU + "/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared or times their transpose, and the course project's pair", "`hash_warp_per_row` without its sort", ""),
 )
 # Of an entry that a step is compared with, a phase that is not counted: the original of step 8 did not sort.
 NOT_COUNTED = {"08_spgemm_multigpu/hash_warp_per_row": "sort"}
@@ -1004,13 +1006,13 @@ def steps(_results, _pattern, _wanted):
 TOUR = (
     ("01_cpu_serial", "cpu-2-cores/cpu-pair.json", "data:d1", "SpGEMM, data:d1"),
     ("02_mpi", "cpu-16-cores/mpi-d1.json", "data:d1", "SpGEMM, data:d1, best of 1 to 16 ranks"),
-    ("03_cuda_naive", "nvidia-h100-80gb-hbm3/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
-    ("04_cuda_shared", "nvidia-h100-80gb-hbm3/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
-    ("05_cuda_csr", "nvidia-h100-80gb-hbm3/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
-    ("06_cuda_register", "nvidia-h100-80gb-hbm3/d2_stream.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024, stream"),
-    ("06_cuda_register", "nvidia-h100-80gb-hbm3/d2_chain_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024, chain"),
-    ("07_spmm", "nvidia-h200/spmm_n32_small.json", "gen:twin:arxiv", "SpMM, N = 32, arxiv"),
-    ("08_spgemm_multigpu", "nvidia-h100-80gb-hbm3/spgemm.json", "gen:stencil:points=27,nx=60", "SpGEMM, 27-point"),
+    ("03_cuda_naive", GPU + "/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
+    ("04_cuda_shared", GPU + "/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
+    ("05_cuda_csr", GPU + "/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
+    ("06_cuda_register", GPU + "/d2_stream.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024, stream"),
+    ("06_cuda_register", GPU + "/d2_chain_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024, chain"),
+    ("07_spmm", GPU_OF_SPMM + "/spmm_n32_small.json", "gen:twin:arxiv", "SpMM, N = 32, arxiv"),
+    ("08_spgemm_multigpu", GPU + "/spgemm.json", "gen:stencil:points=27,nx=60", "SpGEMM, 27-point"),
 )
 
 
@@ -1032,7 +1034,7 @@ def tour():
 
 
 # The GPU whose rates bound what the lens counts, and the highest clock of its SMs (its data sheet): the SM gives a wavefront a cycle.
-RATED, HIGHEST_CLOCK = "nvidia-h200", 1.98e9
+RATED, HIGHEST_CLOCK = GPU_OF_SPMM, 1.98e9
 
 
 def rates():
