@@ -2,8 +2,8 @@
 //
 // The idea: 3_merged_short_rows.cu needs numbers to make tasks alike: `step`, `short_row` and `merged_rows`.
 // Here the non-zeros themselves are cut: every share has about the same number, whatever the rows. A warp
-// walks through its share from the first non-zero to the last. Where a row ends, it stores its sum to C and
-// goes on with the next row. How long rows are no longer matters.
+// walks through its share from the first non-zero to the last. Where a row ends, it stores its sum to C
+// (finish_row() in shares.hpp) and goes on with the next row. How long rows are no longer matters.
 //
 // Where shares begin, prepare finds by binary search over the row pointers (partition.hpp). A boundary moves
 // back to the beginning of its row if that is near; else it cuts the row. Prepare also marks the last
@@ -18,14 +18,15 @@
 // A warp takes all columns of its share, 32 at a time, a lane a column. So its part of A comes from memory
 // once, and out of L1 for the other columns. That has a price at more than 32 columns. In files 1 to 3 a lane
 // had two columns, and each strip of 64 a warp of its own. Here one warp does N = 128 in four turns, one
-// after the other, and takes the non-zeros into shared memory in each. 5_vector_lanes.cu mends the width of a
-// lane, 6_strips.cu brings the strips back to the grid.
+// after the other, and takes the non-zeros into shared memory in each. 6_vector_lanes.cu mends the width of a
+// lane, 7_strips.cu brings the strips back to the grid.
 //
 // What else is new: a lane has one column for any number of columns. C is stored with the streaming hint,
 // which leaves the caches to B (vectors.hpp).
 //
-// What remains: a lane asks for 4 bytes at a time, and the rows of B come a few at a time. A hub row with
-// hundreds of slots is one warp's work in the second kernel; fast/cut_rows.cu shares it out.
+// What remains: a lane asks for 4 bytes at a time. How many rows of B a warp has under way is left to the
+// compiler, and at the end of a row of A the warp waits for all of them. A hub row with hundreds of slots is
+// one warp's work in the second kernel; fast/cut_rows.cu shares it out.
 //
 // Input: any CSR matrix, any number of columns. Cost: A and a row of B for each non-zero, C once; a row of
 // slots written and read for each boundary that cuts a row. Memory: 40 bytes a share, 8 a row, the slots.

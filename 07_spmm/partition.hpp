@@ -1,6 +1,6 @@
 #pragma once
-// The form of a matrix that equal_shares, vector_lanes, strips and balanced multiply, made on the device in
-// prepare: equal shares of non-zeros, and what it takes to know rows without row pointers.
+// The form of a matrix that equal_shares, loads_ahead, vector_lanes, strips and balanced multiply, made on the
+// device in prepare: equal shares of non-zeros, and what it takes to know rows without row pointers.
 
 #include <optional>
 

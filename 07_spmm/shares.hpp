@@ -1,6 +1,6 @@
 #pragma once
-// What equal_shares, vector_lanes and strips have in common: a matrix cut into shares in prepare, and what a
-// group of lanes stores. A group is the lanes that take a share together: a warp, or a part of one.
+// What equal_shares, loads_ahead, vector_lanes and strips have in common: a matrix cut into shares in prepare,
+// and what a group of lanes stores. A group is the lanes that take a share together: a warp, or a part of one.
 
 #include <algorithm>
 
@@ -46,7 +46,7 @@ inline Index share_of(Offset nnz, unsigned lanes) {
   return static_cast<Index>(std::clamp<Offset>(nnz / (2 * groups) / 32 * 32, 32, 256));
 }
 
-/// The base of the three entries: shares are cut in prepare. A derived class gives multiply_shares().
+/// The base of the four entries: shares are cut in prepare. A derived class gives multiply_shares().
 template <class T>
 class SharePlan : public RowMajorPlan<T> {
  public:

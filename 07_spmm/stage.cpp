@@ -7,6 +7,7 @@ void add_07_spmm(Registry& registry) {
   spmm::add_split_rows(registry);
   spmm::add_merged_short_rows(registry);
   spmm::add_equal_shares(registry);
+  spmm::add_loads_ahead(registry);
   spmm::add_vector_lanes(registry);
   spmm::add_strips(registry);
   spmm::add_tensor_tiles(registry);

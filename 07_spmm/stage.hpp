@@ -48,6 +48,7 @@ void add_merged_short_rows(Registry& registry, const std::string& name = "07_spm
                            Constants constants = {});
 // `share`: non-zeros of a share; 0: by the rule of share_of() in shares.hpp.
 void add_equal_shares(Registry& registry, const std::string& name = "07_spmm/equal_shares", Index share = 0);
+void add_loads_ahead(Registry& registry, const std::string& name = "07_spmm/loads_ahead", Index share = 0);
 void add_vector_lanes(Registry& registry, const std::string& name = "07_spmm/vector_lanes", Index share = 0);
 void add_strips(Registry& registry, const std::string& name = "07_spmm/strips", Index share = 0);
 void add_tensor_tiles(Registry& registry, const std::string& name = "07_spmm/tensor_tiles");

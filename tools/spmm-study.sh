@@ -37,7 +37,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # `balanced_reordered` is left out: reordering takes seconds on the CPU for each matrix, so it has a study of its own.
-entries='07_spmm/(warp_per_row|split_rows|merged_short_rows|equal_shares|vector_lanes|strips|balanced)$|vendor/cusparse_spmm'
+entries='07_spmm/(warp_per_row|split_rows|merged_short_rows|equal_shares|loads_ahead|vector_lanes|strips|balanced)$|vendor/cusparse_spmm'
 
 # measure COLUMNS ENTRIES CHECK FILE WORD ...: one run; the words name its matrices.
 measure() {

@@ -57,6 +57,7 @@ Registry with_small_parts(bool aligned) {
   }
   for (const Index share : {1, 7, 32, 33}) {
     spmm::add_equal_shares(registry, fmt::format("equal_shares,share={}", share), share);
+    spmm::add_loads_ahead(registry, fmt::format("loads_ahead,share={}", share), share);
     spmm::add_vector_lanes(registry, fmt::format("vector_lanes,share={}", share), share);
     spmm::add_strips(registry, fmt::format("strips,share={}", share), share);
   }

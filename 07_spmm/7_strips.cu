@@ -1,32 +1,26 @@
-// SpMM in equal shares, 16 bytes a lane, several rows of B under way.
+// SpMM in equal shares, strip of columns by strip of columns.
 //
-// The idea: 4_equal_shares.cu waits. A row of B comes from L2 or from memory, which takes some 800 clocks,
-// and a warp has one or a few of them under way. An SM should have some 250 rows of 128 bytes under way to
-// keep L2 busy. Two changes get there:
+// The idea: 6_vector_lanes.cu takes a share for all columns before the next share. With 256 columns a
+// non-zero asks for 1 KB of B, and all groups together use all of B at a time. If B is larger than the caches,
+// few of its rows are still there when the next non-zero asks for them. So the loop over strips of 32 columns
+// moves from the kernel to the grid, as in files 1 to 3. There it is the outer dimension: in practice blocks
+// start in the order of x, then of y, so nearly all shares are done for one strip before the next strip begins.
+// What the caches must hold is then a strip of B, 128 bytes a row. (The loop in the kernel stays for more than
+// 65,535 strips, which a grid does not have. In all other cases it makes one turn.)
 //
-//   vectors      a lane takes 16 bytes of a row of B by one load, 4 floats or 2 doubles. So 8 lanes (of
-//                doubles 16) do what 32 did: 32 columns. They are a group, which has a share of its own, and
-//                a warp works on 4 (or 2) rows of B by each instruction.
-//   loads ahead  a lane asks for its part of 4 rows of B before it adds the first. Where rows of A end among
-//                these is no matter: the sums are separated when the rows of B have come.
+// On an H200 ppa with N = 128 takes 2.81 ms in place of 3.56, and amazon with N = 256 41.5 ms in place of 58.9
+// (measured.md). ddi, whose B fits into L2, gains, too; why is not known (notes.md, "What else changes from
+// file to file").
 //
-// The next non-zeros, one a lane, stay in registers. Shuffles within the group hand them to all of its lanes,
-// so nothing is staged in shared memory.
+// What it costs: A is read once for each strip, from further away than L1. A non-zero of A is 8 bytes beside
+// 128 of B. And a group begins its share anew for each strip.
 //
-// Where rows of B do not begin at multiples of 16 bytes, lanes cannot take vectors: a group is then a warp
-// with a column a lane, and only the loads ahead remain.
+// With one strip, up to 32 columns, this is the kernel of 6_vector_lanes.cu.
 //
-// Groups are four times as many now (of doubles twice), so share_of() makes shares smaller: more rows are
-// cut, and the second kernel, that of 4_equal_shares.cu, has more partial sums to add.
+// Input: as 4_equal_shares.cu. Cost: A once for each strip, a strip of a row of B for each non-zero and strip,
+// C once.
 //
-// What remains: that second kernel. On graphs with a hub row it takes half of the time with 32 columns, since
-// one warp adds all partial sums of the hub; fast/cut_rows.cu shares them out. And with many columns, each
-// share asks for whole rows of B, so all of B is in use at one time.
-//
-// Input and cost: as 4_equal_shares.cu.
-//
-// Source: vectors and several loads a thread are those of C. Yang, A. Buluc and J. D. Owens ("Design
-// principles for sparse matrix multiplication on the GPU", Euro-Par 2018).
+// Source: strips of columns are cache blocking, as for dense matrices.
 
 #include "07_spmm/shares.hpp"
 #include "07_spmm/stage.hpp"
@@ -37,9 +31,10 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kBlock = 128;
-constexpr unsigned kBlocks = 8;  ///< of an SM, at least: 64 registers a thread
-constexpr unsigned kAhead = 4;   ///< rows of B that a lane asks for before it adds the first
-constexpr unsigned kStrip = 32;  ///< columns that a group does at a time
+constexpr unsigned kBlocks = 8;          ///< of an SM, at least: 64 registers a thread
+constexpr unsigned kAhead = 4;           ///< rows of B that a lane asks for before it adds the first
+constexpr unsigned kStrip = 32;          ///< columns that a group does
+constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
 
 template <unsigned kVector, class T>
 __global__ void __launch_bounds__(kBlock, kBlocks) multiply(CutMatrix<T> a, Product<T> m) {
@@ -48,7 +43,7 @@ __global__ void __launch_bounds__(kBlock, kBlocks) multiply(CutMatrix<T> a, Prod
   const Offset number = (Offset{blockIdx.x} * kBlock + threadIdx.x) / kLanes;
   const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
   const int longest = warp_max(share.length);  // groups of a warp shuffle together, to the end of them all
-  for (Offset strip = 0; strip < m.n_cols; strip += kStrip) {
+  for (Offset strip = blockIdx.y * kStrip; strip < m.n_cols; strip += gridDim.y * kStrip) {
     const Offset column = strip + lane * kVector;
     const Index* row = a.partition.rows + share.row;
     T sums[kVector] = {};
@@ -86,9 +81,9 @@ __global__ void __launch_bounds__(kBlock, kBlocks) multiply(CutMatrix<T> a, Prod
 }
 
 template <class T>
-class VectorLanes final : public SharePlan<T> {
+class Strips final : public SharePlan<T> {
  public:
-  VectorLanes(const SpmmProblem<T>& problem, Exec& exec, Index share)
+  Strips(const SpmmProblem<T>& problem, Exec& exec, Index share)
       : SharePlan<T>(problem, exec, share, lanes_for(problem)), lanes_(lanes_for(problem)) {}
 
  private:
@@ -96,10 +91,12 @@ class VectorLanes final : public SharePlan<T> {
     return rows_are_aligned<T>(ld_of_b(problem)) ? SharePlan<T>::kLanesOfVectors : kWarp;
   }
   void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) override {
-    launch(
-        lanes_ == kWarp ? spmm::multiply<1, T> : spmm::multiply<16 / sizeof(T), T>,
-        {.grid = blocks_for(a.partition.shares, kBlock / lanes_), .block = kBlock, .stream = this->stream()},
-        a, product);
+    launch(lanes_ == kWarp ? spmm::multiply<1, T> : spmm::multiply<16 / sizeof(T), T>,
+           {.grid = {blocks_for(a.partition.shares, kBlock / lanes_),
+                     std::min(kMostBlocks, blocks_for(product.n_cols, kStrip))},
+            .block = kBlock,
+            .stream = this->stream()},
+           a, product);
   }
 
   unsigned lanes_;  ///< of a group
@@ -107,12 +104,12 @@ class VectorLanes final : public SharePlan<T> {
 
 }  // namespace
 
-void add_vector_lanes(Registry& registry, const std::string& name, Index share) {
-  registry.add<VectorLanes>(
-      {.name = name,
-       .idea = "equal shares; a lane takes 16 bytes of a row of B, and asks for four rows before it adds",
-       .needs = {.gpu = true}},
-      share);
+void add_strips(Registry& registry, const std::string& name, Index share) {
+  registry.add<Strips>({.name = name,
+                        .idea = "equal shares with 16 bytes a lane; all of the matrix for a strip of 32 "
+                                "columns, then the next strip",
+                        .needs = {.gpu = true}},
+                       share);
 }
 
 }  // namespace stages::spmm

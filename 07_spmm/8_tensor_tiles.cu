@@ -23,9 +23,9 @@
 // the sum. So a sum that is not finite is taken again, from the CSR. Values of less than 2^-114 may lose
 // their small part.
 //
-// Input: float, and compute capability 8.0; other problems are refused. Rows with fewer than 4 non-zeros have
-// their sums from the CSR, too, by a second kernel. Cost: 544 bytes a tile for 32 columns of C, 8 rows of B a
-// tile, C once. Memory: the CSR, and 544 bytes a tile, at most 68 a non-zero.
+// Input: float, and compute capability 8.0 or later; other problems are refused. Rows with fewer than 4
+// non-zeros have their sums from the CSR, too, by a second kernel. Cost: 544 bytes a tile for 32 columns of C,
+// 8 rows of B a tile, C once. Memory: the CSR, and 544 bytes a tile, at most 68 a non-zero.
 //
 // Source: the split is that of CUTLASS (example 27, "3xTF32"), and of H. Ootomo and R. Yokota ("Recovering
 // single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance", IJHPCA
@@ -77,6 +77,7 @@ __device__ T sum_from_csr(const CsrView<T>& a, const Rows<const T>& b, Index row
 template <unsigned kVector>
 __global__ void __launch_bounds__(kWarps* kWarp) multiply(TiledMatrix<float> a, Product<float> m) {
   __shared__ float parts[kWarps][kTileRows][kPitch];
+  // g and k: which elements of a tile a lane has, see multiply_tiles() in common/gpu/tensor.hpp.
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, k = lane % 4;
   for (Offset strip = blockIdx.y * kStrip; strip < m.n_cols; strip += gridDim.y * kStrip) {
     const Offset column = strip + 4 * g;
@@ -99,6 +100,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) multiply(TiledMatrix<float> a, 
 #pragma unroll
       for (unsigned j = 0; j < 4; ++j) multiply_tiles(sums[j], a_big, b_big[j]);
     }
+    // sums[j]: rows g and g + 8, columns 2k and 2k + 1 of product j (tensor.hpp). Its column c is 4c + j here.
 #pragma unroll
     for (unsigned j = 0; j < 4; ++j) {
       parts[warp][g][8 * k + j] = sums[j][0];
@@ -141,8 +143,7 @@ class TensorTiles final : public RowMajorPlan<T> {
   static Cost cost(const SpmmProblem<T>& problem) {
     Cost cost = RowMajorPlan<T>::cost(problem);
     const double tiles = most_tiles(*problem.a), tile_size = kTileRows * kTileColumns;
-    // Three products of each tile by 8 columns of B, an instruction of a warp each. The executor counts a
-    // warp's instruction as a step of each of its lanes.
+    // Three products of each tile, in steps of the executor:
     cost.work =
         3 * tiles * problem.n_cols * (kWarp / 8.0);  // of a warp's instruction for 8 columns, a step a lane
     cost.memory += tiles * (tile_size * sizeof(T) + kTileColumns * sizeof(Index)) + 16.0 * problem.a->rows;
