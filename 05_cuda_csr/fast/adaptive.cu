@@ -8,11 +8,12 @@
 //                  all entries (a segment is one warp's at best)
 //   warp_per_row   otherwise, if rows hold 128 entries or more on average and none more than eight times that;
 //                  or if they hold four or fewer on average and none more than eight: a road network has no
-//                  row to cut, and looking for the rows of a share costs more than it saves
+//                  row to cut, so balanced is no faster, and takes longer to prepare
 //   balanced       otherwise
 //
 // The numbers are round ones that separate the matrices of measured.md by a wide margin. They were not
 // fitted to any, but for those of short rows: luxembourg_osm, a matrix of the held-out set, asked for them.
+// balanced was slower there than it is now. Today the two are level, and this rule saves time in prepare only.
 //
 // Input: any CSR matrix. Cost: that of the form taken, which the results name.
 

@@ -16,9 +16,13 @@
 //                               in every run, without a second kernel and without atomics on numbers. Their
 //                               chunks come first, because what takes longest should start first.
 //
-// Which row an entry belongs to is told by a byte: its row's number within the chunk. That replaces the row
-// pointers, and it is there as soon as the entries are, whereas a row pointer would have to be looked up and
-// then searched.
+// Which row an entry belongs to is told by a bit: whether its row ends with it. For the eight entries of a lane
+// that is a byte, and beside it stands the number of the first one's row within the chunk. That replaces the
+// row pointers, and it is there as soon as the entries are, whereas a row pointer would have to be looked up
+// and then searched. A row without entries would have no bit, so it gets an entry without a column.
+//
+// Columns and values come by plain loads. With __ldcs, which says that an entry is read once, some matrices
+// that fit into L2 took up to 1.4 times as long (notes.md).
 //
 // It is not for matrices whose rows are all longer than a chunk: there every row is a hub, and
 // 5_warp_per_row.cu has less to do.
@@ -27,8 +31,8 @@
 // each), but then the lanes of one gather stand four entries apart and touch up to four times as many lines
 // of x: on 109 M entries in long sorted rows it took 14 % longer.
 //
-// Input: any CSR matrix. Cost: (5 + sizeof(T)) x nnz bytes, and 16 or 32 bytes a chunk; one kernel. Memory:
-// the same again.
+// Input: any CSR matrix. Cost: (4 + sizeof(T)) bytes an entry, those of empty rows included, and 80 or 96 bytes
+// a chunk; one kernel. Memory: the same again.
 //
 // Sources: chunks of whole rows summed in shared memory are J. L. Greathouse and M. Daga's CSR-Stream
 // ("Efficient sparse matrix-vector multiplication on GPUs using the CSR storage format", SC 2014), with warps
@@ -36,6 +40,7 @@
 // last to arrive adds up" is the threadFenceReduction sample of CUDA.
 
 #include <algorithm>
+#include <bit>
 
 #include "05_cuda_csr/stage.hpp"
 #include "common/gpu/cuda.hpp"
@@ -53,7 +58,7 @@ constexpr unsigned kBlocks = 4;
 constexpr unsigned kPerLane = 8;               ///< entries of a chunk for each lane
 constexpr unsigned kChunk = kWarp * kPerLane;  ///< entries
 constexpr unsigned kStaged = kChunk + kChunk / 32;
-constexpr Index kMostRows = 256;  ///< of a chunk: what a byte can tell apart
+constexpr Index kNoColumn = -1;  ///< of the entry of an empty row
 
 /// Entries [begin, end): rows row .. row + rows - 1, whole; or, rows = 0, a part of hub number `row`.
 template <class Ptr>
@@ -71,12 +76,19 @@ struct Hub {
   Index chunks = 0;
 };
 
+/// Of eight neighbouring entries: the first one's row within the chunk, and a bit for each with which a row
+/// ends. What is beyond the end of a chunk belongs to its last row.
+struct alignas(2) RowEnds {
+  std::uint8_t first = 0;
+  std::uint8_t ends = 0;
+};
+
 template <class T, class Ptr>
 struct Chunks {
   unsigned count = 0;
   unsigned of_hubs = 0;  ///< the first so many are parts of hubs
   const Chunk<Ptr>* chunk = nullptr;
-  const uint2* row_bytes = nullptr;  ///< 32 for each chunk after those: eight entries' rows for each lane
+  const RowEnds* row_ends = nullptr;  ///< 32 for each chunk after those: of eight entries, for each lane
   const Index* col_idx = nullptr;
   const T* values = nullptr;
   const Hub* hubs = nullptr;
@@ -120,64 +132,59 @@ __device__ void add_to_hub(const Chunks<T, Ptr>& a, unsigned chunk, Index number
   }
 }
 
-/// Eight neighbouring products of a lane and the rows that they belong to, ascending.
+/// Eight neighbouring products of a lane and where rows end among them.
 template <class T>
 struct Run {
   T products[kPerLane];
-  uint2 bytes;
+  unsigned ends;
 
-  __device__ unsigned row(unsigned i) const { return ((i < 4 ? bytes.x : bytes.y) >> (8 * (i % 4))) & 255u; }
+  __device__ bool ends_with(unsigned i) const { return (ends >> i & 1u) != 0; }
 };
 
 /// What lanes before this one bring to the row that this one begins with.
 template <class T>
 __device__ T carry_into(const Run<T>& run, unsigned lane) {
-  T tail = run.products[0];  // of the row that the lane ends with
+  T tail = run.products[0];  // of the row that goes on after the lane
 #pragma unroll
   for (unsigned i = 1; i < kPerLane; ++i) {
-    tail = run.row(i) == run.row(i - 1) ? tail + run.products[i] : run.products[i];
+    tail = run.ends_with(i - 1) ? run.products[i] : tail + run.products[i];
   }
-  const unsigned first = run.row(0), last = run.row(kPerLane - 1);
-  const unsigned before = __shfl_up_sync(kAllLanes, last, 1);
-  const bool goes_on = lane > 0 && before == first;
-  // A lane that holds one row only, which has begun before it, passes on what it gets: sums over such lanes.
-  const unsigned starts = __ballot_sync(kAllLanes, !(goes_on && first == last));
+  // A lane in which no row ends passes on what it gets: sums over such lanes. The row that goes on after one in
+  // which a row ends has begun there.
+  const unsigned starts = __ballot_sync(kAllLanes, run.ends != 0) | 1u;
   const unsigned up_to_here = kAllLanes >> (kWarp - 1 - lane);
   const unsigned behind_start =
       lane - (31u - static_cast<unsigned>(__clz(static_cast<int>(starts & up_to_here))));
+  if (run.ends_with(kPerLane - 1)) tail = T{0};
   for (unsigned d = 1; d < kWarp; d *= 2) {
     const T from = __shfl_up_sync(kAllLanes, tail, d);
     if (d <= behind_start) tail += from;
   }
   const T carry = __shfl_up_sync(kAllLanes, tail, 1);
-  return goes_on ? carry : T{0};
+  return lane > 0 ? carry : T{0};
 }
 
 /// Adds up the rows of a chunk, whose products lie in `staged`, and writes them.
 template <class T, class Ptr>
-__device__ void sum_rows(const Chunk<Ptr>& chunk, uint2 bytes, T* staged, unsigned lane, T* y) {
+__device__ void sum_rows(const Chunk<Ptr>& chunk, RowEnds mine, T* staged, unsigned lane, T* y) {
   Run<T> run;
-  run.bytes = bytes;
+  run.ends = mine.ends;
 #pragma unroll
   for (unsigned i = 0; i < kPerLane; ++i) run.products[i] = staged[place(lane * kPerLane + i)];
-  __syncwarp();
-  // From here on `staged` holds the rows' sums; rows without entries keep the zero.
-  const auto rows = static_cast<unsigned>(chunk.rows);
-  for (unsigned r = lane; r < rows; r += kWarp) staged[r] = T{0};
+  __syncwarp();  // from here on `staged` holds the rows' sums
   T sum = carry_into(run, lane);
-  const unsigned next = __shfl_down_sync(kAllLanes, run.row(0), 1);
-  const bool last_ends = lane == kWarp - 1 || next != run.row(kPerLane - 1);
-  __syncwarp();
+  unsigned row = mine.first;
 #pragma unroll
   for (unsigned i = 0; i < kPerLane; ++i) {
     sum += run.products[i];
-    if (i + 1 < kPerLane ? run.row(i) != run.row(i + 1) : last_ends) {
-      staged[run.row(i)] = sum;
+    if (run.ends_with(i)) {
+      staged[row++] = sum;
       sum = T{0};
     }
   }
   __syncwarp();
-  for (unsigned r = lane; r < rows; r += kWarp) y[static_cast<unsigned>(chunk.row) + r] = staged[r];
+  for (unsigned r = lane; r < static_cast<unsigned>(chunk.rows); r += kWarp)
+    y[static_cast<unsigned>(chunk.row) + r] = staged[r];
 }
 
 /// One chunk per warp.
@@ -189,20 +196,19 @@ __global__ void __launch_bounds__(kWarps* kWarp, kBlocks) balanced(Chunks<T, Ptr
   if (number >= a.count) return;  // the whole warp leaves
   const Chunk<Ptr> chunk = a.chunk[number];
   const bool of_hub = number < a.of_hubs;
-  const uint2 bytes =
-      of_hub ? uint2{0, 0} : __ldcs(a.row_bytes + (number - a.of_hubs) * std::size_t{kWarp} + lane);
+  const RowEnds row_ends = of_hub ? RowEnds{} : a.row_ends[(number - a.of_hubs) * std::size_t{kWarp} + lane];
   const Ptr mine = chunk.begin + static_cast<Ptr>(lane);
   Index columns[kPerLane];
   T products[kPerLane];
 #pragma unroll
   for (unsigned u = 0; u < kPerLane; ++u) {
     const Ptr p = mine + static_cast<Ptr>(u * kWarp);
-    columns[u] = p < chunk.end ? __ldcs(a.col_idx + p) : 0;
-    products[u] = p < chunk.end ? __ldcs(a.values + p) : T{0};
+    columns[u] = p < chunk.end ? a.col_idx[p] : kNoColumn;
+    products[u] = p < chunk.end ? a.values[p] : T{0};
   }
 #pragma unroll
   for (unsigned u = 0; u < kPerLane; ++u) {
-    products[u] *= mine + static_cast<Ptr>(u * kWarp) < chunk.end ? x[columns[u]] : T{0};
+    products[u] *= columns[u] != kNoColumn ? x[columns[u]] : T{0};
   }
   if (of_hub) {
     T sum = 0;
@@ -215,15 +221,41 @@ __global__ void __launch_bounds__(kWarps* kWarp, kBlocks) balanced(Chunks<T, Ptr
 #pragma unroll
   for (unsigned u = 0; u < kPerLane; ++u) staged[place(lane + u * kWarp)] = products[u];
   __syncwarp();
-  sum_rows(chunk, bytes, staged, lane, y);
+  sum_rows(chunk, row_ends, staged, lane, y);
 }
 
-/// Cuts a matrix into chunks: those of hubs, and those of whole rows.
+/// A matrix with an entry in each empty row, which has no column.
+template <class T>
+Csr<T> without_empty_rows(const Csr<T>& a) {
+  Csr<T> filled(a.rows, a.cols);
+  for (Index i = 0; i < a.rows; ++i) {
+    for (Offset p = a.row_ptr[static_cast<std::size_t>(i)]; p < a.row_ptr[static_cast<std::size_t>(i) + 1];
+         ++p) {
+      filled.col_idx.push_back(a.col_idx[static_cast<std::size_t>(p)]);
+      filled.values.push_back(a.values[static_cast<std::size_t>(p)]);
+    }
+    if (a.row_nnz(i) == 0) {
+      filled.col_idx.push_back(kNoColumn);
+      filled.values.push_back(T{0});
+    }
+    filled.row_ptr[static_cast<std::size_t>(i) + 1] = std::ssize(filled.col_idx);
+  }
+  return filled;
+}
+
+template <class T>
+Offset empty_rows(const Csr<T>& a) {
+  Offset empty = 0;
+  for (Index i = 0; i < a.rows; ++i) empty += a.row_nnz(i) == 0;
+  return empty;
+}
+
+/// Cuts a matrix without empty rows into chunks: those of hubs, and those of whole rows.
 template <class Ptr>
 struct Cut {
   std::vector<Chunk<Ptr>> of_hubs, of_rows;
   std::vector<Hub> hubs;
-  std::vector<std::uint8_t> row_bytes;  ///< kChunk for each of of_rows
+  std::vector<RowEnds> row_ends;  ///< kWarp for each of of_rows
 
   template <class T>
   explicit Cut(const Csr<T>& a) {
@@ -233,15 +265,15 @@ struct Cut {
         close(a, first_row, i);
         first_row = i + 1;
         cut_hub(a, i);
-      } else if (begin(a, i + 1) - begin(a, first_row) > Offset{kChunk} || i - first_row >= kMostRows) {
+      } else if (begin(a, i + 1) - begin(a, first_row) > Offset{kChunk}) {
         close(a, first_row, i);
         first_row = i;
       }
     }
     close(a, first_row, a.rows);
-    row_bytes.resize(of_rows.size() * kChunk);
+    row_ends.resize(of_rows.size() * kWarp);
     parallel_blocks(std::ssize(of_rows), 1024, 0, [&](int, Offset first, Offset last) {
-      for (Offset c = first; c < last; ++c) number_rows(a, static_cast<std::size_t>(c));
+      for (Offset c = first; c < last; ++c) mark_ends(a, static_cast<std::size_t>(c));
     });
   }
 
@@ -277,15 +309,21 @@ struct Cut {
     hubs.push_back(hub);
   }
 
-  /// The bytes of chunk `c`; those beyond its end say its last row, whose sum they do not change.
+  /// The last row of a chunk goes on to the end of its places.
   template <class T>
-  void number_rows(const Csr<T>& a, std::size_t c) {
-    std::uint8_t* to = row_bytes.data() + c * kChunk;
-    std::uint8_t* const end = to + kChunk;
-    for (Index r = 0; r < of_rows[c].rows; ++r) {
-      to = std::fill_n(to, a.row_nnz(of_rows[c].row + r), static_cast<std::uint8_t>(r));
+  void mark_ends(const Csr<T>& a, std::size_t c) {
+    const Chunk<Ptr>& chunk = of_rows[c];
+    RowEnds* const of_lane = row_ends.data() + c * kWarp;
+    for (Index r = 0; r < chunk.rows; ++r) {
+      const Offset end =
+          r + 1 < chunk.rows ? begin(a, chunk.row + r + 1) - begin(a, chunk.row) : Offset{kChunk};
+      const auto last = static_cast<unsigned>(end - 1);
+      of_lane[last / kPerLane].ends |= static_cast<std::uint8_t>(1u << last % kPerLane);
     }
-    std::fill(to, end, static_cast<std::uint8_t>(of_rows[c].rows - 1));
+    for (unsigned lane = 1; lane < kWarp; ++lane) {
+      const RowEnds& before = of_lane[lane - 1];
+      of_lane[lane].first = static_cast<std::uint8_t>(before.first + std::popcount(before.ends));
+    }
   }
 };
 
@@ -293,13 +331,14 @@ struct Cut {
 template <class T, class Ptr>
 class DeviceChunks {
  public:
+  /// Of a matrix without empty rows.
   explicit DeviceChunks(const Csr<T>& a) : DeviceChunks(a, Cut<Ptr>(a)) {}
 
   Chunks<T, Ptr> view() {
     return {narrow<unsigned>(chunks_.size(), "the number of chunks"),
             narrow<unsigned>(partial_.size(), "the number of chunks"),
             chunks_.data(),
-            row_bytes_.data(),
+            row_ends_.data(),
             columns_.data(),
             values_.data(),
             hubs_.data(),
@@ -312,19 +351,15 @@ class DeviceChunks {
  private:
   DeviceChunks(const Csr<T>& a, const Cut<Ptr>& cut)
       : chunks_(std::span<const Chunk<Ptr>>(cut.chunks())),
-        row_bytes_(cut.row_bytes.size() / sizeof(uint2)),
+        row_ends_(std::span<const RowEnds>(cut.row_ends)),
         columns_(std::span<const Index>(a.col_idx)),
         values_(std::span<const T>(a.values)),
         hubs_(std::span<const Hub>(cut.hubs)),
         arrived_(std::span<const int>(std::vector<int>(cut.hubs.size(), 0))),
-        partial_(cut.of_hubs.size()) {
-    if (row_bytes_.empty()) return;
-    STAGES_CUDA(
-        cudaMemcpy(row_bytes_.data(), cut.row_bytes.data(), row_bytes_.bytes(), cudaMemcpyHostToDevice));
-  }
+        partial_(cut.of_hubs.size()) {}
 
   DeviceArray<Chunk<Ptr>> chunks_;
-  DeviceArray<uint2> row_bytes_;
+  DeviceArray<RowEnds> row_ends_;
   DeviceArray<Index> columns_;
   DeviceArray<T> values_;
   DeviceArray<Hub> hubs_;
@@ -336,14 +371,18 @@ template <class T>
 class Balanced final : public DeviceSpmvPlan<T> {
  public:
   Balanced(const SpmvProblem<T>& problem, Exec& exec)
-      : DeviceSpmvPlan<T>(problem, exec), matrix_(make_matrix(*problem.a)) {}
+      : DeviceSpmvPlan<T>(problem, exec),
+        matrix_(empty_rows(*problem.a) > 0 ? make_matrix(without_empty_rows(*problem.a))
+                                           : make_matrix(*problem.a)) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
     Cost cost = problem_cost(problem);
     const Csr<T>& a = *problem.a;
     // A chunk ends where the next row would not fit, so two neighbours are more than full together.
-    const double chunks = 2 * static_cast<double>(a.nnz()) / kChunk + a.rows / double{kMostRows};
-    cost.memory += device_csr_bytes(a) + (32.0 + kChunk) * chunks;
+    const auto empty = static_cast<double>(empty_rows(a));
+    const double chunks = 2 * (static_cast<double>(a.nnz()) + empty) / kChunk;
+    cost.memory +=
+        device_csr_bytes(a) + (sizeof(Index) + sizeof(T)) * empty + (32.0 + sizeof(RowEnds) * kWarp) * chunks;
     return cost;
   }
 
