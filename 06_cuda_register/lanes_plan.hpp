@@ -29,6 +29,7 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
     const KernelFacts facts = kernel_facts(kernel());
     return {{"lanes_per_row", static_cast<double>(lanes_), ""},
             {"non_zeros_per_lane", static_cast<double>(steps_), ""},
+            {"copies_that_fit", static_cast<double>(copies()), ""},
             registers_metric(facts),
             local_metric(facts)};
   }
