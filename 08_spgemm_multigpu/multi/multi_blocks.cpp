@@ -2,8 +2,9 @@
 //
 // The idea: K processes with a GPU each. The rows of A are cut into K blocks of neighbouring rows with about
 // equally many products; and as forms differ in what a product takes them, prepare multiplies, sees how long
-// each process takes, and cuts again. B is on every GPU. Each process multiplies its block by the kernels of
-// binned.cu, and its block of C, its columns, values and row pointers, is a contiguous part of the whole.
+// each process takes, and cuts again (common/mpi/spgemm_plan.cpp). B is on every GPU. Each process multiplies
+// its block by the kernels of binned.cu, and its block of C, its columns, values and row pointers, is a
+// contiguous part of the whole.
 //
 // Compared with multi_gather.cpp: a process gets work, not rows, so no GPU waits for another unless a single
 // row is heavier than a share; neighbouring rows, which tend to read the same rows of B, share a cache; and a
@@ -28,71 +29,23 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <limits>
 
 #include "08_spgemm_multigpu/multi/multi_product.hpp"
+#include "08_spgemm_multigpu/multi/one_result.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/memory.hpp"
 #include "common/harness/clock.hpp"
 #include "common/mpi/check.hpp"
-#include "common/multigpu/host_window.hpp"
 #include "common/multigpu/peer_memory.hpp"
-#include "common/multigpu/root_memory.hpp"
 
 namespace stages {
 namespace {
 
 /// What a row costs beside its products, in products, before anything was measured. On one H200 `hypersparse`
 /// (a product a row) takes about 0.17 ns a row, and `uniform` (64 a row) 0.03 ns a product, a fifth of that.
-/// 4 is from an earlier record; where shares take a millisecond or more, the clock decides.
+/// 4 was right by an earlier record; where shares take a millisecond or more, the clock decides anyway.
 constexpr Offset kRowWeight = 4;
-
-/// C on the host, in memory that all processes of the node see.
-template <class T>
-class WindowCsr {
- public:
-  explicit WindowCsr(MPI_Comm node) : row_ptr_(node), col_idx_(node), values_(node) {}
-
-  /// Collective; a node's processes come here together, so nobody still reads what is overwritten after it.
-  void reserve(Index rows, Offset nnz) {
-    values_.fence();
-    row_ptr_.reserve(Offset{rows} + 1);
-    col_idx_.reserve(nnz);
-    values_.reserve(nnz);
-  }
-  void fence() const { values_.fence(); }
-  bool locked() const { return col_idx_.window().locked() && values_.window().locked(); }
-  Offset* row_ptr() const { return row_ptr_.data(); }
-  Index* col_idx() const { return col_idx_.data(); }
-  T* values() const { return values_.data(); }
-
- private:
-  mpi::HostArray<Offset> row_ptr_;
-  mpi::HostArray<Index> col_idx_;
-  mpi::HostArray<T> values_;
-};
-
-/// C on the GPU of rank 0.
-template <class T>
-struct RootCsr {
-  explicit RootCsr(const mpi::MpiCommunicator& ranks) : row_ptr(ranks), col_idx(ranks), values(ranks) {}
-
-  void reserve(Index rows, Offset nnz) {
-    row_ptr.reserve(Offset{rows} + 1);
-    col_idx.reserve(nnz);
-    values.reserve(nnz);
-  }
-  void complete(cudaStream_t stream) {
-    row_ptr.complete(stream);
-    col_idx.complete(stream);
-    values.complete(stream);
-  }
-
-  mpi::RootArray<Offset> row_ptr;
-  mpi::RootArray<Index> col_idx;
-  mpi::RootArray<T> values;
-};
 
 template <class T>
 class MultiBlocks final : public spgemm::MultiProduct<T> {
@@ -262,11 +215,9 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   }
 
   void forget() override {
-    if (this->root() && nnz_ > 0 && in_window())
-      std::memset(window_.values(), 0xff, static_cast<std::size_t>(nnz_) * sizeof(T));
+    if (this->root() && nnz_ > 0 && in_window()) window_.poison(nnz_);
     if (this->root() && nnz_ > 0 && to_one_gpu()) {
-      const auto bytes = static_cast<std::size_t>(nnz_) * sizeof(T);
-      STAGES_CUDA(cudaMemsetAsync(on_gpu_.values.data(), 0xff, bytes, as_gpu(this->exec_).stream()));
+      on_gpu_.poison(nnz_, as_gpu(this->exec_).stream());
       this->exec_.synchronize();
     }
     nnz_ = 0;
@@ -275,29 +226,9 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   }
 
   Csr<T> result() const override {
-    if (to_one_gpu()) return result_from_gpu();
+    if (to_one_gpu()) return on_gpu_.read(this->shape_.rows, this->shape_.cols, nnz_);
     if (!in_window()) return c_.whole();
-    Csr<T> c(this->shape_.rows, this->shape_.cols);
-    if (nnz_ == 0) return c;
-    std::memcpy(c.row_ptr.data(), window_.row_ptr(), c.row_ptr.size() * sizeof(Offset));
-    c.col_idx.assign(window_.col_idx(), window_.col_idx() + nnz_);
-    c.values.assign(window_.values(), window_.values() + nnz_);
-    return c;
-  }
-
-  Csr<T> result_from_gpu() const {
-    Csr<T> c(this->shape_.rows, this->shape_.cols);
-    c.col_idx.resize(static_cast<std::size_t>(nnz_));
-    c.values.resize(static_cast<std::size_t>(nnz_));
-    const auto download = [](auto& to, const auto* from) {
-      if (to.empty()) return;
-      const std::size_t bytes = to.size() * sizeof(to[0]);
-      STAGES_CUDA(cudaMemcpy(to.data(), from, bytes, cudaMemcpyDeviceToHost));
-    };
-    download(c.row_ptr, on_gpu_.row_ptr.data());
-    download(c.col_idx, on_gpu_.col_idx.data());
-    download(c.values, on_gpu_.values.data());
-    return c;
+    return window_.read(this->shape_.rows, this->shape_.cols, nnz_);
   }
 
   mpi::RowBounds bounds_;
@@ -306,8 +237,8 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
   std::vector<std::size_t> b_bytes_;
   PinnedArray<T> b_part_;
   double upload_seconds_ = 0, exchange_seconds_ = 0;
-  WindowCsr<T> window_;
-  RootCsr<T> on_gpu_;
+  spgemm::WindowCsr<T> window_;
+  spgemm::RootCsr<T> on_gpu_;
   std::vector<double> to_host_seconds_;  // of each time that C was brought into the window
   Offset to_host_bytes_ = 0;             // of this process's block
   Offset nnz_ = 0;                       // of C, where it is in the window or on one GPU
