@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kWarp) count_rows(Structures<Ptr> f, Index* co
   for (unsigned s = threadIdx.x; s < kSlots; s += kWarp) keys[s] = kFree;
   __syncwarp();
   Index found = 0;
-  walk_by_lanes(f, row, threadIdx.x, [&](Index column, Ptr, Ptr) {
+  walk_by_lanes(f, row, threadIdx.x, [&](Index column) {
     bool is_new = false;
     slot_for(keys, column, is_new);
     found += is_new;
@@ -65,9 +65,9 @@ __global__ void __launch_bounds__(kWarp) multiply_rows(Factors<T, Ptr> f, Output
     values[s] = T{0};
   }
   __syncwarp();
-  walk_by_lanes(f.structures(), row, threadIdx.x, [&](Index column, Ptr e, Ptr q) {
+  walk_by_lanes(f, row, threadIdx.x, [&](Index column, T product) {
     bool is_new = false;
-    atomicAdd(&values[slot_for(keys, column, is_new)], f.a.values[e] * f.b.values[q]);
+    atomicAdd(&values[slot_for(keys, column, is_new)], product);
     return true;
   });
   __syncwarp();

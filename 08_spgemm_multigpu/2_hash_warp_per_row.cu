@@ -47,7 +47,7 @@ __device__ bool count_row(const Structures<Ptr>& f, Index row, Index* keys, unsi
   for (unsigned s = threadIdx.x; s < slots; s += kWarp) keys[s] = kFree;
   __syncwarp();
   Index found = 0;
-  const bool good = walk_by_lanes(f, row, threadIdx.x, [&](Index column, Ptr, Ptr) {
+  const bool good = walk_by_lanes(f, row, threadIdx.x, [&](Index column) {
     bool is_new = false;
     const unsigned slot = claim(keys, slots, home(column, slots, in_global), column, is_new, most_probes);
     found += is_new;
@@ -85,10 +85,10 @@ __device__ void multiply_row(const Factors<T, Ptr>& f, Index row, Index* keys, T
     values[s] = T{0};
   }
   __syncwarp();
-  walk_by_lanes(f.structures(), row, threadIdx.x, [&](Index column, Ptr e, Ptr q) {
+  walk_by_lanes(f, row, threadIdx.x, [&](Index column, T product) {
     bool is_new = false;
     const unsigned slot = claim(keys, slots, home(column, slots, in_global), column, is_new);
-    atomicAdd(&values[slot], f.a.values[e] * f.b.values[q]);
+    atomicAdd(&values[slot], product);
     return true;
   });
   __syncwarp();

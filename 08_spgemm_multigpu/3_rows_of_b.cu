@@ -9,9 +9,10 @@
 //   - Neighbouring lanes read neighbours in B. And none waits for the lane with the longest of 32 rows of B,
 //     which is why R-MAT gains most.
 //
-// What it costs: where rows of B are shorter than 32, lanes idle; and the warp meets after each row of B. On
-// uniform, with 8 in a row, multiplying gets slower by that. On the 27-point stencil only counting does:
-// multiplying waits for probes in full tables, in both rungs. The rest is rung 2's, line by line.
+// What it costs: where rows of B are shorter than 32, lanes idle; and the warp meets after each row of B, so it
+// waits for one after the other. On uniform, with 8 in a row, both passes get slower by that. On the 27-point
+// stencil only counting does: multiplying waits for probes in full tables, in both rungs. The rest is rung 2's,
+// line by line.
 //
 // Input: any CSR matrices. Cost and memory: as rung 2.
 
@@ -36,7 +37,7 @@ __device__ bool count_row(const Structures<Ptr>& f, Index row, Index* keys, unsi
   for (unsigned s = threadIdx.x; s < slots; s += kWarp) keys[s] = kFree;
   __syncwarp();
   Index found = 0;
-  const bool good = walk_by_rows_of_b(f, row, threadIdx.x, [&](Index column, Ptr, Ptr) {
+  const bool good = walk_by_rows_of_b(f, row, threadIdx.x, [&](Index column) {
     bool is_new = false;
     const unsigned slot = claim(keys, slots, home(column, slots, in_global), column, is_new, most_probes);
     found += is_new;
@@ -74,10 +75,10 @@ __device__ void multiply_row(const Factors<T, Ptr>& f, Index row, Index* keys, T
     values[s] = T{0};
   }
   __syncwarp();
-  walk_by_rows_of_b(f.structures(), row, threadIdx.x, [&](Index column, Ptr e, Ptr q) {
+  walk_by_rows_of_b(f, row, threadIdx.x, [&](Index column, T product) {
     bool is_new = false;
     const unsigned slot = claim(keys, slots, home(column, slots, in_global), column, is_new);
-    values[slot] += f.a.values[e] * f.b.values[q];  // no other lane has this column now
+    values[slot] += product;  // no other lane has this column now
     return true;
   });
   write_taken_slots(keys, values, slots, threadIdx.x, c.row_ptr[row], c);

@@ -27,7 +27,6 @@
 // ("High-performance and memory-saving sparse general matrix-matrix multiplication for NVIDIA Pascal GPU",
 // ICPP 2017).
 
-#include "08_spgemm_multigpu/row_bins.hpp"
 #include "08_spgemm_multigpu/row_tables.hpp"
 
 namespace stages {
@@ -36,16 +35,9 @@ namespace {
 using namespace spgemm;
 
 template <class T>
-class InBins final : public BinsPlan<T> {
+class InBins final : public BinsWithTables<T> {
  public:
-  InBins(const SpgemmProblem<T>& problem, Exec& exec, const BinSizes& sizes)
-      : BinsPlan<T>(problem, exec, sizes), tables_(problem, this->exec(), sizes) {}
-
-  static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = BinsPlan<T>::cost(problem);
-    cost.memory += RowTables<T>::bytes(problem);
-    return cost;
-  }
+  using BinsWithTables<T>::BinsWithTables;
 
   std::vector<Metric> metrics() const override {
     std::vector<Metric> all;
@@ -57,18 +49,13 @@ class InBins final : public BinsPlan<T> {
  protected:
   void count(const Structures<Offset>& f, Index* counts) override {
     this->bin_by_products(f, this->half_full());
-    for (int k = 0; k < kBins - 1; ++k) tables_.count(f, this->by_products_[k], this->slots(k), counts);
-    tables_.count_long(f, this->by_products_[kBins - 1], counts);
+    this->count_in_bins(f, 0, counts);
   }
 
   void multiply(const Factors<T, Offset>& f, const Index* counts, const Output<T>& c) override {
     this->bin_by_results(counts, this->half_full());
-    for (int k = 0; k < kBins - 1; ++k) tables_.multiply(f, this->by_results_[k], this->slots(k), c);
-    tables_.multiply_long(f, this->by_results_[kBins - 1], c);
+    this->multiply_bins(f, c);
   }
-
- private:
-  RowTables<T> tables_;
 };
 
 }  // namespace

@@ -11,13 +11,11 @@
 //   add up   equal columns are neighbours now. The first of them adds up the others, in the order of q: the
 //            same bits in each run
 //
-// The row is sorted then, in the order in which C wants it. There is no table to clear, no probe and no
-// atomic operation. To count, the same keys are sorted, and the columns that differ from the one before are
-// counted; here that is no faster than counting by hashing, what gains is the rest. All other rows are hashed
-// as in rung 4.
+// The row is sorted then, as C wants it. There is no table to clear, no probe and no atomic operation. To
+// count, the same keys are sorted, and the columns that differ from the one before are counted, which is no
+// faster than hashing: what gains is the rest. All other rows are hashed as in rung 4.
 //
-// Two smaller changes come with it. The first bin holds rows of up to 128 products, where rung 4 had 64. And
-// its kernels have blocks of four warps, a row each, where rung 4 has blocks of one.
+// Also new: the first bin has rows of up to 128 products, not 64, and blocks of four warps, a row each.
 //
 // Input: any CSR matrices. Cost: for a short row some 28 steps of the sort, whatever its length.
 //
@@ -25,7 +23,6 @@
 // algebraic multigrid methods", SIAM J. Sci. Comput. 34, 2012); the sort is K. E. Batcher's ("Sorting
 // networks and their applications", 1968).
 
-#include "08_spgemm_multigpu/row_bins.hpp"
 #include "08_spgemm_multigpu/row_tables.hpp"
 #include "08_spgemm_multigpu/short_rows.hpp"
 #include "08_spgemm_multigpu/sort_keys.hpp"
@@ -63,9 +60,9 @@ __device__ unsigned number_products(const Structures<Ptr>& f, Index row, unsigne
   return before;
 }
 
-/// Sorts keys[0, n), in shared memory, by way of registers.
-__device__ void sort_row(Key* keys, unsigned n, unsigned lane) {
-  Key key[kPerLane];
+/// Sorts keys[0, n), which lie in shared memory: key[r] of a lane becomes number lane * kPerLane + r. Behind
+/// them stand keys that are greater than all.
+__device__ void sort_row(const Key* keys, unsigned n, unsigned lane, Key (&key)[kPerLane]) {
 #pragma unroll
   for (unsigned r = 0; r < kPerLane; ++r) {
     const unsigned i = r * kWarp + lane;
@@ -73,14 +70,6 @@ __device__ void sort_row(Key* keys, unsigned n, unsigned lane) {
   }
   sort_keys<kWarp>(key, lane);
   __syncwarp();
-#pragma unroll
-  for (unsigned r = 0; r < kPerLane; ++r) keys[lane * kPerLane + r] = key[r];
-  __syncwarp();
-}
-
-/// Whether a result begins at key i.
-__device__ bool is_first(const Key* keys, unsigned i, unsigned n) {
-  return i < n && (i == 0 || column_of(keys[i - 1]) != column_of(keys[i]));
 }
 
 /// A warp a row of the list.
@@ -93,9 +82,16 @@ __global__ void __launch_bounds__(kWarps* kWarp) count_rows(Structures<Ptr> f, R
   Key* const keys = all_keys[warp];
   const unsigned n = number_products(
       f, list.rows[number], lane, [&](unsigned i, Index column, Ptr, Ptr) { keys[i] = key_of(column, i); });
-  sort_row(keys, n, lane);
+  Key key[kPerLane];
+  sort_row(keys, n, lane, key);
+  Key before = __shfl_up_sync(kAllLanes, key[kPerLane - 1], 1);  // of the lane before
   Index found = 0;
-  for (unsigned i = lane; i < n; i += kWarp) found += is_first(keys, i, n);
+#pragma unroll
+  for (unsigned r = 0; r < kPerLane; ++r) {
+    const unsigned i = lane * kPerLane + r;
+    found += i < n && (i == 0 || column_of(before) != column_of(key[r]));
+    before = key[r];
+  }
   found = sum_over_warp(found);
   if (lane == 0) counts[list.rows[number]] = found;
 }
@@ -103,7 +99,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) count_rows(Structures<Ptr> f, R
 /// A warp a row of the list.
 template <class T, class Ptr>
 __global__ void __launch_bounds__(kWarps* kWarp) multiply_rows(Factors<T, Ptr> f, RowList list, Output<T> c) {
-  __shared__ Key all_keys[kWarps][kMost];
+  alignas(sizeof(ulonglong2)) __shared__ Key all_keys[kWarps][kMost];
   __shared__ T all_products[kWarps][kMost];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const unsigned number = blockIdx.x * kWarps + warp;
@@ -115,35 +111,40 @@ __global__ void __launch_bounds__(kWarps* kWarp) multiply_rows(Factors<T, Ptr> f
         keys[i] = key_of(column, i);
         products[i] = f.a.values[e] * f.b.values[q];
       });
-  sort_row(keys, n, lane);
+  Key key[kPerLane];
+  sort_row(keys, n, lane, key);
+#pragma unroll
+  for (unsigned r = 0; r < kPerLane; r += 2) {  // 16 bytes a store
+    reinterpret_cast<ulonglong2*>(keys)[(lane * kPerLane + r) / 2] = make_ulonglong2(key[r], key[r + 1]);
+  }
+  __syncwarp();
   Offset out = c.row_ptr[list.rows[number]];
   for (unsigned first = 0; first < n; first += kWarp) {
     const unsigned i = first + lane;
-    const bool mine = is_first(keys, i, n);
-    const unsigned lanes = __ballot_sync(kAllLanes, mine);
-    if (mine) {
-      T sum = products[keys[i] % kMost];
-      for (unsigned j = i + 1; j < n && !is_first(keys, j, n); ++j) sum += products[keys[j] % kMost];
+    const Key mine = i < n ? keys[i] : 0;
+    const Index column = column_of(mine);
+    const bool is_first = i < n && (i == 0 || column_of(keys[i - 1]) != column);
+    const unsigned lanes = __ballot_sync(kAllLanes, is_first);
+    if (is_first) {
+      T sum = products[mine % kMost];
+      for (unsigned j = i + 1; j < n; ++j) {
+        const Key next = keys[j];
+        if (column_of(next) != column) break;
+        sum += products[next % kMost];
+      }
       const Offset to = out + __popc(lanes & lanes_below(lane));
-      c.col_idx[to] = column_of(keys[i]);
+      c.col_idx[to] = column;
       c.values[to] = sum;
     }
     out += __popc(lanes);
   }
 }
 
-/// Rung 4's plan, whose first bin by products is sorted here.
+/// Rung 4's plan. The first bin by products is this file's; the bins by results hold the other rows only.
 template <class T>
-class SortedRows final : public BinsPlan<T> {
+class SortedRows final : public BinsWithTables<T> {
  public:
-  SortedRows(const SpgemmProblem<T>& problem, Exec& exec, const BinSizes& sizes)
-      : BinsPlan<T>(problem, exec, sizes), tables_(problem, this->exec(), sizes) {}
-
-  static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = BinsPlan<T>::cost(problem);
-    cost.memory += RowTables<T>::bytes(problem);
-    return cost;
-  }
+  using BinsWithTables<T>::BinsWithTables;
 
   std::vector<Metric> metrics() const override {
     return {{"rows_sorted", static_cast<double>(this->by_products_[0].count), ""}};
@@ -153,23 +154,18 @@ class SortedRows final : public BinsPlan<T> {
   void count(const Structures<Offset>& f, Index* counts) override {
     this->bin_by_products(f, {kMostShort, this->slots(1) / 2, this->slots(2) / 2});
     count_short_rows(f, this->by_products_[0], counts, this->stream());
-    for (int k = 1; k < kBins - 1; ++k) tables_.count(f, this->by_products_[k], this->slots(k), counts);
-    tables_.count_long(f, this->by_products_[kBins - 1], counts);
+    this->count_in_bins(f, 1, counts);
   }
 
   void multiply(const Factors<T, Offset>& f, const Index* counts, const Output<T>& c) override {
     this->bin_by_results(counts, this->half_full(kMostShort));
     multiply_short_rows(f, this->by_products_[0], c, this->stream());
-    for (int k = 0; k < kBins - 1; ++k) tables_.multiply(f, this->by_results_[k], this->slots(k), c);
-    tables_.multiply_long(f, this->by_results_[kBins - 1], c);
+    this->multiply_bins(f, c);
   }
 
   void sort(const Output<T>& c) override {
     for (int k = 0; k < kBins; ++k) this->sort_list(this->by_results_[k], c);
   }
-
- private:
-  RowTables<T> tables_;
 };
 
 }  // namespace

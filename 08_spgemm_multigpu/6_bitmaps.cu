@@ -14,8 +14,9 @@
 // largest table in shared memory gain from both, too, as on fem. Where the columns of a row span more than
 // 32,768, it takes one span after the other, and of each row of B the part in the span: two binary searches.
 // To add, each warp has an eighth of the span, and takes one row of B after the other, as in rung 3. So no sum
-// needs atomics, and each runs in the order of A's entries: the same bits in each run. All other rows are as in
-// rung 5.
+// needs atomics, and each runs in the order of A's entries: the same bits in each run. The walks are those of
+// rows.hpp, which have the next row of B on its way, and when they mark, several rows of B at once. All other
+// rows are as in rung 5.
 //
 // What remains: in a skewed graph the first eighth of the columns has most of the products, and seven warps
 // wait for the first. fast/ranked_rows.cu gives each warp equally many results.
@@ -71,7 +72,7 @@ __device__ Index mark(const Structures<Ptr>& f, Index row, Slice span, const Ran
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   ranks.clear(threadIdx.x, kBlock);
   __syncthreads();
-  walk_columns<false>(f, row, span, warp, kWarps, lane, [&](Index column) { ranks.mark(column); });
+  walk_columns(f, row, span, warp, kWarps, lane, [&](Index column) { ranks.mark(column); });
   __syncthreads();
   const Ranks::Stretch stretch = ranks.stretch_of(threadIdx.x, kBlock);
   const Index bits = ranks.bits_of(stretch), up_to_here = sum_up_to(bits, lane);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "08_spgemm_multigpu/long_rows.hpp"
+#include "08_spgemm_multigpu/row_bins.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "08_spgemm_multigpu/tables.hpp"
 #include "08_spgemm_multigpu/walks.hpp"
@@ -26,7 +27,7 @@ __global__ void __launch_bounds__(kWarp)
   for (unsigned s = threadIdx.x; s < slots; s += kWarp) keys[s] = kFree;
   __syncwarp();
   Index found = 0;
-  const bool good = walk_by_rows_of_b(f, row, threadIdx.x, [&](Index column, Ptr, Ptr) {
+  const bool good = walk_by_rows_of_b(f, row, threadIdx.x, [&](Index column) {
     bool is_new = false;
     const unsigned slot = claim(keys, slots, home_of(column, slots), column, is_new, most_probes);
     found += is_new;
@@ -56,9 +57,9 @@ __global__ void __launch_bounds__(kWarp)
     values[s] = T{0};
   }
   __syncwarp();
-  walk_by_rows_of_b(f.structures(), row, threadIdx.x, [&](Index column, Ptr e, Ptr q) {
+  walk_by_rows_of_b(f, row, threadIdx.x, [&](Index column, T product) {
     bool is_new = false;
-    values[claim(keys, slots, home_of(column, slots), column, is_new)] += f.a.values[e] * f.b.values[q];
+    values[claim(keys, slots, home_of(column, slots), column, is_new)] += product;
     return true;
   });
   write_taken_slots(keys, values, slots, threadIdx.x, c.row_ptr[row], c);
@@ -147,6 +148,35 @@ class RowTables : public SharedTables<T> {
   std::optional<GlobalTables<T>> global_;
   DeviceArray<Index> full_, count_;
   PinnedArray<Index> read_;
+};
+
+/// What the plans of rungs 4 and 5 share: bins, and tables for rows of any length.
+template <class T>
+class BinsWithTables : public BinsPlan<T> {
+ public:
+  BinsWithTables(const SpgemmProblem<T>& problem, Exec& exec, const BinSizes& sizes)
+      : BinsPlan<T>(problem, exec, sizes), tables_(problem, this->exec(), sizes) {}
+
+  static Cost cost(const SpgemmProblem<T>& problem) {
+    Cost cost = BinsPlan<T>::cost(problem);
+    cost.memory += RowTables<T>::bytes(problem);
+    return cost;
+  }
+
+ protected:
+  /// The rows of the bins by products from `first` on.
+  void count_in_bins(const Structures<Offset>& f, int first, Index* counts) {
+    for (int k = first; k < kBins - 1; ++k) tables_.count(f, this->by_products_[k], this->slots(k), counts);
+    tables_.count_long(f, this->by_products_[kBins - 1], counts);
+  }
+  /// The rows of all bins by results.
+  void multiply_bins(const Factors<T, Offset>& f, const Output<T>& c) {
+    for (int k = 0; k < kBins - 1; ++k) tables_.multiply(f, this->by_results_[k], this->slots(k), c);
+    tables_.multiply_long(f, this->by_results_[kBins - 1], c);
+  }
+
+ private:
+  RowTables<T> tables_;
 };
 
 }  // namespace stages::spgemm

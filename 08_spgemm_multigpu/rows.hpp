@@ -183,20 +183,27 @@ __device__ void visit_by_rows(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& fa
 }
 
 /// The products of a warp's entries as one sequence, from as many rows of B as that takes.
-template <class T, class Ptr>
+template <class Ptr>
 struct Together {
   Ptr up_to_here = 0;  ///< products of the lanes up to and with this one
   Ptr place = 0;       ///< product q of the sequence, if it is this lane's entry's, stands there + q
   Ptr total = 0;
 
-  /// For each lane the product number q of its own. Beyond the last one: a column below 0, equal to no other
-  /// lane's.
-  __device__ void fetch(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor, Ptr q, unsigned lane,
-                        Index& column, T& product) const {
+  /// The lane whose entry product q comes from.
+  __device__ unsigned owner_of(Ptr q) const {
     unsigned owner = 0;
     for (unsigned step = kWarp / 2; step > 0; step /= 2) {
       if (__shfl_sync(kAllLanes, up_to_here, static_cast<int>(owner + step - 1)) <= q) owner += step;
     }
+    return owner;
+  }
+
+  /// For each lane the product number q of its own. Beyond the last one: a column below 0, equal to no other
+  /// lane's.
+  template <class T>
+  __device__ void fetch(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor, Ptr q, unsigned lane,
+                        Index& column, T& product) const {
+    const unsigned owner = owner_of(q);
     const Ptr at = __shfl_sync(kAllLanes, place, static_cast<int>(owner)) + q;
     const T scale = __shfl_sync(kAllLanes, factor.scale, static_cast<int>(owner));
     column = q < total ? b.col_idx[at] : -1 - static_cast<Index>(lane);
@@ -204,31 +211,35 @@ struct Together {
   }
 };
 
-template <class T, class Ptr>
-__device__ Together<T, Ptr> together(const Factor<T, Ptr>& factor, unsigned lane) {
-  const Ptr up_to_here = sum_up_to(factor.piece.to - factor.piece.from, lane);
-  return {up_to_here, factor.piece.to - up_to_here,
-          __shfl_sync(kAllLanes, up_to_here, static_cast<int>(kWarp - 1))};
+template <class Ptr>
+__device__ Together<Ptr> together(const Piece<Ptr>& piece, unsigned lane) {
+  const Ptr up_to_here = sum_up_to(piece.to - piece.from, lane);
+  return {up_to_here, piece.to - up_to_here, __shfl_sync(kAllLanes, up_to_here, static_cast<int>(kWarp - 1))};
 }
 
-/// Calls visit() in the lanes whose key is not below 0. Those with the same key take turns, in their order. All
-/// lanes come, those without a key with numbers below 0 that differ.
-template <class Visit>
-__device__ void take_turns(Index key, unsigned lane, Visit visit) {
-  const unsigned equals_before = __match_any_sync(kAllLanes, key) & lanes_below(lane);
-  const int turn = __popc(equals_before);
-  if (turn == 0 && key >= 0) visit();
-  __syncwarp();
-  for (int now = 1; __any_sync(kAllLanes, turn >= now); ++now) {
-    if (turn == now) visit();
-    __syncwarp();
+/// Adds up the values of lanes with the same key, and calls visit(sum) in the first of them, if the key is not
+/// below 0. Each lane adds the sum of those that follow it, of 1, 2, 4, ... lanes: the lanes alone decide the
+/// order. All lanes come, those without a key with numbers below 0 that differ.
+template <class T, class Visit>
+__device__ void sum_equals(Index key, T value, unsigned lane, Visit visit) {
+  const unsigned equals = __match_any_sync(kAllLanes, key);
+  int next = __ffs(static_cast<int>(equals & ~((2u << lane) - 1u))) - 1;  // below 0: none
+  while (__any_sync(kAllLanes, next >= 0)) {
+    const int from = next < 0 ? static_cast<int>(lane) : next;
+    const T more = __shfl_sync(kAllLanes, value, from);
+    const int after = __shfl_sync(kAllLanes, next, from);
+    if (next < 0) continue;
+    value += more;
+    next = after;
   }
+  if (key >= 0 && (equals & lanes_below(lane)) == 0) visit(value);
+  __syncwarp();
 }
 
-/// 32 products at a time. Two lanes may hold the same column: they take turns, in the order of A's entries.
+/// 32 products at a time. Those of lanes that hold the same column are added up before.
 template <class T, class Ptr, class Visit>
 __device__ void visit_together(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor,
-                               const Together<T, Ptr>& all, unsigned lane, Visit visit) {
+                               const Together<Ptr>& all, unsigned lane, Visit visit) {
   Index next_column = 0;
   T next_product = 0;
   all.fetch(b, factor, static_cast<Ptr>(lane), lane, next_column, next_product);
@@ -238,7 +249,7 @@ __device__ void visit_together(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& f
     const Ptr following = first + static_cast<Ptr>(kWarp);
     if (following < all.total)
       all.fetch(b, factor, following + static_cast<Ptr>(lane), lane, next_column, next_product);
-    take_turns(column, lane, [&] { visit(column, product); });
+    sum_equals(column, product, lane, [&](T sum) { visit(column, sum); });
   }
 }
 
@@ -256,14 +267,15 @@ __device__ void walk_products(const Factors<T, Ptr>& f, Index row, Slice slice, 
 
 /// The same for entries [begin, end) of A, all of one row, whose rows of B may be short, or of which the
 /// slice may leave little, so that many lanes would idle if they came one after another: then products of
-/// several are visited together. Such a step takes about half as many instructions again.
+/// several are visited together, and those of one column among 32 are added up before: visit() gets their sum.
+/// Such a step takes about half as many instructions again.
 template <bool kWhole, class T, class Ptr, class Visit>
 __device__ void walk_products_of(const Factors<T, Ptr>& f, Ptr begin, Ptr end, Slice slice, unsigned lane,
                                  Visit visit) {
   for (Ptr first = begin; first < end; first += static_cast<Ptr>(kWarp)) {
     const auto factor = factor_of<kWhole>(f, first, end, slice, lane);
     const Ptr products = factor.piece.to - factor.piece.from;
-    const auto all = together(factor, lane);
+    const auto all = together(factor.piece, lane);
     const unsigned further = products > 0 ? static_cast<unsigned>(products - 1) / kWarp : 0;
     const unsigned steps_by_rows = static_cast<unsigned>(factor.count) + sum_over_warp(further);
     const auto steps_together = static_cast<unsigned>((all.total + Ptr{kWarp} - 1) / Ptr{kWarp});
@@ -304,10 +316,14 @@ __device__ void walk_groups(const Structure<Ptr>& a, Index row, unsigned warp, u
   const Ptr begin = a.row_ptr[row], end = a.row_ptr[row + 1];
   const Ptr group = min((end - begin + static_cast<Ptr>(warps) - 1) / static_cast<Ptr>(warps), Ptr{kWarp});
   const Ptr step = static_cast<Ptr>(warps) * group;
+  const auto piece_at = [&](Ptr first) {
+    const Ptr e = first + static_cast<Ptr>(lane);
+    return e < min(end, first + group) ? piece_of_row(a.col_idx[e]) : Piece<Ptr>{};
+  };
+  Piece<Ptr> next = piece_at(begin + static_cast<Ptr>(warp) * group);
   for (Ptr first = begin + static_cast<Ptr>(warp) * group; first < end; first += step) {
-    Piece<Ptr> piece;
-    if (const Ptr e = first + static_cast<Ptr>(lane); e < min(end, first + group))
-      piece = piece_of_row(a.col_idx[e]);
+    const Piece<Ptr> piece = next;
+    next = piece_at(first + step);
     const unsigned entries = static_cast<unsigned>(min(end - first, group));
     const Ptr columns = min(piece.to - piece.from, static_cast<Ptr>(kWarp));  // more need no larger team
     const unsigned total = sum_over_warp(static_cast<unsigned>(columns));
@@ -315,28 +331,21 @@ __device__ void walk_groups(const Structure<Ptr>& a, Index row, unsigned warp, u
   }
 }
 
-/// Calls visit(position) for all positions of the pieces, in any order and several rows of B at once.
-template <unsigned kLeastTeam, class Ptr, class PieceOf, class Visit>
-__device__ void walk_positions(const Structure<Ptr>& a, Index row, unsigned warp, unsigned warps,
-                               unsigned lane, PieceOf piece_of_row, Visit visit) {
-  walk_groups<kLeastTeam>(
-      a, row, warp, warps, lane, piece_of_row, [&](const Piece<Ptr>& piece, unsigned entries, unsigned team) {
+/// Calls visit(column) for the products of a row of C that lie in the slice, in any order, several rows of B at
+/// once.
+template <class Ptr, class Visit>
+__device__ void walk_columns(const Structures<Ptr>& f, Index row, Slice slice, unsigned warp, unsigned warps,
+                             unsigned lane, Visit visit) {
+  walk_groups<4>(
+      f.a, row, warp, warps, lane, [&](Index k) { return piece_of<false>(f.b, k, slice); },
+      [&](const Piece<Ptr>& piece, unsigned entries, unsigned team) {
         for (unsigned s = 0; s < entries; s += kWarp / team) {
           const int source = static_cast<int>(s + lane / team);
           const Ptr to = __shfl_sync(kAllLanes, piece.to, source);
           Ptr q = __shfl_sync(kAllLanes, piece.from, source) + static_cast<Ptr>(lane % team);
-          for (; q < to; q += static_cast<Ptr>(team)) visit(q);
+          for (; q < to; q += static_cast<Ptr>(team)) visit(f.b.col_idx[q]);
         }
       });
-}
-
-/// The same for the products of a row of C that lie in the slice (kWhole: for all): visit(column).
-template <bool kWhole, class Ptr, class Visit>
-__device__ void walk_columns(const Structures<Ptr>& f, Index row, Slice slice, unsigned warp, unsigned warps,
-                             unsigned lane, Visit visit) {
-  walk_positions<4>(
-      f.a, row, warp, warps, lane, [&](Index k) { return piece_of<kWhole>(f.b, k, slice); },
-      [&](Ptr q) { visit(f.b.col_idx[q]); });
 }
 
 /// Lets a kernel be launched with so much dynamic shared memory; what every kernel may have needs no call.

@@ -7,20 +7,55 @@
 //   walk_by_rows_of_b    entry 0 of A: lanes 0..31, its row of B             32 different columns
 //                        entry 1 of A: lanes 0..31, its row of B             in the order of A's entries
 
+#include <type_traits>
+
 #include "08_spgemm_multigpu/rows.hpp"
 
 namespace stages::spgemm {
 
-/// Calls visit(column, entry of A, position in B) for the products of a row, a lane an entry of A, until one
-/// of them returns false, which is returned in every lane.
-template <class Ptr, class Visit>
-__device__ bool walk_by_lanes(const Structures<Ptr>& f, Index row, unsigned lane, Visit visit) {
+/// The row of B that belongs to an entry of A: positions [from, to).
+template <class Ptr>
+struct RowOfB {
+  const Index* columns;
+  Ptr from, to;
+
+  template <class Visit>
+  __device__ bool show(Ptr q, Visit& visit) const {
+    return visit(columns[q]);
+  }
+};
+/// The same with values, times that of the entry of A.
+template <class T, class Ptr>
+struct ProductsOfB : RowOfB<Ptr> {
+  const T* values;
+  T of_a;
+
+  template <class Visit>
+  __device__ bool show(Ptr q, Visit& visit) const {
+    return visit(this->columns[q], of_a * values[q]);
+  }
+};
+
+template <class Ptr>
+__device__ RowOfB<Ptr> row_of_b(const Structures<Ptr>& f, Ptr e) {
+  const Index k = f.a.col_idx[e];
+  return {f.b.col_idx, f.b.row_ptr[k], f.b.row_ptr[k + 1]};
+}
+template <class T, class Ptr>
+__device__ ProductsOfB<T, Ptr> row_of_b(const Factors<T, Ptr>& f, Ptr e) {
+  return {row_of_b(f.structures(), e), f.b.values, f.a.values[e]};
+}
+
+/// Of Structures calls visit(column), of Factors visit(column, product) for the products of a row, a lane an
+/// entry of A, until one of them returns false, which is returned in every lane.
+template <class F, class Visit>
+__device__ bool walk_by_lanes(const F& f, Index row, unsigned lane, Visit visit) {
   bool good = true;
-  const Ptr end = f.a.row_ptr[row + 1];
+  const auto end = f.a.row_ptr[row + 1];
+  using Ptr = std::remove_cv_t<decltype(end)>;
   for (Ptr e = f.a.row_ptr[row] + static_cast<Ptr>(lane); good && e < end; e += static_cast<Ptr>(kWarp)) {
-    const Index k = f.a.col_idx[e];
-    const Ptr to = f.b.row_ptr[k + 1];
-    for (Ptr q = f.b.row_ptr[k]; good && q < to; ++q) good = visit(f.b.col_idx[q], e, q);
+    const auto b = row_of_b(f, e);
+    for (Ptr q = b.from; good && q < b.to; ++q) good = b.show(q, visit);
   }
   return __all_sync(kAllLanes, good);
 }
@@ -28,15 +63,15 @@ __device__ bool walk_by_lanes(const Structures<Ptr>& f, Index row, unsigned lane
 /// The same, one row of B after the other. The columns of a row of B are different, so no two lanes visit one
 /// column at a time; and the warp meets after each row of B, so what a lane has added to a column's sum is
 /// seen by the lane that adds to it next.
-template <class Ptr, class Visit>
-__device__ bool walk_by_rows_of_b(const Structures<Ptr>& f, Index row, unsigned lane, Visit visit) {
+template <class F, class Visit>
+__device__ bool walk_by_rows_of_b(const F& f, Index row, unsigned lane, Visit visit) {
   bool good = true;
-  const Ptr end = f.a.row_ptr[row + 1];
+  const auto end = f.a.row_ptr[row + 1];
+  using Ptr = std::remove_cv_t<decltype(end)>;
   for (Ptr e = f.a.row_ptr[row]; good && e < end; ++e) {
-    const Index k = f.a.col_idx[e];
-    const Ptr to = f.b.row_ptr[k + 1];
-    for (Ptr q = f.b.row_ptr[k] + static_cast<Ptr>(lane); good && q < to; q += static_cast<Ptr>(kWarp)) {
-      good = visit(f.b.col_idx[q], e, q);
+    const auto b = row_of_b(f, e);
+    for (Ptr q = b.from + static_cast<Ptr>(lane); good && q < b.to; q += static_cast<Ptr>(kWarp)) {
+      good = b.show(q, visit);
     }
     good = __all_sync(kAllLanes, good);
     __syncwarp();  // a vote orders no memory

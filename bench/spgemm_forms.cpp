@@ -82,11 +82,9 @@ void add_dropped_forms(Choices& out) {
               [](Rules& r) { r.sorts_to_count = false; });
   out.without({"copied_short"}, "", [](Rules& r) { r.most_copied_short = 0; });
   out.without({"copied_long"}, "", [](Rules& r) { r.most_copied_short = kAll; });
-  out.without({"narrow_large"}, "", [](Rules& r) { r.narrow_columns = 0; });
-  out.without({"narrow_large"}, "numeric", [](Rules& r) { r.narrow_results = 0; });
-  out.without({"narrow_small"}, "numeric", [](Rules& r) { r.narrow_small_columns = 0; });
-  out.without({"narrow_large", "narrow_small"}, "",
-              [](Rules& r) { r.narrow_columns = r.narrow_small_columns = 0; });
+  out.without({"narrow"}, "", [](Rules& r) { r.count_narrow_columns = r.narrow_columns = 0; });
+  out.without({"narrow"}, "symbolic", [](Rules& r) { r.count_narrow_columns = 0; });
+  out.without({"narrow"}, "numeric", [](Rules& r) { r.narrow_columns = 0; });
   out.without({"small_tables"}, "", [](Rules& r) { r.warp_small_slots = 0; });
   out.without({"warp_tables"}, "numeric", [](Rules& r) { r.warp_slots = 0; });
   out.without({"warp_tables"}, "symbolic", [](Rules& r) { r.count_warp_slots = 0; });

@@ -32,10 +32,23 @@ constexpr Index kLastColumn = std::numeric_limits<Index>::max();
 struct Sums {
   Offset products = 0;
   Index rows_of_b = 0;
+
+  template <class Ptr>
+  __device__ void add(Ptr from, Ptr to) {
+    products += to - from;
+    rows_of_b += to > from;
+  }
 };
 struct Range {
   Index first = kLastColumn;
   Index last = -1;
+
+  template <class Ptr>
+  __device__ void add(const Index* columns, Ptr from, Ptr to) {
+    if (from == to) return;
+    first = min(first, columns[from]);
+    last = max(last, columns[to - 1]);
+  }
 };
 
 template <class Ptr>
@@ -71,21 +84,14 @@ __device__ void for_rows_of_b(const Structures<Ptr>& f, Index row, unsigned me, 
 template <class Ptr>
 __device__ Sums sum_products(const Structures<Ptr>& f, Index row, unsigned me, unsigned members) {
   Sums sums;
-  for_rows_of_b(f, row, me, members, [&](Ptr from, Ptr to) {
-    sums.products += to - from;
-    sums.rows_of_b += to > from;
-  });
+  for_rows_of_b(f, row, me, members, [&](Ptr from, Ptr to) { sums.add(from, to); });
   return sums;
 }
 
 template <class Ptr>
 __device__ Range find_range(const Structures<Ptr>& f, Index row, unsigned me, unsigned members) {
   Range range;
-  for_rows_of_b(f, row, me, members, [&](Ptr from, Ptr to) {
-    if (from == to) return;
-    range.first = min(range.first, f.b.col_idx[from]);
-    range.last = max(range.last, f.b.col_idx[to - 1]);
-  });
+  for_rows_of_b(f, row, me, members, [&](Ptr from, Ptr to) { range.add(f.b.col_idx, from, to); });
   return range;
 }
 
@@ -139,14 +145,13 @@ __device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const F
   const unsigned lane = threadIdx.x % team;
   const bool has_products = row >= 0 && !is_split(f.a, rules, row);
   const Sums sums = over_team(has_products ? sum_products(f, row, lane, team) : Sums{}, team);
-  // clang-format off
-  const Range range =
-      over_team(row >= 0 && needs_range(f, rules, row, sums) ? find_range(f, row, lane, team) : Range{}, team);
-  // clang-format on
+  const Range range = over_team(
+      row >= 0 && needs_range(f, rules, row, sums) ? find_range(f, row, lane, team) : Range{}, team);
   return row >= 0 && lane == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
 }
 
-/// A row with very many entries of A, by the whole block; returns its form in the first thread.
+/// A row with very many entries of A, by the whole block; returns its form in the first thread. So long a row
+/// needs its range, so it is looked at once.
 template <class Ptr>
 __device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row) {
   __shared__ unsigned long long products;
@@ -158,19 +163,23 @@ __device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, co
     last = -1;
   }
   __syncthreads();
-  const bool is_first = threadIdx.x % kWarp == 0;  // of its warp
-  const Sums of_warp = over_team(sum_products(f, row, threadIdx.x, blockDim.x), kWarp);
-  if (is_first) atomicAdd(&products, static_cast<unsigned long long>(of_warp.products));
-  if (is_first) atomicAdd(&rows_of_b, of_warp.rows_of_b);
-  __syncthreads();
-  const Sums sums{static_cast<Offset>(products), rows_of_b};
-  if (needs_range(f, rules, row, sums)) {
-    const Range range = over_team(find_range(f, row, threadIdx.x, blockDim.x), kWarp);
-    if (is_first) atomicMin(&first, range.first);
-    if (is_first) atomicMax(&last, range.last);
+  Sums sums;
+  Range range;
+  for_rows_of_b(f, row, threadIdx.x, blockDim.x, [&](Ptr from, Ptr to) {
+    sums.add(from, to);
+    range.add(f.b.col_idx, from, to);
+  });
+  sums = over_team(sums, kWarp);
+  range = over_team(range, kWarp);
+  if (threadIdx.x % kWarp == 0) {
+    atomicAdd(&products, static_cast<unsigned long long>(sums.products));
+    atomicAdd(&rows_of_b, sums.rows_of_b);
+    atomicMin(&first, range.first);
+    atomicMax(&last, range.last);
   }
   __syncthreads();
-  const Range range{first, last};
+  sums = {static_cast<Offset>(products), rows_of_b};
+  range = {first, last};
   __syncthreads();
   return threadIdx.x == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
 }
@@ -194,11 +203,12 @@ __global__ void __launch_bounds__(kBlock)
   }
   place_of(analyse_row(f, rules, facts, row, team), in_block);
   __syncthreads();
-  for (Index k = static_cast<Index>(threadIdx.x / kWarp); k < long_count; k += Index{kBlock / kWarp}) {
+  const Index listed = long_count;
+  for (Index k = static_cast<Index>(threadIdx.x / kWarp); k < listed; k += Index{kBlock / kWarp}) {
     if (entries_of(f.a, long_rows[k]) > kLongRow) continue;
     place_of(analyse_row(f, rules, facts, long_rows[k], kWarp), in_block);
   }
-  for (Index k = 0; k < long_count; ++k) {
+  for (Index k = 0; k < listed; ++k) {
     if (entries_of(f.a, long_rows[k]) <= kLongRow) continue;
     place_of(analyse_by_block(f, rules, facts, long_rows[k]), in_block);
   }
@@ -227,17 +237,19 @@ __global__ void __launch_bounds__(kBlock)
 /// are so few that all may have one at the same time, and the mean row has an entry for each of its threads.
 template <class T>
 unsigned lanes_for(const Csr<T>& a, Index longest) {
-  double squares = 0, sum = 0, rows = 0;
+  double squares = 0, short_sum = 0, sum = 0, rows = 0;
   for (Index i = 0; i < a.rows; ++i) {
     const auto length = static_cast<double>(a.row_nnz(i));
     if (length > longest) continue;
-    squares += length * length;
     sum += length;
     rows += 1;
+    if (length > kTurns * kAtOnce * kWarp) continue;  // no team's, whatever its size
+    squares += length * length;
+    short_sum += length;
   }
   const double at_a_time = 8.0 * device_facts().sms;  // blocks
   if (rows > 0 && rows <= at_a_time && sum >= kBlock * rows) return kBlock;
-  const double lanes = sum > 0 ? squares / sum / kAtOnce : 1;
+  const double lanes = short_sum > 0 ? squares / short_sum / kAtOnce : 1;
   return std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(lanes), 1.0, double{kWarp})));
 }
 template unsigned lanes_for(const Csr<float>&, Index);

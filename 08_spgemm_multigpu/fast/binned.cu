@@ -19,8 +19,8 @@
 // say that they take). A few rows with tens of thousands of entries of A are cut into sections before, which
 // are rows of a product of their own (split_rows.cu).
 //
-// Columns come out ascending, and every sum runs in the order of A's entries, or in one that the row alone
-// decides (ranked_rows.cu, split_rows.cu): the same bits in each run.
+// Columns come out ascending, and every sum runs in the order of A's entries, or in one that the structures
+// alone decide (rows.hpp, ranked_rows.cu, split_rows.cu): the same bits in each run.
 //
 // The steps of a product:
 //
@@ -302,6 +302,7 @@ class Binned final : public BinnedPlan<T> {
             slot_.data(),
             parts_before_.data(),
             rules_.ranked_bytes,
+            rules_.span_blocks_an_sm * device_facts().sms,
             rules_.value_bytes};
   }
 
@@ -468,9 +469,9 @@ class Binned final : public BinnedPlan<T> {
         return count_in_block_tables(f, list, rules_.count_block_slots, products_.data(), counts, stream);
       case Form::warp_table:
         return count_in_warp_tables(f, list, rules_.count_warp_slots, counts, stream);
-      case Form::narrow_large:
-        return count_narrow(f, words(), list, first_.data(), width_.data(), rules_.narrow_columns, counts,
-                            stream);
+      case Form::narrow:
+        return count_narrow(f, words(), list, first_.data(), width_.data(), rules_.count_narrow_columns,
+                            counts, stream);
       case Form::copy_long:
       case Form::copy_short:
         return;
@@ -511,12 +512,9 @@ class Binned final : public BinnedPlan<T> {
         return multiply_in_warp_tables(f, list, rules_.warp_slots, c, stream);
       case Form::warp_small:
         return multiply_in_warp_tables(f, list, rules_.warp_small_slots, c, stream);
-      case Form::narrow_large:
+      case Form::narrow:
         return multiply_narrow(f, list, first_.data(), width_.data(), rules_.narrow_columns,
                                rules_.narrow_results, c, stream);
-      case Form::narrow_small:
-        return multiply_narrow(f, list, first_.data(), width_.data(), rules_.narrow_small_columns,
-                               rules_.narrow_small_results, c, stream);
       case Form::copy_long:
       case Form::copy_short:
         return multiply_copied(f, list, form, c, stream);

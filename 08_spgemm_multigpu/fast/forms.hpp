@@ -46,8 +46,13 @@ struct Parts {
   Index* before = nullptr;  ///< [slot * most + part]: results of the row in the parts before, or, where a
                             ///< span begins, their complement (~)
   Index span_bytes = 0;     ///< of shared memory
+  Index blocks = 0;         ///< with a span each that the device has at once; 0: spans are as wide as fits
   Index value_bytes = 0;
 
+  /// Parts of a span, at most, with `rows` rows: where these are few, narrow spans give all SMs some.
+  __device__ Index most_of_span(unsigned rows) const {
+    return blocks == 0 ? most : max(Index{1}, static_cast<Index>(Offset{most} * rows / blocks));
+  }
   __device__ Index* before_in(Index one_slot) const {
     return before + static_cast<std::size_t>(one_slot) * static_cast<std::size_t>(most);
   }

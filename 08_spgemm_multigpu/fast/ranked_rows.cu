@@ -11,7 +11,7 @@
 //   number   how many bits stand before each word; the bits are the columns of C, in order
 //   add      each warp takes a slice of the columns, with equally many results, of all rows of B: two
 //            searches for each entry of A and warp. No two warps add to one column, so there are neither
-//            atomics nor barriers, and every sum runs in the order of A's entries
+//            atomics nor barriers
 //   write    the sums lie in order
 //
 // Where the row has so few results that each warp can have sums of its own, each takes a part of A's entries
@@ -21,11 +21,13 @@
 // hypergraph one row of 4,000 entries kept a block for half of the whole product's time. There the warps deal
 // out the entries, too, and exchange their products through shared memory, 32 of each at a time, sorted by
 // slice; then each warp adds the products of its slice. Each row of B is then read once, not by all 16 warps.
-// The order of a sum is another one, but again the row alone decides it: of 512 entries of A, the first 32
-// products of each warp, then the next 32, and long rows of B at the end.
+// The order of a sum is that of the exchange: of 512 entries of A, the first 32 products of each warp, then
+// the next 32, and long rows of B at the end. Products of A A^T often meet in one place, that of the diagonal:
+// of 32 products at a time, those of one place are added up by shuffles first (rows.hpp).
 //
 // A row that is too long for that, or whose range is too wide, as in graphs with a million vertices, is cut
-// into spans of columns whose bits and sums fit; how many results lie where, the counting pass has found out.
+// into spans of columns whose bits and sums fit, narrower ones where there are few such rows, so that each SM
+// has some; how many results lie where, the counting pass has found out.
 // A span takes two searches for each entry of A and warp like a whole row, where windows of 1,536 columns
 // take them for each window.
 //
@@ -154,7 +156,7 @@ __device__ void add_by_exchange(const Factors<T, Ptr>& f, Index row, Slice colum
     const bool waits = is_long(factor.piece);
     if (waits) factor.piece = {};
     if (const bool any = __any_sync(kAllLanes, waits); lane == 0) has_long[warp] = any;
-    const auto all = together(factor, lane);
+    const auto all = together(factor.piece, lane);
     Index column = 0;
     T product = 0;
     all.fetch(f.b, factor, static_cast<Ptr>(lane), lane, column, product);
@@ -164,7 +166,8 @@ __device__ void add_by_exchange(const Factors<T, Ptr>& f, Index row, Slice colum
       for (Index k = share.begin; k < share.end; k += Index{kWarp}) {
         const Index mine = k + static_cast<Index>(lane);
         const Index place = mine < share.end ? Index{exchange.places[mine]} : -1 - static_cast<Index>(lane);
-        take_turns(place, lane, [&] { sums[place] += exchange.products[mine]; });
+        sum_equals(place, place < 0 ? T{0} : exchange.products[mine], lane,
+                   [&](T sum) { sums[place] += sum; });
       }
     }
     if (__syncthreads_or(waits) == 0) continue;

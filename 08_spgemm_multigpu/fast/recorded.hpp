@@ -5,7 +5,7 @@
 // limited grid: rows_of_blocks.hpp), in lists apart from each other; the kernels read on the device how many
 // there are. C gets as much room as it could need. Nothing is left to wait for, so prepare records the product
 // as a graph, which run() only launches. Forms without rows cost a launch in a graph each, and blocks that find
-// nothing to do; so those that no row can have are left out. Memory: 84 bytes a row of C for the lists.
+// nothing to do; so those that no row can have are left out. Memory: 80 bytes a row of C for the lists.
 
 #include <algorithm>
 
@@ -58,7 +58,7 @@ inline bool is_counted_by(const Rules& rules, const Bounds& bounds, Form form) {
   const Index in_warp_table = rules.count_warp_slots / 2;  // products
   switch (form) {
     case Form::warp_table:
-    case Form::narrow_large:
+    case Form::narrow:
       return true;
     case Form::windows:
       return bounds.row_products > in_warp_table;
@@ -76,22 +76,20 @@ inline bool is_multiplied_by(const Rules& rules, const Bounds& bounds, Form form
   const Index width = bounds.cols;
   const Offset results = std::min(bounds.row_products, Offset{width});
   const bool all_narrow =
-      width / rules.narrow_columns_a_product <= rules.most_sorted + 1 && width <= rules.narrow_small_columns;
+      width / rules.narrow_columns_a_product <= rules.most_sorted + 1 && width <= rules.narrow_columns;
   const bool all_ranked =
       results <= kMostRanks && ranked_bytes(width, results, rules.value_bytes) <= Offset{rules.ranked_bytes};
   const auto any_sparse = [&](Index more_results) {
     return results > more_results && width / rules.window_columns_a_result > more_results;
   };
   switch (form) {
-    case Form::narrow_large:
-      return width > rules.narrow_small_columns || results > rules.narrow_small_results;
     case Form::ranked:
       return ranked_bytes(width, Offset{kRankedWarps} * results, rules.value_bytes) >
              Offset{rules.ranked_small_bytes};
     case Form::warp_small:
-      return !all_narrow || rules.warp_small_slots / 2 > rules.narrow_small_results;
+      return !all_narrow || rules.warp_small_slots / 2 > rules.narrow_results;
     case Form::warp_table:
-      return !all_narrow || rules.warp_slots / 2 > rules.narrow_small_results;
+      return !all_narrow || rules.warp_slots / 2 > rules.narrow_results;
     case Form::block_table:
       return !all_ranked || any_sparse(rules.warp_slots / 2);
     case Form::large_table:

@@ -20,9 +20,8 @@ enum class Form : unsigned char {
   large_table,    ///< table_rows.cu: a block, the largest table that a block's shared memory holds
   block_table,    ///< table_rows.cu: a block with one table
   copy_long,      ///< copied_rows.cu: one row of B, scaled; a block
-  narrow_large,   ///< narrow_rows.cu: a warp, a bitmap of the row's range of columns
+  narrow,         ///< narrow_rows.cu: a warp, a bitmap of the row's range of columns
   warp_table,     ///< table_rows.cu: a warp with a table of its own
-  narrow_small,   ///< narrow_rows.cu, a smaller range
   warp_small,     ///< table_rows.cu, a smaller table
   sort_256,       ///< sorted_rows.cu: all products sorted in the registers of 16 lanes
   sort_128,       ///< of eight lanes
@@ -39,26 +38,23 @@ inline constexpr int kForms = static_cast<int>(Form::none) + 1;
 /// As they stand in results, in the same order: some names are others there (warp_small is small_tables
 /// there, warp_table is warp_tables).
 inline constexpr std::array<const char*, kForms> kFormNames = {
-    "windows",      "ranked_spans", "ranked",       "small_ranked", "small_windows", "large_tables",
-    "block_tables", "copied_long",  "narrow_large", "warp_tables",  "narrow_small",  "small_tables",
-    "sorted_256",   "sorted_128",   "sorted_64",    "sorted_32",    "sorted_16",     "threads_32",
-    "threads_16",   "copied_short", "empty"};
+    "windows",      "ranked_spans", "ranked",      "small_ranked", "small_windows",
+    "large_tables", "block_tables", "copied_long", "narrow",       "warp_tables",
+    "small_tables", "sorted_256",   "sorted_128",  "sorted_64",    "sorted_32",
+    "sorted_16",    "threads_32",   "threads_16",  "copied_short", "empty"};
 
 /// Where the forms end. Most are limits of shared memory: what lies beyond is another form's. Smaller ones
 /// are for tests, which want every form on small matrices, and for bench/spgemm_forms, which times the
 /// choices.
 struct Rules {
-  // clang-format off
-  Index most_by_threads = 32;     ///< products; 32, 16 or 0
-  Index thread_rows_a_sm = 1024;  ///< fewer rows with a thread each leave the device idle: lanes sort them
-  Index most_sorted = 256;        ///< products; 256, 128, 64, 32, 16 or 0
+  Index most_by_threads = 32;      ///< products; 32, 16 or 0
+  Index thread_rows_a_sm = 1024;   ///< fewer rows with a thread each leave the device idle: lanes sort them
+  Index most_sorted = 256;         ///< products; 256, 128, 64, 32, 16 or 0
   Index most_sorted_narrow = 128;  ///< in a range of no more columns than products: bitmaps take the others
-  Index most_copied_short = 64;   ///< products
-  Index narrow_columns = 49152;   ///< the range of a row; a multiple of 32
-  // clang-format on
-  Index narrow_small_columns = 16384;   ///< likewise
-  Index narrow_results = 1024;          ///< at most 65535
-  Index narrow_small_results = 512;     ///< likewise
+  Index most_copied_short = 64;    ///< products
+  Index count_narrow_columns = 49152;   ///< the range of a row, counting; a multiple of 32
+  Index narrow_columns = 16384;         ///< likewise, multiplying
+  Index narrow_results = 512;           ///< likewise; at most 65535
   Index narrow_columns_a_product = 32;  ///< multiplying: a wider range is not worth its bitmap
   Index warp_small_slots = 256;         ///< of the tables; half of them hold results
   Index warp_slots = 1024;
@@ -81,6 +77,7 @@ struct Rules {
   Index window_columns_a_result = 64;  ///< a wider range is not worth its windows while a table holds the row
   Index span_blocks_a_row = 8;         ///< deal out the spans of a row
   Index span_blocks = 65536;           ///< in all; where rows are few and huge, each gets more of them
+  Index span_blocks_an_sm = 2;         ///< where rows are few, spans are so narrow that there are so many
   Index span_columns_a_result = 2;     ///< huge rows: a narrower range is not worth ranks
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
   Index long_row = 16384;              ///< entries of A: rows with more may be split (split_rows.cu)
@@ -88,11 +85,12 @@ struct Rules {
   Index most_long_rows = 256;          ///< more of them keep the device busy without
   Index section_entries = 64;          ///< of A, in a section of a row
   Index recorded_rows_a_sm = 1024;     ///< of C: a product with no more is recorded as a graph (recorded.hpp)
-  Index recorded_results = 1 << 24;    ///< if C can have no more results
+  Index recorded_results = 1 << 22;    ///< if C can have no more results
   Index recorded_blocks_a_sm = 32;     ///< of a form with a block a row, where it is not known how many rows
   Index entries_a_word = 2;            ///< of B, or more in the mean: bitmaps count by words (words.hpp)
   Offset word_products = 1 << 20;      ///< and there are so many products
   Offset products_a_word_entry = 4;    ///< and so many for each non-zero of B
+  Index most_word_row = 4096;          ///< the longest row of B: a warp makes a row's words
   Index count_blocks_a_row = 1;  ///< of the counting pass's bitmaps, at most: each searches all rows of B
   bool sorts_to_count = true;    ///< rows of 33 to 256 products are counted by sorting, not by hashing
 };
@@ -177,13 +175,13 @@ STAGES_HD inline bool may_be_narrow(const Rules& rules, Offset products, Index r
 STAGES_HD inline Form counting_form(const Rules& rules, const RowFacts& row) {
   const Form early = form_by_products(rules, row.products, row.rows_of_b);
   const bool one_warp = row.products <= rules.warp_products && row.rows_of_b <= rules.warp_rows_of_b;
-  const bool narrow = one_warp && row.width <= rules.narrow_columns;
+  const bool narrow = one_warp && row.width <= rules.count_narrow_columns;
   if (narrow && may_be_narrow(rules, row.products, row.rows_of_b) && row.width > 0 &&
       row.width <= row.products)
-    return Form::narrow_large;
+    return Form::narrow;
   if (early != Form::windows) return early;
   const bool dense = row.width / rules.count_columns_a_product <= row.products;
-  if (dense && narrow) return Form::narrow_large;
+  if (dense && narrow) return Form::narrow;
   if (row.products <= rules.count_warp_slots / 2) return Form::warp_table;
   if (!dense && row.products <= rules.count_block_slots / 2) return Form::block_table;
   return Form::windows;
@@ -195,11 +193,9 @@ STAGES_HD inline Form multiplying_form(const Rules& rules, Form counted, Offset 
                                        Index results, bool has_spans) {
   if (counted >= Form::sort_256 || counted == Form::copy_long) return counted;
   const bool one_warp = counted != Form::windows;
-  if (one_warp && width / rules.narrow_columns_a_product <= products) {
-    if (width <= rules.narrow_small_columns && results <= rules.narrow_small_results)
-      return Form::narrow_small;
-    if (width <= rules.narrow_columns && results <= rules.narrow_results) return Form::narrow_large;
-  }
+  if (one_warp && width / rules.narrow_columns_a_product <= products && width <= rules.narrow_columns &&
+      results <= rules.narrow_results)
+    return Form::narrow;
   if (one_warp && results <= rules.warp_small_slots / 2) return Form::warp_small;
   if (one_warp && results <= rules.warp_slots / 2) return Form::warp_table;
   const bool dense = width / rules.window_columns_a_result <= results;

@@ -20,22 +20,19 @@ Rules fitted_to_memory(Rules rules, SharedMemory shared) {
   rules.value_bytes = Index{sizeof(T)};
   fit(rules.count_warp_slots, 2, room, count_in_warp_tables_bytes);
   fit(rules.count_block_slots, 2, room, count_in_block_tables_bytes);
-  fit(rules.narrow_columns, 32, room,
+  fit(rules.count_narrow_columns, 32, room,
       [](Index columns) { return count_narrow_bytes(columns + kSkippedBits); });
   for (Index* const slots : {&rules.warp_small_slots, &rules.warp_slots})
     fit(*slots, 2, room, multiply_in_warp_tables_bytes<T>);
   for (Index* const slots : {&rules.block_slots, &rules.large_slots})
     fit(*slots, 2, room, block_table_bytes<T>);
   // What of the two takes more of a row in a narrow range, results or columns, is halved.
-  const auto fit_narrow = [room](Index& columns, Index& results) {
-    const auto bytes = [&] { return multiply_narrow_bytes<T>(columns, results); };
-    while (bytes() > room) {
-      const bool more_columns = multiply_narrow_bytes<T>(columns, 0) > multiply_narrow_bytes<T>(0, results);
-      more_columns ? columns = columns / 2 / 32 * 32 : results /= 2;
-    }
-  };
-  fit_narrow(rules.narrow_columns, rules.narrow_results);
-  fit_narrow(rules.narrow_small_columns, rules.narrow_small_results);
+  Index &columns_of_warp = rules.narrow_columns, &results = rules.narrow_results;
+  while (multiply_narrow_bytes<T>(columns_of_warp, results) > room) {
+    const bool more_columns =
+        multiply_narrow_bytes<T>(columns_of_warp, 0) > multiply_narrow_bytes<T>(0, results);
+    more_columns ? columns_of_warp = columns_of_warp / 2 / 32 * 32 : results /= 2;
+  }
   rules.ranked_bytes = std::min(rules.ranked_bytes, static_cast<Index>(of_two - kRankedStaticBytes));
   rules.ranked_small_bytes = std::min(rules.ranked_small_bytes, rules.ranked_bytes);
   rules.window_columns = std::max<Index>(32, rules.window_columns * 4 / Index{sizeof(T)} / 32 * 32);

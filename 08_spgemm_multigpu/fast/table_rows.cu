@@ -13,8 +13,8 @@
 //   the sums   atomicAdd on a float in shared memory is a loop of load, add, compare-and-swap on this
 //              hardware, and its order changes from run to run. A warp that adds one row of B at a time has
 //              32 different columns in its lanes, so it needs atomics only to claim slots; the sums
-//              are plain additions in the order of A's entries, the same in every run. Where rows of B are
-//              short it adds products of several at once, and lanes with one column take turns in that order
+//              are plain additions in an order that is the same in every run. Where rows of B are short it
+//              takes products of several at once, and those of one column are added up by shuffles before
 //   a block    has one table for all of its eight or sixteen warps. Each warp takes a slice of the columns,
 //              of all rows of B: their columns ascend, so two binary searches find the slice, a lane for each
 //              row of B. No two warps add to one column, and no barrier is needed until all are done. The
@@ -30,6 +30,7 @@
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/fast/rows_of_blocks.hpp"
+#include "08_spgemm_multigpu/fast/walks_at_once.hpp"
 #include "08_spgemm_multigpu/sort_keys.hpp"
 #include "08_spgemm_multigpu/tables.hpp"
 
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
   clear_keys(keys, slots, lane, kWarp);
   __syncwarp();
   Index found = 0;
-  walk_columns<true>(f, row, {}, 0, 1, lane, [&](Index column) {
+  walk_columns_together(f, row, 0, 1, lane, [&](Index column) {
     bool is_new = false;
     claim(keys, slots, home_of(column, slots), column, is_new);
     found += is_new;
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kWarpsOfTable* kWarp)
     if (threadIdx.x == 0) total = 0;
     __syncthreads();
     Index found = 0;
-    walk_columns<true>(f, row, {}, warp, kWarpsOfTable, lane, [&](Index column) {
+    walk_columns_together(f, row, warp, kWarpsOfTable, lane, [&](Index column) {
       bool is_new = false;
       claim(keys, slots, home_of(column, slots), column, is_new);
       found += is_new;

@@ -12,7 +12,7 @@
 //              for each, and a bit that says whether any product came. Neighbouring warps have neighbouring
 //              windows, which together move along the range. A warp finds the part of each row of B that lies
 //              in its window by two searches, a lane for each row of B, and adds them row by row: the sums
-//              need no atomics, and run in the order of A's entries. The results are written in order
+//              need no atomics. The results are written in order
 //
 // What windows cost is searching, for each entry of A and each window, so they should be wide. But two blocks
 // should share an SM, so that one adds while the other searches: on an H200 an R-MAT matrix takes 18 % longer
@@ -79,12 +79,13 @@ __device__ inline void count_parts(const unsigned* bits, Index words, Offset pas
   if (found > 0) atomicAdd(&in_part[part], found);
 }
 
-/// Writes what lies before each part of a row, and where its spans begin, each with as many parts as fit;
-/// returns the results of all.
-__device__ inline Index write_parts(const Index* in_part, Index width, const Parts& parts, Index slot) {
+/// Writes what lies before each part of a row, and where its spans begin, each with as many parts as fit, of
+/// `most_of_span`; returns the results of all.
+__device__ inline Index write_parts(const Index* in_part, Index width, const Parts& parts, Index slot,
+                                    Index most_of_span) {
   Index* const before = parts.before_in(slot);
   const auto fits = [&](Index count, Index results) {
-    return Offset{count} * parts.columns <= kLastColumn &&
+    return count <= most_of_span && Offset{count} * parts.columns <= kLastColumn &&
            ranked_bytes(count * parts.columns, results, parts.value_bytes) <= parts.span_bytes;
   };
   Index total = 0, span = 0, before_span = 0;
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
         parts.before_in(slot)[part] = in_part[part];
     } else if (threadIdx.x == 0) {
       parts.slot[row] = slot;
-      counts[row] = write_parts(in_part, width[row], parts, slot);
+      counts[row] = write_parts(in_part, width[row], parts, slot, parts.most_of_span(list.size()));
     }
   });
 }
@@ -161,7 +162,7 @@ __global__ void __launch_bounds__(kWarp)
   for (Index p = 0; p < parts.most; ++p) in_part[p] = parts.before_in(k)[p];
   const Index row = list.rows[k];
   parts.slot[row] = k;
-  counts[row] = write_parts(in_part, width[row], parts, k);
+  counts[row] = write_parts(in_part, width[row], parts, k, parts.most_of_span(list.size()));
 }
 
 /// A warp's window.

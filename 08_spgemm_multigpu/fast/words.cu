@@ -59,6 +59,9 @@ bool has_words(const SpgemmProblem<T>& problem, const Rules& rules) {
   if (problem.max_row_products <= rules.most_sorted || problem.products < rules.word_products ||
       problem.products < rules.products_a_word_entry * b.nnz())
     return false;
+  for (Index row = 0; row < b.rows; ++row) {
+    if (b.row_nnz(row) > rules.most_word_row) return false;
+  }
   Offset entries = 0, words = 0;
   const Index step = std::max<Index>(1, b.rows / kLookedAt);
   for (Offset row = 0; row < b.rows; row += step) {

@@ -26,7 +26,9 @@ struct Words {
 
 /// Whether it is worth it: a row has more products than are sorted, there are rules.word_products products and
 /// rules.products_a_word_entry for each non-zero of B; and a word of B has rules.entries_a_word columns in the
-/// mean, or more (a thousand rows are looked at). A narrow row that could be sorted is not reason enough.
+/// mean, or more (a thousand rows are looked at). A narrow row that could be sorted is not reason enough. And
+/// no row of B has more than rules.most_word_row columns: a warp makes the words of a row, and with one of
+/// 100,000 columns that took an H100 1.7 ms.
 template <class T>
 bool has_words(const SpgemmProblem<T>& problem, const Rules& rules);
 

@@ -17,8 +17,8 @@ namespace stages::spgemm {
 
 /// How a process multiplies its rows: by binned.cu. Nothing is recorded: that would be anew each time that rows
 /// are dealt otherwise, and a graph has addresses of B in it, which may come from elsewhere. And no row is
-/// split: whether one is depends on the rows beside it, and with that C's bits would depend on how rows are
-/// dealt.
+/// split, and spans are as wide as fits: both depend on the rows beside one, and with that C's bits would
+/// depend on how rows are dealt.
 template <class T>
 struct ByBinned {
   using Plan = BinnedPlan<T>;
@@ -28,6 +28,7 @@ struct ByBinned {
   static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, Settings settings) {
     settings.rules.recorded_rows_a_sm = 0;
     settings.rules.most_long_rows = 0;
+    settings.rules.span_blocks_an_sm = 0;
     return make_binned(problem, exec, settings);
   }
 };

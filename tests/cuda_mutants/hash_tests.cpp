@@ -74,7 +74,7 @@ Rules small_tables() {
   rules.most_by_threads = 0;
   rules.most_sorted = 0;
   rules.most_copied_short = 8;
-  rules.narrow_columns = rules.narrow_small_columns = 0;
+  rules.count_narrow_columns = rules.narrow_columns = 0;
   rules.warp_small_slots = 16;
   rules.warp_slots = 32;
   rules.block_slots = 64;
@@ -116,6 +116,14 @@ Rules spans() {
   rules.count_warp_slots = rules.count_block_slots = 8;
   rules.ranked_bytes = 500;
   rules.span_blocks_a_row = rules.span_blocks = 1;
+  rules.span_blocks_an_sm = 0;
+  return rules;
+}
+
+/// The same, with a span for each part of a row, as where there are few rows.
+Rules narrow_spans() {
+  Rules rules = spans();
+  rules.span_blocks_an_sm = Rules{}.span_blocks_an_sm;
   return rules;
 }
 
@@ -124,10 +132,9 @@ Rules narrow_rows() {
   Rules rules;
   rules.most_by_threads = 0;
   rules.most_sorted = 16;
-  rules.narrow_columns = 4096;
-  rules.narrow_results = 200;
-  rules.narrow_small_columns = 640;
-  rules.narrow_small_results = 40;
+  rules.count_narrow_columns = 4096;
+  rules.narrow_columns = 640;
+  rules.narrow_results = 40;
   return rules;
 }
 
@@ -198,7 +205,7 @@ Rules counts_by_hashing() {
 Rules large_tables_of_warps() {
   Rules rules = lanes_alone();
   rules.most_sorted = 0;
-  rules.narrow_columns = rules.narrow_small_columns = 0;
+  rules.count_narrow_columns = rules.narrow_columns = 0;
   rules.warp_small_slots = 512;
   rules.warp_slots = 2048;
   return rules;
@@ -213,6 +220,7 @@ void multiply_in_small_parts() {
   add_binned(registry, "narrow", {.rules = waiting(narrow_rows())});
   add_binned(registry, "long_rows", {.rules = waiting(long_rows())});
   add_binned(registry, "spans", {.rules = waiting(spans())});
+  add_binned(registry, "narrow_spans", {.rules = waiting(narrow_spans())});
   add_binned(registry, "many_blocks_count", {.rules = waiting(many_blocks_count())});
   add_binned(registry, "split_rows", {.rules = split_rows()});
   if (std::is_same_v<T, float>) {  // what does not depend on the type is seen with one of them
@@ -243,9 +251,8 @@ std::vector<std::size_t> bytes_of(const Rules& r) {
   using namespace spgemm;
   return {count_in_warp_tables_bytes(r.count_warp_slots),
           count_in_block_tables_bytes(r.count_block_slots),
-          count_narrow_bytes(r.narrow_columns + kSkippedBits),
+          count_narrow_bytes(r.count_narrow_columns + kSkippedBits),
           multiply_narrow_bytes<T>(r.narrow_columns, r.narrow_results),
-          multiply_narrow_bytes<T>(r.narrow_small_columns, r.narrow_small_results),
           multiply_in_warp_tables_bytes<T>(r.warp_slots),
           multiply_in_warp_tables_bytes<T>(r.warp_small_slots),
           block_table_bytes<T>(r.block_slots),
@@ -386,8 +393,8 @@ TEST(HashParts, LongRowsOfShortOnes) {
   multiply_long_rows_of_short_ones<double>();
 }
 
-/// Rows of B are short and have columns in common, so lanes that add products of several of them at once must
-/// take turns, in the order of A's entries.
+/// Rows of B are short and have columns in common, so lanes that add products of several of them at once hold
+/// equal columns, which they add up in an order of their own.
 TEST(HashParts, TheOrderOfThreadsDoesNotShow) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   Registry registry = by_several_rules();
@@ -438,7 +445,7 @@ TEST(HashParts, SmallMatricesComeToEveryForm) {
   for (const auto& p : problems<float>()) {
     for (const Entry& entry : registry.entries()) add_metrics(entry, p, rows);
   }
-  EXPECT_EQ(rows.size(), 22U + 3U + 6U);
+  EXPECT_EQ(rows.size(), 21U + 3U + 6U);
   for (const auto& [name, count] : rows) EXPECT_GT(count, 0) << name;
 }
 
@@ -506,7 +513,7 @@ TEST(HashParts, FormsOfRecordedProducts) {
   for (int k = 0; k < static_cast<int>(Form::sort_256); ++k) {
     const auto form = static_cast<Form>(k);
     const bool counts = form == Form::windows || form == Form::block_table || form == Form::warp_table ||
-                        form == Form::narrow_large;
+                        form == Form::narrow;
     EXPECT_EQ(counting.contains(form), counts) << k;
     EXPECT_EQ(multiplying.contains(form), form != Form::copy_long) << k;
   }
@@ -524,7 +531,7 @@ TEST(HashParts, FormsOfRecordedProducts) {
   EXPECT_EQ(left_out(bounds), expected);
   EXPECT_FALSE(spgemm::is_counted_by({}, bounds, Form::block_table));
   bounds.cols = 400;
-  expected.insert({Form::narrow_large, Form::ranked});
+  expected.insert(Form::ranked);
   EXPECT_EQ(left_out(bounds), expected);
   bounds = {.rows = 500, .cols = 3'000'000, .products = 100'000, .row_products = 1'000};
   EXPECT_EQ(left_out(bounds), (std::set<Form>{Form::ranked_spans, Form::large_table}));
