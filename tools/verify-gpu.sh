@@ -30,6 +30,8 @@
 #               most of them nvcc's. Left out unless it is named
 #   counters    what ncu (Nsight Compute) counts of each operation on a few matrices (tools/counters.sh). Left out unless it is named
 #
+# STAGES_TYPE=f64: spmv, spgemm and held_out in double precision, to records of their own (spmv_f64.json, ...).
+#
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
 # verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done, when, of which sources, and how they
 # went: those of this run, and of earlier ones on the same GPU sources what this run does not do again. Exit code 0: this run
@@ -49,6 +51,8 @@ done
 case ${1:-} in -*) echo "usage: tools/verify-gpu.sh [--only STEP,...] [MATRIX ...]" >&2; exit 2 ;; esac
 wants() { [[ " $wanted " == *" $1 "* ]]; }
 jobs=$(nproc)
+type=${STAGES_TYPE:-f32}
+case $type in f32) of_type= ;; f64) of_type=_f64 ;; *) echo "verify-gpu: STAGES_TYPE is '$type'; give f32 or f64" >&2; exit 2 ;; esac
 
 command -v nvidia-smi > /dev/null || { echo "verify-gpu: no nvidia-smi: this machine has no NVIDIA driver" >&2; exit 2; }
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr 'A-Z ' 'a-z-')
@@ -181,15 +185,15 @@ fi
 if wants spmv; then
   # Three plans of each entry: where the arrays of a plan lie is noise, too. The limit of steps leaves out dense forms where they take
   # long to prepare; n = 1024 is for them.
-  of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --plans 3 --max-work 2e8 --time-budget "${STAGES_TIME_BUDGET:-0.1}")
+  of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --plans 3 --max-work 2e8 --type "$type" --time-budget "${STAGES_TIME_BUDGET:-0.1}")
   matrices=(-m gen:fixed:n=1024,zeros=0.8 -m gen:fixed:n=16384,zeros=0.8)
   for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
   for file in "$@"; do matrices+=(-m "$file"); done
-  step spmv build/gpu/bin/stages run "${matrices[@]}" "${of_spmv[@]}" --json "$out/spmv.json"
+  step "spmv$of_type" build/gpu/bin/stages run "${matrices[@]}" "${of_spmv[@]}" --json "$out/spmv$of_type.json"
   held_out=()
   for file in ${STAGES_HELD_OUT:-}; do held_out+=(-m "$file"); done
   if [ ${#held_out[@]} -gt 0 ]; then
-    step spmv_held_out build/gpu/bin/stages run "${held_out[@]}" "${of_spmv[@]}" --json "$out/spmv_held_out.json"
+    step "spmv_held_out$of_type" build/gpu/bin/stages run "${held_out[@]}" "${of_spmv[@]}" --json "$out/spmv_held_out$of_type.json"
   fi
 fi
 
@@ -203,8 +207,8 @@ if wants spgemm; then
   for file in "$@"; do products+=(-m "$file"); done
   # The entries were checked in full by the tests; of these large results, what the timed runs leave is checked. And an entry may be
   # out of its depth (hash_warp_per_row is, on skewed matrices): one run of more than two seconds says so.
-  step spgemm build/gpu/bin/stages run "${products[@]}" --op spgemm --filter '08_.*/(hash|binned|structure)|vendor/cusparse_spgemm' \
-    --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm.json"
+  step "spgemm$of_type" build/gpu/bin/stages run "${products[@]}" --op spgemm --filter '08_.*/(hash|binned|structure)|vendor/cusparse_spgemm' \
+    --type "$type" --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm$of_type.json"
 fi
 
 # One GPU against several, a process each, with C where it was made, on the host, and on one GPU.
@@ -242,8 +246,8 @@ if wants held_out; then
       *) if [ -f "${STAGES_FILES:-}/$line" ]; then held_out+=(-m "$STAGES_FILES/$line"); else echo "verify-gpu: $line is not in STAGES_FILES and is left out" >&2; fi ;;
     esac
   done < tools/sets/spgemm-reported.txt
-  step spgemm_held_out build/gpu/bin/stages run "${held_out[@]}" --op spgemm --filter '08_.*/binned|vendor/cusparse_spgemm' \
-    --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.05}" --json "$out/spgemm_held_out.json"
+  step "spgemm_held_out$of_type" build/gpu/bin/stages run "${held_out[@]}" --op spgemm --filter '08_.*/binned|vendor/cusparse_spgemm' \
+    --type "$type" --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.05}" --json "$out/spgemm_held_out$of_type.json"
 fi
 
 # How fast rows at random places can be read explains most of SpMM's times.
