@@ -70,7 +70,10 @@ class Adaptive final : public SpmvPlan<T> {
 
   static Cost cost(const SpmvProblem<T>& problem) {
     Cost cost = problem_cost(problem);
-    cost.memory += 2 * device_csr_bytes(*problem.a);
+    const Csr<T>& a = *problem.a;
+    double empty = 0;  // rows, in each of which balanced has an entry
+    for (Index i = 0; i < a.rows; ++i) empty += a.row_nnz(i) == 0;
+    cost.memory += 2 * device_csr_bytes(a) + (sizeof(Index) + sizeof(T)) * empty;
     return cost;
   }
 

@@ -228,18 +228,26 @@ __global__ void __launch_bounds__(kWarps* kWarp, kBlocks) balanced(Chunks<T, Ptr
 template <class T>
 Csr<T> without_empty_rows(const Csr<T>& a) {
   Csr<T> filled(a.rows, a.cols);
-  for (Index i = 0; i < a.rows; ++i) {
-    for (Offset p = a.row_ptr[static_cast<std::size_t>(i)]; p < a.row_ptr[static_cast<std::size_t>(i) + 1];
-         ++p) {
-      filled.col_idx.push_back(a.col_idx[static_cast<std::size_t>(p)]);
-      filled.values.push_back(a.values[static_cast<std::size_t>(p)]);
-    }
-    if (a.row_nnz(i) == 0) {
-      filled.col_idx.push_back(kNoColumn);
-      filled.values.push_back(T{0});
-    }
-    filled.row_ptr[static_cast<std::size_t>(i) + 1] = std::ssize(filled.col_idx);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(a.rows); ++i) {
+    filled.row_ptr[i + 1] = filled.row_ptr[i] + std::max<Offset>(1, a.row_nnz(static_cast<Index>(i)));
   }
+  const auto entries = static_cast<std::size_t>(filled.row_ptr.back());
+  filled.col_idx.resize(entries);
+  filled.values.resize(entries);
+  parallel_blocks(a.rows, 4096, 0, [&](int, Offset first, Offset last) {
+    for (Offset i = first; i < last; ++i) {
+      const Offset from = a.row_ptr[static_cast<std::size_t>(i)];
+      const Offset to = filled.row_ptr[static_cast<std::size_t>(i)],
+                   length = a.row_nnz(static_cast<Index>(i));
+      if (length == 0) {
+        filled.col_idx[static_cast<std::size_t>(to)] = kNoColumn;
+        filled.values[static_cast<std::size_t>(to)] = T{0};
+      } else {
+        std::copy_n(a.col_idx.begin() + from, length, filled.col_idx.begin() + to);
+        std::copy_n(a.values.begin() + from, length, filled.values.begin() + to);
+      }
+    }
+  });
   return filled;
 }
 
