@@ -131,6 +131,10 @@ __device__ Number sum_up_to(Number sum, unsigned lane) {
 __device__ inline unsigned lanes_below(unsigned lane) {
   return (1u << lane) - 1u;
 }
+/// And of this one. (Of lane 31: all, as 2 << 31 is 0.)
+__device__ inline unsigned lanes_up_to(unsigned lane) {
+  return (2u << lane) - 1u;
+}
 
 /// Up to 32 entries of a row of A, one a lane, and what each is multiplied with. Lanes beyond the last entry
 /// hold an empty piece.
@@ -218,17 +222,25 @@ __device__ Together<Ptr> together(const Piece<Ptr>& piece, unsigned lane) {
 }
 
 /// Adds up the values of lanes with the same key, and calls visit(sum) in the first of them, if the key is not
-/// below 0. Each lane adds the sum of those that follow it, of 1, 2, 4, ... lanes: the lanes alone decide the
-/// order. All lanes come, those without a key with numbers below 0 that differ.
+/// below 0. All lanes come, those without a key with numbers below 0 that differ. `next` is the next lane with
+/// the same key; in each round a lane adds the sum of its next one, and takes over whose next that is (pointer
+/// jumping, J. C. Wyllie). Of five:
+///
+///   a      b      c    d   e      next: 1 2 3 4 -
+///   ab     bc     cd   de  e            2 3 4 - -
+///   abcd   bcde   cde  de  e            4 - - - -
+///   abcde                               -
+///
+/// So the lanes alone decide the order.
 template <class T, class Visit>
 __device__ void sum_equals(Index key, T value, unsigned lane, Visit visit) {
   const unsigned equals = __match_any_sync(kAllLanes, key);
-  int next = __ffs(static_cast<int>(equals & ~((2u << lane) - 1u))) - 1;  // below 0: none
+  int next = __ffs(static_cast<int>(equals & ~lanes_up_to(lane))) - 1;  // below 0: none
   while (__any_sync(kAllLanes, next >= 0)) {
     const int from = next < 0 ? static_cast<int>(lane) : next;
     const T more = __shfl_sync(kAllLanes, value, from);
     const int after = __shfl_sync(kAllLanes, next, from);
-    if (next < 0) continue;
+    if (next < 0) continue;  // it still answers the others
     value += more;
     next = after;
   }
@@ -265,10 +277,10 @@ __device__ void walk_products(const Factors<T, Ptr>& f, Index row, Slice slice, 
   }
 }
 
-/// The same for entries [begin, end) of A, all of one row, whose rows of B may be short, or of which the
-/// slice may leave little, so that many lanes would idle if they came one after another: then products of
-/// several are visited together, and those of one column among 32 are added up before: visit() gets their sum.
-/// Such a step takes about half as many instructions again.
+/// As walk_products() for entries [begin, end) of A, all of one row, whose rows of B may be short, or of which
+/// the slice may leave little, so that many lanes would idle if they came one after another: then products of
+/// several are visited together, and those of one column among 32 are added up before: visit() gets their sum,
+/// and the row decides the order. Such a step takes about half as many instructions again.
 template <bool kWhole, class T, class Ptr, class Visit>
 __device__ void walk_products_of(const Factors<T, Ptr>& f, Ptr begin, Ptr end, Slice slice, unsigned lane,
                                  Visit visit) {

@@ -13,7 +13,8 @@
 
 namespace stages::spgemm {
 
-/// The row of B that belongs to an entry of A: positions [from, to).
+/// The row of B that belongs to an entry of A: positions [from, to). (A struct, so that what belongs to the
+/// entry of A, its value as well, is loaded once, not for each product.)
 template <class Ptr>
 struct RowOfB {
   const Index* columns;

@@ -125,6 +125,9 @@ std::vector<Choice> choices() {
     with(fmt::format("spans: {} columns a result", columns),
          [&](Rules& r) { r.span_columns_a_result = columns; });
   }
+  with("spans: as wide as fits", [](Rules& r) { r.span_blocks_an_sm = 0; });
+  with("words of rows of any length", [](Rules& r) { r.most_word_row = std::numeric_limits<Index>::max(); });
+  with("recorded with up to 16 M results", [](Rules& r) { r.recorded_results = 1 << 24; });
   with("ranks in 74 KB", [](Rules& r) { r.ranked_bytes = 74 * 1024; });
   for (const Index products : {2048, 4096, 8192, 32768}) {
     with(fmt::format("narrow: warps to {} products", products),

@@ -150,8 +150,8 @@ __device__ int analyse_row(const Structures<Ptr>& f, const Rules& rules, const F
   return row >= 0 && lane == 0 ? static_cast<int>(settle(rules, facts, row, sums, range)) : kNoForm;
 }
 
-/// A row with very many entries of A, by the whole block; returns its form in the first thread. So long a row
-/// needs its range, so it is looked at once.
+/// A row of A by the whole block; returns its form in the first thread. Such rows are long, and nearly all need
+/// their range, so each is found, and the entries are looked at once.
 template <class Ptr>
 __device__ int analyse_by_block(const Structures<Ptr>& f, const Rules& rules, const Facts& facts, Index row) {
   __shared__ unsigned long long products;
@@ -233,23 +233,29 @@ __global__ void __launch_bounds__(kBlock)
 }  // namespace
 
 /// The mean length of a row as a non-zero sees it, (sum of length^2) / (sum of length), over the entries that a
-/// lane asks for at once. In skewed matrices that is more than the mean length of a row. A block, if the rows
-/// are so few that all may have one at the same time, and the mean row has an entry for each of its threads.
+/// lane asks for at once. In skewed matrices that is more than the mean length of a row. Rows that wait for a
+/// warp whatever the team do not count there; but a block should have no more of them than it has warps. A
+/// block a row, if the rows are so few that all may have one at the same time, and the mean row has an entry
+/// for each of its threads.
 template <class T>
 unsigned lanes_for(const Csr<T>& a, Index longest) {
-  double squares = 0, short_sum = 0, sum = 0, rows = 0;
+  double squares = 0, short_sum = 0, sum = 0, rows = 0, waiting = 0;
   for (Index i = 0; i < a.rows; ++i) {
     const auto length = static_cast<double>(a.row_nnz(i));
     if (length > longest) continue;
     sum += length;
     rows += 1;
-    if (length > kTurns * kAtOnce * kWarp) continue;  // no team's, whatever its size
-    squares += length * length;
-    short_sum += length;
+    if (length > kTurns * kAtOnce * kWarp) {
+      waiting += 1;
+    } else {
+      squares += length * length;
+      short_sum += length;
+    }
   }
   const double at_a_time = 8.0 * device_facts().sms;  // blocks
   if (rows > 0 && rows <= at_a_time && sum >= kBlock * rows) return kBlock;
-  const double lanes = short_sum > 0 ? squares / short_sum / kAtOnce : 1;
+  const double of_short = short_sum > 0 ? squares / short_sum / kAtOnce : 1;
+  const double lanes = rows > 0 ? std::max(of_short, kWarp * waiting / rows) : 1;
   return std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(lanes), 1.0, double{kWarp})));
 }
 template unsigned lanes_for(const Csr<float>&, Index);

@@ -20,7 +20,7 @@
 // are rows of a product of their own (split_rows.cu).
 //
 // Columns come out ascending, and every sum runs in the order of A's entries, or in one that the structures
-// alone decide (rows.hpp, ranked_rows.cu, split_rows.cu): the same bits in each run.
+// and the device decide (rows.hpp, ranked_rows.cu, split_rows.cu): the same bits in each run.
 //
 // The steps of a product:
 //
@@ -632,7 +632,8 @@ class Binned final : public BinnedPlan<T> {
 };
 
 /// The kernels' positions run beyond the end of a row: by four blocks' threads, by the products of 32 entries
-/// of A where they are exchanged (ranked_rows.cu), and in searches in B as far as the row is long.
+/// of A where they are exchanged (ranked_rows.cu), by the entries that a block's warps look at ahead
+/// (rows.hpp), and in searches in B as far as the row is long.
 template <class T>
 bool fits_32_bits(const SpgemmProblem<T>& problem) {
   Offset beyond = 16384;
@@ -663,13 +664,15 @@ double workspace_bytes(const SpgemmProblem<T>& problem) {
   Rules rules;
   rules.window_columns = rules.window_columns * Index{sizeof(float)} / Index{sizeof(T)};
   const auto rows = static_cast<double>(problem.a->rows);
-  const double counted = std::min(rows, static_cast<double>(problem.products) / (rules.most_sorted + 1));
   const Index parts = parts_of(problem.b->cols, part_columns(rules, problem.b->cols));
   const Bounds bounds{problem.a->rows, problem.b->cols, problem.products, problem.max_row_products,
                       problem.result_bound};
-  const double recorded =
-      is_recorded(rules, bounds, kManyMultiprocessors) ? sizeof(Index) * kForms * rows : 0;
-  return 38 * rows + recorded + static_cast<double>(sizeof(Index)) * parts * counted;
+  const bool recorded = is_recorded(rules, bounds, kManyMultiprocessors);
+  const double lists = recorded ? sizeof(Index) * kForms * rows : 0;
+  const double counted =
+      recorded ? most_rows(rules, bounds, Form::windows)
+               : std::min(rows, static_cast<double>(problem.products) / (rules.most_sorted + 1));
+  return 38 * rows + lists + static_cast<double>(sizeof(Index)) * parts * counted;
 }
 
 template <class T>

@@ -308,8 +308,9 @@ template <class T, class Ptr>
 void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* first, const Index* width,
                        const Offset* products, const Rules& rules, const Parts& parts, const Output<T>& c,
                        cudaStream_t stream) {
+  // Where the host does not know how few the rows are, a block for each part that a row can have.
   const Index wanted = std::max(rules.span_blocks_a_row, rules.span_blocks / list.count);
-  const Index blocks_a_row = std::min(parts.most, wanted);
+  const Index blocks_a_row = list.size_on_device == nullptr ? std::min(parts.most, wanted) : parts.most;
   const auto bytes = static_cast<std::size_t>(parts.span_bytes);
   allow_dynamic_bytes(multiply_spans<T, Ptr>, bytes);
   launch(

@@ -27,8 +27,8 @@ RowsToSplit rows_to_split(const Csr<T>& a, const Csr<T>& b, const Rules& rules);
 /// C's rows for those, as S (P B). P has a row for each section of up to rules.section_entries entries of a row
 /// of A, and S a row for each row that is split, with a 1 for each of its sections. Both are products as all
 /// others are: the sections are rows of a length that binned.cu is good at, and to add them up is a row of few
-/// entries that name long rows. So the row alone decides the order of a sum, section after section: the same
-/// bits in each run. Memory: P B.
+/// entries that name long rows. So the structures and the device decide the order of a sum: the same bits in
+/// each run. Memory: P B.
 template <class T>
 class SplitRows {
  public:
