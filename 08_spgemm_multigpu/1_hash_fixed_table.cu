@@ -1,7 +1,8 @@
 // SpGEMM by hashing, one small table a row.
 //
-// The idea: a row of C is the sum of rows of B. A hash table with a slot for each column collects it: the
-// column is the key, the sum is the value. How large C becomes is not known before, so all is done twice:
+// The idea: a row of C is the sum of rows of B. A hash table with a slot for each column that comes collects
+// it: the column is the key, the sum is the value. How large C becomes is not known before, so all is done
+// twice:
 //
 //   count      a block of one warp a row. Each lane takes an entry of A and walks along its row of B. The keys
 //              go into 2,048 slots in shared memory, to slot `column & 2047`, or to the next one if that is

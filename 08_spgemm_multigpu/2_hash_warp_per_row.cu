@@ -15,8 +15,8 @@
 // table that is not even full.
 //
 // So counting and multiplying go different ways. On a matrix of short rows counting is much slower than in
-// rung 1, whose tables have 2,048 slots, and multiplying is faster, as the longest row needs only a few
-// hundred.
+// rung 1, whose tables have 2,048 slots. Multiplying is faster where the longest row needs only a few hundred,
+// and does not fill them: on uniform, not on the stencil.
 //
 // It is the last form of the course project, mended: there a row with more than 16,384 results never ended.
 // It is kept as it was otherwise, for what it teaches. Each row clears 64 KB to count, whatever its length,

@@ -12,8 +12,8 @@
 //            same bits in each run
 //
 // The row is sorted then, as C wants it. There is no table to clear, no probe and no atomic operation. To
-// count, the same keys are sorted, and the columns that differ from the one before are counted, which is no
-// faster than hashing: what gains is the rest. All other rows are hashed as in rung 4.
+// count, the same keys are sorted and differing neighbours counted, which is slower than hashing (not so with
+// fewer lanes a row: fast/sorted_rows.cu); what gains is the rest. All other rows are hashed as in rung 4.
 //
 // Also new: the first bin has rows of up to 128 products, not 64, and blocks of four warps, a row each.
 //

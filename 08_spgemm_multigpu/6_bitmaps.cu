@@ -18,8 +18,9 @@
 // rows.hpp, which have the next row of B on its way, and when they mark, several rows of B at once. All other
 // rows are as in rung 5.
 //
-// What remains: in a skewed graph the first eighth of the columns has most of the products, and seven warps
-// wait for the first. fast/ranked_rows.cu gives each warp equally many results.
+// What remains: the hashed rows are still sorted in global memory, on R-MAT the longest phase. And in a skewed
+// graph the first eighth of the columns has most of the products; fast/ranked_rows.cu gives each warp equally
+// many results.
 //
 // Input: any CSR matrices. Cost: B's rows once when counting, twice when multiplying, and the searches. No
 // table lies in global memory now: the workspace is 40 bytes a row. C's sums are read and written in L1 and

@@ -25,7 +25,7 @@
 // the next 32, and long rows of B at the end. Products of A A^T often meet in one place, that of the diagonal:
 // of 32 products at a time, those of one place are added up by shuffles first (rows.hpp).
 //
-// A row that is too long for that, or whose range is too wide, as in graphs with a million vertices, is cut
+// A row whose sums do not fit, or whose range is too wide, as in graphs with a million vertices, is cut
 // into spans of columns whose bits and sums fit, narrower ones where there are few such rows, so that each SM
 // has some; how many results lie where, the counting pass has found out.
 // A span takes two searches for each entry of A and warp like a whole row, where windows of 1,536 columns
@@ -34,7 +34,7 @@
 // This is narrow_rows.cu for a block. It also serves rows in a narrow range that have so many products, or
 // entries of A, that one warp would still be busy with them when all others are done.
 //
-// Two blocks share an SM's shared memory, but rows that need a third of that get no more: the rest of it is
+// Two blocks share an SM's shared memory, but rows that need a third of a block's get no more: the rest is
 // L1, and in L1 a warp finds the rows of B that another has just read.
 //
 // Input: rows, or spans, whose bits, numbers and sums fit into the block's shared memory. Cost: each product

@@ -9,9 +9,7 @@
 //                   does not matter, but each lane has to look up whose its product is. If a row keeps nearly
 //                   all lanes busy, there is nothing to deal: one row after the other
 //
-// On one H100, narrow rows of a 27-point stencil and of finite elements took 9 and 8 % longer by walk_together;
-// tables of a hypergraph, of seymour and of air04 took 8 to 13 % less than one row after the other
-// (`spgemm_forms`; not recorded).
+// What each is worth: notes.md, "Few rows that are long".
 
 #include "08_spgemm_multigpu/rows.hpp"
 

@@ -1825,7 +1825,7 @@ class Lens(Case):
             (r"\| 33 \| .* \| 32 and 1 \| \S+ and (\S+) \|", 33, "takes"))),
         *(("08_spgemm_multigpu/notes.md", rf"\| `{matrix}` \| {words}", f"08_spgemm_multigpu/hash_warp_per_row -m {matrix}", source, access, column)
           for matrix in ("gen:uniform:n=1000,per_row=8", "gen:stencil:points=27,nx=8") for words, source, access, column in (
-            (r"\d+ \| [^|]* \| (\S+) \|", "atomicAdd(&values[slot]", "global load", "requests"),
+            (r"\d+ \| [^|]* \| (\S+) \|", "of_a * values[q]", "global load", "requests"),
             (r"\d+ \| [^|]* \| \S+ \| (\S+) \|", "atomicCAS(", "shared atomic", "requests of multiply_rows"),
             (r"\d+ \| [^|]* \| \S+ \| \S+ \| [\d.]+ \| (\S+) \|", "atomicAdd(&values[slot]", "shared atomic", "requests of multiply_rows"))),
     )
