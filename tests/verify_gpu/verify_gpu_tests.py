@@ -212,6 +212,20 @@ class Records(unittest.TestCase):
         self.assertEqual(chosen.partition("--op")[2].replace("spmv.json", "spmv_held_out.json"), held_out.partition("--op")[2])
         self.assertIn("--plans 3", chosen)
 
+    def test_double_precision_is_recorded_apart(self):
+        self.listen()
+        (self.root / "tools/sets").mkdir()
+        (self.root / "tools/sets/spgemm-reported.txt").write_text("gen:some:n=3\n")
+        with unittest.mock.patch.dict(os.environ, {"STAGES_TYPE": "f64", "STAGES_HELD_OUT": "one.mtx"}):
+            self.verify("--only", "spmv,spgemm,held_out")
+        names = ["spmv", "spmv_held_out", "spgemm", "spgemm_held_out"]
+        self.assertEqual(list(self.steps()), ["configure", "build"] + [f"{name}_f64" for name in names])
+        for name, words in zip(names, self.asked(), strict=True):
+            self.assertIn(" --type f64 ", words)
+            self.assertTrue(words.endswith(f"/{name}_f64.json"), words)
+        with unittest.mock.patch.dict(os.environ, {"STAGES_TYPE": "double"}):
+            self.assertIn("STAGES_TYPE is 'double'; give f32 or f64", self.verify("--only", "spmv", expect=2))
+
     def test_the_build_is_for_the_gpu_at_hand(self):
         (self.root / "cmake").write_text((self.root / "cmake").read_text().replace("case", 'echo "$*" >> "$PLAY/asked"\ncase', 1))
         self.verify("--only", "tests")
