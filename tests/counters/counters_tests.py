@@ -183,7 +183,7 @@ class Script(unittest.TestCase):
             self.assertIn("--profile-from-start off", asked)
 
     def test_sums_of_good_cases(self):
-        self.assertEqual(len(self.spmm["cases"]), 33)
+        self.assertEqual(len(self.spmm["cases"]), 37)
         self.assertEqual(len(self.cases(self.spgemm, "good")), 6)
         good = self.cases(self.spmm, "good")
         case = good["gen:twin:am", "07_spmm/balanced"]
