@@ -55,26 +55,23 @@ Form choose(const Csr<T>& a) {
   return narrow_pointers && (even_and_long || all_short) ? kWarpPerRow : kBalanced;
 }
 
-template <class T>
-std::unique_ptr<SpmvPlan<T>> prepare(const Form& form, const SpmvProblem<T>& problem, Exec& exec) {
+/// The form's entry alone.
+Registry registry_of(const Form& form) {
   Registry registry;
   form.add(registry);
-  return registry.entries().front().on<SpmvProblem<T>>().prepare(problem, exec);
+  return registry;
 }
 
 template <class T>
 class Adaptive final : public SpmvPlan<T> {
  public:
   Adaptive(const SpmvProblem<T>& problem, Exec& exec)
-      : form_(choose(*problem.a)), plan_(prepare(form_, problem, exec)) {}
+      : form_(choose(*problem.a)),
+        plan_(registry_of(form_).entries().front().on<SpmvProblem<T>>().prepare(problem, exec)) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    const Csr<T>& a = *problem.a;
-    double empty = 0;  // rows, in each of which balanced has an entry
-    for (Index i = 0; i < a.rows; ++i) empty += a.row_nnz(i) == 0;
-    cost.memory += 2 * device_csr_bytes(a) + (sizeof(Index) + sizeof(T)) * empty;
-    return cost;
+    const Registry registry = registry_of(choose(*problem.a));
+    return registry.entries().front().on<SpmvProblem<T>>().cost(problem);
   }
 
   void load(const SpmvOperands<T>& operands) override { plan_->load(operands); }
