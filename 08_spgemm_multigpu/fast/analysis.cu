@@ -2,9 +2,10 @@
 //
 // A team of 1 to 32 lanes looks at a row of A: at the lengths of the rows of B that it names, and, where there
 // are many products, at their first and last columns. Rows of A that are long for their team wait until the
-// block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block. A few
-// rows that are long in the mean have a block each from the start: otherwise one block would have to look at
-// several of them. Rows that are split (split_rows.hpp) have no product here.
+// block's other rows are done; then a warp takes each of them, or, beyond 1,024 entries, the whole block, which
+// always looks at the columns, too. A few rows that are long in the mean have a block each from the start:
+// otherwise one block would have to look at several of them. Rows that are split (split_rows.hpp) have no
+// product here.
 //
 // Input: any structures. Cost: a row pointer's pair, and for long rows two columns, for each entry of A.
 

@@ -9,8 +9,8 @@ namespace stages::spgemm {
 /// What is known of each row of C, in device memory.
 struct Facts {
   Offset* products = nullptr;
-  Index* first = nullptr;  ///< the first column that any product has; only where there are many products
-  Index* width = nullptr;  ///< from there to the last one; 0 where there are few products
+  Index* first = nullptr;  ///< the first column that any product has, if `width` is not 0
+  Index* width = nullptr;  ///< from there to the last one; may be 0 where there are few products
   Form* form = nullptr;    ///< the counting form
   Index* counts = nullptr;
   Index* slot = nullptr;  ///< of Parts; the counting pass gives some rows one

@@ -55,14 +55,11 @@ __device__ void long_pieces_last(PieceOf piece_of_row, Walk walk, Visit visit) {
 template <bool kWhole, class Ptr, class Visit>
 __device__ void walk_columns_by_block(const Structures<Ptr>& f, Index row, Slice slice, Visit visit) {
   const unsigned warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp, lane = threadIdx.x % kWarp;
-  const auto visit_at = [&](Ptr q) { visit(f.b.col_idx[q]); };
-  long_pieces_last<Ptr>([&](Index k) { return piece_of<kWhole>(f.b, k, slice); },
-                        [&](auto piece_of_row) {
-                          walk_together(
-                              f.a, row, warp, warps, lane, piece_of_row,
-                              [&](Ptr q) { return f.b.col_idx[q]; }, visit);
-                        },
-                        visit_at);
+  const auto load = [&](Ptr q) { return f.b.col_idx[q]; };
+  long_pieces_last<Ptr>(
+      [&](Index k) { return piece_of<kWhole>(f.b, k, slice); },
+      [&](auto piece_of_row) { walk_together(f.a, row, warp, warps, lane, piece_of_row, load, visit); },
+      [&](Ptr q) { visit(load(q)); });
 }
 
 /// As walk_words().

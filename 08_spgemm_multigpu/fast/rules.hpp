@@ -77,8 +77,7 @@ struct Rules {
   Index window_columns_a_result = 64;  ///< a wider range is not worth its windows while a table holds the row
   Index span_blocks_a_row = 8;         ///< deal out the spans of a row
   Index span_blocks = 65536;           ///< in all; where rows are few and huge, each gets more of them
-  Index span_blocks_an_sm =
-      2;  ///< where few rows are counted by bitmaps, spans are so narrow that there are so many
+  Index span_blocks_an_sm = 2;         ///< where bitmaps count few rows: so many spans, if need be narrow
   Index span_columns_a_result = 2;     ///< huge rows: a narrower range is not worth ranks
   Index bitmap_columns = 1536 * 1024;  ///< of the counting pass's bitmap; a multiple of 32
   Index long_row = 16384;              ///< entries of A: rows with more may be split (split_rows.cu)
@@ -137,8 +136,8 @@ STAGES_HD inline bool are_exchanged(const Rules& rules, Offset entries, Offset p
   return entries > rules.exchanged_entries && products <= rules.exchanged_products * entries;
 }
 
-/// What the rule looks at. `width`: last column - first column + 1 of the rows of B that are added up; not
-/// known (0) where the products are few, unless the range is narrow.
+/// What the rule looks at. `width`: last column - first column + 1 of the rows of B that are added up; it may
+/// be unknown (0) where the products are few, unless the range is narrow.
 struct RowFacts {
   Offset products = 0;
   Index rows_of_b = 0;  ///< that are not empty
