@@ -2,15 +2,16 @@
 //
 // The idea: 6_vector_lanes.cu takes a share for all columns before the next share. With 256 columns a
 // non-zero asks for 1 KB of B, and all groups together use all of B at a time. If B is larger than the caches,
-// few of its rows are still there when the next non-zero asks for them. So the loop over strips of 32 columns
-// moves from the kernel to the grid, as in files 1 to 3. There it is the outer dimension: in practice blocks
-// start in the order of x, then of y, so nearly all shares are done for one strip before the next strip begins.
-// What the caches must hold is then a strip of B, 128 bytes a row. (The loop in the kernel stays for more than
-// 65,535 strips, which a grid does not have. In all other cases it makes one turn.)
+// few of its rows may still be there when the next non-zero asks for them. So the loop over strips of 32
+// columns moves from the kernel to the grid, as in files 1 to 3. There it is the outer dimension: in practice
+// blocks start in the order of x, then of y, so nearly all shares are done for one strip before the next strip
+// begins. What the caches must hold is then a strip of B, 128 bytes a row. (The loop in the kernel stays for
+// more than 65,535 strips, which a grid does not have. In all other cases it makes one turn.)
 //
 // On an H200 ppa with N = 128 takes 2.81 ms in place of 3.56, and amazon with N = 256 41.5 ms in place of 58.9
 // (measured.md). ddi, whose B fits into L2, gains, too; why is not known (notes.md, "What else changes from
-// file to file").
+// file to file"). The 27-point stencil, 110 MB of B with N = 128, loses 4 % on an H100; perhaps because
+// neighbouring rows of A need the same rows of B anyway.
 //
 // What it costs: A is read once for each strip, from further away than L1. A non-zero of A is 8 bytes beside
 // 128 of B. And a group begins its share anew for each strip.

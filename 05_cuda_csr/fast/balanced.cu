@@ -29,7 +29,7 @@
 //
 // Neighbouring lanes load neighbouring entries. Four entries a lane would save load instructions (16 bytes
 // each), but then the lanes of one gather stand four entries apart and touch up to four times as many lines
-// of x: on 109 M entries in long sorted rows it took 14 % longer.
+// of x: it was slower (notes.md).
 //
 // Input: any CSR matrix. Cost: (4 + sizeof(T)) bytes an entry, those of empty rows included, and 80 or 96 bytes
 // a chunk; one kernel. Memory: the same again.
