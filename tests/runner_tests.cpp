@@ -471,6 +471,118 @@ TEST(Runner, ProductsThatAddToCAreResetBeforeEachRun) {
   EXPECT_TRUE(row.timed());
 }
 
+/// A device that tells its state: each time the next of a list, the last one for ever. And it draws 2 J a run.
+class WatchedExec final : public ScriptedExec {
+ public:
+  std::vector<DeviceState> states;
+  int asked = 0;
+  double time(const std::function<void()>& work) override {
+    joules_ += 2;
+    return ScriptedExec::time(work);
+  }
+  DeviceState state(bool now) override {
+    if (now) return {.unknown = "", .joules = joules_};
+    return states[std::min<std::size_t>(static_cast<std::size_t>(asked++), states.size() - 1)];
+  }
+
+ private:
+  double joules_ = 0;
+};
+
+DeviceState at(double mhz, std::string held_back = {}) {
+  return {.unknown = "", .clock_mhz = mhz, .held_back = std::move(held_back), .watts = 300};
+}
+
+double metric(const ResultRow& row, const std::string& name) {
+  const auto found = std::ranges::find(row.metrics, name, &Metric::name);
+  return found == row.metrics.end() ? -1 : found->value;
+}
+
+TEST(Runner, SamplesOfADeviceThatIsHeldBackAreTakenAgain) {
+  WatchedExec exec;
+  exec.states = {at(1980), at(1500, "heat"), at(1400, "heat"), at(1960)};
+  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
+  const auto problem = make_spmv_problem("m", matrix());
+  RunOptions options = quick();
+  options.max_samples = 5;
+  ResultRow row = run(registry, problem, exec, options).rows[0];
+  EXPECT_EQ(row.status, Status::good) << row.reason;
+  EXPECT_EQ(row.run.samples.size(), 5U);
+  EXPECT_EQ(exec.asked, 7);
+  EXPECT_EQ(metric(row, "samples_again"), 2);
+  EXPECT_EQ(metric(row, "samples_held_back"), -1);
+  EXPECT_EQ(metric(row, "sm_clock_mhz"), 1960) << "of the samples that count";
+  EXPECT_EQ(metric(row, "gpu_watts"), 300);
+  EXPECT_EQ(row.note, "");
+
+  // What does not end counts, and is told.
+  WatchedExec hot;
+  hot.states = {at(1200, "heat")};
+  row = run(registry, problem, hot, options).rows[0];
+  EXPECT_EQ(row.status, Status::good) << row.reason;
+  EXPECT_EQ(row.run.samples.size(), 5U);
+  EXPECT_EQ(metric(row, "samples_again"), DeviceWatch::kMostAgain);
+  EXPECT_EQ(metric(row, "samples_held_back"), 5);
+  EXPECT_EQ(row.note, "5 of 5 samples while held back by heat");
+
+  // A device that tells nothing is sampled as before.
+  ScriptedExec silent;
+  row = run(registry, problem, silent, options).rows[0];
+  EXPECT_EQ(row.run.samples.size(), 5U);
+  EXPECT_TRUE(row.metrics.empty());
+}
+
+TEST(Runner, WhatASampleTookThatIsTakenAgainIsForgotten) {
+  ScriptedExec plain;
+  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
+  const auto problem = make_spmv_problem("m", matrix());
+  RunOptions options = quick();
+  options.check_once = true;
+  // prepare, load, a first run, two warm ones, and then the samples; what the second took does not count.
+  plain.seconds = {1, 1, 1e-3, 1e-3, 1e-3, 1e-3, 7, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3};
+  EXPECT_EQ(run(registry, problem, plain, options).rows[0].run.max, 7) << "the second sample";
+  WatchedExec exec;
+  exec.seconds = plain.seconds;
+  exec.states = {at(1980), at(1980, "heat"), at(1980)};
+  EXPECT_EQ(run(registry, problem, exec, options).rows[0].run.max, 1e-3);
+}
+
+TEST(Runner, AClockThatIsTooLowIsWaitedForAndThenRefused) {
+  WatchedExec exec;
+  exec.states = {at(345), at(1200), at(1755)};
+  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
+  const auto problem = make_spmv_problem("m", matrix());
+  RunOptions options = quick();
+  options.least_clock_mhz = 1700;
+  ResultRow row = run(registry, problem, exec, options).rows[0];
+  EXPECT_EQ(row.status, Status::good) << row.reason;
+  EXPECT_EQ(metric(row, "samples_again"), 2);
+  EXPECT_EQ(metric(row, "sm_clock_mhz"), 1755);
+
+  WatchedExec slow;
+  slow.states = {at(345), at(1200)};
+  row = run(registry, problem, slow, options).rows[0];
+  EXPECT_EQ(row.status, Status::skipped);
+  EXPECT_FALSE(row.timed());
+  EXPECT_EQ(
+      row.reason,
+      "its clock stayed below 1700 MHz (--require-clock): 1200 MHz at most in 50 samples, each taken again");
+}
+
+TEST(Runner, JoulesAreThoseOfTheRunsBetweenTwoReadings) {
+  WatchedExec exec;
+  exec.states = {at(1980)};
+  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
+  RunOptions options = quick();
+  options.energy_seconds = 0.01;
+  const auto row = run(registry, make_spmv_problem("m", matrix(), Mode::chain, 50), exec, options).rows[0];
+  EXPECT_EQ(row.status, Status::good) << row.reason;
+  EXPECT_NEAR(metric(row, "joules"), 2.0 / 50, 1e-12);
+  EXPECT_GT(metric(row, "watts"), 0);
+  options.energy_seconds = 0;
+  EXPECT_EQ(metric(run(registry, make_spmv_problem("m", matrix()), exec, options).rows[0], "joules"), -1);
+}
+
 class Simulator : public Exec {
  public:
   bool simulated() const override { return true; }

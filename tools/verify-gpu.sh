@@ -12,7 +12,8 @@
 #   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer
 #   d2          the D2 study (STAGES_D2="stream ..." for some of its six parts, see tools/d2-study.sh), and D1's pair into a dense C
 #   spmv        SpMV of steps 3 to 6, each entry prepared three times, on generated matrices and on the MATRIX files given; and on the
-#               files in STAGES_HELD_OUT="FILE ...", of a record of their own: matrices on which no constant was chosen
+#               files in STAGES_HELD_OUT="FILE ...", of a record of their own: matrices on which no constant was chosen. spmv_held_out is
+#               these alone
 #   spgemm      SpGEMM on generated matrices and on the MATRIX files; cuSPARSE as it allocates, and with a pool of memory
 #   multi       where there are several GPUs: SpGEMM on one of them against several, on generated matrices
 #   shares      SpGEMM shared out to 2, 4 and 8 processes, on matrices for eight GPUs; where there are fewer, processes take turns, and
@@ -26,6 +27,8 @@
 #               This one is left out unless it is named
 #   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
 #               minutes. This one is left out unless it is named
+#   energy      the joules that a product takes, of the entries and libraries that are worth the question: two minutes. Left out unless it
+#               is named, and skipped where NVML does not tell
 #   grade       the two exercises of step 5 graded, with and without their solutions, and six attacks of a student's file: five minutes,
 #               most of them nvcc's. Left out unless it is named
 #   counters    what ncu (Nsight Compute) counts of each operation on a few matrices (tools/counters.sh). Left out unless it is named
@@ -38,7 +41,7 @@
 # was all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests several sanitizer d2 spmv spgemm multi shares shares_d4 held_out spmm ladders grade counters"
+known="tests several sanitizer d2 spmv spmv_held_out spgemm multi shares shares_d4 held_out spmm ladders energy grade counters"
 wanted="tests several sanitizer d2 spmv spgemm multi"
 if [ "${1:-}" = --only ]; then
   [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
@@ -182,14 +185,14 @@ if wants d2; then
     --time-budget "${STAGES_TIME_BUDGET:-0.5}" --json "$out/d1_dense_output.json"
 fi
 
-if wants spmv; then
+if wants spmv || wants spmv_held_out; then
   # Three plans of each entry: where the arrays of a plan lie is noise, too. The limit of steps leaves out dense forms where they take
   # long to prepare; n = 1024 is for them.
   of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --plans 3 --max-work 2e8 --type "$type" --time-budget "${STAGES_TIME_BUDGET:-0.1}")
   matrices=(-m gen:fixed:n=1024,zeros=0.8 -m gen:fixed:n=16384,zeros=0.8)
   for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
   for file in "$@"; do matrices+=(-m "$file"); done
-  step "spmv$of_type" build/gpu/bin/stages run "${matrices[@]}" "${of_spmv[@]}" --json "$out/spmv$of_type.json"
+  wants spmv && step "spmv$of_type" build/gpu/bin/stages run "${matrices[@]}" "${of_spmv[@]}" --json "$out/spmv$of_type.json"
   held_out=()
   for file in ${STAGES_HELD_OUT:-}; do held_out+=(-m "$file"); done
   if [ ${#held_out[@]} -gt 0 ]; then
@@ -269,6 +272,19 @@ if wants ladders; then
     -m gen:rmat:scale=15,edge_factor=8,a=0.57 -m data:fem --op spgemm --filter '08_[^/]*/[^m]|vendor/cusparse_spgemm' \
     --max-seconds 2 --check once --time-budget "${STAGES_TIME_BUDGET:-0.03}" --json "$out/ladder_spgemm.json"
 fi
+
+# Two seconds for each: the counter of joules is set anew several times a second. A SpMV and a SpGEMM on a matrix that L2 holds, and on one
+# that it does not.
+energy() {
+  local energy=(--type "$type" --check once --time-budget 0.03 --energy 2) code=0
+  build/gpu/bin/stages run -m gen:fixed:n=1024,zeros=0.8 --energy 1 --op spmv --filter '05_cuda_csr/thread_per_row$' --quick > /dev/null 2>&1 || code=$?
+  [ $code -ne 2 ] || return 77
+  build/gpu/bin/stages run -m gen:twin:arxiv -m gen:twin:reddit --op spmv --filter '05_cuda_csr/(thread_per_row|full_warp_per_row|warp_per_row|balanced|adaptive)$|vendor/cusparse' \
+    "${energy[@]}" --max-work 1e9 --json "$out/energy_spmv$of_type.json" || return
+  build/gpu/bin/stages run -m gen:stencil:points=27,nx=60 -m gen:rmat:scale=17,edge_factor=8,a=0.57 --op spgemm \
+    --filter '08_.*/(rows_of_b|bins|binned)$|vendor/cusparse_spgemm' --max-seconds 2 "${energy[@]}" --json "$out/energy_spgemm$of_type.json"
+}
+wants energy && step "energy$of_type" energy
 
 # The grader is tested on the executor by `ctest -R '^grade$'`; here is what differs on a GPU: nvcc, and processes that use the GPU.
 # What skips a test there has not looked.

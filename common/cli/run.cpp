@@ -61,8 +61,9 @@ class Run {
         part_(&parts_.front()),
         devices_(devices),
         progress_(count_runs(parts_)) {
-    results_.context =
-        run_context(program.arguments, ranks_.started() ? machine_of_ranks() : this->devices().machine());
+    const Machine machine = ranks_.started() ? machine_of_ranks() : this->devices().machine();
+    require_what_it_tells(machine);
+    results_.context = run_context(program.arguments, machine);
     if (ranks_.started()) {
       for (auto& fact : ranks_.exec().facts()) results_.context.push_back(std::move(fact));
     }
@@ -200,6 +201,20 @@ class Run {
                          [](const Entry* e) { return e->needs.mpi && e->needs.gpu; });
     };
     return ranks_.machine(std::any_of(parts_.begin(), parts_.end(), needed));
+  }
+
+  /// Throws Error where an option asks for what is not known of this machine's GPU.
+  void require_what_it_tells(const Machine& machine) const {
+    if (limits_.least_clock_mhz <= 0 && limits_.energy_seconds <= 0) return;
+    std::string why = machine.gpu == nullptr     ? machine.no_gpu
+                      : machine.gpu->simulated() ? "kernels run on the executor, where nothing is timed"
+                                                 : "";
+    const DeviceState state = why.empty() ? machine.gpu->state(true) : DeviceState{.unknown = why};
+    why = state.unknown.empty() ? "NVML does not tell it of this GPU" : state.unknown;
+    if (limits_.least_clock_mhz > 0 && !state.clock_mhz)
+      fail("--require-clock {:g}: the GPU's clock is not known: {}", limits_.least_clock_mhz, why);
+    if (limits_.energy_seconds > 0 && !state.joules)
+      fail("--energy {:g}: what the GPU draws is not known: {}", limits_.energy_seconds, why);
   }
 
   const ProblemOptions& options() const { return part_->arguments.problem; }

@@ -157,6 +157,18 @@ void add_effort_options(Command& command, Effort& a) {
       .type_name("S")
       .group(group);
   command
+      .option("--require-clock", a.least_clock_mhz,
+              "Take samples again while the GPU's SM clock is lower, and skip entries for which it stays so")
+      .positive()
+      .type_name("MHZ")
+      .group(group);
+  command
+      .option("--energy", a.energy_seconds,
+              "Run each GPU entry for so long once more, for the joules that a product takes; at least 1")
+      .between(1.0, 3600.0)
+      .type_name("S")
+      .group(group);
+  command
       .option("--cache", a.cache,
               "hot: data of the run before may be in the caches; cold: they are flushed before each sample")
       .one_of({"hot", "cold"})
@@ -224,6 +236,8 @@ RunOptions run_options(const Effort& effort) {
   if (effort.max_memory_gb) options.max_memory = *effort.max_memory_gb * 1e9;
   if (effort.max_work) options.max_work = *effort.max_work;
   if (effort.max_seconds) options.max_seconds = options.max_simulated_seconds = *effort.max_seconds;
+  if (effort.least_clock_mhz) options.least_clock_mhz = *effort.least_clock_mhz;
+  if (effort.energy_seconds) options.energy_seconds = *effort.energy_seconds;
   options.plans = effort.plans;
   options.cold = effort.cache == "cold";
   options.check_once = effort.check == "once";
@@ -248,6 +262,8 @@ std::vector<std::string> effort_words(const Effort& effort) {
   number("--max-memory", effort.max_memory_gb);
   number("--max-work", effort.max_work);
   number("--max-seconds", effort.max_seconds);
+  number("--require-clock", effort.least_clock_mhz);
+  number("--energy", effort.energy_seconds);
   if (effort.cache != plain.cache) say("--cache", effort.cache);
   if (effort.check != plain.check) say("--check", effort.check);
   if (effort.launch != plain.launch) say("--launch", effort.launch);

@@ -22,6 +22,8 @@ struct Effort {
   std::optional<double> max_memory_gb;
   std::optional<double> max_work;
   std::optional<double> max_seconds;
+  std::optional<double> least_clock_mhz;
+  std::optional<double> energy_seconds;
   std::string cache = "hot";
   std::string check = "full";
   std::string launch = "single";

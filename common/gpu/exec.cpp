@@ -49,6 +49,7 @@ GpuExec::GpuExec(Launch launch) : launch_(launch) {
   if (const std::string problem = device_problem(); !problem.empty()) {
     fail("no kernel can run here: {}; use the preset cpu, whose executor needs no GPU", problem);
   }
+  if (!simulated()) nvml_.emplace(device_facts().uuid);
 }
 
 std::string GpuExec::device() const {
@@ -57,7 +58,7 @@ std::string GpuExec::device() const {
 
 std::vector<std::pair<std::string, std::string>> GpuExec::facts() const {
   const DeviceFacts& f = device_facts();
-  return {
+  std::vector<std::pair<std::string, std::string>> facts = {
       {"gpu_compute_capability", fmt::format("{}.{}", f.cc_major, f.cc_minor)},
       {"gpu_code", fmt::format("{}.{}", code_capability() / 10, code_capability() % 10)},
       {"gpu_sms", fmt::format("{}", f.sms)},
@@ -71,6 +72,17 @@ std::vector<std::pair<std::string, std::string>> GpuExec::facts() const {
       {"gpu_runtime", fmt::format("{}.{}", f.runtime_version / 1000, f.runtime_version % 1000 / 10)},
       {"gpu_launch", launch_ == Launch::graph ? "graph" : "single"},
   };
+  if (nvml_) {
+    if (const auto mhz = nvml_->most_clock_mhz())
+      facts.emplace_back("gpu_most_clock_mhz", fmt::format("{:.0f}", *mhz));
+    if (const auto watts = nvml_->limit_watts())
+      facts.emplace_back("gpu_limit_watts", fmt::format("{:.0f}", *watts));
+  }
+  return facts;
+}
+
+DeviceState GpuExec::state(bool now) {
+  return nvml_ ? nvml_->state(now) : Exec::state(now);
 }
 
 bool GpuExec::simulated() const {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "common/gpu/l2_flush.hpp"
+#include "common/gpu/nvml.hpp"
 #include "common/gpu/stream.hpp"
 #include "common/harness/exec.hpp"
 
@@ -29,6 +30,7 @@ class GpuExec : public Exec {
   std::string device() const override;
   std::vector<std::pair<std::string, std::string>> facts() const override;
   bool simulated() const override;
+  DeviceState state(bool now = false) override;
   /// 90 % of the device memory that is free now.
   double memory_limit() const override;
   void synchronize() override { stream_.synchronize(); }
@@ -72,6 +74,7 @@ class GpuExec : public Exec {
   Stream stream_;
   EventTimer timer_;
   std::optional<L2Flush> flush_;
+  std::optional<Nvml> nvml_;                        ///< not on the executor
   std::vector<std::unique_ptr<OpenPhase>> open_;    ///< begun and not ended
   std::vector<std::unique_ptr<OpenPhase>> closed_;  ///< ended, not yet read
   std::vector<std::unique_ptr<OpenPhase>> spare_;   ///< their events serve again

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/harness/device_state.hpp"
+
 namespace stages {
 
 /// The ranks that run together. This base class is the world of one rank; common/mpi derives the real one.
@@ -54,6 +56,8 @@ class Exec {
   virtual void limit_time(double /*seconds*/) {}
   /// Whether one was, since limit_time was called.
   virtual bool was_stopped() const { return false; }
+  /// What the device is doing now, or was some milliseconds ago; `now`: as it is.
+  virtual DeviceState state(bool /*now*/ = false) { return {}; }
   /// Bytes that a plan's cost().memory is held against where the user sets no limit: half of what is free
   /// now.
   virtual double memory_limit() const;

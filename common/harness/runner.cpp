@@ -1,14 +1,17 @@
 #include "common/harness/runner.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <map>
 #include <new>
+#include <thread>
 
 #include "common/harness/build_info.hpp"
 #include "common/harness/machine.hpp"
+#include "common/harness/seconds.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
 #include "common/matrix/processors.hpp"
@@ -19,6 +22,9 @@ namespace {
 constexpr double kShortestSample = 1e-4;  ///< runs shorter than this are repeated within a sample, seconds
 /// Samples of each plan, where an entry has several: fewer say nothing of it.
 constexpr int kLeastOfAPlan = 3;
+/// What a device gets before a sample is taken again that something was against: longer than Exec::state is
+/// old.
+constexpr std::chrono::milliseconds kRecovery{30};
 
 template <class T>
 std::string type_name() {
@@ -201,6 +207,7 @@ struct Timed {
   int repeats = 1;                            ///< runs in a sample
   double spent = 0;                           ///< seconds of samples so far
   int runs = 0;                               ///< runs that the phases are summed over
+  DeviceWatch watch = {};
   bool finished = false;
 };
 
@@ -297,6 +304,7 @@ class Timer {
     const double seconds = exec.time([&] {
       for (int i = 0; i < timed.repeats; ++i) next.run();
     });
+    if (to_be_taken_again(timed, next)) return;
     for (const PhaseTime& phase : exec.phases()) add_phase(row, phase);
     timed.runs += timed.repeats;
     timed.spent += seconds;
@@ -305,6 +313,55 @@ class Timer {
     row.run = summarize(std::move(samples));
     timed.finished = enough(timed);
     if (events_.timing) events_.timing(row);
+  }
+
+  /// Whether something held the device back, on any rank, so that the sample does not count. The device has had
+  /// time to recover then: at rest where it was too hot or drew too much, at work where its clock has yet to
+  /// rise.
+  bool to_be_taken_again(Timed<Problem>& timed, const Prepared<Problem>& plan) {
+    const DeviceState state = timed.exec->state();
+    const std::string against = timed.watch.against(state, options_.least_clock_mhz);
+    if (ranks().max(against.empty() ? 0 : 1) == 0) {
+      const std::string too_slow = timed.watch.too_slow(options_.least_clock_mhz);
+      if (ranks().max(too_slow.empty() ? 0 : 1) == 0) return false;
+      timed.row->status = Status::skipped;
+      timed.row->reason =
+          too_slow.empty() ? "the clock of another rank was too low (--require-clock)" : too_slow;
+      timed.row->run = {};
+      return true;
+    }
+    if (!state.held_back.empty() || ranks().size() > 1) {
+      std::this_thread::sleep_for(kRecovery);
+    } else {
+      for (const auto start = std::chrono::steady_clock::now();
+           std::chrono::steady_clock::now() - start < kRecovery;) {
+        if (needs_reset(problem_)) plan.plan->reset();
+        timed.exec->time(plan.run);
+      }
+    }
+    return true;
+  }
+
+  /// Runs the entry for a while and reads before and after what the device has drawn. Of one rank only.
+  void measure_energy(Timed<Problem>& timed) {
+    if (options_.energy_seconds <= 0 || ranks().size() > 1) return;
+    Exec& exec = *timed.exec;
+    const Prepared<Problem>& plan = timed.plans.front();
+    exec.synchronize();
+    const std::optional<double> before = exec.state(true).joules;
+    if (!before) return;
+    const auto start = std::chrono::steady_clock::now();
+    double runs = 0;
+    for (; seconds_since(start) < options_.energy_seconds; runs += timed.repeats) {
+      if (needs_reset(problem_)) plan.plan->reset();
+      exec.time([&] {
+        for (int i = 0; i < timed.repeats; ++i) plan.run();
+      });
+    }
+    const double taken = seconds_since(start), joules = exec.state(true).joules.value_or(*before) - *before;
+    std::vector<Metric>& metrics = timed.row->metrics;
+    metrics.push_back({.name = "joules", .value = joules / runs / products_per_run(problem_), .unit = "J"});
+    metrics.push_back({.name = "watts", .value = joules / taken, .unit = "W"});
   }
 
   static void add_phase(ResultRow& row, const PhaseTime& phase) {
@@ -371,6 +428,8 @@ class Timer {
     for (PhaseTime& phase : row.phases) phase.seconds /= timed.runs * products_per_run(problem_);
     if (ranks().rank() != 0 || row.status != Status::good) return;
     compare_plans(timed);
+    timed.watch.tell(row);
+    measure_energy(timed);
     if constexpr (Problem::kOp == Op::spgemm) {
       const double entry_bytes = sizeof(Index) + sizeof(typename Problem::Value);
       row.cost.model_bytes += entry_bytes * static_cast<double>(row.result_nnz - problem_.result_bound);

@@ -30,6 +30,10 @@ struct RunOptions {
   /// Seconds that the check of an entry may take on the executor, where nothing is timed, before it is
   /// stopped.
   double max_simulated_seconds = 60;
+  /// Samples count only at a clock of at least so many MHz (Exec::state); 0: at any.
+  double least_clock_mhz = 0;
+  /// Seconds for which each entry runs once more, alone, for the joules that a product takes; 0: it does not.
+  double energy_seconds = 0;
   bool cold = false;  ///< flush the caches before each sample
   /// Leave out the check before the clock (four runs with real values, one with integers) and verify only
   /// what the timed runs leave, with real values: for large problems of entries that were checked on smaller

@@ -1,0 +1,115 @@
+#include "common/gpu/nvml.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace stages {
+namespace {
+
+// As NVML's API reference has them: the header is not on every machine that has the library.
+constexpr int kSmClock = 1;
+struct Reason {
+  std::uint64_t bit;
+  const char* words;
+};
+/// Not among them: a GPU at rest, and clocks that somebody has set lower, which a run cannot wait for to
+/// end.
+constexpr Reason kHoldingBack[] = {{0x04, "its power limit"},
+                                   {0x08, "the hardware (heat or power)"},
+                                   {0x20, "heat"},
+                                   {0x40, "heat (by the hardware)"},
+                                   {0x80, "the power supply"}};
+
+/// The function of that name and type in an open library; null where it has none.
+template <class Function>
+Function* function_of(void* library, const char* name) {
+  Function* function = nullptr;
+  void* const symbol = dlsym(library, name);
+  static_assert(sizeof symbol == sizeof function);
+  std::memcpy(&function, &symbol, sizeof symbol);
+  return function;
+}
+
+}  // namespace
+
+std::string uuid_in_words(const std::array<std::int64_t, 2>& uuid) {
+  std::array<unsigned char, 16> bytes = {};
+  std::memcpy(bytes.data(), uuid.data(), bytes.size());
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", bytes[i]);
+  return text;
+}
+
+Nvml::Nvml(const std::array<std::int64_t, 2>& uuid, const std::string& library)
+    : library_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  if (library_ == nullptr) {
+    problem_ = fmt::format("the driver's {} is not found", library);
+    return;
+  }
+  auto* const init = function_of<int()>(library_, "nvmlInit_v2");
+  auto* const find = function_of<int(const char*, void**)>(library_, "nvmlDeviceGetHandleByUUID");
+  if (init == nullptr || find == nullptr) {
+    problem_ = fmt::format("{} lacks what NVML has", library);
+    return;
+  }
+  int code = init();
+  if (code == 0) code = find(uuid_in_words(uuid).c_str(), &device_);
+  if (code == 0) return;
+  auto* const words = function_of<const char*(int)>(library_, "nvmlErrorString");
+  problem_ = fmt::format("NVML does not know {}: {}", uuid_in_words(uuid),
+                         words != nullptr ? words(code) : fmt::format("error {}", code).c_str());
+}
+
+Nvml::~Nvml() {
+  if (library_ == nullptr) return;
+  if (auto* const end = function_of<int()>(library_, "nvmlShutdown")) end();
+  dlclose(library_);
+}
+
+/// What `function` writes behind its other arguments, times `unit`; empty where this GPU or driver does not
+/// tell.
+template <class T, class... Before>
+std::optional<double> Nvml::number(const char* function, double unit, Before... before) const {
+  if (!problem_.empty()) return std::nullopt;
+  auto* const ask = function_of<int(void*, Before..., T*)>(library_, function);
+  T value = 0;
+  if (ask == nullptr || ask(device_, before..., &value) != 0) return std::nullopt;
+  return static_cast<double>(value) * unit;
+}
+
+DeviceState Nvml::ask() const {
+  DeviceState state{.unknown = problem_};
+  if (!problem_.empty()) return state;
+  state.clock_mhz = number<unsigned>("nvmlDeviceGetClockInfo", 1, kSmClock);
+  state.watts = number<unsigned>("nvmlDeviceGetPowerUsage", 1e-3);
+  state.joules = number<unsigned long long>("nvmlDeviceGetTotalEnergyConsumption", 1e-3);
+  const auto reasons = static_cast<std::uint64_t>(
+      number<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", 1).value_or(0));
+  for (const Reason& reason : kHoldingBack) {
+    if ((reasons & reason.bit) != 0)
+      state.held_back += (state.held_back.empty() ? "" : ", ") + std::string(reason.words);
+  }
+  return state;
+}
+
+DeviceState Nvml::state(bool now) {
+  const auto time = std::chrono::steady_clock::now();
+  if (now || !asked_ || time - *asked_ > kRefresh) {
+    last_ = ask();
+    asked_ = std::chrono::steady_clock::now();
+  }
+  return last_;
+}
+
+std::optional<double> Nvml::most_clock_mhz() const {
+  return number<unsigned>("nvmlDeviceGetMaxClockInfo", 1, kSmClock);
+}
+
+std::optional<double> Nvml::limit_watts() const {
+  return number<unsigned>("nvmlDeviceGetEnforcedPowerLimit", 1e-3);
+}
+
+}  // namespace stages
