@@ -694,6 +694,20 @@ class Run(Case):
         self.assertLess(time.monotonic() - started, 20)  # all of the check takes a minute
         self.assertRegex(results["results"][0]["reason"], r"not done after 500 ms on the executor, the limit \(--max-seconds\)")
 
+    def test_what_no_gpu_tells_cannot_be_asked_for(self):
+        if json.loads(run("list", "--json").stdout)["backend"] != "cpu":
+            self.skipTest("a GPU may tell")
+        out = self.directory / "out.json"
+        for option, value, what in ("--require-clock", "1700", "the GPU's clock"), ("--energy", "2", "what the GPU draws"):
+            done = run("run", "-m", SMALL, "--op", "spmv", "--quick", option, value, "--json", out)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, f"^stages: error: {option} {value}: {what} is not known: [^\n]+\n$")
+            self.assertEqual(done.stdout, "")
+            self.assertFalse(out.exists())
+        done = run("run", "-m", SMALL, "--energy", "0.5")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--energy: Value 0.5 not in range 1", done.stderr)
+
     def test_as_many_products_as_the_limits_allow(self):
         words = ["-m", "gen:uniform:rows=5000,cols=5000,per_row=8", "--op", "spmv", "--mode", "stream", "--quick", "--stage", "01"]
         for limit, products in ([], 100), (["--max-work", "2e6"], 50), (["--max-work", "2e6", "--products", "60"], 60):
