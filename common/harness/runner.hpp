@@ -26,7 +26,7 @@ struct RunOptions {
   /// Seconds of one run beyond which an entry is skipped. What a run takes shows when it is made, so the
   /// first is made all the same, and those of the check before the clock (see check_once).
   double max_seconds = std::numeric_limits<double>::infinity();
-  double max_simulated_work = 2e7;  ///< the same on the executor, which runs a thread at a time
+  double max_simulated_work = 2.5e7;  ///< the same on the executor, which runs a thread at a time
   /// Seconds that the check of an entry may take on the executor, where nothing is timed, before it is
   /// stopped.
   double max_simulated_seconds = 60;
