@@ -6,6 +6,12 @@
 
 #include <vector>
 
+#include "common/harness/entries.hpp"
+#include "common/harness/runner.hpp"
+#include "common/machines/devices.hpp"
+#include "common/matrix/builtin.hpp"
+#include "common/matrix/generate.hpp"
+
 namespace stages {
 namespace {
 
@@ -35,6 +41,23 @@ TEST(Steps, RecordsAreOfEveryStep) {
     if (!steps.ends_with(number)) steps += number;
   }
   EXPECT_EQ(steps, "0102030405060708");
+}
+
+/// `stages run -m data:fem --op spgemm --stage 08` shows the ladder: no rung is beyond the executor's limit.
+TEST(Steps, NoRungOfStepEightIsLeftOutOnTheBuiltinMesh) {
+  const Devices devices;
+  if (devices.machine().gpu == nullptr) GTEST_SKIP() << devices.machine().no_gpu;
+  Registry registry;
+  add_entries(registry);
+  const auto a = std::make_shared<const Csr<float>>(generate<float>(builtin("fem").spec));
+  const auto problem = make_spgemm_problem("data:fem", a, a);
+  int rungs = 0;
+  for (const Entry& entry : registry.entries()) {
+    if (!entry.name.starts_with("08_") || entry.needs.mpi) continue;
+    EXPECT_EQ(refusal(entry, problem, devices.machine(), RunOptions()), "") << entry.name;
+    ++rungs;
+  }
+  EXPECT_GE(rungs, 8);
 }
 
 TEST(Steps, ThePlainestIsTheFirstAndTheBestTheFastest) {

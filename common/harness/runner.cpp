@@ -321,9 +321,10 @@ class Timer {
   bool to_be_taken_again(Timed<Problem>& timed, const Prepared<Problem>& plan) {
     const DeviceState state = timed.exec->state();
     const std::string against = timed.watch.against(state, options_.least_clock_mhz);
-    if (ranks().max(against.empty() ? 0 : 1) == 0) {
-      const std::string too_slow = timed.watch.too_slow(options_.least_clock_mhz);
-      if (ranks().max(too_slow.empty() ? 0 : 1) == 0) return false;
+    const std::string too_slow = timed.watch.too_slow(options_.least_clock_mhz);
+    const double worst = ranks().max(!too_slow.empty() ? 2 : !against.empty() ? 1 : 0);
+    if (worst == 0) return false;
+    if (worst == 2) {
       timed.row->status = Status::skipped;
       timed.row->reason =
           too_slow.empty() ? "the clock of another rank was too low (--require-clock)" : too_slow;
