@@ -10,6 +10,7 @@
 #include <set>
 
 #include "common/battery/matrices.hpp"
+#include "common/harness/device_watch.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "tests/mutants/spmm.hpp"
@@ -476,12 +477,14 @@ class WatchedExec final : public ScriptedExec {
  public:
   std::vector<DeviceState> states;
   int asked = 0;
+  int readings = 1000;  ///< of joules, before it knows no more
   double time(const std::function<void()>& work) override {
     joules_ += 2;
     return ScriptedExec::time(work);
   }
   DeviceState state(bool now) override {
-    if (now) return {.unknown = "", .joules = joules_};
+    if (now && readings-- > 0) return {.unknown = "", .joules = joules_};
+    if (now) return {.unknown = ""};
     return states[std::min<std::size_t>(static_cast<std::size_t>(asked++), states.size() - 1)];
   }
 
@@ -566,21 +569,89 @@ TEST(Runner, AClockThatIsTooLowIsWaitedForAndThenRefused) {
   EXPECT_FALSE(row.timed());
   EXPECT_EQ(
       row.reason,
-      "its clock stayed below 1700 MHz (--require-clock): 1200 MHz at most in 50 samples, each taken again");
+      "its clock stayed below 1700 MHz (--require-clock): 1200 MHz at most in 51 samples, one after the "
+      "other");
 }
 
 TEST(Runner, JoulesAreThoseOfTheRunsBetweenTwoReadings) {
   WatchedExec exec;
   exec.states = {at(1980)};
+  exec.seconds = {1e-5};  // ten runs are a sample, which draws 2 J
   const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
+  const auto problem = make_spmv_problem("m", matrix(), Mode::chain, 50);
   RunOptions options = quick();
   options.energy_seconds = 0.01;
-  const auto row = run(registry, make_spmv_problem("m", matrix(), Mode::chain, 50), exec, options).rows[0];
+  ResultRow row = run(registry, problem, exec, options).rows[0];
   EXPECT_EQ(row.status, Status::good) << row.reason;
-  EXPECT_NEAR(metric(row, "joules"), 2.0 / 50, 1e-12);
+  EXPECT_NEAR(metric(row, "joules"), 2.0 / 10 / 50, 1e-12);
   EXPECT_GT(metric(row, "watts"), 0);
+  exec.readings = 1;  // the second fails
+  row = run(registry, problem, exec, options).rows[0];
+  EXPECT_EQ(row.status, Status::good) << row.reason;
+  EXPECT_EQ(metric(row, "joules"), -1);
+  exec.readings = 1000;
   options.energy_seconds = 0;
-  EXPECT_EQ(metric(run(registry, make_spmv_problem("m", matrix()), exec, options).rows[0], "joules"), -1);
+  EXPECT_EQ(metric(run(registry, problem, exec, options).rows[0], "joules"), -1);
+}
+
+/// The other ranks have this to say.
+class OtherRanks final : public Communicator {
+ public:
+  double theirs = 0;
+  double max(double mine) override { return std::max(mine, theirs); }
+};
+
+TEST(DeviceWatch, CountsWhatTheRanksAgreedOn) {
+  using Verdict = DeviceWatch::Verdict;
+  DeviceWatch watch(1700, 100);
+  EXPECT_EQ(watch.judge(at(1980)), Verdict::counts);
+  EXPECT_EQ(watch.judge(at(1980, "heat")), Verdict::again);
+  EXPECT_EQ(watch.judge(at(1980)), Verdict::counts) << "judging changes nothing";
+  // Taken again for another rank's sake: that is no sample of this one.
+  for (int i = 0; i < 3; ++i) watch.take_again(at(1800), 0.1);
+  watch.count(at(1980));
+  ResultRow row;
+  OtherRanks ranks;
+  watch.tell(row, ranks);
+  EXPECT_EQ(metric(row, "sm_clock_mhz"), 1980);
+  EXPECT_EQ(metric(row, "samples_again"), 3);
+  EXPECT_EQ(row.note, "");
+  // Another rank's GPU was held back in five samples that count.
+  ranks.theirs = 5;
+  row = {};
+  row.run.samples = {1, 1, 1, 1, 1, 1};
+  watch.tell(row, ranks);
+  EXPECT_EQ(metric(row, "samples_again"), 5);
+  EXPECT_EQ(metric(row, "samples_held_back"), 5);
+  EXPECT_EQ(row.note, "5 of 6 samples while held back by something on another rank's GPU");
+  EXPECT_EQ(watch.why_too_slow(at(1980)), "the clock of another rank's GPU stayed too low (--require-clock)");
+}
+
+TEST(DeviceWatch, HeatDoesNotUseUpWhatALowClockMayTake) {
+  using Verdict = DeviceWatch::Verdict;
+  DeviceWatch watch(1700, 1e9);
+  for (int i = 0; i < DeviceWatch::kMostAgain; ++i) {
+    EXPECT_EQ(watch.judge(at(1900, "heat")), Verdict::again);
+    watch.take_again(at(1900, "heat"), 0.03);
+  }
+  EXPECT_EQ(watch.judge(at(1900, "heat")), Verdict::counts) << "after so many it counts all the same";
+  EXPECT_EQ(watch.judge(at(1600)), Verdict::again) << "the first one at a low clock";
+  for (int i = 0; i < DeviceWatch::kMostAgain - 1; ++i) watch.take_again(at(1600), 0.03);
+  EXPECT_EQ(watch.judge(at(1600)), Verdict::again);
+  watch.count(at(1800));
+  watch.take_again(at(1600), 0.03);
+  EXPECT_EQ(watch.judge(at(1600)), Verdict::again) << "one that counts begins anew";
+}
+
+TEST(DeviceWatch, TakesAgainForSoLongOnly) {
+  using Verdict = DeviceWatch::Verdict;
+  DeviceWatch watch(1700, 2);
+  watch.take_again(at(1900, "heat"), 1.5);
+  EXPECT_EQ(watch.judge(at(1900, "heat")), Verdict::again);
+  watch.take_again(at(1900, "heat"), 0.6);
+  EXPECT_EQ(watch.judge(at(1900, "heat")), Verdict::counts);
+  watch.take_again(at(1600), 2.1);
+  EXPECT_EQ(watch.judge(at(1600)), Verdict::too_slow);
 }
 
 class Simulator : public Exec {

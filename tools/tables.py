@@ -576,7 +576,7 @@ def in_unit(name, number, words):
     if name.endswith("seconds"):
         return seconds(number)
     if name == "joules":
-        return f"{number:.3g} J" if number >= 1 else f"{1e3 * number:.3g} mJ" if number >= 1e-3 else f"{1e6 * number:.3g} uJ"
+        return f"{number:.3g} J" if number >= 0.9995 else f"{1e3 * number:.3g} mJ" if number >= 0.9995e-3 else f"{1e6 * number:.3g} uJ"
     if "bytes_per_second" in name:
         return f"{number / 1e12:.2f} TB/s" if number >= 1e12 else f"{number / 1e9:.1f} GB/s"
     if "bytes" in name and number >= 1e3:

@@ -62,7 +62,8 @@ class Run {
         devices_(devices),
         progress_(count_runs(parts_)) {
     const Machine machine = ranks_.started() ? machine_of_ranks() : this->devices().machine();
-    require_what_it_tells(machine);
+    // Ranks have no GPU where none of their entries needs one.
+    if (!ranks_.started() || machine.gpu != nullptr) require_what_it_tells(machine);
     results_.context = run_context(program.arguments, machine);
     if (ranks_.started()) {
       for (auto& fact : ranks_.exec().facts()) results_.context.push_back(std::move(fact));

@@ -157,14 +157,18 @@ void add_effort_options(Command& command, Effort& a) {
       .type_name("S")
       .group(group);
   command
-      .option("--require-clock", a.least_clock_mhz,
-              "Take samples again while the GPU's SM clock is lower, and skip entries for which it stays so")
+      .option(
+          "--require-clock", a.least_clock_mhz,
+          "Take samples again while the GPU's SM clock is lower, and skip entries for which it stays so; an "
+          "error where no clock is known")
       .positive()
       .type_name("MHZ")
       .group(group);
   command
-      .option("--energy", a.energy_seconds,
-              "Run each GPU entry for so long once more, for the joules that a product takes; at least 1")
+      .option(
+          "--energy", a.energy_seconds,
+          "Run each GPU entry alone for so long after its samples, and tell the joules of a product; of one "
+          "process")
       .between(1.0, 3600.0)
       .type_name("S")
       .group(group);
@@ -294,6 +298,8 @@ void require_sense(const RunArguments& arguments) {
     require_f32("--alpha", arguments.problem.alpha);
     require_f32("--beta", arguments.problem.beta);
   }
+  if (arguments.effort.energy_seconds && arguments.effort.cache == "cold")
+    fail("--energy and --cache cold: flushing the caches draws, too; leave one of them out");
   if (arguments.problem.weak && arguments.problem.ranks.empty())
     fail("--weak goes with --ranks, as in --ranks 1,2,4 --weak");
   std::vector<std::string> read = arguments.matrices;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "common/harness/build_info.hpp"
+#include "common/harness/device_watch.hpp"
 #include "common/harness/machine.hpp"
 #include "common/harness/seconds.hpp"
 #include "common/matrix/error.hpp"
@@ -25,6 +26,8 @@ constexpr int kLeastOfAPlan = 3;
 /// What a device gets before a sample is taken again that something was against: longer than Exec::state is
 /// old.
 constexpr std::chrono::milliseconds kRecovery{30};
+/// Seconds that an entry may spend on that, whatever its time budget is.
+constexpr double kLeastToTakeAgain = 2;
 
 template <class T>
 std::string type_name() {
@@ -207,7 +210,7 @@ struct Timed {
   int repeats = 1;                            ///< runs in a sample
   double spent = 0;                           ///< seconds of samples so far
   int runs = 0;                               ///< runs that the phases are summed over
-  DeviceWatch watch = {};
+  DeviceWatch watch = {};                     ///< whether its samples count
   bool finished = false;
 };
 
@@ -225,7 +228,11 @@ class Timer {
   /// row.
   void add(const Entry& entry, ResultRow& row, int plans) {
     Exec& exec = machine_.of(entry);
-    Timed<Problem> timed{.entry = &entry, .row = &row, .exec = &exec};
+    Timed<Problem> timed{
+        .entry = &entry,
+        .row = &row,
+        .exec = &exec,
+        .watch = {options_.least_clock_mhz, std::max(kLeastToTakeAgain, 5 * options_.time_budget)}};
     guarded(row, ranks(), [&] {
       for (int k = 0; k < plans; ++k) {
         if (!prepare(timed)) return;
@@ -301,10 +308,11 @@ class Timer {
       if (needs_reset(problem_)) next.plan->reset();
     }
     exec.clear_phases();
+    const auto start = std::chrono::steady_clock::now();
     const double seconds = exec.time([&] {
       for (int i = 0; i < timed.repeats; ++i) next.run();
     });
-    if (to_be_taken_again(timed, next)) return;
+    if (does_not_count(timed, next, start)) return;
     for (const PhaseTime& phase : exec.phases()) add_phase(row, phase);
     timed.runs += timed.repeats;
     timed.spent += seconds;
@@ -315,52 +323,59 @@ class Timer {
     if (events_.timing) events_.timing(row);
   }
 
-  /// Whether something held the device back, on any rank, so that the sample does not count. The device has had
-  /// time to recover then: at rest where it was too hot or drew too much, at work where its clock has yet to
-  /// rise.
-  bool to_be_taken_again(Timed<Problem>& timed, const Prepared<Problem>& plan) {
+  /// Whether the sample just taken, which began at `start`, does not count, because something held the device
+  /// back, on any rank. The device has had time to recover then: at rest where it was too hot or drew too much,
+  /// and at work where its clock has yet to rise, but for several ranks, which rest.
+  bool does_not_count(Timed<Problem>& timed, const Prepared<Problem>& plan,
+                      std::chrono::steady_clock::time_point start) {
+    using Verdict = DeviceWatch::Verdict;
     const DeviceState state = timed.exec->state();
-    const std::string against = timed.watch.against(state, options_.least_clock_mhz);
-    const std::string too_slow = timed.watch.too_slow(options_.least_clock_mhz);
-    const double worst = ranks().max(!too_slow.empty() ? 2 : !against.empty() ? 1 : 0);
-    if (worst == 0) return false;
-    if (worst == 2) {
+    const auto verdict = static_cast<Verdict>(ranks().max(static_cast<double>(timed.watch.judge(state))));
+    if (verdict == Verdict::counts) {
+      timed.watch.count(state);
+      return false;
+    }
+    if (verdict == Verdict::too_slow) {
       timed.row->status = Status::skipped;
-      timed.row->reason =
-          too_slow.empty() ? "the clock of another rank was too low (--require-clock)" : too_slow;
+      timed.row->reason = timed.watch.why_too_slow(state);
       timed.row->run = {};
       return true;
     }
     if (!state.held_back.empty() || ranks().size() > 1) {
       std::this_thread::sleep_for(kRecovery);
     } else {
-      for (const auto start = std::chrono::steady_clock::now();
-           std::chrono::steady_clock::now() - start < kRecovery;) {
+      const auto end = std::chrono::steady_clock::now() + kRecovery;
+      while (std::chrono::steady_clock::now() < end) {
         if (needs_reset(problem_)) plan.plan->reset();
         timed.exec->time(plan.run);
       }
     }
+    timed.watch.take_again(state, seconds_since(start));
     return true;
   }
 
-  /// Runs the entry for a while and reads before and after what the device has drawn. Of one rank only.
+  /// Runs the entry for a while and reads before and after what the device has drawn. Only on one rank, and not
+  /// where each run needs a reset, which would draw, too.
   void measure_energy(Timed<Problem>& timed) {
-    if (options_.energy_seconds <= 0 || ranks().size() > 1) return;
+    if (options_.energy_seconds <= 0 || ranks().size() > 1 || needs_reset(problem_)) return;
     Exec& exec = *timed.exec;
-    const Prepared<Problem>& plan = timed.plans.front();
+    const std::function<void()>& run = timed.plans.front().run;
     exec.synchronize();
     const std::optional<double> before = exec.state(true).joules;
     if (!before) return;
     const auto start = std::chrono::steady_clock::now();
     double runs = 0;
-    for (; seconds_since(start) < options_.energy_seconds; runs += timed.repeats) {
-      if (needs_reset(problem_)) plan.plan->reset();
+    do {
       exec.time([&] {
-        for (int i = 0; i < timed.repeats; ++i) plan.run();
+        for (int i = 0; i < timed.repeats; ++i) run();
       });
-    }
-    const double taken = seconds_since(start), joules = exec.state(true).joules.value_or(*before) - *before;
+      runs += timed.repeats;
+    } while (seconds_since(start) < options_.energy_seconds);
+    const double taken = seconds_since(start);
+    const std::optional<double> after = exec.state(true).joules;
+    if (!after) return;
     std::vector<Metric>& metrics = timed.row->metrics;
+    const double joules = *after - *before;
     metrics.push_back({.name = "joules", .value = joules / runs / products_per_run(problem_), .unit = "J"});
     metrics.push_back({.name = "watts", .value = joules / taken, .unit = "W"});
   }
@@ -427,9 +442,9 @@ class Timer {
       if (ranks().rank() == 0 && row.status == Status::good) check_last(timed, result);
     }
     for (PhaseTime& phase : row.phases) phase.seconds /= timed.runs * products_per_run(problem_);
+    timed.watch.tell(row, ranks());
     if (ranks().rank() != 0 || row.status != Status::good) return;
     compare_plans(timed);
-    timed.watch.tell(row);
     measure_energy(timed);
     if constexpr (Problem::kOp == Op::spgemm) {
       const double entry_bytes = sizeof(Index) + sizeof(typename Problem::Value);

@@ -704,6 +704,8 @@ class Run(Case):
             self.assertRegex(done.stderr, f"^stages: error: {option} {value}: {what} is not known: [^\n]+\n$")
             self.assertEqual(done.stdout, "")
             self.assertFalse(out.exists())
+        done = run("run", "-m", SMALL, "--energy", "2", "--cache", "cold")
+        self.assertEqual((done.returncode, done.stderr), (2, "stages: error: --energy and --cache cold: flushing the caches draws, too; leave one of them out\n"))
         done = run("run", "-m", SMALL, "--energy", "0.5")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--energy: Value 0.5 not in range 1", done.stderr)

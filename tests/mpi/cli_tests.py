@@ -81,6 +81,8 @@ class Checks:
             rows = self.results("-m", MATRIX, *mode, "--stage", "01,02", ranks=3)
             timed = [r for r in rows if r["mpi"] and "seconds" in r]
             self.expect(timed and all(r["ranks"] == 3 and r["speedup_serial"] for r in timed), f"{mode}: {len(timed)} rows")
+        rows = self.results("-m", MATRIX, "--op", "spmv", "--stage", "02", "--require-clock", "1700", ranks=2)
+        self.expect(any("seconds" in r for r in rows), "--require-clock stops ranks that need no GPU, and so have no clock of one")
         listed = self.run("list", ranks=3).stdout
         self.expect(listed.count("02_mpi/balanced") == 1, "every rank prints the list")
 

@@ -74,6 +74,16 @@ TEST(Nvml, IsAskedAnewOnlyAfterAWhile) {
   EXPECT_EQ(nvml.state(true).clock_mhz, 1980) << "asked for as it is now";
 }
 
+TEST(Nvml, IsClosedAgain) {
+  Fake fake;
+  const int open = fake.value<int>("fake_open");
+  {
+    const Nvml nvml(uuid(), STAGES_FAKE_NVML);
+    EXPECT_EQ(fake.value<int>("fake_open"), open + 1);
+  }
+  EXPECT_EQ(fake.value<int>("fake_open"), open);
+}
+
 TEST(Nvml, SaysWhyNothingIsKnown) {
   Nvml missing(uuid(), "libno-such-nvml.so");
   EXPECT_EQ(missing.state().unknown, "the driver's libno-such-nvml.so is not found");
@@ -83,8 +93,8 @@ TEST(Nvml, SaysWhyNothingIsKnown) {
   EXPECT_EQ(another.state().unknown,
             "NVML does not know GPU-01000000-0000-0000-0200-000000000000: Not Found");
   EXPECT_EQ(another.state().joules, std::nullopt);
-  Nvml none(uuid(), "libdl.so.2");
-  EXPECT_EQ(none.state().unknown, "libdl.so.2 lacks what NVML has");
+  Nvml none(uuid(), "libm.so.6");
+  EXPECT_EQ(none.state().unknown, "libm.so.6 lacks what NVML has");
 }
 
 }  // namespace

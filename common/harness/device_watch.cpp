@@ -1,0 +1,65 @@
+#include "common/harness/device_watch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "common/harness/results.hpp"
+
+namespace stages {
+
+DeviceWatch::Verdict DeviceWatch::judge(const DeviceState& state) const {
+  if (is_too_slow(state)) {
+    const bool given_up = low_in_turn_ >= kMostAgain || low_seconds_ >= most_seconds_;
+    return given_up ? Verdict::too_slow : Verdict::again;
+  }
+  const bool given_up = again_ >= kMostAgain || again_seconds_ >= most_seconds_;
+  return state.held_back.empty() || given_up ? Verdict::counts : Verdict::again;
+}
+
+void DeviceWatch::count(const DeviceState& state) {
+  low_in_turn_ = 0;
+  low_seconds_ = highest_low_ = 0;
+  if (state.clock_mhz) clocks_.push_back(*state.clock_mhz);
+  if (state.watts) watts_.push_back(*state.watts);
+  if (state.held_back.empty()) return;
+  ++held_back_;
+  by_ = state.held_back;
+}
+
+void DeviceWatch::take_again(const DeviceState& state, double seconds) {
+  ++again_;
+  again_seconds_ += seconds;
+  if (!is_too_slow(state)) return;
+  ++low_in_turn_;
+  low_seconds_ += seconds;
+  highest_low_ = std::max(highest_low_, *state.clock_mhz);
+}
+
+std::string DeviceWatch::why_too_slow(const DeviceState& state) const {
+  if (!is_too_slow(state)) return "the clock of another rank's GPU stayed too low (--require-clock)";
+  return fmt::format(
+      "its clock stayed below {:g} MHz (--require-clock): {:g} MHz at most in {} samples, one after the "
+      "other",
+      least_mhz_, std::max(highest_low_, *state.clock_mhz), low_in_turn_ + 1);
+}
+
+void DeviceWatch::tell(ResultRow& row, Communicator& ranks) const {
+  const auto add = [&](const char* name, double value, const char* unit) {
+    row.metrics.push_back({.name = name, .value = value, .unit = unit});
+  };
+  if (!clocks_.empty()) add("sm_clock_mhz", summarize(clocks_).median, "MHz");
+  if (!watts_.empty()) {
+    const auto count = static_cast<double>(watts_.size());
+    add("gpu_watts", std::accumulate(watts_.begin(), watts_.end(), 0.0) / count, "W");
+  }
+  const double again = ranks.max(again_), held_back = ranks.max(held_back_);
+  if (again > 0) add("samples_again", again, "");
+  if (held_back == 0) return;
+  add("samples_held_back", held_back, "");
+  row.note += fmt::format("{}{} of {} samples while held back by {}", row.note.empty() ? "" : "; ", held_back,
+                          row.run.samples.size(), by_.empty() ? "something on another rank's GPU" : by_);
+}
+
+}  // namespace stages

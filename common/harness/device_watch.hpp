@@ -1,0 +1,61 @@
+#pragma once
+// Which samples count: those that were taken while something held the device back say nothing of an entry, and
+// are taken again.
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/harness/exec.hpp"
+
+namespace stages {
+
+struct ResultRow;
+
+/// Looks at the device after each sample of one entry, on each rank.
+class DeviceWatch {
+ public:
+  /// Samples of an entry that are taken again at most because something held the device back, and, one after
+  /// the other, because its clock was too low.
+  static constexpr int kMostAgain = 50;
+
+  /// What becomes of a sample; of several ranks the last of these holds.
+  enum class Verdict { counts, again, too_slow };
+
+  DeviceWatch() = default;
+  /// Samples count at a clock of at least `least_mhz`; no more than `most_seconds` go into taking again.
+  DeviceWatch(double least_mhz, double most_seconds) : least_mhz_(least_mhz), most_seconds_(most_seconds) {}
+
+  /// Changes nothing: what is to become of the sample just taken is for all ranks to agree on.
+  Verdict judge(const DeviceState& state) const;
+  /// It counts.
+  void count(const DeviceState& state);
+  /// It was taken again, for what stands in `state` here or on another rank. `seconds`: what it took, and what
+  /// the device got to recover.
+  void take_again(const DeviceState& state, double seconds);
+  /// Why the entry has no time, where the verdict was too_slow here or on another rank.
+  std::string why_too_slow(const DeviceState& state) const;
+  /// Adds to the row's metrics sm_clock_mhz (the median of the samples that count, on this rank), gpu_watts
+  /// (the mean), samples_again and samples_held_back (those that count all the same; both of the rank that has
+  /// most), each where it is known and not 0; and to its note what held the device back in samples that count.
+  /// Collective.
+  void tell(ResultRow& row, Communicator& ranks) const;
+
+ private:
+  bool is_too_slow(const DeviceState& state) const {
+    return state.clock_mhz.value_or(least_mhz_) < least_mhz_;
+  }
+
+  double least_mhz_ = 0;
+  double most_seconds_ = std::numeric_limits<double>::infinity();
+  std::vector<double> clocks_, watts_;  ///< of the samples that count
+  int again_ = 0;
+  double again_seconds_ = 0;
+  int low_in_turn_ = 0;  ///< samples taken again since one counted, at too low a clock
+  double low_seconds_ = 0;
+  double highest_low_ = 0;  ///< the highest of those clocks, MHz
+  int held_back_ = 0;       ///< samples that count, and were taken while something held the device back
+  std::string by_;          ///< what did
+};
+
+}  // namespace stages
