@@ -55,6 +55,19 @@ Registry spmv_entries(std::initializer_list<std::pair<const char*, SpmvFault>> l
   return registry;
 }
 
+/// The row of one entry without faults, timed there.
+ResultRow row_on(Exec& exec, const RunOptions& options, Mode mode = Mode::single, Index products = 1) {
+  return run(spmv_entries({{"a/x", SpmvFault::none}}), make_spmv_problem("m", matrix(), mode, products), exec,
+             options)
+      .rows[0];
+}
+
+/// -1: the row has none of that name.
+double metric(const ResultRow& row, const std::string& name) {
+  const auto found = std::ranges::find(row.metrics, name, &Metric::name);
+  return found == row.metrics.end() ? -1 : found->value;
+}
+
 TEST(Runner, FillsARowForAGoodEntry) {
   Exec exec;
   const auto results =
@@ -416,10 +429,6 @@ TEST(Runner, WhatDiffersBetweenPlansIsNoise) {
   options.min_samples = 9;
   options.max_noise = 1;
   options.check_once = true;  // the check prepares, too
-  const auto value = [](const ResultRow& row, const std::string& name) {
-    const auto found = std::ranges::find(row.metrics, name, &Metric::name);
-    return found == row.metrics.end() ? -1 : found->value;
-  };
   options.plans = 3;
   UnevenCount::prepared = UnevenCount::most = 0;
   ResultRow row = run(registry, problem, exec, options).rows.at(0);
@@ -427,18 +436,18 @@ TEST(Runner, WhatDiffersBetweenPlansIsNoise) {
   EXPECT_EQ(UnevenCount::prepared, 3);
   EXPECT_EQ(UnevenCount::most, 3);
   EXPECT_GE(row.run.samples.size(), 9U);
-  EXPECT_EQ(value(row, "plans"), 3);
-  EXPECT_GT(value(row, "plan_spread"), 0.4);  // 20, 40 and 60 ms
-  EXPECT_GE(row.run.noise, value(row, "plan_spread") / 2);
+  EXPECT_EQ(metric(row, "plans"), 3);
+  EXPECT_GT(metric(row, "plan_spread"), 0.4);  // 20, 40 and 60 ms
+  EXPECT_GE(row.run.noise, metric(row, "plan_spread") / 2);
   EXPECT_NE(row.note.find("medians of 3 plans"), std::string::npos) << row.note;
 
   // One plan is as it was; and memory bounds their number.
   options.plans = 1;
   row = run(registry, problem, exec, options).rows.at(0);
-  EXPECT_EQ(value(row, "plan_spread"), -1);
+  EXPECT_EQ(metric(row, "plan_spread"), -1);
   options.plans = 3;
   options.max_memory = 2.5 * row.cost.memory;
-  EXPECT_EQ(value(run(registry, problem, exec, options).rows.at(0), "plans"), 2);
+  EXPECT_EQ(metric(run(registry, problem, exec, options).rows.at(0), "plans"), 2);
 }
 
 TEST(Runner, ColdRunsFlushTheCachesBeforeEachSample) {
@@ -496,19 +505,11 @@ DeviceState at(double mhz, std::string held_back = {}) {
   return {.unknown = "", .clock_mhz = mhz, .held_back = std::move(held_back), .watts = 300};
 }
 
-double metric(const ResultRow& row, const std::string& name) {
-  const auto found = std::ranges::find(row.metrics, name, &Metric::name);
-  return found == row.metrics.end() ? -1 : found->value;
-}
-
 TEST(Runner, SamplesOfADeviceThatIsHeldBackAreTakenAgain) {
   WatchedExec exec;
   exec.states = {at(1980), at(1500, "heat"), at(1400, "heat"), at(1960)};
-  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
-  const auto problem = make_spmv_problem("m", matrix());
-  RunOptions options = quick();
-  options.max_samples = 5;
-  ResultRow row = run(registry, problem, exec, options).rows[0];
+  const RunOptions options = quick();
+  ResultRow row = row_on(exec, options);
   EXPECT_EQ(row.status, Status::good) << row.reason;
   EXPECT_EQ(row.run.samples.size(), 5U);
   EXPECT_EQ(exec.asked, 7);
@@ -521,7 +522,7 @@ TEST(Runner, SamplesOfADeviceThatIsHeldBackAreTakenAgain) {
   // What does not end counts, and is told.
   WatchedExec hot;
   hot.states = {at(1200, "heat")};
-  row = run(registry, problem, hot, options).rows[0];
+  row = row_on(hot, options);
   EXPECT_EQ(row.status, Status::good) << row.reason;
   EXPECT_EQ(row.run.samples.size(), 5U);
   EXPECT_EQ(metric(row, "samples_again"), DeviceWatch::kMostAgain);
@@ -530,41 +531,37 @@ TEST(Runner, SamplesOfADeviceThatIsHeldBackAreTakenAgain) {
 
   // A device that tells nothing is sampled as before.
   ScriptedExec silent;
-  row = run(registry, problem, silent, options).rows[0];
+  row = row_on(silent, options);
   EXPECT_EQ(row.run.samples.size(), 5U);
   EXPECT_TRUE(row.metrics.empty());
 }
 
 TEST(Runner, WhatASampleTookThatIsTakenAgainIsForgotten) {
   ScriptedExec plain;
-  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
-  const auto problem = make_spmv_problem("m", matrix());
   RunOptions options = quick();
   options.check_once = true;
   // prepare, load, a first run, two warm ones, and then the samples; what the second took does not count.
   plain.seconds = {1, 1, 1e-3, 1e-3, 1e-3, 1e-3, 7, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3};
-  EXPECT_EQ(run(registry, problem, plain, options).rows[0].run.max, 7) << "the second sample";
+  EXPECT_EQ(row_on(plain, options).run.max, 7) << "the second sample";
   WatchedExec exec;
   exec.seconds = plain.seconds;
   exec.states = {at(1980), at(1980, "heat"), at(1980)};
-  EXPECT_EQ(run(registry, problem, exec, options).rows[0].run.max, 1e-3);
+  EXPECT_EQ(row_on(exec, options).run.max, 1e-3);
 }
 
 TEST(Runner, AClockThatIsTooLowIsWaitedForAndThenRefused) {
   WatchedExec exec;
   exec.states = {at(345), at(1200), at(1755)};
-  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
-  const auto problem = make_spmv_problem("m", matrix());
   RunOptions options = quick();
   options.least_clock_mhz = 1700;
-  ResultRow row = run(registry, problem, exec, options).rows[0];
+  ResultRow row = row_on(exec, options);
   EXPECT_EQ(row.status, Status::good) << row.reason;
   EXPECT_EQ(metric(row, "samples_again"), 2);
   EXPECT_EQ(metric(row, "sm_clock_mhz"), 1755);
 
   WatchedExec slow;
   slow.states = {at(345), at(1200)};
-  row = run(registry, problem, slow, options).rows[0];
+  row = row_on(slow, options);
   EXPECT_EQ(row.status, Status::skipped);
   EXPECT_FALSE(row.timed());
   EXPECT_EQ(
@@ -577,21 +574,19 @@ TEST(Runner, JoulesAreThoseOfTheRunsBetweenTwoReadings) {
   WatchedExec exec;
   exec.states = {at(1980)};
   exec.seconds = {1e-5};  // ten runs are a sample, which draws 2 J
-  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
-  const auto problem = make_spmv_problem("m", matrix(), Mode::chain, 50);
   RunOptions options = quick();
   options.energy_seconds = 0.01;
-  ResultRow row = run(registry, problem, exec, options).rows[0];
+  ResultRow row = row_on(exec, options, Mode::chain, 50);
   EXPECT_EQ(row.status, Status::good) << row.reason;
   EXPECT_NEAR(metric(row, "joules"), 2.0 / 10 / 50, 1e-12);
   EXPECT_GT(metric(row, "watts"), 0);
   exec.readings = 1;  // the second fails
-  row = run(registry, problem, exec, options).rows[0];
+  row = row_on(exec, options, Mode::chain, 50);
   EXPECT_EQ(row.status, Status::good) << row.reason;
   EXPECT_EQ(metric(row, "joules"), -1);
   exec.readings = 1000;
   options.energy_seconds = 0;
-  EXPECT_EQ(metric(run(registry, problem, exec, options).rows[0], "joules"), -1);
+  EXPECT_EQ(metric(row_on(exec, options, Mode::chain, 50), "joules"), -1);
 }
 
 /// The other ranks have this to say.

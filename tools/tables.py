@@ -87,12 +87,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|locality|tricks|rules|forms|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
-def seconds(value):
+def seconds(value, unit="s"):
     """Three digits and a unit, as the program prints them."""
-    for unit, size in (("s", 1), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
-        if value >= size * 0.9995 or unit == "ns":
+    for prefix, size in (("", 1), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9)):
+        if value >= size * 0.9995 or prefix == "n":
             scaled = value / size
-            return f"{scaled:.{0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2}f} {unit}"
+            return f"{scaled:.{0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2}f} {prefix}{unit}"
 
 
 def times(value):
@@ -576,7 +576,7 @@ def in_unit(name, number, words):
     if name.endswith("seconds"):
         return seconds(number)
     if name == "joules":
-        return f"{number:.3g} J" if number >= 0.9995 else f"{1e3 * number:.3g} mJ" if number >= 0.9995e-3 else f"{1e6 * number:.3g} uJ"
+        return seconds(number, "J")
     if "bytes_per_second" in name:
         return f"{number / 1e12:.2f} TB/s" if number >= 1e12 else f"{number / 1e9:.1f} GB/s"
     if "bytes" in name and number >= 1e3:

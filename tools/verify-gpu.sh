@@ -53,6 +53,10 @@ for name in $wanted; do
 done
 case ${1:-} in -*) echo "usage: tools/verify-gpu.sh [--only STEP,...] [MATRIX ...]" >&2; exit 2 ;; esac
 wants() { [[ " $wanted " == *" $1 "* ]]; }
+if wants spmv_held_out && [ -z "${STAGES_HELD_OUT:-}" ]; then
+  echo "verify-gpu: spmv_held_out needs STAGES_HELD_OUT=\"FILE ...\"" >&2
+  exit 2
+fi
 jobs=$(nproc)
 type=${STAGES_TYPE:-f32}
 case $type in f32) of_type= ;; f64) of_type=_f64 ;; *) echo "verify-gpu: STAGES_TYPE is '$type'; give f32 or f64" >&2; exit 2 ;; esac
@@ -195,10 +199,6 @@ if wants spmv || wants spmv_held_out; then
   wants spmv && step "spmv$of_type" build/gpu/bin/stages run "${matrices[@]}" "${of_spmv[@]}" --json "$out/spmv$of_type.json"
   held_out=()
   for file in ${STAGES_HELD_OUT:-}; do held_out+=(-m "$file"); done
-  if [ ${#held_out[@]} -eq 0 ] && wants spmv_held_out; then
-    echo "verify-gpu: spmv_held_out needs STAGES_HELD_OUT=\"FILE ...\"" >&2
-    exit 2
-  fi
   if [ ${#held_out[@]} -gt 0 ]; then
     step "spmv_held_out$of_type" build/gpu/bin/stages run "${held_out[@]}" "${of_spmv[@]}" --json "$out/spmv_held_out$of_type.json"
   fi
@@ -280,14 +280,15 @@ fi
 # Two seconds for each: the counter of joules is set anew several times a second. A SpMV on a matrix that L2 holds and on one that it does
 # not, a SpGEMM on a regular matrix and on a skewed one.
 energy() {
-  local energy=(--type "$type" --check once --time-budget 0.03 --energy 2) code=0 said
-  said=$(build/gpu/bin/stages run -m gen:fixed:n=1024,zeros=0.8 --energy 1 --op spmv --filter '05_cuda_csr/thread_per_row$' --quick 2>&1) || code=$?
+  local options=(--type "$type" --check once --time-budget 0.03 --energy 2) code=0 said
+  said=$(build/gpu/bin/stages run -m gen:twin:arxiv -m gen:twin:reddit --op spmv \
+    --filter '05_cuda_csr/(thread_per_row|full_warp_per_row|warp_per_row|balanced|adaptive)$|vendor/cusparse' \
+    "${options[@]}" --max-work 1e9 --json "$out/energy_spmv$of_type.json" 2>&1) || code=$?
   echo "$said"
   if [ $code -eq 2 ] && grep -q 'draws is not known' <<< "$said"; then return 77; fi
-  build/gpu/bin/stages run -m gen:twin:arxiv -m gen:twin:reddit --op spmv --filter '05_cuda_csr/(thread_per_row|full_warp_per_row|warp_per_row|balanced|adaptive)$|vendor/cusparse' \
-    "${energy[@]}" --max-work 1e9 --json "$out/energy_spmv$of_type.json" || return
+  [ $code -eq 0 ] || return $code
   build/gpu/bin/stages run -m gen:stencil:points=27,nx=60 -m gen:rmat:scale=17,edge_factor=8,a=0.57 --op spgemm \
-    --filter '08_.*/(rows_of_b|bins|binned)$|vendor/cusparse_spgemm' --max-seconds 2 "${energy[@]}" --json "$out/energy_spgemm$of_type.json"
+    --filter '08_.*/(rows_of_b|bins|binned)$|vendor/cusparse_spgemm' --max-seconds 2 "${options[@]}" --json "$out/energy_spgemm$of_type.json"
 }
 wants energy && step "energy$of_type" energy
 

@@ -207,11 +207,11 @@ class Run {
   /// Throws Error where an option asks for what is not known of this machine's GPU.
   void require_what_it_tells(const Machine& machine) const {
     if (limits_.least_clock_mhz <= 0 && limits_.energy_seconds <= 0) return;
-    std::string why = machine.gpu == nullptr     ? machine.no_gpu
-                      : machine.gpu->simulated() ? "kernels run on the executor, where nothing is timed"
-                                                 : "";
-    const DeviceState state = why.empty() ? machine.gpu->state(true) : DeviceState{.unknown = why};
-    why = state.unknown.empty() ? "NVML does not tell it of this GPU" : state.unknown;
+    DeviceState state{.unknown = machine.no_gpu};
+    if (machine.gpu != nullptr) state = machine.gpu->state(true);
+    if (machine.gpu != nullptr && machine.gpu->simulated())
+      state.unknown = "kernels run on the executor, where nothing is timed";
+    const std::string why = state.unknown.empty() ? "NVML does not tell it of this GPU" : state.unknown;
     if (limits_.least_clock_mhz > 0 && !state.clock_mhz)
       fail("--require-clock {:g}: the GPU's clock is not known: {}", limits_.least_clock_mhz, why);
     if (limits_.energy_seconds > 0 && !state.joules)

@@ -2,7 +2,6 @@
 // Which samples count: those that were taken while something held the device back say nothing of an entry, and
 // are taken again.
 
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,6 @@ class DeviceWatch {
   /// What becomes of a sample; of several ranks the last of these holds.
   enum class Verdict { counts, again, too_slow };
 
-  DeviceWatch() = default;
   /// Samples count at a clock of at least `least_mhz`; no more than `most_seconds` go into taking again.
   DeviceWatch(double least_mhz, double most_seconds) : least_mhz_(least_mhz), most_seconds_(most_seconds) {}
 
@@ -46,8 +44,7 @@ class DeviceWatch {
     return state.clock_mhz.value_or(least_mhz_) < least_mhz_;
   }
 
-  double least_mhz_ = 0;
-  double most_seconds_ = std::numeric_limits<double>::infinity();
+  double least_mhz_, most_seconds_;
   std::vector<double> clocks_, watts_;  ///< of the samples that count
   int again_ = 0;
   double again_seconds_ = 0;

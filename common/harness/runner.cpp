@@ -210,7 +210,7 @@ struct Timed {
   int repeats = 1;                            ///< runs in a sample
   double spent = 0;                           ///< seconds of samples so far
   int runs = 0;                               ///< runs that the phases are summed over
-  DeviceWatch watch = {};                     ///< whether its samples count
+  DeviceWatch watch;                          ///< whether its samples count
   bool finished = false;
 };
 
@@ -309,9 +309,7 @@ class Timer {
     }
     exec.clear_phases();
     const auto start = std::chrono::steady_clock::now();
-    const double seconds = exec.time([&] {
-      for (int i = 0; i < timed.repeats; ++i) next.run();
-    });
+    const double seconds = time_sample(timed, next);
     if (does_not_count(timed, next, start)) return;
     for (const PhaseTime& phase : exec.phases()) add_phase(row, phase);
     timed.runs += timed.repeats;
@@ -321,6 +319,13 @@ class Timer {
     row.run = summarize(std::move(samples));
     timed.finished = enough(timed);
     if (events_.timing) events_.timing(row);
+  }
+
+  /// Seconds that as many runs as a sample has take.
+  static double time_sample(Timed<Problem>& timed, const Prepared<Problem>& plan) {
+    return timed.exec->time([&] {
+      for (int i = 0; i < timed.repeats; ++i) plan.run();
+    });
   }
 
   /// Whether the sample just taken, which began at `start`, does not count, because something held the device
@@ -359,16 +364,14 @@ class Timer {
   void measure_energy(Timed<Problem>& timed) {
     if (options_.energy_seconds <= 0 || ranks().size() > 1 || needs_reset(problem_)) return;
     Exec& exec = *timed.exec;
-    const std::function<void()>& run = timed.plans.front().run;
+    const Prepared<Problem>& plan = timed.plans.front();
     exec.synchronize();
     const std::optional<double> before = exec.state(true).joules;
     if (!before) return;
     const auto start = std::chrono::steady_clock::now();
     double runs = 0;
     do {
-      exec.time([&] {
-        for (int i = 0; i < timed.repeats; ++i) run();
-      });
+      time_sample(timed, plan);
       runs += timed.repeats;
     } while (seconds_since(start) < options_.energy_seconds);
     const double taken = seconds_since(start);

@@ -33,6 +33,8 @@ esac""",
     "ctest": "! grep -q ctest \"$PLAY/broken\"",
     "stages": """while [ $# -gt 0 ]; do [ "$1" != --json ] || echo '{}' > "$2"; shift; done
 ! grep -q small "$PLAY/broken" || exit 77
+! grep -q nvml "$PLAY/broken" || { echo "stages: error: --energy 2: what the GPU draws is not known: no NVML" >&2; exit 2; }
+! grep -q option "$PLAY/broken" || { echo "stages: error: --energi: no such option" >&2; exit 2; }
 ! grep -q stages "$PLAY/broken\"""",
     "mpi_tests": "exit 0",
 }
@@ -225,6 +227,25 @@ class Records(unittest.TestCase):
             self.assertTrue(words.endswith(f"/{name}_f64.json"), words)
         with unittest.mock.patch.dict(os.environ, {"STAGES_TYPE": "double"}):
             self.assertIn("STAGES_TYPE is 'double'; give f32 or f64", self.verify("--only", "spmv", expect=2))
+
+    def test_held_out_files_alone(self):
+        self.listen()
+        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": "one.mtx"}):
+            self.verify("--only", "spmv_held_out")
+        self.assertEqual(list(self.steps()), ["configure", "build", "spmv_held_out"])
+        self.assertEqual(len(self.asked()), 1)
+        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": ""}):
+            self.assertIn("spmv_held_out needs STAGES_HELD_OUT", self.verify("--only", "spmv_held_out", expect=2))
+
+    def test_energy_is_skipped_only_where_it_is_not_known(self):
+        self.verify("--only", "energy")
+        self.assertEqual(self.steps()["energy"], True)
+        self.play(broken="nvml")
+        self.assertIn("skipped", self.verify("--only", "energy"))
+        self.assertEqual(self.steps()["energy"], None)
+        self.play(broken="option")
+        self.assertIn("NOT green: energy", self.verify("--only", "energy", expect=1))
+        self.assertEqual(self.steps()["energy"], False)
 
     def test_the_build_is_for_the_gpu_at_hand(self):
         (self.root / "cmake").write_text((self.root / "cmake").read_text().replace("case", 'echo "$*" >> "$PLAY/asked"\ncase', 1))
