@@ -553,8 +553,8 @@ def counters(results, pattern, _wanted):
         else:
             cells = ["not counted: " + c["reason"].replace("|", "/")] + [""] * (len(columns) - 1)
         lines.append(f"| {name} | `{c['entry']}` | " + " | ".join(cells) + " |")
-    explained = "; passes: of L1, over its tags and over its data, for a load of a warp; bank conflicts: wavefronts of shared memory that they cost; wait: warps for each instruction issued" if any("registers" in c for c in chosen) else ""
-    lines += ["", f"(all kernels of one product; time: of each kernel alone, under ncu; instructions: of warps; L1: global loads; L2: what the SMs asked of it, "
+    explained = "; passes: of L1, over its tags and over its data, for a load of a warp; bank conflicts: wavefronts of shared memory that they cost; wait: clocks for which a warp waits, for each instruction issued; queue: of loads, because it is full" if any("registers" in c for c in chosen) else ""
+    lines += ["", f"(all kernels of one product; time: of each kernel alone, under ncu; instructions: of warps; threads each: lanes that take part; L1: global loads; L2: what the SMs asked of it, "
               f"its hits those of reads; warps: of what an SM holds while it has any, "
               f"and of what all SMs hold from a kernel's start to its end{explained}; {results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['date'][:10]}, sources {results['source_digest'][:12]})"]
     return "\n".join(lines) + "\n"
