@@ -31,157 +31,46 @@
 // single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance", IJHPCA
 // 2022).
 
-#include <limits>
-
-#include "07_spmm/shares.hpp"
-#include "07_spmm/stage.hpp"
-#include "07_spmm/tiles.hpp"
-#include "common/gpu/tensor.hpp"
+#include "07_spmm/tile_plan.hpp"
 
 namespace stages::spmm {
 namespace {
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kWarps = 8;           ///< of a block
-constexpr unsigned kStrip = 32;          ///< columns of C that a block does at a time
-constexpr unsigned kPitch = kStrip + 4;  ///< of sums in shared memory: so lanes do not meet in a bank
-constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
-constexpr float kLargest = std::numeric_limits<float>::max();
-
-/// Columns from[0] .. from[3], as far as there are any.
-template <unsigned kVector>
-__device__ void load_four(const float* from, Offset there, float (&to)[4]) {
-#pragma unroll
-  for (unsigned v = 0; v < 4; v += kVector) {
-    if (v < there) load_vector<kVector>(from + v, to + v);
-  }
-}
-
-template <unsigned N>
-__device__ void split(const float (&values)[N], float (&big)[N], float (&small)[N]) {
-#pragma unroll
-  for (unsigned i = 0; i < N; ++i) {
-    big[i] = to_tf32(values[i]);
-    small[i] = values[i] - big[i];
-  }
-}
-
-template <class T>
-__device__ T sum_from_csr(const CsrView<T>& a, const Rows<const T>& b, Index row, Offset column) {
-  T sum = 0;
-  for (Offset e = a.row_ptr[row]; e < a.row_ptr[row + 1]; ++e)
-    sum += a.values[e] * b.row(a.col_idx[e])[column];
-  return sum;
-}
+constexpr unsigned kWarps = 8;  ///< of a block
 
 template <unsigned kVector>
-__global__ void __launch_bounds__(kWarps* kWarp) multiply(TiledMatrix<float> a, Product<float> m) {
-  __shared__ float parts[kWarps][kTileRows][kPitch];
+__global__ void __launch_bounds__(kWarps* kLanesOfTile) multiply(TiledMatrix<float> a, Product<float> m) {
   // g and k: which elements of a tile a lane has, see multiply_tiles() in common/gpu/tensor.hpp.
-  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, k = lane % 4;
-  for (Offset strip = blockIdx.y * kStrip; strip < m.n_cols; strip += gridDim.y * kStrip) {
+  const unsigned warp = threadIdx.x / kLanesOfTile, lane = threadIdx.x % kLanesOfTile;
+  const unsigned g = lane / 4, k = lane % 4;
+  for (Offset strip = blockIdx.y * kTileStrip; strip < m.n_cols; strip += gridDim.y * kTileStrip) {
     const Offset column = strip + 4 * g;
     float sums[4][4] = {};
 #pragma unroll 2
     for (Offset tile = a.first[blockIdx.x] + warp; tile < a.first[blockIdx.x + 1]; tile += kWarps) {
       const Index* const columns = a.columns + tile * kTileColumns;
-      float a_values[4], a_big[4], a_small[4];
-      load_vector<4>(a.values + (tile * kWarp + lane) * 4, a_values);
-      float b[2][4] = {}, b_big[4][2], b_small[4][2];
+      float a_values[4], b[2][4] = {};
+      load_vector<4>(a.values + (tile * kLanesOfTile + lane) * 4, a_values);
       load_four<kVector>(m.b.row(columns[k]) + column, m.n_cols - column, b[0]);
       load_four<kVector>(m.b.row(columns[k + 4]) + column, m.n_cols - column, b[1]);
-      split(a_values, a_big, a_small);
-#pragma unroll
-      for (unsigned j = 0; j < 4; ++j) split({b[0][j], b[1][j]}, b_big[j], b_small[j]);
-#pragma unroll
-      for (unsigned j = 0; j < 4; ++j) multiply_tiles(sums[j], a_small, b_big[j]);
-#pragma unroll
-      for (unsigned j = 0; j < 4; ++j) multiply_tiles(sums[j], a_big, b_small[j]);
-#pragma unroll
-      for (unsigned j = 0; j < 4; ++j) multiply_tiles(sums[j], a_big, b_big[j]);
+      add_three_products(sums, a_values, b);
     }
-    // sums[j]: rows g and g + 8, columns 2k and 2k + 1 of product j (tensor.hpp). Its column c is 4c + j here.
-#pragma unroll
-    for (unsigned j = 0; j < 4; ++j) {
-      parts[warp][g][8 * k + j] = sums[j][0];
-      parts[warp][g][8 * k + 4 + j] = sums[j][1];
-      parts[warp][g + 8][8 * k + j] = sums[j][2];
-      parts[warp][g + 8][8 * k + 4 + j] = sums[j][3];
-    }
-    __syncthreads();
-    for (unsigned r = warp; r < kTileRows; r += kWarps) {
-      const Index row = a.rows[Offset{blockIdx.x} * kTileRows + r];
-      if (row < 0 || strip + lane >= m.n_cols) continue;
-      float sum[1] = {};
-      for (unsigned w = 0; w < kWarps; ++w) sum[0] += parts[w][r][lane];
-      if (!(fabsf(sum[0]) <= kLargest)) sum[0] = sum_from_csr(a.csr, m.b, row, strip + lane);
-      finish_row<1>(m, row, strip + lane, sum);
-    }
-    __syncthreads();  // before the sums of the next strip
-  }
-}
-
-/// A warp for each short row, a lane a column.
-template <class T>
-__global__ void __launch_bounds__(kWarps* kWarp) multiply_short_rows(TiledMatrix<T> a, Product<T> m) {
-  const Offset number = Offset{blockIdx.x} * kWarps + threadIdx.x / kWarp;
-  if (number >= a.n_short) return;
-  for (Offset strip = blockIdx.y * kWarp; strip < m.n_cols; strip += gridDim.y * kWarp) {
-    const Offset column = strip + threadIdx.x % kWarp;
-    if (column >= m.n_cols) return;
-    const T sum[1] = {sum_from_csr(a.csr, m.b, a.short_rows[number], column)};
-    finish_row<1>(m, a.short_rows[number], column, sum);
+    finish_band<kWarps>(a, m, strip, sums);
   }
 }
 
 template <class T>
-class TensorTiles final : public RowMajorPlan<T> {
+class TensorTiles final : public TilePlan<T> {
  public:
-  TensorTiles(const SpmmProblem<T>& problem, Exec& exec)
-      : RowMajorPlan<T>(problem, exec), tiles_(*problem.a) {}
-
-  static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = RowMajorPlan<T>::cost(problem);
-    const double tiles = most_tiles(*problem.a), tile_size = kTileRows * kTileColumns;
-    // Three products of each tile, in steps of the executor:
-    cost.work =
-        3 * tiles * problem.n_cols * (kWarp / 8.0);  // of a warp's instruction for 8 columns, a step a lane
-    cost.memory += tiles * (tile_size * sizeof(T) + kTileColumns * sizeof(Index)) + 16.0 * problem.a->rows;
-    return cost;
-  }
-
-  static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec) {
-    if (sizeof(T) > sizeof(float))
-      return fmt::format("takes values of 32 bits, which TF32 splits; these have {}", 8 * sizeof(T));
-    if (!has_tf32()) {
-      return fmt::format("needs compute capability 8.0 for TF32; the code here is for {}.{}",
-                         code_capability() / 10, code_capability() % 10);
-    }
-    return RowMajorPlan<T>::refuse(problem, exec);
-  }
-
-  std::vector<Metric> metrics() const override {
-    const TiledMatrix<T> a = tiles_.view();
-    return {{"tiles", static_cast<double>(a.tiles), ""},
-            {"rows_not_tiled", static_cast<double>(a.n_short), ""}};
-  }
+  using TilePlan<T>::TilePlan;
 
  private:
-  void multiply(const Product<T>& product) override {
-    const TiledMatrix<T> a = tiles_.view();
-    const unsigned strips = std::min(kMostBlocks, blocks_for(product.n_cols, kStrip));
+  void multiply_bands(const TiledMatrix<T>& a, const Product<T>& product, const dim3& blocks) override {
     if constexpr (std::is_same_v<T, float>) {
       launch(rows_are_aligned<T>(product.b.ld) ? spmm::multiply<4> : spmm::multiply<1>,
-             {.grid = {blocks_for(a.bands, 1), strips}, .block = kWarps * kWarp, .stream = this->stream()}, a,
-             product);
+             {.grid = blocks, .block = kWarps * kLanesOfTile, .stream = this->stream()}, a, product);
     }
-    launch(
-        multiply_short_rows<T>,
-        {.grid = {blocks_for(a.n_short, kWarps), strips}, .block = kWarps * kWarp, .stream = this->stream()},
-        a, product);
   }
-
-  DeviceTiles<T> tiles_;
 };
 
 }  // namespace

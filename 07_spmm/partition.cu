@@ -14,6 +14,7 @@ struct Totals {
   Index filled_rows = 0;
   Index slots = 0;
   Index split_rows = 0;
+  Index long_rows = 0;
   Index hub_rows = 0;
 };
 
@@ -98,21 +99,28 @@ __global__ void place_shares(const Ptr* row_ptr, Index rows, const Index* place,
   counts[j] = Cuts{here.cuts, starts}.packed();
 }
 
-/// Slots of shares, the list of split rows, and whose chunks are. `before[j]`: the sum of the counts before
-/// boundary j. Boundaries that cut one row follow each other, so a hub row is known by the one that comes
-/// kManyParts after its first. `totals` are 0 before.
+/// Slots of shares, which rows they cut and end, the list of split rows, and whose chunks are. `before[j]`: the
+/// sum of the counts before boundary j. Boundaries that cut one row follow each other, so a row with more than
+/// so many slots is known by the one that comes so many after its first. `totals` are 0 before.
 __global__ void number_cuts(Share* share, const Offset* counts, const Offset* before, const Index* rows,
                             Index shares, SplitRow* split, Index* chunk, Totals* totals) {
   const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (j > shares) return;
   const Cuts here = Cuts::of(counts[j]), place = Cuts::of(before[j]);
-  if (here.cuts) share[j - 1].slot = place.cuts;
   if (here.starts) split[place.starts] = {rows[share[j].row], place.cuts};
-  const bool begins_chunk = here.cuts && place.cuts % kChunk == 0;
-  if (begins_chunk) chunk[place.cuts / kChunk] = place.starts - (here.starts ? 0 : 1);
-  if (here.cuts && j >= kManyParts) {
-    const Offset first = j - kManyParts;
-    if (Cuts::of(counts[first]).starts && share[first].row == share[j].row) atomicAdd(&totals->hub_rows, 1);
+  const auto has_started_before = [&](Index parts) {
+    const Offset first = j - parts;
+    return first >= 0 && Cuts::of(counts[first]).starts && share[first].row == share[j].row;
+  };
+  if (here.cuts) {
+    const Index row = place.starts - (here.starts ? 0 : 1);
+    share[j - 1].slot = place.cuts;
+    share[j - 1].cuts = row;
+    const bool goes_on = Cuts::of(counts[j + 1]).cuts && share[j + 1].row == share[j].row;
+    if (!goes_on) share[j].ends = row;
+    if (place.cuts % kChunk == 0) chunk[place.cuts / kChunk] = row;
+    if (has_started_before(kFewParts)) atomicAdd(&totals->long_rows, 1);
+    if (has_started_before(kManyParts)) atomicAdd(&totals->hub_rows, 1);
   }
   if (j < shares) return;
   split[place.starts] = {0, place.cuts};
@@ -232,6 +240,7 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   shares_ = static_cast<unsigned>(shares);
   empty_rows_ = static_cast<unsigned>(rows - totals.filled_rows);
   split_rows_ = static_cast<unsigned>(totals.split_rows);
+  long_rows_ = static_cast<unsigned>(totals.long_rows);
   hub_rows_ = static_cast<unsigned>(totals.hub_rows);
   slots_ = totals.slots;
 }
@@ -255,6 +264,7 @@ PartitionView Partition::view() const {
   return {.shares = shares_,
           .empty_rows = empty_rows_,
           .split_rows = split_rows_,
+          .long_rows = long_rows_,
           .chunks = hub_rows_ > 0 ? static_cast<unsigned>((slots_ + kChunk - 1) / kChunk) : 0,
           .share = share_.data(),
           .rows = rows_.data(),

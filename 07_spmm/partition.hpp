@@ -19,12 +19,14 @@ struct alignas(16) Share {
   Index length = 0;
   Index row = 0;    ///< of its first non-zero, as a place in PartitionView::rows
   Index slot = -1;  ///< where the sum of the row goes that its end cuts in two; -1: it cuts none
+  Index cuts = -1;  ///< that row, as a place in PartitionView::split
+  Index ends = -1;  ///< the same of a row that began in an earlier share and ends in this one; -1: none does
 };
 
 /// How a matrix is cut.
 struct Cut {
   Index share_size = 0;  ///< non-zeros; at least 1
-  Index slack = 0;       ///< how far a boundary may move back to the beginning of its row; under share_size
+  Index slack = 0;       ///< how far a boundary may move back to the beginning of its row
   Index bands = 1;  ///< of columns: shares that begin in the first come first, then those of the second, ...
 };
 
@@ -34,6 +36,9 @@ struct SplitRow {
   Index row = 0;
   Index first_slot = 0;
 };
+
+/// Slots of a cut row that a group of lanes can add up beside its own work.
+inline constexpr Index kFewParts = 32;
 
 /// Chunks of slots: so many slots in turn. (In split_rows a chunk is a part of a row.) They are for hub rows,
 /// those with more than kManyParts slots: several blocks add these up, each what one chunk of slots has of
@@ -45,7 +50,8 @@ struct PartitionView {
   unsigned shares = 0;
   unsigned empty_rows = 0;
   unsigned split_rows = 0;
-  unsigned chunks = 0;  ///< in which the slots lie; 0 if there are no hub rows
+  unsigned long_rows = 0;  ///< of the split rows those with more than kFewParts slots
+  unsigned chunks = 0;     ///< in which the slots lie; 0 if there are no hub rows
   const Share* share = nullptr;
   /// The rows that are not empty, ascending, and one number more that means nothing.
   const Index* rows = nullptr;
@@ -62,13 +68,16 @@ struct CutMatrix {
   const T* values = nullptr;
   T* slots = nullptr;  ///< a slot's sums lie side by side, a column each; null if there are no slots
   Index ld_slots = 0;  ///< from a slot to the next, in elements: whole vectors
+  /// For each strip of columns as many counters as there are split rows, all 0, if the group that comes last
+  /// adds up a row's slots (fast/last_adds.hpp); null if a kernel of its own does.
+  unsigned* arrivals = nullptr;
 };
 
 /// The shares of a matrix on the device.
 ///
 /// Boundary j stands at non-zero j * share_size, or, if its row begins no more than `slack` before, at the
 /// beginning of that row: rows of up to slack + 1 non-zeros are never cut, and a share holds no more than
-/// share_size + slack. Each boundary finds its row by binary search over row_ptr; prefix sums number rows,
+/// share_size + slack, and none where a row is longer than share_size and not cut. Each boundary finds its row by binary search over row_ptr; prefix sums number rows,
 /// slots and cut rows, and sort the shares by bands. No step goes through anything one by one.
 class Partition {
  public:
@@ -93,7 +102,7 @@ class Partition {
   std::optional<double> seconds() const { return seconds_; }
 
  private:
-  unsigned shares_ = 0, empty_rows_ = 0, split_rows_ = 0, hub_rows_ = 0;
+  unsigned shares_ = 0, empty_rows_ = 0, split_rows_ = 0, long_rows_ = 0, hub_rows_ = 0;
   Index slots_ = 0;
   std::optional<double> seconds_;
   DeviceArray<Share> share_;

@@ -38,6 +38,15 @@ struct Granularity {
   Index bands = 0;  ///< of columns, by which the shares are sorted; 1: they come in the order of the rows
   Index block = 0;  ///< threads: 128
   Packing packing = Packing::by_rule;  ///< always: for strips of 128 or 256 bytes, with a vector a lane
+  Index slack = 0;  ///< non-zeros by which a boundary of shares may move back to the beginning of its row
+  /// Parts of cut rows are added by the group that comes last, not by a second kernel (fast/last_adds.hpp).
+  bool last_adds = false;
+};
+
+/// How `near_dense` goes through tiles. What is 0 is derived from the matrix and the device.
+struct TileForm {
+  Index warps = 0;  ///< of a block: 4, 8 or 16
+  Index ahead = 0;  ///< tiles that a warp asks for at once: 1, 2 or 4
 };
 
 void add_warp_per_row(Registry& registry, const std::string& name = "07_spmm/warp_per_row",
@@ -55,6 +64,8 @@ void add_tensor_tiles(Registry& registry, const std::string& name = "07_spmm/ten
 // fast/, for experts.
 void add_balanced(Registry& registry, const std::string& name = "07_spmm/balanced",
                   Granularity granularity = {});
+void add_near_dense(Registry& registry, const std::string& name = "07_spmm/near_dense", TileForm form = {});
+void add_adaptive(Registry& registry, const std::string& name = "07_spmm/adaptive");
 // order/: another order of the rows of A.
 void add_balanced_reordered(Registry& registry, const std::string& name = "07_spmm/balanced_reordered",
                             Granularity granularity = {});

@@ -6,6 +6,7 @@ namespace stages::spmm {
 namespace {
 
 constexpr std::size_t kWarp = 32;
+constexpr std::size_t kSampledBands = 256;  ///< of a matrix, evenly spaced
 
 /// Where a tile keeps the value of one of its 16 rows and 8 columns.
 std::size_t place_in_tile(std::size_t row, std::size_t column) {
@@ -13,33 +14,54 @@ std::size_t place_in_tile(std::size_t row, std::size_t column) {
   return lane * 4 + column / 4 * 2 + row / 8;
 }
 
+/// Bands of rows, all but the short ones.
+template <class T>
+class Bands {
+ public:
+  explicit Bands(const Csr<T>& a) : a_(a) {
+    for (Index i = 0; i < a.rows; ++i) (a.row_nnz(i) < kLeastOfTiledRow ? short_rows : rows).push_back(i);
+    rows.resize((rows.size() + kTileRows - 1) / kTileRows * kTileRows, -1);
+  }
+
+  /// Calls `visit` with the row in the band and the place of each of its non-zeros. `band`: its first row.
+  template <class Visit>
+  void visit(std::size_t band, Visit visit) const {
+    for (std::size_t r = 0; r < kTileRows; ++r) {
+      const Index row = rows[band + r];
+      if (row < 0) return;
+      const auto begin = a_.row_ptr[static_cast<std::size_t>(row)];
+      for (Offset e = begin; e < begin + a_.row_nnz(row); ++e) visit(r, static_cast<std::size_t>(e));
+    }
+  }
+
+  /// The columns that occur in a band, ascending, to `columns`; returns how many tiles they take.
+  std::size_t find_columns(std::size_t band, std::vector<Index>& columns) const {
+    columns.clear();
+    visit(band, [&](std::size_t, std::size_t e) { columns.push_back(a_.col_idx[e]); });
+    std::sort(columns.begin(), columns.end());
+    columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+    return (columns.size() + kTileColumns - 1) / kTileColumns;
+  }
+
+  std::vector<Index> rows, short_rows;  ///< as in Tiles
+
+ private:
+  const Csr<T>& a_;
+};
+
 }  // namespace
 
 template <class T>
 Tiles<T> cut_tiles(const Csr<T>& a) {
   Tiles<T> out;
-  for (Index i = 0; i < a.rows; ++i)
-    (a.row_nnz(i) < kLeastOfTiledRow ? out.short_rows : out.rows).push_back(i);
-  out.rows.resize((out.rows.size() + kTileRows - 1) / kTileRows * kTileRows, -1);
+  Bands<T> bands(a);
   out.first.push_back(0);
   std::vector<Index> columns;
-  const auto for_band = [&](std::size_t band, auto visit) {
-    for (std::size_t r = 0; r < kTileRows; ++r) {
-      const Index row = out.rows[band + r];
-      if (row < 0) return;
-      const auto begin = a.row_ptr[static_cast<std::size_t>(row)];
-      for (Offset e = begin; e < begin + a.row_nnz(row); ++e) visit(r, static_cast<std::size_t>(e));
-    }
-  };
-  for (std::size_t band = 0; band < out.rows.size(); band += kTileRows) {
-    columns.clear();
-    for_band(band, [&](std::size_t, std::size_t e) { columns.push_back(a.col_idx[e]); });
-    std::sort(columns.begin(), columns.end());
-    columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
-    const std::size_t tiles = (columns.size() + kTileColumns - 1) / kTileColumns;
+  for (std::size_t band = 0; band < bands.rows.size(); band += kTileRows) {
+    const std::size_t tiles = bands.find_columns(band, columns);
     const auto first = static_cast<std::size_t>(out.first.back());
     out.values.resize((first + tiles) * kTileRows * kTileColumns, T{0});
-    for_band(band, [&](std::size_t r, std::size_t e) {
+    bands.visit(band, [&](std::size_t r, std::size_t e) {
       const auto at = std::lower_bound(columns.begin(), columns.end(), a.col_idx[e]) - columns.begin();
       const auto place = static_cast<std::size_t>(at);
       const std::size_t tile = first + place / kTileColumns;
@@ -50,6 +72,26 @@ Tiles<T> cut_tiles(const Csr<T>& a) {
     out.first.push_back(out.first.back() + static_cast<Offset>(tiles));
   }
   static_assert(kWarp * 4 == kTileRows * kTileColumns);
+  out.rows = std::move(bands.rows);
+  out.short_rows = std::move(bands.short_rows);
+  return out;
+}
+
+template <class T>
+TileSample sample_tiles(const Csr<T>& a) {
+  const Bands<T> bands(a);
+  const std::size_t count = bands.rows.size() / kTileRows, sampled = std::min(count, kSampledBands);
+  std::size_t tiles = 0, nonzeros = 0;
+  std::vector<Index> columns;
+  for (std::size_t k = 0; k < sampled; ++k) {
+    const std::size_t band = k * count / sampled * kTileRows;
+    tiles += bands.find_columns(band, columns);
+    bands.visit(band, [&](std::size_t, std::size_t) { ++nonzeros; });
+  }
+  TileSample out;
+  if (tiles > 0)
+    out.filled = static_cast<double>(nonzeros) / static_cast<double>(tiles * kTileRows * kTileColumns);
+  if (a.rows > 0) out.short_rows = static_cast<double>(bands.short_rows.size()) / a.rows;
   return out;
 }
 
@@ -64,5 +106,7 @@ template Tiles<float> cut_tiles(const Csr<float>&);
 template Tiles<double> cut_tiles(const Csr<double>&);
 template double most_tiles(const Csr<float>&);
 template double most_tiles(const Csr<double>&);
+template TileSample sample_tiles(const Csr<float>&);
+template TileSample sample_tiles(const Csr<double>&);
 
 }  // namespace stages::spmm

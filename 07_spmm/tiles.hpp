@@ -84,4 +84,12 @@ class DeviceTiles {
 template <class T>
 double most_tiles(const Csr<T>& a);
 
+/// What cut_tiles() would make of a matrix, as a sample of its bands tells.
+struct TileSample {
+  double filled = 0;      ///< the part of the places of tiles that non-zeros take; 0 if there are no tiles
+  double short_rows = 0;  ///< the part of all rows that are in no tile
+};
+template <class T>
+TileSample sample_tiles(const Csr<T>& a);
+
 }  // namespace stages::spmm

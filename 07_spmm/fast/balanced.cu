@@ -59,11 +59,23 @@
 
 namespace stages::spmm {
 
+namespace {
+
+/// The counters of last_adds.hpp.
+std::size_t arrivals_of(std::size_t split_rows, Index n_cols) {
+  return split_rows * blocks_for(n_cols, unsigned{kNarrowestStrip});
+}
+
+}  // namespace
+
 template <class T>
 double balanced_bytes(const SpmmProblem<T>& problem) {
   const Granularity g = resolve<T>(Granularity{}, shape_of(problem));
   const Offset shares = (problem.a->nnz() + g.share - 1) / g.share;
-  const double slots = static_cast<double>(shares) * sizeof(T) * (problem.n_cols + 3.0);
+  double slots = static_cast<double>(shares) * sizeof(T) * (problem.n_cols + 3.0);
+  if (g.last_adds) {
+    slots += 4.0 * static_cast<double>(arrivals_of(static_cast<std::size_t>(shares), problem.n_cols));
+  }
   const double packed = g.packing == Packing::always
                             ? PackedB<T>::bytes(problem.a->cols, pieces_of<T>(problem.n_cols, g.strip))
                             : 0;
@@ -78,13 +90,17 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
       granularity_(granularity),
       columns_(a.col_idx.data()),
       values_(a.values.data()) {
-  const Index share = granularity.share, slack = std::min(std::max(share / 8, Index{16}), share - 1);
-  partition_ = Partition(a, {.share_size = share, .slack = slack, .bands = granularity.bands}, stream);
+  const Cut cut{.share_size = granularity.share, .slack = granularity.slack, .bands = granularity.bands};
+  partition_ = Partition(a, cut, stream);
   constexpr Offset kVector = 16 / sizeof(T);
   ld_slots_ = narrow<Index>((Offset{shape.n_cols} + kVector - 1) / kVector * kVector, "a row of slots");
   slots_ = DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld_slots_));
   arrived_ = DeviceArray<unsigned>(counters_of_cut_rows(partition_.view(), shape.n_cols));
   arrived_.fill_bytes(0, stream);
+  if (granularity.last_adds) {
+    arrivals_ = DeviceArray<unsigned>(arrivals_of(partition_.view().split_rows, shape.n_cols));
+    arrivals_.fill_bytes(0, stream);
+  }
   if (granularity.packing == Packing::always) {
     packed_ = PackedB<T>(shape.rows_of_b, pieces_of<T>(shape.n_cols, granularity.strip));
   }
@@ -95,7 +111,8 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
 // The first waits in the ordinary way for whatever made B and C, and so do all others through it.
 template <class T>
 void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) {
-  const Work<T> work{{partition_.view(), columns_, values_, slots_.data(), ld_slots_}, product};
+  const Work<T> work{{partition_.view(), columns_, values_, slots_.data(), ld_slots_, arrivals_.data()},
+                     product};
   granularity_.packing == Packing::always ? multiply_packed(work, stream) : multiply_as_it_lies(work, stream);
   add_cut_rows(work, arrived_.data(), stream);
 }

@@ -5,7 +5,7 @@
 // to zero before, and the bits are the same in every run. What is left is to add the slots of each cut row to
 // its row of C. Who does it depends on how many there are:
 //
-//   up to kFewParts    a warp, 16 rows a block
+//   up to kFewParts    a warp, 16 rows a block; or the kernel that made them (last_adds.hpp)
 //   up to kManyParts   a block: each warp adds up a stretch of the slots, the first warp then these sums
 //   more (hub rows)    several blocks. kChunk slots are a chunk of slots, and each block adds up the row's
 //                      slots in one chunk. A counter tells which block is done last; that block adds up the
@@ -27,7 +27,6 @@ namespace {
 
 constexpr unsigned kFixUpBlock = 512;  ///< so that a block adds up a chunk in one trip to memory, or a few
 constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
-constexpr Index kFewParts = 32;  ///< of a cut row: one warp adds them; more are a block's work
 
 /// Columns `column` .. column + kVector - 1 of slots slot_of(begin) .. slot_of(end - 1), added up in this
 /// order. A lane asks for some of them before it adds the first.
@@ -155,10 +154,11 @@ __global__ void __launch_bounds__(kFixUpBlock)
   }
   const unsigned first = blockIdx.x * kFixUpWarps;
   const Parts mine = parts_of(a.partition, first + threadIdx.x / kWarp);
+  const bool few_are_added = a.arrivals != nullptr;
   wait_for_earlier_kernel();
   for (Offset strip = Offset{blockIdx.y} * kStrip; strip < m.n_cols; strip += Offset{gridDim.y} * kStrip) {
     const Offset column = strip + lane * kVector;
-    if (mine.begin < mine.end && mine.are_few() && column < m.n_cols) {
+    if (!few_are_added && mine.begin < mine.end && mine.are_few() && column < m.n_cols) {
       T sums[kVector];
       const auto same = [](Index slot) { return slot; };
       sum_slots<kVector>(a, mine.begin, mine.end, same, column, sums);
@@ -182,6 +182,7 @@ template <class T>
 void add_cut_rows(const Work<T>& work, unsigned* arrived, cudaStream_t stream) {
   const PartitionView& view = work.a.partition;
   const Product<T>& m = work.m;
+  if (work.a.arrivals != nullptr && view.long_rows == 0) return;
   const unsigned row_blocks = blocks_for(view.split_rows, kFixUpWarps);
   const auto add = [&](auto kernel, unsigned columns) {
     launch(kernel,

@@ -41,6 +41,11 @@ Index share_for(const Shape& shape, const Residency& residency, Index block) {
   return (static_cast<Index>(std::clamp(even, 32.0, 256.0)) + 7) / 8 * 8;
 }
 
+/// How far the boundaries of such shares may move.
+Index slack_for(Index share) {
+  return std::min(std::max(share / 8, Index{16}), share - 1);
+}
+
 /// Whether a copy of B pays.
 template <class T>
 bool packing_pays(const Shape& shape, Index strip) {
@@ -68,6 +73,7 @@ Granularity a_lane_a_nonzero(Granularity g, const Shape& shape) {
   g.block = kSmallBlock;
   if (g.bands == 0) g.bands = 1;
   if (g.share == 0) g.share = share_for(shape, kResidencyOfFewColumns, g.block);
+  if (g.slack == 0) g.slack = slack_for(g.share);
   return g;
 }
 
@@ -173,6 +179,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
   if (g.bands == 0) g.bands = 1;
   const Residency residency = residency_of_strips<T>(g, vectors);
   if (g.share == 0) g.share = share_for(shape, residency, g.block);
+  if (g.slack == 0) g.slack = slack_for(g.share);
   return g;
 }
 

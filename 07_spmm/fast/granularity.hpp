@@ -10,6 +10,7 @@
 //   share  half of what a group would get if the device took all non-zeros at once, so that there are two
 //          waves of groups; at least 32 non-zeros, because beginning a share takes three trips to memory, and
 //          at most 256, so that what ends last ends soon
+//   slack  an eighth of a share, or 16 non-zeros if that is more, but less than a share
 //   bands  1: shares in the order of rows
 //   block  128 threads
 //   packing  B is copied strip by strip in each product (packed_b.hpp) if all gathers together then ask for

@@ -10,6 +10,7 @@
 
 #include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/stage.hpp"
+#include "07_spmm/tiles.hpp"
 #include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
@@ -38,6 +39,20 @@ Registry with_small_parts(bool aligned) {
   }
   for (const Index share : {5, 130}) {
     spmm::add_balanced(registry, fmt::format("share={}", share), {.share = share});
+    spmm::add_balanced(registry, fmt::format("last_adds,share={}", share),
+                       {.share = share, .last_adds = true});
+  }
+  for (const Index strip : {8, 16, 32, 64, 96}) {
+    if (aligned && strip > 16 * kVector) continue;
+    for (const Index share : {1, 33}) {
+      spmm::add_balanced(registry, fmt::format("last_adds,share={},strip={}", share, strip),
+                         {.share = share, .strip = strip, .last_adds = true});
+    }
+  }
+  for (const Index slack : {12, 40}) {  // so that shares may be empty, and long rows be cut or whole
+    spmm::add_balanced(registry, fmt::format("share=8,slack={}", slack), {.share = 8, .slack = slack});
+    spmm::add_balanced(registry, fmt::format("last_adds,share=8,slack={}", slack),
+                       {.share = 8, .slack = slack, .last_adds = true});
   }
   for (const Index share : {1, 7, 33}) {
     spmm::add_balanced_reordered(registry, fmt::format("reordered,share={}", share), {.share = share});
@@ -191,6 +206,7 @@ void expect_hubs_good(const std::vector<Index>& numbers_of_columns) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   Registry registry;
   spmm::add_balanced(registry, "share=1", {.share = 1});
+  spmm::add_balanced(registry, "last_adds,share=1", {.share = 1, .last_adds = true});
   spmm::add_balanced(
       registry, "packed,share=1",
       {.share = 1, .strip = Index{128 / sizeof(T)}, .lanes = 8, .packing = spmm::Packing::always});
@@ -205,20 +221,34 @@ void expect_hubs_good(const std::vector<Index>& numbers_of_columns) {
   }
 }
 
+/// What is counted of a matrix with such rows in shares of one non-zero.
+spmm::PartitionView in_shares_of_one(const std::vector<Index>& row_lengths) {
+  const Matrix a = matrices::with_row_lengths(row_lengths);
+  const spmm::Shape shape{.nnz = a.nnz(), .rows = a.rows, .rows_of_b = a.cols, .n_cols = 8, .ld_of_b = 8};
+  AnyDeviceCsr<float> on_device = to_device(convert_values<float>(a));
+  GpuExec exec;
+  return std::visit(
+      [&](auto& m) {
+        const auto g = spmm::resolve<float>({.share = 1}, shape);
+        return spmm::BalancedMatrix<float>(m, shape, g, exec.stream()).partition().view();
+      },
+      on_device);
+}
+
+TEST(HubRows, AreCountedAndOtherLongRowsToo) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  const auto long_rows = [](const std::vector<Index>& lengths) {
+    return in_shares_of_one(lengths).long_rows;
+  };
+  constexpr Index kFew = spmm::kFewParts, kMany = spmm::kManyParts;
+  EXPECT_EQ(long_rows({5, kFew + 1, kFew + 1, 0, 1}), 0);
+  EXPECT_EQ(long_rows({kFew + 2}), 1);
+  EXPECT_EQ(long_rows({kFew + 2, 0, kFew + 1, kMany + 2, kFew + 3}), 3);
+}
+
 TEST(HubRows, HaveChunksAndOthersHaveNone) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
-  const auto chunks = [](const std::vector<Index>& row_lengths) {
-    const Matrix a = matrices::with_row_lengths(row_lengths);
-    const spmm::Shape shape{.nnz = a.nnz(), .rows = a.rows, .rows_of_b = a.cols, .n_cols = 8, .ld_of_b = 8};
-    AnyDeviceCsr<float> on_device = to_device(convert_values<float>(a));
-    GpuExec exec;
-    return std::visit(
-        [&](auto& m) {
-          const auto g = spmm::resolve<float>({.share = 1}, shape);
-          return spmm::BalancedMatrix<float>(m, shape, g, exec.stream()).partition().view().chunks;
-        },
-        on_device);
-  };
+  const auto chunks = [](const std::vector<Index>& lengths) { return in_shares_of_one(lengths).chunks; };
   constexpr Index kMany = spmm::kManyParts;
   EXPECT_EQ(chunks({5, kMany + 1, kMany + 1, 0, kMany, 1}), 0);
   EXPECT_EQ(chunks({kMany + 2}), 3);
@@ -242,10 +272,13 @@ TEST(HubRows, HaveTheSameBitsWhicheverBlockIsTheLast) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   Registry registry;
   spmm::add_balanced(registry, "share=1", {.share = 1});
+  spmm::add_balanced(registry, "last_adds,share=1", {.share = 1, .last_adds = true});
   for (const Matrix& a : with_hub_rows()) {
     for (const Index n_cols : {5, 64}) {
-      EXPECT_TRUE(all_bits_agree(results_of(registry.entries().front(), hub_problem<float>(a, n_cols))))
-          << a.rows << " rows, N = " << n_cols;
+      for (const Entry& entry : registry.entries()) {
+        EXPECT_TRUE(all_bits_agree(results_of(entry, hub_problem<float>(a, n_cols))))
+            << entry.name << " on " << a.rows << " rows, N = " << n_cols;
+      }
     }
   }
 }
@@ -351,7 +384,8 @@ void expect_packed_good_on(const char* name, const Matrix& a, Index n_cols, Offs
                          {.share = share,
                           .strip = strip,
                           .lanes = strip / Index{16 / sizeof(T)},
-                          .packing = spmm::Packing::always});
+                          .packing = spmm::Packing::always,
+                          .last_adds = share == 33});
     }
   }
   spmm::add_balanced_reordered(registry, "packed,reordered",
@@ -434,10 +468,112 @@ TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   }
 }
 
+/// Every form of near_dense, and what it chooses by itself.
+Registry near_dense_forms() {
+  Registry registry;
+  spmm::add_near_dense(registry, "near_dense");
+  for (const Index warps : {4, 8, 16}) {
+    for (const Index ahead : {1, 2, 4}) {
+      spmm::add_near_dense(registry, fmt::format("near_dense,warps={},ahead={}", warps, ahead),
+                           {.warps = warps, .ahead = ahead});
+    }
+  }
+  return registry;
+}
+
+TEST(NearDense, HasEveryForm) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  if (code_capability() < 80) GTEST_SKIP() << "no TF32 in code for " << code_capability();
+  using namespace matrices;
+  const Registry registry = near_dense_forms();
+  GpuExec exec;
+  // Short rows, bands with a tile and with more than all warps take at once, and one that is not full.
+  for (const Matrix& a : {ramp(45, 60), dense(33, 300), dense(3, 520), gaps(64, 49), empty(35, 9)}) {
+    for (const Index n_cols : {7, 36, 65}) {
+      const SpmmProblem<float> problem = make_spmm_problem(
+          SpmmProblem<float>{.name = "m",
+                             .a = std::make_shared<const Csr<float>>(convert_values<float>(a)),
+                             .n_cols = n_cols,
+                             .alpha = 2.5f,
+                             .beta = n_cols == 7 ? 0.0f : -1.0f});
+      for (const Entry& entry : registry.entries()) {
+        EXPECT_EQ(check_entry(entry, problem, exec).failure, "")
+            << entry.name << " on " << a.rows << " x " << a.cols << ", N = " << n_cols;
+      }
+    }
+  }
+}
+
+TEST(NearDense, GivesTheSameBitsInEveryOrderOfThreads) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  if (code_capability() < 80) GTEST_SKIP() << "no TF32 in code for " << code_capability();
+  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(20, 300)));
+  const SpmmProblem<float> problem =
+      make_spmm_problem(SpmmProblem<float>{.name = "dense", .a = a, .n_cols = 36});
+  const Registry registry = near_dense_forms();
+  for (const Entry& entry : registry.entries()) {
+    EXPECT_TRUE(all_bits_agree(results_of(entry, problem))) << entry.name;
+  }
+}
+
+TEST(NearDense, RefusesAFormThatThereIsNot) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  if (code_capability() < 80) GTEST_SKIP() << "no TF32 in code for " << code_capability();
+  Registry registry;
+  spmm::add_near_dense(registry, "warps=5", {.warps = 5});
+  spmm::add_near_dense(registry, "ahead=3", {.ahead = 3});
+  GpuExec exec;
+  const SpmmProblem<float> problem = make_spmm_problem(SpmmProblem<float>{
+      .name = "m",
+      .a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(8, 8))),
+      .n_cols = 8});
+  for (const Entry& entry : registry.entries()) {
+    EXPECT_THROW(entry.on<SpmmProblem<float>>().prepare(problem, exec), Error) << entry.name;
+  }
+}
+
+// What `adaptive` chooses by: a matrix that fills tiles, one that does not, and rows too short for any.
+TEST(Tiles, AreSampled) {
+  using namespace matrices;
+  const auto sample = [](const Matrix& a) { return spmm::sample_tiles(convert_values<float>(a)); };
+  EXPECT_EQ(sample(dense(32, 64)).filled, 1);
+  EXPECT_EQ(sample(dense(32, 64)).short_rows, 0);
+  EXPECT_EQ(sample(dense(24, 64)).filled, 0.75);       // the second band has 8 rows of 16
+  EXPECT_EQ(sample(dense(16 * 1000, 4)).filled, 0.5);  // tiles have 8 columns
+  EXPECT_EQ(sample(empty(35, 9)).filled, 0);
+  EXPECT_EQ(sample(empty(35, 9)).short_rows, 1);
+  EXPECT_EQ(sample(with_row_lengths(std::vector<Index>{3, 40, 40, 0})).short_rows, 0.5);
+  EXPECT_EQ(sample(empty(0, 0)).short_rows, 0);
+}
+
+/// The form that adaptive takes for a product of T.
+template <class T>
+std::string chosen(const Matrix& a, Index n_cols) {
+  Registry registry;
+  spmm::add_adaptive(registry, "adaptive");
+  GpuExec exec;
+  const SpmmProblem<T> problem = make_spmm_problem(SpmmProblem<T>{
+      .name = "m", .a = std::make_shared<const Csr<T>>(convert_values<T>(a)), .n_cols = n_cols});
+  EXPECT_EQ(check_entry(registry.entries().front(), problem, exec).failure, "") << "N = " << n_cols;
+  return registry.entries().front().template on<SpmmProblem<T>>().prepare(problem, exec)->note();
+}
+
+TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  using namespace matrices;
+  const std::string tiles = code_capability() < 80 ? "balanced" : "near_dense";
+  EXPECT_EQ(chosen<float>(dense(64, 64), 32), tiles);
+  EXPECT_EQ(chosen<float>(dense(64, 64), 31), "balanced");
+  EXPECT_EQ(chosen<double>(dense(64, 64), 32), "balanced");
+  EXPECT_EQ(chosen<float>(gaps(64, 49), 32), "balanced");
+  EXPECT_EQ(chosen<float>(empty(64, 49), 32), "balanced");
+}
+
 /// C = A B by an entry.
 std::vector<float> product_by(const char* name, const SpmmProblem<float>& problem, const Dense<float>& b) {
   Registry registry;
   add_07_spmm(registry);
+  spmm::add_near_dense(registry);
   GpuExec exec;
   const auto plan = registry.find(name).on<SpmmProblem<float>>().prepare(problem, exec);
   SpmmOperands<float> operands;
@@ -463,20 +599,22 @@ TEST(SmallParts, WhatIsNotFiniteStaysInItsRows) {
   b.data[20 * 9 + 3] = std::numeric_limits<float>::infinity();
   b.data[31 * 9 + 5] = std::numeric_limits<float>::quiet_NaN();
   const auto plain = product_by("07_spmm/warp_per_row", problem, b);
-  const auto tiled = product_by("07_spmm/tensor_tiles", problem, b);
-  int finite = 0, others = 0;
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    (std::isfinite(plain[i]) ? finite : others) += 1;
-    if (std::isnan(plain[i])) {
-      EXPECT_TRUE(std::isnan(tiled[i])) << i;
-    } else if (std::isinf(plain[i])) {
-      EXPECT_EQ(tiled[i], plain[i]) << i;
-    } else {
-      EXPECT_NEAR(tiled[i], plain[i], 1e-5f * std::abs(plain[i]) + 1e-6f) << i;
+  for (const char* name : {"07_spmm/tensor_tiles", "07_spmm/near_dense"}) {
+    const auto tiled = product_by(name, problem, b);
+    int finite = 0, others = 0;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      (std::isfinite(plain[i]) ? finite : others) += 1;
+      if (std::isnan(plain[i])) {
+        EXPECT_TRUE(std::isnan(tiled[i])) << name << ", " << i;
+      } else if (std::isinf(plain[i])) {
+        EXPECT_EQ(tiled[i], plain[i]) << name << ", " << i;
+      } else {
+        EXPECT_NEAR(tiled[i], plain[i], 1e-5f * std::abs(plain[i]) + 1e-6f) << name << ", " << i;
+      }
     }
+    EXPECT_GT(finite, 40);
+    EXPECT_GT(others, 2);
   }
-  EXPECT_GT(finite, 40);
-  EXPECT_GT(others, 2);
 }
 
 }  // namespace

@@ -1,0 +1,134 @@
+// Near-dense matrices in tiles, with all of the GPU at work however few rows there are.
+//
+// The idea is that of 8_tensor_tiles.cu, whose kernel leaves two things to be had:
+//
+// Warps. 1,000 rows are 63 bands of 16, so with 32 columns there are 63 blocks, fewer than a large GPU has SMs,
+// and each of their eight warps goes through 32 tiles of a full band, one after the other. Here a block has as
+// many warps, up to 16, as it takes to have kWarpsOfSm of them on each SM.
+//
+// Loads under way. There the row of B that a lane asks for is known when a tile's columns have come, and the
+// next tile waits for both. Here a warp takes kAhead tiles at once: its lanes hold their columns, a column
+// each, and have asked for them one turn before; then it asks for all that it needs of A and B before it
+// multiplies the first tile.
+//
+// Input, cost, memory and exactness: those of tensor_tiles. The order of the sums depends on the number of
+// warps, so on the matrix and the device, but not on the run.
+
+#include "07_spmm/stage.hpp"
+#include "07_spmm/tile_plan.hpp"
+
+namespace stages::spmm {
+namespace {
+
+constexpr Offset kWarpsOfSm = 32;  ///< that are to be there
+
+/// What a lane has loaded for kAhead tiles.
+template <unsigned kAhead>
+struct Loaded {
+  float a[kAhead][4];
+  float b[kAhead][2][4];
+};
+
+template <unsigned kVector, unsigned kWarps, unsigned kAhead>
+__global__ void __launch_bounds__(kWarps* kLanesOfTile)
+    multiply_near_dense(TiledMatrix<float> a, Product<float> m) {
+  static_assert(kAhead * kTileColumns <= kLanesOfTile);
+  const unsigned warp = threadIdx.x / kLanesOfTile, lane = threadIdx.x % kLanesOfTile;
+  const unsigned g = lane / 4, k = lane % 4;
+  const Offset end = a.first[blockIdx.x + 1];
+  // A column of the tiles from `tile` on, as far as the band has them.
+  const auto column_from = [&](Offset tile) {
+    const Offset place = tile * kTileColumns + lane;
+    return lane < kAhead * kTileColumns && place < end * kTileColumns ? a.columns[place] : 0;
+  };
+  for (Offset strip = blockIdx.y * kTileStrip; strip < m.n_cols; strip += gridDim.y * kTileStrip) {
+    const Offset column = strip + 4 * g;
+    float sums[4][4] = {};
+    Offset tile = a.first[blockIdx.x] + warp * kAhead;
+    Index next = column_from(tile);
+    for (; tile < end; tile += kWarps * kAhead) {
+      const Index mine = next;
+      next = column_from(tile + kWarps * kAhead);
+      Loaded<kAhead> loaded = {};
+#pragma unroll
+      for (unsigned u = 0; u < kAhead; ++u) {
+        const Index rows_of_b[2] = {
+            __shfl_sync(0xffffffffu, mine, static_cast<int>(u * kTileColumns + k)),
+            __shfl_sync(0xffffffffu, mine, static_cast<int>(u * kTileColumns + k + 4))};
+        if (tile + u >= end) continue;
+        load_vector<4>(a.values + ((tile + u) * kLanesOfTile + lane) * 4, loaded.a[u]);
+#pragma unroll
+        for (unsigned half = 0; half < 2; ++half) {
+          load_four<kVector>(m.b.row(rows_of_b[half]) + column, m.n_cols - column, loaded.b[u][half]);
+        }
+      }
+#pragma unroll
+      for (unsigned u = 0; u < kAhead; ++u) {
+        if (tile + u < end) add_three_products(sums, loaded.a[u], loaded.b[u]);
+      }
+    }
+    finish_band<kWarps>(a, m, strip, sums);
+  }
+}
+
+/// Calls `go` with what a form is made of, as types.
+template <class Go>
+void with_form(const TileForm& form, Go&& go) {
+  const auto with_ahead = [&](auto warps) {
+    if (form.ahead == 1) return go(warps, std::integral_constant<unsigned, 1>());
+    if (form.ahead == 2) return go(warps, std::integral_constant<unsigned, 2>());
+    if (form.ahead == 4) return go(warps, std::integral_constant<unsigned, 4>());
+    fail("near_dense: {} tiles at once were asked for; give 1, 2 or 4", form.ahead);
+  };
+  if (form.warps == 4) return with_ahead(std::integral_constant<unsigned, 4>());
+  if (form.warps == 8) return with_ahead(std::integral_constant<unsigned, 8>());
+  if (form.warps == 16) return with_ahead(std::integral_constant<unsigned, 16>());
+  fail("near_dense: blocks of {} warps were asked for; give 4, 8 or 16", form.warps);
+}
+
+template <class T>
+class NearDense final : public TilePlan<T> {
+ public:
+  NearDense(const SpmmProblem<T>& problem, Exec& exec, TileForm form)
+      : TilePlan<T>(problem, exec), form_(form) {
+    if (form_.warps == 0) {
+      const dim3 grid = this->blocks_of_bands();
+      const Offset blocks = Offset{grid.x} * grid.y, wanted = kWarpsOfSm * device_facts().sms;
+      form_.warps = 4;
+      while (form_.warps < 16 && blocks * form_.warps < wanted) form_.warps *= 2;
+    }
+    if (form_.ahead == 0) form_.ahead = 2;
+    with_form(form_, [](auto, auto) {});  // throws if there is no such form
+  }
+
+  std::vector<Metric> metrics() const override {
+    std::vector<Metric> out = TilePlan<T>::metrics();
+    out.push_back({"warps_of_block", static_cast<double>(form_.warps), ""});
+    return out;
+  }
+
+ private:
+  void multiply_bands(const TiledMatrix<T>& a, const Product<T>& product, const dim3& blocks) override {
+    if constexpr (std::is_same_v<T, float>) {
+      with_form(form_, [&](auto warps, auto ahead) {
+        launch(rows_are_aligned<T>(product.b.ld) ? multiply_near_dense<4, warps(), ahead()>
+                                                 : multiply_near_dense<1, warps(), ahead()>,
+               {.grid = blocks, .block = warps() * kLanesOfTile, .stream = this->stream()}, a, product);
+      });
+    }
+  }
+
+  TileForm form_;
+};
+
+}  // namespace
+
+void add_near_dense(Registry& registry, const std::string& name, TileForm form) {
+  registry.add<NearDense>(
+      {.name = name,
+       .idea = "tiles of 16 x 8 on tensor cores, several under way, by as many warps as the GPU has room for",
+       .needs = {.gpu = true}},
+      form);
+}
+
+}  // namespace stages::spmm
