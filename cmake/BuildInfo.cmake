@@ -5,11 +5,21 @@
 set(STAGES_DIGEST_PATTERNS *.cpp *.hpp *.cu *.cuh *.cmake CMakeLists.txt)
 
 # Run as a script (cmake -DOUTPUT=... -DROOT=... -P BuildInfo.cmake): writes OUTPUT if the digest changed; without OUTPUT
-# prints the digest. With -DGPU=ON only the sources count that a GPU's records depend on: CUDA steps, device code, vendors.
+# prints the digest. With -DGPU=ON only the sources count that a GPU's records depend on: CUDA steps, device code, vendors; with
+# -DSTEPS="05;08" too only these steps. What is for several GPUs belongs to step 8.
 if(CMAKE_SCRIPT_MODE_FILE)
   if(GPU)
-    file(GLOB places LIST_DIRECTORIES true ${ROOT}/0[3-8]_* ${ROOT}/common/gpu ${ROOT}/common/multigpu
-         ${ROOT}/common/vendor)
+    if(NOT STEPS)
+      set(STEPS 03 04 05 06 07 08)
+    endif()
+    set(places ${ROOT}/common/gpu ${ROOT}/common/vendor)
+    if("${STEPS}" MATCHES "08")
+      list(APPEND places ${ROOT}/common/multigpu)
+    endif()
+    foreach(step IN LISTS STEPS)
+      file(GLOB found LIST_DIRECTORIES true ${ROOT}/${step}_*)
+      list(APPEND places ${found})
+    endforeach()
     set(files "")
   else()
     file(GLOB places LIST_DIRECTORIES true ${ROOT}/[0-9][0-9]_* ${ROOT}/common ${ROOT}/cmake)
@@ -22,6 +32,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
     endforeach()
   endforeach()
   list(FILTER files EXCLUDE REGEX "/exercises/")  # no part of what results come from
+  if(GPU)
+    list(FILTER files EXCLUDE REGEX "/common/gpu/nvml[.]")  # the host asks the driver; no kernel and no time comes from it
+  endif()
   list(REMOVE_DUPLICATES files)
   list(SORT files)
   set(all "")

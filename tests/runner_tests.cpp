@@ -622,6 +622,36 @@ TEST(DeviceWatch, CountsWhatTheRanksAgreedOn) {
   EXPECT_EQ(watch.why_too_slow(at(1980)), "the clock of another rank's GPU stayed too low (--require-clock)");
 }
 
+TEST(DeviceWatch, WhatHoldsBackIsNotKnown) {
+  DeviceWatch watch(1700, 100);
+  DeviceState state = at(1980);
+  state.held_back = std::nullopt;
+  EXPECT_EQ(watch.judge(state), DeviceWatch::Verdict::counts);
+  watch.count(state);
+  ResultRow row;
+  OtherRanks ranks;
+  watch.tell(row, ranks);
+  EXPECT_EQ(metric(row, "sm_clock_mhz"), 1980);
+  EXPECT_EQ(row.note, "what holds its clock back is not known");
+  EXPECT_NO_THROW(require_told(state, 0, 0));
+  EXPECT_NO_THROW(require_told(at(1980), 1700, 0));
+  const auto refused = [](const DeviceState& s, double least_mhz, double energy_seconds) -> std::string {
+    try {
+      require_told(s, least_mhz, energy_seconds);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused(state, 1700, 0),
+            "--require-clock 1700: what holds the GPU's clock back is not known: NVML does not tell it of "
+            "this GPU");
+  EXPECT_EQ(refused(DeviceState{.unknown = "no driver"}, 1700, 0),
+            "--require-clock 1700: the GPU's clock is not known: no driver");
+  EXPECT_EQ(refused(state, 0, 2),
+            "--energy 2: what the GPU draws is not known: NVML does not tell it of this GPU");
+}
+
 TEST(DeviceWatch, HeatDoesNotUseUpWhatALowClockMayTake) {
   using Verdict = DeviceWatch::Verdict;
   DeviceWatch watch(1700, 1e9);

@@ -33,6 +33,7 @@ command -v nvidia-smi > /dev/null || { echo "counters: no nvidia-smi: this machi
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
 [ -n "$gpu" ] || { echo "counters: nvidia-smi finds no GPU" >&2; exit 2; }
 out=${2:-$root/results/$(tr 'A-Z ' 'a-z-' <<< "$gpu")}
+. "$root/tools/gpu-sources.sh"
 shift $(($# < 2 ? $# : 2))
 [ $# -gt 0 ] || set -- spmv spmm spgemm
 mkdir -p "$out"
@@ -47,7 +48,7 @@ begin() {
     "driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)" \
     "ncu=$(ncu --version | grep -i version | tail -n 1)" \
     "source_digest=$(cmake -DROOT="$root" -P "$root/cmake/BuildInfo.cmake" 2>&1)" \
-    "gpu_source_digest=$(cmake -DROOT="$root" -DGPU=ON -P "$root/cmake/BuildInfo.cmake" 2>&1)" \
+    "gpu_source_digest=${gpu_digests[$1]}" \
     "date=$(date -u +%FT%TZ)" "command=tools/counters.sh $1${2:+:$2}" || exit 2
   metrics=$(ncu --query-metrics 2> /dev/null | python3 "$root/tools/counters.py" choose "$record") || exit 2
 }

@@ -37,8 +37,8 @@
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
 # verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done, when, of which sources, and how they
-# went: those of this run, and of earlier ones on the same GPU sources what this run does not do again. Exit code 0: this run
-# was all green; 1: something was not, and the last lines say what.
+# went: those of this run, and of earlier ones what this run does not do again, as long as the GPU sources that it depends on
+# are the same (tools/gpu-sources.sh). Exit code 0: this run was all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 known="tests several sanitizer d2 spmv spmv_held_out spgemm multi shares shares_d4 held_out spmm ladders energy grade counters"
@@ -76,15 +76,13 @@ failures=()
 skipped=()
 summary=()
 digest=$(cmake -DROOT="$PWD" -P cmake/BuildInfo.cmake 2>&1)
-gpu_digest=$(cmake -DROOT="$PWD" -DGPU=ON -P cmake/BuildInfo.cmake 2>&1)
-[[ $digest =~ ^[0-9a-f]{64}$ && $gpu_digest =~ ^[0-9a-f]{64}$ ]] || { echo "verify-gpu: cmake does not tell the digests of the sources: $digest $gpu_digest" >&2; exit 2; }
+[[ $digest =~ ^[0-9a-f]{64}$ ]] || { echo "verify-gpu: cmake does not tell the digest of the sources: $digest" >&2; exit 2; }
+. tools/gpu-sources.sh
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
 
-# What earlier runs recorded of these GPU sources, a step a line.
+# What earlier runs recorded of the sources as they are now, a step a line.
 earlier=()
-if grep -qs "\"gpu_source_digest\": \"$gpu_digest\"" "$verified"; then
-  mapfile -t earlier < <(grep -o '{"name": [^}]*}' "$verified")
-fi
+[ ! -e "$verified" ] || mapfile -t earlier < <(steps_of "$verified" | sed -n 's/^now //p')
 
 # step NAME COMMAND...: runs it with its output in a log, and records how it went. A program that ends with 77 has skipped all
 # that it was to do, such as matrices that this GPU has no memory for: that is recorded as neither passed nor failed.
@@ -105,7 +103,7 @@ step() {
   for i in "${!earlier[@]}"; do
     case ${earlier[i]} in "{\"name\": \"$name\","*) unset "earlier[i]" ;; esac
   done
-  summary+=("{\"name\": \"$name\", \"passed\": $passed, \"seconds\": $((SECONDS - started)), \"date\": \"$(date -u +%FT%TZ)\", \"driver\": \"$driver\", \"source_digest\": \"$digest\"}")
+  summary+=("{\"name\": \"$name\", \"passed\": $passed, \"seconds\": $((SECONDS - started)), \"date\": \"$(date -u +%FT%TZ)\", \"driver\": \"$driver\", \"source_digest\": \"$digest\", \"gpu_source_digest\": \"${gpu_digests[$(kind_of "$name")]}\"}")
   record
 }
 
@@ -113,7 +111,7 @@ step() {
 record() {
   local IFS=, steps=("${earlier[@]}" "${summary[@]}")
   printf '{"schema_version": 1, "gpu": "%s", "driver": "%s", "source_digest": "%s", "gpu_source_digest": "%s", "date": "%s", "wanted": "%s", "complete": %s, "steps": [%s]}\n' \
-    "$gpu" "$driver" "$digest" "$gpu_digest" "$(date -u +%FT%TZ)" "$wanted" "${1:-false}" "${steps[*]}" > "$verified"
+    "$gpu" "$driver" "$digest" "${gpu_digests[all]}" "$(date -u +%FT%TZ)" "$wanted" "${1:-false}" "${steps[*]}" > "$verified"
 }
 
 generator="Unix Makefiles"

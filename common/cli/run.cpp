@@ -23,6 +23,7 @@
 #include "common/cli/sweep.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/cli/tour.hpp"
+#include "common/harness/device_watch.hpp"
 #include "common/harness/product.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
@@ -211,11 +212,7 @@ class Run {
     if (machine.gpu != nullptr) state = machine.gpu->state(true);
     if (machine.gpu != nullptr && machine.gpu->simulated())
       state.unknown = "kernels run on the executor, where nothing is timed";
-    const std::string why = state.unknown.empty() ? "NVML does not tell it of this GPU" : state.unknown;
-    if (limits_.least_clock_mhz > 0 && !state.clock_mhz)
-      fail("--require-clock {:g}: the GPU's clock is not known: {}", limits_.least_clock_mhz, why);
-    if (limits_.energy_seconds > 0 && !state.joules)
-      fail("--energy {:g}: what the GPU draws is not known: {}", limits_.energy_seconds, why);
+    require_told(state, limits_.least_clock_mhz, limits_.energy_seconds);
   }
 
   const ProblemOptions& options() const { return part_->arguments.problem; }

@@ -10,6 +10,8 @@ namespace {
 
 // As NVML's API reference has them: the header is not on every machine that has the library.
 constexpr int kSmClock = 1;
+constexpr std::uint64_t kHardware = 0x08;     ///< set beside each of those that say what it was
+constexpr std::uint64_t kHardwareWhy = 0xc0;  ///< heat, the power supply
 struct Reason {
   std::uint64_t bit;
   const char* words;
@@ -17,7 +19,7 @@ struct Reason {
 /// Not among them: a GPU at rest, and clocks that somebody has set lower, which a run cannot wait for to
 /// end.
 constexpr Reason kHoldingBack[] = {{0x04, "its power limit"},
-                                   {0x08, "the hardware (heat or power)"},
+                                   {kHardware, "the hardware (heat or power)"},
                                    {0x20, "heat"},
                                    {0x40, "heat (by the hardware)"},
                                    {0x80, "the power supply"}};
@@ -56,16 +58,18 @@ Nvml::Nvml(const std::array<std::int64_t, 2>& uuid, const std::string& library)
     return;
   }
   int code = init();
-  if (code == 0) code = find(uuid_in_words(uuid).c_str(), &device_);
+  started_ = code == 0;
+  if (started_) code = find(uuid_in_words(uuid).c_str(), &device_);
   if (code == 0) return;
   auto* const words = function_of<const char*(int)>(library_, "nvmlErrorString");
-  problem_ = fmt::format("NVML does not know {}: {}", uuid_in_words(uuid),
-                         words != nullptr ? words(code) : fmt::format("error {}", code).c_str());
+  problem_ = fmt::format("NVML does not {}: {}", started_ ? "know " + uuid_in_words(uuid) : "start",
+                         words != nullptr ? words(code) : fmt::format("error {}", code));
 }
 
 Nvml::~Nvml() {
   if (library_ == nullptr) return;
-  if (auto* const end = function_of<int()>(library_, "nvmlShutdown")) end();
+  auto* const end = function_of<int()>(library_, "nvmlShutdown");
+  if (started_ && end != nullptr) end();
   dlclose(library_);
 }
 
@@ -80,17 +84,20 @@ std::optional<double> Nvml::number(const char* function, double unit, Before... 
   return static_cast<double>(value) * unit;
 }
 
-DeviceState Nvml::ask() const {
+DeviceState Nvml::ask(bool joules) const {
   DeviceState state{.unknown = problem_};
   if (!problem_.empty()) return state;
   state.clock_mhz = number<unsigned>("nvmlDeviceGetClockInfo", 1, kSmClock);
   state.watts = number<unsigned>("nvmlDeviceGetPowerUsage", 1e-3);
-  state.joules = number<unsigned long long>("nvmlDeviceGetTotalEnergyConsumption", 1e-3);
-  const auto reasons = static_cast<std::uint64_t>(
-      number<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", 1).value_or(0));
+  if (joules) state.joules = number<unsigned long long>("nvmlDeviceGetTotalEnergyConsumption", 1e-3);
+  const auto told = number<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", 1);
+  if (!told) return state;
+  auto reasons = static_cast<std::uint64_t>(*told);
+  if ((reasons & kHardwareWhy) != 0) reasons &= ~kHardware;
+  state.held_back = "";
   for (const Reason& reason : kHoldingBack) {
     if ((reasons & reason.bit) != 0)
-      state.held_back += (state.held_back.empty() ? "" : ", ") + std::string(reason.words);
+      *state.held_back += (state.held_back->empty() ? "" : ", ") + std::string(reason.words);
   }
   return state;
 }
@@ -98,7 +105,7 @@ DeviceState Nvml::ask() const {
 DeviceState Nvml::state(bool now) {
   const auto time = std::chrono::steady_clock::now();
   if (now || !asked_ || time - *asked_ > kRefresh) {
-    last_ = ask();
+    last_ = ask(now);
     asked_ = std::chrono::steady_clock::now();
   }
   return last_;

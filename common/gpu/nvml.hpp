@@ -24,7 +24,7 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// As it is now, or was kRefresh ago; `now`: as it is.
+  /// As it is now, or was kRefresh ago; `now`: as it is, and the joules with it.
   DeviceState state(bool now = false);
   /// The highest clock of the SMs, in MHz.
   std::optional<double> most_clock_mhz() const;
@@ -32,12 +32,13 @@ class Nvml {
   std::optional<double> limit_watts() const;
 
  private:
-  DeviceState ask() const;
+  DeviceState ask(bool joules) const;
   template <class T, class... Before>
   std::optional<double> number(const char* function, double unit, Before... before) const;
 
   std::string problem_;  ///< why nothing is known; empty: all is well
   void* library_ = nullptr;
+  bool started_ = false;
   void* device_ = nullptr;
   std::optional<std::chrono::steady_clock::time_point> asked_;
   DeviceState last_;

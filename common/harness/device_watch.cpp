@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "common/harness/results.hpp"
+#include "common/matrix/error.hpp"
 
 namespace stages {
 
@@ -15,7 +16,7 @@ DeviceWatch::Verdict DeviceWatch::judge(const DeviceState& state) const {
     return given_up ? Verdict::too_slow : Verdict::again;
   }
   const bool given_up = again_ >= kMostAgain || again_seconds_ >= most_seconds_;
-  return state.held_back.empty() || given_up ? Verdict::counts : Verdict::again;
+  return !state.is_held_back() || given_up ? Verdict::counts : Verdict::again;
 }
 
 void DeviceWatch::count(const DeviceState& state) {
@@ -23,9 +24,10 @@ void DeviceWatch::count(const DeviceState& state) {
   low_seconds_ = highest_low_ = 0;
   if (state.clock_mhz) clocks_.push_back(*state.clock_mhz);
   if (state.watts) watts_.push_back(*state.watts);
-  if (state.held_back.empty()) return;
+  if (state.clock_mhz && !state.held_back) ++not_told_;
+  if (!state.is_held_back()) return;
   ++held_back_;
-  by_ = state.held_back;
+  by_ = *state.held_back;
 }
 
 void DeviceWatch::take_again(const DeviceState& state, double seconds) {
@@ -56,10 +58,22 @@ void DeviceWatch::tell(ResultRow& row, Communicator& ranks) const {
   }
   const double again = ranks.max(again_), held_back = ranks.max(held_back_);
   if (again > 0) add("samples_again", again, "");
+  const auto note = [&](const std::string& text) { row.note += (row.note.empty() ? "" : "; ") + text; };
+  if (not_told_ > 0) note("what holds its clock back is not known");
   if (held_back == 0) return;
   add("samples_held_back", held_back, "");
-  row.note += fmt::format("{}{} of {} samples while held back by {}", row.note.empty() ? "" : "; ", held_back,
-                          row.run.samples.size(), by_.empty() ? "something on another rank's GPU" : by_);
+  note(fmt::format("{} of {} samples while held back by {}", held_back, row.run.samples.size(),
+                   by_.empty() ? "something on another rank's GPU" : by_));
+}
+
+void require_told(const DeviceState& state, double least_mhz, double energy_seconds) {
+  const std::string why = state.unknown.empty() ? "NVML does not tell it of this GPU" : state.unknown;
+  if (least_mhz > 0 && !state.clock_mhz)
+    fail("--require-clock {:g}: the GPU's clock is not known: {}", least_mhz, why);
+  if (least_mhz > 0 && !state.held_back)
+    fail("--require-clock {:g}: what holds the GPU's clock back is not known: {}", least_mhz, why);
+  if (energy_seconds > 0 && !state.joules)
+    fail("--energy {:g}: what the GPU draws is not known: {}", energy_seconds, why);
 }
 
 }  // namespace stages

@@ -35,8 +35,8 @@ class DeviceWatch {
   std::string why_too_slow(const DeviceState& state) const;
   /// Adds to the row's metrics sm_clock_mhz (the median of the samples that count, on this rank), gpu_watts
   /// (the mean), samples_again and samples_held_back (those that count all the same; both of the rank that has
-  /// most), each where it is known and not 0; and to its note what held the device back in samples that count.
-  /// Collective.
+  /// most), each where it is known and not 0; and to its note what held the device back in samples that count,
+  /// or that this rank's does not tell. Collective.
   void tell(ResultRow& row, Communicator& ranks) const;
 
  private:
@@ -53,6 +53,11 @@ class DeviceWatch {
   double highest_low_ = 0;  ///< the highest of those clocks, MHz
   int held_back_ = 0;       ///< samples that count, and were taken while something held the device back
   std::string by_;          ///< what did
+  int not_told_ = 0;  ///< samples that count, of which the device told its clock and not what held it back
 };
+
+/// Throws Error where `state`, asked for with its joules, lacks what a clock of at least `least_mhz` is to be
+/// known by, or the joules for energy that is measured over `energy_seconds`; 0: neither is asked for.
+void require_told(const DeviceState& state, double least_mhz, double energy_seconds);
 
 }  // namespace stages

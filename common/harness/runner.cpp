@@ -346,7 +346,7 @@ class Timer {
       timed.row->run = {};
       return true;
     }
-    if (!state.held_back.empty() || ranks().size() > 1) {
+    if (state.is_held_back() || ranks().size() > 1) {
       std::this_thread::sleep_for(kRecovery);
     } else {
       const auto end = std::chrono::steady_clock::now() + kRecovery;

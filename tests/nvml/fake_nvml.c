@@ -3,9 +3,10 @@
 
 unsigned fake_clock = 1980, fake_milliwatts = 123456;
 unsigned long long fake_reasons = 1, fake_millijoules = 5000;
-int fake_asked = 0, fake_open = 0;
+int fake_asked = 0, fake_open = 0, fake_init = 0;
 
 int nvmlInit_v2(void) {
+  if (fake_init != 0) return fake_init;
   ++fake_open;
   return 0;
 }
@@ -14,7 +15,7 @@ int nvmlShutdown(void) {
   return 0;
 }
 const char* nvmlErrorString(int code) {
-  return code == 6 ? "Not Found" : "Unknown Error";
+  return code == 6 ? "Not Found" : code == 9 ? "Driver Not Loaded" : "Unknown Error";
 }
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   *device = &fake_clock;
@@ -37,8 +38,10 @@ int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millij
   *millijoules = fake_millijoules;
   return device == &fake_clock ? 0 : 2;
 }
+/* Older drivers lack this or that: all of them nvmlDeviceGetEnforcedPowerLimit, and one more this. */
+#ifndef FAKE_OLDER
 int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
   *reasons = fake_reasons;
   return device == &fake_clock ? 0 : 2;
 }
-/* No nvmlDeviceGetEnforcedPowerLimit: older drivers lack this or that. */
+#endif

@@ -39,7 +39,8 @@ TEST(Nvml, TellsClockPowerAndWhatHoldsBack) {
   EXPECT_EQ(fake.value<int>("fake_open"), 1);
   EXPECT_EQ(nvml.most_clock_mhz(), 1985);
   EXPECT_EQ(nvml.limit_watts(), std::nullopt) << "this library does not tell";
-  DeviceState state = nvml.state();
+  EXPECT_EQ(nvml.state().joules, std::nullopt) << "read where they are asked for";
+  DeviceState state = nvml.state(true);
   EXPECT_EQ(state.unknown, "");
   EXPECT_EQ(state.clock_mhz, 1980);
   EXPECT_DOUBLE_EQ(state.watts.value(), 123.456);
@@ -52,6 +53,8 @@ TEST(Nvml, TellsClockPowerAndWhatHoldsBack) {
                                                                 {0x20, "heat"},
                                                                 {0x40, "heat (by the hardware)"},
                                                                 {0x80, "the power supply"},
+                                                                {0x48, "heat (by the hardware)"},
+                                                                {0x88, "the power supply"},
                                                                 {0x24, "its power limit, heat"}};
   for (const auto& [bits, words] : reasons) {
     fake.value<unsigned long long>("fake_reasons") = bits;
@@ -82,6 +85,27 @@ TEST(Nvml, IsClosedAgain) {
     EXPECT_EQ(fake.value<int>("fake_open"), open + 1);
   }
   EXPECT_EQ(fake.value<int>("fake_open"), open);
+}
+
+TEST(Nvml, WhatOlderDriversDoNotTellIsNotKnown) {
+  Nvml nvml(uuid(), STAGES_FAKE_OLDER_NVML);
+  const DeviceState state = nvml.state();
+  EXPECT_EQ(state.unknown, "");
+  EXPECT_EQ(state.clock_mhz, 1980);
+  EXPECT_EQ(state.held_back, std::nullopt);
+}
+
+TEST(Nvml, ThatDoesNotStartIsNotEndedEither) {
+  Fake fake;
+  const int open = fake.value<int>("fake_open");
+  fake.value<int>("fake_init") = 9;
+  {
+    Nvml nvml(uuid(), STAGES_FAKE_NVML);
+    EXPECT_EQ(nvml.state().unknown, "NVML does not start: Driver Not Loaded");
+    EXPECT_EQ(nvml.state().clock_mhz, std::nullopt);
+  }
+  EXPECT_EQ(fake.value<int>("fake_open"), open);
+  fake.value<int>("fake_init") = 0;
 }
 
 TEST(Nvml, SaysWhyNothingIsKnown) {

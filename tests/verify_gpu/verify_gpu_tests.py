@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What tools/verify-gpu.sh records, and what its exit code says, with a GPU, a build and tests that are played by scripts.
+"""What tools/verify-gpu.sh records, what its exit code says, and what tools/check-records.sh tells of it, with a GPU, a build and tests
+that are played by scripts; and which sources a record is held to depend on.
 
 usage: verify_gpu_tests.py [unittest options]
 """
@@ -18,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OF_GPU, OF_OTHER_GPU, OF_ALL, OF_OTHER = ("aa11" * 16, "bb22" * 16, "cc33" * 16, "dd44" * 16)
 
 # The programs that play their parts: as many GPUs as the file gpus says, sources whose digests are in the files sources (of the
-# GPU) and all_sources, and what is named in the file broken fails.
+# GPU; sources08 of step 8 alone, if it is there) and all_sources, and what is named in the file broken fails.
 PLAYED = {
     "nvidia-smi": """case $1 in
   --query-gpu=name) echo "NVIDIA H200" ;;
@@ -26,7 +27,9 @@ PLAYED = {
   -L) seq -f 'GPU %g: NVIDIA H200' "$(cat "$PLAY/gpus")" ;;
 esac""",
     "cmake": """case "$*" in
-  *-DGPU=ON*-P*) cat "$PLAY/sources" >&2 ;;
+  *-DGPU=ON*-DSTEPS=*-P*)
+    words=$* steps=${words#*-DSTEPS=}
+    cat "$PLAY/sources${steps%% *}" >&2 2> /dev/null || cat "$PLAY/sources" >&2 ;;
   *-P*) cat "$PLAY/all_sources" >&2 ;;
   *) ! grep -q cmake "$PLAY/broken" ;;
 esac""",
@@ -43,13 +46,19 @@ esac""",
 class Digest(unittest.TestCase):
     """What the digest of the sources, by which a record is found to be of them, takes for another program."""
 
+    def of(self, directory, steps=None):
+        words = ["cmake", f"-DROOT={directory}", "-DGPU=ON", *([f"-DSTEPS={steps}"] if steps else []), "-P", ROOT / "cmake/BuildInfo.cmake"]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stderr
+
+    def write(self, directory, path, code):
+        source = pathlib.Path(directory, path)
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text(code)
+
     def digest(self, code):
         with tempfile.TemporaryDirectory() as directory:
-            step = pathlib.Path(directory, "05_cuda_csr")
-            step.mkdir()
-            (step / "kernel.cu").write_text(code)
-            words = ["cmake", f"-DROOT={directory}", "-DGPU=ON", "-P", ROOT / "cmake/BuildInfo.cmake"]
-            return subprocess.run(words, capture_output=True, text=True, check=True).stderr
+            self.write(directory, "05_cuda_csr/kernel.cu", code)
+            return self.of(directory)
 
     def test_comments(self):
         code = "// A warp a row.\nint a[] = {1; 2};  // two\n  // [ one more\n\treturn x / y;\n"
@@ -57,6 +66,47 @@ class Digest(unittest.TestCase):
         self.assertEqual(self.digest(code), self.digest(code.replace("  // [ one more\n", "")))
         for word, other in (("1;", "2;"), ("x / y", "x * y"), ("\treturn", "//return")):
             self.assertNotEqual(self.digest(code), self.digest(code.replace(word, other)), word)
+
+    def test_steps(self):
+        asked = ("03", "07", "08", "05;08", None)
+        of_path = {"03_cuda_naive/a.cu": {"03", None}, "07_spmm/fast/a.hpp": {"07", None}, "08_spgemm_multigpu/a.cpp": {"08", "05;08", None},
+                   "common/multigpu/a.hpp": {"08", "05;08", None}, "common/gpu/a.hpp": set(asked), "common/vendor/a.cpp": set(asked),
+                   "common/gpu/nvml.cpp": set(), "02_mpi/a.cpp": set(), "07_spmm/exercises/a.cu": set(), "common/harness/a.cpp": set()}
+        with tempfile.TemporaryDirectory() as directory:
+            for path in of_path:
+                self.write(directory, path, "one")
+            before = {steps: self.of(directory, steps) for steps in asked}
+            for path, count in of_path.items():
+                self.write(directory, path, "other")
+                self.assertEqual({steps for steps in asked if self.of(directory, steps) != before[steps]}, count, path)
+                self.write(directory, path, "one")
+
+
+class Sources(unittest.TestCase):
+    """That a record depends on no more sources than its digest is of."""
+
+    def included(self, *places):
+        for place in places:
+            for path in sorted(place.rglob("*")):
+                if path.suffix in (".cpp", ".hpp", ".cu", ".cuh") and "exercises" not in path.parts:
+                    for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE):
+                        yield path.relative_to(ROOT), name
+
+    def test_a_step_includes_no_other_one(self):
+        steps = sorted(ROOT.glob("0[3-8]_*"))
+        self.assertEqual(len(steps), 6)
+        for step in steps:
+            own = (f"{step.name}/", "common/") if step.name.startswith("08_") else (f"{step.name}/", "common/(?!multigpu/)")
+            found = list(self.included(step))
+            self.assertGreater(len(found), 10, step)
+            for path, name in found:
+                self.assertRegex(name, "|".join(f"^{start}" for start in own), f"{path} depends on what cmake/BuildInfo.cmake does not count for it")
+
+    def test_what_all_share_includes_none(self):
+        for path, name in self.included(ROOT / "common"):
+            self.assertNotRegex(name, "^0[3-8]_", path)
+        for path, name in self.included(ROOT / "common/gpu", ROOT / "common/vendor"):
+            self.assertFalse(name.startswith("common/multigpu/"), f"{path} includes {name}, which counts for step 8 alone")
 
 
 class Records(unittest.TestCase):
@@ -66,7 +116,8 @@ class Records(unittest.TestCase):
         self.root = pathlib.Path(directory.name)
         for place in ("tools", "build/gpu/bin"):
             (self.root / place).mkdir(parents=True)
-        shutil.copy(ROOT / "tools/verify-gpu.sh", self.root / "tools")
+        for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh"):
+            shutil.copy(ROOT / "tools" / name, self.root / "tools")
         for name, text in PLAYED.items():
             path = self.root / ("build/gpu/bin" if name in ("stages", "mpi_tests") else ".") / name
             path.write_text(f"#!/usr/bin/env bash\n{text}\n")
@@ -129,6 +180,64 @@ class Records(unittest.TestCase):
         self.verify("--only", "spgemm")
         self.assertEqual(self.record()["gpu_source_digest"], OF_OTHER_GPU)
         self.assertNotIn("tests", self.steps())
+
+    def test_a_step_is_dropped_only_for_sources_that_it_depends_on(self):
+        self.verify("--only", "tests,spmv,ladders")
+        self.play(**{"sources08": OF_OTHER_GPU, "sources03;04;05;06;07;08": OF_OTHER})
+        self.verify("--only", "spgemm")
+        self.assertEqual({step["name"]: step["gpu_source_digest"] for step in self.record()["steps"]},
+                         {"spmv": OF_GPU, "ladder_spmm": OF_GPU, "configure": OF_OTHER, "build": OF_OTHER, "spgemm": OF_OTHER_GPU})
+
+    def check_records(self):
+        environment = {**os.environ, "PLAY": str(self.root), "PATH": f"{self.root}{os.pathsep}{os.environ['PATH']}"}
+        return subprocess.run([self.root / "tools/check-records.sh"], env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    def test_what_is_older_is_told(self):
+        self.assertIn("no record of a GPU", self.check_records())
+        self.play(broken="ctest")
+        self.verify("--only", "tests,spmv,ladders", expect=1)
+        record = "results/nvidia-h200/verify.json\n"
+        older = "  OLDER, to be made anew by tools/verify-gpu.sh: "
+        self.assertEqual(self.check_records(), f"{record}  of these GPU sources: configure build spmv ladder_spmm ladder_spgemm\n  FAILED: tests\n")
+        self.play(sources08=OF_OTHER_GPU)
+        self.assertEqual(self.check_records(), f"{record}  of these GPU sources: configure build spmv ladder_spmm\n{older}ladder_spgemm\n  FAILED: tests\n")
+        self.play(sources=OF_OTHER)
+        self.assertEqual(self.check_records(), f"{record}{older}configure build tests spmv ladder_spmm ladder_spgemm\n")
+
+    def test_a_record_whose_steps_have_no_digests_counts_by_that_of_all(self):
+        self.verify("--only", "tests,spgemm")
+        path = self.root / "results/nvidia-h200/verify.json"
+        old = {**self.record(), "steps": [{key: value for key, value in step.items() if key != "gpu_source_digest"} for step in self.record()["steps"]]}
+        path.write_text(json.dumps(old) + "\n")
+        self.play(sources08=OF_OTHER)
+        self.assertEqual(self.check_records(), "results/nvidia-h200/verify.json\n  of these GPU sources: configure build tests spgemm\n")
+        self.verify("--only", "spmv")
+        self.assertEqual(set(self.steps()), {"configure", "build", "tests", "spgemm", "spmv"})
+        path.write_text(json.dumps(old) + "\n")
+        self.play(**{"sources03;04;05;06;07;08": OF_OTHER_GPU})
+        self.assertIn("OLDER, to be made anew by tools/verify-gpu.sh: configure build tests spgemm\n", self.check_records())
+        self.verify("--only", "spmv")
+        self.assertEqual(set(self.steps()), {"configure", "build", "spmv"})
+
+    def test_entries_that_a_step_runs_are_of_its_sources(self):
+        self.listen()
+        for name in ("d2-study.sh", "spmm-study.sh"):
+            shutil.copy(ROOT / "tools" / name, self.root / "tools")
+        (self.root / "tools/sets").mkdir()
+        (self.root / "tools/sets/spgemm-reported.txt").write_text("gen:some:n=3\n")
+        self.play(gpus="2")
+        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": "one.mtx", "STAGES_SPMM_PARTS": "order hubs"}):
+            # Whether gather, for which nobody plays a program, fails is not asked.
+            self.verify("--only", "d2,spmv,spgemm,several,multi,shares,shares_d4,held_out,spmm,ladders,energy", expect=1)
+        written = [re.search(r"--json \S*/(\S+)[.]json", line) for line in self.asked()]
+        names = [found[1] if found else "two_processes_host" for found in written]
+        self.assertGreaterEqual(len(set(names)), 22, names)
+        told = f'. {ROOT}/tools/gpu-sources.sh; for name; do echo "${{gpu_steps[$(kind_of "$name")]}}"; done'
+        covered = subprocess.run(["bash", "-c", told, "bash", *names], capture_output=True, text=True, check=True).stdout.split()
+        for line, name, steps in zip(self.asked(), names, covered, strict=True):
+            filters = re.findall(r"0(?:\[(\S+?)\]|(\d))_", line.partition("--filter ")[2])
+            runs = {f"0{step}" for some, one in filters for step in some.replace("3-6", "3456") or one}
+            self.assertTrue(runs and runs <= set(steps.split(";")), f"{name}, of {steps}: {line}")
 
     def test_several_gpus_have_a_record_of_their_own(self):
         self.verify("--only", "tests,multi")
@@ -259,7 +368,9 @@ class Records(unittest.TestCase):
         self.assertFalse(self.record()["complete"])
 
     def test_sources_without_a_digest_end_it(self):
-        self.play(sources="CMake Error\n\nno such file")
+        self.play(all_sources="CMake Error\n\nno such file")
+        self.assertIn("CMake Error", self.verify("--only", "tests", expect=2))
+        self.play(all_sources=OF_ALL, sources="CMake Error\n\nno such file")
         self.assertIn("CMake Error", self.verify("--only", "tests", expect=2))
         self.assertFalse((self.root / "results/nvidia-h200/verify.json").exists())
 
