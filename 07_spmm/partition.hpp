@@ -76,9 +76,11 @@ struct CutMatrix {
 /// The shares of a matrix on the device.
 ///
 /// Boundary j stands at non-zero j * share_size, or, if its row begins no more than `slack` before, at the
-/// beginning of that row: rows of up to slack + 1 non-zeros are never cut, and a share holds no more than
-/// share_size + slack, and none where a row is longer than share_size and not cut. Each boundary finds its row by binary search over row_ptr; prefix sums number rows,
-/// slots and cut rows, and sort the shares by bands. No step goes through anything one by one.
+/// beginning of that row. So rows of up to slack + 1 non-zeros are never cut, and a share holds no more than
+/// share_size + slack; it is empty if the boundary behind it has moved back to its own beginning.
+///
+/// Each boundary finds its row by binary search over row_ptr; prefix sums number rows, slots and cut rows, and
+/// sort the shares by bands. No step goes through anything one by one.
 class Partition {
  public:
   Partition() = default;

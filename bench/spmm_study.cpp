@@ -66,9 +66,26 @@ std::vector<Variant> by_rules(Index n_cols) {
   return out;
 }
 
+/// How to cut rows, all else by rule: shares of every size; boundaries that move to beginnings of rows as by
+/// rule, or as far as it takes to cut no row that is no longer than a share, or four; and who adds the parts of
+/// cut rows.
+void add_cuts(std::vector<Variant>& out) {
+  for (const Index share : {8, 16, 32, 64, 128, 256}) {
+    for (const Index slack : {Index{0}, share, 4 * share}) {
+      for (const bool last_adds : {false, true}) {
+        const std::string moves = slack == 0 ? "" : fmt::format(" slack {:3}", slack);
+        out.push_back({fmt::format("share {:3}{}{}", share, moves, last_adds ? " last adds" : ""),
+                       {.share = share, .slack = slack, .last_adds = last_adds}});
+      }
+    }
+  }
+  out.push_back({"last adds", {.last_adds = true}});
+}
+
 /// What is worth trying where rows of B begin anywhere.
 std::vector<Variant> unaligned_variants(Index n_cols) {
   std::vector<Variant> out = by_rules(n_cols);
+  add_cuts(out);
   const auto add = [&](Index strip, Index lanes, Index share) {
     out.push_back(variant(strip, lanes, 4, share));
   };
@@ -81,10 +98,11 @@ std::vector<Variant> unaligned_variants(Index n_cols) {
   return out;
 }
 
-/// What is worth trying for so many columns, the rules' own choice first.
-std::vector<Variant> variants_for(Index n_cols) {
+/// What is worth trying for so many columns where rows of B may be aligned, the rules' own choice first.
+std::vector<Variant> all_variants(Index n_cols) {
   if (n_cols % 4 != 0) return unaligned_variants(n_cols);
   std::vector<Variant> out = by_rules(n_cols);
+  add_cuts(out);
   const auto add = [&](Index strip, Index lanes) {
     for (const Index loads : {4, 8}) {
       for (const Index share : {32, 64, 128, 256, 512}) out.push_back(variant(strip, lanes, loads, share));
@@ -106,6 +124,14 @@ std::vector<Variant> variants_for(Index n_cols) {
   for (const Index loads : {4, 8}) {
     for (const Index bands : {1, 10}) out.push_back(variant(128, 16, loads, 128, bands));
   }
+  return out;
+}
+
+/// Those of them whose names match, and the rules' own choice.
+std::vector<Variant> variants_for(Index n_cols, const std::regex& wanted) {
+  std::vector<Variant> out = all_variants(n_cols);
+  std::erase_if(
+      out, [&](const Variant& v) { return v.name != kRulesChoice && !std::regex_search(v.name, wanted); });
   return out;
 }
 
@@ -261,16 +287,25 @@ struct Arguments {
                                     "ppa",   "protein", "citation", "reddit", "products", "amazon"};
   std::vector<std::string> matrices;
   std::vector<Index> n_cols = {32, 256};
-  std::string entries;
+  std::string entries, filter = ".";
   double budget = std::numeric_limits<double>::infinity();
   std::string turns, json;
 };
 
 class Study {
  public:
-  explicit Study(const Arguments& arguments) : arguments_(arguments) {
+  explicit Study(const Arguments& arguments) : arguments_(arguments), wanted_(arguments.filter) {
     Registry all;
     spmm::add_warp_per_row(all);
+    spmm::add_tensor_tiles(all);
+    spmm::add_adaptive(all);
+    spmm::add_near_dense(all);
+    for (const Index warps : {4, 8, 16}) {
+      for (const Index ahead : {1, 2, 4}) {
+        spmm::add_near_dense(all, fmt::format("study/near_dense:warps={},ahead={}", warps, ahead),
+                             {.warps = warps, .ahead = ahead});
+      }
+    }
     for (const Index step : {64, 256, 1024}) {
       spmm::add_split_rows(all, fmt::format("study/split_rows:step={}", step), {.step = step});
     }
@@ -341,7 +376,7 @@ class Study {
       }
       return samples;
     };
-    const std::vector<Variant> variants = variants_for(n_cols);
+    const std::vector<Variant> variants = variants_for(n_cols, wanted_);
     int left_out = 0, since = 0;
     for (const Variant& v : variants) {
       if (v.name != kRulesChoice && budget.has_spent(bench::ChoiceTimes::kFirst)) {
@@ -449,6 +484,7 @@ class Study {
   }
 
   Arguments arguments_;
+  std::regex wanted_;
   std::vector<Entry> entries_;
   GpuExec exec_;
   Pattern pattern_;
@@ -465,7 +501,9 @@ int run_study(int argc, char** argv) {
   app.add_option("--n-cols", arguments.n_cols, "columns of B")->delimiter(',')->capture_default_str();
   app.add_option("--entries", arguments.entries,
                  "entries to time too, as a regular expression: "
-                 "vendor/, warp_per_row, study/");
+                 "vendor/, warp_per_row, tensor_tiles, near_dense, adaptive, study/");
+  app.add_option("--filter", arguments.filter, "ways to time beside the rules', as a regular expression")
+      ->capture_default_str();
   app.add_option("--budget", arguments.budget, "seconds for a matrix; then further ways are left out");
   app.add_option("--turns", arguments.turns,
                  "a file: programs that name the same one use the GPU one after the other");

@@ -65,7 +65,7 @@ class Studies:
         program = (self.options.build / "bin" / PROGRAMS[operation]).resolve()
         common = ["--budget", f"{self.part():.2f}", "--turns", self.directory / "turns", "--json", out]
         command = {"spgemm": [program, "--samples", "5", "--filter", self.options.filter, *common, place],
-                   "spmm": [program, "--twin", "none", "-m", place, "--n-cols", self.options.n_cols, *common]}[operation]
+                   "spmm": [program, "--twin", "none", "-m", place, "--n-cols", self.options.n_cols, "--filter", self.options.filter, *common]}[operation]
         try:
             done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, timeout=max(1, self.last - time.monotonic()))
         except subprocess.TimeoutExpired:
