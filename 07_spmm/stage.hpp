@@ -31,8 +31,9 @@ struct Granularity {
   /// Columns of B and C that are done at once: 8 or 16; where B is aligned, 128 or 256 bytes of them, or 128
   /// floats on 16 lanes with 8 loads; else 32, 64 or 96.
   Index strip = 0;
-  /// Of a group: 1 for up to 16 bytes of a row of B; with strips of 8 or 16 columns as many; else, where B is
-  /// aligned, 8 or 16, which take a vector of 16 bytes each; else 32.
+  /// Of a group: 1 for up to 16 bytes of a row of B; with strips of 8 or 16 columns as many, or, where B is
+  /// aligned, 4 for 64 bytes; with wider ones, where B is aligned, 8 or 16, which take a vector of 16 bytes
+  /// each as those 4 do; else 32.
   Index lanes = 0;
   Index loads = 0;  ///< vectors that a lane asks for before it uses the first: 4 or 8
   Index bands = 0;  ///< of columns, by which the shares are sorted; 1: they come in the order of the rows

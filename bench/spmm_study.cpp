@@ -113,7 +113,10 @@ std::vector<Variant> all_variants(Index n_cols) {
     for (const Index bands : {1, 10}) out.push_back(variant(strip, lanes, 4, 128, bands, 1024));
   };
   if (n_cols <= 16) {
-    for (const Index share : {32, 64, 128, 256, 512}) out.push_back(variant(16, 16, 8, share));
+    for (const Index share : {16, 32, 64, 128, 256, 512}) {
+      out.push_back(variant(16, 16, 8, share));
+      out.push_back(variant(16, 4, 4, share));
+    }
   }
   add(32, 8);
   out.push_back(variant(32, 8, 2, 64));

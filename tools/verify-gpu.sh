@@ -22,6 +22,8 @@
 #               cuSPARSE on one GPU, to records of their own. Left out unless it is named
 #   held_out    SpGEMM on the matrices of tools/sets/spgemm-reported.txt, on which no rule was fitted: the generated ones, and the files
 #               that are in the directory STAGES_FILES. Left out unless it is named
+#   spmm_held_out  the same of SpMM and tools/sets/spmm-reported.txt, for 16, 32, 128 and 256 columns; spmm_held_out_between for 8, 20, 48,
+#               64 and 100. Both are left out unless they are named
 #   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
 #               others; STAGES_SPMM_PARTS="small medium" for some of the twins, or "real" for the files in the directory STAGES_FILES).
 #               This one is left out unless it is named
@@ -33,7 +35,8 @@
 #               most of them nvcc's. Left out unless it is named
 #   counters    what ncu (Nsight Compute) counts of each operation on a few matrices (tools/counters.sh). Left out unless it is named
 #
-# STAGES_TYPE=f64: spmv, spmv_held_out, spgemm, held_out and energy in double precision, to records of their own (spmv_f64.json, ...).
+# STAGES_TYPE=f64: spmv, spmv_held_out, spgemm, held_out, spmm_held_out, spmm_held_out_between and energy in double precision, to records
+# of their own (spmv_f64.json, ...).
 #
 # Everything is written to results/<gpu>/ as JSON; each file holds the digest of the sources, the command and the machine, and
 # verify.json (with several GPUs: verify-<how many>-gpus.json) says which steps were done, when, of which sources, and how they
@@ -41,7 +44,7 @@
 # are the same (tools/gpu-sources.sh). Exit code 0: this run was all green; 1: something was not, and the last lines say what.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests several sanitizer d2 spmv spmv_held_out spgemm multi shares shares_d4 held_out spmm ladders energy grade counters"
+known="tests several sanitizer d2 spmv spmv_held_out spgemm multi shares shares_d4 held_out spmm_held_out spmm_held_out_between spmm ladders energy grade counters"
 wanted="tests several sanitizer d2 spmv spgemm multi"
 if [ "${1:-}" = --only ]; then
   [ $# -ge 2 ] || { echo "verify-gpu: --only needs steps: ${known// /,}" >&2; exit 2; }
@@ -242,18 +245,34 @@ if wants shares_d4 && [ -x build/gpu/bin/mpi_tests ]; then
     --check once --max-work 1e11 --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm-shares-d4.json"
 fi
 
-if wants held_out; then
+# read_set FILE: its matrices, as options of stages run, to `held_out`: the generated ones, and the files that are in STAGES_FILES.
+read_set() {
   held_out=()
+  local line
   while read -r line; do
     case $line in
       "" | "#"*) ;;
       gen:*) held_out+=(-m "$line") ;;
       *) if [ -f "${STAGES_FILES:-}/$line" ]; then held_out+=(-m "$STAGES_FILES/$line"); else echo "verify-gpu: $line is not in STAGES_FILES and is left out" >&2; fi ;;
     esac
-  done < tools/sets/spgemm-reported.txt
+  done < "$1"
+}
+
+if wants held_out; then
+  read_set tools/sets/spgemm-reported.txt
   step "spgemm_held_out$of_type" build/gpu/bin/stages run "${held_out[@]}" --op spgemm --filter '08_.*/binned|vendor/cusparse_spgemm' \
     --type "$type" --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.05}" --json "$out/spgemm_held_out$of_type.json"
 fi
+
+# spmm_held_out NAME COLUMNS: does what is wanted of that name.
+spmm_held_out() {
+  wants "$1" || return 0
+  read_set tools/sets/spmm-reported.txt
+  step "$1$of_type" build/gpu/bin/stages run "${held_out[@]}" --op spmm --n-cols "$2" --filter '07_.*/(balanced|adaptive)$|vendor/cusparse_spmm' \
+    --type "$type" --check once --max-work 1e13 --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.03}" --json "$out/$1$of_type.json"
+}
+spmm_held_out spmm_held_out 16,32,128,256
+spmm_held_out spmm_held_out_between 8,20,48,64,100
 
 # How fast rows at random places can be read explains most of SpMM's times.
 if wants spmm; then

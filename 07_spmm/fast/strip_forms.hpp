@@ -30,10 +30,13 @@ struct Form {
   static constexpr unsigned kBlocks = 65536 / (kBlock * kRegisters);
   /// A bit for each non-zero of the first batch of each group of a warp.
   static constexpr unsigned kFirstBatch = (1u << kAhead) - 1;
-  static constexpr unsigned kFirstBatches = kLanes == 8    ? kFirstBatch * 0x01010101u
+  static constexpr unsigned kFirstBatches = kLanes == 4    ? kFirstBatch * 0x11111111u
+                                            : kLanes == 8  ? kFirstBatch * 0x01010101u
                                             : kLanes == 16 ? kFirstBatch * 0x00010001u
                                                            : kFirstBatch;
-  static_assert(kLanes % kAhead == 0 && kLanes >= 8);
+  /// Whether B may be packed for it (packed_b.hpp).
+  static constexpr bool kMayBeDealt = kVector > 1 && kApart * sizeof(T) >= kLineBytes;
+  static_assert(kLanes % kAhead == 0 && kLanes >= 4);
 };
 
 /// Calls `go` with the Form of `g` where B has no vectors, or too few columns for them. A lane has one
@@ -88,6 +91,7 @@ bool with_study_form(const Granularity& g, Go&& go) {
 template <class T, class Go>
 void with_form(const Granularity& g, bool aligned, Go&& go) {
   constexpr unsigned kVector = 16 / sizeof(T);
+  if (aligned && g.lanes == 4 && g.strip == Index{4 * kVector}) return go(Form<T, 4, kVector, 1, 4>{});
   if (!aligned || g.strip < kVectorStrip) return with_single_columns<T>(g, go);
 #ifdef STAGES_SPMM_ALL_FORMS
   if constexpr (sizeof(T) == 4) {

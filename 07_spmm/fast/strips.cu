@@ -229,7 +229,7 @@ void launch_form(const Work<T>& whole, const Columns<T>& columns, Offset first, 
             .early = columns.early && can_launch_early()},
            work.a, work.m, columns.apart - Offset{F::kStrip}, share_blocks);
   };
-  if constexpr (F::kVector > 1) {
+  if constexpr (F::kMayBeDealt) {
     if (columns.dealt) return start(multiply<F, true>);
   }
   start(multiply<F, false>);

@@ -228,7 +228,7 @@ class Records(unittest.TestCase):
         self.play(gpus="2")
         with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": "one.mtx", "STAGES_SPMM_PARTS": "order hubs"}):
             # Whether gather, for which nobody plays a program, fails is not asked.
-            self.verify("--only", "d2,spmv,spgemm,several,multi,shares,shares_d4,held_out,spmm,ladders,energy", expect=1)
+            self.verify("--only", "d2,spmv,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm,ladders,energy", expect=1)
         written = [re.search(r"--json \S*/(\S+)[.]json", line) for line in self.asked()]
         names = [found[1] if found else "two_processes_host" for found in written]
         self.assertGreaterEqual(len(set(names)), 22, names)
@@ -294,18 +294,21 @@ class Records(unittest.TestCase):
         self.verify("--only", "spgemm")
         self.assertEqual(len(self.asked()), 3)
 
-    def test_spgemm_of_matrices_held_out(self):
+    def test_matrices_held_out(self):
         """The generated ones of the list, and those of its files that are there."""
         self.listen()
         (self.root / "tools/sets").mkdir()
-        (self.root / "tools/sets/spgemm-reported.txt").write_text("# gen:none\n\ngen:some:n=3\nmine.mtx.gz\nnobody.mtx\n")
         (self.root / "mine.mtx.gz").touch()
         (self.root / "nobody.mtx.gz").touch()
-        with unittest.mock.patch.dict(os.environ, {"STAGES_FILES": str(self.root)}):
-            self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", "held_out"))
-        self.assertEqual(self.steps(), {"configure": True, "build": True, "spgemm_held_out": True})
-        self.assertTrue(self.asked()[0].startswith(f"run -m gen:some:n=3 -m {self.root}/mine.mtx.gz --op spgemm "), self.asked())
-        self.assertIn("/spgemm_held_out.json", self.asked()[0])
+        for name, record in (("held_out", "spgemm_held_out"), ("spmm_held_out",) * 2, ("spmm_held_out_between",) * 2):
+            operation = record.partition("_")[0]
+            (self.root / f"tools/sets/{operation}-reported.txt").write_text(
+                f"# gen:none\n\ngen:{operation}:n=3\nmine.mtx.gz\nnobody.mtx\n")
+            with unittest.mock.patch.dict(os.environ, {"STAGES_FILES": str(self.root)}):
+                self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name))
+            self.assertEqual(self.steps()[record], True)
+            self.assertTrue(self.asked()[-1].startswith(f"run -m gen:{operation}:n=3 -m {self.root}/mine.mtx.gz --op {operation} "), self.asked())
+            self.assertTrue(self.asked()[-1].endswith(f"/{record}.json"), self.asked())
 
     def test_spmv_of_matrices_held_out_is_a_record_of_its_own(self):
         self.listen()
@@ -326,10 +329,11 @@ class Records(unittest.TestCase):
     def test_double_precision_is_recorded_apart(self):
         self.listen()
         (self.root / "tools/sets").mkdir()
-        (self.root / "tools/sets/spgemm-reported.txt").write_text("gen:some:n=3\n")
+        for operation in ("spgemm", "spmm"):
+            (self.root / f"tools/sets/{operation}-reported.txt").write_text("gen:some:n=3\n")
         with unittest.mock.patch.dict(os.environ, {"STAGES_TYPE": "f64", "STAGES_HELD_OUT": "one.mtx"}):
-            self.verify("--only", "spmv,spgemm,held_out")
-        names = ["spmv", "spmv_held_out", "spgemm", "spgemm_held_out"]
+            self.verify("--only", "spmv,spgemm,held_out,spmm_held_out")
+        names = ["spmv", "spmv_held_out", "spgemm", "spgemm_held_out", "spmm_held_out"]
         self.assertEqual(list(self.steps()), ["configure", "build"] + [f"{name}_f64" for name in names])
         for name, words in zip(names, self.asked(), strict=True):
             self.assertIn(" --type f64 ", words)
