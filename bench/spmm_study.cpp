@@ -19,11 +19,15 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <optional>
 #include <regex>
 
+#include "07_spmm/fast/adaptive.hpp"
 #include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/stage.hpp"
+#include "07_spmm/tiles.hpp"
 #include "bench/bench.hpp"
+#include "common/gpu/tensor.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/operands.hpp"
 #include "common/matrix/random.hpp"
@@ -38,7 +42,8 @@ using spmm::Packing;
 
 struct Variant {
   std::string name;
-  Granularity granularity;
+  Granularity granularity = {};
+  std::optional<spmm::TileForm> tiles = {};  ///< of near_dense; else it is balanced
 };
 
 Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands = 1, Index block = 128) {
@@ -55,6 +60,16 @@ Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands 
 }
 
 constexpr const char* kRulesChoice = "the rules' choice";
+
+/// Every form of near_dense.
+void add_tiles(std::vector<Variant>& out) {
+  for (const Index warps : {4, 8, 16}) {
+    for (const Index ahead : {1, 2, 4}) {
+      out.push_back({.name = fmt::format("near_dense warps {:2} ahead {}", warps, ahead),
+                     .tiles = spmm::TileForm{.warps = warps, .ahead = ahead}});
+    }
+  }
+}
 
 /// What the rules choose, and, where rows of B begin anywhere, what comes of packing B or not, all else by
 /// rule.
@@ -130,9 +145,13 @@ std::vector<Variant> all_variants(Index n_cols) {
   return out;
 }
 
-/// Those of them whose names match, and the rules' own choice.
-std::vector<Variant> variants_for(Index n_cols, const std::regex& wanted) {
-  std::vector<Variant> out = all_variants(n_cols);
+/// Those of them whose names match, and the rules' own choice. near_dense is among them where tiles are not
+/// all but empty.
+std::vector<Variant> variants_for(const SpmmProblem<float>& problem, const std::regex& wanted) {
+  constexpr double kHardlyFilled = 0.05;
+  std::vector<Variant> out = all_variants(problem.n_cols);
+  if (spmm::takes_near_dense(problem)) out.front().tiles = spmm::TileForm{};
+  if (has_tf32() && spmm::sample_tiles(*problem.a).filled >= kHardlyFilled) add_tiles(out);
   std::erase_if(
       out, [&](const Variant& v) { return v.name != kRulesChoice && !std::regex_search(v.name, wanted); });
   return out;
@@ -176,13 +195,13 @@ class Reference {
     for (const Index row : rows_) add(a, b, row);
   }
 
-  /// Empty, or what is wrong with `c`.
-  std::string objection(const DeviceArray<float>& c) const {
+  /// Empty, or what is wrong with C, of which read(row, line) reads a row.
+  template <class Read>
+  std::string objection(Read&& read) const {
     std::vector<float> line(static_cast<std::size_t>(n_cols_));
     std::size_t at = 0;
     for (const Index row : rows_) {
-      STAGES_CUDA(cudaMemcpy(line.data(), c.data() + Offset{row} * n_cols_, line.size() * sizeof(float),
-                             cudaMemcpyDeviceToHost));
+      read(row, line);
       for (Index j = 0; j < n_cols_; ++j, ++at) {
         const double got = line[static_cast<std::size_t>(j)];
         if (!(std::abs(got - sums_[at]) <= bounds_[at])) {
@@ -302,13 +321,6 @@ class Study {
     spmm::add_warp_per_row(all);
     spmm::add_tensor_tiles(all);
     spmm::add_adaptive(all);
-    spmm::add_near_dense(all);
-    for (const Index warps : {4, 8, 16}) {
-      for (const Index ahead : {1, 2, 4}) {
-        spmm::add_near_dense(all, fmt::format("study/near_dense:warps={},ahead={}", warps, ahead),
-                             {.warps = warps, .ahead = ahead});
-      }
-    }
     for (const Index step : {64, 256, 1024}) {
       spmm::add_split_rows(all, fmt::format("study/split_rows:step={}", step), {.step = step});
     }
@@ -350,13 +362,16 @@ class Study {
     bench::take_turn(arguments_.turns);
     for (std::size_t k = 0; k < arguments_.n_cols.size(); ++k) {
       const Index n_cols = arguments_.n_cols[k];
-      measure_variants(name, *a, n_cols, references[k]);
+      measure_variants(name, a, n_cols, references[k]);
       for (const Entry& entry : entries_) measure_entry(entry, name, a, n_cols);
     }
   }
 
-  void measure_variants(const std::string& name, const Csr<float>& host, Index n_cols,
+  void measure_variants(const std::string& name, const std::shared_ptr<const Csr<float>>& a, Index n_cols,
                         const Reference& reference) {
+    const Csr<float>& host = *a;
+    const SpmmProblem<float> problem =
+        make_spmm_problem(SpmmProblem<float>{.name = name, .a = a, .n_cols = n_cols});
     AnyDeviceCsr<float> any = to_device(host);
     const auto n = static_cast<std::size_t>(n_cols);
     DeviceArray<float> b(static_cast<std::size_t>(host.cols) * n), c(static_cast<std::size_t>(host.rows) * n);
@@ -367,19 +382,23 @@ class Study {
     const bench::Budget budget(arguments_.budget / static_cast<double>(arguments_.n_cols.size()));
     bench::ChoiceTimes times;
     const auto time_of = [&](const Variant& v) {
+      if (v.tiles) return time_of_tiles(v, problem, reference);
       const Granularity g = spmm::resolve<float>(v.granularity, shape);
       BalancedMatrix<float> matrix =
-          std::visit([&](auto& a) { return BalancedMatrix<float>(a, shape, g, exec_.stream()); }, any);
+          std::visit([&](auto& m) { return BalancedMatrix<float>(m, shape, g, exec_.stream()); }, any);
       c.fill_bytes(0xFF, exec_.stream());
       const std::vector<double> samples = sampled(exec_, [&] { matrix.multiply(product, exec_.stream()); });
       exec_.synchronize();
-      judge(v.name, name, n_cols, reference.objection(c));
+      judge(v.name, name, n_cols, reference.objection([&](Index row, std::vector<float>& line) {
+        STAGES_CUDA(cudaMemcpy(line.data(), c.data() + Offset{row} * n_cols, line.size() * sizeof(float),
+                               cudaMemcpyDeviceToHost));
+      }));
       if (v.name == kRulesChoice && !times.has(v.name)) {
         say_how(g, matrix, n_cols, summarize(samples).median);
       }
       return samples;
     };
-    const std::vector<Variant> variants = variants_for(n_cols, wanted_);
+    const std::vector<Variant> variants = variants_for(problem, wanted_);
     int left_out = 0, since = 0;
     for (const Variant& v : variants) {
       if (v.name != kRulesChoice && budget.has_spent(bench::ChoiceTimes::kFirst)) {
@@ -397,6 +416,26 @@ class Study {
     record.update(times.json());
     record["left_out"] = left_out;
     choices_.push_back(record);
+  }
+
+  /// The samples of near_dense, whose plan makes everything by itself.
+  std::vector<double> time_of_tiles(const Variant& v, const SpmmProblem<float>& problem,
+                                    const Reference& reference) {
+    Registry registry;
+    spmm::add_near_dense(registry, v.name, *v.tiles);
+    const auto plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec_);
+    SpmmOperands<float> operands;
+    operands.b = Dense<float>(problem.a->cols, problem.n_cols, Layout::row_major);
+    for (std::size_t i = 0; i < operands.b.data.size(); ++i)
+      operands.b.data[i] = pattern_.at(static_cast<Offset>(i));
+    plan->load(operands);
+    plan->reset();
+    const std::vector<double> samples = sampled(exec_, [&] { plan->run(); });
+    const Dense<float> c = plan->fetch();
+    judge(v.name, problem.name, problem.n_cols, reference.objection([&](Index row, std::vector<float>& line) {
+      std::copy_n(c.data.begin() + Offset{row} * problem.n_cols, problem.n_cols, line.begin());
+    }));
+    return samples;
   }
 
   template <class TimeOf>
@@ -497,14 +536,14 @@ class Study {
 };
 
 int run_study(int argc, char** argv) {
-  CLI::App app("Times every way in which 07_spmm/balanced can cut a matrix.");
+  CLI::App app("Times every way in which 07_spmm/balanced can cut a matrix, and near_dense.");
   Arguments arguments;
   app.add_option("--twin", arguments.twins, "names of gen:twin: matrices, or 'none'")->capture_default_str();
   app.add_option("-m,--matrix", arguments.matrices, "further matrices, as specs or Matrix Market files");
   app.add_option("--n-cols", arguments.n_cols, "columns of B")->delimiter(',')->capture_default_str();
   app.add_option("--entries", arguments.entries,
                  "entries to time too, as a regular expression: "
-                 "vendor/, warp_per_row, tensor_tiles, near_dense, adaptive, study/");
+                 "vendor/, warp_per_row, tensor_tiles, adaptive, study/");
   app.add_option("--filter", arguments.filter, "ways to time beside the rules', as a regular expression")
       ->capture_default_str();
   app.add_option("--budget", arguments.budget, "seconds for a matrix; then further ways are left out");

@@ -10,6 +10,8 @@
 //
 // Input: any CSR matrix. Cost: that of the form taken, which the results name.
 
+#include "07_spmm/fast/adaptive.hpp"
+
 #include "07_spmm/stage.hpp"
 #include "07_spmm/tiles.hpp"
 #include "common/gpu/exec.hpp"
@@ -23,14 +25,24 @@ constexpr Index kLeastColumns = 32;
 constexpr double kLeastFilled = 0.3;
 constexpr double kMostShortRows = 0.125;  ///< of all rows: they are multiplied one by one, without tiles
 
-/// The rule above.
+}  // namespace
+
+template <class T>
+bool takes_near_dense(const SpmmProblem<T>& problem) {
+  if (sizeof(T) > sizeof(float) || !has_tf32() || problem.n_cols < kLeastColumns) return false;
+  const TileSample tiles = sample_tiles(*problem.a);
+  return tiles.filled >= kLeastFilled && tiles.short_rows <= kMostShortRows;
+}
+
+template bool takes_near_dense(const SpmmProblem<float>&);
+template bool takes_near_dense(const SpmmProblem<double>&);
+
+namespace {
+
 template <class T>
 Choice choose(const SpmmProblem<T>& problem) {
-  const Choice balanced{"balanced", [](Registry& registry) { add_balanced(registry); }};
-  const Choice near_dense{"near_dense", [](Registry& registry) { add_near_dense(registry); }};
-  if (sizeof(T) > sizeof(float) || !has_tf32() || problem.n_cols < kLeastColumns) return balanced;
-  const TileSample tiles = sample_tiles(*problem.a);
-  return tiles.filled >= kLeastFilled && tiles.short_rows <= kMostShortRows ? near_dense : balanced;
+  if (takes_near_dense(problem)) return {"near_dense", [](Registry& registry) { add_near_dense(registry); }};
+  return {"balanced", [](Registry& registry) { add_balanced(registry); }};
 }
 
 template <class T>
