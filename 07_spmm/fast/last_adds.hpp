@@ -25,17 +25,21 @@ template <unsigned kLanes, class T, class Add>
 __device__ void arrive(const CutMatrix<T>& a, unsigned* arrivals, Index split, Add add) {
   const SplitRow row = split >= 0 ? a.partition.split[split] : SplitRow{};
   const Index end = split >= 0 ? a.partition.split[split + 1].first_slot : 0, parts = end - row.first_slot;
-  const bool counts = parts > 0 && parts <= kFewParts;
-  unsigned earlier = 0;
-  __threadfence();
+  const bool counts = parts > 0 && parts <= kFewParts, is_first = threadIdx.x % kLanes == 0;
+  if (!__any_sync(kAllLanes, counts)) return;
   __syncwarp();
-  if (counts && threadIdx.x % kLanes == 0) {
-    earlier = atomicInc(arrivals + split, static_cast<unsigned>(parts));  // which leaves 0 after the last
+  unsigned earlier = 0;
+  if (counts && is_first) {
+    // Releases what the lanes stored. A fence may also empty the SM's L1, which holds rows of B, so only the
+    // group that reads what others stored takes one.
+    earlier = cuda::atomic_ref<unsigned, cuda::thread_scope_device>(arrivals[split])
+                  .fetch_add(1, cuda::memory_order_release);
   }
   earlier = __shfl_sync(kAllLanes, earlier, 0, kLanes);
   if (!counts || earlier != static_cast<unsigned>(parts)) return;
   __threadfence();
   add(row.row, row.first_slot, end);
+  if (is_first) arrivals[split] = 0;
 }
 
 }  // namespace stages::spmm
