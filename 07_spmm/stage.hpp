@@ -42,6 +42,7 @@ struct Granularity {
   Index slack = 0;  ///< non-zeros by which a boundary of shares may move back to the beginning of its row
   /// Parts of cut rows are added by the group that comes last, not by a second kernel (fast/last_adds.hpp).
   bool last_adds = false;
+  bool neighbours = false;  ///< an SM gets blocks of shares that are neighbours, not every 132nd (strips.cu)
 };
 
 /// How `near_dense` goes through tiles. What is 0 is derived from the matrix and the device.

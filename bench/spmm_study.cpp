@@ -94,6 +94,10 @@ void add_cuts(std::vector<Variant>& out) {
       }
     }
   }
+  for (const Index share : {0, 32, 64, 128, 256}) {
+    const std::string of = share == 0 ? "" : fmt::format("share {:3} ", share);
+    out.push_back({of + "neighbours", {.share = share, .neighbours = true}});
+  }
   out.push_back({"last adds", {.last_adds = true}});
 }
 

@@ -19,6 +19,11 @@
 // what is in the caches is a strip of B, not B, and A, which is read once per strip, is small beside the rows
 // of B that it asks for.
 //
+// Neighbours. A GPU deals its blocks to the SMs one by one, so an SM has blocks of shares from all over the
+// matrix at a time. Where neighbouring rows ask for the same rows of B, as in meshes, its L1 has more of what
+// they need if its blocks are neighbours: so, if that is asked for, block b takes the place that it would have
+// if each SM had got a stretch of all blocks.
+//
 // Input: a cut matrix; B by rows, as it lies or packed. Cost: per strip all of A (4 + sizeof(T) bytes a
 // non-zero), a strip of a row of B for each non-zero, and C once.
 
@@ -131,14 +136,14 @@ struct Batch {
   }
 };
 
-/// The share of the lane's group, for the lane's columns from `column` on, of which B's row 0 has its own at
+/// Share `number`, that of the lane's group, for the lane's columns from `column` on, of which B's row 0 has its own at
 /// `from`. All lanes of a warp come along as long as one of its groups has something to do, because they
 /// shuffle together.
 template <class F, bool kDealt, class T = typename F::Value>
-__device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const T* from, unsigned column) {
+__device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const T* from, unsigned column,
+                               unsigned number) {
   constexpr unsigned kAhead = F::kAhead;
   const unsigned lane = threadIdx.x % F::kLanes, group_shift = threadIdx.x % kWarp - lane;
-  const unsigned number = blockIdx.x * F::kGroups + threadIdx.x / F::kLanes;
   const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
   const int longest = warp_max(share.length);
   const auto nonzero = [&](int k) {
@@ -194,19 +199,29 @@ __device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const
   arrive<F::kLanes>(a, arrivals, there ? a.partition.share[number].cuts : -1, add);
 }
 
-/// The blocks up to `share_blocks` multiply; those after them set empty rows, one a group. Strips of B lie
-/// `gap` elements further apart than they would side by side.
+/// How blocks of shares are dealt to SMs: `stretches` of so many neighbours each.
+struct Deal {
+  unsigned stretches = 1;
+  unsigned blocks = 0;  ///< of a stretch
+
+  __device__ unsigned place(unsigned block) const { return block % stretches * blocks + block / stretches; }
+};
+
+/// The blocks of `deal` multiply; those after them set empty rows, one a group. Strips of B lie `gap` elements
+/// further apart than they would side by side.
 template <class F, bool kDealt, class T = typename F::Value>
 __global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock))
-    multiply(CutMatrix<T> a, Product<T> m, Offset gap, unsigned share_blocks) {
+    multiply(CutMatrix<T> a, Product<T> m, Offset gap, Deal deal) {
   let_next_kernel_start();
-  const unsigned lane = threadIdx.x % F::kLanes;
+  const unsigned lane = threadIdx.x % F::kLanes, group = threadIdx.x / F::kLanes;
+  const unsigned share_blocks = deal.stretches * deal.blocks;
   const unsigned column = blockIdx.y * F::kStrip + lane * Lane<F, kDealt>::kFirst;
   if (blockIdx.x < share_blocks) {
     const unsigned place = blockIdx.y * F::kStrip + lane * F::kVector;
-    multiply_share<F, kDealt>(a, m, m.b.data + blockIdx.y * gap + place, column);
+    const unsigned number = deal.place(blockIdx.x) * F::kGroups + group;
+    multiply_share<F, kDealt>(a, m, m.b.data + blockIdx.y * gap + place, column, number);
   } else {
-    const unsigned number = (blockIdx.x - share_blocks) * F::kGroups + threadIdx.x / F::kLanes;
+    const unsigned number = (blockIdx.x - share_blocks) * F::kGroups + group;
     const T zeros[F::kSums] = {};
     wait_for_earlier_kernel();
     if (number < a.partition.empty_rows) finish_row<F, kDealt>(m, a.partition.empty[number], column, zeros);
@@ -215,19 +230,22 @@ __global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock)
 
 /// The columns from columns.first + first on, as many as a grid has strips for; `first`: whole strips.
 template <class F, class T>
-void launch_form(const Work<T>& whole, const Columns<T>& columns, Offset first, cudaStream_t stream) {
+void launch_form(const Work<T>& whole, const Columns<T>& columns, Offset first, bool neighbours,
+                 cudaStream_t stream) {
   const Rows<const T> b{columns.b + first / F::kStrip * columns.apart, columns.ld};
   const Work<T> work = columns_of(whole, columns.first + first, columns.count - first, b);
   const PartitionView& view = work.a.partition;
-  const unsigned share_blocks = blocks_for(view.shares, F::kGroups);
+  Deal deal{.blocks = blocks_for(view.shares, F::kGroups)};
+  const auto sms = static_cast<unsigned>(device_facts().sms);
+  if (neighbours) deal = {.stretches = sms, .blocks = blocks_for(deal.blocks, sms)};
   const auto start = [&](auto kernel) {
     launch(kernel,
-           {.grid = {share_blocks + blocks_for(view.empty_rows, F::kGroups),
+           {.grid = {deal.stretches * deal.blocks + blocks_for(view.empty_rows, F::kGroups),
                      strips_of(work.m.n_cols, F::kStrip)},
             .block = F::kBlock,
             .stream = stream,
             .early = columns.early && can_launch_early()},
-           work.a, work.m, columns.apart - Offset{F::kStrip}, share_blocks);
+           work.a, work.m, columns.apart - Offset{F::kStrip}, deal);
   };
   if constexpr (F::kMayBeDealt) {
     if (columns.dealt) return start(multiply<F, true>);
@@ -253,7 +271,7 @@ void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Gran
   with_form<T>(g, aligned, [&](auto form) {
     using F = decltype(form);
     for (Offset first = 0; first < columns.count; first += Offset{kMostBlocks} * F::kStrip) {
-      launch_form<F>(whole, columns, first, stream);
+      launch_form<F>(whole, columns, first, g.neighbours, stream);
     }
   });
 }

@@ -54,6 +54,10 @@ Registry with_small_parts(bool aligned) {
     spmm::add_balanced(registry, fmt::format("share={},lanes=4", share),
                        {.share = share, .strip = 4 * kVector, .lanes = 4, .last_adds = share == 33});
   }
+  for (const Index share : {1, 33}) {
+    spmm::add_balanced(registry, fmt::format("share={},neighbours", share),
+                       {.share = share, .neighbours = true});
+  }
   for (const Index slack : {12, 40}) {  // so that shares may be empty, and long rows be cut or whole
     spmm::add_balanced(registry, fmt::format("share=8,slack={}", slack), {.share = 8, .slack = slack});
     spmm::add_balanced(registry, fmt::format("last_adds,share=8,slack={}", slack),
