@@ -136,8 +136,8 @@ struct Batch {
   }
 };
 
-/// Share `number`, that of the lane's group, for the lane's columns from `column` on, of which B's row 0 has its
-/// own at `from`. All lanes of a warp come along as long as one of its groups has something to do, because
+/// Share `number`, that of the lane's group, for the lane's columns from `column` on, of which B's row 0 has
+/// its own at `from`. All lanes of a warp come along as long as one of its groups has something to do, because
 /// they shuffle together.
 template <class F, bool kDealt, class T = typename F::Value>
 __device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const T* from, unsigned column,
