@@ -42,10 +42,10 @@ struct Granularity {
   Index slack = 0;  ///< non-zeros by which a boundary of shares may move back to the beginning of its row
   /// Parts of cut rows are added by the group that comes last, not by a second kernel (fast/last_adds.hpp).
   bool last_adds = false;
-  bool neighbours = false;  ///< an SM gets blocks of shares that are neighbours, not every 132nd (strips.cu)
+  bool neighbours = false;  ///< of strips: an SM gets blocks of neighbouring shares (fast/strips.cu)
 };
 
-/// How `near_dense` goes through tiles. What is 0 is derived from the matrix and the device.
+/// How `dense_tiles` goes through tiles. What is 0 is derived from the matrix and the device.
 struct TileForm {
   Index warps = 0;  ///< of a block: 4, 8 or 16
   Index ahead = 0;  ///< tiles that a warp asks for at once: 1, 2 or 4
@@ -66,7 +66,7 @@ void add_tensor_tiles(Registry& registry, const std::string& name = "07_spmm/ten
 // fast/, for experts.
 void add_balanced(Registry& registry, const std::string& name = "07_spmm/balanced",
                   Granularity granularity = {});
-void add_near_dense(Registry& registry, const std::string& name = "07_spmm/near_dense", TileForm form = {});
+void add_dense_tiles(Registry& registry, const std::string& name = "07_spmm/dense_tiles", TileForm form = {});
 void add_adaptive(Registry& registry, const std::string& name = "07_spmm/adaptive");
 // order/: another order of the rows of A.
 void add_balanced_reordered(Registry& registry, const std::string& name = "07_spmm/balanced_reordered",

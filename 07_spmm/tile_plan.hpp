@@ -1,6 +1,6 @@
 #pragma once
-// What tensor_tiles and near_dense (fast/near_dense.cu) have in common: floats as two TF32 parts, the sums of a
-// block, rows that are no tile's, and the plan around a kernel.
+// What tensor_tiles and dense_tiles (fast/dense_tiles.cu) have in common: floats as two TF32 parts, the sums of
+// a block, rows that are no tile's, and the plan around a kernel.
 
 #include <limits>
 

@@ -6,7 +6,8 @@ namespace stages::spmm {
 namespace {
 
 constexpr std::size_t kWarp = 32;
-constexpr std::size_t kSampledBands = 256;  ///< of a matrix, evenly spaced
+constexpr Offset kSampledBands = 256;           ///< of a matrix, evenly spaced
+constexpr Offset kSampledNonzeros = 1'000'000;  ///< if more would be looked at, fewer bands, but 16
 
 /// Where a tile keeps the value of one of its 16 rows and 8 columns.
 std::size_t place_in_tile(std::size_t row, std::size_t column) {
@@ -80,7 +81,10 @@ Tiles<T> cut_tiles(const Csr<T>& a) {
 template <class T>
 TileSample sample_tiles(const Csr<T>& a) {
   const Bands<T> bands(a);
-  const std::size_t count = bands.rows.size() / kTileRows, sampled = std::min(count, kSampledBands);
+  const Offset most = std::clamp(kSampledNonzeros * a.rows / (std::max(Offset{1}, a.nnz()) * kTileRows),
+                                 Offset{16}, kSampledBands);
+  const std::size_t count = bands.rows.size() / kTileRows,
+                    sampled = std::min(count, static_cast<std::size_t>(most));
   std::size_t tiles = 0, nonzeros = 0;
   std::vector<Index> columns;
   for (std::size_t k = 0; k < sampled; ++k) {

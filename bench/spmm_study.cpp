@@ -1,6 +1,7 @@
-// The program `spmm_study`: what the numbers of `balanced` are worth, and on request D3's constants and the
-// libraries beside them. Each matrix is made and copied to the GPU once, and then cut and multiplied in every
-// way, so that minutes are enough for some five hundred combinations; `stages run` copies it for each entry.
+// The program `spmm_study`: what the numbers of `balanced` are worth, and of `dense_tiles` where tiles are not
+// all but empty, and on request D3's constants and the libraries beside them. Each matrix is made and copied to
+// the GPU once (for each form of dense_tiles once more), and then cut and multiplied in every way; `stages run`
+// copies it for each entry.
 //
 //   spmm_study                                        the thirteen twins at N = 32 and 256
 //   spmm_study --twin am --twin ddi --n-cols 64 --entries vendor/cusparse --json study.json
@@ -22,7 +23,6 @@
 #include <optional>
 #include <regex>
 
-#include "07_spmm/fast/adaptive.hpp"
 #include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/stage.hpp"
 #include "07_spmm/tiles.hpp"
@@ -43,7 +43,7 @@ using spmm::Packing;
 struct Variant {
   std::string name;
   Granularity granularity = {};
-  std::optional<spmm::TileForm> tiles = {};  ///< of near_dense; else it is balanced
+  std::optional<spmm::TileForm> tiles = {};  ///< of dense_tiles; else it is balanced
 };
 
 Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands = 1, Index block = 128) {
@@ -61,11 +61,12 @@ Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands 
 
 constexpr const char* kRulesChoice = "the rules' choice";
 
-/// Every form of near_dense.
+/// Every form of dense_tiles, and what it takes by rule.
 void add_tiles(std::vector<Variant>& out) {
+  out.push_back({.name = "dense_tiles", .tiles = spmm::TileForm{}});
   for (const Index warps : {4, 8, 16}) {
     for (const Index ahead : {1, 2, 4}) {
-      out.push_back({.name = fmt::format("near_dense warps {:2} ahead {}", warps, ahead),
+      out.push_back({.name = fmt::format("dense_tiles warps {:2} ahead {}", warps, ahead),
                      .tiles = spmm::TileForm{.warps = warps, .ahead = ahead}});
     }
   }
@@ -149,13 +150,15 @@ std::vector<Variant> all_variants(Index n_cols) {
   return out;
 }
 
-/// Those of them whose names match, and the rules' own choice. near_dense is among them where tiles are not
-/// all but empty.
+/// Those of them whose names match, and the rules' own choice. dense_tiles is among them where tiles are not
+/// all but empty, and a plan for each of its forms finds room.
 std::vector<Variant> variants_for(const SpmmProblem<float>& problem, const std::regex& wanted) {
-  constexpr double kHardlyFilled = 0.05;
+  constexpr double kHardlyFilled = 0.1;
+  constexpr Offset kMostNonzeros = 4'000'000;
   std::vector<Variant> out = all_variants(problem.n_cols);
-  if (spmm::takes_near_dense(problem)) out.front().tiles = spmm::TileForm{};
-  if (has_tf32() && spmm::sample_tiles(*problem.a).filled >= kHardlyFilled) add_tiles(out);
+  if (has_tf32() && problem.a->nnz() <= kMostNonzeros &&
+      spmm::sample_tiles(*problem.a).filled >= kHardlyFilled)
+    add_tiles(out);
   std::erase_if(
       out, [&](const Variant& v) { return v.name != kRulesChoice && !std::regex_search(v.name, wanted); });
   return out;
@@ -385,8 +388,9 @@ class Study {
         .nnz = host.nnz(), .rows = host.rows, .rows_of_b = host.cols, .n_cols = n_cols, .ld_of_b = n_cols};
     const bench::Budget budget(arguments_.budget / static_cast<double>(arguments_.n_cols.size()));
     bench::ChoiceTimes times;
+    std::map<std::string, TilePlan> plans;
     const auto time_of = [&](const Variant& v) {
-      if (v.tiles) return time_of_tiles(v, problem, reference);
+      if (v.tiles) return time_of_tiles(v, problem, reference, plans[v.name]);
       const Granularity g = spmm::resolve<float>(v.granularity, shape);
       BalancedMatrix<float> matrix =
           std::visit([&](auto& m) { return BalancedMatrix<float>(m, shape, g, exec_.stream()); }, any);
@@ -422,17 +426,21 @@ class Study {
     choices_.push_back(record);
   }
 
-  /// The samples of near_dense, whose plan makes everything by itself.
+  using TilePlan = std::unique_ptr<SpmmPlan<float>>;
+
+  /// The samples of dense_tiles, whose `plan` is made the first time.
   std::vector<double> time_of_tiles(const Variant& v, const SpmmProblem<float>& problem,
-                                    const Reference& reference) {
-    Registry registry;
-    spmm::add_near_dense(registry, v.name, *v.tiles);
-    const auto plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec_);
-    SpmmOperands<float> operands;
-    operands.b = Dense<float>(problem.a->cols, problem.n_cols, Layout::row_major);
-    for (std::size_t i = 0; i < operands.b.data.size(); ++i)
-      operands.b.data[i] = pattern_.at(static_cast<Offset>(i));
-    plan->load(operands);
+                                    const Reference& reference, TilePlan& plan) {
+    if (plan == nullptr) {
+      Registry registry;
+      spmm::add_dense_tiles(registry, v.name, *v.tiles);
+      plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec_);
+      SpmmOperands<float> operands;
+      operands.b = Dense<float>(problem.a->cols, problem.n_cols, Layout::row_major);
+      for (std::size_t i = 0; i < operands.b.data.size(); ++i)
+        operands.b.data[i] = pattern_.at(static_cast<Offset>(i));
+      plan->load(operands);
+    }
     plan->reset();
     const std::vector<double> samples = sampled(exec_, [&] { plan->run(); });
     const Dense<float> c = plan->fetch();
@@ -540,7 +548,7 @@ class Study {
 };
 
 int run_study(int argc, char** argv) {
-  CLI::App app("Times every way in which 07_spmm/balanced can cut a matrix, and near_dense.");
+  CLI::App app("Times every way in which 07_spmm/balanced can cut a matrix, and its tiles on tensor cores.");
   Arguments arguments;
   app.add_option("--twin", arguments.twins, "names of gen:twin: matrices, or 'none'")->capture_default_str();
   app.add_option("-m,--matrix", arguments.matrices, "further matrices, as specs or Matrix Market files");

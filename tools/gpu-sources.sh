@@ -5,7 +5,8 @@
 declare -A gpu_steps=([spmv]="03;04;05;06" [spmm]="07" [spgemm]="08" [energy]="05;08" [grade]="05" [all]="03;04;05;06;07;08") gpu_digests
 gpu_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 for kind in "${!gpu_steps[@]}"; do
-  gpu_digests[$kind]=$(cmake -DROOT="$gpu_root" -DGPU=ON -DSTEPS="${gpu_steps[$kind]}" -P "$gpu_root/cmake/BuildInfo.cmake" 2>&1)
+  joules=$([ "$kind" = energy ] && echo ON || echo OFF)
+  gpu_digests[$kind]=$(cmake -DROOT="$gpu_root" -DGPU=ON -DSTEPS="${gpu_steps[$kind]}" -DJOULES="$joules" -P "$gpu_root/cmake/BuildInfo.cmake" 2>&1)
   [[ ${gpu_digests[$kind]} =~ ^[0-9a-f]{64}$ ]] || { echo "gpu-sources: cmake does not tell the digest of the sources: ${gpu_digests[$kind]}" >&2; exit 2; }
 done
 

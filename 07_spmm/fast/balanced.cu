@@ -59,23 +59,11 @@
 
 namespace stages::spmm {
 
-namespace {
-
-/// The counters of last_adds.hpp.
-std::size_t arrivals_of(std::size_t split_rows, Index n_cols) {
-  return split_rows * blocks_for(n_cols, unsigned{kNarrowestStrip});
-}
-
-}  // namespace
-
 template <class T>
 double balanced_bytes(const SpmmProblem<T>& problem) {
   const Granularity g = resolve<T>(Granularity{}, shape_of(problem));
   const Offset shares = (problem.a->nnz() + g.share - 1) / g.share;
-  double slots = static_cast<double>(shares) * sizeof(T) * (problem.n_cols + 3.0);
-  if (g.last_adds) {
-    slots += 4.0 * static_cast<double>(arrivals_of(static_cast<std::size_t>(shares), problem.n_cols));
-  }
+  const double slots = static_cast<double>(shares) * sizeof(T) * (problem.n_cols + 3.0);
   const double packed = g.packing == Packing::always
                             ? PackedB<T>::bytes(problem.a->cols, pieces_of<T>(problem.n_cols, g.strip))
                             : 0;
@@ -98,7 +86,8 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
   arrived_ = DeviceArray<unsigned>(counters_of_cut_rows(partition_.view(), shape.n_cols));
   arrived_.fill_bytes(0, stream);
   if (granularity.last_adds) {
-    arrivals_ = DeviceArray<unsigned>(arrivals_of(partition_.view().split_rows, shape.n_cols));
+    arrivals_ = DeviceArray<unsigned>(std::size_t{partition_.view().split_rows} *
+                                      blocks_for(shape.n_cols, kNarrowestStrip));
     arrivals_.fill_bytes(0, stream);
   }
   if (granularity.packing == Packing::always) {
@@ -107,8 +96,9 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
 }
 
 // All launches of a product but the first may be early: its kernels write different columns of C and of the
-// slots, and each waits for the one before it, so that the last, which adds up the slots, has waited for all.
-// The first waits in the ordinary way for whatever made B and C, and so do all others through it.
+// slots, count with different counters, and each waits for the one before it, so that the last, which adds up
+// the slots, has waited for all. The first waits in the ordinary way for whatever made B and C, and so do all
+// others through it.
 template <class T>
 void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) {
   const Work<T> work{{partition_.view(), columns_, values_, slots_.data(), ld_slots_, arrivals_.data()},

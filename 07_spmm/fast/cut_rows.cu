@@ -18,7 +18,7 @@
 // Input: slots as the kernels for columns left them, and C, which has the last part of each cut row. Cost: a
 // row of C read for each slot, and one read and written for each cut row.
 
-#include "07_spmm/fast/kernels.hpp"
+#include "07_spmm/fast/last_adds.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
 
@@ -29,26 +29,14 @@ constexpr unsigned kFixUpBlock = 512;  ///< so that a block adds up a chunk in o
 constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
 
 /// Columns `column` .. column + kVector - 1 of slots slot_of(begin) .. slot_of(end - 1), added up in this
-/// order. A lane asks for some of them before it adds the first.
+/// order.
 template <unsigned kVector, class T, class SlotOf>
 __device__ void sum_slots(const CutMatrix<T>& a, Index begin, Index end, SlotOf slot_of, Offset column,
                           T (&sums)[kVector]) {
-  constexpr Index kAtOnce = kVector == 1 ? 8 : 4;
-#pragma unroll
-  for (unsigned v = 0; v < kVector; ++v) sums[v] = T{0};
-  for (Index first = begin; first < end; first += kAtOnce) {
-    T parts[kAtOnce][kVector] = {};
-#pragma unroll
-    for (Index u = 0; u < kAtOnce; ++u) {
-      if (first + u >= end) break;
-      read_vector<kVector>(a.slots + Offset{slot_of(first + u)} * a.ld_slots + column, parts[u]);
-    }
-#pragma unroll
-    for (Index u = 0; u < kAtOnce; ++u) {
-#pragma unroll
-      for (unsigned v = 0; v < kVector; ++v) sums[v] += parts[u][v];
-    }
-  }
+  const auto read = [&](Index k, T(&part)[kVector]) {
+    read_vector<kVector>(a.slots + Offset{slot_of(k)} * a.ld_slots + column, part);
+  };
+  sum_in_order(begin, end, read, sums);
 }
 
 /// The same for slot_of(0) .. slot_of(count - 1), by all warps of the block: each adds up a stretch of them,

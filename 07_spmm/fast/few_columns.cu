@@ -111,12 +111,12 @@ __device__ void multiply_thin_share(const CutMatrix<T>& a, const Product<T>& m, 
   if (a.arrivals == nullptr) return;
   const auto add = [&](Index of_row, Index first, Index end) {
     if (static_cast<Index>(lane) >= m.n_cols) return;
-    T sum = 0;
-    for (Index slot = first; slot < end; ++slot) sum += a.slots[Offset{slot} * a.ld_slots + lane];
-    m.c.row(of_row)[lane] += m.alpha * sum;
+    T sum[1];
+    const auto read = [&](Index slot, T(&part)[1]) { part[0] = a.slots[Offset{slot} * a.ld_slots + lane]; };
+    sum_in_order(first, end, read, sum);
+    m.c.row(of_row)[lane] += m.alpha * sum[0];
   };
-  arrive<kWarp>(a, a.arrivals, share.ends, add);
-  arrive<kWarp>(a, a.arrivals, share.cuts, add);
+  arrive<kWarp>(a, a.arrivals, number, add);
 }
 
 /// What multiply() does, for up to 16 bytes of a row of B: lanes side by side would idle.

@@ -175,7 +175,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
         "vector of {} a lane",
         g.strip, g.lanes, kLineBytes / sizeof(T), 2 * kLineBytes / sizeof(T), kVector);
   }
-  if (g.loads == 0) g.loads = shape.nnz >= Offset{kLongRows} * shape.rows ? 8 : 4;
+  if (g.loads == 0) g.loads = g.lanes > 4 && shape.nnz >= Offset{kLongRows} * shape.rows ? 8 : 4;
   if (g.bands == 0) g.bands = 1;
   const Residency residency = residency_of_strips<T>(g, vectors);
   if (g.share == 0) g.share = share_for(shape, residency, g.block);

@@ -39,8 +39,8 @@
 // elements are there. At most 64 bands, because sorting takes 8 bytes for each share and band. Shares of 128
 // cover half at most of a row of 256.
 //
-// What these rules cost against the best of some fifty ways for each matrix, by `spmm_study` on an H200, is in
-// 07_spmm/measured.md, "What the rules cost".
+// What these rules cost against the best of fifty ways and more for each matrix, by `spmm_study` on an H200, is
+// in 07_spmm/measured.md, "What the rules cost".
 
 #include "07_spmm/row_major.hpp"
 #include "07_spmm/stage.hpp"

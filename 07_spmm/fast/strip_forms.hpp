@@ -91,14 +91,14 @@ bool with_study_form(const Granularity& g, Go&& go) {
 template <class T, class Go>
 void with_form(const Granularity& g, bool aligned, Go&& go) {
   constexpr unsigned kVector = 16 / sizeof(T);
-  if (aligned && g.lanes == 4 && g.strip == Index{4 * kVector}) return go(Form<T, 4, kVector, 1, 4>{});
+  const bool one_vector = g.strip == g.lanes * Index{kVector} && g.block == Index{kSmallBlock};
+  if (aligned && one_vector && g.lanes == 4 && g.loads == 4) return go(Form<T, 4, kVector, 1, 4>{});
   if (!aligned || g.strip < kVectorStrip) return with_single_columns<T>(g, go);
 #ifdef STAGES_SPMM_ALL_FORMS
   if constexpr (sizeof(T) == 4) {
     if (with_study_form<T>(g, go)) return;
   }
 #endif
-  const bool one_vector = g.strip == g.lanes * Index{kVector} && g.block == Index{kSmallBlock};
   if constexpr (kVector == 4) {
     if (one_vector && g.lanes == 8 && g.loads == 4) return go(Form<T, 8, kVector, 1, 4>{});
     if (one_vector && g.lanes == 8 && g.loads == 8) return go(Form<T, 8, kVector, 1, 8>{});
@@ -110,7 +110,8 @@ void with_form(const Granularity& g, bool aligned, Go&& go) {
   if (one_vector && g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 1, 8>{});
   fail(
       "balanced: strips of {} columns on {} lanes, {} loads and blocks of {} threads were asked for; "
-      "give 8 or 16 lanes with a vector of {} columns each, 4 or 8 loads, and 128 threads",
+      "give 8 or 16 lanes with a vector of {} columns each, 4 or 8 loads, and 128 threads; or 4 lanes and 4 "
+      "loads",
       g.strip, g.lanes, g.loads, g.block, kVector);
 }
 

@@ -1,7 +1,7 @@
 // Strips of columns: a group of lanes takes a share of the non-zeros, each lane some columns of the strip.
 //
-// Shares. A group of 8 to 32 lanes walks through its share from its first non-zero to its last. Its lanes
-// hold the next 8 to 32 non-zeros, one each, and hand them to all by shuffles; for each the group asks for a
+// Shares. A group of 4 to 32 lanes walks through its share from its first non-zero to its last. Its lanes
+// hold the next 4 to 32 non-zeros, one each, and hand them to all by shuffles; for each the group asks for a
 // strip of its row of B.
 //
 // Vectors. A lane takes 4 floats of a row of B at once (16 bytes), so 8 lanes do a row of 32 columns, and a
@@ -89,15 +89,16 @@ template <class F, bool kDealt, class T = typename F::Value>
 __device__ void add_slots(const CutMatrix<T>& a, const Product<T>& m, Index row, Index first, Index end,
                           unsigned column) {
   const auto n_cols = static_cast<unsigned>(m.n_cols);
-  T sums[F::kSums] = {};
-  for (Index slot = first; slot < end; ++slot) {
+  T sums[F::kSums];
+  const auto read = [&](Index slot, T(&part)[F::kSums]) {
     const T* const from = a.slots + Offset{slot} * a.ld_slots;
 #pragma unroll
     for (unsigned s = 0; s < F::kSums; ++s) {
       const unsigned at = column + Lane<F, kDealt>::beyond(s);
-      if (at < n_cols) sums[s] += from[at];
+      if (at < n_cols) part[s] = from[at];
     }
-  }
+  };
+  sum_in_order(first, end, read, sums);
   T* const to = m.c.row(row);
 #pragma unroll
   for (unsigned s = 0; s < F::kSums; ++s) {
@@ -192,19 +193,18 @@ __device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const
   const auto add = [&](Index of_row, Index first, Index end) {
     add_slots<F, kDealt>(a, m, of_row, first, end, column);
   };
-  unsigned* const arrivals = arrivals_of_strip(a, Offset{blockIdx.y} * F::kStrip);
-  // Read here, where registers are free.
-  const bool there = number < a.partition.shares;
-  arrive<F::kLanes>(a, arrivals, there ? a.partition.share[number].ends : -1, add);
-  arrive<F::kLanes>(a, arrivals, there ? a.partition.share[number].cuts : -1, add);
+  arrive<F::kLanes>(a, arrivals_of_strip(a, Offset{blockIdx.y} * F::kStrip), number, add);
 }
 
-/// How blocks of shares are dealt to SMs: `stretches` of so many neighbours each.
+/// How blocks of shares are dealt to SMs: in stretches of neighbours, all equally long but for one block.
 struct Deal {
   unsigned stretches = 1;
-  unsigned blocks = 0;  ///< of a stretch
+  unsigned blocks = 0;  ///< in all
 
-  __device__ unsigned place(unsigned block) const { return block % stretches * blocks + block / stretches; }
+  __device__ unsigned place(unsigned block) const {
+    const unsigned stretch = block % stretches;
+    return stretch * (blocks / stretches) + min(stretch, blocks % stretches) + block / stretches;
+  }
 };
 
 /// The blocks of `deal` multiply; those after them set empty rows, one a group. Strips of B lie `gap` elements
@@ -214,14 +214,13 @@ __global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock)
     multiply(CutMatrix<T> a, Product<T> m, Offset gap, Deal deal) {
   let_next_kernel_start();
   const unsigned lane = threadIdx.x % F::kLanes, group = threadIdx.x / F::kLanes;
-  const unsigned share_blocks = deal.stretches * deal.blocks;
   const unsigned column = blockIdx.y * F::kStrip + lane * Lane<F, kDealt>::kFirst;
-  if (blockIdx.x < share_blocks) {
+  if (blockIdx.x < deal.blocks) {
     const unsigned place = blockIdx.y * F::kStrip + lane * F::kVector;
     const unsigned number = deal.place(blockIdx.x) * F::kGroups + group;
     multiply_share<F, kDealt>(a, m, m.b.data + blockIdx.y * gap + place, column, number);
   } else {
-    const unsigned number = (blockIdx.x - share_blocks) * F::kGroups + group;
+    const unsigned number = (blockIdx.x - deal.blocks) * F::kGroups + group;
     const T zeros[F::kSums] = {};
     wait_for_earlier_kernel();
     if (number < a.partition.empty_rows) finish_row<F, kDealt>(m, a.partition.empty[number], column, zeros);
@@ -235,17 +234,16 @@ void launch_form(const Work<T>& whole, const Columns<T>& columns, Offset first, 
   const Rows<const T> b{columns.b + first / F::kStrip * columns.apart, columns.ld};
   const Work<T> work = columns_of(whole, columns.first + first, columns.count - first, b);
   const PartitionView& view = work.a.partition;
-  Deal deal{.blocks = blocks_for(view.shares, F::kGroups)};
   const auto sms = static_cast<unsigned>(device_facts().sms);
-  if (neighbours) deal = {.stretches = sms, .blocks = blocks_for(deal.blocks, sms)};
+  const Deal deal{.stretches = neighbours ? sms : 1, .blocks = blocks_for(view.shares, F::kGroups)};
   const auto start = [&](auto kernel) {
-    launch(kernel,
-           {.grid = {deal.stretches * deal.blocks + blocks_for(view.empty_rows, F::kGroups),
-                     strips_of(work.m.n_cols, F::kStrip)},
-            .block = F::kBlock,
-            .stream = stream,
-            .early = columns.early && can_launch_early()},
-           work.a, work.m, columns.apart - Offset{F::kStrip}, deal);
+    launch(
+        kernel,
+        {.grid = {deal.blocks + blocks_for(view.empty_rows, F::kGroups), strips_of(work.m.n_cols, F::kStrip)},
+         .block = F::kBlock,
+         .stream = stream,
+         .early = columns.early && can_launch_early()},
+        work.a, work.m, columns.apart - Offset{F::kStrip}, deal);
   };
   if constexpr (F::kMayBeDealt) {
     if (columns.dealt) return start(multiply<F, true>);

@@ -24,7 +24,7 @@ void DeviceWatch::count(const DeviceState& state) {
   low_seconds_ = highest_low_ = 0;
   if (state.clock_mhz) clocks_.push_back(*state.clock_mhz);
   if (state.watts) watts_.push_back(*state.watts);
-  if (state.clock_mhz && !state.held_back) ++not_told_;
+  if (state.clock_mhz && !state.held_back) not_told_ = true;
   if (!state.is_held_back()) return;
   ++held_back_;
   by_ = *state.held_back;
@@ -59,7 +59,7 @@ void DeviceWatch::tell(ResultRow& row, Communicator& ranks) const {
   const double again = ranks.max(again_), held_back = ranks.max(held_back_);
   if (again > 0) add("samples_again", again, "");
   const auto note = [&](const std::string& text) { row.note += (row.note.empty() ? "" : "; ") + text; };
-  if (not_told_ > 0) note("what holds its clock back is not known");
+  if (not_told_) note("what holds its clock back is not known");
   if (held_back == 0) return;
   add("samples_held_back", held_back, "");
   note(fmt::format("{} of {} samples while held back by {}", held_back, row.run.samples.size(),

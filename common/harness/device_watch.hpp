@@ -53,7 +53,7 @@ class DeviceWatch {
   double highest_low_ = 0;  ///< the highest of those clocks, MHz
   int held_back_ = 0;       ///< samples that count, and were taken while something held the device back
   std::string by_;          ///< what did
-  int not_told_ = 0;  ///< samples that count, of which the device told its clock and not what held it back
+  bool not_told_ = false;   ///< of a sample that counts the device told its clock and not what held it back
 };
 
 /// Throws Error where `state`, asked for with its joules, lacks what a clock of at least `least_mhz` is to be

@@ -56,7 +56,7 @@ Registry with_small_parts(bool aligned) {
   }
   for (const Index share : {1, 33}) {
     spmm::add_balanced(registry, fmt::format("share={},neighbours", share),
-                       {.share = share, .neighbours = true});
+                       {.share = share, .last_adds = share == 1, .neighbours = true});
   }
   for (const Index slack : {12, 40}) {  // so that shares may be empty, and long rows be cut or whole
     spmm::add_balanced(registry, fmt::format("share=8,slack={}", slack), {.share = 8, .slack = slack});
@@ -64,10 +64,13 @@ Registry with_small_parts(bool aligned) {
                        {.share = 8, .slack = slack, .last_adds = true});
   }
   for (const Index share : {1, 7, 33}) {
-    spmm::add_balanced_reordered(registry, fmt::format("reordered,share={}", share), {.share = share});
+    spmm::add_balanced_reordered(registry, fmt::format("reordered,share={}", share),
+                                 {.share = share, .last_adds = share == 7});
   }
   for (const Index bands : {1, 4}) {
     spmm::add_balanced(registry, fmt::format("share=9,bands={}", bands), {.share = 9, .bands = bands});
+    spmm::add_balanced(registry, fmt::format("last_adds,share=9,bands={}", bands),
+                       {.share = 9, .bands = bands, .last_adds = true});
   }
   for (const Index loads : {4, 8}) {
     for (const Index lanes : {8, 16}) {
@@ -277,6 +280,28 @@ TEST(HubRows, OfDoublesAreAddedUpByManyBlocks) {
   expect_hubs_good<double>({1, 3, 33, 33 * 2});
 }
 
+/// Groups of 4 to 32 lanes, several of a warp, each of which may be the last that works on a row. Few cases, as
+/// ctest runs this one under a search for races, too.
+TEST(CutRows, AreAddedUpByWhoComesLast) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  Registry registry;
+  for (const auto& [strip, lanes] : {std::pair{8, 8}, {16, 4}, {16, 16}, {32, 8}, {64, 16}}) {
+    spmm::add_balanced(registry, fmt::format("strip={},lanes={}", strip, lanes),
+                       {.share = 3, .strip = strip, .lanes = lanes, .last_adds = true});
+  }
+  GpuExec exec;
+  for (const Index n_cols : {20, 33}) {
+    const auto problem =
+        hub_problem<float>(matrices::with_row_lengths(std::vector<Index>{70, 1, 9, 0, 40, 5}), n_cols);
+    for (const Entry& entry : registry.entries()) {
+      const bool has_vectors = entry.name == "strip=16,lanes=4" || entry.name == "strip=32,lanes=8" ||
+                               entry.name == "strip=64,lanes=16";
+      if (has_vectors && n_cols % 4 != 0) continue;
+      EXPECT_EQ(check_entry(entry, problem, exec).failure, "") << entry.name << ", N = " << n_cols;
+    }
+  }
+}
+
 TEST(HubRows, HaveTheSameBitsWhicheverBlockIsTheLast) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   Registry registry;
@@ -444,7 +469,7 @@ TEST(SmallParts, ColumnsBesideAWideStripHaveAForm) {
   }
 }
 
-TEST(Bands, OfANearDenseMatrixAreNeverMany) {
+TEST(Bands, OfADenseTilesMatrixAreNeverMany) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   const auto bands = [](Index side) {
     const spmm::Shape shape{Offset{side} * side / 2, side, side, 32, 32};  // near-dense on any device
@@ -477,24 +502,24 @@ TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   }
 }
 
-/// Every form of near_dense, and what it chooses by itself.
-Registry near_dense_forms() {
+/// Every form of dense_tiles, and what it chooses by itself.
+Registry dense_tiles_forms() {
   Registry registry;
-  spmm::add_near_dense(registry, "near_dense");
+  spmm::add_dense_tiles(registry, "dense_tiles");
   for (const Index warps : {4, 8, 16}) {
     for (const Index ahead : {1, 2, 4}) {
-      spmm::add_near_dense(registry, fmt::format("near_dense,warps={},ahead={}", warps, ahead),
-                           {.warps = warps, .ahead = ahead});
+      spmm::add_dense_tiles(registry, fmt::format("dense_tiles,warps={},ahead={}", warps, ahead),
+                            {.warps = warps, .ahead = ahead});
     }
   }
   return registry;
 }
 
-TEST(NearDense, HasEveryForm) {
+TEST(DenseTiles, HasEveryForm) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   if (code_capability() < 80) GTEST_SKIP() << "no TF32 in code for " << code_capability();
   using namespace matrices;
-  const Registry registry = near_dense_forms();
+  const Registry registry = dense_tiles_forms();
   GpuExec exec;
   // Short rows, bands with a tile and with more than all warps take at once, and one that is not full.
   for (const Matrix& a : {ramp(45, 60), dense(33, 300), dense(3, 520), gaps(64, 49), empty(35, 9)}) {
@@ -513,24 +538,24 @@ TEST(NearDense, HasEveryForm) {
   }
 }
 
-TEST(NearDense, GivesTheSameBitsInEveryOrderOfThreads) {
+TEST(DenseTiles, GivesTheSameBitsInEveryOrderOfThreads) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   if (code_capability() < 80) GTEST_SKIP() << "no TF32 in code for " << code_capability();
   const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(20, 300)));
   const SpmmProblem<float> problem =
       make_spmm_problem(SpmmProblem<float>{.name = "dense", .a = a, .n_cols = 36});
-  const Registry registry = near_dense_forms();
+  const Registry registry = dense_tiles_forms();
   for (const Entry& entry : registry.entries()) {
     EXPECT_TRUE(all_bits_agree(results_of(entry, problem))) << entry.name;
   }
 }
 
-TEST(NearDense, RefusesAFormThatThereIsNot) {
+TEST(DenseTiles, RefusesAFormThatThereIsNot) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   if (code_capability() < 80) GTEST_SKIP() << "no TF32 in code for " << code_capability();
   Registry registry;
-  spmm::add_near_dense(registry, "warps=5", {.warps = 5});
-  spmm::add_near_dense(registry, "ahead=3", {.ahead = 3});
+  spmm::add_dense_tiles(registry, "warps=5", {.warps = 5});
+  spmm::add_dense_tiles(registry, "ahead=3", {.ahead = 3});
   GpuExec exec;
   const SpmmProblem<float> problem = make_spmm_problem(SpmmProblem<float>{
       .name = "m",
@@ -552,6 +577,10 @@ TEST(Tiles, AreSampled) {
   EXPECT_EQ(sample(empty(35, 9)).filled, 0);
   EXPECT_EQ(sample(empty(35, 9)).short_rows, 1);
   EXPECT_EQ(sample(with_row_lengths(std::vector<Index>{3, 40, 40, 0})).short_rows, 0.5);
+  // 300 bands, of which 256 are looked at. In the last half rows are half as long, and tiles half as full.
+  std::vector<Index> lengths(16 * 300, 8);
+  for (std::size_t i = lengths.size() / 2; i < lengths.size(); ++i) lengths[i] = 4;
+  EXPECT_NEAR(sample(with_row_lengths(lengths)).filled, 0.75, 0.01);
   EXPECT_EQ(sample(empty(0, 0)).short_rows, 0);
 }
 
@@ -570,19 +599,34 @@ std::string chosen(const Matrix& a, Index n_cols) {
 TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   using namespace matrices;
-  const std::string tiles = code_capability() < 80 ? "balanced" : "near_dense";
+  const std::string tiles = code_capability() < 80 ? "balanced" : "dense_tiles";
   EXPECT_EQ(chosen<float>(dense(64, 64), 32), tiles);
   EXPECT_EQ(chosen<float>(dense(64, 64), 31), "balanced");
   EXPECT_EQ(chosen<double>(dense(64, 64), 32), "balanced");
   EXPECT_EQ(chosen<float>(gaps(64, 49), 32), "balanced");
   EXPECT_EQ(chosen<float>(empty(64, 49), 32), "balanced");
+  // Tiles that are a quarter full, or 3/8; an eighth of the rows too short for tiles, or more; one long row.
+  const auto with_lengths = [](std::vector<Index> lengths) { return with_row_lengths(lengths); };
+  const auto rows = [](Index count, Index length) {
+    return std::vector<Index>(static_cast<std::size_t>(count), length);
+  };
+  const auto and_then = [](std::vector<Index> all, const std::vector<Index>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  EXPECT_EQ(chosen<float>(with_lengths(rows(4, 64)), 32), "balanced");
+  EXPECT_EQ(chosen<float>(with_lengths(rows(6, 64)), 32), tiles);
+  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(56, 16), rows(8, 1))), 32), tiles);
+  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(54, 16), rows(10, 1))), 32), "balanced");
+  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 8), {63})), 32), tiles);
+  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 8), {90})), 32), "balanced");
 }
 
 /// C = A B by an entry.
 std::vector<float> product_by(const char* name, const SpmmProblem<float>& problem, const Dense<float>& b) {
   Registry registry;
   add_07_spmm(registry);
-  spmm::add_near_dense(registry);
+  spmm::add_dense_tiles(registry);
   GpuExec exec;
   const auto plan = registry.find(name).on<SpmmProblem<float>>().prepare(problem, exec);
   SpmmOperands<float> operands;
@@ -608,7 +652,7 @@ TEST(SmallParts, WhatIsNotFiniteStaysInItsRows) {
   b.data[20 * 9 + 3] = std::numeric_limits<float>::infinity();
   b.data[31 * 9 + 5] = std::numeric_limits<float>::quiet_NaN();
   const auto plain = product_by("07_spmm/warp_per_row", problem, b);
-  for (const char* name : {"07_spmm/tensor_tiles", "07_spmm/near_dense"}) {
+  for (const char* name : {"07_spmm/tensor_tiles", "07_spmm/dense_tiles"}) {
     const auto tiled = product_by(name, problem, b);
     int finite = 0, others = 0;
     for (std::size_t i = 0; i < plain.size(); ++i) {

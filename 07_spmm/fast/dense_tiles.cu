@@ -2,9 +2,8 @@
 //
 // The idea is that of 8_tensor_tiles.cu, whose kernel leaves two things to be had:
 //
-// Warps. 1,000 rows are 63 bands of 16, so with 32 columns there are 63 blocks, fewer than a large GPU has SMs,
-// and each of their eight warps goes through 32 tiles of a full band, one after the other. Here a block has as
-// many warps, up to 16, as it takes to have kWarpsOfSm of them on each SM.
+// Warps. 1,000 rows are 63 bands of 16, so where B has 32 columns there are 63 blocks, fewer than a large GPU
+// has SMs. Here a block has as many warps, up to 16, as it takes to have kWarpsOfSm of them on each SM.
 //
 // Loads under way. There the row of B that a lane asks for is known when a tile's columns have come, and the
 // next tile waits for both. Here a warp takes kAhead tiles at once: its lanes hold their columns, a column
@@ -12,7 +11,7 @@
 // multiplies the first tile.
 //
 // Input, cost, memory and exactness: those of tensor_tiles. The order of the sums depends on the number of
-// warps, so on the matrix and the device, but not on the run.
+// warps, so on the matrix, the columns of B and the device, but not on the run.
 
 #include "07_spmm/stage.hpp"
 #include "07_spmm/tile_plan.hpp"
@@ -31,7 +30,7 @@ struct Loaded {
 
 template <unsigned kVector, unsigned kWarps, unsigned kAhead>
 __global__ void __launch_bounds__(kWarps* kLanesOfTile)
-    multiply_near_dense(TiledMatrix<float> a, Product<float> m) {
+    multiply_dense_tiles(TiledMatrix<float> a, Product<float> m) {
   static_assert(kAhead * kTileColumns <= kLanesOfTile);
   const unsigned warp = threadIdx.x / kLanesOfTile, lane = threadIdx.x % kLanesOfTile;
   const unsigned g = lane / 4, k = lane % 4;
@@ -78,18 +77,18 @@ void with_form(const TileForm& form, Go&& go) {
     if (form.ahead == 1) return go(warps, std::integral_constant<unsigned, 1>());
     if (form.ahead == 2) return go(warps, std::integral_constant<unsigned, 2>());
     if (form.ahead == 4) return go(warps, std::integral_constant<unsigned, 4>());
-    fail("near_dense: {} tiles at once were asked for; give 1, 2 or 4", form.ahead);
+    fail("dense_tiles: {} tiles at once were asked for; give 1, 2 or 4", form.ahead);
   };
   if (form.warps == 4) return with_ahead(std::integral_constant<unsigned, 4>());
   if (form.warps == 8) return with_ahead(std::integral_constant<unsigned, 8>());
   if (form.warps == 16) return with_ahead(std::integral_constant<unsigned, 16>());
-  fail("near_dense: blocks of {} warps were asked for; give 4, 8 or 16", form.warps);
+  fail("dense_tiles: blocks of {} warps were asked for; give 4, 8 or 16", form.warps);
 }
 
 template <class T>
-class NearDense final : public TilePlan<T> {
+class DenseTiles final : public TilePlan<T> {
  public:
-  NearDense(const SpmmProblem<T>& problem, Exec& exec, TileForm form)
+  DenseTiles(const SpmmProblem<T>& problem, Exec& exec, TileForm form)
       : TilePlan<T>(problem, exec), form_(form) {
     if (form_.warps == 0) {
       const dim3 grid = this->blocks_of_bands();
@@ -111,8 +110,8 @@ class NearDense final : public TilePlan<T> {
   void multiply_bands(const TiledMatrix<T>& a, const Product<T>& product, const dim3& blocks) override {
     if constexpr (std::is_same_v<T, float>) {
       with_form(form_, [&](auto warps, auto ahead) {
-        launch(rows_are_aligned<T>(product.b.ld) ? multiply_near_dense<4, warps(), ahead()>
-                                                 : multiply_near_dense<1, warps(), ahead()>,
+        launch(rows_are_aligned<T>(product.b.ld) ? multiply_dense_tiles<4, warps(), ahead()>
+                                                 : multiply_dense_tiles<1, warps(), ahead()>,
                {.grid = blocks, .block = warps() * kLanesOfTile, .stream = this->stream()}, a, product);
       });
     }
@@ -123,8 +122,8 @@ class NearDense final : public TilePlan<T> {
 
 }  // namespace
 
-void add_near_dense(Registry& registry, const std::string& name, TileForm form) {
-  registry.add<NearDense>(
+void add_dense_tiles(Registry& registry, const std::string& name, TileForm form) {
+  registry.add<DenseTiles>(
       {.name = name,
        .idea = "tiles of 16 x 8 on tensor cores, several under way, by as many warps as the GPU has room for",
        .needs = {.gpu = true}},
