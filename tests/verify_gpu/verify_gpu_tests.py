@@ -46,8 +46,9 @@ esac""",
 class Digest(unittest.TestCase):
     """What the digest of the sources, by which a record is found to be of them, takes for another program."""
 
-    def of(self, directory, steps=None):
-        words = ["cmake", f"-DROOT={directory}", "-DGPU=ON", *([f"-DSTEPS={steps}"] if steps else []), "-P", ROOT / "cmake/BuildInfo.cmake"]
+    def of(self, directory, steps=None, joules="OFF"):
+        words = ["cmake", f"-DROOT={directory}", "-DGPU=ON", f"-DJOULES={joules}", *([f"-DSTEPS={steps}"] if steps else []), "-P",
+                 ROOT / "cmake/BuildInfo.cmake"]
         return subprocess.run(words, capture_output=True, text=True, check=True).stderr
 
     def write(self, directory, path, code):
@@ -76,10 +77,14 @@ class Digest(unittest.TestCase):
             for path in of_path:
                 self.write(directory, path, "one")
             before = {steps: self.of(directory, steps) for steps in asked}
+            joules = self.of(directory, "05;08", "ON")
             for path, count in of_path.items():
                 self.write(directory, path, "other")
                 self.assertEqual({steps for steps in asked if self.of(directory, steps) != before[steps]}, count, path)
                 self.write(directory, path, "one")
+            self.assertEqual(self.of(directory, "05;08", "ON"), joules)
+            self.write(directory, "common/gpu/nvml.cpp", "other")
+            self.assertNotEqual(self.of(directory, "05;08", "ON"), joules)
 
 
 class Sources(unittest.TestCase):
