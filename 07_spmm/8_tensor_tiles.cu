@@ -12,11 +12,13 @@
 // big is its nearest TF32 number, and small is what is left, of which the tensor core sees 11 bits more. Then
 //   a b = small_a big_b + big_a small_b + big_a big_b + what is lost:
 //         small_a small_b, up to 2^-22 of a b; the last bit of small_a and of small_b, up to 2^-23 each
-// Three products (3xTF32) in place of one. With small integers nothing is lost.
+// Three products (3xTF32) in place of one: add_three_products() in tile_plan.hpp, which fast/dense_tiles.cu
+// shares. With small integers nothing is lost.
 //
-// A block has 16 rows and 32 columns of C. Its warps take the tiles in turn, and their sums are added in a
-// fixed order, so every run gives the same bits. Of 32 columns of B a lane takes four neighbours by one load:
-// they belong to four products of tiles, whose columns are therefore 0, 4, 8, ...; 1, 5, 9, ...; and so on.
+// A block has 16 rows and 32 columns of C. Its warps take the tiles in turn, and finish_band() there adds
+// their sums in a fixed order, so every run gives the same bits. Of 32 columns of B a lane takes four
+// neighbours by one load: they belong to four products of tiles, whose columns are therefore 0, 4, 8, ...; 1,
+// 5, 9, ...; and so on.
 //
 // Zeros that fill tiles are no non-zeros: times infinity or NaN in B they would make NaN in rows of C that
 // have nothing to do with it. And the big part of a float close to the largest may be infinite. Both show in
