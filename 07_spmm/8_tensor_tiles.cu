@@ -26,8 +26,10 @@
 // their small part.
 //
 // Input: float, and compute capability 8.0 or later; other problems are refused. Rows with fewer than 4
-// non-zeros have their sums from the CSR, too, by a second kernel. Cost: 544 bytes a tile for 32 columns of C,
-// 8 rows of B a tile, C once. Memory: the CSR, and 544 bytes a tile, at most 68 a non-zero.
+// non-zeros have their sums from the CSR, by a second kernel: three products may lose more than the check
+// grants so short a row (tiles.hpp). Cost: 544 bytes a tile for 32 columns of C, 8 rows of B a tile, C once.
+// Memory: the CSR, and 544 bytes a tile: 68 a non-zero where each column of a tile has one, a little more where
+// a band's last tile is not full (136 at most).
 //
 // Source: the split is that of CUTLASS (example 27, "3xTF32"), and of H. Ootomo and R. Yokota ("Recovering
 // single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance", IJHPCA

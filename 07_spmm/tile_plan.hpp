@@ -18,7 +18,8 @@ inline constexpr unsigned kShortRowsOfBlock = 8;  ///< a warp each
 /// Of sums in shared memory: so lanes do not meet in a bank.
 inline constexpr unsigned kTilePitch = kTileStrip + 4;
 
-/// Columns from[0] .. from[3], as far as there are any.
+/// Columns from[0] .. from[3]; `there`: how many there are, which may be none. By vectors all four if the first
+/// exists: what lies behind is padding of the row, and reaches only columns of C that nobody stores.
 template <unsigned kVector>
 __device__ void load_four(const float* from, Offset there, float (&to)[4]) {
 #pragma unroll
