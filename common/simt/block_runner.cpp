@@ -364,12 +364,8 @@ void BlockRunner::shuffle_order() {
 int BlockRunner::block_barrier(Vote vote, int predicate, Where at, const void* code) {
   if (barrier_.arrived == 0) {
     barrier_ = {0, 0, vote, at};
-  } else if (!same_place(barrier_.at, at)) {
-    std::string what = fmt::format(
-        "a divergent barrier: this thread arrives here while {} at the barrier at {}; all threads of "
-        "the block must reach the same __syncthreads",
-        waiters(State::barrier, 0, threads_in_block_), file_line(barrier_.at));
-    fault(std::move(what), at);
+  } else if (!same_place(barrier_.at, at)) [[unlikely]] {
+    refuse_barrier(at);
   }
   ++barrier_.arrived;
   barrier_.count += predicate != 0;
@@ -380,6 +376,14 @@ int BlockRunner::block_barrier(Vote vote, int predicate, Where at, const void* c
   if (barrier_.arrived == live_) release_barrier();
   wait();
   return static_cast<int>(thread_[self].out);
+}
+
+void BlockRunner::refuse_barrier(Where at) {
+  std::string what = fmt::format(
+      "a divergent barrier: this thread arrives here while {} at the barrier at {}; all threads of the "
+      "block must reach the same __syncthreads",
+      waiters(State::barrier, 0, threads_in_block_), file_line(barrier_.at));
+  fault(std::move(what), at);
 }
 
 void BlockRunner::release_barrier() {
@@ -405,12 +409,8 @@ std::uint64_t BlockRunner::meet(WarpOp op, unsigned mask, std::uint64_t value, u
                                 const void* code) {
   Warp& warp = warp_[current_ / 32];
   const unsigned bit = 1u << (current_ % 32);
-  if (!(mask & bit)) {
-    fault(fmt::format(
-              "a wrong mask: lane {} calls a warp function with mask {:#010x}, which does not contain it",
-              current_ % 32, mask),
-          at);
-  }
+  if (!(mask & bit)) [[unlikely]]
+    refuse_mask(mask, at);
   unsigned slot = 0;
   while (slot < warp.meetings && warp.meeting[slot].mask != mask) ++slot;
   check_meeting(warp, op, mask, at);
@@ -433,19 +433,31 @@ std::uint64_t BlockRunner::meet(WarpOp op, unsigned mask, std::uint64_t value, u
 // Refuses what can only end badly: lanes of one mask in different calls, or lanes that wait for each other
 // with different masks.
 void BlockRunner::check_meeting(const Warp& warp, WarpOp op, unsigned mask, Where at) {
-  const unsigned lane = current_ % 32, first = current_ - lane;
+  const unsigned lane = current_ % 32;
   for (unsigned i = 0; i < warp.meetings; ++i) {
     const Meeting& other = warp.meeting[i];
     const bool one_call = other.mask == mask && other.op == op && same_place(other.at, at);
     const bool wait_for_each_other = (other.mask >> lane & 1) != 0 && (other.arrived & mask) != 0;
-    if (one_call || !wait_for_each_other) continue;
-    std::string what = fmt::format(
-        "a wrong mask or a diverged warp: lane {} calls here with mask {:#010x}, while {} in the call "
-        "at {} with mask {:#010x}; all lanes of a mask must make the same call with the same mask",
-        lane, mask, waiters(State::warp, first, std::min(first + 32, threads_in_block_)), file_line(other.at),
-        other.mask);
-    fault(std::move(what), at);
+    if (!one_call && wait_for_each_other) [[unlikely]]
+      refuse_meeting(other, mask, at);
   }
+}
+
+void BlockRunner::refuse_mask(unsigned mask, Where at) {
+  fault(
+      fmt::format("a wrong mask: lane {} calls a warp function with mask {:#010x}, which does not contain it",
+                  current_ % 32, mask),
+      at);
+}
+
+void BlockRunner::refuse_meeting(const Meeting& other, unsigned mask, Where at) {
+  const unsigned lane = current_ % 32, first = current_ - lane;
+  std::string what = fmt::format(
+      "a wrong mask or a diverged warp: lane {} calls here with mask {:#010x}, while {} in the call "
+      "at {} with mask {:#010x}; all lanes of a mask must make the same call with the same mask",
+      lane, mask, waiters(State::warp, first, std::min(first + 32, threads_in_block_)), file_line(other.at),
+      other.mask);
+  fault(std::move(what), at);
 }
 
 namespace {
@@ -875,11 +887,13 @@ void BlockRunner::abandon() {
 
 namespace {
 
+[[noreturn, gnu::noinline, gnu::cold]] void refuse_host(const char* function, Where at) {
+  fail("{}: {} outside a kernel; it exists in device code only", file_line(at), function);
+}
+
 BlockRunner& runner_or_throw(const char* function, Where at) {
-  if (!t_local.runner) {
-    throw Error(
-        fmt::format("{}: {} outside a kernel; it exists in device code only", file_line(at), function));
-  }
+  if (!t_local.runner) [[unlikely]]
+    refuse_host(function, at);
   return *t_local.runner;
 }
 

@@ -198,6 +198,10 @@ class BlockRunner {
   void release_meeting(Warp& warp, unsigned slot);
   void multiply_tiles_of(const Thread* lanes, const Meeting& m);
   void check_meeting(const Warp& warp, WarpOp op, unsigned mask, Where at);
+  // Out of the way of those that may go on: what makes a message has a large frame.
+  [[noreturn, gnu::noinline, gnu::cold]] void refuse_mask(unsigned mask, Where at);
+  [[noreturn, gnu::noinline, gnu::cold]] void refuse_meeting(const Meeting& other, unsigned mask, Where at);
+  [[noreturn, gnu::noinline, gnu::cold]] void refuse_barrier(Where at);
   void grid_arrive();
 
   void count(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code);
