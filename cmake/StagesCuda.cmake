@@ -124,7 +124,7 @@ if(STAGES_CUDA)
     if(STAGES_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       # All threads of all kernels pass here at each warp function: its frames are not surrounded, and all that it reaches by an
       # address is looked at as elsewhere.
-      target_compile_options(stages_simt PRIVATE -O2 --param=asan-stack=0)
+      target_compile_options(stages_simt PRIVATE --param=asan-stack=0)
     endif()
     target_compile_definitions(stages_simt PRIVATE STAGES_SIMT_HOOKS=$<IF:$<BOOL:${STAGES_LENS_FLAGS}>,1,0>)
     set_source_files_properties(common/simt/lens/code.cpp PROPERTIES COMPILE_DEFINITIONS "STAGES_ROOT=\"${PROJECT_SOURCE_DIR}\"")
