@@ -189,11 +189,12 @@ void Student::lose(Confined::Event event) {
   }
   if (event != Event::ended) process_->end();
   if (event == Event::too_late) throw Lost(fmt::format("hangs: no result after {:.3g} s", allowed_));
-  if (event == Event::too_much_memory)
+  const std::string& output = process_->output();
+  // All processes together pass the limit here, or one of them passes it as AddressSanitizer sees it.
+  if (event == Event::too_much_memory || (event == Event::ended && holds(output, "rss limit exhausted")))
     throw Lost(fmt::format("takes more than {:g} GB of memory", memory_ / 1e9));
   if (event == Event::too_much_disk) throw Lost("writes more than 1 GB to the disk");
   if (event == Event::too_much_output) throw Lost("writes more than 16 MB of text");
-  const std::string& output = process_->output();
   if (const std::string said = sanitizer_text(output, file_); !said.empty()) throw Lost(said);
   if (process_->signal() != 0) throw Lost("crashes: " + signal_text(process_->signal()));
   if (const std::string said = last_words(output); !said.empty())

@@ -92,7 +92,6 @@ std::string own_line(std::string_view output, std::string_view file) {
 }  // namespace
 
 std::string sanitizer_text(std::string_view output, std::string_view file) {
-  if (holds(output, "rss limit exhausted")) return "takes more memory than the limit";
   constexpr std::string_view kHead = "SUMMARY: AddressSanitizer: ";
   const std::size_t at = output.find(kHead);
   if (at == std::string_view::npos) return {};
