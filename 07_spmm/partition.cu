@@ -99,7 +99,7 @@ __global__ void place_shares(const Ptr* row_ptr, Index rows, const Index* place,
   counts[j] = Cuts{here.cuts, starts}.packed();
 }
 
-/// Slots of shares, which rows they cut and end, the list of split rows, and whose chunks are. `before[j]`: the
+/// Slots of shares, the list of split rows, and whose chunks are. `before[j]`: the
 /// sum of the counts before boundary j. Boundaries that cut one row follow each other, so a row with more than
 /// so many slots is known by the one that comes so many after its first. `totals` are 0 before.
 __global__ void number_cuts(Share* share, const Offset* counts, const Offset* before, const Index* rows,
@@ -115,9 +115,6 @@ __global__ void number_cuts(Share* share, const Offset* counts, const Offset* be
   if (here.cuts) {
     const Index row = place.starts - (here.starts ? 0 : 1);
     share[j - 1].slot = place.cuts;
-    share[j - 1].cuts = row;
-    const bool goes_on = Cuts::of(counts[j + 1]).cuts && share[j + 1].row == share[j].row;
-    if (!goes_on) share[j].ends = row;
     if (place.cuts % kChunk == 0) chunk[place.cuts / kChunk] = row;
     if (has_started_before(kFewParts)) atomicAdd(&totals->long_rows, 1);
     if (has_started_before(kManyParts)) atomicAdd(&totals->hub_rows, 1);

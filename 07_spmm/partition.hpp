@@ -19,8 +19,6 @@ struct alignas(16) Share {
   Index length = 0;
   Index row = 0;    ///< of its first non-zero, as a place in PartitionView::rows
   Index slot = -1;  ///< where the sum of the row goes that its end cuts in two; -1: it cuts none
-  Index cuts = -1;  ///< that row, as a place in PartitionView::split
-  Index ends = -1;  ///< the same of a row that began in an earlier share and ends in this one; -1: none does
 };
 
 /// How a matrix is cut.
@@ -37,7 +35,7 @@ struct SplitRow {
   Index first_slot = 0;
 };
 
-/// Slots of a cut row that a group of lanes can add up beside its own work.
+/// Slots of a cut row that a warp adds up; more are a block's work.
 inline constexpr Index kFewParts = 32;
 
 /// Chunks of slots: so many slots in turn. (In split_rows a chunk is a part of a row.) They are for hub rows,
@@ -68,9 +66,6 @@ struct CutMatrix {
   const T* values = nullptr;
   T* slots = nullptr;  ///< a slot's sums lie side by side, a column each; null if there are no slots
   Index ld_slots = 0;  ///< from a slot to the next, in elements: whole vectors
-  /// For each strip of columns as many counters as there are split rows, all 0, if the group that comes last
-  /// adds up a row's slots (fast/last_adds.hpp); null if a kernel of its own does.
-  unsigned* arrivals = nullptr;
 };
 
 /// The shares of a matrix on the device.

@@ -12,6 +12,9 @@ void add_07_spmm(Registry& registry) {
   spmm::add_strips(registry);
   spmm::add_tensor_tiles(registry);
   spmm::add_balanced(registry);
+  spmm::add_dense_tiles(registry);
+  spmm::add_whole_rows(registry);
+  spmm::add_adaptive(registry);
   spmm::add_balanced_reordered(registry);
 }
 

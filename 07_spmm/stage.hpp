@@ -32,16 +32,14 @@ struct Granularity {
   /// floats on 16 lanes with 8 loads; else 32, 64 or 96.
   Index strip = 0;
   /// Of a group: 1 for up to 16 bytes of a row of B; with strips of 8 or 16 columns as many, or, where B is
-  /// aligned, 4 for 64 bytes; with wider ones, where B is aligned, 8 or 16, which take a vector of 16 bytes
-  /// each as those 4 do; else 32.
+  /// aligned, 4 for 32 or 64 bytes; with wider ones, where B is aligned, 8 or 16, which take a vector of 16
+  /// bytes each; else 32.
   Index lanes = 0;
   Index loads = 0;  ///< vectors that a lane asks for before it uses the first: 4 or 8
   Index bands = 0;  ///< of columns, by which the shares are sorted; 1: they come in the order of the rows
   Index block = 0;  ///< threads: 128
   Packing packing = Packing::by_rule;  ///< always: for strips of 128 or 256 bytes, with a vector a lane
   Index slack = 0;  ///< non-zeros by which a boundary of shares may move back to the beginning of its row
-  /// Parts of cut rows are added by the group that comes last, not by a second kernel (fast/last_adds.hpp).
-  bool last_adds = false;
   bool neighbours = false;  ///< of strips: an SM gets blocks of neighbouring shares (fast/strips.cu)
 };
 
@@ -49,6 +47,11 @@ struct Granularity {
 struct TileForm {
   Index warps = 0;  ///< of a block: 4, 8 or 16
   Index ahead = 0;  ///< tiles that a warp asks for at once: 1, 2 or 4
+};
+
+/// How `whole_rows` gives lanes to rows. What is 0 is derived from the matrix.
+struct RowForm {
+  Index lanes = 0;  ///< of a row: 32, or 1 for no more than a strip of columns takes
 };
 
 void add_warp_per_row(Registry& registry, const std::string& name = "07_spmm/warp_per_row",
@@ -67,6 +70,7 @@ void add_tensor_tiles(Registry& registry, const std::string& name = "07_spmm/ten
 void add_balanced(Registry& registry, const std::string& name = "07_spmm/balanced",
                   Granularity granularity = {});
 void add_dense_tiles(Registry& registry, const std::string& name = "07_spmm/dense_tiles", TileForm form = {});
+void add_whole_rows(Registry& registry, const std::string& name = "07_spmm/whole_rows", RowForm form = {});
 void add_adaptive(Registry& registry, const std::string& name = "07_spmm/adaptive");
 // order/: another order of the rows of A.
 void add_balanced_reordered(Registry& registry, const std::string& name = "07_spmm/balanced_reordered",

@@ -1,8 +1,8 @@
 #pragma once
-// Loads and stores of kVector neighbours at once: 1 number, or the 4 floats or 2 doubles of 16 bytes, which
-// must be aligned to that. A row of 32 floats then takes 8 lanes one load each instead of 32. B is loaded to
-// stay in the caches; C is not read again, and its stores carry the streaming hint, which leaves the caches
-// to B.
+// Loads and stores of kVector neighbours at once: 1 number, or the 2 floats of 8 bytes, or the 4 floats or 2
+// doubles of 16 bytes, which must be aligned to that. A row of 32 floats then takes 8 lanes one load each
+// instead of 32. B is loaded to stay in the caches; C is not read again, and its stores carry the streaming
+// hint, which leaves the caches to B.
 
 #include "common/gpu/cuda.hpp"
 
@@ -13,6 +13,9 @@ template <unsigned kVector, class T, class Load>
 __device__ void load_by(Load load, const T* from, T* to) {
   if constexpr (kVector == 1) {
     to[0] = load(from);
+  } else if constexpr (sizeof(T) == 4 && kVector == 2) {
+    const float2 v = load(reinterpret_cast<const float2*>(from));
+    to[0] = v.x, to[1] = v.y;
   } else if constexpr (sizeof(T) == 4) {
     static_assert(kVector == 4);
     const float4 v = load(reinterpret_cast<const float4*>(from));
@@ -40,6 +43,8 @@ template <unsigned kVector, class T>
 __device__ void store_vector(T* to, const T* from) {
   if constexpr (kVector == 1) {
     __stcs(to, from[0]);
+  } else if constexpr (sizeof(T) == 4 && kVector == 2) {
+    __stcs(reinterpret_cast<float2*>(to), float2{from[0], from[1]});
   } else if constexpr (sizeof(T) == 4) {
     __stcs(reinterpret_cast<float4*>(to), float4{from[0], from[1], from[2], from[3]});
   } else {

@@ -23,6 +23,7 @@
 #include <optional>
 #include <regex>
 
+#include "07_spmm/fast/adaptive.hpp"
 #include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/stage.hpp"
 #include "07_spmm/tiles.hpp"
@@ -43,7 +44,7 @@ using spmm::Packing;
 struct Variant {
   std::string name;
   Granularity granularity = {};
-  std::optional<spmm::TileForm> tiles = {};  ///< of dense_tiles; else it is balanced
+  std::function<void(Registry&)> add = {};  ///< the entry that it is, if it is not balanced
 };
 
 Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands = 1, Index block = 128) {
@@ -61,13 +62,22 @@ Variant variant(Index strip, Index lanes, Index loads, Index share, Index bands 
 
 constexpr const char* kRulesChoice = "the rules' choice";
 
+Variant tiles(const std::string& name, spmm::TileForm form = {}) {
+  return {.name = name, .add = [=](Registry& registry) { spmm::add_dense_tiles(registry, name, form); }};
+}
+
+Variant whole_rows(const std::string& name, Index lanes) {
+  return {.name = name,
+          .add = [=](Registry& registry) { spmm::add_whole_rows(registry, name, {.lanes = lanes}); }};
+}
+
 /// Every form of dense_tiles, and what it takes by rule.
 void add_tiles(std::vector<Variant>& out) {
-  out.push_back({.name = "dense_tiles", .tiles = spmm::TileForm{}});
+  out.push_back(tiles("dense_tiles"));
   for (const Index warps : {4, 8, 16}) {
     for (const Index ahead : {1, 2, 4}) {
-      out.push_back({.name = fmt::format("dense_tiles warps {:2} ahead {}", warps, ahead),
-                     .tiles = spmm::TileForm{.warps = warps, .ahead = ahead}});
+      out.push_back(tiles(fmt::format("dense_tiles warps {:2} ahead {}", warps, ahead),
+                          {.warps = warps, .ahead = ahead}));
     }
   }
 }
@@ -83,23 +93,18 @@ std::vector<Variant> by_rules(Index n_cols) {
 }
 
 /// How to cut rows, all else by rule: shares of every size; boundaries that move to beginnings of rows as by
-/// rule, or as far as it takes to cut no row that is no longer than a share, or four; and who adds the parts of
-/// cut rows.
+/// rule, or as far as it takes to cut no row that is no longer than a share, or four; and neighbours.
 void add_cuts(std::vector<Variant>& out) {
   for (const Index share : {8, 16, 32, 64, 128, 256}) {
     for (const Index slack : {Index{0}, share, 4 * share}) {
-      for (const bool last_adds : {false, true}) {
-        const std::string moves = slack == 0 ? "" : fmt::format(" slack {:3}", slack);
-        out.push_back({fmt::format("share {:3}{}{}", share, moves, last_adds ? " last adds" : ""),
-                       {.share = share, .slack = slack, .last_adds = last_adds}});
-      }
+      const std::string moves = slack == 0 ? "" : fmt::format(" slack {:3}", slack);
+      out.push_back({fmt::format("share {:3}{}", share, moves), {.share = share, .slack = slack}});
     }
   }
   for (const Index share : {0, 32, 64, 128, 256}) {
     const std::string of = share == 0 ? "" : fmt::format("share {:3} ", share);
     out.push_back({of + "neighbours", {.share = share, .neighbours = true}});
   }
-  out.push_back({"last adds", {.last_adds = true}});
 }
 
 /// What is worth trying where rows of B begin anywhere.
@@ -132,11 +137,11 @@ std::vector<Variant> all_variants(Index n_cols) {
     }
     for (const Index bands : {1, 10}) out.push_back(variant(strip, lanes, 4, 128, bands, 1024));
   };
-  if (n_cols <= 16) {
-    for (const Index share : {16, 32, 64, 128, 256, 512}) {
-      out.push_back(variant(16, 16, 8, share));
-      out.push_back(variant(16, 4, 4, share));
-    }
+  for (const Index share : {16, 32, 64, 128, 256, 512}) {
+    if (n_cols > 16) break;
+    const Index strip = n_cols <= 8 ? 8 : 16;
+    out.push_back(variant(strip, strip, 8, share));
+    out.push_back(variant(strip, 4, 4, share));
   }
   add(32, 8);
   out.push_back(variant(32, 8, 2, 64));
@@ -151,14 +156,24 @@ std::vector<Variant> all_variants(Index n_cols) {
 }
 
 /// Those of them whose names match, and the rules' own choice. dense_tiles is among them where tiles are not
-/// all but empty, and a plan for each of its forms finds room.
+/// all but empty, whole_rows where rows are not too uneven, both where plans for each of their forms find room.
 std::vector<Variant> variants_for(const SpmmProblem<float>& problem, const std::regex& wanted) {
   constexpr double kHardlyFilled = 0.1;
-  constexpr Offset kMostNonzeros = 4'000'000;
+  constexpr Offset kMostNonzeros = 8'000'000, kMostUneven = 8;
   std::vector<Variant> out = all_variants(problem.n_cols);
+  const spmm::Form form = spmm::form_for(problem);
+  if (form == spmm::Form::dense_tiles) out.front() = tiles(kRulesChoice);
+  if (form == spmm::Form::whole_rows) out.front() = whole_rows(kRulesChoice, 0);
+  if (form != spmm::Form::balanced) out.insert(out.begin() + 1, {.name = "balanced"});
   if (has_tf32() && problem.a->nnz() <= kMostNonzeros &&
       spmm::sample_tiles(*problem.a).filled >= kHardlyFilled)
     add_tiles(out);
+  Offset longest = 0;
+  for (Index i = 0; i < problem.a->rows; ++i) longest = std::max<Offset>(longest, problem.a->row_nnz(i));
+  if (problem.a->nnz() <= kMostNonzeros && longest * problem.a->rows <= kMostUneven * problem.a->nnz()) {
+    out.insert(out.begin() + 1, whole_rows("whole_rows", 1));
+    out.insert(out.begin() + 2, whole_rows("whole_rows of warps", 32));
+  }
   std::erase_if(
       out, [&](const Variant& v) { return v.name != kRulesChoice && !std::regex_search(v.name, wanted); });
   return out;
@@ -362,7 +377,8 @@ class Study {
  private:
   void measure(const std::string& name, const std::string& spec) {
     const auto a = std::make_shared<const Csr<float>>(bench::matrix_named<float>(spec));
-    fmt::print("{}: {} x {}, {} non-zeros\n", name, a->rows, a->cols, a->nnz());
+    fmt::print("{}: {} x {}, {} non-zeros; fresh {:.2f}, tiles filled {:.2f}\n", name, a->rows, a->cols,
+               a->nnz(), spmm::sampled_fresh_share(*a), spmm::sample_tiles(*a).filled);
     std::fflush(stdout);
     std::vector<Reference> references;
     for (const Index n_cols : arguments_.n_cols) references.emplace_back(*a, pattern_, n_cols);
@@ -384,13 +400,12 @@ class Study {
     DeviceArray<float> b(static_cast<std::size_t>(host.cols) * n), c(static_cast<std::size_t>(host.rows) * n);
     pattern_.fill(b);
     const spmm::Product<float> product{.b = {b.data(), n_cols}, .c = {c.data(), n_cols}, .n_cols = n_cols};
-    const spmm::Shape shape{
-        .nnz = host.nnz(), .rows = host.rows, .rows_of_b = host.cols, .n_cols = n_cols, .ld_of_b = n_cols};
+    const spmm::Shape shape = spmm::shape_of(problem);
     const bench::Budget budget(arguments_.budget / static_cast<double>(arguments_.n_cols.size()));
     bench::ChoiceTimes times;
-    std::map<std::string, TilePlan> plans;
+    std::map<std::string, Plan> plans;
     const auto time_of = [&](const Variant& v) {
-      if (v.tiles) return time_of_tiles(v, problem, reference, plans[v.name]);
+      if (v.add) return time_of_entry(v, problem, reference, plans[v.name]);
       const Granularity g = spmm::resolve<float>(v.granularity, shape);
       BalancedMatrix<float> matrix =
           std::visit([&](auto& m) { return BalancedMatrix<float>(m, shape, g, exec_.stream()); }, any);
@@ -401,7 +416,7 @@ class Study {
         STAGES_CUDA(cudaMemcpy(line.data(), c.data() + Offset{row} * n_cols, line.size() * sizeof(float),
                                cudaMemcpyDeviceToHost));
       }));
-      if (v.name == kRulesChoice && !times.has(v.name)) {
+      if ((v.name == kRulesChoice || v.name == "balanced") && !times.has(v.name)) {
         say_how(g, matrix, n_cols, summarize(samples).median);
       }
       return samples;
@@ -426,14 +441,14 @@ class Study {
     choices_.push_back(record);
   }
 
-  using TilePlan = std::unique_ptr<SpmmPlan<float>>;
+  using Plan = std::unique_ptr<SpmmPlan<float>>;
 
-  /// The samples of dense_tiles, whose `plan` is made the first time.
-  std::vector<double> time_of_tiles(const Variant& v, const SpmmProblem<float>& problem,
-                                    const Reference& reference, TilePlan& plan) {
+  /// The samples of an entry, whose `plan` is made the first time.
+  std::vector<double> time_of_entry(const Variant& v, const SpmmProblem<float>& problem,
+                                    const Reference& reference, Plan& plan) {
     if (plan == nullptr) {
       Registry registry;
-      spmm::add_dense_tiles(registry, v.name, *v.tiles);
+      v.add(registry);
       plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec_);
       SpmmOperands<float> operands;
       operands.b = Dense<float>(problem.a->cols, problem.n_cols, Layout::row_major);

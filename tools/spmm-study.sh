@@ -37,7 +37,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # `balanced_reordered` is left out: reordering takes seconds on the CPU for each matrix, so it has a study of its own.
-entries='07_spmm/(warp_per_row|split_rows|merged_short_rows|equal_shares|loads_ahead|vector_lanes|strips|balanced)$|vendor/cusparse_spmm'
+entries='07_spmm/(warp_per_row|split_rows|merged_short_rows|equal_shares|loads_ahead|vector_lanes|strips|balanced|adaptive)$|vendor/cusparse_spmm'
 
 # measure COLUMNS ENTRIES CHECK FILE WORD ...: one run; the words name its matrices.
 measure() {
@@ -81,7 +81,7 @@ real() {
     fi
   done
   [ ${#matrices[@]} -gt 0 ] || { echo "spmm-study: STAGES_FILES names no directory with a file of the part 'real'" >&2; return 2; }
-  measure "$columns" "${entries/strips/strips|tensor_tiles}" once "$out/spmm_real.json" "${matrices[@]}"
+  measure "$columns" "${entries/strips/strips|tensor_tiles|whole_rows}" once "$out/spmm_real.json" "${matrices[@]}"
 }
 
 # split FILE PART: the rows of one number of columns each to a file of their own.

@@ -39,7 +39,8 @@
 // of matrices have rules of their own, as their rows are so long that a share passes over a small part of B
 // only: near-dense ones, and those with 256 non-zeros or more in a row. Their shares are sorted by the band
 // of columns in which they begin, so that what runs on an SM at a time reads about the same part of B, of
-// which L1 then holds more.
+// which L1 then holds more. A third kind are those whose neighbouring rows ask for the same rows of B: short
+// shares do for them what bands do for those.
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
 // sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once; where B is packed, B once more and
@@ -85,11 +86,6 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
   slots_ = DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld_slots_));
   arrived_ = DeviceArray<unsigned>(counters_of_cut_rows(partition_.view(), shape.n_cols));
   arrived_.fill_bytes(0, stream);
-  if (granularity.last_adds) {
-    arrivals_ = DeviceArray<unsigned>(std::size_t{partition_.view().split_rows} *
-                                      blocks_for(shape.n_cols, kNarrowestStrip));
-    arrivals_.fill_bytes(0, stream);
-  }
   if (granularity.packing == Packing::always) {
     packed_ = PackedB<T>(shape.rows_of_b, pieces_of<T>(shape.n_cols, granularity.strip));
   }
@@ -101,8 +97,7 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
 // others through it.
 template <class T>
 void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) {
-  const Work<T> work{{partition_.view(), columns_, values_, slots_.data(), ld_slots_, arrivals_.data()},
-                     product};
+  const Work<T> work{{partition_.view(), columns_, values_, slots_.data(), ld_slots_}, product};
   granularity_.packing == Packing::always ? multiply_packed(work, stream) : multiply_as_it_lies(work, stream);
   add_cut_rows(work, arrived_.data(), stream);
 }

@@ -53,10 +53,9 @@ class BalancedMatrix {
   const Index* columns_ = nullptr;
   const T* values_ = nullptr;
   Index ld_slots_ = 0;
-  DeviceArray<T> slots_;            ///< sums of parts of rows, which every product writes anew
-  DeviceArray<unsigned> arrived_;   ///< counters for add_cut_rows(); 0 between products
-  DeviceArray<unsigned> arrivals_;  ///< those of last_adds.hpp, if that is asked for; 0 between products, too
-  PackedB<T> packed_;               ///< which every product writes anew
+  DeviceArray<T> slots_;           ///< sums of parts of rows, which every product writes anew
+  DeviceArray<unsigned> arrived_;  ///< counters for add_cut_rows(); 0 between products
+  PackedB<T> packed_;              ///< which every product writes anew
 };
 
 }  // namespace stages::spmm

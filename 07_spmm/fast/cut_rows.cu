@@ -5,7 +5,7 @@
 // to zero before, and the bits are the same in every run. What is left is to add the slots of each cut row to
 // its row of C. Who does it depends on how many there are:
 //
-//   up to kFewParts    a warp, 16 rows a block; or the kernel that made them (last_adds.hpp)
+//   up to kFewParts    a warp, 16 rows a block
 //   up to kManyParts   a block: each warp adds up a stretch of the slots, the first warp then these sums
 //   more (hub rows)    several blocks. kChunk slots are a chunk of slots, and each block adds up the row's
 //                      slots in one chunk. A counter tells which block is done last; that block adds up the
@@ -18,7 +18,7 @@
 // Input: slots as the kernels for columns left them, and C, which has the last part of each cut row. Cost: a
 // row of C read for each slot, and one read and written for each cut row.
 
-#include "07_spmm/fast/last_adds.hpp"
+#include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
 
@@ -29,14 +29,26 @@ constexpr unsigned kFixUpBlock = 512;  ///< so that a block adds up a chunk in o
 constexpr unsigned kFixUpWarps = kFixUpBlock / kWarp;
 
 /// Columns `column` .. column + kVector - 1 of slots slot_of(begin) .. slot_of(end - 1), added up in this
-/// order.
+/// order. A lane asks for some of them before it adds the first.
 template <unsigned kVector, class T, class SlotOf>
 __device__ void sum_slots(const CutMatrix<T>& a, Index begin, Index end, SlotOf slot_of, Offset column,
                           T (&sums)[kVector]) {
-  const auto read = [&](Index k, T(&part)[kVector]) {
-    read_vector<kVector>(a.slots + Offset{slot_of(k)} * a.ld_slots + column, part);
-  };
-  sum_in_order(begin, end, read, sums);
+  constexpr Index kAtOnce = kVector == 1 ? 8 : 4;
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) sums[v] = T{0};
+  for (Index first = begin; first < end; first += kAtOnce) {
+    T parts[kAtOnce][kVector] = {};
+#pragma unroll
+    for (Index u = 0; u < kAtOnce; ++u) {
+      if (first + u >= end) continue;
+      read_vector<kVector>(a.slots + Offset{slot_of(first + u)} * a.ld_slots + column, parts[u]);
+    }
+#pragma unroll
+    for (Index u = 0; u < kAtOnce; ++u) {
+#pragma unroll
+      for (unsigned v = 0; v < kVector; ++v) sums[v] += parts[u][v];
+    }
+  }
 }
 
 /// The same for slot_of(0) .. slot_of(count - 1), by all warps of the block: each adds up a stretch of them,
@@ -121,13 +133,14 @@ __device__ void add_many_parts(const CutMatrix<T>& a, const Product<T>& m, const
   if (is_first_warp && has_column) add_to_row<kVector>(m.c.row(parts.row) + column, m.alpha, sums);
 }
 
-/// Adds the parts of cut rows to C, where their last parts are: a warp per row, but rows with many parts are
-/// the block's, one after the other, and of rows with more than that the blocks from row_blocks on take a
-/// chunk each. A lane takes kVector columns; with more than one, n_cols is a multiple of that and rows of C
-/// are aligned. `arrived`: a counter for each chunk of slots, strip by strip.
+/// Adds the parts of cut rows to C, where their last parts are. The first row_blocks blocks have
+/// `rows_of_block` rows each, a warp per row, but rows with many parts are the block's, one after the other; of
+/// rows with more than that the blocks after those take a chunk each. A lane takes kVector columns; with more
+/// than one, n_cols is a multiple of that and rows of C are aligned. `arrived`: a counter for each chunk of
+/// slots, strip by strip.
 template <unsigned kVector, class T>
 __global__ void __launch_bounds__(kFixUpBlock)
-    add_parts(CutMatrix<T> a, Product<T> m, unsigned row_blocks, unsigned* arrived) {
+    add_parts(CutMatrix<T> a, Product<T> m, unsigned row_blocks, unsigned rows_of_block, unsigned* arrived) {
   constexpr unsigned kStrip = kWarp * kVector;
   const unsigned lane = threadIdx.x % kWarp;
   if (blockIdx.x >= row_blocks) {
@@ -140,24 +153,32 @@ __global__ void __launch_bounds__(kFixUpBlock)
     }
     return;
   }
-  const unsigned first = blockIdx.x * kFixUpWarps;
-  const Parts mine = parts_of(a.partition, first + threadIdx.x / kWarp);
-  const bool few_are_added = a.arrivals != nullptr;
+  const unsigned first = blockIdx.x * rows_of_block, warp = threadIdx.x / kWarp;
+  const Parts mine = warp < rows_of_block ? parts_of(a.partition, first + warp) : Parts{};
   wait_for_earlier_kernel();
   for (Offset strip = Offset{blockIdx.y} * kStrip; strip < m.n_cols; strip += Offset{gridDim.y} * kStrip) {
     const Offset column = strip + lane * kVector;
-    if (!few_are_added && mine.begin < mine.end && mine.are_few() && column < m.n_cols) {
+    if (mine.begin < mine.end && mine.are_few() && column < m.n_cols) {
       T sums[kVector];
       const auto same = [](Index slot) { return slot; };
       sum_slots<kVector>(a, mine.begin, mine.end, same, column, sums);
       add_to_row<kVector>(m.c.row(mine.row) + column, m.alpha, sums);
     }
     if (!__syncthreads_or(!mine.are_few())) continue;
-    for (unsigned k = first; k < first + kFixUpWarps; ++k) {
+    for (unsigned k = first; k < first + rows_of_block; ++k) {
       const Parts parts = parts_of(a.partition, k);
       if (!parts.are_few()) add_many_parts<kVector>(a, m, parts, 0, column, arrived);
     }
   }
+}
+
+/// A warp has a row, and a block as many rows as it has warps. But rows with many parts have to wait for each
+/// other within a block: if there are such rows, a block has so few rows that there are blocks for all SMs.
+unsigned rows_of_fix_up_block(const PartitionView& view) {
+  if (view.long_rows == 0) return kFixUpWarps;
+  const DeviceFacts& device = device_facts();
+  const auto blocks = static_cast<unsigned>(device.sms * device.max_threads_per_sm) / kFixUpBlock;
+  return std::clamp(view.split_rows / blocks, 1u, kFixUpWarps);
 }
 
 }  // namespace
@@ -170,15 +191,15 @@ template <class T>
 void add_cut_rows(const Work<T>& work, unsigned* arrived, cudaStream_t stream) {
   const PartitionView& view = work.a.partition;
   const Product<T>& m = work.m;
-  if (work.a.arrivals != nullptr && view.long_rows == 0) return;
-  const unsigned row_blocks = blocks_for(view.split_rows, kFixUpWarps);
+  const unsigned rows_of_block = rows_of_fix_up_block(view);
+  const unsigned row_blocks = blocks_for(view.split_rows, rows_of_block);
   const auto add = [&](auto kernel, unsigned columns) {
     launch(kernel,
            {.grid = {row_blocks + (view.chunks > 0 ? view.chunks - 1 : 0), strips_of(m.n_cols, columns)},
             .block = kFixUpBlock,
             .stream = stream,
             .early = can_launch_early()},
-           work.a, m, row_blocks, arrived);
+           work.a, m, row_blocks, rows_of_block, arrived);
   };
   constexpr unsigned kVector = 16 / sizeof(T);
   const bool vectors = static_cast<unsigned>(m.n_cols) >= 2 * kWarp && m.n_cols % Index{kVector} == 0 &&

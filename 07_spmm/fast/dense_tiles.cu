@@ -19,7 +19,7 @@
 namespace stages::spmm {
 namespace {
 
-constexpr Offset kWarpsOfSm = 32;  ///< that are to be there
+constexpr Offset kWarpsOfSm = 16;  ///< that are to be there
 
 /// What a lane has loaded for kAhead tiles.
 template <unsigned kAhead>
@@ -96,7 +96,7 @@ class DenseTiles final : public TilePlan<T> {
       form_.warps = 4;
       while (form_.warps < 16 && blocks * form_.warps < wanted) form_.warps *= 2;
     }
-    if (form_.ahead == 0) form_.ahead = 2;
+    if (form_.ahead == 0) form_.ahead = form_.warps == 4 ? 2 : 1;
     with_form(form_, [](auto, auto) {});  // throws if there is no such form
   }
 

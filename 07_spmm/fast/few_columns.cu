@@ -9,7 +9,7 @@
 // Input: a cut matrix; any B, as long as no row of it is longer; loaded by vectors where it is aligned. Cost:
 // a sector of B for each non-zero, five shuffles a column for 32 of them, and A once.
 
-#include "07_spmm/fast/last_adds.hpp"
+#include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
 
@@ -102,21 +102,11 @@ __device__ void multiply_thin_share(const CutMatrix<T>& a, const Product<T>& m, 
       if (base + static_cast<int>(u * kWarp) < share.length) finish_thin_batch(m, batches[u], carry, row);
     }
   }
-  if (share.slot >= 0 && lane == 0) {
+  if (share.slot < 0 || lane > 0) return;
 #pragma unroll
-    for (unsigned v = 0; v < kColumns; ++v) {
-      if (static_cast<Index>(v) < m.n_cols) a.slots[Offset{share.slot} * a.ld_slots + v] = carry[v];
-    }
+  for (unsigned v = 0; v < kColumns; ++v) {
+    if (static_cast<Index>(v) < m.n_cols) a.slots[Offset{share.slot} * a.ld_slots + v] = carry[v];
   }
-  if (a.arrivals == nullptr) return;
-  const auto add = [&](Index of_row, Index first, Index end) {
-    if (static_cast<Index>(lane) >= m.n_cols) return;
-    T sum[1];
-    const auto read = [&](Index slot, T(&part)[1]) { part[0] = a.slots[Offset{slot} * a.ld_slots + lane]; };
-    sum_in_order(first, end, read, sum);
-    m.c.row(of_row)[lane] += m.alpha * sum[0];
-  };
-  arrive<kWarp>(a, a.arrivals, number, add);
 }
 
 /// What multiply() does, for up to 16 bytes of a row of B: lanes side by side would idle.

@@ -13,10 +13,14 @@ namespace stages::spmm {
 namespace {
 
 constexpr Index kLongRows = 16;       ///< non-zeros of a mean row from which most batches of 8 end none
-constexpr Index kVeryLongRows = 256;  ///< non-zeros of a mean row, twice the share of very long rows
+constexpr Index kVeryLongRows = 256;  ///< non-zeros of a mean row
 constexpr Index kNearDenseRun = 64;   ///< non-zeros of a row, of whose columns the near-dense rule asks
 constexpr double kMostBands = 64;     ///< of a near-dense matrix
 constexpr double kLinesOfCopy = 7;    ///< of B that take as long to gather as to copy one
+constexpr Offset kSampledWindows = 32;
+constexpr double kLocalFresh = 0.5;      ///< of kWindow non-zeros; if no more ask for a row first, A is local
+constexpr Offset kManyOfSm = 24'000;     ///< non-zeros for each SM, with which all of them have enough to do
+constexpr Offset kHardlyAnyOfSm = 8192;  ///< with which shares are all under way at a time
 
 /// The columns of a strip.
 template <class T>
@@ -25,20 +29,59 @@ Index strip_for(Index n_cols) {
   return n_cols <= 8 ? 8 : n_cols <= 16 ? 16 : n_cols <= 32 ? 32 : kWidest;
 }
 
+/// Whether a strip of a row of B is shorter than a line.
+template <class T>
+bool is_narrow(Index strip) {
+  return strip * Index{sizeof(T)} < kLineBytes;
+}
+
 /// The lanes of a strip; `vectors`: they take vectors of B.
 template <class T>
 Index lanes_for(Index strip, bool vectors) {
-  if (strip < kVectorStrip) return strip;
-  return vectors ? strip / Index{16 / sizeof(T)} : Index{kWarp};
+  if (!vectors) return std::min(strip, Index{kWarp});
+  return std::max(Index{4}, strip * Index{sizeof(T)} / 16);
 }
 
-/// The non-zeros of a share; `block`: threads of a block.
-Index share_for(const Shape& shape, const Residency& residency, Index block) {
+/// Whether lanes take a column each of a narrow strip although they could take vectors.
+template <class T>
+bool takes_a_column_each(Index strip, const Shape& shape) {
+  return is_narrow<T>(strip) && has_many(shape) && !is_local(shape) &&
+         (strip * sizeof(T) < 64 || has_mean_row(shape, kLongRows / 2));
+}
+
+/// The loads of a lane.
+template <class T>
+Index loads_for(const Granularity& g, const Shape& shape) {
+  if (g.lanes == 4) return 4;
+  const bool narrow = is_narrow<T>(g.strip), line = g.lanes == 8 && !narrow;
+  return narrow || has_mean_row(shape, kLongRows) || (line && has_many(shape)) ? 8 : 4;
+}
+
+/// So many non-zeros, as those of a share.
+Index as_share(double nonzeros, double least, double most) {
+  return (static_cast<Index>(std::clamp(nonzeros, least, most)) + 7) / 8 * 8;
+}
+
+/// The non-zeros of a share; `groups`, `blocks`: what an SM has room for.
+Index share_for(const Shape& shape, const Granularity& g, const Residency& residency) {
   const DeviceFacts& device = device_facts();
-  const double blocks = std::min<double>(residency.blocks, device.max_threads_per_sm / block);
+  const double blocks = std::min<double>(residency.blocks, device.max_threads_per_sm / g.block);
   const double resident = static_cast<double>(device.sms) * residency.groups * blocks;
   const double even = static_cast<double>(shape.nnz) / (2 * resident);
-  return (static_cast<Index>(std::clamp(even, 32.0, 256.0)) + 7) / 8 * 8;
+  const Index strips = (shape.n_cols + g.strip - 1) / g.strip;
+  return as_share(even, even * strips < 6 ? 16 : 32, g.lanes == 4 ? 32 : g.lanes == 8 ? 128 : 256);
+}
+
+/// Those of a share of long rows, which shares cut again and again; `strips`: which have shares of their own.
+Index share_of_long_rows(const Shape& shape, Index strips) {
+  constexpr double kSharesOfSm = 80;
+  const double sms = device_facts().sms;
+  return as_share(static_cast<double>(shape.nnz) * strips / (sms * kSharesOfSm), 16, 128);
+}
+
+/// Whether the blocks of an SM are to be neighbours where rows are long.
+bool are_neighbours(const Shape& shape) {
+  return shape.nnz < kHardlyAnyOfSm * device_facts().sms;
 }
 
 /// How far the boundaries of such shares may move.
@@ -72,7 +115,7 @@ Granularity a_lane_a_nonzero(Granularity g, const Shape& shape) {
   g.loads = kThinAhead;
   g.block = kSmallBlock;
   if (g.bands == 0) g.bands = 1;
-  if (g.share == 0) g.share = share_for(shape, kResidencyOfFewColumns, g.block);
+  if (g.share == 0) g.share = share_for(shape, g, kResidencyOfFewColumns);
   if (g.slack == 0) g.slack = slack_for(g.share);
   return g;
 }
@@ -99,22 +142,28 @@ template <class T>
 Granularity near_dense(Granularity g, const Shape& shape) {
   const double band_bytes = static_cast<double>(device_facts().shared_per_sm) / 2;
   const double strip_bytes = static_cast<double>(g.strip) * sizeof(T) * shape.rows_of_b;
-  if (g.share == 0) g.share = 128;
+  if (g.share == 0) g.share = share_of_long_rows(shape, 1);
   if (g.loads == 0) g.loads = 4;
+  g.neighbours = g.neighbours || are_neighbours(shape);
   if (g.bands == 0) g.bands = static_cast<Index>(std::min(kMostBands, std::ceil(strip_bytes / band_bytes)));
   return g;
 }
 
-/// Whether rows are so long that shares in bands pay.
-bool are_very_long(const Shape& shape) {
-  return shape.n_cols >= 32 && shape.nnz >= Offset{kVeryLongRows} * shape.rows;
+/// The granularity for very long rows.
+Granularity in_bands(Granularity g, const Shape& shape) {
+  g.strip = 32;
+  if (g.bands == 0) g.bands = 10;
+  if (g.share == 0) g.share = share_of_long_rows(shape, (shape.n_cols + g.strip - 1) / g.strip);
+  g.neighbours = g.neighbours || are_neighbours(shape);
+  return g;
 }
 
-/// The granularity for very long rows.
-Granularity in_bands(Granularity g) {
-  g.strip = 32;
-  if (g.share == 0) g.share = kVeryLongRows / 2;
-  if (g.bands == 0) g.bands = 10;
+/// The granularity where neighbouring rows ask for the same rows of B, and there are many: no row is cut but
+/// long ones, and shares are so short that what runs on an SM at a time asks for rows that its L1 holds.
+template <class T>
+Granularity among_neighbours(Granularity g, const Shape& shape) {
+  const Index share = is_narrow<T>(g.strip) ? 16 : 64;
+  g.share = g.slack = has_mean_row(shape, share + 1) ? 256 : share;
   return g;
 }
 
@@ -128,9 +177,42 @@ Index thin_rest(Index n_cols) {
 
 }  // namespace
 
+bool is_local(const Shape& shape) {
+  return shape.fresh <= kLocalFresh;
+}
+
+bool has_many(const Shape& shape) {
+  return shape.nnz >= kManyOfSm * device_facts().sms;
+}
+
+bool has_mean_row(const Shape& shape, Index nonzeros) {
+  return shape.nnz >= Offset{nonzeros} * shape.rows;
+}
+
+template <class T>
+double sampled_fresh_share(const Csr<T>& a) {
+  const Offset windows = std::max(Offset{1}, a.nnz() / kWindow), sampled = std::min(windows, kSampledWindows);
+  Offset seen = 0, fresh = 0;
+  std::vector<Index> columns;
+  for (Offset k = 0; k < sampled; ++k) {
+    const Offset begin = k * windows / sampled * kWindow, end = std::min(a.nnz(), begin + kWindow);
+    columns.assign(a.col_idx.begin() + begin, a.col_idx.begin() + end);
+    std::sort(columns.begin(), columns.end());
+    fresh += std::unique(columns.begin(), columns.end()) - columns.begin();
+    seen += end - begin;
+  }
+  return seen > 0 ? static_cast<double>(fresh) / static_cast<double>(seen) : 1;
+}
+
 template <class T>
 Shape shape_of(const SpmmProblem<T>& problem) {
-  return {problem.a->nnz(), problem.a->rows, problem.a->cols, problem.n_cols, ld_of_b(problem)};
+  const Csr<T>& a = *problem.a;
+  return {.nnz = a.nnz(),
+          .rows = a.rows,
+          .rows_of_b = a.cols,
+          .n_cols = problem.n_cols,
+          .ld_of_b = ld_of_b(problem),
+          .fresh = sampled_fresh_share(a)};
 }
 
 template <class T>
@@ -158,8 +240,8 @@ Granularity resolve(Granularity g, const Shape& shape) {
   const bool vectors = takes_vectors<T>(g, shape);
   if (by_rule && vectors && is_near_dense<T>(shape)) {
     g = near_dense<T>(g, shape);
-  } else if (by_rule && vectors && are_very_long(shape)) {
-    g = in_bands(g);
+  } else if (by_rule && vectors && has_mean_row(shape, kVeryLongRows)) {
+    g = in_bands(g, shape);
   } else if (by_rule && g.packing == Packing::never && is_one_wide_strip<T>(shape)) {
     g.strip = kWideStrip;
     g.lanes = 16;
@@ -167,6 +249,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
   }
   if (g.block == 0) g.block = kSmallBlock;
   constexpr Index kVector = 16 / sizeof(T);
+  if (g.lanes == 0 && by_rule && takes_a_column_each<T>(g.strip, shape)) g.lanes = g.strip;
   if (g.lanes == 0) g.lanes = lanes_for<T>(g.strip, vectors);
   const bool a_vector_each = g.lanes * kVector == g.strip || g.strip < kVectorStrip;
   if (g.packing == Packing::always && !(can_pack<T>(g.strip) && a_vector_each)) {
@@ -175,10 +258,13 @@ Granularity resolve(Granularity g, const Shape& shape) {
         "vector of {} a lane",
         g.strip, g.lanes, kLineBytes / sizeof(T), 2 * kLineBytes / sizeof(T), kVector);
   }
-  if (g.loads == 0) g.loads = g.lanes > 4 && shape.nnz >= Offset{kLongRows} * shape.rows ? 8 : 4;
+  if (g.loads == 0) g.loads = loads_for<T>(g, shape);
   if (g.bands == 0) g.bands = 1;
-  const Residency residency = residency_of_strips<T>(g, vectors);
-  if (g.share == 0) g.share = share_for(shape, residency, g.block);
+  const Residency residency = residency_of_strips<T>(g, vectors);  // throws if there is no such form
+  if (g.share == 0 && g.slack == 0 && vectors && has_many(shape) && is_local(shape)) {
+    g = among_neighbours<T>(g, shape);
+  }
+  if (g.share == 0) g.share = share_for(shape, g, residency);
   if (g.slack == 0) g.slack = slack_for(g.share);
   return g;
 }
@@ -199,6 +285,7 @@ Granularity for_rest(Index columns, bool aligned) {
 }
 
 #define STAGES_INSTANTIATE(T)                                       \
+  template double sampled_fresh_share(const Csr<T>&);               \
   template Shape shape_of(const SpmmProblem<T>&);                   \
   template bool takes_vectors<T>(const Granularity&, const Shape&); \
   template Granularity resolve<T>(Granularity, const Shape&);       \

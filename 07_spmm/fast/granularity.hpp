@@ -1,15 +1,15 @@
 #pragma once
-// Defaults of `balanced`, one rule for all matrices, for what a Granularity leaves open:
+// Defaults of `balanced`, rules for all matrices, for what a Granularity leaves open:
 //
 //   strip  8, 16 or 32 columns if there are no more; else 256 bytes (64 floats): narrower strips read A and
 //          find ends of rows more often, wider ones leave fewer groups to hide what a gather takes
-//   lanes  for strips of 8 or 16 columns as many; else a vector of 16 bytes each; where B is not aligned 32,
-//          which take one to three columns each
-//   loads  8 if a row has 16 non-zeros or more on average, else 4, since a batch in which rows end is added
-//          up one by one
+//   lanes  a vector of 16 bytes each, but 4 at least; where B is not aligned as many as columns, or 32, which
+//          take one to three columns each
+//   loads  4 on 4 lanes. Else 8 if a row has 16 non-zeros or more on average, since a batch in which rows end
+//          is added up one by one; and on 8 lanes if A has many non-zeros. Else 4
 //   share  half of what a group would get if the device took all non-zeros at once, so that there are two
-//          waves of groups; at least 32 non-zeros, because beginning a share takes three trips to memory, and
-//          at most 256, so that what ends last ends soon
+//          waves of groups. At least 32 non-zeros, because beginning a share takes three trips to memory (16 if
+//          there are hardly any), and at most 256, so that what ends last ends soon: on 8 lanes 128, on 4 32
 //   slack  an eighth of a share, or 16 non-zeros if that is more, but less than a share
 //   bands  1: shares in the order of rows
 //   block  128 threads
@@ -23,24 +23,40 @@
 // Exceptions, the first that holds. "Aligned" means that rows of B begin at multiples of 16 bytes, or that B
 // is packed:
 //
-//   condition                             strip   lanes    loads  share  bands
-//   up to 16 bytes of a row of B          them    1        4      rule   1      a lane a non-zero
-//   near-dense, aligned, N >= 32          rule    rule     4      128    as many as half of an SM's shared
-//                                                                        memory needs for a strip, up to 64
-//   a mean row >= 256, aligned, N >= 32   32      a vector rule   128    10
-//   97 to 127 columns of aligned floats   128     16       8      rule   1      not packed: for 100 columns a
-//                                                                        tenth faster than strips of 64
+//   condition                             strip   lanes    loads  share        bands
+//   up to 16 bytes of a row of B          them    1        4      rule         1   a lane a non-zero
+//   near-dense, aligned, N >= 32          rule    rule     4      long rows    as many as half of an SM's
+//                                                                              shared memory needs for a strip,
+//                                                                              up to 64
+//   a mean row >= 256, aligned            32      a vector rule   long rows    10
+//   97 to 127 columns of aligned floats   128     16       8      rule         1   not packed: for 100 columns
+//                                                                              a tenth faster than strips of 64
+//   aligned, many, local                  rule    rule     rule   64 (less     1   no row is cut that is no
+//                                                                 than a line      longer: so many non-zeros
+//                                                                 of B: 16), or    are the slack, too
+//                                                                 256 if the mean
+//                                                                 row is longer
+//   aligned, less than a line of B, many, rule    columns  8      rule         1
+//   not local, and 8 non-zeros a row or
+//   less than half a line
+//
+// A share of long rows is what 80 shares for each SM leave, with 16 to 128 non-zeros; so many shares for all
+// strips together where rows are very long. And where all of A is under way at a time, blocks of an SM are
+// neighbours.
+//
+// Many are 24,000 non-zeros for each SM. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for
+// a row of B that none before them has asked for: short shares keep what runs on an SM at a time near each
+// other, and its L1 then has what they need. That is counted on a sample of 32 such windows.
 //
 // A lane a non-zero is also used for up to 16 bytes that are left over: the last piece of a packed B, or what
 // lies beside whole warps of a wider B that is neither aligned nor packed.
 //
 // A matrix is near-dense if B's strip of 32 columns is larger than L1 (3/4 of an SM's shared memory), and the
 // part of it that 64 non-zeros of a row pass over is not: in single precision, if more than 5 % of the
-// elements are there. At most 64 bands, because sorting takes 8 bytes for each share and band. Shares of 128
-// cover half at most of a row of 256.
+// elements are there. At most 64 bands, because sorting takes 8 bytes for each share and band.
 //
-// What these rules cost against the best of fifty ways and more for each matrix, by `spmm_study` on an H200, is
-// in 07_spmm/measured.md, "What the rules cost".
+// These rules were fitted on the matrices of tools/sets/spmm-fitted.txt, on an H100. What they cost there and
+// on others, against all that `spmm_study` tries, is in 07_spmm/measured.md, "What the rules cost".
 
 #include "07_spmm/row_major.hpp"
 #include "07_spmm/stage.hpp"
@@ -56,10 +72,25 @@ struct Shape {
   Index rows_of_b = 0;
   Index n_cols = 0;
   Offset ld_of_b = 0;  ///< elements from a row of B to the next
+  double fresh = 1;    ///< of kWindow non-zeros in turn, the part that asks for a row of B first; by a sample
 };
+
+inline constexpr Offset kWindow = 4096;  ///< non-zeros
+
+/// The part of the non-zeros of a matrix that ask for a row of B for which none before them in their window of
+/// kWindow has asked, by a sample of windows. 1: no row is asked for twice.
+template <class T>
+double sampled_fresh_share(const Csr<T>& a);
 
 template <class T>
 Shape shape_of(const SpmmProblem<T>& problem);
+
+/// Whether rows that are near each other ask for the same rows of B, so often that caches of an SM help.
+bool is_local(const Shape& shape);
+/// Whether there are so many non-zeros that all SMs have enough to do, however they are cut.
+bool has_many(const Shape& shape);
+/// Whether the mean row has so many non-zeros.
+bool has_mean_row(const Shape& shape, Index nonzeros);
 
 /// `given` with what is 0 filled in by the rules above. Throws Error if there is no such form.
 template <class T>

@@ -15,7 +15,6 @@ inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 inline constexpr unsigned kSmallBlock = 128;    ///< threads; because a block leaves when its last group does
 inline constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
-inline constexpr Index kNarrowestStrip = 8;     ///< columns; strips begin at multiples of it
 
 /// Blocks of a grid in y, a strip of `columns` each; no more than a grid may have: the strips beyond are for
 /// another launch, or another turn.
@@ -30,15 +29,13 @@ struct Work {
   Product<T> m;
 };
 
-/// Columns [first, first + count) of `whole`, as a product of its own; `first`: a multiple of
-/// kNarrowestStrip. `b`: B, as it begins with them.
+/// Columns [first, first + count) of `whole`, as a product of its own. `b`: B, as it begins with them.
 template <class T>
 Work<T> columns_of(Work<T> whole, Offset first, Offset count, const Rows<const T>& b) {
   whole.m.b = b;
   whole.m.c.data += first;
   whole.m.n_cols = static_cast<Index>(count);
   if (whole.a.slots != nullptr) whole.a.slots += first;
-  if (whole.a.arrivals != nullptr) whole.a.arrivals += first / kNarrowestStrip * whole.a.partition.split_rows;
   return whole;
 }
 
@@ -92,8 +89,7 @@ void multiply_few_columns(const Work<T>& work, bool vectors, bool early, cudaStr
 /// How many counters add_cut_rows() needs.
 std::size_t counters_of_cut_rows(const PartitionView& partition, Index n_cols);
 
-/// Adds what lies in slots to C; with work.a.arrivals, what last_adds.hpp leaves. `arrived`: the counters; all
-/// are 0, before and after.
+/// Adds what lies in slots to C. `arrived`: the counters; all are 0, before and after.
 template <class T>
 void add_cut_rows(const Work<T>& work, unsigned* arrived, cudaStream_t stream);
 

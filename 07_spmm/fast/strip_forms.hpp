@@ -35,7 +35,8 @@ struct Form {
                                             : kLanes == 16 ? kFirstBatch * 0x00010001u
                                                            : kFirstBatch;
   /// Whether B may be packed for it (packed_b.hpp).
-  static constexpr bool kMayBeDealt = kVector > 1 && kApart * sizeof(T) >= kLineBytes;
+  static constexpr bool kMayBeDealt = kVector > 1 &&
+                                      kStrip >= kVectorStrip&& kApart * sizeof(T) >= kLineBytes;
   static_assert(kLanes % kAhead == 0 && kLanes >= 4);
 };
 
@@ -90,24 +91,29 @@ bool with_study_form(const Granularity& g, Go&& go) {
 /// Calls `go` with the Form of `g`, with vectors where rows of B are `aligned`.
 template <class T, class Go>
 void with_form(const Granularity& g, bool aligned, Go&& go) {
-  constexpr unsigned kVector = 16 / sizeof(T);
-  const bool one_vector = g.strip == g.lanes * Index{kVector} && g.block == Index{kSmallBlock};
-  if (aligned && one_vector && g.lanes == 4 && g.loads == 4) return go(Form<T, 4, kVector, 1, 4>{});
-  if (!aligned || g.strip < kVectorStrip) return with_single_columns<T>(g, go);
+  if (!aligned || (g.strip < kVectorStrip && g.lanes == g.strip)) return with_single_columns<T>(g, go);
 #ifdef STAGES_SPMM_ALL_FORMS
   if constexpr (sizeof(T) == 4) {
     if (with_study_form<T>(g, go)) return;
   }
 #endif
-  if constexpr (kVector == 4) {
-    if (one_vector && g.lanes == 8 && g.loads == 4) return go(Form<T, 8, kVector, 1, 4>{});
-    if (one_vector && g.lanes == 8 && g.loads == 8) return go(Form<T, 8, kVector, 1, 8>{});
+  constexpr unsigned kVector = 16 / sizeof(T);
+  const bool small_block = g.block == Index{kSmallBlock};
+  if (small_block && g.lanes == 4 && g.loads == 4) {
+    if (g.strip == 8) return go(Form<T, 4, 2, 1, 4>{});
+    if constexpr (kVector == 4) {
+      if (g.strip == 16) return go(Form<T, 4, kVector, 1, 4>{});
+    }
+  }
+  if (small_block && g.strip == g.lanes * Index{kVector}) {
+    if (g.lanes == 8 && g.loads == 4) return go(Form<T, 8, kVector, 1, 4>{});
+    if (g.lanes == 8 && g.loads == 8) return go(Form<T, 8, kVector, 1, 8>{});
+    if (g.lanes == 16 && g.loads == 4) return go(Form<T, 16, kVector, 1, 4>{});
+    if (g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 1, 8>{});
   }
   if constexpr (kVector == 4) {
     if (g.strip == kWideStrip && g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 2, 4>{});
   }
-  if (one_vector && g.lanes == 16 && g.loads == 4) return go(Form<T, 16, kVector, 1, 4>{});
-  if (one_vector && g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 1, 8>{});
   fail(
       "balanced: strips of {} columns on {} lanes, {} loads and blocks of {} threads were asked for; "
       "give 8 or 16 lanes with a vector of {} columns each, 4 or 8 loads, and 128 threads; or 4 lanes and 4 "

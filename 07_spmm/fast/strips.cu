@@ -27,7 +27,6 @@
 // Input: a cut matrix; B by rows, as it lies or packed. Cost: per strip all of A (4 + sizeof(T) bytes a
 // non-zero), a strip of a row of B for each non-zero, and C once.
 
-#include "07_spmm/fast/last_adds.hpp"
 #include "07_spmm/fast/strip_forms.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
@@ -82,29 +81,6 @@ __device__ void finish_row(const Product<T>& m, Index row, unsigned column, cons
     if (m.beta != T{0} && at < n_cols) out[s] += m.beta * to[at];
   }
   store_sums<F, kDealt>(to, column, n_cols, static_cast<unsigned>(m.c.ld) % F::kVector == 0, out);
-}
-
-/// C(row, the lane's columns) += alpha (slots `first` .. before `end`).
-template <class F, bool kDealt, class T = typename F::Value>
-__device__ void add_slots(const CutMatrix<T>& a, const Product<T>& m, Index row, Index first, Index end,
-                          unsigned column) {
-  const auto n_cols = static_cast<unsigned>(m.n_cols);
-  T sums[F::kSums];
-  const auto read = [&](Index slot, T(&part)[F::kSums]) {
-    const T* const from = a.slots + Offset{slot} * a.ld_slots;
-#pragma unroll
-    for (unsigned s = 0; s < F::kSums; ++s) {
-      const unsigned at = column + Lane<F, kDealt>::beyond(s);
-      if (at < n_cols) part[s] = from[at];
-    }
-  };
-  sum_in_order(first, end, read, sums);
-  T* const to = m.c.row(row);
-#pragma unroll
-  for (unsigned s = 0; s < F::kSums; ++s) {
-    const unsigned at = column + Lane<F, kDealt>::beyond(s);
-    if (at < n_cols) to[at] += m.alpha * sums[s];
-  }
 }
 
 /// A batch of non-zeros, and what a lane has loaded of their rows of B.
@@ -189,11 +165,6 @@ __device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const
   if (share.slot >= 0) {
     store_sums<F, kDealt>(a.slots + Offset{share.slot} * a.ld_slots, column, n_cols, true, sums);
   }
-  if (a.arrivals == nullptr) return;
-  const auto add = [&](Index of_row, Index first, Index end) {
-    add_slots<F, kDealt>(a, m, of_row, first, end, column);
-  };
-  arrive<F::kLanes>(a, arrivals_of_strip(a, Offset{blockIdx.y} * F::kStrip), number, add);
 }
 
 /// How blocks of shares are dealt to SMs: in stretches of neighbours, all equally long but for one block.

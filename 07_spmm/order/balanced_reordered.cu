@@ -70,7 +70,8 @@ class BalancedReordered final : public RowMajorPlan<T> {
 
     a_ = to_device(reordered);
     const DeviceArray<Index> order{std::span<const Index>(order_)};
-    const Shape shape = shape_of(problem);
+    Shape shape = shape_of(problem);
+    shape.fresh = sampled_fresh_share(reordered);
     std::visit(
         [&](auto& on_device) {
           matrix_ = BalancedMatrix<T>(on_device, shape, resolve<T>(granularity, shape), this->stream());

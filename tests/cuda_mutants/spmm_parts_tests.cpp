@@ -39,38 +39,27 @@ Registry with_small_parts(bool aligned) {
   }
   for (const Index share : {5, 130}) {
     spmm::add_balanced(registry, fmt::format("share={}", share), {.share = share});
-    spmm::add_balanced(registry, fmt::format("last_adds,share={}", share),
-                       {.share = share, .last_adds = true});
-  }
-  for (const Index strip : {8, 16, 32, 64, 96}) {
-    if (aligned && strip > 16 * kVector) continue;
-    for (const Index share : {1, 33}) {
-      spmm::add_balanced(registry, fmt::format("last_adds,share={},strip={}", share, strip),
-                         {.share = share, .strip = strip, .last_adds = true});
-    }
   }
   for (const Index share : {7, 33}) {
     if (!aligned) continue;
     spmm::add_balanced(registry, fmt::format("share={},lanes=4", share),
-                       {.share = share, .strip = 4 * kVector, .lanes = 4, .last_adds = share == 33});
+                       {.share = share, .strip = 4 * kVector, .lanes = 4});
+  }
+  for (const Index lanes : {1, 32}) {
+    spmm::add_whole_rows(registry, fmt::format("whole_rows,lanes={}", lanes), {.lanes = lanes});
   }
   for (const Index share : {1, 33}) {
     spmm::add_balanced(registry, fmt::format("share={},neighbours", share),
-                       {.share = share, .last_adds = share == 1, .neighbours = true});
+                       {.share = share, .neighbours = true});
   }
   for (const Index slack : {12, 40}) {  // so that shares may be empty, and long rows be cut or whole
     spmm::add_balanced(registry, fmt::format("share=8,slack={}", slack), {.share = 8, .slack = slack});
-    spmm::add_balanced(registry, fmt::format("last_adds,share=8,slack={}", slack),
-                       {.share = 8, .slack = slack, .last_adds = true});
   }
   for (const Index share : {1, 7, 33}) {
-    spmm::add_balanced_reordered(registry, fmt::format("reordered,share={}", share),
-                                 {.share = share, .last_adds = share == 7});
+    spmm::add_balanced_reordered(registry, fmt::format("reordered,share={}", share), {.share = share});
   }
   for (const Index bands : {1, 4}) {
     spmm::add_balanced(registry, fmt::format("share=9,bands={}", bands), {.share = 9, .bands = bands});
-    spmm::add_balanced(registry, fmt::format("last_adds,share=9,bands={}", bands),
-                       {.share = 9, .bands = bands, .last_adds = true});
   }
   for (const Index loads : {4, 8}) {
     for (const Index lanes : {8, 16}) {
@@ -218,7 +207,6 @@ void expect_hubs_good(const std::vector<Index>& numbers_of_columns) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   Registry registry;
   spmm::add_balanced(registry, "share=1", {.share = 1});
-  spmm::add_balanced(registry, "last_adds,share=1", {.share = 1, .last_adds = true});
   spmm::add_balanced(
       registry, "packed,share=1",
       {.share = 1, .strip = Index{128 / sizeof(T)}, .lanes = 8, .packing = spmm::Packing::always});
@@ -280,33 +268,10 @@ TEST(HubRows, OfDoublesAreAddedUpByManyBlocks) {
   expect_hubs_good<double>({1, 3, 33, 33 * 2});
 }
 
-/// Groups of 4 to 32 lanes, several of a warp, each of which may be the last that works on a row. Few cases, as
-/// ctest runs this one under a search for races, too.
-TEST(CutRows, AreAddedUpByWhoComesLast) {
-  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
-  Registry registry;
-  for (const auto& [strip, lanes] : {std::pair{8, 8}, {16, 4}, {16, 16}, {32, 8}, {64, 16}}) {
-    spmm::add_balanced(registry, fmt::format("strip={},lanes={}", strip, lanes),
-                       {.share = 3, .strip = strip, .lanes = lanes, .last_adds = true});
-  }
-  GpuExec exec;
-  for (const Index n_cols : {20, 33}) {
-    const auto problem =
-        hub_problem<float>(matrices::with_row_lengths(std::vector<Index>{70, 1, 9, 0, 40, 5}), n_cols);
-    for (const Entry& entry : registry.entries()) {
-      const bool has_vectors = entry.name == "strip=16,lanes=4" || entry.name == "strip=32,lanes=8" ||
-                               entry.name == "strip=64,lanes=16";
-      if (has_vectors && n_cols % 4 != 0) continue;
-      EXPECT_EQ(check_entry(entry, problem, exec).failure, "") << entry.name << ", N = " << n_cols;
-    }
-  }
-}
-
 TEST(HubRows, HaveTheSameBitsWhicheverBlockIsTheLast) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   Registry registry;
   spmm::add_balanced(registry, "share=1", {.share = 1});
-  spmm::add_balanced(registry, "last_adds,share=1", {.share = 1, .last_adds = true});
   for (const Matrix& a : with_hub_rows()) {
     for (const Index n_cols : {5, 64}) {
       for (const Entry& entry : registry.entries()) {
@@ -418,8 +383,7 @@ void expect_packed_good_on(const char* name, const Matrix& a, Index n_cols, Offs
                          {.share = share,
                           .strip = strip,
                           .lanes = strip / Index{16 / sizeof(T)},
-                          .packing = spmm::Packing::always,
-                          .last_adds = share == 33});
+                          .packing = spmm::Packing::always});
     }
   }
   spmm::add_balanced_reordered(registry, "packed,reordered",
@@ -599,13 +563,14 @@ std::string chosen(const Matrix& a, Index n_cols) {
 TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   using namespace matrices;
-  const std::string tiles = code_capability() < 80 ? "balanced" : "dense_tiles";
-  EXPECT_EQ(chosen<float>(dense(64, 64), 32), tiles);
-  EXPECT_EQ(chosen<float>(dense(64, 64), 31), "balanced");
+  const bool has_tiles = code_capability() >= 80;
+  const std::string tiles = has_tiles ? "dense_tiles" : "balanced";
+  const std::string tiles_or_rows = has_tiles ? "dense_tiles" : "whole_rows";
+  EXPECT_EQ(chosen<float>(dense(64, 64), 8), tiles_or_rows);
+  EXPECT_EQ(chosen<float>(dense(64, 64), 7), "balanced");
   EXPECT_EQ(chosen<double>(dense(64, 64), 32), "balanced");
-  EXPECT_EQ(chosen<float>(gaps(64, 49), 32), "balanced");
+  EXPECT_EQ(chosen<float>(gaps(64, 49), 32), "whole_rows");
   EXPECT_EQ(chosen<float>(empty(64, 49), 32), "balanced");
-  // Tiles that are a quarter full, or 3/8; an eighth of the rows too short for tiles, or more; one long row.
   const auto with_lengths = [](std::vector<Index> lengths) { return with_row_lengths(lengths); };
   const auto rows = [](Index count, Index length) {
     return std::vector<Index>(static_cast<std::size_t>(count), length);
@@ -614,19 +579,48 @@ TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  EXPECT_EQ(chosen<float>(with_lengths(rows(4, 64)), 32), "balanced");
-  EXPECT_EQ(chosen<float>(with_lengths(rows(6, 64)), 32), tiles);
-  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(56, 16), rows(8, 1))), 32), tiles);
-  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(54, 16), rows(10, 1))), 32), "balanced");
-  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 8), {63})), 32), tiles);
-  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 8), {90})), 32), "balanced");
+  // Tiles that are an eighth, a quarter or 3/8 full. Where there are none whole rows are taken, if rows of B
+  // are aligned.
+  EXPECT_EQ(chosen<float>(with_lengths(rows(2, 64)), 32), "whole_rows");
+  EXPECT_EQ(chosen<float>(with_lengths(rows(4, 64)), 32), tiles_or_rows);
+  EXPECT_EQ(chosen<float>(with_lengths(rows(4, 64)), 31), "balanced");
+  EXPECT_EQ(chosen<float>(with_lengths(rows(6, 64)), 31), tiles);
+  // Short rows; an eighth of the rows too short for tiles, or more; one long row.
+  EXPECT_EQ(chosen<float>(with_lengths(rows(64, 31)), 32), "whole_rows");
+  EXPECT_EQ(chosen<float>(with_lengths(rows(64, 32)), 32), tiles_or_rows);
+  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(56, 40), rows(8, 1))), 32), tiles_or_rows);
+  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(54, 40), rows(10, 1))), 32), "whole_rows");
+  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 32), {255})), 64), tiles);
+  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 32), {300})), 64), "balanced");
+  // A block for each band and strip: 8 tiles for one, 9, and 9 for two.
+  EXPECT_EQ(chosen<float>(with_lengths(rows(16, 64)), 32), tiles_or_rows);
+  EXPECT_EQ(chosen<float>(with_lengths(rows(16, 72)), 32), "whole_rows");
+  EXPECT_EQ(chosen<float>(with_lengths(rows(16, 72)), 33), tiles);
+}
+
+TEST(Adaptive, TakesWholeRowsWhereTheyAreEvenAndNearOnesAlike) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  using namespace matrices;
+  const auto lengths = [](Index count, Index length, Index last) {
+    std::vector<Index> out(static_cast<std::size_t>(count), length);
+    out.push_back(last);
+    return with_row_lengths(out);
+  };
+  // A line of B; the longest row four times the mean one, or more; half of the columns new, or more.
+  EXPECT_EQ(chosen<float>(lengths(31, 8, 8), 32), "whole_rows");
+  EXPECT_EQ(chosen<float>(lengths(31, 8, 8), 36), "balanced");
+  EXPECT_EQ(chosen<double>(lengths(31, 8, 8), 16), "whole_rows");
+  EXPECT_EQ(chosen<double>(lengths(31, 8, 8), 18), "balanced");
+  EXPECT_EQ(chosen<float>(lengths(31, 8, 35), 32), "whole_rows");
+  EXPECT_EQ(chosen<float>(lengths(31, 8, 36), 32), "balanced");
+  EXPECT_EQ(chosen<float>(lengths(1, 8, 8), 32), "whole_rows");
+  EXPECT_EQ(chosen<float>(lengths(1, 8, 9), 32), "balanced");
 }
 
 /// C = A B by an entry.
 std::vector<float> product_by(const char* name, const SpmmProblem<float>& problem, const Dense<float>& b) {
   Registry registry;
   add_07_spmm(registry);
-  spmm::add_dense_tiles(registry);
   GpuExec exec;
   const auto plan = registry.find(name).on<SpmmProblem<float>>().prepare(problem, exec);
   SpmmOperands<float> operands;
