@@ -173,11 +173,14 @@ entries='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*:*PassesTheBattery/08_*
 
 if wants sanitizer; then
   command -v compute-sanitizer > /dev/null || { echo "verify-gpu: no compute-sanitizer (part of the CUDA toolkit)" >&2; exit 2; }
-  step memcheck sanitize memcheck memcheck battery_tests "$entries"
-  step racecheck_without_chain_cluster sanitize racecheck racecheck battery_tests "$entries:-*chain_cluster*:*hash_warp_per_row*:*rows_of_b*"
-  step racecheck_small_tables sanitize racecheck_small_tables racecheck cuda_mutants_tests HashParts.OneTableForAllRowsOnSmallMatrices
-  step initcheck sanitize initcheck initcheck battery_tests "$entries"
-  step synccheck sanitize synccheck synccheck battery_tests "$entries"
+  for tool in ${STAGES_SANITIZER:-memcheck racecheck initcheck synccheck}; do
+    case $tool in
+      racecheck)
+        step racecheck_without_chain_cluster sanitize racecheck racecheck battery_tests "$entries:-*chain_cluster*:*hash_warp_per_row*:*rows_of_b*"
+        step racecheck_small_tables sanitize racecheck_small_tables racecheck cuda_mutants_tests HashParts.OneTableForAllRowsOnSmallMatrices ;;
+      *) step "$tool" sanitize "$tool" "$tool" battery_tests "$entries" ;;
+    esac
+  done
 fi
 
 if wants d2; then
