@@ -9,7 +9,7 @@
 #
 #   tests       all tests on the GPU
 #   several     the tests of several GPUs, which two or more processes share if there are fewer
-#   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer
+#   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer (STAGES_SANITIZER="memcheck ..." for some of them)
 #   d2          the D2 study (STAGES_D2="stream ..." for some of its six parts, see tools/d2-study.sh), and D1's pair into a dense C
 #   spmv        SpMV of steps 3 to 6, each entry prepared three times, on generated matrices and on the MATRIX files given; and on the
 #               files in STAGES_HELD_OUT="FILE ...", of a record of their own: matrices on which no constant was chosen. spmv_held_out is
@@ -178,7 +178,8 @@ if wants sanitizer; then
       racecheck)
         step racecheck_without_chain_cluster sanitize racecheck racecheck battery_tests "$entries:-*chain_cluster*:*hash_warp_per_row*:*rows_of_b*"
         step racecheck_small_tables sanitize racecheck_small_tables racecheck cuda_mutants_tests HashParts.OneTableForAllRowsOnSmallMatrices ;;
-      *) step "$tool" sanitize "$tool" "$tool" battery_tests "$entries" ;;
+      memcheck | initcheck | synccheck) step "$tool" sanitize "$tool" "$tool" battery_tests "$entries" ;;
+      *) echo "verify-gpu: STAGES_SANITIZER names '$tool'; give some of memcheck racecheck initcheck synccheck" >&2; exit 2 ;;
     esac
   done
 fi

@@ -281,6 +281,21 @@ class Records(unittest.TestCase):
             self.verify("--only", "grade", expect=0 if passed else 1)
             self.assertEqual((self.steps()["grade_build"], self.steps()["grade"]), (True, passed), text)
 
+    def test_some_of_the_sanitizer_s_tools(self):
+        for path, text in (("compute-sanitizer", "echo '[       OK ]'; ! grep -q \"$2\" \"$PLAY/broken\""), ("build/gpu/bin/battery_tests", "echo '  one'"),
+                           ("build/gpu/bin/cuda_mutants_tests", "echo '  one'")):
+            (self.root / path).write_text(f"#!/usr/bin/env bash\n{text}\n")
+            (self.root / path).chmod(0o755)
+        with unittest.mock.patch.dict(os.environ, {"STAGES_SANITIZER": "initcheck synccheck"}):
+            self.verify("--only", "sanitizer")
+        self.assertEqual(self.steps(), {"configure": True, "build": True, "initcheck": True, "synccheck": True})
+        with unittest.mock.patch.dict(os.environ, {"STAGES_SANITIZER": "init"}):
+            self.assertIn("STAGES_SANITIZER names 'init'; give some of memcheck", self.verify("--only", "sanitizer", expect=2))
+        self.play(broken="racecheck")
+        self.verify("--only", "sanitizer", expect=1)
+        self.assertEqual({name for name, passed in self.steps().items() if not passed}, {"racecheck_without_chain_cluster", "racecheck_small_tables"})
+        self.assertTrue(self.steps()["memcheck"])
+
     def asked(self):
         return (self.root / "asked").read_text().splitlines()
 
