@@ -14,15 +14,20 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GPU = "nvidia-h200"
+GPU = "nvidia-h100-80gb-hbm3"
 TABLE = ROOT / "data" / "advice.tsv"
 # One product on one GPU, and the whole product: no streams and chains, no shares, no entries that know C's structure.
-RECORDS = ["spmv.json", "spmm_n*.json", "spmm_hubs.json", "spmm_order.json", "ladder_spmm.json", "spgemm.json", "ladder_spgemm.json"]
+RECORDS = ["spmv.json", "spmv_held_out.json", "ladder_spmm.json", "spmm_held_out.json", "spgemm.json", "spgemm_held_out.json", "ladder_spgemm.json"]
 
 
 def geometric_mean(values):
     values = list(values)
     return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def name_of(matrix):
+    """A file's name without its directory, which is that of one machine."""
+    return matrix if matrix.startswith(("gen:", "data:")) else matrix.rsplit("/", 1)[-1]
 
 
 def read_cases(files):
@@ -33,7 +38,7 @@ def read_cases(files):
             problem = row["problem"]
             if row["status"] != "good" or "seconds" not in row or row["peer"] or row["structure_reuse"] or row["mpi"]:
                 continue
-            case = (problem["operation"], problem["options"] or "-", problem["matrix"].removeprefix("matrices/"))
+            case = (problem["operation"], problem["options"] or "-", name_of(problem["matrix"]))
             facts[case] = problem
             time = row["seconds"]["run"]["median"]
             seconds[case][row["entry"]] = min(time, seconds[case].get(row["entry"], time))
@@ -52,7 +57,7 @@ def chosen(shares):
 
 
 def table(facts, shares):
-    lines = ["# What `stages advise` knows, of records of one NVIDIA H200 in single precision. A line a case: operation, options, matrix, rows,",
+    lines = ["# What `stages advise` knows, of records of one NVIDIA H100 in single precision. A line a case: operation, options, matrix, rows,",
              "# non-zeros, the entry that is advised, its share of the best entry's speed, the same for the entry that would be advised",
              "# without this case, the best entry. tools/advice.py writes this file."]
     for operation in ("spmv", "spmm", "spgemm"):

@@ -124,7 +124,7 @@ int work(const AdviseOptions& options) {
   const Csr<double> a = load_matrix<double>(options.source, options.input, NonFinite::allowed);
   json all = json::array();
   for (const std::string& op : options.ops) all.push_back(advice(op, a, options));
-  constexpr const char* kGpu = "NVIDIA H200";
+  constexpr const char* kGpu = "NVIDIA H100";
   if (options.json) {
     const json out = {{"schema_version", 1}, {"matrix", options.source}, {"rows", a.rows},
                       {"cols", a.cols},      {"nnz", a.nnz()},           {"gpu", kGpu},
