@@ -883,8 +883,10 @@ def rules(results, operation, _wanted):
                 worst = max(costs, key=costs.get)
                 lines.append(f"| {words}{f', N = {n}' if n else ''} | {len(costs)} | {geometric_mean(costs.values()):.3f} | {costs[worst]:.2f} | {label(worst)} |")
     titles = ["matrix", "list"] + (["N"] if any(columns) else []) + ["by the rules", "best choice", "its time", "cost"]
+    # With a line for each number of columns, too, those alone that cost something.
+    told = [m for m in measured_ if not any(columns) or cost_of_rules(m) >= 1.1]
     lines += ["", "| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
-    for m in measured_:
+    for m in told:
         again = m.get("again") or m["seconds"]
         best = min(again, key=again.get)
         name = "the rules'" if best == m["rules"] else best
@@ -894,7 +896,8 @@ def rules(results, operation, _wanted):
     skipped = sum(1 for m in results["matrices"] if m["operation"] == operation and not m["seconds"])
     part = sum(1 for m in measured_ if m.get("left_out"))
     lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record"
-              + (f"; on {part} lines time was too short for all choices" if part else "") +
+              + (f"; on {part} lines time was too short for all choices" if part else "")
+              + (f"; {len(measured_) - len(told)} lines with a cost under 1.10 are not shown" if len(told) < len(measured_) else "") +
               f"; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
     return "\n".join(lines) + "\n"
 
