@@ -49,9 +49,16 @@ struct TileForm {
   Index ahead = 0;  ///< tiles that a warp asks for at once: 1, 2 or 4
 };
 
-/// How `whole_rows` gives lanes to rows. What is 0 is derived from the matrix.
+/// In which order `whole_rows` takes rows.
+enum class RowOrder { by_rule, as_they_lie, by_length };
+
+/// How `whole_rows` gives lanes to rows. What is left open is derived from the matrix: see fast/whole_rows.hpp.
 struct RowForm {
-  Index lanes = 0;  ///< of a row: 32, or 1 for no more than a strip of columns takes
+  RowOrder order = RowOrder::by_rule;
+  /// Of a row that one group of lanes takes, in whole batches of 8. By length, longer rows get a warp or a
+  /// block; as they lie, all rows a warp if the mean row is longer.
+  Index nonzeros = 0;
+  Index lanes = 0;  ///< of a group where B has more than a line: 8 or 16
 };
 
 void add_warp_per_row(Registry& registry, const std::string& name = "07_spmm/warp_per_row",

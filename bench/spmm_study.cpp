@@ -66,9 +66,27 @@ Variant tiles(const std::string& name, spmm::TileForm form = {}) {
   return {.name = name, .add = [=](Registry& registry) { spmm::add_dense_tiles(registry, name, form); }};
 }
 
-Variant whole_rows(const std::string& name, Index lanes) {
-  return {.name = name,
-          .add = [=](Registry& registry) { spmm::add_whole_rows(registry, name, {.lanes = lanes}); }};
+Variant whole_rows(const std::string& name, spmm::RowForm form = {}) {
+  return {.name = name, .add = [=](Registry& registry) { spmm::add_whole_rows(registry, name, form); }};
+}
+
+/// Every form of whole_rows, and what it takes by rule.
+void add_whole_rows(std::vector<Variant>& out, Index n_cols) {
+  using spmm::RowOrder;
+  constexpr Index kAll = std::numeric_limits<Index>::max();
+  out.push_back(whole_rows("whole_rows"));
+  for (const Index lanes : {8, 16}) {
+    if (lanes == 16 && n_cols <= 32) break;
+    const std::string on = n_cols <= 32 ? "" : fmt::format(" on {} lanes", lanes);
+    const auto add = [&](const std::string& how, RowOrder order, Index nonzeros) {
+      out.push_back(
+          whole_rows("whole_rows " + how + on, {.order = order, .nonzeros = nonzeros, .lanes = lanes}));
+    };
+    add("of groups", RowOrder::as_they_lie, kAll);
+    add("of warps", RowOrder::as_they_lie, 1);
+    for (const Index nonzeros : {8, 16, 32, 64, 128})
+      add(fmt::format("by length {:3}", nonzeros), RowOrder::by_length, nonzeros);
+  }
 }
 
 /// Every form of dense_tiles, and what it takes by rule.
@@ -159,21 +177,18 @@ std::vector<Variant> all_variants(Index n_cols) {
 /// all but empty, whole_rows where rows are not too uneven, both where plans for each of their forms find room.
 std::vector<Variant> variants_for(const SpmmProblem<float>& problem, const std::regex& wanted) {
   constexpr double kHardlyFilled = 0.1;
-  constexpr Offset kMostNonzeros = 8'000'000, kMostUneven = 8;
+  constexpr Offset kMostNonzeros = 8'000'000, kLongestRow = 8192;
   std::vector<Variant> out = all_variants(problem.n_cols);
   const spmm::Form form = spmm::form_for(problem);
   if (form == spmm::Form::dense_tiles) out.front() = tiles(kRulesChoice);
-  if (form == spmm::Form::whole_rows) out.front() = whole_rows(kRulesChoice, 0);
+  if (form == spmm::Form::whole_rows) out.front() = whole_rows(kRulesChoice);
   if (form != spmm::Form::balanced) out.insert(out.begin() + 1, {.name = "balanced"});
   if (has_tf32() && problem.a->nnz() <= kMostNonzeros &&
       spmm::sample_tiles(*problem.a).filled >= kHardlyFilled)
     add_tiles(out);
   Offset longest = 0;
   for (Index i = 0; i < problem.a->rows; ++i) longest = std::max<Offset>(longest, problem.a->row_nnz(i));
-  if (problem.a->nnz() <= kMostNonzeros && longest * problem.a->rows <= kMostUneven * problem.a->nnz()) {
-    out.insert(out.begin() + 1, whole_rows("whole_rows", 1));
-    out.insert(out.begin() + 2, whole_rows("whole_rows of warps", 32));
-  }
+  if (problem.a->nnz() <= kMostNonzeros && longest <= kLongestRow) add_whole_rows(out, problem.n_cols);
   std::erase_if(
       out, [&](const Variant& v) { return v.name != kRulesChoice && !std::regex_search(v.name, wanted); });
   return out;

@@ -4,7 +4,7 @@
 //
 // Shares. The non-zeros are cut into shares of about the same number, whatever the rows. A boundary moves
 // back to the beginning of its row if that is near; else it cuts the row in two. Prepare cuts, on the device
-// (partition.hpp). A group of 8 to 32 lanes walks through a share from its first non-zero to its last.
+// (partition.hpp). A group of 4 to 32 lanes walks through a share from its first non-zero to its last.
 //
 // Rows. A group need not know row pointers: the sign bit of a column says that its row ends there. The group
 // then stores its sums to C, as nobody else has a part in that row's end, and takes the next number from the
@@ -131,7 +131,7 @@ void BalancedMatrix<T>::multiply_as_it_lies(const Work<T>& work, cudaStream_t st
   const Rows<const T>& b = work.m.b;
   const Index n_cols = work.m.n_cols, strip = granularity_.strip;
   if (granularity_.lanes == 1) {
-    return multiply_few_columns(work, aligned_ && n_cols == strip, false, stream);
+    return multiply_few_columns(work, aligned_ && n_cols > strip / 2, false, stream);
   }
   const auto [whole, rest, few] = divide<T>(n_cols, strip, aligned_);
   const Columns<T> in_strips{.count = whole, .b = b.data, .ld = b.ld, .apart = strip};

@@ -18,6 +18,7 @@ constexpr Index kNearDenseRun = 64;   ///< non-zeros of a row, of whose columns 
 constexpr double kMostBands = 64;     ///< of a near-dense matrix
 constexpr double kLinesOfCopy = 7;    ///< of B that take as long to gather as to copy one
 constexpr Offset kSampledWindows = 32;
+constexpr double kEven = 4;              ///< times the mean row is the longest, where rows are even
 constexpr double kLocalFresh = 0.5;      ///< of kWindow non-zeros; if no more ask for a row first, A is local
 constexpr Offset kManyOfSm = 24'000;     ///< non-zeros for each SM, with which all of them have enough to do
 constexpr Offset kHardlyAnyOfSm = 8192;  ///< with which shares are all under way at a time
@@ -85,8 +86,10 @@ bool are_neighbours(const Shape& shape) {
 }
 
 /// How far the boundaries of such shares may move.
-Index slack_for(Index share) {
-  return std::min(std::max(share / 8, Index{16}), share - 1);
+Index slack_for(Index share, const Shape& shape) {
+  const Index slack = std::min(std::max(share / 8, Index{16}), share - 1);
+  if (!is_even(shape, kEven) || shape.longest > 4 * Offset{share}) return slack;
+  return std::max(slack, static_cast<Index>(shape.longest));
 }
 
 /// Whether a copy of B pays.
@@ -116,15 +119,16 @@ Granularity a_lane_a_nonzero(Granularity g, const Shape& shape) {
   g.block = kSmallBlock;
   if (g.bands == 0) g.bands = 1;
   if (g.share == 0) g.share = share_for(shape, g, kResidencyOfFewColumns);
-  if (g.slack == 0) g.slack = slack_for(g.share);
+  if (g.slack == 0) g.slack = slack_for(g.share, shape);
   return g;
 }
 
-/// Whether one wide strip takes all columns.
+/// Whether strips are to be wide: one takes all columns, or there is more to do for rows than for non-zeros.
 template <class T>
-bool is_one_wide_strip(const Shape& shape) {
-  return sizeof(T) == 4 && rows_are_aligned<T>(shape.ld_of_b) && shape.n_cols > kWideStrip * 3 / 4 &&
-         shape.n_cols < kWideStrip;
+bool takes_wide_strips(const Shape& shape) {
+  if (sizeof(T) > 4 || !rows_are_aligned<T>(shape.ld_of_b) || shape.n_cols <= kWideStrip * 3 / 4)
+    return false;
+  return shape.n_cols < kWideStrip || shape.nnz <= shape.rows;
 }
 
 /// Whether a matrix is near-dense.
@@ -181,12 +185,16 @@ bool is_local(const Shape& shape) {
   return shape.fresh <= kLocalFresh;
 }
 
-bool has_many(const Shape& shape) {
-  return shape.nnz >= kManyOfSm * device_facts().sms;
+bool has_many(const Shape& shape, double part) {
+  return static_cast<double>(shape.nnz) >= part * static_cast<double>(kManyOfSm * device_facts().sms);
 }
 
 bool has_mean_row(const Shape& shape, Index nonzeros) {
   return shape.nnz >= Offset{nonzeros} * shape.rows;
+}
+
+bool is_even(const Shape& shape, double times) {
+  return static_cast<double>(shape.longest) * shape.rows <= times * static_cast<double>(shape.nnz);
 }
 
 template <class T>
@@ -207,11 +215,14 @@ double sampled_fresh_share(const Csr<T>& a) {
 template <class T>
 Shape shape_of(const SpmmProblem<T>& problem) {
   const Csr<T>& a = *problem.a;
+  Offset longest = 0;
+  for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, a.row_nnz(i));
   return {.nnz = a.nnz(),
           .rows = a.rows,
           .rows_of_b = a.cols,
           .n_cols = problem.n_cols,
           .ld_of_b = ld_of_b(problem),
+          .longest = longest,
           .fresh = sampled_fresh_share(a)};
 }
 
@@ -222,12 +233,12 @@ bool takes_vectors(const Granularity& g, const Shape& shape) {
 
 template <class T>
 Granularity resolve(Granularity g, const Shape& shape) {
-  const bool by_rule = g.strip == 0;
+  const bool by_rule = g.strip == 0 && g.lanes == 0 && g.loads == 0;
   if (g.lanes == 1 && !are_few_columns<T>(shape.n_cols)) {
     fail("balanced: a lane a non-zero was asked for, but a lane has no more than {} columns, not {}",
          16 / sizeof(T), shape.n_cols);
   }
-  if (by_rule) g.strip = strip_for<T>(shape.n_cols);
+  if (g.strip == 0) g.strip = strip_for<T>(shape.n_cols);
   if (g.packing == Packing::by_rule) {
     g.packing = by_rule && packing_pays<T>(shape, g.strip) ? Packing::always : Packing::never;
   }
@@ -242,7 +253,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
     g = near_dense<T>(g, shape);
   } else if (by_rule && vectors && has_mean_row(shape, kVeryLongRows)) {
     g = in_bands(g, shape);
-  } else if (by_rule && g.packing == Packing::never && is_one_wide_strip<T>(shape)) {
+  } else if (by_rule && g.packing == Packing::never && takes_wide_strips<T>(shape)) {
     g.strip = kWideStrip;
     g.lanes = 16;
     g.loads = 8;
@@ -265,7 +276,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
     g = among_neighbours<T>(g, shape);
   }
   if (g.share == 0) g.share = share_for(shape, g, residency);
-  if (g.slack == 0) g.slack = slack_for(g.share);
+  if (g.slack == 0) g.slack = slack_for(g.share, shape);
   return g;
 }
 

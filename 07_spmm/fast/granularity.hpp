@@ -5,12 +5,14 @@
 //          find ends of rows more often, wider ones leave fewer groups to hide what a gather takes
 //   lanes  a vector of 16 bytes each, but 4 at least; where B is not aligned as many as columns, or 32, which
 //          take one to three columns each
-//   loads  4 on 4 lanes. Else 8 if a row has 16 non-zeros or more on average, since a batch in which rows end
-//          is added up one by one; and on 8 lanes if A has many non-zeros. Else 4
+//   loads  4 on 4 lanes. Else 8 if a strip is less than a line of B; if a row has 16 non-zeros or more on
+//          average, since a batch in which rows end is added up one by one; and on 8 lanes if A has many
+//          non-zeros. Else 4. (Lanes that have single columns take 8 whatever is asked for, or 4 of 96 columns)
 //   share  half of what a group would get if the device took all non-zeros at once, so that there are two
 //          waves of groups. At least 32 non-zeros, because beginning a share takes three trips to memory (16 if
 //          there are hardly any), and at most 256, so that what ends last ends soon: on 8 lanes 128, on 4 32
-//   slack  an eighth of a share, or 16 non-zeros if that is more, but less than a share
+//   slack  an eighth of a share, or 16 non-zeros if that is more, but less than a share. Where no row is much
+//          longer than the mean one, so far that none is cut, if four shares hold the longest
 //   bands  1: shares in the order of rows
 //   block  128 threads
 //   packing  B is copied strip by strip in each product (packed_b.hpp) if all gathers together then ask for
@@ -20,29 +22,29 @@
 //          %). A packed B is aligned. Where rows of B begin with lines, and strips end with them, there is
 //          nothing to be saved
 //
-// Exceptions, the first that holds. "Aligned" means that rows of B begin at multiples of 16 bytes, or that B
-// is packed:
+// Exceptions where the strip, lanes and loads are all left open, the first that holds. "Aligned" means that
+// rows of B begin at multiples of 16 bytes, or that B is packed:
 //
 //   condition                             strip   lanes    loads  share        bands
-//   up to 16 bytes of a row of B          them    1        4      rule         1   a lane a non-zero
+//   up to 16 bytes of a row of B          those   1        4      rule         1   a lane a non-zero
 //   near-dense, aligned, N >= 32          rule    rule     4      long rows    as many as half of an SM's
 //                                                                              shared memory needs for a strip,
 //                                                                              up to 64
 //   a mean row >= 256, aligned            32      a vector rule   long rows    10
-//   97 to 127 columns of aligned floats   128     16       8      rule         1   not packed: for 100 columns
-//                                                                              a tenth faster than strips of 64
-//   aligned, many, local                  rule    rule     rule   64 (less     1   no row is cut that is no
-//                                                                 than a line      longer: so many non-zeros
-//                                                                 of B: 16), or    are the slack, too
-//                                                                 256 if the mean
-//                                                                 row is longer
+//   aligned floats that are not packed,   128     16       8      rule         1   for 100 columns a tenth
+//   97 to 127 columns; or more, if there                                           faster than strips of 64;
+//   are no more non-zeros than rows                                                such rows a fifth
 //   aligned, less than a line of B, many, rule    columns  8      rule         1
 //   not local, and 8 non-zeros a row or
 //   less than half a line
 //
+// Beside them, where share and slack are left open, B is aligned and A is local and has many non-zeros, a
+// share has 64 of them (16 if a strip is less than a line of B), or 256 if the mean row is longer; and no row
+// is cut that is no longer: so many are the slack, too.
+//
 // A share of long rows is what 80 shares for each SM leave, with 16 to 128 non-zeros; so many shares for all
 // strips together where rows are very long. And where all of A is under way at a time, blocks of an SM are
-// neighbours.
+// neighbours. Both are for the two kinds with long rows.
 //
 // Many are 24,000 non-zeros for each SM. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for
 // a row of B that none before them has asked for: short shares keep what runs on an SM at a time near each
@@ -72,6 +74,7 @@ struct Shape {
   Index rows_of_b = 0;
   Index n_cols = 0;
   Offset ld_of_b = 0;  ///< elements from a row of B to the next
+  Offset longest = 0;  ///< non-zeros of a row
   double fresh = 1;    ///< of kWindow non-zeros in turn, the part that asks for a row of B first; by a sample
 };
 
@@ -87,10 +90,13 @@ Shape shape_of(const SpmmProblem<T>& problem);
 
 /// Whether rows that are near each other ask for the same rows of B, so often that caches of an SM help.
 bool is_local(const Shape& shape);
-/// Whether there are so many non-zeros that all SMs have enough to do, however they are cut.
-bool has_many(const Shape& shape);
+/// Whether there are so many non-zeros that all SMs have enough to do, however they are cut; or so large a part
+/// of that.
+bool has_many(const Shape& shape, double part = 1);
 /// Whether the mean row has so many non-zeros.
 bool has_mean_row(const Shape& shape, Index nonzeros);
+/// Whether no row has more than `times` as many non-zeros as the mean row.
+bool is_even(const Shape& shape, double times);
 
 /// `given` with what is 0 filled in by the rules above. Throws Error if there is no such form.
 template <class T>

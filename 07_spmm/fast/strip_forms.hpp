@@ -34,9 +34,8 @@ struct Form {
                                             : kLanes == 8  ? kFirstBatch * 0x01010101u
                                             : kLanes == 16 ? kFirstBatch * 0x00010001u
                                                            : kFirstBatch;
-  /// Whether B may be packed for it (packed_b.hpp).
-  static constexpr bool kMayBeDealt = kVector > 1 &&
-                                      kStrip >= kVectorStrip&& kApart * sizeof(T) >= kLineBytes;
+  /// Whether a packed B may have dealt it the columns (packed_b.hpp).
+  static constexpr bool kMayBeDealt = kVector > 1 && kRepeats == 1 && kStrip >= kVectorStrip;
   static_assert(kLanes % kAhead == 0 && kLanes >= 4);
 };
 

@@ -1,18 +1,31 @@
 // SpMM by whole rows: nothing is cut, nothing is looked up, nothing is added up afterwards.
 //
-// The idea: where rows are about equally long, equal shares of non-zeros gain nothing over rows, and cost a
-// look for ends of rows in each batch, a second kernel for the rows that they cut, and time to cut them. Here
-// the lanes that take a strip of columns, each a vector of 16 bytes, do a row from its first non-zero to its
-// last, with several rows of B under way (strips.cu tells why). That is a group of 4, 8 or 16 lanes.
+// The idea: equal shares of non-zeros cost a look for ends of rows in each batch, a second kernel for the rows
+// that they cut, and time to cut them. Where no row is very long, that buys little, and beside a product of
+// 5 us it is dear. Here the lanes that take a strip of columns, each a vector of 16 bytes, do a row from its
+// first non-zero to its last, with several rows of B under way (strips.cu tells why). That is a group of 4, 8
+// or 16 lanes.
 //
-// Few rows. With a group a row, a matrix of few rows keeps few lanes busy. So all groups of a warp may share a
-// row: each takes every second, fourth or eighth batch of its non-zeros, and in the end they add up their sums
-// by shuffles, always in the same order.
+// Long rows. By length, a row that is too long for a group has all groups of a warp, and if it is too long for
+// them the whole block: each group takes every second, fourth, ... batch of its non-zeros, and in the end they
+// add up their sums, by shuffles and in shared memory, always in the same order. As they lie, all rows have a
+// group, or all a warp.
 //
-// Input: any CSR matrix; a row that is much longer than the others keeps its warp, and so the product, for
-// long. Cost: that of strips.cu. Memory: A.
+// Order. If rows are uneven, they come by length, the longest first: then those of a warp are equally long,
+// and what takes longest begins first. Else they come as they lie, where neighbours may ask for the same rows
+// of B. whole_rows.hpp says which, and from what length on.
+//
+// Input: any CSR matrix; a row that is much longer than the others keeps its block, and so the product, for
+// long. Cost: that of strips.cu. Memory: A, and 4 bytes a row for the order.
+
+#include "07_spmm/fast/whole_rows.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <vector>
 
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/shares.hpp"
@@ -20,60 +33,94 @@
 namespace stages::spmm {
 namespace {
 
-/// kLanes lanes take a strip, kVector columns each; kTogether, one or more such groups, a row.
-template <unsigned kLanes_, unsigned kVector_, unsigned kTogether_>
+/// kLanes lanes take a strip, kVector columns each.
+template <unsigned kLanes_, unsigned kVector_>
 struct RowLanes {
-  static constexpr unsigned kLanes = kLanes_, kVector = kVector_, kTogether = kTogether_;
+  static constexpr unsigned kLanes = kLanes_, kVector = kVector_;
   static constexpr unsigned kStrip = kLanes * kVector;
-  static constexpr unsigned kAhead = std::min(kLanes, 8u);    ///< rows of B that a lane asks for at once
-  static constexpr unsigned kRows = kSmallBlock / kTogether;  ///< of a block
+  static constexpr unsigned kAhead = std::min(kLanes, 8u);  ///< rows of B that a lane asks for at once
+  static constexpr unsigned kBlocks = kLanes == 4 ? 8 : 6;  ///< that an SM is to have room for
 };
 
-template <class L, class T, class Ptr>
-__global__ void __launch_bounds__(kSmallBlock) multiply_rows(CsrView<T, Ptr> a, Product<T> m) {
-  constexpr unsigned kLanes = L::kLanes, kVector = L::kVector, kTogether = L::kTogether;
-  const unsigned lane = threadIdx.x % kTogether, group = lane / kLanes;
-  const Offset number = Offset{blockIdx.x} * L::kRows + threadIdx.x / kTogether;
-  const auto row = static_cast<Index>(number);
-  const Ptr begin = number < a.rows ? a.row_ptr[row] : Ptr{0};
-  const int length = number < a.rows ? static_cast<int>(a.row_ptr[row + 1] - begin) : 0;
+constexpr unsigned kWarpsOfBlock = kSmallBlock / kWarp;
+
+/// The rows in the order in which they are multiplied: first those that have a block each, then those that
+/// have a warp, then those that have a group of lanes.
+struct RowList {
+  const Index* order = nullptr;  ///< of rows; null: as they lie
+  Index of_block = 0, of_warp = 0, rows = 0;
+
+  __device__ Index row(Offset place) const {
+    return order != nullptr ? order[place] : static_cast<Index>(place);
+  }
+  __host__ __device__ unsigned blocks_of_warps() const {
+    return (static_cast<unsigned>(of_warp) + kWarpsOfBlock - 1) / kWarpsOfBlock;
+  }
+};
+
+/// sums of the first warp += those of the others, in their order, lane by lane.
+template <unsigned kVector, class T>
+__device__ void add_warps(T (&sums)[kVector]) {
+  __shared__ T of_warps[kWarpsOfBlock][kVector][kWarp];
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) of_warps[warp][v][lane] = sums[v];
+  __syncthreads();
+#pragma unroll
+  for (unsigned v = 0; v < kVector; ++v) {
+    for (unsigned w = 1; w < kWarpsOfBlock; ++w) sums[v] += of_warps[w][v][lane];
+  }
+  __syncthreads();  // before the sums of the next strip
+}
+
+/// The row at `place`, if that is before `end`, by kTogether lanes: one or more groups, up to a block of them.
+template <class L, unsigned kTogether, class T, class Ptr>
+__device__ void multiply_row(const CsrView<T, Ptr>& a, const Product<T>& m, const RowList& rows, Offset place,
+                             Offset end) {
+  constexpr unsigned kLanes = L::kLanes, kVector = L::kVector, kWidth = std::min(kTogether, kWarp);
+  const unsigned lane = threadIdx.x % kWidth, group = lane / kLanes;
+  const auto before = static_cast<int>(threadIdx.x % kTogether - lane);  // non-zeros of the warps before this
+  const Index row = place < end ? rows.row(place) : 0;
+  const Ptr begin = a.row_ptr[row];
+  const int length = place < end ? static_cast<int>(a.row_ptr[row + 1] - begin) : 0;
   const int longest = warp_max(length);  // rows of a warp go on together, because they shuffle together
   const int shortest = -warp_max(-length);
   const auto column_at = [&](int k) { return k < length ? __ldcs(a.col_idx + begin + k) : 0; };
   const auto value_at = [&](int k) { return k < length ? __ldcs(a.values + begin + k) : T{0}; };
-  for (Offset strip = Offset{blockIdx.y} * L::kStrip; strip < m.n_cols;
-       strip += Offset{gridDim.y} * L::kStrip) {
-    const Offset column = strip + lane % kLanes * kVector;
-    const bool has_column = column < m.n_cols;
+  const auto n_cols = static_cast<unsigned>(m.n_cols);
+  for (unsigned strip = blockIdx.y * L::kStrip; strip < n_cols; strip += gridDim.y * L::kStrip) {
+    const unsigned column = strip + lane % kLanes * kVector;
+    const bool has_column = column < n_cols;
     const T* const from = m.b.data + (has_column ? column : 0);
     T sums[kVector] = {};
-    T values[L::kAhead], rows_of_b[L::kAhead][kVector] = {};
-    Index my_column = 0, next_column = column_at(static_cast<int>(lane));
-    T my_value = 0, next_value = value_at(static_cast<int>(lane));
-    // Non-zeros `first` .. of those that the lanes of a row hold; `left` of them exist. kAll: all of them.
+    T rows_of_b[L::kAhead][kVector] = {};
+    Index my_column = 0, next_column = column_at(before + static_cast<int>(lane));
+    T my_value = 0, next_value = value_at(before + static_cast<int>(lane));
+    // Non-zeros `first` .. of those that the lanes of a group hold; `left` of the warp's exist. kAll: all.
     const auto add_batch = [&]<bool kAll>(unsigned first, int left, std::bool_constant<kAll>) {
 #pragma unroll
       for (unsigned u = 0; u < L::kAhead; ++u) {
         const auto source = static_cast<int>(group * kLanes + first + u);
-        const Index k = __shfl_sync(kAllLanes, my_column, source, kTogether);
-        values[u] = __shfl_sync(kAllLanes, my_value, source, kTogether);
+        const Index k = __shfl_sync(kAllLanes, my_column, source, kWidth);
         if (kAll || source < left) load_vector<kVector>(from + Offset{k} * m.b.ld, rows_of_b[u]);
       }
 #pragma unroll
       for (unsigned u = 0; u < L::kAhead; ++u) {
-        if (!kAll && static_cast<int>(group * kLanes + first + u) >= left) continue;
+        const auto source = static_cast<int>(group * kLanes + first + u);
+        const T value = __shfl_sync(kAllLanes, my_value, source, kWidth);
+        if (!kAll && source >= left) continue;
 #pragma unroll
-        for (unsigned v = 0; v < kVector; ++v) sums[v] += values[u] * rows_of_b[u][v];
+        for (unsigned v = 0; v < kVector; ++v) sums[v] += value * rows_of_b[u][v];
       }
     };
-    for (int base = 0; base < longest; base += static_cast<int>(kTogether)) {
+    for (int base = before; base < longest; base += static_cast<int>(kTogether)) {
       my_column = next_column;
       my_value = next_value;
       next_column = column_at(base + static_cast<int>(kTogether + lane));
       next_value = value_at(base + static_cast<int>(kTogether + lane));
 #pragma unroll
       for (unsigned first = 0; first < kLanes; first += L::kAhead) {
-        if (base + static_cast<int>(kTogether) <= shortest) {
+        if (base + static_cast<int>(kWidth) <= shortest) {
           add_batch(first, length - base, std::true_type());
         } else if (base + static_cast<int>(first) < longest) {
           add_batch(first, length - base, std::false_type());
@@ -81,79 +128,201 @@ __global__ void __launch_bounds__(kSmallBlock) multiply_rows(CsrView<T, Ptr> a, 
       }
     }
 #pragma unroll
-    for (unsigned d = kLanes; d < kTogether; d *= 2) {
+    for (unsigned d = kLanes; d < kWidth; d *= 2) {
 #pragma unroll
       for (unsigned v = 0; v < kVector; ++v)
         sums[v] += __shfl_xor_sync(kAllLanes, sums[v], static_cast<int>(d));
     }
-    if (group == 0 && has_column && number < a.rows) finish_row<kVector>(m, row, column, sums);
+    if constexpr (kTogether > kWarp) add_warps<kVector>(sums);
+    if (threadIdx.x % kTogether < kLanes && has_column && place < end)
+      finish_row<kVector>(m, row, column, sums);
+  }
+}
+
+template <class L, class T, class Ptr>
+__global__ void __launch_bounds__(kSmallBlock, blocks_of_sm(L::kBlocks, kSmallBlock))
+    multiply_rows(CsrView<T, Ptr> a, Product<T> m, RowList rows) {
+  const unsigned of_block = static_cast<unsigned>(rows.of_block), of_warps = rows.blocks_of_warps();
+  const Offset first_of_groups = Offset{rows.of_block} + rows.of_warp;
+  if (blockIdx.x < of_block) {
+    multiply_row<L, kSmallBlock>(a, m, rows, blockIdx.x, rows.of_block);
+  } else if (blockIdx.x < of_block + of_warps) {
+    const Offset place = of_block + Offset{blockIdx.x - of_block} * kWarpsOfBlock + threadIdx.x / kWarp;
+    multiply_row<L, kWarp>(a, m, rows, place, first_of_groups);
+  } else {
+    constexpr unsigned kRows = kSmallBlock / L::kLanes;
+    const Offset block = blockIdx.x - of_block - of_warps;
+    multiply_row<L, L::kLanes>(a, m, rows, first_of_groups + block * kRows + threadIdx.x / L::kLanes,
+                               rows.rows);
   }
 }
 
 template <unsigned n>
 using Number = std::integral_constant<unsigned, n>;
 
-/// Calls `go` with the RowLanes for so many columns of B, whose rows are `aligned` to 16 bytes or not. A row is
-/// a warp's, or a group's.
+/// Calls `go` with the RowLanes for so many columns of B, whose rows are `aligned` to 16 bytes or not; `lanes`
+/// where they have more than a line.
 template <class T, class Go>
-void with_lanes(Index n_cols, bool aligned, bool warp_a_row, Go&& go) {
+void with_lanes(Index n_cols, bool aligned, Index lanes, Go&& go) {
   constexpr unsigned kVector = 16 / sizeof(T);
-  const auto with = [&](auto lanes, auto vector) {
-    warp_a_row ? go(RowLanes<lanes, vector, kWarp>{}) : go(RowLanes<lanes, vector, lanes>{});
-  };
-  if (!aligned) return with(Number<32>(), Number<1>());
+  if (!aligned) return go(RowLanes<32, 1>{});
   const auto columns = static_cast<unsigned>(n_cols);
-  if (columns <= 4 * kVector) return with(Number<4>(), Number<kVector>());
-  if (columns <= 8 * kVector) return with(Number<8>(), Number<kVector>());
-  with(Number<16>(), Number<kVector>());
+  if (columns <= 4 * kVector) return go(RowLanes<4, kVector>{});
+  if (columns <= 8 * kVector || lanes == 8) return go(RowLanes<8, kVector>{});
+  go(RowLanes<16, kVector>{});
+}
+
+constexpr Offset kBatch = 8, kMostBatches = 1 << 16;
+
+/// The batches of a row, as far as they are told apart.
+template <class T>
+Offset batches_of(const Csr<T>& a, Index row) {
+  return std::min(kMostBatches, (a.row_nnz(row) + kBatch - 1) / kBatch);
+}
+
+/// The rows by the number of their batches, most first; equal ones as they lie.
+template <class T>
+std::vector<Index> by_length(const Csr<T>& a) {
+  std::vector<Index> begin(kMostBatches + 2), order(static_cast<std::size_t>(a.rows));
+  const auto place_of = [&](Index row) {
+    return static_cast<std::size_t>(kMostBatches - batches_of(a, row));
+  };
+  for (Index i = 0; i < a.rows; ++i) ++begin[place_of(i) + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  for (Index i = 0; i < a.rows; ++i) order[static_cast<std::size_t>(begin[place_of(i)]++)] = i;
+  return order;
+}
+
+/// How many rows have more batches; `order`: by length.
+template <class T>
+Index count_longer(const Csr<T>& a, std::span<const Index> order, Offset batches) {
+  const auto end = std::partition_point(order.begin(), order.end(),
+                                        [&](Index row) { return batches_of(a, row) > batches; });
+  return static_cast<Index>(end - order.begin());
 }
 
 template <class T>
 class WholeRows final : public RowMajorPlan<T> {
  public:
-  WholeRows(const SpmmProblem<T>& problem, Exec& exec, RowForm form)
+  WholeRows(const SpmmProblem<T>& problem, Exec& exec, const RowForm& form)
       : RowMajorPlan<T>(problem, exec),
-        warp_a_row_(form.lanes > 0 ? form.lanes == Index{kWarp}
-                                   : problem.a->rows < kRowsOfSm * device_facts().sms),
+        form_(resolve_rows<T>(form, shape_of(problem))),
         matrix_(to_device(*problem.a)) {
-    if (form.lanes > 1 && form.lanes != Index{kWarp})
-      fail("whole_rows: {} lanes of a row were asked for; give 1 or 32", form.lanes);
+    rows_.rows = problem.a->rows;
+    with_lanes<T>(problem.n_cols, rows_are_aligned<T>(ld_of_b(problem)), form_.lanes,
+                  [&](auto lanes) { give_lanes(*problem.a, kWarp / decltype(lanes)::kLanes); });
+  }
+
+  static Cost cost(const SpmmProblem<T>& problem) {
+    Cost cost = RowMajorPlan<T>::cost(problem);
+    cost.memory += sizeof(Index) * static_cast<double>(problem.a->rows);
+    return cost;
   }
 
   std::vector<Metric> metrics() const override {
-    return {{"rows_of_a_warp_are_one", warp_a_row_ ? 1.0 : 0.0, ""}};
+    return {{"rows_by_length", form_.order == RowOrder::by_length ? 1.0 : 0.0, ""},
+            {"rows_of_blocks", static_cast<double>(rows_.of_block), ""},
+            {"rows_of_warps", static_cast<double>(rows_.of_warp), ""}};
   }
 
  private:
+  /// Decides which rows have a block, a warp of so many groups, or a group.
+  void give_lanes(const Csr<T>& a, Index groups) {
+    if (form_.order == RowOrder::as_they_lie) {
+      if (groups > 1 && a.nnz() > Offset{form_.nonzeros} * a.rows) rows_.of_warp = a.rows;
+      return;
+    }
+    const std::vector<Index> order = by_length(a);
+    const Offset batches = (Offset{form_.nonzeros} + kBatch - 1) / kBatch;
+    rows_.of_block = count_longer<T>(a, order, batches * groups);
+    rows_.of_warp = count_longer<T>(a, order, batches) - rows_.of_block;
+    if (std::is_sorted(order.begin(), order.end())) return;  // all rows are equally long
+    order_ = DeviceArray<Index>(std::span<const Index>(order));
+    rows_.order = order_.data();
+  }
+
   void multiply(const Product<T>& product) override {
     const bool aligned = rows_are_aligned<T>(product.b.ld);
     std::visit(
         [&](const auto& a) {
-          with_lanes<T>(product.n_cols, aligned, warp_a_row_, [&](auto lanes) {
+          with_lanes<T>(product.n_cols, aligned, form_.lanes, [&](auto lanes) {
             using L = decltype(lanes);
             const auto view = a.view();
+            const Index of_group = rows_.rows - rows_.of_block - rows_.of_warp;
+            const unsigned of_groups = blocks_for(of_group, kSmallBlock / L::kLanes);
             launch(multiply_rows<L, T, std::remove_const_t<std::remove_pointer_t<decltype(view.row_ptr)>>>,
-                   {.grid = {blocks_for(view.rows, L::kRows), strips_of(product.n_cols, L::kStrip)},
+                   {.grid = {static_cast<unsigned>(rows_.of_block) + rows_.blocks_of_warps() + of_groups,
+                             strips_of(product.n_cols, L::kStrip)},
                     .block = kSmallBlock,
                     .stream = this->stream()},
-                   view, product);
+                   view, product, rows_);
           });
         },
         matrix_);
   }
 
-  static constexpr Offset kRowsOfSm = 64;  ///< with which groups keep it busy
-  bool warp_a_row_;
+  RowForm form_;
   AnyDeviceCsr<T> matrix_;
+  DeviceArray<Index> order_;  ///< empty where rows come as they lie
+  RowList rows_;
 };
+
+/// The groups that the device has room for.
+template <class T>
+double resident_groups(const Shape& shape, Index lanes) {
+  double groups = 0;
+  with_lanes<T>(shape.n_cols, rows_are_aligned<T>(shape.ld_of_b), lanes, [&](auto of) {
+    using L = decltype(of);
+    const double strips = blocks_for(shape.n_cols, L::kStrip);
+    groups = static_cast<double>(device_facts().sms) * L::kBlocks * (kSmallBlock / L::kLanes) / strips;
+  });
+  return groups;
+}
+
+/// Whether rows come as they lie.
+bool stay_in_order(const Shape& shape) {
+  constexpr Index kMostOfMeanRow = 128;
+  return is_local(shape) && is_even(shape, has_many(shape) ? 4 : 1.5) && !has_mean_row(shape, kMostOfMeanRow);
+}
+
+/// The non-zeros of a row that one group takes.
+template <class T>
+Index nonzeros_of_group(const Shape& shape, const RowForm& form) {
+  if (form.order == RowOrder::as_they_lie) {
+    constexpr Offset kFewRowsOfSm = 64;
+    const bool few = shape.rows < kFewRowsOfSm * device_facts().sms;
+    return few && has_mean_row(shape, 2 * kBatch) ? 1 : std::numeric_limits<Index>::max();
+  }
+  const double even = static_cast<double>(shape.nnz) / resident_groups<T>(shape, form.lanes);
+  return static_cast<Index>(std::bit_ceil(static_cast<unsigned>(std::clamp(even * 4 / 3, 8.0, 128.0))));
+}
 
 }  // namespace
 
+template <class T>
+RowForm resolve_rows(RowForm form, const Shape& shape) {
+  if (form.nonzeros < 0 || (form.lanes != 0 && form.lanes != 8 && form.lanes != 16)) {
+    fail(
+        "whole_rows: {} lanes and {} non-zeros of a group were asked for; give 8 or 16 lanes, and no less "
+        "than 0",
+        form.lanes, form.nonzeros);
+  }
+  if (form.order == RowOrder::by_rule)
+    form.order = stay_in_order(shape) ? RowOrder::as_they_lie : RowOrder::by_length;
+  if (form.lanes == 0) form.lanes = form.order == RowOrder::as_they_lie ? 16 : 8;
+  if (form.nonzeros == 0) form.nonzeros = nonzeros_of_group<T>(shape, form);
+  return form;
+}
+
+template RowForm resolve_rows<float>(RowForm, const Shape&);
+template RowForm resolve_rows<double>(RowForm, const Shape&);
+
 void add_whole_rows(Registry& registry, const std::string& name, RowForm form) {
-  registry.add<WholeRows>({.name = name,
-                           .idea = "whole rows on groups of lanes, a vector of B each; a warp for a long one",
-                           .needs = {.gpu = true}},
-                          form);
+  registry.add<WholeRows>(
+      {.name = name,
+       .idea = "whole rows on groups of lanes, a vector of B each; a warp or a block for long ones",
+       .needs = {.gpu = true}},
+      form);
 }
 
 }  // namespace stages::spmm

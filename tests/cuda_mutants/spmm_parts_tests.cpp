@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "07_spmm/fast/balanced.hpp"
+#include "07_spmm/fast/whole_rows.hpp"
 #include "07_spmm/stage.hpp"
 #include "07_spmm/tiles.hpp"
 #include "common/battery/matrices.hpp"
@@ -45,8 +46,16 @@ Registry with_small_parts(bool aligned) {
     spmm::add_balanced(registry, fmt::format("share={},lanes=4", share),
                        {.share = share, .strip = 4 * kVector, .lanes = 4});
   }
-  for (const Index lanes : {1, 32}) {
-    spmm::add_whole_rows(registry, fmt::format("whole_rows,lanes={}", lanes), {.lanes = lanes});
+  for (const Index nonzeros : {1, 16, 1000}) {
+    for (const auto order : {spmm::RowOrder::as_they_lie, spmm::RowOrder::by_length}) {
+      spmm::add_whole_rows(registry,
+                           fmt::format("whole_rows,order={},nonzeros={}", static_cast<int>(order), nonzeros),
+                           {.order = order, .nonzeros = nonzeros});
+    }
+  }
+  for (const Index lanes : {8, 16}) {
+    spmm::add_whole_rows(registry, fmt::format("whole_rows,lanes={}", lanes),
+                         {.order = spmm::RowOrder::by_length, .nonzeros = 8, .lanes = lanes});
   }
   for (const Index share : {1, 33}) {
     spmm::add_balanced(registry, fmt::format("share={},neighbours", share),
@@ -579,26 +588,29 @@ TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  // Tiles that are an eighth, a quarter or 3/8 full. Where there are none whole rows are taken, if rows of B
+  // Tiles that are 2, 3, 4, 6 and 7 sixteenths full. Where there are none whole rows are taken, if rows of B
   // are aligned.
   EXPECT_EQ(chosen<float>(with_lengths(rows(2, 64)), 32), "whole_rows");
   EXPECT_EQ(chosen<float>(with_lengths(rows(4, 64)), 32), tiles_or_rows);
   EXPECT_EQ(chosen<float>(with_lengths(rows(4, 64)), 31), "balanced");
-  EXPECT_EQ(chosen<float>(with_lengths(rows(6, 64)), 31), tiles);
+  EXPECT_EQ(chosen<float>(with_lengths(rows(6, 64)), 31), "balanced");
+  EXPECT_EQ(chosen<float>(with_lengths(rows(7, 64)), 31), tiles);
+  EXPECT_EQ(chosen<float>(with_lengths(rows(2, 64)), 64), "balanced");
+  EXPECT_EQ(chosen<float>(with_lengths(rows(3, 64)), 64), tiles);
   // Short rows; an eighth of the rows too short for tiles, or more; one long row.
   EXPECT_EQ(chosen<float>(with_lengths(rows(64, 31)), 32), "whole_rows");
   EXPECT_EQ(chosen<float>(with_lengths(rows(64, 32)), 32), tiles_or_rows);
   EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(56, 40), rows(8, 1))), 32), tiles_or_rows);
   EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(54, 40), rows(10, 1))), 32), "whole_rows");
   EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 32), {255})), 64), tiles);
-  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 32), {300})), 64), "balanced");
+  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 32), {300})), 64), "whole_rows");
   // A block for each band and strip: 8 tiles for one, 9, and 9 for two.
   EXPECT_EQ(chosen<float>(with_lengths(rows(16, 64)), 32), tiles_or_rows);
   EXPECT_EQ(chosen<float>(with_lengths(rows(16, 72)), 32), "whole_rows");
   EXPECT_EQ(chosen<float>(with_lengths(rows(16, 72)), 33), tiles);
 }
 
-TEST(Adaptive, TakesWholeRowsWhereTheyAreEvenAndNearOnesAlike) {
+TEST(Adaptive, TakesWholeRowsWhereNoneIsVeryLong) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   using namespace matrices;
   const auto lengths = [](Index count, Index length, Index last) {
@@ -606,15 +618,66 @@ TEST(Adaptive, TakesWholeRowsWhereTheyAreEvenAndNearOnesAlike) {
     out.push_back(last);
     return with_row_lengths(out);
   };
-  // A line of B; the longest row four times the mean one, or more; half of the columns new, or more.
+  // All of these are so small that there are hardly any non-zeros. A line of B, or more.
+  EXPECT_EQ(chosen<float>(lengths(31, 8, 8), 4), "balanced");
   EXPECT_EQ(chosen<float>(lengths(31, 8, 8), 32), "whole_rows");
+  EXPECT_EQ(chosen<float>(lengths(31, 8, 8), 31), "balanced");  // B is not aligned
   EXPECT_EQ(chosen<float>(lengths(31, 8, 8), 36), "balanced");
   EXPECT_EQ(chosen<double>(lengths(31, 8, 8), 16), "whole_rows");
   EXPECT_EQ(chosen<double>(lengths(31, 8, 8), 18), "balanced");
-  EXPECT_EQ(chosen<float>(lengths(31, 8, 35), 32), "whole_rows");
-  EXPECT_EQ(chosen<float>(lengths(31, 8, 36), 32), "balanced");
-  EXPECT_EQ(chosen<float>(lengths(1, 8, 8), 32), "whole_rows");
-  EXPECT_EQ(chosen<float>(lengths(1, 8, 9), 32), "balanced");
+  // The longest row.
+  EXPECT_EQ(chosen<float>(lengths(31, 8, 771), 32), "whole_rows");
+  EXPECT_EQ(chosen<float>(lengths(31, 8, 773), 32), "balanced");
+  // More than a line, equally long rows: 20 to 32 non-zeros.
+  EXPECT_EQ(chosen<double>(lengths(63, 19, 19), 32), "balanced");
+  EXPECT_EQ(chosen<double>(lengths(63, 20, 20), 32), "whole_rows");
+  EXPECT_EQ(chosen<double>(lengths(63, 32, 32), 32), "whole_rows");
+  EXPECT_EQ(chosen<double>(lengths(63, 33, 33), 32), "balanced");
+  // The same by length: 9 or more.
+  EXPECT_EQ(chosen<double>(lengths(63, 8, 71), 32), "balanced");
+  EXPECT_EQ(chosen<double>(lengths(63, 8, 72), 32), "whole_rows");
+}
+
+TEST(WholeRows, ComeInTheOrderOfTheRule) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  using spmm::RowForm, spmm::RowOrder, spmm::Shape;
+  const auto sms = Offset{device_facts().sms};
+  const auto form = [](const Shape& shape) { return spmm::resolve_rows<float>(RowForm{}, shape); };
+  const Offset rows = 64 * sms;
+  Shape shape{
+      .nnz = 20 * rows, .rows = static_cast<Index>(rows), .rows_of_b = 5000, .n_cols = 64, .ld_of_b = 64};
+  shape.longest = 30;
+  shape.fresh = 0.5;
+  EXPECT_EQ(form(shape).order, RowOrder::as_they_lie);
+  EXPECT_EQ(form(shape).lanes, 16);
+  EXPECT_GT(form(shape).nonzeros, 20);  // a group for each row
+  Shape fewer = shape;
+  fewer.rows -= 1;
+  fewer.nnz -= 20;
+  EXPECT_LT(form(fewer).nonzeros, 20);  // a warp
+  Shape uneven = shape;
+  uneven.longest = 31;
+  EXPECT_EQ(form(uneven).order, RowOrder::by_length);
+  EXPECT_EQ(form(uneven).lanes, 8);
+  Shape apart = shape;
+  apart.fresh = 0.51;
+  EXPECT_EQ(form(apart).order, RowOrder::by_length);
+  Shape longer = shape;
+  longer.nnz = 128 * rows;
+  longer.longest = 128;
+  EXPECT_EQ(form(longer).order, RowOrder::by_length);
+  // What a group takes grows with the matrix and the columns.
+  uneven.fresh = 1;
+  uneven.nnz = 1000;
+  EXPECT_EQ(form(uneven).nonzeros, 8);
+  uneven.nnz = 96 * sms * 21;  // 6 blocks of 128 threads on each SM are 96 groups of 8 lanes; two strips: 42
+  EXPECT_EQ(form(uneven).nonzeros, 64);
+  uneven.n_cols = 32;
+  EXPECT_EQ(form(uneven).nonzeros, 32);
+  uneven.nnz = 10000 * sms * 96;
+  EXPECT_EQ(form(uneven).nonzeros, 128);
+  EXPECT_THROW(spmm::resolve_rows<float>({.nonzeros = -1}, shape), Error);
+  EXPECT_THROW(spmm::resolve_rows<float>({.lanes = 4}, shape), Error);
 }
 
 /// C = A B by an entry.
