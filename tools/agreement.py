@@ -2,7 +2,7 @@
 """What the lens counts beside what ncu counts, for tools/lens-agreement.sh. Needs nothing beyond Python's own library.
 
     tools/agreement.py begin RECORD NAME=VALUE ...      a new record of ncu's half, with where it comes from; what RECORD has of the same
-                                                        GPU, ncu and GPU sources is kept
+                                                        GPU, ncu and sources of a step is kept. gpu_source_digests: STEP:DIGEST,...
     ncu --query-metrics | tools/agreement.py choose RECORD      prints the metrics to ask for, of those that there are
     tools/agreement.py cases RECORD LIST                OPERATION MATRIX ENTRY of each case that RECORD does not have yet, a line each;
                                                         LIST: of stages list --json
@@ -64,19 +64,31 @@ CASES = (
 )
 
 
-SAME = ("gpu", "ncu", "gpu_source_digest")  # with these alike, what was counted before counts still
+SAME = ("gpu", "ncu")  # with these alike, what was counted before counts still, where the sources of the entry's step are the same
 PART = ("date", "driver", "source_digest")  # and these each part has of its own
 NOT_REACHED = "not reached yet; run the same command again"
 
 
+def step_of(entry):
+    """The two digits that its directory begins with."""
+    return entry[:2]
+
+
 def begin(path, origin):
     """A record to go on with: one that is there, if it has the same origin, or a new one. Each call that counts is one of its parts."""
+    digests = dict(pair.split(":") for pair in origin["gpu_source_digests"].split(","))
+    origin = {**origin, "gpu_source_digests": digests}
     before = counters.load(path) if path.exists() else {}
     other = [key for key in SAME if before.get(key) != origin[key]]
     record = {"schema_version": 1, **origin, "complete": False, "parts": [], "metrics": {}, "cases": []}
-    if not other:
+    if before and not other:
+        earlier = before.get("gpu_source_digests", {})
+        steps = {step for step, digest in digests.items() if earlier.get(step) == digest}
+        kept = [case for case in before["cases"] if step_of(case["entry"]) in steps]
         whole = {**{key: before[key] for key in PART}, "counted": len(before["cases"])}
-        record.update({key: before[key] for key in ("metrics", "cases")}, parts=before.get("parts", [whole]))
+        record.update(metrics=before["metrics"], cases=kept, parts=before.get("parts", [whole]) if kept else [])
+        if again := sorted({step_of(case["entry"]) for case in before["cases"]} - steps):
+            print(f"counted anew, as its sources are others than those of {path}: step {', '.join(again)}", file=sys.stderr)
     elif before:
         print(f"all is counted anew: {path} has another {', '.join(other)}", file=sys.stderr)
     record["parts"].append({**{key: origin[key] for key in PART}, "counted": 0})
@@ -252,7 +264,7 @@ def merge(path, program, directory, out, origin):
         case["ncu"] = renamed(case.pop("kernels"))
         case["at_least"] = at_least
     lens = {key: record[key] for key in ("gpu", "driver", "ncu")}
-    measured = {key: record[key] for key in ("source_digest", "gpu_source_digest", "date", "command", "parts", "metrics", "not_counted") if key in record}
+    measured = {key: record[key] for key in ("source_digest", "gpu_source_digests", "date", "command", "parts", "metrics", "not_counted") if key in record}
     counters.save(out, {"schema_version": 1, **lens, **origin, "counted_on_gpu": measured, "complete": record["complete"], "cases": record["cases"]})
     print(f"written: {out}", file=sys.stderr)
     return 1 if failed or not record["complete"] else 0

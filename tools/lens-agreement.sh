@@ -15,7 +15,8 @@
 #
 # STAGES_COUNTERS_LIMIT=60 is the time in seconds for one case, STAGES_AGREEMENT_LIMIT=360 that for all cases of --ncu: what is not
 # reached in it is recorded as such. The same command then goes on where the record in DIRECTORY ends, also after it was killed: what
-# it has counted of the same GPU sources, with the same GPU and ncu, is kept. To count all anew, remove the record first.
+# it has counted of entries of a step whose GPU sources are the same, with the same GPU and ncu, is kept. To count all anew, remove the
+# record first.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 half=${1:-}
@@ -44,8 +45,10 @@ gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
 out=${2:-$root/results/$(tr 'A-Z ' 'a-z-' <<< "$gpu")}
 mkdir -p "$out"
 record=$out/lens_agreement_ncu.json
+digests=
+for step in 03 04 05 06 07 08; do digests+=${digests:+,}$step:$(digest -DGPU=ON -DSTEPS=$step); done
 agreement begin "$record" "gpu=$gpu" "driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)" \
-  "ncu=$(ncu --version | grep -i version | tail -n 1)" "source_digest=$(digest)" "gpu_source_digest=$(digest -DGPU=ON)" \
+  "ncu=$(ncu --version | grep -i version | tail -n 1)" "source_digest=$(digest)" "gpu_source_digests=$digests" \
   "date=$(date -u +%FT%TZ)" "command=tools/lens-agreement.sh --ncu" || exit 2
 metrics=$(ncu --query-metrics 2> /dev/null | agreement choose "$record") || exit 2
 "$program" list --json > "$work/list.json" || exit 2

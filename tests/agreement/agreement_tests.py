@@ -184,7 +184,16 @@ class Script(unittest.TestCase):
     def test_what_other_sources_left_does_not_count(self):
         _, asked, _, _ = self.count("other")
         file = self.play / "other/lens_agreement_ncu.json"
-        for key, value in (("gpu_source_digest", "f" * 64), ("gpu", "NVIDIA H100"), ("ncu", "Version 1")):
+        # Of one step alone: the others' cases are kept.
+        whole = json.loads(file.read_text())
+        self.assertEqual(list(whole["gpu_source_digests"]), ["03", "04", "05", "06", "07", "08"])
+        file.write_text(json.dumps({**whole, "gpu_source_digests": {**whole["gpu_source_digests"], "05": "f" * 64}}))
+        _, again, said, record = self.count("other")
+        failed = [case["matrix"] + case["entry"] for case in whole["cases"] if case["status"] == "failed"]
+        self.assertEqual(again, [words for words in asked if "05_cuda_csr" in words or words in failed])
+        self.assertIn("step 05", said)
+        self.assertEqual(({agreement.identity(case) for case in record["cases"]}, record["gpu_source_digests"]), ({agreement.identity(case) for case in whole["cases"]}, whole["gpu_source_digests"]))
+        for key, value in (("gpu", "NVIDIA H100"), ("ncu", "Version 1")):
             file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
             _, again, said, record = self.count("other")
             self.assertEqual((again, len(record["parts"])), (asked, 1))
