@@ -71,10 +71,10 @@ Variant whole_rows(const std::string& name, spmm::RowForm form = {}) {
 }
 
 /// Every form of whole_rows, and what it takes by rule.
-void add_whole_rows(std::vector<Variant>& out, Index n_cols) {
+std::vector<Variant> whole_rows_forms(Index n_cols) {
   using spmm::RowOrder;
   constexpr Index kAll = std::numeric_limits<Index>::max();
-  out.push_back(whole_rows("whole_rows"));
+  std::vector<Variant> out = {whole_rows("whole_rows")};
   for (const Index lanes : {8, 16}) {
     if (lanes == 16 && n_cols <= 32) break;
     const std::string on = n_cols <= 32 ? "" : fmt::format(" on {} lanes", lanes);
@@ -87,6 +87,7 @@ void add_whole_rows(std::vector<Variant>& out, Index n_cols) {
     for (const Index nonzeros : {8, 16, 32, 64, 128})
       add(fmt::format("by length {:3}", nonzeros), RowOrder::by_length, nonzeros);
   }
+  return out;
 }
 
 /// Every form of dense_tiles, and what it takes by rule.
@@ -174,7 +175,7 @@ std::vector<Variant> all_variants(Index n_cols) {
 }
 
 /// Those of them whose names match, and the rules' own choice. dense_tiles is among them where tiles are not
-/// all but empty, whole_rows where rows are not too uneven, both where plans for each of their forms find room.
+/// all but empty, whole_rows where no row is very long, both where plans for each of their forms find room.
 std::vector<Variant> variants_for(const SpmmProblem<float>& problem, const std::regex& wanted) {
   constexpr double kHardlyFilled = 0.1;
   constexpr Offset kMostNonzeros = 8'000'000, kLongestRow = 8192;
@@ -188,7 +189,10 @@ std::vector<Variant> variants_for(const SpmmProblem<float>& problem, const std::
     add_tiles(out);
   Offset longest = 0;
   for (Index i = 0; i < problem.a->rows; ++i) longest = std::max<Offset>(longest, problem.a->row_nnz(i));
-  if (problem.a->nnz() <= kMostNonzeros && longest <= kLongestRow) add_whole_rows(out, problem.n_cols);
+  if (problem.a->nnz() <= kMostNonzeros && longest <= kLongestRow) {
+    const std::vector<Variant> rows = whole_rows_forms(problem.n_cols);
+    out.insert(out.begin() + 1, rows.begin(), rows.end());
+  }
   std::erase_if(
       out, [&](const Variant& v) { return v.name != kRulesChoice && !std::regex_search(v.name, wanted); });
   return out;

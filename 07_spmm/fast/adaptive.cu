@@ -11,12 +11,12 @@
 //                 and the order of whole_rows.hpp:
 //
 //                   columns        as they lie                    by length
-//                   half a line    always                         2 non-zeros a row, and not many
-//                   up to a line   not many, or 16 a row          4 a row, and not many; or hardly any
-//                   more           20 to 32 a row                 20 a row, and less than half of many; or 9
-//                                                                 a row, and hardly any
+//                   half a line    always                         2 non-zeros a row
+//                   up to a line   not many, or 16 a row          6 a row, or hardly any
+//                   more           20 to 32 a row                 20 a row; or 9 a row, and hardly any
 //
-//                 on average; many: granularity.hpp; hardly any: kHardlyAnyOfSm for each SM. Beyond these
+//                 on average; many: granularity.hpp; hardly any: kHardlyAnyOfSm for each SM. By length there
+//                 must not be many, and B and C together must fit into three quarters of L2. Beyond these
 //                 limits balanced was faster on the matrices tried
 //   balanced      otherwise
 //
@@ -78,8 +78,10 @@ bool takes_whole_rows(const Shape& shape) {
     if (bytes > kLineBytes) return rows_have(20) && !rows_have(33);
     return 2 * bytes <= kLineBytes || !has_many(shape) || rows_have(16);
   }
-  if (bytes > kLineBytes) return (rows_have(20) && !has_many(shape, 0.5)) || (rows_have(9) && hardly_any);
-  return !has_many(shape) && (rows_have(2 * bytes <= kLineBytes ? 2 : 4) || hardly_any);
+  const double in_use = static_cast<double>(bytes) * (static_cast<double>(shape.rows) + shape.rows_of_b);
+  if (has_many(shape) || in_use > 0.75 * static_cast<double>(device_facts().l2_bytes)) return false;
+  if (bytes > kLineBytes) return rows_have(20) || (rows_have(9) && hardly_any);
+  return 2 * bytes <= kLineBytes ? rows_have(2) : rows_have(6) || hardly_any;
 }
 
 template <class T>

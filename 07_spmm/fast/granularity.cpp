@@ -185,8 +185,8 @@ bool is_local(const Shape& shape) {
   return shape.fresh <= kLocalFresh;
 }
 
-bool has_many(const Shape& shape, double part) {
-  return static_cast<double>(shape.nnz) >= part * static_cast<double>(kManyOfSm * device_facts().sms);
+bool has_many(const Shape& shape) {
+  return shape.nnz >= kManyOfSm * device_facts().sms;
 }
 
 bool has_mean_row(const Shape& shape, Index nonzeros) {

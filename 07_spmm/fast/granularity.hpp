@@ -90,9 +90,8 @@ Shape shape_of(const SpmmProblem<T>& problem);
 
 /// Whether rows that are near each other ask for the same rows of B, so often that caches of an SM help.
 bool is_local(const Shape& shape);
-/// Whether there are so many non-zeros that all SMs have enough to do, however they are cut; or so large a part
-/// of that.
-bool has_many(const Shape& shape, double part = 1);
+/// Whether there are so many non-zeros that all SMs have enough to do, however they are cut.
+bool has_many(const Shape& shape);
 /// Whether the mean row has so many non-zeros.
 bool has_mean_row(const Shape& shape, Index nonzeros);
 /// Whether no row has more than `times` as many non-zeros as the mean row.

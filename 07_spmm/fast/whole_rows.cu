@@ -309,7 +309,7 @@ RowForm resolve_rows(RowForm form, const Shape& shape) {
   }
   if (form.order == RowOrder::by_rule)
     form.order = stay_in_order(shape) ? RowOrder::as_they_lie : RowOrder::by_length;
-  if (form.lanes == 0) form.lanes = form.order == RowOrder::as_they_lie ? 16 : 8;
+  if (form.lanes == 0) form.lanes = is_local(shape) && is_even(shape, 4) ? 16 : 8;
   if (form.nonzeros == 0) form.nonzeros = nonzeros_of_group<T>(shape, form);
   return form;
 }

@@ -7,7 +7,8 @@
 //   nonzeros   as they lie: a group for each row; a warp if there are fewer than 64 for each SM, of 16 or more
 //              on average. By length: a third more than a group would get if all of them shared the product
 //              evenly, rounded up to a power of two, from 8 to 128
-//   lanes      where B has more than a line: 16 if rows come as they lie, else 8, so that there are more groups
+//   lanes      where B has more than a line: 16 if near rows ask for the same rows of B and none is more than
+//              four times as long as the mean one; else 8, so that there are more groups
 //
 // Fitted on the matrices of tools/sets/spmm-fitted.txt and on generated ones of up to 3 million non-zeros that
 // are in no list, on an H100.

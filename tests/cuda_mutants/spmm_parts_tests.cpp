@@ -636,6 +636,26 @@ TEST(Adaptive, TakesWholeRowsWhereNoneIsVeryLong) {
   // The same by length: 9 or more.
   EXPECT_EQ(chosen<double>(lengths(63, 8, 71), 32), "balanced");
   EXPECT_EQ(chosen<double>(lengths(63, 8, 72), 32), "whole_rows");
+  // By length, B and C with more than three quarters of L2.
+  const auto n_cols_of_l2 = [](double part, const Matrix& a) {
+    const double rows = a.rows + a.cols;
+    return static_cast<Index>(part * static_cast<double>(device_facts().l2_bytes) / (sizeof(double) * rows)) /
+           2 * 2;
+  };
+  const Matrix uneven = lengths(63, 20, 200);
+  EXPECT_EQ(chosen<double>(uneven, n_cols_of_l2(0.75, uneven)), "whole_rows");
+  EXPECT_EQ(chosen<double>(uneven, n_cols_of_l2(0.76, uneven)), "balanced");
+}
+
+TEST(SmallParts, SharesCutNoRowThatIsHardlyLongerThanTheMeanOne) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  spmm::Shape shape{.nnz = 20'000, .rows = 1000, .rows_of_b = 1000, .n_cols = 128, .ld_of_b = 128};
+  const auto slack = [&](Index share) { return spmm::resolve<float>({.share = share}, shape).slack; };
+  shape.longest = 80;
+  EXPECT_EQ(slack(32), 80);
+  EXPECT_EQ(slack(16), 15);  // more than four shares
+  shape.longest = 81;        // more than four times the mean row
+  EXPECT_EQ(slack(32), 16);
 }
 
 TEST(WholeRows, ComeInTheOrderOfTheRule) {
@@ -658,10 +678,13 @@ TEST(WholeRows, ComeInTheOrderOfTheRule) {
   Shape uneven = shape;
   uneven.longest = 31;
   EXPECT_EQ(form(uneven).order, RowOrder::by_length);
+  EXPECT_EQ(form(uneven).lanes, 16);
+  uneven.longest = 81;
   EXPECT_EQ(form(uneven).lanes, 8);
   Shape apart = shape;
   apart.fresh = 0.51;
   EXPECT_EQ(form(apart).order, RowOrder::by_length);
+  EXPECT_EQ(form(apart).lanes, 8);
   Shape longer = shape;
   longer.nnz = 128 * rows;
   longer.longest = 128;
