@@ -416,8 +416,8 @@ def limits(row, context):
     if gathered and asked:
         least["L2"] = asked * SEGMENT / max(r["bytes_per_second"] for r in gathered["rates"] if r["piece_bytes"] == SEGMENT)
     count = counted(row, context)
-    if count and machine_of(context) == RATED:
-        least["issue"] = count["instructions"] / (4 * int(context["gpu_sms"]) * HIGHEST_CLOCK)
+    if count and machine_of(context) in HIGHEST_CLOCK:
+        least["issue"] = count["instructions"] / (4 * int(context["gpu_sms"]) * HIGHEST_CLOCK[machine_of(context)])
     return least
 
 
@@ -922,8 +922,8 @@ def forms(results, _pattern, _wanted):
 
 # What each step is worth: step, record, entries that it is compared with, in words what was multiplied and what it is compared with, and the
 # matrix whose time is shown as well. All matrices of a record count: none is chosen.
-# The GPUs whose records are told: of step 7 an older one.
-GPU, GPU_OF_SPMM = "nvidia-h100-80gb-hbm3", "nvidia-h200"
+# The GPU whose records are told.
+GPU = "nvidia-h100-80gb-hbm3"
 STUDY = "SpMV, 80 % zeros, n = 64 and more"
 STUDY_EXAMPLE = "gen:fixed:n=1024,zeros=0.8"
 STEPS = (
@@ -938,8 +938,8 @@ STEPS = (
     ("05_cuda_csr", GPU + "/spmv_held_out.json", "/thread_per_row", "SpMV, matrices held out (a rule was fitted on one of them later)", "`thread_per_row`", ""),
     ("06_cuda_register", GPU + "/d2_chain_graph.json", "05_", STUDY + ", a chain", "step 5's fastest", STUDY_EXAMPLE),
     ("06_cuda_register", GPU + "/d2_stream.json", "", STUDY + ", 1000 independent vectors", "", STUDY_EXAMPLE),
-    ("07_spmm", GPU_OF_SPMM + "/spmm_n32_*.json", "/warp_per_row", "SpMM, graphs, N = 32", "`warp_per_row`", ""),
-    ("07_spmm", GPU_OF_SPMM + "/spmm_n256_*.json", "/warp_per_row", "SpMM, graphs, N = 256", "`warp_per_row`", ""),
+    ("07_spmm", GPU + "/spmm_n32_*.json", "/warp_per_row", "SpMM, graphs, N = 32", "`warp_per_row`", ""),
+    ("07_spmm", GPU + "/spmm_n256_*.json", "/warp_per_row", "SpMM, graphs, N = 256", "`warp_per_row`", ""),
     ("08_spgemm_multigpu", GPU + "/spgemm.json", "/hash_warp_per_row", "SpGEMM, matrices squared or times their transpose, and the course project's pair", "`hash_warp_per_row` without its sort", ""),
 )
 # Of an entry that a step is compared with, a phase that is not counted: the original of step 8 did not sort.
@@ -1016,7 +1016,7 @@ TOUR = (
     ("05_cuda_csr", GPU + "/d2_single_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024"),
     ("06_cuda_register", GPU + "/d2_stream.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024, stream"),
     ("06_cuda_register", GPU + "/d2_chain_graph.json", "gen:fixed:n=1024,zeros=0.8", "SpMV, n = 1024, chain"),
-    ("07_spmm", GPU_OF_SPMM + "/spmm_n32_small.json", "gen:twin:arxiv", "SpMM, N = 32, arxiv"),
+    ("07_spmm", GPU + "/spmm_n32_small.json", "gen:twin:arxiv", "SpMM, N = 32, arxiv"),
     ("08_spgemm_multigpu", GPU + "/spgemm.json", "gen:stencil:points=27,nx=60", "SpGEMM, 27-point"),
 )
 
@@ -1038,21 +1038,21 @@ def tour():
     return head + "\n".join(lines.values()) + "\n"
 
 
-# The GPU whose rates bound what the lens counts, and the highest clock of its SMs (its data sheet): the SM gives a wavefront a cycle.
-RATED, HIGHEST_CLOCK = GPU_OF_SPMM, 1.98e9
+# The highest clock of a GPU's SMs (its data sheet): an SM gives a wavefront a cycle.
+HIGHEST_CLOCK = {GPU: 1.98e9, "nvidia-h200": 1.98e9}
 
 
 def rates():
     """data/rates.tsv: the best that is recorded of a GPU; nothing where its records are not there."""
-    if not (ROOT / "results" / RATED).is_dir():
+    if not (ROOT / "results" / GPU).is_dir():
         return ""
-    read = lambda name: json.loads((ROOT / "results" / RATED / name).read_text())
+    read = lambda name: json.loads((ROOT / "results" / GPU / name).read_text())
     gathered, products, profiled = read("gather.json"), read("d2_single_graph.json"), read("lens_agreement_ncu.json")
     l2 = max(rate["bytes_per_second"] for rate in gathered["rates"])
     shortest = min(kernel["seconds"] / kernel["launches"] for case in profiled["cases"] for kernel in case.get("kernels", ()))
     head = ("# The best that is recorded of a GPU, for the bounds of `stages lens`: GPU, bytes from L2 a second, SMs, wavefronts of\n"
             "# one SM a second, seconds of the shortest kernel. tools/tables.py writes this file.\n")
-    return head + f"{gathered['device']}\t{l2:.4g}\t{products['context']['gpu_sms']}\t{HIGHEST_CLOCK:.4g}\t{shortest:.4g}\n"
+    return head + f"{gathered['device']}\t{l2:.4g}\t{products['context']['gpu_sms']}\t{HIGHEST_CLOCK[GPU]:.4g}\t{shortest:.4g}\n"
 
 
 def merged(files):
