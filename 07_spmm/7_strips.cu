@@ -8,7 +8,7 @@
 // begins. What the caches must hold is then a strip of B, 128 bytes a row. (The loop in the kernel stays for
 // more than 65,535 strips, which a grid does not have. In all other cases it makes one turn.)
 //
-// On an H200 ppa with N = 128 takes 2.81 ms in place of 3.56, and amazon with N = 256 41.5 ms in place of 58.9
+// On an H100 ppa with N = 128 takes 3.38 ms in place of 4.89, and amazon with N = 256 55.9 ms in place of 89.3
 // (measured.md). ddi, whose B fits into L2, gains, too; why is not known (notes.md, "What else changes from
 // file to file"). The 27-point stencil, 110 MB of B with N = 128, loses 4 % on an H100; perhaps because
 // neighbouring rows of A need the same rows of B anyway.

@@ -15,7 +15,7 @@
 //                   up to a line   not many, or 16 a row          6 a row, or hardly any
 //                   more           20 to 32 a row                 20 a row; or 9 a row, and hardly any
 //
-//                 on average; many: granularity.hpp; hardly any: kHardlyAnyOfSm for each SM. By length there
+//                 on average; many: granularity.hpp; hardly any: 512 for each SM. By length there
 //                 must not be many, and B and C together must fit into three quarters of L2. Beyond these
 //                 limits balanced was faster on the matrices tried
 //   balanced      otherwise

@@ -10,7 +10,8 @@
 //          non-zeros. Else 4. (Lanes that have single columns take 8 whatever is asked for, or 4 of 96 columns)
 //   share  half of what a group would get if the device took all non-zeros at once, so that there are two
 //          waves of groups. At least 32 non-zeros, because beginning a share takes three trips to memory (16 if
-//          there are hardly any), and at most 256, so that what ends last ends soon: on 8 lanes 128, on 4 32
+//          that half, times the strips, is less than 6), and at most 256, so that what ends last ends soon: on
+//          8 lanes 128, on 4 32
 //   slack  an eighth of a share, or 16 non-zeros if that is more, but less than a share. Where no row is much
 //          longer than the mean one, so far that none is cut, if four shares hold the longest
 //   bands  1: shares in the order of rows

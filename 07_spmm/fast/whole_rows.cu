@@ -4,7 +4,7 @@
 // that they cut, and time to cut them. Where no row is very long, that buys little, and beside a product of
 // 5 us it is dear. Here the lanes that take a strip of columns, each a vector of 16 bytes, do a row from its
 // first non-zero to its last, with several rows of B under way (strips.cu tells why). That is a group of 4, 8
-// or 16 lanes.
+// or 16 lanes; where rows of B are not aligned, a warp with a column a lane.
 //
 // Long rows. By length, a row that is too long for a group has all groups of a warp, and if it is too long for
 // them the whole block: each group takes every second, fourth, ... batch of its non-zeros, and in the end they

@@ -1,9 +1,9 @@
 #pragma once
 // Defaults of `whole_rows` for what a RowForm leaves open:
 //
-//   order      as they lie if near rows ask for the same rows of B and are equally long: no row is half longer
-//              than the mean one, or four times where there are many non-zeros, and the mean row has 128 at
-//              most. Else by length
+//   order      as they lie if near rows ask for the same rows of B, the mean row has fewer than 128 non-zeros,
+//              and the longest 1.5 times as many as that at most (4 times where there are many). Else by
+//              length
 //   nonzeros   as they lie: a group for each row; a warp if there are fewer than 64 for each SM, of 16 or more
 //              on average. By length: a third more than a group would get if all of them shared the product
 //              evenly, rounded up to a power of two, from 8 to 128
