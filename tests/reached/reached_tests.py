@@ -24,8 +24,6 @@ EXPLAINED = [
     (r"chain_words\.cu: chain_words<(float, (16|24|32)|double, 16)>",
      "the executor's four SMs hold 256 rows, and so 8 non-zeros a lane"),
     (r"chain_cluster\.cu: chain_cluster<(float, 64|double, (40|48|56|64))>", "a lane keeps 56 floats or 32 doubles at most"),
-    (r"strips\.cu: spmm::multiply<spmm::Form<float, 16u, 4u, 2u, 4u, 128u>, true, float>",
-     "a wide strip is of a B that is not packed, and only packed columns are dealt"),
     (r".*: spmm::multiply_short_rows<double>", "TF32 splits floats, and the entry refuses doubles"),
 ]
 # A kernel with 64-bit row pointers is the same template as the one with 32-bit ones, and a matrix that needs it has 2^31 entries.
