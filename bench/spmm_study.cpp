@@ -176,7 +176,8 @@ std::vector<Variant> all_variants(Index n_cols) {
 
 /// Those of them whose names match, and the rules' own choice. dense_tiles is among them where tiles are not
 /// all but empty, whole_rows where no row is very long, both where plans for each of their forms find room.
-std::vector<Variant> variants_for(const SpmmProblem<float>& problem, const std::regex& wanted) {
+std::vector<Variant> variants_for(const SpmmProblem<float>& problem, const spmm::Shape& shape,
+                                  const std::regex& wanted) {
   constexpr double kHardlyFilled = 0.1;
   constexpr Offset kMostNonzeros = 8'000'000, kLongestRow = 8192;
   std::vector<Variant> out = all_variants(problem.n_cols);
@@ -187,9 +188,7 @@ std::vector<Variant> variants_for(const SpmmProblem<float>& problem, const std::
   if (has_tf32() && problem.a->nnz() <= kMostNonzeros &&
       spmm::sample_tiles(*problem.a).filled >= kHardlyFilled)
     add_tiles(out);
-  Offset longest = 0;
-  for (Index i = 0; i < problem.a->rows; ++i) longest = std::max<Offset>(longest, problem.a->row_nnz(i));
-  if (problem.a->nnz() <= kMostNonzeros && longest <= kLongestRow) {
+  if (shape.nnz <= kMostNonzeros && shape.longest <= kLongestRow) {
     const std::vector<Variant> rows = whole_rows_forms(problem.n_cols);
     out.insert(out.begin() + 1, rows.begin(), rows.end());
   }
@@ -440,7 +439,7 @@ class Study {
       }
       return samples;
     };
-    const std::vector<Variant> variants = variants_for(problem, wanted_);
+    const std::vector<Variant> variants = variants_for(problem, shape, wanted_);
     int left_out = 0, since = 0;
     for (const Variant& v : variants) {
       if (v.name != kRulesChoice && budget.has_spent(bench::ChoiceTimes::kFirst)) {

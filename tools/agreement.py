@@ -85,8 +85,7 @@ def begin(path, origin):
         earlier = before.get("gpu_source_digests", {})
         steps = {step for step, digest in digests.items() if earlier.get(step) == digest}
         kept = [case for case in before["cases"] if step_of(case["entry"]) in steps]
-        whole = {**{key: before[key] for key in PART}, "counted": len(before["cases"])}
-        record.update(metrics=before["metrics"], cases=kept, parts=before.get("parts", [whole]) if kept else [])
+        record.update(metrics=before["metrics"], cases=kept, parts=before["parts"] if kept else [])
         if again := sorted({step_of(case["entry"]) for case in before["cases"]} - steps):
             print(f"counted anew, as its sources are others than those of {path}: step {', '.join(again)}", file=sys.stderr)
     elif before:
