@@ -73,7 +73,6 @@ Variant whole_rows(const std::string& name, spmm::RowForm form = {}) {
 /// Every form of whole_rows, and what it takes by rule.
 std::vector<Variant> whole_rows_forms(Index n_cols) {
   using spmm::RowOrder;
-  constexpr Index kAll = std::numeric_limits<Index>::max();
   std::vector<Variant> out = {whole_rows("whole_rows")};
   for (const Index lanes : {8, 16}) {
     if (lanes == 16 && n_cols <= 32) break;
@@ -82,8 +81,7 @@ std::vector<Variant> whole_rows_forms(Index n_cols) {
       out.push_back(
           whole_rows("whole_rows " + how + on, {.order = order, .nonzeros = nonzeros, .lanes = lanes}));
     };
-    add("of groups", RowOrder::as_they_lie, kAll);
-    add("of warps", RowOrder::as_they_lie, 1);
+    add("as they lie", RowOrder::as_they_lie, 0);
     for (const Index nonzeros : {8, 16, 32, 64, 128})
       add(fmt::format("by length {:3}", nonzeros), RowOrder::by_length, nonzeros);
   }

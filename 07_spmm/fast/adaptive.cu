@@ -4,20 +4,26 @@
 //                 For floats, where the device has TF32, non-zeros take 0.4 of the places in tiles or more
 //                 (0.25 with 32 columns of B, 0.18 with 64), and there are 8 columns or more; where
 //                 hardly a row is too short for tiles, the mean row fills four, and the longest is not much
-//                 longer; and where there are blocks enough for the tiles
+//                 longer; where there are 2,000 non-zeros for each SM, or 128 in the mean row and more than a
+//                 line of B; and where there are blocks enough for the tiles
 //   whole_rows    has nothing to look for between rows, and no second kernel. Where rows of B are aligned and
-//                 longer than a vector, and no row of A is so long that its block would be done last: kLongest
-//                 and a part in kPartOfLongest of all non-zeros. Beyond that it depends on the columns of B
-//                 and the order of whole_rows.hpp:
+//                 longer than a vector, no row of A is so long that its block would be done last (kLongest
+//                 and a part in kPartOfLongest of all non-zeros), and the mean one has fewer than 256
+//                 non-zeros or B a line at most. Beyond that it depends on the columns of B and on the order
+//                 of whole_rows.hpp. As they lie:
 //
-//                   columns        as they lie                    by length
-//                   half a line    always                         2 non-zeros a row
-//                   up to a line   not many, or 16 a row          6 a row, or hardly any
-//                   more           20 to 32 a row                 20 a row; or 9 a row, and hardly any
+//                   half a line   always
+//                   up to a line  a mean row of 16 non-zeros or more
+//                   more          of 20 to 32
 //
-//                 on average; many: granularity.hpp; hardly any: 512 for each SM. By length there
-//                 must not be many, and B and C together must fit into three quarters of L2. Beyond these
-//                 limits balanced was faster on the matrices tried
+//                 By length, where there are at most 48,000 non-zeros for each SM, and B and C together fit
+//                 into three quarters of L2, or with half a line into all of it:
+//
+//                   up to a line  a mean row of 3 non-zeros or more
+//                   more          of 16 or more
+//                   any           if B and C take no more than a sixth of L2
+//
+//                 Beyond these limits balanced was faster on the matrices tried, or it was not tried
 //   balanced      otherwise
 //
 // How full tiles are, and how often rows of B are asked for, is counted on samples (tiles.hpp,
@@ -44,10 +50,11 @@ namespace {
 constexpr Index kFewColumns = 8;
 constexpr double kMostShortRows = 0.125;  ///< of all rows: they are multiplied one by one, without tiles
 constexpr Index kFourTiles = 4 * kTileColumns;
-constexpr double kTilesOfBlock = 8;    ///< of a band, for each block of the grid that is there
-constexpr double kUnevenForTiles = 8;  ///< times the mean row is the longest
-constexpr Offset kLongest = 768, kPartOfLongest = 256;
-constexpr Offset kHardlyAnyOfSm = 512;
+constexpr double kTilesOfBlock = 8;       ///< of a band, for each block of the grid that is there
+constexpr double kUnevenForTiles = 8;     ///< times the mean row is the longest
+constexpr Offset kEnoughForTiles = 2000;  ///< non-zeros for each SM
+constexpr Offset kLongest = 1280, kPartOfLongest = 256;
+constexpr Offset kMostByLength = 48'000;  ///< non-zeros for each SM
 
 /// How full tiles must be.
 double least_filled(Index n_cols) {
@@ -55,33 +62,45 @@ double least_filled(Index n_cols) {
 }
 
 template <class T>
-bool takes_dense_tiles(const SpmmProblem<T>& problem, const Shape& shape) {
-  const Csr<T>& a = *problem.a;
-  const Index n_cols = problem.n_cols;
+bool takes_dense_tiles(const Shape& shape, const std::function<TileSample()>& sampled_tiles) {
+  constexpr Index kLongRows = 128;
+  const Index n_cols = shape.n_cols;
   if (sizeof(T) > sizeof(float) || !has_tf32() || n_cols < kFewColumns) return false;
   if (!has_mean_row(shape, kFourTiles) || !is_even(shape, kUnevenForTiles)) return false;
-  const TileSample sample = sample_tiles(a);
+  const bool long_rows = n_cols * Offset{sizeof(T)} > kLineBytes && has_mean_row(shape, kLongRows);
+  if (shape.nnz < kEnoughForTiles * device_facts().sms && !long_rows) return false;
+  const TileSample sample = sampled_tiles();
   if (sample.filled < least_filled(n_cols)) return false;
-  const double bands = std::ceil(a.rows / double{kTileRows}), strips = std::ceil(n_cols / double{kTileStrip});
-  const double tiles = static_cast<double>(a.nnz()) / (sample.filled * kTileRows * kTileColumns);
+  const double bands = std::ceil(shape.rows / double{kTileRows}),
+               strips = std::ceil(n_cols / double{kTileStrip});
+  const double tiles = static_cast<double>(shape.nnz) / (sample.filled * kTileRows * kTileColumns);
   return sample.short_rows <= kMostShortRows && tiles <= kTilesOfBlock * bands * strips * bands;
+}
+
+/// Whether whole rows as they lie are fast; `bytes`: of a row of B.
+bool are_fast_as_they_lie(const Shape& shape, Offset bytes) {
+  if (bytes > kLineBytes) return has_mean_row(shape, 20) && !has_mean_row(shape, 33);
+  return 2 * bytes <= kLineBytes || has_mean_row(shape, 16);
+}
+
+/// The same by length.
+bool are_fast_by_length(const Shape& shape, Offset bytes) {
+  const DeviceFacts& device = device_facts();
+  const double of_l2 = static_cast<double>(bytes) * (static_cast<double>(shape.rows) + shape.rows_of_b) /
+                       static_cast<double>(device.l2_bytes);
+  const double most_of_l2 = 2 * bytes <= kLineBytes ? 1 : 0.75;
+  if (shape.nnz > kMostByLength * device.sms || of_l2 > most_of_l2) return false;
+  return of_l2 <= 1.0 / 6 || has_mean_row(shape, bytes > kLineBytes ? 16 : 3);
 }
 
 template <class T>
 bool takes_whole_rows(const Shape& shape) {
+  constexpr Index kVeryLongRows = 256;
   const Offset bytes = shape.n_cols * Offset{sizeof(T)};
   if (bytes <= 16 || !rows_are_aligned<T>(shape.ld_of_b)) return false;
   if (shape.longest > kLongest + shape.nnz / kPartOfLongest) return false;
-  const bool hardly_any = shape.nnz < kHardlyAnyOfSm * device_facts().sms;
-  const auto rows_have = [&](Index nonzeros) { return has_mean_row(shape, nonzeros); };
-  if (resolve_rows<T>(RowForm{}, shape).order == RowOrder::as_they_lie) {
-    if (bytes > kLineBytes) return rows_have(20) && !rows_have(33);
-    return 2 * bytes <= kLineBytes || !has_many(shape) || rows_have(16);
-  }
-  const double in_use = static_cast<double>(bytes) * (static_cast<double>(shape.rows) + shape.rows_of_b);
-  if (has_many(shape) || in_use > 0.75 * static_cast<double>(device_facts().l2_bytes)) return false;
-  if (bytes > kLineBytes) return rows_have(20) || (rows_have(9) && hardly_any);
-  return 2 * bytes <= kLineBytes ? rows_have(2) : rows_have(6) || hardly_any;
+  if (bytes > kLineBytes && has_mean_row(shape, kVeryLongRows)) return false;
+  return stay_in_order(shape) ? are_fast_as_they_lie(shape, bytes) : are_fast_by_length(shape, bytes);
 }
 
 template <class T>
@@ -114,11 +133,15 @@ class Adaptive final : public ChosenPlan<SpmmProblem<T>> {
 }  // namespace
 
 template <class T>
-Form form_for(const SpmmProblem<T>& problem) {
-  if (problem.a->nnz() == 0) return Form::balanced;
-  const Shape shape = shape_of(problem);
-  if (takes_dense_tiles(problem, shape)) return Form::dense_tiles;
+Form form_for(const Shape& shape, const std::function<TileSample()>& sampled_tiles) {
+  if (shape.nnz == 0) return Form::balanced;
+  if (takes_dense_tiles<T>(shape, sampled_tiles)) return Form::dense_tiles;
   return takes_whole_rows<T>(shape) ? Form::whole_rows : Form::balanced;
+}
+
+template <class T>
+Form form_for(const SpmmProblem<T>& problem) {
+  return form_for<T>(shape_of(problem), [&] { return sample_tiles(*problem.a); });
 }
 
 void add_adaptive(Registry& registry, const std::string& name) {
@@ -126,7 +149,11 @@ void add_adaptive(Registry& registry, const std::string& name) {
       {.name = name, .idea = "dense_tiles, whole_rows or balanced, by stated rules", .needs = {.gpu = true}});
 }
 
-template Form form_for(const SpmmProblem<float>&);
-template Form form_for(const SpmmProblem<double>&);
+#define STAGES_INSTANTIATE(T)                                                  \
+  template Form form_for<T>(const Shape&, const std::function<TileSample()>&); \
+  template Form form_for(const SpmmProblem<T>&);
+STAGES_INSTANTIATE(float)
+STAGES_INSTANTIATE(double)
+#undef STAGES_INSTANTIATE
 
 }  // namespace stages::spmm

@@ -1,13 +1,20 @@
 #pragma once
 // Which form `adaptive` takes, for those who time it beside the others.
 
+#include <functional>
+
+#include "07_spmm/fast/granularity.hpp"
 #include "07_spmm/stage.hpp"
+#include "07_spmm/tiles.hpp"
 
 namespace stages::spmm {
 
 enum class Form { balanced, whole_rows, dense_tiles };
 
-/// By the rules of adaptive.cu.
+/// By the rules of adaptive.cu; what they need to know of tiles they ask for only where it matters.
+template <class T>
+Form form_for(const Shape& shape, const std::function<TileSample()>& sampled_tiles);
+
 template <class T>
 Form form_for(const SpmmProblem<T>& problem);
 

@@ -76,7 +76,7 @@ __device__ void finish_thin_batch(const Product<T>& m, ThinBatch<kColumns, T>& b
 template <unsigned kColumns, unsigned kVector, class T>
 __device__ void multiply_thin_share(const CutMatrix<T>& a, const Product<T>& m, unsigned number) {
   const unsigned lane = threadIdx.x % kWarp;
-  const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
+  const Share share = load_share(a.partition, number);
   const Index* row = a.partition.rows + share.row;
   T carry[kColumns] = {};
   for (int base = 0; base < share.length; base += static_cast<int>(kThinAhead * kWarp)) {

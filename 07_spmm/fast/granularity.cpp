@@ -18,10 +18,10 @@ constexpr Index kNearDenseRun = 64;   ///< non-zeros of a row, of whose columns 
 constexpr double kMostBands = 64;     ///< of a near-dense matrix
 constexpr double kLinesOfCopy = 7;    ///< of B that take as long to gather as to copy one
 constexpr Offset kSampledWindows = 32;
-constexpr double kEven = 4;              ///< times the mean row is the longest, where rows are even
-constexpr double kLocalFresh = 0.5;      ///< of kWindow non-zeros; if no more ask for a row first, A is local
-constexpr Offset kManyOfSm = 24'000;     ///< non-zeros for each SM, with which all of them have enough to do
-constexpr Offset kHardlyAnyOfSm = 8192;  ///< with which shares are all under way at a time
+constexpr double kLocalFresh = 0.5;   ///< of kWindow non-zeros; if no more ask for a row first, A is local
+constexpr Offset kManyOfSm = 24'000;  ///< non-zeros for each SM, with which all of them have enough to do
+constexpr Index kFewShares = 16, kManyShares = 80;  ///< of long rows, for each SM
+constexpr Offset kHardlyAnyOfSm = 8192;             ///< with which shares are all under way at a time
 
 /// The columns of a strip.
 template <class T>
@@ -74,10 +74,9 @@ Index share_for(const Shape& shape, const Granularity& g, const Residency& resid
 }
 
 /// Those of a share of long rows, which shares cut again and again; `strips`: which have shares of their own.
-Index share_of_long_rows(const Shape& shape, Index strips) {
-  constexpr double kSharesOfSm = 80;
-  const double sms = device_facts().sms;
-  return as_share(static_cast<double>(shape.nnz) * strips / (sms * kSharesOfSm), 16, 128);
+Index share_of_long_rows(const Shape& shape, Index shares_of_sm, Index strips = 1) {
+  const double even = static_cast<double>(shape.nnz) * strips / (device_facts().sms * shares_of_sm);
+  return as_share(even, 16, 128);
 }
 
 /// Whether the blocks of an SM are to be neighbours where rows are long.
@@ -88,7 +87,7 @@ bool are_neighbours(const Shape& shape) {
 /// How far the boundaries of such shares may move.
 Index slack_for(Index share, const Shape& shape) {
   const Index slack = std::min(std::max(share / 8, Index{16}), share - 1);
-  if (!is_even(shape, kEven) || shape.longest > 4 * Offset{share}) return slack;
+  if (!is_even(shape) || shape.longest > 4 * Offset{share}) return slack;
   return std::max(slack, static_cast<Index>(shape.longest));
 }
 
@@ -146,7 +145,7 @@ template <class T>
 Granularity near_dense(Granularity g, const Shape& shape) {
   const double band_bytes = static_cast<double>(device_facts().shared_per_sm) / 2;
   const double strip_bytes = static_cast<double>(g.strip) * sizeof(T) * shape.rows_of_b;
-  if (g.share == 0) g.share = share_of_long_rows(shape, 1);
+  if (g.share == 0) g.share = share_of_long_rows(shape, kManyShares);
   if (g.loads == 0) g.loads = 4;
   g.neighbours = g.neighbours || are_neighbours(shape);
   if (g.bands == 0) g.bands = static_cast<Index>(std::min(kMostBands, std::ceil(strip_bytes / band_bytes)));
@@ -154,10 +153,15 @@ Granularity near_dense(Granularity g, const Shape& shape) {
 }
 
 /// The granularity for very long rows.
+template <class T>
 Granularity in_bands(Granularity g, const Shape& shape) {
-  g.strip = 32;
+  constexpr Index kLine = kLineBytes / sizeof(T);
+  g.strip = std::max(g.strip, kLine);
+  const Index shares_of_sm = g.strip > kLine ? kFewShares : kManyShares;
   if (g.bands == 0) g.bands = 10;
-  if (g.share == 0) g.share = share_of_long_rows(shape, (shape.n_cols + g.strip - 1) / g.strip);
+  if (g.share == 0) {
+    g.share = share_of_long_rows(shape, shares_of_sm, (shape.n_cols + g.strip - 1) / g.strip);
+  }
   g.neighbours = g.neighbours || are_neighbours(shape);
   return g;
 }
@@ -252,7 +256,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
   if (by_rule && vectors && is_near_dense<T>(shape)) {
     g = near_dense<T>(g, shape);
   } else if (by_rule && vectors && has_mean_row(shape, kVeryLongRows)) {
-    g = in_bands(g, shape);
+    g = in_bands<T>(g, shape);
   } else if (by_rule && g.packing == Packing::never && takes_wide_strips<T>(shape)) {
     g.strip = kWideStrip;
     g.lanes = 16;

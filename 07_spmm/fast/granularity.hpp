@@ -12,8 +12,8 @@
 //          waves of groups. At least 32 non-zeros, because beginning a share takes three trips to memory (16 if
 //          that half, times the strips, is less than 6), and at most 256, so that what ends last ends soon: on
 //          8 lanes 128, on 4 32
-//   slack  an eighth of a share, or 16 non-zeros if that is more, but less than a share. Where no row is much
-//          longer than the mean one, so far that none is cut, if four shares hold the longest
+//   slack  an eighth of a share, or 16 non-zeros if that is more, but less than a share. Where rows are even,
+//          so far that none is cut, if four shares hold the longest
 //   bands  1: shares in the order of rows
 //   block  128 threads
 //   packing  B is copied strip by strip in each product (packed_b.hpp) if all gathers together then ask for
@@ -31,7 +31,8 @@
 //   near-dense, aligned, N >= 32          rule    rule     4      long rows    as many as half of an SM's
 //                                                                              shared memory needs for a strip,
 //                                                                              up to 64
-//   a mean row >= 256, aligned            32      a vector rule   long rows    10
+//   a mean row >= 256, aligned            a line  a vector rule   long rows    10
+//                                         or rule
 //   aligned floats that are not packed,   128     16       8      rule         1   for 100 columns a tenth
 //   97 to 127 columns; or more, if there                                           faster than strips of 64;
 //   are no more non-zeros than rows                                                such rows a fifth
@@ -43,11 +44,12 @@
 // share has 64 of them (16 if a strip is less than a line of B), or 256 if the mean row is longer; and no row
 // is cut that is no longer: so many are the slack, too.
 //
-// A share of long rows is what 80 shares for each SM leave, with 16 to 128 non-zeros; so many shares for all
-// strips together where rows are very long. And where all of A is under way at a time, blocks of an SM are
-// neighbours. Both are for the two kinds with long rows.
+// A share of long rows is what 80 shares for each SM leave, with 16 to 128 non-zeros. Where a mean row has 256
+// or more and a strip is more than a line, it is what 16 leave for all strips together. And where all of A is
+// under way at a time, blocks of an SM are neighbours. Both are for the two kinds with long rows.
 //
-// Many are 24,000 non-zeros for each SM. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for
+// Many are 24,000 non-zeros for each SM. Rows are even if none has more than four times as many non-zeros as
+// the mean one. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for
 // a row of B that none before them has asked for: short shares keep what runs on an SM at a time near each
 // other, and its L1 then has what they need. That is counted on a sample of 32 such windows.
 //
@@ -95,8 +97,9 @@ bool is_local(const Shape& shape);
 bool has_many(const Shape& shape);
 /// Whether the mean row has so many non-zeros.
 bool has_mean_row(const Shape& shape, Index nonzeros);
+inline constexpr double kEven = 4;
 /// Whether no row has more than `times` as many non-zeros as the mean row.
-bool is_even(const Shape& shape, double times);
+bool is_even(const Shape& shape, double times = kEven);
 
 /// `given` with what is 0 filled in by the rules above. Throws Error if there is no such form.
 template <class T>

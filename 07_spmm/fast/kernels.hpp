@@ -4,6 +4,7 @@
 // launched when.
 
 #include <algorithm>
+#include <cstddef>
 
 #include "07_spmm/partition.hpp"
 #include "07_spmm/row_major.hpp"
@@ -37,6 +38,18 @@ Work<T> columns_of(Work<T> whole, Offset first, Offset count, const Rows<const T
   whole.m.n_cols = static_cast<Index>(count);
   if (whole.a.slots != nullptr) whole.a.slots += first;
   return whole;
+}
+
+/// share[number], or an empty one if there are no more. By two loads, of 16 bytes and of 4.
+__device__ inline Share load_share(const PartitionView& partition, unsigned number) {
+  static_assert(offsetof(Share, begin) == 0 && offsetof(Share, length) == 8 && offsetof(Share, row) == 12);
+  if (number >= partition.shares) return {};
+  const Share* const from = partition.share + number;
+  const longlong2 head = *reinterpret_cast<const longlong2*>(from);
+  return {.begin = head.x,
+          .length = static_cast<Index>(head.y),
+          .row = static_cast<Index>(head.y >> 32),
+          .slot = from->slot};
 }
 
 /// What a kernel makes of an SM: groups of lanes that are a block, blocks that it has room for.

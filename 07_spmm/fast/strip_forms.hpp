@@ -14,7 +14,7 @@ namespace stages::spmm {
 /// those of kAhead rows of B at once.
 template <class T, unsigned kLanes_, unsigned kVector_, unsigned kRepeats_, unsigned kAhead_,
           unsigned kBlock_ = kSmallBlock>
-struct Form {
+struct StripForm {
   using Value = T;
   static constexpr unsigned kLanes = kLanes_, kVector = kVector_, kRepeats = kRepeats_, kAhead = kAhead_;
   static constexpr unsigned kBlock = kBlock_;
@@ -39,18 +39,18 @@ struct Form {
   static_assert(kLanes % kAhead == 0 && kLanes >= 4);
 };
 
-/// Calls `go` with the Form of `g` where B has no vectors, or too few columns for them. A lane has one
+/// Calls `go` with the StripForm of `g` where B has no vectors, or too few columns for them. A lane has one
 /// column, two or three, which lie 32 apart.
 template <class T, class Go>
 auto with_single_columns(const Granularity& g, Go&& go) {
-  if (g.strip == 8) return go(Form<T, 8, 1, 1, 8>{});
-  if (g.strip == 16) return go(Form<T, 16, 1, 1, 8>{});
-  if (g.strip == 32 && g.lanes == 32) return go(Form<T, 32, 1, 1, 8>{});
-  if (g.strip == 64 && g.lanes == 32) return go(Form<T, 32, 1, 2, 8>{});
-  if (g.strip == 96 && g.lanes == 32) return go(Form<T, 32, 1, 3, 4>{});
+  if (g.strip == 8) return go(StripForm<T, 8, 1, 1, 8>{});
+  if (g.strip == 16) return go(StripForm<T, 16, 1, 1, 8>{});
+  if (g.strip == 32 && g.lanes == 32) return go(StripForm<T, 32, 1, 1, 8>{});
+  if (g.strip == 64 && g.lanes == 32) return go(StripForm<T, 32, 1, 2, 8>{});
+  if (g.strip == 96 && g.lanes == 32) return go(StripForm<T, 32, 1, 3, 4>{});
 #ifdef STAGES_SPMM_ALL_FORMS
-  if (g.strip == 32 && g.lanes == 8) return go(Form<T, 8, 1, 4, 4>{});
-  if (g.strip == 64 && g.lanes == 16) return go(Form<T, 16, 1, 4, 4>{});
+  if (g.strip == 32 && g.lanes == 8) return go(StripForm<T, 8, 1, 4, 4>{});
+  if (g.strip == 64 && g.lanes == 16) return go(StripForm<T, 16, 1, 4, 4>{});
 #endif
   fail(
       "balanced: strips of {} columns on {} lanes were asked for, where rows of B are not aligned; "
@@ -69,17 +69,17 @@ bool with_study_form(const Granularity& g, Go&& go) {
   };
   bool found = true;
   if (is(32, kLanes, 2)) {
-    go(Form<T, kLanes, kVector, 1, 2>{});
+    go(StripForm<T, kLanes, kVector, 1, 2>{});
   } else if (is(32, kLanes, 4, 1024)) {
-    go(Form<T, kLanes, kVector, 1, 4, 1024>{});
+    go(StripForm<T, kLanes, kVector, 1, 4, 1024>{});
   } else if (is(64, 2 * kLanes, 4, 1024)) {
-    go(Form<T, 2 * kLanes, kVector, 1, 4, 1024>{});
+    go(StripForm<T, 2 * kLanes, kVector, 1, 4, 1024>{});
   } else if (is(64, kLanes, 4)) {
-    go(Form<T, kLanes, kVector, 2, 2>{});
+    go(StripForm<T, kLanes, kVector, 2, 2>{});
   } else if (is(64, kLanes, 8)) {
-    go(Form<T, kLanes, kVector, 2, 4>{});
+    go(StripForm<T, kLanes, kVector, 2, 4>{});
   } else if (is(128, 2 * kLanes, 4)) {
-    go(Form<T, 2 * kLanes, kVector, 2, 2>{});
+    go(StripForm<T, 2 * kLanes, kVector, 2, 2>{});
   } else {
     found = false;
   }
@@ -87,7 +87,7 @@ bool with_study_form(const Granularity& g, Go&& go) {
 }
 #endif
 
-/// Calls `go` with the Form of `g`, with vectors where rows of B are `aligned`.
+/// Calls `go` with the StripForm of `g`, with vectors where rows of B are `aligned`.
 template <class T, class Go>
 void with_form(const Granularity& g, bool aligned, Go&& go) {
   if (!aligned || (g.strip < kVectorStrip && g.lanes == g.strip)) return with_single_columns<T>(g, go);
@@ -99,19 +99,19 @@ void with_form(const Granularity& g, bool aligned, Go&& go) {
   constexpr unsigned kVector = 16 / sizeof(T);
   const bool small_block = g.block == Index{kSmallBlock};
   if (small_block && g.lanes == 4 && g.loads == 4) {
-    if (g.strip == 8) return go(Form<T, 4, 2, 1, 4>{});
+    if (g.strip == 8) return go(StripForm<T, 4, 2, 1, 4>{});
     if constexpr (kVector == 4) {
-      if (g.strip == 16) return go(Form<T, 4, kVector, 1, 4>{});
+      if (g.strip == 16) return go(StripForm<T, 4, kVector, 1, 4>{});
     }
   }
   if (small_block && g.strip == g.lanes * Index{kVector}) {
-    if (g.lanes == 8 && g.loads == 4) return go(Form<T, 8, kVector, 1, 4>{});
-    if (g.lanes == 8 && g.loads == 8) return go(Form<T, 8, kVector, 1, 8>{});
-    if (g.lanes == 16 && g.loads == 4) return go(Form<T, 16, kVector, 1, 4>{});
-    if (g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 1, 8>{});
+    if (g.lanes == 8 && g.loads == 4) return go(StripForm<T, 8, kVector, 1, 4>{});
+    if (g.lanes == 8 && g.loads == 8) return go(StripForm<T, 8, kVector, 1, 8>{});
+    if (g.lanes == 16 && g.loads == 4) return go(StripForm<T, 16, kVector, 1, 4>{});
+    if (g.lanes == 16 && g.loads == 8) return go(StripForm<T, 16, kVector, 1, 8>{});
   }
   if constexpr (kVector == 4) {
-    if (g.strip == kWideStrip && g.lanes == 16 && g.loads == 8) return go(Form<T, 16, kVector, 2, 4>{});
+    if (g.strip == kWideStrip && g.lanes == 16 && g.loads == 8) return go(StripForm<T, 16, kVector, 2, 4>{});
   }
   fail(
       "balanced: strips of {} columns on {} lanes, {} loads and blocks of {} threads were asked for; "

@@ -121,7 +121,7 @@ __device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const
                                unsigned number) {
   constexpr unsigned kAhead = F::kAhead;
   const unsigned lane = threadIdx.x % F::kLanes, group_shift = threadIdx.x % kWarp - lane;
-  const Share share = number < a.partition.shares ? a.partition.share[number] : Share{};
+  const Share share = load_share(a.partition, number);
   const int longest = warp_max(share.length);
   const auto nonzero = [&](int k) {
     const Offset at = share.begin + k;
@@ -178,8 +178,11 @@ struct Deal {
   }
 };
 
-/// The blocks of `deal` multiply; those after them set empty rows, one a group. Strips of B lie `gap` elements
-/// further apart than they would side by side.
+/// So many empty rows a group sets: a block for each few of them would be mostly beginning and ending.
+constexpr unsigned kEmptyRows = 8;
+
+/// The blocks of `deal` multiply; those after them set empty rows. Strips of B lie `gap` elements further apart
+/// than they would side by side.
 template <class F, bool kDealt, class T = typename F::Value>
 __global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock))
     multiply(CutMatrix<T> a, Product<T> m, Offset gap, Deal deal) {
@@ -191,10 +194,14 @@ __global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock)
     const unsigned number = deal.place(blockIdx.x) * F::kGroups + group;
     multiply_share<F, kDealt>(a, m, m.b.data + blockIdx.y * gap + place, column, number);
   } else {
-    const unsigned number = (blockIdx.x - deal.blocks) * F::kGroups + group;
+    const unsigned first = (blockIdx.x - deal.blocks) * F::kGroups * kEmptyRows + group;
     const T zeros[F::kSums] = {};
     wait_for_earlier_kernel();
-    if (number < a.partition.empty_rows) finish_row<F, kDealt>(m, a.partition.empty[number], column, zeros);
+#pragma unroll
+    for (unsigned u = 0; u < kEmptyRows; ++u) {
+      const unsigned number = first + u * F::kGroups;
+      if (number < a.partition.empty_rows) finish_row<F, kDealt>(m, a.partition.empty[number], column, zeros);
+    }
   }
 }
 
@@ -208,13 +215,13 @@ void launch_form(const Work<T>& whole, const Columns<T>& columns, Offset first, 
   const auto sms = static_cast<unsigned>(device_facts().sms);
   const Deal deal{.stretches = neighbours ? sms : 1, .blocks = blocks_for(view.shares, F::kGroups)};
   const auto start = [&](auto kernel) {
-    launch(
-        kernel,
-        {.grid = {deal.blocks + blocks_for(view.empty_rows, F::kGroups), strips_of(work.m.n_cols, F::kStrip)},
-         .block = F::kBlock,
-         .stream = stream,
-         .early = columns.early && can_launch_early()},
-        work.a, work.m, columns.apart - Offset{F::kStrip}, deal);
+    launch(kernel,
+           {.grid = {deal.blocks + blocks_for(view.empty_rows, F::kGroups * kEmptyRows),
+                     strips_of(work.m.n_cols, F::kStrip)},
+            .block = F::kBlock,
+            .stream = stream,
+            .early = columns.early && can_launch_early()},
+           work.a, work.m, columns.apart - Offset{F::kStrip}, deal);
   };
   if constexpr (F::kMayBeDealt) {
     if (columns.dealt) return start(multiply<F, true>);

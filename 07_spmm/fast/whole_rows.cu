@@ -8,12 +8,12 @@
 //
 // Long rows. By length, a row that is too long for a group has all groups of a warp, and if it is too long for
 // them the whole block: each group takes every second, fourth, ... batch of its non-zeros, and in the end they
-// add up their sums, by shuffles and in shared memory, always in the same order. As they lie, all rows have a
-// group, or all a warp.
+// add up their sums, by shuffles and in shared memory, always in the same order. As they lie, each row has a
+// group.
 //
-// Order. If rows are uneven, they come by length, the longest first: then those of a warp are equally long,
-// and what takes longest begins first. Else they come as they lie, where neighbours may ask for the same rows
-// of B. whole_rows.hpp says which, and from what length on.
+// Order. Rows come by length, the longest first: then those of a warp are equally long, and what takes longest
+// begins first; rows of equal length come as they lie. All come as they lie where there are many of about the
+// same length, and neighbours ask for the same rows of B. whole_rows.hpp says when, and which rows are long.
 //
 // Input: any CSR matrix; a row that is much longer than the others keeps its block, and so the product, for
 // long. Cost: that of strips.cu. Memory: A, and 4 bytes a row for the order.
@@ -22,7 +22,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -228,15 +227,12 @@ class WholeRows final : public RowMajorPlan<T> {
  private:
   /// Decides which rows have a block, a warp of so many groups, or a group.
   void give_lanes(const Csr<T>& a, Index groups) {
-    if (form_.order == RowOrder::as_they_lie) {
-      if (groups > 1 && a.nnz() > Offset{form_.nonzeros} * a.rows) rows_.of_warp = a.rows;
-      return;
-    }
+    if (form_.order == RowOrder::as_they_lie) return;
     const std::vector<Index> order = by_length(a);
     const Offset batches = (Offset{form_.nonzeros} + kBatch - 1) / kBatch;
     rows_.of_block = count_longer<T>(a, order, batches * groups);
     rows_.of_warp = count_longer<T>(a, order, batches) - rows_.of_block;
-    if (std::is_sorted(order.begin(), order.end())) return;  // all rows are equally long
+    if (std::is_sorted(order.begin(), order.end())) return;  // they lie by length already
     order_ = DeviceArray<Index>(std::span<const Index>(order));
     rows_.order = order_.data();
   }
@@ -279,25 +275,19 @@ double resident_groups(const Shape& shape, Index lanes) {
   return groups;
 }
 
-/// Whether rows come as they lie.
-bool stay_in_order(const Shape& shape) {
-  constexpr Index kMostOfMeanRow = 128;
-  return is_local(shape) && is_even(shape, has_many(shape) ? 4 : 1.5) && !has_mean_row(shape, kMostOfMeanRow);
-}
-
-/// The non-zeros of a row that one group takes.
+/// The non-zeros of a row that one group takes by length.
 template <class T>
-Index nonzeros_of_group(const Shape& shape, const RowForm& form) {
-  if (form.order == RowOrder::as_they_lie) {
-    constexpr Offset kFewRowsOfSm = 64;
-    const bool few = shape.rows < kFewRowsOfSm * device_facts().sms;
-    return few && has_mean_row(shape, 2 * kBatch) ? 1 : std::numeric_limits<Index>::max();
-  }
-  const double even = static_cast<double>(shape.nnz) / resident_groups<T>(shape, form.lanes);
-  return static_cast<Index>(std::bit_ceil(static_cast<unsigned>(std::clamp(even * 4 / 3, 8.0, 128.0))));
+Index nonzeros_of_group(const Shape& shape, Index lanes) {
+  const double even = static_cast<double>(shape.nnz) / resident_groups<T>(shape, lanes);
+  return static_cast<Index>(std::bit_ceil(static_cast<unsigned>(std::clamp(1.5 * even, 16.0, 128.0))));
 }
 
 }  // namespace
+
+bool stay_in_order(const Shape& shape) {
+  constexpr Index kLongRows = 128;
+  return has_many(shape) && is_local(shape) && is_even(shape) && !has_mean_row(shape, kLongRows);
+}
 
 template <class T>
 RowForm resolve_rows(RowForm form, const Shape& shape) {
@@ -309,8 +299,8 @@ RowForm resolve_rows(RowForm form, const Shape& shape) {
   }
   if (form.order == RowOrder::by_rule)
     form.order = stay_in_order(shape) ? RowOrder::as_they_lie : RowOrder::by_length;
-  if (form.lanes == 0) form.lanes = is_local(shape) && is_even(shape, 4) ? 16 : 8;
-  if (form.nonzeros == 0) form.nonzeros = nonzeros_of_group<T>(shape, form);
+  if (form.lanes == 0) form.lanes = is_even(shape) ? 16 : 8;
+  if (form.nonzeros == 0) form.nonzeros = nonzeros_of_group<T>(shape, form.lanes);
   return form;
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "07_spmm/fast/adaptive.hpp"
 #include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/fast/whole_rows.hpp"
 #include "07_spmm/stage.hpp"
@@ -46,12 +47,10 @@ Registry with_small_parts(bool aligned) {
     spmm::add_balanced(registry, fmt::format("share={},lanes=4", share),
                        {.share = share, .strip = 4 * kVector, .lanes = 4});
   }
+  spmm::add_whole_rows(registry, "whole_rows,as_they_lie", {.order = spmm::RowOrder::as_they_lie});
   for (const Index nonzeros : {1, 16, 1000}) {
-    for (const auto order : {spmm::RowOrder::as_they_lie, spmm::RowOrder::by_length}) {
-      spmm::add_whole_rows(registry,
-                           fmt::format("whole_rows,order={},nonzeros={}", static_cast<int>(order), nonzeros),
-                           {.order = order, .nonzeros = nonzeros});
-    }
+    spmm::add_whole_rows(registry, fmt::format("whole_rows,by_length,nonzeros={}", nonzeros),
+                         {.order = spmm::RowOrder::by_length, .nonzeros = nonzeros});
   }
   for (const Index lanes : {8, 16}) {
     spmm::add_whole_rows(registry, fmt::format("whole_rows,lanes={}", lanes),
@@ -569,82 +568,145 @@ std::string chosen(const Matrix& a, Index n_cols) {
   return registry.entries().front().template on<SpmmProblem<T>>().prepare(problem, exec)->note();
 }
 
-TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
+TEST(Adaptive, MultipliesInEachOfItsForms) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   using namespace matrices;
-  const bool has_tiles = code_capability() >= 80;
-  const std::string tiles = has_tiles ? "dense_tiles" : "balanced";
-  const std::string tiles_or_rows = has_tiles ? "dense_tiles" : "whole_rows";
-  EXPECT_EQ(chosen<float>(dense(64, 64), 8), tiles_or_rows);
-  EXPECT_EQ(chosen<float>(dense(64, 64), 7), "balanced");
-  EXPECT_EQ(chosen<double>(dense(64, 64), 32), "balanced");
+  const std::string tiles = code_capability() >= 80 ? "dense_tiles" : "whole_rows";
+  EXPECT_EQ(chosen<float>(dense(48, 128), 64), tiles);
+  EXPECT_EQ(chosen<double>(dense(48, 128), 64), "whole_rows");
   EXPECT_EQ(chosen<float>(gaps(64, 49), 32), "whole_rows");
+  EXPECT_EQ(chosen<float>(gaps(64, 49), 31), "balanced");
   EXPECT_EQ(chosen<float>(empty(64, 49), 32), "balanced");
-  const auto with_lengths = [](std::vector<Index> lengths) { return with_row_lengths(lengths); };
-  const auto rows = [](Index count, Index length) {
-    return std::vector<Index>(static_cast<std::size_t>(count), length);
-  };
-  const auto and_then = [](std::vector<Index> all, const std::vector<Index>& more) {
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
-  // Tiles that are 2, 3, 4, 6 and 7 sixteenths full. Where there are none whole rows are taken, if rows of B
-  // are aligned.
-  EXPECT_EQ(chosen<float>(with_lengths(rows(2, 64)), 32), "whole_rows");
-  EXPECT_EQ(chosen<float>(with_lengths(rows(4, 64)), 32), tiles_or_rows);
-  EXPECT_EQ(chosen<float>(with_lengths(rows(4, 64)), 31), "balanced");
-  EXPECT_EQ(chosen<float>(with_lengths(rows(6, 64)), 31), "balanced");
-  EXPECT_EQ(chosen<float>(with_lengths(rows(7, 64)), 31), tiles);
-  EXPECT_EQ(chosen<float>(with_lengths(rows(2, 64)), 64), "balanced");
-  EXPECT_EQ(chosen<float>(with_lengths(rows(3, 64)), 64), tiles);
-  // Short rows; an eighth of the rows too short for tiles, or more; one long row.
-  EXPECT_EQ(chosen<float>(with_lengths(rows(64, 31)), 32), "whole_rows");
-  EXPECT_EQ(chosen<float>(with_lengths(rows(64, 32)), 32), tiles_or_rows);
-  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(56, 40), rows(8, 1))), 32), tiles_or_rows);
-  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(54, 40), rows(10, 1))), 32), "whole_rows");
-  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 32), {255})), 64), tiles);
-  EXPECT_EQ(chosen<float>(with_lengths(and_then(rows(63, 32), {300})), 64), "whole_rows");
-  // A block for each band and strip: 8 tiles for one, 9, and 9 for two.
-  EXPECT_EQ(chosen<float>(with_lengths(rows(16, 64)), 32), tiles_or_rows);
-  EXPECT_EQ(chosen<float>(with_lengths(rows(16, 72)), 32), "whole_rows");
-  EXPECT_EQ(chosen<float>(with_lengths(rows(16, 72)), 33), tiles);
+}
+
+/// A product of so many non-zeros in each row, for which rules are asked.
+template <class T = float>
+spmm::Shape shape_with(Offset rows, Offset per_row, Index n_cols) {
+  return {.nnz = rows * per_row,
+          .rows = static_cast<Index>(rows),
+          .rows_of_b = 32,
+          .n_cols = n_cols,
+          .ld_of_b = n_cols,
+          .longest = per_row};
+}
+
+/// The form that adaptive takes where tiles are `filled` so far and so many rows are in none.
+template <class T = float>
+spmm::Form form_of(const spmm::Shape& shape, double filled = 0, double short_rows = 0) {
+  return spmm::form_for<T>(shape, [&] { return spmm::TileSample{filled, short_rows}; });
+}
+
+TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  using spmm::Form, spmm::Shape;
+  const bool has_tiles = code_capability() >= 80;
+  const auto tiles = [&](Form otherwise) { return has_tiles ? Form::dense_tiles : otherwise; };
+  const Offset sms = device_facts().sms, rows = 50 * sms;  // of 40 non-zeros: 2,000 for each SM
+  const auto shape = [&](Index n_cols) { return shape_with(rows, 40, n_cols); };
+  EXPECT_EQ(form_of(shape(7), 0.4), Form::balanced);
+  EXPECT_EQ(form_of(shape(8), 0.4), tiles(Form::whole_rows));
+  EXPECT_EQ(form_of<double>(shape(8), 0.4), Form::whole_rows);
+  // How full they must be goes by the columns.
+  EXPECT_EQ(form_of(shape(31), 0.39), Form::balanced);  // B is not aligned
+  EXPECT_EQ(form_of(shape(31), 0.4), tiles(Form::balanced));
+  EXPECT_EQ(form_of(shape(32), 0.24), Form::whole_rows);
+  EXPECT_EQ(form_of(shape(32), 0.25), tiles(Form::whole_rows));
+  EXPECT_EQ(form_of(shape(64), 0.17), Form::whole_rows);
+  EXPECT_EQ(form_of(shape(64), 0.18), tiles(Form::whole_rows));
+  // Rows that are too short; the longest; an eighth in no tile.
+  EXPECT_EQ(form_of(shape_with(2 * rows, 31, 32), 1), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(2 * rows, 32, 32), 1), tiles(Form::whole_rows));
+  Shape uneven = shape(32);
+  uneven.longest = 320;
+  EXPECT_EQ(form_of(uneven, 1), tiles(Form::whole_rows));
+  uneven.longest = 321;
+  EXPECT_EQ(form_of(uneven, 1), Form::whole_rows);
+  EXPECT_EQ(form_of(shape(32), 1, 0.125), tiles(Form::whole_rows));
+  EXPECT_EQ(form_of(shape(32), 1, 0.13), Form::whole_rows);
+  // Few non-zeros; with more than a line of B rows may be long instead.
+  EXPECT_EQ(form_of(shape_with(rows - 1, 40, 32), 1), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(10, 128, 32), 0.25), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(16, 127, 36), 1), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(16, 128, 36), 1), tiles(Form::whole_rows));
+  // A block for each band and strip: 16 tiles for two strips of a band, and 17.
+  EXPECT_EQ(form_of(shape_with(16, 128, 64), 1), tiles(Form::whole_rows));
+  EXPECT_EQ(form_of(shape_with(16, 136, 64), 1), Form::whole_rows);
 }
 
 TEST(Adaptive, TakesWholeRowsWhereNoneIsVeryLong) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
-  using namespace matrices;
-  const auto lengths = [](Index count, Index length, Index last) {
-    std::vector<Index> out(static_cast<std::size_t>(count), length);
-    out.push_back(last);
-    return with_row_lengths(out);
-  };
-  // All of these are so small that there are hardly any non-zeros. A line of B, or more.
-  EXPECT_EQ(chosen<float>(lengths(31, 8, 8), 4), "balanced");
-  EXPECT_EQ(chosen<float>(lengths(31, 8, 8), 32), "whole_rows");
-  EXPECT_EQ(chosen<float>(lengths(31, 8, 8), 31), "balanced");  // B is not aligned
-  EXPECT_EQ(chosen<float>(lengths(31, 8, 8), 36), "balanced");
-  EXPECT_EQ(chosen<double>(lengths(31, 8, 8), 16), "whole_rows");
-  EXPECT_EQ(chosen<double>(lengths(31, 8, 8), 18), "balanced");
+  using spmm::Form, spmm::Shape;
+  EXPECT_EQ(form_of(Shape{.rows = 10, .rows_of_b = 10, .n_cols = 32, .ld_of_b = 32}), Form::balanced);
+  // So small that rows may be short. A vector of B, or more; not aligned.
+  EXPECT_EQ(form_of(shape_with(32, 1, 4)), Form::balanced);
+  EXPECT_EQ(form_of(shape_with(32, 1, 8)), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(32, 1, 128)), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(32, 1, 31)), Form::balanced);
+  EXPECT_EQ(form_of<double>(shape_with(32, 1, 2)), Form::balanced);
+  EXPECT_EQ(form_of<double>(shape_with(32, 1, 4)), Form::whole_rows);
+  EXPECT_EQ(form_of<double>(shape_with(32, 1, 5)), Form::balanced);
   // The longest row.
-  EXPECT_EQ(chosen<float>(lengths(31, 8, 771), 32), "whole_rows");
-  EXPECT_EQ(chosen<float>(lengths(31, 8, 773), 32), "balanced");
-  // More than a line, equally long rows: 20 to 32 non-zeros.
-  EXPECT_EQ(chosen<double>(lengths(63, 19, 19), 32), "balanced");
-  EXPECT_EQ(chosen<double>(lengths(63, 20, 20), 32), "whole_rows");
-  EXPECT_EQ(chosen<double>(lengths(63, 32, 32), 32), "whole_rows");
-  EXPECT_EQ(chosen<double>(lengths(63, 33, 33), 32), "balanced");
-  // The same by length: 9 or more.
-  EXPECT_EQ(chosen<double>(lengths(63, 8, 71), 32), "balanced");
-  EXPECT_EQ(chosen<double>(lengths(63, 8, 72), 32), "whole_rows");
-  // By length, B and C with more than three quarters of L2.
-  const auto n_cols_of_l2 = [](double part, const Matrix& a) {
-    const double rows = a.rows + a.cols;
-    return static_cast<Index>(part * static_cast<double>(device_facts().l2_bytes) / (sizeof(double) * rows)) /
-           2 * 2;
+  Shape uneven = shape_with(32, 8, 32);
+  uneven.longest = 1281;
+  EXPECT_EQ(form_of(uneven), Form::whole_rows);
+  uneven.longest = 1282;
+  EXPECT_EQ(form_of(uneven), Form::balanced);
+  // Long rows with a line of B, and with more.
+  EXPECT_EQ(form_of(shape_with(32, 256, 32)), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(32, 255, 36)), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(32, 256, 36)), Form::balanced);
+}
+
+TEST(Adaptive, TakesWholeRowsByLengthAsL2Allows) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  using spmm::Form, spmm::Shape;
+  // B and C with so much of L2.
+  const auto of_l2 = [](double part, Offset per_row, Index n_cols) {
+    const auto l2 = static_cast<double>(device_facts().l2_bytes);
+    const auto rows = static_cast<Offset>(part * l2 / (sizeof(float) * n_cols));
+    const Offset most_rows = 48'000 * Offset{device_facts().sms} / per_row;  // more are looked at below
+    Shape shape = shape_with(std::min(rows / 2, most_rows), per_row, n_cols);
+    shape.rows_of_b = static_cast<Index>(rows) - shape.rows;
+    return shape;
   };
-  const Matrix uneven = lengths(63, 20, 200);
-  EXPECT_EQ(chosen<double>(uneven, n_cols_of_l2(0.75, uneven)), "whole_rows");
-  EXPECT_EQ(chosen<double>(uneven, n_cols_of_l2(0.76, uneven)), "balanced");
+  EXPECT_EQ(form_of(of_l2(0.99, 3, 16)), Form::whole_rows);
+  EXPECT_EQ(form_of(of_l2(1.01, 3, 16)), Form::balanced);
+  EXPECT_EQ(form_of(of_l2(0.74, 3, 32)), Form::whole_rows);
+  EXPECT_EQ(form_of(of_l2(0.76, 3, 32)), Form::balanced);
+  EXPECT_EQ(form_of(of_l2(0.74, 16, 64)), Form::whole_rows);
+  EXPECT_EQ(form_of(of_l2(0.76, 16, 64)), Form::balanced);
+  // Shorter rows need more of it left.
+  EXPECT_EQ(form_of(of_l2(0.74, 2, 32)), Form::balanced);
+  EXPECT_EQ(form_of(of_l2(0.165, 2, 32)), Form::whole_rows);
+  EXPECT_EQ(form_of(of_l2(0.17, 2, 32)), Form::balanced);
+  EXPECT_EQ(form_of(of_l2(0.74, 15, 64)), Form::balanced);
+  EXPECT_EQ(form_of(of_l2(0.165, 15, 64)), Form::whole_rows);
+  EXPECT_EQ(form_of(of_l2(0.17, 15, 64)), Form::balanced);
+  // More non-zeros.
+  Shape many = shape_with(1000, 48 * device_facts().sms, 16);
+  EXPECT_EQ(form_of(many), Form::whole_rows);
+  many.nnz += 1;
+  EXPECT_EQ(form_of(many), Form::balanced);
+}
+
+TEST(Adaptive, TakesWholeRowsAsTheyLieByTheirLength) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  using spmm::Form, spmm::Shape;
+  // Many, and near rows are alike.
+  const auto form = [](Offset per_row, Index n_cols) {
+    Shape shape = shape_with(24'000 * Offset{device_facts().sms} / per_row + 1, per_row, n_cols);
+    shape.rows_of_b = std::numeric_limits<Index>::max();  // too much for rows by length
+    shape.fresh = 0.5;
+    EXPECT_TRUE(spmm::stay_in_order(shape));
+    return form_of(shape);
+  };
+  EXPECT_EQ(form(5, 16), Form::whole_rows);
+  EXPECT_EQ(form(15, 32), Form::balanced);
+  EXPECT_EQ(form(16, 32), Form::whole_rows);
+  EXPECT_EQ(form(19, 64), Form::balanced);
+  EXPECT_EQ(form(20, 64), Form::whole_rows);
+  EXPECT_EQ(form(32, 64), Form::whole_rows);
+  EXPECT_EQ(form(33, 64), Form::balanced);
 }
 
 TEST(SmallParts, SharesCutNoRowThatIsHardlyLongerThanTheMeanOne) {
@@ -663,40 +725,39 @@ TEST(WholeRows, ComeInTheOrderOfTheRule) {
   using spmm::RowForm, spmm::RowOrder, spmm::Shape;
   const auto sms = Offset{device_facts().sms};
   const auto form = [](const Shape& shape) { return spmm::resolve_rows<float>(RowForm{}, shape); };
-  const Offset rows = 64 * sms;
+  const Offset rows = 1200 * sms;
   Shape shape{
       .nnz = 20 * rows, .rows = static_cast<Index>(rows), .rows_of_b = 5000, .n_cols = 64, .ld_of_b = 64};
-  shape.longest = 30;
+  shape.longest = 80;
   shape.fresh = 0.5;
   EXPECT_EQ(form(shape).order, RowOrder::as_they_lie);
   EXPECT_EQ(form(shape).lanes, 16);
-  EXPECT_GT(form(shape).nonzeros, 20);  // a group for each row
   Shape fewer = shape;
-  fewer.rows -= 1;
-  fewer.nnz -= 20;
-  EXPECT_LT(form(fewer).nonzeros, 20);  // a warp
+  fewer.nnz -= 1;
+  fewer.longest = 79;
+  EXPECT_EQ(form(fewer).order, RowOrder::by_length);
+  EXPECT_EQ(form(fewer).lanes, 16);
   Shape uneven = shape;
-  uneven.longest = 31;
-  EXPECT_EQ(form(uneven).order, RowOrder::by_length);
-  EXPECT_EQ(form(uneven).lanes, 16);
   uneven.longest = 81;
+  EXPECT_EQ(form(uneven).order, RowOrder::by_length);
   EXPECT_EQ(form(uneven).lanes, 8);
   Shape apart = shape;
   apart.fresh = 0.51;
   EXPECT_EQ(form(apart).order, RowOrder::by_length);
-  EXPECT_EQ(form(apart).lanes, 8);
+  EXPECT_EQ(form(apart).lanes, 16);
   Shape longer = shape;
   longer.nnz = 128 * rows;
   longer.longest = 128;
   EXPECT_EQ(form(longer).order, RowOrder::by_length);
   // What a group takes grows with the matrix and the columns.
-  uneven.fresh = 1;
   uneven.nnz = 1000;
-  EXPECT_EQ(form(uneven).nonzeros, 8);
+  EXPECT_EQ(form(uneven).nonzeros, 16);
   uneven.nnz = 96 * sms * 21;  // 6 blocks of 128 threads on each SM are 96 groups of 8 lanes; two strips: 42
   EXPECT_EQ(form(uneven).nonzeros, 64);
+  uneven.nnz = 96 * sms * 22;
+  EXPECT_EQ(form(uneven).nonzeros, 128);
   uneven.n_cols = 32;
-  EXPECT_EQ(form(uneven).nonzeros, 32);
+  EXPECT_EQ(form(uneven).nonzeros, 64);
   uneven.nnz = 10000 * sms * 96;
   EXPECT_EQ(form(uneven).nonzeros, 128);
   EXPECT_THROW(spmm::resolve_rows<float>({.nonzeros = -1}, shape), Error);
