@@ -820,7 +820,7 @@ def percents(before, after):
 def order(results, _pattern, _wanted):
     """The Markdown table of a record with `balanced` and `balanced_reordered`: what the order gained, and what it cost."""
     timed = {(r["problem"]["matrix"], r["problem"]["options"], r["entry"]): r for r in timed_rows(results)}
-    lines = ["| matrix | of B | fresh in a block | on the device | `balanced` | `balanced_reordered` | speed | ordering | pays after | over the library |",
+    lines = ["| matrix | of B | fresh, of 4,096 in turn | of 1,048,576 | `balanced` | `balanced_reordered` | speed | ordering | pays after | over the library |",
              "|---" * 10 + "|"]
     for matrix, options in dict.fromkeys(key[:2] for key in timed):
         was, now = (timed.get((matrix, options, "07_spmm/" + name)) for name in ("balanced", "balanced_reordered"))
