@@ -55,8 +55,8 @@ enum class RowOrder { by_rule, as_they_lie, by_length };
 /// How `whole_rows` gives lanes to rows. What is left open is derived from the matrix: see fast/whole_rows.hpp.
 struct RowForm {
   RowOrder order = RowOrder::by_rule;
-  /// By length, of a row that one group of lanes takes, in whole batches of 8; longer ones get a warp or a
-  /// block.
+  /// Non-zeros of a row that one group of lanes takes if rows come by length, in whole batches of 8; longer
+  /// ones get a warp or a block. As they lie, each row gets a group.
   Index nonzeros = 0;
   Index lanes = 0;  ///< of a group where B has more than a line: 8 or 16
 };

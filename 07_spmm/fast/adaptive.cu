@@ -12,18 +12,18 @@
 //                 non-zeros or B a line at most. Beyond that it depends on the columns of B and on the order
 //                 of whole_rows.hpp. As they lie:
 //
-//                   half a line   always
+//                   half a line   always; here and below: up to it
 //                   up to a line  a mean row of 16 non-zeros or more
 //                   more          of 20 to 32
 //
 //                 By length, where there are at most 48,000 non-zeros for each SM, and B and C together fit
-//                 into three quarters of L2, or with half a line into all of it:
+//                 into three quarters of L2, or with half a line of B into all of it:
 //
 //                   up to a line  a mean row of 3 non-zeros or more
 //                   more          of 16 or more
 //                   any           if B and C take no more than a sixth of L2
 //
-//                 Beyond these limits balanced was faster on the matrices tried, or it was not tried
+//                 notes.md says what was tried beyond these limits
 //   balanced      otherwise
 //
 // How full tiles are, and how often rows of B are asked for, is counted on samples (tiles.hpp,

@@ -31,8 +31,9 @@
 //   near-dense, aligned, N >= 32          rule    rule     4      long rows    as many as half of an SM's
 //                                                                              shared memory needs for a strip,
 //                                                                              up to 64
-//   a mean row >= 256, aligned            a line  a vector rule   long rows    10
-//                                         or rule
+//   a mean row >= 256, aligned            rule,   a vector rule   long rows    10
+//                                         a line
+//                                         at least
 //   aligned floats that are not packed,   128     16       8      rule         1   for 100 columns a tenth
 //   97 to 127 columns; or more, if there                                           faster than strips of 64;
 //   are no more non-zeros than rows                                                such rows a fifth
@@ -44,14 +45,14 @@
 // share has 64 of them (16 if a strip is less than a line of B), or 256 if the mean row is longer; and no row
 // is cut that is no longer: so many are the slack, too.
 //
-// A share of long rows is what 80 shares for each SM leave, with 16 to 128 non-zeros. Where a mean row has 256
-// or more and a strip is more than a line, it is what 16 leave for all strips together. And where all of A is
-// under way at a time, blocks of an SM are neighbours. Both are for the two kinds with long rows.
+// A share of long rows is what 80 shares for each SM leave, with 16 to 128 non-zeros; of the second kind so
+// many for all strips together, and 16 where a strip is more than a line. And where all of A is under way at a
+// time, blocks of an SM are neighbours. Both are for the two kinds with long rows.
 //
 // Many are 24,000 non-zeros for each SM. Rows are even if none has more than four times as many non-zeros as
-// the mean one. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for
-// a row of B that none before them has asked for: short shares keep what runs on an SM at a time near each
-// other, and its L1 then has what they need. That is counted on a sample of 32 such windows.
+// the mean one. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for a row of B that none
+// before them has asked for: short shares keep what runs on an SM at a time near each other, and its L1 then
+// has what they need. That is counted on a sample of 32 such windows.
 //
 // A lane a non-zero is also used for up to 16 bytes that are left over: the last piece of a packed B, or what
 // lies beside whole warps of a wider B that is neither aligned nor packed.
@@ -60,8 +61,9 @@
 // part of it that 64 non-zeros of a row pass over is not: in single precision, if more than 5 % of the
 // elements are there. At most 64 bands, because sorting takes 8 bytes for each share and band.
 //
-// These rules were fitted on the matrices of tools/sets/spmm-fitted.txt, on an H100. What they cost there and
-// on others, against all that `spmm_study` tries, is in 07_spmm/measured.md, "What the rules cost".
+// These rules were fitted on the matrices of tools/sets/spmm-fitted.txt, and on generated ones that are in no
+// list (07_spmm/notes.md), on an H100. What they cost there and on others, against all that `spmm_study` tries,
+// is in 07_spmm/measured.md, "What the rules cost".
 
 #include "07_spmm/row_major.hpp"
 #include "07_spmm/stage.hpp"

@@ -12,8 +12,8 @@
 // group.
 //
 // Order. Rows come by length, the longest first: then those of a warp are equally long, and what takes longest
-// begins first; rows of equal length come as they lie. All come as they lie where there are many of about the
-// same length, and neighbours ask for the same rows of B. whole_rows.hpp says when, and which rows are long.
+// begins first; rows of equal length come as they lie. All come as they lie where there are many non-zeros,
+// rows are even and not long, and neighbours ask for the same rows of B. whole_rows.hpp says when.
 //
 // Input: any CSR matrix; a row that is much longer than the others keeps its block, and so the product, for
 // long. Cost: that of strips.cu. Memory: A, and 4 bytes a row for the order.

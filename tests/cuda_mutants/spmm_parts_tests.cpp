@@ -580,7 +580,6 @@ TEST(Adaptive, MultipliesInEachOfItsForms) {
 }
 
 /// A product of so many non-zeros in each row, for which rules are asked.
-template <class T = float>
 spmm::Shape shape_with(Offset rows, Offset per_row, Index n_cols) {
   return {.nnz = rows * per_row,
           .rows = static_cast<Index>(rows),
@@ -625,7 +624,7 @@ TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
   EXPECT_EQ(form_of(shape(32), 1, 0.13), Form::whole_rows);
   // Few non-zeros; with more than a line of B rows may be long instead.
   EXPECT_EQ(form_of(shape_with(rows - 1, 40, 32), 1), Form::whole_rows);
-  EXPECT_EQ(form_of(shape_with(10, 128, 32), 0.25), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(32, 128, 32), 1), Form::whole_rows);
   EXPECT_EQ(form_of(shape_with(16, 127, 36), 1), Form::whole_rows);
   EXPECT_EQ(form_of(shape_with(16, 128, 36), 1), tiles(Form::whole_rows));
   // A block for each band and strip: 16 tiles for two strips of a band, and 17.
@@ -707,6 +706,31 @@ TEST(Adaptive, TakesWholeRowsAsTheyLieByTheirLength) {
   EXPECT_EQ(form(20, 64), Form::whole_rows);
   EXPECT_EQ(form(32, 64), Form::whole_rows);
   EXPECT_EQ(form(33, 64), Form::balanced);
+}
+
+TEST(SmallParts, LongRowsComeInBands) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  const Offset sms = device_facts().sms;
+  const auto of = [&]<class T>(T, Offset per_row, Index n_cols, Offset of_sm) {
+    spmm::Shape shape = shape_with(of_sm * sms / per_row, per_row, n_cols);
+    shape.rows_of_b = 10'000'000;  // far from dense
+    return spmm::resolve<T>({}, shape);
+  };
+  EXPECT_EQ(of(1.0F, 255, 128, 2550).bands, 1);
+  // A line of B, half of one, and more: 80 shares for each SM, or 16 for all strips.
+  EXPECT_EQ(of(1.0F, 256, 32, 2560).bands, 10);
+  EXPECT_EQ(of(1.0F, 256, 32, 2560).strip, 32);
+  EXPECT_EQ(of(1.0F, 256, 32, 2560).share, 32);
+  EXPECT_EQ(of(1.0F, 256, 16, 2560).strip, 32);
+  EXPECT_EQ(of(1.0F, 256, 48, 1024).strip, 64);
+  EXPECT_EQ(of(1.0F, 256, 48, 1024).lanes, 16);
+  EXPECT_EQ(of(1.0F, 256, 48, 1024).share, 64);
+  EXPECT_EQ(of(1.0F, 256, 128, 768).share, 96);
+  EXPECT_EQ(of(1.0F, 256, 128, 2560).share, 128);
+  EXPECT_EQ(of(1.0, 256, 8, 2560).strip, 16);
+  EXPECT_EQ(of(1.0, 256, 16, 2560).share, 32);
+  EXPECT_EQ(of(1.0, 256, 24, 1024).strip, 32);
+  EXPECT_EQ(of(1.0, 256, 24, 1024).share, 64);
 }
 
 TEST(SmallParts, SharesCutNoRowThatIsHardlyLongerThanTheMeanOne) {
