@@ -179,20 +179,21 @@ std::vector<Variant> variants_for(const SpmmProblem<float>& problem, const spmm:
   constexpr double kHardlyFilled = 0.1;
   constexpr Offset kMostNonzeros = 8'000'000, kLongestRow = 8192;
   std::vector<Variant> out = all_variants(problem.n_cols);
-  const spmm::Form form = spmm::form_for(problem);
+  const spmm::TileSample sample = spmm::sample_tiles(*problem.a);
+  const spmm::Form form = spmm::form_for<float>(shape, [&] { return sample; });
   if (form == spmm::Form::dense_tiles) out.front() = tiles(kRulesChoice);
   if (form == spmm::Form::whole_rows) out.front() = whole_rows(kRulesChoice);
-  if (has_tf32() && problem.a->nnz() <= kMostNonzeros &&
-      spmm::sample_tiles(*problem.a).filled >= kHardlyFilled)
-    add_tiles(out);
+  if (has_tf32() && shape.nnz <= kMostNonzeros && sample.filled >= kHardlyFilled) add_tiles(out);
   if (shape.nnz <= kMostNonzeros && shape.longest <= kLongestRow) {
     const std::vector<Variant> rows = whole_rows_forms(problem.n_cols);
     out.insert(out.begin() + 1, rows.begin(), rows.end());
   }
   // What comes late may find no time left: the other entries come first, but for that which the rules take.
-  if (form != spmm::Form::balanced) out.insert(out.begin() + 1, {.name = "balanced"});
-  const char* const taken = form == spmm::Form::whole_rows ? "whole_rows" : "dense_tiles";
-  if (form != spmm::Form::balanced) std::erase_if(out, [&](const Variant& v) { return v.name == taken; });
+  if (form != spmm::Form::balanced) {
+    const std::string taken = form == spmm::Form::whole_rows ? "whole_rows" : "dense_tiles";
+    std::erase_if(out, [&](const Variant& v) { return v.name == taken; });
+    out.insert(out.begin() + 1, {.name = "balanced"});
+  }
   std::erase_if(
       out, [&](const Variant& v) { return v.name != kRulesChoice && !std::regex_search(v.name, wanted); });
   return out;

@@ -99,6 +99,7 @@ bool is_local(const Shape& shape);
 bool has_many(const Shape& shape);
 /// Whether the mean row has so many non-zeros.
 bool has_mean_row(const Shape& shape, Index nonzeros);
+/// Times the mean row that the longest is at most, where rows are even.
 inline constexpr double kEven = 4;
 /// Whether no row has more than `times` as many non-zeros as the mean row.
 bool is_even(const Shape& shape, double times = kEven);

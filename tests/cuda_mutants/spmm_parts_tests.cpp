@@ -668,19 +668,19 @@ TEST(Adaptive, TakesWholeRowsByLengthAsL2Allows) {
     shape.rows_of_b = static_cast<Index>(rows) - shape.rows;
     return shape;
   };
-  EXPECT_EQ(form_of(of_l2(0.99, 3, 16)), Form::whole_rows);
-  EXPECT_EQ(form_of(of_l2(1.01, 3, 16)), Form::balanced);
-  EXPECT_EQ(form_of(of_l2(0.74, 3, 32)), Form::whole_rows);
-  EXPECT_EQ(form_of(of_l2(0.76, 3, 32)), Form::balanced);
-  EXPECT_EQ(form_of(of_l2(0.74, 16, 64)), Form::whole_rows);
-  EXPECT_EQ(form_of(of_l2(0.76, 16, 64)), Form::balanced);
+  struct Limit {
+    Offset per_row;
+    Index n_cols;
+    double part;  ///< of L2
+  };
   // Shorter rows need more of it left.
+  for (const Limit& most :
+       {Limit{3, 16, 1}, {3, 32, 0.75}, {16, 64, 0.75}, {2, 32, 1.0 / 6}, {15, 64, 1.0 / 6}}) {
+    EXPECT_EQ(form_of(of_l2(0.99 * most.part, most.per_row, most.n_cols)), Form::whole_rows) << most.n_cols;
+    EXPECT_EQ(form_of(of_l2(1.01 * most.part, most.per_row, most.n_cols)), Form::balanced) << most.n_cols;
+  }
   EXPECT_EQ(form_of(of_l2(0.74, 2, 32)), Form::balanced);
-  EXPECT_EQ(form_of(of_l2(0.165, 2, 32)), Form::whole_rows);
-  EXPECT_EQ(form_of(of_l2(0.17, 2, 32)), Form::balanced);
   EXPECT_EQ(form_of(of_l2(0.74, 15, 64)), Form::balanced);
-  EXPECT_EQ(form_of(of_l2(0.165, 15, 64)), Form::whole_rows);
-  EXPECT_EQ(form_of(of_l2(0.17, 15, 64)), Form::balanced);
   // More non-zeros.
   Shape many = shape_with(1000, 48 * device_facts().sms, 16);
   EXPECT_EQ(form_of(many), Form::whole_rows);
