@@ -40,7 +40,6 @@ struct Granularity {
   Index block = 0;  ///< threads: 128
   Packing packing = Packing::by_rule;  ///< always: for strips of 128 or 256 bytes, with a vector a lane
   Index slack = 0;  ///< non-zeros by which a boundary of shares may move back to the beginning of its row
-  bool neighbours = false;  ///< of strips: an SM gets blocks of neighbouring shares (fast/strips.cu)
 };
 
 /// How `dense_tiles` goes through tiles. What is 0 is derived from the matrix and the device.

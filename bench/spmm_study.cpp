@@ -110,17 +110,13 @@ std::vector<Variant> by_rules(Index n_cols) {
 }
 
 /// How to cut rows, all else by rule: shares of every size; boundaries that move to beginnings of rows as by
-/// rule, or as far as it takes to cut no row that is no longer than a share, or four; and neighbours.
+/// rule, or as far as it takes to cut no row that is no longer than a share, or four.
 void add_cuts(std::vector<Variant>& out) {
   for (const Index share : {8, 16, 32, 64, 128, 256}) {
     for (const Index slack : {Index{0}, share, 4 * share}) {
       const std::string moves = slack == 0 ? "" : fmt::format(" slack {:3}", slack);
       out.push_back({fmt::format("share {:3}{}", share, moves), {.share = share, .slack = slack}});
     }
-  }
-  for (const Index share : {0, 32, 64, 128, 256}) {
-    const std::string of = share == 0 ? "" : fmt::format("share {:3} ", share);
-    out.push_back({of + "neighbours", {.share = share, .neighbours = true}});
   }
 }
 
@@ -148,8 +144,8 @@ std::vector<Variant> all_variants(Index n_cols) {
   const auto add = [&](Index strip, Index lanes) {
     for (const Index loads : {4, 8}) {
       for (const Index share : {32, 64, 128, 256, 512}) out.push_back(variant(strip, lanes, loads, share));
-      for (const Index share : {128, 256}) {
-        for (const Index bands : {5, 10}) out.push_back(variant(strip, lanes, loads, share, bands));
+      for (const Index share : {64, 128, 256}) {
+        for (const Index bands : {10, 20}) out.push_back(variant(strip, lanes, loads, share, bands));
       }
     }
     for (const Index bands : {1, 10}) out.push_back(variant(strip, lanes, 4, 128, bands, 1024));

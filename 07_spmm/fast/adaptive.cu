@@ -1,16 +1,16 @@
 // SpMM with the form that fits the matrix, chosen by rules in prepare: the first that holds.
 //
 //   dense_tiles   asks for a row of B once for 16 rows of A, and pays with the zeros that fill its tiles up.
-//                 For floats, where the device has TF32, non-zeros take 0.4 of the places in tiles or more
-//                 (0.25 with 32 columns of B, 0.18 with 64), and there are 8 columns or more; where
-//                 hardly a row is too short for tiles, the mean row fills four, and the longest is not much
-//                 longer; where there are 2,000 non-zeros for each SM, or 128 in the mean row and more than a
-//                 line of B; and where there are blocks enough for the tiles
+//                 For floats, where the device has TF32, and B has 8 columns or more; where hardly a row is
+//                 too short for tiles, the mean row fills four, and the longest is not much longer; where
+//                 there are blocks enough for the tiles; and where non-zeros take 0.4 of the places in tiles
+//                 or more (0.25 with 32 columns of B, 0.18 with 64). With fewer than 2,000 non-zeros for each
+//                 SM 0.35, and B has more than a line
 //   whole_rows    has nothing to look for between rows, and no second kernel. Where rows of B are aligned and
-//                 longer than a vector, no row of A is so long that its block would be done last (kLongest
-//                 and a part in kPartOfLongest of all non-zeros), and the mean one has fewer than 256
-//                 non-zeros or B a line at most. Beyond that it depends on the columns of B and on the order
-//                 of whole_rows.hpp. As they lie:
+//                 longer than a vector, and no row of A is so long that its block would be done last
+//                 (kLongest and a part in kPartOfLongest of all non-zeros). Not if B has more than a line,
+//                 the mean row 256 non-zeros or more, and each SM more than 4,000: bands of B are for them.
+//                 Beyond that it depends on the columns of B and on the order of whole_rows.hpp. As they lie:
 //
 //                   half a line   always; here and below: up to it
 //                   up to a line  a mean row of 16 non-zeros or more
@@ -19,7 +19,8 @@
 //                 By length, where there are at most 48,000 non-zeros for each SM, and B and C together fit
 //                 into three quarters of L2, or with half a line of B into all of it:
 //
-//                   up to a line  a mean row of 3 non-zeros or more
+//                   half a line   a mean row of 3 non-zeros or more
+//                   up to a line  of 6 or more
 //                   more          of 16 or more
 //                   any           if B and C take no more than a sixth of L2
 //
@@ -47,30 +48,35 @@
 namespace stages::spmm {
 namespace {
 
+constexpr Offset kVectorBytes = 16;
 constexpr Index kFewColumns = 8;
 constexpr double kMostShortRows = 0.125;  ///< of all rows: they are multiplied one by one, without tiles
 constexpr Index kFourTiles = 4 * kTileColumns;
-constexpr double kTilesOfBlock = 8;       ///< of a band, for each block of the grid that is there
-constexpr double kUnevenForTiles = 8;     ///< times the mean row is the longest
-constexpr Offset kEnoughForTiles = 2000;  ///< non-zeros for each SM
+constexpr double kTilesOfBlock = 8;        ///< of a band, for each block of the grid that is there
+constexpr double kUnevenForTiles = 8;      ///< times the mean row is the longest
+constexpr Offset kFewOfSm = 2000;          ///< non-zeros for each SM: few for tiles
+constexpr double kMostOfL2 = 0.75;         ///< of B and C
+constexpr double kSmallPart = 1.0 / 6;     ///< of L2
+constexpr Offset kMostByLength = 48'000;   ///< non-zeros for each SM
+constexpr Index kVeryLongRows = 256;       ///< non-zeros of a mean row
+constexpr Offset kMostOfVeryLong = 4'000;  ///< non-zeros for each SM, of such rows with more than a line of B
 constexpr Offset kLongest = 1280, kPartOfLongest = 256;
-constexpr Offset kMostByLength = 48'000;  ///< non-zeros for each SM
 
-/// How full tiles must be.
-double least_filled(Index n_cols) {
+/// How full tiles must be; `few`: there are few non-zeros. Above 1: no tiles are taken.
+double least_filled(Index n_cols, bool few) {
+  if (few) return n_cols * Offset{sizeof(float)} > kLineBytes ? 0.35 : 2;
   return n_cols < 32 ? 0.4 : n_cols < 64 ? 0.25 : 0.18;
 }
 
 template <class T>
 bool takes_dense_tiles(const Shape& shape, const std::function<TileSample()>& sampled_tiles) {
-  constexpr Index kLongRows = 128;
   const Index n_cols = shape.n_cols;
   if (sizeof(T) > sizeof(float) || !has_tf32() || n_cols < kFewColumns) return false;
   if (!has_mean_row(shape, kFourTiles) || !is_even(shape, kUnevenForTiles)) return false;
-  const bool long_rows = n_cols * Offset{sizeof(T)} > kLineBytes && has_mean_row(shape, kLongRows);
-  if (shape.nnz < kEnoughForTiles * device_facts().sms && !long_rows) return false;
+  const double least = least_filled(n_cols, shape.nnz < kFewOfSm * device_facts().sms);
+  if (least > 1) return false;
   const TileSample sample = sampled_tiles();
-  if (sample.filled < least_filled(n_cols)) return false;
+  if (sample.filled < least) return false;
   const double bands = std::ceil(shape.rows / double{kTileRows}),
                strips = std::ceil(n_cols / double{kTileStrip});
   const double tiles = static_cast<double>(shape.nnz) / (sample.filled * kTileRows * kTileColumns);
@@ -79,27 +85,30 @@ bool takes_dense_tiles(const Shape& shape, const std::function<TileSample()>& sa
 
 /// Whether whole rows as they lie are fast; `bytes`: of a row of B.
 bool are_fast_as_they_lie(const Shape& shape, Offset bytes) {
-  if (bytes > kLineBytes) return has_mean_row(shape, 20) && !has_mean_row(shape, 33);
-  return 2 * bytes <= kLineBytes || has_mean_row(shape, 16);
+  if (2 * bytes <= kLineBytes) return true;
+  if (bytes <= kLineBytes) return has_mean_row(shape, 16);
+  return has_mean_row(shape, 20) && !has_mean_row(shape, 33);
 }
 
 /// The same by length.
 bool are_fast_by_length(const Shape& shape, Offset bytes) {
   const DeviceFacts& device = device_facts();
+  if (shape.nnz > kMostByLength * device.sms) return false;
   const double of_l2 = static_cast<double>(bytes) * (static_cast<double>(shape.rows) + shape.rows_of_b) /
                        static_cast<double>(device.l2_bytes);
-  const double most_of_l2 = 2 * bytes <= kLineBytes ? 1 : 0.75;
-  if (shape.nnz > kMostByLength * device.sms || of_l2 > most_of_l2) return false;
-  return of_l2 <= 1.0 / 6 || has_mean_row(shape, bytes > kLineBytes ? 16 : 3);
+  if (of_l2 <= kSmallPart) return true;
+  if (2 * bytes <= kLineBytes) return of_l2 <= 1 && has_mean_row(shape, 3);
+  return of_l2 <= kMostOfL2 && has_mean_row(shape, bytes <= kLineBytes ? 6 : 16);
 }
 
 template <class T>
 bool takes_whole_rows(const Shape& shape) {
-  constexpr Index kVeryLongRows = 256;
   const Offset bytes = shape.n_cols * Offset{sizeof(T)};
-  if (bytes <= 16 || !rows_are_aligned<T>(shape.ld_of_b)) return false;
+  if (bytes <= kVectorBytes || !rows_are_aligned<T>(shape.ld_of_b)) return false;
   if (shape.longest > kLongest + shape.nnz / kPartOfLongest) return false;
-  if (bytes > kLineBytes && has_mean_row(shape, kVeryLongRows)) return false;
+  const bool many_very_long =
+      has_mean_row(shape, kVeryLongRows) && shape.nnz > kMostOfVeryLong * device_facts().sms;
+  if (bytes > kLineBytes && many_very_long) return false;
   return stay_in_order(shape) ? are_fast_as_they_lie(shape, bytes) : are_fast_by_length(shape, bytes);
 }
 

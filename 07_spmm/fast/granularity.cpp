@@ -12,16 +12,15 @@
 namespace stages::spmm {
 namespace {
 
-constexpr Index kLongRows = 16;       ///< non-zeros of a mean row from which most batches of 8 end none
-constexpr Index kVeryLongRows = 256;  ///< non-zeros of a mean row
-constexpr Index kNearDenseRun = 64;   ///< non-zeros of a row, of whose columns the near-dense rule asks
-constexpr double kMostBands = 64;     ///< of a near-dense matrix
-constexpr double kLinesOfCopy = 7;    ///< of B that take as long to gather as to copy one
+constexpr Index kBatch = 8;          ///< non-zeros; most batches end no row if the mean one has two of them
+constexpr Index kNearDenseRun = 64;  ///< non-zeros of a row, of whose columns the near-dense rule asks
+constexpr Index kLongRows = 128;     ///< non-zeros of a mean row
+constexpr Index kBandsOfLongRows = 20;
+constexpr int kLongSharesOfSm = 80;  ///< shares of long rows for each SM
+constexpr double kLinesOfCopy = 7;   ///< of B that take as long to gather as to copy one
 constexpr Offset kSampledWindows = 32;
 constexpr double kLocalFresh = 0.5;   ///< of kWindow non-zeros; if no more ask for a row first, A is local
 constexpr Offset kManyOfSm = 24'000;  ///< non-zeros for each SM, with which all of them have enough to do
-constexpr Index kFewShares = 16, kManyShares = 80;  ///< of long rows, for each SM
-constexpr Offset kHardlyAnyOfSm = 8192;             ///< with which shares are all under way at a time
 
 /// The columns of a strip.
 template <class T>
@@ -47,7 +46,7 @@ Index lanes_for(Index strip, bool vectors) {
 template <class T>
 bool takes_a_column_each(Index strip, const Shape& shape) {
   return is_narrow<T>(strip) && has_many(shape) && !is_local(shape) &&
-         (strip * sizeof(T) < 64 || has_mean_row(shape, kLongRows / 2));
+         (strip * sizeof(T) < 64 || has_mean_row(shape, kBatch));
 }
 
 /// The loads of a lane.
@@ -55,7 +54,7 @@ template <class T>
 Index loads_for(const Granularity& g, const Shape& shape) {
   if (g.lanes == 4) return 4;
   const bool narrow = is_narrow<T>(g.strip), line = g.lanes == 8 && !narrow;
-  return narrow || has_mean_row(shape, kLongRows) || (line && has_many(shape)) ? 8 : 4;
+  return narrow || has_mean_row(shape, 2 * kBatch) || (line && has_many(shape)) ? 8 : 4;
 }
 
 /// So many non-zeros, as those of a share.
@@ -73,21 +72,17 @@ Index share_for(const Shape& shape, const Granularity& g, const Residency& resid
   return as_share(even, even * strips < 6 ? 16 : 32, g.lanes == 4 ? 32 : g.lanes == 8 ? 128 : 256);
 }
 
-/// Those of a share of long rows, which shares cut again and again; `strips`: which have shares of their own.
-Index share_of_long_rows(const Shape& shape, Index shares_of_sm, Index strips = 1) {
-  const double even = static_cast<double>(shape.nnz) * strips / (device_facts().sms * shares_of_sm);
-  return as_share(even, 16, 128);
+/// Those of a share of long rows; `lines`: a strip is more than a line of B.
+Index share_of_long_rows(const Shape& shape, bool lines) {
+  return as_share(static_cast<double>(shape.nnz) / (device_facts().sms * kLongSharesOfSm), lines ? 64 : 16,
+                  128);
 }
 
-/// Whether the blocks of an SM are to be neighbours where rows are long.
-bool are_neighbours(const Shape& shape) {
-  return shape.nnz < kHardlyAnyOfSm * device_facts().sms;
-}
-
-/// How far the boundaries of such shares may move.
-Index slack_for(Index share, const Shape& shape) {
+/// How far the boundaries of such shares may move. Where rows are even, no row is cut; but if it were longer
+/// than a share, that would leave shares empty, and bands are for parts of rows.
+Index slack_for(Index share, Index bands, const Shape& shape) {
   const Index slack = std::min(std::max(share / 8, Index{16}), share - 1);
-  if (!is_even(shape) || shape.longest > 4 * Offset{share}) return slack;
+  if (bands > 1 || !is_even(shape) || has_mean_row(shape, share + 1)) return slack;
   return std::max(slack, static_cast<Index>(shape.longest));
 }
 
@@ -118,7 +113,7 @@ Granularity a_lane_a_nonzero(Granularity g, const Shape& shape) {
   g.block = kSmallBlock;
   if (g.bands == 0) g.bands = 1;
   if (g.share == 0) g.share = share_for(shape, g, kResidencyOfFewColumns);
-  if (g.slack == 0) g.slack = slack_for(g.share, shape);
+  if (g.slack == 0) g.slack = slack_for(g.share, g.bands, shape);
   return g;
 }
 
@@ -139,30 +134,20 @@ bool is_near_dense(const Shape& shape) {
   return shape.n_cols >= 32 && strip_bytes > l1_bytes && kNearDenseRun / density * 32 * sizeof(T) <= l1_bytes;
 }
 
-/// The granularity for a near-dense matrix: so many bands that one of them takes half of an SM's shared
-/// memory.
+/// Whether rows are so long that a share passes over a small part of B, and is a part of a row.
 template <class T>
-Granularity near_dense(Granularity g, const Shape& shape) {
-  const double band_bytes = static_cast<double>(device_facts().shared_per_sm) / 2;
-  const double strip_bytes = static_cast<double>(g.strip) * sizeof(T) * shape.rows_of_b;
-  if (g.share == 0) g.share = share_of_long_rows(shape, kManyShares);
-  if (g.loads == 0) g.loads = 4;
-  g.neighbours = g.neighbours || are_neighbours(shape);
-  if (g.bands == 0) g.bands = static_cast<Index>(std::min(kMostBands, std::ceil(strip_bytes / band_bytes)));
-  return g;
+bool has_long_rows(const Shape& shape, bool lines) {
+  return is_near_dense<T>(shape) ||
+         has_mean_row(shape, std::max(kLongRows, 2 * share_of_long_rows(shape, lines)));
 }
 
-/// The granularity for very long rows.
+/// The granularity for such rows.
 template <class T>
 Granularity in_bands(Granularity g, const Shape& shape) {
   constexpr Index kLine = kLineBytes / sizeof(T);
+  if (g.share == 0) g.share = share_of_long_rows(shape, g.strip > kLine);
+  if (g.bands == 0) g.bands = kBandsOfLongRows;
   g.strip = std::max(g.strip, kLine);
-  const Index shares_of_sm = g.strip > kLine ? kFewShares : kManyShares;
-  if (g.bands == 0) g.bands = 10;
-  if (g.share == 0) {
-    g.share = share_of_long_rows(shape, shares_of_sm, (shape.n_cols + g.strip - 1) / g.strip);
-  }
-  g.neighbours = g.neighbours || are_neighbours(shape);
   return g;
 }
 
@@ -253,9 +238,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
     return a_lane_a_nonzero<T>(g, shape);
   }
   const bool vectors = takes_vectors<T>(g, shape);
-  if (by_rule && vectors && is_near_dense<T>(shape)) {
-    g = near_dense<T>(g, shape);
-  } else if (by_rule && vectors && has_mean_row(shape, kVeryLongRows)) {
+  if (by_rule && vectors && has_long_rows<T>(shape, g.strip * Index{sizeof(T)} > kLineBytes)) {
     g = in_bands<T>(g, shape);
   } else if (by_rule && g.packing == Packing::never && takes_wide_strips<T>(shape)) {
     g.strip = kWideStrip;
@@ -280,7 +263,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
     g = among_neighbours<T>(g, shape);
   }
   if (g.share == 0) g.share = share_for(shape, g, residency);
-  if (g.slack == 0) g.slack = slack_for(g.share, shape);
+  if (g.slack == 0) g.slack = slack_for(g.share, g.bands, shape);
   return g;
 }
 

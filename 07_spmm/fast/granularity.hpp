@@ -13,7 +13,7 @@
 //          that half, times the strips, is less than 6), and at most 256, so that what ends last ends soon: on
 //          8 lanes 128, on 4 32
 //   slack  an eighth of a share, or 16 non-zeros if that is more, but less than a share. Where rows are even,
-//          so far that none is cut, if four shares hold the longest
+//          so far that none is cut, if a share holds the mean one and there is one band
 //   bands  1: shares in the order of rows
 //   block  128 threads
 //   packing  B is copied strip by strip in each product (packed_b.hpp) if all gathers together then ask for
@@ -28,11 +28,8 @@
 //
 //   condition                             strip   lanes    loads  share        bands
 //   up to 16 bytes of a row of B          those   1        4      rule         1   a lane a non-zero
-//   near-dense, aligned, N >= 32          rule    rule     4      long rows    as many as half of an SM's
-//                                                                              shared memory needs for a strip,
-//                                                                              up to 64
-//   a mean row >= 256, aligned            rule,   a vector rule   long rows    10
-//                                         a line
+//   a mean row of two shares and of 128,  rule,   a vector rule   long rows    20
+//   or near-dense and N >= 32; aligned    a line
 //                                         at least
 //   aligned floats that are not packed,   128     16       8      rule         1   for 100 columns a tenth
 //   97 to 127 columns; or more, if there                                           faster than strips of 64;
@@ -45,9 +42,8 @@
 // share has 64 of them (16 if a strip is less than a line of B), or 256 if the mean row is longer; and no row
 // is cut that is no longer: so many are the slack, too.
 //
-// A share of long rows is what 80 shares for each SM leave, with 16 to 128 non-zeros; of the second kind so
-// many for all strips together, and 16 where a strip is more than a line. And where all of A is under way at a
-// time, blocks of an SM are neighbours. Both are for the two kinds with long rows.
+// A share of long rows is what 80 shares for each SM leave: 64 to 128 non-zeros, or from 16 on if a strip is a
+// line.
 //
 // Many are 24,000 non-zeros for each SM. Rows are even if none has more than four times as many non-zeros as
 // the mean one. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for a row of B that none
@@ -59,7 +55,7 @@
 //
 // A matrix is near-dense if B's strip of 32 columns is larger than L1 (3/4 of an SM's shared memory), and the
 // part of it that 64 non-zeros of a row pass over is not: in single precision, if more than 5 % of the
-// elements are there. At most 64 bands, because sorting takes 8 bytes for each share and band.
+// elements are there.
 //
 // These rules were fitted on the matrices of tools/sets/spmm-fitted.txt, and on generated ones that are in no
 // list (07_spmm/notes.md), on an H100. What they cost there and on others, against all that `spmm_study` tries,

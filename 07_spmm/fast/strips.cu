@@ -19,17 +19,11 @@
 // what is in the caches is a strip of B, not B, and A, which is read once per strip, is small beside the rows
 // of B that it asks for.
 //
-// Neighbours. A GPU deals its blocks to the SMs one by one, so an SM has blocks of shares from all over the
-// matrix at a time. Where neighbouring rows ask for the same rows of B, as in meshes, its L1 has more of what
-// they need if its blocks are neighbours: so, if that is asked for, block b takes the place that it would have
-// if each SM had got a stretch of all blocks.
-//
 // Input: a cut matrix; B by rows, as it lies or packed. Cost: per strip all of A (4 + sizeof(T) bytes a
 // non-zero), a strip of a row of B for each non-zero, and C once.
 
 #include "07_spmm/fast/strip_forms.hpp"
 #include "07_spmm/vectors.hpp"
-#include "common/gpu/facts.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -167,34 +161,23 @@ __device__ void multiply_share(const CutMatrix<T>& a, const Product<T>& m, const
   }
 }
 
-/// How blocks of shares are dealt to SMs: in stretches of neighbours, all equally long but for one block.
-struct Deal {
-  unsigned stretches = 1;
-  unsigned blocks = 0;  ///< in all
-
-  __device__ unsigned place(unsigned block) const {
-    const unsigned stretch = block % stretches;
-    return stretch * (blocks / stretches) + min(stretch, blocks % stretches) + block / stretches;
-  }
-};
-
 /// So many empty rows a group sets: a block for each few of them would be mostly beginning and ending.
 constexpr unsigned kEmptyRows = 8;
 
-/// The blocks of `deal` multiply; those after them set empty rows. Strips of B lie `gap` elements further apart
+/// The first `blocks` multiply; those after them set empty rows. Strips of B lie `gap` elements further apart
 /// than they would side by side.
 template <class F, bool kDealt, class T = typename F::Value>
 __global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock))
-    multiply(CutMatrix<T> a, Product<T> m, Offset gap, Deal deal) {
+    multiply(CutMatrix<T> a, Product<T> m, Offset gap, unsigned blocks) {
   let_next_kernel_start();
   const unsigned lane = threadIdx.x % F::kLanes, group = threadIdx.x / F::kLanes;
   const unsigned column = blockIdx.y * F::kStrip + lane * Lane<F, kDealt>::kFirst;
-  if (blockIdx.x < deal.blocks) {
+  if (blockIdx.x < blocks) {
     const unsigned place = blockIdx.y * F::kStrip + lane * F::kVector;
-    const unsigned number = deal.place(blockIdx.x) * F::kGroups + group;
+    const unsigned number = blockIdx.x * F::kGroups + group;
     multiply_share<F, kDealt>(a, m, m.b.data + blockIdx.y * gap + place, column, number);
   } else {
-    const unsigned first = (blockIdx.x - deal.blocks) * F::kGroups * kEmptyRows + group;
+    const unsigned first = (blockIdx.x - blocks) * F::kGroups * kEmptyRows + group;
     const T zeros[F::kSums] = {};
     wait_for_earlier_kernel();
 #pragma unroll
@@ -207,21 +190,19 @@ __global__ void __launch_bounds__(F::kBlock, blocks_of_sm(F::kBlocks, F::kBlock)
 
 /// The columns from columns.first + first on, as many as a grid has strips for; `first`: whole strips.
 template <class F, class T>
-void launch_form(const Work<T>& whole, const Columns<T>& columns, Offset first, bool neighbours,
-                 cudaStream_t stream) {
+void launch_form(const Work<T>& whole, const Columns<T>& columns, Offset first, cudaStream_t stream) {
   const Rows<const T> b{columns.b + first / F::kStrip * columns.apart, columns.ld};
   const Work<T> work = columns_of(whole, columns.first + first, columns.count - first, b);
   const PartitionView& view = work.a.partition;
-  const auto sms = static_cast<unsigned>(device_facts().sms);
-  const Deal deal{.stretches = neighbours ? sms : 1, .blocks = blocks_for(view.shares, F::kGroups)};
+  const unsigned blocks = blocks_for(view.shares, F::kGroups);
   const auto start = [&](auto kernel) {
     launch(kernel,
-           {.grid = {deal.blocks + blocks_for(view.empty_rows, F::kGroups * kEmptyRows),
+           {.grid = {blocks + blocks_for(view.empty_rows, F::kGroups * kEmptyRows),
                      strips_of(work.m.n_cols, F::kStrip)},
             .block = F::kBlock,
             .stream = stream,
             .early = columns.early && can_launch_early()},
-           work.a, work.m, columns.apart - Offset{F::kStrip}, deal);
+           work.a, work.m, columns.apart - Offset{F::kStrip}, blocks);
   };
   if constexpr (F::kMayBeDealt) {
     if (columns.dealt) return start(multiply<F, true>);
@@ -247,7 +228,7 @@ void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Gran
   with_form<T>(g, aligned, [&](auto form) {
     using F = decltype(form);
     for (Offset first = 0; first < columns.count; first += Offset{kMostBlocks} * F::kStrip) {
-      launch_form<F>(whole, columns, first, g.neighbours, stream);
+      launch_form<F>(whole, columns, first, stream);
     }
   });
 }

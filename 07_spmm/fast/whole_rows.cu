@@ -11,9 +11,11 @@
 // add up their sums, by shuffles and in shared memory, always in the same order. As they lie, each row has a
 // group.
 //
-// Order. Rows come by length, the longest first: then those of a warp are equally long, and what takes longest
-// begins first; rows of equal length come as they lie. All come as they lie where there are many non-zeros,
-// rows are even and not long, and neighbours ask for the same rows of B. whole_rows.hpp says when.
+// Order. Rows come by length, the longest first: then those of a warp are equally long. And what takes longest
+// begins first: rows of blocks, then long rows of groups, then those of warps, then the short ones; for a
+// group takes as long for 64 non-zeros as a warp for hundreds. Rows of equal length come as they lie. All come
+// as they lie where there are many non-zeros, rows are even and not long, and neighbours ask for the same rows
+// of B. whole_rows.hpp says when.
 //
 // Input: any CSR matrix; a row that is much longer than the others keeps its block, and so the product, for
 // long. Cost: that of strips.cu. Memory: A, and 4 bytes a row for the order.
@@ -43,19 +45,32 @@ struct RowLanes {
 
 constexpr unsigned kWarpsOfBlock = kSmallBlock / kWarp;
 
-/// The rows in the order in which they are multiplied: first those that have a block each, then those that
-/// have a warp, then those that have a group of lanes.
+/// The rows in the order in which they are multiplied: first those that have a block each, then long ones that
+/// have a group of lanes, then those that have a warp, then all others, which have a group.
 struct RowList {
   const Index* order = nullptr;  ///< of rows; null: as they lie
-  Index of_block = 0, of_warp = 0, rows = 0;
+  Index of_block = 0, of_group = 0, of_warp = 0, rows = 0;
 
   __device__ Index row(Offset place) const {
     return order != nullptr ? order[place] : static_cast<Index>(place);
   }
-  __host__ __device__ unsigned blocks_of_warps() const {
-    return (static_cast<unsigned>(of_warp) + kWarpsOfBlock - 1) / kWarpsOfBlock;
-  }
 };
+
+/// Blocks for so many rows.
+__host__ __device__ constexpr unsigned blocks_of(Index rows, unsigned rows_of_block) {
+  return (static_cast<unsigned>(rows) + rows_of_block - 1) / rows_of_block;
+}
+
+template <class L>
+constexpr unsigned kGroupsOfBlock = kSmallBlock / L::kLanes;
+
+/// The blocks of a grid.
+template <class L>
+unsigned blocks_of(const RowList& rows) {
+  return static_cast<unsigned>(rows.of_block) + blocks_of(rows.of_group, kGroupsOfBlock<L>) +
+         blocks_of(rows.of_warp, kWarpsOfBlock) +
+         blocks_of(rows.rows - rows.of_block - rows.of_group - rows.of_warp, kGroupsOfBlock<L>);
+}
 
 /// sums of the first warp += those of the others, in their order, lane by lane.
 template <unsigned kVector, class T>
@@ -141,19 +156,24 @@ __device__ void multiply_row(const CsrView<T, Ptr>& a, const Product<T>& m, cons
 template <class L, class T, class Ptr>
 __global__ void __launch_bounds__(kSmallBlock, blocks_of_sm(L::kBlocks, kSmallBlock))
     multiply_rows(CsrView<T, Ptr> a, Product<T> m, RowList rows) {
-  const unsigned of_block = static_cast<unsigned>(rows.of_block), of_warps = rows.blocks_of_warps();
-  const Offset first_of_groups = Offset{rows.of_block} + rows.of_warp;
-  if (blockIdx.x < of_block) {
-    multiply_row<L, kSmallBlock>(a, m, rows, blockIdx.x, rows.of_block);
-  } else if (blockIdx.x < of_block + of_warps) {
-    const Offset place = of_block + Offset{blockIdx.x - of_block} * kWarpsOfBlock + threadIdx.x / kWarp;
-    multiply_row<L, kWarp>(a, m, rows, place, first_of_groups);
-  } else {
-    constexpr unsigned kRows = kSmallBlock / L::kLanes;
-    const Offset block = blockIdx.x - of_block - of_warps;
-    multiply_row<L, L::kLanes>(a, m, rows, first_of_groups + block * kRows + threadIdx.x / L::kLanes,
-                               rows.rows);
+  constexpr unsigned kGroups = kGroupsOfBlock<L>;
+  const Offset of_group = rows.of_block, of_warp = of_group + rows.of_group, rest = of_warp + rows.of_warp;
+  unsigned block = blockIdx.x;
+  if (block < of_group) return multiply_row<L, kSmallBlock>(a, m, rows, block, of_group);
+  block -= static_cast<unsigned>(of_group);
+  const unsigned blocks_of_groups = blocks_of(rows.of_group, kGroups);
+  const bool is_long = block < blocks_of_groups;
+  if (!is_long) {
+    block -= blocks_of_groups;
+    const unsigned blocks_of_warps = blocks_of(rows.of_warp, kWarpsOfBlock);
+    if (block < blocks_of_warps) {
+      const Offset place = of_warp + Offset{block} * kWarpsOfBlock + threadIdx.x / kWarp;
+      return multiply_row<L, kWarp>(a, m, rows, place, rest);
+    }
+    block -= blocks_of_warps;
   }
+  const Offset place = (is_long ? of_group : rest) + Offset{block} * kGroups + threadIdx.x / L::kLanes;
+  multiply_row<L, L::kLanes>(a, m, rows, place, is_long ? of_warp : Offset{rows.rows});
 }
 
 template <unsigned n>
@@ -173,10 +193,9 @@ void with_lanes(Index n_cols, bool aligned, Index lanes, Go&& go) {
 
 constexpr Offset kBatch = 8, kMostBatches = 1 << 16;
 
-/// The batches of a row, as far as they are told apart.
-template <class T>
-Offset batches_of(const Csr<T>& a, Index row) {
-  return std::min(kMostBatches, (a.row_nnz(row) + kBatch - 1) / kBatch);
+/// So many non-zeros in batches, as far as these are told apart.
+Offset in_batches(Offset nonzeros) {
+  return std::min(kMostBatches, (nonzeros + kBatch - 1) / kBatch);
 }
 
 /// The rows by the number of their batches, most first; equal ones as they lie.
@@ -184,7 +203,7 @@ template <class T>
 std::vector<Index> by_length(const Csr<T>& a) {
   std::vector<Index> begin(kMostBatches + 2), order(static_cast<std::size_t>(a.rows));
   const auto place_of = [&](Index row) {
-    return static_cast<std::size_t>(kMostBatches - batches_of(a, row));
+    return static_cast<std::size_t>(kMostBatches - in_batches(a.row_nnz(row)));
   };
   for (Index i = 0; i < a.rows; ++i) ++begin[place_of(i) + 1];
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
@@ -196,7 +215,7 @@ std::vector<Index> by_length(const Csr<T>& a) {
 template <class T>
 Index count_longer(const Csr<T>& a, std::span<const Index> order, Offset batches) {
   const auto end = std::partition_point(order.begin(), order.end(),
-                                        [&](Index row) { return batches_of(a, row) > batches; });
+                                        [&](Index row) { return in_batches(a.row_nnz(row)) > batches; });
   return static_cast<Index>(end - order.begin());
 }
 
@@ -204,12 +223,15 @@ template <class T>
 class WholeRows final : public RowMajorPlan<T> {
  public:
   WholeRows(const SpmmProblem<T>& problem, Exec& exec, const RowForm& form)
-      : RowMajorPlan<T>(problem, exec),
-        form_(resolve_rows<T>(form, shape_of(problem))),
-        matrix_(to_device(*problem.a)) {
+      : RowMajorPlan<T>(problem, exec), matrix_(to_device(*problem.a)) {
+    const Shape shape = shape_of(problem);
+    form_ = resolve_rows<T>(form, shape);
     rows_.rows = problem.a->rows;
-    with_lanes<T>(problem.n_cols, rows_are_aligned<T>(ld_of_b(problem)), form_.lanes,
-                  [&](auto lanes) { give_lanes(*problem.a, kWarp / decltype(lanes)::kLanes); });
+    if (form_.order == RowOrder::as_they_lie) return;
+    with_lanes<T>(problem.n_cols, rows_are_aligned<T>(ld_of_b(problem)), form_.lanes, [&](auto lanes) {
+      const Offset groups = kWarp / decltype(lanes)::kLanes;
+      put_in_order(*problem.a, form_.nonzeros * groups * (is_even(shape) ? 2 : 1));
+    });
   }
 
   static Cost cost(const SpmmProblem<T>& problem) {
@@ -225,14 +247,18 @@ class WholeRows final : public RowMajorPlan<T> {
   }
 
  private:
-  /// Decides which rows have a block, a warp of so many groups, or a group.
-  void give_lanes(const Csr<T>& a, Index groups) {
-    if (form_.order == RowOrder::as_they_lie) return;
-    const std::vector<Index> order = by_length(a);
-    const Offset batches = (Offset{form_.nonzeros} + kBatch - 1) / kBatch;
-    rows_.of_block = count_longer<T>(a, order, batches * groups);
-    rows_.of_warp = count_longer<T>(a, order, batches) - rows_.of_block;
-    if (std::is_sorted(order.begin(), order.end())) return;  // they lie by length already
+  /// Sorts rows, and decides which have a group, a warp, which takes up to so many non-zeros, or a block.
+  void put_in_order(const Csr<T>& a, Offset of_warp) {
+    std::vector<Index> order = by_length(a);
+    const Offset of_group = in_batches(form_.nonzeros);
+    const Index after_blocks = count_longer<T>(a, order, in_batches(of_warp));
+    const Index after_warps = count_longer<T>(a, order, of_group);
+    const Index after_long = count_longer<T>(a, order, of_group / 4);
+    std::rotate(order.begin() + after_blocks, order.begin() + after_warps, order.begin() + after_long);
+    rows_.of_block = after_blocks;
+    rows_.of_group = after_long - after_warps;
+    rows_.of_warp = after_warps - after_blocks;
+    if (std::is_sorted(order.begin(), order.end())) return;  // they lie so already
     order_ = DeviceArray<Index>(std::span<const Index>(order));
     rows_.order = order_.data();
   }
@@ -244,11 +270,8 @@ class WholeRows final : public RowMajorPlan<T> {
           with_lanes<T>(product.n_cols, aligned, form_.lanes, [&](auto lanes) {
             using L = decltype(lanes);
             const auto view = a.view();
-            const Index of_group = rows_.rows - rows_.of_block - rows_.of_warp;
-            const unsigned of_groups = blocks_for(of_group, kSmallBlock / L::kLanes);
             launch(multiply_rows<L, T, std::remove_const_t<std::remove_pointer_t<decltype(view.row_ptr)>>>,
-                   {.grid = {static_cast<unsigned>(rows_.of_block) + rows_.blocks_of_warps() + of_groups,
-                             strips_of(product.n_cols, L::kStrip)},
+                   {.grid = {blocks_of<L>(rows_), strips_of(product.n_cols, L::kStrip)},
                     .block = kSmallBlock,
                     .stream = this->stream()},
                    view, product, rows_);
@@ -270,7 +293,7 @@ double resident_groups(const Shape& shape, Index lanes) {
   with_lanes<T>(shape.n_cols, rows_are_aligned<T>(shape.ld_of_b), lanes, [&](auto of) {
     using L = decltype(of);
     const double strips = blocks_for(shape.n_cols, L::kStrip);
-    groups = static_cast<double>(device_facts().sms) * L::kBlocks * (kSmallBlock / L::kLanes) / strips;
+    groups = static_cast<double>(device_facts().sms) * L::kBlocks * kGroupsOfBlock<L> / strips;
   });
   return groups;
 }
@@ -278,8 +301,12 @@ double resident_groups(const Shape& shape, Index lanes) {
 /// The non-zeros of a row that one group takes by length.
 template <class T>
 Index nonzeros_of_group(const Shape& shape, Index lanes) {
+  constexpr double kLeast = 16, kMost = 128;
   const double even = static_cast<double>(shape.nnz) / resident_groups<T>(shape, lanes);
-  return static_cast<Index>(std::bit_ceil(static_cast<unsigned>(std::clamp(1.5 * even, 16.0, 128.0))));
+  const auto nonzeros =
+      static_cast<Index>(std::bit_ceil(static_cast<unsigned>(std::clamp(even, kLeast, kMost))));
+  const bool none_is_long = is_even(shape) && shape.longest <= 2 * Offset{nonzeros};
+  return none_is_long && nonzeros < kMost ? 2 * nonzeros : nonzeros;
 }
 
 }  // namespace

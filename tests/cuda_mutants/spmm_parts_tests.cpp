@@ -48,17 +48,13 @@ Registry with_small_parts(bool aligned) {
                        {.share = share, .strip = 4 * kVector, .lanes = 4});
   }
   spmm::add_whole_rows(registry, "whole_rows,as_they_lie", {.order = spmm::RowOrder::as_they_lie});
-  for (const Index nonzeros : {1, 16, 1000}) {
+  for (const Index nonzeros : {1, 16, 64, 1000}) {
     spmm::add_whole_rows(registry, fmt::format("whole_rows,by_length,nonzeros={}", nonzeros),
                          {.order = spmm::RowOrder::by_length, .nonzeros = nonzeros});
   }
   for (const Index lanes : {8, 16}) {
     spmm::add_whole_rows(registry, fmt::format("whole_rows,lanes={}", lanes),
                          {.order = spmm::RowOrder::by_length, .nonzeros = 8, .lanes = lanes});
-  }
-  for (const Index share : {1, 33}) {
-    spmm::add_balanced(registry, fmt::format("share={},neighbours", share),
-                       {.share = share, .neighbours = true});
   }
   for (const Index slack : {12, 40}) {  // so that shares may be empty, and long rows be cut or whole
     spmm::add_balanced(registry, fmt::format("share=8,slack={}", slack), {.share = 8, .slack = slack});
@@ -441,17 +437,6 @@ TEST(SmallParts, ColumnsBesideAWideStripHaveAForm) {
   }
 }
 
-TEST(Bands, OfADenseTilesMatrixAreNeverMany) {
-  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
-  const auto bands = [](Index side) {
-    const spmm::Shape shape{Offset{side} * side / 2, side, side, 32, 32};  // near-dense on any device
-    return spmm::resolve<float>({}, shape).bands;
-  };
-  EXPECT_GT(bands(4000), 1);
-  EXPECT_LT(bands(4000), 64);
-  EXPECT_EQ(bands(1'000'000), 64);
-}
-
 TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   GpuExec exec;
@@ -622,11 +607,10 @@ TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
   EXPECT_EQ(form_of(uneven, 1), Form::whole_rows);
   EXPECT_EQ(form_of(shape(32), 1, 0.125), tiles(Form::whole_rows));
   EXPECT_EQ(form_of(shape(32), 1, 0.13), Form::whole_rows);
-  // Few non-zeros; with more than a line of B rows may be long instead.
+  // Few non-zeros: they need more than a line of B, and tiles that are fuller.
   EXPECT_EQ(form_of(shape_with(rows - 1, 40, 32), 1), Form::whole_rows);
-  EXPECT_EQ(form_of(shape_with(32, 128, 32), 1), Form::whole_rows);
-  EXPECT_EQ(form_of(shape_with(16, 127, 36), 1), Form::whole_rows);
-  EXPECT_EQ(form_of(shape_with(16, 128, 36), 1), tiles(Form::whole_rows));
+  EXPECT_EQ(form_of(shape_with(32, 64, 36), 0.34), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(32, 64, 36), 0.35), tiles(Form::whole_rows));
   // A block for each band and strip: 16 tiles for two strips of a band, and 17.
   EXPECT_EQ(form_of(shape_with(16, 128, 64), 1), tiles(Form::whole_rows));
   EXPECT_EQ(form_of(shape_with(16, 136, 64), 1), Form::whole_rows);
@@ -650,10 +634,16 @@ TEST(Adaptive, TakesWholeRowsWhereNoneIsVeryLong) {
   EXPECT_EQ(form_of(uneven), Form::whole_rows);
   uneven.longest = 1282;
   EXPECT_EQ(form_of(uneven), Form::balanced);
-  // Long rows with a line of B, and with more.
-  EXPECT_EQ(form_of(shape_with(32, 256, 32)), Form::whole_rows);
-  EXPECT_EQ(form_of(shape_with(32, 255, 36)), Form::whole_rows);
-  EXPECT_EQ(form_of(shape_with(32, 256, 36)), Form::balanced);
+  // Very long rows, with more than a line of B, and many non-zeros.
+  const Offset sms = device_facts().sms;
+  EXPECT_EQ(form_of(shape_with(16 * sms, 256, 32)), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(16 * sms, 255, 36)), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(16 * sms, 256, 36)), Form::balanced);
+  Shape most = shape_with(10, 400 * sms, 36);
+  most.longest = 300;
+  EXPECT_EQ(form_of(most), Form::whole_rows);
+  most.nnz += 1;
+  EXPECT_EQ(form_of(most), Form::balanced);
 }
 
 TEST(Adaptive, TakesWholeRowsByLengthAsL2Allows) {
@@ -674,12 +664,17 @@ TEST(Adaptive, TakesWholeRowsByLengthAsL2Allows) {
     double part;  ///< of L2
   };
   // Shorter rows need more of it left.
-  for (const Limit& most :
-       {Limit{3, 16, 1}, {3, 32, 0.75}, {16, 64, 0.75}, {2, 32, 1.0 / 6}, {15, 64, 1.0 / 6}}) {
+  for (const Limit& most : {Limit{3, 16, 1},
+                            {6, 32, 0.75},
+                            {16, 64, 0.75},
+                            {2, 16, 1.0 / 6},
+                            {5, 32, 1.0 / 6},
+                            {15, 64, 1.0 / 6}}) {
     EXPECT_EQ(form_of(of_l2(0.99 * most.part, most.per_row, most.n_cols)), Form::whole_rows) << most.n_cols;
     EXPECT_EQ(form_of(of_l2(1.01 * most.part, most.per_row, most.n_cols)), Form::balanced) << most.n_cols;
   }
-  EXPECT_EQ(form_of(of_l2(0.74, 2, 32)), Form::balanced);
+  EXPECT_EQ(form_of(of_l2(0.99, 2, 16)), Form::balanced);
+  EXPECT_EQ(form_of(of_l2(0.74, 5, 32)), Form::balanced);
   EXPECT_EQ(form_of(of_l2(0.74, 15, 64)), Form::balanced);
   // More non-zeros.
   Shape many = shape_with(1000, 48 * device_facts().sms, 16);
@@ -716,32 +711,88 @@ TEST(SmallParts, LongRowsComeInBands) {
     shape.rows_of_b = 10'000'000;  // far from dense
     return spmm::resolve<T>({}, shape);
   };
-  EXPECT_EQ(of(1.0F, 255, 128, 2550).bands, 1);
-  // A line of B, half of one, and more: 80 shares for each SM, or 16 for all strips.
-  EXPECT_EQ(of(1.0F, 256, 32, 2560).bands, 10);
+  // Rows of two shares, of 128 non-zeros at least.
+  EXPECT_EQ(of(1.0F, 127, 128, 1270).bands, 1);
+  EXPECT_EQ(of(1.0F, 128, 128, 1280).bands, 20);
+  EXPECT_EQ(of(1.0F, 255, 128, 25'500).bands, 1);
+  EXPECT_EQ(of(1.0F, 256, 128, 25'600).bands, 20);
+  // A line of B, half of one, and more.
+  EXPECT_EQ(of(1.0F, 256, 32, 2560).bands, 20);
   EXPECT_EQ(of(1.0F, 256, 32, 2560).strip, 32);
-  EXPECT_EQ(of(1.0F, 256, 32, 2560).share, 32);
   EXPECT_EQ(of(1.0F, 256, 16, 2560).strip, 32);
-  EXPECT_EQ(of(1.0F, 256, 48, 1024).strip, 64);
-  EXPECT_EQ(of(1.0F, 256, 48, 1024).lanes, 16);
-  EXPECT_EQ(of(1.0F, 256, 48, 1024).share, 64);
-  EXPECT_EQ(of(1.0F, 256, 128, 768).share, 96);
-  EXPECT_EQ(of(1.0F, 256, 128, 2560).share, 128);
+  EXPECT_EQ(of(1.0F, 256, 48, 2560).strip, 64);
+  EXPECT_EQ(of(1.0F, 256, 48, 2560).lanes, 16);
+  EXPECT_EQ(of(1.0F, 256, 48, 2560).loads, 8);
   EXPECT_EQ(of(1.0, 256, 8, 2560).strip, 16);
+  EXPECT_EQ(of(1.0, 256, 24, 2560).strip, 32);
+  // 80 shares for each SM.
+  EXPECT_EQ(of(1.0F, 256, 32, 1024).share, 16);
+  EXPECT_EQ(of(1.0F, 256, 32, 2560).share, 32);
+  EXPECT_EQ(of(1.0F, 256, 64, 2560).share, 64);
+  EXPECT_EQ(of(1.0F, 256, 64, 7680).share, 96);
+  EXPECT_EQ(of(1.0F, 256, 64, 12'800).share, 128);
   EXPECT_EQ(of(1.0, 256, 16, 2560).share, 32);
-  EXPECT_EQ(of(1.0, 256, 24, 1024).strip, 32);
-  EXPECT_EQ(of(1.0, 256, 24, 1024).share, 64);
+  EXPECT_EQ(of(1.0, 256, 24, 2560).share, 64);
+}
+
+TEST(SmallParts, NearDenseMatricesComeInBands) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  // A strip of B beyond L1, and rows of a hundred non-zeros, 64 of which pass over less of B than L1 holds.
+  const auto lines = static_cast<Index>(0.75 * static_cast<double>(device_facts().shared_per_sm) / 128);
+  const auto bands = [&](Index rows_of_b, Offset per_row, Index n_cols) {
+    spmm::Shape shape = shape_with(1000, per_row, n_cols);
+    shape.rows_of_b = rows_of_b;
+    return spmm::resolve<float>({}, shape).bands;
+  };
+  EXPECT_EQ(bands(lines + 1, 100, 32), 20);
+  EXPECT_EQ(bands(lines, 100, 32), 1);
+  EXPECT_EQ(bands(lines + 1, 100, 28), 1);
+  EXPECT_EQ(bands(3 * lines / 2, 100, 32), 20);
+  EXPECT_EQ(bands(8 * lines / 5, 100, 32), 1);
 }
 
 TEST(SmallParts, SharesCutNoRowThatIsHardlyLongerThanTheMeanOne) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   spmm::Shape shape{.nnz = 20'000, .rows = 1000, .rows_of_b = 1000, .n_cols = 128, .ld_of_b = 128};
-  const auto slack = [&](Index share) { return spmm::resolve<float>({.share = share}, shape).slack; };
+  const auto slack = [&](Index share, Index bands = 0) {
+    return spmm::resolve<float>({.share = share, .bands = bands}, shape).slack;
+  };
   shape.longest = 80;
   EXPECT_EQ(slack(32), 80);
-  EXPECT_EQ(slack(16), 15);  // more than four shares
-  shape.longest = 81;        // more than four times the mean row
+  EXPECT_EQ(slack(20), 80);
+  EXPECT_EQ(slack(19), 16);     // the mean row is longer
+  EXPECT_EQ(slack(32, 2), 16);  // a whole row passes over all bands
+  shape.longest = 81;           // more than four times the mean row
   EXPECT_EQ(slack(32), 16);
+}
+
+/// How many rows have a block and a warp, with 16 non-zeros for a group of 8 lanes.
+std::pair<double, double> of_blocks_and_warps(const std::vector<Index>& lengths) {
+  Registry registry;
+  spmm::add_whole_rows(registry, "rows", {.order = spmm::RowOrder::by_length, .nonzeros = 16});
+  GpuExec exec;
+  const Csr<float> a = convert_values<float>(matrices::with_row_lengths(lengths));
+  const SpmmProblem<float> problem = make_spmm_problem(
+      SpmmProblem<float>{.name = "m", .a = std::make_shared<const Csr<float>>(a), .n_cols = 32});
+  const auto plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec);
+  double blocks = -1, warps = -1;
+  for (const Metric& metric : plan->metrics()) {
+    if (metric.name == "rows_of_blocks") blocks = metric.value;
+    if (metric.name == "rows_of_warps") warps = metric.value;
+  }
+  return {blocks, warps};
+}
+
+TEST(WholeRows, GetMoreLanesTheLongerTheyAre) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  using Counts = std::pair<double, double>;
+  EXPECT_EQ(of_blocks_and_warps({16, 16, 17}), Counts(0, 1));
+  // A warp has four groups. Where rows are even, it takes twice their part.
+  EXPECT_EQ(of_blocks_and_warps({128, 128, 129}), Counts(1, 2));
+  std::vector<Index> uneven(40, 1);
+  uneven[7] = 64;
+  uneven[11] = 65;
+  EXPECT_EQ(of_blocks_and_warps(uneven), Counts(1, 1));
 }
 
 TEST(WholeRows, ComeInTheOrderOfTheRule) {
@@ -776,14 +827,21 @@ TEST(WholeRows, ComeInTheOrderOfTheRule) {
   // What a group takes grows with the matrix and the columns.
   uneven.nnz = 1000;
   EXPECT_EQ(form(uneven).nonzeros, 16);
-  uneven.nnz = 96 * sms * 21;  // 6 blocks of 128 threads on each SM are 96 groups of 8 lanes; two strips: 42
+  uneven.nnz = 48 * sms * 64;  // 6 blocks of 128 threads on each SM are 96 groups of 8 lanes; two strips
   EXPECT_EQ(form(uneven).nonzeros, 64);
-  uneven.nnz = 96 * sms * 22;
+  uneven.nnz = 48 * sms * 65;
   EXPECT_EQ(form(uneven).nonzeros, 128);
   uneven.n_cols = 32;
-  EXPECT_EQ(form(uneven).nonzeros, 64);
+  EXPECT_EQ(form(uneven).nonzeros, 32);
   uneven.nnz = 10000 * sms * 96;
   EXPECT_EQ(form(uneven).nonzeros, 128);
+  // Even rows are a group's if they are hardly longer.
+  Shape even = shape_with(50, 20, 32);
+  even.longest = 32;
+  EXPECT_EQ(form(even).nonzeros, 32);
+  even.longest = 33;
+  EXPECT_EQ(form(even).nonzeros, 16);
+  EXPECT_EQ(form(shape_with(96 * sms, 128, 32)).nonzeros, 128);
   EXPECT_THROW(spmm::resolve_rows<float>({.nonzeros = -1}, shape), Error);
   EXPECT_THROW(spmm::resolve_rows<float>({.lanes = 4}, shape), Error);
 }
