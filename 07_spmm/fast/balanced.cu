@@ -35,12 +35,10 @@
 // lanes have one. Where B is neither aligned nor packed, the last strip takes them along, three columns a
 // lane in place of two.
 //
-// How wide a strip is, how large a share, and whether B is packed, is by rules (granularity.hpp). Two kinds
-// of matrices have rules of their own, as their rows are so long that a share passes over a small part of B
-// only: near-dense ones, and those with 256 non-zeros or more in a row. Their shares are sorted by the band
-// of columns in which they begin, so that what runs on an SM at a time reads about the same part of B, of
-// which L1 then holds more. A third kind are those whose neighbouring rows ask for the same rows of B: short
-// shares do for them what bands do for those.
+// How wide a strip is, how large a share, and whether B is packed, is by rules (granularity.hpp). Where rows
+// are so long that a share passes over a small part of B only, shares are sorted by the band of columns in
+// which they begin, so that what runs on an SM at a time reads about the same part of B, of which L1 then
+// holds more. Where neighbouring rows ask for the same rows of B, short shares do what bands do there.
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
 // sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once; where B is packed, B once more and
