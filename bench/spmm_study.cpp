@@ -148,7 +148,7 @@ std::vector<Variant> all_variants(Index n_cols) {
         for (const Index bands : {10, 20}) out.push_back(variant(strip, lanes, loads, share, bands));
       }
     }
-    for (const Index bands : {1, 10}) out.push_back(variant(strip, lanes, 4, 128, bands, 1024));
+    for (const Index bands : {1, 20}) out.push_back(variant(strip, lanes, 4, 128, bands, 1024));
   };
   for (const Index share : {16, 32, 64, 128, 256, 512}) {
     if (n_cols > 16) break;
@@ -163,7 +163,7 @@ std::vector<Variant> all_variants(Index n_cols) {
   for (const Index share : {128, 256}) out.push_back(variant(64, 8, 8, share));
   if (n_cols <= 64) return out;
   for (const Index loads : {4, 8}) {
-    for (const Index bands : {1, 10}) out.push_back(variant(128, 16, loads, 128, bands));
+    for (const Index bands : {1, 20}) out.push_back(variant(128, 16, loads, 128, bands));
   }
   return out;
 }

@@ -5,7 +5,7 @@
 //                 too short for tiles, the mean row fills four, and the longest is not much longer; where
 //                 there are blocks enough for the tiles; and where non-zeros take 0.4 of the places in tiles
 //                 or more (0.25 with 32 columns of B, 0.18 with 64). With fewer than 2,000 non-zeros for each
-//                 SM 0.35, and B has more than a line
+//                 SM: 0.35, and only if B has more than a line
 //   whole_rows    has nothing to look for between rows, and no second kernel. Where rows of B are aligned and
 //                 longer than a vector, and no row of A is so long that its block would be done last
 //                 (kLongest and a part in kPartOfLongest of all non-zeros). Not if B has more than a line,

@@ -78,8 +78,8 @@ Index share_of_long_rows(const Shape& shape, bool lines) {
                   128);
 }
 
-/// How far the boundaries of such shares may move. Where rows are even, no row is cut; but if it were longer
-/// than a share, that would leave shares empty, and bands are for parts of rows.
+/// How far a boundary may move. Where rows are even and a share holds the mean one, no row is cut: where it is
+/// longer, that would leave most shares empty, and with bands all shares would begin in the first.
 Index slack_for(Index share, Index bands, const Shape& shape) {
   const Index slack = std::min(std::max(share / 8, Index{16}), share - 1);
   if (bands > 1 || !is_even(shape) || has_mean_row(shape, share + 1)) return slack;
@@ -134,7 +134,8 @@ bool is_near_dense(const Shape& shape) {
   return shape.n_cols >= 32 && strip_bytes > l1_bytes && kNearDenseRun / density * 32 * sizeof(T) <= l1_bytes;
 }
 
-/// Whether rows are so long that a share passes over a small part of B, and is a part of a row.
+/// Whether rows are so long that a share passes over a small part of B: near-dense ones do, or those of two
+/// shares and more.
 template <class T>
 bool has_long_rows(const Shape& shape, bool lines) {
   return is_near_dense<T>(shape) ||

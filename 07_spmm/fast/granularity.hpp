@@ -38,12 +38,12 @@
 //   not local, and 8 non-zeros a row or
 //   less than half a line
 //
-// Beside them, where share and slack are left open, B is aligned and A is local and has many non-zeros, a
-// share has 64 of them (16 if a strip is less than a line of B), or 256 if the mean row is longer; and no row
-// is cut that is no longer: so many are the slack, too.
+// Beside them, but not for long rows, where share and slack are left open, B is aligned and A is local and has
+// many non-zeros, a share has 64 of them (16 if a strip is less than a line of B), or 256 if the mean row is
+// longer; and no row is cut that is no longer: so many are the slack, too.
 //
-// A share of long rows is what 80 shares for each SM leave: 64 to 128 non-zeros, or from 16 on if a strip is a
-// line.
+// A share of long rows has non-zeros / (80 SMs) of them, in whole eights, from 64 (16 if a strip is a line) to
+// 128.
 //
 // Many are 24,000 non-zeros for each SM. Rows are even if none has more than four times as many non-zeros as
 // the mean one. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for a row of B that none

@@ -11,11 +11,11 @@
 // add up their sums, by shuffles and in shared memory, always in the same order. As they lie, each row has a
 // group.
 //
-// Order. Rows come by length, the longest first: then those of a warp are equally long. And what takes longest
-// begins first: rows of blocks, then long rows of groups, then those of warps, then the short ones; for a
-// group takes as long for 64 non-zeros as a warp for hundreds. Rows of equal length come as they lie. All come
-// as they lie where there are many non-zeros, rows are even and not long, and neighbours ask for the same rows
-// of B. whole_rows.hpp says when.
+// Order. Rows come by length, the longest first: then those of a warp are equally long, and what takes longest
+// begins first. But a group alone may take as long for 64 non-zeros as a warp's eight for 500; so long rows of
+// groups come between those of blocks and those of warps, which measured better than any other place
+// (notes.md). Rows of equal length come as they lie. All come as they lie where there are many non-zeros, rows
+// are even and not long, and neighbours ask for the same rows of B. whole_rows.hpp says when.
 //
 // Input: any CSR matrix; a row that is much longer than the others keeps its block, and so the product, for
 // long. Cost: that of strips.cu. Memory: A, and 4 bytes a row for the order.

@@ -714,6 +714,9 @@ TEST(SmallParts, LongRowsComeInBands) {
   // Rows of two shares, of 128 non-zeros at least.
   EXPECT_EQ(of(1.0F, 127, 128, 1270).bands, 1);
   EXPECT_EQ(of(1.0F, 128, 128, 1280).bands, 20);
+  EXPECT_EQ(of(1.0F, 127, 32, 1270).bands, 1);  // shares of 16
+  EXPECT_EQ(of(1.0F, 128, 32, 1280).bands, 20);
+  EXPECT_EQ(of(1.0F, 256, 33, 2560).bands, 1);  // B is neither aligned nor packed
   EXPECT_EQ(of(1.0F, 255, 128, 25'500).bands, 1);
   EXPECT_EQ(of(1.0F, 256, 128, 25'600).bands, 20);
   // A line of B, half of one, and more.
@@ -762,7 +765,11 @@ TEST(SmallParts, SharesCutNoRowThatIsHardlyLongerThanTheMeanOne) {
   EXPECT_EQ(slack(20), 80);
   EXPECT_EQ(slack(19), 16);     // the mean row is longer
   EXPECT_EQ(slack(32, 2), 16);  // a whole row passes over all bands
-  shape.longest = 81;           // more than four times the mean row
+  shape.n_cols = 4;             // a lane a non-zero
+  shape.ld_of_b = 4;
+  EXPECT_EQ(slack(32), 80);
+  EXPECT_EQ(slack(32, 2), 16);
+  shape.longest = 81;  // more than four times the mean row
   EXPECT_EQ(slack(32), 16);
 }
 
@@ -781,6 +788,21 @@ std::pair<double, double> of_blocks_and_warps(const std::vector<Index>& lengths)
     if (metric.name == "rows_of_warps") warps = metric.value;
   }
   return {blocks, warps};
+}
+
+TEST(WholeRows, OfAllKindsAtOnce) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  // With 32 non-zeros for a group: blocks, long rows of groups, warps, short ones and empty ones.
+  const std::vector<Index> lengths = {5, 600, 0, 20, 100, 1, 20, 100, 0, 5, 100, 20, 1, 3, 4};
+  const Csr<float> a = convert_values<float>(matrices::with_row_lengths(lengths));
+  GpuExec exec;
+  for (const Index n_cols : {16, 32, 48, 100}) {
+    const SpmmProblem<float> problem = make_spmm_problem(
+        SpmmProblem<float>{.name = "m", .a = std::make_shared<const Csr<float>>(a), .n_cols = n_cols});
+    Registry registry;
+    spmm::add_whole_rows(registry, "rows", {.order = spmm::RowOrder::by_length, .nonzeros = 32});
+    EXPECT_EQ(check_entry(registry.entries().front(), problem, exec).failure, "") << "N = " << n_cols;
+  }
 }
 
 TEST(WholeRows, GetMoreLanesTheLongerTheyAre) {
@@ -840,6 +862,9 @@ TEST(WholeRows, ComeInTheOrderOfTheRule) {
   even.longest = 32;
   EXPECT_EQ(form(even).nonzeros, 32);
   even.longest = 33;
+  EXPECT_EQ(form(even).nonzeros, 16);
+  even.nnz = 250;
+  even.longest = 30;  // six times the mean row
   EXPECT_EQ(form(even).nonzeros, 16);
   EXPECT_EQ(form(shape_with(96 * sms, 128, 32)).nonzeros, 128);
   EXPECT_THROW(spmm::resolve_rows<float>({.nonzeros = -1}, shape), Error);
