@@ -26,6 +26,13 @@ namespace {
 
 using matrices::Matrix;
 
+/// C = A B, with so many columns, by rows.
+template <class T>
+SpmmProblem<T> problem_of(const Matrix& a, Index n_cols) {
+  return make_spmm_problem(SpmmProblem<T>{
+      .name = "m", .a = std::make_shared<const Csr<T>>(convert_values<T>(a)), .n_cols = n_cols});
+}
+
 /// Entries for products of T in which rows of B are `aligned` to 16 bytes, or not: balanced has forms for
 /// either.
 template <class T>
@@ -167,9 +174,7 @@ bool all_bits_agree(const std::vector<Buffer<float>>& results) {
 
 TEST(SmallParts, SpmmGivesTheSameBitsInEveryOrderOfThreads) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
-  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense_row(40, 300, 17)));
-  const SpmmProblem<float> problem =
-      make_spmm_problem(SpmmProblem<float>{.name = "hub", .a = a, .n_cols = 36});
+  const auto problem = problem_of<float>(matrices::dense_row(40, 300, 17), 36);
   const Registry registry = with_small_parts<float>(true);
   for (const Entry& entry : registry.entries()) {
     if (entry.claims.bitwise_reproducible) {
@@ -429,10 +434,8 @@ TEST(SmallParts, ColumnsBesideAWideStripHaveAForm) {
   GpuExec exec;
   Registry registry;
   spmm::add_balanced(registry, "strip=128", {.share = 7, .strip = 128, .lanes = 16, .loads = 8});
-  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::ramp(45, 60)));
   for (const Index beside : {4, 12, 32, 36, 40, 64, 68}) {
-    const SpmmProblem<float> problem =
-        make_spmm_problem(SpmmProblem<float>{.name = "ramp", .a = a, .n_cols = 128 + beside});
+    const auto problem = problem_of<float>(matrices::ramp(45, 60), 128 + beside);
     EXPECT_EQ(check_entry(registry.entries().front(), problem, exec).failure, "") << "N = 128 + " << beside;
   }
 }
@@ -449,11 +452,7 @@ TEST(SmallParts, AFormThatThereIsNotIsRefused) {
   spmm::add_balanced(registry, "packed,strip=8", {.strip = 8, .packing = spmm::Packing::always});
   spmm::add_balanced(registry, "packed,lanes=32",
                      {.strip = 32, .lanes = 32, .packing = spmm::Packing::always});
-  SpmmProblem<float> wanted{
-      .name = "m",
-      .a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(3, 3))),
-      .n_cols = 8};
-  const SpmmProblem<float> problem = make_spmm_problem(wanted);
+  const auto problem = problem_of<float>(matrices::dense(3, 3), 8);
   for (const Entry& entry : registry.entries()) {
     EXPECT_THROW(entry.on<SpmmProblem<float>>().prepare(problem, exec), Error) << entry.name;
   }
@@ -498,9 +497,7 @@ TEST(DenseTiles, HasEveryForm) {
 TEST(DenseTiles, GivesTheSameBitsInEveryOrderOfThreads) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   if (code_capability() < 80) GTEST_SKIP() << "no TF32 in code for " << code_capability();
-  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(20, 300)));
-  const SpmmProblem<float> problem =
-      make_spmm_problem(SpmmProblem<float>{.name = "dense", .a = a, .n_cols = 36});
+  const auto problem = problem_of<float>(matrices::dense(20, 300), 36);
   const Registry registry = dense_tiles_forms();
   for (const Entry& entry : registry.entries()) {
     EXPECT_TRUE(all_bits_agree(results_of(entry, problem))) << entry.name;
@@ -514,10 +511,7 @@ TEST(DenseTiles, RefusesAFormThatThereIsNot) {
   spmm::add_dense_tiles(registry, "warps=5", {.warps = 5});
   spmm::add_dense_tiles(registry, "ahead=3", {.ahead = 3});
   GpuExec exec;
-  const SpmmProblem<float> problem = make_spmm_problem(SpmmProblem<float>{
-      .name = "m",
-      .a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(8, 8))),
-      .n_cols = 8});
+  const auto problem = problem_of<float>(matrices::dense(8, 8), 8);
   for (const Entry& entry : registry.entries()) {
     EXPECT_THROW(entry.on<SpmmProblem<float>>().prepare(problem, exec), Error) << entry.name;
   }
@@ -547,8 +541,7 @@ std::string chosen(const Matrix& a, Index n_cols) {
   Registry registry;
   spmm::add_adaptive(registry, "adaptive");
   GpuExec exec;
-  const SpmmProblem<T> problem = make_spmm_problem(SpmmProblem<T>{
-      .name = "m", .a = std::make_shared<const Csr<T>>(convert_values<T>(a)), .n_cols = n_cols});
+  const auto problem = problem_of<T>(a, n_cols);
   EXPECT_EQ(check_entry(registry.entries().front(), problem, exec).failure, "") << "N = " << n_cols;
   return registry.entries().front().template on<SpmmProblem<T>>().prepare(problem, exec)->note();
 }
@@ -778,9 +771,7 @@ std::pair<double, double> of_blocks_and_warps(const std::vector<Index>& lengths)
   Registry registry;
   spmm::add_whole_rows(registry, "rows", {.order = spmm::RowOrder::by_length, .nonzeros = 16});
   GpuExec exec;
-  const Csr<float> a = convert_values<float>(matrices::with_row_lengths(lengths));
-  const SpmmProblem<float> problem = make_spmm_problem(
-      SpmmProblem<float>{.name = "m", .a = std::make_shared<const Csr<float>>(a), .n_cols = 32});
+  const auto problem = problem_of<float>(matrices::with_row_lengths(lengths), 32);
   const auto plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec);
   double blocks = -1, warps = -1;
   for (const Metric& metric : plan->metrics()) {
@@ -794,13 +785,11 @@ TEST(WholeRows, OfAllKindsAtOnce) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   // With 32 non-zeros for a group: blocks, long rows of groups, warps, short ones and empty ones.
   const std::vector<Index> lengths = {5, 600, 0, 20, 100, 1, 20, 100, 0, 5, 100, 20, 1, 3, 4};
-  const Csr<float> a = convert_values<float>(matrices::with_row_lengths(lengths));
+  Registry registry;
+  spmm::add_whole_rows(registry, "rows", {.order = spmm::RowOrder::by_length, .nonzeros = 32});
   GpuExec exec;
   for (const Index n_cols : {16, 32, 48, 100}) {
-    const SpmmProblem<float> problem = make_spmm_problem(
-        SpmmProblem<float>{.name = "m", .a = std::make_shared<const Csr<float>>(a), .n_cols = n_cols});
-    Registry registry;
-    spmm::add_whole_rows(registry, "rows", {.order = spmm::RowOrder::by_length, .nonzeros = 32});
+    const auto problem = problem_of<float>(matrices::with_row_lengths(lengths), n_cols);
     EXPECT_EQ(check_entry(registry.entries().front(), problem, exec).failure, "") << "N = " << n_cols;
   }
 }
