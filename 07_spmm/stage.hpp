@@ -57,7 +57,8 @@ struct RowForm {
   /// Non-zeros of a row that one group of lanes takes if rows come by length, in whole batches of 8; longer
   /// ones get a warp or a block. As they lie, each row gets a group.
   Index nonzeros = 0;
-  Index lanes = 0;  ///< of a group where B has more than a line: 8 or 16
+  Offset of_warp = 0;  ///< those that a warp takes; at least as many
+  Index lanes = 0;     ///< of a group where B has more than a line: 8 or 16
 };
 
 void add_warp_per_row(Registry& registry, const std::string& name = "07_spmm/warp_per_row",

@@ -4,8 +4,9 @@
 //                 For floats, where the device has TF32, and B has 8 columns or more; where hardly a row is
 //                 too short for tiles, the mean row fills four, and the longest is not much longer; where
 //                 there are blocks enough for the tiles; and where non-zeros take 0.4 of the places in tiles
-//                 or more (0.25 with 32 columns of B, 0.18 with 64). With fewer than 2,000 non-zeros for each
-//                 SM: 0.35, and only if B has more than a line
+//                 or more (0.25 with 32 columns of B, 0.18 with 64; in both 0.35 if near rows of A ask for the
+//                 same ones of B: L1 has them already). With fewer than 2,000 non-zeros for each SM: 0.35,
+//                 and only if B has more than a line
 //   whole_rows    has nothing to look for between rows, and no second kernel. Where rows of B are aligned and
 //                 longer than a vector, and no row of A is so long that its block would be done last
 //                 (kLongest and a part in kPartOfLongest of all non-zeros). Not if B has more than a line,
@@ -22,7 +23,8 @@
 //                   half a line   a mean row of 3 non-zeros or more
 //                   up to a line  of 6 or more
 //                   more          of 16 or more
-//                   any           if B and C take no more than a sixth of L2
+//                   any           if B and C take no more than a sixth of L2; but with more than a line not
+//                                 even rows of fewer than 6 in the mean
 //
 //                 notes.md says what was tried beyond these limits
 //   balanced      otherwise
@@ -62,10 +64,12 @@ constexpr Index kVeryLongRows = 256;       ///< non-zeros of a mean row
 constexpr Offset kMostOfVeryLong = 4'000;  ///< non-zeros for each SM, of such rows with more than a line of B
 constexpr Offset kLongest = 1280, kPartOfLongest = 256;
 
-/// How full tiles must be; `few`: there are few non-zeros. Above 1: no tiles are taken.
-double least_filled(Index n_cols, bool few) {
-  if (few) return n_cols * Offset{sizeof(float)} > kLineBytes ? 0.35 : 2;
-  return n_cols < 32 ? 0.4 : n_cols < 64 ? 0.25 : 0.18;
+/// How full tiles must be; `few`: there are few non-zeros.
+double least_filled(const Shape& shape, bool few) {
+  if (few) return 0.35;
+  if (shape.n_cols < 32) return 0.4;
+  if (is_local(shape)) return 0.35;
+  return shape.n_cols < 64 ? 0.25 : 0.18;
 }
 
 template <class T>
@@ -73,10 +77,10 @@ bool takes_dense_tiles(const Shape& shape, const std::function<TileSample()>& sa
   const Index n_cols = shape.n_cols;
   if (sizeof(T) > sizeof(float) || !has_tf32() || n_cols < kFewColumns) return false;
   if (!has_mean_row(shape, kFourTiles) || !is_even(shape, kUnevenForTiles)) return false;
-  const double least = least_filled(n_cols, shape.nnz < kFewOfSm * device_facts().sms);
-  if (least > 1) return false;
+  const bool few = shape.nnz < kFewOfSm * device_facts().sms;
+  if (few && n_cols * Offset{sizeof(T)} <= kLineBytes) return false;
   const TileSample sample = sampled_tiles();
-  if (sample.filled < least) return false;
+  if (sample.filled < least_filled(shape, few)) return false;
   const double bands = std::ceil(shape.rows / double{kTileRows}),
                strips = std::ceil(n_cols / double{kTileStrip});
   const double tiles = static_cast<double>(shape.nnz) / (sample.filled * kTileRows * kTileColumns);
@@ -96,7 +100,8 @@ bool are_fast_by_length(const Shape& shape, Offset bytes) {
   if (shape.nnz > kMostByLength * device.sms) return false;
   const double of_l2 = static_cast<double>(bytes) * (static_cast<double>(shape.rows) + shape.rows_of_b) /
                        static_cast<double>(device.l2_bytes);
-  if (of_l2 <= kSmallPart) return true;
+  const bool short_even = !has_mean_row(shape, 6) && is_even(shape);
+  if (of_l2 <= kSmallPart && !(short_even && bytes > kLineBytes)) return true;
   if (2 * bytes <= kLineBytes) return of_l2 <= 1 && has_mean_row(shape, 3);
   return of_l2 <= kMostOfL2 && has_mean_row(shape, bytes <= kLineBytes ? 6 : 16);
 }

@@ -12,9 +12,9 @@
 namespace stages::spmm {
 namespace {
 
-constexpr Index kBatch = 8;          ///< non-zeros; most batches end no row if the mean one has two of them
-constexpr Index kNearDenseRun = 64;  ///< non-zeros of a row, of whose columns the near-dense rule asks
-constexpr Index kLongRows = 128;     ///< non-zeros of a mean row
+constexpr Index kShortRows = 8;    ///< non-zeros of a mean row
+constexpr Index kTwoBatches = 16;  ///< of a mean row: then most batches of 8 non-zeros end no row
+constexpr Index kLongRows = 128;   ///< non-zeros of a mean row
 constexpr Index kBandsOfLongRows = 20;
 constexpr int kLongSharesOfSm = 80;  ///< shares of long rows for each SM
 constexpr double kLinesOfCopy = 7;   ///< of B that take as long to gather as to copy one
@@ -46,7 +46,7 @@ Index lanes_for(Index strip, bool vectors) {
 template <class T>
 bool takes_a_column_each(Index strip, const Shape& shape) {
   return is_narrow<T>(strip) && has_many(shape) && !is_local(shape) &&
-         (strip * sizeof(T) < 64 || has_mean_row(shape, kBatch));
+         (strip * sizeof(T) < 64 || has_mean_row(shape, kShortRows));
 }
 
 /// The loads of a lane.
@@ -54,7 +54,7 @@ template <class T>
 Index loads_for(const Granularity& g, const Shape& shape) {
   if (g.lanes == 4) return 4;
   const bool narrow = is_narrow<T>(g.strip), line = g.lanes == 8 && !narrow;
-  return narrow || has_mean_row(shape, 2 * kBatch) || (line && has_many(shape)) ? 8 : 4;
+  return narrow || has_mean_row(shape, kTwoBatches) || (line && has_many(shape)) ? 8 : 4;
 }
 
 /// So many non-zeros, as those of a share.
@@ -125,21 +125,9 @@ bool takes_wide_strips(const Shape& shape) {
   return shape.n_cols < kWideStrip || shape.nnz <= shape.rows;
 }
 
-/// Whether a matrix is near-dense.
-template <class T>
-bool is_near_dense(const Shape& shape) {
-  const double strip_bytes = 32.0 * sizeof(T) * shape.rows_of_b;
-  const double l1_bytes = 0.75 * static_cast<double>(device_facts().shared_per_sm);
-  const double density = static_cast<double>(shape.nnz) / (static_cast<double>(shape.rows) * shape.rows_of_b);
-  return shape.n_cols >= 32 && strip_bytes > l1_bytes && kNearDenseRun / density * 32 * sizeof(T) <= l1_bytes;
-}
-
-/// Whether rows are so long that a share passes over a small part of B: near-dense ones do, or those of two
-/// shares and more.
-template <class T>
+/// Whether rows are so long that a share passes over a small part of B.
 bool has_long_rows(const Shape& shape, bool lines) {
-  return is_near_dense<T>(shape) ||
-         has_mean_row(shape, std::max(kLongRows, 2 * share_of_long_rows(shape, lines)));
+  return has_mean_row(shape, std::max(kLongRows, 2 * share_of_long_rows(shape, lines)));
 }
 
 /// The granularity for such rows.
@@ -239,7 +227,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
     return a_lane_a_nonzero<T>(g, shape);
   }
   const bool vectors = takes_vectors<T>(g, shape);
-  if (by_rule && vectors && has_long_rows<T>(shape, g.strip * Index{sizeof(T)} > kLineBytes)) {
+  if (by_rule && vectors && has_long_rows(shape, g.strip * Index{sizeof(T)} > kLineBytes)) {
     g = in_bands<T>(g, shape);
   } else if (by_rule && g.packing == Packing::never && takes_wide_strips<T>(shape)) {
     g.strip = kWideStrip;

@@ -28,8 +28,8 @@
 //
 //   condition                             strip   lanes    loads  share        bands
 //   up to 16 bytes of a row of B          those   1        4      rule         1   a lane a non-zero
-//   a mean row of two shares and of 128,  rule,   a vector rule   long rows    20
-//   or near-dense and N >= 32; aligned    a line
+//   a mean row of 128, and of two shares  rule,   a vector rule   long rows    20
+//   of long rows; aligned                 a line
 //                                         at least
 //   aligned floats that are not packed,   128     16       8      rule         1   for 100 columns a tenth
 //   97 to 127 columns; or more, if there                                           faster than strips of 64;
@@ -52,10 +52,6 @@
 //
 // A lane a non-zero is also used for up to 16 bytes that are left over: the last piece of a packed B, or what
 // lies beside whole warps of a wider B that is neither aligned nor packed.
-//
-// A matrix is near-dense if B's strip of 32 columns is larger than L1 (3/4 of an SM's shared memory), and the
-// part of it that 64 non-zeros of a row pass over is not: in single precision, if more than 5 % of the
-// elements are there.
 //
 // These rules were fitted on the matrices of tools/sets/spmm-fitted.txt, and on generated ones that are in no
 // list (07_spmm/notes.md), on an H100. What they cost there and on others, against all that `spmm_study` tries,

@@ -45,32 +45,39 @@ struct RowLanes {
 
 constexpr unsigned kWarpsOfBlock = kSmallBlock / kWarp;
 
+template <class L>
+constexpr unsigned kGroupsOfBlock = kSmallBlock / L::kLanes;
+
 /// The rows in the order in which they are multiplied: first those that have a block each, then long ones that
 /// have a group of lanes, then those that have a warp, then all others, which have a group.
 struct RowList {
-  const Index* order = nullptr;  ///< of rows; null: as they lie
-  Index of_block = 0, of_group = 0, of_warp = 0, rows = 0;
+  const Index* order = nullptr;                           ///< of rows; null: as they lie
+  Index first_group = 0, first_warp = 0, first_rest = 0;  ///< where each kind but the first begins
+  Index rows = 0;
 
   __device__ Index row(Offset place) const {
     return order != nullptr ? order[place] : static_cast<Index>(place);
   }
+
+  // Blocks of each kind.
+  __host__ __device__ unsigned blocks() const { return static_cast<unsigned>(first_group); }
+  template <class L>
+  __host__ __device__ unsigned blocks_of_groups() const {
+    return whole(first_warp - first_group, kGroupsOfBlock<L>);
+  }
+  __host__ __device__ unsigned blocks_of_warps() const {
+    return whole(first_rest - first_warp, kWarpsOfBlock);
+  }
+  template <class L>
+  __host__ __device__ unsigned blocks_of_rest() const {
+    return whole(rows - first_rest, kGroupsOfBlock<L>);
+  }
+
+ private:
+  __host__ __device__ static unsigned whole(Index count, unsigned of_block) {
+    return (static_cast<unsigned>(count) + of_block - 1) / of_block;
+  }
 };
-
-/// Blocks for so many rows.
-__host__ __device__ constexpr unsigned blocks_of(Index rows, unsigned rows_of_block) {
-  return (static_cast<unsigned>(rows) + rows_of_block - 1) / rows_of_block;
-}
-
-template <class L>
-constexpr unsigned kGroupsOfBlock = kSmallBlock / L::kLanes;
-
-/// The blocks of a grid.
-template <class L>
-unsigned blocks_of(const RowList& rows) {
-  return static_cast<unsigned>(rows.of_block) + blocks_of(rows.of_group, kGroupsOfBlock<L>) +
-         blocks_of(rows.of_warp, kWarpsOfBlock) +
-         blocks_of(rows.rows - rows.of_block - rows.of_group - rows.of_warp, kGroupsOfBlock<L>);
-}
 
 /// sums of the first warp += those of the others, in their order, lane by lane.
 template <unsigned kVector, class T>
@@ -156,24 +163,23 @@ __device__ void multiply_row(const CsrView<T, Ptr>& a, const Product<T>& m, cons
 template <class L, class T, class Ptr>
 __global__ void __launch_bounds__(kSmallBlock, blocks_of_sm(L::kBlocks, kSmallBlock))
     multiply_rows(CsrView<T, Ptr> a, Product<T> m, RowList rows) {
-  constexpr unsigned kGroups = kGroupsOfBlock<L>;
-  const Offset of_group = rows.of_block, of_warp = of_group + rows.of_group, rest = of_warp + rows.of_warp;
   unsigned block = blockIdx.x;
-  if (block < of_group) return multiply_row<L, kSmallBlock>(a, m, rows, block, of_group);
-  block -= static_cast<unsigned>(of_group);
-  const unsigned blocks_of_groups = blocks_of(rows.of_group, kGroups);
-  const bool is_long = block < blocks_of_groups;
+  if (block < rows.blocks()) return multiply_row<L, kSmallBlock>(a, m, rows, block, rows.first_group);
+  block -= rows.blocks();
+  const bool is_long = block < rows.blocks_of_groups<L>();
   if (!is_long) {
-    block -= blocks_of_groups;
-    const unsigned blocks_of_warps = blocks_of(rows.of_warp, kWarpsOfBlock);
-    if (block < blocks_of_warps) {
-      const Offset place = of_warp + Offset{block} * kWarpsOfBlock + threadIdx.x / kWarp;
-      return multiply_row<L, kWarp>(a, m, rows, place, rest);
+    block -= rows.blocks_of_groups<L>();
+    if (block < rows.blocks_of_warps()) {
+      const Offset place = rows.first_warp + Offset{block} * kWarpsOfBlock + threadIdx.x / kWarp;
+      return multiply_row<L, kWarp>(a, m, rows, place, rows.first_rest);
     }
-    block -= blocks_of_warps;
+    block -= rows.blocks_of_warps();
   }
-  const Offset place = (is_long ? of_group : rest) + Offset{block} * kGroups + threadIdx.x / L::kLanes;
-  multiply_row<L, L::kLanes>(a, m, rows, place, is_long ? of_warp : Offset{rows.rows});
+  // One call for both kinds of groups, so that there is one copy of its code.
+  const Index first = is_long ? rows.first_group : rows.first_rest,
+              end = is_long ? rows.first_warp : rows.rows;
+  const Offset place = first + Offset{block} * kGroupsOfBlock<L> + threadIdx.x / L::kLanes;
+  multiply_row<L, L::kLanes>(a, m, rows, place, end);
 }
 
 template <unsigned n>
@@ -192,6 +198,7 @@ void with_lanes(Index n_cols, bool aligned, Index lanes, Go&& go) {
 }
 
 constexpr Offset kBatch = 8, kMostBatches = 1 << 16;
+constexpr Offset kLongPart = 4;  ///< rows of groups that take more than this part of `nonzeros` are long
 
 /// So many non-zeros in batches, as far as these are told apart.
 Offset in_batches(Offset nonzeros) {
@@ -223,15 +230,11 @@ template <class T>
 class WholeRows final : public RowMajorPlan<T> {
  public:
   WholeRows(const SpmmProblem<T>& problem, Exec& exec, const RowForm& form)
-      : RowMajorPlan<T>(problem, exec), matrix_(to_device(*problem.a)) {
-    const Shape shape = shape_of(problem);
-    form_ = resolve_rows<T>(form, shape);
+      : RowMajorPlan<T>(problem, exec),
+        form_(resolve_rows<T>(form, shape_of(problem))),
+        matrix_(to_device(*problem.a)) {
     rows_.rows = problem.a->rows;
-    if (form_.order == RowOrder::as_they_lie) return;
-    with_lanes<T>(problem.n_cols, rows_are_aligned<T>(ld_of_b(problem)), form_.lanes, [&](auto lanes) {
-      const Offset groups = kWarp / decltype(lanes)::kLanes;
-      put_in_order(*problem.a, form_.nonzeros * groups * (is_even(shape) ? 2 : 1));
-    });
+    if (form_.order == RowOrder::by_length) put_in_order(*problem.a);
   }
 
   static Cost cost(const SpmmProblem<T>& problem) {
@@ -242,22 +245,23 @@ class WholeRows final : public RowMajorPlan<T> {
 
   std::vector<Metric> metrics() const override {
     return {{"rows_by_length", form_.order == RowOrder::by_length ? 1.0 : 0.0, ""},
-            {"rows_of_blocks", static_cast<double>(rows_.of_block), ""},
-            {"rows_of_warps", static_cast<double>(rows_.of_warp), ""}};
+            {"rows_of_blocks", static_cast<double>(rows_.first_group), ""},
+            {"rows_of_groups_first", static_cast<double>(rows_.first_warp - rows_.first_group), ""},
+            {"rows_of_warps", static_cast<double>(rows_.first_rest - rows_.first_warp), ""}};
   }
 
  private:
-  /// Sorts rows, and decides which have a group, a warp, which takes up to so many non-zeros, or a block.
-  void put_in_order(const Csr<T>& a, Offset of_warp) {
+  /// Sorts rows, and decides which have a group, a warp or a block.
+  void put_in_order(const Csr<T>& a) {
     std::vector<Index> order = by_length(a);
-    const Offset of_group = in_batches(form_.nonzeros);
-    const Index after_blocks = count_longer<T>(a, order, in_batches(of_warp));
-    const Index after_warps = count_longer<T>(a, order, of_group);
-    const Index after_long = count_longer<T>(a, order, of_group / 4);
+    const Offset batches = in_batches(form_.nonzeros);
+    const Index after_blocks = count_longer<T>(a, order, in_batches(form_.of_warp));
+    const Index after_warps = count_longer<T>(a, order, batches);
+    const Index after_long = count_longer<T>(a, order, std::max(Offset{1}, batches / kLongPart));
     std::rotate(order.begin() + after_blocks, order.begin() + after_warps, order.begin() + after_long);
-    rows_.of_block = after_blocks;
-    rows_.of_group = after_long - after_warps;
-    rows_.of_warp = after_warps - after_blocks;
+    rows_.first_group = after_blocks;
+    rows_.first_warp = after_blocks + after_long - after_warps;
+    rows_.first_rest = after_long;
     if (std::is_sorted(order.begin(), order.end())) return;  // they lie so already
     order_ = DeviceArray<Index>(std::span<const Index>(order));
     rows_.order = order_.data();
@@ -271,7 +275,9 @@ class WholeRows final : public RowMajorPlan<T> {
             using L = decltype(lanes);
             const auto view = a.view();
             launch(multiply_rows<L, T, std::remove_const_t<std::remove_pointer_t<decltype(view.row_ptr)>>>,
-                   {.grid = {blocks_of<L>(rows_), strips_of(product.n_cols, L::kStrip)},
+                   {.grid = {rows_.blocks() + rows_.blocks_of_groups<L>() + rows_.blocks_of_warps() +
+                                 rows_.blocks_of_rest<L>(),
+                             strips_of(product.n_cols, L::kStrip)},
                     .block = kSmallBlock,
                     .stream = this->stream()},
                    view, product, rows_);
@@ -286,23 +292,27 @@ class WholeRows final : public RowMajorPlan<T> {
   RowList rows_;
 };
 
-/// The groups that the device has room for.
+struct Groups {
+  double resident = 0;  ///< that the device has room for
+  Index of_warp = 0;
+};
+
 template <class T>
-double resident_groups(const Shape& shape, Index lanes) {
-  double groups = 0;
+Groups groups_for(const Shape& shape, Index lanes) {
+  Groups groups;
   with_lanes<T>(shape.n_cols, rows_are_aligned<T>(shape.ld_of_b), lanes, [&](auto of) {
     using L = decltype(of);
     const double strips = blocks_for(shape.n_cols, L::kStrip);
-    groups = static_cast<double>(device_facts().sms) * L::kBlocks * kGroupsOfBlock<L> / strips;
+    groups = {static_cast<double>(device_facts().sms) * L::kBlocks * kGroupsOfBlock<L> / strips,
+              kWarp / L::kLanes};
   });
   return groups;
 }
 
-/// The non-zeros of a row that one group takes by length.
-template <class T>
-Index nonzeros_of_group(const Shape& shape, Index lanes) {
+/// The non-zeros of a row that one of so many groups takes by length.
+Index nonzeros_of_group(const Shape& shape, double resident) {
   constexpr double kLeast = 16, kMost = 128;
-  const double even = static_cast<double>(shape.nnz) / resident_groups<T>(shape, lanes);
+  const double even = static_cast<double>(shape.nnz) / resident;
   const auto nonzeros =
       static_cast<Index>(std::bit_ceil(static_cast<unsigned>(std::clamp(even, kLeast, kMost))));
   const bool none_is_long = is_even(shape) && shape.longest <= 2 * Offset{nonzeros};
@@ -318,16 +328,19 @@ bool stay_in_order(const Shape& shape) {
 
 template <class T>
 RowForm resolve_rows(RowForm form, const Shape& shape) {
-  if (form.nonzeros < 0 || (form.lanes != 0 && form.lanes != 8 && form.lanes != 16)) {
+  if (form.nonzeros < 0 || form.of_warp < 0 || (form.lanes != 0 && form.lanes != 8 && form.lanes != 16)) {
     fail(
-        "whole_rows: {} lanes and {} non-zeros of a group were asked for; give 8 or 16 lanes, and no less "
-        "than 0",
-        form.lanes, form.nonzeros);
+        "whole_rows: {} lanes, {} non-zeros of a group and {} of a warp were asked for; give 8 or 16 lanes, "
+        "and no less than 0",
+        form.lanes, form.nonzeros, form.of_warp);
   }
   if (form.order == RowOrder::by_rule)
     form.order = stay_in_order(shape) ? RowOrder::as_they_lie : RowOrder::by_length;
   if (form.lanes == 0) form.lanes = is_even(shape) ? 16 : 8;
-  if (form.nonzeros == 0) form.nonzeros = nonzeros_of_group<T>(shape, form.lanes);
+  const Groups groups = groups_for<T>(shape, form.lanes);
+  if (form.nonzeros == 0) form.nonzeros = nonzeros_of_group(shape, groups.resident);
+  if (form.of_warp == 0) form.of_warp = Offset{form.nonzeros} * groups.of_warp * (is_even(shape) ? 2 : 1);
+  form.of_warp = std::max<Offset>(form.of_warp, form.nonzeros);
   return form;
 }
 

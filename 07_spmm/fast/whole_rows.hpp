@@ -1,13 +1,13 @@
 #pragma once
 // Defaults of `whole_rows` for what a RowForm leaves open:
 //
-//   order      by length, but rows of groups with more than a quarter of `nonzeros` come before those of warps
-//              (with 16, or 24: all that are not empty); as they lie if there are many, near rows ask for the
-//              same rows of B, the mean row has fewer than 128 non-zeros, and rows are even
+//   order      by length, but rows of groups with more than a quarter of `nonzeros`, and more than 8, come
+//              before those of warps; as they lie if there are many, near rows ask for the same rows of B, the
+//              mean row has fewer than 128 non-zeros, and rows are even
 //   nonzeros   by length: as many as a group would get if all of them shared the product evenly (a whole
 //              number, then up to a power of two), from 16 to 128; twice as many, up to 128, if rows are even
-//              and none is longer than that. A warp takes as many as its groups together, or twice as many
-//              where rows are even
+//              and none is longer than that
+//   of_warp    as many as the groups of a warp together, or twice as many where rows are even
 //   lanes      where B has more than a line: 16 if rows are even; else 8, so that there are more groups
 //
 // (Many, even: granularity.hpp.) Fitted on the matrices of tools/sets/spmm-fitted.txt and on generated ones of

@@ -590,6 +590,15 @@ TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
   EXPECT_EQ(form_of(shape(32), 0.25), tiles(Form::whole_rows));
   EXPECT_EQ(form_of(shape(64), 0.17), Form::whole_rows);
   EXPECT_EQ(form_of(shape(64), 0.18), tiles(Form::whole_rows));
+  Shape local = shape(64);
+  local.fresh = 0.5;
+  EXPECT_EQ(form_of(local, 0.34), Form::whole_rows);
+  EXPECT_EQ(form_of(local, 0.35), tiles(Form::whole_rows));
+  local.fresh = 0.51;
+  EXPECT_EQ(form_of(local, 0.34), tiles(Form::whole_rows));
+  local = shape(31);
+  local.fresh = 0.5;
+  EXPECT_EQ(form_of(local, 0.39), Form::balanced);
   // Rows that are too short; the longest; an eighth in no tile.
   EXPECT_EQ(form_of(shape_with(2 * rows, 31, 32), 1), Form::whole_rows);
   EXPECT_EQ(form_of(shape_with(2 * rows, 32, 32), 1), tiles(Form::whole_rows));
@@ -616,13 +625,21 @@ TEST(Adaptive, TakesWholeRowsWhereNoneIsVeryLong) {
   // So small that rows may be short. A vector of B, or more; not aligned.
   EXPECT_EQ(form_of(shape_with(32, 1, 4)), Form::balanced);
   EXPECT_EQ(form_of(shape_with(32, 1, 8)), Form::whole_rows);
-  EXPECT_EQ(form_of(shape_with(32, 1, 128)), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(32, 1, 32)), Form::whole_rows);
   EXPECT_EQ(form_of(shape_with(32, 1, 31)), Form::balanced);
   EXPECT_EQ(form_of<double>(shape_with(32, 1, 2)), Form::balanced);
   EXPECT_EQ(form_of<double>(shape_with(32, 1, 4)), Form::whole_rows);
   EXPECT_EQ(form_of<double>(shape_with(32, 1, 5)), Form::balanced);
+  // Even and short ones, with more than a line of B.
+  EXPECT_EQ(form_of(shape_with(32, 6, 128)), Form::whole_rows);
+  EXPECT_EQ(form_of(shape_with(32, 5, 128)), Form::balanced);
+  Shape uneven = shape_with(32, 5, 36);
+  uneven.longest = 20;
+  EXPECT_EQ(form_of(uneven), Form::balanced);
+  uneven.longest = 21;
+  EXPECT_EQ(form_of(uneven), Form::whole_rows);
   // The longest row.
-  Shape uneven = shape_with(32, 8, 32);
+  uneven = shape_with(32, 8, 32);
   uneven.longest = 1281;
   EXPECT_EQ(form_of(uneven), Form::whole_rows);
   uneven.longest = 1282;
@@ -731,22 +748,6 @@ TEST(SmallParts, LongRowsComeInBands) {
   EXPECT_EQ(of(1.0, 256, 24, 2560).share, 64);
 }
 
-TEST(SmallParts, NearDenseMatricesComeInBands) {
-  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
-  // A strip of B beyond L1, and rows of a hundred non-zeros, 64 of which pass over less of B than L1 holds.
-  const auto lines = static_cast<Index>(0.75 * static_cast<double>(device_facts().shared_per_sm) / 128);
-  const auto bands = [&](Index rows_of_b, Offset per_row, Index n_cols) {
-    spmm::Shape shape = shape_with(1000, per_row, n_cols);
-    shape.rows_of_b = rows_of_b;
-    return spmm::resolve<float>({}, shape).bands;
-  };
-  EXPECT_EQ(bands(lines + 1, 100, 32), 20);
-  EXPECT_EQ(bands(lines, 100, 32), 1);
-  EXPECT_EQ(bands(lines + 1, 100, 28), 1);
-  EXPECT_EQ(bands(3 * lines / 2, 100, 32), 20);
-  EXPECT_EQ(bands(8 * lines / 5, 100, 32), 1);
-}
-
 TEST(SmallParts, SharesCutNoRowThatIsHardlyLongerThanTheMeanOne) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   spmm::Shape shape{.nnz = 20'000, .rows = 1000, .rows_of_b = 1000, .n_cols = 128, .ld_of_b = 128};
@@ -766,19 +767,21 @@ TEST(SmallParts, SharesCutNoRowThatIsHardlyLongerThanTheMeanOne) {
   EXPECT_EQ(slack(32), 16);
 }
 
-/// How many rows have a block and a warp, with 16 non-zeros for a group of 8 lanes.
-std::pair<double, double> of_blocks_and_warps(const std::vector<Index>& lengths) {
+/// How many rows have a block, how many of those with a group come before warps, and how many have a warp; with
+/// 16 non-zeros for a group of 8 lanes.
+std::array<double, 3> kinds_of(const std::vector<Index>& lengths) {
   Registry registry;
   spmm::add_whole_rows(registry, "rows", {.order = spmm::RowOrder::by_length, .nonzeros = 16});
   GpuExec exec;
   const auto problem = problem_of<float>(matrices::with_row_lengths(lengths), 32);
   const auto plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec);
-  double blocks = -1, warps = -1;
+  std::array<double, 3> kinds = {-1, -1, -1};
   for (const Metric& metric : plan->metrics()) {
-    if (metric.name == "rows_of_blocks") blocks = metric.value;
-    if (metric.name == "rows_of_warps") warps = metric.value;
+    if (metric.name == "rows_of_blocks") kinds[0] = metric.value;
+    if (metric.name == "rows_of_groups_first") kinds[1] = metric.value;
+    if (metric.name == "rows_of_warps") kinds[2] = metric.value;
   }
-  return {blocks, warps};
+  return kinds;
 }
 
 TEST(WholeRows, OfAllKindsAtOnce) {
@@ -796,14 +799,14 @@ TEST(WholeRows, OfAllKindsAtOnce) {
 
 TEST(WholeRows, GetMoreLanesTheLongerTheyAre) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
-  using Counts = std::pair<double, double>;
-  EXPECT_EQ(of_blocks_and_warps({16, 16, 17}), Counts(0, 1));
+  using Counts = std::array<double, 3>;
+  EXPECT_EQ(kinds_of({8, 9, 16, 17}), Counts({0, 2, 1}));
   // A warp has four groups. Where rows are even, it takes twice their part.
-  EXPECT_EQ(of_blocks_and_warps({128, 128, 129}), Counts(1, 2));
+  EXPECT_EQ(kinds_of({128, 128, 129}), Counts({1, 0, 2}));
   std::vector<Index> uneven(40, 1);
   uneven[7] = 64;
   uneven[11] = 65;
-  EXPECT_EQ(of_blocks_and_warps(uneven), Counts(1, 1));
+  EXPECT_EQ(kinds_of(uneven), Counts({1, 0, 1}));
 }
 
 TEST(WholeRows, ComeInTheOrderOfTheRule) {
