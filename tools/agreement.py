@@ -46,11 +46,22 @@ QUANTITIES = {
     "shared_store_conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",),
     "shared_load_requests": ("smsp__inst_executed_op_shared_ld.sum",),
     "shared_store_requests": ("smsp__inst_executed_op_shared_st.sum",),
-    "lanes": ("smsp__sass_thread_inst_executed_op_memory_pred_on.sum", "smsp__thread_inst_executed_op_memory_pred_on.sum"),
     "instructions": ("smsp__inst_executed.sum",),
     "l2_sectors": ("lts__t_sectors_srcunit_tex.sum",),
 }
 ADDED = {"atomic_requests", "atomic_sectors"}  # the sum of their metrics; of others the first that there is counts
+
+# Threads that took part, by opcode: ncu prints `number (LDG: number; ...)`. LD and ST are of what nvcc knows no space.
+OPCODES = "sass__thread_inst_executed_true_per_opcode"
+LANES = {
+    "load_lanes": ("LDG", "LD"),
+    "store_lanes": ("STG", "ST"),
+    "atomic_lanes": ("ATOMG", "ATOM", "REDG", "RED"),
+    "shared_load_lanes": ("LDS",),
+    "shared_store_lanes": ("STS",),
+    "shared_atomic_lanes": ("ATOMS",),
+}
+QUANTITIES["opcodes"] = (OPCODES,)
 
 # Three matrices an entry, small enough for the executor. The first pattern that the operation and the entry's name match counts.
 # 06_cuda_register and the entries for equal rows want matrices that fit into registers, and as many non-zeros in each row.
@@ -143,9 +154,16 @@ def function(name):
     return counters.shorter(name).split("::")[-1]
 
 
+def lanes_of(cell):
+    """The quantities of LANES in ncu's cell of OPCODES; None each where it names no opcode."""
+    threads = {opcode: int(number.replace(",", "")) for opcode, number in re.findall(r"(\w+): ([\d,]+)", cell)}
+    return {name: sum(threads.get(opcode, 0) for opcode in opcodes) if threads else None for name, opcodes in LANES.items()}
+
+
 def launches(log, metrics):
     """The kernels that ncu profiled, by function: their launches, blocks, threads and counters added up."""
-    single = {f"{name} {k}": metric for name, several in metrics.items() for k, metric in enumerate(several)}
+    counted = {name: several for name, several in metrics.items() if name != "opcodes"}
+    single = {f"{name} {k}": metric for name, several in counted.items() for k, metric in enumerate(several)}
     shape = ("Block Size", "Grid Size", "Kernel Name")
     head, _, rows = counters.table(log)
     found = {}
@@ -158,10 +176,12 @@ def launches(log, metrics):
         kernel["launches"] += 1
         kernel["blocks"] += size(grid)
         kernel["threads"] += size(grid) * size(block)
-        for name, several in metrics.items():
-            seen = [values.get(f"{name} {k}") for k in range(len(several))]
+        seen = {name: [values.get(f"{name} {k}") for k in range(len(several))] for name, several in counted.items()}
+        if OPCODES in head:
+            seen |= {name: [lanes] for name, lanes in lanes_of(row[head.index(OPCODES)]).items()}
+        for name, numbers in seen.items():
             before = kernel.get(name, 0)
-            kernel[name] = None if before is None or None in seen else before + sum(seen)
+            kernel[name] = None if before is None or None in numbers else before + sum(numbers)
     return list(found.values())
 
 
@@ -195,7 +215,8 @@ LENS = {
        for ours, op in (("load", "ld"), ("store", "st"), ("atomic", "atom")) for what in ("requests", "sectors")},
     **{f"shared_{ours}_wavefronts": (f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum",) for ours, op in (("load", "ld"), ("store", "st"), ("atomic", "atom"))},
     **{f"shared_{ours}_requests": (f"shared_{op}_requests",) for ours, op in (("load", "ld"), ("store", "st"))},
-    "lanes": tuple(f"{space}_{op}_lanes" for space in ("global", "shared") for op in ("ld", "st", "atom")),
+    **{f"{prefix}{ours}_lanes": (f"{space}_{op}_lanes",)
+       for space, prefix in (("global", ""), ("shared", "shared_")) for ours, op in (("load", "ld"), ("store", "st"), ("atomic", "atom"))},
 }
 
 

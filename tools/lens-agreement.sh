@@ -50,7 +50,8 @@ for step in 03 04 05 06 07 08; do digests+=${digests:+,}$step:$(digest -DGPU=ON 
 agreement begin "$record" "gpu=$gpu" "driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)" \
   "ncu=$(ncu --version | grep -i version | tail -n 1)" "source_digest=$(digest)" "gpu_source_digests=$digests" \
   "date=$(date -u +%FT%TZ)" "command=tools/lens-agreement.sh --ncu" || exit 2
-metrics=$(ncu --query-metrics 2> /dev/null | agreement choose "$record") || exit 2
+known() { ncu --query-metrics; ncu --query-metrics-collection source --query-metrics; }  # counters, and what the machine code is patched for
+metrics=$(known 2> /dev/null | agreement choose "$record") || exit 2
 "$program" list --json > "$work/list.json" || exit 2
 agreement cases "$record" "$work/list.json" > "$work/cases.txt" || exit 2
 
@@ -60,7 +61,7 @@ while read -r operation matrix entry; do
   rm -rf "$work/case"
   mkdir "$work/case"
   STAGES_PROFILE=1 timeout -k 5 "${STAGES_COUNTERS_LIMIT:-60}" ncu --profile-from-start off --clock-control none --cache-control none \
-    --csv --page raw --print-units base --metrics "$metrics" --log-file "$work/case/ncu.csv" \
+    --csv --page raw --print-units base --print-metric-instances details --metrics "$metrics" --log-file "$work/case/ncu.csv" \
     "$program" run -m "$matrix" --op "$operation" --filter "^$entry\$" --check once --time-budget 0.001 --max-work 1e13 \
     --json "$work/case/run.json" > "$work/case/said.txt" 2>&1 < /dev/null || code=$?
   agreement add "$record" "$operation" "$matrix" "$entry" "$code" "$work/case" || exit 2

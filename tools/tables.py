@@ -719,8 +719,11 @@ def with_values(text, page, missing):
 # What the lens and ncu both count, and how far apart they may be.
 AGREED = (("sectors of global loads", "load_sectors", 0.01), ("sectors of global stores", "store_sectors", 0.01), ("sectors of global atomics", "atomic_sectors", 0.01),
           ("wavefronts of shared loads", "shared_load_wavefronts", 0.05), ("wavefronts of shared stores", "shared_store_wavefronts", 0.05),
-          ("wavefronts of shared atomics", "shared_atomic_wavefronts", 0.05))
-# How many lanes take part is not compared; how many requests there are bears on it. The sectors say where they differ.
+          ("wavefronts of shared atomics", "shared_atomic_wavefronts", 0.05),
+          ("lanes of global loads", "load_lanes", 0.05), ("lanes of global stores", "store_lanes", 0.05), ("lanes of global atomics", "atomic_lanes", 0.05),
+          ("lanes of shared loads", "shared_load_lanes", 0.05), ("lanes of shared stores", "shared_store_lanes", 0.05),
+          ("lanes of shared atomics", "shared_atomic_lanes", 0.05))
+# The sectors and lanes say where these differ.
 REQUESTS = (("requests of global loads", "load_requests", 0.05), ("requests of global stores", "store_requests", 0.05),
             ("requests of global atomics", "atomic_requests", 0.05))
 
@@ -780,7 +783,8 @@ def agreement(results, pattern, _wanted):
     lines = ["| count | may differ by | agree | of (kernel, matrix) | share |", "|---|---|---|---|---|"]
     for head, name, bar in AGREED + REQUESTS:
         agree, of = seen[name]
-        lines.append(f"| {head} | {100 * bar:.0f} % | {agree} | {of} | {f'{100 * agree / of:.1f} %' if of else ''} |")
+        if of:
+            lines.append(f"| {head} | {100 * bar:.0f} % | {agree} | {of} | {100 * agree / of:.1f} % |")
     lines += ["", "| entry | kernel | count | the lens counts |", "|---|---|---|---|"]
     for (entry, kernel, name), offs in apart.items():
         ends = dict.fromkeys(f"{100 * off:+.0f} %" for off in (min(offs), max(offs)))

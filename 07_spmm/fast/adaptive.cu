@@ -4,9 +4,9 @@
 //                 For floats, where the device has TF32, and B has 8 columns or more; where hardly a row is
 //                 too short for tiles, the mean row fills four, and the longest is not much longer; where
 //                 there are blocks enough for the tiles; and where non-zeros take 0.4 of the places in tiles
-//                 or more (0.25 with 32 columns of B, 0.18 with 64; in both 0.35 if near rows of A ask for the
-//                 same ones of B: L1 has them already). With fewer than 2,000 non-zeros for each SM: 0.35,
-//                 and only if B has more than a line
+//                 or more (0.25 with 32 columns of B, 0.18 with 64; in both 0.35 for a mesh, of which L1 has
+//                 most rows of B already: A is local and even, and the mean row has fewer than 128). With fewer
+//                 than 2,000 non-zeros for each SM: 0.35, and only if B has more than a line
 //   whole_rows    has nothing to look for between rows, and no second kernel. Where rows of B are aligned and
 //                 longer than a vector, and no row of A is so long that its block would be done last
 //                 (kLongest and a part in kPartOfLongest of all non-zeros). Not if B has more than a line,
@@ -15,7 +15,7 @@
 //
 //                   half a line   always; here and below: up to it
 //                   up to a line  a mean row of 16 non-zeros or more
-//                   more          of 20 to 32
+//                   more          of 20 or more; of 44 or more if A is banded
 //
 //                 By length, where there are at most 48,000 non-zeros for each SM, and B and C together fit
 //                 into three quarters of L2, or with half a line of B into all of it:
@@ -60,6 +60,7 @@ constexpr Offset kFewOfSm = 2000;          ///< non-zeros for each SM: few for t
 constexpr double kMostOfL2 = 0.75;         ///< of B and C
 constexpr double kSmallPart = 1.0 / 6;     ///< of L2
 constexpr Offset kMostByLength = 48'000;   ///< non-zeros for each SM
+constexpr Index kPastMesh = 128;           ///< non-zeros of a mean row
 constexpr Index kVeryLongRows = 256;       ///< non-zeros of a mean row
 constexpr Offset kMostOfVeryLong = 4'000;  ///< non-zeros for each SM, of such rows with more than a line of B
 constexpr Offset kLongest = 1280, kPartOfLongest = 256;
@@ -68,7 +69,7 @@ constexpr Offset kLongest = 1280, kPartOfLongest = 256;
 double least_filled(const Shape& shape, bool few) {
   if (few) return 0.35;
   if (shape.n_cols < 32) return 0.4;
-  if (is_local(shape)) return 0.35;
+  if (is_local(shape) && is_even(shape) && !has_mean_row(shape, kPastMesh)) return 0.35;
   return shape.n_cols < 64 ? 0.25 : 0.18;
 }
 
@@ -91,7 +92,7 @@ bool takes_dense_tiles(const Shape& shape, const std::function<TileSample()>& sa
 bool are_fast_as_they_lie(const Shape& shape, Offset bytes) {
   if (2 * bytes <= kLineBytes) return true;
   if (bytes <= kLineBytes) return has_mean_row(shape, 16);
-  return has_mean_row(shape, 20) && !has_mean_row(shape, 33);
+  return has_mean_row(shape, is_banded(shape) ? 44 : 20);
 }
 
 /// The same by length.
@@ -114,7 +115,7 @@ bool takes_whole_rows(const Shape& shape) {
   const bool many_very_long =
       has_mean_row(shape, kVeryLongRows) && shape.nnz > kMostOfVeryLong * device_facts().sms;
   if (bytes > kLineBytes && many_very_long) return false;
-  return stay_in_order(shape) ? are_fast_as_they_lie(shape, bytes) : are_fast_by_length(shape, bytes);
+  return stay_in_order(shape, bytes) ? are_fast_as_they_lie(shape, bytes) : are_fast_by_length(shape, bytes);
 }
 
 template <class T>

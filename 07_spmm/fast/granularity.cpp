@@ -20,6 +20,7 @@ constexpr int kLongSharesOfSm = 80;  ///< shares of long rows for each SM
 constexpr double kLinesOfCopy = 7;   ///< of B that take as long to gather as to copy one
 constexpr Offset kSampledWindows = 32;
 constexpr double kLocalFresh = 0.5;   ///< of kWindow non-zeros; if no more ask for a row first, A is local
+constexpr double kBandedFresh = 0.1;  ///< the same of banded ones
 constexpr Offset kManyOfSm = 24'000;  ///< non-zeros for each SM, with which all of them have enough to do
 
 /// The columns of a strip.
@@ -144,7 +145,8 @@ Granularity in_bands(Granularity g, const Shape& shape) {
 /// long ones, and shares are so short that what runs on an SM at a time asks for rows that its L1 holds.
 template <class T>
 Granularity among_neighbours(Granularity g, const Shape& shape) {
-  const Index share = is_narrow<T>(g.strip) ? 16 : 64;
+  const bool long_shares = is_banded(shape) && has_mean_row(shape, kTwoBatches);
+  const Index share = is_narrow<T>(g.strip) ? 16 : long_shares ? 128 : 64;
   g.share = g.slack = has_mean_row(shape, share + 1) ? 256 : share;
   return g;
 }
@@ -161,6 +163,10 @@ Index thin_rest(Index n_cols) {
 
 bool is_local(const Shape& shape) {
   return shape.fresh <= kLocalFresh;
+}
+
+bool is_banded(const Shape& shape) {
+  return shape.fresh <= kBandedFresh;
 }
 
 bool has_many(const Shape& shape) {

@@ -39,8 +39,9 @@
 //   less than half a line
 //
 // Beside them, but not for long rows, where share and slack are left open, B is aligned and A is local and has
-// many non-zeros, a share has 64 of them (16 if a strip is less than a line of B), or 256 if the mean row is
-// longer; and no row is cut that is no longer: so many are the slack, too.
+// many non-zeros, a share has 64 of them (16 if a strip is less than a line of B; 128 if A is banded and the
+// mean row has 16 or more), or 256 if the mean row is longer; and no row is cut that is no longer: so many are
+// the slack, too.
 //
 // A share of long rows has non-zeros / (80 SMs) of them, in whole eights, from 64 (16 if a strip is a line) to
 // 128.
@@ -48,7 +49,7 @@
 // Many are 24,000 non-zeros for each SM. Rows are even if none has more than four times as many non-zeros as
 // the mean one. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for a row of B that none
 // before them has asked for: short shares keep what runs on an SM at a time near each other, and its L1 then
-// has what they need. That is counted on a sample of 32 such windows.
+// has what they need. It is banded if a tenth or fewer do. That is counted on a sample of 32 such windows.
 //
 // A lane a non-zero is also used for up to 16 bytes that are left over: the last piece of a packed B, or what
 // lies beside whole warps of a wider B that is neither aligned nor packed.
@@ -87,6 +88,8 @@ Shape shape_of(const SpmmProblem<T>& problem);
 
 /// Whether rows that are near each other ask for the same rows of B, so often that caches of an SM help.
 bool is_local(const Shape& shape);
+/// Whether they do so nearly always, as where all non-zeros are near the diagonal.
+bool is_banded(const Shape& shape);
 /// Whether there are so many non-zeros that all SMs have enough to do, however they are cut.
 bool has_many(const Shape& shape);
 /// Whether the mean row has so many non-zeros.

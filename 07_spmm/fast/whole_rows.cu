@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "07_spmm/fast/kernels.hpp"
+#include "07_spmm/fast/packed_b.hpp"
 #include "07_spmm/shares.hpp"
 
 namespace stages::spmm {
@@ -321,9 +322,11 @@ Index nonzeros_of_group(const Shape& shape, double resident) {
 
 }  // namespace
 
-bool stay_in_order(const Shape& shape) {
+bool stay_in_order(const Shape& shape, Offset bytes) {
+  constexpr Offset kManyLines = 6'000;  // non-zeros for each SM
   constexpr Index kLongRows = 128;
-  return has_many(shape) && is_local(shape) && is_even(shape) && !has_mean_row(shape, kLongRows);
+  const bool many = bytes > kLineBytes ? shape.nnz >= kManyLines * device_facts().sms : has_many(shape);
+  return many && is_local(shape) && is_even(shape) && !has_mean_row(shape, kLongRows);
 }
 
 template <class T>
@@ -335,7 +338,8 @@ RowForm resolve_rows(RowForm form, const Shape& shape) {
         form.lanes, form.nonzeros, form.of_warp);
   }
   if (form.order == RowOrder::by_rule)
-    form.order = stay_in_order(shape) ? RowOrder::as_they_lie : RowOrder::by_length;
+    form.order =
+        stay_in_order(shape, shape.n_cols * Offset{sizeof(T)}) ? RowOrder::as_they_lie : RowOrder::by_length;
   if (form.lanes == 0) form.lanes = is_even(shape) ? 16 : 8;
   const Groups groups = groups_for<T>(shape, form.lanes);
   if (form.nonzeros == 0) form.nonzeros = nonzeros_of_group(shape, groups.resident);

@@ -2,8 +2,9 @@
 // Defaults of `whole_rows` for what a RowForm leaves open:
 //
 //   order      by length, but rows of groups with more than a quarter of `nonzeros`, and more than 8, come
-//              before those of warps; as they lie if there are many, near rows ask for the same rows of B, the
-//              mean row has fewer than 128 non-zeros, and rows are even
+//              before those of warps; as they lie if there are many non-zeros (with more than a line of B
+//              6,000 for each SM), near rows ask for the same rows of B, the mean row has fewer than 128
+//              non-zeros, and rows are even
 //   nonzeros   by length: as many as a group would get if all of them shared the product evenly (a whole
 //              number, then up to a power of two), from 16 to 128; twice as many, up to 128, if rows are even
 //              and none is longer than that
@@ -18,8 +19,8 @@
 
 namespace stages::spmm {
 
-/// Whether rows come as they lie.
-bool stay_in_order(const Shape& shape);
+/// Whether rows come as they lie; `bytes`: of a row of B.
+bool stay_in_order(const Shape& shape, Offset bytes);
 
 /// `given` with what is left open filled in by the rules above. Throws Error if there is no such form.
 template <class T>

@@ -21,7 +21,8 @@ import agreement  # tools/agreement.py
 
 HEAD = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC"]
 FORMS = "void stages::(anonymous namespace)::multiply<float, int, stages::Form<{}, (bool)1>>(stages::Matrix<T1>, auto (T2)->T3, unsigned int)"
-KNOWN = [metric for metrics in agreement.QUANTITIES.values() for metric in metrics if "thread_inst_executed_op_memory" not in metric or "sass" in metric]
+KNOWN = [metric for metrics in agreement.QUANTITIES.values() for metric in metrics]
+OPCODES = "1,234 (LDG: 1,000; LD: 3; IADD3: 200; STS: 20; REDG: 7; ATOMG: 4)"
 
 
 def line(cells):
@@ -32,7 +33,7 @@ def table(metrics, rows):
     """A table as ncu --csv --page raw prints it, made by hand; rows: (kernel, block, grid, value of all metrics)."""
     lines = ["==PROF== Connected to process 4242", line(HEAD + metrics), line([""] * len(HEAD) + ["ns" if "duration" in metric else "" for metric in metrics])]
     for k, (name, block, grid, value) in enumerate(rows):
-        lines.append(line([k, 4242, "stages", "127.0.0.1", name, 1, 7, block, grid, 0, "9.0"] + [value] * len(metrics)))
+        lines.append(line([k, 4242, "stages", "127.0.0.1", name, 1, 7, block, grid, 0, "9.0"] + [OPCODES if metric == agreement.OPCODES else value for metric in metrics]))
     return "\n".join(lines) + "\n"
 
 
@@ -40,7 +41,8 @@ ROWS = [(FORMS.format(8), "(128, 1, 1)", "(10, 1, 1)", "1,000"), (FORMS.format(4
 
 NCU = """#!/usr/bin/env bash
 if [ "$1" = --version ]; then echo 'Version 2025.3.1.0 (build 1)'; exit 0; fi
-if [ "$1" = --query-metrics ]; then cat "$PLAY/query.txt"; exit 0; fi
+if [ "$1" = --query-metrics ]; then grep -v sass__ "$PLAY/query.txt"; exit 0; fi
+if [ "$1 $2 $3" = "--query-metrics-collection source --query-metrics" ]; then grep sass__ "$PLAY/query.txt"; exit 0; fi
 [ "$STAGES_PROFILE" = 1 ] || exit 1
 while [ "$1" != --log-file ]; do shift; done
 log=$2
@@ -92,7 +94,12 @@ class Reading(unittest.TestCase):
         self.assertEqual(first["atomic_sectors"], 3000)  # atomics and reductions
         self.assertAlmostEqual(first["seconds"], 1.5e-6)
         self.assertEqual(len(first["signatures"]), 2)
-        self.assertEqual((other["name"], other["lanes"]), ("other", 7))
+        self.assertEqual((other["name"], other["l2_sectors"]), ("other", 7))
+        # Threads by opcode; two launches of the one, and one of the other.
+        for kernel, times in ((first, 2), (other, 1)):
+            self.assertEqual([kernel[name] for name in agreement.LANES], [1003 * times, 0, 11 * times, 0, 20 * times, 0])
+        unknown, = agreement.launches(table(names, ROWS[2:]).replace(OPCODES, "n/a"), metrics)
+        self.assertEqual([unknown[name] for name in agreement.LANES], [None] * 6)
 
     def test_no_table(self):
         self.assertEqual(agreement.launches("==WARNING== No kernels were profiled.\n", {}), [])
@@ -140,7 +147,8 @@ class Script(unittest.TestCase):
         record = json.loads((self.play / "out/lens_agreement.json").read_text())
         case = record["cases"][0]
         self.assertEqual((case["status"], [k["name"] for k in case["ncu"]], [k["name"] for k in case["lens"]]), ("good", ["multiply", "other"], ["multiply"]))
-        self.assertEqual((case["lens"][0]["load_sectors"], case["lens"][0]["lanes"], case["lens"][0]["launches"]), (1500, 42, 2))
+        self.assertEqual([case["lens"][0][name] for name in ("load_sectors", "load_lanes", "shared_store_lanes", "launches")], [1500, 40, 2, 2])
+        self.assertEqual((case["ncu"][0]["load_lanes"], case["ncu"][0]["shared_store_lanes"]), (2006, 40))
         self.assertEqual((record["sms"], case["lens"][0]["blocks"]), (20, 20))  # of that GPU, as a record beside says
         self.assertIn("the lens: stages: error: too large", [c.get("reason") for c in record["cases"]])
         self.assertEqual(record["counted_on_gpu"]["command"], "tools/lens-agreement.sh --ncu")
@@ -199,7 +207,7 @@ class Script(unittest.TestCase):
             self.assertEqual((again, len(record["parts"])), (asked, 1))
             self.assertIn(f"has another {key}", said)
         # Nor what was counted with other metrics, nor a case that there is no more.
-        record["metrics"].pop("lanes")
+        record["metrics"].pop("opcodes")
         file.write_text(json.dumps(record))
         self.assertEqual(self.count("other")[1], asked)
         record = json.loads(file.read_text())

@@ -590,15 +590,23 @@ TEST(Adaptive, TakesTilesWhereNonZerosFillThem) {
   EXPECT_EQ(form_of(shape(32), 0.25), tiles(Form::whole_rows));
   EXPECT_EQ(form_of(shape(64), 0.17), Form::whole_rows);
   EXPECT_EQ(form_of(shape(64), 0.18), tiles(Form::whole_rows));
-  Shape local = shape(64);
-  local.fresh = 0.5;
-  EXPECT_EQ(form_of(local, 0.34), Form::whole_rows);
-  EXPECT_EQ(form_of(local, 0.35), tiles(Form::whole_rows));
-  local.fresh = 0.51;
-  EXPECT_EQ(form_of(local, 0.34), tiles(Form::whole_rows));
-  local = shape(31);
-  local.fresh = 0.5;
-  EXPECT_EQ(form_of(local, 0.39), Form::balanced);
+  // A mesh: local, even, rows that are not long.
+  Shape mesh = shape(64);
+  mesh.fresh = 0.5;
+  EXPECT_EQ(form_of(mesh, 0.34), Form::whole_rows);
+  EXPECT_EQ(form_of(mesh, 0.35), tiles(Form::whole_rows));
+  Shape apart = mesh;
+  apart.fresh = 0.51;
+  EXPECT_EQ(form_of(apart, 0.34), tiles(Form::whole_rows));
+  Shape not_even = mesh;
+  not_even.longest = 161;
+  EXPECT_EQ(form_of(not_even, 0.34), tiles(Form::whole_rows));
+  Shape longer = shape_with(rows, 128, 64);
+  longer.fresh = 0.5;
+  EXPECT_EQ(form_of(longer, 0.34), tiles(Form::whole_rows));
+  mesh = shape(31);
+  mesh.fresh = 0.5;
+  EXPECT_EQ(form_of(mesh, 0.39), Form::balanced);
   // Rows that are too short; the longest; an eighth in no tile.
   EXPECT_EQ(form_of(shape_with(2 * rows, 31, 32), 1), Form::whole_rows);
   EXPECT_EQ(form_of(shape_with(2 * rows, 32, 32), 1), tiles(Form::whole_rows));
@@ -697,11 +705,10 @@ TEST(Adaptive, TakesWholeRowsAsTheyLieByTheirLength) {
   if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   using spmm::Form, spmm::Shape;
   // Many, and near rows are alike.
-  const auto form = [](Offset per_row, Index n_cols) {
+  const auto form = [](Offset per_row, Index n_cols, double fresh = 0.5) {
     Shape shape = shape_with(24'000 * Offset{device_facts().sms} / per_row + 1, per_row, n_cols);
     shape.rows_of_b = std::numeric_limits<Index>::max();  // too much for rows by length
-    shape.fresh = 0.5;
-    EXPECT_TRUE(spmm::stay_in_order(shape));
+    shape.fresh = fresh;
     return form_of(shape);
   };
   EXPECT_EQ(form(5, 16), Form::whole_rows);
@@ -709,8 +716,13 @@ TEST(Adaptive, TakesWholeRowsAsTheyLieByTheirLength) {
   EXPECT_EQ(form(16, 32), Form::whole_rows);
   EXPECT_EQ(form(19, 64), Form::balanced);
   EXPECT_EQ(form(20, 64), Form::whole_rows);
-  EXPECT_EQ(form(32, 64), Form::whole_rows);
-  EXPECT_EQ(form(33, 64), Form::balanced);
+  EXPECT_EQ(form(127, 64), Form::whole_rows);
+  EXPECT_EQ(form(128, 64), Form::balanced);
+  // Banded ones.
+  EXPECT_EQ(form(20, 64, 0.11), Form::whole_rows);
+  EXPECT_EQ(form(43, 64, 0.1), Form::balanced);
+  EXPECT_EQ(form(44, 64, 0.1), Form::whole_rows);
+  EXPECT_EQ(form(16, 32, 0.1), Form::whole_rows);
 }
 
 TEST(SmallParts, LongRowsComeInBands) {
@@ -746,6 +758,29 @@ TEST(SmallParts, LongRowsComeInBands) {
   EXPECT_EQ(of(1.0F, 256, 64, 12'800).share, 128);
   EXPECT_EQ(of(1.0, 256, 16, 2560).share, 32);
   EXPECT_EQ(of(1.0, 256, 24, 2560).share, 64);
+}
+
+TEST(SmallParts, SharesOfNeighboursAreShort) {
+  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  const Offset sms = device_facts().sms;
+  const auto share = [&](Offset per_row, Index n_cols, double fresh) {
+    spmm::Shape shape = shape_with(24'000 * sms / per_row + 1, per_row, n_cols);
+    shape.fresh = fresh;
+    const auto g = spmm::resolve<float>({}, shape);
+    EXPECT_EQ(g.share, g.slack);
+    return g.share;
+  };
+  EXPECT_EQ(share(64, 64, 0.5), 64);
+  EXPECT_EQ(share(65, 64, 0.5), 256);
+  EXPECT_EQ(share(16, 16, 0.5), 16);
+  EXPECT_EQ(share(17, 16, 0.5), 256);
+  // Banded ones.
+  EXPECT_EQ(share(15, 64, 0.1), 64);
+  EXPECT_EQ(share(16, 64, 0.11), 64);
+  EXPECT_EQ(share(16, 64, 0.1), 128);
+  EXPECT_EQ(share(16, 32, 0.1), 128);
+  EXPECT_EQ(share(127, 64, 0.1), 128);
+  EXPECT_EQ(share(16, 16, 0.1), 16);
 }
 
 TEST(SmallParts, SharesCutNoRowThatIsHardlyLongerThanTheMeanOne) {
@@ -814,7 +849,7 @@ TEST(WholeRows, ComeInTheOrderOfTheRule) {
   using spmm::RowForm, spmm::RowOrder, spmm::Shape;
   const auto sms = Offset{device_facts().sms};
   const auto form = [](const Shape& shape) { return spmm::resolve_rows<float>(RowForm{}, shape); };
-  const Offset rows = 1200 * sms;
+  const Offset rows = 300 * sms;  // 6,000 non-zeros for each SM
   Shape shape{
       .nnz = 20 * rows, .rows = static_cast<Index>(rows), .rows_of_b = 5000, .n_cols = 64, .ld_of_b = 64};
   shape.longest = 80;
@@ -826,6 +861,15 @@ TEST(WholeRows, ComeInTheOrderOfTheRule) {
   fewer.longest = 79;
   EXPECT_EQ(form(fewer).order, RowOrder::by_length);
   EXPECT_EQ(form(fewer).lanes, 16);
+  // Up to a line of B four times as many.
+  Shape line = shape;
+  line.n_cols = 32;
+  line.rows *= 4;
+  line.nnz *= 4;
+  EXPECT_EQ(form(line).order, RowOrder::as_they_lie);
+  line.nnz -= 1;
+  line.longest = 79;
+  EXPECT_EQ(form(line).order, RowOrder::by_length);
   Shape uneven = shape;
   uneven.longest = 81;
   EXPECT_EQ(form(uneven).order, RowOrder::by_length);
