@@ -93,17 +93,17 @@ __global__ void __launch_bounds__(kWarps* kWarp) finish(CutMatrix<T> a, Product<
   const Offset number = Offset{blockIdx.x} * kWarps + threadIdx.x / kWarp;
   for (Offset strip = blockIdx.y * kWarp; strip < m.n_cols; strip += gridDim.y * kWarp) {
     const Offset column = strip + threadIdx.x % kWarp;
-    if (column >= m.n_cols || number >= Offset{all.split_rows} + all.empty_rows) continue;
-    if (number >= all.split_rows) {
+    if (column >= m.n_cols || number >= Offset{all.cut_rows} + all.empty_rows) continue;
+    if (number >= all.cut_rows) {
       const T nothing[1] = {};
-      finish_row<1>(m, all.empty[number - all.split_rows], column, nothing);
+      finish_row<1>(m, all.empty[number - all.cut_rows], column, nothing);
       continue;
     }
-    const Index first = all.split[number].first_slot, behind = all.split[number + 1].first_slot;
+    const Index first = all.cut_row[number].first_slot, behind = all.cut_row[number + 1].first_slot;
     T sum = 0;
 #pragma unroll 8
     for (Index slot = first; slot < behind; ++slot) sum += a.slots[Offset{slot} * a.ld_slots + column];
-    m.c.row(all.split[number].row)[column] += m.alpha * sum;
+    m.c.row(all.cut_row[number].row)[column] += m.alpha * sum;
   }
 }
 
@@ -126,7 +126,7 @@ class EqualShares final : public SharePlan<T> {
 
 template <class T>
 void finish_cut_and_empty_rows(const CutMatrix<T>& a, const Product<T>& product, cudaStream_t stream) {
-  const Offset rows = Offset{a.partition.split_rows} + a.partition.empty_rows;
+  const Offset rows = Offset{a.partition.cut_rows} + a.partition.empty_rows;
   launch(finish<T>,
          {.grid = {blocks_for(rows, kWarps), std::min(kMostBlocks, blocks_for(product.n_cols, kWarp))},
           .block = kWarps * kWarp,

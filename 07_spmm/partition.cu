@@ -13,7 +13,7 @@ constexpr unsigned kBlock = 256;
 struct Totals {
   Index filled_rows = 0;
   Index slots = 0;
-  Index split_rows = 0;
+  Index cut_rows = 0;
   Index long_rows = 0;
   Index hub_rows = 0;
 };
@@ -99,15 +99,15 @@ __global__ void place_shares(const Ptr* row_ptr, Index rows, const Index* place,
   counts[j] = Cuts{here.cuts, starts}.packed();
 }
 
-/// Slots of shares, the list of split rows, and whose chunks are. `before[j]`: the
+/// Slots of shares, the list of cut rows, and for each chunk the row of its first slot. `before[j]`: the
 /// sum of the counts before boundary j. Boundaries that cut one row follow each other, so a row with more than
 /// so many slots is known by the one that comes so many after its first. `totals` are 0 before.
 __global__ void number_cuts(Share* share, const Offset* counts, const Offset* before, const Index* rows,
-                            Index shares, SplitRow* split, Index* chunk, Totals* totals) {
+                            Index shares, CutRow* cut_row, Index* chunk, Totals* totals) {
   const Offset j = Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (j > shares) return;
   const Cuts here = Cuts::of(counts[j]), place = Cuts::of(before[j]);
-  if (here.starts) split[place.starts] = {rows[share[j].row], place.cuts};
+  if (here.starts) cut_row[place.starts] = {rows[share[j].row], place.cuts};
   const auto has_started_before = [&](Index parts) {
     const Offset first = j - parts;
     return first >= 0 && Cuts::of(counts[first]).starts && share[first].row == share[j].row;
@@ -120,10 +120,10 @@ __global__ void number_cuts(Share* share, const Offset* counts, const Offset* be
     if (has_started_before(kManyParts)) atomicAdd(&totals->hub_rows, 1);
   }
   if (j < shares) return;
-  split[place.starts] = {0, place.cuts};
+  cut_row[place.starts] = {0, place.cuts};
   totals->filled_rows = share[j].row;
   totals->slots = place.cuts;
-  totals->split_rows = place.starts;
+  totals->cut_rows = place.starts;
 }
 
 /// `is_in[b * shares + j]`: whether share j begins in band b of the columns.
@@ -147,11 +147,11 @@ __global__ void sort_by_band(const Share* share, Index shares, Index bands, cons
 }
 
 __global__ void renumber(const Index* order, Index* rows, unsigned filled_rows, Index* empty,
-                         unsigned empty_rows, SplitRow* split, unsigned split_rows) {
+                         unsigned empty_rows, CutRow* cut_row, unsigned cut_rows) {
   const Offset thread = Offset{blockIdx.x} * kBlock + threadIdx.x;
   if (thread < filled_rows) rows[thread] = order[rows[thread]];
   if (thread < empty_rows) empty[thread] = order[empty[thread]];
-  if (thread < split_rows) split[thread].row = order[split[thread].row];
+  if (thread < cut_rows) cut_row[thread].row = order[cut_row[thread].row];
 }
 
 /// Arrays that are needed only while the partition is made. Partition::bytes() counts them.
@@ -187,7 +187,7 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   share_ = DeviceArray<Share>(boundaries);
   rows_ = DeviceArray<Index>(n + 1);
   empty_ = DeviceArray<Index>(n);
-  split_ = DeviceArray<SplitRow>(boundaries);
+  cut_row_ = DeviceArray<CutRow>(boundaries);
   chunk_ = DeviceArray<Index>(boundaries / kChunk + 1);
   PrefixSum<Index, Index> sum;
   PrefixSum<Offset, Offset> sum_of_cuts;
@@ -219,7 +219,7 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
          share_.data(), scratch.counts.data());
   sum_of_cuts.run(scratch.counts.data(), scratch.counts_before.data(), std::ssize(scratch.counts), stream);
   launch(number_cuts, per_boundary, share_.data(), scratch.counts.data(), scratch.counts_before.data(),
-         rows_.data(), shares, split_.data(), chunk_.data(), scratch.totals.data());
+         rows_.data(), shares, cut_row_.data(), chunk_.data(), scratch.totals.data());
   if (banded > 0) {
     std::swap(share_, scratch.unsorted);
     launch(find_bands, per_boundary, scratch.unsorted.data(), shares, a.col_idx.data(), a.cols, cut.bands,
@@ -236,7 +236,7 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   seconds_ = timer.seconds();
   shares_ = static_cast<unsigned>(shares);
   empty_rows_ = static_cast<unsigned>(rows - totals.filled_rows);
-  split_rows_ = static_cast<unsigned>(totals.split_rows);
+  cut_rows_ = static_cast<unsigned>(totals.cut_rows);
   long_rows_ = static_cast<unsigned>(totals.long_rows);
   hub_rows_ = static_cast<unsigned>(totals.hub_rows);
   slots_ = totals.slots;
@@ -245,7 +245,7 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
 double Partition::bytes(Index rows, Offset shares, Index bands) {
   const double boundaries = static_cast<double>(shares) + 1, n = rows + 1.0;
   const double kept =
-      boundaries * (sizeof(Share) + sizeof(SplitRow) + 1.0 / kChunk * sizeof(Index)) + n * 2 * sizeof(Index);
+      boundaries * (sizeof(Share) + sizeof(CutRow) + 1.0 / kChunk * sizeof(Index)) + n * 2 * sizeof(Index);
   const double scratch = boundaries * 2 * sizeof(Offset) + n * 2 * sizeof(Index);
   const double sorting = bands > 1 ? boundaries * (sizeof(Share) + 2.0 * bands * sizeof(Index)) : 0;
   return kept + scratch + sorting;
@@ -254,19 +254,19 @@ double Partition::bytes(Index rows, Offset shares, Index bands) {
 void Partition::renumber_rows(const DeviceArray<Index>& order, cudaStream_t stream) {
   const auto rows = static_cast<unsigned>(order.size());
   launch(renumber, {.grid = blocks_for(rows, kBlock), .block = kBlock, .stream = stream}, order.data(),
-         rows_.data(), rows - empty_rows_, empty_.data(), empty_rows_, split_.data(), split_rows_);
+         rows_.data(), rows - empty_rows_, empty_.data(), empty_rows_, cut_row_.data(), cut_rows_);
 }
 
 PartitionView Partition::view() const {
   return {.shares = shares_,
           .empty_rows = empty_rows_,
-          .split_rows = split_rows_,
+          .cut_rows = cut_rows_,
           .long_rows = long_rows_,
           .chunks = hub_rows_ > 0 ? static_cast<unsigned>((slots_ + kChunk - 1) / kChunk) : 0,
           .share = share_.data(),
           .rows = rows_.data(),
           .empty = empty_.data(),
-          .split = split_.data(),
+          .cut_row = cut_row_.data(),
           .chunk = chunk_.data()};
 }
 

@@ -29,8 +29,8 @@ struct Cut {
 };
 
 /// A row in several shares. All its parts but the last leave their sums in slots: first_slot and those that
-/// follow, up to the first_slot of the next SplitRow.
-struct SplitRow {
+/// follow, up to the first_slot of the next CutRow.
+struct CutRow {
   Index row = 0;
   Index first_slot = 0;
 };
@@ -47,15 +47,15 @@ inline constexpr Index kManyParts = 2 * kChunk;
 struct PartitionView {
   unsigned shares = 0;
   unsigned empty_rows = 0;
-  unsigned split_rows = 0;
-  unsigned long_rows = 0;  ///< of the split rows those with more than kFewParts slots
+  unsigned cut_rows = 0;
+  unsigned long_rows = 0;  ///< of the cut rows those with more than kFewParts slots
   unsigned chunks = 0;     ///< in which the slots lie; 0 if there are no hub rows
   const Share* share = nullptr;
   /// The rows that are not empty, ascending, and one number more that means nothing.
   const Index* rows = nullptr;
   const Index* empty = nullptr;     ///< the others
-  const SplitRow* split = nullptr;  ///< split_rows + 1
-  const Index* chunk = nullptr;     ///< of a chunk's first slot: the place in `split` of its row
+  const CutRow* cut_row = nullptr;  ///< cut_rows + 1
+  const Index* chunk = nullptr;     ///< of a chunk's first slot: the place in `cut_row` of its row
 };
 
 /// A matrix cut into shares, and the room for what they sum up of cut rows.
@@ -99,13 +99,13 @@ class Partition {
   std::optional<double> seconds() const { return seconds_; }
 
  private:
-  unsigned shares_ = 0, empty_rows_ = 0, split_rows_ = 0, long_rows_ = 0, hub_rows_ = 0;
+  unsigned shares_ = 0, empty_rows_ = 0, cut_rows_ = 0, long_rows_ = 0, hub_rows_ = 0;
   Index slots_ = 0;
   std::optional<double> seconds_;
   DeviceArray<Share> share_;
   DeviceArray<Index> rows_;
   DeviceArray<Index> empty_;
-  DeviceArray<SplitRow> split_;
+  DeviceArray<CutRow> cut_row_;
   DeviceArray<Index> chunk_;
 };
 

@@ -12,8 +12,8 @@ namespace stages::spmm {
 namespace {
 
 constexpr unsigned kTile = 32;
-constexpr unsigned kTileRows = 8;        ///< of threads: each does four elements of a tile
-constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+constexpr unsigned kTileRows = 8;    ///< of threads: each does four elements of a tile
+constexpr Index kWidestStrip = 256;  ///< columns: no entry rounds them up to more
 
 /// `from`, by columns, into `to`.
 template <class T>
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kTile* kTileRows) scale(Rows<T> c, Index rows,
 }
 
 unsigned tiles(Offset length) {
-  return std::min(kMostBlocks, blocks_for(length, kTile));
+  return std::min(kMostStrips, blocks_for(length, kTile));
 }
 
 /// `n_cols` in whole pieces of `bytes`.
@@ -79,14 +79,14 @@ Index rounded_up(Index n_cols, Offset bytes) {
 /// The leading dimension of a copy of C: whole vectors of 16 bytes, so that every row begins with one.
 template <class T>
 Index ld_of_c_copy(Index n_cols) {
-  return rounded_up<T>(n_cols, 16);
+  return rounded_up<T>(n_cols, kVectorBytes);
 }
 
 /// That of a copy of B: whole lines of the caches, so that what gathers a row touches no more of them than it
 /// must. For rows of half a line or less, vectors.
 template <class T>
 Index ld_of_b_copy(Index n_cols) {
-  return rounded_up<T>(n_cols, Offset{n_cols} * Offset{sizeof(T)} > 64 ? 128 : 16);
+  return rounded_up<T>(n_cols, 2 * n_cols * Offset{sizeof(T)} > kLineBytes ? kLineBytes : kVectorBytes);
 }
 
 /// Elements of a copy of a matrix of so many rows; none where it lies by rows already.
@@ -167,6 +167,9 @@ std::optional<std::string> RowMajorPlan<T>::refuse(const SpmmProblem<T>& problem
   const auto beyond = [](Layout layout, Offset ld) {
     return layout == Layout::row_major && !std::in_range<Index>(ld);
   };
+  constexpr Index kMostColumns = std::numeric_limits<Index>::max() - kWidestStrip;
+  if (problem.n_cols > kMostColumns)
+    return fmt::format("B has {} columns; these kernels take up to {}", problem.n_cols, kMostColumns);
   if (!beyond(problem.b_layout, problem.ldb) && !beyond(problem.c_layout, problem.ldc)) return std::nullopt;
   return fmt::format("the leading dimensions of B and C are {} and {}; these kernels take up to {}",
                      problem.ldb, problem.ldc, std::numeric_limits<Index>::max());

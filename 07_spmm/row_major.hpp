@@ -11,6 +11,14 @@
 
 namespace stages::spmm {
 
+inline constexpr Index kVectorBytes = 16;       ///< of the widest load
+inline constexpr Index kLineBytes = 128;        ///< of a cache
+inline constexpr unsigned kMostStrips = 65535;  ///< of a grid in y
+
+/// The numbers of a vector.
+template <class T>
+inline constexpr Index kVectorLength = kVectorBytes / Index{sizeof(T)};
+
 /// A dense matrix by rows, as kernels take it. The leading dimension fits into 32 bits (refuse() sees to it),
 /// so that the place of a row is one multiplication of 32 by 32 to 64 bits: matrices of more than 2^31
 /// elements cost nothing extra.
@@ -26,7 +34,7 @@ struct Rows {
 /// then take vectors of them (vectors.hpp).
 template <class T>
 bool rows_are_aligned(Offset ld) {
-  return ld % Offset{16 / sizeof(T)} == 0;
+  return ld % kVectorLength<T> == 0;
 }
 
 /// C = alpha A B + beta C as kernels see it.

@@ -63,7 +63,7 @@ class SharePlan : public RowMajorPlan<T> {
           partition_ = Partition(a, {.share_size = share_, .slack = slack}, this->stream());
           a.row_ptr = {};  // not needed any more: the ends of rows are marked in the columns
           const auto slots = static_cast<std::size_t>(partition_.slots());
-          const Index ld = (problem.n_cols + 3) / 4 * 4;
+          const Index ld = narrow<Index>((Offset{problem.n_cols} + 3) / 4 * 4, "a row of slots");
           slots_ = DeviceArray<T>(slots * static_cast<std::size_t>(ld));
           cut_ = {partition_.view(), a.col_idx.data(), a.values.data(), slots_.data(), ld};
         },
@@ -82,7 +82,7 @@ class SharePlan : public RowMajorPlan<T> {
   std::vector<Metric> metrics() const override {
     return {{"shares", static_cast<double>(cut_.partition.shares), ""},
             {"share_nonzeros", static_cast<double>(share_), ""},
-            {"rows_cut", static_cast<double>(cut_.partition.split_rows), ""},
+            {"rows_cut", static_cast<double>(cut_.partition.cut_rows), ""},
             {"rows_empty", static_cast<double>(cut_.partition.empty_rows), ""}};
   }
 

@@ -13,9 +13,9 @@ namespace stages::spmm {
 
 inline constexpr unsigned kTileStrip = 32;        ///< columns of C that a block does at a time
 inline constexpr unsigned kLanesOfTile = 32;      ///< a warp
-inline constexpr unsigned kMostStrips = 65535;    ///< of a grid in y
 inline constexpr unsigned kShortRowsOfBlock = 8;  ///< a warp each
-/// Of sums in shared memory: so lanes do not meet in a bank.
+/// Of sums in shared memory: each row begins at 16 bytes, so that four stores of a lane can be one, in which no
+/// lanes meet in a bank.
 inline constexpr unsigned kTilePitch = kTileStrip + 4;
 
 /// Columns from[0] .. from[3]; `there`: how many there are, which may be none. By vectors all four if the first
@@ -83,6 +83,7 @@ __device__ void finish_band(const TiledMatrix<float>& a, const Product<float>& m
     if (row < 0 || strip + lane >= m.n_cols) continue;
     float sum[1] = {};
     for (unsigned w = 0; w < kWarps; ++w) sum[0] += parts[w][r][lane];
+    // Infinite, or no number: again from the CSR (8_tensor_tiles.cu).
     if (!(fabsf(sum[0]) <= kLargest)) sum[0] = sum_from_csr(a.csr, m.b, row, strip + lane);
     finish_row<1>(m, row, strip + lane, sum);
   }

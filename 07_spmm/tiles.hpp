@@ -17,10 +17,10 @@ inline constexpr Index kTileColumns = 8;
 /// 4 there is room for what the sums lose, too.
 inline constexpr Index kLeastOfTiledRow = 4;
 
-/// The rows of a matrix, 16 at a time and apart from short ones. 16 such rows are a `band` in this file; in
-/// all others a band is of columns. The columns that occur in a band are packed: 8 of them are a tile, and
-/// the last tile is filled up with zeros. A tile's 128 values come in the order in which the lanes of a warp
-/// take them, 4 a lane (common/gpu/tensor.hpp).
+/// The rows of a matrix, 16 at a time and apart from short ones. 16 such rows are a `band`, here and wherever
+/// tiles are multiplied or chosen; in `balanced` a band is of columns. The columns that occur in a band are
+/// packed: 8 of them are a tile, and the last tile is filled up with zeros. A tile's 128 values come in the
+/// order in which the lanes of a warp take them, 4 a lane (common/gpu/tensor.hpp).
 /// Source: packed columns are those of TC-GNN (Y. Wang and others, USENIX ATC 2023), and of DTC-SpMM (R. Fan
 /// and others, ASPLOS 2024).
 template <class T>

@@ -1,26 +1,27 @@
 // SpMM with the form that fits the matrix, chosen by rules in prepare: the first that holds.
 //
 //   dense_tiles   asks for a row of B once for 16 rows of A, and pays with the zeros that fill its tiles up.
-//                 For floats, where the device has TF32, and B has 8 columns or more; where hardly a row is
-//                 too short for tiles, the mean row fills four, and the longest is not much longer; where
-//                 there are blocks enough for the tiles; and where non-zeros take 0.4 of the places in tiles
-//                 or more (0.25 with 32 columns of B, 0.18 with 64; in both 0.35 for a mesh, of which L1 has
-//                 most rows of B already: A is local and even, and the mean row has fewer than 128). With fewer
-//                 than 2,000 non-zeros for each SM: 0.35, and only if B has more than a line
+//                 For floats, where the device has TF32, and B has 8 columns or more; where at most an eighth
+//                 of the rows are too short for tiles, the mean row fills four, and none is longer than eight
+//                 times the mean one; where there are blocks enough for the tiles; and where non-zeros take
+//                 0.4 of the places in tiles or more (0.25 with 32 columns of B, 0.18 with 64; in both 0.35
+//                 for a mesh, of which L1 has most rows of B already: A is local and even, and the mean row
+//                 has fewer than 128). With fewer than 2,000 non-zeros for each SM: 0.35, and only if B has
+//                 more than a line
 //   whole_rows    has nothing to look for between rows, and no second kernel. Where rows of B are aligned and
 //                 longer than a vector, and no row of A is so long that its block would be done last
-//                 (kLongest and a part in kPartOfLongest of all non-zeros). Not if B has more than a line,
+//                 (1,280 and 1/256 of all non-zeros). Not if B has more than a line,
 //                 the mean row 256 non-zeros or more, and each SM more than 4,000: bands of B are for them.
 //                 Beyond that it depends on the columns of B and on the order of whole_rows.hpp. As they lie:
 //
-//                   half a line   always; here and below: up to it
+//                   half a line   or less: always
 //                   up to a line  a mean row of 16 non-zeros or more
 //                   more          of 20 or more; of 44 or more if A is banded
 //
 //                 By length, where there are at most 48,000 non-zeros for each SM, and B and C together fit
 //                 into three quarters of L2, or with half a line of B into all of it:
 //
-//                   half a line   a mean row of 3 non-zeros or more
+//                   half a line   or less: a mean row of 3 non-zeros or more
 //                   up to a line  of 6 or more
 //                   more          of 16 or more
 //                   any           if B and C take no more than a sixth of L2; but with more than a line not
@@ -36,7 +37,6 @@
 
 #include "07_spmm/fast/adaptive.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "07_spmm/fast/granularity.hpp"
@@ -50,14 +50,13 @@
 namespace stages::spmm {
 namespace {
 
-constexpr Offset kVectorBytes = 16;
 constexpr Index kFewColumns = 8;
 constexpr double kMostShortRows = 0.125;  ///< of all rows: they are multiplied one by one, without tiles
 constexpr Index kFourTiles = 4 * kTileColumns;
 constexpr double kTilesOfBlock = 8;        ///< of a band, for each block of the grid that is there
-constexpr double kUnevenForTiles = 8;      ///< times the mean row is the longest
+constexpr double kEvenForTiles = 8;        ///< times the mean row that the longest is at most
 constexpr Offset kFewOfSm = 2000;          ///< non-zeros for each SM: few for tiles
-constexpr double kMostOfL2 = 0.75;         ///< of B and C
+constexpr double kMostOfL2 = 0.75;         ///< that B and C may take
 constexpr double kSmallPart = 1.0 / 6;     ///< of L2
 constexpr Offset kMostByLength = 48'000;   ///< non-zeros for each SM
 constexpr Index kPastMesh = 128;           ///< non-zeros of a mean row
@@ -77,7 +76,7 @@ template <class T>
 bool takes_dense_tiles(const Shape& shape, const std::function<TileSample()>& sampled_tiles) {
   const Index n_cols = shape.n_cols;
   if (sizeof(T) > sizeof(float) || !has_tf32() || n_cols < kFewColumns) return false;
-  if (!has_mean_row(shape, kFourTiles) || !is_even(shape, kUnevenForTiles)) return false;
+  if (!has_mean_row(shape, kFourTiles) || !is_even(shape, kEvenForTiles)) return false;
   const bool few = shape.nnz < kFewOfSm * device_facts().sms;
   if (few && n_cols * Offset{sizeof(T)} <= kLineBytes) return false;
   const TileSample sample = sampled_tiles();
@@ -85,7 +84,7 @@ bool takes_dense_tiles(const Shape& shape, const std::function<TileSample()>& sa
   const double bands = std::ceil(shape.rows / double{kTileRows}),
                strips = std::ceil(n_cols / double{kTileStrip});
   const double tiles = static_cast<double>(shape.nnz) / (sample.filled * kTileRows * kTileColumns);
-  return sample.short_rows <= kMostShortRows && tiles <= kTilesOfBlock * bands * strips * bands;
+  return sample.short_rows <= kMostShortRows && tiles / bands <= kTilesOfBlock * bands * strips;
 }
 
 /// Whether whole rows as they lie are fast; `bytes`: of a row of B.
@@ -110,7 +109,7 @@ bool are_fast_by_length(const Shape& shape, Offset bytes) {
 template <class T>
 bool takes_whole_rows(const Shape& shape) {
   const Offset bytes = shape.n_cols * Offset{sizeof(T)};
-  if (bytes <= kVectorBytes || !rows_are_aligned<T>(shape.ld_of_b)) return false;
+  if (shape.n_cols <= kVectorLength<T> || !rows_are_aligned<T>(shape.ld_of_b)) return false;
   if (shape.longest > kLongest + shape.nnz / kPartOfLongest) return false;
   const bool many_very_long =
       has_mean_row(shape, kVeryLongRows) && shape.nnz > kMostOfVeryLong * device_facts().sms;

@@ -31,8 +31,8 @@
 //
 // More columns that are left beside whole strips, if they are half a strip at most, are a launch with
 // narrower groups. Of 68 aligned columns, 64 are done by groups of 16 lanes with a vector each; for the last
-// four only one lane in 16 would have any, so groups of 8 lanes take them, a column a lane, and half of the
-// lanes have one. Where B is neither aligned nor packed, the last strip takes them along, three columns a
+// four only one lane in 16 would have any, so groups of 4 lanes take them, two columns a lane, and half of the
+// lanes have some. Where B is neither aligned nor packed, the last strip takes them along, three columns a
 // lane in place of two.
 //
 // How wide a strip is, how large a share, and whether B is packed, is by rules (granularity.hpp). Where rows
@@ -52,6 +52,7 @@
 
 #include "07_spmm/fast/balanced.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "07_spmm/fast/kernels.hpp"
@@ -79,7 +80,7 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
       values_(a.values.data()) {
   const Cut cut{.share_size = granularity.share, .slack = granularity.slack, .bands = granularity.bands};
   partition_ = Partition(a, cut, stream);
-  constexpr Offset kVector = 16 / sizeof(T);
+  constexpr Offset kVector = kVectorLength<T>;
   ld_slots_ = narrow<Index>((Offset{shape.n_cols} + kVector - 1) / kVector * kVector, "a row of slots");
   slots_ = DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld_slots_));
   arrived_ = DeviceArray<unsigned>(counters_of_cut_rows(partition_.view(), shape.n_cols));
@@ -90,7 +91,7 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
 }
 
 // All launches of a product but the first may be early: its kernels write different columns of C and of the
-// slots, count with different counters, and each waits for the one before it, so that the last, which adds up
+// slots, and each waits for the one before it, so that the last, which adds up
 // the slots, has waited for all. The first waits in the ordinary way for whatever made B and C, and so do all
 // others through it.
 template <class T>
@@ -106,7 +107,7 @@ void BalancedMatrix<T>::multiply_packed(const Work<T>& work, cudaStream_t stream
   packed_.copy(work.m.b, dealt, stream);
   for (const Piece& piece : packed_.pieces()) {
     const bool early = piece.first > 0;
-    if (piece.strip * Index{sizeof(T)} <= 16) {
+    if (piece.strip <= kVectorLength<T>) {
       const Rows<const T> b{packed_.data(piece), piece.strip};
       multiply_few_columns(columns_of(work, piece.first, piece.columns, b), true, early, stream);
       continue;
@@ -129,7 +130,7 @@ void BalancedMatrix<T>::multiply_as_it_lies(const Work<T>& work, cudaStream_t st
   const Rows<const T>& b = work.m.b;
   const Index n_cols = work.m.n_cols, strip = granularity_.strip;
   if (granularity_.lanes == 1) {
-    return multiply_few_columns(work, aligned_ && n_cols > strip / 2, false, stream);
+    return multiply_few_columns(work, aligned_, false, stream);
   }
   const auto [whole, rest, few] = divide<T>(n_cols, strip, aligned_);
   const Columns<T> in_strips{.count = whole, .b = b.data, .ld = b.ld, .apart = strip};
@@ -176,7 +177,7 @@ class Balanced final : public RowMajorPlan<T> {
         {"bands", static_cast<double>(g.bands), ""},
         {"block_threads", static_cast<double>(g.block), ""},
         {"packed_bytes", matrix_.packed_bytes(), "B"},
-        {"rows_cut", static_cast<double>(view.split_rows), ""},
+        {"rows_cut", static_cast<double>(view.cut_rows), ""},
         {"rows_empty", static_cast<double>(view.empty_rows), ""},
         {"partition_seconds",
          matrix_.partition().seconds().value_or(std::numeric_limits<double>::quiet_NaN()), "s"},

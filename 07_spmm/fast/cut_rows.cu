@@ -5,7 +5,7 @@
 // to zero before, and the bits are the same in every run. What is left is to add the slots of each cut row to
 // its row of C. Who does it depends on how many there are:
 //
-//   up to kFewParts    a warp, 16 rows a block
+//   up to kFewParts    a warp, up to 16 rows a block
 //   up to kManyParts   a block: each warp adds up a stretch of the slots, the first warp then these sums
 //   more (hub rows)    several blocks. kChunk slots are a chunk of slots, and each block adds up the row's
 //                      slots in one chunk. A counter tells which block is done last; that block adds up the
@@ -99,9 +99,9 @@ struct Parts {
 };
 
 __device__ inline Parts parts_of(const PartitionView& partition, unsigned k) {
-  if (k >= partition.split_rows) return {};
-  const SplitRow row = partition.split[k];
-  return {row.row, row.first_slot, partition.split[k + 1].first_slot};
+  if (k >= partition.cut_rows) return {};
+  const CutRow row = partition.cut_row[k];
+  return {row.row, row.first_slot, partition.cut_row[k + 1].first_slot};
 }
 
 /// Block k's part in a row with many parts. In a hub row there are several blocks: each leaves its sum in its
@@ -135,7 +135,7 @@ __device__ void add_many_parts(const CutMatrix<T>& a, const Product<T>& m, const
 
 /// Adds the parts of cut rows to C, where their last parts are. The first row_blocks blocks have
 /// `rows_of_block` rows each, a warp per row, but rows with many parts are the block's, one after the other; of
-/// rows with more than that the blocks after those take a chunk each. A lane takes kVector columns; with more
+/// hub rows the blocks after those take a chunk each. A lane takes kVector columns; with more
 /// than one, n_cols is a multiple of that and rows of C are aligned. `arrived`: a counter for each chunk of
 /// slots, strip by strip.
 template <unsigned kVector, class T>
@@ -178,7 +178,7 @@ unsigned rows_of_fix_up_block(const PartitionView& view) {
   if (view.long_rows == 0) return kFixUpWarps;
   const DeviceFacts& device = device_facts();
   const auto blocks = static_cast<unsigned>(device.sms * device.max_threads_per_sm) / kFixUpBlock;
-  return std::clamp(view.split_rows / blocks, 1u, kFixUpWarps);
+  return std::clamp(view.cut_rows / blocks, 1u, kFixUpWarps);
 }
 
 }  // namespace
@@ -192,7 +192,7 @@ void add_cut_rows(const Work<T>& work, unsigned* arrived, cudaStream_t stream) {
   const PartitionView& view = work.a.partition;
   const Product<T>& m = work.m;
   const unsigned rows_of_block = rows_of_fix_up_block(view);
-  const unsigned row_blocks = blocks_for(view.split_rows, rows_of_block);
+  const unsigned row_blocks = blocks_for(view.cut_rows, rows_of_block);
   const auto add = [&](auto kernel, unsigned columns) {
     launch(kernel,
            {.grid = {row_blocks + (view.chunks > 0 ? view.chunks - 1 : 0), strips_of(m.n_cols, columns)},
@@ -201,7 +201,7 @@ void add_cut_rows(const Work<T>& work, unsigned* arrived, cudaStream_t stream) {
             .early = can_launch_early()},
            work.a, m, row_blocks, rows_of_block, arrived);
   };
-  constexpr unsigned kVector = 16 / sizeof(T);
+  constexpr unsigned kVector = kVectorLength<T>;
   const bool vectors = static_cast<unsigned>(m.n_cols) >= 2 * kWarp && m.n_cols % Index{kVector} == 0 &&
                        rows_are_aligned<T>(m.c.ld);
   vectors ? add(add_parts<kVector, T>, kVector * kWarp) : add(add_parts<1, T>, kWarp);

@@ -7,7 +7,7 @@
 // in strips.cu, several batches are asked for before the first is added.
 //
 // Input: a cut matrix; any B, as long as no row of it is longer; loaded by vectors where it is aligned. Cost:
-// a sector of B for each non-zero, five shuffles a column for 32 of them, and A once.
+// a sector of B for each non-zero, six shuffles a column for 32 of them, and A once.
 
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/vectors.hpp"
@@ -109,7 +109,7 @@ __device__ void multiply_thin_share(const CutMatrix<T>& a, const Product<T>& m, 
   }
 }
 
-/// What multiply() does, for up to 16 bytes of a row of B: lanes side by side would idle.
+/// A warp for each share; behind them blocks that set empty rows.
 template <unsigned kColumns, unsigned kVector, class T>
 __global__ void __launch_bounds__(kSmallBlock)
     multiply_thin(CutMatrix<T> a, Product<T> m, unsigned share_blocks) {

@@ -3,7 +3,6 @@
 #include "07_spmm/fast/granularity.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/fast/packed_b.hpp"
@@ -17,11 +16,11 @@ constexpr Index kTwoBatches = 16;  ///< of a mean row: then most batches of 8 no
 constexpr Index kLongRows = 128;   ///< non-zeros of a mean row
 constexpr Index kBandsOfLongRows = 20;
 constexpr int kLongSharesOfSm = 80;  ///< shares of long rows for each SM
-constexpr double kLinesOfCopy = 7;   ///< of B that take as long to gather as to copy one
+constexpr double kLeastSaved = 7;    ///< lines for each line of B, with which a copy of B pays
 constexpr Offset kSampledWindows = 32;
-constexpr double kLocalFresh = 0.5;   ///< of kWindow non-zeros; if no more ask for a row first, A is local
-constexpr double kBandedFresh = 0.1;  ///< the same of banded ones
-constexpr Offset kManyOfSm = 24'000;  ///< non-zeros for each SM, with which all of them have enough to do
+constexpr double kLocalFresh = 0.5;     ///< of kWindow non-zeros; if no more ask for a row first, A is local
+constexpr double kBandedFresh = 0.075;  ///< the same of banded ones
+constexpr Offset kManyOfSm = 24'000;    ///< non-zeros for each SM, with which all of them have enough to do
 
 /// The columns of a strip.
 template <class T>
@@ -40,22 +39,22 @@ bool is_narrow(Index strip) {
 template <class T>
 Index lanes_for(Index strip, bool vectors) {
   if (!vectors) return std::min(strip, Index{kWarp});
-  return std::max(Index{4}, strip * Index{sizeof(T)} / 16);
+  return std::max(Index{4}, strip * Index{sizeof(T)} / kVectorBytes);
 }
 
 /// Whether lanes take a column each of a narrow strip although they could take vectors.
 template <class T>
 bool takes_a_column_each(Index strip, const Shape& shape) {
   return is_narrow<T>(strip) && has_many(shape) && !is_local(shape) &&
-         (strip * sizeof(T) < 64 || has_mean_row(shape, kShortRows));
+         (2 * strip * Index{sizeof(T)} < kLineBytes || has_mean_row(shape, kShortRows));
 }
 
 /// The loads of a lane.
 template <class T>
 Index loads_for(const Granularity& g, const Shape& shape) {
   if (g.lanes == 4) return 4;
-  const bool narrow = is_narrow<T>(g.strip), line = g.lanes == 8 && !narrow;
-  return narrow || has_mean_row(shape, kTwoBatches) || (line && has_many(shape)) ? 8 : 4;
+  const bool many_on_8 = g.lanes == 8 && has_many(shape);
+  return is_narrow<T>(g.strip) || has_mean_row(shape, kTwoBatches) || many_on_8 ? 8 : 4;
 }
 
 /// So many non-zeros, as those of a share.
@@ -96,19 +95,13 @@ bool packing_pays(const Shape& shape, Index strip) {
   const double saved = lines_as_it_lies(shape.n_cols, shape.ld_of_b, at_once, kLine) -
                        lines_packed(pieces_of<T>(shape.n_cols, strip), kLine);
   const double lines_of_b = static_cast<double>(shape.rows_of_b) * shape.n_cols / kLine;
-  return static_cast<double>(shape.nnz) * saved >= kLinesOfCopy * lines_of_b;
-}
-
-/// Whether so many columns of a row of B are few enough for a lane a non-zero.
-template <class T>
-bool are_few_columns(Index n_cols) {
-  return n_cols * Offset{sizeof(T)} <= 16;
+  return static_cast<double>(shape.nnz) * saved >= kLeastSaved * lines_of_b;
 }
 
 /// The granularity for a few columns.
 template <class T>
 Granularity a_lane_a_nonzero(Granularity g, const Shape& shape) {
-  g.strip = 16 / sizeof(T);
+  g.strip = kVectorLength<T>;
   g.lanes = 1;
   g.loads = kThinAhead;
   g.block = kSmallBlock;
@@ -156,7 +149,7 @@ Granularity among_neighbours(Granularity g, const Shape& shape) {
 template <class T>
 Index thin_rest(Index n_cols) {
   const Index over = n_cols % Index{kWarp};
-  return n_cols > Index{kWarp} && are_few_columns<T>(over) ? over : 0;
+  return n_cols > Index{kWarp} && over <= kVectorLength<T> ? over : 0;
 }
 
 }  // namespace
@@ -218,9 +211,9 @@ bool takes_vectors(const Granularity& g, const Shape& shape) {
 template <class T>
 Granularity resolve(Granularity g, const Shape& shape) {
   const bool by_rule = g.strip == 0 && g.lanes == 0 && g.loads == 0;
-  if (g.lanes == 1 && !are_few_columns<T>(shape.n_cols)) {
+  if (g.lanes == 1 && shape.n_cols > kVectorLength<T>) {
     fail("balanced: a lane a non-zero was asked for, but a lane has no more than {} columns, not {}",
-         16 / sizeof(T), shape.n_cols);
+         kVectorLength<T>, shape.n_cols);
   }
   if (g.strip == 0) g.strip = strip_for<T>(shape.n_cols);
   if (g.packing == Packing::by_rule) {
@@ -229,7 +222,7 @@ Granularity resolve(Granularity g, const Shape& shape) {
   if (by_rule && g.packing == Packing::always && can_pack<T>(g.strip)) {
     g.strip = pieces_of<T>(shape.n_cols, g.strip).front().strip;  // 33 columns: 32 and 1
   }
-  if (g.lanes == 1 || (by_rule && g.packing == Packing::never && are_few_columns<T>(shape.n_cols))) {
+  if (g.lanes == 1 || (by_rule && g.packing == Packing::never && shape.n_cols <= kVectorLength<T>)) {
     return a_lane_a_nonzero<T>(g, shape);
   }
   const bool vectors = takes_vectors<T>(g, shape);
@@ -241,15 +234,14 @@ Granularity resolve(Granularity g, const Shape& shape) {
     g.loads = 8;
   }
   if (g.block == 0) g.block = kSmallBlock;
-  constexpr Index kVector = 16 / sizeof(T);
   if (g.lanes == 0 && by_rule && takes_a_column_each<T>(g.strip, shape)) g.lanes = g.strip;
   if (g.lanes == 0) g.lanes = lanes_for<T>(g.strip, vectors);
-  const bool a_vector_each = g.lanes * kVector == g.strip || g.strip < kVectorStrip;
+  const bool a_vector_each = g.lanes * kVectorLength<T> == g.strip || g.strip < kVectorStrip;
   if (g.packing == Packing::always && !(can_pack<T>(g.strip) && a_vector_each)) {
     fail(
         "balanced: B was to be packed for strips of {} columns on {} lanes; give strips of {} or {} with a "
         "vector of {} a lane",
-        g.strip, g.lanes, kLineBytes / sizeof(T), 2 * kLineBytes / sizeof(T), kVector);
+        g.strip, g.lanes, kLineBytes / sizeof(T), 2 * kLineBytes / sizeof(T), kVectorLength<T>);
   }
   if (g.loads == 0) g.loads = loads_for<T>(g, shape);
   if (g.bands == 0) g.bands = 1;

@@ -16,7 +16,8 @@
 //          so far that none is cut, if a share holds the mean one and there is one band
 //   bands  1: shares in the order of rows
 //   block  128 threads
-//   packing  B is copied strip by strip in each product (packed_b.hpp) if all gathers together then ask for
+//   packing  only if strip, lanes and loads are left open, too: B is copied strip by strip in each product
+//          (packed_b.hpp) if all gathers together then ask for
 //          fewer lines of 128 bytes, by seven times those that B has or more. Copying a line moves 256 bytes,
 //          at 4.1 TB/s, in the time in which four or five lines come out of L2, at 9.2; but copying is a
 //          launch more, and measured it loses for 7 non-zeros a row (by 5 to 20 %) and wins for 19 (up to 15
@@ -34,22 +35,22 @@
 //   aligned floats that are not packed,   128     16       8      rule         1   for 100 columns a tenth
 //   97 to 127 columns; or more, if there                                           faster than strips of 64;
 //   are no more non-zeros than rows                                                such rows a fifth
-//   aligned, less than a line of B, many, rule    columns  8      rule         1
-//   not local, and 8 non-zeros a row or
-//   less than half a line
+//   aligned, a strip of less than a line, rule    columns  8      rule         1
+//   many, not local, and 8 non-zeros a
+//   row or a strip of less than half one
 //
-// Beside them, but not for long rows, where share and slack are left open, B is aligned and A is local and has
-// many non-zeros, a share has 64 of them (16 if a strip is less than a line of B; 128 if A is banded and the
-// mean row has 16 or more), or 256 if the mean row is longer; and no row is cut that is no longer: so many are
-// the slack, too.
+// Beside them, but neither for long rows nor for a lane a non-zero, where share and slack are left open, B is
+// aligned and A is local and has many non-zeros, a share has 64 of them (16 if a strip is less than a line of
+// B; 128 if A is banded and the mean row has 16 or more), or 256 if the mean row is longer; and no row is cut
+// that is no longer: so many are the slack, too.
 //
-// A share of long rows has non-zeros / (80 SMs) of them, in whole eights, from 64 (16 if a strip is a line) to
-// 128.
+// A share of long rows has non-zeros / (80 times the SMs) of them, in whole eights, from 64 (16 if a strip is a
+// line) to 128.
 //
 // Many are 24,000 non-zeros for each SM. Rows are even if none has more than four times as many non-zeros as
 // the mean one. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for a row of B that none
 // before them has asked for: short shares keep what runs on an SM at a time near each other, and its L1 then
-// has what they need. It is banded if a tenth or fewer do. That is counted on a sample of 32 such windows.
+// has what they need. It is banded if 7.5 % or fewer do. That is counted on a sample of 32 such windows.
 //
 // A lane a non-zero is also used for up to 16 bytes that are left over: the last piece of a packed B, or what
 // lies beside whole warps of a wider B that is neither aligned nor packed.

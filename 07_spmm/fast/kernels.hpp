@@ -14,13 +14,12 @@ namespace stages::spmm {
 
 inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
-inline constexpr unsigned kSmallBlock = 128;    ///< threads; because a block leaves when its last group does
-inline constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+inline constexpr unsigned kSmallBlock = 128;  ///< threads; because a block leaves when its last group does
 
 /// Blocks of a grid in y, a strip of `columns` each; no more than a grid may have: the strips beyond are for
 /// another launch, or another turn.
 inline unsigned strips_of(Index n_cols, unsigned columns) {
-  return std::min(kMostBlocks, blocks_for(n_cols, columns));
+  return std::min(kMostStrips, blocks_for(n_cols, columns));
 }
 
 /// A product by a cut matrix.
@@ -93,7 +92,7 @@ inline constexpr Residency kResidencyOfFewColumns = {.groups = kSmallBlock / kWa
 inline constexpr unsigned kThinAhead = 4;
 
 /// The same for all columns of `work`, which are no more than 16 bytes of a row. `vectors`: rows of B hold 16
-/// bytes, aligned. `early`: as of Columns.
+/// bytes, aligned; looked at only for 3 or 4 floats, or 2 doubles. `early`: as of Columns.
 template <class T>
 void multiply_few_columns(const Work<T>& work, bool vectors, bool early, cudaStream_t stream);
 

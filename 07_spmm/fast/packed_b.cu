@@ -48,7 +48,7 @@ struct Tile {
 /// The column whose number lies at `place` of a row of a strip.
 template <class T>
 __device__ unsigned column_at(unsigned place, unsigned lanes) {
-  constexpr unsigned kVector = 16 / sizeof(T);
+  constexpr unsigned kVector = kVectorLength<T>;
   return lanes == 0 ? place : place % kVector * lanes + place / kVector;
 }
 
@@ -85,7 +85,7 @@ __device__ void copy_strip(const Rows<const T>& b, Index rows, Offset top, const
 
 template <class T>
 struct Copies {
-  std::array<CopyOfPiece<T>, kMostPieces> piece;  ///< without rows where there are fewer
+  std::array<CopyOfPiece<T>, kMostPieces> piece;  ///< without strips where there are fewer
   unsigned strips = 0;                            ///< that have a block for each kCopyRows rows
 };
 
@@ -177,7 +177,7 @@ Offset PackedB<T>::before(const Piece& piece) const {
 template <class T>
 void PackedB<T>::copy(const Rows<const T>& b, bool dealt, cudaStream_t stream) {
   if (data_.empty()) return;
-  constexpr Index kLine = kLineBytes / sizeof(T), kVector = 16 / sizeof(T);
+  constexpr Index kLine = kLineBytes / sizeof(T), kVector = kVectorLength<T>;
   Copies<T> copies;
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     const Piece& piece = pieces_[p];

@@ -15,7 +15,6 @@
 
 namespace stages::spmm {
 
-inline constexpr Index kLineBytes = 128;   ///< of a cache
 inline constexpr Index kSectorBytes = 32;  ///< what a gather moves at least; a quarter of a line
 
 /// Columns [first, first + columns) of B, each `strip` of them an array of its own: rows_of_b rows, which lie
@@ -88,7 +87,7 @@ class PackedB {
   DeviceArray<T> data_;
 };
 
-/// The narrowest strip of columns that is taken by vectors, and so may be dealt.
+/// The narrowest strip that may be dealt. Narrower ones may have a column a lane although B is aligned.
 inline constexpr Index kVectorStrip = 32;
 
 extern template class PackedB<float>;

@@ -10,6 +10,8 @@
 
 namespace stages::spmm {
 
+inline constexpr unsigned kRegistersOfSm = 65536;  ///< of 32 bits
+
 /// How a group of kLanes takes a strip: a lane has kRepeats times kVector neighbouring columns, and asks for
 /// those of kAhead rows of B at once.
 template <class T, unsigned kLanes_, unsigned kVector_, unsigned kRepeats_, unsigned kAhead_,
@@ -27,7 +29,7 @@ struct StripForm {
   static constexpr unsigned kRegisters = 32 + 8 * kRepeats + (kAhead + 1) * kSums * sizeof(T) / 4 +
                                          (sizeof(T) == 8 && kAhead * kSums > 8 ? 12 : 0);
   /// The blocks that an SM then has room for.
-  static constexpr unsigned kBlocks = 65536 / (kBlock * kRegisters);
+  static constexpr unsigned kBlocks = kRegistersOfSm / (kBlock * kRegisters);
   /// A bit for each non-zero of the first batch of each group of a warp.
   static constexpr unsigned kFirstBatch = (1u << kAhead) - 1;
   static constexpr unsigned kFirstBatches = kLanes == 4    ? kFirstBatch * 0x11111111u
@@ -39,30 +41,33 @@ struct StripForm {
   static_assert(kLanes % kAhead == 0 && kLanes >= 4);
 };
 
-/// Calls `go` with the StripForm of `g` where B has no vectors, or too few columns for them. A lane has one
-/// column, two or three, which lie 32 apart.
+/// Calls `go` with the StripForm of `g` where B has no vectors, or where a rule gives each lane a column of a
+/// narrow strip. A lane has one column, two or three, which lie 32 apart.
 template <class T, class Go>
 auto with_single_columns(const Granularity& g, Go&& go) {
-  if (g.strip == 8) return go(StripForm<T, 8, 1, 1, 8>{});
-  if (g.strip == 16) return go(StripForm<T, 16, 1, 1, 8>{});
-  if (g.strip == 32 && g.lanes == 32) return go(StripForm<T, 32, 1, 1, 8>{});
-  if (g.strip == 64 && g.lanes == 32) return go(StripForm<T, 32, 1, 2, 8>{});
-  if (g.strip == 96 && g.lanes == 32) return go(StripForm<T, 32, 1, 3, 4>{});
+  if (g.block == Index{kSmallBlock}) {
+    if (g.strip == 8) return go(StripForm<T, 8, 1, 1, 8>{});
+    if (g.strip == 16) return go(StripForm<T, 16, 1, 1, 8>{});
+    if (g.strip == 32 && g.lanes == 32) return go(StripForm<T, 32, 1, 1, 8>{});
+    if (g.strip == 64 && g.lanes == 32) return go(StripForm<T, 32, 1, 2, 8>{});
+    if (g.strip == 96 && g.lanes == 32) return go(StripForm<T, 32, 1, 3, 4>{});
 #ifdef STAGES_SPMM_ALL_FORMS
-  if (g.strip == 32 && g.lanes == 8) return go(StripForm<T, 8, 1, 4, 4>{});
-  if (g.strip == 64 && g.lanes == 16) return go(StripForm<T, 16, 1, 4, 4>{});
+    if (g.strip == 32 && g.lanes == 8) return go(StripForm<T, 8, 1, 4, 4>{});
+    if (g.strip == 64 && g.lanes == 16) return go(StripForm<T, 16, 1, 4, 4>{});
 #endif
+  }
   fail(
-      "balanced: strips of {} columns on {} lanes were asked for, where rows of B are not aligned; "
-      "give strips of 8 or 16, or of 32, 64 or 96 on 32 lanes",
-      g.strip, g.lanes);
+      "balanced: strips of {} columns on {} lanes and blocks of {} threads were asked for, where rows of B "
+      "are not "
+      "aligned; give strips of 8 or 16, or of 32, 64 or 96 on 32 lanes, and 128 threads",
+      g.strip, g.lanes, g.block);
 }
 
 #ifdef STAGES_SPMM_ALL_FORMS
 /// The forms that no rule chooses, which a study has compiled for itself. False if `g` is none of them.
 template <class T, class Go>
 bool with_study_form(const Granularity& g, Go&& go) {
-  constexpr Index kVector = 16 / sizeof(T);
+  constexpr Index kVector = kVectorLength<T>;
   constexpr unsigned kLanes = 32 / kVector;  ///< of a strip of 32
   const auto is = [&](Index strip, Index lanes, Index loads, unsigned block = kSmallBlock) {
     return g.strip == strip && g.lanes == lanes && g.loads == loads && g.block == static_cast<Index>(block);
@@ -96,7 +101,7 @@ void with_form(const Granularity& g, bool aligned, Go&& go) {
     if (with_study_form<T>(g, go)) return;
   }
 #endif
-  constexpr unsigned kVector = 16 / sizeof(T);
+  constexpr unsigned kVector = kVectorLength<T>;
   const bool small_block = g.block == Index{kSmallBlock};
   if (small_block && g.lanes == 4 && g.loads == 4) {
     if (g.strip == 8) return go(StripForm<T, 4, 2, 1, 4>{});
@@ -111,12 +116,13 @@ void with_form(const Granularity& g, bool aligned, Go&& go) {
     if (g.lanes == 16 && g.loads == 8) return go(StripForm<T, 16, kVector, 1, 8>{});
   }
   if constexpr (kVector == 4) {
-    if (g.strip == kWideStrip && g.lanes == 16 && g.loads == 8) return go(StripForm<T, 16, kVector, 2, 4>{});
+    if (small_block && g.strip == kWideStrip && g.lanes == 16 && g.loads == 8)
+      return go(StripForm<T, 16, kVector, 2, 4>{});
   }
   fail(
       "balanced: strips of {} columns on {} lanes, {} loads and blocks of {} threads were asked for; "
       "give 8 or 16 lanes with a vector of {} columns each, 4 or 8 loads, and 128 threads; or 4 lanes and 4 "
-      "loads",
+      "loads; or 128 floats on 16 lanes with 8 loads",
       g.strip, g.lanes, g.loads, g.block, kVector);
 }
 

@@ -6,7 +6,8 @@
 //
 // Vectors. A lane takes 4 floats of a row of B at once (16 bytes), so 8 lanes do a row of 32 columns, and a
 // warp works on four non-zeros at the same time. Where the rows of B are not aligned to 16 bytes, and it is
-// not packed, each of 32 lanes takes one to three columns, which lie 32 apart. Either way a lane asks for
+// not packed, each of 32 lanes takes one to three columns, which lie 32 apart (of a narrow
+// strip 8 or 16 lanes one each). Either way a lane asks for
 // several rows of B before it adds the first: a gather takes some 800 clocks, and only what is under way
 // hides that. An SM gets 40 bytes a clock out of L2 at best, so 250 rows of 128 bytes must be under way in
 // it: 32 warps of 64 registers with 4 loads a lane have 512.
@@ -227,7 +228,7 @@ void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Gran
                      cudaStream_t stream) {
   with_form<T>(g, aligned, [&](auto form) {
     using F = decltype(form);
-    for (Offset first = 0; first < columns.count; first += Offset{kMostBlocks} * F::kStrip) {
+    for (Offset first = 0; first < columns.count; first += Offset{kMostStrips} * F::kStrip) {
       launch_form<F>(whole, columns, first, stream);
     }
   });

@@ -29,7 +29,6 @@
 #include <vector>
 
 #include "07_spmm/fast/kernels.hpp"
-#include "07_spmm/fast/packed_b.hpp"
 #include "07_spmm/shares.hpp"
 
 namespace stages::spmm {
@@ -52,8 +51,8 @@ constexpr unsigned kGroupsOfBlock = kSmallBlock / L::kLanes;
 /// The rows in the order in which they are multiplied: first those that have a block each, then long ones that
 /// have a group of lanes, then those that have a warp, then all others, which have a group.
 struct RowList {
-  const Index* order = nullptr;                           ///< of rows; null: as they lie
-  Index first_group = 0, first_warp = 0, first_rest = 0;  ///< where each kind but the first begins
+  const Index* order = nullptr;                          ///< of rows; null: as they lie
+  Index first_long = 0, first_warp = 0, first_rest = 0;  ///< where each kind but the first begins
   Index rows = 0;
 
   __device__ Index row(Offset place) const {
@@ -61,10 +60,10 @@ struct RowList {
   }
 
   // Blocks of each kind.
-  __host__ __device__ unsigned blocks() const { return static_cast<unsigned>(first_group); }
+  __host__ __device__ unsigned blocks() const { return static_cast<unsigned>(first_long); }
   template <class L>
-  __host__ __device__ unsigned blocks_of_groups() const {
-    return whole(first_warp - first_group, kGroupsOfBlock<L>);
+  __host__ __device__ unsigned blocks_of_long() const {
+    return whole(first_warp - first_long, kGroupsOfBlock<L>);
   }
   __host__ __device__ unsigned blocks_of_warps() const {
     return whole(first_rest - first_warp, kWarpsOfBlock);
@@ -165,11 +164,11 @@ template <class L, class T, class Ptr>
 __global__ void __launch_bounds__(kSmallBlock, blocks_of_sm(L::kBlocks, kSmallBlock))
     multiply_rows(CsrView<T, Ptr> a, Product<T> m, RowList rows) {
   unsigned block = blockIdx.x;
-  if (block < rows.blocks()) return multiply_row<L, kSmallBlock>(a, m, rows, block, rows.first_group);
+  if (block < rows.blocks()) return multiply_row<L, kSmallBlock>(a, m, rows, block, rows.first_long);
   block -= rows.blocks();
-  const bool is_long = block < rows.blocks_of_groups<L>();
+  const bool is_long = block < rows.blocks_of_long<L>();
   if (!is_long) {
-    block -= rows.blocks_of_groups<L>();
+    block -= rows.blocks_of_long<L>();
     if (block < rows.blocks_of_warps()) {
       const Offset place = rows.first_warp + Offset{block} * kWarpsOfBlock + threadIdx.x / kWarp;
       return multiply_row<L, kWarp>(a, m, rows, place, rows.first_rest);
@@ -177,20 +176,17 @@ __global__ void __launch_bounds__(kSmallBlock, blocks_of_sm(L::kBlocks, kSmallBl
     block -= rows.blocks_of_warps();
   }
   // One call for both kinds of groups, so that there is one copy of its code.
-  const Index first = is_long ? rows.first_group : rows.first_rest,
+  const Index first = is_long ? rows.first_long : rows.first_rest,
               end = is_long ? rows.first_warp : rows.rows;
   const Offset place = first + Offset{block} * kGroupsOfBlock<L> + threadIdx.x / L::kLanes;
   multiply_row<L, L::kLanes>(a, m, rows, place, end);
 }
 
-template <unsigned n>
-using Number = std::integral_constant<unsigned, n>;
-
 /// Calls `go` with the RowLanes for so many columns of B, whose rows are `aligned` to 16 bytes or not; `lanes`
 /// where they have more than a line.
 template <class T, class Go>
 void with_lanes(Index n_cols, bool aligned, Index lanes, Go&& go) {
-  constexpr unsigned kVector = 16 / sizeof(T);
+  constexpr unsigned kVector = kVectorLength<T>;
   if (!aligned) return go(RowLanes<32, 1>{});
   const auto columns = static_cast<unsigned>(n_cols);
   if (columns <= 4 * kVector) return go(RowLanes<4, kVector>{});
@@ -199,7 +195,7 @@ void with_lanes(Index n_cols, bool aligned, Index lanes, Go&& go) {
 }
 
 constexpr Offset kBatch = 8, kMostBatches = 1 << 16;
-constexpr Offset kLongPart = 4;  ///< rows of groups that take more than this part of `nonzeros` are long
+constexpr Offset kLongPart = 4;  ///< a row of a group is long with more than 1 / kLongPart of `nonzeros`
 
 /// So many non-zeros in batches, as far as these are told apart.
 Offset in_batches(Offset nonzeros) {
@@ -246,8 +242,8 @@ class WholeRows final : public RowMajorPlan<T> {
 
   std::vector<Metric> metrics() const override {
     return {{"rows_by_length", form_.order == RowOrder::by_length ? 1.0 : 0.0, ""},
-            {"rows_of_blocks", static_cast<double>(rows_.first_group), ""},
-            {"rows_of_groups_first", static_cast<double>(rows_.first_warp - rows_.first_group), ""},
+            {"rows_of_blocks", static_cast<double>(rows_.first_long), ""},
+            {"rows_of_groups_first", static_cast<double>(rows_.first_warp - rows_.first_long), ""},
             {"rows_of_warps", static_cast<double>(rows_.first_rest - rows_.first_warp), ""}};
   }
 
@@ -260,7 +256,7 @@ class WholeRows final : public RowMajorPlan<T> {
     const Index after_warps = count_longer<T>(a, order, batches);
     const Index after_long = count_longer<T>(a, order, std::max(Offset{1}, batches / kLongPart));
     std::rotate(order.begin() + after_blocks, order.begin() + after_warps, order.begin() + after_long);
-    rows_.first_group = after_blocks;
+    rows_.first_long = after_blocks;
     rows_.first_warp = after_blocks + after_long - after_warps;
     rows_.first_rest = after_long;
     if (std::is_sorted(order.begin(), order.end())) return;  // they lie so already
@@ -272,19 +268,21 @@ class WholeRows final : public RowMajorPlan<T> {
     const bool aligned = rows_are_aligned<T>(product.b.ld);
     std::visit(
         [&](const auto& a) {
-          with_lanes<T>(product.n_cols, aligned, form_.lanes, [&](auto lanes) {
-            using L = decltype(lanes);
-            const auto view = a.view();
-            launch(multiply_rows<L, T, std::remove_const_t<std::remove_pointer_t<decltype(view.row_ptr)>>>,
-                   {.grid = {rows_.blocks() + rows_.blocks_of_groups<L>() + rows_.blocks_of_warps() +
-                                 rows_.blocks_of_rest<L>(),
-                             strips_of(product.n_cols, L::kStrip)},
-                    .block = kSmallBlock,
-                    .stream = this->stream()},
-                   view, product, rows_);
-          });
+          with_lanes<T>(product.n_cols, aligned, form_.lanes,
+                        [&](auto lanes) { launch_rows<decltype(lanes)>(a.view(), product); });
         },
         matrix_);
+  }
+
+  template <class L, class Ptr>
+  void launch_rows(const CsrView<T, Ptr>& a, const Product<T>& product) {
+    const unsigned blocks =
+        rows_.blocks() + rows_.blocks_of_long<L>() + rows_.blocks_of_warps() + rows_.blocks_of_rest<L>();
+    launch(multiply_rows<L, T, Ptr>,
+           {.grid = {blocks, strips_of(product.n_cols, L::kStrip)},
+            .block = kSmallBlock,
+            .stream = this->stream()},
+           a, product, rows_);
   }
 
   RowForm form_;

@@ -104,7 +104,7 @@ class BalancedReordered final : public RowMajorPlan<T> {
             {"shares", static_cast<double>(view.shares), ""},
             {"share_nonzeros", static_cast<double>(matrix_.granularity().share), ""},
             {"strip_columns", static_cast<double>(matrix_.granularity().strip), ""},
-            {"rows_cut", static_cast<double>(view.split_rows), ""},
+            {"rows_cut", static_cast<double>(view.cut_rows), ""},
             {"rows_empty", static_cast<double>(view.empty_rows), ""},
             {"partition_seconds",
              matrix_.partition().seconds().value_or(std::numeric_limits<double>::quiet_NaN()), "s"}};
