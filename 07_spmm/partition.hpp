@@ -2,6 +2,7 @@
 // The form of a matrix that equal_shares, loads_ahead, vector_lanes, strips and balanced multiply, made on the
 // device in prepare: equal shares of non-zeros, and what it takes to know rows without row pointers.
 
+#include <algorithm>
 #include <optional>
 
 #include "common/gpu/cuda.hpp"
@@ -27,6 +28,11 @@ struct Cut {
   Index slack = 0;       ///< how far a boundary may move back to the beginning of its row
   Index bands = 1;  ///< of columns: shares that begin in the first come first, then those of the second, ...
 };
+
+/// The slack of shares of so many non-zeros where nothing else is asked for.
+inline Index usual_slack(Index share_size) {
+  return std::min(std::max(share_size / 8, Index{16}), share_size - 1);
+}
 
 /// A row in several shares. All its parts but the last leave their sums in slots: first_slot and those that
 /// follow, up to the first_slot of the next CutRow.

@@ -57,10 +57,9 @@ class SharePlan : public RowMajorPlan<T> {
       : RowMajorPlan<T>(problem, exec),
         share_(share > 0 ? share : share_of(problem.a->nnz(), lanes)),
         matrix_(to_device(*problem.a)) {
-    const Index slack = std::min(std::max(share_ / 8, Index{16}), share_ - 1);
     std::visit(
         [&](auto& a) {
-          partition_ = Partition(a, {.share_size = share_, .slack = slack}, this->stream());
+          partition_ = Partition(a, {.share_size = share_, .slack = usual_slack(share_)}, this->stream());
           a.row_ptr = {};  // not needed any more: the ends of rows are marked in the columns
           const auto slots = static_cast<std::size_t>(partition_.slots());
           const Index ld = narrow<Index>((Offset{problem.n_cols} + 3) / 4 * 4, "a row of slots");

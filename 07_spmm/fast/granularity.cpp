@@ -81,7 +81,7 @@ Index share_of_long_rows(const Shape& shape, bool lines) {
 /// How far a boundary may move. Where rows are even and a share holds the mean one, no row is cut: where it is
 /// longer, that would leave most shares empty, and with bands all shares would begin in the first.
 Index slack_for(Index share, Index bands, const Shape& shape) {
-  const Index slack = std::min(std::max(share / 8, Index{16}), share - 1);
+  const Index slack = usual_slack(share);
   if (bands > 1 || !is_even(shape) || has_mean_row(shape, share + 1)) return slack;
   return std::max(slack, static_cast<Index>(shape.longest));
 }

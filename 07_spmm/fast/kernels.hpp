@@ -86,7 +86,8 @@ void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Gran
 
 // ---- few_columns.cu ---------------------------------------------------------------------------------------
 
-/// What its kernel makes of an SM, a warp being a group.
+/// What its kernel makes of an SM, a warp being a group, as the rules count: so it is with 40 registers. For
+/// more than two floats or one double it takes 48 on sm_90, and an SM has room for 10 blocks.
 inline constexpr Residency kResidencyOfFewColumns = {.groups = kSmallBlock / kWarp, .blocks = 12};
 /// Batches of 32 non-zeros that a warp asks for at once.
 inline constexpr unsigned kThinAhead = 4;
