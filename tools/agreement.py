@@ -28,6 +28,17 @@ import sys
 
 import counters
 
+# Threads that took part, by opcode: ncu prints `number (LDG: number; ...)`. LD and ST are of what nvcc knows no space.
+OPCODES = "sass__thread_inst_executed_true_per_opcode"
+LANES = {
+    "load_lanes": ("LDG", "LD"),
+    "store_lanes": ("STG", "ST"),
+    "atomic_lanes": ("ATOMG", "ATOM", "REDG", "RED"),
+    "shared_load_lanes": ("LDS",),
+    "shared_store_lanes": ("STS",),
+    "shared_atomic_lanes": ("ATOMS",),
+}
+
 # What is counted, by ncu's names; those in later tuples are added up. The lens has the same names (common/lens/json.cpp), but calls
 # reductions, which return nothing, atomics: whether one is left to the compiler.
 QUANTITIES = {
@@ -48,20 +59,9 @@ QUANTITIES = {
     "shared_store_requests": ("smsp__inst_executed_op_shared_st.sum",),
     "instructions": ("smsp__inst_executed.sum",),
     "l2_sectors": ("lts__t_sectors_srcunit_tex.sum",),
+    "opcodes": (OPCODES,),
 }
 ADDED = {"atomic_requests", "atomic_sectors"}  # the sum of their metrics; of others the first that there is counts
-
-# Threads that took part, by opcode: ncu prints `number (LDG: number; ...)`. LD and ST are of what nvcc knows no space.
-OPCODES = "sass__thread_inst_executed_true_per_opcode"
-LANES = {
-    "load_lanes": ("LDG", "LD"),
-    "store_lanes": ("STG", "ST"),
-    "atomic_lanes": ("ATOMG", "ATOM", "REDG", "RED"),
-    "shared_load_lanes": ("LDS",),
-    "shared_store_lanes": ("STS",),
-    "shared_atomic_lanes": ("ATOMS",),
-}
-QUANTITIES["opcodes"] = (OPCODES,)
 
 # Three matrices an entry, small enough for the executor. The first pattern that the operation and the entry's name match counts.
 # 06_cuda_register and the entries for equal rows want matrices that fit into registers, and as many non-zeros in each row.

@@ -505,6 +505,19 @@ class Bounds(unittest.TestCase):
             self.assertLessEqual(case["at_least"]["seconds"], sum(kernel["seconds"] for kernel in case["ncu"]), (case["entry"], case["matrix"]))
             self.assertEqual(case["at_least"]["seconds"], max(case["at_least"]["limits"].values()))
 
+    def test_what_a_record_does_not_have_is_not_compared(self):
+        """Counts of later than the record; but what ncu was asked for and did not tell is no agreement."""
+        kernel = {"name": "k", "blocks": 1, "seconds": 1, "load_sectors": 100}
+        def table(lens, ncu):
+            case = {"status": "good", "entry": "03_a/e", "operation": "spmv", "matrix": "m", "at_least": {"limits": {"L1": 1}}, "lens": [kernel | lens], "ncu": [kernel | ncu]}
+            record = {"gpu": "G", "ncu": "Version 1", "source_digest": "0" * 64, "counted_on_gpu": {"date": "2026-01-01"}, "cases": [case]}
+            return tables.agreement(record, ".", "")
+        for lens, ncu, row in (({"load_lanes": 50}, {}, None), ({}, {"load_lanes": 50}, None), ({"load_lanes": 50}, {"load_lanes": None}, "0 | 1 | 0.0 %"),
+                               ({"load_lanes": 50}, {"load_lanes": 50}, "1 | 1 | 100.0 %"), ({"load_lanes": 53}, {"load_lanes": 50}, "0 | 1 | 0.0 %")):
+            text = table(lens, ncu)
+            self.assertIn("| sectors of global loads | 1 % | 1 | 1 | 100.0 % |", text)
+            self.assertIn(f"| lanes of global loads | 5 % | {row} |", text) if row else self.assertNotIn("lanes of global loads", text)
+
     def test_what_is_the_same_for_all_orders_nothing(self):
         """The launch is the longest limit of each, and the others order them as the times do, or are alike."""
         def case(entry, l1, seconds):
