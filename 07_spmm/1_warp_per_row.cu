@@ -27,8 +27,7 @@ namespace stages::spmm {
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr unsigned kWarps = 4;           ///< of a block
-constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+constexpr unsigned kWarps = 4;  ///< of a block
 
 template <unsigned kPerLane, class T, class Ptr>
 __global__ void __launch_bounds__(kWarps* kWarp) multiply(CsrView<T, Ptr> a, Product<T> m) {
@@ -93,7 +92,7 @@ class WarpPerRow final : public RowMajorPlan<T> {
   void multiply_with(const CsrView<T, Ptr>& a, const Product<T>& product) {
     const unsigned strips = blocks_for(product.n_cols, Offset{per_lane_} * kWarp);
     launch(per_lane_ == 1 ? spmm::multiply<1, T, Ptr> : spmm::multiply<2, T, Ptr>,
-           {.grid = {blocks_for(a.rows, kWarps), std::min(strips, kMostBlocks)},
+           {.grid = {blocks_for(a.rows, kWarps), std::min(strips, kMostStrips)},
             .block = kWarps * kWarp,
             .stream = this->stream()},
            a, product);

@@ -29,8 +29,7 @@ namespace stages::spmm {
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr unsigned kWarps = 4;           ///< of a block
-constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+constexpr unsigned kWarps = 4;  ///< of a block
 
 template <unsigned kPerLane, class T, class Ptr>
 __global__ void __launch_bounds__(kWarps* kWarp)
@@ -95,7 +94,7 @@ class SplitRows final : public TaskPlan<T> {
     const Index per_lane = this->constants().per_lane;
     const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);
     launch(per_lane == 1 ? add_chunks<1, T, Ptr> : add_chunks<2, T, Ptr>,
-           {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostBlocks)},
+           {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostStrips)},
             .block = kWarps * kWarp,
             .stream = this->stream()},
            matrix.a.view(), matrix.tasks.data(), tasks, product);

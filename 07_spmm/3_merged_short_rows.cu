@@ -33,9 +33,8 @@ namespace stages::spmm {
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr unsigned kWarps = 4;           ///< of a block
-constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
-constexpr unsigned kAtOnce = 4;          ///< rows of B that a merged task asks for before it adds the first
+constexpr unsigned kWarps = 4;   ///< of a block
+constexpr unsigned kAtOnce = 4;  ///< rows of B that a merged task asks for before it adds the first
 
 /// C(row, column), C(row, column + 32) += alpha sums.
 template <unsigned kPerLane, class T>
@@ -140,7 +139,7 @@ class MergedShortRows final : public TaskPlan<T> {
     const Index per_lane = this->constants().per_lane;
     const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);
     launch(per_lane == 1 ? add_merged<1, T, Ptr> : add_merged<2, T, Ptr>,
-           {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostBlocks)},
+           {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostStrips)},
             .block = kWarps * kWarp,
             .stream = this->stream()},
            matrix.a.view(), matrix.tasks.data(), tasks, product);

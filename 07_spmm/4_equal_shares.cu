@@ -43,8 +43,7 @@ namespace {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
-constexpr unsigned kWarps = 4;           ///< of a block
-constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+constexpr unsigned kWarps = 4;  ///< of a block
 
 template <class T>
 __global__ void __launch_bounds__(kWarps* kWarp) multiply(CutMatrix<T> a, Product<T> m) {
@@ -128,7 +127,7 @@ template <class T>
 void finish_cut_and_empty_rows(const CutMatrix<T>& a, const Product<T>& product, cudaStream_t stream) {
   const Offset rows = Offset{a.partition.cut_rows} + a.partition.empty_rows;
   launch(finish<T>,
-         {.grid = {blocks_for(rows, kWarps), std::min(kMostBlocks, blocks_for(product.n_cols, kWarp))},
+         {.grid = {blocks_for(rows, kWarps), std::min(kMostStrips, blocks_for(product.n_cols, kWarp))},
           .block = kWarps * kWarp,
           .stream = stream},
          a, product);

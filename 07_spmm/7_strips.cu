@@ -33,10 +33,9 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kBlock = 128;
-constexpr unsigned kBlocks = 8;          ///< of an SM, at least: 64 registers a thread
-constexpr unsigned kAhead = 4;           ///< rows of B that a lane asks for before it adds the first
-constexpr unsigned kStrip = 32;          ///< columns that a group does
-constexpr unsigned kMostBlocks = 65535;  ///< of a grid in y
+constexpr unsigned kBlocks = 8;  ///< of an SM, at least: 64 registers a thread
+constexpr unsigned kAhead = 4;   ///< rows of B that a lane asks for before it adds the first
+constexpr unsigned kStrip = 32;  ///< columns that a group does
 
 template <unsigned kVector, class T>
 __global__ void __launch_bounds__(kBlock, kBlocks) multiply(CutMatrix<T> a, Product<T> m) {
@@ -95,7 +94,7 @@ class Strips final : public SharePlan<T> {
   void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) override {
     launch(lanes_ == kWarp ? spmm::multiply<1, T> : spmm::multiply<16 / sizeof(T), T>,
            {.grid = {blocks_for(a.partition.shares, kBlock / lanes_),
-                     std::min(kMostBlocks, blocks_for(product.n_cols, kStrip))},
+                     std::min(kMostStrips, blocks_for(product.n_cols, kStrip))},
             .block = kBlock,
             .stream = this->stream()},
            a, product);

@@ -10,8 +10,8 @@
 //                 more than a line
 //   whole_rows    has nothing to look for between rows, and no second kernel. Where rows of B are aligned and
 //                 longer than a vector, and no row of A is so long that its block would be done last
-//                 (1,280 and 1/256 of all non-zeros). Not if B has more than a line,
-//                 the mean row 256 non-zeros or more, and each SM more than 4,000: bands of B are for them.
+//                 (1,280 and 1/256 of all non-zeros). Not if B has more than a line, the mean row 256 non-zeros
+//                 or more, and each SM more than 4,000: bands of B are for them.
 //                 Beyond that it depends on the columns of B and on the order of whole_rows.hpp. As they lie:
 //
 //                   half a line   or less: always
@@ -59,7 +59,6 @@ constexpr Offset kFewOfSm = 2000;          ///< non-zeros for each SM: few for t
 constexpr double kMostOfL2 = 0.75;         ///< that B and C may take
 constexpr double kSmallPart = 1.0 / 6;     ///< of L2
 constexpr Offset kMostByLength = 48'000;   ///< non-zeros for each SM
-constexpr Index kPastMesh = 128;           ///< non-zeros of a mean row
 constexpr Index kVeryLongRows = 256;       ///< non-zeros of a mean row
 constexpr Offset kMostOfVeryLong = 4'000;  ///< non-zeros for each SM, of such rows with more than a line of B
 constexpr Offset kLongest = 1280, kPartOfLongest = 256;
@@ -68,7 +67,7 @@ constexpr Offset kLongest = 1280, kPartOfLongest = 256;
 double least_filled(const Shape& shape, bool few) {
   if (few) return 0.35;
   if (shape.n_cols < 32) return 0.4;
-  if (is_local(shape) && is_even(shape) && !has_mean_row(shape, kPastMesh)) return 0.35;
+  if (is_mesh(shape)) return 0.35;
   return shape.n_cols < 64 ? 0.25 : 0.18;
 }
 

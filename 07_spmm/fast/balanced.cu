@@ -91,9 +91,8 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
 }
 
 // All launches of a product but the first may be early: its kernels write different columns of C and of the
-// slots, and each waits for the one before it, so that the last, which adds up
-// the slots, has waited for all. The first waits in the ordinary way for whatever made B and C, and so do all
-// others through it.
+// slots, and each waits for the one before it, so that the last, which adds up the slots, has waited for all.
+// The first waits in the ordinary way for whatever made B and C, and so do all others through it.
 template <class T>
 void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream) {
   const Work<T> work{{partition_.view(), columns_, values_, slots_.data(), ld_slots_}, product};

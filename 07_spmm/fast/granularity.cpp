@@ -162,6 +162,10 @@ bool is_banded(const Shape& shape) {
   return shape.fresh <= kBandedFresh;
 }
 
+bool is_mesh(const Shape& shape) {
+  return is_local(shape) && is_even(shape) && !has_mean_row(shape, kLongRows);
+}
+
 bool has_many(const Shape& shape) {
   return shape.nnz >= kManyOfSm * device_facts().sms;
 }

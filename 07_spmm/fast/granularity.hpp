@@ -91,6 +91,8 @@ Shape shape_of(const SpmmProblem<T>& problem);
 bool is_local(const Shape& shape);
 /// Whether they do so nearly always, as where all non-zeros are near the diagonal.
 bool is_banded(const Shape& shape);
+/// Whether A is local, its rows even, and the mean one not long.
+bool is_mesh(const Shape& shape);
 /// Whether there are so many non-zeros that all SMs have enough to do, however they are cut.
 bool has_many(const Shape& shape);
 /// Whether the mean row has so many non-zeros.

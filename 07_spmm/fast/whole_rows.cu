@@ -322,9 +322,8 @@ Index nonzeros_of_group(const Shape& shape, double resident) {
 
 bool stay_in_order(const Shape& shape, Offset bytes) {
   constexpr Offset kManyLines = 6'000;  // non-zeros for each SM
-  constexpr Index kLongRows = 128;
   const bool many = bytes > kLineBytes ? shape.nnz >= kManyLines * device_facts().sms : has_many(shape);
-  return many && is_local(shape) && is_even(shape) && !has_mean_row(shape, kLongRows);
+  return many && is_mesh(shape);
 }
 
 template <class T>
