@@ -34,6 +34,12 @@ LIMIT = 600  # seconds that one command may take; a compiler is among them
 STAGE, NAME = "05_cuda_csr", "row_lengths.cu"
 
 
+def limit_of_a_case(reason):
+    """Seconds for a case, where `reason` (a pattern) is to be told of it: few only where it may hang. What is told of for something
+    else, or for nothing, has the time that it takes beside all else that this machine does."""
+    return "4" if "hangs" in reason else "20"
+
+
 def run(*words, **environment):
     return subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False,
                           env={**os.environ, **environment})
@@ -577,7 +583,7 @@ class OnTheHost(Case):
         file.write_text("")
         for how, reason in {"": "^$", **ON_THE_HOST}.items():
             with self.subTest(how=how):
-                grade = self.grade("01_cpu_serial", file, "--built", built, "--time-limit", "4", STAGES_MISBEHAVE=how)
+                grade = self.grade("01_cpu_serial", file, "--built", built, "--time-limit", limit_of_a_case(reason), STAGES_MISBEHAVE=how)
                 self.assertEqual(grade["points"], 0 if how else 100, grade)
                 reasons = [grade["broken"]] if grade["broken"] else [c["reason"] for c in grade["classes"] if not how or not c["good"]]
                 self.assertTrue(reasons)
@@ -597,7 +603,7 @@ class OnRanks(Case):
     """The limits are of all that the student's program starts, ranks included."""
 
     def attacked(self, how, **environment):
-        seconds = "20" if how == "ranks:memory" else "4"  # as in Attacks
+        seconds = limit_of_a_case(ON_RANKS.get(how, ""))
         grade = self.grade("02_mpi", self.file, "--built", self.built, "--time-limit", seconds, "--memory-limit", "0.5", STAGES_MISBEHAVE=how, **environment)
         with self.subTest(attack=how, **environment):
             self.assertEqual(grade["points"], 0 if how else 100, grade)
@@ -628,9 +634,7 @@ class Attacks(Misbehaving):
     def attack(self, how, reason, **environment):
         start = time.monotonic()
         words = ["--counted", self.counted] if how in COUNTED else []
-        # Half a GB of memory and 16 MB of text take some seconds beside the other attacks, and it is these that are to be told of.
-        seconds = "20" if how in ("attack:memory", "attack:flood") else "4"
-        grade = self.misbehave(how, "--time-limit", seconds, "--memory-limit", "0.5", *words, **environment)
+        grade = self.misbehave(how, "--time-limit", limit_of_a_case(reason), "--memory-limit", "0.5", *words, **environment)
         with self.subTest(attack=how, **environment):
             self.assertEqual(grade["points"], 0, grade)
             reasons = [grade["broken"]] if grade["broken"] else [c["reason"] for c in grade["classes"] if not c["good"]]
