@@ -63,15 +63,15 @@ class RowMajorPlan : public DeviceSpmmPlan<T> {
   RowMajorPlan(const SpmmProblem<T>& problem, Exec& exec);
 
   void run() final;
+  /// Puts a product on the stream: of run()'s operands, or of others of the same shape.
+  virtual void multiply(const Product<T>& product) = 0;
 
   /// Of the problem, A on the device, and the copies of B and C.
   static Cost cost(const SpmmProblem<T>& problem);
   static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec);
 
  protected:
-  /// Puts the product on the stream.
-  virtual void multiply(const Product<T>& product) = 0;
-  /// What multiply() will get: the same in each run.
+  /// What run() gives to multiply(): the same each time.
   const Product<T>& product() const { return product_; }
 
  private:

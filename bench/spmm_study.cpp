@@ -1,18 +1,18 @@
-// The program `spmm_study`: what the numbers of `balanced` are worth, and of `dense_tiles` where tiles are not
-// all but empty, and on request D3's constants and the libraries beside them. Each matrix is made and copied to
-// the GPU once (for each form of dense_tiles once more), and then cut and multiplied in every way; `stages run`
-// copies it for each entry.
+// The program `spmm_study`: what the numbers of `balanced` are worth, of `whole_rows` where no row is very
+// long, and of `dense_tiles` where tiles are not all but empty, and on request D3's constants and the libraries
+// beside them. Each matrix is made and copied to the GPU once (for each form of the latter two once more), B
+// once, and then cut and multiplied in every way; `stages run` copies both for each entry.
 //
 //   spmm_study                                        the thirteen twins at N = 32 and 256
 //   spmm_study --twin am --twin ddi --n-cols 64 --entries vendor/cusparse --json study.json
 //
 // Every result is checked against a sum in double precision, on a sample of rows with the longest and the
-// first and last among it; C is poisoned before. Times are medians of five samples of a millisecond or more,
-// warm. The rules' choice is timed again after each eight ways, because a GPU gets faster and slower, and in
-// the end once more, beside the three fastest (bench/bench.hpp). Tables go to stdout: a line a variant, a
-// column a matrix, microseconds; the last column is the geometric mean of (best of --entries / variant).
-// After the tables: what columns cost that make no multiple of 32, if multiples next to them are among
-// --n-cols. The exit code is 1 if a result was wrong.
+// first and last among it; C is poisoned before. Times are medians of three samples of half a millisecond or
+// more, warm. The rules' choice is timed again after each eight ways, because a GPU gets faster and slower,
+// and in the end five times more, beside the three fastest (bench/bench.hpp). Tables go to stdout: a line a
+// variant, a column a matrix, microseconds; the last column is the geometric mean of (best of --entries /
+// variant). After the tables: what columns cost that make no multiple of 32, if multiples next to them are
+// among --n-cols. The exit code is 1 if a result was wrong.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -231,21 +231,21 @@ class Reference {
     for (Index i = 0; i < a.rows; ++i) longest = a.row_nnz(i) > a.row_nnz(longest) ? i : longest;
     if (a.rows > 0) rows_.push_back(longest);
     for (const Index row : rows_) add(a, b, row);
+    got_ = PinnedArray<float>(sums_.size());
   }
 
-  /// Empty, or what is wrong with C, of which read(row, line) reads a row.
-  template <class Read>
-  std::string objection(Read&& read) const {
-    std::vector<float> line(static_cast<std::size_t>(n_cols_));
-    std::size_t at = 0;
-    for (const Index row : rows_) {
-      read(row, line);
-      for (Index j = 0; j < n_cols_; ++j, ++at) {
-        const double got = line[static_cast<std::size_t>(j)];
-        if (!(std::abs(got - sums_[at]) <= bounds_[at])) {
-          return fmt::format("C({}, {}) is {}, expected {}", row, j, got, sums_[at]);
-        }
-      }
+  /// Empty, or what is wrong with C, which lies by rows without gaps and is what `stream` makes.
+  std::string objection(const DeviceArray<float>& c, cudaStream_t stream) {
+    const auto n = static_cast<std::size_t>(n_cols_);
+    for (std::size_t k = 0; k < rows_.size(); ++k) {
+      STAGES_CUDA(cudaMemcpyAsync(got_.data() + k * n, c.data() + Offset{rows_[k]} * n_cols_,
+                                  n * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    }
+    STAGES_CUDA(cudaStreamSynchronize(stream));
+    for (std::size_t k = 0; k < sums_.size(); ++k) {
+      const double got = got_.data()[k];
+      if (std::abs(got - sums_[k]) <= bounds_[k]) continue;
+      return fmt::format("C({}, {}) is {}, expected {}", rows_[k / n], k % n, got, sums_[k]);
     }
     return {};
   }
@@ -270,16 +270,18 @@ class Reference {
   Index n_cols_;
   std::vector<Index> rows_;
   std::vector<double> sums_, bounds_;
+  PinnedArray<float> got_;
 };
 
-/// Seconds of `work`, by samples of a millisecond or more; 0 on the executor.
+/// Seconds of `work`, by samples of half a millisecond or more; 0 on the executor.
 std::vector<double> sampled(GpuExec& exec, const std::function<void()>& work) {
+  constexpr int kSamples = 3;
   exec.time(work);  // warm
   const double once = exec.time(work);
   if (exec.simulated()) return {0};
-  const int runs = std::clamp(static_cast<int>(1e-3 / once), 1, 100);
+  const int runs = std::clamp(static_cast<int>(0.5e-3 / once), 1, 100);
   std::vector<double> samples;
-  for (int k = 0; k < 5; ++k) {
+  for (int k = 0; k < kSamples; ++k) {
     samples.push_back(exec.time([&] {
       for (int r = 0; r < runs; ++r) work();
     }) / runs);
@@ -407,7 +409,7 @@ class Study {
   }
 
   void measure_variants(const std::string& name, const std::shared_ptr<const Csr<float>>& a, Index n_cols,
-                        const Reference& reference) {
+                        Reference& reference) {
     const Csr<float>& host = *a;
     const SpmmProblem<float> problem =
         make_spmm_problem(SpmmProblem<float>{.name = name, .a = a, .n_cols = n_cols});
@@ -419,19 +421,25 @@ class Study {
     const spmm::Shape shape = spmm::shape_of(problem);
     const bench::Budget budget(arguments_.budget / static_cast<double>(arguments_.n_cols.size()));
     bench::ChoiceTimes times;
-    std::map<std::string, Plan> plans;
+    std::map<std::string, std::unique_ptr<SpmmPlan<float>>> plans;
+    // C is poisoned, made by `multiply` again and again, and looked at.
+    const auto timed = [&](const Variant& v, const std::function<void()>& multiply) {
+      c.fill_bytes(0xFF, exec_.stream());
+      const std::vector<double> samples = sampled(exec_, multiply);
+      judge(v.name, name, n_cols, reference.objection(c, exec_.stream()));
+      return samples;
+    };
     const auto time_of = [&](const Variant& v) {
-      if (v.add) return time_of_entry(v, problem, reference, plans[v.name]);
+      if (v.add) {
+        auto& plan = plans[v.name];
+        if (plan == nullptr) plan = plan_of(v, problem);
+        auto& by_rows = dynamic_cast<spmm::RowMajorPlan<float>&>(*plan);
+        return timed(v, [&] { by_rows.multiply(product); });
+      }
       const Granularity g = spmm::resolve<float>(v.granularity, shape);
       BalancedMatrix<float> matrix =
           std::visit([&](auto& m) { return BalancedMatrix<float>(m, shape, g, exec_.stream()); }, any);
-      c.fill_bytes(0xFF, exec_.stream());
-      const std::vector<double> samples = sampled(exec_, [&] { matrix.multiply(product, exec_.stream()); });
-      exec_.synchronize();
-      judge(v.name, name, n_cols, reference.objection([&](Index row, std::vector<float>& line) {
-        STAGES_CUDA(cudaMemcpy(line.data(), c.data() + Offset{row} * n_cols, line.size() * sizeof(float),
-                               cudaMemcpyDeviceToHost));
-      }));
+      const std::vector<double> samples = timed(v, [&] { matrix.multiply(product, exec_.stream()); });
       if ((v.name == kRulesChoice || v.name == "balanced") && !times.has(v.name)) {
         say_how(g, matrix, n_cols, summarize(samples).median);
       }
@@ -457,34 +465,17 @@ class Study {
     choices_.push_back(record);
   }
 
-  using Plan = std::unique_ptr<SpmmPlan<float>>;
-
-  /// The samples of an entry, whose `plan` is made the first time.
-  std::vector<double> time_of_entry(const Variant& v, const SpmmProblem<float>& problem,
-                                    const Reference& reference, Plan& plan) {
-    if (plan == nullptr) {
-      Registry registry;
-      v.add(registry);
-      plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec_);
-      SpmmOperands<float> operands;
-      operands.b = Dense<float>(problem.a->cols, problem.n_cols, Layout::row_major);
-      for (std::size_t i = 0; i < operands.b.data.size(); ++i)
-        operands.b.data[i] = pattern_.at(static_cast<Offset>(i));
-      plan->load(operands);
-    }
-    plan->reset();
-    const std::vector<double> samples = sampled(exec_, [&] { plan->run(); });
-    const Dense<float> c = plan->fetch();
-    judge(v.name, problem.name, problem.n_cols, reference.objection([&](Index row, std::vector<float>& line) {
-      std::copy_n(c.data.begin() + Offset{row} * problem.n_cols, problem.n_cols, line.begin());
-    }));
-    return samples;
+  /// Of an entry that is not `balanced`, with its own copy of the matrix.
+  std::unique_ptr<SpmmPlan<float>> plan_of(const Variant& v, const SpmmProblem<float>& problem) {
+    Registry registry;
+    v.add(registry);
+    return registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec_);
   }
 
   template <class TimeOf>
   static void time_again(const std::vector<Variant>& variants, bench::ChoiceTimes& times,
                          const bench::Budget& budget, TimeOf&& time_of) {
-    constexpr int kRounds = 3;
+    constexpr int kRounds = 5;
     const std::vector<std::string> names = times.to_time_again();
     for (int round = 0; round < kRounds; ++round) {
       if (round > 0 && budget.has_spent(1)) return;
