@@ -19,7 +19,7 @@
 // once, and out of L1 for the other columns. That has a price at more than 32 columns. In files 1 to 3 a lane
 // had two columns, and each strip of 64 a warp of its own. Here one warp does N = 128 in four turns, one
 // after the other, and takes the non-zeros into shared memory in each. 6_vector_lanes.cu mends the width of a
-// lane, 7_strips.cu brings the strips back to the grid.
+// lane, 7_strips.cu brings the strips back to the grid, where the second kernel has them already.
 //
 // What else is new: a lane has one column for any number of columns. C is stored with the streaming hint,
 // which leaves the caches to B (vectors.hpp).

@@ -91,7 +91,7 @@ class VectorLanes final : public SharePlan<T> {
   }
   void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) override {
     launch(
-        lanes_ == kWarp ? spmm::multiply<1, T> : spmm::multiply<16 / sizeof(T), T>,
+        lanes_ == kWarp ? spmm::multiply<1, T> : spmm::multiply<kVectorLength<T>, T>,
         {.grid = blocks_for(a.partition.shares, kBlock / lanes_), .block = kBlock, .stream = this->stream()},
         a, product);
   }

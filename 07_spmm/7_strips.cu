@@ -92,7 +92,7 @@ class Strips final : public SharePlan<T> {
     return rows_are_aligned<T>(ld_of_b(problem)) ? SharePlan<T>::kLanesOfVectors : kWarp;
   }
   void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) override {
-    launch(lanes_ == kWarp ? spmm::multiply<1, T> : spmm::multiply<16 / sizeof(T), T>,
+    launch(lanes_ == kWarp ? spmm::multiply<1, T> : spmm::multiply<kVectorLength<T>, T>,
            {.grid = {blocks_for(a.partition.shares, kBlock / lanes_),
                      std::min(kMostStrips, blocks_for(product.n_cols, kStrip))},
             .block = kBlock,

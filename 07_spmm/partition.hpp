@@ -29,7 +29,7 @@ struct Cut {
   Index bands = 1;  ///< of columns: shares that begin in the first come first, then those of the second, ...
 };
 
-/// The slack of shares of so many non-zeros where nothing else is asked for.
+/// The slack that shares of so many non-zeros have, but for rules of `balanced`.
 inline Index usual_slack(Index share_size) {
   return std::min(std::max(share_size / 8, Index{16}), share_size - 1);
 }

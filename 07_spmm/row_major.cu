@@ -86,7 +86,8 @@ Index ld_of_c_copy(Index n_cols) {
 /// must. For rows of half a line or less, vectors.
 template <class T>
 Index ld_of_b_copy(Index n_cols) {
-  return rounded_up<T>(n_cols, 2 * n_cols * Offset{sizeof(T)} > kLineBytes ? kLineBytes : kVectorBytes);
+  const Offset bytes = n_cols * Offset{sizeof(T)};
+  return rounded_up<T>(n_cols, 2 * bytes > kLineBytes ? kLineBytes : kVectorBytes);
 }
 
 /// Elements of a copy of a matrix of so many rows; none where it lies by rows already.

@@ -13,9 +13,9 @@ namespace stages::spmm {
 
 inline constexpr Index kVectorBytes = 16;       ///< of the widest load
 inline constexpr Index kLineBytes = 128;        ///< of a cache
-inline constexpr unsigned kMostStrips = 65535;  ///< of a grid in y
+inline constexpr unsigned kMostStrips = 65535;  ///< blocks of a grid in y, one for each strip of columns
 
-/// The numbers of a vector.
+/// How many numbers a vector holds.
 template <class T>
 inline constexpr Index kVectorLength = kVectorBytes / Index{sizeof(T)};
 
@@ -63,7 +63,7 @@ class RowMajorPlan : public DeviceSpmmPlan<T> {
   RowMajorPlan(const SpmmProblem<T>& problem, Exec& exec);
 
   void run() final;
-  /// Puts a product on the stream: of run()'s operands, or of others of the same shape.
+  /// Puts a product on the stream: of run()'s operands, or of others of the same shape and leading dimensions.
   virtual void multiply(const Product<T>& product) = 0;
 
   /// Of the problem, A on the device, and the copies of B and C.

@@ -50,7 +50,7 @@ inline Index share_of(Offset nnz, unsigned lanes) {
 template <class T>
 class SharePlan : public RowMajorPlan<T> {
  public:
-  static constexpr unsigned kLanesOfVectors = 32 / (16 / sizeof(T));  ///< that take 32 columns of a row
+  static constexpr unsigned kLanesOfVectors = 32 / kVectorLength<T>;  ///< that take 32 columns of a row
 
   /// `share`: non-zeros, or 0 for share_of(); `lanes` of a group.
   SharePlan(const SpmmProblem<T>& problem, Exec& exec, Index share, unsigned lanes)
@@ -62,6 +62,7 @@ class SharePlan : public RowMajorPlan<T> {
           partition_ = Partition(a, {.share_size = share_, .slack = usual_slack(share_)}, this->stream());
           a.row_ptr = {};  // not needed any more: the ends of rows are marked in the columns
           const auto slots = static_cast<std::size_t>(partition_.slots());
+          // Whole vectors, of floats or doubles.
           const Index ld = narrow<Index>((Offset{problem.n_cols} + 3) / 4 * 4, "a row of slots");
           slots_ = DeviceArray<T>(slots * static_cast<std::size_t>(ld));
           cut_ = {partition_.view(), a.col_idx.data(), a.values.data(), slots_.data(), ld};

@@ -791,7 +791,7 @@ def agreement(results, pattern, _wanted):
     for (entry, kernel, name), offs in apart.items():
         ends = dict.fromkeys(f"{100 * off:+.0f} %" for off in (min(offs), max(offs)))
         lines.append(f"| `{entry}` | `{kernel}` | {heads[name]} | {' to '.join(ends)}{', on one matrix' if len(offs) == 1 else ''} |")
-    lines += ["", f"(the second table: all sectors, wavefronts and lanes that differ by more; not compared where the numbers of blocks differ, as on some or all matrices of {', '.join(sorted(other_blocks)) or 'no entry'}; "
+    lines += ["", f"(the second table: what differs by more, requests left out; not compared where the numbers of blocks differ, as on some or all matrices of {', '.join(sorted(other_blocks)) or 'no entry'}; "
               f"{results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['counted_on_gpu']['date'][:10]}, sources {results['source_digest'][:12]})", ""]
     missing = [case for case in results["cases"] if case["status"] == "failed"]
     if missing:

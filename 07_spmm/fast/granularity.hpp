@@ -17,12 +17,11 @@
 //   bands  1: shares in the order of rows
 //   block  128 threads
 //   packing  only if strip, lanes and loads are left open, too: B is copied strip by strip in each product
-//          (packed_b.hpp) if all gathers together then ask for
-//          fewer lines of 128 bytes, by seven times those that B has or more. Copying a line moves 256 bytes,
-//          at 4.1 TB/s, in the time in which four or five lines come out of L2, at 9.2; but copying is a
-//          launch more, and measured it loses for 7 non-zeros a row (by 5 to 20 %) and wins for 19 (up to 15
-//          %). A packed B is aligned. Where rows of B begin with lines, and strips end with them, there is
-//          nothing to be saved
+//          (packed_b.hpp) if all gathers together then ask for fewer lines of 128 bytes, by seven times those
+//          that B has or more. Copying a line moves 256 bytes, at 4.1 TB/s, in the time in which four or five
+//          lines come out of L2, at 9.2; but copying is a launch more, and measured it loses for 7 non-zeros a
+//          row (by 5 to 20 %) and wins for 19 (up to 15 %). A packed B is aligned. Where rows of B begin with
+//          lines, and strips end with them, there is nothing to be saved
 //
 // Exceptions where the strip, lanes and loads are all left open, the first that holds. "Aligned" means that
 // rows of B begin at multiples of 16 bytes, or that B is packed:

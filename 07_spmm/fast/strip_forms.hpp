@@ -58,8 +58,7 @@ auto with_single_columns(const Granularity& g, Go&& go) {
   }
   fail(
       "balanced: strips of {} columns on {} lanes and blocks of {} threads were asked for, where rows of B "
-      "are not "
-      "aligned; give strips of 8 or 16, or of 32, 64 or 96 on 32 lanes, and 128 threads",
+      "are not aligned; give strips of 8 or 16, or of 32, 64 or 96 on 32 lanes, and 128 threads",
       g.strip, g.lanes, g.block);
 }
 
