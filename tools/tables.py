@@ -54,7 +54,8 @@ FILE as above, `results/` may be left out. ENTRY with its step, or without where
 or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run. WHAT is one of
 
     over:REGEX       the time of the fastest entry that REGEX finds, over this entry's; where MATRIX is `mean`, the geometric mean over all
-                     matrices of the file on which both have a time, and where it is `least`, the least of them. With in:FILE before it those entries are looked for in another record
+                     matrices of the file on which both have a time, where it is `least`, the least of them, and where it is `behind`, on how
+                     many of them (with all options that fit) this entry is the slower one. With in:FILE before it those entries are looked for in another record
                      of the same machine (and in whatever place C is left), with clock:NAME this entry's time is that metric
     phase:NAME       the time of a phase
     without:NAME     the time of a run less that phase; with over: this and those times, of entries that have the phase
@@ -638,7 +639,7 @@ def value(results, entry, matrix, words):
     of = lambda row, name: str(row[name] if name in row else row["problem"][name]).replace(" ", "_")
     rows = [r for r in timed if all(of(r, name) == text for name, text in selected.items())]
     matrix_of = lambda r: r["matrix"] if "cases" in results else r["problem"]["matrix"]
-    is_matrix = lambda r: matrix in ("mean", "least") or matrix_of(r) == matrix or label(matrix_of(r)).replace(" ", "") == matrix
+    is_matrix = lambda r: matrix in ("mean", "least", "behind") or matrix_of(r) == matrix or label(matrix_of(r)).replace(" ", "") == matrix
     mine = [r for r in rows if is_matrix(r) and (r["entry"] == entry or r["entry"].endswith("/" + entry))]
     if not mine:
         if "if_recorded" in words and is_entry(entry):
@@ -664,9 +665,12 @@ def value(results, entry, matrix, words):
             return "no record"
         if not ratio:
             raise ValueError(f"no entry like '{pattern}' on {matrix_of(mine[0])}")
+        speeds = [speed for of_one in ratio.values() for speed in of_one]
+        if matrix == "behind":
+            return f"{sum(speed < 1 for speed in speeds)} of {len(speeds)}"
         if any(len(of_one) > 1 for of_one in ratio.values()) or (len(ratio) > 1 and matrix not in ("mean", "least")):
             raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
-        return times((min if matrix == "least" else geometric_mean)(speed for of_one in ratio.values() for speed in of_one))
+        return times((min if matrix == "least" else geometric_mean)(speeds))
     if len(mine) > 1:
         raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
     row = mine[0]
@@ -716,16 +720,27 @@ def with_values(text, page, missing):
     return new
 
 
-# What the lens and ncu both count, and how far apart they may be.
+# What the lens and ncu both count, and how far apart they may be. Lanes are apart by space only where the opcodes are: see spaces_together().
 AGREED = (("sectors of global loads", "load_sectors", 0.01), ("sectors of global stores", "store_sectors", 0.01), ("sectors of global atomics", "atomic_sectors", 0.01),
           ("wavefronts of shared loads", "shared_load_wavefronts", 0.05), ("wavefronts of shared stores", "shared_store_wavefronts", 0.05),
           ("wavefronts of shared atomics", "shared_atomic_wavefronts", 0.05),
-          ("lanes of global loads", "load_lanes", 0.05), ("lanes of global stores", "store_lanes", 0.05), ("lanes of global atomics", "atomic_lanes", 0.05),
-          ("lanes of shared loads", "shared_load_lanes", 0.05), ("lanes of shared stores", "shared_store_lanes", 0.05),
-          ("lanes of shared atomics", "shared_atomic_lanes", 0.05))
+          *((f"lanes of {space} {operation}s", f"{prefix}{operation}_lanes", 0.05)
+            for space, prefix in (("global", ""), ("shared", "shared_"), ("generic", "generic_")) for operation in ("load", "store", "atomic")))
 # The sectors and lanes say where these differ.
 REQUESTS = (("requests of global loads", "load_requests", 0.05), ("requests of global stores", "store_requests", 0.05),
             ("requests of global atomics", "atomic_requests", 0.05))
+
+
+def spaces_together(mine, kernel):
+    """Both counts of a kernel, by the lens and by ncu. Where nvcc does not know the space, it takes generic instructions for global and
+    shared memory alike: wavefronts of shared memory, and no lane by an opcode of it. The lanes of both spaces count together then."""
+    mine, kernel = dict(mine), dict(kernel)
+    for operation in ("load", "store", "atomic"):
+        lanes, shared = f"{operation}_lanes", f"shared_{operation}_lanes"
+        if kernel.get(f"shared_{operation}_wavefronts") and kernel.get(shared) == 0 and lanes in mine:
+            for counts in (mine, kernel):
+                counts[f"generic_{operation}_lanes"] = counts.pop(lanes) + counts.pop(shared)
+    return mine, kernel
 
 
 def rank_correlation(pairs):
@@ -761,7 +776,7 @@ def order_of_bounds(cases):
 def agreement(results, pattern, _wanted):
     """How often the lens counts what ncu counts, and each kernel for which it does not: the record of tools/lens-agreement.sh."""
     seen, apart = {name: [0, 0] for _, name, _ in AGREED + REQUESTS}, {}
-    other_blocks, heads = set(), {name: head for head, name, _ in AGREED}
+    other_blocks, untold, heads = set(), {}, {name: head for head, name, _ in AGREED}
     for case in results["cases"]:
         if case["status"] != "good" or not re.search(pattern, case["entry"]):
             continue
@@ -771,10 +786,15 @@ def agreement(results, pattern, _wanted):
             if mine and mine["blocks"] != kernel["blocks"]:
                 other_blocks.add(f"`{case['entry']}`")
                 continue
+            if mine:
+                mine, kernel = spaces_together(mine, kernel)
             for _, name, bar in AGREED + REQUESTS if mine else ():
                 if name not in mine or name not in kernel:
                     continue  # a record from before this was counted
-                counted, expected = mine[name] or 0, kernel[name] or 0
+                counted, expected = mine[name], kernel[name]
+                if expected is None:
+                    untold.setdefault(f"`{kernel['name']}` of `{case['entry']}`", set()).add(case["matrix"])
+                    continue
                 if not counted and not expected:
                     continue
                 off = (counted - expected) / max(expected, 1)
@@ -793,6 +813,9 @@ def agreement(results, pattern, _wanted):
         lines.append(f"| `{entry}` | `{kernel}` | {heads[name]} | {' to '.join(ends)}{', on one matrix' if len(offs) == 1 else ''} |")
     lines += ["", f"(the second table: what differs by more, requests left out; not compared where the numbers of blocks differ, as on some or all matrices of {', '.join(sorted(other_blocks)) or 'no entry'}; "
               f"{results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['counted_on_gpu']['date'][:10]}, sources {results['source_digest'][:12]})", ""]
+    if untold:
+        told = ", ".join(f"{kernel} on {len(matrices)} {'matrix' if len(matrices) == 1 else 'matrices'}" for kernel, matrices in untold.items())
+        lines += [f"(not compared, as ncu did not tell them: lanes of {told})", ""]
     missing = [case for case in results["cases"] if case["status"] == "failed"]
     if missing:
         told = ", ".join(f"`{case['entry']}` on {label(case['matrix'])}" for case in missing)
@@ -877,17 +900,30 @@ def cost_of_rules(m):
     return again[m["rules"]] / min(again.values())
 
 
+# The forms that `adaptive` of step 7 chooses from: a choice of this name leaves all else to the rules of that form.
+FORMS = ("balanced", "whole_rows", "dense_tiles")
+
+
+def cost_of_the_form(line):
+    """Time by the rules over that of the best form, each by its own rules."""
+    forms_ = [line["seconds"][name] for name in FORMS if name in line["seconds"]]
+    return line["seconds"][line["rules"]] / min([line["seconds"][line["rules"]], *forms_])
+
+
 def rules(results, operation, _wanted):
     """The Markdown tables of a record of tools/rules-cost.sh: what a list of matrices takes by the rules, over the best choice for each."""
     measured_ = [m for m in results["matrices"] if m["operation"] == operation and m["seconds"]]
     columns = list(dict.fromkeys(m.get("n_cols") for m in measured_))
-    lines = ["| matrices | how many | geometric mean | worst | on |", "|---|---|---|---|---|"]
+    several_forms = any(name in m["seconds"] for m in measured_ for name in FORMS)
+    lines = ["| matrices | how many | geometric mean | worst | on |" + (" over the best form alone |" if several_forms else ""), "|---|---|---|---|---|" + ("---|" if several_forms else "")]
     for kind, words in (("fitted", "on which rules were fitted"), ("reported", "on which nothing was fitted")):
         for n in columns:
-            costs = {m["matrix"]: cost_of_rules(m) for m in measured_ if m["list"] == kind and m.get("n_cols") == n}
+            of_list = [m for m in measured_ if m["list"] == kind and m.get("n_cols") == n]
+            costs = {m["matrix"]: cost_of_rules(m) for m in of_list}
             if costs:
                 worst = max(costs, key=costs.get)
-                lines.append(f"| {words}{f', N = {n}' if n else ''} | {len(costs)} | {geometric_mean(costs.values()):.3f} | {costs[worst]:.2f} | {label(worst)} |")
+                lines.append(f"| {words}{f', N = {n}' if n else ''} | {len(costs)} | {geometric_mean(costs.values()):.3f} | {costs[worst]:.2f} | {label(worst)} |"
+                             + (f" {geometric_mean(map(cost_of_the_form, of_list)):.3f} |" if several_forms else ""))
     titles = ["matrix", "list"] + (["N"] if any(columns) else []) + ["by the rules", "best choice", "its time", "cost"]
     # With a line for each number of columns, too, those alone that cost something.
     told = [m for m in measured_ if not any(columns) or cost_of_rules(m) >= 1.1]
@@ -902,6 +938,7 @@ def rules(results, operation, _wanted):
     skipped = sum(1 for m in results["matrices"] if m["operation"] == operation and not m["seconds"])
     part = sum(1 for m in measured_ if m.get("left_out"))
     lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record"
+              + (f"; the best form alone: of {', '.join(f'`{name}`' for name in FORMS)}, each by its own rules, as far as they were timed" if several_forms else "")
               + (f"; on {part} lines time was too short for all choices" if part else "")
               + (f"; {len(measured_) - len(told)} lines with a cost under 1.10 are not shown" if len(told) < len(measured_) else "") +
               f"; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
@@ -1062,7 +1099,7 @@ def rates():
 
 
 def merged(files):
-    """The results of all parts, those of smaller matrices first, with the context of the first. Read once: pages ask hundreds of times."""
+    """The results of all parts, which are of the same sources, those of smaller matrices first. Read once: pages ask hundreds of times."""
     return read_parts(tuple(files))
 
 
@@ -1071,6 +1108,9 @@ def read_parts(files):
     def size(part):
         return min((row["problem"]["nnz"] for row in part.get("results", []) if "problem" in row), default=0)
     parts = sorted((json.loads(file.read_text()) for file in files), key=size)
+    if len({part["context"]["source_digest"] for part in parts if "context" in part}) > 1:
+        sys.exit(f"tables: one table would be of several versions: {', '.join(sorted(file.name for file in files))} are of different sources; "
+                 "measure all of them anew, or keep all as they were")
     for part in parts[1:]:
         kind = "cases" if "cases" in part else "results"
         parts[0][kind] += part[kind]

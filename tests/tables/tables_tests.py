@@ -313,6 +313,15 @@ echo '{"choices": [
         self.assertEqual([tuple(r.values()) for r in rows],
                          [("ranked", "2", "2.000", "1.587", "4.00", "a", "1.00"), ("sorted_256", "1", "0.500", "0.794", "0.50", "b", "0.50")])
 
+    def test_over_the_best_form_alone(self):
+        """Each by its own rules, and none where the rules' is the only one; a choice that is no form does not count."""
+        line = lambda matrix, **took: {"operation": "spmm", "list": "fitted", "matrix": matrix, "n_cols": 16, "rules": "ours", "seconds": {"ours": 4e-6, "share 8": 1e-6, **took}}
+        record = {"gpu": "X1", "date": "2001-01-01", "source_digest": "0" * 64, "matrices": [line("a", balanced=1e-6, whole_rows=2e-6), line("b", dense_tiles=8e-6), line("c")]}
+        text = tables.rules(record, "spmm", [])
+        self.assertEqual(table(text, "matrices")[1][0]["over the best form alone"], "1.587")  # the cube root of 4
+        del record["matrices"][:2]
+        self.assertNotIn("form alone", tables.rules(record, "spmm", []))
+
     def test_refused(self):
         with tempfile.TemporaryDirectory() as directory:
             self.assertIn("the name of a list is", self.record(directory, {"mine.txt": "gen:some:n=3\n"}, code=2))
@@ -389,7 +398,7 @@ class Values(unittest.TestCase):
         _, lines = table(text, "matrix")
         self.assertEqual([(line["matrix"], line["`a`"]) for line in lines], [("gen:fem:nx=3", "**2.00**"), ("gen:fem:nx=4", "**0.50**"), ("geometric mean", "1.00"), ("least", "0.50")])
         self.assertIn("medians of one run, of up to 3 plans each, whose medians lie 10.0 % apart in the middle and 10 % at most; GPU", text)
-        self.assertEqual([tables.value(record(*rows), "a", which, ["over:^vendor/"]) for which in ("mean", "least")], ["1.00x", "0.50x"])
+        self.assertEqual([tables.value(record(*rows), "a", which, ["over:^vendor/"]) for which in ("mean", "least", "behind")], ["1.00x", "0.50x", "1 of 2"])
         self.assertIn("medians of one run; GPU", tables.ratios(record(row("05_x/a", 0, 1.0), row("vendor/b", 0, 1.0), gpu="GPU", gpu_sms="1"), "05_", []))
 
     def test_what_tricks_are_worth(self):
@@ -496,6 +505,25 @@ def apart(points, at):
     return far
 
 
+class Parts(unittest.TestCase):
+    """Records whose results stand in one table."""
+
+    def test_of_one_version_or_none(self):
+        with tempfile.TemporaryDirectory() as play:
+            files = [pathlib.Path(play) / name for name in ("small.json", "huge.json")]
+            def write(*sources):
+                for file, digest, nnz in zip(files, sources, (7, 9)):
+                    one = row("07_a/" + file.stem, 0, 1e-3)
+                    one["problem"]["nnz"] = nnz
+                    file.write_text(json.dumps(record(one, source_digest=digest)))
+                tables.read_parts.cache_clear()
+            write("a" * 16, "a" * 16)
+            self.assertEqual([r["entry"] for r in tables.merged(files[::-1])["results"]], ["07_a/small", "07_a/huge"])
+            write("a" * 16, "b" * 16)
+            with self.assertRaisesRegex(SystemExit, "several versions: huge.json, small.json are of different sources"):
+                tables.merged(files)
+
+
 class Bounds(unittest.TestCase):
     def test_no_recorded_time_lies_below_its_bound(self):
         record = json.loads((ROOT / "results/nvidia-h100-80gb-hbm3/lens_agreement.json").read_text())
@@ -505,18 +533,34 @@ class Bounds(unittest.TestCase):
             self.assertLessEqual(case["at_least"]["seconds"], sum(kernel["seconds"] for kernel in case["ncu"]), (case["entry"], case["matrix"]))
             self.assertEqual(case["at_least"]["seconds"], max(case["at_least"]["limits"].values()))
 
-    def test_what_a_record_does_not_have_is_not_compared(self):
-        """Counts of later than the record; but what ncu was asked for and did not tell is no agreement."""
+    @staticmethod
+    def agreement_of(lens, ncu):
         kernel = {"name": "k", "blocks": 1, "seconds": 1, "load_sectors": 100}
-        def table(lens, ncu):
-            case = {"status": "good", "entry": "03_a/e", "operation": "spmv", "matrix": "m", "at_least": {"limits": {"L1": 1}}, "lens": [kernel | lens], "ncu": [kernel | ncu]}
-            record = {"gpu": "G", "ncu": "Version 1", "source_digest": "0" * 64, "counted_on_gpu": {"date": "2026-01-01"}, "cases": [case]}
-            return tables.agreement(record, ".", "")
-        for lens, ncu, row in (({"load_lanes": 50}, {}, None), ({}, {"load_lanes": 50}, None), ({"load_lanes": 50}, {"load_lanes": None}, "0 | 1 | 0.0 %"),
+        case = {"status": "good", "entry": "03_a/e", "operation": "spmv", "matrix": "m", "at_least": {"limits": {"L1": 1}}, "lens": [kernel | lens], "ncu": [kernel | ncu]}
+        record = {"gpu": "G", "ncu": "Version 1", "source_digest": "0" * 64, "counted_on_gpu": {"date": "2026-01-01"}, "cases": [case]}
+        return tables.agreement(record, ".", "")
+
+    def test_what_a_record_does_not_have_is_not_compared(self):
+        """Counts of later than the record; and what ncu was asked for and did not tell, which the page says."""
+        for lens, ncu, row in (({"load_lanes": 50}, {}, None), ({}, {"load_lanes": 50}, None), ({"load_lanes": 50}, {"load_lanes": None}, None),
                                ({"load_lanes": 50}, {"load_lanes": 50}, "1 | 1 | 100.0 %"), ({"load_lanes": 53}, {"load_lanes": 50}, "0 | 1 | 0.0 %")):
-            text = table(lens, ncu)
+            text = self.agreement_of(lens, ncu)
             self.assertIn("| sectors of global loads | 1 % | 1 | 1 | 100.0 % |", text)
             self.assertIn(f"| lanes of global loads | 5 % | {row} |", text) if row else self.assertNotIn("lanes of global loads", text)
+            said = "(not compared, as ncu did not tell them: lanes of `k` of `03_a/e` on 1 matrix)"
+            (self.assertIn if None in ncu.values() else self.assertNotIn)(said, text)
+
+    def test_lanes_of_generic_instructions_are_of_both_spaces(self):
+        """By wavefronts of shared memory without lanes of it; what has such lanes is compared space by space."""
+        lens = {"store_lanes": 10, "shared_store_lanes": 90, "shared_store_wavefronts": 3}
+        for ncu, rows in (({"store_lanes": 100, "shared_store_lanes": 0, "shared_store_wavefronts": 3}, {"generic": "1 | 1 | 100.0 %"}),
+                          ({"store_lanes": 60, "shared_store_lanes": 0, "shared_store_wavefronts": 3}, {"generic": "0 | 1 | 0.0 %"}),
+                          ({"store_lanes": 10, "shared_store_lanes": 50, "shared_store_wavefronts": 3}, {"global": "1 | 1 | 100.0 %", "shared": "0 | 1 | 0.0 %"}),
+                          ({"store_lanes": 100, "shared_store_lanes": 0, "shared_store_wavefronts": 0}, {"global": "0 | 1 | 0.0 %", "shared": "0 | 1 | 0.0 %"})):
+            text = self.agreement_of(lens, ncu)
+            for space in ("global", "shared", "generic"):
+                line = f"| lanes of {space} stores | 5 % | {rows.get(space)} |"
+                self.assertIn(line, text) if space in rows else self.assertNotIn(f"lanes of {space} stores", text)
 
     def test_what_is_the_same_for_all_orders_nothing(self):
         """The launch is the longest limit of each, and the others order them as the times do, or are alike."""
