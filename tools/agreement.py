@@ -220,13 +220,13 @@ LENS = {
 }
 
 
-def sms_of(gpu, directory):
-    """How many SMs that GPU has, as another record of the directory says; nothing where none does."""
+def device_of(gpu, directory):
+    """How many SMs and how much L2 that GPU has, for the executor, as another record of the directory says; nothing where none does."""
     for file in sorted(directory.glob("*.json")):
         context = json.loads(file.read_text()).get("context", {})
         if context.get("gpu") == gpu and "gpu_sms" in context:
-            return context["gpu_sms"]
-    return None
+            return {"STAGES_DEVICE_SMS": context["gpu_sms"], "STAGES_DEVICE_L2": str(int(context["gpu_l2_bytes"]) >> 20)}
+    return {}
 
 
 def through_lens(program, file, case):
@@ -265,10 +265,9 @@ def renamed(kernels):
 def merge(path, program, directory, out, origin):
     record = counters.load(path)
     failed = any(case["status"] == "failed" for case in record["cases"])
-    sms = sms_of(record["gpu"], pathlib.Path(path).parent)
-    if sms:  # some entries deal their work by it
-        os.environ["STAGES_DEVICE_SMS"] = str(sms)
-        origin["sms"] = sms
+    device = device_of(record["gpu"], pathlib.Path(path).parent)  # some entries deal their work by it
+    os.environ.update(device)
+    origin["device"] = device
     good = [case for case in record["cases"] if case["status"] == "good"]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as side_by_side:
         counted = list(side_by_side.map(lambda k: through_lens(program, pathlib.Path(directory) / f"{k}.json", good[k]), range(len(good))))

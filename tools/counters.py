@@ -91,7 +91,7 @@ def number(text, unit):
 
 def shorter(name):
     """The name of a kernel without its types and arguments: stages::multiply."""
-    name = re.sub(r"\(anonymous namespace\)::|<?unnamed>::|\(anonymous\)::|->", "", name)
+    name = re.sub(r"\(anonymous namespace\)::|(?<!\w)<?unnamed>::|\(anonymous\)::|->", "", name)
     plain, depth = "", 0
     for letter in name:
         depth -= letter == ">"

@@ -639,7 +639,10 @@ def value(results, entry, matrix, words):
     of = lambda row, name: str(row[name] if name in row else row["problem"][name]).replace(" ", "_")
     rows = [r for r in timed if all(of(r, name) == text for name, text in selected.items())]
     matrix_of = lambda r: r["matrix"] if "cases" in results else r["problem"]["matrix"]
-    is_matrix = lambda r: matrix in ("mean", "least", "behind") or matrix_of(r) == matrix or label(matrix_of(r)).replace(" ", "") == matrix
+    of_several = matrix in ("mean", "least", "behind")
+    if of_several and not what.startswith("over:"):
+        raise ValueError(f"'{matrix}' belongs to over:REGEX")
+    is_matrix = lambda r: of_several or matrix_of(r) == matrix or label(matrix_of(r)).replace(" ", "") == matrix
     mine = [r for r in rows if is_matrix(r) and (r["entry"] == entry or r["entry"].endswith("/" + entry))]
     if not mine:
         if "if_recorded" in words and is_entry(entry):
@@ -667,8 +670,10 @@ def value(results, entry, matrix, words):
             raise ValueError(f"no entry like '{pattern}' on {matrix_of(mine[0])}")
         speeds = [speed for of_one in ratio.values() for speed in of_one]
         if matrix == "behind":
+            if len({(r["problem"]["operation"], r["problem"]["type"], r["ranks"]) for r in mine}) > 1:
+                raise ValueError(f"{len(mine)} results fit, of several operations, types or ranks; name one of them")
             return f"{sum(speed < 1 for speed in speeds)} of {len(speeds)}"
-        if any(len(of_one) > 1 for of_one in ratio.values()) or (len(ratio) > 1 and matrix not in ("mean", "least")):
+        if any(len(of_one) > 1 for of_one in ratio.values()) or (len(ratio) > 1 and not of_several):
             raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
         return times((min if matrix == "least" else geometric_mean)(speeds))
     if len(mine) > 1:
@@ -753,74 +758,94 @@ def rank_correlation(pairs):
     return sum(x * y for x, y in zip(a, b)) / size if size else None
 
 
-def same_blocks(case):
-    """Whether the lens and ncu saw the same blocks: else it is other work, and its bound another's."""
-    lens = {kernel["name"]: kernel["blocks"] for kernel in case["lens"]}
-    return all(lens.get(kernel["name"], kernel["blocks"]) == kernel["blocks"] for kernel in case["ncu"])
+def same_work(case):
+    """Whether ncu saw the kernels of the lens, with as many blocks: else it is other work, and its bound another's. The lens sees none of
+    the kernels of NVIDIA's libraries."""
+    ncu = {kernel["name"]: kernel["blocks"] for kernel in case["ncu"]}
+    return all(ncu.get(kernel["name"]) == kernel["blocks"] for kernel in case["lens"])
 
 
 def order_of_bounds(cases):
     """Does the bound order the entries of a step as ncu's times do? Without the launch, which is the same for all. A line a step."""
     longest = lambda limits: max(seconds for limit, seconds in limits.items() if limit != "launch")
     groups, steps = {}, {}
-    for case in filter(same_blocks, cases):
+    for case in filter(same_work, cases):
         step = case["entry"].split("/")[0]
         groups.setdefault((step, case["operation"], case["matrix"]), []).append((longest(case["at_least"]["limits"]), sum(kernel["seconds"] for kernel in case["ncu"])))
     for (step, _, _), pairs in groups.items():
         if len(pairs) > 2:
-            steps.setdefault(step, []).append(rank_correlation(pairs))
-    lines = ["| step | rank correlation of the longest limit but the launch with the time, by matrix |", "|---|---|"]
-    return lines + [f"| `{step}` | {', '.join('all limits alike' if one is None else f'{one:.2f}' for one in found)} |" for step, found in sorted(steps.items())]
+            steps.setdefault(step, []).append((rank_correlation(pairs), len(pairs)))
+    lines = ["| step | rank correlation of the longest limit but the launch with the time, by matrix (of how many entries) |", "|---|---|"]
+    return lines + [f"| `{step}` | {', '.join('all limits alike' if one is None else f'{one:.2f} ({of})' for one, of in found)} |" for step, found in sorted(steps.items())]
+
+
+def compared(case):
+    """(kernel, line of AGREED or REQUESTS, by the lens, by ncu) of the kernels that both saw with as many blocks. A record from before something
+    was counted does not have it."""
+    ncu = {kernel["name"]: kernel for kernel in case["ncu"]}
+    for mine in case["lens"]:
+        kernel = ncu.get(mine["name"])
+        if kernel and kernel["blocks"] == mine["blocks"]:
+            mine, kernel = spaces_together(mine, kernel)
+            for line in AGREED + REQUESTS:
+                if line[1] in mine and line[1] in kernel:
+                    yield mine["name"], line, mine[line[1]], kernel[line[1]]
+
+
+def not_compared(cases):
+    """Lines that tell of the kernels that are in no table, and why."""
+    other_blocks, alone = set(), {}
+    for case in cases:
+        lens, ncu = ({kernel["name"]: kernel["blocks"] for kernel in case[side]} for side in ("lens", "ncu"))
+        entry = f"`{case['entry']}`"
+        if any(ncu.get(name, blocks) != blocks for name, blocks in lens.items()):
+            other_blocks.add(entry)
+        for side, names in (("the lens", lens.keys() - ncu.keys()), ("ncu", ncu.keys() - lens.keys())):
+            for name in names:
+                alone.setdefault(f"`{name}` by {side}", set()).add(entry)
+    lines = []
+    if other_blocks:
+        lines += [f"(not compared where the numbers of blocks differ, as on some or all matrices of {', '.join(sorted(other_blocks))})", ""]
+    if alone:
+        told = "; ".join(f"{kernel}, of {', '.join(sorted(entries)) if len(entries) < 4 else f'{len(entries)} entries'}" for kernel, entries in sorted(alone.items()))
+        lines += [f"(not compared, as one side alone saw them: {told})", ""]
+    return lines
 
 
 def agreement(results, pattern, _wanted):
     """How often the lens counts what ncu counts, and each kernel for which it does not: the record of tools/lens-agreement.sh."""
-    seen, apart = {name: [0, 0] for _, name, _ in AGREED + REQUESTS}, {}
-    other_blocks, untold, heads = set(), {}, {name: head for head, name, _ in AGREED}
-    for case in results["cases"]:
-        if case["status"] != "good" or not re.search(pattern, case["entry"]):
-            continue
-        lens = {kernel["name"]: kernel for kernel in case["lens"]}
-        for kernel in case["ncu"]:
-            mine = lens.get(kernel["name"])
-            if mine and mine["blocks"] != kernel["blocks"]:
-                other_blocks.add(f"`{case['entry']}`")
-                continue
-            if mine:
-                mine, kernel = spaces_together(mine, kernel)
-            for _, name, bar in AGREED + REQUESTS if mine else ():
-                if name not in mine or name not in kernel:
-                    continue  # a record from before this was counted
-                counted, expected = mine[name], kernel[name]
-                if expected is None:
-                    untold.setdefault(f"`{kernel['name']}` of `{case['entry']}`", set()).add(case["matrix"])
-                    continue
-                if not counted and not expected:
-                    continue
+    mine = [case for case in results["cases"] if re.search(pattern, case["entry"])]
+    good, failed, skipped = ([case for case in mine if case["status"] == status] for status in ("good", "failed", "skipped"))
+    seen, apart, untold = {}, {}, {}
+    for case in good:
+        for kernel, (head, name, bar), counted, expected in compared(case):
+            if expected is None:
+                untold.setdefault(f"{head.split()[0]} of `{kernel}` of `{case['entry']}`", set()).add(case["matrix"])
+            elif counted or expected:
                 off = (counted - expected) / max(expected, 1)
-                seen[name][0] += abs(off) <= bar
-                seen[name][1] += 1
-                if abs(off) > bar and name in heads:
-                    apart.setdefault((case["entry"], kernel["name"], name), []).append(off)
+                seen.setdefault(name, []).append(abs(off) <= bar)
+                if abs(off) > bar and (head, name, bar) in AGREED:
+                    apart.setdefault((case["entry"], kernel, head), []).append(off)
     lines = ["| count | may differ by | agree | of (kernel, matrix) | share |", "|---|---|---|---|---|"]
     for head, name, bar in AGREED + REQUESTS:
-        agree, of = seen[name]
-        if of:
-            lines.append(f"| {head} | {100 * bar:.0f} % | {agree} | {of} | {100 * agree / of:.1f} % |")
+        if agree := seen.get(name):
+            lines.append(f"| {head} | {100 * bar:.0f} % | {sum(agree)} | {len(agree)} | {100 * sum(agree) / len(agree):.1f} % |")
     lines += ["", "| entry | kernel | count | the lens counts |", "|---|---|---|---|"]
-    for (entry, kernel, name), offs in apart.items():
+    for (entry, kernel, head), offs in apart.items():
         ends = dict.fromkeys(f"{100 * off:+.0f} %" for off in (min(offs), max(offs)))
-        lines.append(f"| `{entry}` | `{kernel}` | {heads[name]} | {' to '.join(ends)}{', on one matrix' if len(offs) == 1 else ''} |")
-    lines += ["", f"(the second table: what differs by more, requests left out; not compared where the numbers of blocks differ, as on some or all matrices of {', '.join(sorted(other_blocks)) or 'no entry'}; "
-              f"{results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['counted_on_gpu']['date'][:10]}, sources {results['source_digest'][:12]})", ""]
+        lines.append(f"| `{entry}` | `{kernel}` | {head} | {' to '.join(ends)}{', on one matrix' if len(offs) == 1 else ''} |")
+    lines += ["", f"(the second table: what differs by more, requests left out; {results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, "
+              f"{results['counted_on_gpu']['date'][:10]}, sources {results['source_digest'][:12]})", ""]
+    lines += not_compared(good)
     if untold:
         told = ", ".join(f"{kernel} on {len(matrices)} {'matrix' if len(matrices) == 1 else 'matrices'}" for kernel, matrices in untold.items())
-        lines += [f"(not compared, as ncu did not tell them: lanes of {told})", ""]
-    missing = [case for case in results["cases"] if case["status"] == "failed"]
-    if missing:
-        told = ", ".join(f"`{case['entry']}` on {label(case['matrix'])}" for case in missing)
-        lines += [f"(not in these tables, {len(missing)} of {len(results['cases'])} cases: {told}; {' / '.join(dict.fromkeys(case['reason'].split(';')[0] for case in missing))})", ""]
-    lines += order_of_bounds([case for case in results["cases"] if case["status"] == "good" and re.search(pattern, case["entry"])])
+        lines += [f"(not compared, as ncu did not tell all: {told})", ""]
+    names = lambda cases: ", ".join(f"`{case['entry']}` on {label(case['matrix'])}" for case in cases)
+    if failed:
+        lines += [f"(not in these tables, {len(failed)} of {len(mine)} cases: {names(failed)}; {' / '.join(dict.fromkeys(case['reason'].split(';')[0] for case in failed))})", ""]
+    if skipped:
+        lines += [f"({len(skipped)} of {len(mine)} cases do not fit the entry or the GPU: {names(skipped)})", ""]
+    lines += order_of_bounds(good)
     return "\n".join(lines) + "\n"
 
 
@@ -894,10 +919,14 @@ def tricks(results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
+def last_times(m):
+    """Those of the choices that were timed again, where a record has them."""
+    return m.get("again") or m["seconds"]
+
+
 def cost_of_rules(m):
-    """Time by the rules over that of the best choice; of those that were timed again, where a record has them."""
-    again = m.get("again") or m["seconds"]
-    return again[m["rules"]] / min(again.values())
+    """Time by the rules over that of the best choice."""
+    return last_times(m)[m["rules"]] / min(last_times(m).values())
 
 
 # The forms that `adaptive` of step 7 chooses from: a choice of this name leaves all else to the rules of that form.
@@ -905,9 +934,15 @@ FORMS = ("balanced", "whole_rows", "dense_tiles")
 
 
 def cost_of_the_form(line):
-    """Time by the rules over that of the best form, each by its own rules."""
-    forms_ = [line["seconds"][name] for name in FORMS if name in line["seconds"]]
-    return line["seconds"][line["rules"]] / min([line["seconds"][line["rules"]], *forms_])
+    """Time by the rules over that of the best form, each by its own rules; None where no other form was timed. By the first times: few
+    forms are among what is timed again."""
+    others = [line["seconds"][name] for name in FORMS if name in line["seconds"]]
+    mine = line["seconds"][line["rules"]]
+    return mine / min([mine, *others]) if others else None
+
+
+def form_alone(costs):
+    return f" {geometric_mean(costs):.3f} (of {len(costs)}) | {max(costs):.2f} |" if costs else " | |"
 
 
 def rules(results, operation, _wanted):
@@ -915,21 +950,21 @@ def rules(results, operation, _wanted):
     measured_ = [m for m in results["matrices"] if m["operation"] == operation and m["seconds"]]
     columns = list(dict.fromkeys(m.get("n_cols") for m in measured_))
     several_forms = any(name in m["seconds"] for m in measured_ for name in FORMS)
-    lines = ["| matrices | how many | geometric mean | worst | on |" + (" over the best form alone |" if several_forms else ""), "|---|---|---|---|---|" + ("---|" if several_forms else "")]
-    for kind, words in (("fitted", "on which rules were fitted"), ("reported", "on which nothing was fitted")):
+    lines = ["| matrices | how many | geometric mean | worst | on |" + (" the form alone | its worst |" if several_forms else ""), "|---|---|---|---|---|" + ("---|---|" if several_forms else "")]
+    for kind, words in (("fitted", "on which rules were fitted"), ("reported", "held out")):
         for n in columns:
             of_list = [m for m in measured_ if m["list"] == kind and m.get("n_cols") == n]
             costs = {m["matrix"]: cost_of_rules(m) for m in of_list}
             if costs:
                 worst = max(costs, key=costs.get)
                 lines.append(f"| {words}{f', N = {n}' if n else ''} | {len(costs)} | {geometric_mean(costs.values()):.3f} | {costs[worst]:.2f} | {label(worst)} |"
-                             + (f" {geometric_mean(map(cost_of_the_form, of_list)):.3f} |" if several_forms else ""))
+                             + (form_alone([cost for cost in map(cost_of_the_form, of_list) if cost]) if several_forms else ""))
     titles = ["matrix", "list"] + (["N"] if any(columns) else []) + ["by the rules", "best choice", "its time", "cost"]
     # With a line for each number of columns, too, those alone that cost something.
     told = [m for m in measured_ if not any(columns) or cost_of_rules(m) >= 1.1]
     lines += ["", "| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for m in told:
-        again = m.get("again") or m["seconds"]
+        again = last_times(m)
         best = min(again, key=again.get)
         name = "the rules'" if best == m["rules"] else best
         cells = [label(m["matrix"]), m["list"]] + ([str(m["n_cols"])] if any(columns) else [])
@@ -938,7 +973,7 @@ def rules(results, operation, _wanted):
     skipped = sum(1 for m in results["matrices"] if m["operation"] == operation and not m["seconds"])
     part = sum(1 for m in measured_ if m.get("left_out"))
     lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record"
-              + (f"; the best form alone: of {', '.join(f'`{name}`' for name in FORMS)}, each by its own rules, as far as they were timed" if several_forms else "")
+              + (f"; the form alone: over the best of {', '.join(f'`{name}`' for name in FORMS)}, each by its own rules, by the first times, of the matrices on which another form was timed" if several_forms else "")
               + (f"; on {part} lines time was too short for all choices" if part else "")
               + (f"; {len(measured_) - len(told)} lines with a cost under 1.10 are not shown" if len(told) < len(measured_) else "") +
               f"; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
@@ -1099,7 +1134,8 @@ def rates():
 
 
 def merged(files):
-    """The results of all parts, which are of the same sources, those of smaller matrices first. Read once: pages ask hundreds of times."""
+    """The results of all parts, which are of the same sources and of one GPU, those of smaller matrices first. Read once: pages ask hundreds
+    of times."""
     return read_parts(tuple(files))
 
 
@@ -1108,8 +1144,9 @@ def read_parts(files):
     def size(part):
         return min((row["problem"]["nnz"] for row in part.get("results", []) if "problem" in row), default=0)
     parts = sorted((json.loads(file.read_text()) for file in files), key=size)
-    if len({part["context"]["source_digest"] for part in parts if "context" in part}) > 1:
-        sys.exit(f"tables: one table would be of several versions: {', '.join(sorted(file.name for file in files))} are of different sources; "
+    of_part = lambda part, name: part.get("context", part).get(name)
+    if len({(of_part(part, "source_digest"), of_part(part, "gpu")) for part in parts}) > 1:
+        sys.exit(f"tables: one table would be of several versions: {', '.join(sorted(file.name for file in files))} are of different sources or GPUs; "
                  "measure all of them anew, or keep all as they were")
     for part in parts[1:]:
         kind = "cases" if "cases" in part else "results"

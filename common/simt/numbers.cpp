@@ -30,6 +30,7 @@ const Numbers& numbers() {
   static const Numbers set = [] {
     constexpr std::size_t kMostMib = std::size_t{1} << 24;
     constexpr int kSms = 4, kMostSms = 1024;  // far fewer than a GPU has, so that small problems fill them
+    constexpr int kL2 = 1, kMostL2 = 2047;    // far less, too; bytes are an int to CUDA
     const auto processors = static_cast<std::size_t>(available_processors());
     const auto bytes = [](const char* variable, std::size_t mib) {
       return number(variable, "a whole number of MiB", mib, kMostMib) << 20;
@@ -38,6 +39,7 @@ const Numbers& numbers() {
                    .workers = number<std::size_t>("STAGES_WORKERS", "a whole number", processors, 1024),
                    .device_memory = bytes("STAGES_DEVICE_MEMORY", 4096),
                    .device_sms = number("STAGES_DEVICE_SMS", "a whole number", kSms, kMostSms),
+                   .device_l2 = number("STAGES_DEVICE_L2", "a whole number of MiB", kL2, kMostL2) << 20,
                    .races_memory = bytes("STAGES_RACES_MEMORY", 2048)};
   }();
   return set;

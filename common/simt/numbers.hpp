@@ -10,6 +10,7 @@ struct Numbers {
   std::size_t workers;        ///< STAGES_WORKERS
   std::size_t device_memory;  ///< STAGES_DEVICE_MEMORY, bytes
   int device_sms;             ///< STAGES_DEVICE_SMS
+  int device_l2;              ///< STAGES_DEVICE_L2, bytes
   std::size_t races_memory;   ///< STAGES_RACES_MEMORY, bytes
 };
 

@@ -93,6 +93,7 @@ const Profile& profile() {
 struct Device : Profile {
   std::size_t memory = simt::numbers().device_memory;
   int sms = simt::numbers().device_sms;
+  int l2 = simt::numbers().device_l2;
   std::size_t shared_optin = shared_per_sm - shared_reserved;
 };
 
@@ -813,7 +814,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int number) {
   p->multiProcessorCount = d.sms;
   p->maxThreadsPerMultiProcessor = d.threads_per_sm;
   p->maxBlocksPerMultiProcessor = d.blocks_per_sm;
-  p->l2CacheSize = 1 << 20;
+  p->l2CacheSize = d.l2;
   p->cooperativeLaunch = 1;
   return cudaSuccess;
 }

@@ -66,7 +66,7 @@ if sys.argv[1] == "list":
 elif sys.argv[1] == "lens":
     if "uniform" in words["-m"] or "PLAY_NO_LENS" in os.environ:
         sys.exit("stages: error: too large")
-    kernel = {"name": "multiply<float, int, Form<8, true> >", "launches": 2, "blocks": int(os.environ["STAGES_DEVICE_SMS"]), "threads": 1920,
+    kernel = {"name": "multiply<float, int, Form<8, true> >", "launches": 2, "blocks": int(os.environ["STAGES_DEVICE_SMS"]), "threads": int(os.environ["STAGES_DEVICE_L2"]),
               "counters": {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 1500, "global_ld_lanes": 40, "shared_st_lanes": 2}}
     json.dump({"entries": [{"entry": sys.argv[2], "kernels": [kernel]}]}, open(words["--json"], "w"))
 else:
@@ -120,7 +120,7 @@ class Script(unittest.TestCase):
         (cls.play / "table.csv").write_text(table(asked, ROWS))
         cls.ncu = cls.run_script("--ncu", cls.play / "stages", cls.play / "out")
         for name, gpu, sms in (("a", "another", 7), ("b", "NVIDIA H200", 20)):
-            (cls.play / f"out/{name}.json").write_text(json.dumps({"context": {"gpu": gpu, "gpu_sms": sms}}))
+            (cls.play / f"out/{name}.json").write_text(json.dumps({"context": {"gpu": gpu, "gpu_sms": str(sms), "gpu_l2_bytes": str(3 * sms << 20)}}))
         cls.lens = cls.run_script("--lens", cls.play / "stages", cls.play / "out")
 
     @classmethod
@@ -149,7 +149,8 @@ class Script(unittest.TestCase):
         self.assertEqual((case["status"], [k["name"] for k in case["ncu"]], [k["name"] for k in case["lens"]]), ("good", ["multiply", "other"], ["multiply"]))
         self.assertEqual([case["lens"][0][name] for name in ("load_sectors", "load_lanes", "shared_store_lanes", "launches")], [1500, 40, 2, 2])
         self.assertEqual((case["ncu"][0]["load_lanes"], case["ncu"][0]["shared_store_lanes"]), (2006, 40))
-        self.assertEqual((record["sms"], case["lens"][0]["blocks"]), (20, 20))  # of that GPU, as a record beside says
+        self.assertEqual((case["lens"][0]["blocks"], case["lens"][0]["threads"]), (20, 60))  # SMs and MiB of L2 of that GPU, as a record beside says
+        self.assertEqual(record["device"], {"STAGES_DEVICE_SMS": "20", "STAGES_DEVICE_L2": "60"})
         self.assertIn("the lens: stages: error: too large", [c.get("reason") for c in record["cases"]])
         self.assertEqual(record["counted_on_gpu"]["command"], "tools/lens-agreement.sh --ncu")
 

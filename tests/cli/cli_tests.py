@@ -306,7 +306,7 @@ class Usage(Case):
         if not any(entry.startswith("03_") for entry in entries()):
             self.skipTest("this build has no executor")
         for name, what in (("STAGES_WATCHDOG", "seconds"), ("STAGES_WORKERS", "a whole number"), ("STAGES_DEVICE_MEMORY", "a whole number of MiB"),
-                           ("STAGES_DEVICE_SMS", "a whole number"), ("STAGES_RACES_MEMORY", "a whole number of MiB")):
+                           ("STAGES_DEVICE_SMS", "a whole number"), ("STAGES_DEVICE_L2", "a whole number of MiB"), ("STAGES_RACES_MEMORY", "a whole number of MiB")):
             for text in ("many", "0", "-1", "4x", "nan", "1e30", "99999999999999999999") + (("1.5",) if what != "seconds" else ()):
                 self.refused(rf"{name} is '{re.escape(text)}'; it must be {what}, above 0 and at most \d+$", "run", "-m", SMALL, "--stage", "03",
                              "--quick", env={name: text})

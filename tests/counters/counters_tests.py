@@ -91,7 +91,8 @@ class Reading(unittest.TestCase):
 
     def test_names_lose_their_types(self):
         for name, expected in ((MULTIPLY, "stages::multiply"), ("void a::<unnamed>::f<&b, (int)3>(int)", "a::f"), ("plain", "plain"),
-                               ("void c::g<c::h<d<int>>, (bool)0>(x<y>, z)", "c::g")):
+                               ("void c::g<c::h<d<int>>, (bool)0>(x<y>, z)", "c::g"),
+                               ("void e::<unnamed>::k<e::<unnamed>::Lanes<8, 4>, float>(x<int>)", "e::k"), ("void unnamed>::k<unnamed>::Lanes<8, 4>, float>(x<int>, unnamed>::y)", "k")):
             self.assertEqual(counters.shorter(name), expected)
 
     def test_a_table_among_other_lines(self):
