@@ -81,7 +81,9 @@ class Budget {
 };
 
 /// The times of choices, of which the first named is the rules' own. The least of many times is small by
-/// chance, too. So what was fastest is timed again, and only those times say how fast the best choice is.
+/// chance, too. So what was fastest is timed again, each as often, and only those times say how fast the best
+/// choice is: of each the median of its best round, as other work on the machine makes a round slower, never
+/// faster.
 class ChoiceTimes {
  public:
   static constexpr int kBetween = 8;     ///< choices; then the rules' own is timed once more
@@ -90,10 +92,14 @@ class ChoiceTimes {
 
   void add(const std::string& name, const std::vector<double>& seconds) {
     if (!has(name)) names_.push_back(name);
-    of(first_, name, seconds);
+    first_[name].insert(first_[name].end(), seconds.begin(), seconds.end());
   }
   bool has(const std::string& name) const { return first_.contains(name); }
-  void add_again(const std::string& name, const std::vector<double>& seconds) { of(again_, name, seconds); }
+  void add_again(const std::string& name, const std::vector<double>& round) {
+    const double median = median_of(round);
+    const auto [found, first] = again_.emplace(name, median);
+    if (!first) found->second = std::min(found->second, median);
+  }
 
   double median(const std::string& name) const { return median_of(first_.at(name)); }
 
@@ -107,21 +113,17 @@ class ChoiceTimes {
     return best;
   }
 
-  /// {"seconds": {choice: median}, "again": {choice: median}}.
+  /// {"seconds": {choice: median}, "again": {choice: median of its best round}}.
   nlohmann::ordered_json json() const {
     nlohmann::ordered_json seconds, again;
     for (const std::string& name : names_) seconds[name] = median(name);
     for (const std::string& name : names_) {
-      if (const auto found = again_.find(name); found != again_.end()) again[name] = median_of(found->second);
+      if (const auto found = again_.find(name); found != again_.end()) again[name] = found->second;
     }
     return {{"seconds", seconds}, {"again", again}};
   }
 
  private:
-  using Samples = std::map<std::string, std::vector<double>>;
-  static void of(Samples& all, const std::string& name, const std::vector<double>& seconds) {
-    all[name].insert(all[name].end(), seconds.begin(), seconds.end());
-  }
   static double median_of(std::vector<double> samples) {
     if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
     std::sort(samples.begin(), samples.end());
@@ -130,7 +132,8 @@ class ChoiceTimes {
   }
 
   std::vector<std::string> names_;
-  Samples first_, again_;
+  std::map<std::string, std::vector<double>> first_;
+  std::map<std::string, double> again_;
 };
 
 /// Writes what was measured to a file, if one was asked for. Throws Error if it cannot be written.

@@ -1,4 +1,5 @@
-// What is said of samples: median, quartiles, and how well the median is known.
+// What is said of samples: median, quartiles, and how well the median is known; and of choices that were timed
+// again.
 
 #include "common/harness/clock.hpp"
 
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "bench/bench.hpp"
 #include "common/matrix/random.hpp"
 
 namespace stages {
@@ -87,6 +89,20 @@ TEST(Summarize, NoiseFallsWithTheRootOfTheCount) {
     return summarize(samples).noise;
   };
   EXPECT_NEAR(noise_of(100) / noise_of(1600), 4, 0.5);
+}
+
+TEST(ChoiceTimes, OfWhatIsTimedAgainTheBestRoundCounts) {
+  bench::ChoiceTimes times;
+  times.add("rules", {5, 5, 5});
+  for (const auto& [name, seconds] : {std::pair("a", 4.0), {"b", 6.0}, {"c", 3.0}, {"d", 9.0}})
+    times.add(name, {seconds});
+  EXPECT_EQ(times.to_time_again(), (std::vector<std::string>{"rules", "c", "a", "b"}));
+  times.add_again("rules", {9, 8, 9});
+  times.add_again("rules", {5, 1, 6});  // the least single sample is chance
+  times.add_again("rules", {7, 7, 7});
+  times.add_again("c", {4, 4, 4});
+  EXPECT_EQ(times.json()["again"].dump(), R"({"rules":5.0,"c":4.0})");
+  EXPECT_EQ(times.json()["seconds"]["rules"], 5.0);
 }
 
 }  // namespace
