@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/harness/clock.hpp"
 #include "common/matrix/builtin.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
@@ -96,9 +97,8 @@ class ChoiceTimes {
   }
   bool has(const std::string& name) const { return first_.contains(name); }
   void add_again(const std::string& name, const std::vector<double>& round) {
-    const double median = median_of(round);
-    const auto [found, first] = again_.emplace(name, median);
-    if (!first) found->second = std::min(found->second, median);
+    double& best = again_.try_emplace(name, std::numeric_limits<double>::infinity()).first->second;
+    best = std::min(best, median_of(round));
   }
 
   double median(const std::string& name) const { return median_of(first_.at(name)); }
@@ -124,11 +124,8 @@ class ChoiceTimes {
   }
 
  private:
-  static double median_of(std::vector<double> samples) {
-    if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
-    std::sort(samples.begin(), samples.end());
-    const std::size_t half = samples.size() / 2;
-    return samples.size() % 2 == 1 ? samples[half] : (samples[half - 1] + samples[half]) / 2;
+  static double median_of(const std::vector<double>& samples) {
+    return samples.empty() ? std::numeric_limits<double>::quiet_NaN() : summarize(samples).median;
   }
 
   std::vector<std::string> names_;

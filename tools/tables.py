@@ -198,7 +198,7 @@ def ladder(results, pattern, written, file):
     peers = [r for r in timed if r["peer"]]
     title = lambda matrix, options: ", ".join(part for part in (label(matrix), options) if part)
     titles = ["file", "entry", "what is new"] + ([title(*column) for column in columns] + ["gain"] if results else [])
-    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    lines = [line_of(titles), "|---" * len(titles) + "|"]
     before = None
     for rung in rungs:
         cells = list(rung)
@@ -210,7 +210,7 @@ def ladder(results, pattern, written, file):
             both = [column for column in mine if over and column in over]
             cells.append(times(geometric_mean(over[column] / mine[column] for column in both)) if both else "")
             before = mine or before
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(line_of(cells))
     if peers:
         pooled = [r for r in peers if r["entry"].endswith("_pooled")]
         allocating = "allocates in each run" if memory_of_library(peers) else ""
@@ -218,7 +218,7 @@ def ladder(results, pattern, written, file):
             best = lambda column: min((median(r) for r in of if place(r) == column), default=None)
             if of:
                 cells = [best(column) for column in columns]
-                lines.append("| " + " | ".join(["", "cuSPARSE, its fastest", what] + ["" if t is None else seconds(t) for t in cells] + [""]) + " |")
+                lines.append(line_of(["", "cuSPARSE, its fastest", what] + ["" if t is None else seconds(t) for t in cells] + [""]))
     lines.append("")
     if results:
         context = results["context"]
@@ -279,7 +279,7 @@ def scaling(results, pattern, wanted):
                   + (f"; {named} {seconds(median(base))}:" if base else ":"), "",
                   f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
         rows = [r for r in ranked if problem_of(r) == problem]
-        lines += ["| " + " | ".join(cell(r, base) for cell in columns.values()) + " |" for r in rows] + [""]
+        lines += [line_of(cell(r, base) for cell in columns.values()) for r in rows] + [""]
         shown += [(r, base) for r in rows]
     takes_turns = lambda r: int(context.get(f"ranks={r['ranks']}: gpus", r["ranks"])) < r["ranks"]
     if on_gpus:
@@ -318,6 +318,11 @@ def phases_of_ranks(rows, context):
         cells.append(limit(base, context, took, row["ranks"]) if base and took else "")
         lines.append(f"| {label(row['problem']['matrix'])} | `{row['entry'].split('/')[1]}` | {row['ranks']} | {' | '.join(cells)} |")
     return lines + [""]
+
+
+def line_of(cells):
+    """A line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
 
 
 def geometric_mean(values):
@@ -758,11 +763,16 @@ def rank_correlation(pairs):
     return sum(x * y for x, y in zip(a, b)) / size if size else None
 
 
+def blocks(case):
+    """Of each kernel, by its name, how many the lens saw, and how many ncu did."""
+    return ({kernel["name"]: kernel["blocks"] for kernel in case[side]} for side in ("lens", "ncu"))
+
+
 def same_work(case):
     """Whether ncu saw the kernels of the lens, with as many blocks: else it is other work, and its bound another's. The lens sees none of
     the kernels of NVIDIA's libraries."""
-    ncu = {kernel["name"]: kernel["blocks"] for kernel in case["ncu"]}
-    return all(ncu.get(kernel["name"]) == kernel["blocks"] for kernel in case["lens"])
+    lens, ncu = blocks(case)
+    return lens.items() <= ncu.items()
 
 
 def order_of_bounds(cases):
@@ -796,9 +806,9 @@ def not_compared(cases):
     """Lines that tell of the kernels that are in no table, and why."""
     other_blocks, alone = set(), {}
     for case in cases:
-        lens, ncu = ({kernel["name"]: kernel["blocks"] for kernel in case[side]} for side in ("lens", "ncu"))
+        lens, ncu = blocks(case)
         entry = f"`{case['entry']}`"
-        if any(ncu.get(name, blocks) != blocks for name, blocks in lens.items()):
+        if any(lens[name] != ncu[name] for name in lens.keys() & ncu.keys()):
             other_blocks.add(entry)
         for side, names in (("the lens", lens.keys() - ncu.keys()), ("ncu", ncu.keys() - lens.keys())):
             for name in names:
@@ -941,35 +951,35 @@ def cost_of_the_form(line):
     return mine / min([mine, *others]) if others else None
 
 
-def form_alone(costs):
-    return f" {geometric_mean(costs):.3f} (of {len(costs)}) | {max(costs):.2f} |" if costs else " | |"
-
-
 def rules(results, operation, _wanted):
     """The Markdown tables of a record of tools/rules-cost.sh: what a list of matrices takes by the rules, over the best choice for each."""
     measured_ = [m for m in results["matrices"] if m["operation"] == operation and m["seconds"]]
     columns = list(dict.fromkeys(m.get("n_cols") for m in measured_))
     several_forms = any(name in m["seconds"] for m in measured_ for name in FORMS)
-    lines = ["| matrices | how many | geometric mean | worst | on |" + (" the form alone | its worst |" if several_forms else ""), "|---|---|---|---|---|" + ("---|---|" if several_forms else "")]
+    titles = ["matrices", "how many", "geometric mean", "worst", "on"] + (["the form alone", "its worst"] if several_forms else [])
+    lines = [line_of(titles), "|---" * len(titles) + "|"]
     for kind, words in (("fitted", "on which rules were fitted"), ("reported", "held out")):
         for n in columns:
             of_list = [m for m in measured_ if m["list"] == kind and m.get("n_cols") == n]
             costs = {m["matrix"]: cost_of_rules(m) for m in of_list}
             if costs:
                 worst = max(costs, key=costs.get)
-                lines.append(f"| {words}{f', N = {n}' if n else ''} | {len(costs)} | {geometric_mean(costs.values()):.3f} | {costs[worst]:.2f} | {label(worst)} |"
-                             + (form_alone([cost for cost in map(cost_of_the_form, of_list) if cost]) if several_forms else ""))
+                cells = [words + (f", N = {n}" if n else ""), str(len(costs)), f"{geometric_mean(costs.values()):.3f}", f"{costs[worst]:.2f}", label(worst)]
+                if several_forms:
+                    alone = [cost for cost in map(cost_of_the_form, of_list) if cost]
+                    cells += [f"{geometric_mean(alone):.3f} (of {len(alone)})", f"{max(alone):.2f}"] if alone else ["", ""]
+                lines.append(line_of(cells))
     titles = ["matrix", "list"] + (["N"] if any(columns) else []) + ["by the rules", "best choice", "its time", "cost"]
     # With a line for each number of columns, too, those alone that cost something.
     told = [m for m in measured_ if not any(columns) or cost_of_rules(m) >= 1.1]
-    lines += ["", "| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    lines += ["", line_of(titles), "|---" * len(titles) + "|"]
     for m in told:
         again = last_times(m)
         best = min(again, key=again.get)
         name = "the rules'" if best == m["rules"] else best
         cells = [label(m["matrix"]), m["list"]] + ([str(m["n_cols"])] if any(columns) else [])
         cells += [seconds(again[m["rules"]]), name, seconds(again[best]), f"{cost_of_rules(m):.2f}"]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(line_of(cells))
     skipped = sum(1 for m in results["matrices"] if m["operation"] == operation and not m["seconds"])
     part = sum(1 for m in measured_ if m.get("left_out"))
     lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record"
