@@ -3,14 +3,14 @@
 // The idea: 3_merged_short_rows.cu needs numbers to make tasks alike: `step`, `short_row` and `merged_rows`.
 // Here the non-zeros themselves are cut: every share has about the same number, whatever the rows. A warp
 // walks through its share from the first non-zero to the last. Where a row ends, it stores its sum to C
-// (finish_row() in shares.hpp) and goes on with the next row. How long rows are no longer matters.
+// (finish_row() in shares.hpp) and goes on with the next row. The lengths of rows do not matter any more.
 //
 // Where shares begin, prepare finds by binary search over the row pointers (partition.hpp). A boundary moves
 // back to the beginning of its row if that is near; else it cuts the row. Prepare also marks the last
 // non-zero of each row by the sign bit of its column, so that a ballot tells a warp where rows end. A list of
 // the rows that are not empty tells which row comes next.
 //
-// No atomics: of a row that is cut, the share in which it ends stores the last part to C. Each share before
+// No atomics: of a row that is cut, the share in which it ends stores the last part to C. Each earlier share
 // leaves its partial sum in a slot, a row of an array that belongs to this share alone. A second, small
 // kernel adds the slots of a row to C, always in the same order. So nothing must be set to zero before, and
 // every run gives the same bits. The second kernel also sets the rows that are empty.

@@ -1,10 +1,10 @@
 // SpMM in equal shares, several rows of B under way.
 //
-// The idea: 4_equal_shares.cu waits. A row of B comes from L2 or from memory, which takes some 800 clocks. An
-// SM should have some 250 rows of 128 bytes under way to keep L2 busy. How many file 4 has is left to the
-// compiler, and where a row of A ends the warp waits for all of them and stores a sum. So here a lane asks for
-// its column of 4 rows of B before it adds the first, as 3_merged_short_rows.cu does in merged tasks. Where
-// rows of A end among these is no matter: the sums are separated when the rows of B have come.
+// The idea: 4_equal_shares.cu waits. A row of B comes from L2 or from memory, which takes perhaps 800 clocks.
+// An SM should have some 220 rows of 128 bytes under way to keep L2 busy. How many file 4 has is left to the
+// compiler, and where a row of A ends the warp waits for all of them and stores a sum. So here a lane asks
+// for its column of 4 rows of B before it adds the first, as 3_merged_short_rows.cu does in merged tasks.
+// Where rows of A end among these is no matter: the sums are separated when the rows of B have come.
 //
 // The next non-zeros, one a lane, stay in registers. Shuffles hand them to all lanes of the warp, two for each
 // non-zero. In file 4 those were two loads from shared memory. So nothing is staged there, and no __syncwarp()

@@ -4,7 +4,7 @@
 // do what 32 did in 5_loads_ahead.cu: 32 columns. They are a group, which has a share of its own, and a warp
 // works on 4 (or 2) rows of B by each instruction. The same bytes of B then take a quarter (or half) of the
 // loads, shuffles and tests for the end of a row. Each lane still has 4 rows of B under way, so a warp has 16.
-// That this is not the point is likely, not known: 64 warps of 5_loads_ahead.cu would have 256, enough for L2,
+// That is probably not the reason, but not known: 64 warps of 5_loads_ahead.cu would have 256, enough for L2,
 // if so many fit on an SM; its registers were not read.
 //
 // Where rows of B do not begin at multiples of 16 bytes, lanes cannot take vectors: a group is then a warp

@@ -36,10 +36,10 @@ __device__ void finish_row(const Product<T>& m, Index row, Offset column, const 
 template <class T>
 void finish_cut_and_empty_rows(const CutMatrix<T>& a, const Product<T>& product, cudaStream_t stream);
 
-/// The non-zeros of a share. If each group that the device holds at once got one share, that would be nnz /
-/// groups for each; half of it makes two waves of groups, so that what is done early can begin anew. At least
-/// 32, because beginning a share takes three trips to memory, and at most 256, so that what ends last ends
-/// soon.
+/// The non-zeros of a share. If each group that a full device holds at once got one share, that would be nnz /
+/// groups for each; half of it makes two waves of groups (four in files 6 and 7, whose registers leave room for
+/// half as many), so that what is done early can begin anew. At least 32, because beginning a share takes three
+/// trips to memory, and at most 256, so that what ends last ends soon.
 inline Index share_of(Offset nnz, unsigned lanes) {
   const DeviceFacts& device = device_facts();
   const Offset groups = Offset{device.sms} * device.max_threads_per_sm / Offset{lanes};
