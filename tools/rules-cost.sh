@@ -8,7 +8,8 @@
 # A LIST is a file of tools/sets, whose name says what is multiplied and whether rules were fitted on it; without any, all four.
 # A matrix a line: gen:SPEC, data:NAME, or a file, which is looked for in --files and skipped where it is not there. A rectangle is
 # multiplied by its transpose. All matrices together get --budget seconds (360), in equal parts: what one does not need is the
-# others'. Choices that were not timed in that time are left out, and their number is in the record, as is why a matrix was skipped.
+# others', and the largest, gen:twin:, come last. Choices that were not timed in that time are left out, and their number is in
+# the record, as is why a matrix was skipped.
 # With --filter only those choices are timed whose names match, beside the rules'.
 # Matrices are made side by side (--jobs, 8 at most by default), and timed one after the other.
 # Defaults: build/gpu, N = 16,32,128,256, results/<gpu>/rules_cost.json. tools/tables.py makes tables of it. Exit code 1: nothing was

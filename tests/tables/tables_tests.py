@@ -250,6 +250,7 @@ class Rules(unittest.TestCase):
     FORMS = """#!/bin/sh
 while [ $# -gt 1 ]; do case $1 in --json) out=$2 ;; --budget) echo $2 >> "$PLAY/budgets" ;; esac; shift; done
 left=0
+echo $1 >> "$PLAY/order"
 case $1 in
   *sleeps*) exec sleep 30 ;;
   *wide*) echo 'spgemm_forms: it is too wide' >&2; exit 1 ;;
@@ -302,6 +303,13 @@ echo '{"choices": [
         self.assertIn("; 1 lines with a cost under 1.10 are not shown", tables.rules(made, "spmm", []))
         _, rows = table(tables.rules(made, "spmm", []), "matrices")
         self.assertEqual([(r["matrices"], r["worst"]) for r in rows], [("held out, N = 16", "1.50"), ("held out, N = 32", "1.00")])
+
+    def test_the_largest_come_last(self):
+        """They take what time the others leave; the record is in the order of the lists."""
+        with tempfile.TemporaryDirectory() as directory:
+            made = self.record(directory, {"spgemm-fitted.txt": "gen:twin:am\ngen:some:n=3\n", "spgemm-reported.txt": "gen:some:n=4\n"}, "--jobs", "1")
+            self.assertEqual(pathlib.Path(directory, "order").read_text().split(), ["gen:some:n=3", "gen:some:n=4", "gen:twin:am"])
+        self.assertEqual([m["matrix"] for m in made["matrices"]], ["gen:twin:am", "gen:some:n=3", "gen:some:n=4"])
 
     def test_what_a_form_is_worth(self):
         """Of the matrices with rows for it, and of all; one whose choices were not all timed counts only if this one was."""
