@@ -8,7 +8,7 @@
 // warp works on four non-zeros at the same time. Where the rows of B are not aligned to 16 bytes, and it is
 // not packed, each of 32 lanes takes one to three columns, which lie 32 apart (of a narrow strip 8 or 16 lanes
 // one each). Either way a lane asks for several rows of B before it adds the first: a gather takes some 800
-// clocks, and only what is under way hides that. An SM gets 40 bytes a clock out of L2 at best, so 250 rows of
+// clocks, and only what is under way hides that. An SM gets some 35 bytes a clock out of L2, so 220 rows of
 // 128 bytes must be under way in it: 32 warps of 64 registers with 4 loads a lane have 512.
 //
 // Ends of rows are looked for once a batch, by a mask of all lanes: where a batch has none, as most have not

@@ -58,7 +58,7 @@ double device_csr_bytes(const Csr<T>& a) {
 }
 
 /// Vectors on the device for all SpMV plans. A derived class gives product(x, y), which puts y = A x for one
-/// vector on the stream; one that does better with many (a persistent kernel) overrides run().
+/// vector on the stream; one that takes many in one launch overrides run().
 template <class T>
 class DeviceSpmvPlan : public SpmvPlan<T> {
  public:
