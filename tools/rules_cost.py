@@ -72,7 +72,7 @@ class Studies:
             return [], "not done when the time for all was over"
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip() or "nothing was said").splitlines()[-1]
-            return [], f"exit code {done.returncode}: {said}"
+            return [], f"exit code {done.returncode}: {said.replace(f'{ROOT}/', '')}"  # a record has no place of this machine
         found = [c for c in json.loads(out.read_text())["choices"] if (c["seconds"].get(RULES[operation]) or 0) > 0]
         return found, "" if found else "no time by the rules"
 
@@ -111,7 +111,7 @@ def main():
     digest = output(["cmake", f"-DROOT={ROOT}", "-P", "cmake/BuildInfo.cmake"])
     out = options.out or ROOT / "results" / re.sub("[A-Z ]", lambda c: "-" if c[0] == " " else c[0].lower(), gpu) / "rules_cost.json"
     record = {"schema_version": 1, "gpu": gpu, "date": datetime.date.today().isoformat(),
-              "source_digest": (digest.stdout + digest.stderr).strip(), "matrices": []}
+              "source_digest": (digest.stdout + digest.stderr).strip()}
     listed = [(operation, kind, matrix) for operation, kind, matrices in map(read_list, lists) for matrix in matrices]
     wanted = sorted(listed, key=lambda words: words[2].startswith("gen:twin:"))  # the largest last: they take what time the others leave
     for program in {options.build / "bin" / PROGRAMS[operation] for operation, _, _ in wanted}:
@@ -119,9 +119,8 @@ def main():
             wrong_use(f"there is no {program}; build it (tools/build.sh gpu) or name another build (--build)")
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(options.jobs) as workers:
         studies = Studies(options, len(wanted), directory)
-        for lines in workers.map(lambda words: studies.of(*words), wanted):
-            record["matrices"] += lines
-    record["matrices"].sort(key=lambda line: listed.index((line["operation"], line["list"], line["matrix"])))
+        lines_of = dict(zip(wanted, workers.map(lambda words: studies.of(*words), wanted)))
+    record["matrices"] = [line for words in listed for line in lines_of[words]]
     if not any(m["seconds"] for m in record["matrices"]):
         print("rules-cost: nothing was measured", file=sys.stderr)
         return 1

@@ -254,6 +254,7 @@ echo $1 >> "$PLAY/order"
 case $1 in
   *sleeps*) exec sleep 30 ;;
   *wide*) echo 'spgemm_forms: it is too wide' >&2; exit 1 ;;
+  *breaks*) echo "spgemm_forms: $PWD/common/gpu/memory.hpp:35: no memory" >&2; exit 2 ;;
   *other*) best=4e-3 ;;
   *) best=1.5e-3 left=3 ;;
 esac
@@ -310,6 +311,11 @@ echo '{"choices": [
             made = self.record(directory, {"spgemm-fitted.txt": "gen:twin:am\ngen:some:n=3\n", "spgemm-reported.txt": "gen:some:n=4\n"}, "--jobs", "1")
             self.assertEqual(pathlib.Path(directory, "order").read_text().split(), ["gen:some:n=3", "gen:some:n=4", "gen:twin:am"])
         self.assertEqual([m["matrix"] for m in made["matrices"]], ["gen:twin:am", "gen:some:n=3", "gen:some:n=4"])
+
+    def test_a_record_names_no_place_of_the_machine(self):
+        with tempfile.TemporaryDirectory() as directory:
+            made = self.record(directory, {"spgemm-fitted.txt": "gen:breaks:n=3\ngen:some:n=3\n"})
+        self.assertEqual(made["matrices"][0]["skipped"], "exit code 2: spgemm_forms: common/gpu/memory.hpp:35: no memory")
 
     def test_what_a_form_is_worth(self):
         """Of the matrices with rows for it, and of all; one whose choices were not all timed counts only if this one was."""
