@@ -148,14 +148,14 @@ def table(results, pattern, wanted):
     entries = list(dict.fromkeys(r["entry"] for r in rows if r["problem"]["matrix"] in matrices))
     time = {(r["entry"], r["problem"]["matrix"]): median(r) for r in rows}
     best = {m: min(t for (_, matrix), t in time.items() if matrix == m) for m in matrices}
-    lines = ["| entry | " + " | ".join(label(m) for m in matrices) + " |", "|---" * (len(matrices) + 1) + "|"]
+    lines = head_of(["entry", *map(label, matrices)])
     for entry in entries:
         cells = []
         for matrix in matrices:
             value = time.get((entry, matrix))
             text = "" if value is None else seconds(value)
             cells.append(f"**{text}**" if value == best[matrix] else text)
-        lines.append(f"| `{entry}` | " + " | ".join(cells) + " |")
+        lines.append(line_of([f"`{entry}`", *cells]))
     context = results["context"]
     options = sorted({r["problem"]["options"] for r in rows if r["problem"]["options"]})
     what = "; ".join([f"time of one product, {o}" for o in options] or ["time of one product"])
@@ -198,7 +198,7 @@ def ladder(results, pattern, written, file):
     peers = [r for r in timed if r["peer"]]
     title = lambda matrix, options: ", ".join(part for part in (label(matrix), options) if part)
     titles = ["file", "entry", "what is new"] + ([title(*column) for column in columns] + ["gain"] if results else [])
-    lines = [line_of(titles), "|---" * len(titles) + "|"]
+    lines = head_of(titles)
     before = None
     for rung in rungs:
         cells = list(rung)
@@ -276,8 +276,7 @@ def scaling(results, pattern, wanted):
         base = min(bases, key=median, default=None)
         named = f"`{base['entry']}` on one GPU" if base and on_gpus else "fastest serial entry"
         lines += [f"{label(problem[0])}, {problem[2]} {problem[3]}{', ' + problem[1] if problem[1] else ''}"
-                  + (f"; {named} {seconds(median(base))}:" if base else ":"), "",
-                  f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+                  + (f"; {named} {seconds(median(base))}:" if base else ":"), "", *head_of(columns)]
         rows = [r for r in ranked if problem_of(r) == problem]
         lines += [line_of(cell(r, base) for cell in columns.values()) for r in rows] + [""]
         shown += [(r, base) for r in rows]
@@ -310,19 +309,24 @@ def phases_of_ranks(rows, context):
     loads = {"B to its GPU": "upload_b_seconds", "between GPUs": "exchange_b_seconds"}
     parts = ", ".join(f"*{name}*" for name in names[names.index("gather") + 1:]) if "gather" in names else ""
     lines = ["Phases, the longest of all processes" + (f" ({parts} are parts of *gather*)" if parts else "") + "; what loading B takes; compute, of the limit:", "",
-             f"| matrix | entry | ranks | {' | '.join([*names, *loads])} | of the limit |", "|---" * (len(names) + len(loads) + 4) + "|"]
+             *head_of(["matrix", "entry", "ranks", *names, *loads, "of the limit"])]
     cell = lambda value: seconds(value) if value else ""
     for row, base in rows:
         cells = [cell(row["seconds"]["phases"].get(name)) for name in names] + [cell(measured(row, name)) for name in loads.values()]
         took = measured(row, "compute_seconds")
         cells.append(limit(base, context, took, row["ranks"]) if base and took else "")
-        lines.append(f"| {label(row['problem']['matrix'])} | `{row['entry'].split('/')[1]}` | {row['ranks']} | {' | '.join(cells)} |")
+        lines.append(line_of([label(row["problem"]["matrix"]), f"`{row['entry'].split('/')[1]}`", str(row["ranks"]), *cells]))
     return lines + [""]
 
 
 def line_of(cells):
     """A line of a Markdown table."""
     return f"| {' | '.join(cells)} |"
+
+
+def head_of(titles):
+    """The first two lines of a Markdown table."""
+    return [line_of(titles), "|---" * len(titles) + "|"]
 
 
 def geometric_mean(values):
@@ -357,7 +361,7 @@ def ratios(results, pattern, wanted):
         entries = [e for e in dict.fromkeys(r["entry"] for r in rows) if re.search(pattern, e) and not e.startswith("vendor/")]
         matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in rows) if not wanted or label(m) in wanted]
         lines += [f"{operation} {number}{', ' + options if options else ''}:", "",
-                  "| matrix | " + " | ".join(f"`{e.split('/')[1]}`" for e in entries) + " | against |", "|---" * (len(entries) + 2) + "|"]
+                  *head_of(["matrix", *(f"`{e.split('/')[1]}`" for e in entries), "against"])]
         best, speeds = [], {}
         for matrix in matrices:
             peers = {e: t for (e, m), t in time.items() if m == matrix and e.startswith("vendor/")}
@@ -368,7 +372,7 @@ def ratios(results, pattern, wanted):
             best.append(max(speed.values()))
             cell = lambda e: "" if e not in speed else ("**{}**" if speed[e] == best[-1] else "{}").format(two_digits(speed[e]))
             name = peer.split("/")[1] if on_gpu else peer.split("/")[1].split("_")[0]
-            lines.append(f"| {label(matrix)} | " + " | ".join(cell(e) for e in entries) + f" | {name} |")
+            lines.append(line_of([label(matrix), *map(cell, entries), name]))
             for e in speed:
                 speeds.setdefault(e, []).append(speed[e])
         if on_gpu:
@@ -441,10 +445,10 @@ def products(results, pattern, wanted):
     entries = [e for e in dict.fromkeys(r["entry"] for r in timed) if re.search(pattern, e) and not e.startswith("vendor/")]
     rows = {(r["entry"], r["problem"]["matrix"]): r for r in timed}
     rate = lambda r: f"{r['gflops']:.{0 if r['gflops'] >= 99.5 else 1}f}"
-    lines = ["| matrix | products | a result | " + " | ".join(f"`{e.split('/')[1]}`" for e in entries) + " | library | speed over it |",
-             "|---" * (len(entries) + 5) + "|"]
-    bounds = ["| matrix | whole | memory | L2 | issue | L1 hits |", "|---" * 6 + "|"]
-    phases = ["| matrix | whole | analysis | symbolic | allocation | numeric |", "|---" * 6 + "|"]
+    by, parts = ("memory", "L2", "issue"), ("analysis", "symbolic", "allocation", "numeric")
+    lines = head_of(["matrix", "products", "a result", *(f"`{e.split('/')[1]}`" for e in entries), "library", "speed over it"])
+    bounds = head_of(["matrix", "whole", *by, "L1 hits"])
+    phases = head_of(["matrix", "whole", *parts])
     speeds = []
     for matrix in matrices:
         ours = [rows[e, matrix] for e in entries if (e, matrix) in rows and not rows[e, matrix]["structure_reuse"]]
@@ -456,16 +460,15 @@ def products(results, pattern, wanted):
         speed = best["gflops"] / peer["gflops"] if peer else None
         speeds += [speed] if speed else []
         count = best["problem"]["multiplications"]
-        lines.append(f"| {label(matrix)} | {count / 1e6:.1f} M | {count / max(best['result_nnz'], 1):.1f} | "
-                     + " | ".join(rate(rows[e, matrix]) if (e, matrix) in rows else "" for e in entries)
-                     + f" | {rate(peer) if peer else ''} | {f'{speed:.2f}' if speed else ''} |")
+        lines.append(line_of([label(matrix), f"{count / 1e6:.1f} M", f"{count / max(best['result_nnz'], 1):.1f}",
+                              *(rate(rows[e, matrix]) if (e, matrix) in rows else "" for e in entries),
+                              rate(peer) if peer else "", f"{speed:.2f}" if speed else ""]))
         least, count = limits(best, results["context"]), counted(best, results["context"]) if "gpu" in results["context"] else None
         hits = share(count["load_sectors_hit"] / count["load_sectors"]) if count else ""
-        bounds.append(f"| {label(matrix)} | {seconds(median(best))} | "
-                      + " | ".join(share(least[name] / median(best)) if name in least else "" for name in ("memory", "L2", "issue")) + f" | {hits} |")
+        whole = [label(matrix), seconds(median(best))]
+        bounds.append(line_of([*whole, *(share(least[name] / median(best)) if name in least else "" for name in by), hits]))
         took = best["seconds"]["phases"]
-        phases.append(f"| {label(matrix)} | {seconds(median(best))} | "
-                      + " | ".join(seconds(took[p]) if p in took else "" for p in ("analysis", "symbolic", "allocation", "numeric")) + " |")
+        phases.append(line_of([*whole, *(seconds(took[part]) if part in took else "" for part in parts)]))
     if speeds:
         lines += ["", f"Geometric mean of the speed over the library: {geometric_mean(speeds):.2f}."]
     context = results["context"]
@@ -482,10 +485,10 @@ def gather(results, _pattern, _wanted):
     """The Markdown table of a record of gather_bench: a line a size of B, a column a size of what is read of a row."""
     rate = {(r["b_bytes"], r["piece_bytes"]): r["bytes_per_second"] for r in results["rates"]}
     sizes, pieces = sorted({b for b, _ in rate}), sorted({piece for _, piece in rate})
-    lines = ["| B | " + " | ".join(f"{piece} bytes" for piece in pieces) + " |", "|---" * (len(pieces) + 1) + "|"]
+    lines = head_of(["B", *(f"{piece} bytes" for piece in pieces)])
     for size in sizes:
         cells = [f"{rate[size, piece] / 1e12:.1f}" if (size, piece) in rate else "" for piece in pieces]
-        lines.append(f"| {size / 1e6:.0f} MB | " + " | ".join(cells) + " |")
+        lines.append(line_of([f"{size / 1e6:.0f} MB", *cells]))
     apart = f"rows {results['stride']} bytes apart" if results["stride"] else "whole rows"
     lines += ["", f"(TB/s; {apart}; medians; {results['device']})"]
     return "\n".join(lines) + "\n"
@@ -551,14 +554,14 @@ def counters(results, pattern, _wanted):
     columns = COUNTERS + (LOADS if any("registers" in c for c in chosen) else ()) + (LOCAL if any(c.get("local_loads") for c in chosen) else ())
     columns += (SHARED if any(c.get("shared_atomics") or c.get("shared_cas") for c in chosen) else ())
     columns = tuple(dict.fromkeys(columns))
-    lines = ["| case | entry | " + " | ".join(head for head, _, _ in columns) + " |", "|---" * (len(columns) + 2) + "|"]
+    lines = head_of(["case", "entry", *(head for head, _, _ in columns)])
     for c in chosen:
         name = ", ".join(filter(None, (label(c["matrix"]), c["options"])))
         if c["status"] == "good":
             cells = [show(*(c[need] for need in needs)) if all(need in c for need in needs) else "" for _, needs, show in columns]
         else:
             cells = ["not counted: " + c["reason"].replace("|", "/")] + [""] * (len(columns) - 1)
-        lines.append(f"| {name} | `{c['entry']}` | " + " | ".join(cells) + " |")
+        lines.append(line_of([name, f"`{c['entry']}`", *cells]))
     explained = "; passes: of L1, over its tags and over its data, for a load of a warp; bank conflicts: wavefronts of shared memory that they cost; wait: clocks for which a warp waits, for each instruction issued; queue: of loads, because it is full" if any("registers" in c for c in chosen) else ""
     lines += ["", f"(all kernels of one product; time: of each kernel alone, under ncu; instructions: of warps; threads each: lanes that take part; L1: global loads; L2: what the SMs asked of it, "
               f"its hits those of reads; warps: of what an SM holds while it has any, "
@@ -872,8 +875,8 @@ def races(results, _pattern, _wanted):
     lines = ["| kind | with a race | told | without | silent |", "|---|---|---|---|---|"]
     counts = ("with_a_race", "told", "without", "silent")
     for name, words in RACES.items():
-        lines.append(f"| {words} | {' | '.join(str(kinds[name][count]) for count in counts)} |")
-    lines.append(f"| **all** | {' | '.join(str(sum(kind[count] for kind in kinds.values())) for count in counts)} |")
+        lines.append(line_of([words, *(str(kinds[name][count]) for count in counts)]))
+    lines.append(line_of(["**all**", *(str(sum(kind[count] for kind in kinds.values())) for count in counts)]))
     return "\n".join(lines) + "\n"
 
 
@@ -907,10 +910,10 @@ def order(results, _pattern, _wanted):
 def locality(results, _pattern, _wanted):
     """The Markdown table of a record of order_bench: a line a matrix, a column a window."""
     windows = [f["window"] for f in results["orders"][0]["fresh"]]
-    lines = ["| matrix | non-zeros | " + " | ".join(f"fresh, of {w:,} in turn" for w in windows) + " | ordering |", "|---" * (len(windows) + 3) + "|"]
+    lines = head_of(["matrix", "non-zeros", *(f"fresh, of {w:,} in turn" for w in windows), "ordering"])
     for line in results["orders"]:
         cells = [percents(f["before"], f["after"]) for f in line["fresh"]]
-        lines.append(f"| {label(line['matrix'])} | {line['nnz'] / 1e6:.2f} M | " + " | ".join(cells) + f" | {seconds(line['seconds'])} |")
+        lines.append(line_of([label(line["matrix"]), f"{line['nnz'] / 1e6:.2f} M", *cells, seconds(line["seconds"])]))
     lines += ["", f"(as the rows come, and reordered; ordering on one thread; {results['cpu']}, sources {results['source_digest'][:12]})"]
     return "\n".join(lines) + "\n"
 
@@ -918,12 +921,12 @@ def locality(results, _pattern, _wanted):
 def tricks(results, _pattern, _wanted):
     """The Markdown table of a record of spgemm_tricks: a line a matrix, a column for what is left out."""
     names = list(results["tricks"][0]["without"])
-    lines = ["| matrix | with all | " + " | ".join(f"without {name}" for name in names) + " |", "|---" * (len(names) + 2) + "|"]
+    lines = head_of(["matrix", "with all", *(f"without {name}" for name in names)])
     for line in results["tricks"]:
         slower = {name: line["without"][name] / line["seconds"] for name in names}
         most = max(slower.values())
         cells = [("**{:.2f}**" if slower[name] == most else "{:.2f}").format(slower[name]) for name in names]
-        lines.append(f"| {label(line['matrix'])} | {seconds(line['seconds'])} | " + " | ".join(cells) + " |")
+        lines.append(line_of([label(line["matrix"]), seconds(line["seconds"]), *cells]))
     lines += ["", f"(how many times as long the product takes without; what is worth most bold; medians of {min(line['rounds'] for line in results['tricks'])} "
               f"runs and more; {results['cpu']}, one thread, {results['date']}, sources {results['source_digest'][:12]})"]
     return "\n".join(lines) + "\n"
@@ -957,7 +960,7 @@ def rules(results, operation, _wanted):
     columns = list(dict.fromkeys(m.get("n_cols") for m in measured_))
     several_forms = any(name in m["seconds"] for m in measured_ for name in FORMS)
     titles = ["matrices", "how many", "geometric mean", "worst", "on"] + (["the form alone", "its worst"] if several_forms else [])
-    lines = [line_of(titles), "|---" * len(titles) + "|"]
+    lines = head_of(titles)
     for kind, words in (("fitted", "on which rules were fitted"), ("reported", "held out")):
         for n in columns:
             of_list = [m for m in measured_ if m["list"] == kind and m.get("n_cols") == n]
@@ -972,7 +975,7 @@ def rules(results, operation, _wanted):
     titles = ["matrix", "list"] + (["N"] if any(columns) else []) + ["by the rules", "best choice", "its time", "cost"]
     # With a line for each number of columns, too, those alone that cost something.
     told = [m for m in measured_ if not any(columns) or cost_of_rules(m) >= 1.1]
-    lines += ["", line_of(titles), "|---" * len(titles) + "|"]
+    lines += ["", *head_of(titles)]
     for m in told:
         again = last_times(m)
         best = min(again, key=again.get)
