@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Whether the tests come to every kernel of the steps, at every precision and in every form that it is compiled in.
 
-usage: reached_tests.py PROGRAM FILE PROGRAM FILE ... [--list]
+usage: reached_tests.py --run FILE PROGRAM [ARGUMENT...]
+       reached_tests.py PROGRAM FILE... [--list]
 
-PROGRAM is a test program of the build for the executor, and FILE what it wrote where STAGES_REACHED named it
-(tests/reached.hpp): a line for each kernel that a case came to. Which kernels there are is told by the first program's
-symbols, so nothing is to be kept up here when a form is added, moved or dropped. A kernel that no case came to fails, unless
+With --run: runs PROGRAM, which notes the kernels that its cases come to (tests/reached.hpp), and writes into FILE a line for each: who,
+which case, and the kernel by its name. Then, from all such files, whether a kernel is in none of them. Which kernels there are is told by
+PROGRAM's symbols, so nothing is to be kept up here when a form is added, moved or dropped. A kernel that no case came to fails, unless
 EXPLAINED says why none can; so does an explanation that explains nothing. --list prints who came to what.
 """
 
@@ -57,26 +58,32 @@ def short(name):
     return re.sub(r"^void ", "", re.sub(r"\(.*", "", name))
 
 
-def reached_by(program, file):
-    """{name: [who came to it]}"""
-    kernels, out = kernels_of(program), {}
-    for line in pathlib.Path(file).read_text().splitlines():
-        who, case, address = line.split("\t")
-        out.setdefault(kernels[int(address)], []).append(f"{who} {case}".strip())
-    return out
+def run(file, command):
+    """Runs `command`; what it noted goes to `file` by names, which other builds have, too. Returns its exit code."""
+    noted = file + ".addresses"
+    pathlib.Path(noted).write_text("")
+    code = subprocess.run(command, env={**os.environ, "STAGES_REACHED": noted}).returncode
+    kernels = kernels_of(command[0])
+    with open(file, "w") as out:
+        for line in pathlib.Path(noted).read_text().splitlines():
+            who, case, address = line.split("\t")
+            out.write(f"{who}\t{case}\t{kernels[int(address)]}\n")
+    os.remove(noted)
+    return code
 
 
 class Reached(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        missing = [file for _, file in PAIRS if not os.path.exists(file)]
+        missing = [file for file in FILES if not os.path.exists(file)]
         if missing:
             raise unittest.SkipTest(f"{missing[0]} is not there: ctest -R '^reached$' runs the test that writes it")
-        cls.there = sorted(set(kernels_of(PAIRS[0][0]).values()))
+        cls.there = sorted(set(kernels_of(PROGRAM).values()))
         cls.reached = {}
-        for program, file in PAIRS:
-            for name, who in reached_by(program, file).items():
-                cls.reached.setdefault(name, []).extend(who)
+        for file in FILES:
+            for line in pathlib.Path(file).read_text().splitlines():
+                who, case, name = line.split("\t")
+                cls.reached.setdefault(name, []).append(f"{who} {case}".strip())
 
     def came_to(self, name):
         return name in self.reached or (WIDE.search(name) and WIDE.sub("int", name) in self.reached)
@@ -97,8 +104,9 @@ class Reached(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if word != "--list"]
-    PAIRS = list(zip(words[::2], words[1::2]))
+    if sys.argv[1] == "--run":
+        sys.exit(run(sys.argv[2], sys.argv[3:]))
+    PROGRAM, *FILES = [word for word in sys.argv[1:] if word != "--list"]
     if "--list" in sys.argv:
         Reached.setUpClass()
         for kernel in Reached.there:

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""tests/kept/kept.py: what makes a pass run again, and that the battery's passes name all sources that they are built from.
+
+usage: kept_tests.py --build DIR --program PROGRAM --sources PATH...      (the sources of all passes together)
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+class Kept(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.root = pathlib.Path(temporary.name)
+        for name in ("common/matrix/types.hpp", "05_step/kernel.cu", "05_step/exercises/mine.cu", "05_step/README.md", "06_step/kernel.cu"):
+            self.write(name, "int x;\n")
+        self.program = self.root / "program"
+        self.build("date >> ran; echo a kernel > noted; exit 0")
+
+    def write(self, name, text):
+        file = self.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        time.sleep(0.01)
+
+    def build(self, commands):
+        self.program.write_text(f"#!/bin/sh\ncd {self.root}\n{commands}\n")
+        self.program.chmod(0o755)
+
+    def runs(self, *words, facts="g++ 12", code=0, **environment):
+        """Whether the program ran."""
+        before = self.times()
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("STAGES_")}
+        done = subprocess.run([sys.executable, HERE / "kept.py", "a_pass", "--root", self.root, "--facts", facts, "--notes",
+                               self.root / "noted", "--sources", "common", "05_step", "--", self.program, *words],
+                              env={**clean, "STAGES_KEPT": str(self.root / "kept"), **environment}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, code, done.stderr)
+        if self.times() == before:
+            self.assertRegex(done.stdout, "^kept: a_pass passed with the same sources on 20")
+        return self.times() > before
+
+    def times(self):
+        ran = self.root / "ran"
+        return len(ran.read_text().splitlines()) if ran.exists() else 0
+
+    def edit(self, name, text):
+        """And builds anew."""
+        self.write(name, text)
+        os.utime(self.program)
+
+    def test_the_same_sources_run_once(self):
+        self.assertTrue(self.runs())
+        (self.root / "noted").unlink()
+        self.assertFalse(self.runs())
+        self.assertEqual((self.root / "noted").read_text(), "a kernel\n", "what the pass wrote is put back")
+
+    def test_a_comment_in_a_common_header_runs_again(self):
+        self.runs()
+        self.edit("common/matrix/types.hpp", "int x;  // a number\n")
+        self.assertTrue(self.runs())
+        self.edit("common/matrix/new.hpp", "\n")
+        self.assertTrue(self.runs(), "a new file")
+
+    def test_what_else_runs_again(self):
+        self.runs()
+        self.assertTrue(self.runs("--gtest_filter=x"))
+        self.assertTrue(self.runs("--gtest_filter=x", STAGES_SCHEDULE="reverse"))
+        self.assertTrue(self.runs("--gtest_filter=x", STAGES_SCHEDULE="reverse", facts="g++ 13"))
+        self.edit("05_step/kernel.cu", "int y;\n")
+        self.assertTrue(self.runs("--gtest_filter=x", STAGES_SCHEDULE="reverse", facts="g++ 13"))
+        self.assertTrue(self.runs("--gtest_filter=x", STAGES_SCHEDULE="reverse", facts="g++ 13", STAGES_KEPT="none"))
+
+    def test_what_does_not(self):
+        self.runs()
+        self.edit("05_step/exercises/mine.cu", "int y;\n")
+        self.edit("05_step/README.md", "Words\n")
+        self.edit("06_step/kernel.cu", "int y;\n")
+        self.assertFalse(self.runs(STAGES_BUILD="elsewhere"))
+
+    def test_a_failure_is_not_kept(self):
+        self.build("date >> ran; exit 1")
+        self.assertTrue(self.runs(code=1))
+        self.assertTrue(self.runs(code=1))
+
+    def test_an_older_pass_ends_with_a_failure(self):
+        self.runs()
+        self.edit("05_step/kernel.cu", "wrong\n")
+        self.build("date >> ran; exit 1")
+        self.runs(code=1)
+        self.edit("05_step/kernel.cu", "int x;\n")
+        self.assertTrue(self.runs(code=1))
+
+    def test_a_program_that_was_not_built_anew_is_not_kept(self):
+        self.write("common/matrix/types.hpp", "int z;\n")
+        self.assertTrue(self.runs())
+        self.assertTrue(self.runs())
+
+    def test_sources_that_are_not_there_are_an_error(self):
+        done = subprocess.run([sys.executable, HERE / "kept.py", "x", "--root", self.root, "--sources", "commn", "--", "true"],
+                              env={**os.environ, "STAGES_KEPT": str(self.root)}, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1))
+        self.assertIn("commn", done.stderr)
+
+    def test_passes_name_all_sources_of_the_program(self):
+        """As ninja knows them: the sources that the program is linked from, and what the compiler read for each."""
+        inputs = subprocess.run(["ninja", "-C", WORDS.build, "-t", "inputs", os.path.relpath(WORDS.program, WORDS.build)],
+                                check=True, capture_output=True, text=True).stdout.split()
+        objects = [word for word in inputs if word.endswith(".o")]
+        self.assertGreater(len(objects), 100)
+        deps = subprocess.run(["ninja", "-C", WORDS.build, "-t", "deps", *objects], check=True, capture_output=True, text=True).stdout
+        read = {line.strip() for line in deps.splitlines() if line.startswith("    ")} | set(inputs)
+        named = [str(ROOT / path) for path in WORDS.sources]
+        build = os.path.realpath(WORDS.build) + os.sep
+        missing = set()
+        for word in read:
+            file = os.path.normpath(os.path.join(WORDS.build, word))
+            if not re.search(r"\.(cpp|hpp|cu|h|c)$", file) or not file.startswith(str(ROOT) + os.sep) or file.startswith(build):
+                continue
+            if not any(file == place or file.startswith(place + os.sep) for place in named):
+                missing.add(os.path.relpath(file, ROOT))
+        self.assertEqual(sorted(missing), [], "name them in kept_sources of tests/CMakeLists.txt")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--sources", nargs="+", required=True)
+    WORDS = parser.parse_args()
+    unittest.main(argv=sys.argv[:1])
