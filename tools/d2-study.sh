@@ -4,12 +4,12 @@
 # one by one and replayed as a CUDA graph. Writes a JSON file for each of them, from which a plot can be drawn.
 #
 #   tools/d2-study.sh [PROGRAM [DIRECTORY [STUDY ...]]]      defaults: build/gpu/bin/stages, out/d2, all of
-#       single_single single_graph chain_single chain_graph stream stream_graph
+#       single_single single_graph chain_single chain_graph stream
 #
 # Without a GPU the kernels run on the executor: checked, not timed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-studies="single_single single_graph chain_single chain_graph stream stream_graph"
+studies="single_single single_graph chain_single chain_graph stream"
 case ${1:-} in -*) echo "usage: tools/d2-study.sh [PROGRAM [DIRECTORY [STUDY ...]]]" >&2; exit 2 ;; esac
 program=${1:-$root/build/gpu/bin/stages}
 [ -x "$program" ] || { echo "d2-study: there is no program $program; build it (tools/build.sh gpu stages) or name another" >&2; exit 2; }
@@ -41,5 +41,4 @@ for launch in single graph; do
   study "chain_$launch" --mode chain --products 1000 --launch "$launch"
 done
 study stream --mode stream --products 1000
-study stream_graph --mode stream --products 1000 --launch graph
 echo "written: $out/d2_*.json" >&2
