@@ -10,7 +10,7 @@
 #   tests       all tests on the GPU
 #   several     the tests of several GPUs, which two or more processes share if there are fewer
 #   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer (STAGES_SANITIZER="memcheck ..." for some of them)
-#   d2          the D2 study (STAGES_D2="stream ..." for some of its five parts, see tools/d2-study.sh), and D1's pair into a dense C
+#   d2          the D2 study (STAGES_D2="stream ..." for some of its four parts, see tools/d2-study.sh), and D1's pair into a dense C
 #   spmv        SpMV of steps 3 to 6, each entry prepared three times, on generated matrices and on the MATRIX files given; and on the
 #               files in STAGES_HELD_OUT="FILE ...", of a record of their own: matrices on which no constant was chosen. spmv_held_out is
 #               these alone
@@ -185,7 +185,7 @@ if wants sanitizer; then
 fi
 
 if wants d2; then
-  for study in ${STAGES_D2:-single_single single_graph chain_single chain_graph stream}; do
+  for study in ${STAGES_D2:-single_single single_graph chain_graph stream}; do
     step "d2_$study" env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out" "$study"
   done
   rm -f "$out"/*.txt
