@@ -2,8 +2,7 @@
 """Reads what ncu (Nsight Compute) counted, for tools/counters.sh: CSV in, JSON out. Needs nothing beyond Python's own library.
 
     ncu --query-metrics | tools/counters.py choose RECORD      prints the metrics to ask for, of those that there are
-    tools/counters.py begin RECORD part=REGEX NAME=VALUE ...   a new record, with where it comes from; with a REGEX, a part: the record
-                                                               that is there goes on, if it comes from the same sources, GPU and ncu
+    tools/counters.py begin RECORD NAME=VALUE ...              a new record, with where it comes from
     tools/counters.py add RECORD MATRIX OPTIONS ENTRY CODE DIRECTORY
     tools/counters.py end RECORD                               the record is complete; exit code 1 if a case failed
 
@@ -204,34 +203,17 @@ def choose(path, query):
     print(",".join(chosen.values()))
 
 
-def begin(path, origin):
-    """A new record; of a part, the record that is there with what it has. Raises Fault if that comes from elsewhere."""
-    part = origin.pop("part", "")
-    record = {"schema_version": 1, **origin, "complete": False, "metrics": {}, "cases": []}
-    if part and pathlib.Path(path).exists():
-        old = load(path)
-        other = [name for name in origin if name not in ("date", "command") and old.get(name) != origin[name]]
-        if other:
-            raise Fault(f"{path} has another {' and another '.join(other)} than this part; give another directory, or count all of the operation")
-        record["cases"], record["command"] = old["cases"], f"{old['command']}; {origin['command']}"
-    save(path, record)
-
-
 def main(arguments):
     command, path, *rest = arguments
     if command == "begin":
-        try:
-            begin(path, dict(pair.split("=", 1) for pair in rest))
-        except Fault as fault:
-            sys.exit(f"counters: {fault}")
+        save(path, {"schema_version": 1, **dict(pair.split("=", 1) for pair in rest), "complete": False, "metrics": {}, "cases": []})
     elif command == "choose":
         choose(path, sys.stdin.read())
     elif command == "add":
         matrix, options, entry, code, directory = rest
         record = load(path)
         done = case(record["metrics"], entry, int(code), pathlib.Path(directory))
-        new = {"matrix": matrix, "options": options, "entry": entry}
-        record["cases"] = [old for old in record["cases"] if any(old[name] != text for name, text in new.items())] + [{**new, **done}]
+        record["cases"].append({"matrix": matrix, "options": options, "entry": entry, **done})
         save(path, record)
         print(f"{matrix} {options} {entry}: " + (f"{done['launches']} launches" if done["status"] == "good" else f"{done['status'].upper()}: {done['reason']}"), file=sys.stderr)
     elif command == "end":

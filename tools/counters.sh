@@ -4,11 +4,7 @@
 #
 #   tools/counters.sh [PROGRAM [DIRECTORY [OPERATION ...]]]
 #
-# OPERATION: spmv, spmm or spgemm, or a part of one: spmv:REGEX counts only the entries whose names REGEX finds, as in
-# `tools/counters.sh build/gpu/bin/stages out/counters spmv:^03_`. A part goes into the record that is there, in the place of its own
-# older cases, if that record is of the same sources, GPU and ncu; else it is refused.
-#
-# Defaults: build/gpu/bin/stages; results/<gpu>; spmv, spmm and spgemm. Writes DIRECTORY/counters_spmv.json, counters_spmm.json and
+# Defaults: build/gpu/bin/stages; results/<gpu>; the OPERATIONs spmv, spmm and spgemm. Writes DIRECTORY/counters_spmv.json, counters_spmm.json and
 # counters_spgemm.json, which tools/tables.py puts into the pages. Exit code 0: all cases were counted; 1: some were not, and the record says which and why.
 #
 # What is counted, and what is not:
@@ -40,24 +36,22 @@ mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# begin OPERATION PART: a new record, or for a part the one that is there, with where it comes from, and the metrics that this ncu has
-# for this GPU.
+# begin OPERATION: a new record, with where it comes from, and the metrics that this ncu has for this GPU.
 begin() {
   record=$out/counters_$1.json
-  python3 "$root/tools/counters.py" begin "$record" "part=$2" "operation=$1" "gpu=$gpu" \
+  python3 "$root/tools/counters.py" begin "$record" "operation=$1" "gpu=$gpu" \
     "driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)" \
     "ncu=$(ncu --version | grep -i version | tail -n 1)" \
     "source_digest=$(cmake -DROOT="$root" -P "$root/cmake/BuildInfo.cmake" 2>&1)" \
     "gpu_source_digest=${gpu_digests[$1]}" \
-    "date=$(date -u +%FT%TZ)" "command=tools/counters.sh $1${2:+:$2}" || exit 2
+    "date=$(date -u +%FT%TZ)" "command=tools/counters.sh $1" || exit 2
   metrics=$(ncu --query-metrics 2> /dev/null | python3 "$root/tools/counters.py" choose "$record") || exit 2
 }
 
-# count OPTIONS MATRIX ENTRY WORD ...: one product of the entry under ncu, if it is of the part; the words go to stages run.
+# count OPTIONS MATRIX ENTRY WORD ...: one product of the entry under ncu; the words go to stages run.
 count() {
   local options=$1 matrix=$2 entry=$3 code=0
   shift 3
-  [[ $entry =~ $part ]] || return 0
   rm -rf "$work/case"
   mkdir "$work/case"
   STAGES_PROFILE=1 timeout -k 5 "${STAGES_COUNTERS_LIMIT:-60}" ncu --profile-from-start off --clock-control none --cache-control none \
@@ -120,15 +114,12 @@ spgemm() {
 }
 
 failed=0
-for word in "$@"; do
-  operation=${word%%:*}
-  part=${word#"$operation"}
-  part=${part#:}
+for operation in "$@"; do
   case $operation in
     spmv | spmm | spgemm) ;;
     *) echo "counters: there is no operation '$operation'; give spmv, spmm or spgemm" >&2; exit 2 ;;
   esac
-  begin "$operation" "$part"
+  begin "$operation"
   "$operation"
   python3 "$root/tools/counters.py" end "$record" || failed=1
   echo "written: $record" >&2

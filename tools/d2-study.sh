@@ -4,12 +4,12 @@
 # one by one and replayed as a CUDA graph. Writes a JSON file for each of them, from which a plot can be drawn.
 #
 #   tools/d2-study.sh [PROGRAM [DIRECTORY [STUDY ...]]]      defaults: build/gpu/bin/stages, out/d2, all of
-#       single_single single_graph chain_single chain_graph stream stream_graph
+#       single_single single_graph chain_graph stream
 #
 # Without a GPU the kernels run on the executor: checked, not timed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-studies="single_single single_graph chain_single chain_graph stream stream_graph"
+studies="single_single single_graph chain_graph stream"
 case ${1:-} in -*) echo "usage: tools/d2-study.sh [PROGRAM [DIRECTORY [STUDY ...]]]" >&2; exit 2 ;; esac
 program=${1:-$root/build/gpu/bin/stages}
 [ -x "$program" ] || { echo "d2-study: there is no program $program; build it (tools/build.sh gpu stages) or name another" >&2; exit 2; }
@@ -36,10 +36,8 @@ study() {  # NAME OPTIONS...
     --json "$out/d2_$name.json" "$@" > "$out/d2_$name.txt"
 }
 
-for launch in single graph; do
-  study "single_$launch" --mode single --launch "$launch"
-  study "chain_$launch" --mode chain --products 1000 --launch "$launch"
-done
+study single_single --mode single --launch single
+study single_graph --mode single --launch graph
+study chain_graph --mode chain --products 1000 --launch graph
 study stream --mode stream --products 1000
-study stream_graph --mode stream --products 1000 --launch graph
 echo "written: $out/d2_*.json" >&2

@@ -5,7 +5,7 @@
 #
 # Each MATRIX is squared (a rectangular one: the smaller of A A^T and A^T A), multiplied by a vector and by 32 of them;
 # beside them the pairs of the course project and a hypersparse matrix. NAME is the directory under results/; without it
-# the processor's name. PART is the middle of a file's name below: --only plain,tricks takes a minute, and needs no MATRIX.
+# the processor's name. PART is the middle of a file's name below: --only plain takes a minute, and needs no MATRIX.
 # Nothing else should run meanwhile. What is written:
 #
 #   cpu-pair.json       SpGEMM: the course project's pair, data:d1, all methods
@@ -15,13 +15,12 @@
 #   cpu-vector.json     SpMV: every MATRIX
 #   cpu-dense.json      SpMM with 32 columns: every MATRIX
 #   cpu-plain.json      SpMV and SpMM with 32 columns: built-in matrices, among them data:d2, which the dense forms take, too
-#   cpu-tricks.json     SpGEMM: what each trick of gustavson_adaptive is worth, on generated matrices
 #
 # STAGES_PROGRAM names the program (default: build/cpu/bin/stages, which is built where it is not there).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 name=$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-' | tr -s '-')
-known="pair uniform sparse vector dense square plain tricks"
+known="pair uniform sparse vector dense square plain"
 wanted=$known
 while [ "${1:-}" = --name ] || [ "${1:-}" = --only ]; do
   [ $# -ge 2 ] || { echo "measure-cpu: $1 needs a word" >&2; exit 2; }
@@ -35,8 +34,6 @@ case ${1:-} in -*) echo "usage: tools/measure-cpu.sh [--name NAME] [--only PART,
 wants() { [[ " $wanted " == *" $1 "* ]]; }
 program=${STAGES_PROGRAM:-$root/build/cpu/bin/stages}
 [ -x "$program" ] || "$root/tools/build.sh" cpu stages
-tricks=$(dirname "$program")/spgemm_tricks
-! wants tricks || [ -x "$tricks" ] || "$root/tools/build.sh" cpu spgemm_tricks
 out=$root/results/$name
 mkdir -p "$out"
 matrices=()
@@ -64,8 +61,4 @@ if [ ${#matrices[@]} -gt 0 ]; then
   measure square "${matrices[@]}" --op spgemm --filter 'gustavson|vendor'
 fi
 measure plain -m data:d2 -m data:road -m data:fem -m data:web --op spmv,spmm --n-cols 32
-if wants tricks; then
-  echo "spgemm_tricks" >&2
-  "$tricks" --json "$out/cpu-tricks.json" > /dev/null
-fi
 echo "written: $out/cpu-*.json" >&2

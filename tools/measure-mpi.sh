@@ -4,7 +4,7 @@
 #   tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME [PART ...]]
 #
 # MATRIX is multiplied by itself, beside the pair of the course project (data:d1). NAME is the directory under results/;
-# without it the processor's name. PARTs are those of machine, rungs, d1, matrix, distributed, vector and weak that are wanted;
+# without it the processor's name. PARTs are those of machine, rungs, d1, matrix, distributed and vector that are wanted;
 # without them all. Ranks are 1, 2, 4, 8, 16 and the number of cores, as far as there are processors.
 # Nothing else should run meanwhile. What is written:
 #
@@ -14,7 +14,6 @@
 #   mpi-matrix.json           MATRIX squared, C on rank 0
 #   mpi-distributed.json      both, C left distributed
 #   mpi-vector.json           MATRIX and a 27-point mesh times a vector and times 32
-#   mpi-weak.json             a 27-point mesh and a random matrix that grow with the ranks
 #
 # Each file's context holds, for each number of ranks, the bandwidth of all of them copying at once
 # ("ranks=N: copy_bandwidth_bytes_per_second"), the cores and the threads per core.
@@ -44,13 +43,11 @@ loops() {
   wait
   awk -v n="$1" -v from="$start" -v to="$EPOCHREALTIME" 'BEGIN { printf "%d at once: %.2f s, %.2f loops a second\n", n, to - from, n / (to - from) }'
 }
+known="machine rungs d1 matrix distributed vector"
 wanted=" ${*:3} "
-[ "$wanted" != "  " ] || wanted=" machine rungs d1 matrix distributed vector weak "
+[ "$wanted" != "  " ] || wanted=" $known "
 for part in $wanted; do
-  case $part in
-    machine | rungs | d1 | matrix | distributed | vector | weak) ;;
-    *) echo "$part is no part; there are machine, rungs, d1, matrix, distributed, vector and weak" >&2; exit 2 ;;
-  esac
+  [[ " $known " == *" $part "* ]] || { echo "measure-mpi: there is no part '$part'; give some of $known" >&2; exit 2; }
 done
 echo "$cores cores, $processors processors, ranks $ranks, results in $out" >&2
 
@@ -79,6 +76,4 @@ measure d1 -m data:d1 "${spgemm[@]}" --max-work 2e10
 measure matrix -m "$file" "${spgemm[@]}"
 measure distributed -m data:d1 "$file" "${spgemm[@]}" --filter 'gustavson|distributed|balanced' --destination distributed
 measure vector -m "$file" gen:stencil:points=27,nx=64 --op spmv,spmm --stage 01,02
-measure weak --weak -m gen:stencil:points=27,nx=40,ny=40,nz=20xR gen:uniform:rows=5e4xR,cols=5e4xR,per_row=8 \
-  "${spgemm[@]}" --filter 'gustavson_adaptive|balanced|shared|distributed'
 echo "written to $out" >&2

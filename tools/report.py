@@ -15,7 +15,7 @@ import tempfile
 EXAMPLES = """Examples:
   tools/report.py out/results.json -o report.html
       what ./run.sh makes at its end
-  tools/report.py results/nvidia-h200/*.json -o h200.html --program build/gpu/bin/stages
+  tools/report.py results/nvidia-h100-80gb-hbm3/*.json -o h100.html --program build/gpu/bin/stages
       several runs in one page, with pictures of the matrices
   tools/report.py --compare before.json after.json -o change.html
       what got faster or slower beyond the noise

@@ -24,14 +24,12 @@ which are typed and stay as they are; then, from the record, a column for each m
 over the entry in the words "gain over `ENTRY`" of what is new.
 Entries that REGEX finds and that are not typed come behind. Without a record the typed columns stand alone, with how to make one.
 
-A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates of `gather_bench --json FILE`.
+A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates at which rows at random places were read.
 
 A pair <!-- steps results . --> and <!-- end steps --> gets what each step is worth: a line for each measurement in STEPS below.
 
 A pair <!-- order FILE . --> and <!-- end order --> gets what reordering the rows was worth: the record of the part `order` of
-tools/spmm-study.sh. A pair <!-- locality FILE . --> and <!-- end locality --> gets what `order_bench --json FILE` counted.
-
-A pair <!-- tricks FILE . --> and <!-- end tricks --> gets what each trick of a kernel is worth: what `spgemm_tricks --json FILE` measured.
+tools/spmm-study.sh.
 
 A pair <!-- rules FILE OPERATION --> and <!-- end rules --> gets what the rules cost: the record of tools/rules-cost.sh, of `spgemm` or `spmm`.
 A pair <!-- forms FILE . --> and <!-- end forms --> gets from the same record what each form of step 8 is worth.
@@ -39,12 +37,9 @@ A pair <!-- forms FILE . --> and <!-- end forms --> gets from the same record wh
 A pair <!-- counters FILE REGEX --> and <!-- end counters --> gets what ncu counted: the record of tools/counters.sh, of the cases in whose
 "matrix, options, entry" REGEX is found (as it holds no blanks, a dot stands for one).
 
-A pair <!-- agreement FILE REGEX --> and <!-- end agreement --> gets what the lens counts beside ncu: the record of
-tools/lens-agreement.sh.
-
 A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets sparse products: rates beside the fastest
 algorithm of the library, the phases of the fastest of ours, and what it reaches of the limits: of memory, of L2 by the record of
-bench/l2_requests, and of the issue of instructions by that of tools/counters.sh.
+requests, and of the issue of instructions by that of tools/counters.sh.
 
 A pair <!-- races FILE . --> and <!-- end races --> gets how many kernels with and without races were told right, kind by kind: what
 tests/lens/races_tests.cu writes.
@@ -67,7 +62,7 @@ and before it, where several results fit, ranks=N, type=f32, operation=spmv, opt
 a number with so many digits, `percent` a share. With `if_recorded` the text is `no record` as long as the file has nothing of that ENTRY,
 or of the entry after over:, which is then a name in full, STEP/NAME, and no regular expression (a $ may end it). ENTRY `context` and MATRIX NAME is what the record says of the machine;
 ENTRY `library` and MATRIX `memory` is in words where cuSPARSE's sparse products of the record take their memory from. In a record of
-`gather_bench` ENTRY is the size of B and MATRIX the bytes read of a row, as in the table: `300MB 128`.
+these rates ENTRY is the size of B and MATRIX the bytes read of a row, as in the table: `300MB 128`.
 
 The pages are the READMEs, all other pages of the steps, and those in docs/.
 
@@ -85,7 +80,7 @@ import sys
 
 PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|locality|tricks|rules|forms|steps|agreement|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|rules|forms|steps|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value, unit="s"):
@@ -482,7 +477,7 @@ def products(results, pattern, wanted):
 
 
 def gather(results, _pattern, _wanted):
-    """The Markdown table of a record of gather_bench: a line a size of B, a column a size of what is read of a row."""
+    """The Markdown table of a record of such rates: a line a size of B, a column a size of what is read of a row."""
     rate = {(r["b_bytes"], r["piece_bytes"]): r["bytes_per_second"] for r in results["rates"]}
     sizes, pieces = sorted({b for b, _ in rate}), sorted({piece for _, piece in rate})
     lines = head_of(["B", *(f"{piece} bytes" for piece in pieces)])
@@ -733,135 +728,6 @@ def with_values(text, page, missing):
     return new
 
 
-# What the lens and ncu both count, and how far apart they may be. Lanes are apart by space only where the opcodes are: see spaces_together().
-AGREED = (("sectors of global loads", "load_sectors", 0.01), ("sectors of global stores", "store_sectors", 0.01), ("sectors of global atomics", "atomic_sectors", 0.01),
-          ("wavefronts of shared loads", "shared_load_wavefronts", 0.05), ("wavefronts of shared stores", "shared_store_wavefronts", 0.05),
-          ("wavefronts of shared atomics", "shared_atomic_wavefronts", 0.05),
-          *((f"lanes of {space} {operation}s", f"{prefix}{operation}_lanes", 0.05)
-            for space, prefix in (("global", ""), ("shared", "shared_"), ("generic", "generic_")) for operation in ("load", "store", "atomic")))
-# The sectors and lanes say where these differ.
-REQUESTS = (("requests of global loads", "load_requests", 0.05), ("requests of global stores", "store_requests", 0.05),
-            ("requests of global atomics", "atomic_requests", 0.05))
-
-
-def spaces_together(mine, kernel):
-    """Both counts of a kernel, by the lens and by ncu. Where nvcc does not know the space, it takes generic instructions for global and
-    shared memory alike: wavefronts of shared memory, and no lane by an opcode of it. The lanes of both spaces count together then."""
-    mine, kernel = dict(mine), dict(kernel)
-    for operation in ("load", "store", "atomic"):
-        lanes, shared = f"{operation}_lanes", f"shared_{operation}_lanes"
-        if kernel.get(f"shared_{operation}_wavefronts") and kernel.get(shared) == 0 and lanes in mine:
-            for counts in (mine, kernel):
-                counts[f"generic_{operation}_lanes"] = counts.pop(lanes) + counts.pop(shared)
-    return mine, kernel
-
-
-def rank_correlation(pairs):
-    """Spearman's; None where one side is all the same."""
-    def ranks(values):
-        ordered = sorted(values)
-        return [ordered.index(value) + (ordered.count(value) - 1) / 2 - (len(values) - 1) / 2 for value in values]
-    a, b = (ranks(side) for side in zip(*pairs))
-    size = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
-    return sum(x * y for x, y in zip(a, b)) / size if size else None
-
-
-def blocks(case):
-    """Of each kernel, by its name, how many the lens saw, and how many ncu did."""
-    return ({kernel["name"]: kernel["blocks"] for kernel in case[side]} for side in ("lens", "ncu"))
-
-
-def same_work(case):
-    """Whether ncu saw the kernels of the lens, with as many blocks: else it is other work, and its bound another's. The lens sees none of
-    the kernels of NVIDIA's libraries."""
-    lens, ncu = blocks(case)
-    return lens.items() <= ncu.items()
-
-
-def order_of_bounds(cases):
-    """Does the bound order the entries of a step as ncu's times do? Without the launch, which is the same for all. A line a step."""
-    longest = lambda limits: max(seconds for limit, seconds in limits.items() if limit != "launch")
-    groups, steps = {}, {}
-    for case in filter(same_work, cases):
-        step = case["entry"].split("/")[0]
-        groups.setdefault((step, case["operation"], case["matrix"]), []).append((longest(case["at_least"]["limits"]), sum(kernel["seconds"] for kernel in case["ncu"])))
-    for (step, _, _), pairs in groups.items():
-        if len(pairs) > 2:
-            steps.setdefault(step, []).append((rank_correlation(pairs), len(pairs)))
-    lines = ["| step | rank correlation of the longest limit but the launch with the time, by matrix (of how many entries) |", "|---|---|"]
-    return lines + [f"| `{step}` | {', '.join('all limits alike' if one is None else f'{one:.2f} ({of})' for one, of in found)} |" for step, found in sorted(steps.items())]
-
-
-def compared(case):
-    """(kernel, line of AGREED or REQUESTS, by the lens, by ncu) of the kernels that both saw with as many blocks. A record from before something
-    was counted does not have it."""
-    ncu = {kernel["name"]: kernel for kernel in case["ncu"]}
-    for mine in case["lens"]:
-        kernel = ncu.get(mine["name"])
-        if kernel and kernel["blocks"] == mine["blocks"]:
-            mine, kernel = spaces_together(mine, kernel)
-            for line in AGREED + REQUESTS:
-                if line[1] in mine and line[1] in kernel:
-                    yield mine["name"], line, mine[line[1]], kernel[line[1]]
-
-
-def not_compared(cases):
-    """Lines that tell of the kernels that are in no table, and why."""
-    other_blocks, alone = set(), {}
-    for case in cases:
-        lens, ncu = blocks(case)
-        entry = f"`{case['entry']}`"
-        if any(lens[name] != ncu[name] for name in lens.keys() & ncu.keys()):
-            other_blocks.add(entry)
-        for side, names in (("the lens", lens.keys() - ncu.keys()), ("ncu", ncu.keys() - lens.keys())):
-            for name in names:
-                alone.setdefault(f"`{name}` by {side}", set()).add(entry)
-    lines = []
-    if other_blocks:
-        lines += [f"(not compared where the numbers of blocks differ, as on some or all matrices of {', '.join(sorted(other_blocks))})", ""]
-    if alone:
-        told = "; ".join(f"{kernel}, of {', '.join(sorted(entries)) if len(entries) < 4 else f'{len(entries)} entries'}" for kernel, entries in sorted(alone.items()))
-        lines += [f"(not compared, as one side alone saw them: {told})", ""]
-    return lines
-
-
-def agreement(results, pattern, _wanted):
-    """How often the lens counts what ncu counts, and each kernel for which it does not: the record of tools/lens-agreement.sh."""
-    mine = [case for case in results["cases"] if re.search(pattern, case["entry"])]
-    good, failed, skipped = ([case for case in mine if case["status"] == status] for status in ("good", "failed", "skipped"))
-    seen, apart, untold = {}, {}, {}
-    for case in good:
-        for kernel, (head, name, bar), counted, expected in compared(case):
-            if expected is None:
-                untold.setdefault(f"{head.split()[0]} of `{kernel}` of `{case['entry']}`", set()).add(case["matrix"])
-            elif counted or expected:
-                off = (counted - expected) / max(expected, 1)
-                seen.setdefault(name, []).append(abs(off) <= bar)
-                if abs(off) > bar and (head, name, bar) in AGREED:
-                    apart.setdefault((case["entry"], kernel, head), []).append(off)
-    lines = ["| count | may differ by | agree | of (kernel, matrix) | share |", "|---|---|---|---|---|"]
-    for head, name, bar in AGREED + REQUESTS:
-        if agree := seen.get(name):
-            lines.append(f"| {head} | {100 * bar:.0f} % | {sum(agree)} | {len(agree)} | {100 * sum(agree) / len(agree):.1f} % |")
-    lines += ["", "| entry | kernel | count | the lens counts |", "|---|---|---|---|"]
-    for (entry, kernel, head), offs in apart.items():
-        ends = dict.fromkeys(f"{100 * off:+.0f} %" for off in (min(offs), max(offs)))
-        lines.append(f"| `{entry}` | `{kernel}` | {head} | {' to '.join(ends)}{', on one matrix' if len(offs) == 1 else ''} |")
-    lines += ["", f"(the second table: what differs by more, requests left out; {results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, "
-              f"{results['counted_on_gpu']['date'][:10]}, sources {results['source_digest'][:12]})", ""]
-    lines += not_compared(good)
-    if untold:
-        told = ", ".join(f"{kernel} on {len(matrices)} {'matrix' if len(matrices) == 1 else 'matrices'}" for kernel, matrices in untold.items())
-        lines += [f"(not compared, as ncu did not tell all: {told})", ""]
-    names = lambda cases: ", ".join(f"`{case['entry']}` on {label(case['matrix'])}" for case in cases)
-    if failed:
-        lines += [f"(not in these tables, {len(failed)} of {len(mine)} cases: {names(failed)}; {' / '.join(dict.fromkeys(case['reason'].split(';')[0] for case in failed))})", ""]
-    if skipped:
-        lines += [f"({len(skipped)} of {len(mine)} cases do not fit the entry or the GPU: {names(skipped)})", ""]
-    lines += order_of_bounds(good)
-    return "\n".join(lines) + "\n"
-
-
 # What stands in the table for the kinds of tests/lens/races_tests.cu.
 RACES = {"barrier": "a missing `__syncthreads`", "syncwarp": "a missing `__syncwarp`", "atomic": "a missing atomic operation", "scope": "too small a scope",
          "fence": "a missing fence, or a flag without one", "index": "indices that overlap", "streams": "two kernels on two streams"}
@@ -907,31 +773,6 @@ def order(results, _pattern, _wanted):
     return "\n".join(lines) + "\n"
 
 
-def locality(results, _pattern, _wanted):
-    """The Markdown table of a record of order_bench: a line a matrix, a column a window."""
-    windows = [f["window"] for f in results["orders"][0]["fresh"]]
-    lines = head_of(["matrix", "non-zeros", *(f"fresh, of {w:,} in turn" for w in windows), "ordering"])
-    for line in results["orders"]:
-        cells = [percents(f["before"], f["after"]) for f in line["fresh"]]
-        lines.append(line_of([label(line["matrix"]), f"{line['nnz'] / 1e6:.2f} M", *cells, seconds(line["seconds"])]))
-    lines += ["", f"(as the rows come, and reordered; ordering on one thread; {results['cpu']}, sources {results['source_digest'][:12]})"]
-    return "\n".join(lines) + "\n"
-
-
-def tricks(results, _pattern, _wanted):
-    """The Markdown table of a record of spgemm_tricks: a line a matrix, a column for what is left out."""
-    names = list(results["tricks"][0]["without"])
-    lines = head_of(["matrix", "with all", *(f"without {name}" for name in names)])
-    for line in results["tricks"]:
-        slower = {name: line["without"][name] / line["seconds"] for name in names}
-        most = max(slower.values())
-        cells = [("**{:.2f}**" if slower[name] == most else "{:.2f}").format(slower[name]) for name in names]
-        lines.append(line_of([label(line["matrix"]), seconds(line["seconds"]), *cells]))
-    lines += ["", f"(how many times as long the product takes without; what is worth most bold; medians of {min(line['rounds'] for line in results['tricks'])} "
-              f"runs and more; {results['cpu']}, one thread, {results['date']}, sources {results['source_digest'][:12]})"]
-    return "\n".join(lines) + "\n"
-
-
 def last_times(m):
     """Those of the choices that were timed again, where a record has them."""
     return m.get("again") or m["seconds"]
@@ -972,24 +813,12 @@ def rules(results, operation, _wanted):
                     alone = [cost for cost in map(cost_of_the_form, of_list) if cost]
                     cells += [f"{geometric_mean(alone):.3f} (of {len(alone)})", f"{max(alone):.2f}"] if alone else ["", ""]
                 lines.append(line_of(cells))
-    titles = ["matrix", "list"] + (["N"] if any(columns) else []) + ["by the rules", "best choice", "its time", "cost"]
-    # With a line for each number of columns, too, those alone that cost something.
-    told = [m for m in measured_ if not any(columns) or cost_of_rules(m) >= 1.1]
-    lines += ["", *head_of(titles)]
-    for m in told:
-        again = last_times(m)
-        best = min(again, key=again.get)
-        name = "the rules'" if best == m["rules"] else best
-        cells = [label(m["matrix"]), m["list"]] + ([str(m["n_cols"])] if any(columns) else [])
-        cells += [seconds(again[m["rules"]]), name, seconds(again[best]), f"{cost_of_rules(m):.2f}"]
-        lines.append(line_of(cells))
     skipped = sum(1 for m in results["matrices"] if m["operation"] == operation and not m["seconds"])
     part = sum(1 for m in measured_ if m.get("left_out"))
     lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record"
               + (f"; the form alone: over the best of {', '.join(f'`{name}`' for name in FORMS)}, each by its own rules, by the first times, of the matrices on which another form was timed" if several_forms else "")
               + (f"; on {part} lines time was too short for all choices" if part else "")
-              + (f"; {len(measured_) - len(told)} lines with a cost under 1.10 are not shown" if len(told) < len(measured_) else "") +
-              f"; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
+              + f"; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
     return "\n".join(lines) + "\n"
 
 
@@ -1131,6 +960,8 @@ def tour():
 
 # The highest clock of a GPU's SMs (its data sheet): an SM gives a wavefront a cycle.
 HIGHEST_CLOCK = {GPU: 1.98e9, "nvidia-h200": 1.98e9}
+# Seconds of the shortest kernel of all entries, by ncu on that GPU on 28 November 2026 (docs/lens.md).
+SHORTEST_KERNEL = 2.08e-6
 
 
 def rates():
@@ -1138,12 +969,11 @@ def rates():
     if not (ROOT / "results" / GPU).is_dir():
         return ""
     read = lambda name: json.loads((ROOT / "results" / GPU / name).read_text())
-    gathered, products, profiled = read("gather.json"), read("d2_single_graph.json"), read("lens_agreement_ncu.json")
+    gathered, products = read("gather.json"), read("d2_single_graph.json")
     l2 = max(rate["bytes_per_second"] for rate in gathered["rates"])
-    shortest = min(kernel["seconds"] / kernel["launches"] for case in profiled["cases"] for kernel in case.get("kernels", ()))
     head = ("# The best that is recorded of a GPU, for the bounds of `stages lens`: GPU, bytes from L2 a second, SMs, wavefronts of\n"
             "# one SM a second, seconds of the shortest kernel. tools/tables.py writes this file.\n")
-    return head + f"{gathered['device']}\t{l2:.4g}\t{products['context']['gpu_sms']}\t{HIGHEST_CLOCK[GPU]:.4g}\t{shortest:.4g}\n"
+    return head + f"{gathered['device']}\t{l2:.4g}\t{products['context']['gpu_sms']}\t{HIGHEST_CLOCK[GPU]:.4g}\t{SHORTEST_KERNEL:.4g}\n"
 
 
 def merged(files):
@@ -1185,7 +1015,7 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "locality": locality, "tricks": tricks, "rules": rules, "forms": forms, "steps": steps, "agreement": agreement, "races": races}[kind]
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "rules": rules, "forms": forms, "steps": steps, "races": races}[kind]
             results, wanted = merged(parts) if kind != "steps" else None, matrices.split()
             for word in [w for w in wanted if w.startswith("options=")]:
                 wanted.remove(word)

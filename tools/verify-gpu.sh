@@ -10,7 +10,7 @@
 #   tests       all tests on the GPU
 #   several     the tests of several GPUs, which two or more processes share if there are fewer
 #   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer (STAGES_SANITIZER="memcheck ..." for some of them)
-#   d2          the D2 study (STAGES_D2="stream ..." for some of its six parts, see tools/d2-study.sh), and D1's pair into a dense C
+#   d2          the D2 study (STAGES_D2="stream ..." for some of its four parts, see tools/d2-study.sh), and D1's pair into a dense C
 #   spmv        SpMV of steps 3 to 6, each entry prepared three times, on generated matrices and on the MATRIX files given; and on the
 #               files in STAGES_HELD_OUT="FILE ...", of a record of their own: matrices on which no constant was chosen. spmv_held_out is
 #               these alone
@@ -24,7 +24,7 @@
 #               that are in the directory STAGES_FILES. Left out unless it is named
 #   spmm_held_out  the same of SpMM and tools/sets/spmm-reported.txt, for 16, 32, 128 and 256 columns; spmm_held_out_between for 8, 20, 48,
 #               64 and 100. Both are left out unless they are named
-#   spmm        what explains SpMM's times, and SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
+#   spmm        SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
 #               others; STAGES_SPMM_PARTS="small medium" for some of the twins, or "real" for the files in the directory STAGES_FILES).
 #               This one is left out unless it is named
 #   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
@@ -185,7 +185,7 @@ if wants sanitizer; then
 fi
 
 if wants d2; then
-  for study in ${STAGES_D2:-single_single single_graph chain_single chain_graph stream stream_graph}; do
+  for study in ${STAGES_D2:-single_single single_graph chain_graph stream}; do
     step "d2_$study" env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out" "$study"
   done
   rm -f "$out"/*.txt
@@ -278,12 +278,7 @@ spmm_held_out() {
 spmm_held_out spmm_held_out 16,32,128,256
 spmm_held_out spmm_held_out_between 8,20,48,64,100
 
-# How fast rows at random places can be read explains most of SpMM's times.
-if wants spmm; then
-  step gather build/gpu/bin/gather_bench --json "$out/gather.json"
-  step gather_strips build/gpu/bin/gather_bench --stride 1024 --json "$out/gather_strips.json"
-  step spmm tools/spmm-study.sh --n-cols "${STAGES_SPMM:-32,128,256}" build/gpu/bin/stages "$out" ${STAGES_SPMM_PARTS:-}
-fi
+wants spmm && step spmm tools/spmm-study.sh --n-cols "${STAGES_SPMM:-32,128,256}" build/gpu/bin/stages "$out" ${STAGES_SPMM_PARTS:-}
 
 # The rungs of steps 7 and 8. Of SpMM: short rows and a hub; a large hub and neighbours of equal length; a near-dense matrix; a mesh, all
 # rows alike; half of all elements, for tiles on tensor cores. Of SpGEMM: a mesh, all rows alike; rows at random; skewed rows; dense blocks. First forms may be slow on skewed matrices, or

@@ -6,7 +6,7 @@
 //   One pass. C never has more entries than sum(min(products of the row, columns)), so C's arrays are
 //   reserved at that size and written front to back. The operating system hands out memory by the page, at
 //   the first write: what is reserved and never reached costs address space only, whereas counting first
-//   costs a pass over all products (01_cpu_serial/measured.md has what each of these is worth).
+//   costs a pass over all products (01_cpu_serial/measured.md has what each of these was worth).
 //
 //   A row of C with at most kTinyProducts products: they are inserted in order, without any accumulator.
 //
@@ -68,18 +68,6 @@ inline constexpr std::size_t kScanned = 2;
 
 /// Up to so many columns, a row with a product for every eight of them is marked in bytes.
 inline constexpr Index kNarrow = 1024;
-
-/// What of the above is done. bench/spgemm_tricks.cpp leaves out one after the other; C has the same bits
-/// without.
-struct Tricks {
-  bool insertion = true;        ///< of rows with few products
-  bool summary = true;          ///< a bitmap of the bitmap's words
-  bool bytes = true;            ///< marks in bytes where the columns are few
-  bool batches = true;          ///< short rows of B are copied first
-  bool masks = true;            ///< B's columns as words of the bitmap
-  bool fetch = true;            ///< rows of B are asked for ahead of time
-  bool narrow_pointers = true;  ///< B's row pointers in 32 bits
-};
 
 /// How a row notes its columns while it is added up: a bit each; a bit each, and one for each word of those;
 /// or a byte each, which is a store where a bit is a load, an OR and a store, but takes as long to read out
@@ -167,10 +155,10 @@ struct RowFacts {
 /// Looks at the rows of B that row i of C adds up, at both ends of each, and chooses how to mark. It stops as
 /// soon as it has seen enough products for marking in bytes or for scanning the whole bitmap, because looking
 /// costs memory accesses.
-template <Tricks kTricks, class T, class Ptr>
+template <class T, class Ptr>
 RowFacts look_at_row(const CsrView<T>& a, const CsrView<T, Ptr>& b, Index i) {
   const std::size_t words = bitmap::words(b.cols);
-  const bool narrow = kTricks.bytes && b.cols <= kNarrow;
+  const bool narrow = b.cols <= kNarrow;
   const Offset enough =
       std::max(static_cast<Offset>(narrow ? words * 8 : words / kScanned), kTinyProducts + 1);
   Offset products = 0;
@@ -185,7 +173,7 @@ RowFacts look_at_row(const CsrView<T>& a, const CsrView<T, Ptr>& b, Index i) {
   }
   if (products == 0) return {};
   const std::size_t begin = bitmap::word_of(low), end = bitmap::word_of(high) + 1;
-  const bool scattered = kTricks.summary && end - begin > kReadOut * static_cast<std::size_t>(products);
+  const bool scattered = end - begin > kReadOut * static_cast<std::size_t>(products);
   return {products, begin, end, scattered ? Marking::bits_and_summary : Marking::bits};
 }
 
@@ -377,7 +365,7 @@ Offset insert_row(const CsrView<T>& a, const CsrView<T, Ptr>& b, Index i, Index*
 
 /// Rows of C = A B, one after the other. Holds what a row needs while it is made, for B with `columns`
 /// columns.
-template <class T, Tricks kTricks = Tricks{}>
+template <class T>
 class SpgemmRows {
  public:
   explicit SpgemmRows(Index columns) : row_(columns) {}
@@ -393,15 +381,14 @@ class SpgemmRows {
     c.values.resize(static_cast<std::size_t>(bound));
     const Offset nnz_b = b.row_ptr[b.rows];
     narrow_.clear();
-    if (kTricks.narrow_pointers && nnz_b <= std::numeric_limits<Index>::max() &&
-        b.rows <= a.row_ptr[a.rows]) {
+    if (nnz_b <= std::numeric_limits<Index>::max() && b.rows <= a.row_ptr[a.rows]) {
       narrow_.resize(static_cast<std::size_t>(b.rows) + 1);
       for (Index k = 0; k <= b.rows; ++k) {
         narrow_[static_cast<std::size_t>(k)] = static_cast<Index>(b.row_ptr[k]);
       }
     }
     // Rewriting B costs a few steps an entry, so each must be used a few times.
-    masked_ = kTricks.masks && about_products(a, b) >= 8 * nnz_b && masks_serve(b);
+    masked_ = about_products(a, b) >= 8 * nnz_b && masks_serve(b);
     if (masked_) build_masks(b, masks_);
   }
 
@@ -429,9 +416,9 @@ class SpgemmRows {
 
   template <class Ptr>
   Offset make_row(const CsrView<T>& a, const CsrView<T, Ptr>& b, Index i, Index* columns, T* values) {
-    const RowFacts facts = look_at_row<kTricks>(a, b, i);
+    const RowFacts facts = look_at_row(a, b, i);
     if (facts.products == 0) return 0;
-    if (kTricks.insertion && facts.products <= kTinyProducts) return insert_row(a, b, i, columns, values);
+    if (facts.products <= kTinyProducts) return insert_row(a, b, i, columns, values);
     switch (facts.marking) {
       case Marking::bits:
         add_rows<Marking::bits>(a, b, i);
@@ -460,10 +447,10 @@ class SpgemmRows {
     for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
       const Index k = a.col_idx[p];
       const Offset first = b.row_ptr[k], last = b.row_ptr[k + 1];
-      if (kTricks.fetch && p + kAhead < nnz_a) fetch(b, a.col_idx[p + kAhead]);
+      if (p + kAhead < nnz_a) fetch(b, a.col_idx[p + kAhead]);
       const bool masked = masked_ && masks_.has_row(k);
       // A block would read past B's arrays beyond last_block.
-      if (masked || !kTricks.batches || last - first > kShortRow || last > last_block) {
+      if (masked || last - first > kShortRow || last > last_block) {
         add_batch();
         masked ? row_.template add_masked<kMarking>(b, masks_, k, a.values[p])
                : row_.template add_plain<kMarking>(b, k, a.values[p]);

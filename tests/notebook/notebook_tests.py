@@ -104,7 +104,7 @@ class Lab(As):
         cells = code(json.loads(LAB.read_text()))
         names = {}
         printed = "".join(execute(cells, names))
-        for words in ("GPU: ", "CMake: ", "2 good, 0 wrong", "H200, our record: the factor is ", "lost  "):
+        for words in ("GPU: ", "CMake: ", "2 good, 0 wrong", "H100, our record: the factor is ", "lost  "):
             self.assertIn(words, printed)
         self.assertTrue((out / "first_lab_1000.json").exists())
         self.assertLess(names["points"], 100, "a wrong subscript is right?")

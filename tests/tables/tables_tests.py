@@ -295,13 +295,8 @@ echo '{"choices": [
         _, rows = table(text, "matrices")
         self.assertEqual([tuple(r.values()) for r in rows],
                          [("on which rules were fitted", "3", "1.211", "1.33", "gen:some:n=3"), ("held out", "1", "1.333", "1.33", "gen:some:n=4")])
-        _, rows = table(text, "matrix")
-        self.assertEqual([(r["best choice"], r["cost"]) for r in rows], [("sorted up to 64", "1.33"), ("the rules'", "1.00"), ("sorted up to 64", "1.33"), ("sorted up to 64", "1.33")])
         self.assertIn("3 matrices skipped", text)
         self.assertIn("on 3 lines time was too short for all choices", text)
-        _, rows = table(tables.rules(made, "spmm", []), "matrix")
-        self.assertEqual([(r["N"], r["by the rules"], r["best choice"], r["cost"]) for r in rows], [("16", "3.00 us", "strip 32", "1.50")])
-        self.assertIn("; 1 lines with a cost under 1.10 are not shown", tables.rules(made, "spmm", []))
         _, rows = table(tables.rules(made, "spmm", []), "matrices")
         self.assertEqual([(r["matrices"], r["worst"]) for r in rows], [("held out, N = 16", "1.50"), ("held out, N = 32", "1.00")])
 
@@ -416,13 +411,6 @@ class Values(unittest.TestCase):
         self.assertIn("medians of one run, of up to 3 plans each, whose medians lie 10.0 % apart in the middle and 10 % at most; GPU", text)
         self.assertEqual([tables.value(record(*rows), "a", which, ["over:^vendor/"]) for which in ("mean", "least", "behind")], ["1.00x", "0.50x", "1 of 2"])
         self.assertIn("medians of one run; GPU", tables.ratios(record(row("05_x/a", 0, 1.0), row("vendor/b", 0, 1.0), gpu="GPU", gpu_sms="1"), "05_", []))
-
-    def test_what_tricks_are_worth(self):
-        line = lambda matrix, rounds, **without: {"matrix": matrix, "nnz": 9, "rounds": rounds, "seconds": 0.5, "without": without}
-        text = tables.tricks({"cpu": "A CPU", "date": "2001-02-03", "source_digest": "ab" * 32,
-                              "tricks": [line("data:road", 7, pass_=1.0, masks=0.45), line("gen:fem:nx=3", 3, pass_=0.5, masks=0.75)]}, ".", [])
-        self.assertEqual(text.splitlines()[2:4], ["| road | 500 ms | **2.00** | 0.90 |", "| gen:fem:nx=3 | 500 ms | 1.00 | **1.50** |"])
-        self.assertIn("medians of 3 runs and more; A CPU, one thread, 2001-02-03, sources abababababab", text)
 
     def test_an_entry_that_has_no_record_yet(self):
         """It is told from a misspelt one by the sources of its step."""
@@ -541,63 +529,6 @@ class Parts(unittest.TestCase):
                     write("aG", other, bare=bare)
                     with self.assertRaisesRegex(SystemExit, "several versions: huge.json, small.json are of different sources or GPUs"):
                         tables.merged(files)
-
-
-class Bounds(unittest.TestCase):
-    def test_no_recorded_time_lies_below_its_bound(self):
-        record = json.loads((ROOT / "results/nvidia-h100-80gb-hbm3/lens_agreement.json").read_text())
-        counted = [case for case in record["cases"] if case["status"] == "good" and tables.same_work(case)]
-        self.assertGreater(len(counted), 100)
-        for case in counted:
-            self.assertLessEqual(case["at_least"]["seconds"], sum(kernel["seconds"] for kernel in case["ncu"]), (case["entry"], case["matrix"]))
-            self.assertEqual(case["at_least"]["seconds"], max(case["at_least"]["limits"].values()))
-
-    @staticmethod
-    def agreement_of(lens, ncu):
-        kernel = {"name": "k", "blocks": 1, "seconds": 1, "load_sectors": 100}
-        case = {"status": "good", "entry": "03_a/e", "operation": "spmv", "matrix": "m", "at_least": {"limits": {"L1": 1}}, "lens": [kernel | lens], "ncu": [kernel | ncu]}
-        record = {"gpu": "G", "ncu": "Version 1", "source_digest": "0" * 64, "counted_on_gpu": {"date": "2026-01-01"}, "cases": [case]}
-        return tables.agreement(record, ".", "")
-
-    def test_what_a_record_does_not_have_is_not_compared(self):
-        """Counts of later than the record; and what ncu was asked for and did not tell, which the page says."""
-        for lens, ncu, row in (({"load_lanes": 50}, {}, None), ({}, {"load_lanes": 50}, None), ({"load_lanes": 50}, {"load_lanes": None}, None),
-                               ({"load_lanes": 50}, {"load_lanes": 50}, "1 | 1 | 100.0 %"), ({"load_lanes": 53}, {"load_lanes": 50}, "0 | 1 | 0.0 %")):
-            text = self.agreement_of(lens, ncu)
-            self.assertIn("| sectors of global loads | 1 % | 1 | 1 | 100.0 % |", text)
-            self.assertIn(f"| lanes of global loads | 5 % | {row} |", text) if row else self.assertNotIn("lanes of global loads", text)
-            said = "(not compared, as ncu did not tell all: lanes of `k` of `03_a/e` on 1 matrix)"
-            (self.assertIn if None in ncu.values() else self.assertNotIn)(said, text)
-
-    def test_what_one_side_alone_saw_is_told(self):
-        """And makes other work of the case where it is the lens: ncu sees the kernels of NVIDIA's libraries, too."""
-        for lens, ncu, said in (({"name": "a"}, {"name": "b"}, "(not compared, as one side alone saw them: `a` by the lens, of `03_a/e`; `b` by ncu, of `03_a/e`)"),
-                                ({}, {"blocks": 2}, "(not compared where the numbers of blocks differ, as on some or all matrices of `03_a/e`)")):
-            text = self.agreement_of(lens, ncu)
-            self.assertIn(said, text)
-            self.assertNotIn("sectors of global loads", text)
-        kernels = [{"name": name, "blocks": 1} for name in "ab"]
-        for lens, ncu, same in ((kernels, kernels, True), (kernels[:1], kernels, True), (kernels, kernels[:1], False), (kernels[:1], [{"name": "a", "blocks": 2}], False)):
-            self.assertEqual(tables.same_work({"lens": lens, "ncu": ncu}), same)
-
-    def test_lanes_of_generic_instructions_are_of_both_spaces(self):
-        """By wavefronts of shared memory without lanes of it; what has such lanes is compared space by space."""
-        lens = {"store_lanes": 10, "shared_store_lanes": 90, "shared_store_wavefronts": 3}
-        for ncu, rows in (({"store_lanes": 100, "shared_store_lanes": 0, "shared_store_wavefronts": 3}, {"generic": "1 | 1 | 100.0 %"}),
-                          ({"store_lanes": 60, "shared_store_lanes": 0, "shared_store_wavefronts": 3}, {"generic": "0 | 1 | 0.0 %"}),
-                          ({"store_lanes": 10, "shared_store_lanes": 50, "shared_store_wavefronts": 3}, {"global": "1 | 1 | 100.0 %", "shared": "0 | 1 | 0.0 %"}),
-                          ({"store_lanes": 100, "shared_store_lanes": 0, "shared_store_wavefronts": 0}, {"global": "0 | 1 | 0.0 %", "shared": "0 | 1 | 0.0 %"})):
-            text = self.agreement_of(lens, ncu)
-            for space in ("global", "shared", "generic"):
-                line = f"| lanes of {space} stores | 5 % | {rows.get(space)} |"
-                self.assertIn(line, text) if space in rows else self.assertNotIn(f"lanes of {space} stores", text)
-
-    def test_what_is_the_same_for_all_orders_nothing(self):
-        """The launch is the longest limit of each, and the others order them as the times do, or are alike."""
-        def case(entry, l1, seconds):
-            return {"entry": f"{entry}/e", "operation": "spmv", "matrix": "m", "at_least": {"seconds": 9, "limits": {"launch": 9, "L1": l1, "L2": 0.5}}, "lens": [], "ncu": [{"name": "k", "blocks": 1, "seconds": seconds}]}
-        lines = tables.order_of_bounds([case("03_a", l1, 10 * l1) for l1 in (1, 2, 3)] + [case("04_a", 1, seconds) for seconds in (1, 2, 3)])
-        self.assertEqual(lines[2:], ["| `03_a` | 1.00 (3) |", "| `04_a` | all limits alike |"])
 
 
 class Curve(unittest.TestCase):
