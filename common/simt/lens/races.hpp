@@ -136,7 +136,6 @@ class RaceDetector {
     std::array<Known, 2> by;   ///< for the block of `block`, for the device
     std::uint64_t block = 0;   ///< of by[0]
     std::uint64_t writer = 0;  ///< the block that wrote it last
-    std::uint32_t phase = 0;
   };
   struct PendingStore {
     bool waits = false;
@@ -150,6 +149,8 @@ class RaceDetector {
   Page* page_of(std::uint64_t address, std::uint64_t code);
   static std::size_t most_cells();
   bool ordered(const Epoch& before, const Block& block, unsigned thread) const;
+  /// What threads know who meet: `far` is one's.
+  static void join(Block::Far& into, const Block::Far& far);
   bool before_launch(std::uint32_t phase) const;
   bool check(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
              std::uint64_t address, unsigned bytes);
