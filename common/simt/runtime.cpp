@@ -640,18 +640,6 @@ cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   return cudaSuccess;
 }
 
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
-  const auto found = memory().find(p);
-  const bool on_device = found && found->allocation.kind == Kind::device;
-  const bool pinned = found && found->allocation.kind == Kind::pinned;
-  void* same = const_cast<void*>(p);
-  *attributes = {on_device ? cudaMemoryTypeDevice
-                 : pinned  ? cudaMemoryTypeHost
-                           : cudaMemoryTypeUnregistered,
-                 0, on_device || pinned ? same : nullptr, on_device ? nullptr : same};
-  return cudaSuccess;
-}
-
 // ---- streams, events, graphs ------------------------------------------------------------------------------
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
@@ -824,9 +812,6 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaGetLastError() {
   t_detail.clear();
   return std::exchange(t_last, cudaSuccess);
-}
-cudaError_t cudaPeekAtLastError() {
-  return t_last;
 }
 
 namespace {

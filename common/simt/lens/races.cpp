@@ -647,20 +647,24 @@ void begin_launch_races(const Grid& grid) {
   l.detector->begin_launch(grid, l.working, l.stream[l.working]);
 }
 
+const char* verb_of(Access access) {
+  return access == Access::load ? "reads" : access == Access::store ? "writes" : "changes atomically";
+}
+
+std::string place_of(const Race& race) {
+  return fmt::format("byte {} of {}", race.offset,
+                     race.shared      ? std::string("shared memory")
+                     : race.bytes > 0 ? fmt::format("a global array of {} bytes", race.bytes)
+                                      : std::string("global memory"));
+}
+
 std::string text_of(const Race& race) {
-  const auto side = [](const RaceAccess& a, const char* verb) {
+  const auto side = [](const RaceAccess& a) {
     return fmt::format("block ({},{},{}) thread ({},{},{}) {} at {}", a.block.x, a.block.y, a.block.z,
-                       a.thread.x, a.thread.y, a.thread.z, verb, line_of(a.code));
+                       a.thread.x, a.thread.y, a.thread.z, verb_of(a.access), line_of(a.code));
   };
-  const auto verb = [](Access access) {
-    return access == Access::load ? "reads" : access == Access::store ? "writes" : "changes atomically";
-  };
-  return fmt::format(
-      "a race: {} hazard at byte {} of {}: {}, and {}; missing: {}", kind_of(race), race.offset,
-      race.shared      ? std::string("shared memory")
-      : race.bytes > 0 ? fmt::format("a global array of {} bytes", race.bytes)
-                       : "global memory",
-      side(race.first, verb(race.first.access)), side(race.second, verb(race.second.access)), race.missing);
+  return fmt::format("a race: {} hazard at {}: {}, and {}; missing: {}", kind_of(race), place_of(race),
+                     side(race.first), side(race.second), race.missing);
 }
 
 }  // namespace stages::simt

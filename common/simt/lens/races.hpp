@@ -58,6 +58,10 @@ struct Race {
 
 /// "write-after-write", ..., as compute-sanitizer has it.
 std::string kind_of(const Race& race);
+/// "byte 4 of shared memory".
+std::string place_of(const Race& race);
+/// "reads".
+const char* verb_of(Access access);
 
 /// What is known before a piece of work on a stream begins: the phases of each stream that came before.
 using StreamClock = std::map<const void*, std::uint32_t>;
