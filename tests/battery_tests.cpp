@@ -83,6 +83,43 @@ TEST_P(EveryEntry, PassesTheBattery) {
   for (const std::string& skip : tally.skips) std::cout << "  skipped " << skip << '\n';
 }
 
+/// What is wrong with the product where every second number of x or B is 0, which random ones never are; empty:
+/// nothing, or the entry refuses the problem.
+template <class Problem>
+std::string with_zeros(const Entry& entry, const Problem& wanted) {
+  Exec& exec = machine().of(entry);
+  const Problem problem = with_values(wanted, ValueKind::integer, 1);
+  if (entry.on<Problem>().refuse(problem, exec)) return {};
+  auto operands = make_operands(problem, ValueKind::integer, 2);
+  const auto clear_half = [](auto& values) {
+    for (std::size_t k = 0; k < values.size(); k += 2) values[k] = 0;
+  };
+  if constexpr (Problem::kOp == Op::spmv) clear_half(operands.x.data);
+  if constexpr (Problem::kOp == Op::spmm) clear_half(operands.b.data);
+  const auto plan = entry.on<Problem>().prepare(problem, exec);
+  plan->load(operands);
+  plan->reset();
+  plan->run();
+  exec.synchronize();
+  return verify(problem, operands, plan->fetch(), ValueKind::integer, entry.claims).failure;
+}
+
+template <class T>
+std::string with_zeros(const Entry& entry) {
+  const auto a = std::make_shared<const Csr<T>>(convert_values<T>(matrices::equal_rows(64, 64, 13)));
+  if (entry.op == Op::spmm)
+    return with_zeros(entry, make_spmm_problem<T>({.name = "zeros in B", .a = a, .n_cols = 33}));
+  const std::string single = with_zeros(entry, make_spmv_problem<T>("zeros in x", a));
+  return single.empty() ? with_zeros(entry, make_spmv_problem<T>("zeros in x", a, Mode::stream, 3)) : single;
+}
+
+TEST_P(EveryEntry, TakesZerosOfADenseOperandForNumbers) {
+  const Entry& entry = *GetParam().entry;
+  if (entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr)) GTEST_SKIP() << "cannot run here";
+  if (entry.op == Op::spgemm) GTEST_SKIP() << "the battery has stored zeros";
+  EXPECT_EQ(GetParam().single_precision ? with_zeros<float>(entry) : with_zeros<double>(entry), "");
+}
+
 std::vector<EntryAndType> entries_and_types() {
   std::vector<EntryAndType> all;
   for (const Entry& entry : registry().entries()) {

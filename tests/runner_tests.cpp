@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
 
@@ -55,6 +54,19 @@ Registry spmv_entries(std::initializer_list<std::pair<const char*, SpmvFault>> l
   return registry;
 }
 
+/// One entry of this class; `extra` are its constructor's.
+template <template <class> class PlanOf, class... Extra>
+Registry entry_of(const EntryInfo& info, Extra... extra) {
+  Registry registry;
+  registry.add<PlanOf>(info, extra...);
+  return registry;
+}
+
+/// The problem of most tests: A x, once.
+SpmvProblem<double> once() {
+  return make_spmv_problem("m", matrix());
+}
+
 /// The row of one entry without faults, timed there.
 ResultRow row_on(Exec& exec, const RunOptions& options, Mode mode = Mode::single, Index products = 1) {
   return run(spmv_entries({{"a/x", SpmvFault::none}}), make_spmv_problem("m", matrix(), mode, products), exec,
@@ -68,10 +80,27 @@ double metric(const ResultRow& row, const std::string& name) {
   return found == row.metrics.end() ? -1 : found->value;
 }
 
+/// Right. Tests derive from it what is special about their plans.
+template <class T>
+class RightPlan : public HostSpmvPlan<T> {
+ public:
+  RightPlan(const SpmvProblem<T>& problem, Exec& exec) : HostSpmvPlan<T>(problem), exec_(exec) {}
+  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+
+ protected:
+  void product(const T* x, T* y) override {
+    const CsrView<T> a = this->a().view();
+    for (Index i = 0; i < a.rows; ++i) {
+      y[i] = 0;
+      for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) y[i] += a.values[p] * x[a.col_idx[p]];
+    }
+  }
+  Exec& exec_;
+};
+
 TEST(Runner, FillsARowForAGoodEntry) {
   Exec exec;
-  const auto results =
-      run(spmv_entries({{"a/right", SpmvFault::none}}), make_spmv_problem("m", matrix()), exec, quick());
+  const auto results = run(spmv_entries({{"a/right", SpmvFault::none}}), once(), exec, quick());
   ASSERT_EQ(results.rows.size(), 1U);
   const ResultRow& row = results.rows[0];
   EXPECT_EQ(row.status, Status::good);
@@ -88,57 +117,67 @@ TEST(Runner, FillsARowForAGoodEntry) {
   EXPECT_GT(row.bandwidth_share, 0);
 }
 
-TEST(Runner, LimitsSkipWithTheNumberThatRulesOut) {
+/// Demands that a right entry is skipped under this limit, for a reason with these words.
+template <class Problem>
+void expect_skipped(const Problem& problem, double RunOptions::*limit, double value, const std::string& words,
+                    RunOptions options = quick()) {
   Exec exec;
-  const auto registry = spmv_entries({{"a/right", SpmvFault::none}});
-  const auto problem = make_spmv_problem("m", matrix());
-  RunOptions options = quick();
-  options.max_work = 10;
-  auto row = run(registry, problem, exec, options).rows.at(0);
+  Registry registry;
+  if constexpr (Problem::kOp == Op::spmv) registry = spmv_entries({{"a/right", SpmvFault::none}});
+  if constexpr (Problem::kOp == Op::spmm) registry = entry_of<FaultySpmm>({"a/right", "i"}, SpmmFault::none);
+  options.*limit = value;
+  const ResultRow row = run(registry, problem, exec, options).rows.at(0);
   EXPECT_EQ(row.status, Status::skipped);
-  EXPECT_FALSE(row.checked);
+  EXPECT_EQ(row.checked, limit == &RunOptions::max_seconds);
   EXPECT_FALSE(row.timed());
-  EXPECT_NE(row.reason.find(std::to_string(matrix()->nnz())), std::string::npos) << row.reason;
-  EXPECT_NE(row.reason.find("the limit is 10 (--max-work)"), std::string::npos) << row.reason;
-  options = quick();
-  options.max_memory = 100;
-  row = run(registry, problem, exec, options).rows.at(0);
-  EXPECT_EQ(row.status, Status::skipped);
-  EXPECT_NE(row.reason.find("960 B of memory, the limit is 100 B (--max-memory)"), std::string::npos)
-      << row.reason;
+  EXPECT_NE(row.reason.find(words), std::string::npos) << row.reason;
 }
 
-TEST(Runner, AFirstRunThatTakesTooLongSkipsTheRest) {
+std::shared_ptr<const Csr<double>> empty(Index rows, Index cols) {
+  return std::make_shared<const Csr<double>>(Csr<double>(rows, cols));
+}
+
+TEST(Runner, LimitsSkipWithTheNumberThatRulesOut) {
+  using Options = RunOptions;
+  expect_skipped(once(), &Options::max_work, 10,
+                 fmt::format("{} steps, the limit is 10 (--max-work)", matrix()->nnz()));
+  expect_skipped(once(), &Options::max_memory, 100, "960 B of memory, the limit is 100 B (--max-memory)");
+  expect_skipped(once(), &Options::max_memory, 961,
+                 "of memory with what its check takes, the limit is 961 B (--max-memory)");
+  expect_skipped(once(), &Options::max_seconds, 1e-12, "(--max-seconds)");
   Exec exec;
-  RunOptions options = quick();
-  options.max_seconds = 1e-12;
-  const auto registry = spmv_entries({{"a/right", SpmvFault::none}});
-  auto row = run(registry, make_spmv_problem("m", matrix()), exec, options).rows.at(0);
-  EXPECT_EQ(row.status, Status::skipped);
-  EXPECT_FALSE(row.timed());
-  EXPECT_NE(row.reason.find("(--max-seconds)"), std::string::npos) << row.reason;
+  Options options = quick();
   options.max_seconds = 100;
-  row = run(registry, make_spmv_problem("m", matrix()), exec, options).rows.at(0);
-  EXPECT_EQ(row.status, Status::good);
+  EXPECT_EQ(row_on(exec, options).status, Status::good);
+
+  expect_skipped(make_spmv_problem("m", empty(500, 1)), &Options::max_work, 1000,
+                 "needs 1.50 k numbers as results of its check, the limit is 1.00 k (--max-work)");
+  const auto wide = empty(1, 2147483647);
+  expect_skipped(make_spmm_problem<double>({.name = "m", .a = wide, .n_cols = 1000}), &Options::max_memory,
+                 1e30, "needs 34.4 TB of memory with what its check takes, and ");
+  options = quick();
+  options.max_memory = 1e30;
+  options.check_once = true;
+  expect_skipped(make_spmv_problem("m", wide), &Options::max_work, 1e9,
+                 "needs 2.15 G numbers as operands of its check, the limit is 1.00 G (--max-work)", options);
 }
 
 TEST(Runner, NeedsSkipToo) {
   Exec exec;
-  Registry registry;
-  registry.add<FaultySpmv>({.name = "a/gpu", .idea = "i", .needs = {.gpu = true}}, SpmvFault::none);
+  const Registry registry =
+      entry_of<FaultySpmv>({.name = "a/gpu", .idea = "i", .needs = {.gpu = true}}, SpmvFault::none);
   const Machine no_driver(exec, "the driver is missing");
-  const auto row = run(registry, make_spmv_problem("m", matrix()), no_driver, quick()).rows.at(0);
+  const auto row = run(registry, once(), no_driver, quick()).rows.at(0);
   EXPECT_EQ(row.status, Status::skipped);
   EXPECT_EQ(row.reason, "needs a GPU, and the driver is missing");
   Exec gpu;
-  EXPECT_EQ(run(registry, make_spmv_problem("m", matrix()), Machine(exec, gpu), quick()).rows.at(0).status,
-            Status::good);
+  EXPECT_EQ(run(registry, once(), Machine(exec, gpu), quick()).rows.at(0).status, Status::good);
 }
 
 TEST(Runner, AFailureEndsTheEntryNotTheRun) {
   Exec exec;
   const auto results = run(spmv_entries({{"a/throws", SpmvFault::throws}, {"b/right", SpmvFault::none}}),
-                           make_spmv_problem("m", matrix()), exec, quick());
+                           once(), exec, quick());
   ASSERT_EQ(results.rows.size(), 2U);
   EXPECT_EQ(results.rows[0].status, Status::failed);
   EXPECT_EQ(results.rows[0].reason, "the device is gone");
@@ -156,7 +195,7 @@ TEST(Runner, AWrongEntryIsNeverTimed) {
   const auto results = run(spmv_entries({{"a/wrong", SpmvFault::nan_element},
                                          {"b/right", SpmvFault::none},
                                          {"c/failed_call", SpmvFault::failed_library_call}}),
-                           make_spmv_problem("m", matrix()), exec, quick(), events);
+                           once(), exec, quick(), events);
   EXPECT_EQ(results.rows[0].status, Status::wrong);
   EXPECT_NE(results.rows[0].reason.find("is NaN"), std::string::npos);
   EXPECT_TRUE(results.rows[0].checked);
@@ -167,21 +206,18 @@ TEST(Runner, AWrongEntryIsNeverTimed) {
 
 /// Right for the first `kGood` runs of a plan, which outlast the check.
 template <class T>
-class Decays final : public HostSpmvPlan<T> {
+class Decays final : public RightPlan<T> {
  public:
-  Decays(const SpmvProblem<T>& problem, Exec& /*exec*/, bool throws)
-      : HostSpmvPlan<T>(problem), throws_(throws) {}
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+  Decays(const SpmvProblem<T>& problem, Exec& exec, bool throws)
+      : RightPlan<T>(problem, exec), throws_(throws) {}
 
  private:
   static constexpr int kGood = 5;
   void product(const T* x, T* y) override {
-    if (++runs_ > kGood && throws_) throw std::runtime_error("worn out");
-    for (Index i = 0; i < this->a().rows; ++i) {
-      y[i] = runs_ > kGood ? T{1} : T{0};
-      for (std::size_t k = 0; k < row_columns(this->a(), i).size(); ++k)
-        y[i] += row_values(this->a(), i)[k] * x[row_columns(this->a(), i)[k]];
-    }
+    RightPlan<T>::product(x, y);
+    if (++runs_ <= kGood) return;
+    if (throws_) throw std::runtime_error("worn out");
+    y[0] += 1;
   }
   bool throws_;
   int runs_ = 0;
@@ -192,7 +228,7 @@ TEST(Runner, CheckedOnceIsCheckedAfterTheTimedRuns) {
   RunOptions options = quick();
   options.check_once = true;
   const auto rows = run(spmv_entries({{"a/right", SpmvFault::none}, {"a/no_tail", SpmvFault::missing_tail}}),
-                        make_spmv_problem("m", matrix()), exec, options)
+                        once(), exec, options)
                         .rows;
   EXPECT_EQ(rows[0].status, Status::good);
   EXPECT_TRUE(rows[0].checked);
@@ -227,69 +263,12 @@ TEST(Runner, AnEntryWhoseResultsCannotBeJudgedIsSkipped) {
   EXPECT_EQ(row.check.not_judged, 19);
 }
 
-TEST(Runner, WhatTheCheckNeedsCountsToo) {
-  Exec exec;
-  Registry registry;
-  registry.add<FaultySpmm>({.name = "a/spmm", .idea = "i"}, SpmmFault::none);
-  RunOptions options = quick();
-  options.max_memory = 1e30;
-  const auto a = std::make_shared<const Csr<double>>(Csr<double>(1, 2147483647));
-  const auto row =
-      run(registry, make_spmm_problem<double>({.name = "m", .a = a, .n_cols = 1000}), exec, options)
-          .rows.at(0);
-  EXPECT_EQ(row.status, Status::skipped);
-  EXPECT_NE(row.reason.find("needs 34.4 TB of memory with what its check takes, and "), std::string::npos)
-      << row.reason;
-}
-
-TEST(Runner, TheLimitOfMemoryHoldsForTheCheck) {
-  Exec exec;
-  RunOptions options = quick();
-  options.max_memory = 961;  // the plan takes 960
-  const auto row =
-      run(spmv_entries({{"a/right", SpmvFault::none}}), make_spmv_problem("m", matrix()), exec, options)
-          .rows.at(0);
-  EXPECT_EQ(row.status, Status::skipped);
-  EXPECT_NE(row.reason.find("of memory with what its check takes, the limit is 961 B (--max-memory)"),
-            std::string::npos)
-      << row.reason;
-}
-
-TEST(Runner, ResultsAreWorkToo) {
-  Exec exec;
-  RunOptions options = quick();
-  options.max_work = 1000;
-  const auto a = std::make_shared<const Csr<double>>(Csr<double>(500, 1));
-  const auto row =
-      run(spmv_entries({{"a/right", SpmvFault::none}}), make_spmv_problem("m", a), exec, options).rows.at(0);
-  EXPECT_EQ(row.status, Status::skipped);
-  EXPECT_NE(row.reason.find("needs 1.50 k numbers as results of its check, the limit is 1.00 k (--max-work)"),
-            std::string::npos)
-      << row.reason;
-}
-
-TEST(Runner, OperandsAreWorkToo) {
-  Exec exec;
-  RunOptions options = quick();
-  options.max_work = 1e9;
-  options.max_memory = 1e30;
-  options.check_once = true;
-  const auto a = std::make_shared<const Csr<double>>(Csr<double>(1, 2147483647));
-  const auto row =
-      run(spmv_entries({{"a/right", SpmvFault::none}}), make_spmv_problem("m", a), exec, options).rows.at(0);
-  EXPECT_EQ(row.status, Status::skipped);
-  EXPECT_NE(
-      row.reason.find("needs 2.15 G numbers as operands of its check, the limit is 1.00 G (--max-work)"),
-      std::string::npos)
-      << row.reason;
-}
-
 TEST(Runner, AResultThatGoesBadWhileTimedTakesItsTimeAway) {
   Exec exec;
   Registry registry;
   registry.add<Decays>({.name = "a/decays", .idea = "i"}, false);
   registry.add<Decays>({.name = "a/dies", .idea = "i"}, true);
-  const auto rows = run(registry, make_spmv_problem("m", matrix()), exec, quick()).rows;
+  const auto rows = run(registry, once(), exec, quick()).rows;
   EXPECT_EQ(rows[0].status, Status::wrong);
   EXPECT_NE(rows[0].reason.find("(after the timed runs)"), std::string::npos) << rows[0].reason;
   EXPECT_FALSE(rows[0].timed());
@@ -300,10 +279,9 @@ TEST(Runner, AResultThatGoesBadWhileTimedTakesItsTimeAway) {
 
 /// Throws Error from run().
 template <class T>
-class Bails final : public HostSpmvPlan<T> {
+class Bails final : public RightPlan<T> {
  public:
-  Bails(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem) {}
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+  using RightPlan<T>::RightPlan;
 
  private:
   void product(const T*, T*) override { fail("bad input: {}", 7); }
@@ -311,35 +289,27 @@ class Bails final : public HostSpmvPlan<T> {
 
 TEST(Runner, AnErrorEndsTheEntry) {
   Exec exec;
-  Registry registry;
-  registry.add<Bails>({.name = "a/bails", .idea = "i"});
-  const auto rows = run(registry, make_spmv_problem("m", matrix()), exec, quick()).rows;
+  const auto rows = run(entry_of<Bails>({.name = "a/bails", .idea = "i"}), once(), exec, quick()).rows;
   EXPECT_EQ(rows[0].status, Status::failed);
   EXPECT_EQ(rows[0].reason, "bad input: 7");
 }
 
-TEST(Runner, SamplesAreTakenInTurn) {
+/// The first letters of the entries in the order in which they were sampled.
+std::string sampled(const RunOptions& options) {
   Exec exec;
   std::string order;
   RunEvents events;
   events.timing = [&](const ResultRow& row) { order += row.entry[0]; };
-  run(spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::none}, {"c/x", SpmvFault::none}}),
-      make_spmv_problem("m", matrix()), exec, quick(), events);
-  EXPECT_EQ(order, "abcabcabcabcabc");
+  run(spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::none}, {"c/x", SpmvFault::none}}), once(),
+      exec, options, events);
+  return order;
 }
 
-TEST(Runner, PlansThatDoNotFitTogetherAreTimedInGroups) {
-  Exec exec;
-  std::string order;
-  RunEvents events;
-  events.timing = [&](const ResultRow& row) { order += row.entry[0]; };
+TEST(Runner, SamplesAreTakenInTurnByThePlansThatFitTogether) {
   RunOptions options = quick();
+  EXPECT_EQ(sampled(options), "abcabcabcabcabc");
   options.max_memory = 2800;  // two plans of 960 bytes, not three, and one with its check
-  run(spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::none}, {"c/x", SpmvFault::none}}),
-      make_spmv_problem("m", matrix()), exec, options, events);
-  EXPECT_EQ(order,
-            "ababababab"
-            "ccccc");
+  EXPECT_EQ(sampled(options), "abababababccccc");
 }
 
 /// A host whose clock is a list: each timed run takes the next number of seconds.
@@ -364,8 +334,7 @@ TEST(Runner, StopsWhenTheMedianIsKnown) {
   ScriptedExec exec;  // every run takes a millisecond: known after the least number of samples
   RunOptions options;
   options.min_samples = 7;
-  const auto row =
-      run(spmv_entries({{"a/x", SpmvFault::none}}), make_spmv_problem("m", matrix()), exec, options).rows[0];
+  const auto row = row_on(exec, options);
   EXPECT_EQ(row.run.samples.size(), 7U);
   EXPECT_EQ(row.run.noise, 0);
   EXPECT_NEAR(row.run.median, 1e-3, 1e-12);
@@ -376,78 +345,57 @@ TEST(Runner, NoisyRunsStopAtTheTimeBudgetOrTheCount) {
   exec.seconds = {0.1, 0.2, 0.4, 0.1, 0.3};
   RunOptions options;
   options.time_budget = 4;
-  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
-  const auto count =
-      run(registry, make_spmv_problem("m", matrix()), exec, options).rows[0].run.samples.size();
+  const auto count = row_on(exec, options).run.samples.size();
   EXPECT_GE(count, 15U);
   EXPECT_LE(count, 24U);
   options.max_samples = 9;
-  EXPECT_EQ(run(registry, make_spmv_problem("m", matrix()), exec, options).rows[0].run.samples.size(), 9U);
+  EXPECT_EQ(row_on(exec, options).run.samples.size(), 9U);
 }
 
 /// How many plans of the entry below there were, and how many at once.
-struct UnevenCount {
+struct PlanCount {
   static inline int prepared = 0, alive = 0, most = 0;
 };
 
-/// Right, and slower by 20 ms from one plan to the next, which is more than a busy machine takes away.
 template <class T>
-class UnevenPlans final : public HostSpmvPlan<T> {
+class CountedPlan final : public RightPlan<T> {
  public:
-  UnevenPlans(const SpmvProblem<T>& problem, Exec& /*exec*/)
-      : HostSpmvPlan<T>(problem), wait_(20e-3 * (1 + UnevenCount::prepared++ % 3)) {
-    UnevenCount::most = std::max(UnevenCount::most, ++UnevenCount::alive);
+  CountedPlan(const SpmvProblem<T>& problem, Exec& exec) : RightPlan<T>(problem, exec) {
+    ++PlanCount::prepared;
+    PlanCount::most = std::max(PlanCount::most, ++PlanCount::alive);
   }
-  ~UnevenPlans() override { --UnevenCount::alive; }
-
-  static Cost cost(const SpmvProblem<T>& problem) { return FaultySpmv<T>::cost(problem); }
-
- private:
-  void product(const T* x, T* y) override {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(wait_);
-    const Csr<T>& a = this->a();
-    for (Index i = 0; i < a.rows; ++i) {
-      T sum = 0;
-      for (Offset k = a.row_ptr[static_cast<std::size_t>(i)]; k < a.row_ptr[static_cast<std::size_t>(i) + 1];
-           ++k)
-        sum += a.values[static_cast<std::size_t>(k)] * x[a.col_idx[static_cast<std::size_t>(k)]];
-      y[i] = sum;
-    }
-    while (std::chrono::steady_clock::now() < end) continue;
-  }
-
-  double wait_;
+  ~CountedPlan() override { --PlanCount::alive; }
 };
 
 TEST(Runner, WhatDiffersBetweenPlansIsNoise) {
-  Exec exec;
-  Registry registry;
-  registry.add<UnevenPlans>({.name = "a/uneven", .idea = "i"});
-  const auto problem = make_spmv_problem("m", matrix());
+  ScriptedExec exec;
+  exec.seconds.assign(15, 1e-3);  // each of three plans: prepare, load, a first run and two that warm up
+  for (int k = 0; k < 30; ++k) exec.seconds.insert(exec.seconds.end(), {0.02, 0.04, 0.06});
+  const auto registry = entry_of<CountedPlan>({.name = "a/counted", .idea = "i"});
   RunOptions options = quick();
-  options.max_samples = 30;
-  options.min_samples = 9;
-  options.max_noise = 1;
+  options.max_samples = 90;
   options.check_once = true;  // the check prepares, too
   options.plans = 3;
-  UnevenCount::prepared = UnevenCount::most = 0;
-  ResultRow row = run(registry, problem, exec, options).rows.at(0);
+  PlanCount::prepared = PlanCount::most = 0;
+  ResultRow row = run(registry, once(), exec, options).rows.at(0);
   EXPECT_EQ(row.status, Status::good) << row.reason;
-  EXPECT_EQ(UnevenCount::prepared, 3);
-  EXPECT_EQ(UnevenCount::most, 3);
-  EXPECT_GE(row.run.samples.size(), 9U);
+  EXPECT_EQ(PlanCount::prepared, 3);
+  EXPECT_EQ(PlanCount::most, 3);
+  EXPECT_EQ(row.run.samples.size(), 90U);
   EXPECT_EQ(metric(row, "plans"), 3);
-  EXPECT_GT(metric(row, "plan_spread"), 0.4);  // 20, 40 and 60 ms
-  EXPECT_GE(row.run.noise, metric(row, "plan_spread") / 2);
-  EXPECT_NE(row.note.find("medians of 3 plans"), std::string::npos) << row.note;
+  EXPECT_NEAR(metric(row, "plan_spread"), 1, 1e-9);
+  EXPECT_EQ(summarize(row.run.samples).noise, 0) << "which the samples together do not show";
+  EXPECT_NEAR(row.run.noise, 0.5, 1e-9);
+  EXPECT_EQ(row.note, "medians of 3 plans 100.0 % apart");
 
   // One plan is as it was; and memory bounds their number.
+  options.max_samples = 9;
   options.plans = 1;
-  row = run(registry, problem, exec, options).rows.at(0);
+  row = run(registry, once(), exec, options).rows.at(0);
   EXPECT_EQ(metric(row, "plan_spread"), -1);
   options.plans = 3;
   options.max_memory = 2.5 * row.cost.memory;
-  EXPECT_EQ(metric(run(registry, problem, exec, options).rows.at(0), "plans"), 2);
+  EXPECT_EQ(metric(run(registry, once(), exec, options).rows.at(0), "plans"), 2);
 }
 
 TEST(Runner, ColdRunsFlushTheCachesBeforeEachSample) {
@@ -455,17 +403,16 @@ TEST(Runner, ColdRunsFlushTheCachesBeforeEachSample) {
   RunOptions options = quick();
   options.cold = true;
   const auto registry = spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::none}});
-  run(registry, make_spmv_problem("m", matrix()), exec, options);
+  run(registry, once(), exec, options);
   EXPECT_EQ(exec.flushes, 2 * 5);
   ScriptedExec warm;
-  run(registry, make_spmv_problem("m", matrix()), warm, quick());
+  run(registry, once(), warm, quick());
   EXPECT_EQ(warm.flushes, 0);
 }
 
 TEST(Runner, TimeIsPerProduct) {
   ScriptedExec exec;
-  const auto registry = spmv_entries({{"a/x", SpmvFault::none}});
-  const auto row = run(registry, make_spmv_problem("m", matrix(), Mode::chain, 50), exec, quick()).rows[0];
+  const auto row = row_on(exec, quick(), Mode::chain, 50);
   EXPECT_NEAR(row.run.median, 1e-3 / 50, 1e-12);
   EXPECT_EQ(row.problem.options, "chain of 50");
   EXPECT_NEAR(row.gflops, 2 * static_cast<double>(matrix()->nnz()) / row.run.median / 1e9, 1e-9);
@@ -473,8 +420,7 @@ TEST(Runner, TimeIsPerProduct) {
 
 TEST(Runner, ProductsThatAddToCAreResetBeforeEachRun) {
   Exec exec;
-  Registry registry;
-  registry.add<FaultySpmm>({.name = "a/spmm", .idea = "i"}, SpmmFault::none);
+  const auto registry = entry_of<FaultySpmm>({.name = "a/spmm", .idea = "i"}, SpmmFault::none);
   SpmmProblem<double> wanted{.name = "m", .a = matrix(), .n_cols = 4, .alpha = 2, .beta = 3};
   const auto row = run(registry, make_spmm_problem(wanted), exec, quick()).rows[0];
   EXPECT_EQ(row.status, Status::good) << row.reason;
@@ -690,7 +636,7 @@ TEST(Runner, SimulatedRunsAreCheckedAndNeverTimed) {
   Registry registry;
   registry.add<FaultySpmv>({.name = "a/right", .idea = "i", .needs = {.gpu = true}}, SpmvFault::none);
   registry.add<FaultySpmv>({.name = "a/wrong", .idea = "i", .needs = {.gpu = true}}, SpmvFault::nan_element);
-  const auto rows = run(registry, make_spmv_problem("m", matrix()), Machine(host, gpu), quick()).rows;
+  const auto rows = run(registry, once(), Machine(host, gpu), quick()).rows;
   EXPECT_EQ(rows[0].status, Status::good);
   EXPECT_TRUE(rows[0].checked);
   EXPECT_TRUE(rows[0].simulated);
@@ -700,25 +646,17 @@ TEST(Runner, SimulatedRunsAreCheckedAndNeverTimed) {
 
 /// Counts its products.
 template <class T>
-class Counting final : public HostSpmvPlan<T> {
+class Counting final : public RightPlan<T> {
  public:
-  Counting(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem) {}
-
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
+  using RightPlan<T>::RightPlan;
   std::string note() const override { return "row by row"; }
   std::vector<Metric> metrics() const override { return {{"products", static_cast<double>(products_), ""}}; }
 
- protected:
+ private:
   void product(const T* x, T* y) override {
     ++products_;
-    const CsrView<T> a = this->a().view();
-    for (Index i = 0; i < a.rows; ++i) {
-      y[i] = 0;
-      for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) y[i] += a.values[p] * x[a.col_idx[p]];
-    }
+    RightPlan<T>::product(x, y);
   }
-
- private:
   int products_ = 0;
 };
 
@@ -744,24 +682,15 @@ class LateExec final : public ScriptedExec {
 };
 
 template <class T>
-class OnePhase final : public HostSpmvPlan<T> {
+class OnePhase final : public RightPlan<T> {
  public:
-  OnePhase(const SpmvProblem<T>& problem, Exec& exec) : HostSpmvPlan<T>(problem), exec_(exec) {}
-
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
- protected:
-  void product(const T* x, T* y) override {
-    Phase phase(exec_, "phase");
-    const CsrView<T> a = this->a().view();
-    for (Index i = 0; i < a.rows; ++i) {
-      y[i] = 0;
-      for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) y[i] += a.values[p] * x[a.col_idx[p]];
-    }
-  }
+  using RightPlan<T>::RightPlan;
 
  private:
-  Exec& exec_;
+  void product(const T* x, T* y) override {
+    const Phase phase(this->exec_, "phase");
+    RightPlan<T>::product(x, y);
+  }
 };
 
 TEST(Runner, PhasesAreThoseOfTheTimedRuns) {
@@ -769,7 +698,7 @@ TEST(Runner, PhasesAreThoseOfTheTimedRuns) {
   Registry registry;
   registry.add<OnePhase>({.name = "a/x", .idea = "i"});
   registry.add<OnePhase>({.name = "b/x", .idea = "i"});
-  for (const ResultRow& row : run(registry, make_spmv_problem("m", matrix()), exec, quick()).rows) {
+  for (const ResultRow& row : run(registry, once(), exec, quick()).rows) {
     ASSERT_EQ(row.phases.size(), 1U) << row.reason;
     EXPECT_EQ(row.phases[0].seconds, 1) << row.entry;
   }
@@ -778,9 +707,8 @@ TEST(Runner, PhasesAreThoseOfTheTimedRuns) {
 TEST(Runner, SimulatedRunsTellWhatTheyCounted) {
   Exec host;
   Simulator gpu;
-  Registry registry;
-  registry.add<Counting>({.name = "a/counting", .idea = "i", .needs = {.gpu = true}});
-  const auto row = run(registry, make_spmv_problem("m", matrix()), Machine(host, gpu), quick()).rows[0];
+  const auto registry = entry_of<Counting>({.name = "a/counting", .idea = "i", .needs = {.gpu = true}});
+  const auto row = run(registry, once(), Machine(host, gpu), quick()).rows[0];
   EXPECT_EQ(row.status, Status::good) << row.reason;
   EXPECT_FALSE(row.timed());
   EXPECT_EQ(row.note, "row by row");
@@ -796,8 +724,8 @@ TEST(Runner, TellsWhatHappens) {
   events.done = [&](const ResultRow& row) {
     told.push_back("done " + row.entry + " " + to_string(row.status));
   };
-  run(spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::null_kernel}}),
-      make_spmv_problem("m", matrix()), exec, quick(), events);
+  run(spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::null_kernel}}), once(), exec, quick(),
+      events);
   EXPECT_EQ(told,
             (std::vector<std::string>{"checking a/x", "checking b/x", "done a/x good", "done b/x wrong"}));
 }

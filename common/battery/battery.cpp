@@ -170,12 +170,7 @@ std::vector<std::string> data_files() {
 #define STAGES_INSTANTIATE(P)           \
   template P make_problem(const Case&); \
   template void check_on(const Entry&, const P&, Exec&, const Limits&, const CheckOptions&, Tally&);
-STAGES_INSTANTIATE(SpmvProblem<float>)
-STAGES_INSTANTIATE(SpmvProblem<double>)
-STAGES_INSTANTIATE(SpmmProblem<float>)
-STAGES_INSTANTIATE(SpmmProblem<double>)
-STAGES_INSTANTIATE(SpgemmProblem<float>)
-STAGES_INSTANTIATE(SpgemmProblem<double>)
+STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
 #undef STAGES_INSTANTIATE
 template Tally run<float>(const Entry&, Exec&, Size, const Limits&, const CheckOptions&,
                           const std::function<bool(const Case&, const Tally&)>&);

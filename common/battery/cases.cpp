@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <type_traits>
 
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
@@ -12,7 +13,7 @@
 namespace stages::battery {
 namespace {
 
-using matrices::Matrix;
+using namespace matrices;
 using Make = std::function<Matrix()>;
 
 /// A matrix with a name, for all operations.
@@ -26,58 +27,63 @@ struct Shape {
 
 constexpr bool kSmall = true, kFull = false;
 
+/// What makes that matrix of these sizes.
+template <class... Sizes>
+Make of(Matrix (*make)(Sizes...), std::type_identity_t<Sizes>... sizes) {
+  return [=] { return make(sizes...); };
+}
+
 /// Degenerate shapes, then structures.
 std::vector<Shape> plain_shapes() {
-  using namespace matrices;
   return {
-      {"0x0", kSmall, [] { return empty(0, 0); }, true},
-      {"0x7", kSmall, [] { return empty(0, 7); }},
-      {"7x0", kSmall, [] { return empty(7, 0); }},
-      {"1x1", kSmall, [] { return dense(1, 1); }, true},
-      {"1x1_empty", kFull, [] { return empty(1, 1); }, true},
-      {"1x300", kSmall, [] { return dense(1, 300); }},
-      {"300x1", kSmall, [] { return dense(300, 1); }},
-      {"1x1025_sparse", kFull, [] { return uneven(1, 1025, 100); }},
-      {"1025x1_sparse", kFull, [] { return uneven(1025, 1, 1); }, false, false},
-      {"all_empty_7x9", kSmall, [] { return empty(7, 9); }},
-      {"all_empty_300x300", kFull, [] { return empty(300, 300); }, true, false},
-      {"single_first", kFull, [] { return single(40, 70, 0, 0); }},
-      {"single_last", kSmall, [] { return single(70, 40, 69, 39); }},
-      {"gaps_64x49", kSmall, [] { return gaps(64, 49); }},
-      {"gaps_100x100", kFull, [] { return gaps(100, 100); }, true},
-      {"dense_row_first", kFull, [] { return dense_row(50, 400, 0); }},
-      {"dense_row_middle", kSmall, [] { return dense_row(100, 300, 57); }},
-      {"dense_row_last", kSmall, [] { return dense_row(65, 129, 64); }},
-      {"dense_column_first", kFull, [] { return dense_column(300, 40, 0); }},
-      {"dense_column_last", kSmall, [] { return dense_column(129, 65, 64); }},
-      {"hub_row_2000", kFull, [] { return dense_row(200, 2000, 100); }},
-      {"hub_row_square", kSmall, [] { return dense_row(257, 257, 3); }, true},
-      {"arrow_150", kFull, [] { return arrow(150); }, true},
-      {"repeated_coordinates", kSmall, [] { return repeated_coordinates(60, 45); }},
-      {"cancelled_coordinates", kSmall, [] { return cancelled_coordinates(60, 60); }, true},
-      {"stored_zeros", kSmall, [] { return stored_zeros(50, 50); }, true},
-      {"wide_20x300", kSmall, [] { return uneven(20, 300, 9); }},
-      {"tall_300x20", kSmall, [] { return uneven(300, 20, 5); }},
-      {"wide_3x1500", kFull, [] { return uneven(3, 1500, 200); }},
-      {"ramp_140x200", kSmall, [] { return ramp(140, 200); }, false, false},
-      {"equal_rows_64x51_of_5", kSmall, [] { return equal_rows(64, 51, 5); }},
-      {"equal_rows_33x40_of_31", kFull, [] { return equal_rows(33, 40, 31); }},
-      {"equal_rows_40x64_of_32", kSmall, [] { return equal_rows(40, 64, 32); }},
-      {"equal_rows_40x64_of_33", kFull, [] { return equal_rows(40, 64, 33); }},
-      {"equal_rows_256_of_51", kSmall, [] { return equal_rows(256, 256, 51); }, true, false},
-      {"equal_rows_407_of_81", kFull, [] { return equal_rows(407, 407, 81); }, true, false},
-      {"identity_65", kSmall, [] { return identity(65); }, true},
-      {"permutation_100", kSmall, [] { return permutation(100); }, true},
-      {"diagonal_33x70", kFull, [] { return diagonal(33, 70); }},
-      {"diagonal_70x33", kFull, [] { return diagonal(70, 33); }},
-      {"tridiagonal_257", kSmall, [] { return banded(257, 1); }, true},
-      {"banded_100", kFull, [] { return banded(100, 17); }, true},
-      {"lower_triangle_65", kFull, [] { return lower_triangle(65); }, true},
-      {"dense_33x33", kSmall, [] { return dense(33, 33); }, true},
-      {"dense_64x17", kFull, [] { return dense(64, 17); }},
-      {"blocks_99", kFull, [] { return blocks(33); }, true},
-      {"strided_20x8192", kSmall, [] { return strided(20, 8192, 1024); }},
-      {"hypersparse_3000", kFull, [] { return single(3000, 3000, 1500, 2999); }, true},
+      {"0x0", kSmall, of(empty, 0, 0), true},
+      {"0x7", kSmall, of(empty, 0, 7)},
+      {"7x0", kSmall, of(empty, 7, 0)},
+      {"1x1", kSmall, of(dense, 1, 1), true},
+      {"1x1_empty", kFull, of(empty, 1, 1), true},
+      {"1x300", kSmall, of(dense, 1, 300)},
+      {"300x1", kSmall, of(dense, 300, 1)},
+      {"1x1025_sparse", kFull, of(uneven, 1, 1025, 100)},
+      {"1025x1_sparse", kFull, of(uneven, 1025, 1, 1), false, false},
+      {"all_empty_7x9", kSmall, of(empty, 7, 9)},
+      {"all_empty_300x300", kFull, of(empty, 300, 300), true, false},
+      {"single_first", kFull, of(single, 40, 70, 0, 0)},
+      {"single_last", kSmall, of(single, 70, 40, 69, 39)},
+      {"gaps_64x49", kSmall, of(gaps, 64, 49)},
+      {"gaps_100x100", kFull, of(gaps, 100, 100), true},
+      {"dense_row_first", kFull, of(dense_row, 50, 400, 0)},
+      {"dense_row_middle", kSmall, of(dense_row, 100, 300, 57)},
+      {"dense_row_last", kSmall, of(dense_row, 65, 129, 64)},
+      {"dense_column_first", kFull, of(dense_column, 300, 40, 0)},
+      {"dense_column_last", kSmall, of(dense_column, 129, 65, 64)},
+      {"hub_row_2000", kFull, of(dense_row, 200, 2000, 100)},
+      {"hub_row_square", kSmall, of(dense_row, 257, 257, 3), true},
+      {"arrow_150", kFull, of(arrow, 150), true},
+      {"repeated_coordinates", kSmall, of(repeated_coordinates, 60, 45)},
+      {"cancelled_coordinates", kSmall, of(cancelled_coordinates, 60, 60), true},
+      {"stored_zeros", kSmall, of(stored_zeros, 50, 50), true},
+      {"wide_20x300", kSmall, of(uneven, 20, 300, 9)},
+      {"tall_300x20", kSmall, of(uneven, 300, 20, 5)},
+      {"wide_3x1500", kFull, of(uneven, 3, 1500, 200)},
+      {"ramp_140x200", kSmall, of(ramp, 140, 200), false, false},
+      {"equal_rows_64x51_of_5", kSmall, of(equal_rows, 64, 51, 5)},
+      {"equal_rows_33x40_of_31", kFull, of(equal_rows, 33, 40, 31)},
+      {"equal_rows_40x64_of_32", kSmall, of(equal_rows, 40, 64, 32)},
+      {"equal_rows_40x64_of_33", kFull, of(equal_rows, 40, 64, 33)},
+      {"equal_rows_256_of_51", kSmall, of(equal_rows, 256, 256, 51), true, false},
+      {"equal_rows_407_of_81", kFull, of(equal_rows, 407, 407, 81), true, false},
+      {"identity_65", kSmall, of(identity, 65), true},
+      {"permutation_100", kSmall, of(permutation, 100), true},
+      {"diagonal_33x70", kFull, of(diagonal, 33, 70)},
+      {"diagonal_70x33", kFull, of(diagonal, 70, 33)},
+      {"tridiagonal_257", kSmall, of(banded, 257, 1), true},
+      {"banded_100", kFull, of(banded, 100, 17), true},
+      {"lower_triangle_65", kFull, of(lower_triangle, 65), true},
+      {"dense_33x33", kSmall, of(dense, 33, 33), true},
+      {"dense_64x17", kFull, of(dense, 64, 17)},
+      {"blocks_99", kFull, of(blocks, 33), true},
+      {"strided_20x8192", kSmall, of(strided, 20, 8192, 1024)},
+      {"hypersparse_3000", kFull, of(single, 3000, 3000, 1500, 2999), true},
   };
 }
 
@@ -86,7 +92,7 @@ std::vector<Shape> tile_shapes() {
   std::vector<Shape> shapes;
   for (const Index n : {15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025}) {
     const bool small = n == 17 || n == 31 || n == 33 || n == 257;
-    shapes.push_back({fmt::format("tile_{}", n), small, [n] { return matrices::uneven(n, n, 6); }, true});
+    shapes.push_back({fmt::format("tile_{}", n), small, of(uneven, n, n, 6), true});
   }
   return shapes;
 }
@@ -105,67 +111,49 @@ void add_spmv(std::vector<Case>& out) {
   };
   for (const Shape& s : all_shapes()) add(s.name, s.small, s.make, Mode::single, 1);
   for (const Index cols : {65535, 65536, 65537}) {
-    add(
-        fmt::format("16_bit_columns_{}", cols), kFull, [cols] { return matrices::strided(3, cols, 256); },
-        Mode::single, 1);
+    add(fmt::format("16_bit_columns_{}", cols), kFull, of(strided, 3, cols, 256), Mode::single, 1);
   }
   // Where bands of columns go through shared memory, a block goes from one band to the next in the midst of
   // its work: the six long rows are so much that the two short ones, one lane each, are left to a block that
   // begins the next band.
-  add(
-      "next_band_8x65537", kFull, [] { return matrices::strided_thirds(8, 65537, 256); }, Mode::single, 1);
+  add("next_band_8x65537", kFull, of(strided_thirds, 8, 65537, 256), Mode::single, 1);
   // Four bytes for each column are all the shared memory of an sm_90, with none left for a zero behind them.
-  add(
-      "full_band_3x58112", kFull, [] { return matrices::strided(3, 58'112, 256); }, Mode::single, 1);
+  add("full_band_3x58112", kFull, of(strided, 3, 58'112, 256), Mode::single, 1);
   // More parts of 256 entries than a warp has lanes.
-  add(
-      "hub_row_8200", kFull, [] { return matrices::dense_row(3, 8200, 1); }, Mode::single, 1);
+  add("hub_row_8200", kFull, of(dense_row, 3, 8200, 1), Mode::single, 1);
   // Equal rows for teams of 4, 8 and 16 lanes, of a matrix whose x does not fit into shared memory.
   for (const Index stride : {4096, 1024, 512}) {
-    add(
-        fmt::format("equal_rows_2x65536_of_{}", 65536 / stride), kFull,
-        [stride] { return matrices::strided(2, 65536, stride); }, Mode::single, 1);
+    add(fmt::format("equal_rows_2x65536_of_{}", 65536 / stride), kFull, of(strided, 2, 65536, stride),
+        Mode::single, 1);
   }
   // Each length of rows that a thread keeps in registers, at its most.
   for (Index width = 16; width <= 256; width += 16) {
-    add(
-        fmt::format("dense_2x{}", width), width == 256, [width] { return matrices::dense(2, width); },
-        Mode::single, 1);
+    add(fmt::format("dense_2x{}", width), width == 256, of(dense, 2, width), Mode::single, 1);
   }
-  const auto uneven_49x65 = [] { return matrices::uneven(49, 65, 6); };
-  const auto uneven_100 = [] { return matrices::uneven(100, 100, 6); };
-  const auto equal = [] { return matrices::equal_rows(128, 128, 25); };
+  const auto uneven_49x65 = of(uneven, 49, 65, 6);
+  const auto uneven_100 = of(uneven, 100, 100, 6);
+  const auto equal = of(equal_rows, 128, 128, 25);
   for (const Index k : {1, 3, 33}) {
     add("uneven_49x65", k == 3, uneven_49x65, Mode::stream, k);
     add("equal_rows_128_of_25", k != 1, equal, Mode::stream, k);
-    add(
-        "0x7", k == 3, [] { return matrices::empty(0, 7); }, Mode::stream, k);
+    add("0x7", k == 3, of(empty, 0, 7), Mode::stream, k);
   }
-  add(
-      "tall_300x20", kFull, [] { return matrices::uneven(300, 20, 5); }, Mode::stream, 33);
-  add(
-      "dense_row_middle", kFull, [] { return matrices::dense_row(100, 300, 57); }, Mode::stream, 7);
+  add("tall_300x20", kFull, of(uneven, 300, 20, 5), Mode::stream, 33);
+  add("dense_row_middle", kFull, of(dense_row, 100, 300, 57), Mode::stream, 7);
   for (const Index k : {1, 5, 50}) {
     add("uneven_100", k == 5, uneven_100, Mode::chain, k);
     add("equal_rows_128_of_25", k != 1, equal, Mode::chain, k);
-    add(
-        "0x0", k == 5, [] { return matrices::empty(0, 0); }, Mode::chain, k);
+    add("0x0", k == 5, of(empty, 0, 0), Mode::chain, k);
   }
-  add(
-      "hub_row_square", kSmall, [] { return matrices::dense_row(257, 257, 3); }, Mode::chain, 5);
+  add("hub_row_square", kSmall, of(dense_row, 257, 257, 3), Mode::chain, 5);
   // Each number of non-zeros that a lane keeps in registers, at its most: 32, 16 and 8 lanes have a row.
   for (const auto& [n, longest] :
        {std::pair{250, 250}, {257, 176}, {257, 240}, {464, 464}, {481, 481}, {513, 344}, {513, 400}}) {
-    add(
-        fmt::format("longest_row_{}_of_{}", longest, n), kFull,
-        [=] { return matrices::long_row(n, longest); }, Mode::chain, 2);
+    add(fmt::format("longest_row_{}_of_{}", longest, n), kFull, of(long_row, n, longest), Mode::chain, 2);
   }
-  add(
-      "permutation_100", kFull, [] { return matrices::permutation(100); }, Mode::chain, 50);
-  add(
-      "1x1", kFull, [] { return matrices::dense(1, 1); }, Mode::chain, 5);
-  add(
-      "tile_1025", kFull, [] { return matrices::equal_rows(1025, 1025, 9); }, Mode::chain, 5);
+  add("permutation_100", kFull, of(permutation, 100), Mode::chain, 50);
+  add("1x1", kFull, of(dense, 1, 1), Mode::chain, 5);
+  add("tile_1025", kFull, of(equal_rows, 1025, 1025, 9), Mode::chain, 5);
 }
 
 struct Scaling {
@@ -189,7 +177,7 @@ void add_spmm_options(std::vector<Case>& out) {
           Case option{.name = "",
                       .op = Op::spmm,
                       .small = number++ % 4 == 0,
-                      .a = [] { return matrices::gaps(37, 44); },
+                      .a = of(gaps, 37, 44),
                       .n_cols = 19,
                       .alpha = alpha,
                       .beta = beta,
@@ -221,8 +209,8 @@ void add_spmm_widths(std::vector<Case>& out) {
     c.name = fmt::format("{}/N={}/{}_{}/beta={}", name, n, layouts(c), b_padding, c.beta);
     out.push_back(std::move(c));
   };
-  const auto uneven_40x30 = [] { return matrices::uneven(40, 30, 4); };
-  const auto hub_900 = [] { return matrices::dense_row(12, 900, 5); };
+  const auto uneven_40x30 = of(uneven, 40, 30, 4);
+  const auto hub_900 = of(dense_row, 12, 900, 5);
   for (const Index n : {4, 5, 6, 16, 17, 63, 65, 96, 128, 1000, 1025}) {
     add("uneven_40x30", uneven_40x30, n, 0, 0, n == 5 || n == 16 || n == 65);
   }
@@ -232,13 +220,11 @@ void add_spmm_widths(std::vector<Case>& out) {
   add("uneven_40x30", uneven_40x30, 32, 4, 1, kFull);   // C not aligned
   add("hub_row_900", hub_900, 32, 0, 0, kSmall);
   // As dense as it takes for B to be read band by band.
-  add(
-      "dense_30x1500", [] { return matrices::dense(30, 1500); }, 36, 0, 0, kSmall);
+  add("dense_30x1500", of(dense, 30, 1500), 36, 0, 0, kSmall);
   add("hub_row_900", hub_900, 65, 3, 0, kFull);
   add("uneven_40x30", uneven_40x30, 4, 1, 1, kFull);  // four columns, no row aligned
   // A last turn with one non-zero, where a lane has all columns.
-  add(
-      "1x1", [] { return matrices::dense(1, 1); }, 2, 0, 0, kFull);
+  add("1x1", of(dense, 1, 1), 2, 0, 0, kFull);
 }
 
 void add_spmm(std::vector<Case>& out) {
@@ -259,13 +245,10 @@ void add_spmm(std::vector<Case>& out) {
       out.push_back(std::move(c));
     };
     for (const Layout layout : {Layout::row_major, Layout::col_major}) {
-      add(
-          "ramp_70x90", [] { return matrices::ramp(70, 90); }, layout);
-      add(
-          "dense_row_33x300", [] { return matrices::dense_row(33, 300, 20); }, layout);
+      add("ramp_70x90", of(ramp, 70, 90), layout);
+      add("dense_row_33x300", of(dense_row, 33, 300, 20), layout);
     }
-    add(
-        "0x7", [] { return matrices::empty(0, 7); }, Layout::row_major);
+    add("0x7", of(empty, 0, 7), Layout::row_major);
   }
   add_spmm_widths(out);
   add_spmm_options(out);
@@ -283,120 +266,74 @@ void add_spgemm(std::vector<Case>& out) {
       add(s.name + "/times_transpose", s.small, s.make, [make = s.make] { return transpose(make()); });
     }
   }
-  using namespace matrices;
   // Tiles in each of the three dimensions.
   for (const Index n : {15, 16, 17, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025}) {
     const bool small = n == 17 || n == 31 || n == 257;
     if (n <= 257) {
-      const auto square = [n] { return uneven(n, n, 5); };
+      const auto square = of(uneven, n, n, 5);
       add(fmt::format("tile_{}", n), small, square, square);
     }
-    add(
-        fmt::format("tile_rows_{}", n), small, [n] { return uneven(n, 40, 5); },
-        [] { return uneven(40, 33, 5); });
-    add(
-        fmt::format("tile_inner_{}", n), kFull, [n] { return uneven(33, n, 9); },
-        [n] { return uneven(n, 40, 5); });
-    add(
-        fmt::format("tile_columns_{}", n), small, [] { return uneven(33, 40, 5); },
-        [n] { return uneven(40, n, 9); });
+    add(fmt::format("tile_rows_{}", n), small, of(uneven, n, 40, 5), of(uneven, 40, 33, 5));
+    add(fmt::format("tile_inner_{}", n), kFull, of(uneven, 33, n, 9), of(uneven, n, 40, 5));
+    add(fmt::format("tile_columns_{}", n), small, of(uneven, 33, 40, 5), of(uneven, 40, n, 9));
   }
   // Shapes with nothing in them, in each place.
-  add(
-      "0x5x7", kSmall, [] { return empty(0, 5); }, [] { return dense(5, 7); });
-  add(
-      "5x0x7", kSmall, [] { return empty(5, 0); }, [] { return empty(0, 7); });
-  add(
-      "5x7x0", kSmall, [] { return dense(5, 7); }, [] { return empty(7, 0); });
-  add(
-      "empty_times_dense", kFull, [] { return empty(9, 30); }, [] { return dense(30, 8); });
-  add(
-      "dense_times_empty", kSmall, [] { return dense(9, 30); }, [] { return empty(30, 8); });
-  add(
-      "rows_meet_no_column", kSmall, [] { return single(20, 30, 19, 29); },
-      [] { return single(30, 20, 28, 19); });
+  add("0x5x7", kSmall, of(empty, 0, 5), of(dense, 5, 7));
+  add("5x0x7", kSmall, of(empty, 5, 0), of(empty, 0, 7));
+  add("5x7x0", kSmall, of(dense, 5, 7), of(empty, 7, 0));
+  add("empty_times_dense", kFull, of(empty, 9, 30), of(dense, 30, 8));
+  add("dense_times_empty", kSmall, of(dense, 9, 30), of(empty, 30, 8));
+  add("rows_meet_no_column", kSmall, of(single, 20, 30, 19, 29), of(single, 30, 20, 28, 19));
   // Extreme shapes of the result.
-  add(
-      "inner_product_1x900x1", kSmall, [] { return dense(1, 900); }, [] { return dense(900, 1); });
-  add(
-      "outer_product_90x1x70", kSmall, [] { return dense(90, 1); }, [] { return dense(1, 70); });
-  add(
-      "row_of_20000", kFull, [] { return dense(2, 3); }, [] { return strided(3, 20000, 1); });
-  add(
-      "row_of_5000", kSmall, [] { return uneven(5, 4, 2); }, [] { return strided(4, 5000, 1); });
-  add(
-      "colliding_columns", kSmall, [] { return dense(3, 30); }, [] { return strided(30, 1 << 16, 1 << 10); });
+  add("inner_product_1x900x1", kSmall, of(dense, 1, 900), of(dense, 900, 1));
+  add("outer_product_90x1x70", kSmall, of(dense, 90, 1), of(dense, 1, 70));
+  add("row_of_20000", kFull, of(dense, 2, 3), of(strided, 3, 20000, 1));
+  add("row_of_5000", kSmall, of(uneven, 5, 4, 2), of(strided, 4, 5000, 1));
+  add("colliding_columns", kSmall, of(dense, 3, 30), of(strided, 30, 1 << 16, 1 << 10));
   // A block of eight warps has a hash table for a row, and one of its slices of columns has more than 512
   // results: too many for a warp's registers.
-  add(
-      "crowded_slice", kFull, [] { return lower_triangle(10); }, [] { return crowded(10, 41'600, 64); });
+  add("crowded_slice", kFull, of(lower_triangle, 10), of(crowded, 10, 41'600, 64));
   // As many entries of A's row as one warp looks at, and no more.
-  add(
-      "inner_product_1x1024x1", kFull, [] { return dense(1, 1024); }, [] { return dense(1024, 1); });
+  add("inner_product_1x1024x1", kFull, of(dense, 1, 1024), of(dense, 1024, 1));
   // The first range of columns that is too wide for a byte each in a warp's share of shared memory.
-  add(
-      "range_of_6148", kFull, [] { return dense(9, 32); }, [] { return strided(32, 6148, 683); });
+  add("range_of_6148", kFull, of(dense, 9, 32), of(strided, 32, 6148, 683));
   // The first that is too wide for a bit each.
-  add(
-      "range_of_49153", kFull, [] { return dense(9, 32); }, [] { return strided(32, 49'153, 4096); });
+  add("range_of_49153", kFull, of(dense, 9, 32), of(strided, 32, 49'153, 4096));
   // More elements of C than 31 bits count, nearly all of them zero.
-  add(
-      "31_bits_of_elements", kFull, [] { return diagonal(2000, 3); },
-      [] { return strided(3, 1'100'000, 1 << 18); });
-  add(
-      "dense_column_times_dense_row", kFull, [] { return dense_column(120, 60, 59); },
-      [] { return dense_row(60, 130, 59); });
-  add(
-      "hub_row_times_hub_row", kSmall, [] { return dense_row(100, 200, 99); },
-      [] { return dense_row(200, 150, 0); });
+  add("31_bits_of_elements", kFull, of(diagonal, 2000, 3), of(strided, 3, 1'100'000, 1 << 18));
+  add("dense_column_times_dense_row", kFull, of(dense_column, 120, 60, 59), of(dense_row, 60, 130, 59));
+  add("hub_row_times_hub_row", kSmall, of(dense_row, 100, 200, 99), of(dense_row, 200, 150, 0));
   // Every element of C is a sum of two products: with small integers many of them cancel to exactly zero.
-  add(
-      "cancellation", kSmall, [] { return dense(48, 2); }, [] { return dense(2, 48); });
-  const auto equal_100 = [] { return equal_rows(100, 100, 20); };
+  add("cancellation", kSmall, of(dense, 48, 2), of(dense, 2, 48));
+  const auto equal_100 = of(equal_rows, 100, 100, 20);
   add("equal_rows_100_of_20", kSmall, equal_100, equal_100);
-  add(
-      "ramp_times_gaps", kSmall, [] { return ramp(70, 90); }, [] { return gaps(90, 66); });
+  add("ramp_times_gaps", kSmall, of(ramp, 70, 90), of(gaps, 90, 66));
   // What leaves the other factor as it is, or nearly so.
-  add(
-      "identity_times_wide", kSmall, [] { return identity(33); }, [] { return uneven(33, 90, 7); });
-  add(
-      "tall_times_identity", kFull, [] { return uneven(90, 33, 7); }, [] { return identity(33); });
-  add(
-      "permutation_times_gaps", kFull, [] { return permutation(64); }, [] { return gaps(64, 49); });
-  add(
-      "wide_times_tall", kSmall, [] { return uneven(20, 300, 12); }, [] { return uneven(300, 25, 6); });
-  add(
-      "tall_times_wide", kSmall, [] { return uneven(200, 12, 3); }, [] { return uneven(12, 210, 9); });
-  add(
-      "zeros_times_zeros", kSmall, [] { return stored_zeros(40, 50); },
-      [] { return cancelled_coordinates(50, 30); });
-  add(
-      "repeated_times_repeated", kFull, [] { return repeated_coordinates(40, 50); },
-      [] { return repeated_coordinates(50, 45); });
+  add("identity_times_wide", kSmall, of(identity, 33), of(uneven, 33, 90, 7));
+  add("tall_times_identity", kFull, of(uneven, 90, 33, 7), of(identity, 33));
+  add("permutation_times_gaps", kFull, of(permutation, 64), of(gaps, 64, 49));
+  add("wide_times_tall", kSmall, of(uneven, 20, 300, 12), of(uneven, 300, 25, 6));
+  add("tall_times_wide", kSmall, of(uneven, 200, 12, 3), of(uneven, 12, 210, 9));
+  add("zeros_times_zeros", kSmall, of(stored_zeros, 40, 50), of(cancelled_coordinates, 50, 30));
+  add("repeated_times_repeated", kFull, of(repeated_coordinates, 40, 50), of(repeated_coordinates, 50, 45));
   // Rows on both sides of what tables, lists and bins of the lessons hold, with a product for each result and
   // with several.
   const auto around_tables = [] {
     return with_row_lengths(std::vector<Index>{64, 65, 128, 129, 512, 513, 2048, 2049, 4096, 4097});
   };
-  add(
-      "around_tables", kFull, [] { return identity(10); }, around_tables);
-  add(
-      "sums_around_tables", kFull, [] { return lower_triangle(10); }, around_tables);
+  add("around_tables", kFull, of(identity, 10), around_tables);
+  add("sums_around_tables", kFull, of(lower_triangle, 10), around_tables);
   // One result more than rung 1's table has slots, and no row that has two more.
-  add(
-      "row_of_2049", kFull, [] { return dense(1, 1); }, [] { return dense(1, 2049); });
+  add("row_of_2049", kFull, of(dense, 1, 1), of(dense, 1, 2049));
   // Long rows over three bitmaps of 32,768 columns, the last of them a part.
-  add(
-      "three_bitmaps", kFull, [] { return dense(2, 3); }, [] { return strided(3, 70'000, 33); });
+  add("three_bitmaps", kFull, of(dense, 2, 3), of(strided, 3, 70'000, 33));
   // As many results as rung 1's table has slots. The last column looks at all of them before it finds its own.
-  add(
-      "full_table", kFull, [] { return dense(1, 2); },
-      [] {
-        Matrix b = with_row_lengths(std::vector<Index>{2047, 1});
-        b.cols = 2049;
-        b.col_idx.back() = 2048;
-        return b;
-      });
+  add("full_table", kFull, of(dense, 1, 2), [] {
+    Matrix b = with_row_lengths(std::vector<Index>{2047, 1});
+    b.cols = 2049;
+    b.col_idx.back() = 2048;
+    return b;
+  });
 }
 
 std::vector<Case> every_case() {

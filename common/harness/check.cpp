@@ -219,12 +219,7 @@ double check_bytes(const Problem& p) {
                               const CheckOptions&);                                                     \
   template CheckReport check_entry(const Entry&, const P&, Exec&, const CheckOptions&);                 \
   template double check_bytes(const P&);
-STAGES_INSTANTIATE(SpmvProblem<float>)
-STAGES_INSTANTIATE(SpmvProblem<double>)
-STAGES_INSTANTIATE(SpmmProblem<float>)
-STAGES_INSTANTIATE(SpmmProblem<double>)
-STAGES_INSTANTIATE(SpgemmProblem<float>)
-STAGES_INSTANTIATE(SpgemmProblem<double>)
+STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
 #undef STAGES_INSTANTIATE
 
 }  // namespace stages

@@ -248,12 +248,7 @@ double operand_elements(const Problem& p) {
   template P with_values(const P&, ValueKind, std::uint64_t); \
   template double operand_elements(const P&);                 \
   template P::Operands make_operands(const P&, ValueKind, std::uint64_t);
-STAGES_INSTANTIATE(SpmvProblem<float>)
-STAGES_INSTANTIATE(SpmvProblem<double>)
-STAGES_INSTANTIATE(SpmmProblem<float>)
-STAGES_INSTANTIATE(SpmmProblem<double>)
-STAGES_INSTANTIATE(SpgemmProblem<float>)
-STAGES_INSTANTIATE(SpgemmProblem<double>)
+STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
 #undef STAGES_INSTANTIATE
 
 }  // namespace stages

@@ -14,6 +14,9 @@
 // result stays what run() has made of those before. With several ranks every call is collective, operands are
 // given and the result is returned on rank 0.
 
+#include <algorithm>
+#include <limits>
+
 #include "common/harness/problem.hpp"
 
 namespace stages {
@@ -56,7 +59,9 @@ using SpgemmPlan = Plan<SpgemmProblem<T>>;
 
 /// Fills with NaN.
 template <class T>
-void poison(Buffer<T>& values);
+void poison(Buffer<T>& values) {
+  std::fill(values.begin(), values.end(), std::numeric_limits<T>::quiet_NaN());
+}
 
 /// The host side that all SpMV plans of the CPU stages share: x and y, and the order of the products. A
 /// derived class gives product(x, y): y = A x for one vector.
@@ -148,8 +153,5 @@ class HostSpgemmPlan : public SpgemmPlan<T> {
   CsrView<T> a_;
   CsrView<T> b_;
 };
-
-extern template void poison(Buffer<float>&);
-extern template void poison(Buffer<double>&);
 
 }  // namespace stages

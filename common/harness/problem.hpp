@@ -122,6 +122,15 @@ struct SpgemmProblem {
   Offset result_bound = 0;  ///< no less than nnz(C): the sum over rows of min(products of the row, cols(B))
 };
 
+/// DO(Problem) for each kind of problem and type: for explicit instantiations.
+#define STAGES_FOR_EACH_PROBLEM(DO) \
+  DO(SpmvProblem<float>)            \
+  DO(SpmvProblem<double>)           \
+  DO(SpmmProblem<float>)            \
+  DO(SpmmProblem<double>)           \
+  DO(SpgemmProblem<float>)          \
+  DO(SpgemmProblem<double>)
+
 /// Throw Error unless a chain of products by such an A can be made, and unless A can be multiplied by B.
 void require_chain(const std::string& name, Index rows, Index cols);
 void require_product(const std::string& name, Index a_rows, Index a_cols, Index b_rows, Index b_cols);

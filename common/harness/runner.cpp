@@ -658,12 +658,7 @@ std::vector<std::pair<std::string, std::string>> run_context(const std::vector<s
   template std::string refusal(const Entry&, const P&, const Machine&, const RunOptions&);              \
   template void run_problem(const P&, std::span<const Entry* const>, const Machine&, const RunOptions&, \
                             const RunEvents&, Results&);
-STAGES_INSTANTIATE(SpmvProblem<float>)
-STAGES_INSTANTIATE(SpmvProblem<double>)
-STAGES_INSTANTIATE(SpmmProblem<float>)
-STAGES_INSTANTIATE(SpmmProblem<double>)
-STAGES_INSTANTIATE(SpgemmProblem<float>)
-STAGES_INSTANTIATE(SpgemmProblem<double>)
+STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
 #undef STAGES_INSTANTIATE
 
 }  // namespace stages

@@ -11,14 +11,9 @@ namespace stages {
 namespace {
 
 using nlohmann::json;
-using simt::Access;
-
-const char* verb(Access access) {
-  return access == Access::load ? "reads" : access == Access::store ? "writes" : "changes atomically";
-}
 
 json side_json(const simt::RaceAccess& access, const std::optional<simt::CodeLine>& line) {
-  return {{"does", verb(access.access)},
+  return {{"does", verb_of(access.access)},
           {"block", {access.block.x, access.block.y, access.block.z}},
           {"thread", {access.thread.x, access.thread.y, access.thread.z}},
           {"file", line ? json(line->file) : json()},
@@ -42,17 +37,10 @@ std::string excerpt(const simt::CodeLine& line) {
 std::string side_html(const simt::RaceAccess& access, const std::optional<simt::CodeLine>& line) {
   std::string text =
       fmt::format("<p>Block ({},{},{}) thread ({},{},{}) {}", access.block.x, access.block.y, access.block.z,
-                  access.thread.x, access.thread.y, access.thread.z, verb(access.access));
+                  access.thread.x, access.thread.y, access.thread.z, verb_of(access.access));
   if (!line) return text + ".</p>\n";
   return text + fmt::format(" at {}:{}:</p>\n<div class=scroll><table>\n{}</table></div>\n",
                             html_escaped(line->file), line->line, excerpt(*line));
-}
-
-std::string place_of(const simt::Race& race) {
-  return fmt::format("byte {} of {}", race.offset,
-                     race.shared      ? std::string("shared memory")
-                     : race.bytes > 0 ? fmt::format("a global array of {} bytes", race.bytes)
-                                      : std::string("global memory"));
 }
 
 }  // namespace

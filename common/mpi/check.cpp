@@ -16,4 +16,16 @@ void check(int code, std::string_view what, std::source_location where) {
        file.substr(file.find("common/") == std::string::npos ? 0 : file.find("common/")), where.line());
 }
 
+int own_rank(MPI_Comm comm, std::source_location where) {
+  int rank = 0;
+  check(MPI_Comm_rank(comm, &rank), "asking for the rank", where);
+  return rank;
+}
+
+int rank_count(MPI_Comm comm, std::source_location where) {
+  int size = 1;
+  check(MPI_Comm_size(comm, &size), "asking for the number of ranks", where);
+  return size;
+}
+
 }  // namespace stages::mpi

@@ -33,8 +33,7 @@ std::vector<Metric> Clocks::metrics(MPI_Comm comm) const {
 }
 
 double Clocks::compute_imbalance(MPI_Comm comm) const {
-  int ranks = 1;
-  check(MPI_Comm_size(comm, &ranks), "asking for the number of ranks");
+  const int ranks = rank_count(comm);
   std::vector<double> slowest, sum;
   for (const RunTimes& run : runs_) slowest.push_back(std::max(run.compute, 0.0));
   if (slowest.empty()) return std::numeric_limits<double>::quiet_NaN();

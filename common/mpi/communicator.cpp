@@ -57,21 +57,18 @@ MpiCommunicator::MpiCommunicator(int pretend) : pretend_(pretend) {
   MPI_Comm made = MPI_COMM_NULL;
   check(MPI_Comm_dup(MPI_COMM_WORLD, &made), "copying the communicator");
   comm_ = owned(made);
-  check(MPI_Comm_rank(comm(), &rank_), "asking for the rank");
-  check(MPI_Comm_size(comm(), &size_), "asking for the number of ranks");
+  rank_ = own_rank(comm());
+  size_ = rank_count(comm());
   made = MPI_COMM_NULL;
   check(MPI_Comm_split_type(comm(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &made),
         "finding the ranks of this node");
   node_ = owned(made);
   if (pretend_ > 1) {
-    int here = 0, count = 1;
-    check(MPI_Comm_rank(node(), &here), "asking for the rank");
-    check(MPI_Comm_size(node(), &count), "asking for the number of ranks");
-    const int pieces = std::min(pretend_, count);
+    const int here = own_rank(node()), count = rank_count(node()), pieces = std::min(pretend_, count);
     node_ = split(node(), static_cast<int>(static_cast<long>(here) * pieces / count), here);
   }
-  check(MPI_Comm_rank(node(), &node_rank_), "asking for the rank");
-  check(MPI_Comm_size(node(), &node_size_), "asking for the number of ranks");
+  node_rank_ = own_rank(node());
+  node_size_ = rank_count(node());
   leaders_ = split(comm(), node_rank_ == 0 ? 0 : MPI_UNDEFINED, rank_);
   int facts[2] = {0, 1};
   if (node_rank_ == 0) {

@@ -4,6 +4,7 @@
 
 #include "common/matrix/error.hpp"
 #include "common/matrix/statistics.hpp"
+#include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
 
 namespace stages::mpi {
@@ -67,9 +68,7 @@ double imbalance(std::span<const Offset> before, const RowBounds& bounds) {
 }
 
 RowBounds shared_bounds(RowBounds bounds, MPI_Comm comm) {
-  int size = 1;
-  MPI_Comm_size(comm, &size);
-  bounds.resize(static_cast<std::size_t>(size) + 1);
+  bounds.resize(static_cast<std::size_t>(rank_count(comm)) + 1);
   broadcast(bounds.data(), std::ssize(bounds), 0, comm);
   return bounds;
 }

@@ -22,12 +22,11 @@ Session::Session() : exceptions_at_start_(std::uncaught_exceptions()) {
   int provided = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "starting MPI");
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "asking MPI to return its errors");
-  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "asking for the rank");
-  check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "asking for the number of ranks");
+  rank_ = own_rank(MPI_COMM_WORLD);
+  size_ = rank_count(MPI_COMM_WORLD);
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node_),
         "finding the ranks of this node");
-  int node_rank = 0;
-  check(MPI_Comm_rank(node_, &node_rank), "asking for the rank");
+  const int node_rank = own_rank(node_);
   void* place = nullptr;
   try {
     check(MPI_Win_allocate_shared(node_rank == 0 ? sizeof(std::atomic<int>) : 0, 1, MPI_INFO_NULL, node_,
@@ -73,12 +72,10 @@ void Session::abort(std::string_view message, int code) {
 }
 
 int world_size() {
-  int started = 0, ended = 0, size = 1;
+  int started = 0, ended = 0;
   MPI_Initialized(&started);
   MPI_Finalized(&ended);
-  if (started != 0 && ended == 0)
-    check(MPI_Comm_size(MPI_COMM_WORLD, &size), "asking for the number of ranks");
-  return size;
+  return started != 0 && ended == 0 ? rank_count(MPI_COMM_WORLD) : 1;
 }
 
 }  // namespace stages::mpi

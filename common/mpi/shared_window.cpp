@@ -59,8 +59,7 @@ void SharedWindow::reserve(std::size_t bytes) {
   if (bytes <= capacity_) return;
   release();
   const auto wanted = static_cast<std::size_t>((1 + kReserve) * static_cast<double>(bytes) + kMore);
-  int rank = 0;
-  check(MPI_Comm_rank(node_, &rank), "asking for the rank");
+  const int rank = own_rank(node_);
   if (rank == 0) {
     if (const std::string lack = lack_of_room(static_cast<double>(wanted)); !lack.empty()) fail("{}", lack);
   }

@@ -224,8 +224,7 @@ std::vector<Metric> MpiSpgemmPlan<T>::metrics() const {
 
 template <class T>
 void GatheredRows<T>::gather(const Csr<T>& mine, const RowBounds& bounds, Index cols, MPI_Comm comm) {
-  int rank = 0;
-  check(MPI_Comm_rank(comm, &rank), "asking for the rank");
+  const int rank = own_rank(comm);
   const std::vector<Offset> places = all_bounds(mine.nnz(), comm);
   const std::vector<Offset> rows(bounds.begin(), bounds.end());
   if (rank == 0) {
@@ -248,8 +247,7 @@ void GatheredRows<T>::gather(const Csr<T>& mine, const RowBounds& bounds, Index 
 
 template <class T>
 void scatter_rows(const CsrView<T>& whole, const RowBounds& bounds, Index cols, Csr<T>& part, MPI_Comm comm) {
-  int rank = 0;
-  check(MPI_Comm_rank(comm, &rank), "asking for the rank");
+  const int rank = own_rank(comm);
   std::vector<Offset> places(bounds.size());  // where each rank's entries begin
   if (rank == 0) {
     for (std::size_t r = 0; r < bounds.size(); ++r) places[r] = whole.row_ptr[bounds[r]];
@@ -277,8 +275,7 @@ CsrView<T> broadcast_matrix(const CsrView<T>& whole, Csr<T>& copy, MPI_Comm comm
     Index rows, cols;
     Offset nnz;
   } size{};
-  int rank = 0;
-  check(MPI_Comm_rank(comm, &rank), "asking for the rank");
+  const int rank = own_rank(comm);
   if (rank == 0) size = {whole.rows, whole.cols, whole.row_ptr[whole.rows]};
   broadcast(&size, 1, 0, comm);
   CsrView<T> view = whole;

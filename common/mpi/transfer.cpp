@@ -32,12 +32,6 @@ void in_pieces(std::size_t bytes, Piece&& piece) {
     piece(at, static_cast<int>(std::min(chunk_bytes(), bytes - at)));
 }
 
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  check(MPI_Comm_rank(comm, &rank), "asking for the rank");
-  return rank;
-}
-
 /// Counts and displacements as MPI_Scatterv and MPI_Gatherv want them.
 struct IntLayout {
   std::vector<int> counts, displacements;
@@ -57,8 +51,7 @@ std::size_t total(std::span<const std::size_t> bytes) {
 }
 
 void require_rank_count(std::span<const std::size_t> bytes, MPI_Comm comm) {
-  int size = 0;
-  check(MPI_Comm_size(comm, &size), "asking for the number of ranks");
+  const int size = rank_count(comm);
   if (std::ssize(bytes) != size)
     fail("sizes of {} parts were given for {} ranks; give one a rank", bytes.size(), size);
 }
@@ -107,7 +100,7 @@ void Transfers::receive_bytes(void* data, std::size_t bytes, int from) {
     check(MPI_Irecv(bytes_at(data) + at, length, MPI_BYTE, from, kTag, comm_, &requests_.emplace_back()),
           "receiving");
   });
-  if (from != rank_in(comm_)) received += static_cast<Offset>(bytes);
+  if (from != own_rank(comm_)) received += static_cast<Offset>(bytes);
 }
 
 void Transfers::wait() {
@@ -125,19 +118,49 @@ void broadcast_bytes(void* data, std::size_t bytes, int root, MPI_Comm comm) {
   in_pieces(bytes, [&](std::size_t at, int length) {
     check(MPI_Bcast(bytes_at(data) + at, length, MPI_BYTE, root, comm), "broadcasting");
   });
-  int size = 1;
-  check(MPI_Comm_size(comm, &size), "asking for the number of ranks");
-  if (rank_in(comm) == root) {
-    sent += static_cast<Offset>(bytes) * (size - 1);
+  if (own_rank(comm) == root) {
+    sent += static_cast<Offset>(bytes) * (rank_count(comm) - 1);
   } else {
     received += static_cast<Offset>(bytes);
   }
 }
 
+namespace {
+
+/// Between `root`, where the parts lie one behind the other, and the ranks that have one each, message by
+/// message; `scatter`: from there, else to there. What is sent is only read.
+void move_parts(std::byte* whole, std::byte* part, std::span<const std::size_t> bytes, int root,
+                MPI_Comm comm, bool scatter) {
+  const int rank = own_rank(comm);
+  const std::size_t own = bytes[static_cast<std::size_t>(rank)];
+  Transfers transfers(comm);
+  const auto move = [&](std::byte* data, std::size_t count, int other, bool send) {
+    if (send) {
+      transfers.send(data, static_cast<Offset>(count), other);
+    } else {
+      transfers.receive(data, static_cast<Offset>(count), other);
+    }
+  };
+  if (rank != root) {
+    move(part, own, root, !scatter);
+  } else {
+    for (std::size_t r = 0; r < bytes.size(); whole += bytes[r++]) {
+      if (static_cast<int>(r) != root) {
+        move(whole, bytes[r], static_cast<int>(r), scatter);
+      } else if (own > 0) {
+        std::memcpy(scatter ? part : whole, scatter ? whole : part, own);
+      }
+    }
+  }
+  transfers.wait();
+}
+
+}  // namespace
+
 void scatter_bytes(const void* whole, void* part, std::span<const std::size_t> bytes, int root,
                    MPI_Comm comm) {
   require_rank_count(bytes, comm);
-  const int rank = rank_in(comm);
+  const int rank = own_rank(comm);
   const std::size_t own = bytes[static_cast<std::size_t>(rank)];
   if (total(bytes) <= chunk_bytes()) {
     const IntLayout layout(bytes);
@@ -151,26 +174,14 @@ void scatter_bytes(const void* whole, void* part, std::span<const std::size_t> b
     }
     return;
   }
-  Transfers transfers(comm);
-  if (rank != root) {
-    transfers.receive(static_cast<std::byte*>(part), static_cast<Offset>(own), root);
-  } else {
-    const std::byte* from = bytes_at(whole);
-    for (std::size_t r = 0; r < bytes.size(); from += bytes[r++]) {
-      if (static_cast<int>(r) == root) {
-        if (own > 0) std::memcpy(part, from, own);
-      } else {
-        transfers.send(from, static_cast<Offset>(bytes[r]), static_cast<int>(r));
-      }
-    }
-  }
-  transfers.wait();
+  move_parts(static_cast<std::byte*>(const_cast<void*>(whole)), static_cast<std::byte*>(part), bytes, root,
+             comm, true);
 }
 
 void gather_bytes(const void* part, void* whole, std::span<const std::size_t> bytes, int root,
                   MPI_Comm comm) {
   require_rank_count(bytes, comm);
-  const int rank = rank_in(comm);
+  const int rank = own_rank(comm);
   const std::size_t own = bytes[static_cast<std::size_t>(rank)];
   if (total(bytes) <= chunk_bytes()) {
     const IntLayout layout(bytes);
@@ -184,26 +195,12 @@ void gather_bytes(const void* part, void* whole, std::span<const std::size_t> by
     }
     return;
   }
-  Transfers transfers(comm);
-  if (rank != root) {
-    transfers.send(static_cast<const std::byte*>(part), static_cast<Offset>(own), root);
-  } else {
-    std::byte* to = bytes_at(whole);
-    for (std::size_t r = 0; r < bytes.size(); to += bytes[r++]) {
-      if (static_cast<int>(r) == root) {
-        if (own > 0) std::memcpy(to, part, own);
-      } else {
-        transfers.receive(to, static_cast<Offset>(bytes[r]), static_cast<int>(r));
-      }
-    }
-  }
-  transfers.wait();
+  move_parts(static_cast<std::byte*>(whole), static_cast<std::byte*>(const_cast<void*>(part)), bytes, root,
+             comm, false);
 }
 
 std::vector<Offset> all_gather(std::span<const Offset> values, MPI_Comm comm) {
-  int size = 1;
-  check(MPI_Comm_size(comm, &size), "asking for the number of ranks");
-  std::vector<Offset> out(values.size() * static_cast<std::size_t>(size));
+  std::vector<Offset> out(values.size() * static_cast<std::size_t>(rank_count(comm)));
   const int count = narrow<int>(values.size());
   check(MPI_Allgather(values.data(), count, MPI_INT64_T, out.data(), count, MPI_INT64_T, comm),
         "collecting counts");

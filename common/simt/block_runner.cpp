@@ -59,26 +59,11 @@ class ThreadList {
   std::string text_;
 };
 
+constexpr const char* kStateNames[] = {
+    "not started",        "able to run",         "running",           "at a block barrier (__syncthreads)",
+    "in a warp function", "at the grid barrier", "waiting in a loop", "exited"};
 const char* name(State state) {
-  switch (state) {
-    case State::fresh:
-      return "not started";
-    case State::ready:
-      return "able to run";
-    case State::running:
-      return "running";
-    case State::barrier:
-      return "at a block barrier (__syncthreads)";
-    case State::warp:
-      return "in a warp function";
-    case State::grid:
-      return "at the grid barrier";
-    case State::spin:
-      return "waiting in a loop";
-    case State::done:
-      return "exited";
-  }
-  return "";
+  return kStateNames[static_cast<std::size_t>(state)];
 }
 
 std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
@@ -533,9 +518,6 @@ void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
   const unsigned first = first_lane(m.arrived);
   if (m.op == WarpOp::ballot) {
     each([&](unsigned lane) { same_for_all |= lanes[lane].in << lane; });
-  } else if (m.op == WarpOp::match_all) {
-    same_for_all = m.arrived;
-    each([&](unsigned lane) { same_for_all = lanes[lane].in == lanes[first].in ? same_for_all : 0; });
   } else if (m.op == WarpOp::tiles) {
     multiply_tiles_of(lanes, m);
   } else if (m.op >= WarpOp::add_u32) {

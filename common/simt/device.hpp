@@ -137,13 +137,6 @@ unsigned __match_any_sync(unsigned mask, T value, STAGES_SIMT_AT) {
   using namespace stages::simt;
   return static_cast<unsigned>(meet(WarpOp::match_any, mask, to_bits(value), 0, at));
 }
-template <stages::simt::Shuffled T>
-unsigned __match_all_sync(unsigned mask, T value, int* all, STAGES_SIMT_AT) {
-  using namespace stages::simt;
-  const auto lanes = static_cast<unsigned>(meet(WarpOp::match_all, mask, to_bits(value), 0, at));
-  *all = lanes != 0;
-  return lanes;
-}
 
 #define STAGES_SIMT_REDUCE(NAME, T, OP)                                     \
   inline T __reduce_##NAME##_sync(unsigned mask, T value, STAGES_SIMT_AT) { \
@@ -232,19 +225,8 @@ T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desi
   std::atomic_ref<T>(*p).compare_exchange_strong(expected, desired, std::memory_order_relaxed);
   return expected;
 }
-template <stages::simt::AtomicCompared T>
-T atomicCAS_block(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> desired, STAGES_SIMT_AT) {
-  stages::simt::note_atomic_change(
-      p, at, {.scope = stages::simt::Scope::block, .way = stages::simt::AtomicWay::compare_swap});
-  std::atomic_ref<T>(*p).compare_exchange_strong(expected, desired, std::memory_order_relaxed);
-  return expected;
-}
 inline unsigned atomicInc(unsigned* p, unsigned limit, STAGES_SIMT_AT) {
   return stages::simt::atomic_change(p, at, [limit](unsigned old) { return old >= limit ? 0u : old + 1; });
-}
-inline unsigned atomicDec(unsigned* p, unsigned limit, STAGES_SIMT_AT) {
-  return stages::simt::atomic_change(
-      p, at, [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
 }
 
 inline void __threadfence() {
@@ -292,12 +274,12 @@ class atomic_ref {
   explicit atomic_ref(T& object) : address_(&object), cell_(object) {}
 
   void store(T value, memory_order order = memory_order_seq_cst) const {
-    stages::simt::note_atomic_store(address_, how(order));
+    stages::simt::note_atomic_next(address_, how(order));
     cell_.store(value, order);
   }
   T load(memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
     stages::simt::note_atomic(at);
-    stages::simt::note_atomic_load(address_, how(order));
+    stages::simt::note_atomic_next(address_, how(order));
     return cell_.load(order);
   }
   T exchange(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
@@ -309,27 +291,9 @@ class atomic_ref {
     stages::simt::note_atomic_change(address_, at, how(order, stages::simt::AtomicWay::compare_swap));
     return cell_.compare_exchange_strong(expected, desired, order);
   }
-  bool compare_exchange_weak(T& expected, T desired, memory_order order = memory_order_seq_cst,
-                             STAGES_SIMT_AT) const {
-    return compare_exchange_strong(expected, desired, order, at);
-  }
   T fetch_add(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
     stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_change<T>));
     return cell_.fetch_add(value, order);
-  }
-  T fetch_sub(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_change<T>));
-    return cell_.fetch_sub(value, order);
-  }
-  T fetch_or(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    stages::simt::note_atomic_change(address_, at, how(order, stages::simt::way_to_change<T>));
-    return cell_.fetch_or(value, order);
-  }
-  T fetch_max(T value, memory_order order = memory_order_seq_cst, STAGES_SIMT_AT) const {
-    T old = load(memory_order_relaxed, at);
-    while (old < value && !compare_exchange_strong(old, value, order, at)) {
-    }
-    return old;
   }
 
  private:
@@ -362,7 +326,6 @@ inline void atomic_thread_fence(memory_order order, thread_scope scope = thread_
 STAGES_SIMT_PLAIN_LOAD(__ldg)
 STAGES_SIMT_PLAIN_LOAD(__ldca)
 STAGES_SIMT_PLAIN_LOAD(__ldcs)
-STAGES_SIMT_PLAIN_LOAD(__ldlu)
 #undef STAGES_SIMT_PLAIN_LOAD
 
 // Those that go past L1 are used to talk to other blocks, hence to other OS threads: no torn numbers, and
@@ -372,7 +335,7 @@ STAGES_SIMT_PLAIN_LOAD(__ldlu)
   T NAME(const T* p, STAGES_SIMT_AT) {            \
     stages::simt::require_aligned(p, at);         \
     stages::simt::note_atomic(at);                \
-    stages::simt::note_atomic_load(p, {});        \
+    stages::simt::note_atomic_next(p, {});        \
     if constexpr (!std::is_arithmetic_v<T>) {     \
       return *p;                                  \
     } else {                                      \
@@ -396,10 +359,9 @@ STAGES_SIMT_SHARED_LOAD(__ldcv)
       *p = v;                                                  \
     }                                                          \
   }
-STAGES_SIMT_STORE(__stwb, )
 STAGES_SIMT_STORE(__stcs, )
-STAGES_SIMT_STORE(__stcg, stages::simt::note_atomic_store(p, {}))
-STAGES_SIMT_STORE(__stwt, stages::simt::note_atomic_store(p, {}))
+STAGES_SIMT_STORE(__stcg, stages::simt::note_atomic_next(p, {}))
+STAGES_SIMT_STORE(__stwt, stages::simt::note_atomic_next(p, {}))
 #undef STAGES_SIMT_STORE
 
 // ---- integer and floating-point intrinsics ----------------------------------------------------------------
@@ -422,34 +384,8 @@ inline int __ffs(int v) {
 inline int __ffsll(long long v) {
   return __builtin_ffsll(v);
 }
-inline unsigned long long __brevll(unsigned long long v) {
-  unsigned long long reversed = 0;
-  for (int bit = 0; bit < 64; ++bit) reversed |= ((v >> bit) & 1) << (63 - bit);
-  return reversed;
-}
-inline unsigned __brev(unsigned v) {
-  return static_cast<unsigned>(__brevll(v) >> 32);
-}
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);
-}
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<unsigned long long>((static_cast<Wide>(a) * b) >> 64);
-}
-inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
-  return static_cast<unsigned>(((static_cast<unsigned long long>(high) << 32 | low) << (shift & 31)) >> 32);
-}
-inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
-  return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) >> (shift & 31));
-}
-inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
-  const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
-  unsigned result = 0;
-  for (unsigned i = 0; i < 4; ++i) {
-    result |= static_cast<unsigned>((bytes >> (8 * ((selector >> (4 * i)) & 7))) & 0xff) << (8 * i);
-  }
-  return result;
 }
 inline float __int_as_float(int v) {
   return std::bit_cast<float>(v);
@@ -469,43 +405,6 @@ inline double __longlong_as_double(long long v) {
 inline long long __double_as_longlong(double v) {
   return std::bit_cast<long long>(v);
 }
-inline float __fmaf_rn(float a, float b, float c) {
-  return std::fma(a, b, c);
-}
-inline double __fma_rn(double a, double b, double c) {
-  return std::fma(a, b, c);
-}
-inline float __fadd_rn(float a, float b) {
-  return a + b;
-}
-inline float __fmul_rn(float a, float b) {
-  return a * b;
-}
-inline double __dadd_rn(double a, double b) {
-  return a + b;
-}
-inline double __dmul_rn(double a, double b) {
-  return a * b;
-}
-inline float __fdividef(float a, float b) {
-  return a / b;
-}
-inline float __saturatef(float v) {
-  return v < 0 ? 0 : v > 1 ? 1 : v;
-}
-inline float rsqrtf(float v) {
-  return 1 / std::sqrt(v);
-}
-inline double rsqrt(double v) {
-  return 1 / std::sqrt(v);
-}
-
-// glibc declares functions of these names in <cmath> (included above) but does not export them: macros it is.
-#define __expf(x) ::std::exp(static_cast<float>(x))
-#define __logf(x) ::std::log(static_cast<float>(x))
-#define __sinf(x) ::std::sin(static_cast<float>(x))
-#define __cosf(x) ::std::cos(static_cast<float>(x))
-#define __powf(x, y) ::std::pow(static_cast<float>(x), static_cast<float>(y))
 
 // CUDA has min and max for every pair of arithmetic types in the global namespace.
 template <class A, class B>

@@ -59,7 +59,6 @@ enum class WarpOp : std::uint8_t {
   shuffle,
   ballot,
   match_any,
-  match_all,
   tiles,
   add_u32,
   min_u32,
@@ -162,13 +161,8 @@ void note_atomic_change(T* p, Where at, AtomicHow how = {}) {
   if (t_local.tracing) [[unlikely]]
     trace_atomic(p, sizeof(T), how);
 }
-template <class T>
-void note_atomic_load(const T* p, AtomicHow how) {
-  if (t_local.tracing) [[unlikely]]
-    trace_next(p, how);
-}
-template <class T>
-void note_atomic_store(T* p, AtomicHow how) {
+/// Of a load or store that comes next.
+inline void note_atomic_next(const volatile void* p, AtomicHow how) {
   if (t_local.tracing) [[unlikely]]
     trace_next(p, how);
 }

@@ -640,18 +640,6 @@ cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   return cudaSuccess;
 }
 
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
-  const auto found = memory().find(p);
-  const bool on_device = found && found->allocation.kind == Kind::device;
-  const bool pinned = found && found->allocation.kind == Kind::pinned;
-  void* same = const_cast<void*>(p);
-  *attributes = {on_device ? cudaMemoryTypeDevice
-                 : pinned  ? cudaMemoryTypeHost
-                           : cudaMemoryTypeUnregistered,
-                 0, on_device || pinned ? same : nullptr, on_device ? nullptr : same};
-  return cudaSuccess;
-}
-
 // ---- streams, events, graphs ------------------------------------------------------------------------------
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
@@ -672,9 +660,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (!exists(stream)) return stale("stream");
   order_host_after_stream(stream);
   return refuse_in_capture("cudaStreamSynchronize");
-}
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return cudaStreamSynchronize(stream);
 }
 
 // Work that waits for an event of a capture belongs to that capture.
@@ -762,9 +747,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (handles<cudaEvent_t>().contains(event)) order_host_after_event(event);
   return handles<cudaEvent_t>().contains(event) ? refuse_in_capture("cudaEventSynchronize") : stale("event");
 }
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return cudaEventSynchronize(event);
-}
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t stop) {
   if (!handles<cudaEvent_t>().contains(start) || !handles<cudaEvent_t>().contains(stop))
@@ -819,46 +801,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int number) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
-  cudaDeviceProp p;
-  if (const cudaError_t status = cudaGetDeviceProperties(&p, number); status != cudaSuccess) return status;
-  switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock:
-      *value = p.maxThreadsPerBlock;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-      *value = static_cast<int>(p.sharedMemPerBlock);
-      break;
-    case cudaDevAttrMultiProcessorCount:
-      *value = p.multiProcessorCount;
-      break;
-    case cudaDevAttrL2CacheSize:
-      *value = p.l2CacheSize;
-      break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:
-      *value = p.maxThreadsPerMultiProcessor;
-      break;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = p.major;
-      break;
-    case cudaDevAttrComputeCapabilityMinor:
-      *value = p.minor;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-      *value = static_cast<int>(p.sharedMemPerMultiprocessor);
-      break;
-    case cudaDevAttrCooperativeLaunch:
-      *value = p.cooperativeLaunch;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = static_cast<int>(p.sharedMemPerBlockOptin);
-      break;
-    default:
-      return error(cudaErrorInvalidValue, "the simulated device does not know this attribute");
-  }
-  return cudaSuccess;
-}
-
 cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = 13000;
   return cudaSuccess;
@@ -870,9 +812,6 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaGetLastError() {
   t_detail.clear();
   return std::exchange(t_last, cudaSuccess);
-}
-cudaError_t cudaPeekAtLastError() {
-  return t_last;
 }
 
 namespace {
@@ -892,15 +831,12 @@ constexpr ErrorText kErrors[] = {
     STAGES_SIMT_ERROR(cudaErrorInvalidDevice, "invalid device ordinal"),
     STAGES_SIMT_ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle"),
     STAGES_SIMT_ERROR(cudaErrorIllegalState, "the operation is not permitted in the current state"),
-    STAGES_SIMT_ERROR(cudaErrorNotReady, "device not ready"),
     STAGES_SIMT_ERROR(cudaErrorIllegalAddress, "an illegal memory access was encountered"),
     STAGES_SIMT_ERROR(cudaErrorLaunchTimeout, "the launch timed out and was terminated"),
     STAGES_SIMT_ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
     STAGES_SIMT_ERROR(cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch"),
     STAGES_SIMT_ERROR(cudaErrorNotSupported, "operation not supported"),
     STAGES_SIMT_ERROR(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
-    STAGES_SIMT_ERROR(cudaErrorStreamCaptureInvalidated,
-                      "operation failed due to a previous error during capture"),
 };
 #undef STAGES_SIMT_ERROR
 

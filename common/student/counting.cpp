@@ -181,12 +181,7 @@ RaceCounts look_for_races(Plan<Problem>&, Exec&) {
 #define STAGES_INSTANTIATE(P)                                           \
   template Counts count(Plan<P>&, Exec&, const P&, const P::Operands&); \
   template RaceCounts look_for_races(Plan<P>&, Exec&);
-STAGES_INSTANTIATE(SpmvProblem<float>)
-STAGES_INSTANTIATE(SpmvProblem<double>)
-STAGES_INSTANTIATE(SpmmProblem<float>)
-STAGES_INSTANTIATE(SpmmProblem<double>)
-STAGES_INSTANTIATE(SpgemmProblem<float>)
-STAGES_INSTANTIATE(SpgemmProblem<double>)
+STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
 #undef STAGES_INSTANTIATE
 
 }  // namespace stages::student

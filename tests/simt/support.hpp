@@ -29,6 +29,16 @@ inline void use_schedule([[maybe_unused]] const std::string& schedule) {
 #endif
 }
 
+/// Does `work` in each order of threads.
+template <class Work>
+void in_every_order(Work work) {
+  for (const auto& schedule : schedules()) {
+    SCOPED_TRACE(schedule);
+    use_schedule(schedule);
+    work();
+  }
+}
+
 /// Leaves the schedule as it was when a test ends.
 class KernelTest : public ::testing::Test {
  protected:
@@ -51,6 +61,13 @@ inline void expect_mentions(const std::string& text, std::initializer_list<std::
   for (const std::string& part : parts) {
     EXPECT_NE(text.find(part), std::string::npos) << "missing: " << part << "\nin: " << text;
   }
+}
+
+/// Launches, and demands an error whose message has all `parts`.
+template <class... P, class... Args>
+void expect_fault(std::initializer_list<std::string> parts, void (*kernel)(P...), const LaunchConfig& config,
+                  Args... args) {
+  expect_mentions(error_of([&] { launch(kernel, config, args...); }), parts);
 }
 
 /// "name.cu:LINE" as reports give it.

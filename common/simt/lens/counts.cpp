@@ -22,6 +22,13 @@ Counting& counting() {
   return instance;
 }
 
+/// The element for which `is_it` holds; where there is none, `otherwise`, put behind the others.
+template <class T, class Test>
+T& found_or_added(std::vector<T>& all, Test is_it, T otherwise) {
+  const auto found = std::find_if(all.begin(), all.end(), is_it);
+  return found != all.end() ? *found : all.emplace_back(std::move(otherwise));
+}
+
 }  // namespace
 
 void SiteCounts::add(const SiteCounts& other) {
@@ -47,14 +54,10 @@ void SiteCounts::add(const SiteCounts& other) {
 std::vector<SiteCounts> without_arrays(const std::vector<SiteCounts>& sites) {
   std::vector<SiteCounts> out;
   for (const SiteCounts& site : sites) {
-    const auto same = std::find_if(out.begin(), out.end(), [&](const SiteCounts& s) {
+    const auto same = [&](const SiteCounts& s) {
       return s.code == site.code && s.space == site.space && s.access == site.access;
-    });
-    if (same == out.end()) {
-      out.push_back(site);
-    } else {
-      same->add(site);
-    }
+    };
+    found_or_added(out, same, {}).add(site);
   }
   return out;
 }
@@ -87,41 +90,28 @@ LaunchCounts begin_launch_counts(const Grid& grid) {
 }
 
 void end_launch_counts(const Grid& grid, const LaunchCounts& launch) {
-  auto& kernels = counting().kernels;
-  auto found = std::find_if(kernels.begin(), kernels.end(),
-                            [&](const KernelCounts& k) { return k.kernel == grid.kernel; });
-  if (found == kernels.end()) {
-    kernels.push_back({.kernel = grid.kernel, .launched = grid.where});
-    found = std::prev(kernels.end());
-  }
-  ++found->launches;
+  KernelCounts& kernel =
+      found_or_added(counting().kernels, [&](const KernelCounts& k) { return k.kernel == grid.kernel; },
+                     {.kernel = grid.kernel, .launched = grid.where});
+  ++kernel.launches;
   const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
-  found->blocks += blocks;
-  found->threads += blocks * grid.block.x * grid.block.y * grid.block.z;
+  kernel.blocks += blocks;
+  kernel.threads += blocks * grid.block.x * grid.block.y * grid.block.z;
   for (const auto& bits : launch.read) {
-    for (const std::uint64_t word : bits) found->read_sectors += static_cast<unsigned>(std::popcount(word));
+    for (const std::uint64_t word : bits) kernel.read_sectors += static_cast<unsigned>(std::popcount(word));
   }
   for (const auto& [key, site] : launch.sites) {
-    const auto same = std::find_if(found->sites.begin(), found->sites.end(), [&](const SiteCounts& s) {
+    const auto same = [&, &site = site](const SiteCounts& s) {
       return s.code == site.code && s.space == site.space && s.access == site.access && s.array == site.array;
-    });
-    if (same == found->sites.end()) {
-      found->sites.push_back(site);
-    } else {
-      same->add(site);
-    }
+    };
+    found_or_added(kernel.sites, same, {}).add(site);
   }
   for (const auto& [key, barrier] : launch.barriers) {
-    const auto same =
-        std::find_if(found->barriers.begin(), found->barriers.end(), [&](const BarrierCounts& b) {
-          return b.where.line() == barrier.where.line() && b.where.file_name() == barrier.where.file_name() &&
-                 b.where.column() == barrier.where.column();
-        });
-    if (same == found->barriers.end()) {
-      found->barriers.push_back(barrier);
-    } else {
-      same->times += barrier.times;
-    }
+    const auto same = [&where = barrier.where](const BarrierCounts& b) {
+      return b.where.line() == where.line() && b.where.file_name() == where.file_name() &&
+             b.where.column() == where.column();
+    };
+    found_or_added(kernel.barriers, same, {.where = barrier.where}).times += barrier.times;
   }
 }
 

@@ -162,6 +162,15 @@ void RaceDetector::begin_block(Block& block, std::uint64_t number, unsigned thre
 
 // ---- what orders threads ----------------------------------------------------------------------------------
 
+void RaceDetector::join(Block::Far& into, const Block::Far& far) {
+  into.known = joined(into.known, far.known);
+  for (std::size_t s = 0; s < 2; ++s) {
+    into.fenced[s] = joined(into.fenced[s], far.fenced[s]);
+    into.heard[s] = joined(into.heard[s], far.heard[s]);
+  }
+  if (far.heard_from != ~std::uint64_t{0}) into.heard_from = far.heard_from;
+}
+
 void RaceDetector::barrier(Block& block) {
   settle();
   const std::uint32_t floor = *std::max_element(block.clock.begin(), block.clock.end()) + 1;
@@ -171,14 +180,7 @@ void RaceDetector::barrier(Block& block) {
   std::fill(block.in_parts.begin(), block.in_parts.end(), std::uint8_t{0});
   if (!block.any_far) return;
   Block::Far all;
-  for (const Block::Far& far : block.far) {
-    all.known = joined(all.known, far.known);
-    for (std::size_t s = 0; s < 2; ++s) {
-      all.fenced[s] = joined(all.fenced[s], far.fenced[s]);
-      all.heard[s] = joined(all.heard[s], far.heard[s]);
-    }
-    if (far.heard_from != ~std::uint64_t{0}) all.heard_from = far.heard_from;
-  }
+  for (const Block::Far& far : block.far) join(all, far);
   std::fill(block.far.begin(), block.far.end(), all);
 }
 
@@ -206,15 +208,7 @@ void RaceDetector::meet(Block& block, unsigned warp, unsigned lanes, bool all) {
   }
   if (!block.any_far) return;
   Block::Far sum;
-  each_lane(lanes, [&](unsigned lane) {
-    const Block::Far& far = block.far[first + lane];
-    sum.known = joined(sum.known, far.known);
-    for (std::size_t s = 0; s < 2; ++s) {
-      sum.fenced[s] = joined(sum.fenced[s], far.fenced[s]);
-      sum.heard[s] = joined(sum.heard[s], far.heard[s]);
-    }
-    if (far.heard_from != ~std::uint64_t{0}) sum.heard_from = far.heard_from;
-  });
+  each_lane(lanes, [&](unsigned lane) { join(sum, block.far[first + lane]); });
   each_lane(lanes, [&](unsigned lane) { block.far[first + lane] = sum; });
 }
 
@@ -256,18 +250,12 @@ void RaceDetector::note_atomic(Block& block, unsigned thread, std::uint64_t addr
   if (access != Access::store && carried != nullptr) {  // reads
     block.any_far = true;
     if (carried->writer != block.number) far.heard_from = carried->writer;
-    if (carried->block == block.number && how.scope != Scope::thread) {
-      if (how.acquires)
-        far.known = joined(far.known, carried->by[0]);
-      else
-        far.heard[0] = joined(far.heard[0], carried->by[0]);
-    }
-    if (reaches_device) {
-      if (how.acquires)
-        far.known = joined(far.known, carried->by[1]);
-      else
-        far.heard[1] = joined(far.heard[1], carried->by[1]);
-    }
+    const auto hear = [&](std::size_t s) {
+      Known& into = how.acquires ? far.known : far.heard[s];
+      into = joined(into, carried->by[s]);
+    };
+    if (carried->block == block.number && how.scope != Scope::thread) hear(0);
+    if (reaches_device) hear(1);
   }
   if (access == Access::load) return;
   if (how.releases && how.scope != Scope::thread) {
@@ -381,19 +369,12 @@ bool RaceDetector::check(const Epoch& before, const Block& block, unsigned threa
   const bool same_block = before.phase == phase_ && before.block == now.block;
   if (before.atomic != 0 && now.atomic != 0 && reach(before.atomic, now.atomic, same_block)) return true;
   Race race;
-  const auto side = [&](const Epoch& e, const Grid& grid, bool known) {
-    RaceAccess a{e.code, e.access, {}, {}};
-    if (known) {
-      a.block = coordinates(e.block, grid.grid);
-      a.thread = coordinates(e.thread, grid.block);
-    } else {
-      a.block = {e.block, 0, 0};
-      a.thread = {e.thread, 0, 0};
-    }
-    return a;
+  const auto side = [&](const Epoch& e) -> RaceAccess {
+    if (e.phase < first_phase_) return {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}};
+    return {e.code, e.access, coordinates(e.block, grid_->grid), coordinates(e.thread, grid_->block)};
   };
-  race.first = side(before, *grid_, before.phase >= first_phase_);
-  race.second = side(now, *grid_, true);
+  race.first = side(before);
+  race.second = side(now);
   race.launched = grid_->where;
   race.times = 1;
   for (const auto& [begin, size] : block.shared) {
@@ -666,20 +647,24 @@ void begin_launch_races(const Grid& grid) {
   l.detector->begin_launch(grid, l.working, l.stream[l.working]);
 }
 
+const char* verb_of(Access access) {
+  return access == Access::load ? "reads" : access == Access::store ? "writes" : "changes atomically";
+}
+
+std::string place_of(const Race& race) {
+  return fmt::format("byte {} of {}", race.offset,
+                     race.shared      ? std::string("shared memory")
+                     : race.bytes > 0 ? fmt::format("a global array of {} bytes", race.bytes)
+                                      : std::string("global memory"));
+}
+
 std::string text_of(const Race& race) {
-  const auto side = [](const RaceAccess& a, const char* verb) {
+  const auto side = [](const RaceAccess& a) {
     return fmt::format("block ({},{},{}) thread ({},{},{}) {} at {}", a.block.x, a.block.y, a.block.z,
-                       a.thread.x, a.thread.y, a.thread.z, verb, line_of(a.code));
+                       a.thread.x, a.thread.y, a.thread.z, verb_of(a.access), line_of(a.code));
   };
-  const auto verb = [](Access access) {
-    return access == Access::load ? "reads" : access == Access::store ? "writes" : "changes atomically";
-  };
-  return fmt::format(
-      "a race: {} hazard at byte {} of {}: {}, and {}; missing: {}", kind_of(race), race.offset,
-      race.shared      ? std::string("shared memory")
-      : race.bytes > 0 ? fmt::format("a global array of {} bytes", race.bytes)
-                       : "global memory",
-      side(race.first, verb(race.first.access)), side(race.second, verb(race.second.access)), race.missing);
+  return fmt::format("a race: {} hazard at {}: {}, and {}; missing: {}", kind_of(race), place_of(race),
+                     side(race.first), side(race.second), race.missing);
 }
 
 }  // namespace stages::simt

@@ -58,6 +58,10 @@ struct Race {
 
 /// "write-after-write", ..., as compute-sanitizer has it.
 std::string kind_of(const Race& race);
+/// "byte 4 of shared memory".
+std::string place_of(const Race& race);
+/// "reads".
+const char* verb_of(Access access);
 
 /// What is known before a piece of work on a stream begins: the phases of each stream that came before.
 using StreamClock = std::map<const void*, std::uint32_t>;
@@ -136,7 +140,6 @@ class RaceDetector {
     std::array<Known, 2> by;   ///< for the block of `block`, for the device
     std::uint64_t block = 0;   ///< of by[0]
     std::uint64_t writer = 0;  ///< the block that wrote it last
-    std::uint32_t phase = 0;
   };
   struct PendingStore {
     bool waits = false;
@@ -150,6 +153,8 @@ class RaceDetector {
   Page* page_of(std::uint64_t address, std::uint64_t code);
   static std::size_t most_cells();
   bool ordered(const Epoch& before, const Block& block, unsigned thread) const;
+  /// What threads know who meet: `far` is one's.
+  static void join(Block::Far& into, const Block::Far& far);
   bool before_launch(std::uint32_t phase) const;
   bool check(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
              std::uint64_t address, unsigned bytes);
