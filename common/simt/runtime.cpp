@@ -813,6 +813,9 @@ cudaError_t cudaGetLastError() {
   t_detail.clear();
   return std::exchange(t_last, cudaSuccess);
 }
+cudaError_t cudaPeekAtLastError() {
+  return t_last;
+}
 
 namespace {
 struct ErrorText {
