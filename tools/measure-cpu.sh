@@ -53,6 +53,7 @@ measure() {  # PART OPTIONS...
   echo "stages run $*" >&2
   # The names of the files are enough in the results: the directory belongs to this machine.
   (cd "$directory" && "$program" run "$@" --type f64 --stage 01,vendor --time-budget "${STAGES_TIME_BUDGET:-0.5}" --json "$file" > /dev/null)
+  "$root/tools/record.py" pack "$file"
 }
 
 measure pair -m data:d1 --op spgemm --max-work 2e10
@@ -67,5 +68,6 @@ measure plain -m data:d2 -m data:road -m data:fem -m data:web --op spmv,spmm --n
 if wants tricks; then
   echo "spgemm_tricks" >&2
   "$tricks" --json "$out/cpu-tricks.json" > /dev/null
+  "$root/tools/record.py" pack "$out/cpu-tricks.json"
 fi
 echo "written: $out/cpu-*.json" >&2
