@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "common/harness/json_lines.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages {
@@ -88,6 +90,21 @@ TEST(Json, HoldsEverythingAndParsesBack) {
   EXPECT_EQ(row["seconds"]["phases"]["numeric"], 3e-3);
   EXPECT_EQ(row["gflops"], 1.5);
   EXPECT_EQ(row["metrics"]["registers"]["value"], 40);
+}
+
+TEST(Json, AsTextHasALineForEachRowAndFiveDigits) {
+  Results results = sample();
+  results.rows[0].gflops = 1.23456789;
+  results.rows[0].cost.model_bytes = 123456789;
+  results.rows[1].entry = "\xff";
+  const std::string text = json_lines(to_json(results));
+  const json out = json::parse(text);
+  EXPECT_EQ(out["results"][0]["gflops"], 1.2346);
+  EXPECT_EQ(out["results"][0]["model_bytes"], 123456789);
+  EXPECT_TRUE(out["results"][0]["break_even_products"].is_null());
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3 + 3) << text;  // rows; context, "results", version
+  EXPECT_EQ(results_from_json(out).rows.size(), 3U);
+  EXPECT_EQ(json::parse(json_lines(to_json(Results{})))["results"], json::array());
 }
 
 TEST(Json, WhatWasNotJudgedIsThereAndInTheTable) {

@@ -22,6 +22,8 @@ import pathlib
 import re
 import sys
 
+from record import packed, text_of
+
 # What is counted, and what ncu calls it; where there are several names, the first that this ncu knows for this GPU.
 QUANTITIES = {
     "seconds": ("gpu__time_duration.sum",),
@@ -181,7 +183,7 @@ def load(path):
 def save(path, record):
     """Whole or not at all: who is killed here leaves the record as it was."""
     new = pathlib.Path(f"{path}.new")
-    new.write_text(json.dumps(record, indent=1) + "\n")
+    new.write_text(text_of(packed(record)))
     new.replace(path)
 
 

@@ -34,6 +34,7 @@ study() {  # NAME OPTIONS...
   echo "$name: $*" >&2
   "$program" run "${matrices[@]}" --op spmv --filter '0[3-6]_cuda|vendor/cu' --time-budget "${STAGES_TIME_BUDGET:-0.05}" \
     --json "$out/d2_$name.json" "$@" > "$out/d2_$name.txt"
+  "$root/tools/record.py" pack "$out/d2_$name.json"
 }
 
 study single_single --mode single --launch single

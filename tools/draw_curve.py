@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 """Draws 06_cuda_register/curve.svg from results/nvidia-h100-80gb-hbm3/d2_stream.json: the three figures of the course report "D2".
 
-    tools/draw_curve.py              writes the picture (needs matplotlib)
+    tools/draw_curve.py                        writes the picture (needs matplotlib)
+    tools/draw_curve.py RESULTS.json OUT.svg   the same of another file of tools/d2-study.sh
 
 Left the time of a product against n, all sizes; in the middle those around the register cliff; right the steps at one size. tests/tables
 holds the lines and the bars of the picture to the record, without matplotlib.
 """
 
-import json
 import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
+import record
 import tables  # the medians of a record, and what is left out
 
 RECORD = "results/nvidia-h100-80gb-hbm3/d2_stream.json"
@@ -54,6 +55,7 @@ def at_size(results, entry):
 
 
 def draw(results, path):
+    """Of entries that the results have no times of there is no line."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -62,14 +64,15 @@ def draw(results, path):
 
     figure = Figure(figsize=(11, 3.8))
     whole, close, steps = figure.subplots(1, 3, width_ratios=(2, 1, 1.2))
-    for entry, words, colour in LINES:
+    lines = [line for line in LINES if SIZE in dict(points(results, line[0]))]
+    for entry, words, colour in lines:
         curve = points(results, entry)
         for axes, name, shown in ((whole, "whole", True), (close, "close", entry in IN_CLOSE)):
             if shown:
                 there = curve if name == "whole" else close_to(curve)
                 line, = axes.plot([n for n, _ in there], [1e6 * s for _, s in there], "-" if name == "whole" else ".-", color=colour, label=words, linewidth=1.3, markersize=4)
                 line.set_gid(f"{name}:{entry}")
-    for place, (entry, _, colour) in enumerate(LINES):
+    for place, (entry, _, colour) in enumerate(lines):
         took = at_size(results, entry)
         bar, = steps.barh(place, 1e6 * took, color=colour, height=0.7)
         bar.set_gid(f"steps:{entry}")
@@ -81,7 +84,8 @@ def draw(results, path):
         axes.set_xlabel("n (80 % zeros)")
         axes.set_title(head, fontsize=9)
         axes.grid(color="#dddddd", linewidth=0.6)
-    whole.set_ylabel("microseconds a product, 1000 vectors")
+    stream = any(row["problem"]["options"] == "stream of 1000" for row in results["results"])
+    whole.set_ylabel("microseconds a product" + (", 1000 vectors" if stream else ""))
     close.set_xlim(*CLOSE)
     close.set_ylim(0.5, 20)
     whole.set_yticks(*zip(*((10.0**k, f"{10.0**k:g}") for k in range(-2, 3))))
@@ -102,7 +106,11 @@ def draw(results, path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    files = sys.argv[1:] or [ROOT / RECORD, ROOT / PICTURE]
+    if len(files) != 2:
         print(__doc__.strip())
-        sys.exit(0 if sys.argv[1] == "--help" else 2)
-    draw(json.loads((ROOT / RECORD).read_text()), ROOT / PICTURE)
+        sys.exit(0 if files == ["--help"] else 2)
+    try:
+        draw(record.read(files[0]), pathlib.Path(files[1]))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        sys.exit(f"draw_curve: {files[0]}: {error}; give a file of tools/d2-study.sh, and a place for the picture")

@@ -50,6 +50,7 @@ measure() {  # PART OPTIONS...
   echo "stages run $*" >&2
   # The names of the files are enough in the results: the directory belongs to this machine.
   (cd "$directory" && "$program" run "$@" --type f64 --stage 01,vendor --time-budget "${STAGES_TIME_BUDGET:-0.5}" --json "$file" > /dev/null)
+  "$root/tools/record.py" pack "$file"
 }
 
 measure pair -m data:d1 --op spgemm --max-work 2e10

@@ -67,6 +67,7 @@ measure() {  # PART OPTIONS...
   # The name of the file is enough in the results: the directory belongs to this machine.
   (cd "$(dirname "$matrix")" && "$program" run "$@" --ranks "$ranks" --json "$file") | tee "$out/last.txt" | sed -n '/on ranks/,$p'
   rm -f "$out/last.txt"
+  "$root/tools/record.py" pack "$file"
 }
 file=$(basename "$matrix")
 spgemm=(--op spgemm --stage 01,02 --time-budget "${STAGES_TIME_BUDGET:-2}")

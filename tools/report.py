@@ -96,7 +96,7 @@ def main():
         import matplotlib  # noqa: F401
     except ImportError as error:
         fail(f"this needs {error.name} in {sys.executable}; install python3-matplotlib and python3-jinja2 and use the system's python3")
-    from report import compare, fetched, ladder, matrices, overview, page, roofline, scaling, spgemm, steps, study
+    from report import compare, fetched, ladder, matrices, overview, page, roofline, scaling, steps
 
     sections = []
     if pair:
@@ -107,9 +107,7 @@ def main():
         print(compared.summary())
     runs = results.joined(files)
     sections += overview.troubles(files) + overview.at_a_glance(runs)
-    sections += ladder.ladders(runs) + ladder.against_library(runs) + study.studies(runs)
-    sections += fetched.fetched(runs)
-    sections += spgemm.by_compression(runs) + scaling.scalings(runs) + roofline.rooflines(runs)
+    sections += ladder.ladders(runs) + fetched.fetched(runs) + scaling.scalings(runs) + roofline.rooflines(runs)
     if options.program:
         sections += matrices.described(files, options.program, warn)
     write(options.output, page.page(options.title, [*pair, *files], sections, steps.opening(files)))

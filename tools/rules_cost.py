@@ -15,6 +15,8 @@ import tempfile
 import threading
 import time
 
+import record
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RULES = {"spgemm": "as it is", "spmm": "the rules' choice"}
 PROGRAMS = {"spgemm": "spgemm_forms", "spmm": "spmm_study"}
@@ -110,8 +112,8 @@ def main():
         wrong_use("nvidia-smi finds no GPU: times of the executor say nothing")
     digest = output(["cmake", f"-DROOT={ROOT}", "-P", "cmake/BuildInfo.cmake"])
     out = options.out or ROOT / "results" / re.sub("[A-Z ]", lambda c: "-" if c[0] == " " else c[0].lower(), gpu) / "rules_cost.json"
-    record = {"schema_version": 1, "gpu": gpu, "date": datetime.date.today().isoformat(),
-              "source_digest": (digest.stdout + digest.stderr).strip()}
+    costs = {"schema_version": 1, "gpu": gpu, "date": datetime.date.today().isoformat(),
+             "source_digest": (digest.stdout + digest.stderr).strip()}
     listed = [(operation, kind, matrix) for operation, kind, matrices in map(read_list, lists) for matrix in matrices]
     wanted = sorted(listed, key=lambda words: words[2].startswith("gen:twin:"))  # the largest last: they take what time the others leave
     for program in {options.build / "bin" / PROGRAMS[operation] for operation, _, _ in wanted}:
@@ -120,12 +122,12 @@ def main():
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(options.jobs) as workers:
         studies = Studies(options, len(wanted), directory)
         lines_of = dict(zip(wanted, workers.map(lambda words: studies.of(*words), wanted)))
-    record["matrices"] = [line for words in listed for line in lines_of[words]]
-    if not any(m["seconds"] for m in record["matrices"]):
+    costs["matrices"] = [line for words in listed for line in lines_of[words]]
+    if not any(m["seconds"] for m in costs["matrices"]):
         print("rules-cost: nothing was measured", file=sys.stderr)
         return 1
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(record, indent=1) + "\n")
+    out.write_text(record.text_of(record.packed(costs)))
     print(f"written: {out}", file=sys.stderr)
     return 0
 

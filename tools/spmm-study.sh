@@ -86,17 +86,14 @@ real() {
 
 # split FILE PART: the rows of one number of columns each to a file of their own.
 split() {
-  python3 - "$1" "$out" "$2" "$columns" <<'EOF'
-import json, sys
+  PYTHONPATH=$root/tools python3 - "$1" "$out" "$2" "$columns" <<'EOF'
+import json, pathlib, record, sys
 
 path, out, part, columns = sys.argv[1:]
-with open(path) as file:
-    record = json.load(file)
+results = json.loads(pathlib.Path(path).read_text())
 for n in columns.split(","):
-    rows = [row for row in record["results"] if row["problem"]["options"] == f"N = {n}"]
-    with open(f"{out}/spmm_n{n}_{part}.json", "w") as file:
-        json.dump({**record, "results": rows}, file, indent=1)
-        file.write("\n")
+    rows = [row for row in results["results"] if row["problem"]["options"] == f"N = {n}"]
+    pathlib.Path(f"{out}/spmm_n{n}_{part}.json").write_text(record.text_of(record.packed({**results, "results": rows})))
 EOF
 }
 
@@ -105,7 +102,10 @@ for part in "$@"; do
   case $part in
     order | hubs | real)
       echo "spmm_$part" >&2
-      "$part"
+      status=0
+      "$part" || status=$?
+      [ ! -s "$out/spmm_$part.json" ] || "$root/tools/record.py" pack "$out/spmm_$part.json"
+      [ "$status" = 0 ] || exit "$status"
       continue ;;
     small) twins="arxiv collab ddi" check=full ;;
     medium) twins="am youtube yelp wikikg2" ;;

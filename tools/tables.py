@@ -72,11 +72,12 @@ The pages are the READMEs, all other pages of the steps, and those in docs/.
 
 import argparse
 import functools
-import json
 import math
 import pathlib
 import re
 import sys
+
+import record
 
 PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -392,7 +393,7 @@ SEGMENT = 64  # bytes of a request for which L2 takes about as long as for a sma
 def recorded(pattern):
     """The first record of that name, or None."""
     file = next(iter(sorted((ROOT / "results").glob(pattern))), None)
-    return json.loads(file.read_text()) if file else None
+    return record.read(file) if file else None
 
 
 def counted(row, context):
@@ -762,7 +763,7 @@ def order(results, _pattern, _wanted):
         figures = {name: metric["value"] for name, metric in now["metrics"].items()}
         library = min((median(r) for (m, o, e), r in timed.items() if (m, o) == (matrix, options) and e.startswith("vendor/")), default=None)
         saved = median(was) - median(now)
-        pays = f"{figures['order_seconds'] / saved:,.0f} products" if saved > 0 else "never"
+        pays = f"{large(figures['order_seconds'] / saved)} products" if saved > 0 else "never"
         lines.append(f"| {label(matrix)} | {options} | {percents(figures['fresh_in_block_before'], figures['fresh_in_block'])} "
                      f"| {percents(figures['fresh_in_device_before'], figures['fresh_in_device'])} | {seconds(median(was))} | {seconds(median(now))} "
                      f"| {median(was) / median(now):.2f} | {seconds(figures['order_seconds'])} | {pays} "
@@ -904,8 +905,8 @@ def speed_up(times_of, entry, baseline):
 def steps(_results, _pattern, _wanted):
     """What each step is worth, from the records that there are: of one entry a step, the same on all matrices of the record."""
     lines = ["| step | what was multiplied | matrices | its entry | speed, mean | over | over the fastest library: mean, worst | a time | machine |", "|---" * 9 + "|"]
-    for step, record, baseline, what, over, example in STEPS:
-        files = sorted((ROOT / "results").glob(record))
+    for step, pattern, baseline, what, over, example in STEPS:
+        files = sorted((ROOT / "results").glob(pattern))
         if not files:
             continue
         results = merged(files)
@@ -921,7 +922,7 @@ def steps(_results, _pattern, _wanted):
         beside += f" (cuSPARSE, {memory})" if beside and memory else ""
         shown = next((problem for problem in mine if problem[0] == example or len(mine) == 1), None)
         time = "" if shown is None else f"{label(shown[0])}: {seconds(mine[shown])}"
-        machine = results["context"]["gpu"] if "gpu_sms" in results["context"] else record.split("/")[0].replace("-", " ")
+        machine = results["context"]["gpu"] if "gpu_sms" in results["context"] else pattern.split("/")[0].replace("-", " ")
         lines.append(f"| [`{step}`]({step}/README.md) | {what} | {len(mine)} | `{entry.split('/')[1]}` | {gain} | {over} | {beside} | {time} | {machine} |")
     return "\n".join(lines) + "\n"
 
@@ -944,10 +945,10 @@ TOUR = (
 def tour():
     """data/records.tsv: the median of each entry of the steps, of several numbers of ranks the least."""
     lines = {}
-    for step, record, matrix, what in TOUR:
-        results = json.loads((ROOT / "results" / record).read_text())
+    for step, file, matrix, what in TOUR:
+        results = record.read(ROOT / "results" / file)
         gpu = results["context"].get("gpu", "") if "gpu_sms" in results["context"] else ""
-        machine = gpu.replace("NVIDIA ", "") or record.split("/")[0].removeprefix("cpu-").replace("-", " ")
+        machine = gpu.replace("NVIDIA ", "") or file.split("/")[0].removeprefix("cpu-").replace("-", " ")
         rows = [r for r in timed_rows(results) if r["entry"].startswith(step + "/") and r["problem"]["matrix"] == matrix
                 and not r["structure_reuse"]]
         for entry in dict.fromkeys(r["entry"] for r in rows):
@@ -968,7 +969,7 @@ def rates():
     """data/rates.tsv: the best that is recorded of a GPU; nothing where its records are not there."""
     if not (ROOT / "results" / GPU).is_dir():
         return ""
-    read = lambda name: json.loads((ROOT / "results" / GPU / name).read_text())
+    read = lambda name: record.read(ROOT / "results" / GPU / name)
     gathered, products = read("gather.json"), read("d2_single_graph.json")
     l2 = max(rate["bytes_per_second"] for rate in gathered["rates"])
     head = ("# The best that is recorded of a GPU, for the bounds of `stages lens`: GPU, bytes from L2 a second, SMs, wavefronts of\n"
@@ -986,7 +987,7 @@ def merged(files):
 def read_parts(files):
     def size(part):
         return min((row["problem"]["nnz"] for row in part.get("results", []) if "problem" in row), default=0)
-    parts = sorted((json.loads(file.read_text()) for file in files), key=size)
+    parts = sorted(map(record.read, files), key=size)
     of_part = lambda part, name: part.get("context", part).get(name)
     if len({(of_part(part, "source_digest"), of_part(part, "gpu")) for part in parts}) > 1:
         sys.exit(f"tables: one table would be of several versions: {', '.join(sorted(file.name for file in files))} are of different sources or GPUs; "

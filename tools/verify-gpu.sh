@@ -87,13 +87,15 @@ driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1
 earlier=()
 [ ! -e "$verified" ] || mapfile -t earlier < <(steps_of "$verified" | sed -n 's/^now //p')
 
-# step NAME COMMAND...: runs it with its output in a log, and records how it went. A program that ends with 77 has skipped all
+# step NAME COMMAND...: runs it with its output in a log, makes a record of the file that it writes by --json, and records how it went. A program that ends with 77 has skipped all
 # that it was to do, such as matrices that this GPU has no memory for: that is recorded as neither passed nor failed.
 step() {
-  local name=$1 started=$SECONDS passed=true code=0 i
+  local name=$1 started=$SECONDS passed=true code=0 i json
   shift
   echo "== $name" >&2
   "$@" > "$logs/$name.log" 2>&1 || code=$?
+  json=$(printf '%s\n' "$@" | sed -n '/^--json$/{n;p}')
+  [ ! -e "$json" ] || tools/record.py pack "$json" >> "$logs/$name.log" 2>&1 || code=2
   if [ $code -eq 77 ]; then
     passed=null
     skipped+=("$name")
@@ -304,7 +306,8 @@ energy() {
   if [ $code -eq 2 ] && grep -q 'draws is not known' <<< "$said"; then return 77; fi
   [ $code -eq 0 ] || return $code
   build/gpu/bin/stages run -m gen:stencil:points=27,nx=60 -m gen:rmat:scale=17,edge_factor=8,a=0.57 --op spgemm \
-    --filter '08_.*/(rows_of_b|bins|binned)$|vendor/cusparse_spgemm' --max-seconds 2 "${options[@]}" --json "$out/energy_spgemm$of_type.json"
+    --filter '08_.*/(rows_of_b|bins|binned)$|vendor/cusparse_spgemm' --max-seconds 2 "${options[@]}" --json "$out/energy_spgemm$of_type.json" || return $?
+  tools/record.py pack "$out/energy_spmv$of_type.json" "$out/energy_spgemm$of_type.json"
 }
 wants energy && step "energy$of_type" energy
 

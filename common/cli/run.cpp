@@ -24,6 +24,7 @@
 #include "common/cli/terminal.hpp"
 #include "common/cli/tour.hpp"
 #include "common/harness/device_watch.hpp"
+#include "common/harness/json_lines.hpp"
 #include "common/harness/product.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
@@ -48,7 +49,7 @@ KernelLaunch launch_of(const Effort& effort) {
 }
 
 std::string json_text(const Results& results) {
-  return to_json(results).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_lines(to_json(results));
 }
 
 class Run {

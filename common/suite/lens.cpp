@@ -12,6 +12,7 @@
 #include "common/cli/inputs.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
+#include "common/harness/json_lines.hpp"
 #include "common/harness/results.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
@@ -115,7 +116,7 @@ void write_json(const LensOptions& options, const Found& found, const std::strin
                         {"n_cols", options.n_cols},
                         {"entries", entries}};
   if (!part.empty()) all["part"] = part;
-  write_file(options.json, all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_file(options.json, json_lines(all));
 }
 
 /// Writes the files that were asked for, both of them where one cannot be written.

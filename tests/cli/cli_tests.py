@@ -609,7 +609,7 @@ class Run(Case):
             self.assertEqual(line["status"], row["status"])
             self.assertEqual(line["operation"], row["problem"]["operation"])
             if row["status"] == "good":
-                self.assertAlmostEqual(float(line["run_median_s"]), row["seconds"]["run"]["median"], delta=1e-9)
+                self.assertAlmostEqual(float(line["run_median_s"]) / row["seconds"]["run"]["median"], 1, delta=1e-4)  # five digits
 
     def test_choices(self):
         results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv,spmm", "--n-cols", "3,33",

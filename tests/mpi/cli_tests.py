@@ -55,7 +55,7 @@ class Checks:
         serial = min(r["seconds"]["run"]["median"] for r in rows if r["entry"].startswith("01_") and "seconds" in r)
         for r in timed:
             ratio = serial / r["seconds"]["run"]["median"]
-            self.expect(abs(r["speedup_serial"] / ratio - 1) < 1e-6, f"{r['entry']}: speed-up {r['speedup_serial']}")
+            self.expect(abs(r["speedup_serial"] / ratio - 1) < 2e-4, f"{r['entry']}: speed-up {r['speedup_serial']}")
             for clock in ("compute_seconds", "distributed_seconds", "root_to_root_seconds", "bytes_moved", "imbalance",
                           "compute_imbalance", "cores", "ranks_per_core"):
                 self.expect(r["metrics"].get(clock, {}).get("value") is not None, f"{r['entry']} has no {clock}")

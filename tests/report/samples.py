@@ -13,7 +13,6 @@ import sys
 import tempfile
 
 LIMIT = 120  # seconds that one command may take; it is a hang long before
-REGISTER_ENTRY = "06_cuda_register/row_per_thread"
 
 
 def missing():
@@ -51,21 +50,6 @@ class Samples:
         return self.run("everyday.json", "-m", "gen:uniform:rows=60,cols=60,nnz=600", "gen:stencil:points=5,nx=12,ny=12",
                         "gen:rmat:scale=8,edge_factor=6", "--stage", "01,vendor", "--n-cols", "3,32")
 
-    def study(self):
-        return self.run("study.json", *(word for n in (64, 128, 192, 256) for word in ("-m", f"gen:fixed:n={n},zeros=0.8")),
-                        "--op", "spmv", "--stage", "01,vendor")
-
-    def study_with_registers(self):
-        """The study as if a thread kept csr_spmv's rows in registers: 4 for each non-zero, and what is beyond 255 spills."""
-        def change(data):
-            for row in data["results"]:
-                if row["entry"] == "01_cpu_serial/csr_spmv":
-                    wanted = 4 * row["problem"]["nnz"] // row["problem"]["rows"] + 8
-                    row["entry"] = REGISTER_ENTRY
-                    row["metrics"] = {"registers_per_thread": {"value": min(wanted, 255), "unit": "registers"},
-                                      "local_bytes_per_thread": {"value": 4 * max(0, wanted - 130), "unit": "B"}}
-        return self.changed("registers.json", self.study(), change)
-
     def ranks(self):
         """Results on 1 and 2 ranks; None where this build or this machine has no MPI."""
         listed = subprocess.run([self.program, "list"], capture_output=True, text=True, timeout=LIMIT, check=True).stdout
@@ -80,7 +64,7 @@ class Samples:
         """What tools/report.py says to these words, in a fork of this process: it has the libraries, and to import them takes longer than
         most pages."""
         script = self.root / "tools/report.py"
-        for name in ("compare", "ladder", "matrices", "overview", "page", "results", "roofline", "scaling", "spgemm", "steps", "study"):
+        for name in ("compare", "fetched", "ladder", "matrices", "overview", "page", "results", "roofline", "scaling", "steps"):
             importlib.import_module(f"report.{name}")
         with open(os.devnull) as nothing, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             def run():

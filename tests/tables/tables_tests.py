@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 sys.dont_write_bytecode = True
 import draw_curve  # tools/draw_curve.py
+import record as records  # tools/record.py
 import tables  # tools/tables.py
 
 
@@ -280,7 +282,7 @@ echo '{"choices": [
         done = subprocess.run([ROOT / "tools/rules-cost.sh", "--build", at, "--out", at / "out.json", *more, *(at / name for name in lists)],
                               capture_output=True, text=True, check=False, env={**os.environ, "PLAY": str(at), "PATH": f"{at}:{os.environ['PATH']}"})
         self.assertEqual(done.returncode, code, done.stderr)
-        return json.loads((at / "out.json").read_text()) if code == 0 else done.stderr
+        return records.read(at / "out.json") if code == 0 else done.stderr
 
     def test_a_record_and_its_tables(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -467,6 +469,7 @@ class Values(unittest.TestCase):
                 (root / folder).mkdir(parents=True)
             text = (ROOT / "tools/tables.py").read_text()
             (root / "tools/tables.py").write_text(re.sub(r"^TOUR = \(.*?^\)$", "TOUR = ()", text, flags=re.DOTALL | re.MULTILINE))
+            shutil.copy(ROOT / "tools/record.py", root / "tools")
             (root / "results/gpu/x.json").write_text(json.dumps(self.results))
             page = root / "05_x/measured.md"
             page.write_text("It takes <!-- value gpu/x.json\n05_x/a n=407 -->7.00 us<!-- /value -->, and <!-- value results/no.json a b -->1 s<!-- /value -->.\n")
@@ -535,7 +538,7 @@ class Curve(unittest.TestCase):
     """06_cuda_register/curve.svg is drawn from the record (tools/draw_curve.py, which needs matplotlib; this does not)."""
 
     def setUp(self):
-        self.results = json.loads((ROOT / draw_curve.RECORD).read_text())
+        self.results = records.read(ROOT / draw_curve.RECORD)
         self.picture = (ROOT / draw_curve.PICTURE).read_text()
 
     def test_its_lines_are_the_record(self):
@@ -573,6 +576,124 @@ class Curve(unittest.TestCase):
         changed = [(n, s * (1.05 if n == 512 else 1)) for n, s in points]
         self.assertGreater(apart(changed, at), 0.3)
         self.assertEqual(apart(points[1:], at), math.inf)
+
+
+def result(entry, samples, matrix="gen:fem:nx=3", status="good", **more):
+    """A row as `stages run --json` writes it."""
+    problem = {"matrix": matrix, "options": "", "operation": "spmv", "type": "f32", "rows": 9, "cols": 9, "nnz": 20, "result_cols": 1, "products": 1, "multiplications": 20}
+    row = {"problem": problem, "entry": entry, "idea": f"the idea of {entry}", "peer": entry.startswith("vendor/"), "structure_reuse": False, "status": status, "reason": "",
+           "note": "", "simulated": False, "mpi": False, "ranks": 1, "metrics": {}}
+    if samples:
+        low, high = records.interval(samples) or (None, None)
+        median = sorted(samples)[len(samples) // 2]
+        row |= {"check": {"passed": True, "rows": 9, "rows_checked": 4, "sampled": True, "sums": 4, "sums_not_judged": 0, "worst_share_of_bound": 0.1},
+                "seconds": {"prepare": 3.14159265e-3, "load": 1e-5, "fetch": 1e-5, "phases": {"to host": 1.25e-6},
+                            "run": {"median": median, "q1": min(samples), "q3": max(samples), "min": min(samples), "max": max(samples), "samples": samples,
+                                    "noise": None if low is None else (high - low) / 2 / median}},
+                "operations": 40.0, "model_bytes": 196.0, "memory_bytes": 400.0, "result_nnz": 0, "gflops": 40 / median / 1e9, "bandwidth_share": 0.0123456789,
+                "speedup_previous": None, "speedup_peer": 2.0, "speedup_serial": None, "break_even_products": None}
+    return row | more
+
+
+SAMPLES = [(20 + k) * 1.00000077e-6 for k in range(9)]
+
+
+class Records(unittest.TestCase):
+    """tools/record.py: what is kept of results, and read again."""
+
+    RESULTS = {"schema_version": 1, "context": {"cpu": "CPU", "gpu": "none", "date": "2026-11-22T00:00:00Z", "source_digest": "0123456789abcdef", "command": "stages run"}, "results": [
+        result("01_x/a", SAMPLES, metrics={"plan_spread": {"value": 0.0123456789, "unit": ""}}),
+        result("01_x/a", SAMPLES[:3], "gen:other:n=2", metrics={"plans": {"value": 3.0, "unit": ""}, "lost": {"value": None, "unit": ""}}, note="a note"),
+        result("01_x/b", None, status="wrong", reason="element (0, 0) is NaN"),
+        result("01_x/c", None, status="skipped", reason="needs 4 GB"),
+        result("01_x/d", SAMPLES, structure_reuse=True), result("vendor/e", SAMPLES),
+        # What differs from the entry's first row, and from the problem's, is of the row.
+        result("01_x/d", SAMPLES, check={**result("", SAMPLES)["check"], "rows_checked": 9, "sums_not_judged": 1}, result_nnz=7), result("vendor/e", SAMPLES, simulated=True),
+        *(result("02_x/r", [t / ranks for t in SAMPLES], mpi=True, ranks=ranks, simulated=True,
+                 metrics={name: {"value": value, "unit": ""} for name, value in CLOCKS.items()}) for ranks in (1, 2, 4))]}
+
+    def read_again(self, results):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, "x.json")
+            path.write_text(json.dumps(results))
+            records.pack(path)
+            self.assertEqual([p.name for p in path.parent.iterdir()], ["x.json"])
+            text = path.read_text()
+            records.pack(path)
+            self.assertEqual(path.read_text(), text, "a record stays as it is")
+            return records.read(path), text
+
+    def test_what_is_read_is_what_was_written(self):
+        again, text = self.read_again(self.RESULTS)
+        self.assertEqual([again[name] for name in ("schema_version", "context")], [self.RESULTS[name] for name in ("schema_version", "context")])
+        self.assertEqual(len(again["results"]), len(self.RESULTS["results"]))
+        for new, old in zip(again["results"], self.RESULTS["results"]):
+            for name in ("problem", "entry", "idea", "peer", "structure_reuse", "status", "reason", "note", "simulated", "mpi", "ranks", "operations", "result_nnz", "model_bytes"):
+                self.assertEqual(new.get(name), old.get(name), (old["entry"], name))
+            self.assertEqual({name: m["value"] for name, m in new["metrics"].items() if m["value"] is not None},
+                             {name: float(f"{m['value']:.6g}") for name, m in old["metrics"].items() if m["value"] is not None})
+            self.assertEqual("seconds" in new, "seconds" in old)
+            if "seconds" in old:
+                run, was = new["seconds"]["run"], old["seconds"]["run"]
+                self.assertEqual(run["samples"], len(was["samples"]))
+                for name, digits in (("median", 7), ("q1", 5), ("q3", 5), ("noise", 4)):
+                    self.assertEqual(run[name], None if was[name] is None else float(f"{was[name]:.{digits}g}"), name)
+                self.assertEqual((run["low"], run["high"]), tuple(float(f"{end:.5g}") for end in records.interval(was["samples"]) or ()) or (None, None))
+                self.assertEqual((new["seconds"]["prepare"], new["seconds"]["phases"]), (3.1416e-3, {"to host": 1.25e-6}))
+                self.assertAlmostEqual(new["gflops"] / old["gflops"], 1, places=6)
+                self.assertEqual([new[name] for name in ("rows_checked", "sums_not_judged")], [old["check"][name] for name in ("rows_checked", "sums_not_judged")])
+                self.assertEqual(new["bandwidth_share"], 0.012346)  # not 0.01235, which three digits may show as 0.0124
+        self.assertEqual(records.interval(SAMPLES), (SAMPLES[1], SAMPLES[8]))  # by the places in docs/timing.md
+        self.assertEqual(text.count('\n{"entry"'), 11, "a line for each row")
+        self.assertEqual(text.count("gen:fem:nx=3"), 1)
+        self.assertNotIn("worst", text)
+
+    def test_pages_show_of_a_record_what_they_show_of_results(self):
+        again, _ = self.read_again(self.RESULTS)
+        for make in (tables.table, tables.ratios, tables.scaling):
+            text = make(self.RESULTS, "", [])
+            self.assertIn("24.0 us" if make is not tables.ratios else "1.00", text)
+            self.assertEqual(make(again, "", []), text)
+        for words in ("01_x/a gen:fem:nx=3", "a gen:fem:nx=3 noise", "a gen:fem:nx=3 phase:to_host", "a gen:fem:nx=3 plan_spread percent", "r gen:fem:nx=3 ranks=4"):
+            entry, matrix, *more = words.split()
+            self.assertEqual(tables.value(again, entry, matrix, more), tables.value(self.RESULTS, entry, matrix, more), words)
+
+    def test_three_digits_stay_three_digits(self):
+        """3.5949999e-06 is no 3.595e-06, which would be shown as 3.60 us."""
+        for value, kept in ((3.59499999e-06, 3.59499999e-06), (3.595e-06, 3.595e-06), (3.59512345e-06, 3.595123e-06), (12345678.0, 12345678), (-3.5950001, -3.5950001), (math.inf, math.inf)):
+            self.assertEqual(records.rounded(value, 7), kept)
+            self.assertEqual(f"{records.rounded(value, 4) / 1e-6:.2f}" if value < 1e-5 else "", f"{value / 1e-6:.2f}" if value < 1e-5 else "")
+
+    def test_other_records_keep_their_fields(self):
+        costs = {"schema_version": 1, "matrices": [{"matrix": "a", "seconds": {"rules": 1.23456789e-3, "one": 2e-3}, "again": {"rules": 1e-3}}, {"matrix": "b", "seconds": {}, "again": {}},
+                                                   {"matrix": "c", "seconds": {"two": 3e-3}, "left_out": 2}]}
+        again, text = self.read_again(costs)
+        self.assertEqual({name: again[name] for name in costs}, json.loads(json.dumps(costs).replace("1.23456789", "1.234568").replace("0.00123456789", "0.001234568")))
+        self.assertEqual(text.count('"two"'), 1)
+        counts = {"gpu": "GPU", "cases": [{"entry": "a", "instructions": 123456789.0, "seconds": 1.23456789e-5, "kernels": [{"name": "k"}]}], "not_counted": []}
+        self.assertEqual(self.read_again(counts)[0], {**counts, "cases": [{**counts["cases"][0], "seconds": 1.234568e-5}]})
+        verified = {"wanted": "all", "steps": [{"name": "x", "passed": True}]}
+        self.assertEqual(self.read_again(verified)[1], json.dumps(verified))
+
+    def test_the_program(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, "x.json")
+            path.write_text(json.dumps(self.RESULTS))
+            run = lambda *words: subprocess.run([sys.executable, ROOT / "tools/record.py", *words], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(run("pack", path).returncode, 0)
+            lines = run("show", path, "01_x/").stdout.splitlines()
+            self.assertEqual([line.split()[:2] for line in lines[1:]], [["gen:fem:nx=3", "01_x/a"], ["gen:other:n=2", "01_x/a"], ["gen:fem:nx=3", "01_x/b"], ["gen:fem:nx=3", "01_x/c"], ["gen:fem:nx=3", "01_x/d"], ["gen:fem:nx=3", "01_x/d"]])
+            self.assertRegex(lines[1], r"1 +24\.0 us +\d+\.\d %$")
+            self.assertIn("wrong: element (0, 0) is NaN", lines[3])
+            for words, text, expected in ((["pack"], None, "tools/record.py pack FILE"), (["pak", path], None, "tools/record.py pack FILE"), (["pack", path.parent / "no"], None, "no: No such file"),
+                                          (["pack", path], "{", "is nothing to make a record of"), (["pack", path], '{"context": {}, "results": [{}]}', "is nothing to make a record of"),
+                                          (["show", path], "[]", "is no record"), (["show", path, "("], None, "is no regular expression")):
+                path.write_text(text or json.dumps(self.RESULTS))
+                done = run(*words)
+                self.assertEqual(done.returncode, 2, (words, done.stderr))
+                self.assertIn(expected, done.stderr)
+                self.assertNotIn("Traceback", done.stderr)
+                self.assertEqual(path.read_text(), text or json.dumps(self.RESULTS))
 
 
 class Readmes(unittest.TestCase):

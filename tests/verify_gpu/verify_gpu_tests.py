@@ -121,7 +121,7 @@ class Records(unittest.TestCase):
         self.root = pathlib.Path(directory.name)
         for place in ("tools", "build/gpu/bin"):
             (self.root / place).mkdir(parents=True)
-        for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh"):
+        for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh", "record.py"):
             shutil.copy(ROOT / "tools" / name, self.root / "tools")
         for name, text in PLAYED.items():
             path = self.root / ("build/gpu/bin" if name in ("stages", "mpi_tests") else ".") / name

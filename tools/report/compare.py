@@ -35,17 +35,16 @@ def key(row):
 
 def interval(row):
     """What the median is known to lie in. Plans of one entry that differ say more of that than the samples of all of them together."""
-    found = row.times.interval()
-    spread = row.metric("plan_spread")
-    if found is None or not spread > 0:
-        return found
-    return min(found[0], row.times.median * (1 - spread / 2)), max(found[1], row.times.median * (1 + spread / 2))
+    times, spread = row.times, row.metric("plan_spread")
+    if math.isnan(times.low) or not spread > 0:
+        return times.low, times.high
+    return min(times.low, times.median * (1 - spread / 2)), max(times.high, times.median * (1 + spread / 2))
 
 
 def judge(old, new, least):
     speed = old.times.median / new.times.median
     before, after = interval(old), interval(new)
-    if before is None or after is None:
+    if math.isnan(before[0]) or math.isnan(after[0]):
         return Pair(old, new, "too few samples", speed, math.nan, math.nan)
     low, high = before[0] / after[1], before[1] / after[0]
     verdict = "within the noise"
@@ -117,9 +116,9 @@ def figure(kind, pairs):
         drawn = sorted(sorted(drawn, key=lambda p: abs(math.log(p.speed)), reverse=True)[:MOST_IN_PICTURE], key=lambda p: p.speed, reverse=True)
     colours = {"faster": "good", "slower": "bad", "within the noise": "muted", "too few samples": "faint"}
 
-    def paint(fig, narrow):
+    def paint(fig):
         names = [f"{short(p.new.problem.matrix, 12)}: {p.new.short}" for p in drawn]
-        names = [n if len(n) <= (27 if narrow else 44) else n[: 26 if narrow else 43] + "…" for n in names]
+        names = [n if len(n) <= 44 else n[:43] + "…" for n in names]
         axes = fig.subplots()
         draw.place(fig, left=draw.room(names) + 0.15, right=0.55, top=0.35, bottom=0.3)
         for place, pair in enumerate(drawn):
@@ -129,11 +128,11 @@ def figure(kind, pairs):
             axes.plot([pair.speed], [place], "o", color=colour, markersize=5)
             axes.text(1.02, place, times(pair.speed), transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
         axes.axvline(1, color=draw.COLOURS["ink"], linewidth=1)
-        draw.log_axis(axes.xaxis, [1, *(v for p in drawn for v in (p.low, p.high, p.speed))], lambda v: f"{v:.3g}x", most=3 if narrow else 5)
+        draw.log_axis(axes.xaxis, [1, *(v for p in drawn for v in (p.low, p.high, p.speed))], lambda v: f"{v:.3g}x", most=5)
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
-        axes.set_title("old / new" if narrow else "slower  |  faster: old time over new", loc="left", fontsize=9, color=draw.COLOURS["muted"])
+        axes.set_title("slower  |  faster: old time over new", loc="left", fontsize=9, color=draw.COLOURS["muted"])
 
     faster, slower = (sum(p.verdict == v for p in pairs) for v in VERDICTS[:2])
     see = (f"{faster} faster, {slower} slower of {len(pairs)}; geometric mean of the speed-ups {geometric_mean(p.speed for p in pairs):.3f}x."

@@ -26,10 +26,10 @@ def fetched_picture(rows, times):
     labels = [short(r.short, 25) for r in rows]
     shown = [(r.metric("at_least_seconds"), times.get(r.entry, (math.nan,))[0]) for r in rows]
 
-    def paint(figure, narrow):
+    def paint(figure):
         left = draw.room(labels) + 0.15
         figure.subplots(1, 2, sharey=True)
-        draw.place(figure, left=left, right=0.2, top=0.28, bottom=0.3, wspace=0.25 if narrow else 0.12)
+        draw.place(figure, left=left, right=0.2, top=0.28, bottom=0.3, wspace=0.12)
         bytes_axes, time_axes = figure.axes
         fetched = [r.metric("fetched_bytes") for r in rows]
         least = min(fetched) / 1.5
@@ -37,11 +37,11 @@ def fetched_picture(rows, times):
             bytes_axes.plot([least, value], [place, place], color=draw.COLOURS["accent"], linewidth=5, solid_capstyle="butt")
             time_axes.plot([bound], [place], marker="|", markersize=9, color=draw.COLOURS["accent"])
             time_axes.plot([time], [place], marker="D", markersize=5, color=draw.COLOURS["peer"])
-        draw.log_axis(bytes_axes.xaxis, [least, *fetched], amount, most=2 if narrow else 5)
-        draw.log_axis(time_axes.xaxis, [v for pair in shown for v in pair], draw.tick_time, most=2 if narrow else 5)
+        draw.log_axis(bytes_axes.xaxis, [least, *fetched], amount, most=5)
+        draw.log_axis(time_axes.xaxis, [v for pair in shown for v in pair], draw.tick_time, most=5)
         bytes_axes.set_yticks(range(len(rows)), labels)
         bytes_axes.set_ylim(len(rows) - 0.4, -0.6)
-        for axes, text in ((bytes_axes, "bytes" if narrow else "bytes fetched"), (time_axes, "bound, time" if narrow else "bound | and recorded time")):
+        for axes, text in ((bytes_axes, "bytes fetched"), (time_axes, "bound | and recorded time")):
             axes.set_title(text, loc="left", fontsize=9, color=draw.COLOURS["muted"])
             axes.grid(axis="y", visible=False)
         time_axes.tick_params(axis="y", labelleft=False)

@@ -1,22 +1,18 @@
 """What the matrices look like: where their entries lie, and how long their rows are. The program is asked for both."""
 
-import base64
 import gzip
-import html
 import json
 import math
 import pathlib
-import struct
 import subprocess
 import tempfile
-import zlib
 
 import numpy
 
 from . import pictures as draw
 from .words import Cell, Figure, Section, Table, cell, count, digits, label, name, percent
 
-GRID = 128  # cells of a spy plot along its longer side
+GRID = 128  # cells of the picture of a matrix along its longer side
 LIMIT = 120  # seconds for one matrix
 
 
@@ -96,7 +92,7 @@ def gridded(path, info):
     places = entries[:, 0] // cell * width + entries[:, 1] // cell
     if len(places) and not 0 <= places.min() <= places.max() < height * width:
         raise CannotTell("entries lie outside it")
-    return {"rows": height, "cols": width, "cell": cell, "counts": numpy.bincount(places, minlength=height * width).tolist()}
+    return {"cell": cell, "counts": numpy.bincount(places, minlength=height * width).reshape(height, width)}
 
 
 def row_of(matrix, info):
@@ -111,16 +107,20 @@ def figure(matrix, info):
     names = [str(c["from"]) if c["from"] == c["to"] else f"{short_count(c['from'])}–{short_count(c['to'])}" for c in classes]
     rows = max(info["rows"], 1)
 
-    def paint(fig, narrow):
-        axes = fig.subplots()
-        crowded = len(names) > (7 if narrow else 9)
-        draw.place(fig, left=0.55, right=0.1, top=0.3, bottom=0.85 if crowded else 0.5)
-        most = max((c["rows"] for c in classes), default=1)
-        axes.set_yscale("log")
-        axes.set_ylim(0.6, 1.6 * max(most, 1))
-        axes.yaxis.set_major_locator(draw.FixedLocator([10**k for k in range(9) if 10**k <= 1.6 * most]))
-        axes.yaxis.set_major_formatter(draw.FuncFormatter(lambda v, _: short_count(v)))
-        axes.yaxis.set_minor_locator(draw.NullLocator())
+    def paint(fig):
+        spy, axes = fig.subplots(1, 2, width_ratios=(1, 1.6))
+        crowded = len(names) > 7
+        draw.place(fig, left=0.1, right=0.1, top=0.3, bottom=0.85 if crowded else 0.5, wspace=0.3)
+        ink = numpy.log1p(info["picture"]["counts"])
+        shade = numpy.empty((*ink.shape, 4))
+        shade[..., :3] = draw.rgb("accent")
+        shade[..., 3] = numpy.where(ink > 0, 0.4 + 0.6 * ink / max(ink.max(), 1), 0)
+        spy.imshow(shade, interpolation="none")
+        spy.set(xticks=[], yticks=[])
+        spy.spines[:].set_visible(True)
+        spy.grid(visible=False)
+        most = max(c["rows"] for c in classes)
+        draw.log_axis(axes.yaxis, [1, 1.6 * most], short_count, most=5)
         axes.bar(range(len(names)), [c["rows"] for c in classes], color=draw.COLOURS["accent"], width=0.78)
         axes.set_xticks(range(len(names)), names, rotation=60 if crowded else 0, ha="right" if crowded else "center", fontsize=8, rotation_mode="anchor")
         axes.grid(axis="x", visible=False)
@@ -133,12 +133,12 @@ def figure(matrix, info):
            + (f"; {percent(info['empty_rows'] / rows)} of the rows are empty" if info["empty_rows"] else "") + ".")
     table = Table(["non-zeros in a row", "rows", "share of the rows"],
                   [[Cell(text, c["from"]), Cell(f"{c['rows']:,}", c["rows"]), cell(c["rows"] / rows, percent)] for text, c in zip(names, classes)])
-    picture = draw.picture(paint, 3.2, says=f"Rows of {label(matrix)} by their number of non-zeros") if classes else None
+    picture = draw.picture(paint, 3.2, says=f"Where the entries of {label(matrix)} lie, and its rows by their number of non-zeros") if classes else None
     note = f"{info['rows']:,} x {info['cols']:,}, {info['nnz']:,} non-zeros"
     size = info["picture"]["cell"]
     if size > 1:
         note += f"; a dot on the left is {size} x {size} places"
-    return Figure(label(matrix), see, picture, table, [note], spy(info["picture"], label(matrix)))
+    return Figure(label(matrix), see, picture, table, [note])
 
 
 def short_count(value):
@@ -147,31 +147,3 @@ def short_count(value):
         if value >= size:
             return f"{value / size:.3g}{unit}"
     return f"{value:g}"
-
-
-_spied = 0
-
-
-def spy(picture, matrix):
-    """The entries as a picture in the page's own ink: a grey image is the mask of a rectangle."""
-    global _spied
-    _spied += 1
-    height, width, counts = picture["rows"], picture["cols"], picture["counts"]
-    if not counts or max(counts) == 0:
-        return ""
-    top = math.log1p(max(counts))
-    grey = bytes(0 if c == 0 else round(110 + 145 * math.log1p(c) / top) for c in counts)
-    data = base64.b64encode(png(width, height, grey)).decode()
-    return (f'<svg class="spy" viewBox="-1 -1 {width + 2} {height + 2}" role="img" aria-label="Where the entries of {html.escape(matrix)} lie">'
-            f'<mask id="spy{_spied}"><image href="data:image/png;base64,{data}" width="{width}" height="{height}" preserveAspectRatio="none" '
-            f'style="image-rendering: pixelated"/></mask><rect class="frame" x="-0.5" y="-0.5" width="{width + 1}" height="{height + 1}"/>'
-            f'<rect class="entries" width="{width}" height="{height}" mask="url(#spy{_spied})"/></svg>')
-
-
-def png(width, height, grey):
-    """An 8-bit grey PNG (https://www.w3.org/TR/png): signature, header, one compressed block of rows, end."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    lines = b"".join(b"\0" + grey[k * width : (k + 1) * width] for k in range(height))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")

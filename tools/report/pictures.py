@@ -1,21 +1,21 @@
-"""Pictures: drawn by matplotlib, twice each (for a desk and for a phone), as SVG that takes its colours and its font
-from the page around it, so that one picture serves light, dark and paper.
+"""Pictures: drawn by matplotlib as SVG that takes its colours and its font from the page around it, so that one picture serves light, dark and
+paper. On a phone a picture scrolls.
 """
 
-import dataclasses
 import html
 import io
 import math
 import re
 
 import matplotlib
+import matplotlib.colors
 
 matplotlib.use("svg")
 from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator  # noqa: E402
 
-WIDE, NARROW = 8.4, 3.75  # inches; the page scales them to its width, so that text comes out alike in both
+WIDE = 8.4  # inches; the page scales them to the room they have
 CHARACTER = 0.073  # inches that a character of a label takes, at most
 
 # Stand-ins: each becomes the variable of page.css of that name.
@@ -35,26 +35,16 @@ matplotlib.rcParams.update({
 })
 
 
-@dataclasses.dataclass
-class Picture:
-    wide: str
-    narrow: str
-
-
 _drawn = 0
 
 
-def picture(draw, height, narrow_height=None, *, says):
-    """Calls draw(figure, narrow) for both widths; heights are inches, `says` is for those who cannot see it."""
-    return Picture(_svg(draw, False, height, says), _svg(draw, True, narrow_height or height, says))
-
-
-def _svg(draw, narrow, height, says):
+def picture(draw, height, *, says):
+    """The SVG that draw(figure) draws; `height` is inches, `says` is for those who cannot see it."""
     global _drawn
     _drawn += 1
-    figure = Figure(figsize=(NARROW if narrow else WIDE, height))
+    figure = Figure(figsize=(WIDE, height))
     FigureCanvasSVG(figure)
-    draw(figure, narrow)
+    draw(figure)
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return _for_the_page(out.getvalue(), f"p{_drawn}-", says)
@@ -77,6 +67,11 @@ def _for_the_page(svg, prefix, says):
     # A hundredth of a point is enough; but not for what stands in labels.
     svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag.group()), svg)
     return re.sub(r"\n\s*", "\n", svg)
+
+
+def rgb(name):
+    """The colour of that name as numbers, for an image: it stays the same in the dark."""
+    return matplotlib.colors.to_rgb(COLOURS[name])
 
 
 def place(figure, *, left=0.1, right=0.1, top=0.1, bottom=0.1, **options):
@@ -142,17 +137,12 @@ def tick_times(value):
     return f"{value:g}x"
 
 
-def legend(figure, handles, labels, narrow, where=None):
-    """Beside the picture at a desk, below it on a phone."""
-    if narrow:
-        figure.legend(handles, labels, loc="lower left", ncol=1 if max(map(len, labels)) > 19 else 2, handlelength=1.4,
-                      columnspacing=1, borderaxespad=0.1, labelspacing=0.3, bbox_to_anchor=(0.01, 0.0))
-    else:
-        figure.legend(handles, labels, loc="center left", bbox_to_anchor=where or (0.74, 0.5), handlelength=1.6,
-                      borderaxespad=0, labelspacing=0.45)
+def legend(figure, handles, labels):
+    """At the right edge, where the picture has legend_room() for it."""
+    place = 1 - (room(labels) + 0.5) / figure.get_size_inches()[0]
+    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(place, 0.5), handlelength=1.6, borderaxespad=0, labelspacing=0.45)
 
 
-def legend_height(labels):
-    """Inches that the legend of a phone's picture takes."""
-    columns = 1 if max(map(len, labels)) > 19 else 2
-    return 0.165 * math.ceil(len(labels) / columns) + 0.1
+def legend_room(labels):
+    """Inches that the legend takes."""
+    return room(labels) + 0.65

@@ -1,4 +1,4 @@
-"""Reads the JSON files of `stages run`, and says in one line what is wrong with a file that is none.
+"""Reads the JSON files of `stages run` and the records made of them, and says in one line what is wrong with a file that is none.
 
 Of a file everything that the page needs is looked at here, so that the sections may rely on it.
 """
@@ -8,10 +8,16 @@ import json
 import math
 import os
 import pathlib
+import types
+
+import record
 
 SCHEMA_VERSION = 1
 OPERATIONS = ("spmv", "spmm", "spgemm")
 STATUSES = ("good", "wrong", "failed", "skipped")
+ANEW = "; write the file anew by `stages run --json`"
+KINDS = {"text": (str, "a text"), "flag": (bool, "true or false"), "number": ((int, float, type(None)), "a number"), "whole": (int, "a whole number"),
+         "list": (list, "a list"), "object": (dict, "an object with named fields"), "samples": ((list, int), "a list of numbers")}
 
 
 class Bad(Exception):
@@ -22,53 +28,23 @@ class Another(Bad):
     """The file is sound, and records something else than a run."""
 
 
-class Fields:
-    """The fields of one JSON object. What is missing or of another kind is Bad, with the place in the file."""
-
-    def __init__(self, value, where):
-        if not isinstance(value, dict):
-            raise Bad(f"{where}: must be an object with named fields; write the file anew by `stages run --json`")
-        self.value = value
-        self.where = where
-
-    def _of(self, name, kinds, what):
-        if name not in self.value:
-            raise Bad(f"{self.where}: the field '{name}' is missing; write the file anew by `stages run --json`")
-        value = self.value[name]
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise Bad(f"{self.where}: '{name}' must be {what}, and is {json.dumps(value)[:40]}; "
-                      "write the file anew by `stages run --json`")
-        return value
-
-    def text(self, name):
-        return self._of(name, (str,), "a text")
-
-    def flag(self, name):
-        return self._of(name, (bool,), "true or false")
-
-    def number(self, name):
-        """A number; NaN for the null that stands for unknown or never."""
-        value = self._of(name, (int, float, type(None)), "a number")
-        return math.nan if value is None else float(value)
-
-    def whole(self, name):
-        """A count: a whole number, at least 0."""
-        value = self._of(name, (int,), "a whole number")
-        if value < 0:
-            raise Bad(f"{self.where}: '{name}' must be at least 0, and is {value}; write the file anew by `stages run --json`")
-        return value
-
-    def numbers(self, name):
-        values = self._of(name, (list,), "a list of numbers")
-        if any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
-            raise Bad(f"{self.where}: '{name}' must hold numbers only; write the file anew by `stages run --json`")
-        return [float(v) for v in values]
-
-    def items(self, name):
-        return self._of(name, (list,), "a list")
-
-    def inner(self, name):
-        return Fields(self._of(name, (dict,), "an object with named fields"), f"{self.where}.{name}")
+def fields(value, where, /, **kinds):
+    """The fields of a JSON object that are named, each of its kind. A number is NaN for the null that stands for unknown; a whole number is at
+    least 0. What is missing or of another kind is Bad, with the place in the file."""
+    if not isinstance(value, dict):
+        raise Bad(f"{where}: must be an object with named fields{ANEW}")
+    found = {}
+    for name, kind in kinds.items():
+        types, what = KINDS[kind]
+        if name not in value:
+            raise Bad(f"{where}: the field '{name}' is missing{ANEW}")
+        of = value[name]
+        if not isinstance(of, types) or isinstance(of, bool) != (kind == "flag"):
+            raise Bad(f"{where}: '{name}' must be {what}, and is {json.dumps(of)[:40]}{ANEW}")
+        if kind == "whole" and of < 0:
+            raise Bad(f"{where}: '{name}' must be at least 0, and is {of}{ANEW}")
+        found[name] = of if kind != "number" else math.nan if of is None else float(of)
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,58 +66,14 @@ class Problem:
         return (self.operation, self.type, self.options)
 
 
-@dataclasses.dataclass(frozen=True)
-class Times:
-    """Seconds; `median` and what surrounds it are per product."""
-
-    prepare: float
-    load: float
-    fetch: float
-    median: float
-    q1: float
-    q3: float
-    noise: float
-    samples: tuple
-    phases: tuple
-
-    def interval(self):
-        """The 95 % confidence interval of the median by order statistics, or None below 6 samples: no
-        distribution is assumed. The same places as in common/harness/clock.cpp."""
-        n = len(self.samples)
-        if n < 6:
-            return None
-        ordered = sorted(self.samples)
-        reach = 0.98 * math.sqrt(n)
-        return ordered[max(0, math.floor(n / 2 - reach))], ordered[min(n - 1, math.ceil(n / 2 + reach))]
-
-
-@dataclasses.dataclass(frozen=True)
 class Row:
-    """One entry on one problem. `times` is None where nothing was timed."""
+    """One entry on one problem, with the fields that `_row` names. `times` is None where nothing was timed."""
 
-    file: "File"
-    problem: Problem
-    entry: str
-    idea: str
-    peer: bool
-    structure_reuse: bool
-    status: str
-    reason: str
-    note: str
-    simulated: bool
-    mpi: bool
-    ranks: int
-    metrics: dict
-    times: Times | None
-    operations: float = math.nan
-    model_bytes: float = math.nan
-    result_nnz: float = math.nan
-    gflops: float = math.nan
-    bandwidth_share: float = math.nan
-    speedup_previous: float = math.nan
-    speedup_peer: float = math.nan
-    speedup_serial: float = math.nan
-    break_even: float = math.nan
+    times = None
+    speedup_previous = speedup_peer = pays_after = math.nan
+
+    def __init__(self, **named):
+        self.__dict__ |= named
 
     @property
     def stage(self):
@@ -165,29 +97,6 @@ class Row:
         """The measured copy bandwidth behind bandwidth_share, bytes a second."""
         per_product = self.model_bytes / self.problem.products
         return per_product / self.times.median / self.bandwidth_share if self.bandwidth_share > 0 else math.nan
-
-
-@dataclasses.dataclass(frozen=True)
-class StepTime:
-    """An entry in the table of steps; seconds are NaN where it was not timed, or has no record."""
-
-    entry: str
-    outcome: str
-    seconds: float
-    recorded: float
-
-
-@dataclasses.dataclass(frozen=True)
-class StepLine:
-    """A line of the table of steps; `missing` says why there is nothing to show."""
-
-    step: str
-    matrix: str
-    options: str
-    record: str
-    missing: str
-    plainest: StepTime
-    best: StepTime
 
 
 @dataclasses.dataclass(eq=False)
@@ -217,50 +126,63 @@ class File:
         return sum(row.status == status for row in self.rows)
 
 
-def _times(fields):
-    run = fields.inner("run")
-    phases = fields.inner("phases")
-    samples = run.numbers("samples")
-    if not samples or min(samples) <= 0 or not run.number("median") > 0:
-        raise Bad(f"{run.where}: times must be more than 0; write the file anew by `stages run --json`")
-    return Times(prepare=fields.number("prepare"), load=fields.number("load"), fetch=fields.number("fetch"),
-                 median=run.number("median"), q1=run.number("q1"), q3=run.number("q3"), noise=run.number("noise"),
-                 samples=tuple(samples), phases=tuple((name, phases.number(name)) for name in phases.value))
+def _times(value, where):
+    """Seconds, of a run's own JSON, which has the samples, or of a record, which has how many there were. `median` and what surrounds it are per
+    product; from `low` to `high` goes the 95 % confidence interval of the median, NaN where there is none."""
+    seconds = fields(value, where, prepare="number", run="object")
+    where += ".run"
+    run = fields(seconds["run"], where, median="number", q1="number", q3="number", noise="number", samples="samples")
+    samples = run.pop("samples")
+    if isinstance(samples, int):
+        run |= fields(seconds["run"], where, low="number", high="number")
+    elif any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in samples):
+        raise Bad(f"{where}: 'samples' must hold numbers only{ANEW}")
+    else:
+        run["low"], run["high"] = record.interval(samples) or (math.nan, math.nan)
+    if not samples or (isinstance(samples, list) and min(samples) <= 0) or not run["median"] > 0:
+        raise Bad(f"{where}: times must be more than 0{ANEW}")
+    return types.SimpleNamespace(prepare=seconds["prepare"], **run)
 
 
 def _row(file, value, where):
-    fields = Fields(value, where)
-    p = fields.inner("problem")
-    problem = Problem(operation=p.text("operation"), type=p.text("type"), options=p.text("options"), matrix=p.text("matrix"),
-                      rows=p.whole("rows"), cols=p.whole("cols"), nnz=p.whole("nnz"),
-                      products=p.whole("products"), multiplications=p.whole("multiplications"))
+    row = fields(value, where, problem="object", metrics="object", ranks="whole", entry="text", status="text", reason="text", note="text", peer="flag",
+                 structure_reuse="flag", simulated="flag", mpi="flag")
+    of = where + ".problem"
+    problem = Problem(**fields(row["problem"], of, operation="text", type="text", options="text", matrix="text", rows="whole", cols="whole", nnz="whole",
+                               products="whole", multiplications="whole"))
     if problem.operation not in OPERATIONS:
-        raise Bad(f"{p.where}: there is no operation '{problem.operation}'; it is one of {', '.join(OPERATIONS)}")
-    metrics = fields.inner("metrics")
-    row = dict(file=file, problem=problem, times=None, ranks=fields.whole("ranks"),
-               metrics={name: metrics.inner(name).number("value") for name in metrics.value})
-    row |= {name: fields.text(name) for name in ("entry", "idea", "status", "reason", "note")}
+        raise Bad(f"{of}: there is no operation '{problem.operation}'; it is one of {', '.join(OPERATIONS)}")
     if row["status"] not in STATUSES:
         raise Bad(f"{where}: there is no status '{row['status'][:40]}'; it is one of {', '.join(STATUSES)}")
-    row |= {name: fields.flag(name) for name in ("peer", "structure_reuse", "simulated", "mpi")}
-    if "seconds" in fields.value:
+    metrics = {name: fields(metric, f"{where}.metrics.{name}", value="number")["value"] for name, metric in row["metrics"].items()}
+    if "seconds" in value:
         if row["status"] != "good":
-            raise Bad(f"{where}: is {row['status']}, and has times; write the file anew by `stages run --json`")
-        row["times"] = _times(fields.inner("seconds"))
-        row |= {name: fields.number(name) for name in ("operations", "model_bytes", "result_nnz", "gflops", "bandwidth_share",
-                                                       "speedup_previous", "speedup_peer", "speedup_serial")}
-        row["break_even"] = fields.number("break_even_products")
-    return Row(**row)
+            raise Bad(f"{where}: is {row['status']}, and has times{ANEW}")
+        row |= {"times": _times(value["seconds"], f"{where}.seconds")} | fields(value, where, operations="number", model_bytes="number", result_nnz="number", gflops="number", bandwidth_share="number")
+    return Row(**{**row, "file": file, "problem": problem, "metrics": metrics})
 
 
-def _step_line(value, where):
-    fields = Fields(value, where)
+def _step(value, where):
+    """A line of the table of steps; `missing` says why there is nothing to show. Seconds are NaN of what was not timed, or has no record."""
+    line = fields(value, where, step="text", matrix="text", options="text", record="text", missing="text", plainest="object", best="object")
+    for end in ("plainest", "best"):
+        line[end] = types.SimpleNamespace(**fields(line[end], f"{where}.{end}", entry="text", outcome="text", seconds="number", recorded_seconds="number"))
+    return types.SimpleNamespace(**line)
 
-    def time(name):
-        inner = fields.inner(name)
-        return StepTime(inner.text("entry"), inner.text("outcome"), inner.number("seconds"), inner.number("recorded_seconds"))
 
-    return StepLine(*(fields.text(name) for name in ("step", "matrix", "options", "record", "missing")), time("plainest"), time("best"))
+def _relate(rows):
+    """The speeds of the entries of one problem over each other, as relate_rows in common/harness/results.cpp has them: over the step before, over
+    the fastest library, and after how many runs the preparation is paid for, against the entry that is cheapest for one."""
+    ranked = [row for row in rows if row.ranked()]
+    peer = min((row.times.median for row in ranked if row.peer), default=math.nan)
+    cheapest = min((row.times for row in ranked), key=lambda t: t.prepare + t.median, default=None)
+    previous = math.nan
+    for row in ranked:
+        took = row.times
+        if not row.peer:
+            row.speedup_previous, row.speedup_peer, previous = previous / took.median, peer / took.median, took.median
+        invested, gain = took.prepare - cheapest.prepare, cheapest.median - took.median
+        row.pays_after = 0 if invested <= 0 else math.ceil(invested / gain) if gain > 0 else math.inf
 
 
 def _refuse_constant(word):
@@ -275,42 +197,48 @@ def _whole(digits):
     return int(digits)
 
 
+def _json(path):
+    """What the file holds."""
+    give = "give a file that `stages run --json` wrote"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant, parse_int=_whole)
+    except OSError as error:
+        raise Bad(f"{path}: cannot be read: {error.strerror}; {give}") from None
+    except UnicodeDecodeError as error:
+        raise Bad(f"{path}: is no text (byte {error.start}); {give}") from None
+    except json.JSONDecodeError as error:
+        raise Bad(f"{path}:{error.lineno}: is no JSON: {error.msg}; {give}") from None
+    except RecursionError:
+        raise Bad(f"{path}: is nested too deeply; {give}") from None
+
+
 def read(path):
     """The results in the file at `path`. Raises Bad."""
     path = pathlib.Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Bad(f"{path}: cannot be read: {error.strerror}; give a file that `stages run --json` wrote") from None
-    except UnicodeDecodeError as error:
-        raise Bad(f"{path}: is no text (byte {error.start}); give a file that `stages run --json` wrote") from None
-    try:
-        whole = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole)
-    except json.JSONDecodeError as error:
-        raise Bad(f"{path}:{error.lineno}: is no JSON: {error.msg}; give a file that `stages run --json` wrote") from None
-    except RecursionError:
-        raise Bad(f"{path}: is nested too deeply; give a file that `stages run --json` wrote") from None
+    whole = _json(path)
     if isinstance(whole, dict) and whole and not {"context", "results"} & whole.keys():
         raise Another(f"{path}: is no record of a run: it has neither 'context' nor 'results'; give a file that `stages run --json` wrote")
-    fields = Fields(whole, str(path))
-    version = fields.number("schema_version")
+    version = fields(whole, str(path), schema_version="number")["schema_version"]
     if version != SCHEMA_VERSION:
-        raise Bad(f"{path}: has schema_version {version:g}, this report reads {SCHEMA_VERSION}; "
-                  "make the report with the sources that made the results")
-    context = fields.inner("context")
-    file = File(path=path, name=path.name, context={name: context.text(name) for name in context.value}, rows=[])
-    for name in ("command", "date", "source_digest", "cpu", "gpu", "backend"):
-        context.text(name)
-    for name, value in file.context.items():
+        raise Bad(f"{path}: has schema_version {version:g}, this report reads {SCHEMA_VERSION}; make the report with the sources that made the results")
+    try:
+        whole = record.unpacked(whole)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise Bad(f"{path}: is no whole record ({type(error).__name__}: {error}); make it anew by tools/record.py") from None
+    where = f"{path}.context"
+    context = fields(whole, str(path), context="object")["context"]
+    fields(context, where, **(dict.fromkeys(context, "text") | dict.fromkeys(("command", "date", "source_digest", "cpu", "gpu", "backend"), "text")))
+    for name, value in context.items():
         if name.endswith("bytes_per_second"):
             try:
                 float(value)
             except ValueError:
-                raise Bad(f"{context.where}: '{name}' must be a number, and is '{value[:40]}'; write the file anew by `stages run --json`") from None
-    rows = fields.items("results")
-    file.rows = [_row(file, value, f"{path}: results[{k}]") for k, value in enumerate(rows)]
-    if "steps" in whole:
-        file.steps = [_step_line(value, f"{path}: steps[{k}]") for k, value in enumerate(fields.items("steps"))]
+                raise Bad(f"{where}: '{name}' must be a number, and is '{value[:40]}'{ANEW}") from None
+    file = File(path=path, name=path.name, context=context, rows=[])
+    file.rows = [_row(file, value, f"{path}: results[{k}]") for k, value in enumerate(fields(whole, str(path), results="list")["results"])]
+    for rows in grouped(file.rows, lambda row: (row.problem, row.mpi, row.ranks)).values():
+        _relate(rows)
+    file.steps = [_step(value, f"{path}: steps[{k}]") for k, value in enumerate(fields({"steps": []} | whole, str(path), steps="list")["steps"])]
     if not file.rows:
         raise Bad(f"{path}: holds no results; give a file of a run that had entries")
     return file

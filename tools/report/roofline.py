@@ -34,6 +34,11 @@ def intensity(row):
     return row.operations / row.model_bytes
 
 
+def compression(row):
+    """Of a sparse product: how many products are summed for each non-zero of C."""
+    return row.problem.multiplications / row.result_nnz if row.problem.operation == "spgemm" and row.result_nnz > 0 else math.nan
+
+
 def figure(title, rows):
     by_problem = grouped(rows, lambda r: (r.file.name, r.problem))
     best = [min(of, key=lambda r: r.times.median) for of in by_problem.values()]
@@ -41,11 +46,11 @@ def figure(title, rows):
     least, most = min(bandwidths), max(bandwidths)
     several = len({r.file.name for r in rows}) > 1
 
-    def paint(fig, narrow):
+    def paint(fig):
         axes = fig.subplots()
         operations = list(dict.fromkeys(r.problem.operation for r in rows))
         told = [OPERATION_NAMES[o] for o in operations] + ["not the fastest"]
-        draw.place(fig, left=0.6, right=0.2 if narrow else 1.7, top=0.3, bottom=0.45 + (draw.legend_height(told) if narrow else 0))
+        draw.place(fig, left=0.6, right=draw.legend_room(told), top=0.3, bottom=0.45)
         axes.plot([intensity(r) for r in rows], [r.gflops for r in rows], ".", color=draw.COLOURS["faint"], markersize=4)
         for operation in operations:
             of = [r for r in best if r.problem.operation == operation]
@@ -54,7 +59,7 @@ def figure(title, rows):
         xs = [intensity(r) for r in rows]
         # Forms that are hopelessly slow would squeeze the rest to the top, and matrices with more rows than non-zeros to the right.
         highest = max(max(r.gflops for r in rows), most / 1e9 * max(xs))
-        draw.log_axis(axes.xaxis, [max(min(xs), max(xs) / REACH), max(xs)], draw.tick_number, most=4 if narrow else 6)
+        draw.log_axis(axes.xaxis, [max(min(xs), max(xs) / REACH), max(xs)], draw.tick_number, most=6)
         draw.log_axis(axes.yaxis, [max(min(r.gflops for r in rows), highest / 5e3), highest], draw.tick_number, most=5)
         low, high = axes.get_xlim()
         if most > 1.02 * least:
@@ -65,17 +70,17 @@ def figure(title, rows):
         axes.text(0.0, 1.03, "GFLOP/s", transform=axes.transAxes, fontsize=9, va="bottom", ha="center", color=draw.COLOURS["muted"])
         handles = [Line2D([], [], linestyle="", marker=MARKS[o][0], color=MARKS[o][1], markersize=6) for o in operations]
         handles.append(Line2D([], [], linestyle="", marker=".", color=draw.COLOURS["faint"], markersize=6))
-        draw.legend(fig, handles, told, narrow, where=(0.825, 0.5))
+        draw.legend(fig, handles, told)
 
     shown = [r for r in best if intensity(r) * REACH >= max(map(intensity, rows))]
     top = max(shown or best, key=lambda r: r.bandwidth_share)
     see = f"Nearest to the line, or highest above it: {top.short} on {label(top.problem.matrix)}, {percent(top.bandwidth_share)} of {amount(top.bandwidth())}/s."
     if len(shown) < len(best):
         see += f" {plural(len(best) - len(shown), 'multiplication')} too far left for the picture {'is' if len(best) - len(shown) == 1 else 'are'} in the table."
-    table = Table(["operation*", "matrix*", "entry*", "operations per byte", "GFLOP/s", "of the line"] + (["file*"] if several else []),
+    table = Table(["operation*", "matrix*", "entry*", "operations per byte", "products a result", "GFLOP/s", "of the line"] + (["file*"] if several else []),
                   [[Cell(OPERATION_NAMES[r.problem.operation] + (f", {r.problem.options}" if r.problem.options else "")), name(label(r.problem.matrix)), name(r.entry),
-                    cell(intensity(r), digits), cell(r.gflops, digits), cell(r.bandwidth_share, percent)]
-                   + ([name(r.file.name)] if several else []) for r in best])
+                    cell(intensity(r), digits), cell(compression(r), digits), cell(r.gflops, digits), cell(r.bandwidth_share, percent)]
+                   + ([name(r.file.name)] if several else []) for r in best]).without_empty_columns()
     table.caption = "the fastest entry of each multiplication"
     return Figure(title, see,
-                  draw.picture(paint, 3.6, 3.9, says="GFLOP/s against operations per byte; the table below has the numbers"), table)
+                  draw.picture(paint, 3.6, says="GFLOP/s against operations per byte; the table below has the numbers"), table)

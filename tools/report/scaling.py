@@ -3,8 +3,6 @@
 import math
 import re
 
-from matplotlib.lines import Line2D
-
 from . import pictures as draw
 from .results import grouped
 from .words import Cell, Figure, Section, Table, amount, cell, digits, label, name, seconds, times, title
@@ -61,46 +59,32 @@ def figure(file, matrix, kind, rows, weak, several):
     serial = serial_times(rows)
     on_ranks = sorted((r for r in rows if r.mpi), key=lambda r: r.ranks)
     # Without a serial entry in the file there is no honest speed-up: then the clocks themselves are drawn.
-    honest = bool(serial)
-    value = (lambda r, c: speed(r, c, serial)) if honest else (lambda r, c: r.metric(c))
-    entries = list(grouped(on_ranks, lambda r: r.entry).items())
+    value = (lambda r, c: speed(r, c, serial)) if serial else (lambda r, c: r.metric(c))
+    entries = grouped(on_ranks, lambda r: r.entry)
     clocks = [c for c in CLOCKS if any(math.isfinite(value(r, c[0])) for r in on_ranks)]
-    told = [of[0].short.rsplit(" on ", 1)[0] for _, of in entries]
+    told = [of[0].short.rsplit(" on ", 1)[0] for of in entries.values()]
     ranks = sorted({r.ranks for r in on_ranks})
 
-    def paint(fig, narrow):
-        panels = fig.subplots(len(clocks) if narrow else 1, 1 if narrow else len(clocks), sharex=True, sharey=True, squeeze=False).flatten()
-        legend = told + (["ideal"] if honest else [])
-        draw.place(fig, left=0.55, right=0.15, top=0.3, bottom=0.75 if not narrow else 0.42 + draw.legend_height(legend), wspace=0.08, hspace=0.25)
-        handles = []
+    def paint(fig):
+        panels = fig.subplots(1, len(clocks), sharex=True, sharey=True, squeeze=False).flatten()
+        draw.place(fig, left=0.55, right=0.15, top=0.3, bottom=0.75, wspace=0.08)
         for panel, (clock, clock_name) in zip(panels, clocks):
-            handles = []
-            for k, (_, of) in enumerate(entries):
+            for k, (of, words) in enumerate(zip(entries.values(), told)):
                 points = [(r.ranks, value(r, clock)) for r in of if math.isfinite(value(r, clock))]
-                style = dict(color=draw.SERIES[k % 10], marker=draw.MARKERS[k % 10], markersize=5, linewidth=1.5)
-                panel.plot([p[0] for p in points], [p[1] for p in points], **style)
-                handles.append(Line2D([], [], **style))
-            if honest:
-                ideal = dict(color=draw.COLOURS["muted"], linewidth=1, linestyle=(0, (4, 3)))
-                panel.plot(ranks, ranks, **ideal)
-                handles.append(Line2D([], [], **ideal))
+                panel.plot(*zip(*points), color=draw.SERIES[k % 10], marker=draw.MARKERS[k % 10], markersize=5, linewidth=1.5, label=words)
+            if serial:
+                panel.plot(ranks, ranks, color=draw.COLOURS["muted"], linewidth=1, linestyle=(0, (4, 3)), label="ideal")
             panel.set_title(clock_name, loc="left", fontsize=9, color=draw.COLOURS["muted"])
-        values = [value(r, c) for r in on_ranks for c, _ in clocks]
-        draw.log_axis(panels[0].yaxis, values + (ranks if honest else []), draw.tick_times if honest else draw.tick_time, most=6)
+        draw.log_axis(panels[0].yaxis, [value(r, c) for r in on_ranks for c, _ in clocks] + (ranks if serial else []), draw.tick_times if serial else draw.tick_time, most=6)
         for panel in panels:
             draw.log_axis(panel.xaxis, ranks, lambda v: f"{v:g}")
             panel.xaxis.set_major_locator(draw.FixedLocator(ranks))
-        (panels[-1] if narrow else panels[0]).set_xlabel("ranks")
-        if narrow:
-            draw.legend(fig, handles, legend, True)
-        else:
-            fig.legend(handles, legend, loc="lower center", ncol=min(len(legend), 6), handlelength=1.6, borderaxespad=0.2, bbox_to_anchor=(0.5, 0.0))
+        panels[0].set_xlabel("ranks")
+        fig.legend(*panels[0].get_legend_handles_labels(), loc="lower center", ncol=min(len(told) + 1, 6), handlelength=1.6, borderaxespad=0.2, bbox_to_anchor=(0.5, 0.0))
 
-    height = 3.1
-    narrow_height = 0.9 + 1.75 * len(clocks) + draw.legend_height(told + ["ideal"])
     return Figure(f"{label(matrix)}, {title(kind)}" + (", weak" if weak else "") + (f" ({file.name})" if several else ""),
                   what_to_see(on_ranks, clocks, serial, ranks, weak),
-                  draw.picture(paint, height, narrow_height, says="Speed-up against the number of ranks; the table below has the numbers"),
+                  draw.picture(paint, 3.1, says="Speed-up against the number of ranks; the table below has the numbers"),
                   scaling_table(on_ranks, serial), [bandwidths(file, ranks)])
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from .pictures import COLOURS, legend, legend_height, log_axis, picture, place, room, tick_time
+from .pictures import COLOURS, legend, legend_room, log_axis, picture, place, room, tick_time
 from .words import Cell, Figure, Section, Table, name, seconds, short
 
 SEE = ("A line a step, from its plainest entry (ring) to its best (dot); further left is faster. Blue: measured here, on the matrix "
@@ -27,7 +27,7 @@ def table(file):
         both = (line.plainest, line.best)
         here = Cell(arrow(t.outcome for t in both), line.best.seconds, "bad" if line.best.outcome in BAD else "" if math.isfinite(line.best.seconds) else "dim",
                     f"{line.options}, {short(line.matrix)}")
-        then = Cell(arrow(seconds(t.recorded) for t in both if math.isfinite(t.recorded)), line.best.recorded, "", line.record)
+        then = Cell(arrow(seconds(t.recorded_seconds) for t in both if math.isfinite(t.recorded_seconds)), line.best.recorded_seconds, "", line.record)
         rows.append([name(line.step), name(arrow(t.entry for t in both)), here, then])
     return Table(HEADS, rows)
 
@@ -39,19 +39,19 @@ def arrow(ends):
 
 def drawing(file):
     lines = file.steps
-    times = [t for line in lines for time in (line.plainest, line.best) for t in (time.seconds, time.recorded) if math.isfinite(t)]
+    times = [t for line in lines for time in (line.plainest, line.best) for t in (time.seconds, time.recorded_seconds) if math.isfinite(t)]
     if not times:
         return None
     labels = ["measured here", "from the records"]
 
-    def draw(figure, narrow):
-        texts = [line.step if not narrow else line.step[:2] for line in lines]
+    def draw(figure):
+        texts = [line.step for line in lines]
         axes = figure.add_subplot()
-        place(figure, left=room(texts) + 0.15, right=0.15 if narrow else 1.5, top=0.1, bottom=0.45 + (legend_height(labels) if narrow else 0))
-        log_axis(axes.xaxis, times, tick_time, pad=0.1, most=4 if narrow else 8)
+        place(figure, left=room(texts) + 0.15, right=legend_room(labels), top=0.1, bottom=0.45)
+        log_axis(axes.xaxis, times, tick_time, pad=0.1, most=8)
         handles = {}
         for k, line in enumerate(lines):
-            for offset, colour, kind, label in ((-0.16, COLOURS["accent"], "seconds", labels[0]), (0.18, COLOURS["faint"], "recorded", labels[1])):
+            for offset, colour, kind, label in ((-0.16, COLOURS["accent"], "seconds", labels[0]), (0.18, COLOURS["faint"], "recorded_seconds", labels[1])):
                 ends = [getattr(time, kind) for time in (line.plainest, line.best)]
                 known = [t for t in ends if math.isfinite(t)]
                 if not known:
@@ -67,7 +67,7 @@ def drawing(file):
         axes.set_xlabel("time of one product")
         axes.grid(axis="y", visible=False)
         if handles:
-            legend(figure, list(handles.values()), list(handles), narrow, where=(0.83, 0.5))
+            legend(figure, list(handles.values()), list(handles))
 
     says = "; ".join(f"{line.step}: {line.missing or f'{line.plainest.entry} {line.plainest.outcome}, {line.best.entry} {line.best.outcome}'}" for line in lines)
-    return picture(draw, 0.9 + 0.42 * len(lines), 1.1 + 0.42 * len(lines), says=says)
+    return picture(draw, 0.9 + 0.42 * len(lines), says=says)

@@ -95,10 +95,9 @@ class Figure:
 
     title: str
     see: str
-    picture: object | None  # pictures.Picture
+    picture: str | None  # SVG
     table: Table
     notes: list = dataclasses.field(default_factory=list)
-    beside: str = ""  # SVG that stands beside the picture
 
 
 @dataclasses.dataclass

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Records of measurements: what results/ keeps of a file that `stages run --json` wrote, and how it is read again.
+
+    tools/record.py pack FILE ...         makes records of these files, in place; what is one already stays as it is
+    tools/record.py show FILE [REGEX]     prints a record's rows, or those in whose matrix or entry REGEX is found
+
+A record holds of each row what tables, pictures and comparisons need, and no sample: under "times" the median, its quartiles, the 95 %
+confidence interval and the number of samples, in the order that the record's own "times" names; the time of each phase; the entry's own
+figures, whose names stand with the entry. What all rows of a problem or of an entry have in common is said once, under "problems" (a row has
+the number of its own) and "entries"; what most rows have (USUAL) is not said. GFLOP/s and speeds over other rows follow from the times, and
+are made again when a record is read. Other JSON, such as what ncu counted, keeps its fields, with rounded numbers. Each row is a line.
+
+Needs nothing beyond Python's own library.
+"""
+
+import json
+import math
+import pathlib
+import re
+import sys
+
+# Significant digits, by name; of all other numbers DIGITS.
+DIGITS = 7
+OF_NAME = {"q1": 5, "q3": 5, "low": 5, "high": 5, "noise": 4, "bandwidth_share": 4, "prepare": 5, "gpu_watts": 3}
+TIMES = ("median", "q1", "q3", "low", "high", "noise", "samples", "prepare", "bandwidth_share", "model_bytes")
+USUAL = {"idea": "", "peer": False, "structure_reuse": False, "status": "good", "reason": "", "note": "", "simulated": False, "mpi": False, "ranks": 1}
+USUAL_OF_PROBLEM = {"options": "", "products": 1, "result_nnz": 0, "sums_not_judged": 0}
+OF_PROBLEM = ("operations", "result_nnz", "rows_checked", "sums_not_judged")
+OF_ENTRY = ("idea", "peer", "structure_reuse", "simulated", "mpi")
+
+
+def interval(samples):
+    """The 95 % confidence interval of the median by order statistics, or None below 6 samples: no distribution is assumed. The same places
+    as in common/harness/clock.cpp."""
+    n = len(samples)
+    if n < 6:
+        return None
+    ordered = sorted(samples)
+    reach = 0.98 * math.sqrt(n)
+    return ordered[max(0, math.floor(n / 2 - reach))], ordered[min(n - 1, math.ceil(n / 2 + reach))]
+
+
+def rounded(value, digits=DIGITS):
+    """All numbers in it with so many digits, and more of what would lie between two numbers of three digits then; whole ones as they are."""
+    if isinstance(value, dict):
+        return {name: rounded(of, OF_NAME.get(name, digits)) for name, of in value.items()}
+    if isinstance(value, list):
+        return [rounded(of, digits) for of in value]
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    if value.is_integer():
+        return int(value)
+    few = float(f"{value:.{digits}g}")
+    between = float(f"{few:.3e}") == few and "5e" in f"{few:.3e}"
+    return rounded(value, digits + 1) if between and few != value else few
+
+
+def said_of(row):
+    """All that is kept of a row, by name."""
+    said = {name: row[name] for name in USUAL if name in row}
+    if "check" in row:
+        said |= {"rows_checked": row["check"]["rows_checked"], "sums_not_judged": row["check"].get("sums_not_judged", 0)}
+    if "seconds" in row:
+        run, (low, high) = row["seconds"]["run"], interval(row["seconds"]["run"]["samples"]) or (None, None)
+        times = run | row | {"low": low, "high": high, "samples": len(run["samples"]), "prepare": row["seconds"]["prepare"]}
+        said |= {"times": list(rounded({name: times[name] for name in TIMES}).values()), "phases": rounded(row["seconds"]["phases"]),
+                 "operations": rounded(row["operations"]), "result_nnz": row["result_nnz"]}
+    return said | {"metrics": rounded({name: metric["value"] for name, metric in row["metrics"].items()}, 6)}
+
+
+def packed(results):
+    """The record of results as `stages run --json` writes them; a record as it is; of anything else all, rounded."""
+    if {"problems", "choices", "wanted"} & results.keys():  # "wanted": of verify*.json, which scripts read with grep
+        return results
+    if "matrices" in results:
+        return with_choices(results)
+    if not {"context", "results"} <= results.keys():
+        return rounded(results)
+    problems, entries, rows, numbers = [], {}, [], {}
+    for row in results["results"]:
+        said = said_of(row)
+        number = numbers.setdefault(json.dumps(row["problem"]), len(problems))
+        if number == len(problems):
+            problems.append(dict(row["problem"]))
+        problem, entry = problems[number], entries.setdefault(row["entry"], {})
+        names = entry.setdefault("metrics", [])
+        names += [name for name in said["metrics"] if name not in names]
+        said["metrics"] = [said["metrics"].get(name) for name in names]
+        kept = {name: of for name, of in said.items() if name not in OF_ENTRY + OF_PROBLEM and of != USUAL.get(name) and of not in ([], {})}
+        kept |= {name: said[name] for name in OF_ENTRY if entry.setdefault(name, said[name]) != said[name]}
+        kept |= {name: said[name] for name in OF_PROBLEM if name in said and ("times" not in said or problem.setdefault(name, said[name]) != said[name])}
+        rows.append({"entry": row["entry"], "problem": number} | kept)
+    entries = {name: {of: value for of, value in entry.items() if value != USUAL.get(of) and value != []} for name, entry in entries.items()}
+    problems = [{of: value for of, value in problem.items() if value != USUAL_OF_PROBLEM.get(of)} for problem in problems]
+    rest = {name: of for name, of in results.items() if name != "results"}
+    return rest | {"times": list(TIMES), "entries": entries, "problems": problems, "results": rows}
+
+
+def with_choices(costs):
+    """The record of what rules cost: the names of the choices that were timed stand once."""
+    names = list(dict.fromkeys(name for m in costs["matrices"] for name in m["seconds"]))
+    times = lambda of: {kind: [of[kind].get(name) for name in names] for kind in ("seconds", "again") if of.get(kind)}
+    return {**costs, "choices": names, "matrices": [{**m, **rounded(times(m))} for m in costs["matrices"]]}
+
+
+def unpacked(record):
+    """A record in the form that it was made from, but for samples, of which there is a number."""
+    if "choices" in record:
+        times = lambda of: {kind: {name: t for name, t in zip(record["choices"], of[kind]) if t is not None} for kind in ("seconds", "again") if of.get(kind)}
+        return {**record, "matrices": [{**m, **times(m)} for m in record["matrices"]]}
+    if "problems" not in record:
+        return record
+    rows = []
+    for kept in record["results"]:
+        problem, entry = USUAL_OF_PROBLEM | record["problems"][kept["problem"]], record["entries"][kept["entry"]]
+        of_all = {name: problem.pop(name) for name in OF_PROBLEM if name in problem}
+        row = USUAL | (of_all if "times" in kept else {}) | entry | kept | {"problem": problem}
+        row["metrics"] = {name: {"value": value} for name, value in zip(entry.get("metrics", []), kept.get("metrics", []))}
+        if "times" in kept:
+            times = dict(zip(record["times"], row.pop("times"), strict=True))
+            row["seconds"] = {"run": {name: times.pop(name) for name in TIMES[:7]}, "prepare": times.pop("prepare"), "phases": row.pop("phases", {})}
+            row |= times | {"gflops": row["operations"] / problem["products"] / row["seconds"]["run"]["median"] / 1e9}
+        rows.append(row)
+    return {name: of for name, of in record.items() if name not in ("times", "entries", "problems")} | {"results": rows}
+
+
+def read(path):
+    """The record at `path`, or what `stages run --json` wrote there, in the form of the latter."""
+    return unpacked(json.loads(pathlib.Path(path).read_text()))
+
+
+def text_of(record):
+    """JSON with a line for each field, and for each element of a field that has several."""
+    dump = lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    fields = []
+    for name, value in record.items():
+        if isinstance(value, dict) and value:
+            value = "{\n" + ",\n".join(f"{dump(key)}:{dump(of)}" for key, of in value.items()) + "}"
+        elif isinstance(value, list) and value and not isinstance(value[0], str):
+            value = "[\n" + ",\n".join(map(dump, value)) + "]"
+        else:
+            value = dump(value)
+        fields.append(f"{dump(name)}:{value}")
+    return "{" + ",\n".join(fields) + "}\n"
+
+
+def pack(path):
+    """Makes a record of the file: whole, or what was there stays."""
+    results = json.loads(path.read_text())
+    made = packed(results)
+    if made is not results:
+        new = path.with_name(f".{path.name}.new")
+        new.write_text(text_of(made))
+        new.replace(path)
+
+
+def show(path, pattern):
+    """The rows in a table of plain text."""
+    from tables import label, seconds
+    rows = [("matrix", "entry", "ranks", "time", "\u00b1", "remark")]
+    for row in read(path)["results"]:
+        problem, run = row["problem"], row.get("seconds", {}).get("run")
+        if re.search(pattern, row["entry"]) or re.search(pattern, problem["matrix"]):
+            noise = f"{100 * run['noise']:.1f} %" if run and run["noise"] is not None else ""
+            rows.append((", ".join(filter(None, (label(problem["matrix"]), problem["options"]))), row["entry"], str(row["ranks"]), seconds(run["median"]) if run else "", noise,
+                         row["note"] if row["status"] == "good" else f"{row['status']}: {row['reason']}"))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def main(words):
+    if len(words) < 2 or words[0] not in ("pack", "show") or (words[0] == "show" and len(words) > 3):
+        print(__doc__, file=sys.stderr)
+        return 2
+    wrong = {"pack": "is nothing to make a record of", "show": "is no record of a run"}[words[0]]
+    try:
+        if words[0] == "show":
+            print(show(words[1], words[2] if len(words) > 2 else ""))
+            return 0
+        for path in words[1:]:
+            pack(pathlib.Path(path))
+        return 0
+    except re.error as error:
+        fault = f"{words[2]}: is no regular expression: {error}; escape what is meant as it stands by a backslash"
+    except OSError as error:
+        fault = f"{error.filename}: {error.strerror}; give a file that `stages run --json` wrote"
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        fault = f"{words[1] if words[0] == 'show' else path}: {wrong} ({type(error).__name__}: {error}); give a file that `stages run --json` wrote"
+    print(f"record: {fault}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
