@@ -6,16 +6,17 @@ usage: verify_gpu_tests.py [unittest options]
 """
 
 import json
-import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
-import unittest.mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+from played import ROOT, Played
+
 OF_GPU, OF_OTHER_GPU, OF_ALL, OF_OTHER = ("aa11" * 16, "bb22" * 16, "cc33" * 16, "dd44" * 16)
 
 # The programs that play their parts: as many GPUs as the file gpus says, sources whose digests are in the files sources (of the
@@ -114,31 +115,24 @@ class Sources(unittest.TestCase):
             self.assertFalse(name.startswith("common/multigpu/"), f"{path} includes {name}, which counts for step 8 alone")
 
 
-class Records(unittest.TestCase):
+class Records(Played):
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.root = pathlib.Path(directory.name)
-        for place in ("tools", "build/gpu/bin"):
-            (self.root / place).mkdir(parents=True)
+        super().setUp()
+        self.root = self.place
+        (self.root / "tools").mkdir()
         for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh"):
             shutil.copy(ROOT / "tools" / name, self.root / "tools")
         for name, text in PLAYED.items():
-            path = self.root / ("build/gpu/bin" if name in ("stages", "mpi_tests") else ".") / name
-            path.write_text(f"#!/usr/bin/env bash\n{text}\n")
-            path.chmod(0o755)
+            self.script(f"{'build/gpu/bin' if name in ('stages', 'mpi_tests') else 'bin'}/{name}", text)
         self.play(gpus="1", sources=OF_GPU, all_sources=OF_ALL, broken="nothing")
 
     def play(self, **files):
         for name, text in files.items():
-            (self.root / name).write_text(text + "\n")
+            self.write(name, text + "\n")
 
-    def verify(self, *words, expect=0):
-        environment = {**os.environ, "PLAY": str(self.root), "PATH": f"{self.root}{os.pathsep}{os.environ['PATH']}"}
-        environment.pop("CUDA_VISIBLE_DEVICES", None)
-        done = subprocess.run([self.root / "tools/verify-gpu.sh", *words], env=environment, capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(done.returncode, expect, done.stderr)
-        return done.stderr
+    def verify(self, *words, expect=0, **environment):
+        self.environment.pop("CUDA_VISIBLE_DEVICES", None)
+        return self.call("tools/verify-gpu.sh", *words, code=expect, **environment).stderr
 
     def record(self, name="verify.json"):
         return json.loads((self.root / "results/nvidia-h200" / name).read_text())
@@ -194,8 +188,7 @@ class Records(unittest.TestCase):
                          {"spmv": OF_GPU, "ladder_spmm": OF_GPU, "configure": OF_OTHER, "build": OF_OTHER, "spgemm": OF_OTHER_GPU})
 
     def check_records(self):
-        environment = {**os.environ, "PLAY": str(self.root), "PATH": f"{self.root}{os.pathsep}{os.environ['PATH']}"}
-        return subprocess.run([self.root / "tools/check-records.sh"], env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+        return self.call("tools/check-records.sh").stdout
 
     def test_what_is_older_is_told(self):
         self.assertIn("no record of a GPU", self.check_records())
@@ -231,12 +224,13 @@ class Records(unittest.TestCase):
         (self.root / "tools/sets").mkdir()
         (self.root / "tools/sets/spgemm-reported.txt").write_text("gen:some:n=3\n")
         self.play(gpus="2")
-        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": "one.mtx", "STAGES_SPMM_PARTS": "order hubs"}):
-            # Whether gather, for which nobody plays a program, fails is not asked.
-            self.verify("--only", "d2,spmv,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm,ladders,energy", expect=1)
+        # Whether gather, for which nobody plays a program, fails is not asked.
+        self.verify("--only", "d2,spmv,spmv_held_out,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm:order,spmm:hubs,"
+                    "ladders,energy", "one.mtx", expect=1)
         written = [re.search(r"--json \S*/(\S+)[.]json", line) for line in self.asked()]
         names = [found[1] if found else "two_processes_host" for found in written]
         self.assertGreaterEqual(len(set(names)), 22, names)
+        self.assertEqual([name for name in names if re.fullmatch("spmm_(order|hubs|small|medium|large|huge)", name)], ["spmm_order", "spmm_hubs"])
         told = f'. {ROOT}/tools/gpu-sources.sh; for name; do echo "${{gpu_steps[$(kind_of "$name")]}}"; done'
         covered = subprocess.run(["bash", "-c", told, "bash", *names], capture_output=True, text=True, check=True).stdout.split()
         for line, name, steps in zip(self.asked(), names, covered, strict=True):
@@ -282,15 +276,12 @@ class Records(unittest.TestCase):
             self.assertEqual((self.steps()["grade_build"], self.steps()["grade"]), (True, passed), text)
 
     def test_some_of_the_sanitizer_s_tools(self):
-        for path, text in (("compute-sanitizer", "echo '[       OK ]'; ! grep -q \"$2\" \"$PLAY/broken\""), ("build/gpu/bin/battery_tests", "echo '  one'"),
-                           ("build/gpu/bin/cuda_mutants_tests", "echo '  one'")):
-            (self.root / path).write_text(f"#!/usr/bin/env bash\n{text}\n")
-            (self.root / path).chmod(0o755)
-        with unittest.mock.patch.dict(os.environ, {"STAGES_SANITIZER": "initcheck synccheck"}):
-            self.verify("--only", "sanitizer")
+        self.script("bin/compute-sanitizer", "echo '[       OK ]'; ! grep -q \"$2\" \"$PLAY/broken\"")
+        for name in ("battery_tests", "cuda_mutants_tests"):
+            self.script(f"build/gpu/bin/{name}", "echo '  one'")
+        self.verify("--only", "sanitizer:initcheck,sanitizer:synccheck")
         self.assertEqual(self.steps(), {"configure": True, "build": True, "initcheck": True, "synccheck": True})
-        with unittest.mock.patch.dict(os.environ, {"STAGES_SANITIZER": "init"}):
-            self.assertIn("STAGES_SANITIZER names 'init'; give some of memcheck", self.verify("--only", "sanitizer", expect=2))
+        self.assertIn("no sanitizer:init; give some of memcheck", self.verify("--only", "sanitizer:init", expect=2))
         self.play(broken="racecheck")
         self.verify("--only", "sanitizer", expect=1)
         self.assertEqual({name for name, passed in self.steps().items() if not passed}, {"racecheck_without_chain_cluster", "racecheck_small_tables"})
@@ -324,22 +315,18 @@ class Records(unittest.TestCase):
             operation = record.partition("_")[0]
             (self.root / f"tools/sets/{operation}-reported.txt").write_text(
                 f"# gen:none\n\ngen:{operation}:n=3\nmine.mtx.gz\nnobody.mtx\n")
-            with unittest.mock.patch.dict(os.environ, {"STAGES_FILES": str(self.root)}):
-                self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name))
+            self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name, STAGES_FILES=str(self.root)))
             self.assertEqual(self.steps()[record], True)
             self.assertTrue(self.asked()[-1].startswith(f"run -m gen:{operation}:n=3 -m {self.root}/mine.mtx.gz --op {operation} "), self.asked())
             self.assertTrue(self.asked()[-1].endswith(f"/{record}.json"), self.asked())
 
     def test_spmv_of_matrices_held_out_is_a_record_of_its_own(self):
         self.listen()
-        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": ""}):
-            self.verify("--only", "spmv", "mine.mtx")
+        self.verify("--only", "spmv", "mine.mtx")
         self.assertEqual(self.steps(), {"configure": True, "build": True, "spmv": True})
-        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": "one.mtx two.mtx.gz"}):
-            self.verify("--only", "spmv", "mine.mtx")
-        self.assertEqual(self.steps(), {"configure": True, "build": True, "spmv": True, "spmv_held_out": True})
-        alone, chosen, held_out = self.asked()
-        self.assertEqual(alone, chosen)
+        self.verify("--only", "spmv_held_out", "one.mtx", "two.mtx.gz")
+        self.assertEqual(self.steps(), {"spmv": True, "configure": True, "build": True, "spmv_held_out": True})
+        chosen, held_out = self.asked()
         matrices = lambda words: [after for word, after in zip(words.split(), words.split()[1:]) if word == "-m"]
         self.assertEqual(matrices(held_out), ["one.mtx", "two.mtx.gz"])
         self.assertEqual(matrices(chosen)[-1], "mine.mtx")
@@ -351,24 +338,13 @@ class Records(unittest.TestCase):
         (self.root / "tools/sets").mkdir()
         for operation in ("spgemm", "spmm"):
             (self.root / f"tools/sets/{operation}-reported.txt").write_text("gen:some:n=3\n")
-        with unittest.mock.patch.dict(os.environ, {"STAGES_TYPE": "f64", "STAGES_HELD_OUT": "one.mtx"}):
-            self.verify("--only", "spmv,spgemm,held_out,spmm_held_out")
+        self.verify("--only", "spmv,spmv_held_out,spgemm,held_out,spmm_held_out", "one.mtx", STAGES_TYPE="f64")
         names = ["spmv", "spmv_held_out", "spgemm", "spgemm_held_out", "spmm_held_out"]
         self.assertEqual(list(self.steps()), ["configure", "build"] + [f"{name}_f64" for name in names])
         for name, words in zip(names, self.asked(), strict=True):
             self.assertIn(" --type f64 ", words)
             self.assertTrue(words.endswith(f"/{name}_f64.json"), words)
-        with unittest.mock.patch.dict(os.environ, {"STAGES_TYPE": "double"}):
-            self.assertIn("STAGES_TYPE is 'double'; give f32 or f64", self.verify("--only", "spmv", expect=2))
-
-    def test_held_out_files_alone(self):
-        self.listen()
-        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": "one.mtx"}):
-            self.verify("--only", "spmv_held_out")
-        self.assertEqual(list(self.steps()), ["configure", "build", "spmv_held_out"])
-        self.assertEqual(len(self.asked()), 1)
-        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": ""}):
-            self.assertIn("spmv_held_out needs STAGES_HELD_OUT", self.verify("--only", "spmv_held_out", expect=2))
+        self.assertIn("STAGES_TYPE is 'double'; give f32 or f64", self.verify("--only", "spmv", expect=2, STAGES_TYPE="double"))
 
     def test_energy_is_skipped_only_where_it_is_not_known(self):
         self.verify("--only", "energy")
@@ -381,7 +357,7 @@ class Records(unittest.TestCase):
         self.assertEqual(self.steps()["energy"], False)
 
     def test_the_build_is_for_the_gpu_at_hand(self):
-        (self.root / "cmake").write_text((self.root / "cmake").read_text().replace("case", 'echo "$*" >> "$PLAY/asked"\ncase', 1))
+        (self.bin / "cmake").write_text((self.bin / "cmake").read_text().replace("case", 'echo "$*" >> "$PLAY/asked"\ncase', 1))
         self.verify("--only", "tests")
         self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=native", (self.root / "asked").read_text())
 
@@ -399,7 +375,8 @@ class Records(unittest.TestCase):
         self.assertFalse((self.root / "results/nvidia-h200/verify.json").exists())
 
     def test_bad_usage(self):
-        for words, expected in ((["--only"], "--only needs steps"), (["--only", "test"], "no step 'test'"), (["--help"], "usage:")):
+        for words, expected in ((["--only"], "--only needs steps"), (["--only", "test"], "no step 'test'"), (["--only", "tests:cli"], "no step 'tests:cli'"),
+                                (["--only", "spmv_held_out"], "spmv_held_out needs MATRIX files"), (["--help"], "usage:")):
             self.assertIn(expected, self.verify(*words, expect=2))
         self.assertFalse((self.root / "results").exists())
 
