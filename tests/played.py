@@ -35,6 +35,6 @@ class Played(unittest.TestCase):
 
     def call(self, *words, code=0, **environment):
         done = subprocess.run([str(word) for word in words], cwd=self.place, env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=100, check=False)
+                              capture_output=True, text=True, timeout=600, check=False)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
