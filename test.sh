@@ -4,7 +4,7 @@
 # ./test.sh -R cli
 set -euo pipefail
 cd "$(dirname "$0")"
-. tools/parts.sh
+part() { echo "== $*, after $SECONDS s" >&2; }
 build=${STAGES_BUILD:-build}
 part "packages"
 tools/install-deps.sh test
@@ -20,4 +20,4 @@ if [ $# -eq 0 ]; then
 fi
 # Side by side, but for those that measure.
 part "tests"
-last_part ctest --test-dir "$build/cpu" --output-on-failure -j "$(nproc)" "$@"
+ctest --test-dir "$build/cpu" --output-on-failure -j "$(nproc)" "$@"

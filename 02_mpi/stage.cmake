@@ -1,4 +1,4 @@
-# What this step needs: MPI, found by cmake/StagesMpi.cmake.
+# What this step needs: MPI, found by CMakeLists.txt.
 if(TARGET stages_mpi)
   set(stage_links stages_mpi)
 else()

@@ -1,6 +1,7 @@
-# How .cu files are compiled. stages_cuda_sources(TARGET SOURCES...) marks those sources of a target: as C++20 against the
+# How CUDA sources (.cu) are compiled. stages_cuda_sources(TARGET SOURCES...) marks those sources of a target: as C++20 against the
 # executor (cpu), or by nvcc for CMAKE_CUDA_ARCHITECTURES (gpu). It also makes the libraries stages_gpu and, on cpu, stages_simt, and
-# sets STAGES_CUDA to say whether all of this can be had here.
+# sets STAGES_CUDA to say whether all of this can be had here; if not, the steps that hold them are left out with a note.
+set(STAGES_CUDA OFF)
 
 # stages_architectures(OUT): those of this machine's GPUs, or, where there is none, some that all devices from 7.5 on run:
 # the last one's PTX is what the driver compiles for later ones. (CMake's own `native` came with 3.24.) A GPU that this nvcc does
@@ -102,7 +103,7 @@ endfunction()
 # The calls that the lens (common/simt/lens) lives on, before each load and store and in place of each atomic, with the lines
 # that they are of. The code stays in the order of the source.
 set(STAGES_LENS_FLAGS "")
-if(STAGES_LENS AND STAGES_BACKEND STREQUAL "cpu" AND NOT STAGES_SANITIZE AND NOT STAGES_FUZZ AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(STAGES_BACKEND STREQUAL "cpu" AND NOT STAGES_SANITIZE AND NOT STAGES_FUZZ AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(STAGES_LENS_FLAGS -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1 -Wno-tsan -g1
     -fno-reorder-blocks -fno-crossjumping)
 endif()

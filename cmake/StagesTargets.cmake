@@ -82,7 +82,6 @@ function(stages_room name)
        ${PROJECT_SOURCE_DIR}/common/${name}/*/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main.cpp$")
   add_library(stages_${name} STATIC ${sources})
-  target_include_directories(stages_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-    $<INSTALL_INTERFACE:include/sparse_stages>)
+  target_include_directories(stages_${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(stages_${name} PUBLIC ${ROOM_LINKS})
 endfunction()

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Every header compiles alone: whoever includes it needs to know nothing else. Its warnings are the build's business.
-# A header of a library that is not here (MPI, Boost, CUDA's libraries) is passed over. (tools/try-without.sh pch compiles every source
-# without precompiled headers.)
+# A header of a library that is not here (MPI, Boost, CUDA's libraries) is passed over.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 flags=()

@@ -21,28 +21,28 @@ case $purpose in
 esac
 cd "$(dirname "$0")/.."
 
-# KEY|for which purpose|needed or wanted|what it is|Debian, Ubuntu|Fedora|conda-forge
-things='cmake|run|needed|CMake 3.22|cmake|cmake|cmake
-ninja|run|needed|ninja|ninja-build|ninja-build|ninja
-compiler|run|needed|g++ 11 (or clang++ 16)|g++|gcc-c++|cxx-compiler
-fmt|run|needed|fmt 8|libfmt-dev|fmt-devel|fmt
-cli11|run|needed|CLI11 2.1|libcli11-dev|cli11-devel|cli11
-json|run|needed|nlohmann_json 3.9|nlohmann-json3-dev|json-devel|nlohmann_json
-zlib|run|needed|zlib|zlib1g-dev|zlib-devel|zlib
-eigen|run|wanted|Eigen 3.3 (vendor/eigen)|libeigen3-dev|eigen3-devel|eigen
-graphblas|run|wanted|GraphBLAS 7 (vendor/graphblas)|libgraphblas-dev|suitesparse-devel|graphblas
-boost|run|wanted|Boost.Context 1.61 (CUDA steps without a GPU)|libboost-context-dev|boost-devel|libboost-devel
-mpi|run|wanted|MPI 3.0 (02_mpi, several ranks)|libopenmpi-dev openmpi-bin|openmpi-devel|openmpi
-report|run|wanted|matplotlib and jinja2 (the report)|python3-matplotlib python3-jinja2|python3-matplotlib python3-jinja2|matplotlib-base jinja2
-python|test|needed|python 3|python3|python3|python
-googletest|test|needed|GoogleTest 1.11|libgtest-dev|gtest-devel|gtest
-scipy|test|wanted|scipy (one test)|python3-scipy|python3-scipy|scipy
-yaml|test|wanted|yaml (one test)|python3-yaml|python3-pyyaml|pyyaml
-ccache|test|wanted|ccache (repeated builds in less time)|ccache|ccache|ccache
-bubblewrap|test|wanted|bubblewrap (confines what is graded)|bubblewrap|bubblewrap|
-clang|all|wanted|clang++ (the fuzz target)|clang|clang|clangxx
-format|all|wanted|clang-format|clang-format|clang-tools-extra|clang-tools
-browser|all|wanted|Chromium (one test)|chromium|chromium|'
+# KEY|for which purpose|needed or wanted|what it is|Debian, Ubuntu|Fedora
+things='cmake|run|needed|CMake 3.22|cmake|cmake
+ninja|run|needed|ninja|ninja-build|ninja-build
+compiler|run|needed|g++ 11 (or clang++ 16)|g++|gcc-c++
+fmt|run|needed|fmt 8|libfmt-dev|fmt-devel
+cli11|run|needed|CLI11 2.1|libcli11-dev|cli11-devel
+json|run|needed|nlohmann_json 3.9|nlohmann-json3-dev|json-devel
+zlib|run|needed|zlib|zlib1g-dev|zlib-devel
+eigen|run|wanted|Eigen 3.3 (vendor/eigen)|libeigen3-dev|eigen3-devel
+graphblas|run|wanted|GraphBLAS 7 (vendor/graphblas)|libgraphblas-dev|suitesparse-devel
+boost|run|wanted|Boost.Context 1.61 (CUDA steps without a GPU)|libboost-context-dev|boost-devel
+mpi|run|wanted|MPI 3.0 (02_mpi, several ranks)|libopenmpi-dev openmpi-bin|openmpi-devel
+report|run|wanted|matplotlib and jinja2 (the report)|python3-matplotlib python3-jinja2|python3-matplotlib python3-jinja2
+python|test|needed|python 3|python3|python3
+googletest|test|needed|GoogleTest 1.11|libgtest-dev|gtest-devel
+scipy|test|wanted|scipy (one test)|python3-scipy|python3-scipy
+yaml|test|wanted|yaml (one test)|python3-yaml|python3-pyyaml
+ccache|test|wanted|ccache (repeated builds in less time)|ccache|ccache
+bubblewrap|test|wanted|bubblewrap (confines what is graded)|bubblewrap|bubblewrap
+clang|all|wanted|clang++ (the fuzz target)|clang|clang
+format|all|wanted|clang-format|clang-format|clang-tools-extra
+browser|all|wanted|Chromium (one test)|chromium|chromium'
 
 # field KEY NUMBER
 field() { awk -F '|' -v key="$1" -v number="$2" '$1 == key {print $number}' <<< "$things"; }
@@ -74,12 +74,6 @@ flock 9 2> /dev/null || true
 log=$place/log.txt
 trap 'say "interrupted; the next call goes on where this one ended"; exit 130' INT TERM
 
-# Whether a build directory was told to fetch the small libraries.
-fetches() {
-  [[ ${STAGES_FETCH:-} =~ ^(ON|on|1|TRUE|YES)$ ]] || [ -n "${STAGES_FETCH_FROM:-}" ] ||
-    grep -qsE '^STAGES_FETCH(:BOOL=ON|_FROM:PATH=.)' "$build"/*/CMakeCache.txt
-}
-
 # A Python that has them will do: the distribution's, or one that conda made active.
 python=/usr/bin/python3
 has_modules() {
@@ -105,7 +99,7 @@ missing_now() {
       say "CMake cannot compile here: $(grep -iE -m 1 'no space|error' "$log" || tail -n 1 "$log"); all of it: $log"
       return 2
     fi
-    if fetches; then grep -vxE 'fmt|cli11|json|googletest|' "$place/missing.txt" || true; else grep . "$place/missing.txt" || true; fi
+    grep . "$place/missing.txt" || true
   fi
   on_path "$python" || on_path python3 || echo python
   has_modules matplotlib jinja2 || echo report
@@ -181,19 +175,12 @@ if [ $((${#needed[@]} + ${#try[@]})) -gt 0 ] && on_path apt-get; then
   done
 fi
 
-# how KEY...: what to type elsewhere.
-how() {
-  echo "Debian, Ubuntu: sudo apt-get install $(names 5 "$@"); Fedora: dnf install $(names 6 "$@"); conda: conda install -c conda-forge $(names 7 "$@")"
+# lack WORDS KEY...: what is missing, and what to type.
+lack() {
+  local words=$1 what
+  shift
+  what=$(for key in "$@"; do field "$key" 4; done | paste -s -d ';' | sed 's/;/, /g')
+  say "$words: $what. Debian, Ubuntu: sudo apt-get install $(names 5 "$@"); Fedora: dnf install $(names 6 "$@"); conda: docs/install.md"
 }
-list() { for key in "$@"; do field "$key" 4; done | paste -s -d ';' | sed 's/;/, /g'; }
-if [ ${#wanted[@]} -gt 0 ]; then
-  say "left out, and the rest works without: $(list "${wanted[@]}"). $(how "${wanted[@]}")"
-fi
-if [ ${#needed[@]} -gt 0 ]; then
-  fetch=""
-  for key in "${needed[@]}"; do
-    [[ $key =~ ^(fmt|cli11|json|googletest)$ ]] && fetch="; or set STAGES_FETCH=ON, which fetches the small libraries: docs/install.md"
-  done
-  say "missing, or too old: $(list "${needed[@]}"). $(how "${needed[@]}")$fetch"
-  exit 2
-fi
+[ ${#wanted[@]} -eq 0 ] || lack "left out, and the rest works without" "${wanted[@]}"
+[ ${#needed[@]} -eq 0 ] || { lack "missing, or too old" "${needed[@]}"; exit 2; }

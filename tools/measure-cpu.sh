@@ -16,7 +16,6 @@
 #   cpu-dense.json      SpMM with 32 columns: every MATRIX
 #   cpu-plain.json      SpMV and SpMM with 32 columns: built-in matrices, among them data:d2, which the dense forms take, too
 #
-# STAGES_PROGRAM names the program (default: build/cpu/bin/stages, which is built where it is not there).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 name=$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-' | tr -s '-')
@@ -32,7 +31,7 @@ for part in $wanted; do
 done
 case ${1:-} in -*) echo "usage: tools/measure-cpu.sh [--name NAME] [--only PART,...] [MATRIX.mtx[.gz] ...]" >&2; exit 2 ;; esac
 wants() { [[ " $wanted " == *" $1 "* ]]; }
-program=${STAGES_PROGRAM:-$root/build/cpu/bin/stages}
+program=$root/build/cpu/bin/stages
 [ -x "$program" ] || "$root/tools/build.sh" cpu stages
 out=$root/results/$name
 mkdir -p "$out"

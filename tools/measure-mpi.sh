@@ -18,14 +18,13 @@
 # Each file's context holds, for each number of ranks, the bandwidth of all of them copying at once
 # ("ranks=N: copy_bandwidth_bytes_per_second"), the cores and the threads per core.
 #
-# STAGES_PROGRAM names the program (default: build/cpu/bin/stages, which is built where it is not there).
 set -euo pipefail
 export LC_ALL=C  # numbers with a point
 root=$(cd "$(dirname "$0")/.." && pwd)
 [ $# -ge 1 ] || { echo "usage: tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME [PART ...]]" >&2; exit 2; }
 matrix=$(realpath "$1")
 name=${2:-$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-' | tr -s '-')}
-program=${STAGES_PROGRAM:-$root/build/cpu/bin/stages}
+program=$root/build/cpu/bin/stages
 [ -x "$program" ] || "$root/tools/build.sh" cpu stages
 out=$root/results/$name
 mkdir -p "$out"

@@ -70,7 +70,7 @@ fuzz() {
 
 sources() {
   run headers tools/check-headers.sh
-  run without-pch tools/try-without.sh pch
+  run without-pch bash -c "cmake --preset cpu -B '$build/without-pch' -DSTAGES_PCH=OFF && cmake --build '$build/without-pch'"
 }
 
 for part in "$@"; do

@@ -16,8 +16,7 @@
 # Defaults: 32,128,256; build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
 # to 16 million non-zeros), large (three of up to 80), huge (three of up to 264), order and hubs. Writes DIRECTORY/spmm_n<N>_<PART>.json.
 # The small graphs are checked in full. Of the others, whose operands have gigabytes, what the timed runs leave is checked (stages
-# run --check once), as the same entries have been checked on the small ones; STAGES_CHECK=full checks all in full. Nearly all of
-# the time goes into making the matrices, moving and checking. Without a GPU the kernels would run on the executor, which is too
+# run --check once), as the same entries have been checked on the small ones. Nearly all of the time goes into making the matrices, moving and checking. Without a GPU the kernels would run on the executor, which is too
 # slow for these.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -44,7 +43,7 @@ measure() {
   local columns=$1 entries=$2 check=$3 file=$4
   shift 4
   local code=0
-  "$program" run "$@" --op spmm --n-cols "$columns" --filter "$entries" --max-work 1e13 --check "${STAGES_CHECK:-$check}" \
+  "$program" run "$@" --op spmm --n-cols "$columns" --filter "$entries" --max-work 1e13 --check "$check" \
     --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$file" || code=$?
   [ $code -ne 77 ] || code=0  # all skipped, with reasons: a GPU with too little memory
   return $code

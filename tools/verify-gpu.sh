@@ -5,15 +5,16 @@
 #   tools/verify-gpu.sh [--only STEP,...] [MATRIX ...]
 #
 # Any GPU of compute capability 7.5 or later will do. What is too large for its memory, or needs a later one (clusters), is skipped
-# with its reason. Builds the gpu preset for the GPU of this machine, and then does these steps, or those of them that are named:
+# with its reason. Builds the gpu preset for the GPU of this machine, and then does these steps, or those of them that are named, or
+# parts of one, as in --only sanitizer:memcheck,sanitizer:racecheck,d2:stream:
 #
 #   tests       all tests on the GPU
 #   several     the tests of several GPUs, which two or more processes share if there are fewer
-#   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer (STAGES_SANITIZER="memcheck ..." for some of them)
-#   d2          the D2 study (STAGES_D2="stream ..." for some of its four parts, see tools/d2-study.sh), and D1's pair into a dense C
-#   spmv        SpMV of steps 3 to 6, each entry prepared three times, on generated matrices and on the MATRIX files given; and on the
-#               files in STAGES_HELD_OUT="FILE ...", of a record of their own: matrices on which no constant was chosen. spmv_held_out is
-#               these alone
+#   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer: memcheck, racecheck, initcheck, synccheck
+#   d2          the D2 study (its four parts: tools/d2-study.sh), and D1's pair into a dense C
+#   spmv        SpMV of steps 3 to 6, each entry prepared three times, on generated matrices and on the MATRIX files given
+#   spmv_held_out  the same on the MATRIX files alone, to a record of its own: matrices on which no constant was chosen. Left out unless it
+#               is named
 #   spgemm      SpGEMM on generated matrices and on the MATRIX files; cuSPARSE as it allocates, and with a pool of memory
 #   multi       where there are several GPUs: SpGEMM on one of them against several, on generated matrices
 #   shares      SpGEMM shared out to 2, 4 and 8 processes, on matrices for eight GPUs; where there are fewer, processes take turns, and
@@ -24,9 +25,8 @@
 #               that are in the directory STAGES_FILES. Left out unless it is named
 #   spmm_held_out  the same of SpMM and tools/sets/spmm-reported.txt, for 16, 32, 128 and 256 columns; spmm_held_out_between for 8, 20, 48,
 #               64 and 100. Both are left out unless they are named
-#   spmm        SpMM on the thirteen twins, for 32, 128 and 256 columns (STAGES_SPMM=32,... for
-#               others; STAGES_SPMM_PARTS="small medium" for some of the twins, or "real" for the files in the directory STAGES_FILES).
-#               This one is left out unless it is named
+#   spmm        SpMM on the thirteen twins, for 32, 128 and 256 columns. Its parts: tools/spmm-study.sh; spmm:real takes the files in the
+#               directory STAGES_FILES. Left out unless it is named
 #   ladders     every entry of steps 7 and 8 for one GPU on four or five matrices each, for the tables of rungs in their READMEs: one to two
 #               minutes. This one is left out unless it is named
 #   energy      the joules that a product takes, of the entries and libraries that are worth the question: two minutes. Left out unless it
@@ -52,12 +52,19 @@ if [ "${1:-}" = --only ]; then
   shift 2
 fi
 for name in $wanted; do
+  case $name in d2:* | sanitizer:* | spmm:*) name=${name%%:*} ;; esac
   [[ " $known " == *" $name "* ]] || { echo "verify-gpu: there is no step '$name'; give some of ${known// /,}" >&2; exit 2; }
 done
 case ${1:-} in -*) echo "usage: tools/verify-gpu.sh [--only STEP,...] [MATRIX ...]" >&2; exit 2 ;; esac
-wants() { [[ " $wanted " == *" $1 "* ]]; }
-if wants spmv_held_out && [ -z "${STAGES_HELD_OUT:-}" ]; then
-  echo "verify-gpu: spmv_held_out needs STAGES_HELD_OUT=\"FILE ...\"" >&2
+wants() { [[ " $wanted " =~ \ $1[:\ ] ]]; }
+# parts STEP PART ...: those that --only names as STEP:PART; none named: all.
+parts() {
+  local named
+  named=$(tr ' ' '\n' <<< "$wanted" | sed -n "s/^$1://p")
+  echo "${named:-${*:2}}"
+}
+if wants spmv_held_out && [ $# -eq 0 ]; then
+  echo "verify-gpu: spmv_held_out needs MATRIX files" >&2
   exit 2
 fi
 jobs=$(nproc)
@@ -151,7 +158,7 @@ sanitize() {
   [ "$shards" -gt 0 ] || { echo "no test of $program is called $tests"; return 1; }
   shards=$((shards < jobs ? shards : jobs))
   for ((shard = 0; shard < shards; ++shard)); do
-    CUDA_VISIBLE_DEVICES=${seen[shard % gpus]} GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard STAGES_BATTERY=small timeout "${STAGES_SANITIZER_LIMIT:-1800}" \
+    CUDA_VISIBLE_DEVICES=${seen[shard % gpus]} GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard STAGES_BATTERY=small timeout 1800 \
       compute-sanitizer --tool "$tool" --error-exitcode 9 "${without[@]}" \
       "build/gpu/bin/$program" --gtest_filter="$tests" > "$logs/$log.$shard.log" 2>&1 &
     processes+=($!)
@@ -175,19 +182,19 @@ entries='*PassesTheBattery*_cuda_*:*PassesTheBattery/07_*:*PassesTheBattery/08_*
 
 if wants sanitizer; then
   command -v compute-sanitizer > /dev/null || { echo "verify-gpu: no compute-sanitizer (part of the CUDA toolkit)" >&2; exit 2; }
-  for tool in ${STAGES_SANITIZER:-memcheck racecheck initcheck synccheck}; do
+  for tool in $(parts sanitizer memcheck racecheck initcheck synccheck); do
     case $tool in
       racecheck)
         step racecheck_without_chain_cluster sanitize racecheck racecheck battery_tests "$entries:-*chain_cluster*:*hash_warp_per_row*:*rows_of_b*"
         step racecheck_small_tables sanitize racecheck_small_tables racecheck cuda_mutants_tests HashParts.OneTableForAllRowsOnSmallMatrices ;;
       memcheck | initcheck | synccheck) step "$tool" sanitize "$tool" "$tool" battery_tests "$entries" ;;
-      *) echo "verify-gpu: STAGES_SANITIZER names '$tool'; give some of memcheck racecheck initcheck synccheck" >&2; exit 2 ;;
+      *) echo "verify-gpu: there is no sanitizer:$tool; give some of memcheck racecheck initcheck synccheck" >&2; exit 2 ;;
     esac
   done
 fi
 
 if wants d2; then
-  for study in ${STAGES_D2:-single_single single_graph chain_graph stream}; do
+  for study in $(parts d2 single_single single_graph chain_graph stream); do
     step "d2_$study" env STAGES_TIME_BUDGET="${STAGES_TIME_BUDGET:-0.05}" tools/d2-study.sh build/gpu/bin/stages "$out" "$study"
   done
   rm -f "$out"/*.txt
@@ -202,13 +209,11 @@ if wants spmv || wants spmv_held_out; then
   of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --plans 3 --max-work 2e8 --type "$type" --time-budget "${STAGES_TIME_BUDGET:-0.1}")
   matrices=(-m gen:fixed:n=1024,zeros=0.8 -m gen:fixed:n=16384,zeros=0.8)
   for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
-  for file in "$@"; do matrices+=(-m "$file"); done
-  wants spmv && step "spmv$of_type" build/gpu/bin/stages run "${matrices[@]}" "${of_spmv[@]}" --json "$out/spmv$of_type.json"
-  held_out=()
-  for file in ${STAGES_HELD_OUT:-}; do held_out+=(-m "$file"); done
-  if [ ${#held_out[@]} -gt 0 ]; then
-    step "spmv_held_out$of_type" build/gpu/bin/stages run "${held_out[@]}" "${of_spmv[@]}" --json "$out/spmv_held_out$of_type.json"
-  fi
+  files=()
+  for file in "$@"; do files+=(-m "$file"); done
+  wants spmv && step "spmv$of_type" build/gpu/bin/stages run "${matrices[@]}" "${files[@]}" "${of_spmv[@]}" --json "$out/spmv$of_type.json"
+  wants spmv_held_out &&
+    step "spmv_held_out$of_type" build/gpu/bin/stages run "${files[@]}" "${of_spmv[@]}" --json "$out/spmv_held_out$of_type.json"
 fi
 
 # SpGEMM, C = A * A (docs/generators.md), and the course pair.
@@ -280,7 +285,8 @@ spmm_held_out() {
 spmm_held_out spmm_held_out 16,32,128,256
 spmm_held_out spmm_held_out_between 8,20,48,64,100
 
-wants spmm && step spmm tools/spmm-study.sh --n-cols "${STAGES_SPMM:-32,128,256}" build/gpu/bin/stages "$out" ${STAGES_SPMM_PARTS:-}
+# shellcheck disable=SC2046  # a word a part
+wants spmm && step spmm tools/spmm-study.sh build/gpu/bin/stages "$out" $(parts spmm)
 
 # The rungs of steps 7 and 8. Of SpMM: short rows and a hub; a large hub and neighbours of equal length; a near-dense matrix; a mesh, all
 # rows alike; half of all elements, for tiles on tensor cores. Of SpGEMM: a mesh, all rows alike; rows at random; skewed rows; dense blocks. First forms may be slow on skewed matrices, or

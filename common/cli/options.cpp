@@ -203,6 +203,10 @@ std::string without_leading_zeros(std::string& text) {
 
 }  // namespace
 
+Option Command::added(CLI::Option* option) const {
+  return Option(group_.empty() ? option : option->group(group_));
+}
+
 template <class Value>
 Option Command::option(const std::string& names, Value& to, const std::string& meaning) {
   CLI::Option* option = app_->add_option(names, to, meaning);
@@ -212,7 +216,7 @@ Option Command::option(const std::string& names, Value& to, const std::string& m
   if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, std::optional<int>> ||
                 std::is_same_v<Value, std::vector<int>>)
     option->transform(CLI::Validator(without_leading_zeros, ""));
-  return Option(option);
+  return added(option);
 }
 template Option Command::option(const std::string&, std::string&, const std::string&);
 template Option Command::option(const std::string&, double&, const std::string&);
@@ -225,11 +229,11 @@ template Option Command::option(const std::string&, std::vector<int>&, const std
 
 Option Command::option_function(const std::string& names, std::function<void(const std::string&)> to,
                                 const std::string& meaning) {
-  return Option(app_->add_option_function<std::string>(names, to, meaning));
+  return added(app_->add_option_function<std::string>(names, to, meaning));
 }
 
 Option Command::flag(const std::string& names, bool& to, const std::string& meaning) {
-  return Option(app_->add_flag(names, to, meaning));
+  return added(app_->add_flag(names, to, meaning));
 }
 
 void Command::footer(std::function<std::string()> text) {

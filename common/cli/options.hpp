@@ -55,14 +55,19 @@ class Command {
   Option option_function(const std::string& names, std::function<void(const std::string&)> to,
                          const std::string& meaning);
   Option flag(const std::string& names, bool& to, const std::string& meaning);
+  /// The group of the options that are declared from here on.
+  void heading(const std::string& group) { group_ = group; }
   /// What stands below the options in the help text, made when it is asked for.
   void footer(std::function<std::string()> text);
   /// What the command does; returns the exit code.
   void does(std::function<int()> work);
 
  private:
+  Option added(CLI::Option* option) const;
+
   CLI::App* app_;
   std::function<int()>* chosen_;
+  std::string group_;
 };
 
 /// The whole command line.

@@ -1,11 +1,7 @@
 #include "common/cli/pattern.hpp"
 
-#include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "common/matrix/error.hpp"
 #include "common/matrix/text_lines.hpp"
@@ -13,62 +9,24 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kLargest = 5000;  ///< parts; a million of them takes seconds and gigabytes
-
-/// Where what stands in brackets from `at` on ends: at its ']', where a first one stands for itself. Of a
-/// class, as in [[:digit:]], a ']' remains, which counts as one more part.
-std::size_t end_of_brackets(std::string_view text, std::size_t at) {
-  const std::size_t first = at + (text.substr(at).starts_with("[^") ? 2 : 1);
-  return std::min(text.find(']', first + 1), text.size());
-}
-
-/// The largest number in the braces from `at` on: how often the part before them is written out.
-std::int64_t most_repeats(std::string_view text, std::size_t at) {
-  std::int64_t most = 2;
-  for (std::size_t k = at + 1; k < text.size() && text[k] != '}'; ++k) {
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data() + k, text.data() + text.size(), number);
-    if (error == std::errc::result_out_of_range) return kLargest;
-    if (error == std::errc()) k = static_cast<std::size_t>(end - text.data()) - 1;
-    most = std::max(most, std::min(number, kLargest));
-  }
-  return most;
-}
+constexpr std::size_t kLongest = 5000, kMostGroups = 100, kMostRepeats = 3;
 
 /// Throws Error for expressions on which regcomp and regexec of the C library take all time, memory or stack:
 /// they write repeats out (so that repeats of repeats multiply), recurse into groups, and try all ways to
-/// match what refers back.
+/// match what refers back. Names of entries ask for none of this.
 void require_modest(const std::string& flag, std::string_view text) {
-  std::vector<std::int64_t> around;  // sizes of the groups that are open, as far as they were read
-  std::int64_t outside = 0;          // their sum
-  std::int64_t size = 0, last = 0;   // of this group, and of the part that a repeat repeats
+  constexpr std::string_view kRepeat = "*+?";
+  std::size_t groups = 0, repeats = 0;
   for (std::size_t k = 0; k < text.size(); ++k) {
-    const char c = text[k];
-    if (c == '*' || c == '+' || c == '?' || c == '{') {
-      const std::int64_t times = c == '{' ? most_repeats(text, k) : 2;
-      size += last * (times - 1);
-      last *= times;
-    } else if (c == ')' && !around.empty()) {
-      last = size + 1;
-      outside -= around.back();
-      size = around.back() + last;
-      around.pop_back();
-    } else if (c == '(') {
-      around.push_back(size);
-      outside += size;
-      size = last = 0;
-    } else {
-      if (c == '[') k = end_of_brackets(text, k);
-      if (c == '\\' && ++k < text.size() && text[k] >= '1' && text[k] <= '9')
-        fail("{} {}: \\{} refers back, which no extended regular expression does; write it out", flag,
-             stages::quoted(text), text[k]);
-      last = 1;
-      ++size;
-    }
-    if (outside + size + std::ssize(around) > kLargest)
-      fail("{} {}: it is too large, or has too many repeats in repeats; write a shorter one", flag,
-           stages::quoted(text));
+    const char c = text[k], before = k > 0 ? text[k - 1] : '\0';
+    if (c == '{' || (before == '\\' && c >= '1' && c <= '9'))
+      fail("{} {}: repeats in braces and \\1 are not taken; write them out", flag, stages::quoted(text));
+    if (c == '(') ++groups;
+    if (kRepeat.find(c) != kRepeat.npos && (before == ')' || kRepeat.find(before) != kRepeat.npos)) ++repeats;
   }
+  if (text.size() > kLongest || groups > kMostGroups || repeats > kMostRepeats)
+    fail("{} {}: it is too large, or repeats too many groups; write a shorter one", flag,
+         stages::quoted(text));
 }
 
 }  // namespace

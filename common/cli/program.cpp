@@ -80,8 +80,6 @@ std::string one_line(std::string_view text) {
   if (out.size() > kMessage)
     out = fmt::format("{} ... ({} characters) ... {}", out.substr(0, kEnds), out.size() - 2 * kEnds,
                       out.substr(out.size() - kEnds));
-  constexpr std::size_t kMost = 1500, kEnd = 400;  // an argument may be of any length
-  if (out.size() > kMost) out.replace(kMost - kEnd, out.size() - kMost, " ... ");
   return out;
 }
 

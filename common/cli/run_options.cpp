@@ -27,126 +27,107 @@ void require_f32(const char* flag, double value) {
 }
 
 void add_choice_options(Command& command, RunArguments& a) {
-  const char* const group = "What to run";
+  command.heading("What to run");
   command
       .option("-m,--matrix", a.matrices,
               "Matrices: Matrix Market files (.mtx, .mtx.gz), gen:SPEC or data:NAME; data:all is the "
               "built-in set; without it a look at every step")
-      .type_name("MATRIX ..")
-      .group(group);
+      .type_name("MATRIX ..");
   command
       .option("-b,--matrix-b", a.problem.b,
               "The matrix that SpGEMM multiplies each -m by; without it A by itself, or a "
               "rectangular A by its transpose, on the side where that is cheaper")
       .type_name("MATRIX")
-      .not_empty()
-      .group(group);
+      .not_empty();
   command.option("--op", a.ops, "Operations: spmv, spmm, spgemm (several with commas); default all")
       .with_commas()
       .one_of(names_in(kOps))
-      .type_name("OP,..")
-      .group(group);
+      .type_name("OP,..");
   command.option("--stage", a.stages, "Only these stages, by number or name; vendor for the libraries")
       .with_commas()
-      .type_name("01,03")
-      .group(group);
-  command.option("--filter", a.filter, "Only entries whose name matches").type_name("REGEX").group(group);
+      .type_name("01,03");
+  command.option("--filter", a.filter, "Only entries whose name matches").type_name("REGEX");
 }
 
 void add_problem_options(Command& command, ProblemOptions& a) {
-  const char* const group = "The problem";
+  command.heading("The problem");
   command.option("--n-cols", a.n_cols, "SpMM: columns of B (several with commas)")
       .with_commas()
       .between(1, 1 << 20)
       .type_name("N,..")
-      .default_text("32")
-      .group(group);
-  command.option("--alpha", a.alpha, "SpMM: C = alpha A B + beta C")
-      .type_name("X")
-      .shows_default()
-      .group(group);
-  command.option("--beta", a.beta, "SpMM: see --alpha").type_name("X").shows_default().group(group);
+      .default_text("32");
+  command.option("--alpha", a.alpha, "SpMM: C = alpha A B + beta C").type_name("X").shows_default();
+  command.option("--beta", a.beta, "SpMM: see --alpha").type_name("X").shows_default();
   command.option("--layout", a.layout, "SpMM: B and C stored by rows (row) or by columns (col)")
       .one_of({"row", "col"})
       .type_name("row|col")
-      .shows_default()
-      .group(group);
+      .shows_default();
   command
       .option("--mode", a.mode,
               "SpMV: a single product, a stream of independent vectors, or a chain in which each "
               "product needs the one before it")
       .one_of(names_in(kModes))
       .type_name("MODE")
-      .shows_default()
-      .group(group);
+      .shows_default();
   command
       .option("--products", a.products,
               fmt::format("SpMV: vectors in a stream or chain [{}, or as many as the limits allow]",
                           kDefaultProducts))
       .between(1, 1 << 24)
-      .type_name("K")
-      .group(group);
+      .type_name("K");
   command
       .option("--destination", a.destination,
               "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU")
       .one_of(names_in(kDestinations))
-      .shows_default()
-      .group(group);
+      .shows_default();
 }
 
 void add_rank_options(Command& command, ProblemOptions& a) {
-  const char* const group = "Several processes";
+  command.heading("Several processes");
   command
       .option("--ranks", a.ranks,
               "Start the entries for several ranks by mpirun, on each of these numbers in turn")
       .with_commas()
       .between(1, 4096)
-      .type_name("1,2,4")
-      .group(group);
-  command.flag("--weak", a.weak, "With --ranks: sizes written with xR, as in rows=1e5xR, grow with the ranks")
-      .group(group);
+      .type_name("1,2,4");
+  command.flag("--weak", a.weak,
+               "With --ranks: sizes written with xR, as in rows=1e5xR, grow with the ranks");
   command.flag("--ranks-only", a.ranks_only, "Only entries for several ranks").group("");
   command.option("--report-to", a.report_to, "Where the program that has started this one looks for files")
       .group("");
 }
 
 void add_effort_options(Command& command, Effort& a) {
-  const char* const group = "How long and how much";
+  command.heading("How long and how much");
   const RunOptions defaults;
-  command
-      .flag("--quick", a.quick,
-            "A look: few samples, low limits; of large results a smaller part is compared element by element")
-      .group(group);
+  command.flag(
+      "--quick", a.quick,
+      "A look: few samples, low limits; of large results a smaller part is compared element by element");
   command
       .option("--max-noise", a.max_noise_percent,
               fmt::format("Stop sampling when the median is known to this many percent [{:g}]",
                           100 * defaults.max_noise))
       .positive()
-      .type_name("PCT")
-      .group(group);
+      .type_name("PCT");
   command
       .option("--time-budget", a.time_budget,
               fmt::format("Seconds of samples for an entry on a problem [{:g}]", defaults.time_budget))
       .not_negative()
-      .type_name("S")
-      .group(group);
+      .type_name("S");
   command
       .option("--plans", a.plans,
               "Prepare each entry so often, and sample its plans in turn: where arrays lie is noise, too")
       .between(1, 64)
       .type_name("K")
-      .shows_default()
-      .group(group);
+      .shows_default();
   command.option("--max-memory", a.max_memory_gb, "Skip entries that need more memory [half of what is free]")
       .positive()
-      .type_name("GB")
-      .group(group);
+      .type_name("GB");
   command
       .option("--max-work", a.max_work,
               "Skip entries that take more elementary steps a run [" + short_number(defaults.max_work) + "]")
       .positive()
-      .type_name("N")
-      .group(group);
+      .type_name("N");
   command
       .option("--max-seconds", a.max_seconds,
               fmt::format(
@@ -154,31 +135,27 @@ void add_effort_options(Command& command, Effort& a) {
                   "their check on the executor [{:g}]",
                   defaults.max_simulated_seconds))
       .positive()
-      .type_name("S")
-      .group(group);
+      .type_name("S");
   command
       .option(
           "--require-clock", a.least_clock_mhz,
           "Take samples again while the GPU's SM clock is lower, and skip entries for which it stays so; an "
           "error where no clock is known")
       .positive()
-      .type_name("MHZ")
-      .group(group);
+      .type_name("MHZ");
   command
       .option(
           "--energy", a.energy_seconds,
           "Run each GPU entry alone for so long after its samples, and tell the joules of a product; of one "
           "process")
       .between(1.0, 3600.0)
-      .type_name("S")
-      .group(group);
+      .type_name("S");
   command
       .option("--cache", a.cache,
               "hot: data of the run before may be in the caches; cold: they are flushed before each sample")
       .one_of({"hot", "cold"})
       .type_name("hot|cold")
-      .shows_default()
-      .group(group);
+      .shows_default();
   command
       .option("--check", a.check,
               "full: four runs with real values and one with integers before timing; once: only what the "
@@ -186,19 +163,16 @@ void add_effort_options(Command& command, Effort& a) {
               "leave, for large problems of entries that were checked on smaller ones")
       .one_of({"full", "once"})
       .type_name("full|once")
-      .shows_default()
-      .group(group);
+      .shows_default();
   command
       .option("--launch", a.launch,
               "Kernels of a timed run go to the GPU one by one (single), or as a replayed CUDA graph")
       .one_of(names_in(kLaunches))
       .type_name("single|graph")
-      .shows_default()
-      .group(group);
+      .shows_default();
   command.option("--seed", a.seed, "Seed of the operands and of the rows that the check samples")
       .type_name("N")
-      .shows_default()
-      .group(group);
+      .shows_default();
 }
 
 }  // namespace
@@ -206,21 +180,18 @@ void add_effort_options(Command& command, Effort& a) {
 void add_run_options(Command& command, RunArguments& arguments) {
   add_choice_options(command, arguments);
   add_problem_options(command, arguments.problem);
-  add_type_option(command, arguments.effort.type, "Type of the values").group("The problem");
+  add_type_option(command, arguments.effort.type, "Type of the values");
   add_effort_options(command, arguments.effort);
   add_rank_options(command, arguments.problem);
-  const char* const results = "Results";
+  command.heading("Results");
   command.option("--json", arguments.json, "Write everything that was found out to this file")
       .not_empty()
-      .type_name("FILE")
-      .group(results);
+      .type_name("FILE");
   command.option("--csv", arguments.csv, "Write one line a result to this file")
       .not_empty()
-      .type_name("FILE")
-      .group(results);
-  command
-      .flag("--all", arguments.all, "Show every skipped entry with its reason, not only how many there are")
-      .group(results);
+      .type_name("FILE");
+  command.flag("--all", arguments.all,
+               "Show every skipped entry with its reason, not only how many there are");
   add_input_options(command, arguments.problem.input);
 }
 

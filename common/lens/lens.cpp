@@ -72,8 +72,7 @@ std::vector<LensSum> sums_of(std::span<const LensKernel> kernels) {
 }
 
 std::string lens_problem() {
-  return simt::has_hooks() ? ""
-                           : "this build has no lens: it needs g++, no sanitizers, and no -DSTAGES_LENS=OFF";
+  return simt::has_hooks() ? "" : "this build has no lens: it needs g++, and no sanitizers";
 }
 
 LensView look_at(const std::string& entry, const std::function<void()>& run) {

@@ -5,7 +5,6 @@ int main(int argc, char** argv) {
   return stages::run_program(argc, argv,
                              {stages::add_entries,
                               stages::left_out(),
-                              {stages::add_lens_command, stages::add_advise_command,
-                               stages::add_grade_command, stages::add_new_command},
+                              {stages::add_lens_command, stages::add_grade_command},
                               stages::count_by_lens()});
 }

@@ -6,9 +6,7 @@
 namespace stages {
 
 void add_lens_command(CommandLine& line, const Program& program);
-void add_advise_command(CommandLine& line, const Program& program);
 void add_grade_command(CommandLine& line, const Program& program);
-void add_new_command(CommandLine& line, const Program& program);
 
 /// For Program::count: by the lens. Empty where this build has none, or it can count nothing here.
 Count count_by_lens();

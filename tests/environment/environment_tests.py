@@ -7,10 +7,12 @@ usage: environment_tests.py [unittest options]
 import json
 import pathlib
 import re
-import tempfile
+import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+from played import ROOT, Played
+
 PAGE = "docs/environment.md"
 NOT_OURS = {".git", ".venv", "build", "carry", "out", "results", "data"}
 # What bash sets itself.
@@ -85,7 +87,7 @@ def faults(root):
     common = {"PATH"} | set(re.findall(r"`([A-Z]+(?:_[A-Z]+)*)`", text.split("\n## Read by what we use\n")[-1].split("\n## ")[0]))
     found = [f"{read[name]} reads {name}, and {PAGE} does not name it" for name in sorted(set(read) - set(named) - common)]
     found += [f"{PAGE} names {name}, which nothing reads" for name in sorted(set(named) - set(read))]
-    rows = {row[0].strip("`"): row[1].strip("`") for row in table(text, "Options of the build")}
+    rows = {name: row[1].strip("`") for row in table(text, "Options of the build") for name in re.findall(r"`(\w+)`", row[0])}
     given = options(root)
     found += [f"{PAGE} does not name the option {name}" for name in sorted(set(given) - set(rows))]
     found += [f"{PAGE} names the option {name}, which there is not" for name in sorted(set(rows) - set(given))]
@@ -99,30 +101,26 @@ class Tables(unittest.TestCase):
         self.assertEqual(faults(ROOT), [])
 
 
-class Planted(unittest.TestCase):
+class Planted(Played):
     """Sources with one fault, which must be found."""
 
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.root = pathlib.Path(directory.name)
+        super().setUp()
         head = "\n## {}\n\n| variable | read by |\n|---|---|\n"
         self.page = (head.format("Variables of the programs") + "| `STAGES_A` | x |\n" + head.format("Variables of the scripts") +
-                     head.format("Variables of the tests") + "\n## Read by what we use\n\n`CC`\n" + head.format("Options of the build") + "| `STAGES_NATIVE` | `ON` |\n")
+                     head.format("Variables of the tests") + "\n## Read by what we use\n\n`CC`\n" + head.format("Options of the build") + "| `STAGES_NATIVE`, `STAGES_PCH` | `ON` |\n")
         self.write(PAGE, self.page)
         self.write("common/a.cpp", 'const char* a = std::getenv("STAGES_A");\n')
-        self.write("CMakeLists.txt", 'option(STAGES_NATIVE "for this processor" ON)\n')
+        self.write("CMakeLists.txt", 'option(STAGES_NATIVE "for this processor" ON)\noption(STAGES_PCH "headers" ON)\n')
 
-    def write(self, name, text):
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    def found(self):
+        return faults(self.place)
 
     def test_nothing_is_wrong(self):
-        self.write("tools/a.sh", 'PLAY=1\necho "$PLAY" "$PWD" "$small"  # $STAGES_Z\n# ${STAGES_Z}\n'.replace("  # $STAGES_Z", ""))
+        self.write("tools/a.sh", 'PLAY=1\necho "$PLAY" "$PWD" "$small"\n# ${STAGES_Z}\n')
         self.write("common/b.cpp", 'setenv("STAGES_B", "1", 1);\n')
         self.write("tools/c.sh", '"${CC:-cc}"\n')
-        self.assertEqual(faults(self.root), [])
+        self.assertEqual(self.found(), [])
 
     def test_read_and_not_named(self):
         for name, text in (("common/b.cpp", 'environment("STAGES_B")'), ("common/c.hpp", 'number_of("STAGES_B", 1)'), ("common/d.cu", 'std::getenv("B_STAGES")'),
@@ -132,21 +130,21 @@ class Planted(unittest.TestCase):
                            ("notebooks/b.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": ['os.environ.get("STAGES_B")']}]}))):
             with self.subTest(file=name):
                 self.write(name, text + "\n")
-                self.assertRegex("\n".join(faults(self.root)), f"{name} reads (STAGES_B|B_STAGES), and")
-                (self.root / name).unlink()
+                self.assertRegex("\n".join(self.found()), f"{name} reads (STAGES_B|B_STAGES), and")
+                (self.place / name).unlink()
 
     def test_named_and_not_read(self):
         self.write(PAGE, self.page.replace("`STAGES_A`", "`STAGES_A`, `STAGES_OLD`"))
-        self.assertEqual(faults(self.root), [f"{PAGE} names STAGES_OLD, which nothing reads"])
+        self.assertEqual(self.found(), [f"{PAGE} names STAGES_OLD, which nothing reads"])
 
     def test_options(self):
-        self.write("cmake/more.cmake", 'option(STAGES_MORE "more" OFF)\nset(STAGES_WORD "a" CACHE STRING "a word")\n')
-        self.assertEqual(faults(self.root), [f"{PAGE} does not name the option STAGES_{name}" for name in ("MORE", "WORD")])
-        self.write("cmake/more.cmake", "")
-        self.write("CMakeLists.txt", 'option(STAGES_NATIVE "for this processor" OFF)\n')
-        self.assertEqual(faults(self.root), [f"{PAGE} says that STAGES_NATIVE is ON without being given; it is OFF"])
-        self.write("CMakeLists.txt", "\n")
-        self.assertEqual(faults(self.root), [f"{PAGE} names the option STAGES_NATIVE, which there is not"])
+        given = (self.place / "CMakeLists.txt").read_text()
+        self.write("CMakeLists.txt", given + 'option(STAGES_MORE "more" OFF)\nset(STAGES_WORD "a" CACHE STRING "a word")\n')
+        self.assertEqual(self.found(), [f"{PAGE} does not name the option STAGES_{name}" for name in ("MORE", "WORD")])
+        self.write("CMakeLists.txt", given.replace('processor" ON', 'processor" OFF'))
+        self.assertEqual(self.found(), [f"{PAGE} says that STAGES_NATIVE is ON without being given; it is OFF"])
+        self.write("CMakeLists.txt", given.splitlines()[1])
+        self.assertEqual(self.found(), [f"{PAGE} names the option STAGES_NATIVE, which there is not"])
 
 
 if __name__ == "__main__":

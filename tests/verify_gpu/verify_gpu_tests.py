@@ -6,16 +6,17 @@ usage: verify_gpu_tests.py [unittest options]
 """
 
 import json
-import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
-import unittest.mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+from played import ROOT, Played
+
 OF_GPU, OF_OTHER_GPU, OF_ALL, OF_OTHER = ("aa11" * 16, "bb22" * 16, "cc33" * 16, "dd44" * 16)
 
 # The programs that play their parts: as many GPUs as the file gpus says, sources whose digests are in the files sources (of the
@@ -114,31 +115,24 @@ class Sources(unittest.TestCase):
             self.assertFalse(name.startswith("common/multigpu/"), f"{path} includes {name}, which counts for step 8 alone")
 
 
-class Records(unittest.TestCase):
+class Records(Played):
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.root = pathlib.Path(directory.name)
-        for place in ("tools", "build/gpu/bin"):
-            (self.root / place).mkdir(parents=True)
+        super().setUp()
+        self.root = self.place
+        (self.root / "tools").mkdir()
         for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh", "record.py"):
             shutil.copy(ROOT / "tools" / name, self.root / "tools")
         for name, text in PLAYED.items():
-            path = self.root / ("build/gpu/bin" if name in ("stages", "mpi_tests") else ".") / name
-            path.write_text(f"#!/usr/bin/env bash\n{text}\n")
-            path.chmod(0o755)
+            self.script(f"{'build/gpu/bin' if name in ('stages', 'mpi_tests') else 'bin'}/{name}", text)
         self.play(gpus="1", sources=OF_GPU, all_sources=OF_ALL, broken="nothing")
 
     def play(self, **files):
         for name, text in files.items():
-            (self.root / name).write_text(text + "\n")
+            self.write(name, text + "\n")
 
-    def verify(self, *words, expect=0):
-        environment = {**os.environ, "PLAY": str(self.root), "PATH": f"{self.root}{os.pathsep}{os.environ['PATH']}"}
-        environment.pop("CUDA_VISIBLE_DEVICES", None)
-        done = subprocess.run([self.root / "tools/verify-gpu.sh", *words], env=environment, capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(done.returncode, expect, done.stderr)
-        return done.stderr
+    def verify(self, *words, expect=0, **environment):
+        self.environment.pop("CUDA_VISIBLE_DEVICES", None)
+        return self.call("tools/verify-gpu.sh", *words, code=expect, **environment).stderr
 
     def record(self, name="verify.json"):
         return json.loads((self.root / "results/nvidia-h200" / name).read_text())
@@ -183,8 +177,7 @@ class Records(unittest.TestCase):
         self.assertEqual(self.record()["gpu_source_digest"], OF_OTHER)
 
     def check_records(self):
-        environment = {**os.environ, "PLAY": str(self.root), "PATH": f"{self.root}{os.pathsep}{os.environ['PATH']}"}
-        return subprocess.run([self.root / "tools/check-records.sh"], env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+        return self.call("tools/check-records.sh").stdout
 
     def test_what_is_older_is_told(self):
         self.assertIn("no record of a GPU", self.check_records())
@@ -219,11 +212,12 @@ class Records(unittest.TestCase):
             shutil.copy(ROOT / "tools" / name, self.root / "tools")
         self.sets("gen:some:n=3\n")
         self.play(gpus="2")
-        with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": "one.mtx", "STAGES_SPMM_PARTS": "order hubs"}):
-            self.verify("--only", "d2,spmv,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm,ladders,energy")
+        self.verify("--only", "d2,spmv,spmv_held_out,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm:order,spmm:hubs,"
+                    "ladders,energy", "one.mtx")
         written = [re.search(r"--json \S*/(\S+)[.]json", line) for line in self.asked()]
         names = [found[1] if found else "two_processes_host" for found in written]
         self.assertGreaterEqual(len(set(names)), 22, names)
+        self.assertEqual([name for name in names if re.fullmatch("spmm_(order|hubs|small|medium|large|huge)", name)], ["spmm_order", "spmm_hubs"])
         self.assertIn("--ranks 1,2,4,6,8 --destination distributed", self.asked()[names.index("spgemm-shares-d4")])
         told = f'. {ROOT}/tools/gpu-sources.sh; for name; do echo "${{gpu_steps[$(kind_of "$name")]}}"; done'
         covered = subprocess.run(["bash", "-c", told, "bash", *names], capture_output=True, text=True, check=True).stdout.split()
@@ -259,13 +253,12 @@ class Records(unittest.TestCase):
             self.assertEqual((self.steps()["grade_build"], self.steps()["grade"]), (True, passed), text)
 
     def test_some_of_the_sanitizer_s_tools(self):
-        for path, text in (("compute-sanitizer", "echo '[       OK ]'; ! grep -q \"$2\" \"$PLAY/broken\""), ("build/gpu/bin/battery_tests", "echo '  one'"),
-                           ("build/gpu/bin/cuda_mutants_tests", "echo '  one'")):
-            (self.root / path).write_text(f"#!/usr/bin/env bash\n{text}\n")
-            (self.root / path).chmod(0o755)
-        with unittest.mock.patch.dict(os.environ, {"STAGES_SANITIZER": "initcheck synccheck"}):
-            self.verify("--only", "sanitizer")
+        self.script("bin/compute-sanitizer", "echo '[       OK ]'; ! grep -q \"$2\" \"$PLAY/broken\"")
+        for name in ("battery_tests", "cuda_mutants_tests"):
+            self.script(f"build/gpu/bin/{name}", "echo '  one'")
+        self.verify("--only", "sanitizer:initcheck,sanitizer:synccheck")
         self.assertEqual(self.steps(), {"configure": True, "build": True, "initcheck": True, "synccheck": True})
+        self.assertIn("no sanitizer:init; give some of memcheck", self.verify("--only", "sanitizer:init", expect=2))
         self.play(broken="racecheck")
         self.verify("--only", "sanitizer", expect=1)
         self.assertEqual(self.names(False), ["racecheck_without_chain_cluster", "racecheck_small_tables"])
@@ -290,19 +283,17 @@ class Records(unittest.TestCase):
         self.sets("# gen:none\n\ngen:some:n=3\nmine.mtx.gz\nnobody.mtx\n")
         (self.root / "mine.mtx.gz").touch()
         for name, record in (("held_out", "spgemm_held_out"), ("spmm_held_out",) * 2, ("spmm_held_out_between",) * 2):
-            with unittest.mock.patch.dict(os.environ, {"STAGES_FILES": str(self.root)}):
-                self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name))
+            self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name, STAGES_FILES=str(self.root)))
             self.assertEqual(self.steps()[record], True)
             self.assertRegex(self.asked()[-1], rf"^run -m gen:some:n=3 -m {self.root}/mine.mtx.gz --op {record.partition('_')[0]} .*/{record}.json$")
 
     def test_spmv_of_matrices_held_out_is_a_record_of_its_own(self):
         self.listen()
-        for held_out, step in (("", "spmv"), ("one.mtx two.mtx.gz", "spmv"), ("one.mtx two.mtx.gz", "spmv_held_out")):
-            with unittest.mock.patch.dict(os.environ, {"STAGES_HELD_OUT": held_out}):
-                self.verify("--only", step, "mine.mtx")
-        self.assertEqual(set(self.steps()), {"configure", "build", "spmv", "spmv_held_out"})
-        alone, chosen, held_out, again = self.asked()
-        self.assertEqual((alone, held_out), (chosen, again))
+        self.verify("--only", "spmv", "mine.mtx")
+        self.assertEqual(self.steps(), {"configure": True, "build": True, "spmv": True})
+        self.verify("--only", "spmv_held_out", "one.mtx", "two.mtx.gz")
+        self.assertEqual(self.steps(), {"spmv": True, "configure": True, "build": True, "spmv_held_out": True})
+        chosen, held_out = self.asked()
         matrices = lambda words: re.findall(r"-m (\S+)", words)
         self.assertEqual((matrices(held_out), matrices(chosen)[-1]), (["one.mtx", "two.mtx.gz"], "mine.mtx"))
         self.assertEqual(chosen.partition("--op")[2].replace("spmv.json", "spmv_held_out.json"), held_out.partition("--op")[2])
@@ -311,15 +302,14 @@ class Records(unittest.TestCase):
     def test_double_precision_is_recorded_apart(self):
         self.listen()
         self.sets("gen:some:n=3\n")
-        with unittest.mock.patch.dict(os.environ, {"STAGES_TYPE": "f64", "STAGES_HELD_OUT": "one.mtx"}):
-            self.verify("--only", "spmv,spgemm,held_out,spmm_held_out")
+        self.verify("--only", "spmv,spmv_held_out,spgemm,held_out,spmm_held_out", "one.mtx", STAGES_TYPE="f64")
         names = [f"{name}_f64" for name in ("spmv", "spmv_held_out", "spgemm", "spgemm_held_out", "spmm_held_out")]
         self.assertEqual(list(self.steps()), ["configure", "build", *names])
         for name, words in zip(names, self.asked(), strict=True):
             self.assertRegex(words, f" --type f64 .*/{name}.json$")
 
     def test_the_build_is_for_the_gpu_at_hand(self):
-        self.listen("cmake", "case")
+        self.listen("bin/cmake", "case")
         self.verify("--only", "tests")
         self.assertTrue(any("-DCMAKE_CUDA_ARCHITECTURES=native" in line for line in self.asked()))
 
@@ -327,9 +317,10 @@ class Records(unittest.TestCase):
         """A failed build; sources without a digest; words and variables that it does not know. Only the first of these leaves a record."""
         for words, variables, said in ((["--only"], {}, "--only needs steps"), (["--only", "test"], {}, "no step 'test'"), (["--help"], {}, "usage:"),
                                        (["--only", "spmv"], {"STAGES_TYPE": "double"}, "STAGES_TYPE is 'double'; give f32 or f64"),
-                                       (["--only", "spmv_held_out"], {"STAGES_HELD_OUT": ""}, "spmv_held_out needs STAGES_HELD_OUT")):
-            with self.subTest(words=words), unittest.mock.patch.dict(os.environ, variables):
-                self.assertIn(said, self.verify(*words, expect=2))
+                                       (["--only", "tests:cli"], {}, "no step 'tests:cli'"),
+                                       (["--only", "spmv_held_out"], {}, "spmv_held_out needs MATRIX files")):
+            with self.subTest(words=words):
+                self.assertIn(said, self.verify(*words, expect=2, **variables))
         for sources in ({"all_sources": "CMake Error\n\nno such file"}, {"all_sources": OF_ALL, "sources": "CMake Error\n\nno such file"}):
             self.play(**sources)
             self.assertIn("CMake Error", self.verify("--only", "tests", expect=2))
@@ -337,10 +328,6 @@ class Records(unittest.TestCase):
         self.play(sources=OF_GPU, broken="cmake")
         self.assertIn("the build failed", self.verify("--only", "tests", expect=1))
         self.assertEqual((self.steps(), self.record()["complete"]), ({"configure": False, "build": False}, False))
-        (self.root / "compute-sanitizer").touch(0o755)
-        self.play(broken="nothing")
-        with unittest.mock.patch.dict(os.environ, {"STAGES_SANITIZER": "init"}):
-            self.assertIn("STAGES_SANITIZER names 'init'; give some of memcheck", self.verify("--only", "sanitizer", expect=2))
 
 
 if __name__ == "__main__":

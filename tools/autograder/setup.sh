@@ -29,7 +29,7 @@ fi
 # For any processor: it may be another one that grades. Nothing is timed here, so the compiler need not take long.
 built() {
   cmake -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" -DSTAGES_BACKEND=cpu \
-    -DSTAGES_NATIVE=OFF -DSTAGES_TESTS=OFF -DSTAGES_INSTALL=OFF || return
+    -DSTAGES_NATIVE=OFF -DSTAGES_TESTS=OFF || return
   # The judge, and what all students' programs share.
   mapfile -t targets < <(cmake --build "$build" --target help | sed -nE 's/^((graded|counted)_[a-z_]+): phony$/\1/p')
   cmake --build "$build" -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" --target stages "${targets[@]}"

@@ -543,9 +543,7 @@ Looking& looking() {
     if (text == nullptr || *text == '\0' || std::string_view(text) == "0") return l;
     if (std::string_view(text) != "1") fail("STAGES_RACES is '{}'; it must be 1 or 0", text);
     if (!has_hooks())
-      fail(
-          "STAGES_RACES is set, and this build has no lens: it needs g++, no sanitizers, and no "
-          "-DSTAGES_LENS=OFF");
+      fail("STAGES_RACES is set, and this build has no lens: it needs g++, and no sanitizers");
     l.detector = std::make_unique<RaceDetector>();
     return l;
   }());

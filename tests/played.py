@@ -1,0 +1,40 @@
+"""A directory for a test, with programs that scripts play, and what a call of a script says there."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+class Played(unittest.TestCase):
+    """Files in self.place say how the programs play; self.bin comes first on the PATH."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.place = pathlib.Path(directory.name)
+        self.bin = self.place / "bin"
+        self.environment = {**{k: v for k, v in os.environ.items() if not k.startswith("STAGES_")}, "PLAY": str(self.place),
+                            "PATH": f"{self.bin}:{os.environ['PATH']}"}
+
+    def write(self, name, text):
+        path = self.place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def script(self, name, text):
+        self.write(name, f"#!/usr/bin/env bash\n{text}\n")
+        (self.place / name).chmod(0o755)
+
+    def read(self, name):
+        path = self.place / name
+        return path.read_text() if path.exists() else ""
+
+    def call(self, *words, code=0, **environment):
+        done = subprocess.run([str(word) for word in words], cwd=self.place, env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
