@@ -1,5 +1,6 @@
 #pragma once
-// The frame of the micro-exercises for C = A B on several ranks: all but the ten lines that are the exercise.
+// The frame of the exercises for C = A B on several ranks, of steps 2 and 8: who has which rows, how A and B
+// come to the ranks, the multiplication, and how C comes back. An exercise has one of these.
 
 #include "common/harness/registry.hpp"
 #include "common/matrix/error.hpp"
@@ -9,15 +10,24 @@
 
 namespace stages::micro {
 
+/// What an entry for ranks needs.
+inline constexpr Needs kRanks = {.several_ranks = true, .mpi = true};
+
 /// Each rank makes the rows bounds_[rank] .. bounds_[rank + 1] - 1 of C: it has these rows of A in a_part_,
-/// and all of B in b_all_. A derived class brings them there in another way (place), or multiplies so
-/// (multiply, into c_part_).
+/// and all of B in b_all_. A derived class deals the rows in another way, brings them there so (place),
+/// multiplies so (multiply, into c_part_), or brings C to rank 0 so (collect, forget and result).
 template <class T>
 class RankSpgemm : public mpi::MpiSpgemmPlan<T> {
  public:
-  RankSpgemm(const SpgemmProblem<T>& problem, Exec& exec) : mpi::MpiSpgemmPlan<T>(problem, exec) {
+  RankSpgemm(const SpgemmProblem<T>& problem, Exec& exec)
+      : RankSpgemm(problem, exec,
+                   [](const Csr<T>& a, const Csr<T>&, int ranks) { return mpi::deal(a.row_ptr, ranks); }) {}
+
+  /// With the bounds that deal(a, b, ranks) gives on rank 0.
+  template <class Deal>
+  RankSpgemm(const SpgemmProblem<T>& problem, Exec& exec, Deal deal) : mpi::MpiSpgemmPlan<T>(problem, exec) {
     mpi::RowBounds bounds;
-    if (this->root()) bounds = mpi::deal(problem.a->row_ptr, this->ranks_.size());
+    if (this->root()) bounds = deal(*problem.a, *problem.b, ranks());
     bounds_ = mpi::shared_bounds(std::move(bounds), this->comm());
   }
 
@@ -33,7 +43,7 @@ class RankSpgemm : public mpi::MpiSpgemmPlan<T> {
   /// Row by row: the rows of B that a row of A names, added up in a row written out in full.
   void multiply() override {
     begin_rows();
-    add_products(b_all_, 0);
+    add_products(b_all_);
     end_rows();
   }
 
@@ -44,13 +54,12 @@ class RankSpgemm : public mpi::MpiSpgemmPlan<T> {
     sums_.assign(elements, T{0});
     there_.assign(elements, 0);
   }
-  /// Adds what the entries of A give with the rows of B in `b`; row 0 of `b` is row `first` of B.
-  void add_products(const CsrView<T>& b, Index first) {
+  /// Adds what the entries of A give with the rows of B in `b`, where rows may be missing.
+  void add_products(const CsrView<T>& b) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(a_part_.rows); ++i) {
       const std::size_t row = i * static_cast<std::size_t>(this->shape_.cols);
       for (Offset p = a_part_.row_ptr[i]; p < a_part_.row_ptr[i + 1]; ++p) {
-        const Index k = a_part_.col_idx[static_cast<std::size_t>(p)] - first;
-        if (k < 0 || k >= b.rows) continue;
+        const Index k = a_part_.col_idx[static_cast<std::size_t>(p)];
         for (Offset q = b.row_ptr[k]; q < b.row_ptr[k + 1]; ++q) {
           const std::size_t j = row + static_cast<std::size_t>(b.col_idx[q]);
           sums_[j] += a_part_.values[static_cast<std::size_t>(p)] * b.values[q];

@@ -1,5 +1,5 @@
 #pragma once
-// The frame of the micro-exercises for C = A B on one core: all but the ten lines that are the exercise.
+// The frame of step 1's exercises for C = A B on one core, row by row. An exercise makes a row of C.
 
 #include <vector>
 

@@ -1,21 +1,16 @@
 // The checker under test: entries with one planted fault each must be rejected, for the right reason, and the
 // same entries without the fault must pass. D1 and D2 are the two course reports whose programs gave wrong
-// results: each of those mistakes stands here.
+// results: each of those mistakes stands here, but for a file that D1 wrote (h), which data/matrix_market has.
 
 #include <gtest/gtest.h>
 #include <regex.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
 #include "common/harness/runner.hpp"
 #include "common/matrix/error.hpp"
-#include "common/matrix/matrix_market.hpp"
 #include "tests/in_run.hpp"
+#include "tests/mutants/elsewhere.hpp"
 #include "tests/mutants/spgemm.hpp"
 #include "tests/mutants/spmm.hpp"
 #include "tests/mutants/spmv.hpp"
@@ -26,6 +21,7 @@ namespace {
 using battery::Case;
 using battery::Tally;
 using mutants::DotFault;
+using mutants::Elsewhere;
 using mutants::GatherFault;
 using mutants::GustavsonFault;
 using mutants::SpmmFault;
@@ -61,10 +57,23 @@ Mutant on_also(Mutant m, Case extra) {
   return m;
 }
 
-/// What is said of a plan that multiplies where nobody times it.
-constexpr const char* kNotByRun = "with the second real values.; it is the product of the first";
-/// And of one whose run() copies what load() has multiplied.
-constexpr const char* kCopied = "with the second real values.; it is the product of what load.. saw";
+/// Plans that leave the multiplication to others. `Right` is one that is right.
+template <template <class> class Right>
+std::vector<Mutant> elsewhere_mutants() {
+  constexpr const char* kNotByRun = "with the second real values.; it is the product of the first";
+  const auto make = [](const char* name, Elsewhere where, const char* says) {
+    return mutant<mutants::Misplaced<Right>::template Plan>(name, where, says);
+  };
+  return {
+      make("multiplies_in_load", Elsewhere::load, kNotByRun),
+      make("multiplies_in_reset", Elsewhere::reset, kNotByRun),
+      make("multiplies_in_fetch", Elsewhere::fetch, kNotByRun),
+      make("lazy", Elsewhere::lazy, kNotByRun),
+      make("copies_from_load", Elsewhere::copied,
+           "with the second real values.; it is the product of what load.. saw"),
+      make("replays", Elsewhere::replayed, "with others in the place of the first"),
+  };
+}
 
 std::vector<Mutant> spmv_mutants() {
   using F = SpmvFault;
@@ -94,12 +103,6 @@ std::vector<Mutant> spmv_mutants() {
       make("consumes_operand", F::consumes_operand, "the first, not loaded again"),
       make("same_vector_in_a_stream", F::same_vector, R"(element \([0-9]+, [12]\) is .* expected)"),
       make("throws", F::throws, "threw: the device is gone"),
-      make("multiplies_in_load", F::multiplies_in_load, kNotByRun),
-      make("multiplies_in_reset", F::multiplies_in_reset, kNotByRun),
-      make("multiplies_in_fetch", F::multiplies_in_fetch, kNotByRun),
-      make("lazy", F::lazy, kNotByRun),
-      make("copies_from_load", F::copies_from_load, kCopied),
-      make("replays", F::replays, "with others in the place of the first"),
       make("single_precision", F::single_precision, "times the error bound.*real values"),
   };
   all.back().only_double = true;
@@ -122,9 +125,6 @@ std::vector<Mutant> spmm_mutants() {
       make("reads_padding", F::reads_padding, "is NaN.*computed from what was not"),
       make("wrong_layout", F::wrong_layout, "expected"),
       make("swapped_result", F::swapped_result, "expected"),
-      make("multiplies_in_reset", F::multiplies_in_reset, kNotByRun),
-      make("multiplies_in_fetch", F::multiplies_in_fetch, kNotByRun),
-      make("copies_from_load", F::copies_from_load, kCopied),
   };
 }
 
@@ -164,10 +164,6 @@ std::vector<Mutant> spgemm_mutants() {
       make("short_row_ptr", F::short_row_ptr, "row_ptr has"),
       make("grows", F::grows, "expected .*the second real values"),
       make("throws", F::throws, "threw: std::bad_alloc"),
-      make("multiplies_in_load", F::multiplies_in_load, kNotByRun),
-      make("multiplies_in_reset", F::multiplies_in_reset, kNotByRun),
-      make("multiplies_in_fetch", F::multiplies_in_fetch, kNotByRun),
-      make("copies_from_load", F::copies_from_load, kCopied),
       dot("D1_a_overruns_row", DotFault::overruns_row, R"(C has an entry at .* where no product falls)"),
       dot("D1_b_repeat_counts_once", DotFault::repeat_counts_once, R"(C\([0-9]+, [0-9]+\) is .* expected)"),
       dot("D1_c_columns_by_rows", DotFault::columns_by_rows, "C has no entry at"),
@@ -181,22 +177,35 @@ std::vector<Mutant> spgemm_mutants() {
 
 std::vector<Mutant> all_mutants() {
   std::vector<Mutant> all;
-  for (auto list : {spmv_mutants(), spmm_mutants(), spgemm_mutants()}) {
+  for (auto list :
+       {spmv_mutants(), spmm_mutants(), spgemm_mutants(), elsewhere_mutants<mutants::FaultySpmv>(),
+        elsewhere_mutants<mutants::FaultySpmm>(), elsewhere_mutants<mutants::FaultyGustavson>()}) {
     for (Mutant& m : list) all.push_back(std::move(m));
   }
   return all;
+}
+
+/// Calls use(problem) with the problem of a case.
+template <class T, class Use>
+void with_problem(const Case& c, Use use) {
+  if (c.op == Op::spmv) use(battery::make_problem<SpmvProblem<T>>(c));
+  if (c.op == Op::spmm) use(battery::make_problem<SpmmProblem<T>>(c));
+  if (c.op == Op::spgemm) use(battery::make_problem<SpgemmProblem<T>>(c));
 }
 
 template <class T>
 Tally check(const Entry& entry, const Case& c) {
   Exec exec;
   Tally tally;
-  const battery::Limits limits;
-  if (c.op == Op::spmv) check_on(entry, battery::make_problem<SpmvProblem<T>>(c), exec, limits, {}, tally);
-  if (c.op == Op::spmm) check_on(entry, battery::make_problem<SpmmProblem<T>>(c), exec, limits, {}, tally);
-  if (c.op == Op::spgemm)
-    check_on(entry, battery::make_problem<SpgemmProblem<T>>(c), exec, limits, {}, tally);
+  with_problem<T>(c, [&](const auto& problem) { check_on(entry, problem, exec, {}, {}, tally); });
   return tally;
+}
+
+/// The cases on which a fault is looked for.
+std::vector<Case> cases_for(const Mutant& m) {
+  std::vector<Case> cases = m.extra;
+  for (Case& c : battery::cases(m.entry.op, battery::Size::small)) cases.push_back(std::move(c));
+  return cases;
 }
 
 class Mutants : public testing::TestWithParam<Mutant> {};
@@ -217,11 +226,9 @@ constexpr int kRejections = 3;  ///< after so many, and one that names the fault
 /// mutant was rejected.
 template <class T>
 void expect_rejected(const Mutant& m) {
-  std::vector<Case> cases = m.extra;
-  for (Case& c : battery::cases(m.entry.op, battery::Size::small)) cases.push_back(std::move(c));
   int rejected = 0, named = 0;
   std::string failures;
-  for (const Case& c : cases) {
+  for (const Case& c : cases_for(m)) {
     if (named > 0 && rejected >= kRejections) break;
     const Tally tally = check<T>(m.entry, c);
     if (tally.failures.empty()) continue;
@@ -275,11 +282,11 @@ INSTANTIATE_TEST_SUITE_P(Faultless, Twins,
 TEST(InRun, TimeTellsWhatTheCheckOfALibraryDoesNot) {
   Exec exec;
   const auto problem = heavy_problem<SpmvProblem<double>>();
-  for (const SpmvFault fault : {SpmvFault::none, SpmvFault::copies_from_load, SpmvFault::replays}) {
-    const Entry entry = entry_with<mutants::FaultySpmv>("vendor/library", fault);
+  for (const Elsewhere where : {Elsewhere::none, Elsewhere::copied, Elsewhere::replayed}) {
+    const Entry entry = entry_with<mutants::Misplaced<mutants::FaultySpmv>::Plan>("vendor/library", where);
     EXPECT_EQ(check_entry(entry, problem, exec).failure, "");
     const std::string said = not_timed_in_run(entry, problem, exec);
-    EXPECT_EQ(said.substr(0, 12), fault == SpmvFault::none ? "" : "run() takes ") << said;
+    EXPECT_EQ(said.substr(0, 12), where == Elsewhere::none ? "" : "run() takes ") << said;
   }
 }
 
@@ -301,21 +308,15 @@ TEST(Claims, WhatIsNotClaimedIsNotDemanded) {
 /// good, says why, and has no time.
 TEST_P(Mutants, IsNeverReportedAsGoodNorTimed) {
   const Mutant& m = GetParam();
-  std::vector<Case> cases = m.extra;
-  for (Case& c : battery::cases(m.entry.op, battery::Size::small)) cases.push_back(std::move(c));
   Exec exec;
-  for (const Case& c : cases) {
+  for (const Case& c : cases_for(m)) {
     if (check<double>(m.entry, c).failures.empty()) continue;
     RunOptions options;
     options.time_budget = 0.001;
     const Entry* const entries[] = {&m.entry};
     Results results;
-    if (c.op == Op::spmv)
-      run_problem(battery::make_problem<SpmvProblem<double>>(c), entries, exec, options, {}, results);
-    if (c.op == Op::spmm)
-      run_problem(battery::make_problem<SpmmProblem<double>>(c), entries, exec, options, {}, results);
-    if (c.op == Op::spgemm)
-      run_problem(battery::make_problem<SpgemmProblem<double>>(c), entries, exec, options, {}, results);
+    with_problem<double>(
+        c, [&](const auto& problem) { run_problem(problem, entries, exec, options, {}, results); });
     ASSERT_EQ(results.rows.size(), 1U);
     EXPECT_NE(results.rows[0].status, Status::good) << c.name;
     EXPECT_FALSE(results.rows[0].reason.empty()) << c.name;
@@ -323,39 +324,6 @@ TEST_P(Mutants, IsNeverReportedAsGoodNorTimed) {
     return;  // one case is enough
   }
   FAIL() << "no case rejects this fault";
-}
-
-/// D1 (h): a header with one % and 0-based indices, which no other tool reads.
-TEST(WrittenFiles, ZeroBasedIndicesAreRefusedAndOneBasedAreRead) {
-  const std::filesystem::path directory =
-      std::filesystem::temp_directory_path() / fmt::format("stages_mutants_{}", getpid());
-  std::filesystem::create_directory(directory);
-  const std::string path = (directory / "written.mtx").string();
-  const auto a = convert_values<double>(matrices::uneven(9, 7, 3));
-  const auto write = [&](const char* banner, Index base) {
-    std::ofstream out(path);
-    out << banner << "MatrixMarket matrix coordinate real general\n9 7 " << a.nnz() << "\n";
-    for (Index i = 0; i < a.rows; ++i) {
-      for (std::size_t k = 0; k < row_columns(a, i).size(); ++k)
-        out << i + base << ' ' << row_columns(a, i)[k] + base << ' ' << fmt::format("{}", row_values(a, i)[k])
-            << '\n';
-    }
-  };
-  write("%", 0);
-  EXPECT_THROW(read_matrix_market<double>(path), Error);
-  write("%%", 0);
-  EXPECT_THROW(read_matrix_market<double>(path), Error);
-  write("%%", 1);
-  const auto read = read_matrix_market<double>(path);
-  EXPECT_EQ(read.col_idx, a.col_idx);
-  EXPECT_EQ(read.values, a.values);
-  // What this project writes begins as the format demands, and reads back.
-  write_matrix_market(path, a);
-  std::string banner;
-  std::getline(std::ifstream(path), banner);
-  EXPECT_EQ(banner.substr(0, 15), "%%MatrixMarket ");
-  EXPECT_EQ(read_matrix_market<double>(path).values, a.values);
-  std::filesystem::remove_all(directory);
 }
 
 }  // namespace

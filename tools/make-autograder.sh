@@ -99,9 +99,10 @@ for master in "${masters[@]}"; do
 done
 
 # The project, as far as grading needs it: what is tracked of the code that all steps share and of these steps. What a master
-# is to the judge, its task is as well: a head, and headers that it includes. A head may refer to another step.
+# is to the judge, its task is as well: a head, and headers that it includes, among them the frames of micro/. A head may refer to
+# another step.
 mapfile -t needed < <({ printf '%s\n' "${steps[@]}"; sed -n 's,^// Reference: \([^/]*\)/.*,\1,p' "${masters[@]}"; } | sort -u)
-parts=(CMakeLists.txt CMakePresets.json LICENSE bench cmake common data/*.tsv "${needed[@]}")
+parts=(CMakeLists.txt CMakePresets.json LICENSE bench cmake common data/*.tsv micro "${needed[@]}")
 if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
   git ls-files -z -- "${parts[@]}" > "$made/files"
 else

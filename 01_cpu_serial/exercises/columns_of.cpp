@@ -7,17 +7,16 @@
 //
 // Say before you run it: which class of input will be lost, and why no other?
 
-#include "common/harness/plan.hpp"
-#include "common/harness/registry.hpp"
 #include "common/kernels/sparse_dot_rows.hpp"
+#include "micro/row_spgemm.hpp"
 
 namespace stages {
 namespace {
 
 template <class T>
-class MyColumns final : public HostSpgemmPlan<T> {
+class MyColumns final : public micro::RowSpgemm<T> {
  public:
-  MyColumns(const SpgemmProblem<T>& problem, Exec& /*exec*/) : HostSpgemmPlan<T>(problem) {
+  MyColumns(const SpgemmProblem<T>& problem, Exec& exec) : micro::RowSpgemm<T>(problem, exec) {
     const Csr<T>& b = *problem.b;
     col_ptr_.assign(static_cast<std::size_t>(b.cols) + 1, 0);
     for (const Index j : b.col_idx) ++col_ptr_[static_cast<std::size_t>(j) + 1];
@@ -39,36 +38,32 @@ class MyColumns final : public HostSpgemmPlan<T> {
     }
   }
 
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
-
   void run() override {
-    const CsrView<T>& a = this->a();
-    Csr<T>& c = this->c_;
-    c = Csr<T>(a.rows, this->b().cols);
-    std::vector<T> values(source_.size());
-    for (std::size_t t = 0; t < values.size(); ++t) values[t] = this->b().values[source_[t]];
-    for (Index i = 0; i < a.rows; ++i) {
-      const Offset first = a.row_ptr[i];
-      const kernels::SparseVector<T> row{a.col_idx + first, a.values + first, a.row_ptr[i + 1] - first};
-      for (Index j = 0; j < c.cols; ++j) {
-        const Offset begin = col_ptr_[static_cast<std::size_t>(j)];
-        T sum = 0;
-        if (!kernels::dot<T>(row,
-                             {row_idx_.data() + begin, values.data() + begin,
-                              col_ptr_[static_cast<std::size_t>(j) + 1] - begin},
-                             sum))
-          continue;
-        c.col_idx.push_back(j);
-        c.values.push_back(sum);
-      }
-      c.row_ptr[static_cast<std::size_t>(i) + 1] = c.nnz();
-    }
+    values_.resize(source_.size());
+    for (std::size_t t = 0; t < values_.size(); ++t) values_[t] = this->b().values[source_[t]];
+    micro::RowSpgemm<T>::run();
   }
 
  private:
+  void row(Index i, Csr<T>& c) override {
+    const CsrView<T>& a = this->a();
+    const Offset first = a.row_ptr[i];
+    const kernels::SparseVector<T> row{a.col_idx + first, a.values + first, a.row_ptr[i + 1] - first};
+    for (Index j = 0; j < c.cols; ++j) {
+      const Offset begin = col_ptr_[static_cast<std::size_t>(j)];
+      const Offset end = col_ptr_[static_cast<std::size_t>(j) + 1];
+      T sum = 0;
+      if (!kernels::dot<T>(row, {row_idx_.data() + begin, values_.data() + begin, end - begin}, sum))
+        continue;
+      c.col_idx.push_back(j);
+      c.values.push_back(sum);
+    }
+  }
+
   std::vector<Offset> col_ptr_;
   std::vector<Index> row_idx_;
   std::vector<Offset> source_;  ///< where in B the entry stands
+  std::vector<T> values_;
 };
 
 }  // namespace

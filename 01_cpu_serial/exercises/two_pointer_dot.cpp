@@ -8,37 +8,28 @@
 //
 // Say before you run it: on which matrices must it go wrong, and on which can it not?
 
-#include "common/harness/plan.hpp"
-#include "common/harness/registry.hpp"
 #include "common/kernels/sparse_dot_rows.hpp"
+#include "micro/row_spgemm.hpp"
 
 namespace stages {
 namespace {
 
 template <class T>
-class MyDots final : public HostSpgemmPlan<T> {
+class MyDots final : public micro::RowSpgemm<T> {
  public:
-  MyDots(const SpgemmProblem<T>& problem, Exec& /*exec*/)
-      : HostSpgemmPlan<T>(problem), columns_(kernels::columns_of(*problem.b)) {}
+  MyDots(const SpgemmProblem<T>& problem, Exec& exec)
+      : micro::RowSpgemm<T>(problem, exec), columns_(kernels::columns_of(*problem.b)) {}
 
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
-
-  void run() override {
-    const CsrView<T>& a = this->a();
-    Csr<T>& c = this->c_;
-    c = Csr<T>(a.rows, this->b().cols);
-    for (Index i = 0; i < a.rows; ++i) {
-      for (Index j = 0; j < c.cols; ++j) {
-        T sum = 0;
-        if (!dot(i, j, sum)) continue;
-        c.col_idx.push_back(j);
-        c.values.push_back(sum);
-      }
-      c.row_ptr[static_cast<std::size_t>(i) + 1] = c.nnz();
+ private:
+  void row(Index i, Csr<T>& c) override {
+    for (Index j = 0; j < c.cols; ++j) {
+      T sum = 0;
+      if (!dot(i, j, sum)) continue;
+      c.col_idx.push_back(j);
+      c.values.push_back(sum);
     }
   }
 
- private:
   /// Whether row i of A and column j of B meet, and the sum of their products.
   bool dot(Index i, Index j, T& sum) const {
     const CsrView<T>& a = this->a();

@@ -9,10 +9,7 @@
 // Before you write: which threads of a warp read which addresses at step j, and how many sectors of 32 bytes
 // is that? How many would it be with element (i, j) at a.data[i * a.ld + j]?
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
-#include "common/matrix/convert.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -32,32 +29,14 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   // END
 }
 
-template <class T>
-class MyDense final : public DeviceSpmvPlan<T> {
- public:
-  MyDense(const SpmvProblem<T>& problem, Exec& exec)
-      : DeviceSpmvPlan<T>(problem, exec),
-        dense_(std::span<const T>(to_dense(*problem.a, Layout::col_major).data)) {}
-
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
- protected:
-  void product(const T* x, T* y) override {
-    const Csr<T>& a = this->a();
-    const DenseView<const T> dense{a.rows, a.cols, a.rows, Layout::col_major, dense_.data()};
-    launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = this->stream()},
-           dense, x, y);
-  }
-
- private:
-  DeviceArray<T> dense_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyDense>(
-      {.name = "task/dense_transposed", .idea = "a thread per row", .needs = {.gpu = true}});
+  micro::add_spmv<micro::ColumnsSpmv>(
+      registry, {.name = "task/dense_transposed", .idea = "a thread per row"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x, y);
+      });
 }
 
 }  // namespace stages

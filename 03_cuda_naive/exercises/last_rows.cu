@@ -9,10 +9,7 @@
 // Say before you run it: which sizes are right by luck? And what is there for the check to see, which fills y
 // with NaN before each run?
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
-#include "common/matrix/convert.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -28,36 +25,19 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   y[i] = sum;
 }
 
-template <class T>
-class MyBlocks final : public DeviceSpmvPlan<T> {
- public:
-  MyBlocks(const SpmvProblem<T>& problem, Exec& exec)
-      : DeviceSpmvPlan<T>(problem, exec),
-        dense_(std::span<const T>(to_dense(*problem.a, Layout::col_major).data)) {}
-
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
- protected:
-  void product(const T* x, T* y) override {
-    const Csr<T>& a = this->a();
-    const DenseView<const T> dense{a.rows, a.cols, a.rows, Layout::col_major, dense_.data()};
-    // SOLUTION
-    const unsigned blocks = (static_cast<unsigned>(a.rows) + kBlock - 1) / kBlock;
-    // STUDENT
-    const unsigned blocks = static_cast<unsigned>(a.rows) / kBlock;
-    // END
-    if (blocks == 0) return;
-    launch(multiply<T>, {.grid = blocks, .block = kBlock, .stream = this->stream()}, dense, x, y);
-  }
-
- private:
-  DeviceArray<T> dense_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyBlocks>({.name = "task/last_rows", .idea = "a thread per row", .needs = {.gpu = true}});
+  micro::add_spmv<micro::ColumnsSpmv>(
+      registry, {.name = "task/last_rows", .idea = "a thread per row"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        // SOLUTION
+        const unsigned blocks = (static_cast<unsigned>(a.rows) + kBlock - 1) / kBlock;
+        // STUDENT
+        const unsigned blocks = static_cast<unsigned>(a.rows) / kBlock;
+        // END
+        launch(multiply<T>, {.grid = blocks, .block = kBlock, .stream = stream}, a, x, y);
+      });
 }
 
 }  // namespace stages

@@ -11,10 +11,7 @@
 // Say before you run it: which elements of x does a block with 5 rows never see? And what does the language
 // say of a barrier that some threads of a block never reach?
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
-#include "common/matrix/convert.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -45,36 +42,19 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   if (has_row) y[row] = sum;
 }
 
-template <class T>
-class MyTail final : public DeviceSpmvPlan<T> {
- public:
-  MyTail(const SpmvProblem<T>& problem, Exec& exec)
-      : DeviceSpmvPlan<T>(problem, exec),
-        dense_(std::span<const T>(to_dense(*problem.a, Layout::col_major).data)) {}
-
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
- protected:
-  void product(const T* x, T* y) override {
-    const Csr<T>& a = this->a();
-    const DenseView<const T> dense{a.rows, a.cols, a.rows, Layout::col_major, dense_.data()};
-    launch(multiply<T>,
-           {.grid = blocks_for(a.rows, kBlock),
-            .block = kBlock,
-            .shared_bytes = kTile * sizeof(T),
-            .stream = this->stream()},
-           dense, x, y);
-  }
-
- private:
-  DeviceArray<T> dense_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyTail>(
-      {.name = "task/last_block", .idea = "x by tiles in shared memory", .needs = {.gpu = true}});
+  micro::add_spmv<micro::ColumnsSpmv>(
+      registry, {.name = "task/last_block", .idea = "x by tiles in shared memory"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(multiply<T>,
+               {.grid = blocks_for(a.rows, kBlock),
+                .block = kBlock,
+                .shared_bytes = kTile * sizeof(T),
+                .stream = stream},
+               a, x, y);
+      });
 }
 
 }  // namespace stages

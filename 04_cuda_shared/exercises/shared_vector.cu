@@ -17,10 +17,7 @@
 // Before you write: how many bytes of x does a block read from global memory with the tile, and how many
 // without? What limits the kernel afterwards?
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
-#include "common/matrix/convert.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -60,36 +57,19 @@ __global__ void __launch_bounds__(kBlock, 1) multiply(DenseView<const T> a, cons
   // END
 }
 
-template <class T>
-class MyTiles final : public DeviceSpmvPlan<T> {
- public:
-  MyTiles(const SpmvProblem<T>& problem, Exec& exec)
-      : DeviceSpmvPlan<T>(problem, exec),
-        dense_(std::span<const T>(to_dense(*problem.a, Layout::col_major).data)) {}
-
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
- protected:
-  void product(const T* x, T* y) override {
-    const Csr<T>& a = this->a();
-    const DenseView<const T> dense{a.rows, a.cols, a.rows, Layout::col_major, dense_.data()};
-    launch(multiply<T>,
-           {.grid = blocks_for(a.rows, kBlock),
-            .block = kBlock,
-            .shared_bytes = kTile * sizeof(T),
-            .stream = this->stream()},
-           dense, x, y);
-  }
-
- private:
-  DeviceArray<T> dense_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyTiles>(
-      {.name = "task/shared_vector", .idea = "x by tiles in shared memory", .needs = {.gpu = true}});
+  micro::add_spmv<micro::ColumnsSpmv>(
+      registry, {.name = "task/shared_vector", .idea = "x by tiles in shared memory"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(multiply<T>,
+               {.grid = blocks_for(a.rows, kBlock),
+                .block = kBlock,
+                .shared_bytes = kTile * sizeof(T),
+                .stream = stream},
+               a, x, y);
+      });
 }
 
 }  // namespace stages

@@ -10,17 +10,16 @@
 // Say before you run it: which classes of input will be lost, and does any entry that it reads lie outside of
 // the arrays?
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
 
+using micro::DeviceRows;
 constexpr unsigned kBlock = 128;
 
 template <class T>
-__global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y) {
+__global__ void multiply(DeviceRows<T> a, const T* x, T* y) {
   const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
   if (row >= a.rows) return;
   // SOLUTION
@@ -34,27 +33,14 @@ __global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y) {
   y[row] = sum;
 }
 
-template <class T>
-class MyRows final : public DeviceSpmvPlan<T> {
- public:
-  MyRows(const SpmvProblem<T>& problem, Exec& exec) : DeviceSpmvPlan<T>(problem, exec), a_(*problem.a) {}
-
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
- protected:
-  void product(const T* x, T* y) override {
-    launch(multiply<T>, {.grid = blocks_for(a_.rows, kBlock), .block = kBlock, .stream = this->stream()},
-           a_.view(), x, y);
-  }
-
- private:
-  DeviceCsr<T, std::int32_t> a_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyRows>({.name = "task/row_lengths", .idea = "a thread per row", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "task/row_lengths", .idea = "a thread per row"},
+      []<class T>(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x, y);
+      });
 }
 
 }  // namespace stages

@@ -13,19 +13,16 @@
 //
 // Before you write: on a matrix with 3 entries in each row, how many of the 32 lanes do anything?
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
 
+using micro::DeviceRows, micro::kAllLanes, micro::kWarp;
 constexpr unsigned kBlock = 256;
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
 
 template <class T>
-__global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y) {
+__global__ void multiply(DeviceRows<T> a, const T* x, T* y) {
   const unsigned row = (blockIdx.x * kBlock + threadIdx.x) / kWarp;
   const unsigned lane = threadIdx.x % kWarp;
   // SOLUTION
@@ -45,28 +42,15 @@ __global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y) {
   // END
 }
 
-template <class T>
-class MyWarps final : public DeviceSpmvPlan<T> {
- public:
-  MyWarps(const SpmvProblem<T>& problem, Exec& exec) : DeviceSpmvPlan<T>(problem, exec), a_(*problem.a) {}
-
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
- protected:
-  void product(const T* x, T* y) override {
-    launch(multiply<T>,
-           {.grid = blocks_for(a_.rows, kBlock / kWarp), .block = kBlock, .stream = this->stream()},
-           a_.view(), x, y);
-  }
-
- private:
-  DeviceCsr<T, std::int32_t> a_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyWarps>({.name = "task/warp_per_row", .idea = "a warp per row", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "task/warp_per_row", .idea = "a warp per row"},
+      []<class T>(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock / kWarp), .block = kBlock, .stream = stream},
+               a, x, y);
+      });
 }
 
 }  // namespace stages

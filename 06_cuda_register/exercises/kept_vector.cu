@@ -10,17 +10,16 @@
 // Say before you run it: with which of its operands does the check of this project see the fault? (See
 // docs/checking.md.)
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
 
+using micro::DeviceRows;
 constexpr unsigned kBlock = 64;
 
 template <class T>
-__global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y) {
+__global__ void multiply(DeviceRows<T> a, const T* x, T* y) {
   const int row = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
   if (row >= a.rows) return;
   T sum = 0;
@@ -29,31 +28,26 @@ __global__ void multiply(CsrView<T, std::int32_t> a, const T* x, T* y) {
 }
 
 template <class T>
-class MyKept final : public DeviceSpmvPlan<T> {
+class MyKept final : public micro::CsrSpmv<T> {
  public:
   MyKept(const SpmvProblem<T>& problem, Exec& exec)
-      : DeviceSpmvPlan<T>(problem, exec), a_(*problem.a), kept_(static_cast<std::size_t>(problem.a->cols)) {}
+      : micro::CsrSpmv<T>(problem, exec), kept_(static_cast<std::size_t>(problem.a->cols)) {}
 
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
- protected:
-  void product(const T* x, T* y) override {
+ private:
+  void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
     // SOLUTION
-    STAGES_CUDA(
-        cudaMemcpyAsync(kept_.data(), x, kept_.size() * sizeof(T), cudaMemcpyDeviceToDevice, this->stream()));
+    STAGES_CUDA(cudaMemcpyAsync(kept_.data(), x, kept_.size() * sizeof(T), cudaMemcpyDeviceToDevice, stream));
     // STUDENT
     if (!has_kept_) {
-      STAGES_CUDA(cudaMemcpyAsync(kept_.data(), x, kept_.size() * sizeof(T), cudaMemcpyDeviceToDevice,
-                                  this->stream()));
+      STAGES_CUDA(
+          cudaMemcpyAsync(kept_.data(), x, kept_.size() * sizeof(T), cudaMemcpyDeviceToDevice, stream));
       has_kept_ = true;
     }
     // END
-    launch(multiply<T>, {.grid = blocks_for(a_.rows, kBlock), .block = kBlock, .stream = this->stream()},
-           a_.view(), kept_.data(), y);
+    launch(stages::multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
+           kept_.data(), y);
   }
 
- private:
-  DeviceCsr<T, std::int32_t> a_;
   DeviceArray<T> kept_;
   bool has_kept_ = false;
 };

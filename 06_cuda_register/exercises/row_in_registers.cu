@@ -13,10 +13,8 @@
 // thread, and from which kWidth on are they too few? What is then in the JSON under local_bytes_per_thread of
 // the reference?
 
-#include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/gpu.hpp"
 
 namespace stages {
 namespace {

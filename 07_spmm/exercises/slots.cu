@@ -11,25 +11,19 @@
 // Say before you write: why need C not be set to beta C first? What must happen to a row without chunks? And
 // how many bytes do the slots take beside C, if most rows have one chunk?
 
-#include <algorithm>
-#include <span>
-#include <vector>
-
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmm.hpp"
 
 namespace stages {
 namespace {
 
+using micro::DeviceRows, micro::kWarp;
 constexpr unsigned kBlock = 128;
-constexpr unsigned kWarp = 32;
 constexpr std::int32_t kChunk = 64;
 
 /// Block (x, y, z): four rows, a strip of 32 columns, chunk z of each of the rows. Chunk z of a row has slot
 /// first_slot[row] + z; element j of a slot is slots[slot * columns + j].
 template <class T>
-__global__ void multiply_chunks(CsrView<T, std::int32_t> a, DenseView<const T> b, Index columns,
+__global__ void multiply_chunks(DeviceRows<T> a, DenseView<const T> b, Index columns,
                                 const Offset* first_slot, T* slots) {
   const unsigned row = (blockIdx.x * kBlock + threadIdx.x) / kWarp;
   const Index j = static_cast<Index>(blockIdx.y * kWarp + threadIdx.x % kWarp);
@@ -62,49 +56,28 @@ __global__ void add_slots(DenseView<T> c, T alpha, T beta, const Offset* first_s
   element = beta == T{0} ? alpha * sum : alpha * sum + beta * element;
 }
 
-template <class T>
-class MySlots final : public DeviceSpmmPlan<T> {
- public:
-  MySlots(const SpmmProblem<T>& problem, Exec& exec) : DeviceSpmmPlan<T>(problem, exec), a_(*problem.a) {
-    std::vector<Offset> first{0};
-    for (Index i = 0; i < problem.a->rows; ++i) {
-      const Offset chunks = (problem.a->row_nnz(i) + kChunk - 1) / kChunk;
-      most_ = std::max(most_, chunks);
-      first.push_back(first.back() + chunks);
-    }
-    first_slot_ = DeviceArray<Offset>(std::span<const Offset>(first));
-    slots_ =
-        DeviceArray<T>(static_cast<std::size_t>(first.back()) * static_cast<std::size_t>(problem.n_cols));
-    slots_.fill_bytes(0, this->stream());
-  }
-
-  static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
-
-  void run() override {
-    const Index columns = this->problem().n_cols;
-    const auto strips = (static_cast<unsigned>(columns) + kWarp - 1) / kWarp;
-    launch(multiply_chunks<T>,
-           {.grid = {blocks_for(a_.rows, kBlock / kWarp), strips, static_cast<unsigned>(most_)},
-            .block = kBlock,
-            .stream = this->stream()},
-           a_.view(), this->b(), columns, first_slot_.data(), slots_.data());
-    launch(add_slots<T>,
-           {.grid = blocks_for(Offset{a_.rows} * columns, kBlock), .block = kBlock, .stream = this->stream()},
-           this->c(), this->problem().alpha, this->problem().beta, first_slot_.data(), slots_.data());
-  }
-
- private:
-  DeviceCsr<T, std::int32_t> a_;
-  Offset most_ = 0;
-  DeviceArray<Offset> first_slot_;
-  DeviceArray<T> slots_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MySlots>(
-      {.name = "task/slots", .idea = "chunks of rows, added in a fixed order", .needs = {.gpu = true}});
+  micro::add_spmm(
+      registry, {.name = "task/slots", .idea = "chunks of rows, added in a fixed order"},
+      []<class T>(const micro::Spmm<T>& p) {
+        std::vector<Offset> first{0};
+        for (Index i = 0; i < p.host.rows; ++i)
+          first.push_back(first.back() + (p.host.row_nnz(i) + kChunk - 1) / kChunk);
+        const DeviceArray<Offset> first_slot{std::span<const Offset>(first)};
+        DeviceArray<T> slots(static_cast<std::size_t>(first.back()) * static_cast<std::size_t>(p.c.cols));
+        slots.fill_bytes(0, p.stream);
+        const auto chunks = static_cast<unsigned>((p.longest() + kChunk - 1) / kChunk);
+        launch(multiply_chunks<T>,
+               {.grid = {blocks_for(p.a.rows, kBlock / kWarp), p.strips(), chunks},
+                .block = kBlock,
+                .stream = p.stream},
+               p.a, p.b, p.c.cols, first_slot.data(), slots.data());
+        launch(add_slots<T>,
+               {.grid = blocks_for(Offset{p.c.rows} * p.c.cols, kBlock), .block = kBlock, .stream = p.stream},
+               p.c, p.alpha, p.beta, first_slot.data(), slots.data());
+      });
 }
 
 }  // namespace stages

@@ -9,17 +9,13 @@
 // Say before you run it: what does C hold before the run where beta is 0? (See docs/checking.md.) Which
 // classes of input will be lost, and for which does it make no difference?
 
-#include <algorithm>
-
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmm.hpp"
 
 namespace stages {
 namespace {
 
+using micro::DeviceRows, micro::kWarp;
 constexpr unsigned kBlock = 128;
-constexpr unsigned kWarp = 32;
 constexpr std::int32_t kChunk = 64;
 
 template <class T>
@@ -36,7 +32,7 @@ __global__ void scale(DenseView<T> c, T beta) {
 
 /// Block (x, y, z): four rows, a strip of 32 columns, chunk z of each of the rows.
 template <class T>
-__global__ void add_chunks(CsrView<T, std::int32_t> a, DenseView<const T> b, DenseView<T> c, T alpha) {
+__global__ void add_chunks(DeviceRows<T> a, DenseView<const T> b, DenseView<T> c, T alpha) {
   const unsigned warp = (blockIdx.x * kBlock + threadIdx.x) / kWarp;
   const Index j = static_cast<Index>(blockIdx.y * kWarp + threadIdx.x % kWarp);
   if (warp >= static_cast<unsigned>(a.rows) || j >= c.cols) return;
@@ -48,43 +44,25 @@ __global__ void add_chunks(CsrView<T, std::int32_t> a, DenseView<const T> b, Den
   atomicAdd(&c(static_cast<Index>(warp), j), alpha * sum);
 }
 
-template <class T>
-class MyChunks final : public DeviceSpmmPlan<T> {
- public:
-  MyChunks(const SpmmProblem<T>& problem, Exec& exec) : DeviceSpmmPlan<T>(problem, exec), a_(*problem.a) {
-    for (Index i = 0; i < problem.a->rows; ++i) longest_ = std::max(longest_, problem.a->row_nnz(i));
-  }
-
-  static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
-
-  void run() override {
-    const Index columns = this->problem().n_cols;
-    if (a_.rows == 0 || columns == 0) return;
-    launch(scale<T>,
-           {.grid = blocks_for(Offset{a_.rows} * columns, kBlock), .block = kBlock, .stream = this->stream()},
-           this->c(), this->problem().beta);
-    if (longest_ == 0) return;
-    const auto strips = (static_cast<unsigned>(columns) + kWarp - 1) / kWarp;
-    const auto chunks = static_cast<unsigned>((longest_ + kChunk - 1) / kChunk);
-    launch(add_chunks<T>,
-           {.grid = {blocks_for(a_.rows, kBlock / kWarp), strips, chunks},
-            .block = kBlock,
-            .stream = this->stream()},
-           a_.view(), this->b(), this->c(), this->problem().alpha);
-  }
-
- private:
-  DeviceCsr<T, std::int32_t> a_;
-  Offset longest_ = 0;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyChunks>({.name = "task/split_rows",
-                          .idea = "chunks of rows, added by atomics",
-                          .claims = {.bitwise_reproducible = false},
-                          .needs = {.gpu = true}});
+  micro::add_spmm(
+      registry,
+      {.name = "task/split_rows",
+       .idea = "chunks of rows, added by atomics",
+       .claims = {.bitwise_reproducible = false}},
+      []<class T>(const micro::Spmm<T>& p) {
+        const auto chunks = static_cast<unsigned>((p.longest() + kChunk - 1) / kChunk);
+        launch(scale<T>,
+               {.grid = blocks_for(Offset{p.c.rows} * p.c.cols, kBlock), .block = kBlock, .stream = p.stream},
+               p.c, p.beta);
+        launch(add_chunks<T>,
+               {.grid = {blocks_for(p.a.rows, kBlock / kWarp), p.strips(), chunks},
+                .block = kBlock,
+                .stream = p.stream},
+               p.a, p.b, p.c, p.alpha);
+      });
 }
 
 }  // namespace stages

@@ -12,18 +12,16 @@
 // Before you write: how often is each entry of A read for N = 32, and how often for N = 256? How often does a
 // row of B travel to the SM?
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmm.hpp"
 
 namespace stages {
 namespace {
 
+using micro::DeviceRows, micro::kWarp;
 constexpr unsigned kBlock = 128;
-constexpr unsigned kWarp = 32;
 
 template <class T>
-__global__ void multiply(CsrView<T, std::int32_t> a, DenseView<const T> b, DenseView<T> c, T alpha, T beta) {
+__global__ void multiply(DeviceRows<T> a, DenseView<const T> b, DenseView<T> c, T alpha, T beta) {
   const unsigned warp = (blockIdx.x * kBlock + threadIdx.x) / kWarp;
   const Index j = static_cast<Index>(blockIdx.y * kWarp + threadIdx.x % kWarp);
   if (warp >= static_cast<unsigned>(a.rows) || j >= c.cols) return;
@@ -40,29 +38,16 @@ __global__ void multiply(CsrView<T, std::int32_t> a, DenseView<const T> b, Dense
   // END
 }
 
-template <class T>
-class MyWarps final : public DeviceSpmmPlan<T> {
- public:
-  MyWarps(const SpmmProblem<T>& problem, Exec& exec) : DeviceSpmmPlan<T>(problem, exec), a_(*problem.a) {}
-
-  static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
-
-  void run() override {
-    const auto strips = (static_cast<unsigned>(this->problem().n_cols) + kWarp - 1) / kWarp;
-    if (a_.rows == 0 || strips == 0) return;
-    launch(multiply<T>,
-           {.grid = {blocks_for(a_.rows, kBlock / kWarp), strips}, .block = kBlock, .stream = this->stream()},
-           a_.view(), this->b(), this->c(), this->problem().alpha, this->problem().beta);
-  }
-
- private:
-  DeviceCsr<T, std::int32_t> a_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyWarps>({.name = "task/warp_per_row", .idea = "a warp per row of C", .needs = {.gpu = true}});
+  micro::add_spmm(registry, {.name = "task/warp_per_row", .idea = "a warp per row of C"},
+                  []<class T>(const micro::Spmm<T>& p) {
+                    const LaunchConfig config{.grid = {blocks_for(p.a.rows, kBlock / kWarp), p.strips()},
+                                              .block = kBlock,
+                                              .stream = p.stream};
+                    launch(multiply<T>, config, p.a, p.b, p.c, p.alpha, p.beta);
+                  });
 }
 
 }  // namespace stages

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 
+#include "micro/balance.hpp"
 #include "micro/rank_spgemm.hpp"
 
 namespace stages {
@@ -50,39 +51,16 @@ mpi::RowBounds deal(const Csr<T>& a, const Csr<T>& b, int ranks) {
 template <class T>
 class MyDealing final : public micro::RankSpgemm<T> {
  public:
-  MyDealing(const SpgemmProblem<T>& problem, Exec& exec) : micro::RankSpgemm<T>(problem, exec) {
-    mpi::RowBounds bounds;
-    if (this->root()) bounds = deal(*problem.a, *problem.b, this->ranks_.size());
-    this->bounds_ = mpi::shared_bounds(std::move(bounds), this->comm());
+  MyDealing(const SpgemmProblem<T>& problem, Exec& exec)
+      : micro::RankSpgemm<T>(problem, exec,
+                             [](const Csr<T>& a, const Csr<T>& b, int ranks) { return deal(a, b, ranks); }) {
     if (this->root()) products_ = mpi::products_before(*problem.a, *problem.b, 0);
   }
 
  private:
   void place() override {
-    if (this->root()) require_balance();
+    if (this->root()) micro::require_balance(this->bounds_, products_, 1, "rank", "products");
     micro::RankSpgemm<T>::place();
-  }
-
-  /// Throws Error where the shares are not all rows, or one has more products than a part and the heaviest
-  /// row.
-  void require_balance() const {
-    const auto& bounds = this->bounds_;
-    const std::size_t ranks = bounds.size() - 1;
-    Offset heaviest = 0;
-    for (std::size_t i = 0; i + 1 < products_.size(); ++i)
-      heaviest = std::max(heaviest, products_[i + 1] - products_[i]);
-    if (bounds.front() != 0 || bounds.back() != static_cast<Index>(products_.size() - 1))
-      fail("the shares are rows {} to {} of 0 to {}", bounds.front(), bounds.back(), products_.size() - 1);
-    for (std::size_t r = 0; r < ranks; ++r) {
-      if (bounds[r] > bounds[r + 1])
-        fail("rank {} begins at row {}, and rank {} at row {}", r, bounds[r], r + 1, bounds[r + 1]);
-      const Offset mine =
-          products_[static_cast<std::size_t>(bounds[r + 1])] - products_[static_cast<std::size_t>(bounds[r])];
-      const Offset most = products_.back() / static_cast<Offset>(ranks) + heaviest + 1;
-      if (mine > most)
-        fail("rank {} has {} of {} products; an equal part and the heaviest row are {}", r, mine,
-             products_.back(), most);
-    }
   }
 
   std::vector<Offset> products_;  ///< rank 0: before each row
@@ -93,7 +71,7 @@ class MyDealing final : public micro::RankSpgemm<T> {
 void add_task(Registry& registry) {
   registry.add<MyDealing>({.name = "task/deal_products",
                            .idea = "whole rows, equal shares of the products",
-                           .needs = {.several_ranks = true, .mpi = true}});
+                           .needs = micro::kRanks});
 }
 
 }  // namespace stages

@@ -14,31 +14,16 @@
 // full cost, compared with one that is half full?
 
 #include <algorithm>
-#include <numeric>
 
-#include "08_spgemm_multigpu/tables.hpp"
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spgemm.hpp"
 
 namespace stages {
 namespace {
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
-constexpr Index kFree = -1;
+using micro::kAllLanes, micro::kFree, micro::kWarp, micro::Results, micro::Tables;
 constexpr Index kNotCounted = -2;
 constexpr unsigned kNoSlot = ~0u;
 constexpr unsigned kFirstSlots = 32;
-constexpr Offset kMostSlots = 1 << 24;  ///< of all tables
-
-/// Tables in device memory, one a block: number b at slots [b * slots, (b + 1) * slots).
-template <class T>
-struct Tables {
-  Index* keys = nullptr;
-  T* sums = nullptr;
-  unsigned slots = 0;  ///< a power of two, at least 32
-};
 
 /// The slot of `column`, which takes one if it has none yet; kNoSlot if there is none left.
 __device__ unsigned slot_of(Index* keys, unsigned slots, Index column) {
@@ -65,11 +50,7 @@ __device__ unsigned slot_of(Index* keys, unsigned slots, Index column) {
 template <class T>
 __device__ bool add_up(const CsrView<T, Offset>& a, const CsrView<T, Offset>& b, Index row,
                        const Tables<T>& table, unsigned lane) {
-  for (unsigned s = lane; s < table.slots; s += kWarp) {
-    table.keys[s] = kFree;
-    table.sums[s] = T{0};
-  }
-  __syncwarp();
+  table.clear(lane);
   bool good = true;
   for (Offset e = a.row_ptr[row]; good && e < a.row_ptr[row + 1]; ++e) {
     const Index k = a.col_idx[e];
@@ -84,17 +65,11 @@ __device__ bool add_up(const CsrView<T, Offset>& a, const CsrView<T, Offset>& b,
   return good;
 }
 
-template <class T>
-__device__ Tables<T> table_of_block(const Tables<T>& tables) {
-  const std::size_t begin = std::size_t{blockIdx.x} * tables.slots;
-  return {tables.keys + begin, tables.sums + begin, tables.slots};
-}
-
 /// counts[row] = results of the row, or kNotCounted. Block b, a warp, has rows b, b + gridDim.x, ...
 template <class T>
 __global__ void count(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> tables, Index* counts) {
   const unsigned lane = threadIdx.x;
-  const Tables<T> table = table_of_block(tables);
+  const Tables<T> table = tables.mine();
   for (Offset row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const bool good = add_up(a, b, static_cast<Index>(row), table, lane);
     Index results = 0;
@@ -107,9 +82,9 @@ __global__ void count(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> tabl
 
 /// The same with tables in which each row fits, sorted and written to its place in C.
 template <class T>
-__global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> tables, spgemm::Output<T> c) {
+__global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> tables, Results<T> c) {
   const unsigned lane = threadIdx.x;
-  const Tables<T> table = table_of_block(tables);
+  const Tables<T> table = tables.mine();
   for (Offset row = blockIdx.x; row < a.rows; row += gridDim.x) {
     add_up(a, b, static_cast<Index>(row), table, lane);
     Offset out = c.row_ptr[row];
@@ -121,8 +96,7 @@ __global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> t
     }
     __syncwarp();
     const Offset begin = c.row_ptr[row];
-    spgemm::sort_numbers(c.col_idx + begin, static_cast<Index>(out - begin), lane, kWarp,
-                         [] { __syncwarp(); });
+    micro::sort_row(c.col_idx + begin, static_cast<T*>(nullptr), static_cast<unsigned>(out - begin), lane);
     for (Offset to = begin + lane; to < out; to += kWarp)
       c.values[to] = table.sums[slot_of(table.keys, table.slots, c.col_idx[to])];
     __syncwarp();
@@ -130,55 +104,31 @@ __global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> t
 }
 
 template <class T>
-class MyGrowingTables final : public DeviceSpgemmPlan<T> {
- public:
-  MyGrowingTables(const SpgemmProblem<T>& problem, Exec& exec)
-      : DeviceSpgemmPlan<T>(problem, exec), a_(*problem.a), b_(*problem.b) {}
+class MyGrowingTables final : public micro::TableSpgemm<T> {
+  using Rows = CsrView<T, Offset>;
+  using micro::TableSpgemm<T>::TableSpgemm;
 
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
-
-  void load(const SpgemmOperands<T>& operands) override {
-    a_.values.upload(operands.a_values, this->stream());
-    b_.values.upload(operands.b_values, this->stream());
-    this->exec().synchronize();
-  }
-
-  void run() override {
-    DeviceArray<Index> counts(static_cast<std::size_t>(a_.rows));
+  void count(DeviceArray<Index>& counts) override {
     std::vector<Index> counted;
     unsigned slots = kFirstSlots / 2;
     do {
-      make_tables(slots *= 2);
-      launch(count<T>, {.grid = blocks_, .block = kWarp, .stream = this->stream()}, a_.view(), b_.view(),
-             tables_, counts.data());
+      this->make_tables(slots *= 2);
+      this->pass({.counts = counts.data()});
       counted = counts.to_host();
     } while (std::find(counted.begin(), counted.end(), kNotCounted) != counted.end());
-    std::vector<Offset> row_ptr(counted.size() + 1, 0);
-    std::inclusive_scan(counted.begin(), counted.end(), row_ptr.begin() + 1, std::plus<Offset>(), Offset{0});
-    DeviceCsr<T, Offset> c;
-    c.row_ptr = DeviceArray<Offset>(std::span<const Offset>(row_ptr));
-    c.col_idx = DeviceArray<Index>(static_cast<std::size_t>(row_ptr.back()));
-    c.values = DeviceArray<T>(static_cast<std::size_t>(row_ptr.back()));
-    const spgemm::Output<T> out{c.row_ptr.data(), 0, c.col_idx.data(), c.values.data()};
-    launch(multiply<T>, {.grid = blocks_, .block = kWarp, .stream = this->stream()}, a_.view(), b_.view(),
-           tables_, out);
-    this->exec().synchronize();
-    this->c_ = std::move(c);
   }
 
- private:
-  void make_tables(unsigned slots) {
-    blocks_ = static_cast<unsigned>(std::min<Offset>(std::max<Offset>(1, kMostSlots / slots), a_.rows));
-    keys_ = DeviceArray<Index>(std::size_t{slots} * blocks_);
-    sums_ = DeviceArray<T>(std::size_t{slots} * blocks_);
-    tables_ = {keys_.data(), sums_.data(), slots};
-  }
+  void write(const Results<T>& c) override { this->pass(c); }
 
-  DeviceCsr<T, Offset> a_, b_;
-  DeviceArray<Index> keys_;
-  DeviceArray<T> sums_;
-  Tables<T> tables_;
-  unsigned blocks_ = 0;
+  void multiply(const Rows& a, const Rows& b, const Tables<T>& tables, const Results<T>& c,
+                cudaStream_t stream) override {
+    const LaunchConfig config{.grid = this->blocks(), .block = kWarp, .stream = stream};
+    if (c.values == nullptr) {
+      launch(stages::count<T>, config, a, b, tables, c.counts);
+    } else {
+      launch(stages::multiply<T>, config, a, b, tables, c);
+    }
+  }
 };
 
 }  // namespace

@@ -23,10 +23,8 @@ namespace {
 
 template <class T>
 class MyWindow final : public micro::RankSpgemm<T> {
- public:
   using micro::RankSpgemm<T>::RankSpgemm;
 
- private:
   void collect() override {
     const Csr<T>& mine = this->c_part_;
     const std::vector<Offset> places = mpi::all_bounds(mine.nnz(), this->comm());
@@ -78,7 +76,7 @@ class MyWindow final : public micro::RankSpgemm<T> {
 void add_task(Registry& registry) {
   registry.add<MyWindow>({.name = "task/not_last",
                           .idea = "each rank writes its block of C to its place",
-                          .needs = {.several_ranks = true, .mpi = true}});
+                          .needs = micro::kRanks});
 }
 
 }  // namespace stages

@@ -65,10 +65,8 @@ Row<T> merged(const Row<T>& c, T factor, const Row<T>& b) {
 
 template <class T>
 class Mine final : public micro::RowSpgemm<T> {
- public:
   using micro::RowSpgemm<T>::RowSpgemm;
 
- protected:
   void row(Index i, Csr<T>& c) override {
     const CsrView<T>&a = this->a(), &b = this->b();
     Row<T> sum;

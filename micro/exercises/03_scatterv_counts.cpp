@@ -43,10 +43,8 @@ std::vector<int> counts_of(const mpi::RowBounds& bounds, const Offset* row_ptr) 
 
 template <class T>
 class Mine final : public micro::RankSpgemm<T> {
- public:
   using micro::RankSpgemm<T>::RankSpgemm;
 
- protected:
   void place() override {
     std::vector<int> counts, begins;  // on rank 0 alone
     if (this->root()) {
@@ -80,7 +78,7 @@ class Mine final : public micro::RankSpgemm<T> {
 void add_task(Registry& registry) {
   registry.add<Mine>({.name = "micro/scatterv_counts",
                       .idea = "a count is a difference of row pointers",
-                      .needs = {.several_ranks = true, .mpi = true}});
+                      .needs = micro::kRanks});
 }
 
 }  // namespace stages

@@ -29,10 +29,8 @@ constexpr Index kEmpty = -1;
 
 template <class T>
 class Mine final : public micro::RankSpgemm<T> {
- public:
   using micro::RankSpgemm<T>::RankSpgemm;
 
- protected:
   void place() override {
     Offset longest = 0;
     std::vector<Index> columns;  // on rank 0: rows x width
@@ -64,7 +62,6 @@ class Mine final : public micro::RankSpgemm<T> {
     this->place_b();
   }
 
- private:
   /// A as a rectangle; returns its width, which is the length of the longest row.
   Offset write_out(std::vector<Index>& columns, std::vector<T>& values) const {
     const CsrView<T>& a = this->a_;
@@ -96,9 +93,8 @@ class Mine final : public micro::RankSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/displacements",
-                      .idea = "where a piece begins, in elements",
-                      .needs = {.several_ranks = true, .mpi = true}});
+  registry.add<Mine>(
+      {.name = "micro/displacements", .idea = "where a piece begins, in elements", .needs = micro::kRanks});
 }
 
 }  // namespace stages

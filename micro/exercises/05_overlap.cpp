@@ -22,7 +22,7 @@
 //   `now`, `to` and &requests_[1]; multiply_by(now); MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE).
 
 #include <algorithm>
-#include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "micro/rank_spgemm.hpp"
@@ -31,17 +31,22 @@ namespace stages {
 namespace {
 
 constexpr int kTag = 7;
-using Block = std::vector<char>;  ///< rows of B, packed; all blocks have the same number of bytes
+constexpr Index kNoRow = -1;
 
 template <class T>
 class Mine final : public micro::RankSpgemm<T> {
- public:
+  struct Entry {
+    Index row, column;
+    T value;
+  };
+  /// The entries of some rows of B. All blocks are as long as the longest: the others end with rows kNoRow.
+  using Block = std::vector<Entry>;
+
   using micro::RankSpgemm<T>::RankSpgemm;
 
- protected:
   /// `from` and `to` are the ranks that `next` comes from and `now` goes to.
   void round(const Block& now, Block& next, int from, int to, MPI_Comm comm) {
-    const auto bytes = static_cast<int>(now.size());
+    const auto bytes = static_cast<int>(now.size() * sizeof(Entry));
     // SOLUTION
     MPI_Irecv(next.data(), bytes, MPI_BYTE, from, kTag, comm, &requests_[0]);
     MPI_Isend(now.data(), bytes, MPI_BYTE, to, kTag, comm, &requests_[1]);
@@ -79,30 +84,18 @@ class Mine final : public micro::RankSpgemm<T> {
     pack(b, rows[this->me()]);
   }
 
- private:
-  struct Head {
-    Index rows = 0;
-    Index first = 0;  ///< the row of B that is row 0 of the block
-    Offset nnz = 0;
-  };
-
-  /// Head, row pointers, values, columns, one behind the other.
   void pack(const Csr<T>& b, Index first) {
-    const Head head{b.rows, first, b.nnz()};
-    Offset bytes = static_cast<Offset>(sizeof head + b.row_ptr.size() * sizeof(Offset) +
-                                       b.values.size() * (sizeof(T) + sizeof(Index)));
-    mpi::check(MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT64_T, MPI_MAX, this->comm()),
+    Offset longest = b.nnz();
+    mpi::check(MPI_Allreduce(MPI_IN_PLACE, &longest, 1, MPI_INT64_T, MPI_MAX, this->comm()),
                "the largest block");
-    own_.assign(static_cast<std::size_t>(bytes), 0);
-    char* to = own_.data();
-    const auto put = [&](const void* from, std::size_t count) {
-      if (count > 0) std::memcpy(to, from, count);
-      to += count;
-    };
-    put(&head, sizeof head);
-    put(b.row_ptr.data(), b.row_ptr.size() * sizeof(Offset));
-    put(b.values.data(), b.values.size() * sizeof(T));
-    put(b.col_idx.data(), b.col_idx.size() * sizeof(Index));
+    own_.clear();
+    for (Index k = 0; k < b.rows; ++k) {
+      for (Offset q = b.row_ptr[static_cast<std::size_t>(k)]; q < b.row_ptr[static_cast<std::size_t>(k) + 1];
+           ++q)
+        own_.push_back(
+            {first + k, b.col_idx[static_cast<std::size_t>(q)], b.values[static_cast<std::size_t>(q)]});
+    }
+    own_.resize(static_cast<std::size_t>(longest), {kNoRow, 0, T{0}});
   }
 
   void multiply_by(const Block& block) {
@@ -110,15 +103,15 @@ class Mine final : public micro::RankSpgemm<T> {
       if (request == MPI_REQUEST_NULL)
         fail("a block is multiplied while no other is on its way in requests_");
     }
-    Head head;
-    std::memcpy(&head, block.data(), sizeof head);
-    const char* at = block.data() + sizeof head;
-    CsrView<T> b{head.rows, this->shape_.cols, nullptr, nullptr, nullptr};
-    b.row_ptr = reinterpret_cast<const Offset*>(at);
-    at += (static_cast<std::size_t>(head.rows) + 1) * sizeof(Offset);
-    b.values = reinterpret_cast<const T*>(at);
-    b.col_idx = reinterpret_cast<const Index*>(at + static_cast<std::size_t>(head.nnz) * sizeof(T));
-    this->add_products(b, head.first);
+    Csr<T> b(this->shape_.inner, this->shape_.cols);
+    for (const Entry& entry : block) {
+      if (entry.row == kNoRow) break;
+      b.col_idx.push_back(entry.column);
+      b.values.push_back(entry.value);
+      ++b.row_ptr[static_cast<std::size_t>(entry.row) + 1];
+    }
+    std::partial_sum(b.row_ptr.begin(), b.row_ptr.end(), b.row_ptr.begin());
+    this->add_products(b.view());
   }
 
   Block own_;
@@ -128,9 +121,8 @@ class Mine final : public micro::RankSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/overlap",
-                      .idea = "blocks travel while others are multiplied",
-                      .needs = {.several_ranks = true, .mpi = true}});
+  registry.add<Mine>(
+      {.name = "micro/overlap", .idea = "blocks travel while others are multiplied", .needs = micro::kRanks});
 }
 
 }  // namespace stages

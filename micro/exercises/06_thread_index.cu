@@ -21,9 +21,7 @@
 // Hint: All blocks before this one are full: their threads, and then the place of the thread in its own.
 // Hint: blockIdx.x * blockDim.x is the number of the block's first thread. Add the place in the block.
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -45,23 +43,14 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   y[row] = sum;
 }
 
-template <class T>
-class Mine final : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(stages::multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
-           y);
-  }
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/thread_index", .idea = "a thread finds its row", .needs = {.gpu = true}});
+  micro::add_spmv<micro::ColumnsSpmv>(
+      registry, {.name = "micro/thread_index", .idea = "a thread finds its row"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x, y);
+      });
 }
 
 }  // namespace stages

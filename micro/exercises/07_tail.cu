@@ -19,10 +19,8 @@
 // Hint: Round up: add one less than a block before you divide. In the kernel compare the row with a.rows.
 // Hint: (rows + kBlock - 1) / kBlock for the grid, and `if (row >= ...) return;` in the kernel.
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
 #include "common/matrix/error.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -52,25 +50,17 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   y[row] = sum;
 }
 
-template <class T>
-class Mine final : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    const unsigned rows = static_cast<unsigned>(a.rows), blocks = blocks_of(rows);
-    if (blocks * kBlock >= rows + kBlock)
-      fail("{} rows have {} blocks, and the last has none of them", rows, blocks);
-    launch(stages::multiply<T>, {.grid = blocks, .block = kBlock, .stream = stream}, a, x, y);
-  }
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/tail", .idea = "the last block has threads without rows", .needs = {.gpu = true}});
+  micro::add_spmv<micro::ColumnsSpmv>(
+      registry, {.name = "micro/tail", .idea = "the last block has threads without rows"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        const unsigned rows = static_cast<unsigned>(a.rows), blocks = blocks_of(rows);
+        if (blocks * kBlock >= rows + kBlock)
+          fail("{} rows have {} blocks, and the last has none of them", rows, blocks);
+        launch(multiply<T>, {.grid = blocks, .block = kBlock, .stream = stream}, a, x, y);
+      });
 }
 
 }  // namespace stages

@@ -20,9 +20,7 @@
 // Hint: Turn the `if` into a `for` that begins with the same row, and adds the size of the grid.
 // Hint: The whole grid has gridDim.x * blockDim.x threads: for (row = first; row < rows; row += ...).
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -51,23 +49,16 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   // END
 }
 
-template <class T>
-class Mine final : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    if (a.rows > 0) STAGES_CUDA(cudaMemsetAsync(y, 0, static_cast<std::size_t>(a.rows) * sizeof(T), stream));
-    launch(stages::multiply<T>, {.grid = kBlocks<T>, .block = kBlock, .stream = stream}, a, x, y);
-  }
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/grid_stride", .idea = "a thread goes on to further rows", .needs = {.gpu = true}});
+  micro::add_spmv<micro::ColumnsSpmv>(
+      registry, {.name = "micro/grid_stride", .idea = "a thread goes on to further rows"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        if (a.rows > 0)
+          STAGES_CUDA(cudaMemsetAsync(y, 0, static_cast<std::size_t>(a.rows) * sizeof(T), stream));
+        launch(multiply<T>, {.grid = kBlocks<T>, .block = kBlock, .stream = stream}, a, x, y);
+      });
 }
 
 }  // namespace stages

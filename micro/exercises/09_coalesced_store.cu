@@ -46,10 +46,8 @@ __global__ void multiply(CsrView<T> a, CscView<T> b, DenseView<T> c) {
 
 template <class T>
 class Mine final : public DenseOutputPlan<T> {
- public:
   using DenseOutputPlan<T>::DenseOutputPlan;
 
- protected:
   void multiply(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) override {
     launch(stages::multiply<T>,
            {.grid = {blocks_for(c.cols, kWide), blocks_for(c.rows, kHigh)},

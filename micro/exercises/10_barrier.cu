@@ -21,9 +21,7 @@
 // Hint: One barrier between the writing and the reading. One between the reading and the next writing.
 // Hint: __syncthreads(); stands before the `if (has_row)` and after it, and never inside of it.
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -57,23 +55,14 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   if (has_row) y[row] = sum;
 }
 
-template <class T>
-class Mine final : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(stages::multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
-           y);
-  }
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/barrier", .idea = "x by tiles in shared memory", .needs = {.gpu = true}});
+  micro::add_spmv<micro::ColumnsSpmv>(
+      registry, {.name = "micro/barrier", .idea = "x by tiles in shared memory"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x, y);
+      });
 }
 
 }  // namespace stages

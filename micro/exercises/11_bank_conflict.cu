@@ -21,15 +21,12 @@
 #include <set>
 #include <vector>
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
-#include "common/matrix/error.hpp"
+#include "micro/gpu.hpp"
 
 namespace stages {
 namespace {
 
-constexpr unsigned kWarp = 32;
+using micro::kWarp;
 constexpr unsigned kRoom = 34 * 32;  ///< elements of shared memory
 
 /// Where element (row, column) of the tile lies.

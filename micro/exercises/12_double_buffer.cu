@@ -20,9 +20,7 @@
 // Hint: Tile t is in buffer t % 2. for (t = 0; t < tiles; ++t) { __syncthreads(); if (t + 1 < tiles)
 //   fetch(t + 1, buffer of t + 1); use(t, buffer of t); }
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -63,24 +61,14 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   if (has_row) y[row] = sum;
 }
 
-template <class T>
-class Mine final : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(stages::multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
-           y);
-  }
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/double_buffer",
-                      .idea = "the next tile comes while one is used",
-                      .needs = {.gpu = true}});
+  micro::add_spmv<micro::ColumnsSpmv>(
+      registry, {.name = "micro/double_buffer", .idea = "the next tile comes while one is used"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x, y);
+      });
 }
 
 }  // namespace stages

@@ -20,8 +20,7 @@
 // Hint: const Pack<T> pack = *reinterpret_cast<const Pack<T>*>(row + first); then for each of its kPack values
 //   whose column first + u is below a.cols: sum += pack.value[u] * x[first + u].
 
-#include "common/matrix/convert.hpp"
-#include "micro/csr_spmv.hpp"
+#include "micro/gpu.hpp"
 
 namespace stages {
 namespace {
@@ -52,7 +51,7 @@ __global__ void multiply(DenseView<const T> a, const T* x, T* y) {
   // Your code. Until then lane 0 takes the first element, and nobody the others.
   if (lane == 0 && a.cols > 0) sum = row[0] * x[0];
   // END
-  sum = micro::sum_of_warp(sum);
+  for (unsigned d = micro::kWarp / 2; d > 0; d /= 2) sum += __shfl_down_sync(micro::kAllLanes, sum, d);
   if (lane == 0) y[i] = sum;
 }
 

@@ -16,11 +16,7 @@
 // Hint: Before the entries number k lie k times as many entries as there are rows.
 // Hint: k * rows + i
 
-#include <algorithm>
-
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -59,45 +55,29 @@ __global__ void multiply(Ellpack<T> a, const T* x, T* y) {
   y[i] = sum;
 }
 
-template <class T>
-class Mine final : public DeviceSpmvPlan<T> {
- public:
-  Mine(const SpmvProblem<T>& problem, Exec& exec) : DeviceSpmvPlan<T>(problem, exec) {
-    const Csr<T>& a = *problem.a;
-    for (Index i = 0; i < a.rows; ++i) width_ = std::max(width_, static_cast<Index>(a.row_nnz(i)));
-    const auto rows = static_cast<std::size_t>(a.rows);
-    std::vector<Index> columns(rows * static_cast<std::size_t>(width_), kFilled);
-    std::vector<T> values(columns.size(), T{0});
-    for (std::size_t i = 0; i < rows; ++i) {
-      for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
-        const std::size_t to = static_cast<std::size_t>(p - a.row_ptr[i]) * rows + i;
-        columns[to] = a.col_idx[static_cast<std::size_t>(p)];
-        values[to] = a.values[static_cast<std::size_t>(p)];
-      }
-    }
-    columns_ = DeviceArray<Index>(std::span<const Index>(columns));
-    values_ = DeviceArray<T>(std::span<const T>(values));
-  }
-
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
- protected:
-  void product(const T* x, T* y) override {
-    const Index rows = this->a().rows;
-    launch(multiply<T>, {.grid = blocks_for(rows, kBlock), .block = kBlock, .stream = this->stream()},
-           Ellpack<T>{rows, width_, columns_.data(), values_.data()}, x, y);
-  }
-
- private:
-  Index width_ = 0;
-  DeviceArray<Index> columns_;
-  DeviceArray<T> values_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/ellpack_index", .idea = "stored step by step", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "micro/ellpack_index", .idea = "stored step by step"},
+      []<class T>(const auto& /*csr*/, const T* x, T* y, cudaStream_t stream, const Csr<T>& a) {
+        Index width = 0;
+        for (Index i = 0; i < a.rows; ++i) width = std::max(width, static_cast<Index>(a.row_nnz(i)));
+        const auto rows = static_cast<std::size_t>(a.rows);
+        std::vector<Index> columns(rows * static_cast<std::size_t>(width), kFilled);
+        std::vector<T> values(columns.size(), T{0});
+        for (std::size_t i = 0; i < rows; ++i) {
+          for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
+            const std::size_t to = static_cast<std::size_t>(p - a.row_ptr[i]) * rows + i;
+            columns[to] = a.col_idx[static_cast<std::size_t>(p)];
+            values[to] = a.values[static_cast<std::size_t>(p)];
+          }
+        }
+        const DeviceArray<Index> on_device{std::span<const Index>(columns)};
+        const DeviceArray<T> values_on_device{std::span<const T>(values)};
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream},
+               Ellpack<T>{a.rows, width, on_device.data(), values_on_device.data()}, x, y);
+      });
 }
 
 }  // namespace stages

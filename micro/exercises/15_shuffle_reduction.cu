@@ -19,7 +19,7 @@
 // Hint: A loop over the distances 16, 8, 4, 2, 1. In each of its steps every lane adds what it gets.
 // Hint: for (unsigned d = 16; d > 0; d /= 2) sum += __shfl_down_sync(...);
 
-#include "micro/csr_spmv.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -49,23 +49,15 @@ __global__ void multiply(DeviceRows<T> a, const T* x, T* y) {
   if (lane == 0) y[row] = sum;
 }
 
-template <class T>
-class Mine final : public micro::CsrSpmv<T> {
- public:
-  using micro::CsrSpmv<T>::CsrSpmv;
-
- protected:
-  void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(stages::multiply<T>,
-           {.grid = blocks_for(a.rows, kBlock / kWarp), .block = kBlock, .stream = stream}, a, x, y);
-  }
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/shuffle_reduction", .idea = "32 sums become one", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "micro/shuffle_reduction", .idea = "32 sums become one"},
+      []<class T>(const micro::DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock / kWarp), .block = kBlock, .stream = stream},
+               a, x, y);
+      });
 }
 
 }  // namespace stages

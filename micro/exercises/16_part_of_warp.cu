@@ -19,7 +19,7 @@
 // Hint: A sub-warp should wait for its own eight lanes only: eight ones, moved to where the sub-warp begins.
 // Hint: The sub-warp begins at lane lane - place: move 0xffu to the left by so many places.
 
-#include "micro/csr_spmv.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -49,22 +49,15 @@ __global__ void multiply(DeviceRows<T> a, const T* x, T* y) {
   if (place == 0) y[row] = sum;
 }
 
-template <class T>
-class Mine final : public micro::CsrSpmv<T> {
- public:
-  using micro::CsrSpmv<T>::CsrSpmv;
-
- protected:
-  void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(stages::multiply<T>,
-           {.grid = blocks_for(a.rows, kBlock / kPart), .block = kBlock, .stream = stream}, a, x, y);
-  }
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/part_of_warp", .idea = "eight lanes a row", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "micro/part_of_warp", .idea = "eight lanes a row"},
+      []<class T>(const micro::DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock / kPart), .block = kBlock, .stream = stream},
+               a, x, y);
+      });
 }
 
 }  // namespace stages

@@ -20,7 +20,7 @@
 
 #include <cmath>
 
-#include "micro/csr_spmv.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -66,31 +66,20 @@ __global__ void add_up(DeviceRows<T> a, const T* product, const Index* row, T* y
   y[i] = sum;
 }
 
-template <class T>
-class Mine final : public micro::CsrSpmv<T> {
- public:
-  Mine(const SpmvProblem<T>& problem, Exec& exec)
-      : micro::CsrSpmv<T>(problem, exec),
-        product_(problem.a->values.size()),
-        row_(problem.a->values.size()) {}
-
- protected:
-  void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(products<T>, {.grid = blocks_for(this->nnz(), kBlock), .block = kBlock, .stream = stream}, a,
-           this->nnz(), x, product_.data(), row_.data());
-    launch(add_up<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
-           product_.data(), row_.data(), y);
-  }
-
- private:
-  DeviceArray<T> product_;
-  DeviceArray<Index> row_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/row_of_entry", .idea = "a thread per entry", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "micro/row_of_entry", .idea = "a thread per entry"},
+      []<class T>(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream, const Csr<T>& host) {
+        const auto nnz = static_cast<std::int32_t>(host.nnz());
+        DeviceArray<T> product(host.values.size());
+        DeviceArray<Index> row(host.values.size());
+        launch(products<T>, {.grid = blocks_for(nnz, kBlock), .block = kBlock, .stream = stream}, a, nnz, x,
+               product.data(), row.data());
+        launch(add_up<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
+               product.data(), row.data(), y);
+      });
 }
 
 }  // namespace stages

@@ -19,8 +19,7 @@
 // Hint: All lanes call the shuffle, then only those with lane >= d add what came.
 // Hint: for (unsigned d = 1; d < 32; d *= 2) { const Index other = __shfl_up_sync(...); if (lane >= d) ...; }
 
-#include "common/matrix/error.hpp"
-#include "micro/csr_spmv.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -65,46 +64,31 @@ __global__ void multiply(DeviceRows<T> a, const T* x, T* y) {
   y[i] = sum;
 }
 
+/// Throws Error where row_ptr says what is not so, before anybody reads at such a place.
 template <class T>
-class Mine final : public micro::CsrSpmv<T> {
- public:
-  Mine(const SpmvProblem<T>& problem, Exec& exec)
-      : micro::CsrSpmv<T>(problem, exec), row_ptr_(static_cast<std::size_t>(problem.a->rows) + 1) {
-    std::vector<Index> lengths;
-    for (Index i = 0; i < problem.a->rows; ++i) lengths.push_back(static_cast<Index>(problem.a->row_nnz(i)));
-    lengths_ = DeviceArray<Index>(std::span<const Index>(lengths));
+void require_right(const std::vector<std::int32_t>& found, const Csr<T>& a) {
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i] != a.row_ptr[i])
+      fail("row_ptr[{}] is {}, but {} entries lie before row {}", i, found[i], a.row_ptr[i], i);
   }
-
- protected:
-  void multiply(const DeviceRows<T>& whole, const T* x, T* y, cudaStream_t stream) override {
-    launch(scan, {.grid = 1, .block = kWarp, .stream = stream}, lengths_.data(), whole.rows, row_ptr_.data());
-    require_right();
-    DeviceRows<T> a = whole;
-    a.row_ptr = row_ptr_.data();
-    launch(stages::multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
-           y);
-  }
-
- private:
-  /// Throws Error where row_ptr says what is not so, before anybody reads at such a place.
-  void require_right() {
-    const std::vector<std::int32_t> found = row_ptr_.to_host();
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      const Offset expected = this->a().row_ptr[i];
-      if (found[i] != expected)
-        fail("row_ptr[{}] is {}, but {} entries lie before row {}", i, found[i], expected, i);
-    }
-  }
-
-  DeviceArray<Index> lengths_;
-  DeviceArray<std::int32_t> row_ptr_;
-};
+}
 
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/scan_of_counts", .idea = "lengths become row pointers", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "micro/scan_of_counts", .idea = "lengths become row pointers"},
+      []<class T>(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream, const Csr<T>& host) {
+        std::vector<Index> rows;
+        for (Index i = 0; i < host.rows; ++i) rows.push_back(static_cast<Index>(host.row_nnz(i)));
+        const DeviceArray<Index> lengths{std::span<const Index>(rows)};
+        DeviceArray<std::int32_t> row_ptr(rows.size() + 1);
+        launch(scan, {.grid = 1, .block = kWarp, .stream = stream}, lengths.data(), a.rows, row_ptr.data());
+        require_right(row_ptr.to_host(), host);
+        const DeviceRows<T> scanned{a.rows, a.cols, row_ptr.data(), a.col_idx, a.values};
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, scanned,
+               x, y);
+      });
 }
 
 }  // namespace stages

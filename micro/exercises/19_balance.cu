@@ -18,10 +18,8 @@
 // Hint: first_at_least(row_ptr, rows, entries) searches row_ptr for you. Share 16 begins behind the last row.
 // Hint: if (s == kShares) return rows; and else first_at_least(...) of nnz * s / kShares entries.
 
-#include <algorithm>
-
-#include "common/matrix/error.hpp"
-#include "micro/csr_spmv.hpp"
+#include "micro/balance.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -72,48 +70,18 @@ __global__ void multiply(DeviceRows<T> a, const Index* firsts, const T* x, T* y)
   }
 }
 
-template <class T>
-class Mine final : public micro::CsrSpmv<T> {
- public:
-  Mine(const SpmvProblem<T>& problem, Exec& exec) : micro::CsrSpmv<T>(problem, exec), firsts_(kShares + 1) {}
-
- protected:
-  void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(deal, {.grid = 1, .block = kBlock, .stream = stream}, a.row_ptr, a.rows, this->nnz(),
-           firsts_.data());
-    require_balance();
-    launch(stages::multiply<T>, {.grid = kShares, .block = kBlock, .stream = stream}, a, firsts_.data(), x,
-           y);
-  }
-
- private:
-  /// Throws Error where the shares are not all rows, or one is more than a sixteenth and a row.
-  void require_balance() {
-    const Csr<T>& a = this->a();
-    const std::vector<Index> firsts = firsts_.to_host();
-    Offset longest = 0;
-    for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, a.row_nnz(i));
-    if (firsts.front() != 0 || firsts.back() != a.rows)
-      fail("the shares are rows {} to {} of 0 to {}", firsts.front(), firsts.back(), a.rows);
-    for (std::size_t s = 0; s < kShares; ++s) {
-      const Index begin = firsts[s], end = firsts[s + 1];
-      if (begin > end) fail("share {} begins at row {}, and share {} at row {}", s, begin, s + 1, end);
-      const Offset entries =
-          a.row_ptr[static_cast<std::size_t>(end)] - a.row_ptr[static_cast<std::size_t>(begin)];
-      if (entries > a.nnz() / kShares + longest)
-        fail("share {} has {} of {} entries; a sixteenth and the longest row are {}", s, entries, a.nnz(),
-             a.nnz() / kShares + longest);
-    }
-  }
-
-  DeviceArray<Index> firsts_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/balance", .idea = "equal shares of the entries", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "micro/balance", .idea = "equal shares of the entries"},
+      []<class T>(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream, const Csr<T>& host) {
+        DeviceArray<Index> firsts(kShares + 1);
+        launch(deal, {.grid = 1, .block = kBlock, .stream = stream}, a.row_ptr, a.rows,
+               static_cast<std::int32_t>(host.nnz()), firsts.data());
+        micro::require_balance(firsts.to_host(), host.row_ptr, 0, "share", "entries");
+        launch(multiply<T>, {.grid = kShares, .block = kBlock, .stream = stream}, a, firsts.data(), x, y);
+      });
 }
 
 }  // namespace stages

@@ -18,7 +18,7 @@
 // Hint: A mask with ones at all places below `lane` cuts off the rest, and __popc counts the ones.
 // Hint: The place is begin + __popc(word & ((1u << lane) - 1u)).
 
-#include "micro/csr_spmv.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -60,42 +60,27 @@ __global__ void multiply(Bitmaps<T> a, const T* x, T* y) {
       sum += a.values[place(begin, word, lane)] * x[static_cast<unsigned>(w) * kWarp + lane];
     begin += __popc(word);
   }
-  sum = micro::sum_of_warp(sum);
+  for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_down_sync(micro::kAllLanes, sum, d);
   if (lane == 0) y[i] = sum;
 }
-
-template <class T>
-class Mine final : public micro::CsrSpmv<T> {
- public:
-  Mine(const SpmvProblem<T>& problem, Exec& exec) : micro::CsrSpmv<T>(problem, exec) {
-    const Csr<T>& a = *problem.a;
-    width_ = (a.cols + 31) / 32;
-    std::vector<unsigned> words(static_cast<std::size_t>(a.rows) * static_cast<std::size_t>(width_), 0u);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(a.rows); ++i) {
-      for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
-        const auto column = static_cast<std::size_t>(a.col_idx[static_cast<std::size_t>(p)]);
-        words[i * static_cast<std::size_t>(width_) + column / kWarp] |= 1u << column % kWarp;
-      }
-    }
-    words_ = DeviceArray<unsigned>(std::span<const unsigned>(words));
-  }
-
- protected:
-  void multiply(const micro::DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(stages::multiply<T>,
-           {.grid = blocks_for(a.rows, kBlock / kWarp), .block = kBlock, .stream = stream},
-           Bitmaps<T>{a.rows, width_, words_.data(), a.row_ptr, a.values}, x, y);
-  }
-
- private:
-  Index width_ = 0;
-  DeviceArray<unsigned> words_;
-};
 
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/bitmap_rank", .idea = "a bit for an entry", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "micro/bitmap_rank", .idea = "a bit for an entry"},
+      []<class T>(const micro::DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream, const Csr<T>& host) {
+        const Index width = (a.cols + 31) / 32;
+        std::vector<unsigned> bits(static_cast<std::size_t>(a.rows) * static_cast<std::size_t>(width), 0u);
+        for (Index i = 0; i < a.rows; ++i) {
+          for (const Index column : row_columns(host, i))
+            bits[static_cast<std::size_t>(i) * static_cast<std::size_t>(width) +
+                 static_cast<std::size_t>(column) / kWarp] |= 1u << static_cast<unsigned>(column) % kWarp;
+        }
+        const DeviceArray<unsigned> words{std::span<const unsigned>(bits)};
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock / kWarp), .block = kBlock, .stream = stream},
+               Bitmaps<T>{a.rows, width, words.data(), a.row_ptr, a.values}, x, y);
+      });
 }
 
 }  // namespace stages

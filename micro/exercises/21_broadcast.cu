@@ -18,17 +18,16 @@
 // Hint: const Index from = __shfl_sync(kAllLanes, column, k); the same for the value; then, only where the lane
 //   has a column of C (has_column): sum += factor * b(from, j).
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "micro/spmm.hpp"
 
 namespace stages {
 namespace {
 
-constexpr unsigned kBlock = 128, kWarp = 32, kAllLanes = 0xffffffffu;
+using micro::DeviceRows, micro::kAllLanes, micro::kWarp;
+constexpr unsigned kBlock = 128;
 
 template <class T>
-__global__ void multiply(CsrView<T, std::int32_t> a, DenseView<const T> b, DenseView<T> c, T alpha, T beta) {
+__global__ void multiply(DeviceRows<T> a, DenseView<const T> b, DenseView<T> c, T alpha, T beta) {
   const auto i = static_cast<Index>((blockIdx.x * kBlock + threadIdx.x) / kWarp);
   const auto lane = static_cast<Index>(threadIdx.x % kWarp),
              j = static_cast<Index>(blockIdx.y * kWarp) + lane;
@@ -53,30 +52,16 @@ __global__ void multiply(CsrView<T, std::int32_t> a, DenseView<const T> b, Dense
   if (has_column) c(i, j) = alpha * sum + (beta == T{0} ? T{0} : beta * c(i, j));
 }
 
-template <class T>
-class Mine final : public DeviceSpmmPlan<T> {
- public:
-  Mine(const SpmmProblem<T>& problem, Exec& exec) : DeviceSpmmPlan<T>(problem, exec), a_(*problem.a) {}
-
-  static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
-
-  void run() override {
-    const auto strips = (static_cast<unsigned>(this->problem().n_cols) + kWarp - 1) / kWarp;
-    if (a_.rows == 0 || strips == 0) return;
-    launch(multiply<T>,
-           {.grid = {blocks_for(a_.rows, kBlock / kWarp), strips}, .block = kBlock, .stream = this->stream()},
-           a_.view(), this->b(), this->c(), this->problem().alpha, this->problem().beta);
-  }
-
- private:
-  DeviceCsr<T, std::int32_t> a_;
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/broadcast", .idea = "an entry from a lane to all", .needs = {.gpu = true}});
+  micro::add_spmm(registry, {.name = "micro/broadcast", .idea = "an entry from a lane to all"},
+                  []<class T>(const micro::Spmm<T>& p) {
+                    const LaunchConfig config{.grid = {blocks_for(p.a.rows, kBlock / kWarp), p.strips()},
+                                              .block = kBlock,
+                                              .stream = p.stream};
+                    launch(multiply<T>, config, p.a, p.b, p.c, p.alpha, p.beta);
+                  });
 }
 
 }  // namespace stages

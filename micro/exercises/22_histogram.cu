@@ -21,8 +21,7 @@
 // Hint: if (t < kBins) mine[t] = 0; __syncthreads(); if (has_row) atomicAdd(&mine[bin], 1); __syncthreads();
 //   if (t < kBins) add mine[t] to bins[t], again by atomicAdd: other blocks do so, too.
 
-#include "common/matrix/error.hpp"
-#include "micro/csr_spmv.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -69,48 +68,38 @@ __global__ void multiply(DeviceRows<T> a, const Index* order, const T* x, T* y) 
   y[i] = sum;
 }
 
+/// Where each bin begins. Throws Error where the counts are not those of the rows.
 template <class T>
-class Mine final : public micro::CsrSpmv<T> {
- public:
-  Mine(const SpmvProblem<T>& problem, Exec& exec)
-      : micro::CsrSpmv<T>(problem, exec), bins_(kBins), order_(static_cast<std::size_t>(problem.a->rows)) {}
-
- protected:
-  void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
-    const unsigned blocks = blocks_for(a.rows, kBlock);
-    bins_.zero(stream);
-    launch(count, {.grid = blocks, .block = kBlock, .stream = stream}, a.row_ptr, a.rows, bins_.data());
-    const std::vector<int> begins = places(bins_.to_host());
-    bins_.upload(std::span<const int>(begins), stream);
-    launch(sort_rows, {.grid = blocks, .block = kBlock, .stream = stream}, a.row_ptr, a.rows, bins_.data(),
-           order_.data());
-    launch(stages::multiply<T>, {.grid = blocks, .block = kBlock, .stream = stream}, a, order_.data(), x, y);
-    this->exec().synchronize();  // begins has been read
+std::vector<int> places(const std::vector<int>& counted, const Csr<T>& a) {
+  std::vector<int> expected(kBins, 0), begins(kBins, 0);
+  for (Index i = 0; i < a.rows; ++i) {
+    const auto length = static_cast<unsigned>(a.row_nnz(i));
+    ++expected[std::min<std::size_t>(kBins - 1, static_cast<std::size_t>(std::bit_width(length)))];
   }
-
- private:
-  /// Where each bin begins. Throws Error where the counts are not those of the rows.
-  std::vector<int> places(const std::vector<int>& counted) const {
-    std::vector<int> expected(kBins, 0), begins(kBins, 0);
-    for (Index i = 0; i < this->a().rows; ++i) {
-      const auto length = static_cast<unsigned>(this->a().row_nnz(i));
-      ++expected[std::min<std::size_t>(kBins - 1, static_cast<std::size_t>(std::bit_width(length)))];
-    }
-    for (std::size_t b = 0; b < kBins; ++b) {
-      if (counted[b] != expected[b]) fail("bin {} counts {} rows, and has {}", b, counted[b], expected[b]);
-      if (b > 0) begins[b] = begins[b - 1] + counted[b - 1];
-    }
-    return begins;
+  for (std::size_t b = 0; b < kBins; ++b) {
+    if (counted[b] != expected[b]) fail("bin {} counts {} rows, and has {}", b, counted[b], expected[b]);
+    if (b > 0) begins[b] = begins[b - 1] + counted[b - 1];
   }
-
-  DeviceArray<int> bins_;
-  DeviceArray<Index> order_;
-};
+  return begins;
+}
 
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/histogram", .idea = "rows by length", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "micro/histogram", .idea = "rows by length"},
+      []<class T>(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream, const Csr<T>& host) {
+        const LaunchConfig config{.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream};
+        DeviceArray<int> bins(kBins);
+        DeviceArray<Index> order(static_cast<std::size_t>(a.rows));
+        bins.zero(stream);
+        launch(count, config, a.row_ptr, a.rows, bins.data());
+        const std::vector<int> begins = places(bins.to_host(), host);
+        bins.upload(std::span<const int>(begins), stream);
+        launch(sort_rows, config, a.row_ptr, a.rows, bins.data(), order.data());
+        launch(multiply<T>, config, a, order.data(), x, y);
+        STAGES_CUDA(cudaStreamSynchronize(stream));  // begins has been read
+      });
 }
 
 }  // namespace stages

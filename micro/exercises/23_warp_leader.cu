@@ -22,8 +22,7 @@
 //   begin = take(counter, __popc(with)); begin = __shfl_sync(kAllLanes, begin, 0); return begin + __popc(with
 //   & below);
 
-#include "common/matrix/error.hpp"
-#include "micro/csr_spmv.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -69,47 +68,36 @@ __global__ void multiply(DeviceRows<T> a, const Index* list, Index listed, const
   y[i] = sum;
 }
 
+/// The rows with entries. Throws Error where there are not as many places, or each row has asked for itself.
 template <class T>
-class Mine final : public micro::CsrSpmv<T> {
- public:
-  Mine(const SpmvProblem<T>& problem, Exec& exec)
-      : micro::CsrSpmv<T>(problem, exec), counter_(2), list_(static_cast<std::size_t>(problem.a->rows)) {}
-
- protected:
-  void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
-    const unsigned blocks = blocks_for(a.rows, kBlock);
-    counter_.zero(stream);
-    list_.zero(stream);
-    launch(list_rows, {.grid = blocks, .block = kBlock, .stream = stream}, a.row_ptr, a.rows, counter_.data(),
-           list_.data());
-    const Index listed = listed_rows(a.rows);
-    if (a.rows > 0) STAGES_CUDA(cudaMemsetAsync(y, 0, static_cast<std::size_t>(a.rows) * sizeof(T), stream));
-    launch(stages::multiply<T>, {.grid = blocks_for(listed, kBlock), .block = kBlock, .stream = stream}, a,
-           list_.data(), listed, x, y);
-  }
-
- private:
-  /// Throws Error where there are not as many as rows with entries, or each of them has asked for itself.
-  Index listed_rows(Index rows) {
-    const std::vector<int> counter = counter_.to_host();
-    Index expected = 0;
-    for (Index i = 0; i < rows; ++i) expected += this->a().row_nnz(i) > 0;
-    if (counter[0] != expected) fail("{} places are taken, and {} rows have entries", counter[0], expected);
-    const unsigned warps = blocks_for(rows, kBlock) * (kBlock / kWarp);
-    if (static_cast<unsigned>(counter[1]) > warps)
-      fail("take() is called {} times by {} warps; once a warp is enough", counter[1], warps);
-    return expected;
-  }
-
-  DeviceArray<int> counter_;
-  DeviceArray<Index> list_;
-};
+Index listed_rows(const std::vector<int>& counter, const Csr<T>& a) {
+  Index expected = 0;
+  for (Index i = 0; i < a.rows; ++i) expected += a.row_nnz(i) > 0;
+  if (counter[0] != expected) fail("{} places are taken, and {} rows have entries", counter[0], expected);
+  const unsigned warps = blocks_for(a.rows, kBlock) * (kBlock / kWarp);
+  if (static_cast<unsigned>(counter[1]) > warps)
+    fail("take() is called {} times by {} warps; once a warp is enough", counter[1], warps);
+  return expected;
+}
 
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/warp_leader", .idea = "one atomic addition a warp", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "micro/warp_leader", .idea = "one atomic addition a warp"},
+      []<class T>(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream, const Csr<T>& host) {
+        DeviceArray<int> counter(2);
+        DeviceArray<Index> list(static_cast<std::size_t>(a.rows));
+        counter.zero(stream);
+        list.zero(stream);
+        launch(list_rows, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a.row_ptr,
+               a.rows, counter.data(), list.data());
+        const Index listed = listed_rows(counter.to_host(), host);
+        if (a.rows > 0)
+          STAGES_CUDA(cudaMemsetAsync(y, 0, static_cast<std::size_t>(a.rows) * sizeof(T), stream));
+        launch(multiply<T>, {.grid = blocks_for(listed, kBlock), .block = kBlock, .stream = stream}, a,
+               list.data(), listed, x, y);
+      });
 }
 
 }  // namespace stages

@@ -25,8 +25,7 @@
 #include <bit>
 #include <set>
 
-#include "common/matrix/error.hpp"
-#include "micro/csr_spmv.hpp"
+#include "micro/spmv.hpp"
 
 namespace stages {
 namespace {
@@ -66,44 +65,31 @@ __global__ void multiply(DeviceRows<T> a, const unsigned* slot, const Index* key
   y[i] = sum;
 }
 
+/// Throws Error where not each column of A has one slot.
 template <class T>
-class Mine final : public micro::CsrSpmv<T> {
- public:
-  Mine(const SpmvProblem<T>& problem, Exec& exec)
-      : micro::CsrSpmv<T>(problem, exec),
-        slots_(std::bit_ceil(2 * problem.a->values.size() + 16)),
-        keys_(slots_),
-        slot_(problem.a->values.size()),
-        columns_(problem.a->col_idx.begin(), problem.a->col_idx.end()) {}
-
- protected:
-  void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) override {
-    keys_.fill_bytes(0xFF, stream);  // kFree
-    launch(collect, {.grid = blocks_for(this->nnz(), kBlock), .block = kBlock, .stream = stream}, a.col_idx,
-           this->nnz(), keys_.data(), static_cast<unsigned>(slots_), slot_.data());
-    require_one_each();
-    launch(stages::multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
-           slot_.data(), keys_.data(), x, y);
-  }
-
- private:
-  /// Throws Error where not each column has one slot.
-  void require_one_each() {
-    const std::vector<Index> keys = keys_.to_host();
-    const auto taken = std::ssize(keys) - std::count(keys.begin(), keys.end(), kFree);
-    if (taken != std::ssize(columns_)) fail("{} slots are taken by {} columns", taken, columns_.size());
-  }
-
-  std::size_t slots_;
-  DeviceArray<Index> keys_;
-  DeviceArray<unsigned> slot_;
-  std::set<Index> columns_;  ///< that occur in A
-};
+void require_one_each(const std::vector<Index>& keys, const Csr<T>& a) {
+  const std::set<Index> columns(a.col_idx.begin(), a.col_idx.end());
+  const auto taken = std::ssize(keys) - std::count(keys.begin(), keys.end(), kFree);
+  if (taken != std::ssize(columns)) fail("{} slots are taken by {} columns", taken, columns.size());
+}
 
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/slot_by_cas", .idea = "a table that many fill", .needs = {.gpu = true}});
+  micro::add_spmv<micro::CsrSpmv>(
+      registry, {.name = "micro/slot_by_cas", .idea = "a table that many fill"},
+      []<class T>(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream, const Csr<T>& host) {
+        const auto nnz = static_cast<std::int32_t>(host.nnz());
+        const std::size_t slots = std::bit_ceil(2 * host.values.size() + 16);
+        DeviceArray<Index> keys(slots);
+        DeviceArray<unsigned> slot(host.values.size());
+        keys.fill_bytes(0xFF, stream);  // kFree
+        launch(collect, {.grid = blocks_for(nnz, kBlock), .block = kBlock, .stream = stream}, a.col_idx, nnz,
+               keys.data(), static_cast<unsigned>(slots), slot.data());
+        require_one_each(keys.to_host(), host);
+        launch(multiply<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
+               slot.data(), keys.data(), x, y);
+      });
 }
 
 }  // namespace stages

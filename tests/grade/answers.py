@@ -61,7 +61,7 @@ WASTEFUL = [
                             "first < min(static_cast<Index>(a.ld), static_cast<Index>(lane + 1) * each); first += kPack")],
      {"At most: 17 sectors a request in loads of values": r"\.cu:\d+: \d\d(\.\d)? a request"}),
     ("14_ellpack_index.cu", [("k * a.rows + i", "i * a.width + k"),
-                             ("static_cast<std::size_t>(p - a.row_ptr[i]) * rows + i", "i * static_cast<std::size_t>(width_) + static_cast<std::size_t>(p - a.row_ptr[i])")],
+                             ("static_cast<std::size_t>(p - a.row_ptr[i]) * rows + i", "i * static_cast<std::size_t>(width) + static_cast<std::size_t>(p - a.row_ptr[i])")],
      {"At most: 13 sectors a request in loads": r"\.cu:\d+: .* a request"}),
     ("14_ellpack_index.cu", [("const Index i = static_cast<Index>(blockIdx.x * kBlock + threadIdx.x);",
                               "if (blockIdx.x + threadIdx.x > 0) return;\n  for (Index i = 0; i < a.rows; ++i) {"), ("y[i] = sum;", "y[i] = sum;\n  }")],

@@ -64,46 +64,17 @@ enum class GustavsonFault {
   short_row_ptr,  ///< row_ptr ends one too early
   grows,          ///< goes on from the C of the run before
   throws,
-  // from here on run() leaves the multiplication to others, whom nobody times
-  multiplies_in_load,  ///< and reset() does nothing either
-  multiplies_in_reset,
-  multiplies_in_fetch,
-  copies_from_load,  ///< load() multiplies, and run() copies the result
 };
 
 template <class T>
-class FaultyGustavson final : public HostSpgemmPlan<T> {
+class FaultyGustavson : public HostSpgemmPlan<T> {
  public:
   FaultyGustavson(const SpgemmProblem<T>& problem, Exec& /*exec*/, GustavsonFault fault)
       : HostSpgemmPlan<T>(problem), fault_(fault) {}
 
   static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
 
-  void load(const SpgemmOperands<T>& operands) override {
-    HostSpgemmPlan<T>::load(operands);
-    if (fault_ == GustavsonFault::multiplies_in_load) multiply();
-    if (fault_ != GustavsonFault::copies_from_load) return;
-    Csr<T> before = this->c_;
-    multiply();
-    made_ = std::move(this->c_);
-    this->c_ = std::move(before);
-  }
-  void reset() override {
-    if (fault_ == GustavsonFault::multiplies_in_load) return;
-    HostSpgemmPlan<T>::reset();
-    if (fault_ == GustavsonFault::multiplies_in_reset) multiply();
-  }
   void run() override {
-    if (fault_ < GustavsonFault::multiplies_in_load) multiply();
-    if (fault_ == GustavsonFault::copies_from_load) this->c_ = made_;
-  }
-  Csr<T> fetch() override {
-    if (fault_ == GustavsonFault::multiplies_in_fetch) multiply();
-    return HostSpgemmPlan<T>::fetch();
-  }
-
- private:
-  void multiply() {
     using F = GustavsonFault;
     if (fault_ == F::null_kernel) return;
     if (fault_ == F::throws) throw std::bad_alloc();
@@ -128,6 +99,7 @@ class FaultyGustavson final : public HostSpgemmPlan<T> {
     }
   }
 
+ private:
   RowSums<T> row(Index i) const {
     using F = GustavsonFault;
     const CsrView<T>&a = this->a(), &b = this->b();
@@ -180,7 +152,6 @@ class FaultyGustavson final : public HostSpgemmPlan<T> {
 
   GustavsonFault fault_;
   Csr<T> first_;
-  Csr<T> made_;  // in load
 };
 
 enum class DotFault {

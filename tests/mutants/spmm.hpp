@@ -18,50 +18,18 @@ enum class SpmmFault {
   reads_padding,        ///< B is read as if it had none
   wrong_layout,         ///< B is read as row-major, whatever it is
   swapped_result,       ///< two rows of C change places
-  // from here on run() leaves the multiplication to others, whom nobody times
-  multiplies_in_reset,
-  multiplies_in_fetch,
-  copies_from_load,  ///< load() multiplies, and run() copies the result
 };
 
 /// C = alpha A B + beta C, an element at a time.
 template <class T>
-class FaultySpmm final : public HostSpmmPlan<T> {
+class FaultySpmm : public HostSpmmPlan<T> {
  public:
   FaultySpmm(const SpmmProblem<T>& problem, Exec& /*exec*/, SpmmFault fault)
       : HostSpmmPlan<T>(problem), fault_(fault) {}
 
   static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
 
-  void load(const SpmmOperands<T>& operands) override {
-    HostSpmmPlan<T>::load(operands);
-    if (fault_ != SpmmFault::copies_from_load) return;
-    const Dense<T> before = HostSpmmPlan<T>::fetch();
-    multiply();
-    made_ = HostSpmmPlan<T>::fetch();
-    put(before);
-  }
-  void reset() override {
-    HostSpmmPlan<T>::reset();
-    if (fault_ == SpmmFault::multiplies_in_reset) multiply();
-  }
   void run() override {
-    if (fault_ < SpmmFault::multiplies_in_reset) multiply();
-    if (fault_ == SpmmFault::copies_from_load) put(made_);
-  }
-  Dense<T> fetch() override {
-    if (fault_ == SpmmFault::multiplies_in_fetch) multiply();
-    return HostSpmmPlan<T>::fetch();
-  }
-
- private:
-  void put(const Dense<T>& all) {
-    for (Index i = 0; i < all.rows; ++i) {
-      for (Index j = 0; j < all.cols; ++j) this->c()(i, j) = all(i, j);
-    }
-  }
-
-  void multiply() {
     const auto c = this->c();
     if (c.data == nullptr || c.rows == 0) return;
     touch_padding();
@@ -79,6 +47,7 @@ class FaultySpmm final : public HostSpmmPlan<T> {
     }
   }
 
+ private:
   T b_element(Index k, Index j) const {
     auto b = this->b();
     if (fault_ == SpmmFault::reads_padding) b.ld = b.layout == Layout::row_major ? b.cols : b.rows;
@@ -116,7 +85,6 @@ class FaultySpmm final : public HostSpmmPlan<T> {
   }
 
   SpmmFault fault_;
-  Dense<T> made_;  // in load
 };
 
 }  // namespace stages::mutants

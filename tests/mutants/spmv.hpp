@@ -33,18 +33,11 @@ enum class SpmvFault {
   single_precision,      ///< sums in float, for double as well
   same_vector,           ///< a stream multiplies the first vector again and again
   throws,                ///< an exception that is not an Error
-  // from here on run() leaves the multiplication to others, whom nobody times
-  multiplies_in_load,  ///< and reset() does nothing either
-  multiplies_in_reset,
-  multiplies_in_fetch,
-  lazy,              ///< run() notes that it was called, and fetch() then multiplies
-  copies_from_load,  ///< load() multiplies, and run() copies the result
-  replays,           ///< run() multiplies after a load, and later ones leave what is there
 };
 
 /// y = A x row by row. In a chain and in a stream as HostSpmvPlan orders them.
 template <class T>
-class FaultySpmv final : public HostSpmvPlan<T> {
+class FaultySpmv : public HostSpmvPlan<T> {
  public:
   FaultySpmv(const SpmvProblem<T>& problem, Exec& /*exec*/, SpmvFault fault)
       : HostSpmvPlan<T>(problem),
@@ -58,25 +51,11 @@ class FaultySpmv final : public HostSpmvPlan<T> {
     loaded_ = &operands;
     runs_since_load_ = 0;
     HostSpmvPlan<T>::load(operands);
-    if (fault_ == SpmvFault::multiplies_in_load) HostSpmvPlan<T>::run();
-    if (fault_ == SpmvFault::copies_from_load) {
-      HostSpmvPlan<T>::run();
-      made_ = HostSpmvPlan<T>::fetch();
-    }
-  }
-  void reset() override {
-    if (fault_ == SpmvFault::multiplies_in_load) return;
-    HostSpmvPlan<T>::reset();
-    was_run_ = false;
-    if (fault_ == SpmvFault::multiplies_in_reset) HostSpmvPlan<T>::run();
   }
   void run() override {
     ++runs_;
     ++runs_since_load_;
-    was_run_ = true;
-    if (fault_ == SpmvFault::copies_from_load) first_ = made_;
-    if (fault_ == SpmvFault::replays && runs_since_load_ == 1) HostSpmvPlan<T>::run();
-    if (fault_ == SpmvFault::null_kernel || fault_ >= SpmvFault::multiplies_in_load) return;
+    if (fault_ == SpmvFault::null_kernel) return;
     if (fault_ == SpmvFault::failed_library_call) {
       library_gemv();
       return;
@@ -90,9 +69,6 @@ class FaultySpmv final : public HostSpmvPlan<T> {
     if (fault_ == SpmvFault::consumes_operand) std::fill(x_.x.data.begin(), x_.x.data.end(), T{0});
   }
   Dense<T> fetch() override {
-    if (fault_ == SpmvFault::multiplies_in_fetch || (fault_ == SpmvFault::lazy && was_run_))
-      HostSpmvPlan<T>::run();
-    if (fault_ == SpmvFault::copies_from_load) return first_;
     if (fault_ != SpmvFault::stale_answer) return HostSpmvPlan<T>::fetch();
     if (runs_ == 1) first_ = HostSpmvPlan<T>::fetch();
     return first_;
@@ -168,10 +144,8 @@ class FaultySpmv final : public HostSpmvPlan<T> {
   SpmvOperands<T> x_;  // the operands that are consumed
   Buffer<T> kept_;
   Dense<T> first_;
-  Dense<T> made_;  // in load
   int runs_ = 0;
   int runs_since_load_ = 0;
-  bool was_run_ = false;  // since the last reset
 };
 
 }  // namespace stages::mutants
