@@ -12,7 +12,6 @@
 
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -462,50 +461,6 @@ TEST(MatrixMarketReader, HeaderAlone) {
   EXPECT_EQ(h.rows, 3);
   EXPECT_EQ(h.stored, 6);
   EXPECT_EQ(h.symmetry, MatrixMarketHeader::Symmetry::symmetric);
-}
-
-// ------------------------------------------------------------------------------------------------ numbers
-
-/// Numbers of many shapes, through the reader and through the standard library.
-template <class T>
-void expect_nearest(const std::vector<std::string>& numbers) {
-  std::string text = kGeneral + fmt::format("1 {} {}\n", numbers.size(), numbers.size());
-  for (std::size_t k = 0; k < numbers.size(); ++k) text += fmt::format("1 {} {}\n", k + 1, numbers[k]);
-  const Csr<T> a = parse<T>(text);
-  for (std::size_t k = 0; k < numbers.size(); ++k) {
-    T expected{};
-    std::from_chars(numbers[k].data(), numbers[k].data() + numbers[k].size(), expected);
-    EXPECT_EQ(std::memcmp(&a.values[k], &expected, sizeof(T)), 0)
-        << numbers[k] << " is read as " << a.values[k] << " instead of " << expected;
-  }
-}
-
-std::vector<std::string> numbers_of_many_shapes() {
-  std::vector<std::string> numbers;
-  std::mt19937_64 random(5);
-  for (int k = 0; k < 20000; ++k) {
-    std::string digits = random() % 2 == 0 ? "-" : "";
-    const std::size_t sign = digits.size(), length = 1 + random() % 24;
-    for (std::size_t d = 0; d < length; ++d) digits += static_cast<char>('0' + random() % 10);
-    if (random() % 4 != 0) digits.insert(sign + random() % (length + 1), ".");
-    if (random() % 3 == 0) digits += fmt::format("e{}", static_cast<int>(random() % 36) - 24);
-    numbers.push_back(digits);
-  }
-  // Halfway between two doubles and two floats, and one unit in the last digit to either side.
-  for (const char* tie :
-       {"9007199254740993", "9007199254740993.0000000001", "9007199254740992.9999999999", "16777217",
-        "16777217.00000001", "16777216.99999999", "0.500000029802322387695312", "4503599627370496.5",
-        "4503599627370497.5", "1.00000005960464477539062", "1.00000017881393432617187"}) {
-    numbers.emplace_back(tie);
-  }
-  return numbers;
-}
-
-TEST(MatrixMarketNumbers, AreTheNearestDouble) {
-  expect_nearest<double>(numbers_of_many_shapes());
-}
-TEST(MatrixMarketNumbers, AreTheNearestFloat) {
-  expect_nearest<float>(numbers_of_many_shapes());
 }
 
 // ---------------------------------------------------------------------------------------------- writing
