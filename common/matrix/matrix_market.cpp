@@ -703,7 +703,8 @@ class Reader {
     std::vector<std::pair<Index, Index>> places;
     for (Offset k = 0; k < all.nnz(); ++k) places.emplace_back(all.row_idx[at(k)], all.col_idx[at(k)]);
     std::ranges::sort(places);
-    const auto [row, col] = *std::ranges::adjacent_find(places);
+    const std::pair<Index, Index> place = *std::ranges::adjacent_find(places);
+    const Index row = place.first, col = place.second;
     bool seen = false;
     read_again([&](Index i, Index j, T) {
       if (!((i == row && j == col) || (i == col && j == row))) return;
