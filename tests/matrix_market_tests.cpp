@@ -304,6 +304,11 @@ TEST(MatrixMarketReader, RefusesNonFiniteValuesOnRequest) {
   EXPECT_EQ(report.non_finite, 1);
   EXPECT_TRUE(
       message_of([&] { parse(text, {.allow_non_finite = false}); }).starts_with("text:4: the value '-inf'"));
+  const std::string sums = kGeneral + "2 2 4\n2 1 1e308\n1 1 1\n2 1 9e307\n2 2 1\n";
+  EXPECT_TRUE(std::isinf(parse(sums).values[1]));
+  EXPECT_TRUE(message_of([&] {
+                parse(sums, {.allow_non_finite = false});
+              }).starts_with("text:5: the entries at row 2, column 1 add up to more than a 64-bit float"));
 }
 
 TEST(MatrixMarketReader, RefusesWhatDoesNotFitIntoFloat) {
