@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/matrix/error.hpp"
@@ -179,6 +181,28 @@ TYPED_TEST(Convert, RepeatsAreSummedInInputOrder) {
   const Csr<TypeParam> csr = to_csr(coo);
   EXPECT_EQ(csr.row_ptr, (Buffer<Offset>{0, 1, 2}));
   EXPECT_EQ(csr.values, (Buffer<TypeParam>{9, 0})) << "the sum that is zero stays as an explicit zero";
+}
+
+// Long rows, a row and a column that most entries lie in, and sums that depend on their order.
+TYPED_TEST(Convert, RepeatsInLongRowsAreSummedInInputOrder) {
+  Coo<TypeParam> coo;
+  coo.rows = coo.cols = 3000;
+  std::map<std::pair<Index, Index>, TypeParam> expected;
+  random::Stream words(11, 0);
+  for (int k = 0; k < 40000; ++k) {
+    const Index row = k % 4 != 0 ? 17 : static_cast<Index>(words.below(3000));
+    const Index col = k % 6 == 0 ? 4 : static_cast<Index>(words.below(3000));
+    const TypeParam value = static_cast<TypeParam>(words.below(1'000'000)) / 7;
+    coo.push(row, col, value);
+    expected[{row, col}] += value;
+  }
+  const Csr<TypeParam> csr = to_csr(coo);
+  ASSERT_NO_THROW(require_canonical(csr, "A"));
+  ASSERT_EQ(csr.nnz(), std::ssize(expected));
+  for (Offset k = 0; const auto& [place, sum] : expected) {
+    EXPECT_EQ(csr.col_idx[static_cast<std::size_t>(k)], place.second);
+    EXPECT_EQ(csr.values[static_cast<std::size_t>(k++)], sum);
+  }
 }
 
 TYPED_TEST(Convert, EntryOutsideIsRefused) {

@@ -1,5 +1,5 @@
 #pragma once
-// Where the Matrix Market reader takes its bytes from, and where the writer puts them. The reader goes over
+// Where the Matrix Market reader takes its bytes from, and where the writer puts them. The reader may go over
 // its input twice, so a source can be rewound. Messages thrown here carry no place: the caller, who counts
 // lines, puts `file:line: ` in front.
 

@@ -1,7 +1,8 @@
 #include "common/matrix/convert.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
@@ -43,26 +44,54 @@ void flip(Index lines_in, Index lines_out, const Offset* ptr_in, const Index* id
   }
 }
 
-/// Sums neighbours with equal column in each (sorted) row and closes the gaps, in place.
+/// Sorts n entries by column, equal columns in the order in which they lie. Rows of this many entries at most
+/// are inserted one by one: std::stable_sort asks for memory at each call, and took twice as long for ten.
+constexpr Offset kInserted = 32;
+
 template <class T>
-void sum_repeats(Csr<T>& a) {
-  Offset out = 0;
-  Offset begin = 0;
+void insert_in_order(Index* cols, T* values, Offset n) {
+  for (Offset k = 1; k < n; ++k) {
+    const Index col = cols[k];
+    const T value = values[k];
+    Offset to = k;
+    for (; to > 0 && cols[to - 1] > col; --to) {
+      cols[to] = cols[to - 1];
+      values[to] = values[to - 1];
+    }
+    cols[to] = col;
+    values[to] = value;
+  }
+}
+
+/// Makes rows of placed entries canonical, in place: sorts each by column, and sums what repeats in the order
+/// in which it was placed.
+template <class T>
+void close_rows(Csr<T>& a) {
+  std::vector<std::pair<Index, T>> row;
+  Offset begin = 0, out = 0;
   for (Index i = 0; i < a.rows; ++i) {
-    const Offset end = a.row_ptr[at(i) + 1];
-    const Offset row_begin = out;
-    for (Offset k = begin; k < end; ++k) {
-      if (out > row_begin && a.col_idx[at(out) - 1] == a.col_idx[at(k)]) {
-        a.values[at(out) - 1] += a.values[at(k)];
-      } else {
-        a.col_idx[at(out)] = a.col_idx[at(k)];
-        a.values[at(out)] = a.values[at(k)];
-        ++out;
+    const Offset end = std::exchange(a.row_ptr[at(i)], out);
+    if (end - begin <= kInserted) {
+      insert_in_order(a.col_idx.data() + begin, a.values.data() + begin, end - begin);
+    } else if (!std::is_sorted(a.col_idx.begin() + begin, a.col_idx.begin() + end)) {
+      row.clear();
+      for (Offset k = begin; k < end; ++k) row.emplace_back(a.col_idx[at(k)], a.values[at(k)]);
+      std::ranges::stable_sort(row, {}, &std::pair<Index, T>::first);
+      for (Offset k = begin; const auto& [col, value] : row) {
+        a.col_idx[at(k)] = col;
+        a.values[at(k++)] = value;
       }
     }
-    begin = end;
-    a.row_ptr[at(i) + 1] = out;
+    for (const Offset first = out; begin < end; ++begin) {
+      if (out > first && a.col_idx[at(out) - 1] == a.col_idx[at(begin)]) {
+        a.values[at(out) - 1] += a.values[at(begin)];
+      } else {
+        a.col_idx[at(out)] = a.col_idx[at(begin)];
+        a.values[at(out++)] = a.values[at(begin)];
+      }
+    }
   }
+  a.row_ptr[at(a.rows)] = out;
   a.col_idx.resize(at(out));
   a.values.resize(at(out));
 }
@@ -80,32 +109,20 @@ Csr<T> to_csr(const Coo<T>& a) {
           k, i, j, a.rows, a.cols);
     }
   }
-  // Least significant digit first: by column, then (stably) by row, so rows come out with ascending columns
-  // and repeated entries stay in input order.
-  Buffer<Offset> by_column(at(a.nnz())), next;
-  if (mostly_empty_columns(a.cols, a.nnz())) {
-    std::iota(by_column.begin(), by_column.end(), Offset{0});
-    std::stable_sort(by_column.begin(), by_column.end(),
-                     [&](Offset k, Offset l) { return a.col_idx[at(k)] < a.col_idx[at(l)]; });
-  } else {
-    next.assign(at(a.cols) + 1, 0);
-    for (const Index j : a.col_idx) ++next[at(j) + 1];
-    counts_to_offsets(next);
-    for (Offset k = 0; k < a.nnz(); ++k) by_column[at(next[at(a.col_idx[at(k)])]++)] = k;
-  }
-
   Csr<T> out(a.rows, a.cols);
-  for (const Index i : a.row_idx) ++out.row_ptr[at(i) + 1];
-  counts_to_offsets(out.row_ptr);
   out.col_idx.resize(at(a.nnz()));
   out.values.resize(at(a.nnz()));
-  next.assign(out.row_ptr.begin(), out.row_ptr.end() - 1);
-  for (const Offset k : by_column) {
-    const Offset to = next[at(a.row_idx[at(k)])]++;
+  for (const Index i : a.row_idx) ++out.row_ptr[at(i)];
+  // Counts become where each row starts; placing an entry moves that on, to the row's end at last. So no second
+  // array of positions is needed.
+  Offset start = 0;
+  for (Offset& place : out.row_ptr) start += std::exchange(place, start);
+  for (Offset k = 0; k < a.nnz(); ++k) {
+    const Offset to = out.row_ptr[at(a.row_idx[at(k)])]++;
     out.col_idx[at(to)] = a.col_idx[at(k)];
     out.values[at(to)] = a.values[at(k)];
   }
-  sum_repeats(out);
+  close_rows(out);
   return out;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Conversions between the forms. They are linear-time counting sorts: O(nnz + rows + cols), but for triplets
-// of mostly empty columns, which are compared; right for rectangular matrices, empty rows and columns. Policy
+// Conversions between the forms. They are linear-time counting sorts, O(nnz + rows + cols); from triplets by
+// row, and each row is then sorted by column. Right for rectangular matrices, empty rows and columns. Policy
 // for repeated entries: they are summed, in the order in which they stand in the input; a sum that comes out
 // as zero stays as an explicit zero.
 
@@ -15,7 +15,8 @@ inline bool mostly_empty_columns(Index cols, Offset nnz) {
   return cols > 2 * std::max<Offset>(nnz, 1024);
 }
 
-/// The canonical Csr of `a`. Throws Error if an index lies outside the matrix.
+/// The canonical Csr of `a`; besides it takes what the longest row takes. Throws Error if an index lies outside
+/// the matrix.
 template <class T>
 Csr<T> to_csr(const Coo<T>& a);
 

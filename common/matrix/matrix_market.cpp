@@ -1,12 +1,8 @@
-// Matrix Market, read in two passes. The first checks every index and counts each row's entries; the second
-// reads the values too and puts each entry straight into its place in the final arrays. Nothing else that
-// grows with the matrix is ever held, so peak memory is hardly more than the result, where a list of triplets
-// that is then sorted needs three times as much. Reading twice costs less than it seems: the first pass skips
-// the values, which take most of the time, and the second finds the file in the page cache.
+// Matrix Market: the entries of a file are collected as triplets, then sorted into rows (convert.hpp).
 //
-// Both passes share the same loop. Each line goes through a fast path (parse_number.hpp) that takes the usual
-// shape of an entry, and everything unusual (a comment, a blank line, nan, 25 digits, nonsense) through a
-// careful one, which alone decides what is wrong.
+// An entry of the usual shape is read by std::from_chars straight from its line; everything unusual (a comment,
+// a blank line, nan, `+1`, nonsense) is taken apart into words, and that careful path alone decides what is
+// wrong.
 
 #include "common/matrix/matrix_market.hpp"
 
@@ -15,18 +11,15 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 #include <new>
-#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
-#include "common/matrix/parse_number.hpp"
-#include "common/matrix/row_placer.hpp"
 #include "common/matrix/text_lines.hpp"
 
 namespace stages {
@@ -230,7 +223,7 @@ Offset array_values(const Header& h) {
 /// reading. What is not packed is read in proportion to its size whatever it holds.
 void require_entries(const Lines& lines, Offset bytes, Offset entries) {
   constexpr Offset kFreely = Offset{64} << 20, kLongestEntry = 1024;  // the format's longest line
-  if (lines.source_size() >= 0 || bytes <= kFreely || bytes / kLongestEntry <= entries) return;
+  if (bytes <= kFreely || bytes / kLongestEntry <= entries || lines.source_size() >= 0) return;
   fail_at(lines.name(), lines.line() + 1,
           "{} MB of this compressed text hold too few entries, {}; unpack it, and remove comments and blanks",
           bytes >> 20, entries);
@@ -285,17 +278,21 @@ Header parse_header(Lines& lines) {
 
 // ---------------------------------------------------------------------------------------------- memory
 
-/// Throws Error unless `bytes` more can be allocated. Asked before every large allocation: Linux promises
-/// memory that it does not have, and ends the program when it is used.
-void require_memory(const Lines& lines, const Header& header, const ReadOptions& options, double bytes) {
+/// Throws Error unless `result` and `besides` more bytes can be allocated; a limit of the caller's is for the
+/// result alone. Asked before every large allocation: Linux promises memory that it does not have, and ends
+/// the program when it is used.
+void require_memory(const Lines& lines, const Header& header, const ReadOptions& options, double result,
+                    double besides) {
   constexpr double kNotWorthAsking = 64e6;
-  if (options.max_bytes == 0 && bytes < kNotWorthAsking) return;
-  const Offset most = options.max_bytes > 0 ? options.max_bytes : available_memory();
-  if (bytes > static_cast<double>(most)) {
+  const bool limited = options.max_bytes > 0;
+  const double bytes = limited ? result : result + besides;
+  if (!limited && bytes < kNotWorthAsking) return;
+  const auto most = static_cast<double>(limited ? options.max_bytes : available_memory());
+  if (bytes > most) {
     fail_at(lines.name(), header.size_line,
             "the {} x {} matrix takes {:.2f} GB, but only {:.2f} GB may be used; use a smaller matrix or a "
             "larger machine",
-            header.rows, header.cols, bytes / 1e9, static_cast<double>(most) / 1e9);
+            header.rows, header.cols, bytes / 1e9, most / 1e9);
   }
 }
 
@@ -313,93 +310,57 @@ auto with_memory(const std::string& name, Action action) {
 
 // ---------------------------------------------------------------------------------- entries, one a line
 
+/// A line of the usual shape: words between blanks.
+class UsualLine {
+ public:
+  explicit UsualLine(std::string_view text) : at_(text.data()), end_(at_ + text.size()) {}
+
+  /// Whether digits come next, with a blank or the end behind them: a row or a column, quicker than by
+  /// std::from_chars, which looks for a sign and for overflow.
+  bool take_index(std::int64_t& value) {
+    skip_blanks();
+    const char* const most = at_ + std::min<std::ptrdiff_t>(end_ - at_, 18);
+    const char* const start = at_;
+    for (value = 0; at_ != most && *at_ >= '0' && *at_ <= '9'; ++at_) value = 10 * value + (*at_ - '0');
+    return at_ != start && (at_ == end_ || is_blank(*at_));
+  }
+  /// Whether a number comes next, with a blank or the end behind it.
+  template <class Number>
+  bool take(Number& value) {
+    skip_blanks();
+    const auto [stop, error] = std::from_chars(at_, end_, value);
+    at_ = stop;
+    return error == std::errc() && (at_ == end_ || is_blank(*at_));
+  }
+  /// Whether nothing but blanks is left.
+  bool ends() {
+    skip_blanks();
+    return at_ == end_;
+  }
+
+ private:
+  static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+  void skip_blanks() {
+    while (at_ != end_ && is_blank(*at_)) ++at_;
+  }
+
+  const char* at_;
+  const char* end_;
+};
+
+/// Every whole number up to this one is a T; of the larger ones only some are.
+template <class T>
+constexpr std::int64_t kExactBelow = std::int64_t{1} << std::numeric_limits<T>::digits;
+
 template <class T>
 struct Entry {
-  std::uint64_t row = 0;  ///< as written, before the index base is taken away; negative ones wrap
-  std::uint64_t col = 0;
+  std::int64_t row = 0;  ///< as written, before the index base is taken away
+  std::int64_t col = 0;
   T value = T{1};
 };
 
-const char* skip_blanks(const char* p) {
-  while (*p == ' ' || *p == '\t') ++p;
-  return p;
-}
-
-/// Past the end of the line if nothing but blanks is left of it, else nullptr.
-const char* end_of_line(const char* p) {
-  if (*p == '\n') return p + 1;
-  while (*p == ' ' || *p == '\t' || *p == '\r') ++p;
-  return *p == '\n' ? p + 1 : nullptr;
-}
-
-template <Field field, class T>
-const char* value_fast(const char* p, T& value) {
-  if constexpr (field == Field::integer) return parse::integer_fast(p, value);
-  return parse::real_fast(p, value);
-}
-
-/// How much of each entry a pass looks at; the last pass looks at everything.
-enum class Depth { row, indices, values };
-
-/// The usual entry line: returns the start of the next line, or nullptr for the careful path to decide.
-/// A value that the pass does not look at is skipped unseen.
-template <Field field, Depth depth, class T>
-const char* entry_fast(const char* p, const char* end, Entry<T>& entry) {
-  p = parse::unsigned_fast(skip_blanks(p), entry.row);
-  if (p == nullptr || (*p != ' ' && *p != '\t')) return nullptr;
-  p = parse::unsigned_fast(skip_blanks(p + 1), entry.col);
-  if (p == nullptr) return nullptr;
-  if constexpr (field == Field::pattern) return end_of_line(p);
-  if (*p != ' ' && *p != '\t') return nullptr;
-  if constexpr (depth == Depth::values) {
-    p = value_fast<field>(skip_blanks(p + 1), entry.value);
-    return p == nullptr ? nullptr : end_of_line(p);
-  }
-  return static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p))) + 1;
-}
-
-/// What is searched for beforehand, and how many of them make an entry.
-template <Depth depth>
-inline constexpr parse::Find marks = depth == Depth::row ? parse::Find::line_ends : parse::Find::blanks;
-template <Field field, Depth depth>
-inline constexpr std::size_t marks_per_entry = depth == Depth::row       ? 1
-                                               : field == Field::pattern ? 2
-                                                                         : 3;
-
-/// The same for the commonest shape, one blank between words and none elsewhere, where the ends of its words
-/// (or of the line, where only the row is looked at) are known, as offsets from `start`.
-template <Field field, Depth depth, class T>
-[[gnu::always_inline]] inline const char* entry_between(const char* p, const char* start,
-                                                        const std::uint32_t* ends, Entry<T>& entry,
-                                                        std::uint64_t index_base) {
-  if constexpr (depth == Depth::row) {
-    const parse::Digits row = parse::leading_digits(p);
-    if (row.count - 1 > 6 || p[row.count] != ' ') return nullptr;
-    entry.row = row.value;
-    entry.col = index_base;
-    return start + ends[0] + 1;
-  } else {
-    const char* const row_end = start + ends[0];
-    const char* const col_end = start + ends[1];
-    const char* const last = start + ends[marks_per_entry<field, depth> - 1];
-    const bool good =
-        parse::two_unsigned(p, row_end, row_end + 1, col_end, entry.row, entry.col) & (*row_end == ' ');
-    if (!good) return nullptr;
-    if constexpr (field != Field::pattern) {
-      if (*col_end != ' ') return nullptr;
-      const char* const value = col_end + 1;
-      if constexpr (depth == Depth::values && field == Field::real) {
-        if (!parse::real_between(value, last, entry.value)) return nullptr;
-      }
-      if constexpr (depth == Depth::values && field == Field::integer) {
-        if (parse::integer_fast(value, entry.value) != last) return nullptr;
-      }
-    }
-    return end_of_line(last);
-  }
-}
-
-/// The careful path, and the rules that both paths share.
+/// Reads the lines behind the header.
+template <class T>
 class EntryReader {
  public:
   EntryReader(Lines& lines, const Header& header, const ReadOptions& options)
@@ -409,168 +370,140 @@ class EntryReader {
   Offset non_finite = 0;
   Offset rounded = 0;
 
-  /// Calls visit(line, row, col, value) for every entry, 0-based, as stored. Throws Error unless the number
-  /// of entries is the declared one.
-  template <Field field, Depth depth, class T, class Visit>
+  /// Calls visit(row, col, value) for every entry, 0-based, as stored; lines_.line() is its line. Throws Error
+  /// unless the number of entries is the declared one.
+  template <class Visit>
   void coordinates(Visit visit) {
-    constexpr std::size_t kMarks = marks_per_entry<field, depth>;
-    const auto base = static_cast<std::uint64_t>(options_.index_base);
-    const auto rows = static_cast<std::uint64_t>(header_.rows);
-    const auto cols = static_cast<std::uint64_t>(header_.cols);
-    Offset entries = 0;
     Entry<T> entry;
-    const auto accept = [&](Offset line) {
-      if (++entries > header_.stored) too_many(line);
-      const std::uint64_t row = entry.row - base, col = entry.col - base;
-      if (row >= rows || col >= cols) {
-        if (!options_.drop_out_of_range) out_of_range(line, entry.row, entry.col);
+    const std::int64_t base = options_.index_base;
+    for_each_line([&](std::string_view text) {
+      if (!usual_entry(text, entry) && !entry_carefully(text, entry)) return;
+      count_entry();
+      if (entry.row < base || entry.row - base >= header_.rows || entry.col < base ||
+          entry.col - base >= header_.cols) {
+        if (!options_.drop_out_of_range) out_of_range(entry.row, entry.col);
         ++dropped;
         return;
       }
-      visit(line, static_cast<Index>(row), static_cast<Index>(col), entry.value);
-    };
-    const auto take_line = [&](Offset line, const char* p, const char* end) {
-      const char* next = entry_fast<field, depth>(p, end, entry);
-      if (next != nullptr) {
-        accept(line);
-        return next;
-      }
-      next = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p))) + 1;
-      if (entry_carefully(line, {p, static_cast<std::size_t>(next - 1 - p)}, entry)) accept(line);
-      return next;
-    };
-    for_each_block(entries, [&](Offset& line, const char* p, const char* end) {
-      while (p != end) {
-        const char* const start = p;
-        const std::size_t count =
-            parse::find_all<marks<depth>>(p, std::min(end, p + kIndexed), marks_.data());
-        for (std::size_t k = 0; k + kMarks <= count;) {
-          const char* next = entry_between<field, depth>(p, start, marks_.data() + k, entry, base);
-          if (next != nullptr) {
-            accept(++line);
-            k += kMarks;
-          } else {
-            next = take_line(++line, p, end);
-            while (k < count && start + marks_[k] < next) ++k;
-          }
-          p = next;
-        }
-        if (p == start) p = take_line(++line, p, end);
-      }
+      visit(static_cast<Index>(entry.row - base), static_cast<Index>(entry.col - base), entry.value);
     });
-    if (entries != header_.stored) too_few(entries);
   }
 
   /// Calls visit(i, j, value) for every value of an array file, column by column, as stored.
-  template <class T, class Visit>
+  template <class Visit>
   void array(Visit visit) {
-    const bool skew = header_.symmetry == Symmetry::skew_symmetric;
-    const Index below = skew ? 1 : 0;
-    Offset values = 0;
+    const Index below = header_.symmetry == Symmetry::skew_symmetric ? 1 : 0;
     Index i = below, j = 0;
-    const auto take_line = [&](Offset line, const char* p, const char* end) {
+    for_each_line([&](std::string_view text) {
       T value{};
-      const char* next = header_.field == Field::integer ? value_fast<Field::integer>(skip_blanks(p), value)
-                                                         : value_fast<Field::real>(skip_blanks(p), value);
-      if (next != nullptr) next = end_of_line(next);
-      if (next == nullptr) {
-        next = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p))) + 1;
-        if (!value_carefully(line, {p, static_cast<std::size_t>(next - 1 - p)}, value)) return next;
-      }
-      if (++values > header_.stored) too_many(line);
+      UsualLine line(text);
+      if (!(usual_value(line, value) && line.ends()) && !value_carefully(text, value)) return;
+      count_entry();
       visit(i, j, value);
       if (++i == header_.rows) {
         ++j;
         i = header_.mirrored() ? j + below : 0;
       }
-      return next;
-    };
-    for_each_block(values, [&](Offset& line, const char* p, const char* end) {
-      while (p != end) p = take_line(++line, p, end);
     });
-    if (values != header_.stored) too_few(values);
   }
 
  private:
-  /// Calls take(line number, begin, end) for each block of lines; it advances the number by one for each, and
-  /// `entries` by those that it finds.
+  /// Calls take(text) for each line that is left.
   template <class Take>
-  void for_each_block(const Offset& entries, Take take) {
+  void for_each_line(Take take) {
     Offset bytes = 0;
-    for (;;) {
-      const auto [begin, end] = lines_.block();
-      if (begin == end) return;
-      bytes += end - begin;
-      require_entries(lines_, bytes, entries);
-      const Offset before = lines_.line();
-      Offset line = before;
-      take(line, begin, end);
-      lines_.took_block(line - before);
+    for (std::string_view text; lines_.next(text);) {
+      bytes += std::ssize(text) + 1;
+      require_entries(lines_, bytes, entries_);
+      take(text);
     }
+    if (entries_ != header_.stored) too_few();
+  }
+
+  void count_entry() {
+    if (++entries_ <= header_.stored) return;
+    fail_at(lines_.name(), lines_.line(),
+            "more than the {} entries declared in line {}; correct that line or remove the rest",
+            header_.stored, header_.size_line);
+  }
+
+  /// False where the careful path must decide.
+  bool usual_entry(std::string_view text, Entry<T>& entry) const {
+    UsualLine line(text);
+    if (!line.take_index(entry.row) || !line.take_index(entry.col)) return false;
+    if (header_.field == Field::pattern) return line.ends();
+    return usual_value(line, entry.value) && line.ends();
+  }
+
+  bool usual_value(UsualLine& line, T& value) const {
+    if (header_.field == Field::real) return line.take(value) && std::isfinite(value);
+    std::int64_t whole = 0;
+    if (!line.take(whole) || whole > kExactBelow<T> || whole < -kExactBelow<T>) return false;
+    value = static_cast<T>(whole);
+    return true;
   }
 
   /// False where the line holds no entry.
-  template <class T>
-  bool entry_carefully(Offset line, std::string_view text, Entry<T>& entry) {
+  bool entry_carefully(std::string_view text, Entry<T>& entry) {
     if (is_blank_or_comment(text)) return false;
     const Words words(text);
     const bool pattern = header_.field == Field::pattern;
     if (words.count != (pattern ? 2u : 3u)) {
-      fail_at(lines_.name(), line, "{} is not of the form `{}`; write each entry on a line of its own",
-              quoted(text), pattern ? "row column" : "row column value");
+      fail_at(lines_.name(), lines_.line(),
+              "{} is not of the form `{}`; write each entry on a line of its own", quoted(text),
+              pattern ? "row column" : "row column value");
     }
-    entry.row = index(line, words.word[0], "row");
-    entry.col = index(line, words.word[1], "column");
-    entry.value = pattern ? T{1} : value<T>(line, words.word[2]);
+    entry.row = index(words.word[0], "row");
+    entry.col = index(words.word[1], "column");
+    entry.value = pattern ? T{1} : value(words.word[2]);
     return true;
   }
 
-  template <class T>
-  bool value_carefully(Offset line, std::string_view text, T& result) {
+  bool value_carefully(std::string_view text, T& result) {
     if (is_blank_or_comment(text)) return false;
     const Words words(text);
     if (words.count != 1) {
-      fail_at(lines_.name(), line, "{} is not one value; write each value on a line of its own",
+      fail_at(lines_.name(), lines_.line(), "{} is not one value; write each value on a line of its own",
               quoted(text));
     }
-    result = value<T>(line, words.word[0]);
+    result = value(words.word[0]);
     return true;
   }
 
-  std::uint64_t index(Offset line, std::string_view text, const char* what) const {
+  std::int64_t index(std::string_view text, const char* what) const {
     std::int64_t number = 0;
     const Parsed parsed = parse_integer(text, number);
     if (parsed == Parsed::malformed) {
-      fail_at(lines_.name(), line, "the {} {} is not a whole number; correct the line", what, quoted(text));
-    }
-    if (parsed == Parsed::too_large) {
-      fail_at(lines_.name(), line, "the {} {} does not fit into 64 bits; correct the line", what,
+      fail_at(lines_.name(), lines_.line(), "the {} {} is not a whole number; correct the line", what,
               quoted(text));
     }
-    return static_cast<std::uint64_t>(number);
+    if (parsed == Parsed::too_large) {
+      fail_at(lines_.name(), lines_.line(), "the {} {} does not fit into 64 bits; correct the line", what,
+              quoted(text));
+    }
+    return number;
   }
 
-  template <class T>
-  T value(Offset line, std::string_view text) {
+  T value(std::string_view text) {
     T number{};
     const bool whole = header_.field == Field::integer;
     bool exact = true;
     const Parsed parsed = whole ? parse_whole(text, number, exact) : parse_real(text, number);
     if (parsed == Parsed::malformed) {
-      fail_at(lines_.name(), line, "the value {} is not {}; correct the line{}", quoted(text),
+      fail_at(lines_.name(), lines_.line(), "the value {} is not {}; correct the line{}", quoted(text),
               whole ? "a whole number" : "a number", whole ? ", or say 'real' in line 1" : "");
     }
     if (parsed == Parsed::too_large) {
       const char* const type = whole                        ? "64 bits"
                                : sizeof(T) == sizeof(float) ? "a 32-bit float"
                                                             : "a 64-bit float";
-      fail_at(lines_.name(), line, "the value {} does not fit into {}; {}", quoted(text), type,
+      fail_at(lines_.name(), lines_.line(), "the value {} does not fit into {}; {}", quoted(text), type,
               !whole && sizeof(T) == sizeof(float) ? "read it as 64-bit floats, or scale the matrix"
                                                    : "scale the matrix");
     }
     if (!std::isfinite(number)) {
       if (!options_.allow_non_finite) {
-        fail_at(lines_.name(), line, "the value {} is not finite; correct the line", quoted(text));
+        fail_at(lines_.name(), lines_.line(), "the value {} is not finite; correct the line", quoted(text));
       }
       ++non_finite;
     }
@@ -578,42 +511,31 @@ class EntryReader {
     return number;
   }
 
-  [[noreturn]] void out_of_range(Offset line, std::uint64_t row, std::uint64_t col) const {
+  [[noreturn]] void out_of_range(std::int64_t row, std::int64_t col) const {
     const Offset base = options_.index_base;
     const bool from_zero = base == 1 && (row == 0 || col == 0);
-    fail_at(lines_.name(), line,
+    fail_at(lines_.name(), lines_.line(),
             "the entry at row {}, column {} lies outside rows {}..{}, columns {}..{}; correct it or the size "
             "line{}",
-            static_cast<std::int64_t>(row), static_cast<std::int64_t>(col), base, header_.rows - 1 + base,
-            base, header_.cols - 1 + base,
+            row, col, base, header_.rows - 1 + base, base, header_.cols - 1 + base,
             from_zero ? ", or read a file that counts from 0 with --index-base 0" : "");
   }
 
-  [[noreturn]] void too_many(Offset line) const {
-    fail_at(lines_.name(), line,
-            "more than the {} entries declared in line {}; correct that line or remove the rest",
-            header_.stored, header_.size_line);
-  }
-
-  [[noreturn]] void too_few(Offset found) const {
+  [[noreturn]] void too_few() const {
     fail_at(lines_.name(), std::max<Offset>(lines_.line(), 1),
             "the file ends after {} of the {} entries declared in line {}; it is truncated, or that line is "
             "wrong",
-            found, header_.stored, header_.size_line);
+            entries_, header_.stored, header_.size_line);
   }
-
-  /// Bytes of text whose words are found at a time: text and positions stay in the first-level cache.
-  static constexpr std::ptrdiff_t kIndexed = 1 << 13;
 
   Lines& lines_;
   const Header& header_;
   const ReadOptions& options_;
-  Buffer<std::uint32_t> marks_ = Buffer<std::uint32_t>(kIndexed + 64);
+  Offset entries_ = 0;
 };
 
-// ------------------------------------------------------------------------------------- the two passes
+// ---------------------------------------------------------------------------------------- the whole file
 
-/// Reads one file: the header, then as many passes over its entries as are asked for.
 template <class T>
 class Reader {
  public:
@@ -627,15 +549,13 @@ class Reader {
   }
 
   Csr<T> csr() {
-    return with_memory(lines_.name(), [&] {
-      return header_.format == Format::array ? csr_of_array() : csr_of_coordinates();
-    });
+    return with_memory(lines_.name(), [&] { return sorted_rows(); });
   }
 
   Dense<T> dense(Layout layout) {
     return with_memory(lines_.name(), [&] {
       if (header_.format == Format::array) return dense_of_array(layout);
-      const Csr<T> sparse = csr_of_coordinates();
+      const Csr<T> sparse = sorted_rows();
       require_dense_memory();
       return to_dense(sparse, layout);
     });
@@ -644,165 +564,155 @@ class Reader {
   const ReadReport& report() const { return report_; }
 
  private:
-  /// One pass over the entries, from the start of the file. The header is read again: that is what brings the
-  /// lines to the first entry.
-  template <Depth depth, class Visit>
-  void pass(Visit visit) {
-    lines_.rewind();
-    if (!(parse_header(lines_) == header_)) changed();
-    EntryReader entries(lines_, header_, options_);
+  /// Calls visit(row, col, value) for every entry of the file, as stored.
+  template <class Visit>
+  void read(Visit visit) {
+    EntryReader<T> entries(lines_, header_, options_);
     if (header_.format == Format::array) {
-      entries.template array<T>([&](Index i, Index j, T value) { visit(Offset{0}, i, j, value); });
-    } else if (header_.field == Field::real) {
-      entries.template coordinates<Field::real, depth, T>(visit);
-    } else if (header_.field == Field::integer) {
-      entries.template coordinates<Field::integer, depth, T>(visit);
+      entries.array(visit);
     } else {
-      entries.template coordinates<Field::pattern, depth, T>(visit);
+      entries.coordinates(visit);
     }
     report_.dropped = entries.dropped;
     report_.non_finite = entries.non_finite;
     report_.rounded = entries.rounded;
   }
 
+  /// The same once more, from the start of the file.
+  template <class Visit>
+  void read_again(Visit visit) {
+    lines_.rewind();
+    if (!(parse_header(lines_) == header_)) changed();
+    read(visit);
+  }
+
   [[noreturn]] void changed() const {
     fail_at(lines_.name(), 1, "the file was changed while it was being read; wait until it is complete");
   }
 
+  T mirror_of(T value) const { return header_.symmetry == Symmetry::symmetric ? value : -value; }
+
+  static constexpr double kTriplet = 2 * sizeof(Index) + sizeof(T);
+
   double row_bytes() const { return (header_.rows + 1.0) * sizeof(Offset); }
-  /// The row pointers, before they are taken.
-  void require_row_memory() const { require_memory(lines_, header_, options_, row_bytes()); }
-  /// The entries, when the row pointers have been taken; a limit of the caller's is for both.
-  void require_entry_memory(Offset nnz) const {
-    const double entries = static_cast<double>(nnz) * (sizeof(Index) + sizeof(T));
-    require_memory(lines_, header_, options_, entries + (options_.max_bytes > 0 ? row_bytes() : 0));
-  }
   void require_dense_memory() const {
     const double rows = header_.rows, cols = header_.cols;
-    require_memory(lines_, header_, options_, rows * cols * sizeof(T));
+    require_memory(lines_, header_, options_, rows * cols * sizeof(T), 0);
   }
 
-  /// A size line may name two thousand million rows for a handful of entries. A matrix of 100 million is one
-  /// that somebody may want; far beyond, it is a mistake or worse. Before memory is taken for such rows, the
-  /// entries are seen to be in order; where rows abound, they are few, so this pass costs little.
-  void check_before_many_rows() {
+  /// The rows, and `nnz` entries in them; a limit of the caller's is for both.
+  void require_row_memory(Offset nnz) const {
+    // A size line may name two thousand million rows for a handful of entries. A matrix of 100 million is one
+    // that somebody may want; far beyond, it is a mistake or worse.
     constexpr Index kMany = 1 << 20;
-    // Of compressed text no length is known: an entry that takes less than a byte is not believed either.
-    const Offset believed = std::min(header_.stored, lines_.packed_size());
-    if (header_.rows <= kMany || header_.rows / 8 <= believed) return;
-    pass<Depth::values>([](auto&&...) {});
-    if (options_.max_bytes == 0 && row_bytes() > kMostForEmptyLines) {
+    if (options_.max_bytes == 0 && header_.rows > kMany && header_.rows / 8 > nnz &&
+        row_bytes() > kMostForEmptyLines) {
       fail_at(lines_.name(), header_.size_line,
               "{} rows for {} entries take {:.2f} GB, and the limit is {:.2f} GB where most rows are empty; "
               "leave out rows without entries",
               header_.rows, header_.stored, row_bytes() / 1e9, kMostForEmptyLines / 1e9);
     }
+    const double entries = static_cast<double>(nnz) * (sizeof(Index) + sizeof(T));
+    require_memory(lines_, header_, options_, entries + row_bytes(), 0);
   }
 
-  Csr<T> csr_of_coordinates() {
-    check_before_many_rows();
-    require_row_memory();
-    Csr<T> out(header_.rows, header_.cols);
-    bool below = false, above = false;
-    RowCounter counter(out.row_ptr);
-    if (!header_.mirrored() && !options_.drop_out_of_range) {
-      pass<Depth::row>([&](Offset, Index row, Index, T) { counter.add(row); });
-    } else {
-      pass<Depth::indices>([&](Offset line, Index row, Index col, T) {
-        counter.add(row);
-        if (!header_.mirrored()) return;
-        if (row == col) {
-          if (header_.symmetry == Symmetry::skew_symmetric) diagonal_of_skew(line, row);
-          return;
-        }
-        counter.add(col);
-        (row > col ? below : above) = true;
-      });
-    }
-    counter.flush();
-    const std::optional<std::pair<Index, Index>> repeat = place(out);
-    if (below && above && repeat) both_triangles(*repeat);
-    return out;
+  /// Room for `more` triplets besides those that are there, which are moved then.
+  void make_room(Coo<T>& triplets, Offset more) const {
+    const std::size_t size = triplets.values.size() + at(more);
+    require_memory(lines_, header_, options_, 0, kTriplet * static_cast<double>(size));
+    triplets.row_idx.reserve(size);
+    triplets.col_idx.reserve(size);
+    triplets.values.reserve(size);
   }
 
-  Csr<T> csr_of_array() {
-    check_before_many_rows();
-    require_row_memory();
-    Csr<T> out(header_.rows, header_.cols);
-    pass<Depth::values>([&](Offset, Index row, Index col, T value) {
-      if (value == T{0}) return;
-      ++out.row_ptr[at(row) + 1];
-      if (header_.mirrored() && row != col) ++out.row_ptr[at(col) + 1];
-    });
-    place(out);
-    return out;
-  }
-
-  /// The second pass, after row_ptr was filled with counts. Returns where the first repeated entry stands.
-  std::optional<std::pair<Index, Index>> place(Csr<T>& out) {
-    const Offset nnz = counts_to_starts(out.row_ptr);
-    require_entry_memory(nnz);
-    out.col_idx.resize(at(nnz));
-    out.values.resize(at(nnz));
-    RowPlacer<T> placer(out);
-    const bool skip_zeros = header_.format == Format::array;
-    pass<Depth::values>([&](Offset, Index row, Index col, T value) {
-      if (skip_zeros && value == T{0}) return;
-      placer.add(row, col, value);
-      if (header_.mirrored() && row != col) {
-        placer.add(col, row, header_.symmetry == Symmetry::symmetric ? value : -value);
+  /// The entries of the whole matrix, those on the other side of a symmetric one too, in file order.
+  Coo<T> triplets() {
+    Coo<T> all{header_.rows, header_.cols, {}, {}, {}};
+    // What a size line claims is not believed beyond what the file can hold: an entry takes a byte or more, and
+    // of compressed text no length is known.
+    const Offset believed = std::clamp<Offset>(lines_.packed_size(), 0, header_.stored);
+    make_room(all, believed * (header_.mirrored() ? 2 : 1));
+    const auto push = [&](Index row, Index col, T value) {
+      if (all.values.size() == all.values.capacity()) make_room(all, all.nnz() + 1024);
+      all.push(row, col, value);
+    };
+    const bool array = header_.format == Format::array;
+    read([&](Index row, Index col, T value) {
+      if (array && value == T{0}) return;
+      push(row, col, value);
+      if (!header_.mirrored()) return;
+      if (row == col) {
+        if (header_.symmetry == Symmetry::skew_symmetric) diagonal_of_skew(row);
+        return;
       }
+      push(col, row, mirror_of(value));
+      (row > col ? below_ : above_) = true;
     });
-    if (!placer.finish()) changed();
-    if (placer.first_overflow && !options_.allow_non_finite) sum_overflows(*placer.first_overflow);
+    return all;
+  }
+
+  Csr<T> sorted_rows() {
+    const Coo<T> all = triplets();
+    require_row_memory(all.nnz());
+    Csr<T> out = to_csr(all);
+    report_.repeated = all.nnz() - out.nnz();
+    if (report_.repeated > 0 && below_ && above_) both_triangles(all);
+    if (report_.repeated > 0 && !options_.allow_non_finite) require_finite_sums(out);
     lines_.rewind();  // which sees whether the file is still the same
-    report_.repeated = nnz - out.nnz();
-    return placer.first_repeat;
+    return out;
   }
 
   Dense<T> dense_of_array(Layout layout) {
     require_dense_memory();
-    pass<Depth::values>([](auto&&...) {});  // checks the number of values before memory is taken for them
+    read([](auto&&...) {});  // checks the number of values before memory is taken for them
     Dense<T> out(header_.rows, header_.cols, layout);
     if (header_.symmetry == Symmetry::skew_symmetric) std::fill(out.data.begin(), out.data.end(), T{0});
-    pass<Depth::values>([&](Offset, Index i, Index j, T value) {
+    read_again([&](Index i, Index j, T value) {
       out(i, j) = value;
-      if (header_.mirrored() && i != j) out(j, i) = header_.symmetry == Symmetry::symmetric ? value : -value;
+      if (header_.mirrored() && i != j) out(j, i) = mirror_of(value);
     });
     return out;
   }
 
-  [[noreturn]] void diagonal_of_skew(Offset line, Index row) const {
-    fail_at(lines_.name(), line,
+  [[noreturn]] void diagonal_of_skew(Index row) const {
+    fail_at(lines_.name(), lines_.line(),
             "a skew-symmetric matrix has a zero diagonal, which is not stored; remove the entry at row {}",
             row + options_.index_base);
   }
 
-  /// Repeated entries whose sum is no number any more. Looks for the line of the last of them.
-  [[noreturn]] void sum_overflows(std::pair<Index, Index> place) {
-    const Index i = place.first, j = place.second;
+  /// Repeated entries whose sum is no number any more are refused, with the line of the last of them.
+  void require_finite_sums(const Csr<T>& a) {
+    const auto found = std::ranges::find_if(a.values, [](T value) { return !std::isfinite(value); });
+    if (found == a.values.end()) return;
+    const Offset k = found - a.values.begin();
+    const auto row = static_cast<Index>(std::ranges::upper_bound(a.row_ptr, k) - a.row_ptr.begin() - 1);
+    const Index col = a.col_idx[at(k)];
     Offset last = 0;
-    pass<Depth::indices>([&](Offset line, Index row, Index col, T) {
-      if ((row == i && col == j) || (header_.mirrored() && row == j && col == i)) last = line;
+    read_again([&](Index i, Index j, T) {
+      if ((i == row && j == col) || (header_.mirrored() && i == col && j == row)) last = lines_.line();
     });
     if (last == 0) changed();
     fail_at(lines_.name(), last,
             "the entries at row {}, column {} add up to more than a {}-bit float holds; keep one of them, or "
             "scale the matrix",
-            i + options_.index_base, j + options_.index_base, 8 * sizeof(T));
+            row + options_.index_base, col + options_.index_base, 8 * sizeof(T));
   }
 
   /// A file that stores both triangles of a symmetric matrix would come out doubled. Looks for the line.
-  [[noreturn]] void both_triangles(std::pair<Index, Index> place) {
-    const Index i = place.first, j = place.second;
+  [[noreturn]] void both_triangles(const Coo<T>& all) {
+    std::vector<std::pair<Index, Index>> places;
+    for (Offset k = 0; k < all.nnz(); ++k) places.emplace_back(all.row_idx[at(k)], all.col_idx[at(k)]);
+    std::ranges::sort(places);
+    const std::pair<Index, Index> place = *std::ranges::adjacent_find(places);
+    const Index row = place.first, col = place.second;
     bool seen = false;
-    pass<Depth::indices>([&](Offset line, Index row, Index col, T) {
-      if (!((row == i && col == j) || (row == j && col == i))) return;
+    read_again([&](Index i, Index j, T) {
+      if (!((i == row && j == col) || (i == col && j == row))) return;
       if (seen) {
-        fail_at(lines_.name(), line,
+        fail_at(lines_.name(), lines_.line(),
                 "the entry at row {}, column {} comes twice in a symmetric file that stores both triangles; "
                 "keep one of them, or say 'general' in line 1",
-                row + options_.index_base, col + options_.index_base);
+                i + options_.index_base, j + options_.index_base);
       }
       seen = true;
     });
@@ -813,6 +723,7 @@ class Reader {
   Lines lines_;
   Header header_;
   ReadReport report_;
+  bool below_ = false, above_ = false;  ///< the triangles of a symmetric matrix that hold entries
 };
 
 std::unique_ptr<ByteSource> open_matrix(const std::string& path) {

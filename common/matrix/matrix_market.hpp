@@ -59,10 +59,9 @@ struct ReadReport {
 /// The banner and the size line alone. Throws Error.
 MatrixMarketHeader read_matrix_market_header(const std::string& path);
 
-/// The matrix in canonical form: two passes over the file, one to check and count, one to place; besides the
-/// result it takes two bytes an entry, half of the longest row and some buffers. Entries that repeat are
-/// summed in file order; explicit zeros of coordinate files are kept, zeros of array files are not. T: float
-/// or double. Throws Error.
+/// The matrix in canonical form. While it is made, each entry takes two indices and a value besides the result.
+/// Entries that repeat are summed in file order; explicit zeros of coordinate files are kept, zeros of array
+/// files are not. T: float or double. Throws Error.
 template <class T>
 Csr<T> read_matrix_market(const std::string& path, const ReadOptions& options = {},
                           ReadReport* report = nullptr);

@@ -5,9 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/matrix/byte_source.hpp"
 #include "common/matrix/error.hpp"
@@ -36,16 +38,13 @@ inline std::string quoted(std::string_view text) {
   return out + (text.size() > kShown ? "...'" : "'");
 }
 
-/// The source's text in blocks of whole lines, the last of which ends in '\n' even where the file's does not.
-/// Blocks stay in the second-level cache.
+/// The source's text, line by line; the last line needs no '\n'.
 class Lines {
  public:
   /// The format allows 1024 characters a line.
   static constexpr std::size_t kLongestLine = std::size_t{1} << 18;
 
-  Lines(ByteSource& source, const std::string& name) : source_(source), name_(name) {
-    std::memset(storage_.data(), 0, kPadding);
-  }
+  Lines(ByteSource& source, const std::string& name) : source_(source), name_(name) {}
 
   const std::string& name() const { return name_; }
   Offset source_size() const { return source_.size(); }
@@ -55,95 +54,61 @@ class Lines {
   Offset line() const { return line_; }
 
   void rewind() {
-    located<void>([&] { source_.rewind(); });
-    at_ = end_ = filled_ = 0;
+    located([&] { source_.rewind(); });
+    at_ = filled_ = 0;
     line_ = 0;
-    at_end_ = false;
   }
 
-  /// Takes the next line, without its '\n'. False at the end.
+  /// Takes the next line, without its '\n'; it is there until the one after it is taken. False at the end.
   bool next(std::string_view& text) {
-    if (at_ == end_ && !fill()) return false;
-    const char* const begin = buffer_ + at_;
-    const char* const stop = static_cast<const char*>(std::memchr(begin, '\n', end_ - at_));
-    text = {begin, static_cast<std::size_t>(stop - begin)};
-    at_ += text.size() + 1;
-    ++line_;
-    return true;
-  }
-
-  /// What can be taken without reading more: [begin, end) is whole lines, and empty only at the end of the
-  /// text. 64 bytes on either side may be loaded.
-  struct Block {
-    const char* begin;
-    const char* end;
-  };
-  Block block() {
-    if (at_ == end_) fill();
-    return {buffer_ + at_, buffer_ + end_};
-  }
-
-  /// The block was taken; it held `count` lines.
-  void took_block(Offset count) {
-    at_ = end_;
-    line_ += count;
+    for (std::size_t searched = 0;;) {
+      const std::string_view rest(buffer_.data() + at_, filled_ - at_);
+      std::size_t stop = rest.find('\n', searched);
+      if (stop == std::string_view::npos) {
+        searched = rest.size();
+        if (fill()) continue;
+        if (rest.empty()) return false;
+        stop = filled_ - at_;
+      }
+      text = {buffer_.data() + at_, stop};
+      at_ = std::min(at_ + stop + 1, filled_);
+      ++line_;
+      return true;
+    }
   }
 
  private:
-  static constexpr std::size_t kPadding = 128;
-
   /// Runs `action`; puts the place in front of what it complains about.
-  template <class Result, class Action>
-  Result located(Action action) {
+  template <class Action>
+  void located(Action action) {
     try {
-      return action();
+      action();
     } catch (const Error& error) {
       fail_at(name_, line_ + 1, "{}", error.what());
     }
   }
 
+  /// Reads more behind what was not taken yet. False at the end.
   bool fill() {
-    const bool more = read_lines();
-    // Words are loaded past the end of the text: what is there decides nothing, yet it is to be something.
-    std::memset(buffer_ + filled_, 0, kPadding);
-    return more;
-  }
-
-  bool read_lines() {
-    std::memmove(buffer_, buffer_ + end_, filled_ - end_);
-    filled_ -= end_;
-    at_ = end_ = 0;
-    while (!at_end_) {
-      const std::size_t count = located<std::size_t>([&] {
-        return source_.read({buffer_ + filled_, kLongestLine - filled_});
-      });
-      const std::string_view added(buffer_ + filled_, count);
-      filled_ += count;
-      if (const std::size_t stop = added.rfind('\n'); stop != std::string_view::npos) {
-        end_ = filled_ - count + stop + 1;
-        return true;
-      }
-      at_end_ = count == 0 && filled_ < kLongestLine;
-      if (filled_ == kLongestLine) {
-        fail_at(name_, line_ + 1, "the line is longer than {} bytes; is this a Matrix Market file?",
-                kLongestLine);
-      }
+    std::memmove(buffer_.data(), buffer_.data() + at_, filled_ - at_);
+    filled_ -= at_;
+    at_ = 0;
+    if (filled_ == kLongestLine) {
+      fail_at(name_, line_ + 1, "the line is longer than {} bytes; is this a Matrix Market file?",
+              kLongestLine);
     }
-    if (filled_ == 0) return false;
-    buffer_[filled_++] = '\n';
-    end_ = filled_;
-    return true;
+    std::size_t count = 0;
+    located([&] { count = source_.read(std::span(buffer_).subspan(filled_)); });
+    filled_ += count;
+    return count > 0;
   }
 
   ByteSource& source_;
   const std::string& name_;
-  Buffer<char> storage_ = Buffer<char>(kPadding + kLongestLine + kPadding);
-  char* const buffer_ = storage_.data() + kPadding;
+  std::vector<char> buffer_ = std::vector<char>(kLongestLine);
   std::size_t at_ = 0;      ///< what was taken ends here
-  std::size_t end_ = 0;     ///< whole lines end here
   std::size_t filled_ = 0;  ///< what was read ends here
   Offset line_ = 0;
-  bool at_end_ = false;
 };
 
 /// What separates words within a line.
