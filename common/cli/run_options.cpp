@@ -98,16 +98,13 @@ void add_rank_options(Command& command, ProblemOptions& a) {
   const char* const group = "Several processes";
   command
       .option("--ranks", a.ranks,
-              "Start the entries for several ranks by mpirun, on each of these numbers in turn")
+              "Start this on so many ranks, by mpirun; tools/ranks.sh does so on several numbers in turn")
       .with_commas()
       .between(1, 4096)
-      .type_name("1,2,4")
+      .type_name("N")
       .group(group);
-  command.flag("--weak", a.weak, "With --ranks: sizes written with xR, as in rows=1e5xR, grow with the ranks")
-      .group(group);
-  command.flag("--ranks-only", a.ranks_only, "Only entries for several ranks").group("");
-  command.option("--report-to", a.report_to, "Where the program that has started this one looks for files")
-      .group("");
+  command.flag("--weak", a.weak, "Sizes written with xR, as in rows=1e5xR, grow with the ranks").group(group);
+  command.flag("--ranks-only", a.ranks_only, "On ranks leave out the entries for one process").group(group);
 }
 
 void add_effort_options(Command& command, Effort& a) {
@@ -218,6 +215,8 @@ void add_run_options(Command& command, RunArguments& arguments) {
       .not_empty()
       .type_name("FILE")
       .group(results);
+  command.flag("--append", arguments.append, "Keep the results that the file of --json has, and add these")
+      .group(results);
   command
       .flag("--all", arguments.all, "Show every skipped entry with its reason, not only how many there are")
       .group(results);
@@ -300,8 +299,8 @@ void require_sense(const RunArguments& arguments) {
   }
   if (arguments.effort.energy_seconds && arguments.effort.cache == "cold")
     fail("--energy and --cache cold: flushing the caches draws, too; leave one of them out");
-  if (arguments.problem.weak && arguments.problem.ranks.empty())
-    fail("--weak goes with --ranks, as in --ranks 1,2,4 --weak");
+  if (arguments.append && arguments.json.empty())
+    fail("--append goes with --json FILE, which has the results to add to");
   std::vector<std::string> read = arguments.matrices;
   read.push_back(arguments.problem.b);
   if (!arguments.json.empty()) require_writable("--json", arguments.json, read);
