@@ -21,11 +21,14 @@ trap 'rm -rf "$work"' EXIT
 [[ " $* " == *" --json"[\ =]* ]] || set -- "$@" --json "$work/results.json"
 touch "$work/table"
 
+# The table of the last number that has one.
+show() { cat "$([ -s "$work/now" ] && echo "$work/now" || echo "$work/table")"; }
+
 child=
 ended() {  # by a signal: what there is was written by the program
   trap '' INT TERM HUP
   [ -z "$child" ] || { kill "$child" 2> /dev/null; wait "$child"; }
-  cat "$([ -s "$work/now" ] && echo "$work/now" || echo "$work/table")"
+  show
   exit "$1"
 }
 trap 'ended 130' INT
@@ -40,19 +43,19 @@ for n in $numbers; do
   wait "$child"
   now=$?
   child=
-  [ ! -s "$work/now" ] || mv "$work/now" "$work/table"
-  case $now in
-    0) [ $code = 1 ] || code=0 ;;
-    1) code=1 ;;
-    77) ;;
+  case $now:$([ -s "$work/now" ] && echo shown) in
+    0:shown) [ $code = 1 ] || code=0 ;;
+    1:shown) code=1 ;;
+    77:shown) ;;
     *)
-      cat "$work/table"
+      show
       echo "ranks: the run on $n ranks ended with exit code $now; what was done before it is kept" >&2
-      exit "$now"
+      exit 2
       ;;
   esac
+  mv "$work/now" "$work/table"
   more=(--append)
   [[ " $* " == *" --weak "* ]] || more+=(--ranks-only)
 done
-cat "$work/table"
+show
 exit $code

@@ -182,7 +182,7 @@ int lead(const Program& program, const MultiplyOptions& options, const Entry& en
     if (!entry.needs.mpi)
       fail("--ranks: {} runs on one process; `{} list` shows which entries run on ranks", entry.name,
            program.name);
-    return run_on_ranks(program, options.ranks.front());
+    return run_on_ranks(program, options.ranks.front(), options.output);
   }
   return with_type(options.type, [&]<class T>() { return multiply_as<T>(program, options, entry); });
 }

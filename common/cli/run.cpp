@@ -596,7 +596,7 @@ int work(const Program& program, RunArguments arguments) {
   if (starts) {
     if (std::none_of(entries.begin(), entries.end(), [](const Entry* e) { return e->needs.mpi; }))
       fail("--ranks: none of the entries chosen runs on ranks; `{} list` shows which do", program.name);
-    return run_on_ranks(program, ranks.front());
+    return run_on_ranks(program, ranks.front(), arguments.json);
   }
   Run run(program, arguments.effort, {std::move(part)});
   return carry_out(program, arguments, run, [] {});

@@ -174,9 +174,16 @@ int run_on_ranks(const std::vector<std::string>& given, int ranks, Output output
   return code_of(child, ranks);
 }
 
-int run_on_ranks(const Program& program, int ranks) {
+int run_on_ranks(const Program& program, int ranks, const std::string& file) {
   const LastWords last_words([](const std::string&) { end_ranks(); });
-  return run_on_ranks({program.arguments.begin() + 1, program.arguments.end()}, ranks, Output::shown);
+  const int code =
+      run_on_ranks({program.arguments.begin() + 1, program.arguments.end()}, ranks, Output::shown);
+  if ((code == kGood || code == kAllSkipped) && !file.empty() && !std::filesystem::exists(file))
+    fail(
+        "--ranks: {} started no rank that left {}; name another program in STAGES_MPIRUN, or a place that "
+        "rank 0 sees",
+        mpirun().front(), file);
+  return code;
 }
 
 void end_ranks() {

@@ -21,8 +21,9 @@ enum class Output { shown, dropped };
 /// started, or end in another way than the program does. For who has LastWords that call end_ranks().
 int run_on_ranks(const std::vector<std::string>& words, int ranks, Output output);
 
-/// The same with this program's own words, and with LastWords.
-int run_on_ranks(const Program& program, int ranks);
+/// The same with this program's own words, and with LastWords. Throws Error, too, where `file`, which they are
+/// to write, is not there in the end; empty: none.
+int run_on_ranks(const Program& program, int ranks, const std::string& file);
 
 /// For another thread, before the process ends: tells the ranks that run to end, and waits until they have.
 void end_ranks();

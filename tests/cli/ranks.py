@@ -260,6 +260,9 @@ class Ended(Ranks):
                 starter = self.starter(text)
                 self.refused(said, *ON_RANKS, env=starter)
                 self.refused(said, "multiply", "--with", "02_mpi/balanced", a, a, "-o", self.directory / "c.mtx", "--ranks", "2", env=starter)
+        for words, left in ((ON_RANKS, self.json), (["multiply", "--with", "02_mpi/balanced", a, a, "-o", self.directory / "c.mtx", "--ranks", "2"], "c.mtx")):
+            self.refused(f"starter.* started no rank that left .*{left}; name another program in STAGES_MPIRUN", *words,
+                         *([] if "-o" in words else ["--json", left]), env=self.starter("exit 0"))
         for code in (0, 1, 2, 77):  # those of the program
             self.assertEqual(run(*ON_RANKS, env=self.starter(f"exit {code}")).returncode, code)
 
@@ -316,10 +319,10 @@ class Ended(Ranks):
 
     def test_a_number_that_fails_in_the_loop(self):
         """What was done before it is kept."""
-        for code in (9, 137):
+        for code in (0, 1, 9, 137):
             results, done = self.sweep("1,2,3", *ON_RANKS[1:-2], *FAST, code=2, env=self.starter(f'[ "$2" = 2 ] && exit {code}\nexec mpirun -q "$@"\n'))
             self.assertEqual({r["ranks"] for r in results["results"]}, {1})
-            self.assertIn("ranks: the run on 2 ranks ended with exit code 2; what was done before it is kept", done.stderr)
+            self.assertIn(f"ranks: the run on 2 ranks ended with exit code {1 if code == 1 else 2}; what was done before it is kept", done.stderr)
             self.assertIn("speed-ups are over", done.stdout)
 
     def test_an_mpirun_that_is_killed(self):

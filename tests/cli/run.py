@@ -153,7 +153,7 @@ class Run(Case):
         for options, said, *words in (
             ({"stream of 7"}, "'products': 7", "-m", SMALL, "--op", "spmv", "--mode", "stream", "--products", "7"),
             ({"chain of 7"}, "'products': 7", "-m", SMALL, "--op", "spmv", "--mode", "chain", "--products", "7"),
-            ({"N = 32, alpha = 2, beta = -0.5, col-major"}, "", "-m", WIDE, "--op", "spmm", "--alpha", "2", "--beta", "-0.5", "--layout", "col"),
+            ({"N = 32, alpha = 2, beta = -0.5, B col-major, C col-major"}, "", "-m", WIDE, "--op", "spmm", "--alpha", "2", "--beta", "-0.5", "--layout", "col"),
             ({"A^T A"}, "", "-m", "gen:uniform:rows=60,cols=9,nnz=150", "--op", "spgemm"),
             ({"A A^T"}, "", "-m", "gen:uniform:rows=9,cols=60,nnz=150", "--op", "spgemm"),
             ({"times gen:uniform:rows=50,cols=30,nnz=80"}, "'operation': 'spgemm', ", "-m", WIDE, "-b", "gen:uniform:rows=50,cols=30,nnz=80"),
