@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -33,7 +32,6 @@
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/matrix/memory.hpp"
-#include "common/matrix/temporary_files.hpp"
 
 namespace stages {
 namespace {
@@ -53,30 +51,6 @@ KernelLaunch launch_of(const Effort& effort) {
 
 std::string json_text(const Results& results) {
   return to_json(results).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-/// What --json FILE has. Throws Error where that is no results file.
-Results results_in(const std::string& path) {
-  std::ifstream text(path);
-  try {
-    return results_from_json(nlohmann::json::parse(text));
-  } catch (const std::exception& error) {
-    fail("{}: no results are to be had from it: {}; name another file", path, error.what());
-  }
-}
-
-/// A part of a tour on ranks: their results.
-Results results_on_ranks(std::vector<std::string> words, int ranks) {
-  const TemporaryName directory(new_temporary_directory("stages"));
-  const TemporaryName file(directory.path() + "/results.json");
-  words.insert(words.end(), {"--ranks", fmt::format("{}", ranks), "--ranks-only", "--json", file.path()});
-  const int code = run_on_ranks(words, ranks, Output::dropped);
-  if (!std::filesystem::exists(file.path()))
-    fail(
-        "--ranks: the run on {} ranks left no results, and exit code {}; STAGES_MPIRUN names what starts "
-        "them",
-        ranks, code);
-  return results_in(file.path());
 }
 
 class Run {

@@ -17,7 +17,7 @@
 
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
-#include "common/harness/results.hpp"
+#include "common/harness/put_together.hpp"
 #include "common/machines/child.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/temporary_files.hpp"
@@ -26,6 +26,8 @@ namespace stages {
 namespace {
 
 constexpr const char* kStarted = "STAGES_RANKS_STARTED";
+
+enum class Output { shown, dropped };
 
 std::atomic<pid_t> running = 0;  ///< mpirun; 0: it does not run
 
@@ -125,6 +127,24 @@ int code_of(pid_t child, int ranks) {
   return code;
 }
 
+/// Runs this program on so many ranks.
+int run(const std::vector<std::string>& given, int ranks, Output output) {
+  std::vector<std::string> words = mpirun();
+  words.insert(words.end(),
+               {"-n", fmt::format("{}", ranks), std::filesystem::read_symlink("/proc/self/exe").string()});
+  words.insert(words.end(), given.begin(), given.end());
+  const OwnPlace place;
+  if (own_choice()) require_room_to_start(ranks, place.path());
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0)
+    fail("cannot start {}: {}; close other programs, or raise `ulimit -u`", words[0], std::strerror(errno));
+  if (child == 0) become(words, ranks, output, parent, place.path());
+  setpgid(child, child);
+  running = child;
+  return code_of(child, ranks);
+}
+
 }  // namespace
 
 std::string mpirun_problem() {
@@ -157,33 +177,28 @@ bool are_to_be_started(const Program& program, const std::vector<int>& wanted) {
   return true;
 }
 
-int run_on_ranks(const std::vector<std::string>& given, int ranks, Output output) {
-  std::vector<std::string> words = mpirun();
-  words.insert(words.end(),
-               {"-n", fmt::format("{}", ranks), std::filesystem::read_symlink("/proc/self/exe").string()});
-  words.insert(words.end(), given.begin(), given.end());
-  const OwnPlace place;
-  if (own_choice()) require_room_to_start(ranks, place.path());
-  const pid_t parent = getpid();
-  const pid_t child = fork();
-  if (child < 0)
-    fail("cannot start {}: {}; close other programs, or raise `ulimit -u`", words[0], std::strerror(errno));
-  if (child == 0) become(words, ranks, output, parent, place.path());
-  setpgid(child, child);
-  running = child;
-  return code_of(child, ranks);
-}
-
 int run_on_ranks(const Program& program, int ranks, const std::string& file) {
   const LastWords last_words([](const std::string&) { end_ranks(); });
-  const int code =
-      run_on_ranks({program.arguments.begin() + 1, program.arguments.end()}, ranks, Output::shown);
+  const int code = run({program.arguments.begin() + 1, program.arguments.end()}, ranks, Output::shown);
   if ((code == kGood || code == kAllSkipped) && !file.empty() && !std::filesystem::exists(file))
     fail(
         "--ranks: {} started no rank that left {}; name another program in STAGES_MPIRUN, or a place that "
         "rank 0 sees",
         mpirun().front(), file);
   return code;
+}
+
+Results results_on_ranks(std::vector<std::string> words, int ranks) {
+  const TemporaryName directory(new_temporary_directory("stages"));
+  const TemporaryName file(directory.path() + "/results.json");
+  words.insert(words.end(), {"--ranks", fmt::format("{}", ranks), "--ranks-only", "--json", file.path()});
+  const int code = run(words, ranks, Output::dropped);
+  if (!std::filesystem::exists(file.path()))
+    fail(
+        "--ranks: the run on {} ranks left no results, and exit code {}; STAGES_MPIRUN names what starts "
+        "them",
+        ranks, code);
+  return results_in(file.path());
 }
 
 void end_ranks() {

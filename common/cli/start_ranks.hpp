@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/cli/program.hpp"
+#include "common/harness/results.hpp"
 
 namespace stages {
 
@@ -15,15 +16,13 @@ std::string mpirun_problem();
 /// not given. Throws Error for more than one number, and where there are other ranks already.
 bool are_to_be_started(const Program& program, const std::vector<int>& wanted);
 
-enum class Output { shown, dropped };
-
-/// Runs this program with `words` on so many ranks, and returns its exit code. Throws Error if they cannot be
-/// started, or end in another way than the program does. For who has LastWords that call end_ranks().
-int run_on_ranks(const std::vector<std::string>& words, int ranks, Output output);
-
-/// The same with this program's own words, and with LastWords. Throws Error, too, where `file`, which they are
-/// to write, is not there in the end; empty: none.
+/// Runs this command line on so many ranks, and returns the exit code. `file` is what they are to write; empty:
+/// nothing. Throws Error if they cannot be started, end in another way than the program does, or left no file.
 int run_on_ranks(const Program& program, int ranks, const std::string& file);
+
+/// Runs `words`, a command line of `run`, on so many ranks, shows nothing of it, and returns the results. For
+/// who has LastWords that call end_ranks(). Throws Error as above.
+Results results_on_ranks(std::vector<std::string> words, int ranks);
 
 /// For another thread, before the process ends: tells the ranks that run to end, and waits until they have.
 void end_ranks();

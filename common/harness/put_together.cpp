@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "common/matrix/error.hpp"
 
@@ -45,6 +47,15 @@ void copy_facts_of_ranks(const Results& from, Results& to) {
     if (value != nullptr && fact(to, name) == nullptr) facts.emplace_back(name, *value);
   }
   to.context.insert(to.context.end(), facts.begin(), facts.end());
+}
+
+Results results_in(const std::string& path) {
+  std::ifstream text(path);
+  try {
+    return results_from_json(nlohmann::json::parse(text));
+  } catch (const std::exception& error) {
+    fail("{}: no results are to be had from it: {}; name another file", path, error.what());
+  }
 }
 
 Results put_together(Results first, const Results& second) {
