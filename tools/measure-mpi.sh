@@ -62,9 +62,9 @@ measure() {  # PART OPTIONS...
   [[ $wanted == *" $1 "* ]] || return 0
   local file=$out/mpi-$1.json
   shift
-  echo "stages run $*" >&2
+  echo "tools/ranks.sh $ranks $*" >&2
   # The name of the file is enough in the results: the directory belongs to this machine.
-  (cd "$(dirname "$matrix")" && "$program" run "$@" --ranks "$ranks" --json "$file") | tee "$out/last.txt" | sed -n '/on ranks/,$p'
+  (cd "$(dirname "$matrix")" && STAGES_PROGRAM=$program "$root/tools/ranks.sh" "$ranks" "$@" --json "$file") | tee "$out/last.txt" | sed -n '/on ranks/,$p'
   rm -f "$out/last.txt"
   "$root/tools/record.py" pack "$file"
 }

@@ -230,29 +230,30 @@ if wants spgemm; then
     --type "$type" --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm$of_type.json"
 fi
 
+export STAGES_PROGRAM=build/gpu/bin/stages  # for tools/ranks.sh
 # One GPU against several, a process each, with C where it was made, on the host, and on one GPU.
 if wants multi && [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
   ranks=$(printf '%s\n' 1 2 4 8 "$gpus" | sort -nu | awk -v most="$gpus" '$1 <= most' | paste -sd,)
   several=(-m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:rmat:scale=17,edge_factor=8,a=0.57
     -m gen:stencil:points=27,nx=60 -m gen:banded:n=2e5,half_bandwidth=20)
   for destination in distributed host one-gpu; do
-    step "spgemm_multi_$destination" build/gpu/bin/stages run "${several[@]}" --op spgemm --filter '08_.*/(binned|multi_)' \
-      --ranks "$ranks" --destination "$destination" --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
+    step "spgemm_multi_$destination" tools/ranks.sh "$ranks" "${several[@]}" --op spgemm --filter '08_.*/(binned|multi_)' \
+      --destination "$destination" --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
       --json "$out/spgemm-multi-$destination.json"
   done
 fi
 
 if wants shares && [ -x build/gpu/bin/mpi_tests ]; then
-  step spgemm_shares build/gpu/bin/stages run -m gen:uniform:n=8.5e6,per_row=8 -m gen:stencil:points=27,nx=160 -m gen:uniform:n=32768,per_row=128 \
-    -m gen:rmat:scale=20,edge_factor=16,a=0.57 --op spgemm --filter '08_.*/(binned|multi_blocks)' --ranks 2,4,8 --destination distributed \
+  step spgemm_shares tools/ranks.sh 2,4,8 -m gen:uniform:n=8.5e6,per_row=8 -m gen:stencil:points=27,nx=160 -m gen:uniform:n=32768,per_row=128 \
+    -m gen:rmat:scale=20,edge_factor=16,a=0.57 --op spgemm --filter '08_.*/(binned|multi_blocks)' --destination distributed \
     --check once --max-work 1e11 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm-shares.json"
 fi
 
 # D4's own case, n = 1,062,400, and one of the kind of its third: rows of 12,900 results. Of the three that divide work in another way or
 # multiply by other kernels, each with its preparation; and what the library takes on one GPU.
 if wants shares_d4 && [ -x build/gpu/bin/mpi_tests ]; then
-  step spgemm_shares_d4 build/gpu/bin/stages run -m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:uniform:n=32768,per_row=128 \
-    --op spgemm --filter '08_.*/(binned|multi_)|vendor/cusparse_spgemm' --ranks 1,2,4,6,8 --destination distributed \
+  step spgemm_shares_d4 tools/ranks.sh 1,2,4,6,8 -m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:uniform:n=32768,per_row=128 \
+    --op spgemm --filter '08_.*/(binned|multi_)|vendor/cusparse_spgemm' --destination distributed \
     --check once --max-work 1e11 --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm-shares-d4.json"
 fi
 

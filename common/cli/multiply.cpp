@@ -11,7 +11,7 @@
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/orders.hpp"
-#include "common/cli/sweep.hpp"
+#include "common/cli/start_ranks.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
@@ -26,8 +26,8 @@ struct MultiplyOptions {
   std::string b;
   std::string output;
   ValueType type = ValueType::f64;
-  std::optional<int> ranks;
-  std::string report_to;  ///< where the process that has started this one looks for files
+  std::vector<int> ranks;  ///< one, or none
+  bool ranks_started = false;
   bool no_check = false;
   std::optional<double> max_memory_gb;
   InputOptions input;
@@ -179,11 +179,11 @@ int lead(const Program& program, const MultiplyOptions& options, const Entry& en
   require_matrix(options.b);
   require_matching_b(program, entry, options.b);
   require_writable("--output", options.output, {options.a, options.b});
-  if (options.ranks && !program.ranks->started()) {
+  if (are_to_be_started(program, options.ranks, options.ranks_started)) {
     if (!entry.needs.mpi)
       fail("--ranks: {} runs on one process; `{} list` shows which entries run on ranks", entry.name,
            program.name);
-    return multiply_on_ranks({program.arguments.begin() + 1, program.arguments.end()}, *options.ranks);
+    return run_on_ranks(program, options.ranks.front(), options.output);
   }
   return with_type(options.type, [&]<class T>() { return multiply_as<T>(program, options, entry); });
 }
@@ -191,10 +191,7 @@ int lead(const Program& program, const MultiplyOptions& options, const Entry& en
 int work(const Program& program, const MultiplyOptions& options) {
   const Entry& entry = program.registry.find(options.entry);
   if (!program.ranks->root()) return follow(program, entry);
-  tell_started(options.report_to);
-  const int code = lead(program, options, entry);
-  tell_done(options.report_to);
-  return code;
+  return lead(program, options, entry);
 }
 
 }  // namespace
@@ -217,11 +214,10 @@ void add_multiply_command(CommandLine& line, const Program& program) {
       .required();
   command
       .option("--ranks", options->ranks, "Start an entry for several ranks by mpirun, on this number of them")
+      .with_commas()
       .between(1, 4096)
       .type_name("N");
-  command
-      .option("--report-to", options->report_to,
-              "Where the program that has started this one looks for files")
+  command.flag("--ranks-started", options->ranks_started, "This is one of the ranks that --ranks has started")
       .group("");
   add_type_option(command, options->type, "Type in which to compute");
   command.flag("--no-check", options->no_check,

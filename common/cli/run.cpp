@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,12 +21,13 @@
 #include "common/cli/progress.hpp"
 #include "common/cli/run_choice.hpp"
 #include "common/cli/run_options.hpp"
-#include "common/cli/sweep.hpp"
+#include "common/cli/start_ranks.hpp"
 #include "common/cli/terminal.hpp"
 #include "common/cli/tour.hpp"
 #include "common/harness/device_watch.hpp"
 #include "common/harness/json_lines.hpp"
 #include "common/harness/product.hpp"
+#include "common/harness/put_together.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
@@ -78,20 +80,9 @@ class Run {
     if (!ranks_.root()) return follow();
     for (Part& part : parts_) {
       part_ = &part;
-      const std::size_t errors = errors_.size(), rows = results_.rows.size();
       lead();
-      // Where nothing could be done for errors, ranks would meet the same.
-      const auto good = [](const ResultRow& row) { return row.status == Status::good; };
-      if (errors_.size() > errors &&
-          std::none_of(results_.rows.begin() + static_cast<std::ptrdiff_t>(rows), results_.rows.end(), good))
-        continue;
-      if (!part.missing.empty() || part.arguments.problem.ranks.empty() || ranks_.started()) continue;
-      try {
-        sweep_ranks(part.words, part.arguments.problem, results_, [this] { findings_.keep(results_); });
-      } catch (const Error& error) {
-        part.missing = error.what();
-        note(part.missing);
-      }
+      const bool starts = !part.words.empty() && !part.arguments.problem.ranks.empty();
+      if (starts && part.missing.empty()) start_ranks(part);
     }
     if (ranks_.started()) ranks_.tell({.stop = true});
   }
@@ -106,6 +97,21 @@ class Run {
   void lead() {
     for (const Job& job : part_->jobs) with_type(effort_.type, [&]<class T>() { matrix<T>(job); });
     progress_.clear();
+  }
+
+  /// Of a tour: the entries of `part` for several ranks, on each number of them.
+  void start_ranks(Part& part) {
+    try {
+      for (const int ranks : part.arguments.problem.ranks) {
+        const Results more = results_on_ranks(part.words, ranks);
+        copy_facts_of_ranks(more, results_);
+        results_.rows.insert(results_.rows.end(), more.rows.begin(), more.rows.end());
+        findings_.keep(results_);
+      }
+    } catch (const Error& error) {
+      part.missing = error.what();
+      note(part.missing);
+    }
   }
 
   /// Ranks other than 0: take part in each problem that rank 0 tells of.
@@ -133,7 +139,6 @@ class Run {
     RunEvents events = progress_.events();
     events.checking = [this, show = std::move(events.checking)](const ResultRow& row) {
       findings_.keep_current(std::span(results_.rows).subspan(first_));
-      if (!options().report_to.empty()) keep_for_starter();
       show(row);
     };
     return events;
@@ -373,7 +378,6 @@ class Run {
     }
     findings_.keep(results_);
     first_ = results_.rows.size();
-    if (!options().report_to.empty()) keep_for_starter();
   }
 
   /// Kernels that were checked, not timed, are counted: their rows say what they fetch.
@@ -396,15 +400,6 @@ class Run {
       } catch (const std::exception& error) {  // its check was good all the same
         row.note += fmt::format("{}not counted: {}", row.note.empty() ? "" : "; ", error.what());
       }
-    }
-  }
-
-  /// Who has started the ranks gets what is there so far, also where they are killed.
-  void keep_for_starter() {
-    try {
-      write_file(part_->arguments.json,
-                 json_text(findings_.part("the ranks were ended before they were done")));
-    } catch (const Error&) {  // then the end will say so
     }
   }
 
@@ -451,9 +446,18 @@ void write_results(const RunArguments& arguments, const Results& results) {
   if (!failure.empty()) fail("{}", failure);
 }
 
+/// What a run adds to; no rows: nothing.
+Results earlier_results(const RunArguments& arguments, const Results& begun) {
+  if (!arguments.append || !std::filesystem::exists(arguments.json)) return {};
+  Results earlier = results_in(arguments.json);
+  put_together(earlier, begun);  // throws where it cannot be
+  return earlier;
+}
+
 /// Files before the table: what is shown may go into a pipe that is closed. And the table also where a file
 /// cannot be written.
-void publish(const RunArguments& arguments, Results& results) {
+void publish(const RunArguments& arguments, const Results& earlier, Results results) {
+  if (!earlier.rows.empty()) results = put_together(earlier, results);
   relate_to_serial(results);
   try {
     write_results(arguments, results);
@@ -465,12 +469,13 @@ void publish(const RunArguments& arguments, Results& results) {
 }
 
 /// What was found out before the run was ended by `what`; nothing replaces the results of an earlier run.
-void publish_part(const RunArguments& arguments, const Findings& findings, const std::string& what) {
+void publish_part(const RunArguments& arguments, const Results& earlier, const Findings& findings,
+                  const std::string& what) {
   Results part = findings.part("the run was ended by " + what);
   const auto tells = [](const ResultRow& row) { return row.checked || row.status == Status::failed; };
   if (std::none_of(part.rows.begin(), part.rows.end(), tells)) return;
   try {
-    publish(arguments, part);
+    publish(arguments, earlier, std::move(part));
     fmt::print("the run was ended by {}: this is a part\n", what);
     std::fflush(stdout);
   } catch (const std::exception& error) {
@@ -493,6 +498,7 @@ int carry_out(const Program& program, const RunArguments& arguments, Run& run,
     run.all();
     return kGood;
   }
+  const Results earlier = earlier_results(arguments, run.results());
   std::mutex publishing;
   bool published = false;
   const auto once = [&](const auto& publish_it) {
@@ -501,12 +507,12 @@ int carry_out(const Program& program, const RunArguments& arguments, Run& run,
   };
   const LastWords last_words([&](const std::string& signal) {
     end_ranks();
-    once([&] { publish_part(arguments, run.findings(), signal); });
+    once([&] { publish_part(arguments, earlier, run.findings(), signal); });
   });
   try {
     run.all();
   } catch (...) {
-    once([&] { publish_part(arguments, run.findings(), "an error"); });
+    once([&] { publish_part(arguments, earlier, run.findings(), "an error"); });
     throw;
   }
   Results& results = run.results();
@@ -515,7 +521,7 @@ int carry_out(const Program& program, const RunArguments& arguments, Run& run,
   const auto lost = [](const ResultRow& row) { return row.status == Status::failed && !row.checked; };
   if (!run.errors().empty() && std::all_of(results.rows.begin(), results.rows.end(), lost)) return kBadInput;
   complete();
-  once([&] { publish(arguments, results); });
+  once([&] { publish(arguments, earlier, results); });
   return exit_code(run, results);
 }
 
@@ -537,27 +543,36 @@ int tour(const Program& program, const RunArguments& given) {
   return code;
 }
 
-int work(const Program& program, const RunArguments& arguments) {
+/// In weak scaling: the sizes for so many ranks in the place of those for one.
+void grow(RunArguments& arguments, int ranks) {
+  bool scaled = false;
+  for (std::string& matrix : arguments.matrices) matrix = scaled_spec(matrix, ranks, scaled);
+  arguments.problem.b = scaled_spec(arguments.problem.b, ranks, scaled);
+  if (!scaled)
+    fail(
+        "--weak: no size grows with the ranks; write xR behind the one that does, as in "
+        "-m gen:uniform:rows=1e5xR,cols=1e5xR,per_row=8");
+}
+
+int work(const Program& program, RunArguments arguments) {
   if (program.ranks->root()) {
-    tell_started(arguments.problem.report_to);
     require_sense(arguments);
     require_effect(arguments);
   }
   if (arguments.matrices.empty()) return tour(program, arguments);
-  const ProblemOptions& problem = arguments.problem;
-  const bool sweeps = !problem.ranks.empty() && !program.ranks->started();
-  if (sweeps) require_mpirun();
-  Part part{arguments, {program.arguments.begin() + 1, program.arguments.end()}};
-  // In weak scaling each number of ranks has its own problem, and runs the serial entries on it, too.
-  if (!sweeps || !problem.weak) {
-    part.entries = chosen_entries(program, arguments);
-    part.jobs = jobs_of(arguments);
+  const std::vector<int>& ranks = arguments.problem.ranks;
+  const bool starts = are_to_be_started(program, ranks, arguments.problem.ranks_started);
+  if (arguments.problem.weak) {
+    if (!starts && !program.ranks->started()) fail("--weak goes with --ranks, as in --ranks 4 --weak");
+    grow(arguments, starts ? ranks.front() : program.ranks->size());
   }
-  // With --ranks the entries for ranks come later, on these.
-  if (sweeps && !problem.weak &&
-      std::none_of(part.entries.begin(), part.entries.end(), [](const Entry* e) { return e->needs.mpi; }))
-    fail("--ranks: none of the entries chosen runs on ranks; `{} list` shows which do", program.name);
-  if (sweeps) std::erase_if(part.entries, [](const Entry* e) { return e->needs.mpi; });
+  const std::vector<const Entry*> entries = chosen_entries(program, arguments);
+  Part part{arguments, {}, entries, jobs_of(arguments)};
+  if (starts) {
+    if (std::none_of(entries.begin(), entries.end(), [](const Entry* e) { return e->needs.mpi; }))
+      fail("--ranks: none of the entries chosen runs on ranks; `{} list` shows which do", program.name);
+    return run_on_ranks(program, ranks.front(), arguments.json);
+  }
   Run run(program, arguments.effort, {std::move(part)});
   return carry_out(program, arguments, run, [] {});
 }

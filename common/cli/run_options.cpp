@@ -86,15 +86,14 @@ void add_rank_options(Command& command, ProblemOptions& a) {
   command.heading("Several processes");
   command
       .option("--ranks", a.ranks,
-              "Start the entries for several ranks by mpirun, on each of these numbers in turn")
+              "Start this on so many ranks, by mpirun; tools/ranks.sh does so on several numbers in turn")
       .with_commas()
       .between(1, 4096)
-      .type_name("1,2,4");
-  command.flag("--weak", a.weak,
-               "With --ranks: sizes written with xR, as in rows=1e5xR, grow with the ranks");
-  command.flag("--ranks-only", a.ranks_only, "Only entries for several ranks").group("");
-  command.option("--report-to", a.report_to, "Where the program that has started this one looks for files")
+      .type_name("N");
+  command.flag("--ranks-started", a.ranks_started, "This is one of the ranks that --ranks has started")
       .group("");
+  command.flag("--weak", a.weak, "Sizes written with xR, as in rows=1e5xR, grow with the ranks");
+  command.flag("--ranks-only", a.ranks_only, "On ranks leave out the entries for one process");
 }
 
 void add_effort_options(Command& command, Effort& a) {
@@ -190,6 +189,7 @@ void add_run_options(Command& command, RunArguments& arguments) {
   command.option("--csv", arguments.csv, "Write one line a result to this file")
       .not_empty()
       .type_name("FILE");
+  command.flag("--append", arguments.append, "Keep the results that the file of --json has, and add these");
   command.flag("--all", arguments.all,
                "Show every skipped entry with its reason, not only how many there are");
   add_input_options(command, arguments.problem.input);
@@ -271,8 +271,8 @@ void require_sense(const RunArguments& arguments) {
   }
   if (arguments.effort.energy_seconds && arguments.effort.cache == "cold")
     fail("--energy and --cache cold: flushing the caches draws, too; leave one of them out");
-  if (arguments.problem.weak && arguments.problem.ranks.empty())
-    fail("--weak goes with --ranks, as in --ranks 1,2,4 --weak");
+  if (arguments.append && arguments.json.empty())
+    fail("--append goes with --json FILE, which has the results to add to");
   std::vector<std::string> read = arguments.matrices;
   read.push_back(arguments.problem.b);
   if (!arguments.json.empty()) require_writable("--json", arguments.json, read);

@@ -40,10 +40,10 @@ struct ProblemOptions {
   std::string mode = "single";
   std::optional<int> products;
   std::string destination = "host";
-  std::vector<int> ranks;
+  std::vector<int> ranks;  ///< in a line of the tour several; elsewhere one
   bool weak = false;
   bool ranks_only = false;
-  std::string report_to;  ///< where the process that has started this one looks for files
+  bool ranks_started = false;
   InputOptions input;
 
   bool operator==(const ProblemOptions&) const = default;
@@ -58,7 +58,8 @@ struct RunArguments {
   Effort effort;
   std::string json;
   std::string csv;
-  bool all = false;  ///< show skipped rows, too
+  bool append = false;  ///< to what the file of `json` has
+  bool all = false;     ///< show skipped rows, too
 };
 
 /// Vectors in stream and chain mode, unless --products says otherwise or the limits allow fewer.

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "common/cli/pattern.hpp"
-#include "common/cli/sweep.hpp"
+#include "common/cli/start_ranks.hpp"
 #include "common/matrix/embedded_table.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/processors.hpp"

@@ -13,7 +13,7 @@ namespace stages::mpi {
 
 std::optional<std::string> needs_ranks(Exec& exec) {
   if (ranks_of(exec) != nullptr) return std::nullopt;
-  return "needs 1 or more ranks of MPI: give --ranks 1,2,4, or start the program by mpirun";
+  return "needs 1 or more ranks of MPI: give --ranks N, or start the program by mpirun";
 }
 
 template <class T>

@@ -74,7 +74,7 @@ class Place:
 
 def lacking(text):
     """What this machine or this build lacks to run a command, or none."""
-    if "--ranks" in text and not (BUILD / "bin/02_mpi").exists():
+    if re.search(r"--ranks\b|\bmpirun\b|tools/ranks", text) and not (BUILD / "bin/02_mpi").exists():
         return "this build has no MPI"
     if "tools/report.py" in text and not all(map(importlib.util.find_spec, ("matplotlib", "jinja2"))):
         return "matplotlib or jinja2 is missing"
@@ -101,7 +101,7 @@ def check(project, page):
 
 
 def parses(place, text):
-    """Whether `stages run` takes a command that is too long to run: it fails at a step that is not there, after all options."""
+    """Whether `stages run`, or the script that runs it on ranks, takes a command that is too long to run: it fails at a step that is not there, after all options."""
     code, said = place.run(f"{text.split(' #')[0]} --stage nowhere", 60)
     if code != 2 or not re.search("there is no step '(nowhere|vendor)'", said):
         raise Fault(f"is not taken: {said.strip()}")
@@ -110,7 +110,7 @@ def parses(place, text):
 def execute(place, command):
     """Runs a command as its mark says; how, for the list. Raises a Fault if it goes wrong."""
     text, how = command.text, "ran"
-    if (command.reason or command.instead) and re.match(r"stages run\b", text) and not lacking(text):
+    if (command.reason or command.instead) and re.match(r"(stages run|tools/ranks.sh [\d,]+)\b", text) and not lacking(text):
         parses(place, text)
     if command.reason:
         return f"not run: {command.reason}"

@@ -315,6 +315,8 @@ class Project:
             known = set(re.findall(r"(?<![\w-])(--?[a-zA-Z][\w-]*)", text))
         if script == "./run.sh":
             known = self.options("stages", "run")
+        if script == "tools/ranks.sh":
+            return self.check_stages("stages", ["run", *words[1:]])
         if script == "./test.sh":
             return self.check_ctest(words)
         self.check_options(script, words, known)

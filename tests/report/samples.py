@@ -29,11 +29,12 @@ class Samples:
         if str(self.root / "tools") not in sys.path:
             sys.path.insert(0, str(self.root / "tools"))
 
-    def run(self, name, *words):
-        """The results of `stages run --quick WORDS`, as a file of that name."""
+    def run(self, name, *words, ranks=None):
+        """The results of `stages run --quick WORDS`, as a file of that name; `ranks`: on these numbers of ranks."""
         path = self.directory / name
-        done = subprocess.run([self.program, "run", "--quick", *words, "--json", path], stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=LIMIT, check=False)
+        start = [self.root / "tools/ranks.sh", ranks] if ranks else [self.program, "run"]
+        done = subprocess.run([*start, "--quick", *words, "--json", path], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=LIMIT, check=False, env={**os.environ, "STAGES_PROGRAM": str(self.program)})
         if done.returncode != 0:
             raise AssertionError(f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
         return path
@@ -55,10 +56,10 @@ class Samples:
         listed = subprocess.run([self.program, "list"], capture_output=True, text=True, timeout=LIMIT, check=True).stdout
         if "02_mpi/balanced" not in listed or shutil.which("mpirun") is None:
             return None
-        return self.run("ranks.json", "-m", "gen:stencil:points=5,nx=12,ny=12", "--op", "spmv,spgemm", "--stage", "01,02", "--ranks", "1,2")
+        return self.run("ranks.json", "-m", "gen:stencil:points=5,nx=12,ny=12", "--op", "spmv,spgemm", "--stage", "01,02", ranks="1,2")
 
     def weak(self):
-        return self.run("weak.json", "--weak", "-m", "gen:stencil:points=5,nx=12,ny=6xR", "--op", "spgemm", "--stage", "01,02", "--ranks", "1,2")
+        return self.run("weak.json", "--weak", "-m", "gen:stencil:points=5,nx=12,ny=6xR", "--op", "spgemm", "--stage", "01,02", ranks="1,2")
 
     def report(self, *words):
         """What tools/report.py says to these words, in a fork of this process: it has the libraries, and to import them takes longer than

@@ -120,7 +120,7 @@ class Records(Played):
         super().setUp()
         self.root = self.place
         (self.root / "tools").mkdir()
-        for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh", "record.py"):
+        for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh", "record.py", "ranks.sh"):
             shutil.copy(ROOT / "tools" / name, self.root / "tools")
         for name, text in PLAYED.items():
             self.script(f"{'build/gpu/bin' if name in ('stages', 'mpi_tests') else 'bin'}/{name}", text)
@@ -276,6 +276,15 @@ class Records(Played):
         (self.root / "tools/sets").mkdir()
         for operation in ("spgemm", "spmm"):
             (self.root / f"tools/sets/{operation}-reported.txt").write_text(lines)
+
+    def test_the_original_s_own_cases_are_shared_out_where_they_are_named(self):
+        self.listen()
+        self.verify("--only", "shares,shares_d4")
+        self.assertEqual(self.steps(), {"configure": True, "build": True, "spgemm_shares": True, "spgemm_shares_d4": True})
+        asked = [re.search(r"--destination distributed .*--json \S*/(\S+) --ranks (\d+)", line).groups() for line in self.asked()]
+        self.assertEqual(asked, [("spgemm-shares.json", n) for n in "248"] + [("spgemm-shares-d4.json", n) for n in "12468"])
+        self.verify("--only", "spgemm")
+        self.assertEqual(len(self.asked()), 9)
 
     def test_matrices_held_out(self):
         """The generated ones of the list, and those of its files that are there."""

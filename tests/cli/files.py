@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+"""Matrices in and out: files that are wrong, multiply, info, generate, memory, pipes and streams."""
+
+import gzip
+import json
+import os
+import re
+import resource
+import shlex
+import signal
+import subprocess
+import time
+
+from programs import DENSE, LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, VECTOR, Case, at_most, begin, entries, host_entry, main, run, with_sanitizer
+
+
+class BadInput(Case):
+    """Each is a one-line error with file:line or the argument, exit 2, and nothing half-written."""
+
+    def test_files(self):
+        head = "%%MatrixMarket matrix coordinate real general\n"
+        for expected, text in ((r":\d+: .*4", MATRIX.rsplit("\n", 2)[0] + "\n"), (r":7: ", MATRIX + "3 3 1\n"), (r":4: ", MATRIX.replace("1 3 -1", "1 4 -1")),
+                               (r":4: ", MATRIX.replace("1 3 -1", "0 3 -1")), (r":5: .*1\.5x", MATRIX.replace("1.5", "1.5x")),
+                               (r":5: .*1e999", MATRIX.replace("1.5", "1e999")), (r":1: .*[Cc]omplex", head.replace("real", "complex") + "1 1 1\n1 1 1 0\n"),
+                               (r":1: ", "hello\n"), (r":", ""), (r":", head + "2000000000 2000000000 900000000000\n1 1 1\n")):
+            path = self.write("bad.mtx", text)
+            self.all_refused(*((re.escape(str(path)) + expected, *words) for words in (
+                ["info", path], ["run", "-m", path, "--quick", *self.files, "--stage", "01"],
+                ["multiply", "--with", host_entry("spgemm"), path, path, "-o", self.directory / "c.mtx"])))
+        cut = self.directory / "cut.mtx.gz"
+        whole = gzip.compress((MATRIX + "% " + "padding " * 2000).encode())
+        cut.write_bytes(whole[: len(whole) // 2])
+        dense = self.write("dense.mtx", "%%MatrixMarket matrix array real general\n2000000000 2000000000\n1\n")
+        self.all_refused((r"cut\.mtx\.gz", "info", cut), (r"none\.mtx: .*No such file", "info", self.directory / "none.mtx"), (str(self.directory), "info", self.directory),
+                         (r"dense\.mtx:", "info", dense), ("gen:uniform", "info", "gen:uniform:n=2e9,nnz=1e12"), ("gen:uniform", "run", "-m", "gen:uniform:n=2e9,nnz=1e12"))
+
+    def test_what_headers_tell_comes_before_the_first_product(self):
+        wide, none = self.write("wide.mtx", "%%MatrixMarket matrix coordinate real general\n3 4 1\n1 1 1\n"), self.directory / "none.mtx"
+        begun = time.monotonic()
+        self.all_refused(("A is 3 x 4 and B is 40 x 40", "run", "-m", SMALL, wide, "-b", SMALL, *self.files),
+                         ("a chain of products needs a square matrix", "run", "-m", SMALL, wide, "--op", "spmv", "--mode", "chain", *self.files),
+                         (r"none\.mtx: .*No such file", "run", "-m", "data:reddit", none, "--op", "spgemm"))
+        self.assertLess(time.monotonic() - begun, 20)
+
+    def test_repeats_whose_sum_overflows(self):
+        head = "%%MatrixMarket matrix coordinate real general\n"
+        wide = self.write("wide.mtx", head + "2 2 3\n1 1 1e308\n2 2 1\n1 1 1e308\n")
+        single = self.write("single.mtx", head + "2 2 3\n1 1 2e38\n1 1 2e38\n2 2 1\n")
+        mirrored = self.write("mirrored.mtx", head.replace("general", "symmetric") + "2 2 2\n2 1 -2e38\n2 1 -2e38\n")
+        said = r"add up to more than a {}-bit float holds; keep one of them, or scale the matrix"
+        self.refused(r"wide\.mtx:5: the entries at row 1, column 1 " + said.format(64), "run", "-m", wide, "--type", "f64")
+        self.refused(r"single\.mtx:4: the entries at row 1, column 1 " + said.format(32), "run", "-m", single)
+        self.refused(r"mirrored\.mtx:4: the entries at row \d, column \d " + said.format(32), "run", "-m", mirrored)
+        self.assertIn("NaN, infinite    1", self.good("info", wide).stdout)
+
+    def test_single_precision_overflows_by_itself(self):
+        path = self.write("large.mtx", MATRIX.replace("1.5", "1e39"))
+        self.good("info", path)
+        self.refused(r"large\.mtx:5: ", "run", "-m", path, "--type", "f32", "--quick", "--stage", "01")
+
+    def test_not_finite_values_cannot_be_checked(self):
+        path = self.write("nan.mtx", MATRIX.replace("1.5", "nan"))
+        self.good("info", path)
+        self.refused(r"nan\.mtx:5: ", "run", "-m", path, "--quick", "--stage", "01")
+        c = self.directory / "c.mtx"
+        self.refused(r"nan\.mtx:5: ", "multiply", "--with", host_entry("spgemm"), path, path, "-o", c)
+        self.good("multiply", "--no-check", "--with", host_entry("spgemm"), path, path, "-o", c)
+
+    def test_dimensions_that_do_not_match(self):
+        a = self.write("a.mtx", MATRIX)
+        b = self.write("b.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n")
+        x = self.write("x.mtx", "%%MatrixMarket matrix array real general\n2 1\n1\n2\n")
+        out = ["-o", self.directory / "c.mtx"]
+        self.refused("A is 3 x 3 and B is 2 x 2", "multiply", "--with", host_entry("spgemm"), a, b, *out)
+        self.refused("A is 3 x 3 and B is 2 x 1", "multiply", "--with", host_entry("spmv"), a, x, *out)
+        self.refused("A is 3 x 3 and B is 2 x 2", "run", "-m", a, "-b", b, "--stage", "01")
+
+    def test_a_full_disk(self):
+        self.refused("/dev/full", "generate", SMALL, "-o", "/dev/full")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([PROGRAMS / "stages", "list"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("standard output", done.stderr)
+
+    def test_allocation_that_fails(self):
+        """Under a limit that the program cannot foresee, std::bad_alloc becomes a message."""
+        if with_sanitizer():
+            self.skipTest("AddressSanitizer needs the address space")
+        self.refused("memory", "info", "gen:uniform:n=1e6,nnz=5e7", limits=at_most(resource.RLIMIT_AS, 700 << 20))
+
+
+class Multiply(Case):
+    def setUp(self):
+        super().setUp()
+        self.a = self.write("a.mtx", MATRIX)
+        self.c = self.directory / "c.mtx"
+
+    def multiply(self, entry, b, *words):
+        done = self.good("multiply", "--with", entry, self.a, b, "-o", self.c, *words)
+        self.assertRegex(done.stdout, r"c\.mtx: 3 x ")
+        self.assertIn("checked", done.stdout)
+        lines = self.c.read_text().splitlines()
+        return lines[0], [tuple(map(float, line.split())) for line in lines[1:] if not line.startswith("%")]
+
+    def test_sparse_times_sparse(self):
+        multiplied = 0
+        for entry in entries(operation="spgemm"):
+            done = run("multiply", "--with", entry, self.a, self.a, "-o", self.c)
+            if done.returncode == 2 and f"{entry}: needs " in done.stderr:
+                continue
+            multiplied += 1
+            banner, lines = self.multiply(entry, self.a)
+            self.assertEqual(banner, "%%MatrixMarket matrix coordinate real general")
+            self.assertEqual(lines[0][:2], (3, 3))
+            # [2 0 -1; 0 1.5 0; 4 0 0] squared
+            self.assertEqual(sorted(e for e in lines[1:] if e[2] != 0), [(1, 3, -2), (2, 2, 2.25), (3, 1, 8), (3, 3, -4)],
+                             entry)
+        self.assertGreaterEqual(multiplied, 3)
+
+    def test_times_a_vector(self):
+        banner, lines = self.multiply(host_entry("spmv"), self.write("x.mtx", VECTOR))
+        self.assertEqual(banner, "%%MatrixMarket matrix array real general")
+        self.assertEqual(lines, [(3, 1), (-1,), (3,), (4,)])
+
+    def test_times_a_dense_matrix(self):
+        banner, lines = self.multiply(host_entry("spmm"), self.write("b.mtx", DENSE), "--type", "f32")
+        self.assertEqual(lines, [(3, 2), (-1,), (3,), (4,), (2,), (7.5,), (16,)])
+
+    def test_the_operation_must_match(self):
+        x, b = self.write("x.mtx", VECTOR), self.write("b.mtx", DENSE)
+        out = ["-o", self.c]
+        self.refused("is a sparse matrix, which makes the product sparse times sparse",
+                     "multiply", "--with", host_entry("spmv"), self.a, self.a, *out)
+        self.refused("is a dense matrix", "multiply", "--with", host_entry("spgemm"), self.a, x, *out)
+        self.refused("more than one column", "multiply", "--with", host_entry("spmv"), self.a, b, *out)
+
+    def test_compressed(self):
+        packed = self.directory / "c.mtx.gz"
+        self.good("multiply", "--with", host_entry("spgemm"), self.a, self.a, "-o", packed)
+        self.assertTrue(gzip.open(packed, "rt").readline().startswith("%%MatrixMarket"))
+
+    def test_sums_beyond_the_range(self):
+        huge = self.write("huge.mtx", "%%MatrixMarket matrix array real general\n2 20\n" + "3e38\n" * 40)
+        x = self.write("x.mtx", "%%MatrixMarket matrix array real general\n20 1\n" + "1\n" * 20)
+        words = ("multiply", "--with", host_entry("spmv"), huge, x, "-o", self.c)
+        self.refused("no result can be judged: .*--type f64.*--no-check", *words, "--type", "f32")
+        self.assertIn("not checked", self.good(*words, "--type", "f32", "--no-check").stdout)
+        self.assertIn(", checked", self.good(*words, "--type", "f64").stdout)
+        done = run("run", "-m", huge, "--op", "spmv", "--stage", "01", "--quick")
+        self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
+        self.assertIn("no result can be judged", done.stdout)
+
+    def test_too_little_memory(self):
+        self.refused("--max-memory", "multiply", "--with", host_entry("spgemm"), self.a, self.a, "-o", self.c,
+                     "--max-memory", "1e-12")
+
+
+class InfoAndGenerate(Case):
+    def test_info_of_the_machine(self):
+        text = self.good("info").stdout
+        self.assertRegex(text, r"copy_bandwidth_bytes_per_second +[\d.]+ [GM]B/s\n")
+        facts = json.loads(self.good("info", "--json").stdout)
+        for name in ("cpu", "cpus", "cpu_cache_bytes", "gpu", "memory", "copy_bandwidth_bytes_per_second", "compiler"):
+            self.assertIn(name, facts)
+            self.assertIn(f"  {name} ", text)
+        self.assertGreater(float(facts["copy_bandwidth_bytes_per_second"]), 1e8)
+        self.assertNotIn("date", facts)
+
+    def test_info(self):
+        text = self.good("info", "data:fem").stdout
+        for word in ("non-zeros", "symmetr", "C = A A", "products", "█"):
+            self.assertIn(word, text)
+
+    def test_many_empty_columns_take_no_memory(self):
+        limits = at_most(resource.RLIMIT_AS, 1 << 30)
+        wide = self.write("wide.mtx", "%%MatrixMarket matrix coordinate real general\n1 2147483647 1\n1 2147483647 3\n")
+        none = self.write("none.mtx", "%%MatrixMarket matrix array real general\n0 2147483647\n")
+        for source, entries_there in ((wide, 1), (none, 0), ("gen:uniform:rows=1,cols=2147483647,nnz=1", 1)):
+            info = json.loads(self.good("info", source, "--json", limits=limits).stdout)
+            self.assertEqual((info["cols"], info["nnz"], info["empty_cols"]), (2147483647, entries_there, 2147483647 - entries_there))
+            self.assertEqual(info["square"]["products"], entries_there)
+
+    def test_many_empty_rows_take_their_row_pointers_and_no_more(self):
+        if with_sanitizer():
+            self.skipTest("AddressSanitizer needs the address space")
+
+        limits = at_most(resource.RLIMIT_AS, 1 << 30)
+        head = "%%MatrixMarket matrix coordinate real general\n"
+        for rows, cols in ((60000000, 1), (60000000, 60000000)):  # 480 MB of row pointers
+            many = self.write("many.mtx", head + f"{rows} {cols} 2\n3 1 1\n1 1 1\n")
+            info = json.loads(self.good("info", many, "--json", limits=limits).stdout)
+            self.assertEqual((info["rows"], info["empty_rows"], info["empty_cols"]), (rows, rows - 2, cols - 1))
+            self.assertEqual((info["square"]["rows"], info["square"]["products"]), (rows, 2) if cols > 1 else (1, 2))
+        self.refused(r"more\.mtx:2: 2147483647 rows for 1 entries take 17\.18 GB, and the limit is 1\.00 GB where most rows are empty",
+                     "info", self.write("more.mtx", head + "2147483647 1 1\n1 1 1\n"), limits=limits)
+        self.refused(r"none\.mtx:2: 2147483647 rows for 0 entries", "info",
+                     self.write("none.mtx", "%%MatrixMarket matrix array real general\n2147483647 0\n"), limits=limits)
+        self.refused(r"many\.mtx:2: 130000000 rows for 1 entries take 1\.04 GB", "info", self.write("many.mtx", head + "130000000 1 1\n1 1 1\n"))
+        self.refused("where most rows are empty", "info", "gen:uniform:rows=130000000,cols=1,nnz=1")
+
+    def test_a_run_on_many_empty_rows_is_skipped_before_it_takes_memory(self):
+        if with_sanitizer():
+            self.skipTest("AddressSanitizer needs the address space")
+
+        limits = at_most(resource.RLIMIT_AS, 3 << 30)
+        many = self.write("many.mtx", "%%MatrixMarket matrix coordinate real general\n100000000 1 1\n1 1 1\n")
+        done = run("run", "-m", many, "--quick", "--stage", "01", "--all", limits=limits)
+        self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"needs 7\.60 GB of memory, the limit is 1\.00 GB where most rows or columns are empty \(--max-memory\)")
+
+    def test_the_hypersparse_lesson_of_step_1_is_multiplied(self):
+        """Ten million rows, mostly empty, in a spec: whoever writes it wants them."""
+        if with_sanitizer():
+            self.skipTest("takes too long")
+        done = self.good("run", "-m", "gen:hypersparse:n=1e7,nnz=1e5", "--op", "spgemm", "--time-budget", "0.05", "--filter", "01_cpu_serial/hypersparse", "--all")
+        self.assertRegex(done.stdout, r"(?m)^1 good, 0 wrong, 0 failed, 0 skipped$")
+
+    def test_a_wide_second_factor_is_refused_before_it_takes_memory(self):
+        banner = "%%MatrixMarket matrix coordinate real general\n"
+        one, wide = self.write("one.mtx", banner + "1 1 1\n1 1 2\n"), self.write("wide.mtx", banner + "1 730000000 1\n1 730000000 3\n")
+        self.refused(r"wide.mtx: 1 x 730000000 with 1 entries needs 17\.5 GB of memory", "multiply", one, wide, "--with", "01_cpu_serial/gustavson_dense",
+                     "-o", self.directory / "c.mtx")
+        done = run("run", "-m", one, "-b", wide, "--op", "spgemm", "--quick", "--stage", "01", "--all")
+        self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"wide.mtx: 1 x 730000000 with 1 entries needs .* GB of memory")
+
+    def test_a_run_on_many_empty_columns_is_skipped_in_time(self):
+        if with_sanitizer():
+            self.skipTest("AddressSanitizer needs the address space")
+
+        limits = at_most(resource.RLIMIT_AS, 6 << 30)
+        none = self.write("none.mtx", "%%MatrixMarket matrix array real general\n0 2147483647\n")
+        out = self.directory / "out.json"
+        for source in ("gen:uniform:rows=1,cols=2147483647,nnz=1", none):
+            begin = time.monotonic()
+            done = run("run", "-m", source, "--json", out, limits=limits)
+            self.assertEqual(done.returncode, 77, f"{source}\n{done.stdout}\n{done.stderr}")
+            self.assertLess(time.monotonic() - begin, 20)
+            rows = json.loads(out.read_text())["results"]
+            self.assertEqual({row["status"] for row in rows}, {"skipped"})
+            self.assertEqual({row["problem"]["operation"] for row in rows}, {"spmv", "spmm", "spgemm"})
+            reasons = {row["reason"] for row in rows if row["problem"]["operation"] == "spgemm"}
+            self.assertEqual(len(reasons), 1, reasons)
+            self.assertRegex(reasons.pop(), r"[01] x 2147483647 with [01] entries needs 163 GB of memory, the limit is \d\.\d\d GB where most rows or "
+                             r"columns are empty \(--max-memory\)")
+
+    def test_info_json(self):
+        a = self.write("a.mtx", MATRIX)
+        info = json.loads(self.good("info", a, "--json").stdout)
+        self.assertEqual((info["rows"], info["cols"], info["nnz"]), (3, 3, 4))
+        self.assertEqual(info["square"]["products"], 2 + 1 + 1 + 2)
+        self.assertTrue(info["square"]["nnz_exact"])
+        self.assertTrue(info["structurally_symmetric"])
+        self.assertFalse(info["numerically_symmetric"])
+        self.assertEqual(sum(c["rows"] for c in info["row_length_histogram"]), 3)
+
+    def test_generated_file_is_the_matrix(self):
+        for name in ("g.mtx", "g.mtx.gz"):
+            path = self.directory / name
+            self.good("generate", "gen:rmat:scale=8,edge_factor=4", "-o", path)
+            made = json.loads(self.good("info", path, "--json").stdout)
+            spec = json.loads(self.good("info", "gen:rmat:scale=8,edge_factor=4", "--json").stdout)
+            made["matrix"] = spec["matrix"] = ""
+            self.assertEqual(made, spec)
+
+
+class Outputs(Case):
+    """Results to what is no file of its own."""
+
+    RUN = ["run", "-m", SMALL, "--quick", "--op", "spmv", "--stage", "01"]
+
+    def setUp(self):
+        super().setUp()
+        self.pipe = self.directory / "pipe"
+        os.mkfifo(self.pipe)
+
+    def through_the_pipe(self, *words):
+        """What somebody reads from the pipe."""
+        with subprocess.Popen(["cat", self.pipe], stdout=subprocess.PIPE, text=True) as reader:
+            try:
+                self.good(*words)
+                return reader.communicate(timeout=LIMIT)[0]
+            finally:
+                reader.kill()
+
+    def test_a_pipe_gets_all_of_it(self):
+        rows = json.loads(self.through_the_pipe(*self.RUN, "--json", self.pipe))["results"]
+        self.assertEqual({row["status"] for row in rows}, {"good"})
+        self.assertIn("matrix,options,", self.through_the_pipe(*self.RUN, "--csv", self.pipe))
+        self.assertIn("%%MatrixMarket", self.through_the_pipe("generate", SMALL, "-o", self.pipe))
+        self.assertTrue(self.pipe.is_fifo())
+
+    def test_a_pipe_that_nobody_reads(self):
+        self.refused("pipe: nobody reads from this pipe; start its reader first", "generate", SMALL, "-o", self.pipe)
+
+    def test_own_streams(self):
+        """A file that the shell has opened gets what is written to the stream beside what else goes there."""
+        for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+            said = self.directory / "said"
+            with open(said, "w", encoding="utf-8") as file:
+                words = [PROGRAMS / "stages", *self.RUN, "--json", name]
+                self.assertEqual(subprocess.run(words, stdout=file, stderr=subprocess.DEVNULL, timeout=LIMIT).returncode, 0)
+            text = said.read_text()
+            self.assertEqual({row["status"] for row in json.JSONDecoder().raw_decode(text)[0]["results"]}, {"good"}, name)
+            self.assertRegex(text.splitlines()[-1], r"^\d good, 0 wrong", name)
+        self.refused("/dev/fd/9: cannot be written", "generate", SMALL, "-o", "/dev/fd/9")
+        for words in (["generate", "gen:eye:n=2"], ["multiply", "gen:eye:n=2", "gen:eye:n=2", "--with", "01_cpu_serial/gustavson_dense"]):
+            with open(said, "w", encoding="utf-8") as file:
+                done = subprocess.run([PROGRAMS / "stages", *words, "-o", "/dev/stdout"], stdout=file, stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("/dev/stdout: 2 x 2", done.stderr)
+            self.assertEqual(json.loads(self.good("info", said, "--json").stdout)["nnz"], 2)
+            done = subprocess.run(f"{shlex.join(map(str, [PROGRAMS / 'stages', *words, '-o', '/dev/stdout']))} 2>&-", shell=True, stdout=subprocess.PIPE, timeout=LIMIT)
+            self.assertEqual(done.returncode, 0, "no result is lost for a remark")
+
+
+class Leavings(Case):
+    """What a program writes beside its results is gone when a signal ends it."""
+
+    def test_files_that_are_being_written(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process = begin("generate", "gen:uniform:rows=2e5,cols=2e5,per_row=20", "-o", self.directory / "a.mtx.gz", number=number)
+            deadline = time.monotonic() + LIMIT
+            while not list(self.directory.glob("a.mtx.gz.*.tmp")):
+                self.assertIsNone(process.poll(), "it ended without a temporary file")
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.005)
+            process.send_signal(number)
+            process.communicate(timeout=LIMIT)
+            self.assertEqual((process.returncode, list(self.directory.iterdir())), (-number, []))
+
+    def test_no_place_for_them(self):
+        done = run("grade", "01", next(ROOT.glob("01_cpu_serial/exercises/*.cpp")), "--built", "true", env={"TMPDIR": "/nowhere"})
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("error: TMPDIR=/nowhere: there is no such directory; name another or leave it out", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""stages lens; and what the scripts of studies say."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+from programs import LIMIT, ROOT, WIDE, Case, begin, entries, main, on_executor, run
+
+
+class Lens(Case):
+    """How it counts is tested in tests/lens; here, what the command makes of it."""
+
+    MATRIX = "gen:uniform:rows=500,cols=500,nnz=4000"
+
+    LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+
+    SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+
+    def setUp(self):
+        super().setUp()
+        if not on_executor():
+            self.skipTest("no kernels on the executor")
+
+    def counts(self, *words):
+        """What --json holds, by entry, and what was printed."""
+        path = self.directory / "lens.json"
+        shown = self.good("lens", *words, "--json", path).stdout
+        return {entry["entry"]: entry for entry in json.loads(path.read_text())["entries"]}, shown
+
+    def test_each_line_and_its_sums(self):
+        name = "05_cuda_csr/thread_per_row"
+        counts, shown = self.counts(name, "-m", self.MATRIX)
+        (kernel,) = counts[name]["kernels"]
+        self.assertEqual(kernel["name"], "thread_per_row<float>")
+        for counter in (self.LOADS, self.SECTORS):
+            lines = [line["counters"][counter] for line in kernel["lines"] if counter in line["counters"]]
+            self.assertEqual(sum(lines), kernel["counters"][counter])
+            self.assertEqual(counts[name]["counters"][counter], kernel["counters"][counter])
+        source = (ROOT / "05_cuda_csr/3_thread_per_row.cu").read_text().splitlines()
+        for line in kernel["lines"]:
+            self.assertEqual(line["file"], "05_cuda_csr/3_thread_per_row.cu")
+            self.assertIn(f"{line['line']:>4} | {source[line['line'] - 1]}", shown)
+        # A row of y is stored once, by warps of neighbours: 500 threads are 16 requests, of four sectors but the last.
+        (store,) = [line["counters"] for line in kernel["lines"] if "global_st_lanes" in line["counters"]]
+        self.assertEqual((store["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"], store["global_st_lanes"]), (16, 500))
+        self.assertEqual(store["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"], 63)
+
+    def test_a_run_says_what_a_checked_kernel_fetches(self):
+        """The numbers of `stages lens`, in the row and in its metrics; what runs on the host has none."""
+        name, path = "03_cuda_naive/dense_row_major", self.directory / "run.json"
+        counts, looked = self.counts(name, "-m", self.MATRIX)
+        bound = counts[name]["at_least"]
+        shown = self.good("run", "-m", self.MATRIX, "--op", "spmv", "--stage", "01,03", "--time-budget", "0.01", "--json", path).stdout
+        rows = {row["entry"]: row for row in json.loads(path.read_text())["results"]}
+        metrics = {key: metric["value"] for key, metric in rows[name]["metrics"].items()}
+        for metric, key in (("sectors_a_request", "sectors_a_request"), ("fetched_bytes", "fetched_bytes"), ("at_least_seconds", "seconds")):
+            self.assertAlmostEqual(metrics[metric] / bound[key], 1, places=3)
+        self.assertGreater(bound["seconds"], 1e-6)
+        (line,) = [line for line in looked.splitlines() if "at least" in line and "sectors a request" in line]
+        self.assertIn(f"{name}  checked on the executor, not timed; {line}", re.sub(" {2,}", "  ", shown))
+        self.assertNotIn("at_least_seconds", rows["01_cpu_serial/csr_spmv"]["metrics"])
+
+    def test_two_entries_side_by_side(self):
+        names = ["05_cuda_csr/thread_per_row", "05_cuda_csr/warp_per_row"]
+        counts, shown = self.counts(names[0], "--against", names[1], "-m", self.MATRIX)
+        self.assertEqual(list(counts), names)
+        table = shown[shown.rindex(names[0]):].splitlines()
+        self.assertEqual(table[0].split(), names)
+        self.assertEqual(table[1].split(), ["global", "loads", *(f"{counts[n]['counters'][self.LOADS]:,}" for n in names)])
+
+    def test_all_lines_of_a_file_are_in_order(self):
+        shown = self.good("lens", "05_cuda_csr/thread_per_row", "-m", self.MATRIX, "--all-lines").stdout
+        numbers = [int(n) for n in re.findall(r"(\d+) \| ", shown)]
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+
+    def test_every_entry_can_be_looked_at(self):
+        """Each has kernels whose accesses are counted, at a line of a file that is there."""
+        names = [name for name in entries(peer=False) if re.match("0[3-8]_", name) and "/multi_" not in name]
+        counts = {}
+        for step in {name[:3] for name in names}:
+            counts |= self.counts(*(name for name in names if name.startswith(step)), "-m", "gen:fixed:n=256,per_row=8", "--n-cols", 8)[0]
+        for name in names:
+            lines = [line for kernel in counts[name]["kernels"] for line in kernel["lines"]]
+            self.assertGreater(len(lines), 0, name)
+            for line in lines:
+                self.assertTrue((ROOT / line["file"]).is_file(), (name, line))
+
+    def rows(self, *words):
+        """What the table beside the source holds: (kernel, access, requests, lanes, takes, source)."""
+        found, kernel, source = [], "", ""
+        for line in self.good("lens", *words).stdout.splitlines():
+            if head := re.match(r"(\S.*): \d+ launch", line):
+                kernel = head.group(1)
+            row = re.match(r"  ((?:global|shared) \w+) +\d+ B +([\d,]+) +([\d.]+) +([\d.]+) +[\d.]+ +(?:\d+ %)? +(\d*) +\|(.*)$", line)
+            if row:
+                access, requests, lanes, takes, number, text = row.groups()
+                source = text if number else source
+                found.append({"kernel": kernel, "access": access, "requests": int(requests.replace(",", "")), "lanes": float(lanes), "takes": float(takes), "source": source})
+        return found
+
+    # What the pages of the steps answer to their questions: page, words around the number, the command's, whose line and access, and
+    # which number of it.
+
+    ANSWERS = (
+        ("03_cuda_naive/README.md", r"row by row (\S+) sectors", "03_cuda_naive/dense_row_major -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"column by column (\S+)\. With", "03_cuda_naive/dense_transposed -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"With 4 columns (\S+):", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=4,nnz=512", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"to 1, 2 and 8: (\S+), ", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=1,nnz=256", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"to 1, 2 and 8: \S+, (\S+) and", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=2,nnz=512", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"to 1, 2 and 8: \S+, \S+ and (\S+)\. ", "03_cuda_naive/dense_row_major -m gen:uniform:rows=256,cols=8,nnz=512", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"`dense_padded` takes (\S+), too", "03_cuda_naive/dense_padded -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
+        ("03_cuda_naive/README.md", r"The load of x takes (\S+):", "03_cuda_naive/dense_padded -m gen:fixed:n=256,zeros=0.8", "x[j]", "global load", "takes"),
+        ("04_cuda_shared/README.md", r"Rung 1's shared loads take (\S+):", "04_cuda_shared/shared_memory -m gen:fixed:n=64,zeros=0.8", "", "shared load", "takes"),
+        ("04_cuda_shared/README.md", r"The store of `partial\[lane\]\[warp\]` takes (\S+) as well", "04_cuda_shared/shared_vector_and_row -m gen:fixed:n=64,zeros=0.8", "partial[lane][warp]", "shared store", "takes"),
+        *(("05_cuda_csr/README.md", words, f"05_cuda_csr/{entry} -m gen:uniform:n=5000,per_row=4", "values", "global load", column) for words, entry, column in (
+            (r"with a warp a row (\S+) lanes", "full_warp_per_row", "lanes"), (r"with a warp a row \S+ lanes and (\S+) sectors", "full_warp_per_row", "takes"),
+            (r"with a thread a row (\S+) lanes", "thread_per_row", "lanes"), (r"wait for the longest\) and (\S+) sectors", "thread_per_row", "takes"),
+            (r"`warp_per_row` (\S+) lanes", "warp_per_row", "lanes"), (r"`warp_per_row` \S+ lanes and (\S+) sectors", "warp_per_row", "takes"),
+            (r"In `balanced_shares` (\S+) lanes load", "balanced_shares", "lanes"))),
+        ("05_cuda_csr/README.md", r"side by side, and (\S+) add up", "05_cuda_csr/balanced_shares -m gen:uniform:n=5000,per_row=4", "", "shared load", "lanes"),
+        *(("06_cuda_register/README.md", words, f"06_cuda_register/{entry} -m gen:fixed:n=256,zeros=0.8", source, access, "takes") for words, entry, source, access in (
+            (r"What it counts</summary>(\S+) and", "packed_shares", "", "shared load"), (r"What it counts</summary>\S+ and (\S+)\. ", "bank_order", "", "shared load"),
+            (r"`vector_batches`: (\S+);", "vector_batches", "", "shared load"), (r"(\d+) sectors a load, not", "vector_batches", "a.values", "global load"),
+            (r"sectors a load, not (\d+)\.", "packed_shares", "value[s]", "global load"))),
+        *(("07_spmm/notes.md", words, f"07_spmm/warp_per_row -m gen:uniform:n=1000,per_row=8 --n-cols {n}", "from[u * kWarp]", "global load", column) for words, n, column in (
+            (r"\| 31 \| \S+ \| (\S+) \|", 31, "lanes"), (r"\| 31 \| \S+ \| \S+ \| (\S+) \|", 31, "takes"), (r"\| 31 \| (\S+) \|", 31, "requests"),
+            (r"\| 32 \| \S+ \| \S+ \| (\S+) \|", 32, "takes"), (r"\| 33 \| .* \| 32 and 1 \| (\S+) and", 33, "takes"),
+            (r"\| 33 \| .* \| 32 and 1 \| \S+ and (\S+) \|", 33, "takes"))),
+        *(("08_spgemm_multigpu/notes.md", rf"\| `{matrix}` \| {words}", f"08_spgemm_multigpu/hash_warp_per_row -m {matrix}", source, access, column)
+          for matrix in ("gen:uniform:n=1000,per_row=8", "gen:stencil:points=27,nx=8") for words, source, access, column in (
+            (r"\d+ \| [^|]* \| (\S+) \|", "of_a * values[q]", "global load", "requests"),
+            (r"\d+ \| [^|]* \| \S+ \| (\S+) \|", "atomicCAS(", "shared atomic", "requests of multiply_rows"),
+            (r"\d+ \| [^|]* \| \S+ \| \S+ \| [\d.]+ \| (\S+) \|", "atomicAdd(&values[slot]", "shared atomic", "requests of multiply_rows"))),
+    )
+
+    def test_answers_of_the_lessons(self):
+        """The numbers with which the pages answer their questions to the lens."""
+        seen = {}
+        for page, words, command, source, access, column in self.ANSWERS:
+            with self.subTest(page=page, words=words):
+                stated = re.search(words, " ".join((ROOT / page).read_text().split()))
+                self.assertTrue(stated, "the page says nothing of the kind")
+                number = stated.group(1).replace(",", "")
+                if command not in seen:
+                    seen[command] = self.rows(*command.split())
+                rows = [row for row in seen[command] if source in row["source"] and row["access"] == access]
+                column, _, kernel = column.partition(" of ")
+                if column == "requests" and kernel:
+                    counted = {str(sum(row["requests"] for row in rows if row["kernel"].startswith(kernel)))}
+                elif column == "requests":
+                    counted = {str(row["requests"]) for row in rows}
+                else:
+                    digits = len(number.partition(".")[2])
+                    counted = {f"{row[column]:.{digits}f}" for row in rows}
+                self.assertIn(number, counted, rows)
+
+    def test_as_nsight_compute_counted(self):
+        """What ncu counted on an H200 of kernels whose work does not go by the device."""
+        record = json.loads((ROOT / "results/nvidia-h200/counters_spmm.json").read_text())
+        for name, apart in (("07_spmm/warp_per_row", 0), ("07_spmm/split_rows", 0.001)):
+            (case,) = [c for c in record["cases"] if (c["entry"], c["matrix"], c["options"]) == (name, "gen:twin:arxiv", "N = 32")]
+            counts, _ = self.counts(name, "-m", "gen:twin:arxiv", "--n-cols", 32)
+            for counter, recorded in ((self.LOADS, case["load_requests"]), (self.SECTORS, case["load_sectors"])):
+                self.assertLessEqual(abs(counts[name]["counters"][counter] / recorded - 1), apart, (name, counter))
+
+    def test_races(self):
+        """None in a step; as text, JSON and a page."""
+        name, data, page = "05_cuda_csr/balanced", self.directory / "races.json", self.directory / "races.html"
+        shown = self.good("lens", name, "-m", self.MATRIX, "--races", "--json", data, "--html", page).stdout
+        self.assertEqual(shown, f"{name}: no race\n")
+        self.assertEqual(json.loads(data.read_text())["entries"], [{"entry": name, "races": [], "problem": None}])
+        self.assertIn("<p>No race.</p>", page.read_text())
+
+    def test_races_without_room(self):
+        """Where the room is used up, what was found until then is kept, and the line is said, without the machine's paths."""
+        data = self.directory / "races.json"
+        done = run("lens", "03_cuda_naive/dense_row_major", "-m", "gen:fixed:n=512,zeros=0.8", "--races", "--json", data, env={"STAGES_RACES_MEMORY": "1"})
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"^stages: error: 03_cuda_naive/dense_row_major: only a part was looked at: "
+                         r"03_cuda_naive/1_dense_row_major\.cu:\d+: the room .* is used up here.*STAGES_RACES_MEMORY \(MiB\)\n$")
+        (entry,) = json.loads(data.read_text())["entries"]
+        self.assertEqual(entry["races"], [])
+        self.assertIn("used up", entry["problem"])
+
+    def test_what_was_counted_is_kept(self):
+        """Where a later entry is refused, or one of the two files cannot be written."""
+        entry, data, page = "05_cuda_csr/thread_per_row", self.directory / "lens.json", self.directory / "lens.html"
+        for words, error in (([entry, "03_cuda_naive/dense_row_major", "-m", "gen:eye:n=4000", "--max-work", 100000, "--json", data, "--html", page], "limit on the executor"),
+                             ([entry, "-m", self.MATRIX, "--json", "/dev/full", "--html", page], "/dev/full: writing stopped")):
+            done = run("lens", *words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(error, done.stderr)
+            self.assertIn(entry, done.stdout)
+            self.assertIn(entry, page.read_text())
+            page.unlink()
+        self.assertEqual([e["entry"] for e in json.loads(data.read_text())["entries"]], [entry])
+
+    def test_what_was_counted_before_a_signal_is_kept(self):
+        entry, long, data, page = "05_cuda_csr/thread_per_row", "05_cuda_csr/two_arrays", self.directory / "lens.json", self.directory / "lens.html"
+        words = ["lens", entry, *[long] * 50, "-m", "gen:uniform:rows=20000,cols=20000,nnz=200000", "--json", data, "--html", page]
+        process = begin(*words)
+        self.assertIn(entry, process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        self.assertIn("ended by SIGTERM: this is a part", said)
+        found = json.loads(data.read_text())
+        self.assertEqual(found["part"], "ended by SIGTERM")
+        self.assertEqual(found["entries"][0]["entry"], entry)
+        self.assertIn("a part: ended by SIGTERM", page.read_text())
+
+    def test_a_run_says_why_it_did_not_count(self):
+        """Its checks are good all the same."""
+        path = self.directory / "run.json"
+        self.good("run", "-m", self.MATRIX, "--op", "spmv", "--stage", "03", "--time-budget", "0.01", "--json", path, env={"PATH": "/nonexistent"})
+        for row in json.loads(path.read_text())["results"]:
+            self.assertEqual(row["status"], "good")
+            self.assertNotIn("fetched_bytes", row["metrics"])
+            self.assertRegex(row["note"], r"not counted: objdump \(Debian: binutils\) is not on the PATH")
+
+    def test_refused(self):
+        tall = self.write("tall.mtx", "%%MatrixMarket matrix coordinate real general\n120000000 2 0\n")
+        for expected, *words in (
+            (r"120000000 x 2 with 0 entries needs 12\.0 GB of memory", "05_cuda_csr/thread_per_row", "-m", tall),
+            ("runs on the host", "01_cpu_serial/csr_spmv", "-m", self.MATRIX),
+            ("on several GPUs", "08_spgemm_multigpu/multi_gather", "-m", self.MATRIX),
+            ("there is no entry '05_cuda_csr/none'", "05_cuda_csr/none", "-m", self.MATRIX),
+            ("needs 40.* GB of memory, the limit is", "03_cuda_naive/dense_row_major", "-m", "gen:eye:n=100000"),
+            ("needs 4.00 k steps, the limit on the executor is 1.00 k", "05_cuda_csr/warp_per_row", "-m", self.MATRIX, "--max-work", 1000),
+            ("nowhere.mtx", "05_cuda_csr/warp_per_row", "-m", "nowhere.mtx"),
+            ("as many columns as B has rows", "08_spgemm_multigpu/binned", "-m", WIDE),
+            ("--matrix is required", "05_cuda_csr/warp_per_row"),
+            ("cannot be written|no such", "05_cuda_csr/warp_per_row", "-m", self.MATRIX, "--json", self.directory / "no" / "f.json"),
+        ):
+            self.refused(expected, "lens", *words)
+
+
+class Studies(Case):
+    def test_studies_say_what_they_want(self):
+        for study in ("d2-study", "spmm-study"):
+            for words, expected in ((["--help"], f"^usage: tools/{study}.sh .*\n$"),
+                                    (["no/such/stages"], f"^{study}: there is no program no/such/stages; build it .*\n$")):
+                done = subprocess.run([ROOT / "tools" / f"{study}.sh", *words], cwd=self.directory, capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertRegex(done.stderr, expected)
+                self.assertEqual(done.stdout, "")
+
+    def test_real_matrices_are_those_that_are_there(self):
+        """The part `real` of spmm-study.sh: a record of its own, of the files in STAGES_FILES."""
+        played = pathlib.Path(self.directory, "stages")
+        played.write_text('#!/bin/sh\necho "$*"\n')
+        played.chmod(0o755)
+        study = [ROOT / "tools/spmm-study.sh", "--n-cols", "32,128", played, self.directory, "real"]
+        run = lambda files: subprocess.run(study, env={**os.environ, "STAGES_FILES": files}, capture_output=True, text=True, check=False)
+        self.assertEqual(run("").returncode, 2)
+        self.assertIn("STAGES_FILES names no directory with a file of the part 'real'", run(str(self.directory)).stderr)
+        pathlib.Path(self.directory, "wave.mtx.gz").touch()
+        done = run(str(self.directory))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, f"^run -m {self.directory}/wave.mtx.gz --op spmm --n-cols 32,128 --filter .*tensor_tiles.* --json {self.directory}/spmm_real.json\n$")
+        self.assertIn("4elt.mtx.gz is not in STAGES_FILES", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""What the tests of the programs share: how one is run, and what is expected of it.
+
+usage of each of them: NAME.py --programs DIRECTORY --root DIRECTORY [unittest options]
+
+DIRECTORY of --programs holds `stages` and the programs of the steps; --root is the source tree. Needs nothing beyond Python's own
+library. What the documents tell readers to type is tried by tests/documents.
+"""
+
+import argparse
+import csv
+import functools
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LIMIT = 120  # seconds that one command may take; it is a hang long before
+
+SMALL = "gen:uniform:rows=40,cols=40,nnz=200"
+WIDE = "gen:uniform:rows=20,cols=50,nnz=150"
+MATRIX = "%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 2\n1 3 -1\n2 2 1.5\n3 1 4\n"
+VECTOR = "%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n"
+DENSE = "%%MatrixMarket matrix array real general\n3 2\n1\n2\n3\n4\n5\n6\n"
+BAD = "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\n2 9 1\n"  # an error in its last line
+
+parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--programs", type=pathlib.Path, required=True)
+parser.add_argument("--root", type=pathlib.Path, required=True)
+given, rest = parser.parse_known_args()
+PROGRAMS, ROOT = given.programs.resolve(), given.root.resolve()
+
+
+def main():
+    unittest.main(module="__main__", argv=[sys.argv[0], *rest])
+
+
+def run(*words, program="stages", cwd=None, env=None, limits=None, limit=None):
+    """Runs a command and returns what it did."""
+    return subprocess.run([str(PROGRAMS / program), *map(str, words)], cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=limit or LIMIT, preexec_fn=limits)
+
+
+def begin(*words, program="stages", env=None, number=None, **options):
+    """Starts a command. `number`: a signal that it is not to ignore, whatever this process does."""
+    return subprocess.Popen([str(PROGRAMS / program), *map(str, words)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, **(env or {})}, preexec_fn=number and (lambda: signal.signal(number, signal.SIG_DFL)),
+                            **{"stdout": subprocess.PIPE, **options})
+
+
+def read_until(process, *words):
+    """Reads what a command says on stderr up to a line with all these words."""
+    for line in process.stderr:
+        if all(word in line for word in words):
+            return
+
+
+@functools.lru_cache
+def listed(program="stages"):
+    return json.loads(run("list", "--json", program=program).stdout)
+
+
+def entries(**wanted):
+    """Names of the entries with these properties, by `stages list --json`."""
+    return [e["name"] for e in listed()["entries"] if all(e[key] == value for key, value in wanted.items())]
+
+
+def host_entry(operation):
+    """An entry of step 1, which every build has."""
+    return entries(operation=operation, stage="01_cpu_serial")[0]
+
+
+def has_ranks():
+    """Whether this build has MPI."""
+    return bool(entries(stage="02_mpi"))
+
+
+def on_executor():
+    """Whether this build runs kernels, and on the CPU."""
+    return listed()["backend"] == "cpu" and bool(entries(stage="03_cuda_naive"))
+
+
+@functools.lru_cache
+def with_sanitizer():
+    """Whether the program was built with AddressSanitizer, which needs the address space."""
+    with tempfile.TemporaryDirectory() as directory:
+        out = pathlib.Path(directory) / "out.json"
+        run("run", "-m", "gen:eye:n=3", "--op", "spmv", "--stage", "01", "--quick", "--json", out)
+        return "-fsanitize" in json.loads(out.read_text())["context"]["flags"]
+
+
+def at_most(what, most):
+    """So much of a resource, for a command that is started."""
+    return lambda: resource.setrlimit(what, (most, most))
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.json, self.csv = self.directory / "out.json", self.directory / "out.csv"
+        self.files = ["--json", self.json, "--csv", self.csv]
+
+    def write(self, name, text):
+        path = self.directory / name
+        path.write_text(text)
+        return path
+
+    def script(self, name, text):
+        path = self.write(name, "#!/usr/bin/env bash\n" + text)
+        path.chmod(0o755)
+        return path
+
+    def good(self, *words, code=0, **options):
+        done = run(*words, **options)
+        self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def results(self, *words, **options):
+        """What `run` finds out, and what it did."""
+        done = self.good("run", *words, "--json", self.json, **options)
+        return json.loads(self.json.read_text()), done
+
+    def refused(self, expected, *words, **options):
+        """Exit code 2, one line on stderr that says `expected` (a regular expression), nothing on stdout, and no file
+        left behind that was not there before."""
+        before = sorted(self.directory.rglob("*"))
+        done = run(*words, **options)
+        said = f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        self.assertEqual(done.returncode, 2, said)
+        self.assertEqual(done.stdout, "", said)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, said)
+        self.assertTrue(lines[0].startswith(f"{options.get('program', 'stages')}: error: "), said)
+        self.assertRegex(lines[0], expected, said)
+        self.assertEqual(sorted(self.directory.rglob("*")), before, said)
+        return done
+
+    def all_refused(self, *cases, **options):
+        """Of each case the expected line, and the words."""
+        for expected, *words in cases:
+            with self.subTest(words=words):
+                self.refused(expected, *words, **options)
+
+    def statuses(self):
+        """The context, and of each matrix the status, from both files, which say alike whether they are a part."""
+        results = json.loads(self.json.read_text())
+        from_json = [(row["problem"]["matrix"], row["status"]) for row in results["results"]]
+        with open(self.csv, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        if "part" in results["context"]:
+            last = rows.pop()
+            self.assertEqual((last["entry"], last["reason"]), ("", results["context"]["part"] + "; what is not above was not reached"))
+        self.assertEqual([(row["matrix"], row["status"]) for row in rows], from_json)
+        return results["context"], set(from_json)

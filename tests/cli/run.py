@@ -1,0 +1,436 @@
+#!/usr/bin/env python3
+"""stages run: what it finds out, and that this is kept whatever ends it; a look at every step; wrong results."""
+
+import csv
+import fcntl
+import json
+import os
+import pty
+import re
+import resource
+import select
+import shlex
+import signal
+import subprocess
+import time
+
+from programs import BAD, LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, VECTOR, WIDE, Case, begin, entries, listed, main, read_until, run
+
+
+class Run(Case):
+    def test_everything_on_a_small_matrix(self):
+        results, done = self.results("-m", SMALL, "--quick", "--all")
+        self.assertEqual(results["schema_version"], 1)
+        for key in ("command", "date", "version", "source_digest", "compiler", "flags", "cpu", "memory", "system"):
+            self.assertIn(key, results["context"])
+        rows = results["results"]
+        self.assertEqual(sorted(r["entry"] for r in rows), sorted(entries()))
+        for row in rows:
+            self.assertIn(row["status"], ("good", "skipped"), row)
+            if row["status"] == "skipped":
+                self.assertTrue(row["reason"], row)
+                continue
+            self.assertTrue(row["check"]["passed"])
+            self.assertLessEqual(row["check"]["worst_share_of_bound"], 1)
+            if row["simulated"]:
+                continue
+            for key in ("median", "q1", "q3", "noise", "samples"):
+                self.assertIn(key, row["seconds"]["run"])
+            self.assertLessEqual(row["seconds"]["run"]["q1"], row["seconds"]["run"]["q3"])
+            for key in ("gflops", "bandwidth_share", "speedup_previous", "speedup_peer", "break_even_products"):
+                self.assertIn(key, row)
+        for row in rows:
+            self.assertIn(row["entry"], done.stdout)
+        self.assertRegex(done.stdout.splitlines()[-1], r"^\d+ good, 0 wrong, 0 failed, \d+ skipped$")
+        self.assertNotIn("\033", done.stdout + done.stderr)
+        self.assertIn(f"[{len(rows)}/{len(rows)}]", done.stderr)
+
+    def test_csv_says_the_same(self):
+        out = self.directory / "out.csv"
+        results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--csv", out)
+        with out.open(newline="") as file:
+            lines = list(csv.DictReader(file))
+        self.assertEqual([line["entry"] for line in lines], [r["entry"] for r in results["results"]])
+        for line, row in zip(lines, results["results"]):
+            self.assertEqual(line["status"], row["status"])
+            self.assertEqual(line["operation"], row["problem"]["operation"])
+            if row["status"] == "good":
+                self.assertAlmostEqual(float(line["run_median_s"]), row["seconds"]["run"]["median"], delta=1e-9)
+
+    def test_choices(self):
+        results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv,spmm", "--n-cols", "3,33",
+                                  "--type", "f64", "--filter", "csr")
+        problems = {(r["problem"]["operation"], r["problem"]["options"]) for r in results["results"]}
+        self.assertEqual(problems, {("spmv", ""), ("spmm", "N = 3"), ("spmm", "N = 33")})
+        for row in results["results"]:
+            self.assertEqual(row["problem"]["type"], "f64")
+            self.assertIn("csr", row["entry"])
+            self.assertTrue(row["entry"].startswith("01_cpu_serial/"))
+
+    def test_columns_of_step_7_on_a_matrix_of_a_course(self):
+        """268 thousand non-zeros by 32 columns: no entry of step 7 is left out on the executor."""
+        listed = [e for e in entries(operation="spmm") if e.startswith("07_spmm/")]
+        if not listed:
+            self.skipTest("this build has no kernels")
+        results, _ = self.results("-m", "data:fem", "--quick", "--op", "spmm", "--stage", "07", "--n-cols", "32")
+        self.assertEqual([(r["entry"], r["status"]) for r in results["results"]], [(entry, "good") for entry in listed])
+
+    def test_index_base_0(self):
+        path = self.write("d1.mtx", "%MatrixMarket matrix coordinate real general\n3 3 4\n0 -1 1.0\n0 0 1\n1 2 1\n2 2 1\n")
+        self.refused(r"d1\.mtx:3: ", "info", path, "--index-base", "0")
+        done = self.good("info", path, "--json", "--index-base", "0", "--drop-out-of-range")
+        self.assertEqual(json.loads(done.stdout)["nnz"], 3)
+        self.assertIn("1 entry outside the matrix left out", done.stderr)
+
+    def test_built_in_set_takes_its_operations(self):
+        """d1_uniform is meant for SpGEMM alone, with a B of its own."""
+        results, _ = self.results("-m", "data:d1_uniform", "--stage", "01", "--max-work", "1", code=77)
+        self.assertEqual({r["problem"]["operation"] for r in results["results"]}, {"spgemm"})
+        self.assertEqual({r["problem"]["options"] for r in results["results"]}, {"times gen:d1:b,form=uniform"})
+
+    def test_integers_that_are_rounded_are_told_of(self):
+        matrix = self.write("a.mtx", f"%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 {2**24 + 1}\n2 2 {2**53 + 1}\n")
+        words = ["run", "-m", matrix, "--quick", "--filter", "/csr_spmv$", "--stage", "01"]
+        self.assertIn("a.mtx: 2 integers beyond 2^24 rounded to the nearest f32; --type f64 keeps", self.good(*words).stderr)
+        self.assertIn("a.mtx: 1 integer beyond 2^53 rounded to the nearest f64\n", self.good(*words, "--type", "f64").stderr)
+        lost = shlex.join(map(str, [PROGRAMS / "stages", *words])) + " 2>/dev/full"
+        self.assertEqual(subprocess.run(["bash", "-c", lost], stdout=subprocess.DEVNULL, timeout=LIMIT).returncode, 0)
+
+    def test_limits_skip_with_the_number(self):
+        results, _ = self.results("-m", "gen:uniform:n=300,nnz=900", "--quick", "--stage", "01", "--op", "spmv", "--max-work", "2e4")
+        self.assertEqual({r["status"] for r in results["results"]}, {"good", "skipped"})  # exit code 0
+        words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--all"]
+        for limit, expected in ((["--max-work", "1"], r"needs [\d.]+ k? ?steps, the limit is 1 \(--max-work\)"),
+                                (["--max-memory", "1e-9"], r"needs .* of memory, the limit is .* \(--max-memory\)")):
+            results, done = self.results(*words, *limit, code=77)
+            for row in results["results"]:
+                self.assertEqual(row["status"], "skipped")
+                self.assertRegex(row["reason"], expected)
+                self.assertIn(row["reason"], done.stdout)
+
+    def test_what_takes_too_long_on_the_executor_is_stopped(self):
+        if listed()["backend"] != "cpu" or "08_spgemm_multigpu/binned" not in entries():
+            self.skipTest("no kernel runs on the executor here")
+        started = time.monotonic()
+        results, _ = self.results("-m", "data:circuit", "--op", "spgemm", "--filter", "binned", "--max-seconds", "0.5", code=77)
+        self.assertLess(time.monotonic() - started, 20)  # all of the check takes a minute
+        self.assertRegex(results["results"][0]["reason"], r"not done after 500 ms on the executor, the limit \(--max-seconds\)")
+
+    def test_as_many_products_as_the_limits_allow(self):
+        words = ["-m", "gen:uniform:rows=5000,cols=5000,per_row=8", "--op", "spmv", "--mode", "stream", "--quick", "--stage", "01"]
+        for limit, products in ([], 100), (["--max-work", "2e6"], 50), (["--max-work", "2e6", "--products", "60"], 60):
+            results, _ = self.results(*words, *limit, code=77 if products == 60 else 0)
+            self.assertEqual({row["problem"]["products"] for row in results["results"]}, {products})
+
+    def test_results_are_replaced_whole(self):
+        out = self.write("out.json", "old")
+        self.good("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--json", out)
+        json.loads(out.read_text())
+        self.assertEqual([p.name for p in self.directory.iterdir()], ["out.json"])
+    def test_skipped_rows_fold(self):
+        words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spgemm", "--max-work", "1"]
+        results, done = self.results(*words, code=77)
+        rows = results["results"]
+        self.assertGreater(len(rows), 1)
+        self.assertIn(f"{len(rows)} skipped (--all shows them), such as {rows[0]['entry']}: {rows[0]['reason']}", done.stdout)
+        self.assertNotIn(rows[1]["entry"], done.stdout)
+        _, done = self.results(*words, "--all", code=77)
+        for row in rows:
+            self.assertRegex(done.stdout, rf"{row['entry']} +skipped: needs")
+        _, done = self.results(*words, "--filter", "hypersparse", code=77)  # one alone needs no line for it
+        self.assertRegex(done.stdout, r"hypersparse +skipped: needs")
+
+    def test_the_whole_set(self):
+        """data:all is the built-in set, each matrix with the operations that it is meant for."""
+        results, _ = self.results("-m", "data:all", "--stage", "01", "--max-work", "1", code=77)
+        asked = {(r["problem"]["matrix"], r["problem"]["operation"]) for r in results["results"]}
+        self.assertIn(("data:d2", "spmm"), asked)
+        self.assertNotIn(("data:d2", "spgemm"), asked)
+        self.assertNotIn(("data:hypersparse", "spmm"), asked)
+
+    def test_forms_of_problems(self):
+        """What the options make of the problem: its options in the results, and what else is said of it."""
+        for options, said, *words in (
+            ({"stream of 7"}, "'products': 7", "-m", SMALL, "--op", "spmv", "--mode", "stream", "--products", "7"),
+            ({"chain of 7"}, "'products': 7", "-m", SMALL, "--op", "spmv", "--mode", "chain", "--products", "7"),
+            ({"N = 32, alpha = 2, beta = -0.5, B col-major, C col-major"}, "", "-m", WIDE, "--op", "spmm", "--alpha", "2", "--beta", "-0.5", "--layout", "col"),
+            ({"A^T A"}, "", "-m", "gen:uniform:rows=60,cols=9,nnz=150", "--op", "spgemm"),
+            ({"A A^T"}, "", "-m", "gen:uniform:rows=9,cols=60,nnz=150", "--op", "spgemm"),
+            ({"times gen:uniform:rows=50,cols=30,nnz=80"}, "'operation': 'spgemm', ", "-m", WIDE, "-b", "gen:uniform:rows=50,cols=30,nnz=80"),
+            ({"times gen:uniform:rows=50,cols=30,nnz=80"}, "'result_cols': 30", "-m", WIDE, "-b", "gen:uniform:rows=50,cols=30,nnz=80"),
+            ({""}, "", "-m", SMALL, "--op", "spmv", "--cache", "cold", "--seed", "77"),
+            ({""}, "", "-m", SMALL, "--op", "spmv", "--check", "once")):
+            with self.subTest(words=words):
+                results, _ = self.results(*words, "--quick", "--stage", "01")
+                self.assertEqual({row["problem"]["options"] for row in results["results"]}, options)
+                for row in results["results"]:
+                    self.assertIn(said, str(row["problem"]))
+                    self.assertEqual(row["status"], "good")
+                    self.assertGreater(row["check"]["rows_checked"], 0)
+                    self.assertIn("seconds", row)
+                self.assertIn(" ".join(words[-2:]), results["context"]["command"])
+
+    def test_what_no_gpu_tells_cannot_be_asked_for(self):
+        if listed()["backend"] != "cpu":
+            self.skipTest("a GPU may tell")
+        for option, value, what in ("--require-clock", "1700", "the GPU's clock"), ("--energy", "2", "what the GPU draws"):
+            self.refused(f"^stages: error: {option} {value}: {what} is not known: ", "run", "-m", SMALL, "--op", "spmv", "--quick", option, value, *self.files)
+
+
+class Kept(Case):
+    """What was found out is written, whatever comes after it."""
+
+    HOST = ["--quick", "--op", "spmv", "--filter", "01_cpu_serial/(dense_spmv|csr_spmv|csr_spmv_by_length)$"]
+
+    def test_a_directory_that_is_gone(self):
+        gone = self.directory / "gone"
+        gone.mkdir()
+        shell = f"cd {gone} && rmdir {gone} && {shlex.join(map(str, [PROGRAMS / 'stages', 'run', '-m', SMALL, *self.HOST, *self.files]))}"
+        done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual((done.returncode, self.statuses()[1]), (0, {(SMALL, "good")}), done.stderr)
+
+    def test_a_matrix_that_cannot_be_read_is_a_row(self):
+        bad = self.write("bad.mtx", BAD)
+        done = run("run", "-m", SMALL, bad, WIDE, *self.HOST, *self.files)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        said = f"{bad}:4: the entry at row 2, column 9 lies outside"
+        self.assertEqual(done.stderr.count(said), 1, done.stderr)
+        self.assertRegex(done.stdout, rf"all \d+ entries FAILED: {re.escape(said)}")
+        context, statuses = self.statuses()
+        self.assertEqual(statuses, {(SMALL, "good"), (str(bad), "failed"), (WIDE, "good")})
+        self.assertIn(said, context["errors"])
+
+    def test_where_nothing_can_be_read_nothing_is_written(self):
+        bad = self.write("bad.mtx", BAD)
+        self.refused(r"bad\.mtx:4", "run", "-m", bad, *self.HOST, *self.files)
+
+    def test_a_run_that_is_ended_leaves_a_part(self):
+        """It is told so while it works on its second matrix."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
+            with self.subTest(number):
+                process = begin("run", "-m", SMALL, "gen:uniform:rows=20000,cols=20000,per_row=50", "--op", "spmv,spgemm", "--filter", "csr_spmv$|dense$", "--stage", "01",
+                                "--time-budget", "30", "--max-noise", "1e-9", *self.files, number=number)
+                read_until(process, SMALL, "spgemm")
+                time.sleep(0.2)
+                process.send_signal(number)
+                out, _ = process.communicate(timeout=LIMIT)
+                self.assertEqual(process.returncode, -number)
+                why = f"the run was ended by {number.name}"
+                self.assertIn(why, out)
+                context, statuses = self.statuses()
+                self.assertEqual(context["part"], why)
+                self.assertIn((SMALL, "good"), statuses)
+                self.assertNotEqual({matrix for matrix, _ in statuses}, {SMALL}, "the matrix under way has rows, too")
+                self.json.unlink()
+                self.csv.unlink()
+
+    def test_a_run_that_is_ended_at_once_keeps_earlier_results(self):
+        self.json.write_text("old")
+        process = begin("run", "-m", "gen:uniform:rows=200000,cols=200000,per_row=200", *self.HOST, *self.files)
+        time.sleep(0.5)
+        process.terminate()
+        out, _ = process.communicate(timeout=LIMIT)
+        self.assertEqual((process.returncode, out, self.json.read_text()), (-signal.SIGTERM, "", "old"))
+
+    def test_a_signal_while_files_are_written(self):
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as reader:
+            fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # too small for the file: the program waits in the middle of it
+            process = begin("run", "-m", SMALL, *self.HOST, "--json", pipe, "--csv", self.csv)
+            self.assertTrue(select.select([reader], [], [], LIMIT)[0])
+            process.terminate()
+            time.sleep(0.3)
+            os.set_blocking(reader.fileno(), True)
+            text = reader.read()
+        self.assertGreater(len(text), 4096)
+        self.assertEqual(len(json.loads(text)["results"]), 3)
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        self.assertEqual(len(self.csv.read_text().splitlines()), 4)
+
+    def test_without_standard_streams(self):
+        """A stream that is closed or full costs no result, and no message goes into a file that took its number."""
+        words = shlex.join(map(str, [PROGRAMS / "stages", "run", "-m", SMALL, *self.HOST, *self.files]))
+        for where in ("2>&-", "2>/dev/full", "<&- >&- 2>&-", "> /dev/full", "> /dev/full 2>&1", "| true", "2>&1 | true",
+                      f"2>> {self.write('long', 'x' * (1 << 20))}", f">> {self.directory / 'long'}"):
+            with self.subTest(where):
+                shell = f"set -o pipefail; {'ulimit -f 1024;' if 'long' in where else ''} {words} {where}"
+                done = subprocess.run(["bash", "-c", shell], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=LIMIT)
+                self.assertNotIn(done.returncode, (134, -signal.SIGABRT), where)
+                self.assertEqual(self.statuses()[1], {(SMALL, "good")}, where)
+                self.json.unlink()
+                self.csv.unlink()
+        done = subprocess.run(["bash", "-c", f"{PROGRAMS / 'stages'} list | head -n 1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=LIMIT)
+        self.assertEqual(done.stderr, b"")
+
+
+class Processes(Case):
+    """Threads that cannot be had."""
+
+    @staticmethod
+    def few(count):
+        """So many processes and threads in all. The limit does not hold for root, so this becomes nobody."""
+        def limits():
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+        return limits
+
+    def test_without_threads(self):
+        self.assertIn("4,000 x 4,000", self.good("info", "gen:uniform:rows=4000,cols=4000,nnz=20000", limits=self.few(1)).stdout)
+        self.refused(r"no thread can be had: .*; close other programs, or raise `ulimit -u`", "run", "-m", SMALL, "--op", "spmv",
+                     "--stage", "01", limits=self.few(1))
+
+    def test_without_threads_for_the_executor(self):
+        on_the_executor = [entry for entry in entries(operation="spmv") if entry.startswith("03_")]
+        if not on_the_executor or os.geteuid() != 0:  # else the user's other processes count
+            self.skipTest("this needs root, and a build with CUDA")
+        done = run("run", "-m", SMALL, "--filter", on_the_executor[0], limits=self.few(2), env={"STAGES_WORKERS": "4"})
+        self.assertRegex(done.stdout, "FAILED: the executor can have 0 of the [1-4] threads it needs .*; .* or lower STAGES_WORKERS")
+
+
+class Tour(Case):
+    """`run` without a matrix: every step, and a table of them."""
+
+    def test_every_step_has_a_line(self):
+        results, done = self.results()
+        listed = listed()
+        steps = sorted({e["stage"] for e in listed()["entries"] if not e["peer"]} | {x["name"] for x in listed()["left_out"] if x["name"][0].isdigit()})
+        self.assertEqual([line["step"] for line in results["steps"]], steps)
+        self.assertEqual([step[:2] for step in steps], [f"{k:02}" for k in range(1, 9)])
+        here = {e["stage"] for e in listed()["entries"]}
+        records = [line.split("\t") for line in (ROOT / "data/records.tsv").read_text().splitlines() if line[:1].isdigit()]
+        recorded = {record[0]: float(record[1]) for record in records}
+        self.assertTrue(set(steps) <= {entry.split("/")[0] for entry in recorded})
+        for line in results["steps"]:
+            if line["step"] not in here:
+                self.assertTrue(line["missing"], line)
+                continue
+            self.assertEqual(line["missing"], "", line)
+            for end in ("plainest", "best"):
+                rows = [r for r in results["results"] if r["entry"] == f"{line['step']}/{line[end]['entry'].split(' on ')[0]}"
+                        and r["problem"]["matrix"] == line["matrix"] and r["status"] == "good"]
+                self.assertTrue(rows, (line, end))
+                timed = [r["seconds"]["run"]["median"] for r in rows if "seconds" in r]
+                if timed:
+                    self.assertIn(line[end]["seconds"], timed)
+                else:
+                    self.assertEqual((line[end]["outcome"], line[end]["seconds"]), ("checked", None))
+                # Which entry is best here depends on the machine; one that is new has no record yet.
+                self.assertEqual(line[end]["recorded_seconds"], recorded.get(rows[0]["entry"]), line)
+            if line["best"]["seconds"]:
+                fastest = min(r["seconds"]["run"]["median"] for r in results["results"]
+                              if r["entry"].startswith(line["step"] + "/") and r["problem"]["matrix"] == line["matrix"]
+                              and r["problem"]["operation"] == line["options"].split(",")[0] and "seconds" in r)
+                self.assertEqual(line["best"]["seconds"], fastest)
+        # What kernels fetch is counted of some entry of each of their steps, where they run on the executor.
+        if "cpu)" in run("--version").stdout:
+            counted = {r["entry"].split("/")[0] for r in results["results"] if r.get("metrics", {}).get("fetched_bytes", {}).get("value", 0) > 0}
+            self.assertEqual(sorted(counted), [step for step in steps if step in here and step[:2] >= "03"])
+        table = done.stdout[done.stdout.index("\nThe steps\n") + 1:].split("\n\n")[0].splitlines()[2:]
+        self.assertEqual([line.split()[0] for line in table], steps)
+        for row in results["results"]:
+            if not row["peer"]:
+                self.assertEqual(row["status"], "good", row)  # nothing is asked that cannot be done
+
+    def test_part_of_it(self):
+        results, _ = self.results("--stage", "03,04", "--filter", "dense")
+        self.assertEqual([line["step"] for line in results["steps"] if not line["missing"]], ["03_cuda_naive"])
+        self.assertEqual({r["entry"].split("/")[1] for r in results["results"]}, {"dense_row_major", "dense_transposed", "dense_padded"})
+        results, done = self.results("--op", "spmv", program="01_cpu_serial")
+        self.assertEqual({r["problem"]["operation"] for r in results["results"]}, {"spmv"})
+        self.assertEqual([line["step"] for line in results["steps"]], ["01_cpu_serial"])
+        self.refused("nothing that --op, --stage and --filter leave", "run", "--stage", "03", "--op", "spmm")
+        self.refused("nothing that --op, --stage and --filter leave", "run", "--stage", "vendor")
+        results, _ = self.results("--stage", "06", "--filter", "row_per_thread|chain")  # a chain is another problem than a stream
+        self.assertEqual([(line["plainest"]["entry"], line["best"]["entry"]) for line in results["steps"] if not line["missing"]], [("row_per_thread",) * 2])
+
+
+class Faults(Case):
+    """What a wrong result looks like, by a program whose entries are wrong."""
+
+    def run_faulty(self, *words):
+        return run(*words, program="faulty_entries")
+
+    def test_wrong_result(self):
+        out = self.directory / "out.json"
+        done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "zero", "--json", out)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("WRONG: ", done.stdout)
+        self.assertRegex(done.stdout.splitlines()[-1], "0 good, 1 wrong, 0 failed, 0 skipped")
+        row = json.loads(out.read_text())["results"][0]
+        self.assertEqual(row["status"], "wrong")
+        self.assertIn("element", row["reason"])
+        self.assertNotIn("seconds", row)
+
+    def test_an_error_of_an_entry_is_its_row(self):
+        out = self.directory / "out.json"
+        done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "refuses|zero|throws", "--json", out)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        rows = {row["entry"]: (row["status"], row["reason"]) for row in json.loads(out.read_text())["results"]}
+        self.assertEqual(rows["faulty/refuses"], ("failed", "a call of the library failed; mend it"))
+        self.assertEqual((rows["faulty/throws"][0], rows["faulty/zero"][0]), ("failed", "wrong"))
+        self.assertIn("the device is on fire", rows["faulty/throws"][1])
+        self.assertIn("the device is on fire", done.stdout)
+        self.assertRegex(done.stdout.splitlines()[-1], "0 good, 1 wrong, 2 failed, 0 skipped")
+
+    def test_wrong_product_is_not_written(self):
+        a, x, y = self.write("a.mtx", MATRIX), self.write("x.mtx", VECTOR), self.directory / "y.mtx"
+        done = self.run_faulty("multiply", "--with", "faulty/zero", a, x, "-o", y)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing was written", done.stderr)
+        self.assertFalse(y.exists())
+        done = self.run_faulty("multiply", "--no-check", "--with", "faulty/zero", a, x, "-o", y)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(y.exists())
+
+    def test_left_out_stages_are_named(self):
+        self.assertIn("99_missing: needs a part that is not there", self.run_faulty("list").stdout)
+        self.refused("--stage 99: left out of this build: it needs a part that is not there",
+                     "run", "-m", SMALL, "--stage", "99", program="faulty_entries")
+
+
+class Terminal(Case):
+    """Progress is rewritten in place and the table is coloured on a terminal, and only there."""
+
+    def on_terminal(self, *words, **environment):
+        master, slave = pty.openpty()
+        process = subprocess.Popen([PROGRAMS / "stages", *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
+                                   env={**os.environ, "TERM": "xterm", **environment})
+        os.close(slave)
+        text = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            text += part
+        os.close(master)
+        self.assertEqual(process.wait(LIMIT), 0, text)
+        return text.decode()
+
+    def test_progress_and_colour(self):
+        # As much is copied as takes longer than one line in place stays.
+        text = self.on_terminal("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", STAGES_COPY_BYTES="200000000")
+        self.assertIn("\r\033[K[1/", text)
+        self.assertIn("\033[1m", text)
+        start = text.index("\033[1m" + SMALL)
+        self.assertTrue(text[:start].endswith("\r\033[K"), text)  # the line in place is gone
+        table = text[start:]
+        self.assertNotIn("\r\033[K", table)
+
+    def test_no_color(self):
+        text = self.on_terminal("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", NO_COLOR="1")
+        self.assertNotIn("\033[1m", text)
+        text = self.on_terminal("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", TERM="dumb")
+        self.assertNotIn("\033", text)
+
+
+if __name__ == "__main__":
+    main()

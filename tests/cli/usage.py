@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""Help, the command line, and what is said where it is wrong; stages list."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+from programs import LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, WIDE, Case, entries, has_ranks, host_entry, listed, main, on_executor, run
+
+
+class Help(Case):
+    def commands(self):
+        return re.findall(r"(?m)^  (\w+) {2,}\S", self.good("--help").stdout.split("Commands:")[1].split("Options:")[0])
+
+    def test_every_help_shows_examples(self):
+        self.assertLessEqual({"list", "run", "multiply", "info", "generate", "lens", "grade"}, set(self.commands()))
+        self.assertIn("77", self.good("--help").stdout)  # an exit code
+        for command in [[], *[[c] for c in self.commands()]]:
+            done = self.good(*command, "--help")
+            self.assertIn("Examples:\n  stages ", done.stdout)
+            self.assertEqual(done.stderr, "")
+            self.assertNotRegex(done.stdout, r"(?m)^:$")  # the group of hidden options
+            self.assertLessEqual(max(len(line) for line in done.stdout.splitlines()), 118, command)
+
+    def examples(self, command):
+        """The words of each example of a command's help, without the program's name; what comes after two blanks is explained."""
+        lines = [line for line in self.good(command, "--help").stdout.splitlines() if line.startswith("  stages ")]
+        self.assertTrue(lines, command)
+        return [shlex.split(re.split(r" {2,}", line.strip())[0])[1:] for line in lines]
+
+    def test_examples_work(self):
+        """Every example is run, on files of the names that it has; those of run in little time: on step 1 where they name no step, and of all built-in matrices SpMV."""
+        for name in ("a.mtx", "b.mtx", "cant.mtx.gz", "m.mtx", "web.mtx.gz", "road.mtx"):
+            self.good("generate", SMALL, "-o", self.directory / name)
+        cols = json.loads(self.good("info", self.directory / "a.mtx", "--json").stdout)["cols"]
+        self.write("x.mtx", f"%%MatrixMarket matrix array real general\n{cols} 1\n" + "1\n" * cols)
+        for command in set(self.commands()) - {"grade"}:
+            for words in self.examples(command):
+                if "--ranks" in words and not has_ranks():
+                    continue
+                if command == "run":
+                    words = words + [word for more in (["--quick"], ["--stage", "01"]) if more[0] not in words for word in more]
+                    words += ["--op", "spmv"] if "data:all" in words else ["--max-work", "3e8"] if "--products" in words else []
+                done = run(*words, cwd=self.directory)
+                with self.subTest(example=words):
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    if command != "run":  # which shows there how far it is
+                        self.assertEqual(done.stderr, "")
+        self.assertTrue(json.loads((self.directory / "out.json").read_text())["results"])
+
+    def test_examples_of_grade_work(self):
+        """On an answer of ours; the one that grades all of a student's files finds none in the sources, and says how to make some."""
+        subprocess.run([sys.executable, ROOT / "tools/exercises.py", "05_cuda_csr", "-o", self.directory / "my", "--solutions"], check=True, capture_output=True)
+        for words in self.examples("grade"):
+            with self.subTest(example=words):
+                if len(words) > 2:
+                    done = run(*words, cwd=self.directory, limit=5 * LIMIT)  # a compiler is among it
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                elif not (ROOT / words[1] / "exercises/mine").exists():
+                    self.refused(f"holds no files; make them by tools/exercises.py {words[1]}", *words, cwd=self.directory)
+
+    def test_generators_are_listed(self):
+        text = self.good("generate", "--help").stdout
+        for name in ("rmat", "twin", "stencil"):
+            self.assertIn(f"gen:{name} ", text)
+        parameters = self.good("generate", "--list").stdout
+        self.assertIn("edge_factor", parameters)
+        self.assertIn("data:web", parameters)
+
+    def test_version(self):
+        self.assertRegex(self.good("--version").stdout, r"^sparse-stages \d+\.\d+")
+
+
+class Usage(Case):
+    """Each is one line that says what is wrong and how to mend it, and exit code 2."""
+
+    def test_words(self):
+        a, x = self.write("a.mtx", MATRIX), self.directory / "x"
+        name = host_entry("spgemm")
+        small = ["run", "-m", SMALL]
+        self.all_refused(
+            ("no command given; the commands are list, run, multiply, info, generate, lens, .*grade",),
+            ("there is no command 'mulitply'; the nearest is 'multiply'", "mulitply"),
+            ("--bogus", "run", "--bogus"),
+            ("--with", "multiply", "a.mtx", "b.mtx", "-o", "c.mtx"),
+            ("SPEC", "generate"),
+            ("--output", "generate", SMALL),
+            ("--products", *small, "--mode", "stream", "--products", "-010"),
+            ("--products 5: a single product", *small, "--products", "5"),
+            ("--n-cols", *small, "--n-cols", "0"),
+            ("--op", *small, "--op", "spxx"),
+            ("--type", *small, "--type", "f16"),
+            ("--max-noise", *small, "--max-noise", "-1"),
+            ("--cache", *small, "--cache", "warm"),
+            ("--check", *small, "--check", "never"),
+            ("-b is for spgemm, and this run has spmv only", *small, "--op", "spmv", "-b", SMALL),
+            ("--n-cols is for spmm, and this run has spgemm only", *small, "--op", "spgemm", "--n-cols", "8"),
+            ("--alpha is for spmm, and this run has spmv, spgemm only", *small, "--op", "spmv,spgemm", "--alpha", "2"),
+            (r"--mode is for spmv, and this run has spgemm \(-b\) only", *small, "-b", SMALL, "--mode", "chain"),
+            ("--alpha 1e.40: f32 ends at 3.4e.38", *small, "--op", "spmm", "--stage", "01", "--alpha", "1e40"),
+            ("MATRIX: its value is empty", "info", ""),
+            ("--matrix-b: its value is empty", *small, "-b", "", "--op", "spgemm"),
+            (r"--filter '\(': no regular expression", *small, "--filter", "("),
+            ("no entry is left", *small, "--filter", "no such entry"),
+            ("--stage: there is no step '01_cpu_seriall'; the nearest is '01_cpu_serial'", *small, "--stage", "01_cpu_seriall"),
+            (f"there is no entry '{name}x'; the nearest (is|are) .*'{name}'", "multiply", "--with", name + "x", a, a, "-o", x),
+            ("square", "run", "-m", WIDE, "--op", "spmv", "--mode", "chain", "--stage", "01"),
+            ("gen:rmatt: there is no generator 'rmatt'; the nearest is 'rmat'", "info", "gen:rmatt"),
+            ("colour", "info", "gen:rmat:colour=red"),
+            ("data:webb: .*'web'", "info", "data:webb"),
+            ("is no spec", "generate", "somefile.mtx", "-o", x),
+            (r"--energy and --cache cold: flushing the caches draws, too; leave one of them out$", *small, "--energy", "2", "--cache", "cold"),
+            ("--energy: Value 0.5 not in range 1", *small, "--energy", "0.5"),
+            (r"--seed: 7{20}\.\.\. \(309 digits\) is no whole number", *small, "--seed", 309 * "7"),
+            (r"rows=7{20}\.\.\. \(309 digits\),cols=1,nnz=1: rows=7{20}\.\.\. \(309 digits\) is not", "info", f"gen:uniform:rows={309 * '7'},cols=1,nnz=1"),
+            # What to multiply goes with -m.
+            *(("go with -m", "run", *words) for words in (["--mode", "chain"], ["-b", "data:d2"], ["--n-cols", "8"], ["--beta", "1"], ["--index-base", "0"])),
+            *((f"{option}: its value is empty", *small, "--op", "spmm", option, "") for option in ("--alpha", "--beta", "--max-noise", "--max-work")),
+            *((f"--seed.*{value} is no whole number from 0 to 18446744073709551615", *small, f"--seed={value}") for value in ("-1", "18446744073709551616", "1.5")))
+        for flag in ("--alpha", "--beta", "--max-noise", "--time-budget", "--max-memory", "--max-work", "--max-seconds"):
+            for value in ("nan", "inf", "1e400"):
+                self.refused(rf"{flag}.*{value} is no finite number", *small, "--op", "spmm", flag, value)
+
+    def test_long_names_lose_their_middle(self):
+        for words in (("multiply", "a.mtx", "b.mtx", "--with", 5000 * "a", "-o", "c.mtx"), ("info", 5000 * "a")):
+            self.assertLess(len(self.refused(r"a{300} \.\.\. \(\d+ characters\) \.\.\. ", *words).stderr), 1500)
+
+    def test_whole_numbers_are_decimal(self):
+        results, _ = self.results("-m", SMALL, "--quick", "--op", "spmm", "--stage", "01", "--n-cols", "010,0032")
+        self.assertEqual({row["problem"]["options"] for row in results["results"]}, {"N = 10", "N = 32"})
+
+    def test_result_files_that_are_something_else(self):
+        a = self.write("a.mtx", MATRIX)
+        link = self.directory / "link.mtx"
+        link.symlink_to(a)
+        link_to_nothing = self.directory / "nothing"
+        link_to_nothing.symlink_to(self.directory / "x")
+        for flag in ("--json", "--csv"):
+            self.refused(f"{flag}.* empty", "run", "-m", a, flag, "")
+            for name in (a, link, self.directory / "." / "a.mtx"):
+                self.refused(f"{flag} .*: that is the matrix which is read; name another file", "run", "-m", a, flag, name)
+            self.refused("that is the matrix which is read", "run", "-m", SMALL, "-b", a, "--op", "spgemm", flag, a)
+        self.refused("--json and --csv both name", "run", "-m", a, "--json", self.directory / "x", "--csv", f"{self.directory}/./x")
+        self.refused("--output .*: that is the matrix which is read", "multiply", "--with", host_entry("spgemm"), a, SMALL, "-o", link)
+        self.refused("give two files", "run", "-m", SMALL, "--json", self.directory / "x", "--csv", link_to_nothing)
+        self.assertEqual(a.read_text(), MATRIX)
+
+    def test_places_that_cannot_be_written(self):
+        """Found before the work."""
+        nowhere, a = self.directory / "no" / "such" / "place.json", self.write("a.mtx", MATRIX)
+        self.all_refused(
+            *((f"{flag}: .*place.json: cannot be written .No such file", "run", *words, flag, nowhere) for flag in ("--json", "--csv") for words in (["-m", SMALL], [])),
+            *((f"{flag}: ", "run", "-m", SMALL, flag, self.directory) for flag in ("--json", "--csv")),
+            ("--output: ", "generate", SMALL, "-o", nowhere),
+            ("--output: ", "multiply", "--with", host_entry("spgemm"), a, a, "-o", nowhere))
+
+    def test_numbers_of_the_executor(self):
+        if not on_executor():
+            self.skipTest("this build has no executor")
+        words = ["run", "-m", SMALL, "--stage", "03", "--quick"]
+        self.refused("STAGES_SCHEDULE.* is 'sideways'", *words, env={"STAGES_SCHEDULE": "sideways"})
+        for name, what in (("STAGES_WATCHDOG", "seconds"), ("STAGES_WORKERS", "a whole number"), ("STAGES_DEVICE_MEMORY", "a whole number of MiB"),
+                           ("STAGES_DEVICE_SMS", "a whole number"), ("STAGES_DEVICE_L2", "a whole number of MiB"), ("STAGES_RACES_MEMORY", "a whole number of MiB")):
+            for text in ("many", "0", "-1", "4x", "nan", "1e30", "99999999999999999999") + (("1.5",) if what != "seconds" else ()):
+                self.refused(rf"{name} is '{re.escape(text)}'; it must be {what}, above 0 and at most \d+$", *words, env={name: text})
+
+    def test_strange_file_names(self):
+        """Control characters do not reach the terminal, and CSV is UTF-8."""
+        matrix = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n"
+        for name in (b"a\x1b[31mred.mtx", b"two\nlines.mtx", b"no\xfftext.mtx"):
+            path = os.path.join(os.fsencode(self.directory), name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(matrix)
+            table = self.directory / "out.csv"
+            done = subprocess.run([PROGRAMS / "stages", "run", "-m", path, "--quick", "--stage", "01", "--op", "spmv", "--csv", table],
+                                  capture_output=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn(b"\x1b", done.stdout + done.stderr)
+            self.assertNotIn(b"two\n", done.stdout + done.stderr)
+            table.read_text(encoding="utf-8")
+            missing = subprocess.run([PROGRAMS / "stages", "info", path + b"\x1b"], capture_output=True, timeout=LIMIT)
+            self.assertNotIn(b"\x1b", missing.stderr)
+
+    def test_patterns_that_would_take_all_time_or_memory(self):
+        """Each ends within a second or so, with a match, with none, or with an error of one line."""
+        refused = {
+            "back-references": r"(a*)(a*)\1\2b",
+            "braces": "a{2}",
+            "depth": "(" * 101 + "a" + ")" * 101,
+            "open brackets": "(" * 1000,
+            "stars": "a*****",
+            "repeats in groups": "(" * 10 + "a" + "+)" * 10,
+        }
+        for what, pattern in refused.items():
+            with self.subTest(what):
+                begun = os.times().children_user
+                self.refused("--filter '.{1,60}': ", "run", "-m", SMALL, "--filter", pattern)
+                self.assertLess(os.times().children_user - begun, 5)
+        for pattern in ("(a*)*b", "(a|aa)*b", "(.*)*(.*)*(.*)*z", "(((" + "a" * 4000 + "+)+)+)+", "(" * 100 + "csr" + ")" * 100, "a?" * 1000 + "a" * 1000,
+                        r"\\|[[:digit:]]_cpu", r"\(x\)", "[]*+(]|[[.-.]*]", ")", "|".join(entries())):
+            with self.subTest(pattern[:40]):
+                begun = os.times().children_user
+                done = run("run", "-m", SMALL, "--op", "spmv", "--stage", "01", "--max-work", "1", "--filter", pattern)
+                self.assertIn(done.returncode, (2, 77), done.stderr)
+                self.assertNotIn("--filter '", done.stderr)
+                self.assertLess(os.times().children_user - begun, 5)
+
+
+class List(Case):
+    def test_text(self):
+        text = self.good("list").stdout
+        self.assertTrue(text.startswith("01_cpu_serial\n"), text[:200])
+        for name in entries():
+            self.assertIn(name, text)
+        self.assertNotIn("\033", text)
+
+    def test_json(self):
+        found = listed()
+        self.assertEqual(found["schema_version"], 1)
+        self.assertEqual({"schema_version", "version", "backend", "entries", "left_out"}, set(found))
+        for entry in found["entries"]:
+            self.assertEqual({"name", "stage", "operation", "idea", "peer", "needs", "claims"}, set(entry))
+            self.assertIn(entry["operation"], ("spmv", "spmm", "spgemm"))
+            self.assertTrue(entry["name"].startswith(entry["stage"] + "/"))
+            self.assertGreater(len(entry["idea"]), 10, entry)
+            self.assertEqual(entry["peer"], entry["stage"] == "vendor")
+        self.assertTrue({"spmv", "spmm", "spgemm"} <= {e["operation"] for e in found["entries"]})
+
+    def test_stage_program_has_only_its_entries(self):
+        text = self.good("list", program="01_cpu_serial").stdout
+        self.assertIn("01_cpu_serial/", text)
+        self.assertNotIn("vendor", text)
+        self.good("run", "-m", SMALL, "--quick", program="01_cpu_serial")
+        self.refused("no command given; the commands are list, run, multiply, info, generate;", program="01_cpu_serial")
+        self.refused("there is no command 'lens'", "lens", program="01_cpu_serial")
+
+    def test_the_program_of_a_step_with_kernels_has_the_lens(self):
+        self.assertIn("sectors", self.good("lens", "04_cuda_shared/batched_loads", "-m", "gen:fixed:n=64,zeros=0.8",
+                                           program="04_cuda_shared").stdout)
+        self.refused("there is no command 'grade'", "grade", program="04_cuda_shared")
+
+
+if __name__ == "__main__":
+    main()
