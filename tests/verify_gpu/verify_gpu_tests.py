@@ -35,7 +35,8 @@ esac""",
   *) ! grep -q cmake "$PLAY/broken" ;;
 esac""",
     "ctest": "! grep -q ctest \"$PLAY/broken\"",
-    "stages": """while [ $# -gt 0 ]; do [ "$1" != --json ] || echo '{}' > "$2"; shift; done
+    "stages": """echo a table
+while [ $# -gt 0 ]; do [ "$1" != --json ] || echo '{}' > "$2"; shift; done
 ! grep -q small "$PLAY/broken" || exit 77
 ! grep -q nvml "$PLAY/broken" || { echo "stages: error: --energy 2: what the GPU draws is not known: no NVML" >&2; exit 2; }
 ! grep -q option "$PLAY/broken" || { echo "stages: error: --energi: no such option" >&2; exit 2; }
