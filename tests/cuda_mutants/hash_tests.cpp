@@ -35,7 +35,7 @@ std::vector<SpgemmProblem<T>> problems() {
       problem<T>("band", banded(24, 9), banded(24, 7)),
       problem<T>("dense", dense(2, 20), dense(20, 150)),
       problem<T>("strided", dense(2, 30), strided(30, 1 << 12, 1 << 6)),
-      problem<T>("hub", dense_row(12, 500, 7), uneven(500, 600, 2)),
+      problem<T>("hub", dense_row(5, 1500, 3), uneven(1500, 600, 2)),
       problem<T>("gaps", gaps(40, 49), gaps(49, 51)),
       problem<T>("copies", permutation(40), ramp(40, 90)),
       problem<T>("nothing", empty(35, 9), dense(9, 51)),
