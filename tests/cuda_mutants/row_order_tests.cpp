@@ -63,19 +63,6 @@ TEST(RowOrder, FreshShareCountsFirstRequestsOfEachWindow) {
   EXPECT_DOUBLE_EQ(fresh(matrices::empty(3, 3), {0, 1, 2}, 4), 0.0);
 }
 
-TEST(RowOrder, PutsRowsWithTheSameColumnsTogether) {
-  // Three kinds of rows in turn, in a wide matrix; the last row belongs to none.
-  std::vector<std::vector<Index>> rows;
-  for (Index i = 0; i < 9; ++i) rows.push_back({i % 3, i % 3 + 4, i % 3 + 8});
-  rows.emplace_back();
-  const Matrix a = with_columns(11, rows);
-  const std::vector<Index> order = order_of(a);
-  std::vector<Index> kinds;
-  for (const Index row : order) kinds.push_back(row == 9 ? 3 : row % 3);
-  kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
-  EXPECT_EQ(kinds.size(), 4u) << ::testing::PrintToString(order);
-}
-
 /// How much of what an order can give is in the order found, in windows of so many non-zeros.
 void expect_found(const Matrix& planted, const Matrix& shuffled, Offset window) {
   const double best = fresh(planted, as_it_comes(planted.rows), window);
