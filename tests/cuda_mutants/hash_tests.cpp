@@ -31,7 +31,7 @@ std::vector<SpgemmProblem<T>> problems() {
   return {
       problem<T>("uneven", uneven(50, 40, 5), uneven(40, 51, 6)),
       problem<T>("wide", uneven(24, 30, 5), uneven(30, 3000, 14)),
-      problem<T>("ramp", ramp(36, 40), uneven(40, 700, 9)),
+      problem<T>("ramp", ramp(36, 40), uneven(40, 2000, 22)),
       problem<T>("band", banded(24, 9), banded(24, 7)),
       problem<T>("dense", dense(2, 20), dense(20, 150)),
       problem<T>("strided", dense(2, 30), strided(30, 1 << 12, 1 << 6)),
