@@ -1,5 +1,6 @@
 // The planted faults that are races: the search for races (common/simt/lens) tells each, in the order of
-// threads in which they run anyway, and reports nothing of the same kernel without the fault.
+// threads in which they run anyway, and reports nothing of the same kernel without the fault. And entries that
+// multiply where nobody times it: the check tells some, what their kernels read in run() the others.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,29 +12,29 @@
 #include "common/gpu/exec.hpp"
 #include "common/harness/product.hpp"
 #include "common/lens/races.hpp"
-#include "tests/cuda_mutants/hash_mutants.hpp"
 #include "tests/cuda_mutants/mutants.hpp"
-#include "tests/cuda_mutants/spmm_mutants.hpp"
+#include "tests/in_run.hpp"
 
 namespace stages::cuda_mutants {
 namespace {
 
 using battery::Case;
 
-/// A kernel with a fault, the same without, and what a report says is missing.
+/// A kernel, its fault, and what a report says is missing.
 struct Planted {
-  std::string name;
-  Entry entry, twin;
+  Entry (*form)(Fault);
+  Fault fault;
   Case problem;
   std::string missing;
 };
 
-Case spmv(Csr<double> (*a)(), Mode mode = Mode::single, Index products = 1) {
-  return {.name = "a", .op = Op::spmv, .a = a, .mode = mode, .products = products};
+Case spmv(Csr<double> (*a)()) {
+  return {.name = "a", .op = Op::spmv, .a = a};
 }
 
 std::vector<Planted> all_planted() {
   using namespace matrices;
+  using F = Fault;
   const Case ramp_70 = spmv([] { return ramp(70, 200); });
   const Case hub = spmv([] { return dense_row(9, 1000, 4); });
   const Case chunks = {.name = "a", .op = Op::spmm, .a = [] { return ramp(70, 90); }, .n_cols = 37};
@@ -41,26 +42,16 @@ std::vector<Planted> all_planted() {
                          .op = Op::spgemm,
                          .a = [] { return uneven(16, 20, 6); },
                          .b = [] { return uneven(20, 90, 12); }};
-  const auto tile = [&](const char* name, TileFault fault, const char* missing) {
-    return Planted{name, tile_entry(fault), tile_entry(TileFault::none), ramp_70, missing};
-  };
-  const auto of_hub = [&](const char* name, HubFault fault, const char* missing) {
-    return Planted{name, hub_entry(fault), hub_entry(HubFault::none), hub, missing};
-  };
-  const auto hash = [&](const char* name, HashFault fault, const char* missing) {
-    return Planted{name, hash_entry(fault), hash_entry(HashFault::none), products, missing};
-  };
-  return {tile("no_barrier_after_copy", TileFault::no_barrier_after_copy, "a __syncthreads()"),
-          tile("no_barrier_before_copy", TileFault::no_barrier_before_copy, "a __syncthreads()"),
-          of_hub("no_fence", HubFault::no_fence, "an atomic access on both sides, or a fence and a flag"),
-          of_hub("adds_too_early", HubFault::adds_too_early,
-                 "an atomic access on both sides, or a fence and a flag"),
-          {"shares_no_syncwarp", share_entry(ShareFault::no_syncwarp), share_entry(ShareFault::none), hub,
-           "a __syncwarp() of both lanes"},
-          hash("no_syncwarp", HashFault::no_syncwarp, "a __syncwarp() of both lanes"),
-          hash("racing_sums", HashFault::racing_sums, "an atomic operation"),
-          {"plain_add", atomic_entry(AtomicFault::plain_add), atomic_entry(AtomicFault::none), chunks,
-           "an atomic operation"}};
+  const std::string barrier = "a __syncthreads()", of_lanes = "a __syncwarp() of both lanes",
+                    operation = "an atomic operation",
+                    access = "an atomic access on both sides, or a fence and a flag";
+  return {{tile_entry, F::no_barrier_after_copy, ramp_70, barrier},
+          {tile_entry, F::no_barrier_before_copy, ramp_70, barrier},
+          {hub_entry, F::no_fence, hub, access},
+          {hub_entry, F::adds_too_early, hub, access},
+          {hash_entry, F::no_syncwarp, products, of_lanes},
+          {hash_entry, F::racing_sums, products, operation},
+          {atomic_entry, F::plain_add, chunks, operation}};
 }
 
 template <class Problem>
@@ -76,18 +67,19 @@ RaceView look(const Entry& entry, const Case& c) {
 
 TEST(CudaMutants, RacesAreToldInTheForwardOrder) {
   for (const Planted& planted : all_planted()) {
-    const RaceView twin = look(planted.twin, planted.problem), found = look(planted.entry, planted.problem);
-    EXPECT_TRUE(twin.races.empty()) << planted.name << ", without the fault: " << races_text(twin);
-    EXPECT_EQ(twin.problem, "") << planted.name;
-    ASSERT_FALSE(found.races.empty()) << planted.name << " is not told";
-    EXPECT_NE(races_text(found).find("missing: " + planted.missing), std::string::npos)
-        << planted.name << ": " << races_text(found);
+    SCOPED_TRACE(planted.form(planted.fault).name + ", missing: " + planted.missing);
+    const RaceView twin = look(planted.form(Fault::none), planted.problem),
+                   found = look(planted.form(planted.fault), planted.problem);
+    EXPECT_TRUE(twin.races.empty()) << "without the fault: " << races_text(twin);
+    EXPECT_EQ(twin.problem, "");
+    ASSERT_FALSE(found.races.empty()) << "is not told";
+    EXPECT_NE(races_text(found).find("missing: " + planted.missing), std::string::npos) << races_text(found);
   }
 }
 
 TEST(CudaMutants, ARaceIsShownInFilesWithBothLines) {
   RaceView view =
-      look(tile_entry(TileFault::no_barrier_after_copy), spmv([] { return matrices::ramp(70, 200); }));
+      look(tile_entry(Fault::no_barrier_after_copy), spmv([] { return matrices::ramp(70, 200); }));
   ASSERT_FALSE(view.races.empty());
   const auto json = races_json(view);
   const auto& race = json.at("races").at(0);
@@ -107,6 +99,51 @@ TEST(CudaMutants, ARaceIsShownInFilesWithBothLines) {
   EXPECT_EQ(page.find(STAGES_PROJECT), std::string::npos) << "a path of this machine";
   if (const char* const file = std::getenv("STAGES_RACES_PAGE")) std::ofstream(file) << page;
   EXPECT_EQ(races_text(view).find(STAGES_PROJECT), std::string::npos);
+}
+
+// ---- where it multiplies ------------------------------------------------------------------------------------
+
+SpmvProblem<float> problem() {
+  return make_spmv_problem<float>("a", generated<float>("gen:uniform:n=600,per_row=10"));
+}
+
+TEST(InRun, AnEntryThatMultipliesThereIsRight) {
+  GpuExec exec;
+  const Entry entry = in_run_entry(Fault::none);
+  EXPECT_EQ(check_entry(entry, problem(), exec).failure, "");
+  EXPECT_EQ(not_counted_in_run(entry, problem(), exec), "");
+}
+
+TEST(InRun, TheCheckTellsWhatIsMultipliedAfterItOrReturnedAgain) {
+  GpuExec exec;
+  for (const Fault fault : {Fault::multiplies_in_fetch, Fault::first_answer}) {
+    const std::string said = check_entry(in_run_entry(fault), problem(), exec).failure;
+    EXPECT_NE(said.find("it is the product of the first: kept, or made by load, reset or fetch"),
+              std::string::npos)
+        << said;
+  }
+}
+
+TEST(InRun, CountsTellWhatTheCheckCannot) {
+  GpuExec exec;
+  struct Told {
+    Fault fault;
+    std::string which, what;
+  };
+  const std::string least = " bytes in run(), and such a product needs";
+  for (const Told& told : {
+           Told{Fault::copies_from_load, "the run after load(): its kernels read 0", least},
+           {Fault::copies_by_a_kernel, "the run after load(): its kernels read 2,400", least},
+           {Fault::on_the_host, "the run after load(): its kernels read 0", least},
+           {Fault::replays, "the run after that: its kernels read 0", least},
+           {Fault::in_another_stream, "work that run() has begun", "in a stream that nobody waits for"},
+       }) {
+    const Entry entry = in_run_entry(told.fault);
+    EXPECT_EQ(check_entry(entry, problem(), exec).failure, "");
+    const std::string said = not_counted_in_run(entry, problem(), exec);
+    EXPECT_EQ(said.substr(0, told.which.size()), told.which) << said;
+    EXPECT_NE(said.find(told.what), std::string::npos) << said;
+  }
 }
 
 }  // namespace

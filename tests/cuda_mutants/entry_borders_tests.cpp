@@ -3,11 +3,10 @@
 // ran, so an entry that is added, moved or changed brings its own; and both sides of each are checked.
 // (rule_borders_tests.cpp has the borders of step 8, whose rules choose for each row.)
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cctype>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,16 +14,9 @@
 #include "05_cuda_csr/stage.hpp"
 #include "06_cuda_register/stage.hpp"
 #include "07_spmm/stage.hpp"
-#include "common/battery/matrices.hpp"
-#include "common/gpu/exec.hpp"
-#include "common/harness/check.hpp"
-#include "common/harness/operands.hpp"
-#include "common/matrix/convert.hpp"
-#ifdef STAGES_NOTES_KERNELS
-#include "common/simt/executor.hpp"
-#endif
+#include "tests/cuda_mutants/support.hpp"
 
-namespace stages {
+namespace stages::cuda_mutants {
 namespace {
 
 #ifdef STAGES_NOTES_KERNELS
@@ -54,45 +46,43 @@ Way way_of(const Entry& entry, const Problem& problem, Exec& exec) {
   }
   simt::take_kernels_that_ran();
   const auto plan = entry.on<Problem>().prepare(problem, exec);
-  const auto operands = make_operands(problem, ValueKind::real, 1);
-  plan->load(operands);
-  plan->reset();
-  plan->run();
+  run_once(*plan, problem);
   exec.synchronize();
   return {simt::take_kernels_that_ran(), {}};
 }
 
-/// Checks the entry on both sides of each border that is found between neighbours among 1, 2, 3, 4, 6, 8, ..
+/// Checks the entry on both sides of each border that is found between neighbours among 1, 2, 3, 4, 6, 9, ..
 /// and `most`, and prints it. Returns how many there are.
 template <class Problem>
-int check_borders(const Entry& entry, const Family<Problem>& family, Exec& exec) {
-  const auto way = [&](Index size) { return way_of(entry, family.problem(size), exec); };
-  std::vector<Index> sizes;
-  for (Index size = 1; size < family.most; size += std::max(1, size / 2)) sizes.push_back(size);
-  sizes.push_back(family.most);
+int check_borders(const Entry& entry, const Family<Problem>& family) {
+  GpuExec exec;
+  std::map<Index, Way> known;
+  const auto way = [&](Index size) {
+    if (!known.contains(size)) known[size] = way_of(entry, family.problem(size), exec);
+    return known[size];
+  };
+  std::set<Index> sides;
   int borders = 0;
-  Way before = way(1);
-  for (std::size_t k = 0; k + 1 < sizes.size(); ++k) {
-    const Index end = sizes[k + 1];
-    const Way last = way(end);
-    for (Index begin = sizes[k]; before != last;) {
+  for (Index start = 1; start < family.most;) {
+    const Index end = std::min(start + std::max(1, start / 2), family.most);
+    for (Index begin = start; way(begin) != way(end);) {
       Index low = begin, high = end;
       while (high - low > 1) {
         const Index middle = low + (high - low) / 2;
-        (way(middle) == before ? low : high) = middle;
-      }
-      for (const Index size : {low, high}) {
-        const Problem problem = family.problem(size);
-        if (entry.on<Problem>().refuse(problem, exec)) continue;
-        EXPECT_EQ(check_entry(entry, problem, exec).failure, "")
-            << entry.name << ", " << family.size << ": " << size;
+        (way(middle) == way(begin) ? low : high) = middle;
       }
       fmt::print("{}, {}, {}: {} | {}\n", entry.name, sizeof(typename Problem::Value) == 4 ? "f32" : "f64",
                  family.size, low, high);
+      sides.insert({low, high});
       ++borders;
-      before = way(high);
       begin = high;
     }
+    start = end;
+  }
+  for (const Index size : sides) {
+    if (!way(size).refusal.empty()) continue;
+    EXPECT_EQ(check_entry(entry, family.problem(size), exec).failure, "")
+        << entry.name << ", " << family.size << ": " << size;
   }
   return borders;
 }
@@ -100,11 +90,10 @@ int check_borders(const Entry& entry, const Family<Problem>& family, Exec& exec)
 /// As check_borders, of all entries for this problem.
 template <class Problem>
 int check_borders(const Registry& registry, const std::vector<Family<Problem>>& families) {
-  GpuExec exec;
   int borders = 0;
   for (const Entry& entry : registry.entries()) {
     if (entry.op != Problem::kOp) continue;
-    for (const Family<Problem>& family : families) borders += check_borders(entry, family, exec);
+    for (const Family<Problem>& family : families) borders += check_borders(entry, family);
   }
   return borders;
 }
@@ -122,11 +111,6 @@ Matrix spread(Index columns) {
     }
   }
   return to_csr(a);
-}
-
-template <class T>
-std::shared_ptr<const Csr<T>> shared(const Matrix& a) {
-  return std::make_shared<const Csr<T>>(convert_values<T>(a));
 }
 
 template <class T>
@@ -161,27 +145,25 @@ std::vector<Family<SpmmProblem<T>>> of_spmm() {
 TEST(EntryBorders, OfStep5AreRightOnBothSides) {
   Registry registry;
   add_05_cuda_csr(registry);
-  EXPECT_GT(check_borders(registry, of_spmv<float>(Mode::single, 1)), 10);
-  EXPECT_GT(check_borders(registry, of_spmv<double>(Mode::single, 1)), 10);
+  for_both_types([&]<class T>(T) { EXPECT_GT(check_borders(registry, of_spmv<T>(Mode::single, 1)), 10); });
 }
 
 TEST(EntryBorders, OfStep6AreRightOnBothSides) {
   Registry registry;
   add_06_cuda_register(registry);
-  EXPECT_GT(check_borders(registry, of_spmv<float>(Mode::stream, 5)), 10);
-  EXPECT_GT(check_borders(registry, of_spmv<double>(Mode::stream, 5)), 10);
-  EXPECT_GT(check_borders(registry, of_spmv<float>(Mode::chain, 3)), 5);
-  EXPECT_GT(check_borders(registry, of_spmv<double>(Mode::chain, 3)), 5);
+  for_both_types([&]<class T>(T) {
+    EXPECT_GT(check_borders(registry, of_spmv<T>(Mode::stream, 5)), 10);
+    EXPECT_GT(check_borders(registry, of_spmv<T>(Mode::chain, 3)), 5);
+  });
 }
 
 TEST(EntryBorders, OfStep7AreRightOnBothSides) {
   Registry registry;
   add_07_spmm(registry);
-  EXPECT_GT(check_borders(registry, of_spmm<float>()), 10);
-  EXPECT_GT(check_borders(registry, of_spmm<double>()), 10);
+  for_both_types([&]<class T>(T) { EXPECT_GT(check_borders(registry, of_spmm<T>()), 10); });
 }
 
 #endif
 
 }  // namespace
-}  // namespace stages
+}  // namespace stages::cuda_mutants

@@ -2,8 +2,6 @@
 // forms differ. The borders are not listed here but looked for in the rules themselves, so new rules bring
 // theirs.
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -12,12 +10,9 @@
 
 #include "08_spgemm_multigpu/fast/shared_bytes.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
-#include "common/gpu/exec.hpp"
-#include "common/gpu/facts.hpp"
-#include "common/harness/check.hpp"
-#include "common/matrix/convert.hpp"
+#include "tests/cuda_mutants/support.hpp"
 
-namespace stages {
+namespace stages::cuda_mutants {
 namespace {
 
 using spgemm::Form;
@@ -115,8 +110,7 @@ SpgemmProblem<T> problem_with(const std::vector<Facts>& rows) {
   }
   a.cols = b.rows;
   b.cols = columns;
-  return make_spgemm_problem("borders", std::make_shared<const Csr<T>>(convert_values<T>(to_csr(a))),
-                             std::make_shared<const Csr<T>>(convert_values<T>(to_csr(b))));
+  return make_spgemm_problem("borders", shared<T>(to_csr(a)), shared<T>(to_csr(b)));
 }
 
 template <class T>
@@ -130,8 +124,7 @@ void multiply_at_borders() {
   add_binned(registry, "as_it_is", {.products = Offset{32} * rules.warp_products * device.sms});
   const Entry& entry = registry.entries().front();
   const auto problem = problem_with<T>(rows);
-  GpuExec exec;
-  EXPECT_EQ(check_entry(entry, problem, exec).failure, "");
+  expect_good(registry, problem);
   // The rows have come to the forms that were meant.
   std::array<Index, spgemm::kForms> meant = {}, expected = {};
   for (const Facts& f : rows) ++meant[static_cast<std::size_t>(forms_of(rules, f).multiplying)];
@@ -139,10 +132,9 @@ void multiply_at_borders() {
     const Form form = form_for_so_many(rules, static_cast<Form>(k), meant[k], device.sms);
     expected[static_cast<std::size_t>(form)] += meant[k];
   }
+  GpuExec exec;
   const auto plan = entry.on<SpgemmProblem<T>>().prepare(problem, exec);
-  plan->load(make_operands(problem, ValueKind::real, 1));
-  plan->reset();
-  plan->run();
+  run_once(*plan, problem);
   const std::vector<Metric> metrics = plan->metrics();
   const auto value = [&](std::size_t k) {
     const std::string name = fmt::format("rows_{}", spgemm::kFormNames[k]);
@@ -164,11 +156,12 @@ void multiply_at_borders() {
   }
 }
 
-TEST(RuleBorders, RowsOnBothSidesOfEachAreRight) {
-  if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+using RuleBorders = OnDevice;
+
+TEST_F(RuleBorders, RowsOnBothSidesOfEachAreRight) {
   multiply_at_borders<float>();
   multiply_at_borders<double>();
 }
 
 }  // namespace
-}  // namespace stages
+}  // namespace stages::cuda_mutants

@@ -1,10 +1,8 @@
 // D1's SpGEMM with its faults: dense output on the device, a thread per element in blocks of 16 x 16, a scan
 // on the host back to CSR.
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
 #include "common/matrix/convert.hpp"
-#include "tests/cuda_mutants/mutants.hpp"
+#include "tests/cuda_mutants/faulty_plan.hpp"
 
 namespace stages::cuda_mutants {
 namespace {
@@ -15,11 +13,11 @@ constexpr unsigned kTile = 16;
 /// throughout.
 template <class T>
 __global__ void dot(CsrView<T> a, CscView<T> b, Offset entries_of_a, T* c, unsigned char* present,
-                    DotFault fault) {
+                    Fault fault) {
   const Offset i = Offset{blockIdx.y} * kTile + threadIdx.y, j = Offset{blockIdx.x} * kTile + threadIdx.x;
   if (i >= a.rows || j >= b.cols) return;
   Offset p = a.row_ptr[i], q = b.col_ptr[j];
-  const Offset p_end = fault == DotFault::overruns_row ? entries_of_a : a.row_ptr[i + 1];
+  const Offset p_end = fault == Fault::overruns_row ? entries_of_a : a.row_ptr[i + 1];
   const Offset q_end = b.col_ptr[j + 1];
   T sum = 0;
   bool meets = false;
@@ -32,7 +30,7 @@ __global__ void dot(CsrView<T> a, CscView<T> b, Offset entries_of_a, T* c, unsig
     } else {
       sum += a.values[p] * b.values[q++];
       meets = true;
-      if (fault == DotFault::repeat_counts_once) ++p;
+      if (fault == Fault::repeat_counts_once) ++p;
     }
   }
   c[i * b.cols + j] = sum;
@@ -41,7 +39,7 @@ __global__ void dot(CsrView<T> a, CscView<T> b, Offset entries_of_a, T* c, unsig
 
 /// B by columns, every entry twice with half its value.
 template <class T>
-Csc<T> halves(const Csr<T>& b, DotFault fault) {
+Csc<T> halves(const Csr<T>& b, Fault fault) {
   const Csc<T> once = to_csc(b);
   Csc<T> out(b.rows, b.cols);
   for (std::size_t k = 0; k < once.row_idx.size(); ++k) {
@@ -49,7 +47,7 @@ Csc<T> halves(const Csr<T>& b, DotFault fault) {
     out.values.insert(out.values.end(), 2, once.values[k] / 2);
   }
   for (std::size_t j = 0; j < once.col_ptr.size(); ++j) out.col_ptr[j] = 2 * once.col_ptr[j];
-  if (fault == DotFault::columns_by_rows && b.cols > b.rows) {
+  if (fault == Fault::columns_by_rows && b.cols > b.rows) {
     std::fill(out.col_ptr.begin() + b.rows + 1, out.col_ptr.end(),
               out.col_ptr[static_cast<std::size_t>(b.rows)]);
   }
@@ -57,19 +55,16 @@ Csc<T> halves(const Csr<T>& b, DotFault fault) {
 }
 
 template <class T>
-class DotPlan final : public DeviceSpgemmPlan<T> {
+class DotPlan final : public FaultySpgemm<T> {
  public:
-  DotPlan(const SpgemmProblem<T>& problem, Exec& exec, DotFault fault)
-      : DeviceSpgemmPlan<T>(problem, exec), fault_(fault), a_(*problem.a) {}
-
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
+  using FaultySpgemm<T>::FaultySpgemm;
 
   void load(const SpgemmOperands<T>& operands) override {
-    a_.values.upload(operands.a_values, this->stream());
+    this->matrix_.values.upload(operands.a_values, this->stream());
     this->exec().synchronize();
     Csr<T> b = *this->problem().b;
     b.values = operands.b_values;
-    const Csc<T> columns = halves(b, fault_);
+    const Csc<T> columns = halves(b, this->fault_);
     col_ptr_ = DeviceArray<Offset>(std::span<const Offset>(columns.col_ptr));
     row_idx_ = DeviceArray<Index>(std::span<const Index>(columns.row_idx));
     values_ = DeviceArray<T>(std::span<const T>(columns.values));
@@ -82,14 +77,13 @@ class DotPlan final : public DeviceSpgemmPlan<T> {
     DeviceArray<unsigned char> present(elements);
     c.fill_bytes(0xFF, this->stream());
     present.zero(this->stream());
-    const bool floor = fault_ == DotFault::missing_tail;
     const auto tiles = [&](Index n) {
-      return floor ? static_cast<unsigned>(n) / kTile : blocks_for(n, kTile);
+      return this->has(Fault::missing_tail) ? static_cast<unsigned>(n) / kTile : blocks_for(n, kTile);
     };
     launch(dot<T>,
            {.grid = {tiles(b.cols), tiles(a.rows)}, .block = {kTile, kTile}, .stream = this->stream()},
-           a_.view(), CscView<T>{b.rows, b.cols, col_ptr_.data(), row_idx_.data(), values_.data()}, a.nnz(),
-           c.data(), present.data(), fault_);
+           this->matrix_.view(), CscView<T>{b.rows, b.cols, col_ptr_.data(), row_idx_.data(), values_.data()},
+           a.nnz(), c.data(), present.data(), this->fault_);
     this->c_ = DeviceCsr<T, Offset>(scan(a.rows, b.cols, c.to_host(), present.to_host()));
   }
 
@@ -109,8 +103,6 @@ class DotPlan final : public DeviceSpgemmPlan<T> {
     return out;
   }
 
-  DotFault fault_;
-  DeviceCsr<T, Offset> a_;
   DeviceArray<Offset> col_ptr_;
   DeviceArray<Index> row_idx_;
   DeviceArray<T> values_;
@@ -118,10 +110,8 @@ class DotPlan final : public DeviceSpgemmPlan<T> {
 
 }  // namespace
 
-Entry dot_entry(DotFault fault) {
-  Registry registry;
-  registry.add<DotPlan>({.name = "mutant/dot", .idea = "a planted fault", .needs = {.gpu = true}}, fault);
-  return registry.entries().front();
+Entry dot_entry(Fault fault) {
+  return entry_with<DotPlan>("mutant/dot", fault);
 }
 
 }  // namespace stages::cuda_mutants

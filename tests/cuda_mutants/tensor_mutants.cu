@@ -4,7 +4,7 @@
 
 #include "07_spmm/tiles.hpp"
 #include "common/gpu/tensor.hpp"
-#include "tests/cuda_mutants/spmm_mutants.hpp"
+#include "tests/cuda_mutants/faulty_plan.hpp"
 
 namespace stages::cuda_mutants {
 namespace {
@@ -12,7 +12,6 @@ namespace {
 using spmm::DeviceTiles;
 using spmm::TiledMatrix;
 
-constexpr unsigned kWarp = 32;
 constexpr Index kWide = 8;  ///< columns of C that a warp does
 
 struct Operands {
@@ -28,10 +27,10 @@ __device__ void store(const Operands& m, Index row, Index column, float sum) {
 }
 
 /// A warp for 16 rows and 8 columns of C.
-__global__ void multiply_band(TiledMatrix<float> a, Operands m, TensorFault fault) {
+__global__ void multiply_band(TiledMatrix<float> a, Operands m, Fault fault) {
   const Index g = static_cast<Index>(threadIdx.x / 4), k = static_cast<Index>(threadIdx.x % 4);
   const Index left = static_cast<Index>(blockIdx.y) * kWide;
-  const Offset last = a.first[blockIdx.x + 1] - (fault == TensorFault::last_tile_lost ? 1 : 0);
+  const Offset last = a.first[blockIdx.x + 1] - (fault == Fault::last_tile_lost ? 1 : 0);
   float d[4] = {};
   for (Offset tile = a.first[blockIdx.x]; tile < last; ++tile) {
     float big[4], small[4], b_big[2], b_small[2];
@@ -44,10 +43,10 @@ __global__ void multiply_band(TiledMatrix<float> a, Operands m, TensorFault faul
       const float value = left + g < m.b.cols ? m.b.data[row * m.b.ld + left + g] : 0.0f;
       b_big[i] = to_tf32(value), b_small[i] = value - b_big[i];
     }
-    if (fault == TensorFault::swapped_fragment) std::swap(big[1], big[2]);
-    if (fault != TensorFault::big_parts_alone) {
+    if (fault == Fault::swapped_fragment) std::swap(big[1], big[2]);
+    if (fault != Fault::big_parts_alone) {
       multiply_tiles(d, small, b_big);
-      if (fault != TensorFault::small_b_lost) multiply_tiles(d, big, b_small);
+      if (fault != Fault::small_b_lost) multiply_tiles(d, big, b_small);
     }
     multiply_tiles(d, big, b_big);
   }
@@ -66,41 +65,31 @@ __global__ void multiply_short_row(TiledMatrix<float> a, Operands m) {
 }
 
 template <class T>
-class TensorPlan final : public DeviceSpmmPlan<T> {
+class TensorPlan final : public FaultySpmm<T> {
  public:
-  TensorPlan(const SpmmProblem<T>& problem, Exec& exec, TensorFault fault)
-      : DeviceSpmmPlan<T>(problem, exec), fault_(fault), tiles_(*problem.a) {}
-
-  static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
+  TensorPlan(const SpmmProblem<T>& problem, Exec& exec, Fault fault)
+      : FaultySpmm<T>(problem, exec, fault), tiles_(*problem.a) {}
 
   void run() override {
     if constexpr (std::is_same_v<T, float>) {
       const Operands m{this->b(), this->c(), this->problem().alpha, this->problem().beta};
       const TiledMatrix<float> a = tiles_.view();
-      const Index columns = m.c.cols + (fault_ == TensorFault::last_columns_lost ? 0 : kWide - 1);
-      launch(multiply_band,
-             {.grid = {blocks_for(a.bands, 1), static_cast<unsigned>(columns / kWide)},
-              .block = kWarp,
-              .stream = this->stream()},
-             a, m, fault_);
-      if (fault_ == TensorFault::short_rows_lost) return;
-      launch(multiply_short_row, {.grid = blocks_for(a.n_short, 1), .block = kWarp, .stream = this->stream()},
-             a, m);
+      const Index columns = m.c.cols + (this->has(Fault::last_columns_lost) ? 0 : kWide - 1);
+      this->launch_warps(multiply_band, {blocks_for(a.bands, 1), static_cast<unsigned>(columns / kWide)}, a,
+                         m, this->fault_);
+      if (!this->has(Fault::short_rows_lost))
+        this->launch_warps(multiply_short_row, blocks_for(a.n_short, 1), a, m);
     }
   }
 
  private:
-  TensorFault fault_;
   DeviceTiles<T> tiles_;
 };
 
 }  // namespace
 
-Entry tensor_entry(TensorFault fault) {
-  Registry registry;
-  registry.add<TensorPlan>({.name = "mutant/tensor", .idea = "a planted fault", .needs = {.gpu = true}},
-                           fault);
-  return registry.entries().front();
+Entry tensor_entry(Fault fault) {
+  return entry_with<TensorPlan>("mutant/tensor", fault);
 }
 
 }  // namespace stages::cuda_mutants

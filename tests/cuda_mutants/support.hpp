@@ -1,0 +1,84 @@
+#pragma once
+// What the tests here share: matrices, whole registries on one problem, and the orders of threads in which a
+// result must come out with the same bits.
+
+#include <gtest/gtest.h>
+
+#include "common/battery/matrices.hpp"
+#include "common/gpu/exec.hpp"
+#include "common/gpu/facts.hpp"
+#include "common/harness/check.hpp"
+#include "common/harness/operands.hpp"
+#include "common/matrix/convert.hpp"
+#if STAGES_SIMULATED
+#include "common/simt/executor.hpp"
+#endif
+
+namespace stages::cuda_mutants {
+
+using matrices::Matrix;
+
+/// Tests that need a device, or the executor.
+class OnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+};
+
+template <class T>
+std::shared_ptr<const Csr<T>> shared(const Matrix& m) {
+  return std::make_shared<const Csr<T>>(convert_values<T>(m));
+}
+
+/// All entries give the right product.
+template <class Problem>
+void expect_good(const Registry& registry, const Problem& problem) {
+  GpuExec exec;
+  for (const Entry& entry : registry.entries())
+    EXPECT_EQ(check_entry(entry, problem, exec).failure, "") << entry.name << " on " << problem.name;
+}
+
+/// Calls test(T{}) for both types of values.
+template <class Test>
+void for_both_types(Test test) {
+  test(1.0f);
+  test(1.0);
+}
+
+/// One product with the operands of this seed.
+template <class Plan, class Problem>
+void run_once(Plan& plan, const Problem& problem, std::uint64_t seed = 1) {
+  const auto operands = make_operands(problem, ValueKind::real, seed);
+  plan.load(operands);
+  plan.reset();
+  plan.run();
+}
+
+/// What an entry makes of one set of operands in each order of threads that the executor has; on a GPU, which
+/// has its own, in nine runs.
+template <class Problem>
+std::vector<typename Problem::Result> in_every_schedule(const Entry& entry, const Problem& problem) {
+  GpuExec exec;
+  const auto plan = entry.on<Problem>().prepare(problem, exec);
+  const auto operands = make_operands(problem, ValueKind::real, 1);
+  plan->load(operands);
+  std::vector<typename Problem::Result> results;
+  const auto run = [&] {
+    plan->reset();
+    plan->run();
+    results.push_back(plan->fetch());
+  };
+#if STAGES_SIMULATED
+  for (const char* schedule : {"forward", "reverse", "random:1"}) {
+    simt::set_schedule(schedule);
+    run();
+  }
+  simt::set_schedule("");
+#else
+  for (int k = 0; k < 9; ++k) run();
+#endif
+  return results;
+}
+
+}  // namespace stages::cuda_mutants
