@@ -237,17 +237,17 @@ class Kept(Case):
         os.mkfifo(pipe)
         with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as reader:
             fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # too small for the file: the program waits in the middle of it
-            process = begin("run", "-m", SMALL, *self.HOST, "--json", pipe, "--csv", self.csv)
+            process = begin("run", "-m", SMALL, "gen:uniform:n=30,nnz=90", *self.HOST, "--json", pipe, "--csv", self.csv)
             self.assertTrue(select.select([reader], [], [], LIMIT)[0])
             process.terminate()
             time.sleep(0.3)
             os.set_blocking(reader.fileno(), True)
             text = reader.read()
         self.assertGreater(len(text), 4096)
-        self.assertEqual(len(json.loads(text)["results"]), 3)
+        self.assertEqual(len(json.loads(text)["results"]), 6)
         process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, -signal.SIGTERM)
-        self.assertEqual(len(self.csv.read_text().splitlines()), 4)
+        self.assertEqual(len(self.csv.read_text().splitlines()), 7)
 
     def test_without_standard_streams(self):
         """A stream that is closed or full costs no result, and no message goes into a file that took its number."""
@@ -298,7 +298,6 @@ class Tour(Case):
 
     def test_every_step_has_a_line(self):
         results, done = self.results()
-        listed = listed()
         steps = sorted({e["stage"] for e in listed()["entries"] if not e["peer"]} | {x["name"] for x in listed()["left_out"] if x["name"][0].isdigit()})
         self.assertEqual([line["step"] for line in results["steps"]], steps)
         self.assertEqual([step[:2] for step in steps], [f"{k:02}" for k in range(1, 9)])

@@ -211,7 +211,7 @@ class Documents(unittest.TestCase):
     RUN = {
         "a command that fails": ("```sh\nstages info a.mt\n```", "exit code 2"),
         "a value": ("<!-- not run: too long -->\n```sh\nstages run -m data:d1 --op spmw\n```", "is not taken"),
-        "what runs in its place": ("<!-- run instead: stages info c.mtx -->\n```sh\nstages info data:d1\n```", "exit code 2"),
+        "what runs in its place": ("<!-- run instead: stages info nobody.mtx -->\n```sh\nstages info data:d1\n```", "exit code 2"),
     }
 
     def test_a_readme_out_of_shape(self):
