@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
@@ -25,9 +27,14 @@
 namespace stages {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 enum class Output { shown, dropped };
 
 std::atomic<pid_t> running = 0;  ///< mpirun; 0: it does not run
+
+/// For mpirun, when it was told to end: rank 0 writes what was found out, and mpirun itself waits some 5 s.
+constexpr auto kPatience = std::chrono::seconds(30);
 
 /// The words that start ranks, without their number: those of STAGES_MPIRUN as they are, or mpirun. -q means
 /// another thing to other programs (to srun a quality of service), so only our own choice gets it.
@@ -204,6 +211,14 @@ void end_ranks() {
   const pid_t child = running;
   if (child == 0) return;
   kill(child, SIGTERM);
+  const auto has_ended = [&] {
+    siginfo_t how{};
+    return waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOWAIT | WNOHANG) != 0 ||
+           how.si_pid == child;
+  };
+  for (const auto last = Clock::now() + kPatience; !has_ended() && Clock::now() < last;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  kill(-child, SIGKILL);  // also what it has left behind
   wait_for(child);
 }
 

@@ -75,7 +75,7 @@ class Runs(Ranks):
             serial = min(r["seconds"]["run"]["median"] for r in rows if r["entry"].startswith("01_") and r["problem"]["matrix"] == matrix)
             for row in rows:
                 if row["mpi"] and row["problem"]["matrix"] == matrix:
-                    self.assertAlmostEqual(row["speedup_serial"], serial / row["seconds"]["run"]["median"], places=6)
+                    self.assertAlmostEqual(row["speedup_serial"] * row["seconds"]["run"]["median"] / serial, 1, places=3)  # of five digits
                     for clock in ("compute_seconds", "distributed_seconds", "root_to_root_seconds", "bytes_moved", "imbalance", "compute_imbalance", "cores",
                                   "ranks_per_core"):
                         self.assertIsNotNone(row["metrics"].get(clock, {}).get("value"), (row["entry"], clock))
@@ -299,10 +299,10 @@ class Ended(Ranks):
 
     def test_a_signal_to_the_loop(self):
         shutil.copy(ROOT / "tools/ranks.sh", self.directory)
-        longer = "gen:uniform:rows=3000,cols=3000,per_row=20"
+        longer = "gen:uniform:rows=20000,cols=20000,per_row=20"  # longer than mpirun takes to end its ranks, some 4 s
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number):
-                process = begin("1,2", "-m", SMALL, longer, *LONG[3:-1], "2", *self.files, program=self.directory / "ranks.sh",
+                process = begin("1,2", "-m", SMALL, longer, *LONG[3:-1], "6", *self.files, program=self.directory / "ranks.sh",
                                 env={"STAGES_PROGRAM": str(PROGRAMS / "stages"), **self.in_temporary}, number=number)
                 read_until(process, longer)
                 read_until(process, SMALL)  # with the second number
@@ -357,7 +357,10 @@ class Ended(Ranks):
                 time.sleep(0.01)
             process.send_signal(sent)
             self.assertEqual(process.wait(timeout=LIMIT), -sent)
-            self.assertFalse(os.path.exists(f"/proc/{int(number.read_text())}"), "what it had started goes on")
+            deadline = time.monotonic() + 10
+            while os.path.exists(f"/proc/{int(number.read_text())}"):  # until somebody has asked how it ended
+                self.assertLess(time.monotonic(), deadline, "what it had started goes on")
+                time.sleep(0.01)
             self.assertEqual(list(self.temporary.iterdir()), [])
             process.communicate()
             number.unlink()
