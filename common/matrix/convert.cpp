@@ -44,25 +44,6 @@ void flip(Index lines_in, Index lines_out, const Offset* ptr_in, const Index* id
   }
 }
 
-/// Sorts n entries by column, equal columns in the order in which they lie. Rows of this many entries at most
-/// are inserted one by one: std::stable_sort asks for memory at each call, and took twice as long for ten.
-constexpr Offset kInserted = 32;
-
-template <class T>
-void insert_in_order(Index* cols, T* values, Offset n) {
-  for (Offset k = 1; k < n; ++k) {
-    const Index col = cols[k];
-    const T value = values[k];
-    Offset to = k;
-    for (; to > 0 && cols[to - 1] > col; --to) {
-      cols[to] = cols[to - 1];
-      values[to] = values[to - 1];
-    }
-    cols[to] = col;
-    values[to] = value;
-  }
-}
-
 /// Makes rows of placed entries canonical, in place: sorts each by column, and sums what repeats in the order
 /// in which it was placed.
 template <class T>
@@ -71,9 +52,7 @@ void close_rows(Csr<T>& a) {
   Offset begin = 0, out = 0;
   for (Index i = 0; i < a.rows; ++i) {
     const Offset end = std::exchange(a.row_ptr[at(i)], out);
-    if (end - begin <= kInserted) {
-      insert_in_order(a.col_idx.data() + begin, a.values.data() + begin, end - begin);
-    } else if (!std::is_sorted(a.col_idx.begin() + begin, a.col_idx.begin() + end)) {
+    if (!std::is_sorted(a.col_idx.begin() + begin, a.col_idx.begin() + end)) {
       row.clear();
       for (Offset k = begin; k < end; ++k) row.emplace_back(a.col_idx[at(k)], a.values[at(k)]);
       std::ranges::stable_sort(row, {}, &std::pair<Index, T>::first);
