@@ -3,7 +3,7 @@
 # wrong. Builds in build/PRESET, or in STAGES_BUILD/PRESET where the environment names another place. After an interruption the same
 # call goes on.
 set -euo pipefail
-[ $# -ge 1 ] || { echo "usage: tools/build.sh PRESET [TARGET...]; presets: cpu, asan, gpu, fuzz" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: tools/build.sh PRESET [TARGET...]; presets: cpu, asan, gpu, gpu-compile, fuzz" >&2; exit 2; }
 cd "$(dirname "$0")/.."
 preset=$1
 shift

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The study behind steps 3 to 6 as one command: SpMV on matrices with 80 % zeros and the same number of non-zeros in each
-# row, n from 64 to 1024, every step and every library call, one product, a chain and a stream of 1000, kernels launched
-# one by one and replayed as a CUDA graph. Writes a JSON file for each of them, from which a plot can be drawn.
+# row, n from 64 to 1024, every step and every library call: one product (kernels launched one by one, and replayed as a CUDA
+# graph), a chain of 1000 (as a graph), a stream of 1000 (one by one). A JSON file for each of the four; tools/draw_curve.py draws one.
 #
 #   tools/d2-study.sh [PROGRAM [DIRECTORY [STUDY ...]]]      defaults: build/gpu/bin/stages, out/d2, all of
 #       single_single single_graph chain_graph stream

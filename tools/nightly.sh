@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What ./test.sh and .ci/run leave out, as it takes hours on two cores: what they keep from earlier runs once more, the whole battery on
+# What ./test.sh leaves out, and .ci/run for the most part, as it takes hours on two cores: what they keep from earlier runs once more, the whole battery on
 # every device that the executor knows in three orders of threads, the battery on one to seven ranks, ten minutes of the reader's fuzz
 # target, that every header compiles alone, and every source without precompiled headers.
 #
