@@ -41,9 +41,6 @@ A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets 
 algorithm of the library, the phases of the fastest of ours, and what it reaches of the limits: of memory, of L2 by the record of
 requests, and of the issue of instructions by that of tools/counters.sh.
 
-A pair <!-- races FILE . --> and <!-- end races --> gets how many kernels with and without races were told right, kind by kind: what
-tests/lens/races_tests.cu writes.
-
 A number in prose stands between <!-- value FILE ENTRY MATRIX [WHAT ...] --> and <!-- /value -->; the first may go over several lines.
 FILE as above, `results/` may be left out. ENTRY with its step, or without where one entry in FILE has that name. MATRIX as in the record,
 or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run. WHAT is one of
@@ -81,7 +78,7 @@ import record
 
 PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|rules|forms|steps|races) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|rules|forms|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value, unit="s"):
@@ -729,24 +726,6 @@ def with_values(text, page, missing):
     return new
 
 
-# What stands in the table for the kinds of tests/lens/races_tests.cu.
-RACES = {"barrier": "a missing `__syncthreads`", "syncwarp": "a missing `__syncwarp`", "atomic": "a missing atomic operation", "scope": "too small a scope",
-         "fence": "a missing fence, or a flag without one", "index": "indices that overlap", "streams": "two kernels on two streams"}
-
-
-def races(results, _pattern, _wanted):
-    """Kernels with and without races, by kind."""
-    kinds = {kind["kind"]: kind for kind in results["kinds"]}
-    if unknown := kinds.keys() ^ RACES.keys():
-        sys.exit(f"tables: races: kinds that only the record or only tools/tables.py has: {', '.join(sorted(unknown))}")
-    lines = ["| kind | with a race | told | without | silent |", "|---|---|---|---|---|"]
-    counts = ("with_a_race", "told", "without", "silent")
-    for name, words in RACES.items():
-        lines.append(line_of([words, *(str(kinds[name][count]) for count in counts)]))
-    lines.append(line_of(["**all**", *(str(sum(kind[count] for kind in kinds.values())) for count in counts)]))
-    return "\n".join(lines) + "\n"
-
-
 def percents(before, after):
     return f"{share(before)} to {share(after)}"
 
@@ -1016,7 +995,7 @@ def main():
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "rules": rules, "forms": forms, "steps": steps, "races": races}[kind]
+            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "rules": rules, "forms": forms, "steps": steps}[kind]
             results, wanted = merged(parts) if kind != "steps" else None, matrices.split()
             for word in [w for w in wanted if w.startswith("options=")]:
                 wanted.remove(word)
