@@ -692,7 +692,9 @@ class Attacks(Misbehaving):
                 place.chmod(0o755)
                 grading = subprocess.Popen([PROGRAM, "grade", STAGE, self.file, "--built", self.built], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                            stderr=subprocess.DEVNULL, env={**os.environ, "STAGES_MISBEHAVE": "hang", "STAGES_BWRAP": bwrap, "TMPDIR": str(place)})
-                wait_until(lambda: left_of(self.built))
+                # Not before the hand-in itself runs: bwrap asks to be ended with its parent only once it has started, and does not look
+                # whether that is there still.
+                wait_until(lambda: left_of(self.built, first_word=True))
                 grading.send_signal(signal_sent)
                 self.assertEqual(grading.wait(20), -signal_sent)
                 wait_until(lambda: not left_of(self.built))
@@ -706,12 +708,13 @@ def confined():
     return subprocess.run(["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"], capture_output=True, check=False).returncode == 0 if shutil.which("bwrap") else False
 
 
-def left_of(program):
-    """Processes that run this program, or hold its file."""
+def left_of(program, first_word=False):
+    """Processes that run this program, or have its name among their words."""
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if program.name in (process / "cmdline").read_text(errors="replace") and "grade" not in (process / "cmdline").read_text().split("\0"):
+            words = (process / "cmdline").read_text(errors="replace").split("\0")
+            if any(program.name in word for word in words[: 1 if first_word else None]) and "grade" not in words:
                 found.append(process.name)
     return found
 
