@@ -48,17 +48,19 @@ void flip(Index lines_in, Index lines_out, const Offset* ptr_in, const Index* id
 /// in which it was placed.
 template <class T>
 void close_rows(Csr<T>& a) {
-  std::vector<std::pair<Index, T>> row;
+  std::vector<std::pair<Index, Offset>> order;  // the columns of a row, and where each stands in it
+  std::vector<T> values;
   Offset begin = 0, out = 0;
   for (Index i = 0; i < a.rows; ++i) {
     const Offset end = std::exchange(a.row_ptr[at(i)], out);
     if (!std::is_sorted(a.col_idx.begin() + begin, a.col_idx.begin() + end)) {
-      row.clear();
-      for (Offset k = begin; k < end; ++k) row.emplace_back(a.col_idx[at(k)], a.values[at(k)]);
-      std::ranges::stable_sort(row, {}, &std::pair<Index, T>::first);
-      for (Offset k = begin; const auto& [col, value] : row) {
+      order.clear();
+      for (Offset k = begin; k < end; ++k) order.emplace_back(a.col_idx[at(k)], k - begin);
+      std::ranges::sort(order);
+      values.assign(a.values.begin() + begin, a.values.begin() + end);
+      for (Offset k = begin; const auto& [col, from] : order) {
         a.col_idx[at(k)] = col;
-        a.values[at(k++)] = value;
+        a.values[at(k++)] = values[at(from)];
       }
     }
     for (const Offset first = out; begin < end; ++begin) {
@@ -75,10 +77,20 @@ void close_rows(Csr<T>& a) {
   a.values.resize(at(out));
 }
 
+/// Whether entries come row by row, each in ascending order of its columns, and none twice.
+template <class T>
+bool in_order(const Coo<T>& a) {
+  for (Offset k = 1; k < a.nnz(); ++k) {
+    const Index before = a.row_idx[at(k - 1)], row = a.row_idx[at(k)];
+    if (before > row || (before == row && a.col_idx[at(k - 1)] >= a.col_idx[at(k)])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 template <class T>
-Csr<T> to_csr(const Coo<T>& a) {
+Csr<T> to_csr(Coo<T> a) {
   for (Offset k = 0; k < a.nnz(); ++k) {
     const Index i = a.row_idx[at(k)], j = a.col_idx[at(k)];
     if (i < 0 || i >= a.rows || j < 0 || j >= a.cols) {
@@ -89,13 +101,18 @@ Csr<T> to_csr(const Coo<T>& a) {
     }
   }
   Csr<T> out(a.rows, a.cols);
-  out.col_idx.resize(at(a.nnz()));
-  out.values.resize(at(a.nnz()));
-  for (const Index i : a.row_idx) ++out.row_ptr[at(i)];
   // Counts become where each row starts; placing an entry moves that on, to the row's end at last. So no second
   // array of positions is needed.
+  for (const Index i : a.row_idx) ++out.row_ptr[at(i)];
   Offset start = 0;
   for (Offset& place : out.row_ptr) start += std::exchange(place, start);
+  if (in_order(a)) {
+    out.col_idx = std::move(a.col_idx);
+    out.values = std::move(a.values);
+    return out;
+  }
+  out.col_idx.resize(at(a.nnz()));
+  out.values.resize(at(a.nnz()));
   for (Offset k = 0; k < a.nnz(); ++k) {
     const Offset to = out.row_ptr[at(a.row_idx[at(k)])]++;
     out.col_idx[at(to)] = a.col_idx[at(k)];
@@ -187,7 +204,7 @@ void require_canonical(const Csr<T>& a, const char* name) {
 }
 
 #define STAGES_INSTANTIATE(T)                                \
-  template Csr<T> to_csr(const Coo<T>&);                     \
+  template Csr<T> to_csr(Coo<T>);                            \
   template Csc<T> to_csc(const Csr<T>&);                     \
   template Csr<T> to_csr(const Csc<T>&);                     \
   template Csr<T> transpose(const Csr<T>&);                  \

@@ -15,10 +15,10 @@ inline bool mostly_empty_columns(Index cols, Offset nnz) {
   return cols > 2 * std::max<Offset>(nnz, 1024);
 }
 
-/// The canonical Csr of `a`; besides it takes what the longest row takes. Throws Error if an index lies outside
-/// the matrix.
+/// The canonical Csr of `a`: of its own arrays where all is in order; else it takes room for them, and for the
+/// longest row, once more. Throws Error if an index lies outside the matrix.
 template <class T>
-Csr<T> to_csr(const Coo<T>& a);
+Csr<T> to_csr(Coo<T> a);
 
 /// The same matrix by columns.
 template <class T>

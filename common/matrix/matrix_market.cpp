@@ -652,11 +652,12 @@ class Reader {
   }
 
   Csr<T> sorted_rows() {
-    const Coo<T> all = triplets();
-    require_row_memory(all.nnz());
-    Csr<T> out = to_csr(all);
-    report_.repeated = all.nnz() - out.nnz();
-    if (report_.repeated > 0 && below_ && above_) both_triangles(all);
+    Coo<T> all = triplets();
+    const Offset read = all.nnz();
+    require_row_memory(read);
+    Csr<T> out = to_csr(std::move(all));
+    report_.repeated = read - out.nnz();
+    if (report_.repeated > 0 && below_ && above_) both_triangles();
     if (report_.repeated > 0 && !options_.allow_non_finite) require_finite_sums(out);
     lines_.rewind();  // which sees whether the file is still the same
     return out;
@@ -699,12 +700,13 @@ class Reader {
   }
 
   /// A file that stores both triangles of a symmetric matrix would come out doubled. Looks for the line.
-  [[noreturn]] void both_triangles(const Coo<T>& all) {
+  [[noreturn]] void both_triangles() {
     std::vector<std::pair<Index, Index>> places;
-    for (Offset k = 0; k < all.nnz(); ++k) places.emplace_back(all.row_idx[at(k)], all.col_idx[at(k)]);
+    read_again([&](Index i, Index j, T) { places.emplace_back(std::minmax(i, j)); });
     std::ranges::sort(places);
-    const std::pair<Index, Index> place = *std::ranges::adjacent_find(places);
-    const Index row = place.first, col = place.second;
+    const auto twice = std::ranges::adjacent_find(places);
+    if (twice == places.end()) changed();
+    const Index row = twice->first, col = twice->second;
     bool seen = false;
     read_again([&](Index i, Index j, T) {
       if (!((i == row && j == col) || (i == col && j == row))) return;
