@@ -19,9 +19,9 @@ A pair <!-- ratios FILE REGEX [MATRIX ...] --> and <!-- end ratios --> gets spee
 an entry. For times of CPUs, which say little elsewhere; ratios of one run say more. On a GPU each entry gets its mean over all
 matrices, because there one entry is to win everywhere.
 
-A pair <!-- ladder FILE REGEX --> and <!-- end ladder --> gets the rungs of a step: a line an entry, with its file, its name and what is new,
-which are typed and stay as they are; then, from the record, a column for each matrix and its options, and the gain over the line before, or
-over the entry in the words "gain over `ENTRY`" of what is new.
+A pair <!-- ladder FILE REGEX [MATRIX ...] --> and <!-- end ladder --> gets the rungs of a step: a line an entry, with its file, its name and
+what is new, which are typed and stay as they are; then, from the record, a column for each matrix and its options, and the gain over the line
+before, or over the entry in the words "gain over `ENTRY`" of what is new.
 Entries that REGEX finds and that are not typed come behind. Without a record the typed columns stand alone, with how to make one.
 
 A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates at which rows at random places were read.
@@ -37,9 +37,9 @@ A pair <!-- forms FILE . --> and <!-- end forms --> gets from the same record wh
 A pair <!-- counters FILE REGEX --> and <!-- end counters --> gets what ncu counted: the record of tools/counters.sh, of the cases in whose
 "matrix, options, entry" REGEX is found (as it holds no blanks, a dot stands for one).
 
-A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets sparse products: rates beside the fastest
+A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets sparse products, a line a matrix: rates beside the fastest
 algorithm of the library, the phases of the fastest of ours, and what it reaches of the limits: of memory, of L2 by the record of
-requests, and of the issue of instructions by that of tools/counters.sh.
+requests, and, where they were counted, of the issue of instructions by that of tools/counters.sh.
 
 A number in prose stands between <!-- value FILE ENTRY MATRIX [WHAT ...] --> and <!-- /value -->; the first may go over several lines.
 FILE as above, `results/` may be left out. ENTRY with its step, or without where one entry in FILE has that name. MATRIX as in the record,
@@ -132,12 +132,15 @@ def timed_rows(results):
     return [r for r in results["results"] if r["status"] == "good" and "seconds" in r]
 
 
+def is_wanted(matrix, wanted):
+    """Whether a page names the matrix; where it names none it wants all."""
+    return not wanted or matrix in wanted or label(matrix).replace(" ", "") in wanted
+
+
 def table(results, pattern, wanted):
     """The Markdown table of one results file."""
     rows = [r for r in timed_rows(results) if re.search(pattern, r["entry"])]
-    matrices = list(dict.fromkeys(r["problem"]["matrix"] for r in rows))
-    if wanted:
-        matrices = [m for m in matrices if m in wanted or label(m).replace(" ", "") in wanted]
+    matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in rows) if is_wanted(m, wanted)]
     entries = list(dict.fromkeys(r["entry"] for r in rows if r["problem"]["matrix"] in matrices))
     time = {(r["entry"], r["problem"]["matrix"]): median(r) for r in rows}
     best = {m: min(t for (_, matrix), t in time.items() if matrix == m) for m in matrices}
@@ -178,10 +181,10 @@ def typed_rungs(written):
     return rungs
 
 
-def ladder(results, pattern, written, file):
+def ladder(results, pattern, written, file, wanted=()):
     """The rungs of a step with their times, and the gain of each; `results` is None where there is no record. `written`: the old text."""
     rungs = typed_rungs(written)
-    timed = timed_rows(results) if results else []
+    timed = [r for r in timed_rows(results) if is_wanted(r["problem"]["matrix"], wanted)] if results else []
     step = [r for r in timed if re.search(pattern, r["entry"])]
     name = lambda entry: f"`{entry.rsplit('/', 1)[-1]}`"
     rungs += [["", entry, ""] for entry in dict.fromkeys(name(r["entry"]) for r in step) if entry not in [rung[1] for rung in rungs]]
@@ -207,11 +210,12 @@ def ladder(results, pattern, written, file):
     if peers:
         pooled = [r for r in peers if r["entry"].endswith("_pooled")]
         allocating = "allocates in each run" if memory_of_library(peers) else ""
+        library = "cuSPARSE" if all("cusparse" in r["entry"] for r in peers) else "cuBLAS and cuSPARSE"
         for what, of in (("memory from the pool of `binned`", pooled), (allocating, [r for r in peers if r not in pooled])):
             best = lambda column: min((median(r) for r in of if place(r) == column), default=None)
             if of:
                 cells = [best(column) for column in columns]
-                lines.append(line_of(["", "cuSPARSE, its fastest", what] + ["" if t is None else seconds(t) for t in cells] + [""]))
+                lines.append(line_of(["", f"{library}, {'its' if library == 'cuSPARSE' else 'the'} fastest", what] + ["" if t is None else seconds(t) for t in cells] + [""]))
     lines.append("")
     if results:
         context = results["context"]
@@ -432,17 +436,14 @@ def limit(row, context, took, gpus=1):
 
 
 def products(results, pattern, wanted):
-    """The Markdown tables of one results file of sparse products: rates and limits, then the phases of the fastest."""
+    """The Markdown table of one results file of sparse products: rates, then phases and limits of the fastest of ours that counts anew."""
     timed = [r for r in timed_rows(results) if r["problem"]["operation"] == "spgemm"]
     matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in timed) if not wanted or label(m) in wanted]
     entries = [e for e in dict.fromkeys(r["entry"] for r in timed) if re.search(pattern, e) and not e.startswith("vendor/")]
     rows = {(r["entry"], r["problem"]["matrix"]): r for r in timed}
     rate = lambda r: f"{r['gflops']:.{0 if r['gflops'] >= 99.5 else 1}f}"
-    by, parts = ("memory", "L2", "issue"), ("analysis", "symbolic", "allocation", "numeric")
-    lines = head_of(["matrix", "products", "a result", *(f"`{e.split('/')[1]}`" for e in entries), "library", "speed over it"])
-    bounds = head_of(["matrix", "whole", *by, "L1 hits"])
-    phases = head_of(["matrix", "whole", *parts])
-    speeds = []
+    lines, speeds = [], []
+    context = results["context"]
     for matrix in matrices:
         ours = [rows[e, matrix] for e in entries if (e, matrix) in rows and not rows[e, matrix]["structure_reuse"]]
         peers = [r for r in timed if r["entry"].startswith("vendor/") and r["problem"]["matrix"] == matrix]
@@ -452,25 +453,22 @@ def products(results, pattern, wanted):
         peer = max(peers, key=lambda r: r["gflops"], default=None)
         speed = best["gflops"] / peer["gflops"] if peer else None
         speeds += [speed] if speed else []
-        count = best["problem"]["multiplications"]
-        lines.append(line_of([label(matrix), f"{count / 1e6:.1f} M", f"{count / max(best['result_nnz'], 1):.1f}",
-                              *(rate(rows[e, matrix]) if (e, matrix) in rows else "" for e in entries),
-                              rate(peer) if peer else "", f"{speed:.2f}" if speed else ""]))
-        least, count = limits(best, results["context"]), counted(best, results["context"]) if "gpu" in results["context"] else None
-        hits = share(count["load_sectors_hit"] / count["load_sectors"]) if count else ""
-        whole = [label(matrix), seconds(median(best))]
-        bounds.append(line_of([*whole, *(share(least[name] / median(best)) if name in least else "" for name in by), hits]))
-        took = best["seconds"]["phases"]
-        phases.append(line_of([*whole, *(seconds(took[part]) if part in took else "" for part in parts)]))
-    if speeds:
-        lines += ["", f"Geometric mean of the speed over the library: {geometric_mean(speeds):.2f}."]
-    context = results["context"]
+        count, took, least = best["problem"]["multiplications"], best["seconds"]["phases"], limits(best, context)
+        ncu = counted(best, context) if "gpu" in context else None
+        lines.append({"matrix": label(matrix), "products": f"{count / 1e6:.1f} M", "a result": f"{count / max(best['result_nnz'], 1):.1f}",
+                      **{f"`{e.split('/')[1]}`": rate(rows[e, matrix]) if (e, matrix) in rows else "" for e in entries},
+                      "library": rate(peer) if peer else "", "speed over it": f"{speed:.2f}" if speed else "", "time": seconds(median(best)),
+                      **{part: seconds(took[part]) if part in took else "" for part in ("analysis", "symbolic", "numeric")},
+                      **{name: share(least[name] / median(best)) if name in least else "" for name in ("memory", "L2", "issue")},
+                      "L1 hits": share(ncu["load_sectors_hit"] / ncu["load_sectors"]) if ncu else ""})
+    known = [title for title in lines[0] if title not in ("issue", "L1 hits") or any(line[title] for line in lines)] if lines else ["matrix"]
     where = context["gpu"] if "gpu_sms" in context else context["cpu"]
     types = "/".join(sorted({r["problem"]["type"] for r in timed}))
     memory = memory_of_library(timed)
-    return "\n".join(lines + ["", "Time and phases of the fastest of ours that counts anew:", ""] + phases
-                     + ["", "The time that each limit allows, as a part of that time; empty where there is no count:", ""] + bounds
+    return "\n".join(head_of(known) + [line_of(line[title] for title in known) for line in lines]
+                     + (["", f"Geometric mean of the speed over the library: {geometric_mean(speeds):.2f}."] if speeds else [])
                      + ["", f"(GFLOP/s, two operations a product, {types}, whole calls; medians; library: the fastest algorithm{', ' + memory if memory else ''}; "
+                        "time, phases and limits: of the fastest of ours that counts anew; limits: what each allows, as a part of that time; "
                         f"{where}, {context['date'][:10]}, sources {context['source_digest'][:12]})"]) + "\n"
 
 
@@ -991,7 +989,7 @@ def main():
             if kind == "ladder":
                 if not parts:
                     missing.add(file)
-                return start + ladder(merged(parts) if parts else None, pattern, written, file) + end
+                return start + ladder(merged(parts) if parts else None, pattern, written, file, matrices.split()) + end
             if not parts:
                 missing.add(file)
                 return start + f"(No record yet: {file}.)\n" + end
