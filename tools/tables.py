@@ -192,7 +192,8 @@ def ladder(results, pattern, written, file, wanted=()):
     place = lambda r: (r["problem"]["matrix"], r["problem"]["options"])
     time = {(name(r["entry"]), place(r)): median(r) for r in step}
     peers = [r for r in timed if r["peer"]]
-    title = lambda matrix, options: ", ".join(part for part in (label(matrix), options) if part)
+    several = len({options for _, options in columns}) > 1
+    title = lambda matrix, options: ", ".join(part for part in (label(matrix), several and options) if part)
     titles = ["file", "entry", "what is new"] + ([title(*column) for column in columns] + ["gain"] if results else [])
     lines = head_of(titles)
     before = None
@@ -219,7 +220,8 @@ def ladder(results, pattern, written, file, wanted=()):
     lines.append("")
     if results:
         context = results["context"]
-        lines.append("(times of one product, medians; gain: speed over the line before, or the entry named, the geometric mean of the columns;")
+        of_all = "" if several or not columns or not columns[0][1] else f", {columns[0][1]}"
+        lines.append(f"(times of one product{of_all}, medians; gain: speed over the line before, or the entry named, the geometric mean of the columns;")
         lines.append(f"{context.get('gpu', '')}, {context['date'][:10]}, sources {context['source_digest'][:12]})")
     else:
         lines.append(f"(No record yet: {file}.")
