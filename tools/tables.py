@@ -9,7 +9,8 @@ A README holds a pair of lines
 and between them this script writes the times in FILE (a JSON of `stages run`, relative to the project's root) of the
 entries whose name REGEX finds: a line an entry, a column a matrix (all of the file, or those named), with the machine.
 FILE may be a pattern such as results/x/spmm_n32_*.json: of a study that was recorded in parts, on one machine. A word
-options=TEXT among the matrices (blanks written as _) takes the rows with these options, in any pair that is made of such a JSON.
+options=TEXT among the matrices (blanks written as _) takes the rows with these options, in any pair that is made of such a JSON; a word
+ranks=1,4 those of one process, or on so many ranks.
 
 A pair <!-- scaling FILE REGEX [MATRIX ...] --> and <!-- end scaling --> gets the rows that ran on several ranks: their clocks,
 and the speed-up of each over the fastest serial entry of stage 01 in the same file
@@ -379,7 +380,7 @@ def ratios(results, pattern, wanted):
                 lines.append(f"| {name} | " + " | ".join(two_digits(of(speeds[e])) if len(speeds.get(e, [])) == len(best) else "" for e in entries) + " | |")
             lines.append("")
         else:
-            lines += ["", f"Geometric mean of the fastest: {geometric_mean(best):.2f}.", ""]
+            lines += ["", *([f"Geometric mean of the fastest: {geometric_mean(best):.2f}.", ""] if len(best) > 1 else [])]
     if on_gpu:
         lines.append(f"(speed over the fastest of the library's algorithms, 1 is as fast; medians of one run{of_plans(timed, pattern)}; {context['gpu']}, "
                      f"{context['date'][:10]}, sources {context['source_digest'][:12]}; fastest bold)")
@@ -997,10 +998,12 @@ def main():
                 return start + f"(No record yet: {file}.)\n" + end
             make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "rules": rules, "forms": forms, "steps": steps}[kind]
             results, wanted = merged(parts) if kind != "steps" else None, matrices.split()
-            for word in [w for w in wanted if w.startswith("options=")]:
+            for word in [w for w in wanted if w.startswith(("options=", "ranks="))]:
                 wanted.remove(word)
-                of_these = [r for r in results["results"] if r["problem"]["options"] == word.removeprefix("options=").replace("_", " ")]
-                results = {**results, "results": of_these}  # the record is kept for other blocks
+                name, _, value = word.partition("=")
+                fits = ((lambda r: r["problem"]["options"] == value.replace("_", " ")) if name == "options" else
+                        lambda r: not r["mpi"] or str(r["ranks"]) in value.split(","))
+                results = {**results, "results": list(filter(fits, results["results"]))}  # the record is kept for other blocks
             return start + make(results, pattern, wanted) + end
 
         new = with_values(BLOCK.sub(fill, text), readme.relative_to(ROOT), missing)
