@@ -70,46 +70,25 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   }
 }
 
-template <class T>
-class SplitRows final : public TaskPlan<T> {
- public:
-  SplitRows(const SpmmProblem<T>& problem, Exec& exec, Constants constants)
-      : TaskPlan<T>(problem, exec, without_merging(default_constants(problem, constants))) {}
-
- private:
-  static Constants without_merging(Constants constants) {
-    constants.merged_rows = 1;
-    return constants;
-  }
-  void add_tasks(const Tasked<T, std::int32_t>& matrix, const Product<T>& product) override {
-    add(matrix, product);
-  }
-  void add_tasks(const Tasked<T, Offset>& matrix, const Product<T>& product) override {
-    add(matrix, product);
-  }
-
-  template <class Ptr>
-  void add(const Tasked<T, Ptr>& matrix, const Product<T>& product) {
-    const auto tasks = std::ssize(matrix.tasks);
-    const Index per_lane = this->constants().per_lane;
-    const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);
-    launch(per_lane == 1 ? add_chunks<1, T, Ptr> : add_chunks<2, T, Ptr>,
-           {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostStrips)},
-            .block = kWarps * kWarp,
-            .stream = this->stream()},
-           matrix.a.view(), matrix.tasks.data(), tasks, product);
-  }
-};
-
 }  // namespace
 
 void add_split_rows(Registry& registry, const std::string& name, Constants constants) {
-  registry.add<SplitRows>(
-      {.name = name,
-       .idea = "long rows in chunks, a warp each, which add by atomics to a C that was set before",
-       .claims = {.bitwise_reproducible = false},
-       .needs = {.gpu = true}},
-      constants);
+  constants.merged_rows = 1;  // none are merged
+  add_tasked(registry,
+             {.name = name,
+              .idea = "long rows in chunks, a warp each, which add by atomics to a C that was set before",
+              .claims = {.bitwise_reproducible = false}},
+             constants,
+             []<class T, class Ptr>(const Tasked<T, Ptr>& matrix, const Product<T>& product, Index per_lane,
+                                    cudaStream_t stream) {
+               const auto tasks = std::ssize(matrix.tasks);
+               const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);
+               launch(per_lane == 1 ? add_chunks<1, T, Ptr> : add_chunks<2, T, Ptr>,
+                      {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostStrips)},
+                       .block = kWarps * kWarp,
+                       .stream = stream},
+                      matrix.a.view(), matrix.tasks.data(), tasks, product);
+             });
 }
 
 }  // namespace stages::spmm

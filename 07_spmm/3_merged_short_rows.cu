@@ -119,42 +119,24 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   }
 }
 
-template <class T>
-class MergedShortRows final : public TaskPlan<T> {
- public:
-  MergedShortRows(const SpmmProblem<T>& problem, Exec& exec, Constants constants)
-      : TaskPlan<T>(problem, exec, default_constants(problem, constants)) {}
-
- private:
-  void add_tasks(const Tasked<T, std::int32_t>& matrix, const Product<T>& product) override {
-    add(matrix, product);
-  }
-  void add_tasks(const Tasked<T, Offset>& matrix, const Product<T>& product) override {
-    add(matrix, product);
-  }
-
-  template <class Ptr>
-  void add(const Tasked<T, Ptr>& matrix, const Product<T>& product) {
-    const auto tasks = std::ssize(matrix.tasks);
-    const Index per_lane = this->constants().per_lane;
-    const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);
-    launch(per_lane == 1 ? add_merged<1, T, Ptr> : add_merged<2, T, Ptr>,
-           {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostStrips)},
-            .block = kWarps * kWarp,
-            .stream = this->stream()},
-           matrix.a.view(), matrix.tasks.data(), tasks, product);
-  }
-};
-
 }  // namespace
 
 void add_merged_short_rows(Registry& registry, const std::string& name, Constants constants) {
-  registry.add<MergedShortRows>(
-      {.name = name,
-       .idea = "up to merged_rows neighbouring short rows share a warp; long rows in chunks",
-       .claims = {.bitwise_reproducible = false},
-       .needs = {.gpu = true}},
-      constants);
+  add_tasked(registry,
+             {.name = name,
+              .idea = "up to merged_rows neighbouring short rows share a warp; long rows in chunks",
+              .claims = {.bitwise_reproducible = false}},
+             constants,
+             []<class T, class Ptr>(const Tasked<T, Ptr>& matrix, const Product<T>& product, Index per_lane,
+                                    cudaStream_t stream) {
+               const auto tasks = std::ssize(matrix.tasks);
+               const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);
+               launch(per_lane == 1 ? add_merged<1, T, Ptr> : add_merged<2, T, Ptr>,
+                      {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostStrips)},
+                       .block = kWarps * kWarp,
+                       .stream = stream},
+                      matrix.a.view(), matrix.tasks.data(), tasks, product);
+             });
 }
 
 }  // namespace stages::spmm

@@ -106,21 +106,6 @@ __global__ void __launch_bounds__(kWarps* kWarp) finish(CutMatrix<T> a, Product<
   }
 }
 
-template <class T>
-class EqualShares final : public SharePlan<T> {
- public:
-  EqualShares(const SpmmProblem<T>& problem, Exec& exec, Index share)
-      : SharePlan<T>(problem, exec, share, kWarp) {}
-
- private:
-  void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) override {
-    launch(
-        spmm::multiply<T>,
-        {.grid = blocks_for(a.partition.shares, kWarps), .block = kWarps * kWarp, .stream = this->stream()},
-        a, product);
-  }
-};
-
 }  // namespace
 
 template <class T>
@@ -137,11 +122,16 @@ template void finish_cut_and_empty_rows(const CutMatrix<float>&, const Product<f
 template void finish_cut_and_empty_rows(const CutMatrix<double>&, const Product<double>&, cudaStream_t);
 
 void add_equal_shares(Registry& registry, const std::string& name, Index share) {
-  registry.add<EqualShares>(
+  add_shares(
+      registry,
       {.name = name,
-       .idea = "a warp for an equal share of the non-zeros; parts of cut rows are added in a fixed order",
-       .needs = {.gpu = true}},
-      share);
+       .idea = "a warp for an equal share of the non-zeros; parts of cut rows are added in a fixed order"},
+      share, Group::warp,
+      []<class T>(const CutMatrix<T>& a, const Product<T>& product, unsigned, cudaStream_t stream) {
+        launch(multiply<T>,
+               {.grid = blocks_for(a.partition.shares, kWarps), .block = kWarps * kWarp, .stream = stream}, a,
+               product);
+      });
 }
 
 }  // namespace stages::spmm

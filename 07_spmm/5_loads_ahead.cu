@@ -72,29 +72,19 @@ __global__ void __launch_bounds__(kWarps* kWarp) multiply(CutMatrix<T> a, Produc
   }
 }
 
-template <class T>
-class LoadsAhead final : public SharePlan<T> {
- public:
-  LoadsAhead(const SpmmProblem<T>& problem, Exec& exec, Index share)
-      : SharePlan<T>(problem, exec, share, kWarp) {}
-
- private:
-  void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) override {
-    launch(
-        spmm::multiply<T>,
-        {.grid = blocks_for(a.partition.shares, kWarps), .block = kWarps * kWarp, .stream = this->stream()},
-        a, product);
-  }
-};
-
 }  // namespace
 
 void add_loads_ahead(Registry& registry, const std::string& name, Index share) {
-  registry.add<LoadsAhead>(
+  add_shares(
+      registry,
       {.name = name,
-       .idea = "equal shares; a lane asks for its column of four rows of B before it adds the first",
-       .needs = {.gpu = true}},
-      share);
+       .idea = "equal shares; a lane asks for its column of four rows of B before it adds the first"},
+      share, Group::warp,
+      []<class T>(const CutMatrix<T>& a, const Product<T>& product, unsigned, cudaStream_t stream) {
+        launch(multiply<T>,
+               {.grid = blocks_for(a.partition.shares, kWarps), .block = kWarps * kWarp, .stream = stream}, a,
+               product);
+      });
 }
 
 }  // namespace stages::spmm

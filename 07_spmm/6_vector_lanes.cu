@@ -79,34 +79,19 @@ __global__ void __launch_bounds__(kBlock, kBlocks) multiply(CutMatrix<T> a, Prod
   }
 }
 
-template <class T>
-class VectorLanes final : public SharePlan<T> {
- public:
-  VectorLanes(const SpmmProblem<T>& problem, Exec& exec, Index share)
-      : SharePlan<T>(problem, exec, share, lanes_for(problem)), lanes_(lanes_for(problem)) {}
-
- private:
-  static unsigned lanes_for(const SpmmProblem<T>& problem) {
-    return rows_are_aligned<T>(ld_of_b(problem)) ? SharePlan<T>::kLanesOfVectors : kWarp;
-  }
-  void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) override {
-    launch(
-        lanes_ == kWarp ? spmm::multiply<1, T> : spmm::multiply<kVectorLength<T>, T>,
-        {.grid = blocks_for(a.partition.shares, kBlock / lanes_), .block = kBlock, .stream = this->stream()},
-        a, product);
-  }
-
-  unsigned lanes_;  ///< of a group
-};
-
 }  // namespace
 
 void add_vector_lanes(Registry& registry, const std::string& name, Index share) {
-  registry.add<VectorLanes>(
+  add_shares(
+      registry,
       {.name = name,
-       .idea = "equal shares; a lane takes 16 bytes of a row of B, so a warp works on four shares",
-       .needs = {.gpu = true}},
-      share);
+       .idea = "equal shares; a lane takes 16 bytes of a row of B, so a warp works on four shares"},
+      share, Group::lanes_of_vectors,
+      []<class T>(const CutMatrix<T>& a, const Product<T>& product, unsigned lanes, cudaStream_t stream) {
+        launch(lanes == kWarp ? multiply<1, T> : multiply<kVectorLength<T>, T>,
+               {.grid = blocks_for(a.partition.shares, kBlock / lanes), .block = kBlock, .stream = stream}, a,
+               product);
+      });
 }
 
 }  // namespace stages::spmm

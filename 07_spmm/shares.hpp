@@ -8,6 +8,7 @@
 #include "07_spmm/row_major.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
+#include "common/harness/registry.hpp"
 
 namespace stages::spmm {
 
@@ -46,16 +47,20 @@ inline Index share_of(Offset nnz, unsigned lanes) {
   return static_cast<Index>(std::clamp<Offset>(nnz / (2 * groups) / 32 * 32, 32, 256));
 }
 
-/// The base of the four entries: shares are cut in prepare. A derived class gives multiply_shares().
-template <class T>
-class SharePlan : public RowMajorPlan<T> {
- public:
-  static constexpr unsigned kLanesOfVectors = 32 / kVectorLength<T>;  ///< that take 32 columns of a row
+/// Who takes a share: a warp, a lane a column; or as many lanes as take 32 columns of a row of B, a vector each,
+/// where rows of B are aligned.
+enum class Group { warp, lanes_of_vectors };
 
-  /// `share`: non-zeros, or 0 for share_of(); `lanes` of a group.
-  SharePlan(const SpmmProblem<T>& problem, Exec& exec, Index share, unsigned lanes)
+/// The four entries: shares are cut in prepare. Multiply{}(a, product, lanes, stream), with the lanes of a group,
+/// makes all rows that end in a share, and the partial sums of those that do not.
+template <class T, class Multiply>
+class SharePlan final : public RowMajorPlan<T> {
+ public:
+  /// `share`: non-zeros, or 0 for share_of().
+  SharePlan(const SpmmProblem<T>& problem, Exec& exec, Index share, Group group)
       : RowMajorPlan<T>(problem, exec),
-        share_(share > 0 ? share : share_of(problem.a->nnz(), lanes)),
+        lanes_(group == Group::warp || !rows_are_aligned<T>(ld_of_b(problem)) ? 32 : kLanesOfVectors),
+        share_(share > 0 ? share : share_of(problem.a->nnz(), lanes_)),
         matrix_(to_device(*problem.a)) {
     std::visit(
         [&](auto& a) {
@@ -86,21 +91,33 @@ class SharePlan : public RowMajorPlan<T> {
             {"rows_empty", static_cast<double>(cut_.partition.empty_rows), ""}};
   }
 
- protected:
-  /// All rows that end in a share, and the partial sums of those that do not.
-  virtual void multiply_shares(const CutMatrix<T>& a, const Product<T>& product) = 0;
-
  private:
-  void multiply(const Product<T>& product) final {
-    multiply_shares(cut_, product);
+  static constexpr unsigned kLanesOfVectors = 32 / kVectorLength<T>;
+
+  void multiply(const Product<T>& product) override {
+    Multiply{}(cut_, product, lanes_, this->stream());
     finish_cut_and_empty_rows(cut_, product, this->stream());
   }
 
+  unsigned lanes_;  ///< of a group
   Index share_;
   AnyDeviceCsr<T> matrix_;  ///< without its row pointers
   Partition partition_;
   DeviceArray<T> slots_;  ///< partial sums, which every product writes anew
   CutMatrix<T> cut_;
 };
+
+template <class Multiply>
+struct SharesBy {
+  template <class T>
+  using Plan = SharePlan<T, Multiply>;
+};
+
+/// Registers an entry, and what launches its kernel: `multiply` as above.
+template <class Multiply>
+void add_shares(Registry& registry, EntryInfo info, Index share, Group group, Multiply /*multiply*/) {
+  info.needs.gpu = true;
+  registry.add<SharesBy<Multiply>::template Plan>(std::move(info), share, group);
+}
 
 }  // namespace stages::spmm

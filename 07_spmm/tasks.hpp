@@ -45,14 +45,16 @@ struct Tasked {
       : a(std::move(a_)), tasks(cut_tasks(a.row_ptr.data(), a.rows, constants, stream)) {}
 };
 
-/// The base of the two entries: tasks are cut in prepare, and in each run C is set before the tasks add to
-/// it. A derived class gives add_tasks().
-template <class T>
-class TaskPlan : public RowMajorPlan<T> {
+/// The two entries: tasks are cut in prepare, and in each run C is set before the tasks add to it.
+/// AddTasks{}(matrix, product, per_lane, stream): C += alpha A B, for a Tasked with any row pointers.
+template <class T, class AddTasks>
+class TaskPlan final : public RowMajorPlan<T> {
  public:
-  /// `constants` without zeros.
+  /// `constants`: as default_constants() takes them.
   TaskPlan(const SpmmProblem<T>& problem, Exec& exec, const Constants& constants)
-      : RowMajorPlan<T>(problem, exec), constants_(constants), matrix_(cut(to_device(*problem.a))) {}
+      : RowMajorPlan<T>(problem, exec),
+        constants_(default_constants(problem, constants)),
+        matrix_(cut(to_device(*problem.a))) {}
 
   static Cost cost(const SpmmProblem<T>& problem) {
     Cost cost = RowMajorPlan<T>::cost(problem);
@@ -71,28 +73,33 @@ class TaskPlan : public RowMajorPlan<T> {
             {"columns_per_lane", static_cast<double>(constants_.per_lane), ""}};
   }
 
- protected:
-  using Narrow = Tasked<T, std::int32_t>;
-  using Wide = Tasked<T, Offset>;
-
-  /// C += alpha A B.
-  virtual void add_tasks(const Narrow& matrix, const Product<T>& product) = 0;
-  virtual void add_tasks(const Wide& matrix, const Product<T>& product) = 0;
-  const Constants& constants() const { return constants_; }
-
  private:
-  void multiply(const Product<T>& product) final {
+  using AnyTasked = std::variant<Tasked<T, std::int32_t>, Tasked<T, Offset>>;
+
+  void multiply(const Product<T>& product) override {
     scale_c(product, this->a().rows, this->stream());
-    std::visit([&](const auto& matrix) { add_tasks(matrix, product); }, matrix_);
+    std::visit([&](const auto& m) { AddTasks{}(m, product, constants_.per_lane, this->stream()); }, matrix_);
   }
-  std::variant<Narrow, Wide> cut(AnyDeviceCsr<T> matrix) {
-    return std::visit(
-        [&](auto& a) { return std::variant<Narrow, Wide>(Tasked(std::move(a), constants_, this->stream())); },
-        matrix);
+  AnyTasked cut(AnyDeviceCsr<T> matrix) {
+    return std::visit([&](auto& a) { return AnyTasked(Tasked(std::move(a), constants_, this->stream())); },
+                      matrix);
   }
 
   Constants constants_;
-  std::variant<Narrow, Wide> matrix_;
+  AnyTasked matrix_;
 };
+
+template <class AddTasks>
+struct TasksBy {
+  template <class T>
+  using Plan = TaskPlan<T, AddTasks>;
+};
+
+/// Registers an entry, and what launches its kernel: `add` as above.
+template <class AddTasks>
+void add_tasked(Registry& registry, EntryInfo info, const Constants& constants, AddTasks /*add*/) {
+  info.needs.gpu = true;
+  registry.add<TasksBy<AddTasks>::template Plan>(std::move(info), constants);
+}
 
 }  // namespace stages::spmm
