@@ -4,9 +4,8 @@
 // fetches the rows of B that its columns name. A message has n_cols times the bytes of SpMV's. The
 // multiplication takes less than n_cols times as long, because an entry of A is read once for all columns. So
 // bytes may weigh more than in SpMV, those of messages and those of a rank's own rows, which are copied to
-// where the fetched ones come: on one rank, which sends nothing, that copy takes 0.15 to 0.6 times as long as
-// the multiplication (both tables of measured.md). The number of messages weighs less: it is the same for any
-// n_cols.
+// where the fetched ones come: on one rank, which sends nothing, that copy takes up to 0.6 times as long as
+// the multiplication (measured.md). The number of messages weighs less: it is the same for any n_cols.
 //
 // On the ranks B and C are row-major whatever the problem's layouts are: a row is then one piece to send, and
 // the kernel of step 1 is fastest with it. Rank 0 brings B into that form in load, and C back in fetch.
