@@ -1,7 +1,7 @@
 // SpGEMM with rows in bins, and bitmaps in place of tables for long rows.
 //
-// The idea: a table in global memory is slow, and so is the sort after it. A row of thousands of results
-// fills a good part of its columns anyway. So the bin of the longest rows has one bit for each column: 32,768
+// The idea: a table in global memory is slow, and so is the sort after it. A row of thousands of results fills
+// a good part of its columns anyway. So the bin of the longest rows has one bit for each column: 32,768
 // columns are 4 KB of shared memory, where a table takes 64 KB for 8,192 results. With the number of bits
 // before each word the bitmap also says where in the row a column stands, its rank (ranks.hpp):
 //
@@ -10,21 +10,19 @@
 //   write    the columns are the bits, in order: there is nothing to sort
 //   add      the sum of a column stands in C, at its rank: a look-up, and never a probe
 //
-// A block of 8 warps does a row, where rungs 2 to 5 have one warp for it. Rows that rung 5 counts in its
-// largest table in shared memory gain from both, too, as on fem. Where the columns of a row span more than
-// 32,768, it takes one span after the other, and of each row of B the part in the span: two binary searches.
-// To add, each warp has an eighth of the span, and takes one row of B after the other, as in rung 3. So no sum
-// needs atomics, and each runs in the order of A's entries: the same bits in each run. The walks are those of
-// rows.hpp, which have the next row of B on its way, and when they mark, several rows of B at once. All other
-// rows are as in rung 5.
+// A block of 8 warps does a row. Rows that rung 5 counts in its largest table in shared memory gain, too, as
+// on fem. Where the columns of a row span more than 32,768, it takes one span after the other, and of each row
+// of B the part in the span: two binary searches. To add, each warp has an eighth of the span, and takes one
+// row of B after the other, as in rung 3. So no sum needs atomics, and each runs in the order of A's entries.
+// The walks are those of rows.hpp, which have the next row of B on its way, and when they mark, several rows
+// of B at once. All other rows are as in rung 5.
 //
 // What remains: the hashed rows are still sorted in global memory, on R-MAT the longest phase. And in a skewed
 // graph the first eighth of the columns has most of the products; fast/ranked_rows.cu gives each warp equally
 // many results.
 //
 // Input: any CSR matrices. Cost: B's rows once when counting, twice when multiplying, and the searches. No
-// table lies in global memory now: the workspace is 40 bytes a row. C's sums are read and written in L1 and
-// L2.
+// table lies in global memory: the workspace is 40 bytes a row. C's sums are read and written in L1 and L2.
 //
 // Source of the ranks: G. Jacobson ("Space-efficient static trees and graphs", FOCS 1989).
 

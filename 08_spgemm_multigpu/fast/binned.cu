@@ -1,43 +1,38 @@
 // SpGEMM with rows in bins, each bin with the form that suits it.
 //
-// The idea: rows of C differ a thousandfold in work. One block shape and one table size for all of them, as
-// in 2_hash_warp_per_row.cu, fits few. So the device itself sorts the rows into bins, twice: by the number of
-// their products before counting, because no more is known then, and by the number of their results before
-// multiplying. The rule is in rules.hpp, the kernels that bin the rows are in analysis.cu and bins.cu; the
-// forms are
+// The idea: rows of C differ a thousandfold in work; one block shape and one table size fits few. So the
+// device sorts the rows into bins, by the number of their products before counting, and by that of their
+// results before multiplying. The rule is in rules.hpp, the kernels that bin are in analysis.cu and bins.cu;
+// the forms are
 //
 //   copied_rows.cu   one row of B, scaled
 //   thread_rows.cu   up to 32 products: a thread sorts them in its registers
-//   sorted_rows.cu   up to 256 products: sorted in registers, by 8, 16 or 32 lanes
+//   sorted_rows.cu   up to 256 products: sorted in registers, by 8 or 16 lanes
 //   narrow_rows.cu   columns close together (bands, stencils): a warp, a bitmap that knows ranks
 //   table_rows.cu    hash tables in shared memory: of a warp, of a block, the largest that fits a block
 //   ranked_rows.cu   long rows: a block, a bitmap that knows ranks; huge ones: a span of columns at a time
-//   window_rows.cu   all the rest, nearly dense: a block, dense windows that move along the row
+//   window_rows.cu   the rest, nearly dense: a block, dense windows that move along the row
 //
-// so that no row ever hashes in global memory, and the workspace is 38 bytes a row whatever the products, and
-// at most 256 more for a row that a large bitmap counts (and what recorded.hpp, split_rows.hpp and words.hpp
-// say that they take). A few rows with tens of thousands of entries of A are cut into sections before, which
-// are rows of a product of their own (split_rows.cu).
+// No row hashes in global memory. The workspace is 38 bytes a row whatever the products, at most 256 more for
+// a row that a large bitmap counts, and what recorded.hpp, split_rows.hpp and words.hpp say. A few rows with
+// tens of thousands of entries of A are cut into sections before, rows of a product of their own
+// (split_rows.cu).
 //
-// Columns come out ascending, and every sum runs in the order of A's entries, or in one that the structures
-// and the device decide (rows.hpp, ranked_rows.cu, split_rows.cu): the same bits in each run.
-//
-// The steps of a product:
+// Columns come out ascending. Every sum runs in the order of A's entries, or in one that the structures and
+// the device decide (rows.hpp, ranked_rows.cu, split_rows.cu): the same bits in each run. The steps of a
+// product:
 //
 //   analysis    products of each row; where there are many, also the range of their columns; its bin
 //   symbolic    the results of each row, by the bin's form; their prefix sum: C's row pointers; new bins
 //   allocation  C, from a pool
-//   numeric     columns and values, by the bin's form. The sorts are part of the forms, in registers or
-//               shared memory, and have no time of their own
+//   numeric     columns and values, by the bin's form; sorting is part of that
 //
-// The bins are independent kernels, so they are dealt to several streams: a handful of huge rows occupies a
-// few SMs while the others do the rest. The host waits twice, for the sizes of the bins and of C, and as often
-// for each of the two products that split rows are; a small product is recorded as a graph, and waits for
-// nothing (recorded.hpp).
-//
-// If C does not fit, rows are computed in batches whose results do, and each batch is copied to the host,
-// where C then is. Counting needs no room for C, so row pointers are exact by then. The least that must fit
-// is the longest row.
+// The bins are independent kernels on several streams: a handful of huge rows occupies a few SMs while the
+// others do the rest. The host waits twice, for the sizes of the bins and of C, and as often for each of the
+// two products that split rows are; a small product is recorded as a graph, and waits for nothing
+// (recorded.hpp). If C does not fit, rows are computed in batches that do, and each is copied to the host,
+// where C then is. Counting needs no room for C, so row pointers are exact by then; the least that must fit is
+// the longest row.
 //
 // Input: any CSR matrices. Cost: each product once when counting and once or twice when multiplying; memory:
 // A, B, C and the workspace.

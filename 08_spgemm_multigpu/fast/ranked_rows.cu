@@ -1,41 +1,34 @@
 // Long rows of C in a range of columns that a bitmap holds: a block a row, sums without gaps.
 //
-// The idea: dense windows (window_rows.cu) are cleared, and written, column by column, and each entry of A is
-// looked for in each of them. Where a row fills a few percent of its range, as in graphs with some hundred
-// thousand vertices, that costs more than the products. A bitmap of the whole range is 16 KB for 131,072
-// columns; with the number of bits before each word it says where in the row a column stands, so the sums of
-// the row's own results are all that is kept beside it:
+// The idea: dense windows (window_rows.cu) are cleared and written column by column, and each entry of A is
+// looked for in each of them. Where a row fills a few percent of its range, that costs more than the products.
+// A bitmap of the whole range is 16 KB for 131,072 columns; with the number of bits before each word it says
+// where in the row a column stands. So only the sums of the row's own results are kept beside it:
 //
-//   mark     the warps of a block deal out the entries of A, and set a bit for each product; rows of B of over
-//            a thousand columns come last, by the whole block
+//   mark     the warps deal out the entries of A, and set a bit for each product; rows of B of over a thousand
+//            columns come last, by the whole block
 //   number   how many bits stand before each word; the bits are the columns of C, in order
-//   add      each warp takes a slice of the columns, with equally many results, of all rows of B: two
-//            searches for each entry of A and warp. No two warps add to one column, so there are neither
-//            atomics nor barriers
+//   add      each warp takes a slice of the columns, with equally many results, of all rows of B: two searches
+//            for each entry of A and warp. No two warps add to one column: no atomics, no barriers
 //   write    the sums lie in order
 //
 // Where the row has so few results that each warp can have sums of its own, each takes a part of A's entries
-// in place of a slice of the columns, there is nothing to search, and the parts are added up in their order.
+// in place of a slice: nothing is searched, and the parts are added up in their order.
 //
 // Where it has many entries of A that name short rows of B, searching would be nearly all of the work: in a
 // hypergraph one row of 4,000 entries kept a block for half of the whole product's time. There the warps deal
 // out the entries, too, and exchange their products through shared memory, 32 of each at a time, sorted by
-// slice; then each warp adds the products of its slice. Each row of B is then read once, not by all 16 warps.
-// The order of a sum is that of the exchange: of 512 entries of A, the first 32 products of each warp, then
-// the next 32, and long rows of B at the end. Products of A A^T often meet in one place, that of the diagonal:
-// of 32 products at a time, those of one place are added up by shuffles first (rows.hpp).
+// slice; then each warp adds the products of its slice. Each row of B is read once, not by all 16 warps. A sum
+// runs in the order of the exchange: of 512 entries of A, the first 32 products of each warp, then the next
+// 32, and long rows of B at the end. Products of A A^T often meet on the diagonal: of 32 products, those of
+// one place are added up by shuffles first (rows.hpp).
 //
-// A row whose sums do not fit, or whose range is too wide, as in graphs with a million vertices, is cut
-// into spans of columns whose bits and sums fit, narrower ones where there are few such rows, so that each SM
-// has some; how many results lie where, the counting pass has found out.
-// A span takes two searches for each entry of A and warp like a whole row, where windows of 1,536 columns
-// take them for each window.
-//
-// This is narrow_rows.cu for a block. It also serves rows in a narrow range that have so many products, or
-// entries of A, that one warp would still be busy with them when all others are done.
-//
-// Two blocks share an SM's shared memory, but rows that need a third of a block's get no more: the rest is
-// L1, and in L1 a warp finds the rows of B that another has just read.
+// A row whose sums do not fit, or whose range is too wide, is cut into spans of columns that do, narrower ones
+// where such rows are few, so that each SM has some; how many results lie where, the counting pass has found
+// out. A span takes two searches for each entry of A and warp, like a whole row; windows of 1,536 columns take
+// them for each window. Rows in a narrow range come here, too, if they have so many products, or entries of A,
+// that one warp would be the last to be done. Two blocks share an SM's shared memory, but rows that need a
+// third of a block's get no more: the rest is L1, where a warp finds the rows of B that another has just read.
 //
 // Input: rows, or spans, whose bits, numbers and sums fit into the block's shared memory. Cost: each product
 // is looked at twice; two searches for each entry of A, warp and span (with an exchange: of each entry and

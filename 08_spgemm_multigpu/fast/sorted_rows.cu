@@ -1,31 +1,29 @@
 // Rows of C with few products: write all of them out, sort them by column, add up neighbours.
 //
-// The idea: where a row has 16 to 256 products a hash table is the wrong tool: the random matrices of this
-// size have hardly two products at one place, so nothing is won by looking each one up, and the result must
-// be sorted afterwards anyway. Here every lane gets its share of the products, whatever rows of B they come
-// from, so no lane idles on short rows; all are sorted in registers at once, and what stands side by side in
-// one column is one result.
+// The idea: random matrices with 16 to 256 products a row have hardly two at one place. A hash table then
+// looks each one up for nothing, and its results must be sorted anyway. Here every lane gets its share of the
+// products, whatever rows of B they come from; all are sorted in registers at once, and equal columns side by
+// side are one result.
 //
 //   list      the entries of A's row that meet a non-empty row of B, with the number of products before each
 //   expand    product q belongs to the last entry that has at most q products before it: a binary search in
 //             shared memory; its key is (column, q) in one word
-//   sort      bitonic, over the 2 to 16 keys that each lane holds and the lanes of a team: two registers of
-//             a lane are compared by a minimum and a maximum, those of two lanes by a shuffle and one of the
-//             two
-//   add up    the first of each run of equal columns adds up the run, in the order of q, which is the order
-//             of A's entries: the same sum in every run of the program
+//   sort      bitonic, over the 2 to 16 keys of each lane and the lanes of a team: two registers of a lane are
+//             compared by a minimum and a maximum, those of two lanes by a shuffle and one of the two
+//   add up    the first of each run of equal columns adds up the run, in the order of q, which is the order of
+//             A's entries: the same sum in every run of the program
 //
-// Counting does the same with the columns alone and counts the runs. It needs no order, and a small hash
-// table of the warp's (table_rows.cu) would take about half as many instructions; but its lanes diverge while
-// they probe, and on an H200 it takes nearly twice the time on a random matrix of 64 products a row.
+// Counting does the same with the columns alone and counts the runs. A small hash table of the warp's
+// (table_rows.cu) would take about half as many instructions; but its lanes diverge while they probe, and on
+// an H200 it takes nearly twice the time on a random matrix of 64 products a row.
 //
 //      team   keys a lane        products              rows a warp
 //         8   2, 4, 8, 16        16, 32, 64, 128            4
 //        16   16                 256                        2
 //
-// Small teams with many keys a lane, because keys of one lane are compared without shuffles, and because
-// what a lane reads from B are then up to 16 loads that do not wait for each other. For 128 products that is
-// some 160 instructions of a warp a row; 32 lanes with 4 keys each would take 350.
+// Small teams with many keys a lane: keys of one lane are compared without shuffles, and what a lane reads
+// from B are then up to 16 loads that do not wait for each other. For 128 products that is some 160
+// instructions of a warp a row; 32 lanes with 4 keys each would take 350.
 //
 // Input: rows with at most that many products. Cost: for n products n log^2 n / 4 comparisons; B's rows once
 // when multiplying.

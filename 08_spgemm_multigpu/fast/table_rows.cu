@@ -1,26 +1,23 @@
 // Rows of C by hashing: a table of columns and sums in shared memory, for a warp or for a block.
 //
 // The idea: a row whose columns are spread over a wide range, too many for registers, goes into a hash table
-// that lies in shared memory, with a power of two of slots of which at most half are taken, and probes the
-// next slot where one is taken by another column. Then the taken slots are listed, the list is sorted (up to
-// 512 results in the registers of the warp, which takes a third of the instructions of a sort in shared
-// memory), and the row is written in order.
+// of which at most half is taken; where another column has a slot, the next one is probed. Then the taken
+// slots are listed, the list is sorted (up to 512 results in the registers of the warp, which takes a third of
+// the instructions of a sort in shared memory), and the row is written in order. Three things differ from
+// 2_hash_warp_per_row.cu:
 //
-// Three things differ from 2_hash_warp_per_row.cu:
-//
-//   the size   each bin has a table for its own longest row, not all rows that of the longest of all: a row
-//              of 100 results does not clear 4,096 slots, and many tables fit an SM
-//   the sums   atomicAdd on a float in shared memory is a loop of load, add, compare-and-swap on this
-//              hardware, and its order changes from run to run. A warp that adds one row of B at a time has
-//              32 different columns in its lanes, so it needs atomics only to claim slots; the sums
-//              are plain additions in an order that is the same in every run. Where rows of B are short it
-//              takes products of several at once, and those of one column are added up by shuffles before
-//   a block    has one table for all of its eight or sixteen warps. Each warp takes a slice of the columns,
-//              of all rows of B: their columns ascend, so two binary searches find the slice, a lane for each
-//              row of B. No two warps add to one column, and no barrier is needed until all are done. The
-//              slices are the quantiles of the longest row of B, so that they are about equally full where
-//              the columns are skewed. And slices need not be sorted together: each warp sorts its own, in
-//              registers. (One sort by the whole block, in shared memory, took 60 % of the instructions.)
+//   the size   each bin has a table for its own longest row: a row of 100 results does not clear 4,096 slots,
+//              and many tables fit an SM
+//   the sums   atomicAdd on a float in shared memory is a loop of load, add, compare-and-swap, and its order
+//              changes from run to run. A warp that adds one row of B at a time needs atomics only to claim
+//              slots, and its sums run in one order. Where rows of B are short it takes products of several at
+//              once, and those of one column are added up by shuffles before
+//   a block    has one table for its eight or sixteen warps. Each warp takes a slice of the columns, of all
+//              rows of B: two binary searches find it, a lane for each row of B. No two warps add to one
+//              column, and no barrier is needed until all are done. The slices are the quantiles of the
+//              longest row of B, about equally full where the columns are skewed. Each warp sorts its own
+//              slice, in registers. (One sort by the whole block, in shared memory, took 60 % of the
+//              instructions.)
 //
 // Counting needs no order and no slices: the warps of a block take different rows of B and claim slots.
 //

@@ -1,18 +1,15 @@
 // Huge rows of C are counted here, and multiplied where they are nearly dense: windows of columns, with
-// nothing to look up.
+// nothing to look up. A hash table in shared memory ends at some thousand results; a bitmap and a dense window
+// are moved along the row, and have no end.
 //
-// The idea: a hash table in shared memory ends at some thousand results, and one in global memory, where
-// 2_hash_warp_per_row.cu goes then, is slow and as large as the longest row. A bitmap and a dense window have
-// no end: they are moved along the row.
-//
-//   count      a block a row (of split rows, several); a bit for each column of the row's range, 1.5 million of
-//              them in 192 KB, so nearly always one window, by products or by words of B; rows of B of over a
-//              thousand columns come last, by the whole block (block_walks.hpp); then the bits are counted
-//   multiply   each of a block's warps has a window of up to 1,536 columns (768 in double precision): a sum
-//              for each, and a bit that says whether any product came. Neighbouring warps have neighbouring
-//              windows, which together move along the range. A warp finds the part of each row of B that lies
-//              in its window by two searches, a lane for each row of B, and adds them row by row: the sums
-//              need no atomics. The results are written in order
+//   count      a block a row (of split rows, several); a bit for each column of the row's range, 1.5 million
+//              of them in 192 KB, so nearly always one window, by products or by words of B; rows of B of over
+//              a thousand columns come last, by the whole block (block_walks.hpp); then the bits are counted
+//   multiply   each warp has a window of up to 1,536 columns (768 in double precision): a sum for each, and a
+//              bit that says whether any product came. Neighbouring warps have neighbouring windows, which
+//              move along the range together. A warp finds the part of each row of B in its window by two
+//              searches, a lane for each row of B, and adds them row by row: no atomics. The results are
+//              written in order
 //
 // What windows cost is searching, for each entry of A and each window, so they should be wide. But two blocks
 // should share an SM, so that one adds while the other searches: on an H200 an R-MAT matrix takes 18 % longer
@@ -20,11 +17,10 @@
 // window, products of several rows are added together (rows.hpp). A row of up to 8,192 columns is one pass of
 // only four warps.
 //
-// A hub of a graph could still keep one block busy when all others are done. So a row that needs many passes
-// is cut into parts of whole passes, a block each, up to 64 of them; the counting pass also counts how many
-// results lie before each part, so every block knows where it writes. Where parts are sparse, several are put
-// together to a span that ranked_rows.cu can hold, and the row goes there: on an R-MAT matrix with a million
-// vertices that halves the time of the whole product.
+// A row that needs many passes, such as a hub's, is cut into parts of whole passes, a block each, up to 64 of
+// them; the counting pass also counts the results before each part, so every block knows where it writes.
+// Where parts are sparse, several become a span that ranked_rows.cu can hold, and the row goes there: on an
+// R-MAT matrix with a million vertices that halves the time of the whole product.
 //
 // Input: any rows. Cost: counting: a step a product, and one for each 32 columns of the range; multiplying: a
 // step a product, two searches for each entry of A and window, and one for each 32 columns of the range.

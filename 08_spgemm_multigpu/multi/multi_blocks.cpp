@@ -1,28 +1,23 @@
 // SpGEMM over several GPUs: blocks of neighbouring rows of about equal work.
 //
-// The idea: K processes with a GPU each. The rows of A are cut into K blocks of neighbouring rows with about
-// equally many products; and as forms differ in what a product takes them, prepare multiplies, sees how long
-// each process takes, and cuts again (common/mpi/spgemm_plan.cpp). B is on every GPU. Each process multiplies
-// its block by the kernels of binned.cu, and its block of C, its columns, values and row pointers, is a
-// contiguous part of the whole.
+// The idea: K processes with a GPU each. The rows of A are cut into K blocks with about equally many products;
+// as forms differ in what a product takes them, prepare multiplies, sees how long each process takes, and cuts
+// again (common/mpi/spgemm_plan.cpp). B is on every GPU. Each process multiplies its block by the kernels of
+// binned.cu, and its block of C is a contiguous part of the whole.
 //
 // Compared with multi_gather.cpp: a process gets work, not rows, so no GPU waits for another unless a single
 // row is heavier than a share; neighbouring rows, which tend to read the same rows of B, share a cache; and a
 // block of C needs no interleaving, only a place.
 //
-// B's values come from rank 0. If rank 0 sent all of B to each of K GPUs, K times B would pass over its bus,
-// one copy after the other. So each process gets a part, 1 / K, and takes it to its GPU. Then the GPUs fetch
-// from each other what they lack, all at once: between GPUs of one machine that is several times as fast as
-// from the host. This belongs to load(). Between nodes, or where a process sees no other's GPU, B goes by
-// messages.
+// B's values come from rank 0. All of B to each GPU would pass over its bus K times. So each process gets a
+// part, 1 / K, and takes it to its GPU; then the GPUs fetch from each other what they lack, all at once:
+// between GPUs of one machine that is several times as fast as from the host. This belongs to load(). Between
+// nodes, or where a process sees no other's GPU, B goes by messages.
 //
-// Where C must be on the host, no process has all of it pass through it: C lies in memory that all processes
-// of the node see, and each copies its block from its GPU to the place where it belongs, all at once, each
-// over its own bus. The place follows from one number of each process. Between nodes, which share no memory,
-// blocks go by messages.
-//
-// Where C must be on one GPU, each process writes its block straight to its place in the memory of rank 0's
-// GPU.
+// Where C must be on the host, it lies in memory that all processes of the node see, and each copies its block
+// from its GPU to its place, all at once, each over its own bus. The place follows from one number of each
+// process. Between nodes blocks go by messages. Where C must be on one GPU, each process writes its block
+// straight to its place there.
 //
 // Input: any CSR matrices, any number of processes. Cost: binned.cu's, over K; B on every GPU; C once in the
 // shared window or on rank 0's GPU.
