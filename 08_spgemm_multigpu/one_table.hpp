@@ -1,6 +1,6 @@
 #pragma once
-// The host's side of rungs 2 and 3: the same kernels, in the same order, with one size of table in shared
-// memory for nearly all rows.
+// What rungs 2 and 3 share: the kernels around what makes a row, and the host's side, with one size of table in
+// shared memory for nearly all rows.
 
 #include <optional>
 
@@ -11,15 +11,58 @@
 
 namespace stages::spgemm {
 
-/// A rung's kernels: what each does is said where it stands.
-template <class T>
-struct OneTableKernels {
-  void (*count_rows)(Structures<Offset>, unsigned, unsigned, Index*, LongRows, unsigned char*);
-  void (*count_full_rows)(Structures<Offset>, RowList, Index*, unsigned, Index*);
-  void (*multiply_rows)(Factors<T, Offset>, Index, unsigned, Output<T>);
-  void (*multiply_long_rows)(Factors<T, Offset>, RowList, const unsigned char*, unsigned, Tables<T>,
-                             Output<T>);
-};
+/// Where a column would like to be: in tables in shared memory, and in global memory.
+__device__ inline unsigned home(Index column, unsigned slots, bool in_global) {
+  return in_global ? home_of(column, slots) : static_cast<unsigned>(column) & (slots - 1);
+}
+
+// The kernels, a block of a warp a row. `Rows` is the rung's, and makes a row in a table:
+//   Rows::count(f, row, keys, slots, in_global, most_probes, counts)   returns false if a column found no slot
+//                                                                      within so many probes
+//   Rows::multiply(f, row, keys, values, slots, in_global, c)          in a table that holds the row; writes it out
+//                                                                      in the order of the slots
+
+/// Rows for which the table is too full go to the list `full`, and are marked.
+template <class Rows, class Ptr>
+__global__ void __launch_bounds__(kWarp) count_rows(Structures<Ptr> f, unsigned slots, unsigned most_probes,
+                                                    Index* counts, LongRows full, unsigned char* is_full) {
+  const Index row = static_cast<Index>(blockIdx.x);
+  const bool good = Rows::count(f, row, dynamic_shared<Index>(), slots, false, most_probes, counts);
+  if (threadIdx.x > 0) return;
+  is_full[row] = !good;
+  if (!good) full.rows[atomicAdd(full.count, 1)] = row;
+}
+
+/// Those rows again, with keys in global memory.
+template <class Rows, class Ptr>
+__global__ void __launch_bounds__(kWarp)
+    count_full_rows(Structures<Ptr> f, RowList list, Index* keys, unsigned slots, Index* counts) {
+  Rows::count(f, list.rows[blockIdx.x], keys + std::size_t{blockIdx.x} * slots, slots, true, slots, counts);
+}
+
+/// Rows with at most `most` results; the others leave at once.
+template <class Rows, class T, class Ptr>
+__global__ void __launch_bounds__(kWarp)
+    multiply_rows(Factors<T, Ptr> f, Index most, unsigned slots, Output<T> c) {
+  const Index row = static_cast<Index>(blockIdx.x);
+  const Offset results = c.row_ptr[row + 1] - c.row_ptr[row];
+  if (results == 0 || results > most) return;
+  T* const values = dynamic_shared<T>();
+  Rows::multiply(f, row, reinterpret_cast<Index*>(values + slots), values, slots, false, c);
+}
+
+/// The rows of the list. Keys are in shared memory where that was enough to count them, values never.
+/// `shared_slots` is not more than the slots of the tables.
+template <class Rows, class T, class Ptr>
+__global__ void __launch_bounds__(kWarp)
+    multiply_long_rows(Factors<T, Ptr> f, RowList list, const unsigned char* is_full, unsigned shared_slots,
+                       Tables<T> tables, Output<T> c) {
+  const Index row = list.rows[blockIdx.x];
+  const bool in_global = is_full[row] != 0;
+  const std::size_t begin = std::size_t{blockIdx.x} * static_cast<std::size_t>(tables.slots);
+  Rows::multiply(f, row, in_global ? tables.keys + begin : dynamic_shared<Index>(), tables.values + begin,
+                 in_global ? static_cast<unsigned>(tables.slots) : shared_slots, in_global, c);
+}
 
 /// Lists the rows with more than `most` results, and finds the longest of the others. A thread a row.
 inline __global__ void list_long_rows(const Index* counts, Index rows, Index most, LongRows lists,
@@ -33,7 +76,7 @@ inline __global__ void list_long_rows(const Index* counts, Index rows, Index mos
   }
 }
 
-template <class T>
+template <class T, class Rows>
 class OneTablePlan : public TwoPassPlan<T> {
  public:
   OneTablePlan(const SpgemmProblem<T>& problem, Exec& exec, const HashSizes& sizes)
@@ -61,22 +104,19 @@ class OneTablePlan : public TwoPassPlan<T> {
             {"slots", static_cast<double>(slots_), ""}};
   }
 
- protected:
-  virtual OneTableKernels<T> kernels() const = 0;
-
  private:
   void count(const Structures<Offset>& f, Index* counts) final {
     const auto slots = static_cast<unsigned>(sizes_.count_slots);
     const std::size_t bytes = slots * sizeof(Index);
     numbers_.zero(this->stream());
-    allow_shared_bytes(kernels().count_rows, bytes);
-    launch(kernels().count_rows, a_block_a_row(this->rows(), bytes), f, slots,
+    allow_shared_bytes(count_rows<Rows, Offset>, bytes);
+    launch(count_rows<Rows, Offset>, a_block_a_row(this->rows(), bytes), f, slots,
            static_cast<unsigned>(sizes_.most_probes), counts, list(), is_full_.data());
     full_rows_ = read_numbers();
     if (full_rows_ == 0) return;
     tables_->by_batches({list_.data(), full_rows_}, [&](RowList rows) {
       const Tables<T> tables = tables_->view();
-      launch(kernels().count_full_rows, a_block_a_row(rows.count, 0), f, rows, tables.keys,
+      launch(count_full_rows<Rows, Offset>, a_block_a_row(rows.count, 0), f, rows, tables.keys,
              static_cast<unsigned>(tables.slots), counts);
     });
   }
@@ -88,16 +128,17 @@ class OneTablePlan : public TwoPassPlan<T> {
     long_rows_ = read_numbers();
     slots_ = power_of_two(read_[1]);  // at most that of sizes_.shared_results
     const std::size_t bytes = static_cast<std::size_t>(slots_) * (sizeof(Index) + sizeof(T));
-    allow_shared_bytes(kernels().multiply_rows, bytes);
-    launch(kernels().multiply_rows, a_block_a_row(this->rows(), bytes), f, sizes_.shared_results,
+    allow_shared_bytes(multiply_rows<Rows, T, Offset>, bytes);
+    launch(multiply_rows<Rows, T, Offset>, a_block_a_row(this->rows(), bytes), f, sizes_.shared_results,
            static_cast<unsigned>(slots_), c);
     if (long_rows_ == 0) return;
     const Tables<T> tables = tables_->view();
     const std::size_t key_bytes = static_cast<std::size_t>(sizes_.count_slots) * sizeof(Index);
-    allow_shared_bytes(kernels().multiply_long_rows, key_bytes);
+    allow_shared_bytes(multiply_long_rows<Rows, T, Offset>, key_bytes);
     tables_->by_batches({list_.data(), long_rows_}, [&](RowList rows) {
-      launch(kernels().multiply_long_rows, a_block_a_row(rows.count, key_bytes), f, rows, is_full_.data(),
-             static_cast<unsigned>(std::min<Offset>(sizes_.count_slots, tables.slots)), tables, c);
+      launch(multiply_long_rows<Rows, T, Offset>, a_block_a_row(rows.count, key_bytes), f, rows,
+             is_full_.data(), static_cast<unsigned>(std::min<Offset>(sizes_.count_slots, tables.slots)),
+             tables, c);
     });
   }
 
