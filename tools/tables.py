@@ -1,46 +1,32 @@
 #!/usr/bin/env python3
 """Puts measured tables and numbers into the pages, so that none is typed.
 
-A README holds a pair of lines
+A page holds a pair of lines, between which this script writes a table:
 
-    <!-- table FILE REGEX [MATRIX ...] -->
-    <!-- end table -->
+    <!-- KIND FILE REGEX [MATRIX ...] -->
+    <!-- end KIND -->
 
-and between them this script writes the times in FILE (a JSON of `stages run`, relative to the project's root) of the
-entries whose name REGEX finds: a line an entry, a column a matrix (all of the file, or those named), with the machine.
-FILE may be a pattern such as results/x/spmm_n32_*.json: of a study that was recorded in parts, on one machine. A word
-options=TEXT among the matrices (blanks written as _) takes the rows with these options, in any pair that is made of such a JSON; a word
-ranks=1,4 those of one process, or on so many ranks.
+FILE is a record, relative to the project's root, or a pattern such as results/x/spmm_n32_*.json: of a study that was recorded in parts, on
+one machine. REGEX finds the names of the entries, and only the matrices that are named count (none named: all). Of a JSON of `stages run` a word
+options=TEXT among them (blanks written as _) takes the rows with these options, ranks=1,4 those of one process, or on so many ranks. KIND is
 
-A pair <!-- scaling FILE REGEX [MATRIX ...] --> and <!-- end scaling --> gets the rows that ran on several ranks: their clocks,
-and the speed-up of each over the fastest serial entry of stage 01 in the same file
-(step 8: over its fastest entry for one GPU, with the phases of those that ran on several).
-
-A pair <!-- ratios FILE REGEX [MATRIX ...] --> and <!-- end ratios --> gets speeds over the fastest library: a line a matrix, a column
-an entry. For times of CPUs, which say little elsewhere; ratios of one run say more. On a GPU each entry gets its mean over all
-matrices, because there one entry is to win everywhere.
-
-A pair <!-- ladder FILE REGEX [MATRIX ...] --> and <!-- end ladder --> gets the rungs of a step: a line an entry, with its file, its name and
-what is new, which are typed and stay as they are; then, from the record, a column for each matrix and its options, and the gain over the line
-before, or over the entry in the words "gain over `ENTRY`" of what is new.
-Entries that REGEX finds and that are not typed come behind. Without a record the typed columns stand alone, with how to make one.
-
-A pair <!-- gather FILE . --> and <!-- end gather --> gets the rates at which rows at random places were read.
-
-A pair <!-- steps results . --> and <!-- end steps --> gets what each step is worth: a line for each measurement in STEPS below.
-
-A pair <!-- order FILE . --> and <!-- end order --> gets what reordering the rows was worth: the record of the part `order` of
-tools/spmm-study.sh.
-
-A pair <!-- rules FILE OPERATION --> and <!-- end rules --> gets what the rules cost: the record of tools/rules-cost.sh, of `spgemm` or `spmm`.
-A pair <!-- forms FILE . --> and <!-- end forms --> gets from the same record what each form of step 8 is worth.
-
-A pair <!-- counters FILE REGEX --> and <!-- end counters --> gets what ncu counted: the record of tools/counters.sh, of the cases in whose
-"matrix, options, entry" REGEX is found (as it holds no blanks, a dot stands for one).
-
-A pair <!-- products FILE REGEX [MATRIX ...] --> and <!-- end products --> gets sparse products, a line a matrix: rates beside the fastest
-algorithm of the library, the phases of the fastest of ours, and what it reaches of the limits: of memory, of L2 by the record of
-requests, and, where they were counted, of the issue of instructions by that of tools/counters.sh.
+    table     times: a line an entry, a column a matrix, with the machine
+    ladder    the rungs of a step: a line an entry, with its file, its name and what is new, which are typed and stay as they are; then a column
+              for each matrix and its options, and the gain over the line before, or over the entry in the words "gain over `ENTRY`" of what is
+              new. Entries that are not typed come behind. Without a record the typed columns stand alone, with how to make one
+    ratios    speeds over the fastest library: a line a matrix, a column an entry. For times of CPUs, which say little elsewhere; ratios of one run
+              say more. On a GPU each entry gets its mean over all matrices, because there one entry is to win everywhere
+    scaling   rows that ran on several ranks: their clocks, and the speed-up of each over the fastest serial entry of stage 01 in the same
+              file (step 8: over its fastest entry for one GPU, with the phases of those that ran on several)
+    products  sparse products, a line a matrix: rates beside the fastest algorithm of the library, the phases of the fastest of ours, and what it
+              reaches of the limits: of memory, of L2 by the record of requests, and, where they were counted, of the issue of instructions
+    counters  what ncu counted: the record of tools/counters.sh, of the cases in whose "matrix, options, entry" REGEX is found (as it holds no
+              blanks, a dot stands for one)
+    gather    the rates at which rows at random places were read (REGEX: a dot, as below)
+    order     what reordering the rows was worth: the record of the part `order` of tools/spmm-study.sh
+    rules     what the rules cost: the record of tools/rules-cost.sh; REGEX is `spgemm` or `spmm`
+    forms     from the same record what each form of step 8 is worth
+    steps     what each step is worth: a line for each measurement in STEPS below (FILE: results)
 
 A number in prose stands between <!-- value FILE ENTRY MATRIX [WHAT ...] --> and <!-- /value -->; the first may go over several lines.
 FILE as above, `results/` may be left out. ENTRY with its step, or without where one entry in FILE has that name. MATRIX as in the record,
@@ -48,23 +34,21 @@ or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run
 
     over:REGEX       the time of the fastest entry that REGEX finds, over this entry's; where MATRIX is `mean`, the geometric mean over all
                      matrices of the file on which both have a time, where it is `least`, the least of them, and where it is `behind`, on how
-                     many of them (with all options that fit) this entry is the slower one. With in:FILE before it those entries are looked for in another record
-                     of the same machine (and in whatever place C is left), with clock:NAME this entry's time is that metric
+                     many of them (with all options that fit) this entry is the slower one. With in:FILE before it those entries are looked for
+                     in another record of the same machine (and in whatever place C is left), with clock:NAME this entry's time is that metric
     phase:NAME       the time of a phase
     without:NAME     the time of a run less that phase; with over: this and those times, of entries that have the phase
     prepare          the time of preparing the plan
     NAME             a metric, or gflops, bandwidth_share, noise (the uncertainty of the median, in percent), work, nnz, result_nnz;
                      in a record of tools/counters.sh a counter, with per:OTHER over another counter or a number
 
-and before it, where several results fit, ranks=N, type=f32, operation=spmv, options=TEXT (blanks written as _). The word `digits=N` shows
-a number with so many digits, `percent` a share. With `if_recorded` the text is `no record` as long as the file has nothing of that ENTRY,
-or of the entry after over:, which is then a name in full, STEP/NAME, and no regular expression (a $ may end it). ENTRY `context` and MATRIX NAME is what the record says of the machine;
-ENTRY `library` and MATRIX `memory` is in words where cuSPARSE's sparse products of the record take their memory from. In a record of
-these rates ENTRY is the size of B and MATRIX the bytes read of a row, as in the table: `300MB 128`.
+and before it, where several results fit, ranks=N, type=f32, operation=spmv, options=TEXT. The word `digits=N` shows a number with so many
+digits, `percent` a share. With `if_recorded` the text is `no record` as long as the file has nothing of that ENTRY, or of the entry after over:,
+which is then a name in full, STEP/NAME, and no regular expression (a $ may end it). ENTRY `context` and MATRIX NAME is what the record says of
+the machine; ENTRY `library` and MATRIX `memory` where cuSPARSE's sparse products take their memory from, in words. In a record of gathers
+ENTRY is the size of B and MATRIX the bytes read of a row, as in the table: `300MB 128`.
 
-The pages are the READMEs, all other pages of the steps, and those in docs/.
-
-    tools/tables.py            writes all pages anew
+    tools/tables.py            writes all pages anew: the READMEs, all other pages of the steps, and those in docs/
     tools/tables.py --check    changes nothing; exit code 1 if one is not what the results say
 """
 
@@ -79,7 +63,6 @@ import record
 
 PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|scaling|ratios|products|ladder|gather|counters|order|rules|forms|steps) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def seconds(value, unit="s"):
