@@ -5,7 +5,7 @@
     tools/draw_curve.py RESULTS.json OUT.svg   the same of another file of tools/d2-study.sh
 
 Left the time of a product against n, all sizes; in the middle those around the register cliff; right the steps at one size. tests/tables
-holds the lines and the bars of the picture to the record, without matplotlib.
+draws it anew and compares.
 """
 
 import pathlib
@@ -44,16 +44,6 @@ def points(results, entry):
     return sorted(found)
 
 
-def close_to(curve):
-    """Those in the middle."""
-    return [(n, s) for n, s in curve if CLOSE[0] <= n <= CLOSE[1]]
-
-
-def at_size(results, entry):
-    """Seconds of a product at the size of the bars."""
-    return dict(points(results, entry))[SIZE]
-
-
 def draw(results, path):
     """Of entries that the results have no times of there is no line."""
     import matplotlib
@@ -67,13 +57,13 @@ def draw(results, path):
     lines = [line for line in LINES if SIZE in dict(points(results, line[0]))]
     for entry, words, colour in lines:
         curve = points(results, entry)
-        for axes, name, shown in ((whole, "whole", True), (close, "close", entry in IN_CLOSE)):
-            if shown:
-                there = curve if name == "whole" else close_to(curve)
-                line, = axes.plot([n for n, _ in there], [1e6 * s for _, s in there], "-" if name == "whole" else ".-", color=colour, label=words, linewidth=1.3, markersize=4)
+        in_close = [(n, s) for n, s in curve if entry in IN_CLOSE and CLOSE[0] <= n <= CLOSE[1]]
+        for axes, name, marks, there in ((whole, "whole", "-", curve), (close, "close", ".-", in_close)):
+            if there:
+                line, = axes.plot([n for n, _ in there], [1e6 * s for _, s in there], marks, color=colour, label=words, linewidth=1.3, markersize=4)
                 line.set_gid(f"{name}:{entry}")
     for place, (entry, _, colour) in enumerate(lines):
-        took = at_size(results, entry)
+        took = dict(points(results, entry))[SIZE]
         bar, = steps.barh(place, 1e6 * took, color=colour, height=0.7)
         bar.set_gid(f"steps:{entry}")
         steps.text(1e6 * took * 1.15, place, tables.seconds(took), va="center", fontsize=8)

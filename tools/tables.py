@@ -65,12 +65,15 @@ PAGES = ("README.md", "[0-9][0-9]_*/*.md", "docs/*.md")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
+def three_digits(value):
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"
+
+
 def seconds(value, unit="s"):
     """Three digits and a unit, as the program prints them."""
     for prefix, size in (("", 1), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9)):
         if value >= size * 0.9995 or prefix == "n":
-            scaled = value / size
-            return f"{scaled:.{0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2}f} {prefix}{unit}"
+            return f"{three_digits(value / size)} {prefix}{unit}"
 
 
 def times(value):
@@ -121,30 +124,52 @@ def is_wanted(matrix, wanted):
     return not wanted or matrix in wanted or label(matrix).replace(" ", "") in wanted
 
 
+def line_of(cells):
+    """A line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def table_of(titles, rows):
+    """The lines of a Markdown table."""
+    return [line_of(titles), "|---" * len(titles) + "|", *map(line_of, rows)]
+
+
+def text_of(lines, *caption):
+    """Lines, and behind an empty one what is said of them."""
+    return "\n".join([*lines, "", *caption]) + "\n"
+
+
+def source_of(of, where=None):
+    """How a caption ends: where the record was made (by default, on which GPU), when, and of which sources."""
+    return f"{where or of['gpu']}, {of['date'][:10]}, sources {of['source_digest'][:12]}"
+
+
+def place_of(context):
+    """The GPU that was measured, or else the processor."""
+    return context["gpu" if "gpu_sms" in context else "cpu"]
+
+
+def bold(text, best):
+    return f"**{text}**" if best else text
+
+
+def named(entry):
+    """The name of an entry without its step."""
+    return f"`{entry.split('/')[1]}`"
+
+
 def table(results, pattern, wanted):
     """The Markdown table of one results file."""
     rows = [r for r in timed_rows(results) if re.search(pattern, r["entry"])]
-    matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in rows) if is_wanted(m, wanted)]
-    entries = list(dict.fromkeys(r["entry"] for r in rows if r["problem"]["matrix"] in matrices))
-    time = {(r["entry"], r["problem"]["matrix"]): median(r) for r in rows}
+    time = {(r["entry"], r["problem"]["matrix"]): median(r) for r in rows if is_wanted(r["problem"]["matrix"], wanted)}
+    entries, matrices = (list(dict.fromkeys(key[k] for key in time)) for k in (0, 1))
     best = {m: min(t for (_, matrix), t in time.items() if matrix == m) for m in matrices}
-    lines = head_of(["entry", *map(label, matrices)])
-    for entry in entries:
-        cells = []
-        for matrix in matrices:
-            value = time.get((entry, matrix))
-            text = "" if value is None else seconds(value)
-            cells.append(f"**{text}**" if value == best[matrix] else text)
-        lines.append(line_of([f"`{entry}`", *cells]))
+    cell = lambda e, m: bold(seconds(time[e, m]), time[e, m] == best[m]) if (e, m) in time else ""
+    lines = table_of(["entry", *map(label, matrices)], ([f"`{e}`", *(cell(e, m) for m in matrices)] for e in entries))
     context = results["context"]
-    options = sorted({r["problem"]["options"] for r in rows if r["problem"]["options"]})
-    what = "; ".join([f"time of one product, {o}" for o in options] or ["time of one product"])
-    machine = context.get("gpu", "")
-    where = machine if "gpu_sms" in context else context["cpu"]
+    what = "; ".join([f"time of one product, {o}" for o in sorted({r["problem"]["options"] for r in rows} - {""})] or ["time of one product"])
     launch = ", replayed as a CUDA graph" if context.get("gpu_launch") == "graph" else ""
-    lines.append("")
-    lines.append(f"({what}{launch}; medians; {where}, {context['date'][:10]}, sources {context['source_digest'][:12]}; fastest bold)")
-    return "\n".join(lines) + "\n"
+    return text_of(lines, f"({what}{launch}; medians; {source_of(context, place_of(context))}; fastest bold)")
 
 
 def memory_of_library(rows):
@@ -165,52 +190,39 @@ def typed_rungs(written):
     return rungs
 
 
-def ladder(results, pattern, written, file, wanted=()):
+def ladder(results, pattern, wanted, written, file):
     """The rungs of a step with their times, and the gain of each; `results` is None where there is no record. `written`: the old text."""
-    rungs = typed_rungs(written)
-    timed = [r for r in timed_rows(results) if is_wanted(r["problem"]["matrix"], wanted)] if results else []
-    step = [r for r in timed if re.search(pattern, r["entry"])]
-    name = lambda entry: f"`{entry.rsplit('/', 1)[-1]}`"
-    rungs += [["", entry, ""] for entry in dict.fromkeys(name(r["entry"]) for r in step) if entry not in [rung[1] for rung in rungs]]
-    columns = list(dict.fromkeys((r["problem"]["matrix"], r["problem"]["options"]) for r in timed))
-    place = lambda r: (r["problem"]["matrix"], r["problem"]["options"])
-    time = {(name(r["entry"]), place(r)): median(r) for r in step}
-    peers = [r for r in timed if r["peer"]]
-    several = len({options for _, options in columns}) > 1
-    title = lambda matrix, options: ", ".join(part for part in (label(matrix), several and options) if part)
-    titles = ["file", "entry", "what is new"] + ([title(*column) for column in columns] + ["gain"] if results else [])
-    lines = head_of(titles)
-    before = None
+    rungs, titles = typed_rungs(written), ["file", "entry", "what is new"]
+    if not results:
+        return text_of(table_of(titles, rungs), f"(No record yet: {file}.",
+                       "On a GPU `tools/verify-gpu.sh --only ladders` makes it, and then `tools/tables.py` this table.)")
+    timed = [r for r in timed_rows(results) if is_wanted(r["problem"]["matrix"], wanted)]
+    columns = list(dict.fromkeys(map(problem_of, timed)))
+    time = {(named(r["entry"]), problem_of(r)): median(r) for r in timed if re.search(pattern, r["entry"])}
+    took = lambda entry: {column: time[entry, column] for column in columns if (entry, column) in time}
+    rungs += [["", entry, ""] for entry in dict.fromkeys(entry for entry, _ in time) if entry not in [rung[1] for rung in rungs]]
+    rows, before = [], {}
     for rung in rungs:
-        cells = list(rung)
-        if results:
-            mine = {column: time[rung[1], column] for column in columns if (rung[1], column) in time}
-            cells += [seconds(mine[column]) if column in mine else "" for column in columns]
-            named = re.search(r"gain over (`\w+`)", rung[2])  # a rung out of the line
-            over = {column: time[named[1], column] for column in columns if (named[1], column) in time} if named else before
-            both = [column for column in mine if over and column in over]
-            cells.append(times(geometric_mean(over[column] / mine[column] for column in both)) if both else "")
-            before = mine or before
-        lines.append(line_of(cells))
-    if peers:
-        pooled = [r for r in peers if r["entry"].endswith("_pooled")]
-        allocating = "allocates in each run" if memory_of_library(peers) else ""
-        library = "cuSPARSE" if all("cusparse" in r["entry"] for r in peers) else "cuBLAS and cuSPARSE"
-        for what, of in (("memory from the pool of `binned`", pooled), (allocating, [r for r in peers if r not in pooled])):
-            best = lambda column: min((median(r) for r in of if place(r) == column), default=None)
-            if of:
-                cells = [best(column) for column in columns]
-                lines.append(line_of(["", f"{library}, {'its' if library == 'cuSPARSE' else 'the'} fastest", what] + ["" if t is None else seconds(t) for t in cells] + [""]))
-    lines.append("")
-    if results:
-        context = results["context"]
-        of_all = "" if several or not columns or not columns[0][1] else f", {columns[0][1]}"
-        lines.append(f"(times of one product{of_all}, medians; gain: speed over the line before, or the entry named, the geometric mean of the columns;")
-        lines.append(f"{context.get('gpu', '')}, {context['date'][:10]}, sources {context['source_digest'][:12]})")
-    else:
-        lines.append(f"(No record yet: {file}.")
-        lines.append("On a GPU `tools/verify-gpu.sh --only ladders` makes it, and then `tools/tables.py` this table.)")
-    return "\n".join(lines) + "\n"
+        mine, out_of_line = took(rung[1]), re.search(r"gain over (`\w+`)", rung[2])
+        over = took(out_of_line[1]) if out_of_line else before
+        gain = geometric_mean(over[column] / mine[column] for column in mine if column in over)
+        rows.append([*rung, *(seconds(mine[column]) if column in mine else "" for column in columns), times(gain)])
+        before = mine or before
+    peers = [r for r in timed if r["peer"]]
+    pooled = [r for r in peers if r["entry"].endswith("_pooled")]
+    library = "cuSPARSE, its fastest" if all("cusparse" in r["entry"] for r in peers) else "cuBLAS and cuSPARSE, the fastest"
+    for what, of in (("memory from the pool of `binned`", pooled),
+                     ("allocates in each run" if memory_of_library(peers) else "", [r for r in peers if r not in pooled])):
+        best = [min((median(r) for r in of if problem_of(r) == column), default=None) for column in columns]
+        if of:
+            rows.append(["", library, what, *("" if t is None else seconds(t) for t in best), ""])
+    several = len({options for _, options in columns}) > 1
+    titles += [", ".join(filter(None, (label(matrix), several and options))) for matrix, options in columns] + ["gain"]
+    of_all = "" if several or not columns or not columns[0][1] else f", {columns[0][1]}"
+    context = results["context"]
+    return text_of(table_of(titles, rows),
+                   f"(times of one product{of_all}, medians; gain: speed over the line before, or the entry named, the geometric mean of the columns;",
+                   f"{source_of(context, context.get('gpu', context['cpu']))})")
 
 
 def exchanged(row):
@@ -251,33 +263,32 @@ def scaling(results, pattern, wanted):
     problem_of = lambda r: (r["problem"]["matrix"], r["problem"]["options"], r["problem"]["operation"], r["problem"]["type"])
     on_gpus = any(not r["mpi"] and re.search(pattern, r["entry"]) for r in timed)  # one against several
     columns = scaling_columns(timed, on_gpus, on_gpus and any(r["problem"]["options"] != "C distributed" for r in ranked))
-    problems = [p for p in dict.fromkeys(problem_of(r) for r in timed if r["mpi"]) if not wanted or label(p[0]) in wanted]
     lines, shown = [], []
-    for problem in problems:
-        alone = [r for r in timed if problem_of(r) == problem and not r["mpi"] and not r["structure_reuse"]]
-        bases = [r for r in alone if re.search(pattern, r["entry"])] if on_gpus else [r for r in alone if r["entry"].startswith("01_")]
+    for problem in dict.fromkeys(problem_of(r) for r in timed if r["mpi"]):
+        if wanted and label(problem[0]) not in wanted:
+            continue
+        bases = [r for r in timed if problem_of(r) == problem and not r["mpi"] and not r["structure_reuse"]
+                 and re.search(pattern if on_gpus else "^01_", r["entry"])]
         base = min(bases, key=median, default=None)
-        named = f"`{base['entry']}` on one GPU" if base and on_gpus else "fastest serial entry"
+        over = f"`{base['entry']}` on one GPU" if base and on_gpus else "fastest serial entry"
+        rows = [(r, base) for r in ranked if problem_of(r) == problem]
         lines += [f"{label(problem[0])}, {problem[2]} {problem[3]}{', ' + problem[1] if problem[1] else ''}"
-                  + (f"; {named} {seconds(median(base))}:" if base else ":"), "", *head_of(columns)]
-        rows = [r for r in ranked if problem_of(r) == problem]
-        lines += [line_of(cell(r, base) for cell in columns.values()) for r in rows] + [""]
-        shown += [(r, base) for r in rows]
+                  + (f"; {over} {seconds(median(base))}:" if base else ":"), "",
+                  *table_of(columns, ([cell(*row) for cell in columns.values()] for row in rows)), ""]
+        shown += rows
     takes_turns = lambda r: int(context.get(f"ranks={r['ranks']}: gpus", r["ranks"])) < r["ranks"]
     if on_gpus:
         lines += phases_of_ranks([(r, base) for r, base in shown if r["ranks"] > 1 and not takes_turns(r)], context)
     counts = sorted({r["ranks"] for r in timed if r["mpi"]})
-    copies = [f"{ranks} ranks {float(context[key]) / 1e9:.1f}" for ranks in counts if (key := f"ranks={ranks}: copy_bandwidth_bytes_per_second") in context]
+    known = lambda name: [(ranks, context[f"ranks={ranks}: {name}"]) for ranks in counts if f"ranks={ranks}: {name}" in context]
+    copies = [f"{ranks} ranks {float(rate) / 1e9:.1f}" for ranks, rate in known("copy_bandwidth_bytes_per_second")]
     cores = next((value for key, value in context.items() if key.endswith(": cores")), "?")
-    gpus = [f"{ranks} processes {context[key]}" for ranks in counts if (key := f"ranks={ranks}: gpus") in context]
-    if gpus:
+    if gpus := [f"{ranks} processes {number}" for ranks, number in known("gpus")]:
         lines.append(f"({context['gpu']}; GPUs: {', '.join(gpus)})")
     if any(takes_turns(r) for r in timed if r["mpi"]):
         lines.append("(Processes that share a GPU take turns: compute is then the longest time that one of them takes with the GPU to itself, "
                      "as it would on a GPU of its own.)")
-    lines.append(f"({context['cpu']}, {cores} cores, {context['date'][:10]}, sources {context['source_digest'][:12]}; "
-                 f"copy bandwidth in GB/s: {', '.join(copies)})")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, f"({source_of(context, context['cpu'] + f', {cores} cores')}; copy bandwidth in GB/s: {', '.join(copies)})"]) + "\n"
 
 
 PHASES = ("analysis", "symbolic", "allocation", "numeric", "wait", "gather", "to host", "messages", "interleave")
@@ -291,25 +302,15 @@ def phases_of_ranks(rows, context):
     names = [name for name in PHASES if any(name in r["seconds"]["phases"] for r, _ in rows)]
     loads = {"B to its GPU": "upload_b_seconds", "between GPUs": "exchange_b_seconds"}
     parts = ", ".join(f"*{name}*" for name in names[names.index("gather") + 1:]) if "gather" in names else ""
-    lines = ["Phases, the longest of all processes" + (f" ({parts} are parts of *gather*)" if parts else "") + "; what loading B takes; compute, of the limit:", "",
-             *head_of(["matrix", "entry", "ranks", *names, *loads, "of the limit"])]
     cell = lambda value: seconds(value) if value else ""
+    cells = []
     for row, base in rows:
-        cells = [cell(row["seconds"]["phases"].get(name)) for name in names] + [cell(measured(row, name)) for name in loads.values()]
         took = measured(row, "compute_seconds")
-        cells.append(limit(base, context, took, row["ranks"]) if base and took else "")
-        lines.append(line_of([label(row["problem"]["matrix"]), f"`{row['entry'].split('/')[1]}`", str(row["ranks"]), *cells]))
-    return lines + [""]
-
-
-def line_of(cells):
-    """A line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
-
-
-def head_of(titles):
-    """The first two lines of a Markdown table."""
-    return [line_of(titles), "|---" * len(titles) + "|"]
+        cells.append([label(row["problem"]["matrix"]), named(row["entry"]), str(row["ranks"]),
+                      *(cell(row["seconds"]["phases"].get(name)) for name in names), *(cell(measured(row, name)) for name in loads.values()),
+                      limit(base, context, took, row["ranks"]) if base and took else ""])
+    return ["Phases, the longest of all processes" + (f" ({parts} are parts of *gather*)" if parts else "") + "; what loading B takes; compute, of the limit:", "",
+            *table_of(["matrix", "entry", "ranks", *names, *loads, "of the limit"], cells), ""]
 
 
 def geometric_mean(values):
@@ -333,43 +334,34 @@ def of_plans(rows, pattern):
 
 def ratios(results, pattern, wanted):
     """The Markdown tables of one results file, speeds over the fastest library: a table an operation."""
-    timed = timed_rows(results)
+    timed, context = timed_rows(results), results["context"]
+    on_gpu = "gpu_sms" in context
     problem_of = lambda r: (r["problem"]["operation"], r["problem"]["type"], r["problem"]["options"])
     lines = []
-    context = results["context"]
-    on_gpu = "gpu_sms" in context
-    for operation, number, options in dict.fromkeys(problem_of(r) for r in timed):
-        rows = [r for r in timed if problem_of(r) == (operation, number, options)]
-        time = {(r["entry"], r["problem"]["matrix"]): median(r) for r in rows}
+    for problem in dict.fromkeys(map(problem_of, timed)):
+        rows = [r for r in timed if problem_of(r) == problem]
         entries = [e for e in dict.fromkeys(r["entry"] for r in rows) if re.search(pattern, e) and not e.startswith("vendor/")]
-        matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in rows) if not wanted or label(m) in wanted]
-        lines += [f"{operation} {number}{', ' + options if options else ''}:", "",
-                  *head_of(["matrix", *(f"`{e.split('/')[1]}`" for e in entries), "against"])]
-        best, speeds = [], {}
-        for matrix in matrices:
-            peers = {e: t for (e, m), t in time.items() if m == matrix and e.startswith("vendor/")}
-            if not peers:
+        best, speeds, shown = [], {e: [] for e in entries}, []
+        for matrix in dict.fromkeys(r["problem"]["matrix"] for r in rows):
+            time = {r["entry"]: median(r) for r in rows if r["problem"]["matrix"] == matrix}
+            peer = min((e for e in time if e.startswith("vendor/")), key=time.get, default=None)
+            if not peer or (wanted and label(matrix) not in wanted):
                 continue
-            peer = min(peers, key=peers.get)
-            speed = {e: peers[peer] / time[e, matrix] for e in entries if (e, matrix) in time}
+            speed = {e: time[peer] / time[e] for e in entries if e in time}
             best.append(max(speed.values()))
-            cell = lambda e: "" if e not in speed else ("**{}**" if speed[e] == best[-1] else "{}").format(two_digits(speed[e]))
-            name = peer.split("/")[1] if on_gpu else peer.split("/")[1].split("_")[0]
-            lines.append(line_of([label(matrix), *map(cell, entries), name]))
+            shown.append([label(matrix), *(bold(two_digits(speed[e]), speed[e] == best[-1]) if e in speed else "" for e in entries),
+                          peer.split("/")[1] if on_gpu else peer.split("/")[1].split("_")[0]])
             for e in speed:
-                speeds.setdefault(e, []).append(speed[e])
-        if on_gpu:
-            for name, of in (("geometric mean", geometric_mean), ("least", min)):
-                lines.append(f"| {name} | " + " | ".join(two_digits(of(speeds[e])) if len(speeds.get(e, [])) == len(best) else "" for e in entries) + " | |")
-            lines.append("")
-        else:
-            lines += ["", *([f"Geometric mean of the fastest: {geometric_mean(best):.2f}.", ""] if len(best) > 1 else [])]
-    if on_gpu:
-        lines.append(f"(speed over the fastest of the library's algorithms, 1 is as fast; medians of one run{of_plans(timed, pattern)}; {context['gpu']}, "
-                     f"{context['date'][:10]}, sources {context['source_digest'][:12]}; fastest bold)")
-        return "\n".join(lines) + "\n"
-    lines.append(f"(speed over the faster library, 1 is as fast; medians of one run; {context['cpu']}, one thread, {context['date'][:10]}, "
-                 f"sources {context['source_digest'][:12]}; fastest bold; empty: beyond the limits of work or memory)")
+                speeds[e].append(speed[e])
+        for name, of in (("geometric mean", geometric_mean), ("least", min)) if on_gpu else ():
+            shown.append([name, *(two_digits(of(speeds[e])) if len(speeds[e]) == len(best) else "" for e in entries), ""])
+        lines += [f"{problem[0]} {problem[1]}{', ' + problem[2] if problem[2] else ''}:", "",
+                  *table_of(["matrix", *map(named, entries), "against"], shown), ""]
+        if not on_gpu and len(best) > 1:
+            lines += [f"Geometric mean of the fastest: {geometric_mean(best):.2f}.", ""]
+    lines.append(f"(speed over the fastest of the library's algorithms, 1 is as fast; medians of one run{of_plans(timed, pattern)}; {source_of(context)}; fastest bold)"
+                 if on_gpu else f"(speed over the faster library, 1 is as fast; medians of one run; {source_of(context, context['cpu'] + ', one thread')}; "
+                 "fastest bold; empty: beyond the limits of work or memory)")
     return "\n".join(lines) + "\n"
 
 
@@ -423,67 +415,63 @@ def limit(row, context, took, gpus=1):
 
 def products(results, pattern, wanted):
     """The Markdown table of one results file of sparse products: rates, then phases and limits of the fastest of ours that counts anew."""
-    timed = [r for r in timed_rows(results) if r["problem"]["operation"] == "spgemm"]
-    matrices = [m for m in dict.fromkeys(r["problem"]["matrix"] for r in timed) if not wanted or label(m) in wanted]
-    entries = [e for e in dict.fromkeys(r["entry"] for r in timed) if re.search(pattern, e) and not e.startswith("vendor/")]
-    rows = {(r["entry"], r["problem"]["matrix"]): r for r in timed}
-    rate = lambda r: f"{r['gflops']:.{0 if r['gflops'] >= 99.5 else 1}f}"
-    lines, speeds = [], []
     context = results["context"]
-    for matrix in matrices:
-        ours = [rows[e, matrix] for e in entries if (e, matrix) in rows and not rows[e, matrix]["structure_reuse"]]
-        peers = [r for r in timed if r["entry"].startswith("vendor/") and r["problem"]["matrix"] == matrix]
-        if not ours:
+    timed = [r for r in timed_rows(results) if r["problem"]["operation"] == "spgemm"]
+    entries = [e for e in dict.fromkeys(r["entry"] for r in timed) if re.search(pattern, e) and not e.startswith("vendor/")]
+    fastest = lambda rows: max(rows, key=lambda r: r["gflops"], default=None)
+    rate = lambda r: f"{r['gflops']:.{0 if r['gflops'] >= 99.5 else 1}f}" if r else ""
+    lines, speeds = [], []
+    for matrix in dict.fromkeys(r["problem"]["matrix"] for r in timed):
+        rows = {r["entry"]: r for r in timed if r["problem"]["matrix"] == matrix}
+        best = fastest([rows[e] for e in entries if e in rows and not rows[e]["structure_reuse"]])
+        peer = fastest([r for e, r in rows.items() if e.startswith("vendor/")])
+        if not best or (wanted and label(matrix) not in wanted):
             continue
-        best = max(ours, key=lambda r: r["gflops"])
-        peer = max(peers, key=lambda r: r["gflops"], default=None)
-        speed = best["gflops"] / peer["gflops"] if peer else None
-        speeds += [speed] if speed else []
+        speeds += [best["gflops"] / peer["gflops"]] if peer else []
         count, took, least = best["problem"]["multiplications"], best["seconds"]["phases"], limits(best, context)
         ncu = counted(best, context) if "gpu" in context else None
         lines.append({"matrix": label(matrix), "products": f"{count / 1e6:.1f} M", "a result": f"{count / max(best['result_nnz'], 1):.1f}",
-                      **{f"`{e.split('/')[1]}`": rate(rows[e, matrix]) if (e, matrix) in rows else "" for e in entries},
-                      "library": rate(peer) if peer else "", "speed over it": f"{speed:.2f}" if speed else "", "time": seconds(median(best)),
+                      **{named(e): rate(rows.get(e)) for e in entries},
+                      "library": rate(peer), "speed over it": f"{speeds[-1]:.2f}" if peer else "", "time": seconds(median(best)),
                       **{part: seconds(took[part]) if part in took else "" for part in ("analysis", "symbolic", "numeric")},
                       **{name: share(least[name] / median(best)) if name in least else "" for name in ("memory", "L2", "issue")},
                       "L1 hits": share(ncu["load_sectors_hit"] / ncu["load_sectors"]) if ncu else ""})
     known = [title for title in lines[0] if title not in ("issue", "L1 hits") or any(line[title] for line in lines)] if lines else ["matrix"]
-    where = context["gpu"] if "gpu_sms" in context else context["cpu"]
     types = "/".join(sorted({r["problem"]["type"] for r in timed}))
     memory = memory_of_library(timed)
-    return "\n".join(head_of(known) + [line_of(line[title] for title in known) for line in lines]
-                     + (["", f"Geometric mean of the speed over the library: {geometric_mean(speeds):.2f}."] if speeds else [])
-                     + ["", f"(GFLOP/s, two operations a product, {types}, whole calls; medians; library: the fastest algorithm{', ' + memory if memory else ''}; "
-                        "time, phases and limits: of the fastest of ours that counts anew; limits: what each allows, as a part of that time; "
-                        f"{where}, {context['date'][:10]}, sources {context['source_digest'][:12]})"]) + "\n"
+    return text_of(table_of(known, ([line[title] for title in known] for line in lines))
+                   + (["", f"Geometric mean of the speed over the library: {geometric_mean(speeds):.2f}."] if speeds else []),
+                   f"(GFLOP/s, two operations a product, {types}, whole calls; medians; library: the fastest algorithm{', ' + memory if memory else ''}; "
+                   "time, phases and limits: of the fastest of ours that counts anew; limits: what each allows, as a part of that time; "
+                   f"{source_of(context, place_of(context))})")
 
 
 def gather(results, _pattern, _wanted):
     """The Markdown table of a record of such rates: a line a size of B, a column a size of what is read of a row."""
-    rate = {(r["b_bytes"], r["piece_bytes"]): r["bytes_per_second"] for r in results["rates"]}
-    sizes, pieces = sorted({b for b, _ in rate}), sorted({piece for _, piece in rate})
-    lines = head_of(["B", *(f"{piece} bytes" for piece in pieces)])
-    for size in sizes:
-        cells = [f"{rate[size, piece] / 1e12:.1f}" if (size, piece) in rate else "" for piece in pieces]
-        lines.append(line_of([f"{size / 1e6:.0f} MB", *cells]))
+    rate = {(r["b_bytes"], r["piece_bytes"]): f"{r['bytes_per_second'] / 1e12:.1f}" for r in results["rates"]}
+    sizes, pieces = (sorted({key[k] for key in rate}) for k in (0, 1))
     apart = f"rows {results['stride']} bytes apart" if results["stride"] else "whole rows"
-    lines += ["", f"(TB/s; {apart}; medians; {results['device']})"]
-    return "\n".join(lines) + "\n"
+    return text_of(table_of(["B", *(f"{piece} bytes" for piece in pieces)],
+                            ([f"{size / 1e6:.0f} MB", *(rate.get((size, piece), "") for piece in pieces)] for size in sizes)),
+                   f"(TB/s; {apart}; medians; {results['device']})")
 
 
-def large(count):
+def large(count, unit=""):
     """A count with three digits: "12.3 M"."""
-    for unit, size in ((" G", 1e9), (" M", 1e6), (" k", 1e3)):
+    for prefix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if count >= size * 0.9995:
-            scaled = count / size
-            return f"{scaled:.{0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2}f}{unit}"
-    return f"{count:.0f}"
+            return three_digits(count / size) + f" {prefix}{unit}"
+    return f"{count:.0f}" + (f" {unit}" if unit else "")
 
 
 def moved(count, time):
     """Bytes, and the rate at which they moved: "123 MB, 4.56 TB/s"."""
-    amount = large(count)
-    return f"{amount}{'' if amount[-1] in 'GMk' else ' '}B" + (f", {count / time / 1e12:.2f} TB/s" if time else "")
+    return large(count, "B") + (f", {count / time / 1e12:.2f} TB/s" if time else "")
+
+
+ratio = lambda above, below: f"{above / below:.1f}" if below else ""
+part = lambda some, all_: share(some / all_) if all_ else ""
+percent = lambda value: f"{value:.0f} %"
 
 
 SECTOR = 32  # bytes
@@ -492,14 +480,14 @@ SECTOR = 32  # bytes
 COUNTERS = (
     ("time", ("seconds",), seconds),
     ("instructions", ("instructions",), large),
-    ("threads each", ("thread_instructions", "instructions"), lambda threads, warps: f"{threads / warps:.1f}" if warps else ""),
-    ("sectors a request", ("load_sectors", "load_requests"), lambda sectors, requests: f"{sectors / requests:.1f}" if requests else ""),
-    ("L1 hits", ("load_sectors_hit", "load_sectors"), lambda hit, all_: f"{100 * hit / all_:.0f} %" if all_ else ""),
-    ("L2 hits", ("l2_read_sectors_hit", "l2_read_sectors"), lambda hit, all_: f"{100 * hit / all_:.0f} %" if all_ else ""),
+    ("threads each", ("thread_instructions", "instructions"), ratio),
+    ("sectors a request", ("load_sectors", "load_requests"), ratio),
+    ("L1 hits", ("load_sectors_hit", "load_sectors"), part),
+    ("L2 hits", ("l2_read_sectors_hit", "l2_read_sectors"), part),
     ("of L2", ("l2_sectors", "seconds"), lambda sectors, time: moved(SECTOR * sectors, time)),
     ("of memory", ("dram_read_bytes", "dram_written_bytes", "seconds"), lambda read, written, time: moved(read + written, time)),
-    ("warps of a busy SM", ("warps_active",), lambda share: f"{share:.0f} %"),
-    ("of all SMs", ("warps_at_all_times",), lambda share: f"{share:.0f} %"),
+    ("warps of a busy SM", ("warps_active",), percent),
+    ("of all SMs", ("warps_at_all_times",), percent),
 )
 # Where anything is added by atomics in shared memory, these too.
 SHARED = (
@@ -509,46 +497,48 @@ SHARED = (
 )
 # Where they were counted, of global loads and of local memory (tools/counters.py, OF_SPMV). The passes over the data are also those of shared memory.
 LOADS = (
-    ("tag passes a load", ("load_tag_wavefronts", "load_requests"), lambda passes, requests: f"{passes / requests:.1f}" if requests else ""),
-    ("data passes a load", ("data_wavefronts", "shared_wavefronts", "load_requests"), lambda all_, shared, requests: f"{(all_ - shared) / requests:.1f}" if requests else ""),
+    ("tag passes a load", ("load_tag_wavefronts", "load_requests"), ratio),
+    ("data passes a load", ("data_wavefronts", "shared_wavefronts", "load_requests"), lambda all_, shared, requests: ratio(all_ - shared, requests)),
     SHARED[2],
     ("bank conflicts", ("shared_conflicts",), large),
-    ("registers", ("registers",), lambda count: f"{count:.0f}"),
-    ("wait for data", ("waits_for_data",), lambda warps: f"{warps:.1f}"),
-    ("for the queue", ("waits_for_queue",), lambda warps: f"{warps:.1f}"),
+    ("registers", ("registers",), "{:.0f}".format),
+    ("wait for data", ("waits_for_data",), "{:.1f}".format),
+    ("for the queue", ("waits_for_queue",), "{:.1f}".format),
 )
 LOCAL = (
     ("local loads", ("local_loads",), large),
     ("local stores", ("local_stores",), large),
-    ("local L1 hits", ("local_load_sectors_hit", "local_load_sectors"), lambda hit, all_: f"{100 * hit / all_:.0f} %" if all_ else ""),
+    ("local L1 hits", ("local_load_sectors_hit", "local_load_sectors"), part),
 )
 
 
 def counters(results, pattern, _wanted):
     """The Markdown table of a record of tools/counters.sh: a line a case and entry."""
-    case = lambda c: ", ".join(filter(None, (c["matrix"], c["options"])))
-    chosen = [c for c in results["cases"] if re.search(pattern, f"{case(c)}, {c['entry']}")]
-    columns = COUNTERS + (LOADS if any("registers" in c for c in chosen) else ()) + (LOCAL if any(c.get("local_loads") for c in chosen) else ())
-    columns += (SHARED if any(c.get("shared_atomics") or c.get("shared_cas") for c in chosen) else ())
+    case = lambda c, matrix: ", ".join(filter(None, (matrix, c["options"])))
+    chosen = [c for c in results["cases"] if re.search(pattern, f"{case(c, c['matrix'])}, {c['entry']}")]
+    with_loads = any("registers" in c for c in chosen)
+    columns = COUNTERS + (LOADS if with_loads else ()) + (LOCAL if any(c.get("local_loads") for c in chosen) else ())
+    columns += SHARED if any(c.get("shared_atomics") or c.get("shared_cas") for c in chosen) else ()
     columns = tuple(dict.fromkeys(columns))
-    lines = head_of(["case", "entry", *(head for head, _, _ in columns)])
+    rows = []
     for c in chosen:
-        name = ", ".join(filter(None, (label(c["matrix"]), c["options"])))
         if c["status"] == "good":
             cells = [show(*(c[need] for need in needs)) if all(need in c for need in needs) else "" for _, needs, show in columns]
         else:
             cells = ["not counted: " + c["reason"].replace("|", "/")] + [""] * (len(columns) - 1)
-        lines.append(line_of([name, f"`{c['entry']}`", *cells]))
-    explained = "; passes: of L1, over its tags and over its data, for a load of a warp; bank conflicts: wavefronts of shared memory that they cost; wait: clocks for which a warp waits, for each instruction issued; queue: of loads, because it is full" if any("registers" in c for c in chosen) else ""
-    lines += ["", f"(all kernels of one product; time: of each kernel alone, under ncu; instructions: of warps; threads each: lanes that take part; L1: global loads; L2: what the SMs asked of it, "
-              f"its hits those of reads; warps: of what an SM holds while it has any, "
-              f"and of what all SMs hold from a kernel's start to its end{explained}; {results['gpu']}, {results['ncu'].split(' (')[0].replace('Version', 'ncu')}, {results['date'][:10]}, sources {results['source_digest'][:12]})"]
-    return "\n".join(lines) + "\n"
+        rows.append([case(c, label(c["matrix"])), f"`{c['entry']}`", *cells])
+    explained = ("; passes: of L1, over its tags and over its data, for a load of a warp; bank conflicts: wavefronts of shared memory that they cost; "
+                 "wait: clocks for which a warp waits, for each instruction issued; queue: of loads, because it is full" if with_loads else "")
+    ncu = results["ncu"].split(" (")[0].replace("Version", "ncu")
+    return text_of(table_of(["case", "entry", *(head for head, _, _ in columns)], rows),
+                   "(all kernels of one product; time: of each kernel alone, under ncu; instructions: of warps; threads each: lanes that take part; "
+                   "L1: global loads; L2: what the SMs asked of it, its hits those of reads; warps: of what an SM holds while it has any, "
+                   f"and of what all SMs hold from a kernel's start to its end{explained}; {source_of(results, results['gpu'] + ', ' + ncu)})")
 
 
 VALUE = re.compile(r"(<!--\s+value\s+([^<>]*?)\s+-->)([^<>]*?)(<!-- /value -->)")
 SELECTORS = ("ranks", "type", "operation", "options")
-ELSEWHERE = ("in:", "clock:")  # said beside over:REGEX
+WITH_VALUE = (*SELECTORS, "digits", "in", "clock", "without", "per")  # beside what is told: NAME=VALUE or NAME:VALUE
 LISTED = ("gflops", "result_nnz", "bandwidth_share")  # of a result; of its problem are others
 
 
@@ -559,32 +549,32 @@ def in_unit(name, number, words):
         return f"{100 * number:.{digits or 0}f} %"
     if digits is not None:
         return f"{number:.{digits}f}"
-    if name.endswith("seconds"):
-        return seconds(number)
-    if name == "joules":
-        return seconds(number, "J")
+    if name.endswith("seconds") or name == "joules":
+        return seconds(number, "J" if name == "joules" else "s")
     if "bytes_per_second" in name:
         return f"{number / 1e12:.2f} TB/s" if number >= 1e12 else f"{number / 1e9:.1f} GB/s"
     if "bytes" in name and number >= 1e3:
-        amount = large(number)
-        return f"{amount}{'' if amount[-1] in 'GMk' else ' '}B"
+        return large(number, "B")
     if number == int(number):
         return f"{int(number):,}"
     return f"{number:.{0 if number >= 100 else 1 if number >= 10 else 2}f}"
 
 
 def of_file(name):
-    """The record of that name or pattern, with or without `results/` before it. Raises ValueError if there is none."""
-    parts = sorted(ROOT.glob(name)) or sorted((ROOT / "results").glob(name))
-    if not parts:
-        raise ValueError(f"there is no record '{name}'")
-    return merged(parts)
+    """The record of that name or pattern. Raises ValueError if there is none."""
+    if parts := records_of(name):
+        return merged(parts)
+    raise ValueError(f"there is no record '{name}'")
 
 
 def is_entry(name):
     """Whether a step registers an entry of that name, STEP/NAME: one that has no record yet is no misspelt one."""
     step = name.partition("/")[0]
     return any(f'"{name}"' in source.read_text() for kind in ("cpp", "cu") for source in ROOT.glob(f"{step}/**/*.{kind}"))
+
+
+def matrix_of(row):
+    return row["problem"]["matrix"] if "problem" in row else row["matrix"]
 
 
 def value(results, entry, matrix, words):
@@ -602,70 +592,43 @@ def value(results, entry, matrix, words):
         except ValueError:
             return str(found)
     if "rates" in results:
-        for rate in results["rates"]:
-            if (f"{rate['b_bytes'] / 1e6:.0f}MB", str(rate["piece_bytes"])) == (entry, matrix):
-                return f"{rate['bytes_per_second'] / 1e12:.1f} TB/s"
-        raise ValueError(f"there is no rate of {matrix} bytes of a B of {entry}")
-    selected = dict(w.split("=", 1) for w in words if w.split("=")[0] in SELECTORS)
-    what = [w for w in words if w.split("=")[0] not in (*SELECTORS, "digits") and w not in ("percent", "if_recorded") and not w.startswith((*ELSEWHERE, "without:", "per:"))]
-    if len(what) > 1:
-        raise ValueError(f"one of '{' '.join(what)}' at a time")
-    what = what[0] if what else ""
-    elsewhere = {kind: next((w.removeprefix(kind) for w in words if w.startswith(kind)), "") for kind in ELSEWHERE}
-    if any(elsewhere.values()) and not what.startswith("over:"):
-        raise ValueError(f"'{' '.join(w for w in words if w.startswith(ELSEWHERE))}' belongs to over:REGEX")
-    without = next((w.removeprefix("without:") for w in words if w.startswith("without:")), "")
-    if without and what and not what.startswith("over:"):
-        raise ValueError(f"'without:{without}' belongs to the time of a run or to over:REGEX")
-    per = next((w.removeprefix("per:") for w in words if w.startswith("per:")), "")
-    if per and "cases" not in results:
-        raise ValueError("'per:' belongs to a counter")
-    timed = results["cases"] if "cases" in results else timed_rows(results)
+        rates = {(f"{rate['b_bytes'] / 1e6:.0f}MB", str(rate["piece_bytes"])): rate["bytes_per_second"] for rate in results["rates"]}
+        if (entry, matrix) not in rates:
+            raise ValueError(f"there is no rate of {matrix} bytes of a B of {entry}")
+        return f"{rates[entry, matrix] / 1e12:.1f} TB/s"
+    pairs = {word: re.match(r"(\w+)[=:](.*)", word) for word in words}
+    given = {pair[1]: pair[2] for pair in pairs.values() if pair and pair[1] in WITH_VALUE}
+    told = [word for word, pair in pairs.items() if word not in ("percent", "if_recorded") and not (pair and pair[1] in given)]
+    what = told[0] if told else ""
+    over = what.removeprefix("over:") if what.startswith("over:") else ""
+    of_cases, of_several, without = "cases" in results, matrix in ("mean", "least", "behind"), given.get("without", "")
+    timed = results["cases"] if of_cases else timed_rows(results)
+    for wrong, fault in (
+            (len(told) > 1, f"one of '{' '.join(told)}' at a time"),
+            (of_several and not over, f"'{matrix}' belongs to over:REGEX"),
+            (("in" in given or "clock" in given) and not over, "what stands behind 'in:' or 'clock:' belongs to over:REGEX"),
+            (without and what and not over, f"'without:{without}' belongs to the time of a run or to over:REGEX"),
+            ("per" in given and not of_cases, "'per:' belongs to a counter")):
+        if wrong:
+            raise ValueError(fault)
+    selected = {name: text for name, text in given.items() if name in SELECTORS}
     of = lambda row, name: str(row[name] if name in row else row["problem"][name]).replace(" ", "_")
-    rows = [r for r in timed if all(of(r, name) == text for name, text in selected.items())]
-    matrix_of = lambda r: r["matrix"] if "cases" in results else r["problem"]["matrix"]
-    of_several = matrix in ("mean", "least", "behind")
-    if of_several and not what.startswith("over:"):
-        raise ValueError(f"'{matrix}' belongs to over:REGEX")
-    is_matrix = lambda r: of_several or matrix_of(r) == matrix or label(matrix_of(r)).replace(" ", "") == matrix
-    mine = [r for r in rows if is_matrix(r) and (r["entry"] == entry or r["entry"].endswith("/" + entry))]
+    mine = [r for r in timed if (r["entry"] == entry or r["entry"].endswith("/" + entry)) and all(of(r, name) == text for name, text in selected.items())
+            and (of_several or matrix in (matrix_of(r), label(matrix_of(r)).replace(" ", "")))]
+    if not mine and "if_recorded" in words and is_entry(entry):
+        return "no record"
     if not mine:
-        if "if_recorded" in words and is_entry(entry):
-            return "no record"
         raise ValueError(f"there is no good result of '{entry}' on '{matrix}'" + (f" with {selected}" if selected else ""))
     if without and not any(without.replace("_", " ") in r["seconds"].get("phases", {}) for r in timed):
         raise ValueError(f"no entry has a phase '{without}'")
-    if what.startswith("over:"):
-        pattern, ratio = what.removeprefix("over:"), {}
-        fields = ("operation", "type") if elsewhere["in:"] else ("operation", "type", "options")
-        problem = lambda r: [matrix_of(r)] + [r["problem"][name] for name in fields]
-        as_many = lambda r: "ranks" not in selected or not r["mpi"] or str(r["ranks"]) == selected["ranks"]  # or one process alone
-        beside = [r for r in (timed_rows(of_file(elsewhere["in:"])) if elsewhere["in:"] else timed)
-                  if re.search(pattern, r["entry"]) and not r.get("structure_reuse") and as_many(r)]
-        for row in mine:
-            others = [median_without(r, without) for r in beside if problem(r) == problem(row)]
-            if others:
-                took = measured(row, elsewhere["clock:"]) if elsewhere["clock:"] else median_without(row, without)
-                if not took:
-                    raise ValueError(f"there is no metric '{elsewhere['clock:']}'")
-                ratio.setdefault(matrix_of(row), []).append(min(others) / took)
-        if not ratio and "if_recorded" in words and is_entry(pattern.rstrip("$")):
-            return "no record"
-        if not ratio:
-            raise ValueError(f"no entry like '{pattern}' on {matrix_of(mine[0])}")
-        speeds = [speed for of_one in ratio.values() for speed in of_one]
-        if matrix == "behind":
-            if len({(r["problem"]["operation"], r["problem"]["type"], r["ranks"]) for r in mine}) > 1:
-                raise ValueError(f"{len(mine)} results fit, of several operations, types or ranks; name one of them")
-            return f"{sum(speed < 1 for speed in speeds)} of {len(speeds)}"
-        if any(len(of_one) > 1 for of_one in ratio.values()) or (len(ratio) > 1 and not of_several):
-            raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
-        return times((min if matrix == "least" else geometric_mean)(speeds))
+    if over:
+        return value_over(mine, timed, over, matrix, given, "if_recorded" in words)
     if len(mine) > 1:
         raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
     row = mine[0]
-    if "cases" in results:
-        divisor = float(per) if per.isdecimal() else row.get(per) if per else 1
+    if of_cases:
+        per = given.get("per", "1")
+        divisor = float(per) if per.isdecimal() else row.get(per)
         if unknown := [name for name, count in ((what, row.get(what)), (per, divisor)) if count is None]:
             raise ValueError(f"there is no counter '{unknown[0]}'")
         if not divisor:
@@ -688,15 +651,49 @@ def value(results, entry, matrix, words):
     return in_unit(what, number, words)
 
 
+def value_over(mine, timed, pattern, matrix, given, if_recorded):
+    """What value() says of over:PATTERN: `mine` are the rows that fit, `timed` all of the record, `given` the words with a value."""
+    fields = ("operation", "type") if "in" in given else ("operation", "type", "options")
+    problem = lambda r: [matrix_of(r)] + [r["problem"][name] for name in fields]
+    as_many = lambda r: "ranks" not in given or not r["mpi"] or str(r["ranks"]) == given["ranks"]  # or one process alone
+    beside = [r for r in (timed_rows(of_file(given["in"])) if "in" in given else timed)
+              if re.search(pattern, r["entry"]) and not r.get("structure_reuse") and as_many(r)]
+    without, clock, ratio = given.get("without", ""), given.get("clock"), {}
+    for row in mine:
+        others = [median_without(r, without) for r in beside if problem(r) == problem(row)]
+        if not others:
+            continue
+        took = measured(row, clock) if clock else median_without(row, without)
+        if not took:
+            raise ValueError(f"there is no metric '{clock}'")
+        ratio.setdefault(matrix_of(row), []).append(min(others) / took)
+    if not ratio and if_recorded and is_entry(pattern.rstrip("$")):
+        return "no record"
+    if not ratio:
+        raise ValueError(f"no entry like '{pattern}' on {matrix_of(mine[0])}")
+    speeds = sum(ratio.values(), [])
+    if matrix == "behind":
+        if len({(r["problem"]["operation"], r["problem"]["type"], r["ranks"]) for r in mine}) > 1:
+            raise ValueError(f"{len(mine)} results fit, of several operations, types or ranks; name one of them")
+        return f"{sum(speed < 1 for speed in speeds)} of {len(speeds)}"
+    if len(speeds) > len(ratio) or (len(ratio) > 1 and matrix not in ("mean", "least")):
+        raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
+    return times((min if matrix == "least" else geometric_mean)(speeds))
+
+
+def records_of(name):
+    """The files of that name or pattern, with or without `results/` before it."""
+    return sorted(ROOT.glob(name)) or sorted((ROOT / "results").glob(name))
+
+
 def with_values(text, page, missing):
     """The page with the numbers in its prose as the records say. What has no record yet is added to `missing`."""
     def fill(match):
         start, words, _, end = match.groups()
-        file, entry, matrix, *more = (words.split() + [""] * 3)[:max(3, len(words.split()))]
-        parts = [] if not matrix else sorted(ROOT.glob(file)) or sorted((ROOT / "results").glob(file))
-        if not matrix:
+        file, entry, matrix, *more = words.split() if len(words.split()) > 2 else [""] * 3
+        if not file:
             sys.exit(f"tables: {page}: 'value {words}' names no FILE, ENTRY and MATRIX")
-        if not parts:
+        if not (parts := records_of(file)):
             missing.add(file)
             return start + "(no record yet)" + end
         try:
@@ -710,41 +707,29 @@ def with_values(text, page, missing):
     return new
 
 
-def percents(before, after):
-    return f"{share(before)} to {share(after)}"
-
-
 def order(results, _pattern, _wanted):
     """The Markdown table of a record with `balanced` and `balanced_reordered`: what the order gained, and what it cost."""
-    timed = {(r["problem"]["matrix"], r["problem"]["options"], r["entry"]): r for r in timed_rows(results)}
-    lines = ["| matrix | of B | fresh, of 4,096 in turn | of 1,048,576 | `balanced` | `balanced_reordered` | speed | ordering | pays after | over the library |",
-             "|---" * 10 + "|"]
+    timed = {(*problem_of(r), r["entry"]): r for r in timed_rows(results)}
+    rows = []
     for matrix, options in dict.fromkeys(key[:2] for key in timed):
         was, now = (timed.get((matrix, options, "07_spmm/" + name)) for name in ("balanced", "balanced_reordered"))
         if not was or not now:
             continue
-        figures = {name: metric["value"] for name, metric in now["metrics"].items()}
+        fresh = lambda name: f"{share(measured(now, name + '_before'))} to {share(measured(now, name))}"
         library = min((median(r) for (m, o, e), r in timed.items() if (m, o) == (matrix, options) and e.startswith("vendor/")), default=None)
-        saved = median(was) - median(now)
-        pays = f"{large(figures['order_seconds'] / saved)} products" if saved > 0 else "never"
-        lines.append(f"| {label(matrix)} | {options} | {percents(figures['fresh_in_block_before'], figures['fresh_in_block'])} "
-                     f"| {percents(figures['fresh_in_device_before'], figures['fresh_in_device'])} | {seconds(median(was))} | {seconds(median(now))} "
-                     f"| {median(was) / median(now):.2f} | {seconds(figures['order_seconds'])} | {pays} "
-                     f"| {f'{library / min(median(was), median(now)):.2f}' if library else ''} |")
-    context = results["context"]
-    lines += ["", f"(fresh: non-zeros that are the first to ask for their row of B, as the rows come and reordered; over the library: the faster "
-              f"of the two over cuSPARSE's fastest; medians; {context['gpu']}, {context['date'][:10]}, sources {context['source_digest'][:12]})"]
-    return "\n".join(lines) + "\n"
-
-
-def last_times(m):
-    """Those of the choices that were timed again, where a record has them."""
-    return m.get("again") or m["seconds"]
+        saved, ordering = median(was) - median(now), measured(now, "order_seconds")
+        rows.append([label(matrix), options, fresh("fresh_in_block"), fresh("fresh_in_device"), seconds(median(was)), seconds(median(now)),
+                     f"{median(was) / median(now):.2f}", seconds(ordering), f"{large(ordering / saved)} products" if saved > 0 else "never",
+                     f"{library / min(median(was), median(now)):.2f}" if library else ""])
+    titles = ["matrix", "of B", "fresh, of 4,096 in turn", "of 1,048,576", "`balanced`", "`balanced_reordered`", "speed", "ordering", "pays after", "over the library"]
+    return text_of(table_of(titles, rows), "(fresh: non-zeros that are the first to ask for their row of B, as the rows come and reordered; over the library: "
+                   f"the faster of the two over cuSPARSE's fastest; medians; {source_of(results['context'])})")
 
 
 def cost_of_rules(m):
-    """Time by the rules over that of the best choice."""
-    return last_times(m)[m["rules"]] / min(last_times(m).values())
+    """Time by the rules over that of the best choice; of the choices that were timed again, where a record has them, the last times."""
+    last = m.get("again") or m["seconds"]
+    return last[m["rules"]] / min(last.values())
 
 
 # The forms that `adaptive` of step 7 chooses from: a choice of this name leaves all else to the rules of that form.
@@ -761,47 +746,43 @@ def cost_of_the_form(line):
 
 def rules(results, operation, _wanted):
     """The Markdown tables of a record of tools/rules-cost.sh: what a list of matrices takes by the rules, over the best choice for each."""
-    measured_ = [m for m in results["matrices"] if m["operation"] == operation and m["seconds"]]
-    columns = list(dict.fromkeys(m.get("n_cols") for m in measured_))
-    several_forms = any(name in m["seconds"] for m in measured_ for name in FORMS)
-    titles = ["matrices", "how many", "geometric mean", "worst", "on"] + (["the form alone", "its worst"] if several_forms else [])
-    lines = head_of(titles)
+    asked = [m for m in results["matrices"] if m["operation"] == operation]
+    timed = [m for m in asked if m["seconds"]]
+    several_forms = any(name in m["seconds"] for m in timed for name in FORMS)
+    rows = []
     for kind, words in (("fitted", "on which rules were fitted"), ("reported", "held out")):
-        for n in columns:
-            of_list = [m for m in measured_ if m["list"] == kind and m.get("n_cols") == n]
+        for n in dict.fromkeys(m.get("n_cols") for m in timed):
+            of_list = [m for m in timed if m["list"] == kind and m.get("n_cols") == n]
+            if not of_list:
+                continue
             costs = {m["matrix"]: cost_of_rules(m) for m in of_list}
-            if costs:
-                worst = max(costs, key=costs.get)
-                cells = [words + (f", N = {n}" if n else ""), str(len(costs)), f"{geometric_mean(costs.values()):.3f}", f"{costs[worst]:.2f}", label(worst)]
-                if several_forms:
-                    alone = [cost for cost in map(cost_of_the_form, of_list) if cost]
-                    cells += [f"{geometric_mean(alone):.3f} (of {len(alone)})", f"{max(alone):.2f}"] if alone else ["", ""]
-                lines.append(line_of(cells))
-    skipped = sum(1 for m in results["matrices"] if m["operation"] == operation and not m["seconds"])
-    part = sum(1 for m in measured_ if m.get("left_out"))
-    lines += ["", f"(cost: time by the rules over that of the best choice tried; medians; {skipped} matrices skipped, with reasons in the record"
-              + (f"; the form alone: over the best of {', '.join(f'`{name}`' for name in FORMS)}, each by its own rules, by the first times, of the matrices on which another form was timed" if several_forms else "")
-              + (f"; on {part} lines time was too short for all choices" if part else "")
-              + f"; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
-    return "\n".join(lines) + "\n"
+            worst = max(costs, key=costs.get)
+            rows.append([words + (f", N = {n}" if n else ""), str(len(costs)), f"{geometric_mean(costs.values()):.3f}", f"{costs[worst]:.2f}", label(worst)])
+            if several_forms:
+                alone = [cost for cost in map(cost_of_the_form, of_list) if cost]
+                rows[-1] += [f"{geometric_mean(alone):.3f} (of {len(alone)})", f"{max(alone):.2f}"] if alone else ["", ""]
+    left_out = sum(1 for m in timed if m.get("left_out"))
+    of_forms = (f"; the form alone: over the best of {', '.join(f'`{name}`' for name in FORMS)}, each by its own rules, by the first times, of the matrices "
+                "on which another form was timed" if several_forms else "")
+    return text_of(table_of(["matrices", "how many", "geometric mean", "worst", "on"] + (["the form alone", "its worst"] if several_forms else []), rows),
+                   f"(cost: time by the rules over that of the best choice tried; medians; {len(asked) - len(timed)} matrices skipped, with reasons in the record"
+                   + of_forms + (f"; on {left_out} lines time was too short for all choices" if left_out else "") + f"; {source_of(results)})")
 
 
 def forms(results, _pattern, _wanted):
     """The Markdown table of the same record of what each form of step 8 is worth: how many times as long products take without it."""
-    measured_ = [m for m in results["matrices"] if m["operation"] == "spgemm" and m["seconds"]]
-    whole = [m for m in measured_ if not m.get("left_out")]
-    names = list(dict.fromkeys(name for m in measured_ for name in m["seconds"] if name.startswith("without ")))
-    lines = ["| form | matrices that have rows for it | mean of these | mean of all | most | on | least |", "|---" * 7 + "|"]
-    for name in names:
-        slower = {m["matrix"]: m["seconds"][name] / m["seconds"][m["rules"]] for m in measured_ if name in m["seconds"]}
+    timed = [m for m in results["matrices"] if m["operation"] == "spgemm" and m["seconds"]]
+    rows = []
+    for name in dict.fromkeys(name for m in timed for name in m["seconds"] if name.startswith("without ")):
+        slower = {m["matrix"]: m["seconds"][name] / m["seconds"][m["rules"]] for m in timed if name in m["seconds"]}
         # Where all choices were timed and this one was not, the matrix has no such row.
-        of_all = [*slower.values(), *(1 for m in whole if m["matrix"] not in slower)]
+        of_all = [*slower.values(), *(1 for m in timed if not m.get("left_out") and m["matrix"] not in slower)]
         most = max(slower, key=slower.get)
-        lines.append(f"| {name.removeprefix('without ')} | {len(slower)} | {geometric_mean(slower.values()):.3f} | {geometric_mean(of_all):.3f} "
-                     f"| {slower[most]:.2f} | {label(most)} | {min(slower.values()):.2f} |")
-    lines += ["", f"(how many times as long products take without it, its rows going to the next form that fits; means are geometric; of all: "
-              f"1 on a matrix without such rows; {len(measured_)} matrices; {results['gpu']}, {results['date']}, sources {results['source_digest'][:12]})"]
-    return "\n".join(lines) + "\n"
+        rows.append([name.removeprefix("without "), str(len(slower)), f"{geometric_mean(slower.values()):.3f}", f"{geometric_mean(of_all):.3f}",
+                     f"{slower[most]:.2f}", label(most), f"{min(slower.values()):.2f}"])
+    return text_of(table_of(["form", "matrices that have rows for it", "mean of these", "mean of all", "most", "on", "least"], rows),
+                   "(how many times as long products take without it, its rows going to the next form that fits; means are geometric; of all: "
+                   f"1 on a matrix without such rows; {len(timed)} matrices; {source_of(results)})")
 
 
 # What each step is worth: step, record, entries that it is compared with, in words what was multiplied and what it is compared with, and the
@@ -867,27 +848,34 @@ def speed_up(times_of, entry, baseline):
 
 def steps(_results, _pattern, _wanted):
     """What each step is worth, from the records that there are: of one entry a step, the same on all matrices of the record."""
-    lines = ["| step | what was multiplied | matrices | its entry | speed, mean | over | over the fastest library: mean, worst | a time | machine |", "|---" * 9 + "|"]
+    rows = []
     for step, pattern, baseline, what, over, example in STEPS:
-        files = sorted((ROOT / "results").glob(pattern))
-        if not files:
+        if not (files := sorted((ROOT / "results").glob(pattern))):
             continue
         results = merged(files)
         times_of = least_times(r for r in timed_rows(results) if not r["structure_reuse"])
-        entry = best_entry(times_of, step)
-        if not entry:
+        if not (entry := best_entry(times_of, step)):
             continue
-        mine = times_of[entry]
+        mine, library = times_of[entry], speed_up(times_of, entry, "^vendor/")
         gain = times(geometric_mean(speed_up(times_of, entry, baseline))) if baseline else ""
-        library = speed_up(times_of, entry, "^vendor/")
         beside = "" if not library else times(library[0]) if len(library) == 1 else f"{times(geometric_mean(library))}, {times(min(library))}"
         memory = memory_of_library({"entry": e} for e in times_of)
         beside += f" (cuSPARSE, {memory})" if beside and memory else ""
         shown = next((problem for problem in mine if problem[0] == example or len(mine) == 1), None)
-        time = "" if shown is None else f"{label(shown[0])}: {seconds(mine[shown])}"
-        machine = results["context"]["gpu"] if "gpu_sms" in results["context"] else pattern.split("/")[0].replace("-", " ")
-        lines.append(f"| [`{step}`]({step}/README.md) | {what} | {len(mine)} | `{entry.split('/')[1]}` | {gain} | {over} | {beside} | {time} | {machine} |")
-    return "\n".join(lines) + "\n"
+        rows.append([f"[`{step}`]({step}/README.md)", what, str(len(mine)), named(entry), gain, over, beside,
+                     f"{label(shown[0])}: {seconds(mine[shown])}" if shown else "", machine(results["context"], pattern)])
+    titles = ["step", "what was multiplied", "matrices", "its entry", "speed, mean", "over", "over the fastest library: mean, worst", "a time", "machine"]
+    return "\n".join(table_of(titles, rows)) + "\n"
+
+
+def machine(context, file):
+    """The GPU, or what the folder of the record is called."""
+    return context["gpu"] if "gpu_sms" in context else file.split("/")[0].replace("-", " ")
+
+
+# What makes the table of each kind, from the results, REGEX and the matrices.
+KINDS = {make.__name__: make for make in (table, scaling, ratios, products, ladder, gather, counters, order, rules, forms, steps)}
+BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 # The records that `stages run` shows beside its own times: step, record, matrix, and in short what was multiplied. Of an entry that
@@ -910,13 +898,11 @@ def tour():
     lines = {}
     for step, file, matrix, what in TOUR:
         results = record.read(ROOT / "results" / file)
-        gpu = results["context"].get("gpu", "") if "gpu_sms" in results["context"] else ""
-        machine = gpu.replace("NVIDIA ", "") or file.split("/")[0].removeprefix("cpu-").replace("-", " ")
-        rows = [r for r in timed_rows(results) if r["entry"].startswith(step + "/") and r["problem"]["matrix"] == matrix
-                and not r["structure_reuse"]]
+        where = machine(results["context"], file).removeprefix("NVIDIA ").removeprefix("cpu ")
+        rows = [r for r in timed_rows(results) if r["entry"].startswith(step + "/") and r["problem"]["matrix"] == matrix and not r["structure_reuse"]]
         for entry in dict.fromkeys(r["entry"] for r in rows):
             time = min(median(r) for r in rows if r["entry"] == entry)
-            lines.setdefault(entry, f"{entry}\t{time:.4g}\t{what}\t{machine}")
+            lines.setdefault(entry, f"{entry}\t{time:.4g}\t{what}\t{where}")
     head = ("# Times from the records under results/, which `stages run` shows beside its own: entry, seconds of a product (median), what was\n"
             "# multiplied, machine. tools/tables.py writes this file.\n")
     return head + "\n".join(lines.values()) + "\n"
@@ -961,49 +947,41 @@ def read_parts(files):
     return parts[0]
 
 
+def filled(match, missing):
+    """A block of a page with its table made anew. What has no record yet is added to `missing`."""
+    start, kind, file, pattern, matrices, written, end = match.groups()
+    parts, wanted = sorted(ROOT.glob(file)), matrices.split()
+    if not parts:
+        missing.add(file)
+    if not parts and kind != "ladder":
+        return start + f"(No record yet: {file}.)\n" + end
+    results = merged(parts) if parts and kind != "steps" else None
+    for word in [w for w in wanted if w.startswith(("options=", "ranks="))]:
+        wanted.remove(word)
+        name, _, value = word.partition("=")
+        fits = ((lambda r: r["problem"]["options"] == value.replace("_", " ")) if name == "options" else
+                lambda r: not r["mpi"] or str(r["ranks"]) in value.split(","))
+        results = {**results, "results": list(filter(fits, results["results"]))}  # the record is kept for other blocks
+    more = (written, file) if kind == "ladder" else ()
+    return start + KINDS[kind](results, pattern, wanted, *more) + end
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page is not what the results say")
     check = parser.parse_args().check
-    stale, missing = [], set()
-    for readme in sorted(page for pattern in PAGES for page in ROOT.glob(pattern)):
-        text = readme.read_text()
-
-        def fill(match):
-            start, kind, file, pattern, matrices, written, end = match.groups()
-            parts = sorted(ROOT.glob(file))
-            if kind == "ladder":
-                if not parts:
-                    missing.add(file)
-                return start + ladder(merged(parts) if parts else None, pattern, written, file, matrices.split()) + end
-            if not parts:
-                missing.add(file)
-                return start + f"(No record yet: {file}.)\n" + end
-            make = {"table": table, "scaling": scaling, "ratios": ratios, "products": products, "gather": gather, "counters": counters, "order": order, "rules": rules, "forms": forms, "steps": steps}[kind]
-            results, wanted = merged(parts) if kind != "steps" else None, matrices.split()
-            for word in [w for w in wanted if w.startswith(("options=", "ranks="))]:
-                wanted.remove(word)
-                name, _, value = word.partition("=")
-                fits = ((lambda r: r["problem"]["options"] == value.replace("_", " ")) if name == "options" else
-                        lambda r: not r["mpi"] or str(r["ranks"]) in value.split(","))
-                results = {**results, "results": list(filter(fits, results["results"]))}  # the record is kept for other blocks
-            return start + make(results, pattern, wanted) + end
-
-        new = with_values(BLOCK.sub(fill, text), readme.relative_to(ROOT), missing)
-        if new != text:
-            stale.append(str(readme.relative_to(ROOT)))
-            if not check:
-                readme.write_text(new)
-    for file, new in ((ROOT / "data/records.tsv", tour()), (ROOT / "data/rates.tsv", rates())):
-        if new == (file.read_text() if file.exists() else ""):
-            continue
-        stale.append(str(file.relative_to(ROOT)))
+    missing = set()
+    pages = sorted(page for pattern in PAGES for page in ROOT.glob(pattern))
+    made = {page: with_values(BLOCK.sub(lambda match: filled(match, missing), page.read_text()), page.relative_to(ROOT), missing) for page in pages}
+    made |= {ROOT / "data/records.tsv": tour(), ROOT / "data/rates.tsv": rates()}
+    stale = {file: new for file, new in made.items() if new != (file.read_text() if file.exists() else "")}
+    for file, new in stale.items():
         if not check:
             file.write_text(new)
     for file in sorted(missing):
         print(f"{file}: no such record yet; the script that makes it is named in the README", file=sys.stderr)
     if stale:
-        print(("not what the results say: " if check else "written: ") + ", ".join(stale))
+        print(("not what the results say: " if check else "written: ") + ", ".join(str(file.relative_to(ROOT)) for file in stale))
     return 1 if check and stale else 0
 
 
