@@ -25,7 +25,7 @@ options=TEXT among them (blanks written as _) takes the rows with these options,
     gather    the rates at which rows at random places were read (REGEX: a dot, as below)
     order     what reordering the rows was worth: the record of the part `order` of tools/spmm-study.sh
     rules     what the rules cost: the record of tools/rules-cost.sh; REGEX is `spgemm` or `spmm`
-    forms     from the same record what each form of step 8 is worth
+    forms     from the same record what each form of step 8 is worth, of those that REGEX finds
     steps     what each step is worth: a line for each measurement in STEPS below (FILE: results)
 
 A number in prose stands between <!-- value FILE ENTRY MATRIX [WHAT ...] --> and <!-- /value -->; the first may go over several lines.
@@ -769,11 +769,12 @@ def rules(results, operation, _wanted):
                    + of_forms + (f"; on {left_out} lines time was too short for all choices" if left_out else "") + f"; {source_of(results)})")
 
 
-def forms(results, _pattern, _wanted):
+def forms(results, pattern, _wanted):
     """The Markdown table of the same record of what each form of step 8 is worth: how many times as long products take without it."""
     timed = [m for m in results["matrices"] if m["operation"] == "spgemm" and m["seconds"]]
     rows = []
-    for name in dict.fromkeys(name for m in timed for name in m["seconds"] if name.startswith("without ")):
+    names = dict.fromkeys(name for m in timed for name in m["seconds"] if name.startswith("without "))
+    for name in [name for name in names if re.search(pattern, name.removeprefix("without "))]:
         slower = {m["matrix"]: m["seconds"][name] / m["seconds"][m["rules"]] for m in timed if name in m["seconds"]}
         # Where all choices were timed and this one was not, the matrix has no such row.
         of_all = [*slower.values(), *(1 for m in timed if not m.get("left_out") and m["matrix"] not in slower)]

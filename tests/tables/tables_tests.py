@@ -300,6 +300,7 @@ echo '{"choices": [
                                           {**line("e", 0, ranked=1), "operation": "spmm"}]}
         self.assertEqual(self.rows(tables.forms(made, ".", []), "form"),
                          [("ranked", "2", "2.000", "1.587", "4.00", "a", "1.00"), ("sorted_256", "1", "0.500", "0.794", "0.50", "b", "0.50")])
+        self.assertEqual([r[0] for r in self.rows(tables.forms(made, "^sorted", []), "form")], ["sorted_256"])
 
     HEAD = {"gpu": "X1", "date": "2001-01-01", "source_digest": "0" * 64}
 
