@@ -3,18 +3,11 @@
 namespace stages {
 
 void add_01_cpu_serial(Registry& registry) {
-  cpu_serial::add_dense_spmv_plain(registry);
-  cpu_serial::add_csr_spmv_plain(registry);
-  cpu_serial::add_csr_spmm_plain(registry);
-  cpu_serial::add_two_pointer_dot(registry);
-  cpu_serial::add_gustavson_sorted(registry);
-  cpu_serial::add_gustavson_dense(registry);
-  cpu_serial::add_gustavson_hash(registry);
-  cpu_serial::add_hypersparse(registry);
-  cpu_serial::add_dense_spmv(registry);
-  cpu_serial::add_csr_spmv(registry);
-  cpu_serial::add_csr_spmm(registry);
-  cpu_serial::add_gustavson_adaptive(registry);
+  using namespace cpu_serial;
+  for (const auto add : {add_dense_spmv_plain, add_csr_spmv_plain, add_csr_spmm_plain, add_two_pointer_dot,
+                         add_gustavson_sorted, add_gustavson_dense, add_gustavson_hash, add_hypersparse,
+                         add_dense_spmv, add_csr_spmv, add_csr_spmm, add_gustavson_adaptive})
+    add(registry);
 }
 
 }  // namespace stages

@@ -1,25 +1,22 @@
 // SpGEMM over processes on one node, where no entry is sent: operands and result in memory that all ranks see.
 //
-// The idea: the ranks of a node run on the same memory, and MPI can give them a piece of it that all see
-// (MPI_Win_allocate_shared). Rank 0 puts A and B there once, and every rank reads its rows of A, and the rows
-// of B that it needs, where they are. Each rank makes its rows of C in its own memory, because nobody knows
-// how many entries they will have; MPI_Exscan over these counts then tells each rank where its rows begin in
-// C, and all of them write at once to where C is wanted. There is no gather: rank 0 does not touch the
-// others' rows.
+// The idea: MPI can give the ranks of a node a piece of memory that all see (MPI_Win_allocate_shared). Rank 0
+// puts A and B there once, and every rank reads its rows of A, and the rows of B that it needs, where they
+// are. Each rank makes its rows of C in its own memory, because nobody knows how many entries they will have;
+// MPI_Exscan over these counts then tells each rank where its rows begin in C, and all of them write at once
+// to where C is wanted. There is no gather.
 //
-// Each entry of C is written twice, once by the kernel and once into the window. Counting first would allow
-// to write it once, but costs a pass over all products, which is dearer wherever C has fewer entries than
-// there are products.
+// Each entry of C is written twice, once by the kernel and once into the window. Counting first would allow to
+// write it once, but costs a pass over all products, which is dearer wherever C has fewer entries than there
+// are products. Memory that is mapped for the first time is slow: each page faults on every rank that touches
+// it. Windows only grow and are kept, so this belongs to the warm-up.
 //
-// Memory that is mapped for the first time is slow: each page faults on every rank that touches it. Windows
-// only grow and are kept, so this belongs to the warm-up.
+// Several nodes share no memory. Then each node has its window; A and B are broadcast among the first ranks of
+// the nodes, C is put together on each node, and the first ranks send their pieces to rank 0. A note says so,
+// for this is a gather again, though of one message a node.
 //
-// Several nodes share no memory. Then each node has its window; A and B are broadcast among the first ranks
-// of the nodes, C is put together on each node, and the first ranks send their pieces to rank 0. The results
-// say so in a note, for this is a gather again, though of one message a node.
-//
-// Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; A and B copied by rank
-// 0 alone, C copied by all ranks. Memory: A, B and C once more a node.
+// Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; A and B copied by rank 0
+// alone, C copied by all ranks. Memory: A, B and C once more a node.
 
 #include <fmt/format.h>
 

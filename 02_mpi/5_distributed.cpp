@@ -1,25 +1,23 @@
 // SpGEMM over processes whose A, B and C lie on the ranks by rows.
 //
-// The idea, a change of 3_balanced.cpp (what 4 shares is not used here): rank r holds some rows of A and some
-// rows of B, and makes its rows of C. For these it needs row k of B wherever column k occurs in its rows of A,
-// and nothing else. So the ranks tell each other which rows they need, send these, and multiply. On a mesh or a
-// band each rank needs its own rows and a few of its neighbours'; on a random graph nearly everything, and then
-// it is no better than a broadcast.
+// The idea, a change of 3_balanced.cpp: rank r holds some rows of A and of B, and makes its rows of C. For
+// these it needs row k of B wherever column k occurs in its rows of A, and nothing else. So the ranks tell
+// each other which rows they need, send these, and multiply. On a mesh or a band each rank needs its own rows
+// and a few of its neighbours'; on a random graph nearly everything, and then it is no better than a
+// broadcast.
 //
 // Four small exchanges (how many rows, which ones, how long they are, their columns and values) replace the
 // broadcast; in them rank 0 is like any other rank. This is the sparsity-aware 1D algorithm. C lies as A did,
 // so it can be the A of the next product: A <- A B, again and again (distributed_csr.hpp).
 //
-// As an entry it begins where the others begin: rank 0 has A and B, and sends out their rows (place). With
-// --destination distributed C then stays on the ranks. Otherwise rank 0 gathers all of it, as in
-// 3_balanced.cpp (collect).
-//
-// Rows of A are dealt by products, corrected by the time that they take. A square A gives its deal to B too,
-// because near the diagonal a row needs rows of its own rank; otherwise B is dealt by nnz.
+// As an entry it begins where the others begin: rank 0 sends out the rows of A and B (place). With
+// --destination distributed C then stays on the ranks; otherwise rank 0 gathers it (collect). Rows of A are
+// dealt by products, corrected by the time that they take. A square A gives its deal to B too, because near
+// the diagonal a row needs rows of its own rank; otherwise B is dealt by nnz.
 //
 // Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; messages: the distinct
-// rows of B that each rank's columns name and another rank owns. Memory on a rank: its rows of A, B and C,
-// and the rows of B that it fetched.
+// rows of B that each rank's columns name and another rank owns. Memory on a rank: its rows of A, B and C, and
+// the rows of B that it fetched.
 //
 // Source: A. Buluc and J. R. Gilbert, "Parallel sparse matrix-matrix multiplication and indexing:
 // implementation and experiments", SIAM J. Sci. Comput. 34 (2012), for the 1D algorithms and what is wrong

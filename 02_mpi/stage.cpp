@@ -3,14 +3,9 @@
 namespace stages {
 
 void add_02_mpi(Registry& registry) {
-  add_mpi_scatter_gather(registry);
-  add_mpi_gustavson(registry);
-  add_mpi_balanced(registry);
-  add_mpi_shared_window(registry);
-  add_mpi_distributed(registry);
-  add_mpi_spmv_halo(registry);
-  add_mpi_spmv_overlap(registry);
-  add_mpi_spmm_halo(registry);
+  for (const auto add : {add_mpi_scatter_gather, add_mpi_gustavson, add_mpi_balanced, add_mpi_shared_window,
+                         add_mpi_distributed, add_mpi_spmv_halo, add_mpi_spmv_overlap, add_mpi_spmm_halo})
+    add(registry);
 }
 
 }  // namespace stages

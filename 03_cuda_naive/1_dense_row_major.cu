@@ -14,8 +14,7 @@
 // Source: ours. The course project on SpMV (80 % zeros, n = 256 and 1024) begins with the next file's form.
 
 #include "03_cuda_naive/stage.hpp"
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
+#include "common/gpu/launched.hpp"
 
 namespace stages {
 namespace {
@@ -32,25 +31,17 @@ __global__ void dense_row_major(DenseView<const T> a, const T* x, T* y) {
   y[row] = sum;
 }
 
-template <class T>
-class DenseRowMajor final : public DenseSpmvPlan<T, Layout::row_major> {
- public:
-  using DenseSpmvPlan<T, Layout::row_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(dense_row_major<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
-           y);
-  }
-};
-
 }  // namespace
 
 void add_dense_row_major(Registry& registry) {
-  registry.add<DenseRowMajor>(
+  add_launched<DenseByRows>(
+      registry,
       {.name = "03_cuda_naive/dense_row_major",
-       .idea = "zeros stored, a thread a row, neighbours a row apart: loads do not coalesce",
-       .needs = {.gpu = true}});
+       .idea = "zeros stored, a thread a row, neighbours a row apart: loads do not coalesce"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(dense_row_major<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
+               x, y);
+      });
 }
 
 }  // namespace stages

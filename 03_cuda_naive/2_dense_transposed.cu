@@ -14,8 +14,7 @@
 // 1080 Ti).
 
 #include "03_cuda_naive/stage.hpp"
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
+#include "common/gpu/launched.hpp"
 
 namespace stages {
 namespace {
@@ -32,25 +31,17 @@ __global__ void dense_transposed(DenseView<const T> a, const T* x, T* y) {
   y[row] = sum;
 }
 
-template <class T>
-class DenseTransposed final : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(dense_transposed<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
-           y);
-  }
-};
-
 }  // namespace
 
 void add_dense_transposed(Registry& registry) {
-  registry.add<DenseTransposed>(
+  add_launched<DenseByColumns>(
+      registry,
       {.name = "03_cuda_naive/dense_transposed",
-       .idea = "the same stored column by column: neighbouring threads read neighbouring numbers",
-       .needs = {.gpu = true}});
+       .idea = "the same stored column by column: neighbouring threads read neighbouring numbers"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(dense_transposed<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream},
+               a, x, y);
+      });
 }
 
 }  // namespace stages

@@ -17,8 +17,7 @@
 // Input: any matrix whose dense form fits. Cost: as 1_dense_row_major.cu, with up to one element a row more.
 
 #include "03_cuda_naive/stage.hpp"
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
+#include "common/gpu/launched.hpp"
 
 namespace stages {
 namespace {
@@ -36,22 +35,19 @@ __global__ void dense_padded(DenseView<const T> a, const T* x, T* y) {
 }
 
 template <class T>
-class DensePadded final : public DenseSpmvPlan<T, Layout::row_major, Ld::odd> {
- public:
-  using DenseSpmvPlan<T, Layout::row_major, Ld::odd>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(dense_padded<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x, y);
-  }
-};
+using PaddedRows = DenseFrame<T, Layout::row_major, Ld::odd>;
 
 }  // namespace
 
 void add_dense_padded(Registry& registry) {
-  registry.add<DensePadded>({.name = "03_cuda_naive/dense_padded",
-                             .idea = "row by row again, rows an odd number of elements apart",
-                             .needs = {.gpu = true}});
+  add_launched<PaddedRows>(registry,
+                           {.name = "03_cuda_naive/dense_padded",
+                            .idea = "row by row again, rows an odd number of elements apart"},
+                           []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+                             launch(dense_padded<T>,
+                                    {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream},
+                                    a, x, y);
+                           });
 }
 
 }  // namespace stages

@@ -31,29 +31,21 @@ __global__ void dense_output_strided(CsrView<T> a, CscView<T> b, DenseView<T> c)
   c.data[i * c.ld + j] = sparse_dot(a, b, static_cast<Index>(i), static_cast<Index>(j));
 }
 
-template <class T>
-class DenseOutputStrided final : public DenseOutputPlan<T> {
- public:
-  using DenseOutputPlan<T>::DenseOutputPlan;
-
- protected:
-  void multiply(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) override {
-    launch(dense_output_strided<T>,
-           {.grid = {blocks_for(c.rows, kTile), blocks_for(c.cols, kTile)},
-            .block = {kTile, kTile},
-            .stream = stream},
-           a, b, c);
-  }
-};
-
 }  // namespace
 
 void add_dense_output_strided(Registry& registry) {
-  registry.add<DenseOutputStrided>(
+  add_launched<DenseOutputPlan>(
+      registry,
       {.name = "03_cuda_naive/dense_output_strided",
        .idea = "a thread an element of a dense C, neighbours in a column; compaction on the host",
-       .claims = {.drops_exact_zeros = true},
-       .needs = {.gpu = true}});
+       .claims = {.drops_exact_zeros = true}},
+      []<class T>(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) {
+        launch(dense_output_strided<T>,
+               {.grid = {blocks_for(c.rows, kTile), blocks_for(c.cols, kTile)},
+                .block = {kTile, kTile},
+                .stream = stream},
+               a, b, c);
+      });
 }
 
 }  // namespace stages

@@ -27,29 +27,21 @@ __global__ void dense_output_by_rows(CsrView<T> a, CscView<T> b, DenseView<T> c)
   c.data[i * c.ld + j] = sparse_dot(a, b, static_cast<Index>(i), static_cast<Index>(j));
 }
 
-template <class T>
-class DenseOutputByRows final : public DenseOutputPlan<T> {
- public:
-  using DenseOutputPlan<T>::DenseOutputPlan;
-
- protected:
-  void multiply(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) override {
-    launch(dense_output_by_rows<T>,
-           {.grid = {blocks_for(c.cols, kTile), blocks_for(c.rows, kTile)},
-            .block = {kTile, kTile},
-            .stream = stream},
-           a, b, c);
-  }
-};
-
 }  // namespace
 
 void add_dense_output_by_rows(Registry& registry) {
-  registry.add<DenseOutputByRows>(
+  add_launched<DenseOutputPlan>(
+      registry,
       {.name = "03_cuda_naive/dense_output_by_rows",
        .idea = "a thread an element of a dense C, neighbours in a row; compaction on the host",
-       .claims = {.drops_exact_zeros = true},
-       .needs = {.gpu = true}});
+       .claims = {.drops_exact_zeros = true}},
+      []<class T>(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) {
+        launch(dense_output_by_rows<T>,
+               {.grid = {blocks_for(c.cols, kTile), blocks_for(c.rows, kTile)},
+                .block = {kTile, kTile},
+                .stream = stream},
+               a, b, c);
+      });
 }
 
 }  // namespace stages

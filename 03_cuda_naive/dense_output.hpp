@@ -2,8 +2,7 @@
 // What the two SpGEMM rungs of this step share: C written out in full on the device, and made into CSR by the
 // host, as the course project did it.
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
+#include "common/gpu/launched.hpp"
 
 namespace stages {
 
@@ -30,6 +29,8 @@ __device__ T sparse_dot(CsrView<T> a, CscView<T> b, Index i, Index j) {
 template <class T>
 class DenseOutputPlan : public SpgemmPlan<T> {
  public:
+  using Multiply = void(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream);
+
   DenseOutputPlan(const SpgemmProblem<T>& problem, Exec& exec)
       : exec_(as_gpu(exec)),
         a_(*problem.a),

@@ -17,8 +17,7 @@
 // itself.
 
 #include "04_cuda_shared/stage.hpp"
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
+#include "common/gpu/launched.hpp"
 
 namespace stages {
 namespace {
@@ -45,24 +44,17 @@ __global__ void shared_memory(DenseView<const T> a, const T* x, T* y) {
   if (has_row) y[row] = sum;
 }
 
-template <class T>
-class SharedMemory final : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(shared_memory<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
-           y);
-  }
-};
-
 }  // namespace
 
 void add_shared_memory(Registry& registry) {
-  registry.add<SharedMemory>({.name = "04_cuda_shared/shared_memory",
-                              .idea = "the transposed matrix, a thread a row, x by tiles in shared memory",
-                              .needs = {.gpu = true}});
+  add_launched<DenseByColumns>(
+      registry,
+      {.name = "04_cuda_shared/shared_memory",
+       .idea = "the transposed matrix, a thread a row, x by tiles in shared memory"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(shared_memory<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
+               x, y);
+      });
 }
 
 }  // namespace stages

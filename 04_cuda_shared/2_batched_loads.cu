@@ -14,8 +14,7 @@
 // Input: any matrix whose dense form fits. Cost: as 03_cuda_naive/2_dense_transposed.cu.
 
 #include "04_cuda_shared/stage.hpp"
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
+#include "common/gpu/launched.hpp"
 
 namespace stages {
 namespace {
@@ -41,24 +40,17 @@ __global__ void __launch_bounds__(kBlock, 1) batched_loads(DenseView<const T> a,
   y[row] = sum;
 }
 
-template <class T>
-class BatchedLoads final : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(batched_loads<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
-           y);
-  }
-};
-
 }  // namespace
 
 void add_batched_loads(Registry& registry) {
-  registry.add<BatchedLoads>({.name = "04_cuda_shared/batched_loads",
-                              .idea = "no shared memory: a thread asks for 16 elements before it uses one",
-                              .needs = {.gpu = true}});
+  add_launched<DenseByColumns>(
+      registry,
+      {.name = "04_cuda_shared/batched_loads",
+       .idea = "no shared memory: a thread asks for 16 elements before it uses one"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(batched_loads<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
+               x, y);
+      });
 }
 
 }  // namespace stages

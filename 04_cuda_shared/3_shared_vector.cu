@@ -6,8 +6,7 @@
 // Input: any matrix whose dense form fits. Cost: as 1_shared_memory.cu.
 
 #include "04_cuda_shared/stage.hpp"
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
+#include "common/gpu/launched.hpp"
 
 namespace stages {
 namespace {
@@ -44,24 +43,17 @@ __global__ void __launch_bounds__(kBlock, 1) shared_vector(DenseView<const T> a,
   if (has_row) y[row] = sum;
 }
 
-template <class T>
-class SharedVector final : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(shared_vector<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
-           y);
-  }
-};
-
 }  // namespace
 
 void add_shared_vector(Registry& registry) {
-  registry.add<SharedVector>({.name = "04_cuda_shared/shared_vector",
-                              .idea = "both: x by tiles in shared memory, 16 loads of the matrix in flight",
-                              .needs = {.gpu = true}});
+  add_launched<DenseByColumns>(
+      registry,
+      {.name = "04_cuda_shared/shared_vector",
+       .idea = "both: x by tiles in shared memory, 16 loads of the matrix in flight"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(shared_vector<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
+               x, y);
+      });
 }
 
 }  // namespace stages

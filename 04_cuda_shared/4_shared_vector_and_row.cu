@@ -14,8 +14,7 @@
 // instead of 128.
 
 #include "04_cuda_shared/stage.hpp"
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
+#include "common/gpu/launched.hpp"
 
 namespace stages {
 namespace {
@@ -62,25 +61,17 @@ __global__ void __launch_bounds__(kBlock, 1) shared_vector_and_row(DenseView<con
   if (lane == 0 && my_row < a.rows) y[my_row] = total;
 }
 
-template <class T>
-class SharedVectorAndRow final : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-
- protected:
-  void multiply(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(shared_vector_and_row<T>, {.grid = blocks_for(a.rows, kRows), .block = kBlock, .stream = stream},
-           a, x, y);
-  }
-};
-
 }  // namespace
 
 void add_shared_vector_and_row(Registry& registry) {
-  registry.add<SharedVectorAndRow>(
+  add_launched<DenseByColumns>(
+      registry,
       {.name = "04_cuda_shared/shared_vector_and_row",
-       .idea = "32 threads a row beside x in shared memory: 32 times as many loads in flight",
-       .needs = {.gpu = true}});
+       .idea = "32 threads a row beside x in shared memory: 32 times as many loads in flight"},
+      []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(shared_vector_and_row<T>,
+               {.grid = blocks_for(a.rows, kRows), .block = kBlock, .stream = stream}, a, x, y);
+      });
 }
 
 }  // namespace stages

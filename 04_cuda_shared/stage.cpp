@@ -3,10 +3,8 @@
 namespace stages {
 
 void add_04_cuda_shared(Registry& registry) {
-  add_shared_memory(registry);
-  add_batched_loads(registry);
-  add_shared_vector(registry);
-  add_shared_vector_and_row(registry);
+  for (const auto add : {add_shared_memory, add_batched_loads, add_shared_vector, add_shared_vector_and_row})
+    add(registry);
 }
 
 }  // namespace stages

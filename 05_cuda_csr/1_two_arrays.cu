@@ -22,7 +22,7 @@
 namespace stages {
 namespace {
 
-constexpr unsigned kBlock = 128;
+constexpr unsigned kBlock = kTwoArraysBlock;
 
 /// y = A x. Shared memory: `cols` elements, for x.
 template <class T>
@@ -40,35 +40,14 @@ __global__ void two_arrays(TwoArrays<T> a, const T* x, T* y) {
   y[row] = sum;
 }
 
-template <class T>
-class TwoArraysOfRows final : public TwoArraysPlan<T, Layout::row_major> {
- public:
-  TwoArraysOfRows(const SpmvProblem<T>& problem, Exec& exec)
-      : TwoArraysPlan<T, Layout::row_major>(problem, exec), shared_bytes_(bytes_of_x(*problem.a)) {
-    allow_shared_bytes(two_arrays<T>, shared_bytes_);
-  }
-
- protected:
-  void product(const T* x, T* y) override {
-    launch(two_arrays<T>,
-           {.grid = blocks_for(this->a().rows, kBlock),
-            .block = kBlock,
-            .shared_bytes = shared_bytes_,
-            .stream = this->stream()},
-           this->view(), x, y);
-  }
-
- private:
-  std::size_t shared_bytes_;
-};
-
 }  // namespace
 
 void add_two_arrays(Registry& registry) {
-  registry.add<TwoArraysOfRows>(
+  add_on_two_arrays<Layout::row_major>(
+      registry,
       {.name = "05_cuda_csr/two_arrays",
-       .idea = "D2: only the non-zeros, in two arrays row by row; x in shared memory",
-       .needs = {.gpu = true}});
+       .idea = "D2: only the non-zeros, in two arrays row by row; x in shared memory"},
+      []<class T>() { return two_arrays<T>; });
 }
 
 }  // namespace stages

@@ -17,7 +17,7 @@
 namespace stages {
 namespace {
 
-constexpr unsigned kBlock = 128;
+constexpr unsigned kBlock = kTwoArraysBlock;
 
 /// y = A x. Shared memory: `cols` elements, for x.
 template <class T>
@@ -36,35 +36,14 @@ __global__ void equal_rows(TwoArrays<T> a, const T* x, T* y) {
   y[row] = sum;
 }
 
-template <class T>
-class EqualRows final : public TwoArraysPlan<T, Layout::col_major> {
- public:
-  EqualRows(const SpmvProblem<T>& problem, Exec& exec)
-      : TwoArraysPlan<T, Layout::col_major>(problem, exec), shared_bytes_(bytes_of_x(*problem.a)) {
-    allow_shared_bytes(equal_rows<T>, shared_bytes_);
-  }
-
- protected:
-  void product(const T* x, T* y) override {
-    launch(equal_rows<T>,
-           {.grid = blocks_for(this->a().rows, kBlock),
-            .block = kBlock,
-            .shared_bytes = shared_bytes_,
-            .stream = this->stream()},
-           this->view(), x, y);
-  }
-
- private:
-  std::size_t shared_bytes_;
-};
-
 }  // namespace
 
 void add_equal_rows(Registry& registry) {
-  registry.add<EqualRows>(
+  add_on_two_arrays<Layout::col_major>(
+      registry,
       {.name = "05_cuda_csr/equal_rows",
-       .idea = "ELLPACK: the k-th entries of all rows side by side, so that loads coalesce",
-       .needs = {.gpu = true}});
+       .idea = "ELLPACK: the k-th entries of all rows side by side, so that loads coalesce"},
+      []<class T>() { return equal_rows<T>; });
 }
 
 }  // namespace stages

@@ -30,24 +30,17 @@ __global__ void thread_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
   y[row] = sum;
 }
 
-template <class T>
-class ThreadPerRow final : public CsrSpmvPlan<T> {
- public:
-  using CsrSpmvPlan<T>::CsrSpmvPlan;
-
- protected:
-  void multiply(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(thread_per_row<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a, x,
-           y);
-  }
-};
-
 }  // namespace
 
 void add_thread_per_row(Registry& registry) {
-  registry.add<ThreadPerRow>({.name = "05_cuda_csr/thread_per_row",
-                              .idea = "CSR, a thread per row: neighbouring threads read far from each other",
-                              .needs = {.gpu = true}});
+  add_launched<CsrSpmvPlan>(
+      registry,
+      {.name = "05_cuda_csr/thread_per_row",
+       .idea = "CSR, a thread per row: neighbouring threads read far from each other"},
+      []<class T>(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(thread_per_row<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
+               x, y);
+      });
 }
 
 }  // namespace stages

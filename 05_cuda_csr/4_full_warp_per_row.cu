@@ -40,24 +40,17 @@ __global__ void full_warp_per_row(CsrView<T, LessonPtr> a, const T* x, T* y) {
   if (lane == 0) y[row] = sum;
 }
 
-template <class T>
-class FullWarpPerRow final : public CsrSpmvPlan<T> {
- public:
-  using CsrSpmvPlan<T>::CsrSpmvPlan;
-
- protected:
-  void multiply(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) override {
-    launch(full_warp_per_row<T>,
-           {.grid = blocks_for(a.rows, kBlock / kLanes), .block = kBlock, .stream = stream}, a, x, y);
-  }
-};
-
 }  // namespace
 
 void add_full_warp_per_row(Registry& registry) {
-  registry.add<FullWarpPerRow>({.name = "05_cuda_csr/full_warp_per_row",
-                                .idea = "CSR, a warp per row: lanes read side by side, sums by shuffles",
-                                .needs = {.gpu = true}});
+  add_launched<CsrSpmvPlan>(
+      registry,
+      {.name = "05_cuda_csr/full_warp_per_row",
+       .idea = "CSR, a warp per row: lanes read side by side, sums by shuffles"},
+      []<class T>(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) {
+        launch(full_warp_per_row<T>,
+               {.grid = blocks_for(a.rows, kBlock / kLanes), .block = kBlock, .stream = stream}, a, x, y);
+      });
 }
 
 }  // namespace stages

@@ -11,21 +11,21 @@
 //   stored             y[0], carry: sum   carry: sum of      y[1]: sum of its last 88, and more rows
 //                      of 56 of row 1     256 of row 1
 //
-// A second small kernel adds the carries to the rows that lie in several shares. It adds them in a fixed
-// order, without atomics, so every run gives the same bits. The first row of each share is looked up once, in
-// prepare (the plan's constructor).
+// A second small kernel adds the carries to the rows that lie in several shares, in a fixed order, without
+// atomics, so every run gives the same bits. The first row of each share is looked up once, in prepare (the
+// plan's constructor).
 //
-// What is wrong with it: a warp waits for the lane with the longest piece of a row. Where rows are long, one or
-// two lanes add up to 256 products while the others have nothing to do. And there are two launches.
-// fast/balanced.cu does without either. And rows without entries are not counted as work: a share in
-// which a million of them end keeps its warp busy. (A *merge path* counts rows, too.)
+// What is wrong with it: a warp waits for the lane with the longest piece of a row; where rows are long, one
+// or two lanes add up to 256 products while the others have nothing to do. And there are two launches.
+// fast/balanced.cu does without either. And rows without entries are not counted as work: a share in which a
+// million of them end keeps its warp busy. (A *merge path* counts rows, too.)
 //
-// Input: any CSR matrix of less than 2^31 non-zeros. Cost: the bytes of 4_full_warp_per_row.cu, and
-// about 4 + 2 x sizeof(T) a share. Memory: 4 + sizeof(T) bytes a share.
+// Input: any CSR matrix of less than 2^31 non-zeros. Cost: the bytes of 4_full_warp_per_row.cu, and about 4 +
+// 2 x sizeof(T) a share. Memory: 4 + sizeof(T) bytes a share.
 //
-// Sources: carries that are fixed up afterwards are in D. Merrill and M. Garland, "Merge-based parallel
-// sparse matrix-vector multiplication" (SC 2016); rows summed from shared memory are CSR-Stream of J. L.
-// Greathouse and M. Daga (SC 2014).
+// Sources: carries that are fixed up afterwards are in D. Merrill and M. Garland, "Merge-based parallel sparse
+// matrix-vector multiplication" (SC 2016); rows summed from shared memory are CSR-Stream of J. L. Greathouse
+// and M. Daga (SC 2014).
 
 #include "05_cuda_csr/csr_plan.hpp"
 #include "05_cuda_csr/stage.hpp"

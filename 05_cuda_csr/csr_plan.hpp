@@ -6,8 +6,7 @@
 #include <bit>
 #include <limits>
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
+#include "common/gpu/launched.hpp"
 
 namespace stages {
 
@@ -24,6 +23,8 @@ unsigned lanes_for_mean_row(const Csr<T>& a) {
 template <class T>
 class CsrSpmvPlan : public DeviceSpmvPlan<T> {
  public:
+  using Multiply = void(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream);
+
   CsrSpmvPlan(const SpmvProblem<T>& problem, Exec& exec)
       : DeviceSpmvPlan<T>(problem, exec), matrix_(*problem.a) {}
 

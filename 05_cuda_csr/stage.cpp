@@ -3,16 +3,10 @@
 namespace stages {
 
 void add_05_cuda_csr(Registry& registry) {
-  add_two_arrays(registry);
-  add_equal_rows(registry);
-  add_thread_per_row(registry);
-  add_full_warp_per_row(registry);
-  add_warp_per_row(registry);
-  add_balanced_shares(registry);
-  add_balanced(registry);
-  add_equal_rows_16bit(registry);
-  add_column_bands(registry);
-  add_adaptive(registry);
+  for (const auto add :
+       {add_two_arrays, add_equal_rows, add_thread_per_row, add_full_warp_per_row, add_warp_per_row,
+        add_balanced_shares, add_balanced, add_equal_rows_16bit, add_column_bands, add_adaptive})
+    add(registry);
 }
 
 }  // namespace stages

@@ -8,6 +8,7 @@
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/types.hpp"
 
@@ -46,10 +47,12 @@ std::size_t bytes_of_x(const Csr<T>& a) {
   return static_cast<std::size_t>(a.cols) * sizeof(T);
 }
 
-/// A plan on two arrays: row by row (row_major), or with the k-th entries of all rows side by side
-/// (col_major). A derived class gives the kernel, which gets `cols` elements of dynamic shared memory.
-template <class T, Layout kLayout>
-class TwoArraysPlan : public DeviceSpmvPlan<T> {
+inline constexpr unsigned kTwoArraysBlock = 128;  ///< threads: a row each
+
+/// A plan on two arrays: row by row (row_major), or with the k-th entries of all rows side by side (col_major).
+/// Kernel{}.operator()<T>() is the kernel, which gets `cols` elements of dynamic shared memory.
+template <class T, Layout kLayout, class Kernel>
+class TwoArraysPlan final : public DeviceSpmvPlan<T> {
  public:
   TwoArraysPlan(const SpmvProblem<T>& problem, Exec& exec) : DeviceSpmvPlan<T>(problem, exec) {
     const Csr<T>& a = *problem.a;
@@ -66,6 +69,7 @@ class TwoArraysPlan : public DeviceSpmvPlan<T> {
     columns_ = DeviceArray<Index>(std::span<const Index>(columns));
     values_ = DeviceArray<T>(std::span<const T>(values));
     view_ = {a.rows, a.cols, narrow<Index>(width), columns_.data(), values_.data()};
+    allow_shared_bytes(kernel(), bytes_of_x(a));
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
@@ -81,13 +85,33 @@ class TwoArraysPlan : public DeviceSpmvPlan<T> {
     return uneven_rows(*problem.a);
   }
 
- protected:
-  const TwoArrays<T>& view() const { return view_; }
-
  private:
+  static auto kernel() { return Kernel{}.template operator()<T>(); }
+  void product(const T* x, T* y) override {
+    launch(kernel(),
+           {.grid = blocks_for(view_.rows, kTwoArraysBlock),
+            .block = kTwoArraysBlock,
+            .shared_bytes = bytes_of_x(this->a()),
+            .stream = this->stream()},
+           view_, x, y);
+  }
+
   DeviceArray<Index> columns_;
   DeviceArray<T> values_;
   TwoArrays<T> view_;
 };
+
+template <Layout kLayout, class Kernel>
+struct OnTwoArrays {
+  template <class T>
+  using Plan = TwoArraysPlan<T, kLayout, Kernel>;
+};
+
+/// Registers an entry: `kernel` as above.
+template <Layout kLayout, class Kernel>
+void add_on_two_arrays(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
+  info.needs.gpu = true;
+  registry.add<OnTwoArrays<kLayout, Kernel>::template Plan>(std::move(info));
+}
 
 }  // namespace stages

@@ -1,20 +1,17 @@
 // One launch for all products, and each thread keeps its row in registers.
 //
-// The idea: the matrix is fixed while the vector changes. So the loads of 1_one_launch.cu move out of the
-// loop over the products: a thread reads its row once and keeps it. Only x travels, through shared memory.
-// The width of a row is a template parameter, because registers have no addresses. Only a loop that the
-// compiler unrolls can keep value[0], value[1], ... in registers of their own. Shorter rows are padded with
-// zeros.
-//
-// The entry is called row_per_thread in all records. The file has the idea's name, because thread_per_row of
-// step 5, another kernel, is so nearly the same word.
+// The idea: the matrix is fixed while the vector changes. So the loads of 1_one_launch.cu move out of the loop
+// over the products: a thread reads its row once and keeps it. Only x travels, through shared memory. The
+// width of a row is a template parameter, because registers have no addresses: only a loop that the compiler
+// unrolls can keep value[0], value[1], ... in registers of their own. Shorter rows are padded with zeros. (The
+// entry is called row_per_thread in all records; thread_per_row of step 5 is another kernel.)
 //
 // And there it ends. A thread has at most 255 registers, and a non-zero of type float takes two (value and
 // column). Widths are compiled in steps of 16. At 112 the compiler takes 254 registers; at 128 it spills the
 // rest to local memory, which is device memory behind L1, and the kernel reads it in every product again. The
 // results hold registers_per_thread and local_bytes_per_thread of the kernel that ran: watch them while n
-// grows. On the original's GTX 1080 Ti, with the same 255 registers, the curve jumped at n = 408, 82
-// non-zeros a row.
+// grows. On the original's GTX 1080 Ti, with the same 255 registers, the curve jumped at n = 408, 82 non-zeros
+// a row.
 //
 // Requires: rows of at most 256 non-zeros, x in a block's shared memory, independent vectors. A thread a row
 // also means that n = 1024 keeps 16 of 132 SMs busy. 3_row_per_sub_warp.cu has no cliff, and

@@ -52,31 +52,13 @@ __global__ void __launch_bounds__(kLanesBlock)
   }
 }
 
-template <class T>
-class RowPerSubWarp final : public LanesPlan<T, RowPerSubWarp<T>> {
- public:
-  using LanesPlan<T, RowPerSubWarp<T>>::LanesPlan;
-  template <int kWidth>
-  static auto kernel_of() {
-    return row_per_sub_warp<T, kWidth>;
-  }
-
-  void run() override {
-    launch(this->kernel(),
-           {.grid = this->blocks(),
-            .block = kLanesBlock,
-            .shared_bytes = this->shared_bytes(this->a()),
-            .stream = this->stream()},
-           this->view(), this->x_of(0), this->y_of(0), this->problem().products, this->lanes());
-  }
-};
-
 }  // namespace
 
 void add_row_per_sub_warp(Registry& registry) {
-  registry.add<RowPerSubWarp>({.name = "06_cuda_register/row_per_sub_warp",
-                               .idea = "up to 32 lanes keep a row in registers: no cliff",
-                               .needs = {.gpu = true}});
+  add_lanes<Copies::one>(registry,
+                         {.name = "06_cuda_register/row_per_sub_warp",
+                          .idea = "up to 32 lanes keep a row in registers: no cliff"},
+                         []<class T, int kWidth>() { return row_per_sub_warp<T, kWidth>; });
 }
 
 }  // namespace stages

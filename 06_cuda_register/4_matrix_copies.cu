@@ -50,32 +50,14 @@ __global__ void __launch_bounds__(kLanesBlock)
   }
 }
 
-template <class T>
-class MatrixCopies final : public LanesPlan<T, MatrixCopies<T>> {
- public:
-  using LanesPlan<T, MatrixCopies<T>>::LanesPlan;
-  template <int kWidth>
-  static auto kernel_of() {
-    return matrix_copies<T, kWidth>;
-  }
-
-  void run() override {
-    launch(this->kernel(),
-           {.grid = {this->blocks(), this->copies()},
-            .block = kLanesBlock,
-            .shared_bytes = this->shared_bytes(this->a()),
-            .stream = this->stream()},
-           this->view(), this->x_of(0), this->y_of(0), this->problem().products, this->lanes());
-  }
-};
-
 }  // namespace
 
 void add_matrix_copies(Registry& registry) {
-  registry.add<MatrixCopies>(
+  add_lanes<Copies::all_that_fit>(
+      registry,
       {.name = "06_cuda_register/matrix_copies",
-       .idea = "the chip holds the matrix several times, and each copy takes its part of the vectors",
-       .needs = {.gpu = true}});
+       .idea = "the chip holds the matrix several times, and each copy takes its part of the vectors"},
+      []<class T, int kWidth>() { return matrix_copies<T, kWidth>; });
 }
 
 }  // namespace stages

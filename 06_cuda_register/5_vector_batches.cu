@@ -15,7 +15,6 @@
 //
 // Requires: as 3_row_per_sub_warp.cu, with 16 bytes of shared memory for each column.
 
-#include "06_cuda_register/batch.hpp"
 #include "06_cuda_register/lanes_plan.hpp"
 
 namespace stages {
@@ -61,32 +60,14 @@ __global__ void __launch_bounds__(kLanesBlock)
   }
 }
 
-template <class T>
-class VectorBatches final : public LanesPlan<T, VectorBatches<T>, Batch<T>> {
- public:
-  using LanesPlan<T, VectorBatches<T>, Batch<T>>::LanesPlan;
-  template <int kWidth>
-  static auto kernel_of() {
-    return vector_batches<T, kWidth>;
-  }
-
-  void run() override {
-    launch(this->kernel(),
-           {.grid = {this->blocks(), this->copies()},
-            .block = kLanesBlock,
-            .shared_bytes = this->shared_bytes(this->a()),
-            .stream = this->stream()},
-           this->view(), this->x_of(0), this->y_of(0), this->problem().products, this->lanes());
-  }
-};
-
 }  // namespace
 
 void add_vector_batches(Registry& registry) {
-  registry.add<VectorBatches>(
+  add_lanes<Copies::all_that_fit, Batch>(
+      registry,
       {.name = "06_cuda_register/vector_batches",
-       .idea = "x in batches of 16 bytes: one read from shared memory serves 4 vectors (of doubles 2)",
-       .needs = {.gpu = true}});
+       .idea = "x in batches of 16 bytes: one read from shared memory serves 4 vectors (of doubles 2)"},
+      []<class T, int kWidth>() { return vector_batches<T, kWidth>; });
 }
 
 }  // namespace stages

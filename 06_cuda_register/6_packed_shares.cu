@@ -51,25 +51,14 @@ __global__ void __launch_bounds__(kResidentBlock)
   }
 }
 
-template <class T>
-class PackedShares final : public ResidentPlan<T, PackedShares<T>> {
- public:
-  using ResidentPlan<T, PackedShares<T>>::ResidentPlan;
-  static constexpr StepOrder kOrder = StepOrder::as_they_come;
-  static constexpr int kBuffers = 1;  ///< of x
-  template <int kSteps>
-  static auto kernel_of() {
-    return packed_shares<T, kSteps>;
-  }
-};
-
 }  // namespace
 
 void add_packed_shares(Registry& registry) {
-  registry.add<PackedShares>(
+  add_resident<StepOrder::as_they_come, 1>(
+      registry,
       {.name = "06_cuda_register/packed_shares",
-       .idea = "what the lanes of a warp keep lies side by side in memory, with 16-bit columns",
-       .needs = {.gpu = true}});
+       .idea = "what the lanes of a warp keep lies side by side in memory, with 16-bit columns"},
+      []<class T, int kSteps>() { return packed_shares<T, kSteps>; });
 }
 
 }  // namespace stages

@@ -55,25 +55,14 @@ __global__ void __launch_bounds__(kResidentBlock)
   }
 }
 
-template <class T>
-class BankOrder final : public ResidentPlan<T, BankOrder<T>> {
- public:
-  using ResidentPlan<T, BankOrder<T>>::ResidentPlan;
-  static constexpr StepOrder kOrder = StepOrder::by_bank;
-  static constexpr int kBuffers = 1;  ///< of x
-  template <int kSteps>
-  static auto kernel_of() {
-    return bank_order<T, kSteps>;
-  }
-};
-
 }  // namespace
 
 void add_bank_order(Registry& registry) {
-  registry.add<BankOrder>(
+  add_resident<StepOrder::by_bank, 1>(
+      registry,
       {.name = "06_cuda_register/bank_order",
-       .idea = "the order of the non-zeros keeps reads of x from shared memory in different banks",
-       .needs = {.gpu = true}});
+       .idea = "the order of the non-zeros keeps reads of x from shared memory in different banks"},
+      []<class T, int kSteps>() { return bank_order<T, kSteps>; });
 }
 
 }  // namespace stages

@@ -64,25 +64,14 @@ __global__ void __launch_bounds__(kResidentBlock)
   }
 }
 
-template <class T>
-class StreamResident final : public ResidentPlan<T, StreamResident<T>> {
- public:
-  using ResidentPlan<T, StreamResident<T>>::ResidentPlan;
-  static constexpr StepOrder kOrder = StepOrder::by_bank;
-  static constexpr int kBuffers = 2;  ///< of x
-  template <int kSteps>
-  static auto kernel_of() {
-    return stream_resident<T, kSteps>;
-  }
-};
-
 }  // namespace
 
 void add_stream_resident(Registry& registry) {
-  registry.add<StreamResident>(
+  add_resident<StepOrder::by_bank, 2>(
+      registry,
       {.name = "06_cuda_register/stream_resident",
-       .idea = "two buffers of x: a warp copies its part of the next batch, and multiplies without waiting",
-       .needs = {.gpu = true}});
+       .idea = "two buffers of x: a warp copies its part of the next batch, and multiplies without waiting"},
+      []<class T, int kSteps>() { return stream_resident<T, kSteps>; });
 }
 
 }  // namespace stages

@@ -1,7 +1,6 @@
 #pragma once
-// What rungs 3 to 5 share beside one_launch.hpp: how many lanes a row gets, and the width that the kernel is
-// compiled for: how many non-zeros a lane keeps (share.hpp). Each gives its kernel, and run(), which launches
-// it.
+// What rungs 3 to 5 share beside one_launch.hpp: how many lanes a row gets, the width that the kernel is compiled
+// for, which is how many non-zeros a lane keeps (share.hpp), and the launch. Each gives its kernel.
 
 #include "06_cuda_register/one_launch.hpp"
 #include "06_cuda_register/share.hpp"
@@ -11,10 +10,12 @@ namespace stages {
 
 inline constexpr int kLanesBlock = 256;  ///< threads
 
-/// `Plan`: the derived class, with kernel_of<kWidth>(), its kernel of that width. `Element`: as in
-/// OneLaunchPlan.
-template <class T, class Plan, class Element = T>
-class LanesPlan : public OneLaunchPlan<T, 1, Element> {
+/// How often the chip is to hold the matrix: the second dimension of the grid.
+enum class Copies { one, all_that_fit };
+
+/// `Kernel`: Kernel{}.operator()<T, kWidth>() is the kernel of that width. `Element`: as in OneLaunchPlan.
+template <class T, class Kernel, Copies kCopies, class Element>
+class LanesPlan final : public OneLaunchPlan<T, 1, Element> {
   using Base = OneLaunchPlan<T, 1, Element>;
 
  public:
@@ -23,6 +24,15 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
         lanes_(lanes_for(*problem.a, kMostSteps)),
         steps_(steps_for(resident_steps(*problem.a, lanes_), StepOrder::as_they_come)) {
     allow_shared_bytes(kernel(), this->shared_bytes(*problem.a));
+  }
+
+  void run() override {
+    launch(kernel(),
+           {.grid = {blocks(), kCopies == Copies::one ? 1u : copies()},
+            .block = kLanesBlock,
+            .shared_bytes = this->shared_bytes(this->a()),
+            .stream = this->stream()},
+           this->view(), this->x_of(0), this->y_of(0), this->problem().products, lanes_);
   }
 
   std::vector<Metric> metrics() const override {
@@ -39,10 +49,9 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
     return refuse_long_rows(*problem.a);
   }
 
- protected:
-  int lanes() const { return lanes_; }
+ private:
   auto kernel() const {
-    return with_steps(steps_, [&]<int kWidth>() { return Plan::template kernel_of<kWidth>(); });
+    return with_steps(steps_, []<int kWidth>() { return Kernel{}.template operator()<T, kWidth>(); });
   }
   /// Blocks that hold the matrix once.
   unsigned blocks() const { return blocks_for(Offset{this->a().rows} * lanes_, kLanesBlock); }
@@ -53,9 +62,21 @@ class LanesPlan : public OneLaunchPlan<T, 1, Element> {
     return copies_on_chip(at_once, blocks());
   }
 
- private:
   int lanes_;
   int steps_;  ///< non-zeros that a lane keeps, padding included
 };
+
+template <class Kernel, Copies kCopies, template <class> class Element>
+struct LanesOf {
+  template <class T>
+  using Plan = LanesPlan<T, Kernel, kCopies, Element<T>>;
+};
+
+/// Registers an entry: `kernel` as above.
+template <Copies kCopies, template <class> class Element = std::type_identity_t, class Kernel>
+void add_lanes(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
+  info.needs.gpu = true;
+  registry.add<LanesOf<Kernel, kCopies, Element>::template Plan>(std::move(info));
+}
 
 }  // namespace stages

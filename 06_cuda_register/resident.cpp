@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "common/matrix/error.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages {
 namespace {
@@ -161,9 +162,7 @@ Resident<T> make_resident(const Csr<T>& a, int lanes, int steps, int element_byt
   return out;
 }
 
-template Index resident_steps(const Csr<float>&, int);
-template Index resident_steps(const Csr<double>&, int);
-template Resident<float> make_resident(const Csr<float>&, int, int, int, StepOrder);
-template Resident<double> make_resident(const Csr<double>&, int, int, int, StepOrder);
+STAGES_FOR_VALUES(resident_steps)
+STAGES_FOR_VALUES(make_resident)
 
 }  // namespace stages

@@ -2,7 +2,6 @@
 // What rungs 6 to 8 share: how the matrix lies on this device, what they refuse, and the launch. Each gives
 // its kernel.
 
-#include "06_cuda_register/batch.hpp"
 #include "06_cuda_register/share.hpp"
 #include "06_cuda_register/stage.hpp"
 #include "common/gpu/facts.hpp"
@@ -21,16 +20,16 @@ struct ResidentShape {
   int resident_blocks = 0;  ///< blocks that the chip holds at once
 };
 
-/// `Plan`: the derived class, with kernel_of<kSteps>(), its kernel for shares of so many non-zeros, kOrder, in
-/// which a lane takes them, and kBuffers, of x in shared memory.
-template <class T, class Plan>
-class ResidentPlan : public DeviceSpmvPlan<T> {
+/// `Kernel`: Kernel{}.operator()<T, kSteps>() is the kernel for shares of so many non-zeros. `kOrder`: in which a
+/// lane takes them. `kBuffers`: of x in shared memory.
+template <class T, class Kernel, StepOrder kOrder, int kBuffers>
+class ResidentPlan final : public DeviceSpmvPlan<T> {
  public:
   ResidentPlan(const SpmvProblem<T>& problem, Exec& exec)
       : DeviceSpmvPlan<T>(problem, exec),
         shape_(shape_for(*problem.a)),
         copies_(copies_on_chip(shape_.resident_blocks, shape_.blocks)),
-        matrix_(*problem.a, shape_.lanes, shape_.steps, 16, Plan::kOrder) {}
+        matrix_(*problem.a, shape_.lanes, shape_.steps, 16, kOrder) {}
 
   void run() override {
     launch(kernel(shape_.steps),
@@ -54,7 +53,7 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
   static Cost cost(const SpmvProblem<T>& problem) {
     Cost cost = problem_cost(problem);
     if (const int lanes = lanes_for(*problem.a, kMostSteps); lanes > 0) {
-      const double steps = steps_for(resident_steps(*problem.a, lanes), Plan::kOrder);
+      const double steps = steps_for(resident_steps(*problem.a, lanes), kOrder);
       cost.memory += 2 * steps * lanes * problem.a->rows * (sizeof(T) + 2);  // on the host, too, for a while
       cost.work += steps * lanes * problem.a->rows;
     }
@@ -81,7 +80,7 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
 
  private:
   static auto kernel(int steps) {
-    return with_steps(steps, [&]<int kSteps>() { return Plan::template kernel_of<kSteps>(); });
+    return with_steps(steps, []<int kSteps>() { return Kernel{}.template operator()<T, kSteps>(); });
   }
 
   /// Blocks of the kernel of `steps` that the chip holds at once.
@@ -94,10 +93,9 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
     ResidentShape shape;
     shape.lanes = lanes_for(a, kMostSteps);
     const int needed = resident_steps(a, shape.lanes);
-    shape.steps = steps_for(needed, Plan::kOrder);
+    shape.steps = steps_for(needed, kOrder);
     shape.blocks = blocks_for(Offset{a.rows} * shape.lanes, kResidentBlock);
-    shape.shared_bytes =
-        Plan::kBuffers * sizeof(Batch<T>) * (static_cast<std::size_t>(a.cols) + shared_banks(16));
+    shape.shared_bytes = kBuffers * sizeof(Batch<T>) * (static_cast<std::size_t>(a.cols) + shared_banks(16));
     if (shape.shared_bytes > device_facts().shared_per_block_optin) return shape;
     shape.resident_blocks = resident_blocks(shape.steps, shape.shared_bytes);
     // A smaller share is taken where it lets more blocks onto an SM: we suppose that their warps hide more
@@ -118,5 +116,18 @@ class ResidentPlan : public DeviceSpmvPlan<T> {
   unsigned copies_;
   ResidentMatrix<T> matrix_;
 };
+
+template <class Kernel, StepOrder kOrder, int kBuffers>
+struct ResidentOf {
+  template <class T>
+  using Plan = ResidentPlan<T, Kernel, kOrder, kBuffers>;
+};
+
+/// Registers an entry: `kernel`, kOrder and kBuffers as above.
+template <StepOrder kOrder, int kBuffers, class Kernel>
+void add_resident(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
+  info.needs.gpu = true;
+  registry.add<ResidentOf<Kernel, kOrder, kBuffers>::template Plan>(std::move(info));
+}
 
 }  // namespace stages

@@ -8,17 +8,15 @@
 // What it costs: C must hold zero (or beta C) before the first warp adds to it, and that is part of the
 // product and of its time: published kernels often leave it out. Every element is then read and written once
 // more than in warp_per_row, by an atomic. And as the order in which warps arrive changes, so does the
-// rounding: two runs may differ in the last bits, which is why this entry does not claim to be reproducible.
-//
-// Where no row is longer than `step`, that is all that is new. This kernel is then slower than warp_per_row: a
-// little, or with two columns a lane more, as nvcc has fewer rows of B under way (notes.md, "Rows of B under
-// way").
+// rounding: this entry does not claim to be reproducible. Where no row is longer than `step`, that is all that
+// is new: this kernel is then slower, a little, or with two columns a lane more, as nvcc has fewer rows of B
+// under way (notes.md, "Rows of B under way").
 //
 // `step`: if it is small, there are many tasks and many atomics. If it is large, all wait for the longest
 // chunk. The default is what each warp of the device would get if all got the same; see tasks.hpp.
 //
-// Input: any CSR matrix, any number of columns. Cost: as 1_warp_per_row.cu, one more pass over C to set it
-// and one to add to it; 16 or 24 bytes a task.
+// Input: any CSR matrix, any number of columns. Cost: as 1_warp_per_row.cu, one more pass over C to set it and
+// one to add to it; 16 or 24 bytes a task.
 //
 // Source: step 2 of a course project on SpMM ("D3"), where a script tuned `step` (TRUNCATED_STEP) for each
 // matrix.

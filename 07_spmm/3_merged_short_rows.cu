@@ -1,22 +1,20 @@
 // SpMM, long rows cut into chunks, short rows merged.
 //
-// The idea: most graphs consist of short rows. A warp that is given a row of three non-zeros fetches them
-// with 3 of its 32 lanes, waits, multiplies three times and is gone. So up to `merged_rows` neighbouring
-// short rows become one task: their non-zeros lie side by side, and the warp fetches those of all its rows at
-// once, as if they were one row. It only has to know where a row ends: there it adds its sums to C and begins
-// again.
+// The idea: most graphs consist of short rows. A warp that is given a row of three non-zeros fetches them with
+// 3 of its 32 lanes, waits, multiplies three times and is gone. So up to `merged_rows` neighbouring short rows
+// become one task: their non-zeros lie side by side, and the warp fetches them as if they were one row. Where
+// a row ends it adds its sums to C and begins again.
 //
 // A warp asks once for the ends of its rows, a lane a row, and marks them in shared memory; a ballot then
-// tells all lanes which of the 32 places are ends. All lanes of a warp have the same task, so none
-// diverge at the branch between tasks with and without ends.
+// tells all lanes which of the 32 places are ends. All lanes of a warp have the same task, so none diverge.
 //
 // So two things are new, not one. In a merged task rows of B are asked for four at a time, whatever rows of A
-// they are for. A task of one row, such as a chunk, has no end within, and for it the source has the loop of
-// 2_split_rows.cu. But nvcc makes another loop of it here, and the kernel needs more registers, so an SM
-// holds fewer warps (notes.md, "Rows of B under way"). Hence times differ also where tasks do not.
+// they are for. A task of one row, such as a chunk, has the loop of 2_split_rows.cu. But nvcc makes another
+// loop of it here, and the kernel needs more registers, so an SM holds fewer warps (notes.md, "Rows of B under
+// way"): times differ also where tasks do not.
 //
-// A row counts as short up to `short_row` non-zeros. The defaults are the mean row length, but at least 1 and
-// at most 16, and as many such rows as the 32 places of one staging hold; see tasks.hpp.
+// A row counts as short up to `short_row` non-zeros. The defaults are the mean row length, from 1 to 16, and
+// as many such rows as the 32 places of one staging hold; see tasks.hpp.
 //
 // What remains: both numbers are the same for the whole matrix, while rows are not the same in all its parts
 // (in one of the graphs of the original report most rows near 80,000 hold 3 non-zeros and those near 800,000

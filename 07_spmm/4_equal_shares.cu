@@ -1,32 +1,31 @@
 // SpMM in equal shares of the non-zeros, without atomics.
 //
-// The idea: 3_merged_short_rows.cu needs numbers to make tasks alike: `step`, `short_row` and `merged_rows`.
-// Here the non-zeros themselves are cut: every share has about the same number, whatever the rows. A warp
-// walks through its share from the first non-zero to the last. Where a row ends, it stores its sum to C
-// (finish_row() in shares.hpp) and goes on with the next row. The lengths of rows do not matter any more.
+// The idea: 3_merged_short_rows.cu needs three numbers to make tasks alike. Here the non-zeros themselves are
+// cut: every share has about the same number, whatever the rows. A warp walks through its share from the first
+// non-zero to the last. Where a row ends, it stores its sum to C (finish_row() in shares.hpp) and goes on with
+// the next row.
 //
-// Where shares begin, prepare finds by binary search over the row pointers (partition.hpp). A boundary moves
-// back to the beginning of its row if that is near; else it cuts the row. Prepare also marks the last
-// non-zero of each row by the sign bit of its column, so that a ballot tells a warp where rows end. A list of
-// the rows that are not empty tells which row comes next.
+// Prepare finds where shares begin by binary search over the row pointers (partition.hpp). A boundary moves
+// back to the beginning of its row if that is near; else it cuts the row. Prepare also marks the last non-zero
+// of each row by the sign bit of its column, so that a ballot tells a warp where rows end. A list of the rows
+// that are not empty tells which row comes next.
 //
 // No atomics: of a row that is cut, the share in which it ends stores the last part to C. Each earlier share
-// leaves its partial sum in a slot, a row of an array that belongs to this share alone. A second, small
-// kernel adds the slots of a row to C, always in the same order. So nothing must be set to zero before, and
-// every run gives the same bits. The second kernel also sets the rows that are empty.
+// leaves its partial sum in a slot, a row of an array that belongs to this share alone. A second, small kernel
+// adds the slots of a row to C, always in the same order, and sets the rows that are empty. So nothing must be
+// set to zero before, and every run gives the same bits.
 //
-// A warp takes all columns of its share, 32 at a time, a lane a column. So its part of A comes from memory
-// once, and out of L1 for the other columns. That has a price at more than 32 columns. In files 1 to 3 a lane
-// had two columns, and each strip of 64 a warp of its own. Here one warp does N = 128 in four turns, one
-// after the other, and takes the non-zeros into shared memory in each. 6_vector_lanes.cu mends the width of a
-// lane, 7_strips.cu brings the strips back to the grid, where the second kernel has them already.
+// A warp takes all columns of its share, 32 at a time, a lane a column. Its part of A comes from memory once,
+// and out of L1 for the other columns. The price, at more than 32 columns: in files 1 to 3 a lane had two
+// columns, and each strip of 64 a warp of its own. Here one warp does N = 128 in four turns. 6_vector_lanes.cu
+// mends the width of a lane, 7_strips.cu brings the strips back to the grid, where the second kernel has them
+// already.
 //
-// What else is new: a lane has one column for any number of columns. C is stored with the streaming hint,
-// which leaves the caches to B (vectors.hpp).
+// Also new: C is stored with the streaming hint, which leaves the caches to B (vectors.hpp).
 //
-// What remains: a lane asks for 4 bytes at a time. How many rows of B a warp has under way is left to the
-// compiler, and at the end of a row of A the warp waits for all of them. A hub row with hundreds of slots is
-// one warp's work in the second kernel; fast/cut_rows.cu shares it out.
+// What remains: a lane asks for 4 bytes at a time. The compiler decides how many rows of B a warp has under
+// way, and at the end of a row of A the warp waits for all of them. A hub row with hundreds of slots is one
+// warp's work in the second kernel; fast/cut_rows.cu shares it out.
 //
 // Input: any CSR matrix, any number of columns. Cost: A and a row of B for each non-zero, C once; a row of
 // slots written and read for each boundary that cuts a row. Memory: 40 bytes a share, 8 a row, the slots.
@@ -37,6 +36,7 @@
 
 #include "07_spmm/shares.hpp"
 #include "07_spmm/stage.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -118,9 +118,6 @@ void finish_cut_and_empty_rows(const CutMatrix<T>& a, const Product<T>& product,
          a, product);
 }
 
-template void finish_cut_and_empty_rows(const CutMatrix<float>&, const Product<float>&, cudaStream_t);
-template void finish_cut_and_empty_rows(const CutMatrix<double>&, const Product<double>&, cudaStream_t);
-
 void add_equal_shares(Registry& registry, const std::string& name, Index share) {
   add_shares(
       registry,
@@ -133,5 +130,7 @@ void add_equal_shares(Registry& registry, const std::string& name, Index share) 
                product);
       });
 }
+
+STAGES_FOR_VALUES(finish_cut_and_empty_rows)
 
 }  // namespace stages::spmm

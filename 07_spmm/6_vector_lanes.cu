@@ -7,20 +7,16 @@
 // That is probably not the reason, but not known: 64 warps of 5_loads_ahead.cu would have 256, enough for L2,
 // if so many fit on an SM; its registers were not read.
 //
-// Where rows of B do not begin at multiples of 16 bytes, lanes cannot take vectors: a group is then a warp
-// with a column a lane, as in 5_loads_ahead.cu.
-//
-// Groups are four times as many now (of doubles twice), so share_of() makes shares smaller: more rows are
-// cut, and the second kernel, that of 4_equal_shares.cu, has more partial sums to add.
+// Where rows of B do not begin at multiples of 16 bytes, a group is a warp with a column a lane, as in
+// 5_loads_ahead.cu. Groups are four times as many now (of doubles twice), so share_of() makes shares smaller:
+// more rows are cut, and the second kernel, that of 4_equal_shares.cu, has more partial sums to add.
 //
 // What remains: that second kernel. On graphs with a hub row it takes half of the time with 32 columns, since
 // one warp adds all partial sums of the hub; fast/cut_rows.cu shares them out. And with many columns, each
 // share asks for whole rows of B, so all of B is in use at one time.
 //
-// Input and cost: as 4_equal_shares.cu.
-//
-// Source: vectors are those of C. Yang, A. Buluc and J. D. Owens ("Design principles for sparse matrix
-// multiplication on the GPU", Euro-Par 2018).
+// Input and cost: as 4_equal_shares.cu. Source: vectors are those of C. Yang, A. Buluc and J. D. Owens
+// ("Design principles for sparse matrix multiplication on the GPU", Euro-Par 2018).
 
 #include "07_spmm/shares.hpp"
 #include "07_spmm/stage.hpp"

@@ -4,6 +4,7 @@
 #include "07_spmm/tasks.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/scan.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -102,10 +103,7 @@ DeviceArray<Task<Ptr>> cut_tasks(const Ptr* row_ptr, Index rows, const Constants
   return tasks;
 }
 
-template Constants default_constants(const SpmmProblem<float>&, Constants);
-template Constants default_constants(const SpmmProblem<double>&, Constants);
-template DeviceArray<Task<std::int32_t>> cut_tasks(const std::int32_t*, Index, const Constants&,
-                                                   cudaStream_t);
-template DeviceArray<Task<Offset>> cut_tasks(const Offset*, Index, const Constants&, cudaStream_t);
+STAGES_FOR_VALUES(default_constants)
+STAGES_FOR_POINTERS(cut_tasks)
 
 }  // namespace stages::spmm

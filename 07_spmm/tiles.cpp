@@ -1,4 +1,5 @@
 #include "07_spmm/tiles.hpp"
+#include "common/matrix/instantiate.hpp"
 
 #include <algorithm>
 
@@ -106,11 +107,8 @@ double most_tiles(const Csr<T>& a) {
   return columns / kTileColumns + bands;
 }
 
-template Tiles<float> cut_tiles(const Csr<float>&);
-template Tiles<double> cut_tiles(const Csr<double>&);
-template double most_tiles(const Csr<float>&);
-template double most_tiles(const Csr<double>&);
-template TileSample sample_tiles(const Csr<float>&);
-template TileSample sample_tiles(const Csr<double>&);
+STAGES_FOR_VALUES(cut_tiles)
+STAGES_FOR_VALUES(most_tiles)
+STAGES_FOR_VALUES(sample_tiles)
 
 }  // namespace stages::spmm

@@ -1,20 +1,18 @@
 // SpGEMM by hashing, one small table a row.
 //
-// The idea: a row of C is the sum of rows of B. A hash table with a slot for each column that comes collects
-// it: the column is the key, the sum is the value. How large C becomes is not known before, so all is done
-// twice:
+// The idea: a row of C is the sum of rows of B. A hash table collects it: the column is the key, the sum is
+// the value. How large C becomes is not known before, so all is done twice:
 //
 //   count      a block of one warp a row. Each lane takes an entry of A and walks along its row of B. The keys
 //              go into 2,048 slots in shared memory, to slot `column & 2047`, or to the next one if that is
 //              taken; atomicCAS settles who gets it. Shuffles add up what the lanes have found. A prefix sum
 //              over the rows then says where each row begins in C, and C is allocated
 //   multiply   the same with values, which are added by atomicAdd; the taken slots are the row
-//   sort       the row comes out in the order of the slots. Its columns must ascend, so each row is sorted
-//              afterwards, in global memory
+//   sort       the columns of a row must ascend, so each row is sorted afterwards, in global memory
 //
 // It is the first form of a course project, made safe. There a row with more than 2,048 results never ended:
-// the probe looked for a free slot in a full table. Here such a matrix is refused, with the first such row.
-// The next file is for those. The project did not sort: what its form is worth is `symbolic` and `numeric`
+// the probe looked for a free slot in a full table. Here such a matrix is refused, with the first such row;
+// the next file is for those. The project did not sort: what its form is worth is `symbolic` and `numeric`
 // without `sort`.
 //
 // Input: matrices A and B with at most 2,048 results in each row of C. Cost: each product twice, with one

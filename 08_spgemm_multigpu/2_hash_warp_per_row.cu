@@ -1,27 +1,25 @@
-// SpGEMM by hashing, a warp a row, for rows of any length.
-//
-// The idea: a larger table, and another place for the rows that are too long for it.
+// SpGEMM by hashing, a warp a row, for rows of any length: a larger table, and another place for longer rows.
 //
 //   count      16,384 slots in shared memory (64 KB, which a kernel must ask for). A column that finds no slot
-//              within 256 probes ends the count of its row: the row goes on a list, and is counted again with
-//              keys in global memory, in a table with twice the slots that any row needs
-//   multiply   rows with more than 4,096 results are listed, and have their values in global memory. All
-//              others use one size of table: the smallest power of two that holds the longest of them
+//              within 256 probes ends the count of its row: that is listed, and counted again with keys in
+//              global memory, in a table with twice the slots that any row needs
+//   multiply   rows with more than 4,096 results are listed, and have their values in global memory. All others
+//              use one size of table: the smallest power of two that holds the longest of them
 //   sort       as in rung 1
 //
-// (one_table.hpp has the launches.) In the tables in global memory a multiplicative hash finds the slot.
-// `column & (slots - 1)` would not do: in a skewed graph the low columns are nearly all there, those a
+// (one_table.hpp has the kernels around it and the launches.) In global memory a multiplicative hash finds the
+// slot. `column & (slots - 1)` would not do: in a skewed graph the low columns are nearly all there, those a
 // multiple of `slots` further on come on top of them, and a column walks over thousands of taken slots in a
 // table that is not even full.
 //
-// So counting and multiplying go different ways. On a matrix of short rows counting is much slower than in
-// rung 1, whose tables have 2,048 slots. Multiplying is faster where the longest row needs only a few hundred,
-// and does not fill them: on uniform, not on the stencil.
+// On a matrix of short rows counting is much slower than in rung 1, whose tables have 2,048 slots. Multiplying
+// is faster where the longest row needs only a few hundred, and does not fill them: on uniform, not on the
+// stencil.
 //
 // It is the last form of the course project, mended: there a row with more than 16,384 results never ended.
-// It is kept as it was otherwise, for what it teaches. Each row clears 64 KB to count, whatever its length,
-// and three such blocks of one warp fill an SM: rung 4. Lanes that walk along rows of B read far apart, and
-// sums by atomicAdd come out in another order, and with other last bits, in each run: rung 3.
+// Otherwise it is as it was. Each row clears 64 KB to count, and three such blocks of one warp fill an SM:
+// rung 4. Lanes that walk along rows of B read far apart, and sums by atomicAdd come out with other last bits
+// in each run: rung 3.
 //
 // Input: any CSR matrices. Cost: each product twice, with a probe or more each; 16,384 slots cleared a row.
 // Memory: A, B, C, and for long rows at most 256 MiB of tables (or one table, where that is larger).
@@ -29,13 +27,14 @@
 #include "08_spgemm_multigpu/one_table.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "08_spgemm_multigpu/walks.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages {
 namespace {
 
 using namespace spgemm;
 
-struct Rows {
+struct ByLanes {
   /// Counts a row in a table; false: a column found no slot within so many probes.
   template <class Ptr>
   __device__ static bool count(const Structures<Ptr>& f, Index row, Index* keys, unsigned slots,
@@ -75,7 +74,7 @@ struct Rows {
 };
 
 template <class T>
-using HashWarpPerRow = OneTablePlan<T, Rows>;
+using HashWarpPerRow = OneTablePlan<T, ByLanes>;
 
 }  // namespace
 
@@ -87,10 +86,6 @@ template <class T>
 Cost hash_warp_per_row_cost(const SpgemmProblem<T>& problem) {
   return HashWarpPerRow<T>::cost(problem);
 }
-template std::unique_ptr<SpgemmPlan<float>> make_hash_warp_per_row(const SpgemmProblem<float>&, Exec&);
-template std::unique_ptr<SpgemmPlan<double>> make_hash_warp_per_row(const SpgemmProblem<double>&, Exec&);
-template Cost hash_warp_per_row_cost(const SpgemmProblem<float>&);
-template Cost hash_warp_per_row_cost(const SpgemmProblem<double>&);
 
 void add_hash_warp_per_row(Registry& registry, const std::string& name, const HashSizes& sizes) {
   registry.add<HashWarpPerRow>({.name = name,
@@ -99,5 +94,8 @@ void add_hash_warp_per_row(Registry& registry, const std::string& name, const Ha
                                 .needs = {.gpu = true}},
                                sizes);
 }
+
+STAGES_FOR_VALUES(make_hash_warp_per_row)
+STAGES_FOR_VALUES(hash_warp_per_row_cost)
 
 }  // namespace stages

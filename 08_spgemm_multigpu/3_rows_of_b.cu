@@ -25,7 +25,7 @@ namespace {
 
 using namespace spgemm;
 
-struct Rows {
+struct ByRowsOfB {
   /// Counts a row in a table; false: a column found no slot within so many probes.
   template <class Ptr>
   __device__ static bool count(const Structures<Ptr>& f, Index row, Index* keys, unsigned slots,
@@ -64,7 +64,7 @@ struct Rows {
 };
 
 template <class T>
-using RowsOfB = OneTablePlan<T, Rows>;
+using RowsOfB = OneTablePlan<T, ByRowsOfB>;
 
 }  // namespace
 

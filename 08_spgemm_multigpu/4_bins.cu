@@ -9,15 +9,13 @@
 //     2    up to 2,048      4,096 slots         13
 //     3    more             as rung 3: 16,384 slots to count, then global memory: 3
 //
-// Twice: before counting a row's size is the number of its products, because no more is known then; before
-// multiplying it is the number of its results. The kernels are rung 3's, for the rows of a list.
+// Before counting a row's size is the number of its products, because no more is known then; before
+// multiplying it is that of its results. The kernels are rung 3's, for the rows of a list. (A table for each
+// row's own size is not to be had: a kernel has one size of shared memory for all of its blocks.)
 //
-// Two more things are new with the bins (row_tables.hpp). Tables are half full at most, so a probe or two
-// find a slot; rung 3 multiplies in tables that can be full. And the multiplicative hash finds the slot in
-// all tables. Where rows are nearly as long as rung 3's table, as on the 27-point stencil, that is a part of
-// the gain.
-//
-// Why not a table for each row's own size? A kernel has one size of shared memory for all of its blocks.
+// Two more things are new (row_tables.hpp). Tables are half full at most, so a probe or two find a slot; rung
+// 3 multiplies in tables that can be full. And the multiplicative hash finds the slot in all tables. Where
+// rows are nearly as long as rung 3's table, as on the 27-point stencil, that is a part of the gain.
 //
 // Input: any CSR matrices. Cost: as rung 3, but to count a row clears 128 slots, or up to 16 for each of its
 // products if that is more; to multiply likewise for each result. Two waits of the host more, for the lengths

@@ -4,28 +4,26 @@
 // add there, and its results must be sorted afterwards. So the bin of the shortest rows, of up to 128
 // products, does it the other way round:
 //
-//   expand   write out all products of the row, in the order of A's entries: product q gets the key
-//            (column, q)
+//   expand   write out all products of the row, in the order of A's entries: product q gets the key (column, q)
 //   sort     a warp sorts 128 keys in its registers, 4 a lane. Two keys of one lane are compared by a minimum
 //            and a maximum, those of two lanes after a shuffle (sort_keys.hpp)
 //   add up   equal columns are neighbours now. The first of them adds up the others, in the order of q: the
 //            same bits in each run
 //
-// The row is sorted then, as C wants it. There is no table to clear, no probe and no atomic operation. To
+// There is no table to clear, no probe and no atomic operation, and the row is sorted, as C wants it. To
 // count, the same keys are sorted and differing neighbours counted, which is slower than hashing (not so with
 // fewer lanes a row: fast/sorted_rows.cu); what gains is the rest. All other rows are hashed as in rung 4.
-//
 // Also new: the first bin has rows of up to 128 products, not 64, and blocks of four warps, a row each.
 //
 // Input: any CSR matrices. Cost: for a short row some 28 steps of the sort, whatever its length.
 //
 // Sources: expand-sort-compress is N. Bell, S. Dalton and L. Olson's ("Exposing fine-grained parallelism in
-// algebraic multigrid methods", SIAM J. Sci. Comput. 34, 2012); the sort is K. E. Batcher's ("Sorting
-// networks and their applications", 1968).
+// algebraic multigrid methods", SIAM J. Sci. Comput. 34, 2012); the sort is K. E. Batcher's ("Sorting networks
+// and their applications", 1968).
 
 #include "08_spgemm_multigpu/row_tables.hpp"
-#include "08_spgemm_multigpu/short_rows.hpp"
 #include "08_spgemm_multigpu/sort_keys.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -181,9 +179,8 @@ void multiply_short_rows(const Factors<T, Offset>& f, RowList list, const Output
   launch(multiply_rows<T, Offset>,
          {.grid = blocks_for(list.count, kWarps), .block = kWarps * kWarp, .stream = stream}, f, list, c);
 }
-template void multiply_short_rows(const Factors<float, Offset>&, RowList, const Output<float>&, cudaStream_t);
-template void multiply_short_rows(const Factors<double, Offset>&, RowList, const Output<double>&,
-                                  cudaStream_t);
+
+STAGES_FOR_VALUES(multiply_short_rows)
 
 }  // namespace stages::spgemm
 

@@ -29,7 +29,6 @@
 #include "08_spgemm_multigpu/ranks.hpp"
 #include "08_spgemm_multigpu/row_bins.hpp"
 #include "08_spgemm_multigpu/row_tables.hpp"
-#include "08_spgemm_multigpu/short_rows.hpp"
 
 namespace stages {
 namespace {

@@ -17,10 +17,10 @@ __device__ inline unsigned home(Index column, unsigned slots, bool in_global) {
 }
 
 // The kernels, a block of a warp a row. `Rows` is the rung's, and makes a row in a table:
-//   Rows::count(f, row, keys, slots, in_global, most_probes, counts)   returns false if a column found no slot
-//                                                                      within so many probes
-//   Rows::multiply(f, row, keys, values, slots, in_global, c)          in a table that holds the row; writes it out
-//                                                                      in the order of the slots
+//   Rows::count(f, row, keys, slots, in_global, most_probes, counts)   false: a column found no slot within so
+//                                                                      many probes
+//   Rows::multiply(f, row, keys, values, slots, in_global, c)          in a table that holds the row, which it
+//                                                                      writes out in the order of the slots
 
 /// Rows for which the table is too full go to the list `full`, and are marked.
 template <class Rows, class Ptr>

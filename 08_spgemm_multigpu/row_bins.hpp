@@ -123,4 +123,13 @@ class BinsPlan : public TwoPassPlan<T> {
   RowBins by_products_, by_results_;
 };
 
+// The kernels of 5_sorted_rows.cu, for the rungs from there on.
+
+inline constexpr Index kMostShort = 128;  ///< products of a row that these take
+
+void count_short_rows(const Structures<Offset>& f, RowList list, Index* counts, cudaStream_t stream);
+/// Columns come out ascending.
+template <class T>
+void multiply_short_rows(const Factors<T, Offset>& f, RowList list, const Output<T>& c, cudaStream_t stream);
+
 }  // namespace stages::spgemm

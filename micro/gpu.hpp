@@ -3,9 +3,7 @@
 
 #include <cstdint>
 
-#include "common/gpu/cuda.hpp"
-#include "common/gpu/plans.hpp"
-#include "common/harness/registry.hpp"
+#include "common/gpu/launched.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages::micro {

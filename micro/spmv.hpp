@@ -11,7 +11,7 @@ namespace stages::micro {
 template <class T>
 class CsrSpmv : public DeviceSpmvPlan<T> {
  public:
-  using Matrix = DeviceRows<T>;
+  using Multiply = void(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream);
 
   CsrSpmv(const SpmvProblem<T>& problem, Exec& exec) : DeviceSpmvPlan<T>(problem, exec), csr_(*problem.a) {}
 
@@ -28,35 +28,13 @@ class CsrSpmv : public DeviceSpmvPlan<T> {
 
 /// A written out in full, one column after the other: element (i, j) is at a.data[j * a.ld + i].
 template <class T>
-class ColumnsSpmv : public DenseSpmvPlan<T, Layout::col_major> {
- public:
-  using Matrix = DenseView<const T>;
-  using DenseSpmvPlan<T, Layout::col_major>::DenseSpmvPlan;
-};
-
-/// A frame whose multiply() calls an object of type Launch.
-template <template <class> class Frame, class Launch>
-struct Launched {
-  template <class T>
-  class Plan final : public Frame<T> {
-    using Frame<T>::Frame;
-    void multiply(const typename Frame<T>::Matrix& a, const T* x, T* y, cudaStream_t stream) override {
-      if constexpr (requires { Launch{}(a, x, y, stream, this->a()); }) {
-        Launch{}(a, x, y, stream, this->a());
-      } else {
-        Launch{}(a, x, y, stream);
-      }
-    }
-  };
-};
+using ColumnsSpmv = DenseByColumns<T>;
 
 /// Registers an entry: a frame, CsrSpmv or ColumnsSpmv, and what launches its kernels. That is called as
 /// multiply(a, x, y, stream), or as multiply(a, x, y, stream, host), where `host` is A in the host's memory.
 template <template <class> class Frame, class Launch>
-void add_spmv(Registry& registry, EntryInfo info, Launch /*multiply*/) {
-  using Mine = Launched<Frame, Launch>;
-  info.needs = {.gpu = true};
-  registry.add<Mine::template Plan>(std::move(info));
+void add_spmv(Registry& registry, EntryInfo info, Launch multiply) {
+  add_launched<Frame>(registry, std::move(info), multiply);
 }
 
 }  // namespace stages::micro

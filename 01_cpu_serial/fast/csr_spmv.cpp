@@ -6,20 +6,17 @@
 // take the place of what belongs to the next row. Matrices with at most ten entries a row on average keep one
 // sum: there too much of the blocks would be zeros.
 //
-// csr_spmv_by_length. What limits the plain form on short rows is neither memory nor arithmetic: the loop
-// over a row ends after 2, or 3, or 5 steps, and the processor has to guess when (branch prediction). Each
-// wrong guess costs as much as a dozen products. So prepare looks at windows of kWindow rows and notes, for
-// each, its rows in order of their length. The run then computes many rows of 2, then many of 3, and a loop
-// whose count does not change is predicted; rows up to kUnrolled entries have no loop at all. Only the order
-// of the rows changes: A stays as it is, a window of it stays in the cache, and each row is summed as before.
-// It pays where rows are short and their lengths vary, and costs where jumping about in A costs more than the
-// wrong guesses did: see the table of SpMV in measured.md.
+// csr_spmv_by_length. The loop over a short row ends after 2, or 3, or 5 steps, and the processor has to guess
+// when (branch prediction); each wrong guess costs as much as a dozen products. So prepare notes, for windows
+// of kWindow rows, the rows in order of their length. The run then computes many rows of 2, then many of 3,
+// and a loop whose count does not change is predicted; rows up to kUnrolled entries have no loop at all. A
+// stays as it is, a window of it stays in the cache, and each row is summed as before. It pays where rows are
+// short and their lengths vary, and costs where jumping about in A costs more than the wrong guesses did: see
+// the table of SpMV in measured.md.
 //
 // Input: any CSR matrix. Cost: nnz multiplications; the bytes of A, x and y. Row pointers are narrowed to 32
 // bits where nnz fits, which saves 4 bytes a row. By length: 4 bytes a row more, and prepare sorts (by
-// counting) once.
-//
-// The kernels are in common/kernels/spmv_rows.hpp, because step 2 runs them on every rank.
+// counting) once. The kernels are in common/kernels/spmv_rows.hpp, because step 2 runs them on every rank.
 
 #include "01_cpu_serial/stage.hpp"
 #include "common/kernels/spmv_rows.hpp"

@@ -1,31 +1,26 @@
-// SpGEMM into a dense C, a thread per element.
+// SpGEMM into a dense C, a thread per element, and C made into CSR on the device.
 //
-// The idea: C(i, j) is the sparse dot product of A's row i (from CSR) and B's column j (from CSC). Two
-// pointers walk along the two sorted lists; where the indices agree there is a product, otherwise the smaller
-// one steps on. No element depends on another, so each gets a thread, in blocks of 16 x 16. C is first
-// written out in full and then pressed into CSR on the device:
+// The idea: C(i, j) is the sparse dot product of A's row i (from CSR) and B's column j (from CSC). Each
+// element gets a thread, in blocks of 16 x 16, and C is first written out in full:
 //
-//   multiply   sums into a dense panel, and a bit for each element: is any product in it? A ballot of the
-//              warp gives the bits of 16 neighbours in a row, which are one 16-bit word. The bit, not the
-//              value, says what belongs to C. So an element that cancels to zero stays, and nothing ever
-//              reads an element without a bit.
+//   multiply   sums into a dense panel, and a bit for each element: is any product in it? A ballot of the warp
+//              gives the bits of 16 neighbours in a row, one 16-bit word. The bit, not the value, says what
+//              belongs to C: an element that cancels to zero stays, and nothing reads an element without a bit
 //   count      a warp per row adds up the bits: the row lengths, and by a prefix sum the row pointers
 //   compact    a warp per row copies the elements that have a bit to their places, in order of columns
 //
-// threadIdx.x runs along a row of C, so that the stores of neighbouring threads lie side by side, and the two
-// rows of A that a warp's lanes walk along are each read by 16 of them at once. That is not always faster: on
-// the course project's pair this multiplication takes several times as long as that of
-// 4_dense_output_strided.cu, whose threadIdx.x runs down a column (measured.md has both). There only every
-// 16th column of B has entries, so along a row two lanes of a warp have work, and 30 wait. What this form gains
-// on that pair is the rest: no dense C is copied, and no host searches it.
+// threadIdx.x runs along a row of C, so that the stores of neighbouring threads lie side by side. That is not
+// always faster: on the course project's pair this multiplication takes several times as long as that of
+// 4_dense_output_strided.cu, whose threadIdx.x runs down a column (5_dense_output_by_rows.cu tells why;
+// measured.md has both). What this form gains on that pair is the rest: no dense C is copied, and no host
+// searches it.
 //
-// Where m x n elements take more than the panel's bytes, the whole is done panel by panel of rows, and the
-// pieces are joined at the end.
+// Where m x n elements take more than the panel's bytes, it goes panel by panel of rows, and the pieces are
+// joined.
 //
 // Input: any CSR matrices; B's columns are made in prepare, and its values take their places in load. Cost:
-// each row of A is walked for each column of B and the other way round, nnz(A) x columns + nnz(B) x rows
-// steps whether anything meets or not (rows and columns without entries are skipped), and m x n elements.
-// That is the lesson: 01_cpu_serial's Gustavson needs one step a product.
+// nnz(A) x columns + nnz(B) x rows steps whether anything meets or not (rows and columns without entries are
+// skipped), and m x n elements. That is the lesson: 01_cpu_serial's Gustavson needs one step a product.
 //
 // Source: the CUDA form of a course project on sparse x sparse products, with its faults mended.
 
@@ -36,6 +31,7 @@
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/gpu/scan.hpp"
+#include "common/kernels/sparse_dot_rows.hpp"
 
 namespace stages {
 namespace {
@@ -144,27 +140,13 @@ struct DeviceColumns {
   DeviceArray<T> values;
 
   explicit DeviceColumns(const Csr<T>& b) : rows(b.rows), cols(b.cols) {
-    // A counting sort over the columns (D1's form looped over the rows here, which is right for square
-    // matrices only).
-    const auto nnz = static_cast<std::size_t>(b.nnz());
-    std::vector<Ptr> ptr(static_cast<std::size_t>(cols) + 1, 0), place(nnz);
-    std::vector<Index> rows_of(nnz);
-    for (const Index j : b.col_idx) ++ptr[static_cast<std::size_t>(j) + 1];
-    for (std::size_t j = 0; j < static_cast<std::size_t>(cols); ++j) ptr[j + 1] += ptr[j];
-    std::vector<Ptr> next(ptr.begin(), ptr.end() - 1);
-    for (Index i = 0; i < b.rows; ++i) {
-      for (Offset p = b.row_ptr[static_cast<std::size_t>(i)]; p < b.row_ptr[static_cast<std::size_t>(i) + 1];
-           ++p) {
-        const auto j = static_cast<std::size_t>(b.col_idx[static_cast<std::size_t>(p)]);
-        const auto to = static_cast<std::size_t>(next[j]++);
-        rows_of[to] = i;
-        place[to] = static_cast<Ptr>(p);
-      }
-    }
+    const kernels::Columns columns = kernels::columns_of(b);
+    const std::vector<Ptr> ptr(columns.col_ptr.begin(), columns.col_ptr.end()),
+        place(columns.source.begin(), columns.source.end());
     col_ptr = DeviceArray<Ptr>(std::span<const Ptr>(ptr));
-    row_idx = DeviceArray<Index>(std::span<const Index>(rows_of));
+    row_idx = DeviceArray<Index>(std::span<const Index>(columns.row_idx));
     order = DeviceArray<Ptr>(std::span<const Ptr>(place));
-    values = DeviceArray<T>(nnz);
+    values = DeviceArray<T>(place.size());
   }
 
   void take_values(const T* in_row_order, cudaStream_t stream) {

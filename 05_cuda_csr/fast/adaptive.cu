@@ -23,22 +23,14 @@
 #include "05_cuda_csr/stage.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
+#include "common/harness/chosen_plan.hpp"
 
 namespace stages {
 namespace {
 
-/// An entry to choose from.
-struct Form {
-  const char* name;
-  void (*add)(Registry&);
-};
-constexpr Form kWarpPerRow{"warp_per_row", add_warp_per_row};
-constexpr Form kBalanced{"balanced", add_balanced};
-constexpr Form kColumnBands{"column_bands", add_column_bands};
-
 /// The rule above.
 template <class T>
-Form choose(const Csr<T>& a) {
+Choice choose(const Csr<T>& a) {
   const DeviceFacts& device = device_facts();
   const double nnz = static_cast<double>(a.nnz()), rows = a.rows;
   const double x_bytes = static_cast<double>(a.cols) * sizeof(T);
@@ -48,42 +40,23 @@ Form choose(const Csr<T>& a) {
   for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, static_cast<double>(a.row_nnz(i)));
   if (device_csr_bytes(a) > static_cast<double>(device.l2_bytes) && nnz >= 32 * bands * rows &&
       nnz >= 4 * copied && nnz >= 1000 * longest)
-    return kColumnBands;
+    return {"column_bands", add_column_bands};
   const bool narrow_pointers = std::in_range<std::int32_t>(a.nnz());  // all that warp_per_row takes
   const bool even_and_long = nnz >= 128 * rows && longest * rows <= 8 * nnz;
   const bool all_short = nnz <= 4 * rows && longest <= 8;
-  return narrow_pointers && (even_and_long || all_short) ? kWarpPerRow : kBalanced;
-}
-
-/// The form's entry alone.
-Registry registry_of(const Form& form) {
-  Registry registry;
-  form.add(registry);
-  return registry;
+  if (narrow_pointers && (even_and_long || all_short)) return {"warp_per_row", add_warp_per_row};
+  return {"balanced", add_balanced};
 }
 
 template <class T>
-class Adaptive final : public SpmvPlan<T> {
+class Adaptive final : public ChosenPlan<SpmvProblem<T>> {
  public:
   Adaptive(const SpmvProblem<T>& problem, Exec& exec)
-      : form_(choose(*problem.a)),
-        plan_(registry_of(form_).entries().front().on<SpmvProblem<T>>().prepare(problem, exec)) {}
+      : ChosenPlan<SpmvProblem<T>>(choose(*problem.a), problem, exec) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    const Registry registry = registry_of(choose(*problem.a));
-    return registry.entries().front().on<SpmvProblem<T>>().cost(problem);
+    return choose(*problem.a).template implementation<SpmvProblem<T>>().cost(problem);
   }
-
-  void load(const SpmvOperands<T>& operands) override { plan_->load(operands); }
-  void reset() override { plan_->reset(); }
-  void run() override { plan_->run(); }
-  Dense<T> fetch() override { return plan_->fetch(); }
-  std::string note() const override { return form_.name; }
-  std::vector<Metric> metrics() const override { return plan_->metrics(); }
-
- private:
-  Form form_;
-  std::unique_ptr<SpmvPlan<T>> plan_;
 };
 
 }  // namespace

@@ -1,38 +1,29 @@
 // SpMV from CSR in chunks of equal size, which no long row can stall.
 //
 // The idea: the unit is a chunk of at most 256 entries, one for each warp, as in 6_balanced_shares.cu. But
-// here prepare, which sees the structure, cuts the matrix at the ends of rows, so that one launch is enough:
+// prepare cuts the matrix at the ends of rows, so that one launch is enough:
 //
-//   rows of up to 256 entries   as many as fit, whole rows to a chunk. The warp loads all entries of the
-//                               chunk before it uses the first, multiplies, and leaves the products in shared
-//                               memory. From there each lane takes eight neighbours and adds up runs of the
-//                               same row; a scan over the lanes joins runs that go on from lane to lane. What
-//                               this costs does not depend on where rows begin and end. (A lane per row,
-//                               adding its products one by one, as in 6_balanced_shares.cu, makes each warp
-//                               wait for its longest row.)
-//   longer rows                 in several chunks. Each leaves a partial sum; the warp that finds, by an
-//                               integer counter, that it is the last to arrive adds the partial sums in the
-//                               order of the chunks, whoever it is. So the result is the same to the last bit
-//                               in every run, without a second kernel and without atomics on numbers. Their
-//                               chunks come first, because what takes longest should start first.
+//   rows of up to 256 entries   as many whole rows as fit. The warp loads all entries of the chunk before it
+//                               uses the first, and leaves the products in shared memory. Each lane takes
+//                               eight neighbours from there and adds up runs of the same row; a scan joins
+//                               runs that go on from lane to lane. So it does not matter where rows begin and
+//                               end. (With a lane per row a warp waits for its longest row.)
+//   longer rows (hubs)          in several chunks. Each leaves a partial sum; the warp that is the last to
+//                               arrive, by an integer counter, adds them in the order of the chunks: the same
+//                               bits in every run, without a second kernel and without atomics on numbers.
+//                               These chunks come first, because what takes longest should start first
 //
-// Which row an entry belongs to is told by a bit: whether its row ends with it. For the eight entries of a lane
-// that is a byte, and beside it stands the number of the first one's row within the chunk. That replaces the
-// row pointers, and it is there as soon as the entries are, whereas a row pointer would have to be looked up
-// and then searched. A row without entries would have no bit, so it gets an entry without a column.
+// For the eight entries of a lane a byte tells with which of them rows end, and beside it stands the number of
+// the first one's row within the chunk. That is there as soon as the entries are; a row pointer would have to
+// be looked up and then searched. A row without entries gets an entry without a column.
 //
-// Columns and values come by plain loads. With __ldcs, which says that an entry is read once, some matrices
-// that fit into L2 took up to 1.4 times as long (notes.md).
+// Tried, and slower (notes.md): loads by __ldcs, which took up to 1.4 times as long on some matrices that fit
+// into L2; and four entries a lane (16 bytes a load), as the lanes of one gather then touch up to four times
+// as many lines of x. Where all rows are longer than a chunk, every row is a hub, and 5_warp_per_row.cu has
+// less to do.
 //
-// It is not for matrices whose rows are all longer than a chunk: there every row is a hub, and
-// 5_warp_per_row.cu has less to do.
-//
-// Neighbouring lanes load neighbouring entries. Four entries a lane would save load instructions (16 bytes
-// each), but then the lanes of one gather stand four entries apart and touch up to four times as many lines
-// of x: it was slower (notes.md).
-//
-// Input: any CSR matrix. Cost: (4 + sizeof(T)) bytes an entry, those of empty rows included, and 80 or 96 bytes
-// a chunk; one kernel. Memory: the same again.
+// Input: any CSR matrix. Cost: (4 + sizeof(T)) bytes an entry, those of empty rows included, and 80 or 96
+// bytes a chunk; one kernel. Memory: the same again.
 //
 // Sources: chunks of whole rows summed in shared memory are J. L. Greathouse and M. Daga's CSR-Stream
 // ("Efficient sparse matrix-vector multiplication on GPUs using the CSR storage format", SC 2014), with warps

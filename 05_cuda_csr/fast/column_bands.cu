@@ -1,29 +1,28 @@
 // SpMV by bands of columns: x in shared memory also where it does not fit.
 //
-// The idea: on a matrix with hundreds of entries a row and no order in its columns, most time goes not into
-// reading the matrix but into taking elements of x out of L2, 32 bytes moved for 4 wanted. Shared memory
-// gives single words away at full speed, but holds 58,000 floats. So the columns are cut into bands that fit.
-// A block copies one band of x, and all entries that it multiplies before the next copy lie in that band;
-// their columns, counted from the band's first, fit into 16 bits, so there is less to read besides.
+// The idea: on a matrix with hundreds of entries a row and no order in its columns, most time goes into taking
+// elements of x out of L2, 32 bytes moved for 4 wanted. Shared memory gives single words at full speed, but
+// holds 58,000 floats. So the columns are cut into bands that fit. A block copies one band of x, and all
+// entries that it multiplies before the next copy lie in that band; their columns, counted from the band's
+// first, fit into 16 bits.
 //
-// A row's part in a band is called a segment. With x at hand, the order of segments no longer matters for
-// caches, so prepare sorts each band's by length and lays them out in tiles, one for a warp at a time:
+// A row's part in a band is a segment. The order of segments no longer matters for caches, so prepare sorts
+// each band's by length and lays them out in tiles, one for a warp at a time:
 //
-//   - A lane takes eight entries a step, so a step of the warp is 256 entries, side by side. That is three
-//     loads of 16 bytes a lane (float), all of them coalesced, whatever the rows look like.
-//   - A segment belongs to a sub-warp of 1, 2, .. 32 lanes, just enough that a tile takes few steps. Neighbours
-//     in the sorted order are about equally long, so all sub-warps of a tile end together.
-//   - What is missing in the last step is filled with zeros whose column is one beyond the band's last. There
-//     the block keeps a zero of x. So no test is needed, and an infinity in x harms no other row.
+// - A lane takes eight entries a step, so a step of the warp is 256 entries, side by side: three loads of 16
+//   bytes a lane (float), all coalesced, whatever the rows look like.
+// - A segment belongs to a sub-warp of 1, 2, .. 32 lanes, just enough that a tile takes few steps. Neighbours
+//   in the sorted order are about equally long, so all sub-warps of a tile end together.
+// - What is missing in the last step is filled with zeros whose column is one beyond the band's last, where
+//   the block keeps a zero of x. So no test is needed, and an infinity in x harms no other row.
 //
-// Blocks stay, as many as the chip holds at once, and each takes an equal share of all steps, band after
-// band: only at the seam of two bands does a block copy twice. With several bands each segment's sum goes to
-// a table, and a second small kernel adds up each row's, in the order of the bands: the result is the same to
-// the last bit in every run.
+// Blocks stay, as many as the chip holds at once, and each takes an equal share of all steps, band after band:
+// only at the seam of two bands does a block copy twice. With several bands each segment's sum goes to a
+// table, and a second small kernel adds up each row's, in the order of the bands: the same bits in every run.
 //
-// Input: any CSR matrix, but the cost says for which: (2 + sizeof(T)) x nnz bytes of matrix, plus (4 + 2 x
-// sizeof(T)) x rows x bands for segments, plus a copy of a band by each block. It pays where segments are
-// long: nnz / (rows x bands) of 20 and more.
+// Input: any CSR matrix. Cost: (2 + sizeof(T)) x nnz bytes of matrix, (4 + 2 x sizeof(T)) x rows x bands for
+// segments, and a copy of a band by each block. It pays where segments are long: nnz / (rows x bands) of 20
+// and more.
 //
 // Sources: cutting by columns so that x stays near is cache blocking (E.-J. Im, K. Yelick and R. Vuduc,
 // "Sparsity", IJHPCA 18, 2004); sorted and sliced rows are SELL-C-sigma (M. Kreutzer et al., SIAM J. Sci.

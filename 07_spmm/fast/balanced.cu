@@ -1,49 +1,40 @@
-// SpMM in equal shares of non-zeros, strip by strip; no sum is made by atomics.
+// SpMM in equal shares of non-zeros, strip by strip; no sum is made by atomics. The parts, and where they are:
 //
-// The idea, part by part, and where its code is.
+//   shares (partition.hpp)       The non-zeros are cut into shares of about the same number, on the device, in
+//                                prepare. A boundary moves back to the beginning of its row if that is near;
+//                                else it cuts the row. A group of 4 to 32 lanes walks through a share
+//   rows                         The sign bit of a column says that its row ends there. The group then stores
+//                                its sums to C, alone, and goes on with the next row of a list of those that
+//                                are not empty. Blocks of their own set the empty rows
+//   cut rows (cut_rows.cu)       What a group has summed up of a row that goes on in the next share stays in a
+//                                slot. A second, small kernel adds these parts to the row, in a fixed order
+//   strips (strips.cu)           64 columns at once, and all of the matrix for one strip before the next: the
+//                                caches hold a strip of B, not B. A lane takes a vector of 16 bytes of a row
+//   packing (packed_b.hpp)       A gather costs the lines of 128 bytes that it touches. Rows of 33 floats lie
+//                                in two of them where rows of 32 lie in one. If there are enough non-zeros for
+//                                each row of B, B is first copied strip by strip, so that rows begin with
+//                                lines; what is left beside whole lines goes into an array whose rows share
+//                                sectors. All strips of a width are one launch. Where vectors do not fit rows
+//                                of C, the copy deals the columns to the lanes so that neighbouring lanes
+//                                store neighbours
+//   few columns (few_columns.cu) Up to 16 bytes of a row of B a lane has a non-zero of its own. So it is for a
+//                                last piece of a packed B that is no wider, and for so few columns beside whole
+//                                warps of a B that is neither aligned nor packed
+//   the rest                     Other columns beside whole strips, half a strip at most, are a launch with
+//                                narrower groups: of 68 aligned columns, 64 are done by 16 lanes with a vector
+//                                each, and four by 4 lanes with two columns each. Where B is neither aligned
+//                                nor packed, the last strip takes them along, three columns a lane in place of
+//                                two
 //
-// Shares. The non-zeros are cut into shares of about the same number, whatever the rows. A boundary moves
-// back to the beginning of its row if that is near; else it cuts the row in two. Prepare cuts, on the device
-// (partition.hpp). A group of 4 to 32 lanes walks through a share from its first non-zero to its last.
-//
-// Rows. A group need not know row pointers: the sign bit of a column says that its row ends there. The group
-// then stores its sums to C, as nobody else has a part in that row's end, and takes the next number from the
-// list of rows that are not empty, which it has loaded in good time. Empty rows are set by blocks of their
-// own.
-//
-// Cut rows (cut_rows.cu). What a group has summed up of a row that goes on in the next share, it leaves in a
-// slot. A second, small kernel adds these parts to the row, always in the same order.
-//
-// Strips (strips.cu). 64 columns are done at once, and all of the matrix for one strip before the next, so
-// that what is in the caches is a strip of B, not B. A lane takes a vector of 16 bytes of a row.
-//
-// Packing (packed_b.hpp). What a gather costs is the number of lines of 128 bytes that it touches. Rows of 33
-// floats lie in two of them where rows of 32 lie in one, and of 100 floats a strip of 64 lies in three in
-// place of two. If there are so many non-zeros for each row of B that it pays, B is first copied strip by
-// strip into arrays whose rows begin with lines; what is left beside whole lines goes into an array of its
-// own, whose rows share sectors. Pieces of different widths are different launches, all strips of a width are
-// one. Rows of C stay where they are: if vectors do not fit them, the copy has dealt the columns to the lanes
-// in such a way that neighbouring lanes still store neighbours.
-//
-// Few columns (few_columns.cu). Up to 16 bytes of a row of B would leave most lanes of a strip idle: there a
-// lane has a non-zero of its own. So it is for a last piece of a packed B that is no wider, and where so few
-// columns lie beside whole warps of a B that is neither aligned nor packed.
-//
-// More columns that are left beside whole strips, if they are half a strip at most, are a launch with
-// narrower groups. Of 68 aligned columns, 64 are done by groups of 16 lanes with a vector each; for the last
-// four only one lane in 16 would have any, so groups of 4 lanes take them, two columns a lane, and half of the
-// lanes have some. Where B is neither aligned nor packed, the last strip takes them along, three columns a
-// lane in place of two.
-//
-// How wide a strip is, how large a share, and whether B is packed, is by rules (granularity.hpp). Where rows
-// are so long that a share passes over a small part of B only, shares are sorted by the band of columns in
-// which they begin, so that what runs on an SM at a time reads about the same part of B, of which L1 then
-// holds more. Where neighbouring rows ask for the same rows of B, short shares do what bands do there.
+// How wide strips are, how large shares, and whether B is packed, is by rules (granularity.hpp). Where rows
+// are so long that a share passes over a small part of B, shares are sorted by the band of columns in which
+// they begin: what runs on an SM at a time then reads about the same part of B, and L1 holds more of it. Where
+// neighbouring rows ask for the same rows of B, short shares do what bands do there.
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A (4 +
-// sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once; where B is packed, B once more and
-// its copy. Memory: 40 bytes a share, 8 a row, a row of C for each share that cuts one, and the copy; while
-// it is prepared 16 more a share and 8 a row, and to sort shares by bands 32 a share and 8 a share and band.
+// sizeof(T) bytes a non-zero) and a row of B for each non-zero; C once; a packed B once more, and its copy.
+// Memory: 40 bytes a share, 8 a row, a row of C for each share that cuts one, and the copy; in prepare 16 more
+// a share and 8 a row, and to sort by bands 32 a share and 8 a share and band.
 //
 // Sources: equal shares of non-zeros are those of D. Merrill and M. Garland ("Merge-based parallel sparse
 // matrix-vector multiplication", SC 2016), and for SpMM of C. Yang, A. Buluc and J. D. Owens ("Design

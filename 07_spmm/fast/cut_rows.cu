@@ -21,6 +21,7 @@
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -207,7 +208,6 @@ void add_cut_rows(const Work<T>& work, unsigned* arrived, cudaStream_t stream) {
   vectors ? add(add_parts<kVector, T>, kVector * kWarp) : add(add_parts<1, T>, kWarp);
 }
 
-template void add_cut_rows(const Work<float>&, unsigned*, cudaStream_t);
-template void add_cut_rows(const Work<double>&, unsigned*, cudaStream_t);
+STAGES_FOR_VALUES(add_cut_rows)
 
 }  // namespace stages::spmm

@@ -12,6 +12,7 @@
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -149,7 +150,6 @@ void multiply_few_columns(const Work<T>& work, bool vectors, bool early, cudaStr
   }
 }
 
-template void multiply_few_columns(const Work<float>&, bool, bool, cudaStream_t);
-template void multiply_few_columns(const Work<double>&, bool, bool, cudaStream_t);
+STAGES_FOR_VALUES(multiply_few_columns)
 
 }  // namespace stages::spmm

@@ -7,6 +7,7 @@
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/fast/packed_b.hpp"
 #include "common/gpu/facts.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -273,15 +274,11 @@ Granularity for_rest(Index columns, bool aligned) {
   return {.strip = strip, .lanes = lanes_for<T>(strip, aligned), .loads = 4, .block = Index{kSmallBlock}};
 }
 
-#define STAGES_INSTANTIATE(T)                                       \
-  template double sampled_fresh_share(const Csr<T>&);               \
-  template Shape shape_of(const SpmmProblem<T>&);                   \
-  template bool takes_vectors<T>(const Granularity&, const Shape&); \
-  template Granularity resolve<T>(Granularity, const Shape&);       \
-  template Division divide<T>(Index, Index, bool);                  \
-  template Granularity for_rest<T>(Index, bool);
-STAGES_INSTANTIATE(float)
-STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
+STAGES_FOR_VALUES(sampled_fresh_share)
+STAGES_FOR_VALUES(shape_of)
+STAGES_FOR_VALUES(takes_vectors)
+STAGES_FOR_VALUES(resolve)
+STAGES_FOR_VALUES(divide)
+STAGES_FOR_VALUES(for_rest)
 
 }  // namespace stages::spmm

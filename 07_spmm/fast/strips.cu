@@ -1,29 +1,28 @@
 // Strips of columns: a group of lanes takes a share of the non-zeros, each lane some columns of the strip.
 //
-// Shares. A group of 4 to 32 lanes walks through its share from its first non-zero to its last. Its lanes
-// hold the next 4 to 32 non-zeros, one each, and hand them to all by shuffles; for each the group asks for a
-// strip of its row of B.
+// A group of 4 to 32 lanes walks through its share from its first non-zero to its last. Its lanes hold the
+// next 4 to 32 non-zeros, one each, and hand them to all by shuffles; for each the group asks for a strip of
+// its row of B. A lane takes 4 floats of it at once (16 bytes), so 8 lanes do a row of 32 columns, and a warp
+// works on four non-zeros at the same time. Where B is neither aligned to 16 bytes nor packed, each of 32
+// lanes takes one to three columns, which lie 32 apart (of a narrow strip 8 or 16 lanes one each). Either way
+// a lane asks for several rows of B before it adds the first: a gather takes some 800 clocks, and only what is
+// under way hides that. An SM gets some 35 bytes a clock out of L2, so 220 rows of 128 bytes must be under way
+// in it: 32 warps of 64 registers with 4 loads a lane have 512.
 //
-// Vectors. A lane takes 4 floats of a row of B at once (16 bytes), so 8 lanes do a row of 32 columns, and a
-// warp works on four non-zeros at the same time. Where the rows of B are not aligned to 16 bytes, and it is
-// not packed, each of 32 lanes takes one to three columns, which lie 32 apart (of a narrow strip 8 or 16 lanes
-// one each). Either way a lane asks for several rows of B before it adds the first: a gather takes some 800
-// clocks, and only what is under way hides that. An SM gets some 35 bytes a clock out of L2, so 220 rows of
-// 128 bytes must be under way in it: 32 warps of 64 registers with 4 loads a lane have 512.
-//
-// Ends of rows are looked for once a batch, by a mask of all lanes: where a batch has none, as most have not
-// if rows are long, there is nothing but multiplying and adding. At an end the group stores its sums to C and
-// takes the number of the next row.
+// Ends of rows are looked for once a batch, by a mask of all lanes: a batch without any, as most are if rows
+// are long, is nothing but multiplying and adding. At an end the group stores its sums to C and takes the
+// number of the next row.
 //
 // Strips are the outer dimension of the grid: all of the matrix is done for one of them before the next. So
-// what is in the caches is a strip of B, not B, and A, which is read once per strip, is small beside the rows
-// of B that it asks for.
+// the caches hold a strip of B, not B, and A, read once per strip, is small beside the rows of B that it asks
+// for.
 //
 // Input: a cut matrix; B by rows, as it lies or packed. Cost: per strip all of A (4 + sizeof(T) bytes a
 // non-zero), a strip of a row of B for each non-zero, and C once.
 
 #include "07_spmm/fast/strip_forms.hpp"
 #include "07_spmm/vectors.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -233,11 +232,7 @@ void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Gran
   });
 }
 
-#define STAGES_INSTANTIATE(T)                                          \
-  template Residency residency_of_strips<T>(const Granularity&, bool); \
-  template void multiply_strips(const Work<T>&, const Columns<T>&, const Granularity&, bool, cudaStream_t);
-STAGES_INSTANTIATE(float)
-STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
+STAGES_FOR_VALUES(residency_of_strips)
+STAGES_FOR_VALUES(multiply_strips)
 
 }  // namespace stages::spmm

@@ -1,21 +1,20 @@
 // SpMM by whole rows: nothing is cut, nothing is looked up, nothing is added up afterwards.
 //
 // The idea: equal shares of non-zeros cost a look for ends of rows in each batch, a second kernel for the rows
-// that they cut, and time to cut them. Where no row is very long, that buys little, and beside a product of
-// 5 us it is dear. Here the lanes that take a strip of columns, each a vector of 16 bytes, do a row from its
-// first non-zero to its last, with several rows of B under way (strips.cu tells why). That is a group of 4, 8
-// or 16 lanes; where rows of B are not aligned, a warp with a column a lane.
+// that they cut, and time to cut them: dear beside a product of 5 us, and for little where no row is very
+// long. Here the lanes that take a strip of columns, each a vector of 16 bytes, do a row from its first
+// non-zero to its last, with several rows of B under way (strips.cu tells why). That is a group of 4, 8 or 16
+// lanes; where rows of B are not aligned, a warp with a column a lane.
 //
-// Long rows. By length, a row that is too long for a group has all groups of a warp, and if it is too long for
-// them the whole block: each group takes every second, fourth, ... batch of its non-zeros, and in the end they
-// add up their sums, by shuffles and in shared memory, always in the same order. As they lie, each row has a
-// group.
+// Long rows. By length, a row that is too long for a group has all groups of a warp, or the whole block: each
+// group takes every second, fourth, ... batch of its non-zeros, and in the end they add up their sums, by
+// shuffles and in shared memory, always in the same order. As they lie, each row has a group.
 //
-// Order. Rows come by length, the longest first: then those of a warp are equally long, and what takes longest
+// Order. Rows come by length, the longest first: those of a warp are then equally long, and what takes longest
 // begins first. But a group alone may take as long for 64 non-zeros as a warp's eight for 500; so long rows of
 // groups come between those of blocks and those of warps, which measured better than any other place
-// (notes.md). Rows of equal length come as they lie. All come as they lie where there are many non-zeros, rows
-// are even and not long, and neighbours ask for the same rows of B. whole_rows.hpp says when.
+// (notes.md). Rows of equal length come as they lie; so do all where there are many non-zeros, rows are even
+// and not long, and neighbours ask for the same rows of B (whole_rows.hpp).
 //
 // Input: any CSR matrix; a row that is much longer than the others keeps its block, and so the product, for
 // long. Cost: that of strips.cu. Memory: A, and 4 bytes a row for the order.
@@ -30,6 +29,7 @@
 
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/shares.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -345,9 +345,6 @@ RowForm resolve_rows(RowForm form, const Shape& shape) {
   return form;
 }
 
-template RowForm resolve_rows<float>(RowForm, const Shape&);
-template RowForm resolve_rows<double>(RowForm, const Shape&);
-
 void add_whole_rows(Registry& registry, const std::string& name, RowForm form) {
   registry.add<WholeRows>(
       {.name = name,
@@ -355,5 +352,7 @@ void add_whole_rows(Registry& registry, const std::string& name, RowForm form) {
        .needs = {.gpu = true}},
       form);
 }
+
+STAGES_FOR_VALUES(resolve_rows)
 
 }  // namespace stages::spmm

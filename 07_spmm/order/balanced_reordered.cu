@@ -1,30 +1,23 @@
 // SpMM in equal shares of non-zeros, after the rows of A have been put into an order in which neighbours use
 // the same rows of B.
 //
-// The idea: the kernels of `balanced` (fast/balanced.cu) go through the rows of A in the order in which they
-// come. What a block gathers of B at one time, its SM can keep in L1; what all blocks that are under way
-// gather, L2 can keep. So which rows of A are neighbours decides how often a row of B must come from further
-// away. If the matrix has communities and is numbered without regard to them, prepare finds them
-// (row_order.cpp) and lets the same kernels go through A community by community.
+// The idea: `balanced` (fast/balanced.cu) goes through the rows of A as they come. What a block gathers of B
+// at one time, its SM can keep in L1; what all blocks under way gather, L2 can keep. So which rows of A are
+// neighbours decides how often a row of B must come from further away. If the matrix has communities and is
+// numbered without regard to them, prepare finds them (row_order.cpp), and the same kernels go through A
+// community by community.
 //
-// Where results go. The kernels know rows by a list of numbers, which are those of C once the list has been
-// renumbered in prepare: each row is stored to its old place at once. A product takes no step that `balanced`
-// does not take.
-//
-// Columns keep their numbers, and B stays where it is. A row of B in a strip of 32 columns of floats is 128
-// bytes, all of a cache line (of doubles two): it comes alone, wherever it lies, so no numbering of the
-// columns brings it in with another. Renumbering them would have each run begin with a copy of B in the new
-// order (B is new in each run), which reads and writes all of B for nothing. Only below 32 columns do rows of
-// B share lines; this entry does nothing about that.
+// The kernels know rows by a list of numbers, which prepare renumbers: each row is stored to its old place at
+// once, and a product takes no step that `balanced` does not take. Columns keep their numbers, and B stays
+// where it is. A row of B in a strip of 32 columns of floats is all of a cache line (of doubles two), so no
+// numbering of the columns brings it in with another; and renumbering would have each run copy all of B. Only
+// below 32 columns do rows of B share lines; this entry does nothing about that.
 //
 // Input: any CSR matrix, any number of columns of B. It pays if the order of the rows hides communities, if B
-// is larger than the cache that it would come from, and if there are so many products that they earn back the
-// ordering. That takes one thread of the CPU as long as the GPU thousands of products, of each of which only a
-// part is saved: so ten thousand products and more, as notes.md has it ("pays after"). Where there are no
-// communities (R-MAT), the rows of B that most non-zeros ask for are in the caches anyway, in any order. Cost
-// of a product: that of `balanced`.
-//
-// Sources: those of row_order.cpp.
+// is larger than the cache that it would come from, and if there are ten thousand products and more to earn
+// back the ordering, which takes one thread of the CPU as long as the GPU thousands of products (notes.md,
+// "pays after"). Without communities (R-MAT) the rows of B that most non-zeros ask for are in the caches in
+// any order. Cost of a product: that of `balanced`. Sources: those of row_order.cpp.
 
 #include <chrono>
 #include <limits>

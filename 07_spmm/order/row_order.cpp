@@ -1,29 +1,28 @@
 // Communities of rows and columns, merged one by one.
 //
-// The idea: a matrix is a bipartite graph. Its rows and its columns are the vertices, its non-zeros the
-// edges; a square matrix is taken no other way, since the row i of A and the row i of B need not have
-// anything in common. Vertices are taken up once each, those with few edges first, and join that neighbour,
-// with all whom it has gathered before, with whom they have most edges beyond what chance would give them:
+// The idea: a matrix is a bipartite graph of its rows and its columns, with its non-zeros as edges; a square
+// matrix, too, since row i of A and row i of B need not have anything in common. Vertices are taken up once
+// each, those with few edges first, and join that neighbour, with all whom it has gathered before, with whom
+// they have most edges beyond what chance would give them:
 //
 //   gain(u, v) = edges between u and v - (rows' edges of u * columns' edges of v + the reverse) / nnz
 //
 // which is what merging adds to Barber's modularity of bipartite graphs, times nnz. A vertex that gains
-// nothing by any neighbour joins none. The result is a set of trees, in which the members of small
-// communities lie together within larger ones. Read from the root down, they give an order that is local on
-// all scales, so no size of a cache is needed.
+// nothing joins none. The result is a set of trees, in which small communities lie together within larger
+// ones. Read from the root down, they give an order that is local on all scales, so no size of a cache is
+// needed.
 //
-// A merged vertex stands for all vertices of its tree, so the far end of an edge is the root of the tree that
-// this end is in by now. When a vertex is taken up, its own edges and those of all vertices that joined it
-// are added up by far end. The sums are kept until the vertex that it joins is taken up in its turn. So each
-// edge is looked at once on each level of the trees.
+// The far end of an edge is the root of the tree that this end is in by now. When a vertex is taken up, its
+// own edges and those of all vertices that joined it are added up by far end. The sums are kept until the
+// vertex that it joins is taken up in its turn. So each edge is looked at once on each level of the trees.
 //
-// Input: any matrix. Where there are no communities (uniform, R-MAT), it joins hubs with what hangs on them,
-// which is worth little. Cost: see row_order.hpp.
+// Input: any matrix. Without communities (uniform, R-MAT), it joins hubs with what hangs on them, which is
+// worth little. Cost: see row_order.hpp.
 //
 // Sources: merging in this way, for locality: J. Arai, H. Shiokawa, T. Yamamuro, M. Onizuka and S. Iwamura,
 // "Rabbit Order: just-in-time parallel reordering for fast graph analysis" (IPDPS 2016), there for the
-// vertices of one graph and on many threads. The modularity: M. J. Barber, "Modularity and community
-// detection in bipartite networks" (Physical Review E 76, 066102, 2007).
+// vertices of one graph and on many threads. The modularity: M. J. Barber, "Modularity and community detection
+// in bipartite networks" (Physical Review E 76, 066102, 2007).
 
 #include "07_spmm/order/row_order.hpp"
 

@@ -16,9 +16,10 @@
 #include <cmath>
 #include <limits>
 
-#include "08_spgemm_multigpu/fast/tallies.hpp"
+#include "08_spgemm_multigpu/fast/bins.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/launch.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -259,8 +260,6 @@ unsigned lanes_for(const Csr<T>& a, Index longest) {
   const double lanes = rows > 0 ? std::max(of_short, kWarp * waiting / rows) : 1;
   return std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(lanes), 1.0, double{kWarp})));
 }
-template unsigned lanes_for(const Csr<float>&, Index);
-template unsigned lanes_for(const Csr<double>&, Index);
 
 template <class Ptr>
 void analyse_rows(const Structures<Ptr>& f, const Rules& rules, unsigned lanes, const Facts& facts,
@@ -273,9 +272,8 @@ void analyse_rows(const Structures<Ptr>& f, const Rules& rules, unsigned lanes, 
   launch(analyse<Ptr>, {.grid = blocks_for(f.a.rows, kBlock / lanes), .block = kBlock, .stream = stream}, f,
          rules, lanes, facts, tally);
 }
-template void analyse_rows(const Structures<std::int32_t>&, const Rules&, unsigned, const Facts&, Index*,
-                           cudaStream_t);
-template void analyse_rows(const Structures<Offset>&, const Rules&, unsigned, const Facts&, Index*,
-                           cudaStream_t);
+
+STAGES_FOR_VALUES(lanes_for)
+STAGES_FOR_POINTERS(analyse_rows)
 
 }  // namespace stages::spgemm

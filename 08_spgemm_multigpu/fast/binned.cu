@@ -703,29 +703,6 @@ STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
 #undef STAGES_INSTANTIATE
 
-namespace {
-
-/// The plan as an entry, which the registry wants as a class of its own.
-template <class T>
-class BinnedEntry final : public SpgemmPlan<T> {
- public:
-  BinnedEntry(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
-      : plan_(make_binned(problem, exec, settings)) {}
-
-  static Cost cost(const SpgemmProblem<T>& problem) { return binned_cost(problem); }
-
-  void load(const SpgemmOperands<T>& operands) override { plan_->load(operands); }
-  void reset() override { plan_->reset(); }
-  void run() override { plan_->run(); }
-  Csr<T> fetch() override { return plan_->fetch(); }
-  std::string note() const override { return plan_->note(); }
-  std::vector<Metric> metrics() const override { return plan_->metrics(); }
-
- private:
-  std::unique_ptr<BinnedPlan<T>> plan_;
-};
-
-}  // namespace
 }  // namespace stages::spgemm
 
 namespace stages {

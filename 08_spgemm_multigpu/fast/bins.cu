@@ -2,7 +2,6 @@
 
 #include "08_spgemm_multigpu/fast/bins.hpp"
 
-#include "08_spgemm_multigpu/fast/tallies.hpp"
 #include "common/gpu/launch.hpp"
 
 namespace stages::spgemm {

@@ -8,7 +8,7 @@
 // Input: rows with exactly one entry of A whose row of B is not empty. Cost: the row of B read and written.
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
-#include "08_spgemm_multigpu/fast/rows_of_blocks.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -79,12 +79,6 @@ void multiply_copied(const Factors<T, Ptr>& f, RowList list, Form form, const Ou
   }
 }
 
-#define STAGES_INSTANTIATE(T, Ptr) \
-  template void multiply_copied(const Factors<T, Ptr>&, RowList, Form, const Output<T>&, cudaStream_t);
-STAGES_INSTANTIATE(float, std::int32_t)
-STAGES_INSTANTIATE(float, Offset)
-STAGES_INSTANTIATE(double, std::int32_t)
-STAGES_INSTANTIATE(double, Offset)
-#undef STAGES_INSTANTIATE
+STAGES_FOR_VALUES_AND_POINTERS(multiply_copied)
 
 }  // namespace stages::spgemm

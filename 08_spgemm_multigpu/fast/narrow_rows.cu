@@ -1,8 +1,8 @@
 // Rows of C whose columns lie in a narrow range: a bitmap instead of a hash table.
 //
-// The idea: in bands, stencils and matrices in a good order the columns of a row of C lie close together,
-// however many products there are. A bit for each column of that range says which of them belong to C (49,152
-// columns are 6 KB); with the number of bits before each word it also says where in the row a column stands:
+// The idea: in bands, stencils and matrices in a good order the columns of a row of C lie close together. A
+// bit for each column of that range says which of them belong to C (49,152 columns are 6 KB); with the number
+// of bits before each word it also says where in the row a column stands (ranks.hpp):
 //
 //   mark     set a bit for each product
 //   number   how many bits stand before each word: a scan over the words, 32 at a time
@@ -13,22 +13,19 @@
 // A warp does a row. It adds one row of B at a time, so its lanes hold different columns and no atomics touch
 // the sums; marking uses atomicOr, whose order does not matter.
 //
-// To count, B's words are marked where it has any (words.hpp). Where it has none, and to multiply: in a band 32
-// lanes mark bits of one or two words, and atomics on one word wait for each other. So where the range is so
-// short that a byte for each column fits, a column has a byte, which is stored without atomics; and where the
-// sums of the whole range fit, a column's distance from the first one is its place, and marking and adding are
-// one pass.
+// To count, B's words are marked where it has any (words.hpp). Where it has none, and to multiply, 32 lanes
+// mark bits of one or two words in a band, and atomics on one word wait for each other. So where there is room
+// for it a column has a byte, stored without atomics; and where the sums of the whole range fit, a column's
+// distance from the first one is its place, and marking and adding are one pass.
 //
 // Input: rows whose range and results fit the bitmap and the sums. Cost: B's rows once when counting, twice
 // when multiplying (once where the range is short); a step for each 32 columns of the range.
-//
-// A bitmap with counts as a set that knows ranks is in ranks.hpp; 01_cpu_serial uses bitmaps for the same
-// reason.
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/fast/walks_at_once.hpp"
 #include "08_spgemm_multigpu/ranks.hpp"
 #include "common/gpu/launch.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -182,8 +179,6 @@ template <class T>
 std::size_t multiply_narrow_bytes(Index columns, Index most_results) {
   return kMultiplyWarps * share_of_warp<T>(columns, most_results).bytes();
 }
-template std::size_t multiply_narrow_bytes<float>(Index, Index);
-template std::size_t multiply_narrow_bytes<double>(Index, Index);
 
 template <class Ptr>
 void count_narrow(const Structures<Ptr>& f, const Words<Ptr>& words, RowList list, const Index* first,
@@ -212,17 +207,8 @@ void multiply_narrow(const Factors<T, Ptr>& f, RowList list, const Index* first,
          f, list, first, width, share_of_warp<T>(columns, most_results), c);
 }
 
-#define STAGES_INSTANTIATE(T, Ptr)                                                                         \
-  template void multiply_narrow(const Factors<T, Ptr>&, RowList, const Index*, const Index*, Index, Index, \
-                                const Output<T>&, cudaStream_t);
-STAGES_INSTANTIATE(float, std::int32_t)
-STAGES_INSTANTIATE(float, Offset)
-STAGES_INSTANTIATE(double, std::int32_t)
-STAGES_INSTANTIATE(double, Offset)
-#undef STAGES_INSTANTIATE
-template void count_narrow(const Structures<std::int32_t>&, const Words<std::int32_t>&, RowList, const Index*,
-                           const Index*, Index, Index*, cudaStream_t);
-template void count_narrow(const Structures<Offset>&, const Words<Offset>&, RowList, const Index*,
-                           const Index*, Index, Index*, cudaStream_t);
+STAGES_FOR_VALUES(multiply_narrow_bytes)
+STAGES_FOR_POINTERS(count_narrow)
+STAGES_FOR_VALUES_AND_POINTERS(multiply_narrow)
 
 }  // namespace stages::spgemm

@@ -38,8 +38,8 @@
 
 #include "08_spgemm_multigpu/fast/block_walks.hpp"
 #include "08_spgemm_multigpu/fast/forms.hpp"
-#include "08_spgemm_multigpu/fast/rows_of_blocks.hpp"
 #include "08_spgemm_multigpu/ranks.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -312,16 +312,7 @@ void multiply_in_spans(const Factors<T, Ptr>& f, RowList list, const Index* firs
       f, list, first, width, products, rules, parts, static_cast<unsigned>(blocks_a_row), c);
 }
 
-#define STAGES_INSTANTIATE(T, Ptr)                                                                          \
-  template void multiply_in_spans(const Factors<T, Ptr>&, RowList, const Index*, const Index*,              \
-                                  const Offset*, const Rules&, const Parts&, const Output<T>&,              \
-                                  cudaStream_t);                                                            \
-  template void multiply_ranked(const Factors<T, Ptr>&, RowList, const Index*, const Index*, const Offset*, \
-                                const Rules&, Index, const Output<T>&, cudaStream_t);
-STAGES_INSTANTIATE(float, std::int32_t)
-STAGES_INSTANTIATE(float, Offset)
-STAGES_INSTANTIATE(double, std::int32_t)
-STAGES_INSTANTIATE(double, Offset)
-#undef STAGES_INSTANTIATE
+STAGES_FOR_VALUES_AND_POINTERS(multiply_in_spans)
+STAGES_FOR_VALUES_AND_POINTERS(multiply_ranked)
 
 }  // namespace stages::spgemm

@@ -2,7 +2,7 @@
 // Small products without the host in between. binned.cu waits twice for what the device finds out: how many
 // rows each form has, and how large C is. That and its many calls are most of the time of a small product. So
 // where they cannot be many, every form is launched for as many rows as could have it (with a block a row, in a
-// limited grid: rows_of_blocks.hpp), in lists apart from each other; the kernels read on the device how many
+// limited grid: forms.hpp), in lists apart from each other; the kernels read on the device how many
 // there are. C gets as much room as it could need. Nothing is left to wait for, so prepare records the product
 // as a graph, which run() only launches. Forms without rows cost a launch in a graph each, and blocks that find
 // nothing to do; so those that no row can have are left out. Memory: 80 bytes a row of C for the lists.

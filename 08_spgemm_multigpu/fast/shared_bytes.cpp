@@ -1,4 +1,5 @@
 #include "08_spgemm_multigpu/fast/shared_bytes.hpp"
+#include "common/matrix/instantiate.hpp"
 
 #include <algorithm>
 
@@ -44,7 +45,7 @@ Rules fitted_to_memory(Rules rules, SharedMemory shared) {
   rules.bitmap_columns = std::min(rules.bitmap_columns, columns);
   return rules;
 }
-template Rules fitted_to_memory<float>(Rules, SharedMemory);
-template Rules fitted_to_memory<double>(Rules, SharedMemory);
+
+STAGES_FOR_VALUES(fitted_to_memory)
 
 }  // namespace stages::spgemm

@@ -35,6 +35,7 @@
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/sort_keys.hpp"
 #include "common/gpu/launch.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -284,14 +285,7 @@ void multiply_sorted(const Factors<T, Ptr>& f, RowList list, Form form, const Ou
   multiply_in_shape<16, 16>(f, list, c, stream);
 }
 
-#define STAGES_INSTANTIATE(T, Ptr) \
-  template void multiply_sorted(const Factors<T, Ptr>&, RowList, Form, const Output<T>&, cudaStream_t);
-STAGES_INSTANTIATE(float, std::int32_t)
-STAGES_INSTANTIATE(float, Offset)
-STAGES_INSTANTIATE(double, std::int32_t)
-STAGES_INSTANTIATE(double, Offset)
-#undef STAGES_INSTANTIATE
-template void count_sorted(const Structures<std::int32_t>&, RowList, Form, Index*, cudaStream_t);
-template void count_sorted(const Structures<Offset>&, RowList, Form, Index*, cudaStream_t);
+STAGES_FOR_POINTERS(count_sorted)
+STAGES_FOR_VALUES_AND_POINTERS(multiply_sorted)
 
 }  // namespace stages::spgemm

@@ -18,24 +18,14 @@ namespace stages {
 namespace {
 
 template <class T>
-class StructureReuse final : public SpgemmPlan<T> {
+class StructureReuse final : public spgemm::BinnedEntry<T> {
  public:
   StructureReuse(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings& settings)
-      : product_(spgemm::make_binned(problem, exec, settings)) {
-    product_->count();
+      : spgemm::BinnedEntry<T>(problem, exec, settings) {
+    this->plan_->count();
   }
 
-  static Cost cost(const SpgemmProblem<T>& problem) { return spgemm::binned_cost(problem); }
-
-  void load(const SpgemmOperands<T>& operands) override { product_->load(operands); }
-  void reset() override { product_->reset(); }
-  void run() override { product_->multiply(); }
-  Csr<T> fetch() override { return product_->fetch(); }
-  std::string note() const override { return product_->note(); }
-  std::vector<Metric> metrics() const override { return product_->metrics(); }
-
- private:
-  std::unique_ptr<spgemm::BinnedPlan<T>> product_;
+  void run() override { this->plan_->multiply(); }
 };
 
 }  // namespace

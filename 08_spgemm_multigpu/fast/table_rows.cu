@@ -26,10 +26,10 @@
 // of B twice for each warp.
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
-#include "08_spgemm_multigpu/fast/rows_of_blocks.hpp"
 #include "08_spgemm_multigpu/fast/walks_at_once.hpp"
 #include "08_spgemm_multigpu/sort_keys.hpp"
 #include "08_spgemm_multigpu/tables.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -287,8 +287,6 @@ template <class T>
 std::size_t multiply_in_warp_tables_bytes(Index slots) {
   return kWarpsOfBlock * block_table_bytes<T>(slots);
 }
-template std::size_t multiply_in_warp_tables_bytes<float>(Index);
-template std::size_t multiply_in_warp_tables_bytes<double>(Index);
 
 template <class Ptr>
 void count_in_warp_tables(const Structures<Ptr>& f, RowList list, Index slots, Index* counts,
@@ -346,20 +344,10 @@ void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slot
          f, list, static_cast<unsigned>(slots), c);
 }
 
-#define STAGES_INSTANTIATE(Ptr)                                                                             \
-  template void count_in_warp_tables(const Structures<Ptr>&, RowList, Index, Index*, cudaStream_t);         \
-  template void count_in_block_tables(const Structures<Ptr>&, RowList, Index, const Offset*, Index*,        \
-                                      cudaStream_t);                                                        \
-  template void multiply_in_warp_tables(const Factors<float, Ptr>&, RowList, Index, const Output<float>&,   \
-                                        cudaStream_t);                                                      \
-  template void multiply_in_warp_tables(const Factors<double, Ptr>&, RowList, Index, const Output<double>&, \
-                                        cudaStream_t);                                                      \
-  template void multiply_in_block_tables(const Factors<float, Ptr>&, RowList, Index, Index,                 \
-                                         const Output<float>&, cudaStream_t);                               \
-  template void multiply_in_block_tables(const Factors<double, Ptr>&, RowList, Index, Index,                \
-                                         const Output<double>&, cudaStream_t);
-STAGES_INSTANTIATE(std::int32_t)
-STAGES_INSTANTIATE(Offset)
-#undef STAGES_INSTANTIATE
+STAGES_FOR_VALUES(multiply_in_warp_tables_bytes)
+STAGES_FOR_POINTERS(count_in_warp_tables)
+STAGES_FOR_POINTERS(count_in_block_tables)
+STAGES_FOR_VALUES_AND_POINTERS(multiply_in_warp_tables)
+STAGES_FOR_VALUES_AND_POINTERS(multiply_in_block_tables)
 
 }  // namespace stages::spgemm

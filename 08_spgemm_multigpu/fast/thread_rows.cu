@@ -1,14 +1,13 @@
 // Rows of C with at most 32 products: a thread a row, sorted in its registers.
 //
 // The idea: sorted_rows.cu needs some 200 instructions of a warp to sort one row of 32 products, because each
-// comparison between two lanes is a shuffle. One thread that has all keys in its own registers sorts them
-// with a network of 191 comparators, each two instructions and no communication, and a warp does that for 32
-// rows at once: a dozen instructions a row. What remains is reading and writing:
+// comparison between two lanes is a shuffle. One thread with all keys in its own registers sorts them with a
+// network of 191 comparators, each two instructions, and a warp does that for 32 rows at once: a dozen
+// instructions a row. What remains is reading and writing:
 //
 //   expand   the thread walks along its rows of B, four products at a time, and looks up the next row of B
-//            while it reads one. Lanes read far apart, but each reads on where it was, so what a line brings
-//            is used from the cache. Columns and products go to shared memory, [number of
-//            product][thread], the thread's own column of it: no bank conflicts, whatever each thread does
+//            while it reads one. Each lane reads on where it was, so what a line brings is used from the
+//            cache. Columns and products go to shared memory, [number of product][thread]: no bank conflicts
 //   sort     keys are (column, number of product) in one word
 //   add up   equal neighbours, in the order of A's entries: the same sum in every run of the program
 //   write    a thread that wrote its own row would touch 32 distant places of C with each store; half a warp
@@ -17,8 +16,8 @@
 //
 // Counting does the same with the columns alone and counts the runs.
 //
-// Input: rows with at most that many products. Cost: for 32 products about 30 instructions each of the
-// thread, 382 for the sort; B's rows once when counting and once when multiplying.
+// Input: rows with at most that many products. Cost: for 32 products about 30 instructions each of the thread,
+// 382 for the sort; B's rows once when counting and once when multiplying.
 //
 // Source: the network is K. E. Batcher's odd-even merge sort ("Sorting networks and their applications",
 // 1968).
@@ -28,6 +27,7 @@
 
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "common/gpu/launch.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -293,14 +293,7 @@ void multiply_by_threads(const Factors<T, Ptr>& f, RowList list, Form form, cons
   multiply_in_shape<32>(f, list, c, stream);
 }
 
-#define STAGES_INSTANTIATE(T, Ptr) \
-  template void multiply_by_threads(const Factors<T, Ptr>&, RowList, Form, const Output<T>&, cudaStream_t);
-STAGES_INSTANTIATE(float, std::int32_t)
-STAGES_INSTANTIATE(float, Offset)
-STAGES_INSTANTIATE(double, std::int32_t)
-STAGES_INSTANTIATE(double, Offset)
-#undef STAGES_INSTANTIATE
-template void count_by_threads(const Structures<std::int32_t>&, RowList, Form, Index*, cudaStream_t);
-template void count_by_threads(const Structures<Offset>&, RowList, Form, Index*, cudaStream_t);
+STAGES_FOR_POINTERS(count_by_threads)
+STAGES_FOR_VALUES_AND_POINTERS(multiply_by_threads)
 
 }  // namespace stages::spgemm

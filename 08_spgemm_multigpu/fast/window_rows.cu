@@ -31,7 +31,7 @@
 
 #include "08_spgemm_multigpu/fast/block_walks.hpp"
 #include "08_spgemm_multigpu/fast/forms.hpp"
-#include "08_spgemm_multigpu/fast/rows_of_blocks.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -300,17 +300,7 @@ void multiply_in_windows(const Factors<T, Ptr>& f, RowList list, Form form, cons
          f, list, first, width, parts, static_cast<unsigned>(parts_a_row), window_columns, c);
 }
 
-#define STAGES_INSTANTIATE(T, Ptr)                                                                     \
-  template void multiply_in_windows(const Factors<T, Ptr>&, RowList, Form, const Index*, const Index*, \
-                                    Index, const Parts&, const Output<T>&, cudaStream_t);
-STAGES_INSTANTIATE(float, std::int32_t)
-STAGES_INSTANTIATE(float, Offset)
-STAGES_INSTANTIATE(double, std::int32_t)
-STAGES_INSTANTIATE(double, Offset)
-#undef STAGES_INSTANTIATE
-template void count_in_bitmap(const Structures<std::int32_t>&, const Words<std::int32_t>&, RowList,
-                              const Index*, const Index*, Index, Index, Index*, const Parts&, cudaStream_t);
-template void count_in_bitmap(const Structures<Offset>&, const Words<Offset>&, RowList, const Index*,
-                              const Index*, Index, Index, Index*, const Parts&, cudaStream_t);
+STAGES_FOR_POINTERS(count_in_bitmap)
+STAGES_FOR_VALUES_AND_POINTERS(multiply_in_windows)
 
 }  // namespace stages::spgemm

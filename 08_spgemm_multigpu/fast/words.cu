@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "common/gpu/launch.hpp"
+#include "common/matrix/instantiate.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -74,15 +75,14 @@ bool has_words(const SpgemmProblem<T>& problem, const Rules& rules) {
   }
   return entries >= rules.entries_a_word * words;
 }
-template bool has_words(const SpgemmProblem<float>&, const Rules&);
-template bool has_words(const SpgemmProblem<double>&, const Rules&);
 
 template <class Ptr>
 void make_words(const Structure<Ptr>& b, uint2* items, Ptr* ends, cudaStream_t stream) {
   launch(write_words<Ptr>, {.grid = blocks_for(b.rows, kBlock / kWarp), .block = kBlock, .stream = stream}, b,
          items, ends);
 }
-template void make_words(const Structure<std::int32_t>&, uint2*, std::int32_t*, cudaStream_t);
-template void make_words(const Structure<Offset>&, uint2*, Offset*, cudaStream_t);
+
+STAGES_FOR_VALUES(has_words)
+STAGES_FOR_POINTERS(make_words)
 
 }  // namespace stages::spgemm

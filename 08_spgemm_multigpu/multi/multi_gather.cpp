@@ -1,23 +1,22 @@
 // SpGEMM over several GPUs, as the original did it: rows dealt out one by one, everything gathered by rank 0.
 //
 // The idea: K processes with a GPU each. Row i of A goes to process i mod K, all of B to every process; each
-// process multiplies its rows on its GPU, copies them to its host, and sends them to rank 0: how many entries
-// first, then the lengths of the rows, columns, and values. Rank 0 puts the rows back into their order.
+// multiplies its rows on its GPU, copies them to its host, and sends them to rank 0: how many entries, then
+// the lengths of the rows, columns, and values. Rank 0 puts the rows back into their order.
 //
 // It is here twice. multi_gather_hash multiplies by the original's kernels, those of rung 2, and is the
-// original as a whole. multi_gather multiplies by those of binned.cu, as multi_blocks.cpp does: what rows that
-// are dealt one by one cost, and results that come together on one host, can so be told apart from how one GPU
-// multiplies.
+// original as a whole. multi_gather multiplies by those of binned.cu, as multi_blocks.cpp does: so what this
+// dealing and gathering cost can be told apart from how one GPU multiplies.
 //
 // What is made right: K need not divide the rows, and may be larger than their number; counts and messages
 // have no limit at 2^31; columns are sorted; and rank 0 receives from all at once, where the original waited
-// for one sender after another while the others were ready.
+// for one sender after another.
 //
-// What remains is the plan itself, and three things speak against it. Dealing out rows balances rows, not
-// work: the longest of them, or a matrix whose heavy rows lie a multiple of K apart, decides. Neighbouring
-// rows, which would read the same rows of B, go to different GPUs, whose caches then all hold the same.
-// And all of C passes one process, through pageable memory, and is moved once more to be interleaved there.
-// The figures `imbalance`, `bytes_gathered` and the phases `to host`, `messages` and `interleave` show it.
+// What remains is the plan itself. Dealing out rows balances rows, not work: the longest of them, or a matrix
+// whose heavy rows lie a multiple of K apart, decides. Neighbouring rows, which would read the same rows of B,
+// go to different GPUs, whose caches then all hold the same. And all of C passes one process, through pageable
+// memory, and is moved once more to be interleaved. The figures `imbalance`, `bytes_gathered` and the phases
+// `to host`, `messages` and `interleave` show it.
 //
 // Input: any CSR matrices, any number of processes. Cost: the kernels', for rows / K; messages of nnz(B) from
 // rank 0 to each process, of nnz(A) / K, and of nnz(C) / K from each process to rank 0; B on every GPU.

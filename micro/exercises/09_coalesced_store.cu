@@ -22,7 +22,6 @@
 //   beyond C.
 
 #include "03_cuda_naive/dense_output.hpp"
-#include "common/harness/registry.hpp"
 
 namespace stages {
 namespace {
@@ -44,26 +43,20 @@ __global__ void multiply(CsrView<T> a, CscView<T> b, DenseView<T> c) {
   c.data[i * c.ld + j] = sparse_dot(a, b, static_cast<Index>(i), static_cast<Index>(j));
 }
 
-template <class T>
-class Mine final : public DenseOutputPlan<T> {
-  using DenseOutputPlan<T>::DenseOutputPlan;
-
-  void multiply(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) override {
-    launch(stages::multiply<T>,
-           {.grid = {blocks_for(c.cols, kWide), blocks_for(c.rows, kHigh)},
-            .block = {kWide, kHigh},
-            .stream = stream},
-           a, b, c);
-  }
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/coalesced_store",
-                      .idea = "threadIdx.x along a row of C",
-                      .claims = {.drops_exact_zeros = true},
-                      .needs = {.gpu = true}});
+  add_launched<DenseOutputPlan>(registry,
+                                {.name = "micro/coalesced_store",
+                                 .idea = "threadIdx.x along a row of C",
+                                 .claims = {.drops_exact_zeros = true}},
+                                []<class T>(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) {
+                                  launch(multiply<T>,
+                                         {.grid = {blocks_for(c.cols, kWide), blocks_for(c.rows, kHigh)},
+                                          .block = {kWide, kHigh},
+                                          .stream = stream},
+                                         a, b, c);
+                                });
 }
 
 }  // namespace stages

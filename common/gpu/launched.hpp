@@ -1,0 +1,59 @@
+#pragma once
+// Entries that need no plan of their own: a frame, which has the operands in device memory, and what launches
+// the kernels.
+
+#include <type_traits>
+#include <utility>
+
+#include "common/gpu/cuda.hpp"
+#include "common/gpu/plans.hpp"
+#include "common/harness/registry.hpp"
+
+namespace stages {
+
+/// A frame whose multiply() calls an object of type Launch. `Multiply`: its type, as the frame says it.
+template <class Frame, class Launch, class Multiply = typename Frame::Multiply>
+class LaunchedPlan;
+template <class Frame, class Launch, class... Args>
+class LaunchedPlan<Frame, Launch, void(Args...)> final : public Frame {
+ public:
+  using Frame::Frame;
+
+ private:
+  void multiply(Args... args) override {
+    using Host = decltype(*std::declval<typename Frame::Problem>().a);
+    if constexpr (std::is_invocable_v<Launch, Args..., Host>) {
+      Launch{}(args..., this->a());
+    } else {
+      Launch{}(args...);
+    }
+  }
+};
+
+template <template <class> class Frame, class Launch>
+struct Launched {
+  template <class T>
+  using Plan = LaunchedPlan<Frame<T>, Launch>;
+};
+
+/// Registers an entry for a GPU: a frame, and what launches its kernels. That is a lambda with the arguments of
+/// the frame's multiply(), and behind them, if it asks for one more, A in the host's memory. `extra`: for the
+/// frame's constructor.
+template <template <class> class Frame, class Launch, class... Extra>
+void add_launched(Registry& registry, EntryInfo info, Launch /*multiply*/, Extra... extra) {
+  info.needs.gpu = true;
+  registry.add<Launched<Frame, Launch>::template Plan>(std::move(info), extra...);
+}
+
+/// The frame of entries that have A written out in full. multiply(): y = A x.
+template <class T, Layout kLayout, Ld kLd = Ld::tight>
+struct DenseFrame : DenseSpmvPlan<T, kLayout, kLd> {
+  using DenseSpmvPlan<T, kLayout, kLd>::DenseSpmvPlan;
+  using Multiply = void(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream);
+};
+template <class T>
+using DenseByRows = DenseFrame<T, Layout::row_major>;
+template <class T>
+using DenseByColumns = DenseFrame<T, Layout::col_major>;
+
+}  // namespace stages
