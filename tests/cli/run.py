@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """stages run: what it finds out, and that this is kept whatever ends it; a look at every step; wrong results."""
 
+import contextlib
 import csv
 import fcntl
 import json
@@ -19,13 +20,18 @@ from programs import BAD, LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, VECTOR, WIDE, Ca
 
 class Run(Case):
     def test_everything_on_a_small_matrix(self):
-        results, done = self.results("-m", SMALL, "--quick", "--all")
+        self.json.write_text("old")
+        results, done = self.results("-m", SMALL, "--quick", "--all", "--csv", self.csv)
+        self.assertEqual({p.name for p in self.directory.iterdir()}, {"out.json", "out.csv"})
         self.assertEqual(results["schema_version"], 1)
-        for key in ("command", "date", "version", "source_digest", "compiler", "flags", "cpu", "memory", "system"):
-            self.assertIn(key, results["context"])
+        self.assertLessEqual({"command", "date", "version", "source_digest", "compiler", "flags", "cpu", "memory", "system"}, set(results["context"]))
         rows = results["results"]
         self.assertEqual(sorted(r["entry"] for r in rows), sorted(entries()))
-        for row in rows:
+        with self.csv.open(newline="") as file:
+            lines = list(csv.DictReader(file))
+        for row, line in zip(rows, lines, strict=True):
+            self.assertEqual([line["entry"], line["status"], line["operation"]], [row["entry"], row["status"], row["problem"]["operation"]])
+            self.assertIn(row["entry"], done.stdout)
             self.assertIn(row["status"], ("good", "skipped"), row)
             if row["status"] == "skipped":
                 self.assertTrue(row["reason"], row)
@@ -34,38 +40,21 @@ class Run(Case):
             self.assertLessEqual(row["check"]["worst_share_of_bound"], 1)
             if row["simulated"]:
                 continue
-            for key in ("median", "q1", "q3", "noise", "samples"):
-                self.assertIn(key, row["seconds"]["run"])
-            self.assertLessEqual(row["seconds"]["run"]["q1"], row["seconds"]["run"]["q3"])
-            for key in ("gflops", "bandwidth_share", "speedup_previous", "speedup_peer", "break_even_products"):
-                self.assertIn(key, row)
-        for row in rows:
-            self.assertIn(row["entry"], done.stdout)
+            took = row["seconds"]["run"]
+            self.assertLessEqual({"median", "q1", "q3", "noise", "samples"}, set(took))
+            self.assertLessEqual(took["q1"], took["q3"])
+            self.assertLessEqual({"gflops", "bandwidth_share", "speedup_previous", "speedup_peer", "break_even_products"}, set(row))
+            self.assertAlmostEqual(float(line["run_median_s"]), took["median"], delta=1e-9)
         self.assertRegex(done.stdout.splitlines()[-1], r"^\d+ good, 0 wrong, 0 failed, \d+ skipped$")
         self.assertNotIn("\033", done.stdout + done.stderr)
         self.assertIn(f"[{len(rows)}/{len(rows)}]", done.stderr)
 
-    def test_csv_says_the_same(self):
-        out = self.directory / "out.csv"
-        results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--csv", out)
-        with out.open(newline="") as file:
-            lines = list(csv.DictReader(file))
-        self.assertEqual([line["entry"] for line in lines], [r["entry"] for r in results["results"]])
-        for line, row in zip(lines, results["results"]):
-            self.assertEqual(line["status"], row["status"])
-            self.assertEqual(line["operation"], row["problem"]["operation"])
-            if row["status"] == "good":
-                self.assertAlmostEqual(float(line["run_median_s"]), row["seconds"]["run"]["median"], delta=1e-9)
-
     def test_choices(self):
-        results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv,spmm", "--n-cols", "3,33",
-                                  "--type", "f64", "--filter", "csr")
-        problems = {(r["problem"]["operation"], r["problem"]["options"]) for r in results["results"]}
-        self.assertEqual(problems, {("spmv", ""), ("spmm", "N = 3"), ("spmm", "N = 33")})
-        for row in results["results"]:
-            self.assertEqual(row["problem"]["type"], "f64")
-            self.assertIn("csr", row["entry"])
-            self.assertTrue(row["entry"].startswith("01_cpu_serial/"))
+        results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv,spmm", "--n-cols", "3,33", "--type", "f64", "--filter", "csr")
+        rows = results["results"]
+        self.assertEqual({(r["problem"]["operation"], r["problem"]["options"], r["problem"]["type"]) for r in rows},
+                         {("spmv", "", "f64"), ("spmm", "N = 3", "f64"), ("spmm", "N = 33", "f64")})
+        self.assertEqual([r["entry"] for r in rows if not re.match("01_cpu_serial/.*csr", r["entry"])], [])
 
     def test_columns_of_step_7_on_a_matrix_of_a_course(self):
         """268 thousand non-zeros by 32 columns: no entry of step 7 is left out on the executor."""
@@ -82,12 +71,6 @@ class Run(Case):
         self.assertEqual(json.loads(done.stdout)["nnz"], 3)
         self.assertIn("1 entry outside the matrix left out", done.stderr)
 
-    def test_built_in_set_takes_its_operations(self):
-        """d1_uniform is meant for SpGEMM alone, with a B of its own."""
-        results, _ = self.results("-m", "data:d1_uniform", "--stage", "01", "--max-work", "1", code=77)
-        self.assertEqual({r["problem"]["operation"] for r in results["results"]}, {"spgemm"})
-        self.assertEqual({r["problem"]["options"] for r in results["results"]}, {"times gen:d1:b,form=uniform"})
-
     def test_integers_that_are_rounded_are_told_of(self):
         matrix = self.write("a.mtx", f"%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 {2**24 + 1}\n2 2 {2**53 + 1}\n")
         words = ["run", "-m", matrix, "--quick", "--filter", "/csr_spmv$", "--stage", "01"]
@@ -99,10 +82,9 @@ class Run(Case):
     def test_limits_skip_with_the_number(self):
         results, _ = self.results("-m", "gen:uniform:n=300,nnz=900", "--quick", "--stage", "01", "--op", "spmv", "--max-work", "2e4")
         self.assertEqual({r["status"] for r in results["results"]}, {"good", "skipped"})  # exit code 0
-        words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--all"]
         for limit, expected in ((["--max-work", "1"], r"needs [\d.]+ k? ?steps, the limit is 1 \(--max-work\)"),
                                 (["--max-memory", "1e-9"], r"needs .* of memory, the limit is .* \(--max-memory\)")):
-            results, done = self.results(*words, *limit, code=77)
+            results, done = self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--all", *limit, code=77)
             for row in results["results"]:
                 self.assertEqual(row["status"], "skipped")
                 self.assertRegex(row["reason"], expected)
@@ -122,11 +104,6 @@ class Run(Case):
             results, _ = self.results(*words, *limit, code=77 if products == 60 else 0)
             self.assertEqual({row["problem"]["products"] for row in results["results"]}, {products})
 
-    def test_results_are_replaced_whole(self):
-        out = self.write("out.json", "old")
-        self.good("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", "--json", out)
-        json.loads(out.read_text())
-        self.assertEqual([p.name for p in self.directory.iterdir()], ["out.json"])
     def test_skipped_rows_fold(self):
         words = ["-m", SMALL, "--quick", "--stage", "01", "--op", "spgemm", "--max-work", "1"]
         results, done = self.results(*words, code=77)
@@ -141,12 +118,14 @@ class Run(Case):
         self.assertRegex(done.stdout, r"hypersparse +skipped: needs")
 
     def test_the_whole_set(self):
-        """data:all is the built-in set, each matrix with the operations that it is meant for."""
+        """data:all is the built-in set, each matrix with the operations that it is meant for; d1_uniform with a B of its own."""
         results, _ = self.results("-m", "data:all", "--stage", "01", "--max-work", "1", code=77)
-        asked = {(r["problem"]["matrix"], r["problem"]["operation"]) for r in results["results"]}
-        self.assertIn(("data:d2", "spmm"), asked)
-        self.assertNotIn(("data:d2", "spgemm"), asked)
-        self.assertNotIn(("data:hypersparse", "spmm"), asked)
+        asked = {}
+        for row in results["results"]:
+            asked.setdefault(row["problem"]["matrix"], set()).add((row["problem"]["operation"], row["problem"]["options"]))
+        self.assertEqual(asked["data:d1_uniform"], {("spgemm", "times gen:d1:b,form=uniform")})
+        of = {matrix: {operation for operation, _ in problems} for matrix, problems in asked.items()}
+        self.assertEqual(("spmm" in of["data:d2"], "spgemm" in of["data:d2"], "spmm" in of["data:hypersparse"]), (True, False, False))
 
     def test_forms_of_problems(self):
         """What the options make of the problem: its options in the results, and what else is said of it."""
@@ -214,11 +193,10 @@ class Kept(Case):
                 time.sleep(0.2)
                 process.send_signal(number)
                 out, _ = process.communicate(timeout=LIMIT)
-                self.assertEqual(process.returncode, -number)
-                why = f"the run was ended by {number.name}"
-                self.assertIn(why, out)
                 context, statuses = self.statuses()
-                self.assertEqual(context["part"], why)
+                why = f"the run was ended by {number.name}"
+                self.assertEqual((process.returncode, context["part"]), (-number, why))
+                self.assertIn(why, out)
                 self.assertIn((SMALL, "good"), statuses)
                 self.assertNotEqual({matrix for matrix, _ in statuses}, {SMALL}, "the matrix under way has rows, too")
                 self.json.unlink()
@@ -355,37 +333,25 @@ class Faults(Case):
     def run_faulty(self, *words):
         return run(*words, program="faulty_entries")
 
-    def test_wrong_result(self):
-        out = self.directory / "out.json"
-        done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "zero", "--json", out)
+    def test_a_wrong_result_and_an_error_of_an_entry_are_its_row(self):
+        done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "refuses|zero|throws", "--json", self.json)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("WRONG: ", done.stdout)
-        self.assertRegex(done.stdout.splitlines()[-1], "0 good, 1 wrong, 0 failed, 0 skipped")
-        row = json.loads(out.read_text())["results"][0]
-        self.assertEqual(row["status"], "wrong")
-        self.assertIn("element", row["reason"])
-        self.assertNotIn("seconds", row)
-
-    def test_an_error_of_an_entry_is_its_row(self):
-        out = self.directory / "out.json"
-        done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "refuses|zero|throws", "--json", out)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        rows = {row["entry"]: (row["status"], row["reason"]) for row in json.loads(out.read_text())["results"]}
-        self.assertEqual(rows["faulty/refuses"], ("failed", "a call of the library failed; mend it"))
-        self.assertEqual((rows["faulty/throws"][0], rows["faulty/zero"][0]), ("failed", "wrong"))
-        self.assertIn("the device is on fire", rows["faulty/throws"][1])
-        self.assertIn("the device is on fire", done.stdout)
+        rows = {row["entry"].removeprefix("faulty/"): row for row in json.loads(self.json.read_text())["results"]}
+        for entry, status, reason in (("refuses", "failed", "^a call of the library failed; mend it$"), ("throws", "failed", "the device is on fire"), ("zero", "wrong", "element")):
+            self.assertEqual(rows[entry]["status"], status)
+            self.assertRegex(rows[entry]["reason"], reason)
+        self.assertNotIn("seconds", rows["zero"])
+        for words in ("the device is on fire", "WRONG: "):
+            self.assertIn(words, done.stdout)
         self.assertRegex(done.stdout.splitlines()[-1], "0 good, 1 wrong, 2 failed, 0 skipped")
 
     def test_wrong_product_is_not_written(self):
-        a, x, y = self.write("a.mtx", MATRIX), self.write("x.mtx", VECTOR), self.directory / "y.mtx"
-        done = self.run_faulty("multiply", "--with", "faulty/zero", a, x, "-o", y)
-        self.assertEqual(done.returncode, 1)
+        y = self.directory / "y.mtx"
+        words = ["multiply", "--with", "faulty/zero", self.write("a.mtx", MATRIX), self.write("x.mtx", VECTOR), "-o", y]
+        done = self.run_faulty(*words)
+        self.assertEqual((done.returncode, y.exists()), (1, False))
         self.assertIn("nothing was written", done.stderr)
-        self.assertFalse(y.exists())
-        done = self.run_faulty("multiply", "--no-check", "--with", "faulty/zero", a, x, "-o", y)
-        self.assertEqual(done.returncode, 0)
-        self.assertTrue(y.exists())
+        self.assertEqual((self.run_faulty(*words, "--no-check").returncode, y.exists()), (0, True))
 
     def test_left_out_stages_are_named(self):
         self.assertIn("99_missing: needs a part that is not there", self.run_faulty("list").stdout)
@@ -402,34 +368,24 @@ class Terminal(Case):
                                    env={**os.environ, "TERM": "xterm", **environment})
         os.close(slave)
         text = b""
-        while True:
-            try:
-                part = os.read(master, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            text += part
+        with contextlib.suppress(OSError):  # when the other end is closed
+            while part := os.read(master, 65536):
+                text += part
         os.close(master)
         self.assertEqual(process.wait(LIMIT), 0, text)
         return text.decode()
 
+    RUN = ("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv")
+
     def test_progress_and_colour(self):
         # As much is copied as takes longer than one line in place stays.
-        text = self.on_terminal("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", STAGES_COPY_BYTES="200000000")
+        text = self.on_terminal(*self.RUN, STAGES_COPY_BYTES="200000000")
         self.assertIn("\r\033[K[1/", text)
-        self.assertIn("\033[1m", text)
         start = text.index("\033[1m" + SMALL)
         self.assertTrue(text[:start].endswith("\r\033[K"), text)  # the line in place is gone
-        table = text[start:]
-        self.assertNotIn("\r\033[K", table)
-
-    def test_no_color(self):
-        text = self.on_terminal("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", NO_COLOR="1")
-        self.assertNotIn("\033[1m", text)
-        text = self.on_terminal("run", "-m", SMALL, "--quick", "--stage", "01", "--op", "spmv", TERM="dumb")
-        self.assertNotIn("\033", text)
-
+        self.assertNotIn("\r\033[K", text[start:])
+        self.assertNotIn("\033[1m", self.on_terminal(*self.RUN, NO_COLOR="1"))
+        self.assertNotIn("\033", self.on_terminal(*self.RUN, TERM="dumb"))
 
 if __name__ == "__main__":
     main()
