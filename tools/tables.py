@@ -22,7 +22,7 @@ options=TEXT among them (blanks written as _) takes the rows with these options,
               reaches of the limits: of memory, of L2 by the record of requests, and, where they were counted, of the issue of instructions
     counters  what ncu counted: the record of tools/counters.sh, of the cases in whose "matrix, options, entry" REGEX is found (as it holds no
               blanks, a dot stands for one)
-    gather    the rates at which rows at random places were read (REGEX: a dot, as below)
+    gather    the rates at which rows at random places were read, of sizes that REGEX finds, as in 30MB (below REGEX is a dot where it says nothing)
     order     what reordering the rows was worth: the record of the part `order` of tools/spmm-study.sh
     rules     what the rules cost: the record of tools/rules-cost.sh; REGEX is `spgemm` or `spmm`
     forms     from the same record what each form of step 8 is worth, of those that REGEX finds
@@ -446,13 +446,13 @@ def products(results, pattern, wanted):
                    f"{source_of(context, place_of(context))})")
 
 
-def gather(results, _pattern, _wanted):
+def gather(results, pattern, _wanted):
     """The Markdown table of a record of such rates: a line a size of B, a column a size of what is read of a row."""
     rate = {(r["b_bytes"], r["piece_bytes"]): f"{r['bytes_per_second'] / 1e12:.1f}" for r in results["rates"]}
     sizes, pieces = (sorted({key[k] for key in rate}) for k in (0, 1))
     apart = f"rows {results['stride']} bytes apart" if results["stride"] else "whole rows"
     return text_of(table_of(["B", *(f"{piece} bytes" for piece in pieces)],
-                            ([f"{size / 1e6:.0f} MB", *(rate.get((size, piece), "") for piece in pieces)] for size in sizes)),
+                            ([f"{size / 1e6:.0f} MB", *(rate.get((size, piece), "") for piece in pieces)] for size in sizes if re.search(pattern, f"{size / 1e6:.0f}MB"))),
                    f"(TB/s; {apart}; medians; {results['device']})")
 
 
