@@ -9,7 +9,7 @@
 // strips, which a grid does not have.)
 //
 // On an H100 ppa with N = 128 takes 3.38 ms in place of 4.89, and amazon with N = 256 55.9 ms in place of 89.3
-// (measured.md): of their B, 295 MB and 1.6 GB, a strip has 74 and 201, of which L2's 52 hold a larger part.
+// (notes.md): of their B, 295 MB and 1.6 GB, a strip has 74 and 201, of which L2's 52 hold a larger part.
 // ddi, whose B fits into L2, gains, too; why is not known (notes.md, "What else changes from file to file").
 // The 27-point stencil, 110 MB of B with N = 128, loses 4 %; perhaps because neighbouring rows of A need the
 // same rows of B anyway.
