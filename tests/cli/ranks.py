@@ -110,9 +110,9 @@ class Runs(Ranks):
         for destination in ("host", "distributed", "one-gpu"):
             results, _ = self.sweep("1,2,3", "-m", "gen:rmat:scale=7,edge_factor=4", "--op", "spgemm", "--filter", "08_.*/multi_", "--destination", destination, *FAST)
             gather = "skipped" if destination == "one-gpu" else "good"
-            several = {(r["entry"].split("/")[1], r["ranks"]): r["status"] for r in results["results"]}
-            self.assertEqual(several, {(name, ranks): status for ranks in (1, 2, 3)
-                                       for name, status in (("multi_blocks", "good"), ("multi_gather", gather), ("multi_gather_hash", gather))}, destination)
+            of = {"multi_blocks": "good", "multi_gather": gather, "multi_gather_hash": gather}
+            self.assertEqual({(r["entry"].split("/")[1], r["ranks"]): r["status"] for r in results["results"]},
+                             {(name, ranks): status for ranks in (1, 2, 3) for name, status in of.items()}, destination)
 
     def test_other_starters(self):
         """STAGES_MPIRUN: its words, then -n N and the program; nothing that only Open MPI's mpirun knows."""
@@ -124,19 +124,15 @@ class Runs(Ranks):
         alone = self.starter('[ -z "$ALONE" ] || exit 9  # none starts more of them\nexport ALONE=1\nfor ((k = 0; k < $2; ++k)); do "${@:3}" & done\nwait %1\n')
         self.assertEqual(self.good(*ON_RANKS, *FAST, code=2, env=alone).stderr.count("programs that did not find each other; it must be one for this build's MPI"), 2)
 
-    def test_without_ranks(self):
-        """Without --ranks and mpirun nothing may start MPI: the entries say what they need."""
-        results, _ = self.results("-m", GRAPH, "--stage", "02", "--op", "spgemm", code=77)
-        self.assertTrue(all(r["status"] == "skipped" and "--ranks" in r["reason"] for r in results["results"]))
-
     def test_limits_hold_on_ranks(self):
-        """Their exit code comes through, too."""
+        """Their exit code comes through, too. Without --ranks and mpirun nothing may start MPI: the entries say what they need."""
         for code, words in ((77, ["--max-work", "1"]), (0, [])):
             self.good(*ON_RANKS, *FAST, *words, code=code)
             self.sweep("1,2", *ON_RANKS[1:-2], *FAST, *words, code=code)
-        wide = ["-m", "gen:uniform:rows=1,cols=2147483647,nnz=1", *ON_RANKS[3:]]
-        results, _ = self.results(*wide, code=77, limits=at_most(resource.RLIMIT_AS, 6 << 30))
+        results, _ = self.results("-m", "gen:uniform:rows=1,cols=2147483647,nnz=1", *ON_RANKS[3:], code=77, limits=at_most(resource.RLIMIT_AS, 6 << 30))
         self.assertEqual({row["ranks"] for row in results["results"]}, {2})
+        results, _ = self.results("-m", GRAPH, "--stage", "02", "--op", "spgemm", code=77)
+        self.assertTrue(all(r["status"] == "skipped" and "--ranks" in r["reason"] for r in results["results"]))
 
     def test_results_that_are_added_to(self):
         words = ["-m", SMALL, "--op", "spmv", "--filter", "01_cpu_serial/csr_spmv$", *FAST]
@@ -281,41 +277,33 @@ class Ended(Ranks):
         self.assertIn("the run was ended by SIG", context["part"])
         self.assertIn((SMALL, "good"), statuses)
 
-    def test_a_signal(self):
-        """What was found out by then is kept as a part, whole, and nothing stays in TMPDIR; on ranks as in the loop over their numbers."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with self.subTest(number):
-                process = begin("run", *LONG, "--ranks", "2", *self.files, env=self.in_temporary, number=number)
-                read_until(process, SMALL)
-                time.sleep(0.3)
-                process.send_signal(number)
-                said, _ = process.communicate(timeout=LIMIT)
-                self.assertEqual(process.returncode, -number)
-                context, statuses = self.statuses()
-                self.assertEqual(context["part"], "the run was ended by SIGTERM")  # which is what mpirun says to ranks
-                self.assertIn((SMALL, "good"), statuses)
-                self.assertIn("this is a part", said)
-                self.assertEqual(list(self.temporary.iterdir()), [])
+    def ended_by(self, number, process):
+        """Of a run that is sent a signal in the middle: what was found out by then is kept as a part, whole, and nothing stays in TMPDIR. Returns the rows."""
+        time.sleep(0.3)
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=LIMIT)
+        self.assertIn("this is a part", said)
+        context, _ = self.statuses()
+        self.assertEqual(context["part"], "the run was ended by SIGTERM")  # which is what mpirun says to ranks
+        self.assertEqual(list(self.temporary.iterdir()), [])
+        return {(r["problem"]["matrix"], r["ranks"]) for r in json.loads(self.json.read_text())["results"] if r["status"] == "good"}
 
-    def test_a_signal_to_the_loop(self):
+    def test_a_signal(self):
+        """To a run on ranks, and to the loop over their numbers."""
         shutil.copy(ROOT / "tools/ranks.sh", self.directory)
         longer = "gen:uniform:rows=20000,cols=20000,per_row=20"  # longer than mpirun takes to end its ranks, some 4 s
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number):
+                process = begin("run", *LONG, "--ranks", "2", *self.files, env=self.in_temporary, number=number)
+                read_until(process, SMALL)
+                self.assertIn((SMALL, 2), self.ended_by(number, process))
+                self.assertEqual(process.returncode, -number)
                 process = begin("1,2", "-m", SMALL, longer, *LONG[3:-1], "6", *self.files, program=self.directory / "ranks.sh",
                                 env={"STAGES_PROGRAM": str(PROGRAMS / "stages"), **self.in_temporary}, number=number)
                 read_until(process, longer)
                 read_until(process, SMALL)  # with the second number
-                time.sleep(0.3)
-                process.send_signal(number)
-                said, _ = process.communicate(timeout=LIMIT)
+                self.assertLessEqual({(SMALL, 1), (SMALL, 2), (longer, 1)}, self.ended_by(number, process))
                 self.assertEqual(process.returncode, 128 + number)
-                self.assertIn("this is a part", said)
-                context, statuses = self.statuses()
-                self.assertEqual(context["part"], "the run was ended by SIGTERM")
-                rows = json.loads(self.json.read_text())["results"]
-                self.assertLessEqual({(SMALL, 1), (SMALL, 2), (longer, 1)}, {(r["problem"]["matrix"], r["ranks"]) for r in rows if r["status"] == "good"})
-                self.assertEqual(list(self.temporary.iterdir()), [])
 
     def test_a_number_that_fails_in_the_loop(self):
         """What was done before it is kept."""

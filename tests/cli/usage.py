@@ -62,17 +62,11 @@ class Help(Case):
                 elif not (ROOT / words[1] / "exercises/mine").exists():
                     self.refused(f"holds no files; make them by tools/exercises.py {words[1]}", *words, cwd=self.directory)
 
-    def test_generators_are_listed(self):
-        text = self.good("generate", "--help").stdout
-        for name in ("rmat", "twin", "stencil"):
-            self.assertIn(f"gen:{name} ", text)
-        parameters = self.good("generate", "--list").stdout
-        self.assertIn("edge_factor", parameters)
-        self.assertIn("data:web", parameters)
-
-    def test_version(self):
+    def test_what_else_is_shown(self):
+        for words, expected in ((["generate", "--help"], ("gen:rmat ", "gen:twin ", "gen:stencil ")), (["generate", "--list"], ("edge_factor", "data:web"))):
+            for name in expected:
+                self.assertIn(name, self.good(*words).stdout)
         self.assertRegex(self.good("--version").stdout, r"^sparse-stages \d+\.\d+")
-
 
 class Usage(Case):
     """Each is one line that says what is wrong and how to mend it, and exit code 2."""
@@ -133,19 +127,17 @@ class Usage(Case):
         self.assertEqual({row["problem"]["options"] for row in results["results"]}, {"N = 10", "N = 32"})
 
     def test_result_files_that_are_something_else(self):
-        a = self.write("a.mtx", MATRIX)
-        link = self.directory / "link.mtx"
+        a, x = self.write("a.mtx", MATRIX), self.directory / "x"
+        link, link_to_nothing = self.directory / "link.mtx", self.directory / "nothing"
         link.symlink_to(a)
-        link_to_nothing = self.directory / "nothing"
-        link_to_nothing.symlink_to(self.directory / "x")
+        link_to_nothing.symlink_to(x)
+        same = "that is the matrix which is read"
         for flag in ("--json", "--csv"):
-            self.refused(f"{flag}.* empty", "run", "-m", a, flag, "")
-            for name in (a, link, self.directory / "." / "a.mtx"):
-                self.refused(f"{flag} .*: that is the matrix which is read; name another file", "run", "-m", a, flag, name)
-            self.refused("that is the matrix which is read", "run", "-m", SMALL, "-b", a, "--op", "spgemm", flag, a)
-        self.refused("--json and --csv both name", "run", "-m", a, "--json", self.directory / "x", "--csv", f"{self.directory}/./x")
-        self.refused("--output .*: that is the matrix which is read", "multiply", "--with", host_entry("spgemm"), a, SMALL, "-o", link)
-        self.refused("give two files", "run", "-m", SMALL, "--json", self.directory / "x", "--csv", link_to_nothing)
+            self.all_refused((f"{flag}.* empty", "run", "-m", a, flag, ""), (same, "run", "-m", SMALL, "-b", a, "--op", "spgemm", flag, a),
+                             *((f"{flag} .*: {same}; name another file", "run", "-m", a, flag, name) for name in (a, link, self.directory / "." / "a.mtx")))
+        self.all_refused(("--json and --csv both name", "run", "-m", a, "--json", x, "--csv", f"{self.directory}/./x"),
+                         (f"--output .*: {same}", "multiply", "--with", host_entry("spgemm"), a, SMALL, "-o", link),
+                         ("give two files", "run", "-m", SMALL, "--json", x, "--csv", link_to_nothing))
         self.assertEqual(a.read_text(), MATRIX)
 
     def test_places_that_cannot_be_written(self):
@@ -169,79 +161,65 @@ class Usage(Case):
 
     def test_strange_file_names(self):
         """Control characters do not reach the terminal, and CSV is UTF-8."""
-        matrix = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n"
         for name in (b"a\x1b[31mred.mtx", b"two\nlines.mtx", b"no\xfftext.mtx"):
             path = os.path.join(os.fsencode(self.directory), name)
             with open(path, "w", encoding="utf-8") as file:
-                file.write(matrix)
-            table = self.directory / "out.csv"
-            done = subprocess.run([PROGRAMS / "stages", "run", "-m", path, "--quick", "--stage", "01", "--op", "spmv", "--csv", table],
-                                  capture_output=True, timeout=LIMIT)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertNotIn(b"\x1b", done.stdout + done.stderr)
-            self.assertNotIn(b"two\n", done.stdout + done.stderr)
-            table.read_text(encoding="utf-8")
-            missing = subprocess.run([PROGRAMS / "stages", "info", path + b"\x1b"], capture_output=True, timeout=LIMIT)
-            self.assertNotIn(b"\x1b", missing.stderr)
+                file.write(MATRIX)
+            said = b""
+            for code, words in ((0, ["run", "-m", path, "--quick", "--stage", "01", "--op", "spmv", "--csv", self.csv]), (2, ["info", path + b"\x1b"])):
+                done = subprocess.run([PROGRAMS / "stages", *words], capture_output=True, timeout=LIMIT)
+                self.assertEqual(done.returncode, code, done.stderr)
+                said += done.stdout + done.stderr
+            self.assertNotIn(b"\x1b", said)
+            self.assertNotIn(b"two\n", said)
+            self.csv.read_text(encoding="utf-8")
 
     def test_patterns_that_would_take_all_time_or_memory(self):
         """Each ends within a second or so, with a match, with none, or with an error of one line."""
-        refused = {
-            "back-references": r"(a*)(a*)\1\2b",
-            "braces": "a{2}",
-            "depth": "(" * 101 + "a" + ")" * 101,
-            "open brackets": "(" * 1000,
-            "stars": "a*****",
-            "repeats in groups": "(" * 10 + "a" + "+)" * 10,
-        }
-        for what, pattern in refused.items():
-            with self.subTest(what):
-                begun = os.times().children_user
-                self.refused("--filter '.{1,60}': ", "run", "-m", SMALL, "--filter", pattern)
-                self.assertLess(os.times().children_user - begun, 5)
+        def soon(call, *words):
+            begun = os.times().children_user
+            done = call(*words, "run", "-m", SMALL, "--op", "spmv", "--stage", "01", "--max-work", "1", "--filter", pattern)
+            self.assertLess(os.times().children_user - begun, 5)
+            return done
+
+        # Back-references, braces, depth, open brackets, stars, repeats in groups.
+        for pattern in (r"(a*)(a*)\1\2b", "a{2}", "(" * 101 + "a" + ")" * 101, "(" * 1000, "a*****", "(" * 10 + "a" + "+)" * 10):
+            with self.subTest(pattern[:40]):
+                soon(self.refused, "--filter '.{1,60}': ")
         for pattern in ("(a*)*b", "(a|aa)*b", "(.*)*(.*)*(.*)*z", "(((" + "a" * 4000 + "+)+)+)+", "(" * 100 + "csr" + ")" * 100, "a?" * 1000 + "a" * 1000,
                         r"\\|[[:digit:]]_cpu", r"\(x\)", "[]*+(]|[[.-.]*]", ")", "|".join(entries())):
             with self.subTest(pattern[:40]):
-                begun = os.times().children_user
-                done = run("run", "-m", SMALL, "--op", "spmv", "--stage", "01", "--max-work", "1", "--filter", pattern)
+                done = soon(run)
                 self.assertIn(done.returncode, (2, 77), done.stderr)
                 self.assertNotIn("--filter '", done.stderr)
-                self.assertLess(os.times().children_user - begun, 5)
 
 
 class List(Case):
     def test_text(self):
         text = self.good("list").stdout
         self.assertTrue(text.startswith("01_cpu_serial\n"), text[:200])
-        for name in entries():
-            self.assertIn(name, text)
+        self.assertEqual([name for name in entries() if name not in text], [])
         self.assertNotIn("\033", text)
 
     def test_json(self):
         found = listed()
-        self.assertEqual(found["schema_version"], 1)
-        self.assertEqual({"schema_version", "version", "backend", "entries", "left_out"}, set(found))
+        self.assertEqual((found["schema_version"], set(found)), (1, {"schema_version", "version", "backend", "entries", "left_out"}))
         for entry in found["entries"]:
             self.assertEqual({"name", "stage", "operation", "idea", "peer", "needs", "claims"}, set(entry))
-            self.assertIn(entry["operation"], ("spmv", "spmm", "spgemm"))
             self.assertTrue(entry["name"].startswith(entry["stage"] + "/"))
             self.assertGreater(len(entry["idea"]), 10, entry)
             self.assertEqual(entry["peer"], entry["stage"] == "vendor")
-        self.assertTrue({"spmv", "spmm", "spgemm"} <= {e["operation"] for e in found["entries"]})
+        self.assertEqual({"spmv", "spmm", "spgemm"}, {e["operation"] for e in found["entries"]})
 
-    def test_stage_program_has_only_its_entries(self):
+    def test_programs_of_steps(self):
+        """Only its entries; the program of a step with kernels has the lens, too."""
         text = self.good("list", program="01_cpu_serial").stdout
         self.assertIn("01_cpu_serial/", text)
         self.assertNotIn("vendor", text)
         self.good("run", "-m", SMALL, "--quick", program="01_cpu_serial")
-        self.refused("no command given; the commands are list, run, multiply, info, generate;", program="01_cpu_serial")
-        self.refused("there is no command 'lens'", "lens", program="01_cpu_serial")
-
-    def test_the_program_of_a_step_with_kernels_has_the_lens(self):
-        self.assertIn("sectors", self.good("lens", "04_cuda_shared/batched_loads", "-m", "gen:fixed:n=64,zeros=0.8",
-                                           program="04_cuda_shared").stdout)
+        self.all_refused(("no command given; the commands are list, run, multiply, info, generate;",), ("there is no command 'lens'", "lens"), program="01_cpu_serial")
+        self.assertIn("sectors", self.good("lens", "04_cuda_shared/batched_loads", "-m", "gen:fixed:n=64,zeros=0.8", program="04_cuda_shared").stdout)
         self.refused("there is no command 'grade'", "grade", program="04_cuda_shared")
-
 
 if __name__ == "__main__":
     main()

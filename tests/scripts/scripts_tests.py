@@ -5,6 +5,7 @@ the compiler cache; and the files that containers, jobs and CI are made of.
 usage: scripts_tests.py [unittest options]
 """
 
+import contextlib
 import importlib.util
 import os
 import pty
@@ -85,38 +86,33 @@ class InstallDeps(Played):
         asked = [line.split()[1] for line in self.read("log").splitlines() if line.startswith("apt-get ")]
         return done.stderr, [word for word in asked if word != "update"]
 
-    def test_nothing_missing_is_nothing_done(self):
-        self.assertEqual(self.install(), ("", []))
-        self.assertEqual(self.read("log"), "")
-
     def test_root_gets_what_cmake_misses_and_no_more(self):
+        self.assertEqual((self.install(), self.read("log")), (("", []), ""))
         self.play(missing="fmt\neigen\ngoogletest")
         said, installed = self.install()
         self.assertIn("installing libfmt-dev libeigen3-dev\n", said)
         self.assertEqual(installed, ["libfmt-dev", "libeigen3-dev"])
         self.assertEqual(self.install(), ("", []))
+        self.play(missing="fmt", uid="1000")
+        self.assertEqual(self.install(STAGES_SKIP_DEPS="1"), ("", []))
 
-    def test_who_may_use_sudo_without_a_password(self):
+    def test_others_get_it_by_sudo_without_a_password_or_are_told_what_to_do(self):
         self.play(missing="fmt", uid="1000", may_sudo="yes")
         self.assertEqual(self.install()[1], ["libfmt-dev"])
         self.assertIn("sudo -n env", self.read("log"))
-
-    def test_who_may_not_is_told_what_to_do_and_asked_nothing(self):
-        self.play(missing="fmt\nzlib", uid="1000")
+        self.play(missing="fmt\nzlib", may_sudo="no")
         said, installed = self.install(code=2, lines=1)
         for words in ("missing, or too old: fmt 8, zlib", "apt-get install libfmt-dev", "dnf install fmt-devel"):
             self.assertIn(words, said)
         self.assertRegex(self.read("log"), r"^(sudo -n .*\n)*$")
         self.assertEqual(installed, [])
-        self.play(missing="zlib")
-        self.take_away("sudo", "apt-get", "dpkg")
-        self.assertRegex(self.install(code=2, lines=1)[0], "zlib-devel;")
-
-    def test_what_is_only_wanted_is_left_out(self):
-        self.play(missing="mpi\nboost", uid="1000")
+        self.play(missing="mpi\nboost")
         said, _ = self.install(lines=1)
         self.assertIn("left out, and the rest works without: MPI 3.0 (02_mpi, several ranks), Boost.Context", said)
         self.assertIn("libopenmpi-dev openmpi-bin libboost-context-dev", said)
+        self.play(missing="zlib")
+        self.take_away("sudo", "apt-get", "dpkg")
+        self.assertRegex(self.install(code=2, lines=1)[0], "zlib-devel;")
 
     def test_a_wanted_package_that_is_not_to_be_had_hinders_no_other(self):
         self.play(missing="eigen\ngraphblas\nmpi", apt="libgraphblas-dev")
@@ -126,23 +122,18 @@ class InstallDeps(Played):
         self.assertIn("libeigen3-dev", installed)
         self.assertEqual(self.install()[1], [])  # and it is not asked for again today
 
-    def test_no_network(self):
+    def test_what_goes_wrong_with_apt(self):
+        """No network, a full disk, an interruption: it is told, and the next call goes on."""
         self.play(missing="fmt", apt="update\nlibfmt-dev")
         said, _ = self.install(code=2)
         self.assertRegex(said, "lists could not be renewed(.|\n)*could not install libfmt-dev: E: Unable")
-        self.play(apt="")  # the network is there again: the next call goes on
-        self.assertEqual(self.install()[1], ["libfmt-dev"])
-
-    def test_a_full_disk(self):
-        self.play(missing="fmt", apt="full")
+        self.play(apt="full")
         self.assertIn("could not install libfmt-dev: E: You don't have enough free space", self.install(code=2)[0])
-        self.play(cmake_fails="yes")
-        self.assertIn("No space left on device", self.install(code=2)[0])
-
-    def test_an_interrupted_installation_is_ended_first(self):
-        self.play(missing="fmt", half_done="yes")
+        self.play(apt="", half_done="yes")
         self.assertEqual(self.install()[1], ["libfmt-dev", "libfmt-dev"])
         self.assertIn("dpkg --configure -a", self.read("log"))
+        self.play(cmake_fails="yes")
+        self.assertIn("No space left on device", self.install(code=2)[0])
 
     def test_without_cmake_it_is_asked_for_the_rest_afterwards(self):
         self.play(missing="fmt\neigen", no_modules="jinja2")
@@ -173,10 +164,6 @@ class InstallDeps(Played):
         self.play(missing="", uid="0")
         self.assertEqual(self.install("test")[1], [])
         self.assertIn("chromium", self.install("all")[1])
-
-    def test_it_can_be_turned_off(self):
-        self.play(missing="fmt", uid="1000")
-        self.assertEqual(self.install(STAGES_SKIP_DEPS="1"), ("", []))
 
     def test_a_place_that_cannot_be_written(self):
         self.write("build", "in the way\n")
@@ -258,13 +245,11 @@ class FirstHour(Played):
                                 stdout=subprocess.DEVNULL, stderr=side)
         os.close(side)
         said = b""
-        try:
+        with contextlib.suppress(OSError):  # its end
             while part := os.read(main, 4096):
                 said += part
-        except OSError:  # its end
-            pass
-        self.assertEqual(done.wait(60), 0)
         os.close(main)
+        self.assertEqual(done.wait(60), 0)
         self.assertIn(b"\rbuilding cpu", said.replace(b"\x1b[K", b""))
         self.assertIn(b"3 of 3", said)
 
@@ -309,32 +294,23 @@ class FirstHour(Played):
         self.assertEqual(sorted(path.name for path in self.project.iterdir()), ["run.sh", "tools"])
         self.assertTrue((self.place / "elsewhere/cpu/bin/stages").exists() and (self.place / "results/results.json").exists())
 
-    def test_the_first_step_comes_first(self):
+    def test_which_programs_run(self):
+        """The first step comes first, the second time it is there; with arguments, those of `stages run`. Exit codes pass through."""
         done = self.run_script()
         self.assertEqual(self.targets(), ["01_cpu_serial", "stages"])
         self.assertRegex(done.stdout, "a table by 01_cpu_serial(.|\n)*a table by stages(.|\n)*results.json")
-        self.run_script()  # the second time it is there
+        self.run_script()
         self.assertEqual(self.targets(), ["01_cpu_serial", "stages", "stages"])
-
-    def test_arguments_are_those_of_run(self):
-        self.assertNotIn("01_cpu_serial", self.run_script("-m", "a.mtx").stdout)
-        self.assertEqual(self.calls()[-1], "stages run -m a.mtx")
-
-    def test_exit_codes_pass_through(self):
         for code in (1, 2, 77):
             self.write("code", str(code))
             self.run_script(code=code)
-            self.run_script("-m", "a.mtx", code=code)
-
-    def test_results_of_an_earlier_run_are_not_shown(self):
-        self.run_script()
-        self.script("program", "exit 139")
+            self.assertNotIn("01_cpu_serial", self.run_script("-m", "a.mtx", code=code).stdout)
+            self.assertEqual(self.calls()[-1], "stages run -m a.mtx")
+        self.script("program", "exit 139")  # results of an earlier run are not shown
         done = self.run_script(code=139)
         self.assertIn("left no results", done.stderr)
         self.assertNotIn("results.json", done.stdout)
         self.assertFalse((self.project / "out/results.json").exists())
-
-    def test_a_failed_build_ends_it(self):
         self.write("how", "error")
         done = self.run_script(code=1)
         self.assertEqual(done.stdout, "")

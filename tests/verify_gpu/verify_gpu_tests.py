@@ -48,72 +48,58 @@ while [ $# -gt 0 ]; do [ "$1" != --json ] || echo '{}' > "$2"; shift; done
 class Digest(unittest.TestCase):
     """What the digest of the sources, by which a record is found to be of them, takes for another program."""
 
-    def of(self, directory, steps=None, joules="OFF"):
-        words = ["cmake", f"-DROOT={directory}", "-DGPU=ON", f"-DJOULES={joules}", *([f"-DSTEPS={steps}"] if steps else []), "-P",
-                 ROOT / "cmake/BuildInfo.cmake"]
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.place = pathlib.Path(directory.name)
+
+    def of(self, steps=None, joules="OFF"):
+        words = ["cmake", f"-DROOT={self.place}", "-DGPU=ON", f"-DJOULES={joules}", *([f"-DSTEPS={steps}"] if steps else []), "-P", ROOT / "cmake/BuildInfo.cmake"]
         return subprocess.run(words, capture_output=True, text=True, check=True).stderr
 
-    def write(self, directory, path, code):
-        source = pathlib.Path(directory, path)
+    def write(self, path, code):
+        source = self.place / path
         source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text(code)
 
-    def digest(self, code):
-        with tempfile.TemporaryDirectory() as directory:
-            self.write(directory, "05_cuda_csr/kernel.cu", code)
-            return self.of(directory)
-
     def test_comments(self):
         code = "// A warp a row.\nint a[] = {1; 2};  // two\n  // [ one more\n\treturn x / y;\n"
-        self.assertEqual(self.digest(code), self.digest(code.replace("A warp a row", "A row for each warp\n// of a block")))
-        self.assertEqual(self.digest(code), self.digest(code.replace("  // [ one more\n", "")))
-        for word, other in (("1;", "2;"), ("x / y", "x * y"), ("\treturn", "//return")):
-            self.assertNotEqual(self.digest(code), self.digest(code.replace(word, other)), word)
+        self.write("05_cuda_csr/kernel.cu", code)
+        before = self.of()
+        for word, other, same in (("A warp a row", "A row for each warp\n// of a block", True), ("  // [ one more\n", "", True), ("1;", "2;", False), ("x / y", "x * y", False),
+                                  ("\treturn", "//return", False)):
+            self.write("05_cuda_csr/kernel.cu", code.replace(word, other))
+            self.assertEqual(self.of() == before, same, word)
 
     def test_steps(self):
         asked = ("03", "07", "08", "05;08", None)
         of_path = {"03_cuda_naive/a.cu": {"03", None}, "07_spmm/fast/a.hpp": {"07", None}, "08_spgemm_multigpu/a.cpp": {"08", "05;08", None},
                    "common/multigpu/a.hpp": {"08", "05;08", None}, "common/gpu/a.hpp": set(asked), "common/vendor/a.cpp": set(asked),
                    "common/gpu/nvml.cpp": set(), "02_mpi/a.cpp": set(), "07_spmm/exercises/a.cu": set(), "common/harness/a.cpp": set()}
-        with tempfile.TemporaryDirectory() as directory:
-            for path in of_path:
-                self.write(directory, path, "one")
-            before = {steps: self.of(directory, steps) for steps in asked}
-            joules = self.of(directory, "05;08", "ON")
-            for path, count in of_path.items():
-                self.write(directory, path, "other")
-                self.assertEqual({steps for steps in asked if self.of(directory, steps) != before[steps]}, count, path)
-                self.write(directory, path, "one")
-            self.assertEqual(self.of(directory, "05;08", "ON"), joules)
-            self.write(directory, "common/gpu/nvml.cpp", "other")
-            self.assertNotEqual(self.of(directory, "05;08", "ON"), joules)
+        for path in of_path:
+            self.write(path, "one")
+        before = {steps: self.of(steps) for steps in asked}
+        joules = self.of("05;08", "ON")
+        for path, count in of_path.items():
+            self.write(path, "other")
+            self.assertEqual({steps for steps in asked if self.of(steps) != before[steps]}, count, path)
+            self.write(path, "one")
+        self.assertEqual(self.of("05;08", "ON"), joules)
+        self.write("common/gpu/nvml.cpp", "other")
+        self.assertNotEqual(self.of("05;08", "ON"), joules)
 
 
 class Sources(unittest.TestCase):
-    """That a record depends on no more sources than its digest is of."""
+    """That a record depends on no more sources than its digest is of. What a step may include else is tests/rooms' business."""
 
-    def included(self, *places):
+    def test_what_counts_for_step_8_alone(self):
+        places = [*ROOT.glob("0[3-7]_*"), ROOT / "common/gpu", ROOT / "common/vendor"]
+        self.assertEqual(len(places), 7)
         for place in places:
-            for path in sorted(place.rglob("*")):
-                if path.suffix in (".cpp", ".hpp", ".cu", ".cuh") and "exercises" not in path.parts:
-                    for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE):
-                        yield path.relative_to(ROOT), name
-
-    def test_a_step_includes_no_other_one(self):
-        steps = sorted(ROOT.glob("0[3-8]_*"))
-        self.assertEqual(len(steps), 6)
-        for step in steps:
-            own = (f"{step.name}/", "common/") if step.name.startswith("08_") else (f"{step.name}/", "common/(?!multigpu/)")
-            found = list(self.included(step))
-            self.assertGreater(len(found), 10, step)
-            for path, name in found:
-                self.assertRegex(name, "|".join(f"^{start}" for start in own), f"{path} depends on what cmake/BuildInfo.cmake does not count for it")
-
-    def test_what_all_share_includes_none(self):
-        for path, name in self.included(ROOT / "common"):
-            self.assertNotRegex(name, "^0[3-8]_", path)
-        for path, name in self.included(ROOT / "common/gpu", ROOT / "common/vendor"):
-            self.assertFalse(name.startswith("common/multigpu/"), f"{path} includes {name}, which counts for step 8 alone")
+            found = [(path, name) for path in place.rglob("*") if path.suffix in (".cpp", ".hpp", ".cu", ".cuh") and "exercises" not in path.parts
+                     for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE)]
+            self.assertGreater(len(found), 5, place)
+            self.assertEqual([(str(path), name) for path, name in found if name.startswith("common/multigpu/")], [])
 
 
 class Records(Played):
@@ -145,8 +131,10 @@ class Records(Played):
         return [name for name, value in self.steps().items() if value is passed]
 
     def test_a_run_says_what_it_verified_and_keeps_the_rest(self):
-        """Other steps with their dates and sources; a step that is done again is there once."""
+        """Other steps with their dates and sources; a step that is done again is there once. The build is for the GPU at hand."""
+        self.listen("bin/cmake", "case")
         self.assertIn("all green", self.verify("--only", "tests,spgemm"))
+        self.assertTrue(any("-DCMAKE_CUDA_ARCHITECTURES=native" in line for line in self.asked()))
         record = self.record()
         self.assertEqual([record[key] for key in ("gpu", "driver", "source_digest", "gpu_source_digest", "wanted", "complete")],
                          ["nvidia-h200", "580.1", OF_ALL, OF_GPU, "tests spgemm", True])
@@ -155,10 +143,9 @@ class Records(Played):
         path.write_text(json.dumps({**record, "steps": [{**step, "date": "2001-01-01T00:00:00Z"} for step in record["steps"]]}) + "\n")
         self.play(all_sources=OF_OTHER)
         self.verify("--only", "spgemm")
-        record = self.record()
-        self.assertEqual([(step["name"], step["source_digest"], step["driver"], step["date"] < "2002") for step in record["steps"]],
+        self.assertEqual([(step["name"], step["source_digest"], step["driver"], step["date"] < "2002") for step in self.record()["steps"]],
                          [("tests", OF_ALL, "580.1", True), *((name, OF_OTHER, "580.1", False) for name in ("configure", "build", "spgemm"))])
-        self.assertEqual(record["wanted"], "spgemm")
+        self.assertEqual(self.record()["wanted"], "spgemm")
 
     def test_a_failure_stays_until_it_is_done_again(self):
         self.play(broken="ctest")
@@ -196,16 +183,12 @@ class Records(Played):
         self.verify("--only", "tests,spgemm")
         path = self.root / "results/nvidia-h200/verify.json"
         old = {**self.record(), "steps": [{key: value for key, value in step.items() if key != "gpu_source_digest"} for step in self.record()["steps"]]}
-        path.write_text(json.dumps(old) + "\n")
-        self.play(sources08=OF_OTHER)
-        self.assertEqual(self.check_records(), "results/nvidia-h200/verify.json\n  of these GPU sources: configure build tests spgemm\n")
-        self.verify("--only", "spmv")
-        self.assertEqual(set(self.steps()), {"configure", "build", "tests", "spgemm", "spmv"})
-        path.write_text(json.dumps(old) + "\n")
-        self.play(**{"sources03;04;05;06;07;08": OF_OTHER_GPU})
-        self.assertIn("OLDER, to be made anew by tools/verify-gpu.sh: configure build tests spgemm\n", self.check_records())
-        self.verify("--only", "spmv")
-        self.assertEqual(set(self.steps()), {"configure", "build", "spmv"})
+        for changed, told, kept in (("sources08", "of these GPU sources", {"tests", "spgemm"}), ("sources03;04;05;06;07;08", "OLDER, to be made anew by tools/verify-gpu.sh", set())):
+            path.write_text(json.dumps(old) + "\n")
+            self.play(**{changed: OF_OTHER})
+            self.assertEqual(self.check_records(), f"results/nvidia-h200/verify.json\n  {told}: configure build tests spgemm\n")
+            self.verify("--only", "spmv")
+            self.assertEqual(set(self.steps()), {"configure", "build", "spmv"} | kept)
 
     def test_entries_that_a_step_runs_are_of_its_sources(self):
         self.listen()
@@ -277,7 +260,8 @@ class Records(Played):
         for operation in ("spgemm", "spmm"):
             (self.root / f"tools/sets/{operation}-reported.txt").write_text(lines)
 
-    def test_the_original_s_own_cases_are_shared_out_where_they_are_named(self):
+    def test_steps_that_are_done_only_where_they_are_named(self):
+        """The original's own cases, shared out; and matrices held out: the generated ones of the list, and those of its files that are there."""
         self.listen()
         self.verify("--only", "shares,shares_d4")
         self.assertEqual(self.steps(), {"configure": True, "build": True, "spgemm_shares": True, "spgemm_shares_d4": True})
@@ -285,12 +269,8 @@ class Records(Played):
         self.assertEqual(asked, [("spgemm-shares.json", n) for n in "248"] + [("spgemm-shares-d4.json", n) for n in "12468"])
         self.verify("--only", "spgemm")
         self.assertEqual(len(self.asked()), 9)
-
-    def test_matrices_held_out(self):
-        """The generated ones of the list, and those of its files that are there."""
-        self.listen()
         self.sets("# gen:none\n\ngen:some:n=3\nmine.mtx.gz\nnobody.mtx\n")
-        (self.root / "mine.mtx.gz").touch()
+        self.write("mine.mtx.gz", "")
         for name, record in (("held_out", "spgemm_held_out"), ("spmm_held_out",) * 2, ("spmm_held_out_between",) * 2):
             self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name, STAGES_FILES=str(self.root)))
             self.assertEqual(self.steps()[record], True)
@@ -302,11 +282,11 @@ class Records(Played):
         self.assertEqual(self.steps(), {"configure": True, "build": True, "spmv": True})
         self.verify("--only", "spmv_held_out", "one.mtx", "two.mtx.gz")
         self.assertEqual(self.steps(), {"spmv": True, "configure": True, "build": True, "spmv_held_out": True})
-        chosen, held_out = self.asked()
+        (chosen, options), (held_out, same_options) = (line.split("--op") for line in self.asked())
         matrices = lambda words: re.findall(r"-m (\S+)", words)
         self.assertEqual((matrices(held_out), matrices(chosen)[-1]), (["one.mtx", "two.mtx.gz"], "mine.mtx"))
-        self.assertEqual(chosen.partition("--op")[2].replace("spmv.json", "spmv_held_out.json"), held_out.partition("--op")[2])
-        self.assertIn("--plans 3", chosen)
+        self.assertEqual(options.replace("spmv.json", "spmv_held_out.json"), same_options)
+        self.assertIn("--plans 3", options)
 
     def test_double_precision_is_recorded_apart(self):
         self.listen()
@@ -316,11 +296,6 @@ class Records(Played):
         self.assertEqual(list(self.steps()), ["configure", "build", *names])
         for name, words in zip(names, self.asked(), strict=True):
             self.assertRegex(words, f" --type f64 .*/{name}.json$")
-
-    def test_the_build_is_for_the_gpu_at_hand(self):
-        self.listen("bin/cmake", "case")
-        self.verify("--only", "tests")
-        self.assertTrue(any("-DCMAKE_CUDA_ARCHITECTURES=native" in line for line in self.asked()))
 
     def test_what_ends_it(self):
         """A failed build; sources without a digest; words and variables that it does not know. Only the first of these leaves a record."""
