@@ -2,11 +2,11 @@
 // What the entries share that store A densely: the matrix written out, what it costs, and when it is too
 // large.
 
-#include <optional>
-#include <string>
+#include <fmt/format.h>
 
 #include "common/harness/exec.hpp"
 #include "common/harness/plan.hpp"
+#include "common/matrix/convert.hpp"
 
 namespace stages::cpu_serial {
 
@@ -14,20 +14,32 @@ namespace stages::cpu_serial {
 template <class T>
 class DenseSpmvPlan : public HostSpmvPlan<T> {
  public:
-  DenseSpmvPlan(const SpmvProblem<T>& problem, Exec& exec);
+  DenseSpmvPlan(const SpmvProblem<T>& problem, Exec& /*exec*/)
+      : HostSpmvPlan<T>(problem), dense_(to_dense(*problem.a)) {}
 
-  static Cost cost(const SpmvProblem<T>& problem);
+  static Cost cost(const SpmvProblem<T>& problem) {
+    Cost cost = problem_cost(problem);
+    cost.work = static_cast<double>(problem.a->rows) * problem.a->cols * problem.products;
+    cost.memory += dense_bytes(problem);
+    return cost;
+  }
   /// Why A doesn't fit into memory, with both sizes.
-  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec);
+  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {
+    const double needed = dense_bytes(problem), limit = exec.memory_limit();
+    if (needed <= limit) return std::nullopt;
+    return fmt::format("A stored densely takes {:.3g} GB, and {:.3g} GB are to be had", needed / 1e9,
+                       limit / 1e9);
+  }
 
  protected:
   const Dense<T>& dense() const { return dense_; }
 
  private:
+  static double dense_bytes(const SpmvProblem<T>& problem) {
+    return static_cast<double>(problem.a->rows) * problem.a->cols * sizeof(T);
+  }
+
   Dense<T> dense_;
 };
-
-extern template class DenseSpmvPlan<float>;
-extern template class DenseSpmvPlan<double>;
 
 }  // namespace stages::cpu_serial

@@ -118,12 +118,10 @@ class HashFixedTable final : public TwoPassPlan<T> {
 
  protected:
   void count(const Structures<Offset>& f, Index* counts) override {
-    launch(count_rows<Offset>,
-           {.grid = blocks_for(this->rows(), 1), .block = kWarp, .stream = this->stream()}, f, counts);
+    launch(count_rows<Offset>, this->a_warp_a_row(this->rows()), f, counts);
   }
   void multiply(const Factors<T, Offset>& f, const Index*, const Output<T>& c) override {
-    launch(multiply_rows<T, Offset>,
-           {.grid = blocks_for(this->rows(), 1), .block = kWarp, .stream = this->stream()}, f, c);
+    launch(multiply_rows<T, Offset>, this->a_warp_a_row(this->rows()), f, c);
   }
 };
 

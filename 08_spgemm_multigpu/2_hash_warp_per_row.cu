@@ -27,7 +27,6 @@
 #include "08_spgemm_multigpu/one_table.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "08_spgemm_multigpu/walks.hpp"
-#include "common/matrix/instantiate.hpp"
 
 namespace stages {
 namespace {
@@ -78,15 +77,6 @@ using HashWarpPerRow = OneTablePlan<T, ByLanes>;
 
 }  // namespace
 
-template <class T>
-std::unique_ptr<SpgemmPlan<T>> make_hash_warp_per_row(const SpgemmProblem<T>& problem, Exec& exec) {
-  return std::make_unique<HashWarpPerRow<T>>(problem, exec, HashSizes{});
-}
-template <class T>
-Cost hash_warp_per_row_cost(const SpgemmProblem<T>& problem) {
-  return HashWarpPerRow<T>::cost(problem);
-}
-
 void add_hash_warp_per_row(Registry& registry, const std::string& name, const HashSizes& sizes) {
   registry.add<HashWarpPerRow>({.name = name,
                                 .idea = "a block of 32 threads a row, one size of hash table, atomicAdd",
@@ -94,8 +84,5 @@ void add_hash_warp_per_row(Registry& registry, const std::string& name, const Ha
                                 .needs = {.gpu = true}},
                                sizes);
 }
-
-STAGES_FOR_VALUES(make_hash_warp_per_row)
-STAGES_FOR_VALUES(hash_warp_per_row_cost)
 
 }  // namespace stages

@@ -110,13 +110,13 @@ class OneTablePlan : public TwoPassPlan<T> {
     const std::size_t bytes = slots * sizeof(Index);
     numbers_.zero(this->stream());
     allow_shared_bytes(count_rows<Rows, Offset>, bytes);
-    launch(count_rows<Rows, Offset>, a_block_a_row(this->rows(), bytes), f, slots,
+    launch(count_rows<Rows, Offset>, this->a_warp_a_row(this->rows(), bytes), f, slots,
            static_cast<unsigned>(sizes_.most_probes), counts, list(), is_full_.data());
     full_rows_ = read_numbers();
     if (full_rows_ == 0) return;
     tables_->by_batches({list_.data(), full_rows_}, [&](RowList rows) {
       const Tables<T> tables = tables_->view();
-      launch(count_full_rows<Rows, Offset>, a_block_a_row(rows.count, 0), f, rows, tables.keys,
+      launch(count_full_rows<Rows, Offset>, this->a_warp_a_row(rows.count), f, rows, tables.keys,
              static_cast<unsigned>(tables.slots), counts);
     });
   }
@@ -129,14 +129,14 @@ class OneTablePlan : public TwoPassPlan<T> {
     slots_ = power_of_two(read_[1]);  // at most that of sizes_.shared_results
     const std::size_t bytes = static_cast<std::size_t>(slots_) * (sizeof(Index) + sizeof(T));
     allow_shared_bytes(multiply_rows<Rows, T, Offset>, bytes);
-    launch(multiply_rows<Rows, T, Offset>, a_block_a_row(this->rows(), bytes), f, sizes_.shared_results,
+    launch(multiply_rows<Rows, T, Offset>, this->a_warp_a_row(this->rows(), bytes), f, sizes_.shared_results,
            static_cast<unsigned>(slots_), c);
     if (long_rows_ == 0) return;
     const Tables<T> tables = tables_->view();
     const std::size_t key_bytes = static_cast<std::size_t>(sizes_.count_slots) * sizeof(Index);
     allow_shared_bytes(multiply_long_rows<Rows, T, Offset>, key_bytes);
     tables_->by_batches({list_.data(), long_rows_}, [&](RowList rows) {
-      launch(multiply_long_rows<Rows, T, Offset>, a_block_a_row(rows.count, key_bytes), f, rows,
+      launch(multiply_long_rows<Rows, T, Offset>, this->a_warp_a_row(rows.count, key_bytes), f, rows,
              is_full_.data(), static_cast<unsigned>(std::min<Offset>(sizes_.count_slots, tables.slots)),
              tables, c);
     });
@@ -154,9 +154,6 @@ class OneTablePlan : public TwoPassPlan<T> {
     return sizes;
   }
 
-  LaunchConfig a_block_a_row(Index rows, std::size_t bytes) const {
-    return {.grid = blocks_for(rows, 1), .block = kWarp, .shared_bytes = bytes, .stream = this->stream()};
-  }
   LongRows list() { return {list_.data(), numbers_.data()}; }
   /// numbers_ on the host; the first of them.
   Index read_numbers() {

@@ -22,11 +22,6 @@ struct HashSizes {
 void add_hash_warp_per_row(Registry& registry,
                            const std::string& name = "08_spgemm_multigpu/hash_warp_per_row",
                            const HashSizes& sizes = {});
-/// Its plan and what that costs, for multi_gather.cpp.
-template <class T>
-std::unique_ptr<SpgemmPlan<T>> make_hash_warp_per_row(const SpgemmProblem<T>& problem, Exec& exec);
-template <class T>
-Cost hash_warp_per_row_cost(const SpgemmProblem<T>& problem);
 void add_rows_of_b(Registry& registry, const std::string& name = "08_spgemm_multigpu/rows_of_b",
                    const HashSizes& sizes = {});
 /// Sizes of rungs 4 to 6; others are for tests, as above.

@@ -106,7 +106,11 @@ class TwoPassPlan : public SpgemmPlan<T> {
   virtual void sort(const Output<T>& c) { sort_list({nullptr, rows()}, c); }
 
   void sort_list(RowList list, const Output<T>& c) {
-    launch(sort_rows<T>, {.grid = blocks_for(list.count, 1), .block = kWarp, .stream = stream()}, list, c);
+    launch(sort_rows<T>, a_warp_a_row(list.count), list, c);
+  }
+  /// A block of a warp for each row.
+  LaunchConfig a_warp_a_row(Index rows, std::size_t shared_bytes = 0) const {
+    return {.grid = blocks_for(rows, 1), .block = kWarp, .shared_bytes = shared_bytes, .stream = stream()};
   }
   Index rows() const { return a_.rows; }
   GpuExec& exec() { return exec_; }

@@ -19,11 +19,7 @@
 // start.
 
 #include "06_cuda_register/fast/words.hpp"
-#include "06_cuda_register/share.hpp"
-#include "06_cuda_register/stage.hpp"
 #include "common/gpu/cluster.hpp"
-#include "common/gpu/facts.hpp"
-#include "common/gpu/plans.hpp"
 
 namespace stages {
 namespace {
@@ -124,14 +120,10 @@ Shape shape_for(const Csr<T>& a) {
 }
 
 template <class T>
-class ChainCluster final : public DeviceSpmvPlan<T> {
+class ChainCluster final : public ChainPlan<T> {
  public:
   ChainCluster(const SpmvProblem<T>& problem, Exec& exec)
-      : DeviceSpmvPlan<T>(problem, exec),
-        shape_(shape_for(*problem.a)),
-        matrix_(*problem.a, shape_.lanes, shape_.steps, sizeof(T)) {
-    allow_cluster<T>(shape_, problem.a->rows);
-  }
+      : ChainCluster(problem, exec, shape_for(*problem.a)) {}
 
   void run() override {
     if (this->a().rows == 0) return;
@@ -142,18 +134,13 @@ class ChainCluster final : public DeviceSpmvPlan<T> {
               .shared_bytes = shared_bytes_for<T>(this->a().rows),
               .stream = this->stream(),
               .cluster = kCluster},
-             matrix_.view(), this->x_of(0), this->y_of(0), this->a().rows, this->problem().products);
+             this->matrix_.view(), this->x_of(0), this->y_of(0), this->a().rows, this->problem().products);
     });
   }
 
   std::vector<Metric> metrics() const override {
-    const KernelFacts facts =
-        with_steps(shape_.steps, [&]<int kSteps>() { return kernel_facts(chain_cluster<T, kSteps>); });
-    return {{"lanes_per_row", static_cast<double>(shape_.lanes), ""},
-            {"non_zeros_per_lane", static_cast<double>(shape_.steps), ""},
-            {"bank_conflicts", static_cast<double>(matrix_.conflicts()), ""},
-            registers_metric(facts),
-            local_metric(facts)};
+    return this->metrics_of(
+        with_steps(shape_.steps, [&]<int kSteps>() { return kernel_facts(chain_cluster<T, kSteps>); }));
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
@@ -171,11 +158,8 @@ class ChainCluster final : public DeviceSpmvPlan<T> {
           kCluster, device_facts().cc_major, device_facts().cc_minor, code_capability() / 10,
           code_capability() % 10);
     }
+    if (auto reason = ChainPlan<T>::refuse_others(problem)) return reason;
     const Csr<T>& a = *problem.a;
-    if (a.rows != a.cols || problem.mode == Mode::stream) {
-      return fmt::format("multiplies chains of a square matrix, and this is {} of {} on {} x {}",
-                         to_string(problem.mode), problem.products, a.rows, a.cols);
-    }
     if (shape_for(a).lanes == 0) {
       return fmt::format("the registers of {} SMs do not hold {} rows, the longest of {} non-zeros", kCluster,
                          a.rows, resident_steps(a, 1));
@@ -193,9 +177,12 @@ class ChainCluster final : public DeviceSpmvPlan<T> {
   }
 
  private:
-  void product(const T*, T*) override {}  // run() does them all in one launch
+  ChainCluster(const SpmvProblem<T>& problem, Exec& exec, const Shape& shape)
+      : ChainPlan<T>(problem, exec, shape.lanes, shape.steps), shape_(shape) {
+    allow_cluster<T>(shape_, problem.a->rows);
+  }
+
   Shape shape_;
-  ResidentMatrix<T> matrix_;
 };
 
 }  // namespace

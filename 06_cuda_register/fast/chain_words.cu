@@ -18,19 +18,13 @@
 // clocks of arithmetic.
 
 #include "06_cuda_register/fast/words.hpp"
-#include "06_cuda_register/share.hpp"
-#include "06_cuda_register/stage.hpp"
-#include "common/gpu/facts.hpp"
-#include "common/gpu/plans.hpp"
 
 namespace stages {
 namespace {
 
-/// How the work is spread: fewer, larger blocks poll less; more lanes per row make the sums shorter.
-struct Spread {
-  int lanes;  ///< per row, at least
-  int block;  ///< threads
-};
+// How the work is spread: fewer, larger blocks poll less; more lanes per row make the sums shorter.
+constexpr int kLanes = 32;   ///< per row, at least
+constexpr int kBlock = 512;  ///< threads
 
 /// Reads element c of step `step` for all c of this thread into xs: kAtOnce loads are under way together,
 /// since each takes a trip to L2.
@@ -103,58 +97,47 @@ struct Shape {
 };
 
 template <class T>
-Shape shape_for(const Csr<T>& a, Spread spread) {
+Shape shape_for(const Csr<T>& a) {
   Shape shape;
   // A thread of a block of 1024 has 64 registers, of 512 it has 128: what a lane may keep follows from that.
-  const int most_steps = std::min(kMostSteps, 16 * 1024 / spread.block * 4 / static_cast<int>(sizeof(T)));
-  shape.lanes = lanes_for(a, most_steps - most_steps / 8, spread.lanes);
+  const int most_steps = std::min(kMostSteps, 16 * 1024 / kBlock * 4 / static_cast<int>(sizeof(T)));
+  shape.lanes = lanes_for(a, most_steps - most_steps / 8, kLanes);
   if (shape.lanes == 0) return shape;
   shape.steps = steps_for(resident_steps(a, shape.lanes), StepOrder::by_bank);
-  shape.blocks = static_cast<int>(blocks_for(a.rows, spread.block / shape.lanes));
+  shape.blocks = static_cast<int>(blocks_for(a.rows, kBlock / shape.lanes));
   shape.shared_bytes = 2 * sizeof(T) * (static_cast<std::size_t>(a.cols) + shared_banks(sizeof(T)));
   if (shape.shared_bytes > device_facts().shared_per_block_optin) return shape;
   shape.resident_blocks = with_steps(shape.steps, [&]<int kSteps>() {
     allow_shared_bytes(chain_words<T, kSteps>, shape.shared_bytes);
-    return resident_blocks_per_sm(chain_words<T, kSteps>, spread.block, shape.shared_bytes) *
-           device_facts().sms;
+    return resident_blocks_per_sm(chain_words<T, kSteps>, kBlock, shape.shared_bytes) * device_facts().sms;
   });
   return shape;
 }
 
 template <class T>
-class ChainWords final : public DeviceSpmvPlan<T> {
+class ChainWords final : public ChainPlan<T> {
  public:
-  ChainWords(const SpmvProblem<T>& problem, Exec& exec, Spread spread)
-      : DeviceSpmvPlan<T>(problem, exec),
-        spread_(spread),
-        shape_(shape_for(*problem.a, spread)),
-        matrix_(*problem.a, shape_.lanes, shape_.steps, sizeof(T)),
-        words_(2 * static_cast<std::size_t>(TaggedWords<T>::kWords) *
-               static_cast<std::size_t>(problem.a->rows)) {}
+  ChainWords(const SpmvProblem<T>& problem, Exec& exec) : ChainWords(problem, exec, shape_for(*problem.a)) {}
 
   void run() override {
     words_.zero(this->stream());  // step 0: nothing is published yet
     with_steps(shape_.steps, [&]<int kSteps>() {
       launch(chain_words<T, kSteps>,
              {.grid = static_cast<unsigned>(shape_.blocks),
-              .block = static_cast<unsigned>(spread_.block),
+              .block = kBlock,
               .shared_bytes = shape_.shared_bytes,
               .stream = this->stream(),
               .cooperative = true},
-             matrix_.view(), this->x_of(0), this->y_of(0), words_.data(), this->a().rows,
+             this->matrix_.view(), this->x_of(0), this->y_of(0), words_.data(), this->a().rows,
              this->problem().products);
     });
   }
 
   std::vector<Metric> metrics() const override {
-    const KernelFacts facts =
-        with_steps(shape_.steps, [&]<int kSteps>() { return kernel_facts(chain_words<T, kSteps>); });
-    return {{"lanes_per_row", static_cast<double>(shape_.lanes), ""},
-            {"non_zeros_per_lane", static_cast<double>(shape_.steps), ""},
-            {"blocks", static_cast<double>(shape_.blocks), ""},
-            {"bank_conflicts", static_cast<double>(matrix_.conflicts()), ""},
-            registers_metric(facts),
-            local_metric(facts)};
+    std::vector<Metric> all = this->metrics_of(
+        with_steps(shape_.steps, [&]<int kSteps>() { return kernel_facts(chain_words<T, kSteps>); }));
+    all.push_back({"blocks", static_cast<double>(shape_.blocks), ""});
+    return all;
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
@@ -163,16 +146,13 @@ class ChainWords final : public DeviceSpmvPlan<T> {
     return cost;
   }
 
-  static std::optional<std::string> refuse_with(const SpmvProblem<T>& problem, Spread spread) {
+  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
+    if (auto reason = ChainPlan<T>::refuse_others(problem)) return reason;
     const Csr<T>& a = *problem.a;
-    if (a.rows != a.cols || problem.mode == Mode::stream) {
-      return fmt::format("multiplies chains of a square matrix, and this is {} of {} on {} x {}",
-                         to_string(problem.mode), problem.products, a.rows, a.cols);
-    }
     if (a.cols > kMostResidentColumns) {
       return fmt::format("{} columns do not fit into 16 bits; at most {} do", a.cols, kMostResidentColumns);
     }
-    const Shape shape = shape_for(a, spread);
+    const Shape shape = shape_for(a);
     if (shape.lanes == 0) {
       return fmt::format("a row has {} non-zeros, more than the registers of {} lanes keep",
                          32 * Offset{resident_steps(a, 32)}, 32);
@@ -183,17 +163,15 @@ class ChainWords final : public DeviceSpmvPlan<T> {
     }
     return std::nullopt;
   }
-  static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
-    return refuse_with(problem, kSpread);
-  }
-
-  static constexpr Spread kSpread{32, 512};
 
  private:
-  void product(const T*, T*) override {}  // run() does them all in one launch
-  Spread spread_;
+  ChainWords(const SpmvProblem<T>& problem, Exec& exec, const Shape& shape)
+      : ChainPlan<T>(problem, exec, shape.lanes, shape.steps),
+        shape_(shape),
+        words_(2 * static_cast<std::size_t>(TaggedWords<T>::kWords) *
+               static_cast<std::size_t>(problem.a->rows)) {}
+
   Shape shape_;
-  ResidentMatrix<T> matrix_;
   DeviceArray<unsigned long long> words_;
 };
 
@@ -203,8 +181,7 @@ void add_chain_words(Registry& registry) {
   registry.add<ChainWords>(
       {.name = "06_cuda_register/chain_words",
        .idea = "one launch: blocks publish y as words {step, value} and wait for the words they need",
-       .needs = {.gpu = true}},
-      ChainWords<float>::kSpread);
+       .needs = {.gpu = true}});
 }
 
 }  // namespace stages

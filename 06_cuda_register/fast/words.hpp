@@ -1,9 +1,12 @@
 #pragma once
-// An element of y and the step it belongs to, in 64-bit words: 32 bits of step, 32 bits of value. A float is
-// one word, a double two. A word is read and written whole, so the reader that finds the step it waits for
-// has the value too.
+// What the chains share. An element of y and the step it belongs to, in 64-bit words: 32 bits of step, 32 bits of
+// value. A float is one word, a double two. A word is read and written whole, so the reader that finds the step it
+// waits for has the value too.
 
-#include "common/gpu/cuda.hpp"
+#include "06_cuda_register/share.hpp"
+#include "06_cuda_register/stage.hpp"
+#include "common/gpu/facts.hpp"
+#include "common/gpu/plans.hpp"
 
 namespace stages {
 
@@ -61,5 +64,33 @@ template <class T>
 __device__ unsigned long long* words_of_step(unsigned long long* words, int n, int step) {
   return words + static_cast<std::int64_t>(step % 2) * n * TaggedWords<T>::kWords;
 }
+
+/// How the matrix lies in the registers of a chain's lanes, and what one says of itself. A derived class gives run().
+template <class T>
+class ChainPlan : public DeviceSpmvPlan<T> {
+ protected:
+  ChainPlan(const SpmvProblem<T>& problem, Exec& exec, int lanes, int steps)
+      : DeviceSpmvPlan<T>(problem, exec), matrix_(*problem.a, lanes, steps, sizeof(T)) {}
+
+  std::vector<Metric> metrics_of(const KernelFacts& kernel) const {
+    return {{"lanes_per_row", static_cast<double>(matrix_.view().lanes), ""},
+            {"non_zeros_per_lane", static_cast<double>(matrix_.steps()), ""},
+            {"bank_conflicts", static_cast<double>(matrix_.conflicts()), ""},
+            registers_metric(kernel),
+            local_metric(kernel)};
+  }
+  /// Why a problem is no chain.
+  static std::optional<std::string> refuse_others(const SpmvProblem<T>& problem) {
+    const Csr<T>& a = *problem.a;
+    if (a.rows == a.cols && problem.mode != Mode::stream) return std::nullopt;
+    return fmt::format("multiplies chains of a square matrix, and this is {} of {} on {} x {}",
+                       to_string(problem.mode), problem.products, a.rows, a.cols);
+  }
+
+  ResidentMatrix<T> matrix_;
+
+ private:
+  void product(const T*, T*) final {}  // run() does them all in one launch
+};
 
 }  // namespace stages

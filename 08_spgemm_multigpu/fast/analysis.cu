@@ -9,14 +9,13 @@
 //
 // Input: any structures. Cost: a row pointer's pair, and for long rows two columns, for each entry of A.
 
-#include "08_spgemm_multigpu/fast/analysis.hpp"
+#include "08_spgemm_multigpu/fast/bins.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-#include "08_spgemm_multigpu/fast/bins.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/gpu/launch.hpp"
 #include "common/matrix/instantiate.hpp"

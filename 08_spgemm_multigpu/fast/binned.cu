@@ -47,7 +47,6 @@
 #include <array>
 #include <limits>
 
-#include "08_spgemm_multigpu/fast/analysis.hpp"
 #include "08_spgemm_multigpu/fast/bins.hpp"
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/fast/gather.hpp"

@@ -345,9 +345,16 @@ void multiply_in_block_tables(const Factors<T, Ptr>& f, RowList list, Index slot
 }
 
 STAGES_FOR_VALUES(multiply_in_warp_tables_bytes)
-STAGES_FOR_POINTERS(count_in_warp_tables)
-STAGES_FOR_POINTERS(count_in_block_tables)
-STAGES_FOR_VALUES_AND_POINTERS(multiply_in_warp_tables)
-STAGES_FOR_VALUES_AND_POINTERS(multiply_in_block_tables)
+// In this order: in another one nvcc gives a kernel other registers.
+#define STAGES_INSTANTIATE(Ptr)                                \
+  STAGES_INSTANTIATE_ONE(count_in_warp_tables, Ptr)            \
+  STAGES_INSTANTIATE_ONE(count_in_block_tables, Ptr)           \
+  STAGES_INSTANTIATE_ONE(multiply_in_warp_tables, float, Ptr)  \
+  STAGES_INSTANTIATE_ONE(multiply_in_warp_tables, double, Ptr) \
+  STAGES_INSTANTIATE_ONE(multiply_in_block_tables, float, Ptr) \
+  STAGES_INSTANTIATE_ONE(multiply_in_block_tables, double, Ptr)
+STAGES_INSTANTIATE(std::int32_t)
+STAGES_INSTANTIATE(Offset)
+#undef STAGES_INSTANTIATE
 
 }  // namespace stages::spgemm

@@ -25,6 +25,7 @@
 
 #include "08_spgemm_multigpu/multi/multi_product.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
+#include "common/harness/chosen_plan.hpp"
 
 namespace stages {
 namespace {
@@ -107,10 +108,14 @@ class DealtRows {
 template <class T>
 struct ByHashing {
   using Plan = SpgemmPlan<T>;
-  static Cost cost(const SpgemmProblem<T>& problem) { return hash_warp_per_row_cost(problem); }
+  static Implementation<SpgemmProblem<T>> implementation() {
+    return Choice{"", [](Registry& registry) { add_hash_warp_per_row(registry); }}
+        .template implementation<SpgemmProblem<T>>();
+  }
+  static Cost cost(const SpgemmProblem<T>& problem) { return implementation().cost(problem); }
   static double bytes_of_b(const SpgemmProblem<T>& problem) { return device_csr_bytes(*problem.b); }
   static std::unique_ptr<Plan> make(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings&) {
-    return make_hash_warp_per_row(problem, exec);
+    return implementation().prepare(problem, exec);
   }
 };
 
