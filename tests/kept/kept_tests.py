@@ -60,44 +60,35 @@ class Kept(unittest.TestCase):
         os.utime(self.program)
 
     def test_the_same_sources_run_once(self):
+        """Also where what changed is nothing that it depends on."""
         self.assertTrue(self.runs())
         (self.root / "noted").unlink()
         self.assertFalse(self.runs())
         self.assertEqual((self.root / "noted").read_text(), "a kernel\n", "what the pass wrote is put back")
-
-    def test_a_comment_in_a_common_header_runs_again(self):
-        self.runs()
-        self.edit("common/matrix/types.hpp", "int x;  // a number\n")
-        self.assertTrue(self.runs())
-        self.edit("common/matrix/new.hpp", "\n")
-        self.assertTrue(self.runs(), "a new file")
-
-    def test_what_else_runs_again(self):
-        self.runs()
-        self.assertTrue(self.runs("--gtest_filter=x"))
-        self.assertTrue(self.runs("--gtest_filter=x", STAGES_SCHEDULE="reverse"))
-        self.assertTrue(self.runs("--gtest_filter=x", STAGES_SCHEDULE="reverse", facts="g++ 13"))
-        self.edit("05_step/kernel.cu", "int y;\n")
-        self.assertTrue(self.runs("--gtest_filter=x", STAGES_SCHEDULE="reverse", facts="g++ 13"))
-        self.assertTrue(self.runs("--gtest_filter=x", STAGES_SCHEDULE="reverse", facts="g++ 13", STAGES_KEPT="none"))
-
-    def test_what_does_not(self):
-        self.runs()
-        self.edit("05_step/exercises/mine.cu", "int y;\n")
-        self.edit("05_step/README.md", "Words\n")
-        self.edit("06_step/kernel.cu", "int y;\n")
+        for name in ("05_step/exercises/mine.cu", "05_step/README.md", "06_step/kernel.cu"):
+            self.edit(name, "int y;\n")
         self.assertFalse(self.runs(STAGES_BUILD="elsewhere"))
 
-    def test_a_failure_is_not_kept(self):
-        self.build("date >> ran; exit 1")
-        self.assertTrue(self.runs(code=1))
-        self.assertTrue(self.runs(code=1))
+    def test_what_runs_again(self):
+        self.runs()
+        for name in ("common/matrix/types.hpp", "common/matrix/new.hpp", "05_step/kernel.cu"):
+            self.edit(name, "int x;  // a number\n")
+            self.assertTrue(self.runs(), name)
+        more = {}
+        for name, value in (("STAGES_SCHEDULE", "reverse"), ("facts", "g++ 13"), ("STAGES_KEPT", "none")):
+            more[name] = value
+            self.assertTrue(self.runs(**more), name)
+        del more["STAGES_KEPT"]
+        self.assertTrue(self.runs("--gtest_filter=x", **more))
+        self.assertFalse(self.runs("--gtest_filter=x", **more))
 
-    def test_an_older_pass_ends_with_a_failure(self):
+    def test_a_failure_is_not_kept(self):
+        """Nor an older pass beside it."""
         self.runs()
         self.edit("05_step/kernel.cu", "wrong\n")
         self.build("date >> ran; exit 1")
-        self.runs(code=1)
+        self.assertTrue(self.runs(code=1))
+        self.assertTrue(self.runs(code=1))
         self.edit("05_step/kernel.cu", "int x;\n")
         self.assertTrue(self.runs(code=1))
 
@@ -114,21 +105,15 @@ class Kept(unittest.TestCase):
 
     def test_passes_name_all_sources_of_the_program(self):
         """As ninja knows them: the sources that the program is linked from, and what the compiler read for each."""
-        inputs = subprocess.run(["ninja", "-C", WORDS.build, "-t", "inputs", os.path.relpath(WORDS.program, WORDS.build)],
-                                check=True, capture_output=True, text=True).stdout.split()
+        ninja = lambda *words: subprocess.run(["ninja", "-C", WORDS.build, "-t", *words], check=True, capture_output=True, text=True).stdout
+        inputs = ninja("inputs", os.path.relpath(WORDS.program, WORDS.build)).split()
         objects = [word for word in inputs if word.endswith(".o")]
         self.assertGreater(len(objects), 100)
-        deps = subprocess.run(["ninja", "-C", WORDS.build, "-t", "deps", *objects], check=True, capture_output=True, text=True).stdout
-        read = {line.strip() for line in deps.splitlines() if line.startswith("    ")} | set(inputs)
-        named = [str(ROOT / path) for path in WORDS.sources]
-        build = os.path.realpath(WORDS.build) + os.sep
-        missing = set()
-        for word in read:
-            file = os.path.normpath(os.path.join(WORDS.build, word))
-            if not re.search(r"\.(cpp|hpp|cu|h|c)$", file) or not file.startswith(str(ROOT) + os.sep) or file.startswith(build):
-                continue
-            if not any(file == place or file.startswith(place + os.sep) for place in named):
-                missing.add(os.path.relpath(file, ROOT))
+        read = {line.strip() for line in ninja("deps", *objects).splitlines() if line.startswith("    ")} | set(inputs)
+        files = {os.path.normpath(os.path.join(WORDS.build, word)) for word in read if re.search(r"\.(cpp|hpp|cu|h|c)$", word)}
+        named = tuple(f"{ROOT / path}{end}" for path in WORDS.sources for end in ("", os.sep))
+        missing = [os.path.relpath(file, ROOT) for file in files if file.startswith(f"{ROOT}{os.sep}") and not file.startswith(os.path.realpath(WORDS.build) + os.sep)
+                   and file not in named and not file.startswith(tuple(place for place in named if place.endswith(os.sep)))]
         self.assertEqual(sorted(missing), [], "name them in kept_sources of tests/CMakeLists.txt")
 
 

@@ -143,11 +143,9 @@ class Browser(Looked):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.samples = Samples(PROGRAM, ROOT, cls.directory)
-        everyday = cls.samples.everyday()
-        ranks = cls.samples.ranks()
-        page = cls.directory / "page.html"
-        done = cls.samples.report(everyday, *([ranks] if ranks else []), "--compare", everyday, everyday, "--program", PROGRAM, "-o", page)
+        samples, page = Samples(PROGRAM, ROOT, cls.directory), cls.directory / "page.html"
+        everyday, ranks = samples.everyday(), samples.ranks()
+        done = samples.report(everyday, *([ranks] if ranks else []), "--compare", everyday, everyday, "--program", PROGRAM, "-o", page)
         assert done.returncode == 0, done.stderr
         cls.text = page.read_text()
 
@@ -155,20 +153,18 @@ class Browser(Looked):
         seen = self.good(DESK)
         self.assertGreater(len(seen["tables"]), 8)
         numbers = 0
-        for table in seen["tables"]:
-            for head in filter(None, table):
-                self.assertTrue(head["complete"])
-                self.assertEqual(head["sorted"], 1)
-                for (cells, told), word, reverse in ((head["up"], "ascending", False), (head["down"], "descending", True)):
-                    self.assertEqual(told, word)
-                    try:
-                        values = [float(c) for c in cells]
-                    except ValueError:
-                        continue  # texts: their order is the browser's
-                    known = [v for v in values if v == v]
-                    self.assertEqual(known, sorted(known, reverse=reverse))
-                    self.assertTrue(all(v != v for v in values[len(known):]), "what is unknown comes last")
-                    numbers += 1
+        for head in (head for table in seen["tables"] for head in table if head):
+            self.assertEqual((head["complete"], head["sorted"]), (True, 1))
+            for (cells, told), word, reverse in ((head["up"], "ascending", False), (head["down"], "descending", True)):
+                self.assertEqual(told, word)
+                try:
+                    values = [float(c) for c in cells]
+                except ValueError:
+                    continue  # texts: their order is the browser's
+                known = [v for v in values if v == v]
+                self.assertEqual(known, sorted(known, reverse=reverse))
+                self.assertTrue(all(v != v for v in values[len(known):]), "what is unknown comes last")
+                numbers += 1
         self.assertGreater(numbers, 40)
 
     def test_one_picture_at_a_time(self):
@@ -195,72 +191,59 @@ class Browser(Looked):
 
     def test_faults_are_seen(self):
         """The checks above can fail."""
-        picture = self.open(DESK, self.text.replace("</main>", '<img src="https://example.org/picture.png"></main>'))
-        self.assertIn("https://example.org/picture.png", picture["requests"])
-        styled = self.open(DESK, self.text.replace("</head>", '<link rel="stylesheet" href="style.css"></head>'))
-        self.assertEqual(len(styled["requests"]), 1)
-        thrown = self.open(DESK, self.text.replace("</main>", "<script>nothing.there()</script></main>"))
-        self.assertEqual(len(thrown["errors"]), 1)
-        logged = self.open(DESK, self.text.replace("</main>", "<script>console.error('lost')</script></main>"))
-        self.assertEqual(logged["errors"], ["lost"])
-        wide = self.open(PHONE, self.text.replace("</main>", '<div style="width: 900px">wide</div></main>'))
+        def with_(fault, width=DESK, before="</main>"):
+            return self.open(width, self.text.replace(before, fault + before))
+        self.assertIn("https://example.org/picture.png", with_('<img src="https://example.org/picture.png">')["requests"])
+        self.assertEqual(len(with_('<link rel="stylesheet" href="style.css">', before="</head>")["requests"]), 1)
+        self.assertEqual(len(with_("<script>nothing.there()</script>")["errors"]), 1)
+        self.assertEqual(with_("<script>console.error('lost')</script>")["errors"], ["lost"])
+        wide = with_('<div style="width: 900px">wide</div>', PHONE)
         self.assertGreater(wide["width"][0], wide["width"][1])
         place = self.text.index("</svg>", self.text.index('"picture"'))
         cut = self.open(DESK, self.text[:place] + '<text x="2000" y="10">beyond</text>' + self.text[place:])
         self.assertEqual(cut["cut"], ["beyond"])
         wrapped = ('<div style="width: 1px"><table class="sortable"><thead><tr><th></th></tr></thead>'
                    '<tbody><tr><td style="white-space: normal">1 2</td></tr></tbody></table></div>')
-        self.assertEqual(self.open(DESK, self.text.replace("</main>", wrapped + "</main>"))["broken"], ["1 2"])
+        self.assertEqual(with_(wrapped)["broken"], ["1 2"])
 
 
-class Lens(Looked):
-    """The page of `stages lens`."""
+class Pages(Looked):
+    """The pages of `stages lens`."""
 
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        if ", cpu)" not in subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout:
-            raise unittest.SkipTest("no kernels on the executor")
-        page = cls.directory / "lens.html"
-        entries = ["04_cuda_shared/shared_vector_and_row", "08_spgemm_multigpu/hash_warp_per_row"]
-        subprocess.run([PROGRAM, "lens", *entries, "-m", "gen:fixed:n=256,per_row=8", "--html", page], stdout=subprocess.DEVNULL, check=True)
-        cls.text = page.read_text()
-
-    def test_at_two_widths(self):
+    def looked_at(self, page):
+        """The text of the page, in which no source is cut off at two widths."""
+        self.text, self.looks = page.read_text(), {}
         for width in (DESK, PHONE):
             self.assertEqual(self.good(width)["cutBoxes"], 0, "source that is cut off")
+        return self.text
 
-    def test_a_drawing_for_each_line(self):
-        rows, drawings = self.text.count("<tr class=hot"), self.text.count("<details>")
+    def test_lens(self):
+        """A drawing for each line."""
+        if ", cpu)" not in subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout:
+            self.skipTest("no kernels on the executor")
+        page = self.directory / "lens.html"
+        entries = ["04_cuda_shared/shared_vector_and_row", "08_spgemm_multigpu/hash_warp_per_row"]
+        subprocess.run([PROGRAM, "lens", *entries, "-m", "gen:fixed:n=256,per_row=8", "--html", page], stdout=subprocess.DEVNULL, check=True)
+        text = self.looked_at(page)
+        rows, drawings = text.count("<tr class=hot"), text.count("<details>")
         self.assertGreater(rows, 20)
         self.assertEqual(drawings, rows)
         # A store of 32 neighbours is four sectors, of which each lane has a piece.
-        self.assertIn("".join("<div>" + "".join(f"<i class=lane>{lane}</i>" for lane in range(first, first + 8)) + "</div>" for first in (0, 8, 16, 24)), self.text)
+        self.assertIn("".join("<div>" + "".join(f"<i class=lane>{lane}</i>" for lane in range(first, first + 8)) + "</div>" for first in (0, 8, 16, 24)), text)
 
-
-class Races(Looked):
-    """The page of `stages lens --races`, of a kernel with a missing barrier: no entry has a race, so the test of planted faults writes it."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        writer, page = PROGRAM.parent / "cuda_mutants_races_tests", cls.directory / "races.html"
+    def test_races(self):
+        """Of a kernel with a missing barrier: no entry has a race, so the test of planted faults writes the page."""
+        writer, page = PROGRAM.parent / "cuda_mutants_races_tests", self.directory / "races.html"
         if not writer.exists():
-            raise unittest.SkipTest("no planted faults for the lens in this build")
+            self.skipTest("no planted faults for the lens in this build")
         subprocess.run([writer, "--gtest_filter=*ShownInFiles*"], env={**os.environ, "STAGES_RACES_PAGE": str(page)}, stdout=subprocess.DEVNULL, check=True)
-        cls.text = page.read_text()
-
-    def test_at_two_widths(self):
-        for width in (DESK, PHONE):
-            self.assertEqual(self.good(width)["cutBoxes"], 0, "source that is cut off")
-        self.assertIn("Missing: a __syncthreads().", self.text)
-
-    def test_a_fault_is_seen(self):
-        """Source that is not broken into lines is cut off on a phone, and without its frame makes the page wider than that."""
-        self.assertIn("pre-wrap", self.text)
-        whole = self.text.replace("pre-wrap", "pre")
+        text = self.looked_at(page)
+        self.assertIn("Missing: a __syncthreads().", text)
+        # Source that is not broken into lines is cut off on a phone, and without its frame makes the page wider than that.
+        self.assertIn("pre-wrap", text)
+        self.assertIn("<div class=scroll>", text)
+        whole = text.replace("pre-wrap", "pre")
         self.assertGreater(self.open(PHONE, whole)["cutBoxes"], 0)
-        self.assertIn("<div class=scroll>", self.text)
         seen = self.open(PHONE, whole.replace("<div class=scroll>", "<div>"))
         self.assertGreater(seen["width"][0], seen["width"][1])
 
