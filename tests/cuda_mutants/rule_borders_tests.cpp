@@ -135,10 +135,8 @@ void multiply_at_borders() {
   GpuExec exec;
   const auto plan = entry.on<SpgemmProblem<T>>().prepare(problem, exec);
   run_once(*plan, problem);
-  const std::vector<Metric> metrics = plan->metrics();
   const auto value = [&](std::size_t k) {
-    const std::string name = fmt::format("rows_{}", spgemm::kFormNames[k]);
-    return std::ranges::find(metrics, name, &Metric::name)->value;
+    return metric(*plan, fmt::format("rows_{}", spgemm::kFormNames[k]));
   };
   for (std::size_t k = 0; k < expected.size(); ++k) {
     const std::string name = spgemm::kFormNames[k];

@@ -194,6 +194,7 @@ TEST_F(Balanced, CutsNoRowThatIsHardlyLongerThanTheMeanOne) {
 // ---- whole rows -------------------------------------------------------------------------------------------
 
 TEST_F(WholeRows, GetMoreLanesTheLongerTheyAre) {
+  using Counts = std::array<double, 3>;
   // How many have a block, how many of those with a group come before warps, and how many have a warp; with 16
   // non-zeros for a group of 8 lanes.
   const auto kinds_of = [](const std::vector<Index>& lengths) {
@@ -203,15 +204,9 @@ TEST_F(WholeRows, GetMoreLanesTheLongerTheyAre) {
     const auto problem = make_spmm_problem<float>(
         {.name = "rows", .a = shared<float>(matrices::with_row_lengths(lengths)), .n_cols = 32});
     const auto plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec);
-    std::array<double, 3> kinds = {-1, -1, -1};
-    for (const Metric& metric : plan->metrics()) {
-      if (metric.name == "rows_of_blocks") kinds[0] = metric.value;
-      if (metric.name == "rows_of_groups_first") kinds[1] = metric.value;
-      if (metric.name == "rows_of_warps") kinds[2] = metric.value;
-    }
-    return kinds;
+    return Counts{metric(*plan, "rows_of_blocks"), metric(*plan, "rows_of_groups_first"),
+                  metric(*plan, "rows_of_warps")};
   };
-  using Counts = std::array<double, 3>;
   EXPECT_EQ(kinds_of({8, 9, 16, 17}), Counts({0, 2, 1}));
   // A warp has four groups. Where rows are even, it takes twice their part.
   EXPECT_EQ(kinds_of({128, 128, 129}), Counts({1, 0, 2}));
@@ -224,10 +219,8 @@ TEST_F(WholeRows, GetMoreLanesTheLongerTheyAre) {
 TEST_F(WholeRows, ComeInTheOrderOfTheRule) {
   const auto expect = [](const Shape& shape, RowOrder order, Index lanes) {
     const spmm::RowForm form = spmm::resolve_rows<float>({}, shape);
-    EXPECT_EQ(form.order, order) << shape.nnz << " in " << shape.rows << " rows, the longest "
-                                 << shape.longest;
-    EXPECT_EQ(form.lanes, lanes) << shape.nnz << " in " << shape.rows << " rows, the longest "
-                                 << shape.longest;
+    EXPECT_EQ(std::pair(form.order, form.lanes), std::pair(order, lanes))
+        << shape.nnz << " in " << shape.rows << " rows, the longest " << shape.longest;
   };
   const Offset rows = 300 * sms();  // of 20 non-zeros: 6,000 for each SM
   expect(shape_with(rows, 20, 64, 0.5, 80), RowOrder::as_they_lie, 16);

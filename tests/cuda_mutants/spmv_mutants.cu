@@ -1,7 +1,6 @@
 // SpMV kernels with planted faults: a warp per row, tiles of x in shared memory, a row in several chunks.
 
 #include <algorithm>
-#include <optional>
 
 #include "common/matrix/convert.hpp"
 #include "tests/cuda_mutants/faulty_plan.hpp"
@@ -13,61 +12,25 @@ namespace {
 
 template <class T>
 __global__ void warp_per_row(CsrView<T> a, const T* x, T* y, Fault fault) {
-  const unsigned row = blockIdx.x * (blockDim.x / kWarp) + threadIdx.x / kWarp;
-  const unsigned lane = threadIdx.x % kWarp;
-  if (row >= static_cast<unsigned>(a.rows)) return;
+  const unsigned row = blockIdx.x, lane = threadIdx.x;
   T sum = 0;
-  for (Offset p = a.row_ptr[row] + lane; p < a.row_ptr[row + 1]; p += kWarp) {
-    const Index column = a.col_idx[p];
-    sum += a.values[p] * x[fault == Fault::narrow_columns ? static_cast<std::uint16_t>(column) : column];
-  }
+  for (Offset p = a.row_ptr[row] + lane; p < a.row_ptr[row + 1]; p += kWarp)
+    sum += a.values[p] * x[a.col_idx[p]];
   const unsigned mask = fault == Fault::wrong_mask ? 0xffffu : kAllLanes;
-  for (unsigned d = fault == Fault::half_reduced ? 8 : 16; d > 0; d /= 2) {
-    sum += __shfl_down_sync(mask, sum, d);
-  }
-  if (lane != 0) return;
-  y[row] = fault == Fault::unzeroed ? y[row] + sum : sum;
+  for (unsigned d = kWarp / 2; d > 0; d /= 2) sum += __shfl_down_sync(mask, sum, d);
+  if (lane == 0) y[row] = sum;
 }
 
 template <class T>
 class RowPlan final : public FaultySpmv<T> {
  public:
-  using FaultySpmv<T>::FaultySpmv;
-
- protected:
-  void product(const T* x, T* y) override {
-    const unsigned rows = static_cast<unsigned>(this->a().rows), per_block = 4;
-    const unsigned full = rows / per_block, all = blocks_for(rows, per_block);
-    LaunchConfig config{.grid = this->has(Fault::missing_tail) ? full : all,
-                        .block = this->has(Fault::failed_launch) ? 4096 : per_block * kWarp,
-                        .stream = this->stream()};
-    const T* const read = this->has(Fault::one_vector) && !this->chain() ? this->x_of(0) : x;
-    try {
-      launch(warp_per_row<T>, config, this->matrix_.view(), read, y, this->fault_);
-    } catch (const Error&) {
-      if (!this->has(Fault::failed_launch)) throw;
-    }
-  }
-};
-
-// ---- the same, multiplied where nobody times it -------------------------------------------------------------
-
-template <class T>
-__global__ void copy(const T* from, T* to, unsigned count) {
-  const unsigned i = blockIdx.x * kWarp + threadIdx.x;
-  if (i < count) to[i] = from[i];
-}
-
-template <class T>
-class InRunPlan final : public FaultySpmv<T> {
- public:
-  InRunPlan(const SpmvProblem<T>& problem, Exec& exec, Fault fault)
+  RowPlan(const SpmvProblem<T>& problem, Exec& exec, Fault fault)
       : FaultySpmv<T>(problem, exec, fault), kept_(static_cast<std::size_t>(problem.a->rows)) {}
 
   void load(const SpmvOperands<T>& operands) override {
     DeviceSpmvPlan<T>::load(operands);
     runs_ = 0;
-    if (this->has(Fault::copies_from_load) || this->has(Fault::copies_by_a_kernel)) {
+    if (this->has(Fault::copies_from_load)) {
       multiply(this->x_of(0), kept_.data(), this->stream());
       this->exec().synchronize();
     }
@@ -75,62 +38,33 @@ class InRunPlan final : public FaultySpmv<T> {
   void reset() override {
     DeviceSpmvPlan<T>::reset();
     runs_ = 0;
-    was_run_ = false;
-  }
-  Dense<T> fetch() override {
-    if (this->has(Fault::multiplies_in_fetch) && was_run_)
-      multiply(this->x_of(0), this->y_of(0), this->stream());
-    Dense<T> y = DeviceSpmvPlan<T>::fetch();
-    if (!this->has(Fault::first_answer)) return y;
-    if (!first_) first_ = y;
-    return *first_;
   }
 
  protected:
   void product(const T* x, T* y) override {
     ++runs_;
-    was_run_ = true;
-    const auto rows = static_cast<unsigned>(this->a().rows);
     if (this->has(Fault::copies_from_load)) {
       STAGES_CUDA(cudaMemcpyAsync(y, kept_.data(), kept_.bytes(), cudaMemcpyDeviceToDevice, this->stream()));
-    } else if (this->has(Fault::copies_by_a_kernel)) {
-      this->launch_warps(copy<T>, blocks_for(rows, kWarp), kept_.data(), y, rows);
-    } else if (this->has(Fault::on_the_host)) {
-      on_the_host(x, y);
-    } else if (this->has(Fault::in_another_stream)) {
-      multiply(x, y, other_);
-    } else if (!this->has(Fault::multiplies_in_fetch) && (!this->has(Fault::replays) || runs_ == 1)) {
-      multiply(x, y, this->stream());
+    } else if (!this->has(Fault::replays) || runs_ == 1) {
+      multiply(x, y, this->has(Fault::in_another_stream) ? other_ : this->stream());
     }
   }
 
  private:
   void multiply(const T* x, T* y, cudaStream_t stream) {
-    launch(warp_per_row<T>, {.grid = blocks_for(this->a().rows, 1), .block = kWarp, .stream = stream},
-           this->matrix_.view(), x, y, Fault::none);
-  }
-
-  void on_the_host(const T* x, T* y) {
-    const Csr<T>& a = this->a();
-    std::vector<T> from(static_cast<std::size_t>(a.cols)), to;
-    STAGES_CUDA(
-        cudaMemcpyAsync(from.data(), x, from.size() * sizeof(T), cudaMemcpyDeviceToHost, this->stream()));
-    this->exec().synchronize();
-    for (Index i = 0; i < a.rows; ++i) {
-      const auto columns = row_columns(a, i);
-      to.push_back(0);
-      for (std::size_t k = 0; k < columns.size(); ++k)
-        to.back() += row_values(a, i)[k] * from[static_cast<std::size_t>(columns[k])];
+    const bool fails = this->has(Fault::failed_launch);
+    try {
+      launch(warp_per_row<T>,
+             {.grid = blocks_for(this->a().rows, 1), .block = fails ? 4096 : kWarp, .stream = stream},
+             this->matrix_.view(), x, y, this->fault_);
+    } catch (const Error&) {
+      if (!fails) throw;
     }
-    STAGES_CUDA(cudaMemcpyAsync(y, to.data(), to.size() * sizeof(T), cudaMemcpyHostToDevice, this->stream()));
-    this->exec().synchronize();
   }
 
   DeviceArray<T> kept_;
   Stream other_;
-  std::optional<Dense<T>> first_;
-  int runs_ = 0;          // since the last load or reset
-  bool was_run_ = false;  // since the last reset
+  int runs_ = 0;  // since the last load or reset
 };
 
 // ---- tiles of x in shared memory --------------------------------------------------------------------------
@@ -146,16 +80,15 @@ __global__ void tiled(DenseView<const T> a, const T* x, T* y, Fault fault) {
   const bool has_row = row < static_cast<unsigned>(a.rows);
   if (fault == Fault::tail_leaves_early && !has_row) return;
   const bool copies = threadIdx.x >= kTileBlock - kWarp;
-  const Index end = fault == Fault::missing_last_tile ? a.cols / kTile * kTile : a.cols;
   T sum = 0;
-  for (Index first = 0; first < end; first += kTile) {
+  for (Index first = 0; first < a.cols; first += kTile) {
     if (fault != Fault::no_barrier_before_copy) __syncthreads();
     const Index k = first + static_cast<Index>(threadIdx.x % kWarp);
     if (copies && fault != Fault::no_barrier_before_copy) __nanosleep(2000);
-    if (copies && k < end) tile[k - first] = x[k];
+    if (copies && k < a.cols) tile[k - first] = x[k];
     if (fault != Fault::no_barrier_after_copy) __syncthreads();
     if (!copies && fault == Fault::no_barrier_before_copy) __nanosleep(2000);
-    for (Index j = first; has_row && j < min(end, first + kTile); ++j)
+    for (Index j = first; has_row && j < min(a.cols, first + kTile); ++j)
       sum += a(static_cast<Index>(row), j) * tile[j - first];
   }
   if (has_row) y[row] = sum;
@@ -189,8 +122,7 @@ template <class T>
 __global__ void chunk_per_block(CsrView<T> a, const T* x, T* y, int* arrived, T* partial, Fault fault) {
   const unsigned row = blockIdx.y, lane = threadIdx.x;
   const Offset begin = a.row_ptr[row], end = a.row_ptr[row + 1];
-  const Offset length = end - begin, rounded = fault == Fault::last_chunk_lost ? length : length + kChunk - 1;
-  const int chunks = static_cast<int>(max(Offset{1}, rounded / kChunk));
+  const int chunks = static_cast<int>(max(Offset{1}, (end - begin + kChunk - 1) / kChunk));
   if (static_cast<int>(blockIdx.x) >= chunks) return;
   T sum = 0;
   for (unsigned u = lane; u < kChunk; u += kWarp) {
@@ -203,7 +135,7 @@ __global__ void chunk_per_block(CsrView<T> a, const T* x, T* y, int* arrived, T*
   if (fault == Fault::adds_too_early && blockIdx.x > 0) __nanosleep(50'000);
   T* const parts = partial + std::size_t{row} * gridDim.x;
   parts[blockIdx.x] = sum;
-  if (fault != Fault::no_fence) __threadfence();
+  __threadfence();
   const int before = atomicAdd(&arrived[row], 1);
   if (before != (fault == Fault::adds_too_early ? 0 : chunks - 1)) return;
   __threadfence();
@@ -245,9 +177,6 @@ class HubPlan final : public FaultySpmv<T> {
 
 Entry row_entry(Fault fault) {
   return entry_with<RowPlan>("mutant/rows", fault);
-}
-Entry in_run_entry(Fault fault) {
-  return entry_with<InRunPlan>("mutant/in_run", fault);
 }
 Entry tile_entry(Fault fault) {
   return entry_with<TilePlan>("mutant/tiles", fault);

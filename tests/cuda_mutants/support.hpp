@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
@@ -53,6 +55,14 @@ void run_once(Plan& plan, const Problem& problem, std::uint64_t seed = 1) {
   plan.load(operands);
   plan.reset();
   plan.run();
+}
+
+/// What a plan says of itself under this name; -1: nothing.
+template <class Plan>
+double metric(const Plan& plan, std::string_view name) {
+  for (const Metric& m : plan.metrics())
+    if (m.name == name) return m.value;
+  return -1;
 }
 
 /// What an entry makes of one set of operands in each order of threads that the executor has; on a GPU, which
