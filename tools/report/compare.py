@@ -11,6 +11,7 @@ import dataclasses
 import math
 
 from . import pictures as draw
+from .results import grouped
 from .words import Cell, Figure, Section, Table, cell, geometric_mean, label, name, percent, plural, seconds, short, times, title
 
 MOST_IN_PICTURE = 40
@@ -89,23 +90,14 @@ def comparison_section(old, new, compared, least):
     lead = (f"Old: {old.name}, {old.context['date'][:10]}, sources {old.context['source_digest'][:12]}. New: {new.name}, {new.context['date'][:10]}, sources "
             f"{new.context['source_digest'][:12]}. {compared.summary().capitalize()}. Beyond the noise means: the 95 % confidence intervals of both medians "
             f"do not meet, each median lies outside the quartiles of the other, and they differ by more than {percent(least)}.")
-    figures = []
     if old.machine() != new.machine() or old.context.get("cpus") != new.context.get("cpus"):
         lead += f" The machines differ ({old.machine()} and {new.machine()}): what is compared here are machines, not sources."
     elif old.launch() != new.launch():
         lead += f" One was launched in another way than the other (old{old.launch() or ', kernel by kernel'}; new{new.launch() or ', kernel by kernel'})."
-    for kind, pairs in grouped_pairs(compared.pairs).items():
-        figures.append(figure(kind, pairs))
+    figures = [figure(kind, pairs) for kind, pairs in grouped(compared.pairs, lambda pair: pair.new.problem.kind()).items()]
     if compared.broken or compared.mended or compared.gone or compared.fresh:
         figures.append(changes(compared))
     return Section("comparison", "What got faster or slower", lead, figures)
-
-
-def grouped_pairs(pairs):
-    out = {}
-    for pair in pairs:
-        out.setdefault(pair.new.problem.kind(), []).append(pair)
-    return out
 
 
 def figure(kind, pairs):
@@ -117,8 +109,7 @@ def figure(kind, pairs):
     colours = {"faster": "good", "slower": "bad", "within the noise": "muted", "too few samples": "faint"}
 
     def paint(fig):
-        names = [f"{short(p.new.problem.matrix, 12)}: {p.new.short}" for p in drawn]
-        names = [n if len(n) <= 44 else n[:43] + "…" for n in names]
+        names = [short(f"{short(p.new.problem.matrix, 12)}: {p.new.short}", 44) for p in drawn]
         axes = fig.subplots()
         draw.place(fig, left=draw.room(names) + 0.15, right=0.55, top=0.35, bottom=0.3)
         for place, pair in enumerate(drawn):
@@ -129,10 +120,8 @@ def figure(kind, pairs):
             axes.text(1.02, place, times(pair.speed), transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
         axes.axvline(1, color=draw.COLOURS["ink"], linewidth=1)
         draw.log_axis(axes.xaxis, [1, *(v for p in drawn for v in (p.low, p.high, p.speed))], lambda v: f"{v:.3g}x", most=5)
-        axes.set_yticks(range(len(names)), names)
-        axes.set_ylim(len(names) - 0.4, -0.6)
-        axes.grid(axis="y", visible=False)
-        axes.set_title("slower  |  faster: old time over new", loc="left", fontsize=9, color=draw.COLOURS["muted"])
+        draw.rows(names, axes)
+        axes.set_title("slower  |  faster: old time over new")
 
     faster, slower = (sum(p.verdict == v for p in pairs) for v in VERDICTS[:2])
     see = (f"{faster} faster, {slower} slower of {len(pairs)}; geometric mean of the speed-ups {geometric_mean(p.speed for p in pairs):.3f}x."

@@ -27,10 +27,8 @@ def fetched_picture(rows, times):
     shown = [(r.metric("at_least_seconds"), times.get(r.entry, (math.nan,))[0]) for r in rows]
 
     def paint(figure):
-        left = draw.room(labels) + 0.15
-        figure.subplots(1, 2, sharey=True)
-        draw.place(figure, left=left, right=0.2, top=0.28, bottom=0.3, wspace=0.12)
-        bytes_axes, time_axes = figure.axes
+        bytes_axes, time_axes = figure.subplots(1, 2, sharey=True)
+        draw.place(figure, left=draw.room(labels) + 0.15, right=0.2, top=0.28, bottom=0.3, wspace=0.12)
         fetched = [r.metric("fetched_bytes") for r in rows]
         least = min(fetched) / 1.5
         for place, (value, (bound, time)) in enumerate(zip(fetched, shown)):
@@ -39,12 +37,9 @@ def fetched_picture(rows, times):
             time_axes.plot([time], [place], marker="D", markersize=5, color=draw.COLOURS["peer"])
         draw.log_axis(bytes_axes.xaxis, [least, *fetched], amount, most=5)
         draw.log_axis(time_axes.xaxis, [v for pair in shown for v in pair], draw.tick_time, most=5)
-        bytes_axes.set_yticks(range(len(rows)), labels)
-        bytes_axes.set_ylim(len(rows) - 0.4, -0.6)
-        for axes, text in ((bytes_axes, "bytes fetched"), (time_axes, "bound | and recorded time")):
-            axes.set_title(text, loc="left", fontsize=9, color=draw.COLOURS["muted"])
-            axes.grid(axis="y", visible=False)
-        time_axes.tick_params(axis="y", labelleft=False)
+        draw.rows(labels, bytes_axes, time_axes)
+        bytes_axes.set_title("bytes fetched")
+        time_axes.set_title("bound | and recorded time")
 
     return draw.picture(paint, 0.63 + 0.235 * len(rows), says="Bytes fetched and bounds of the entries, and recorded times; the table below has the numbers")
 
@@ -60,8 +55,7 @@ def fetched_table(rows, times):
 
 
 def what_to_see(rows):
-    most = max(rows, key=lambda r: r.metric("fetched_bytes"))
-    least = min(rows, key=lambda r: r.metric("fetched_bytes"))
+    least, most = (pick(rows, key=lambda r: r.metric("fetched_bytes")) for pick in (min, max))
     if len(rows) == 1 or most is least:
         return f"{plural(len(rows), 'entry', 'entries')}, checked and counted."
     ratio = most.metric("fetched_bytes") / least.metric("fetched_bytes")

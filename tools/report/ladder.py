@@ -20,12 +20,8 @@ def series_over_n(matrix):
 def ladder_rows(rows):
     """Of the rows of one multiplication those of a ladder: of an entry that ran on several numbers of ranks the one
     with most. An entry skipped there gives way to the most ranks on which it ran."""
-    out = {}
-    for row in rows:
-        before = out.get(row.entry)
-        if before is None or (row.times is not None, row.ranks) >= (before.times is not None, before.ranks):
-            out[row.entry] = row
-    return list(out.values())
+    most = lambda of: max(reversed(of), key=lambda row: (row.times is not None, row.ranks))
+    return [most(of) for of in grouped(rows, lambda row: row.entry).values()]
 
 
 def pays_after(row):
@@ -93,14 +89,11 @@ def ladder_picture(timed, library, best):
         right.axvline(1, color=draw.COLOURS["faint"], linewidth=1)
         draw.log_axis(left.xaxis, [v for r in timed for v in (r.times.q1, r.times.q3)], draw.tick_time, pad=0.08, most=5)
         draw.log_axis(right.xaxis, [1, *map(speed, timed)], draw.tick_times, most=5)
-        left.set_yticks(range(len(timed)), labels)
-        left.set_ylim(len(timed) - 0.4, -0.6)
-        right.tick_params(axis="y", labelleft=False)
+        draw.rows(labels, left, right)
         for axes, of_library, words in ((left, library and library.times.median, "time of one product"), (right, library and speed(library), "speed-up over the first step")):
             if library:
                 axes.axvline(of_library, color=draw.COLOURS["peer"], linewidth=1, linestyle=(0, (4, 3)))
-            axes.set_title(words, loc="left", fontsize=9, color=draw.COLOURS["muted"])
-            axes.grid(axis="y", visible=False)
+            axes.set_title(words)
 
     return draw.picture(paint, 0.63 + 0.235 * len(timed), says=f"Times of {plural(len(timed), 'entry', 'entries')} on a logarithmic axis; the table below has the numbers")
 

@@ -10,7 +10,7 @@ import tempfile
 import numpy
 
 from . import pictures as draw
-from .words import Cell, Figure, Section, Table, cell, count, digits, label, name, percent
+from .words import Cell, Figure, Section, Table, cell, count, digits, label, name, percent, whole
 
 GRID = 128  # cells of the picture of a matrix along its longer side
 LIMIT = 120  # seconds for one matrix
@@ -57,14 +57,13 @@ def ask(program, matrix):
 def output_of(words):
     """What a command prints on stdout."""
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False)
+        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=True).stdout
     except OSError as error:
         raise CannotTell(f"{words[0]} cannot be run: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise CannotTell(f"it takes more than {LIMIT} s to look at") from None
-    if done.returncode != 0:
-        raise CannotTell((done.stderr.strip().splitlines() or [f"{words[0]} ended with exit code {done.returncode}"])[-1])
-    return done.stdout
+    except subprocess.CalledProcessError as ended:
+        raise CannotTell((ended.stderr.strip().splitlines() or [f"{words[0]} ended with exit code {ended.returncode}"])[-1]) from None
 
 
 def gridded(path, info):
@@ -97,8 +96,8 @@ def gridded(path, info):
 
 def row_of(matrix, info):
     rows, square = info["row_length"], info["square"]
-    return [name(label(matrix)), Cell(f"{info['rows']:,}", info["rows"]), Cell(f"{info['cols']:,}", info["cols"]), Cell(f"{info['nnz']:,}", info["nnz"]),
-            cell(rows["mean"], digits), Cell(f"{rows['max']:,}", rows["max"]), Cell(f"{info['empty_rows']:,}", info["empty_rows"]), cell(rows["gini"], digits),
+    return [name(label(matrix)), whole(info["rows"]), whole(info["cols"]), whole(info["nnz"]),
+            cell(rows["mean"], digits), whole(rows["max"]), whole(info["empty_rows"]), cell(rows["gini"], digits),
             cell(info["structural_symmetry"], percent), cell(square["products"], count), cell(square["compression"], digits)]
 
 
@@ -118,32 +117,27 @@ def figure(matrix, info):
         spy.imshow(shade, interpolation="none")
         spy.set(xticks=[], yticks=[])
         spy.spines[:].set_visible(True)
-        spy.grid(visible=False)
         most = max(c["rows"] for c in classes)
         draw.log_axis(axes.yaxis, [1, 1.6 * most], short_count, most=5)
         axes.bar(range(len(names)), [c["rows"] for c in classes], color=draw.COLOURS["accent"], width=0.78)
         axes.set_xticks(range(len(names)), names, rotation=60 if crowded else 0, ha="right" if crowded else "center", fontsize=8, rotation_mode="anchor")
         axes.grid(axis="x", visible=False)
-        axes.set_title("rows", loc="left", fontsize=9, color=draw.COLOURS["muted"])
+        axes.set_title("rows")
         axes.set_xlabel("non-zeros in a row")
 
     length = info["row_length"]
     see = (f"Rows have {digits(length['mean'])} non-zeros on average and at most {length['max']:,}"
-           + (f", {digits(length['max'] / length['mean'])} times as many" if length["mean"] > 0 and length["max"] > 2 * length["mean"] else "")
+           + (f", {digits(length['max'] / length['mean'])} times as many" if length["max"] > 2 * length["mean"] > 0 else "")
            + (f"; {percent(info['empty_rows'] / rows)} of the rows are empty" if info["empty_rows"] else "") + ".")
     table = Table(["non-zeros in a row", "rows", "share of the rows"],
-                  [[Cell(text, c["from"]), Cell(f"{c['rows']:,}", c["rows"]), cell(c["rows"] / rows, percent)] for text, c in zip(names, classes)])
+                  [[Cell(text, c["from"]), whole(c["rows"]), cell(c["rows"] / rows, percent)] for text, c in zip(names, classes)])
     picture = draw.picture(paint, 3.2, says=f"Where the entries of {label(matrix)} lie, and its rows by their number of non-zeros") if classes else None
-    note = f"{info['rows']:,} x {info['cols']:,}, {info['nnz']:,} non-zeros"
     size = info["picture"]["cell"]
-    if size > 1:
-        note += f"; a dot on the left is {size} x {size} places"
+    note = f"{info['rows']:,} x {info['cols']:,}, {info['nnz']:,} non-zeros" + (f"; a dot on the left is {size} x {size} places" if size > 1 else "")
     return Figure(label(matrix), see, picture, table, [note])
 
 
 def short_count(value):
     """1023 as 1.02k: for labels."""
-    for unit, size in (("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
-    return f"{value:g}"
+    unit, size = next(((unit, size) for unit, size in (("M", 1e6), ("k", 1e3)) if value >= size), ("", 1))
+    return f"{value / size:.3g}{unit}"

@@ -29,7 +29,7 @@ matplotlib.rcParams.update({
     "font.size": 9, "axes.labelsize": 9, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5, "legend.fontsize": 8.5,
     "text.color": COLOURS["ink"], "axes.labelcolor": COLOURS["muted"], "axes.edgecolor": COLOURS["faint"],
     "xtick.color": COLOURS["muted"], "ytick.color": COLOURS["ink"], "grid.color": COLOURS["grid"], "grid.linewidth": 0.8,
-    "axes.grid": True, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.titlesize": 9, "axes.titlelocation": "left", "axes.titlecolor": COLOURS["muted"], "axes.grid": True, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
     "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none", "legend.frameon": False,
     "xtick.major.size": 0, "ytick.major.size": 0, "path.simplify": True,
 })
@@ -93,13 +93,7 @@ def log_axis(axis, values, show, pad=0.06, most=6):
         low, high = low - (0.3 - high + low) / 2, high + (0.3 - high + low) / 2
     low, high = low - pad * (high - low), high + pad * (high - low)
     ticks = log_ticks(low, high, most)
-    owner = axis.axes
-    if axis.axis_name == "x":
-        owner.set_xscale("log")
-        owner.set_xlim(10**low, 10**high)
-    else:
-        owner.set_yscale("log")
-        owner.set_ylim(10**low, 10**high)
+    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (10**low, 10**high)})
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_major_formatter(FuncFormatter(lambda value, _: show(value)))
     axis.set_minor_locator(NullLocator())
@@ -135,6 +129,15 @@ def tick_number(value):
 
 def tick_times(value):
     return f"{value:g}x"
+
+
+def rows(labels, axes, *beside):
+    """A line of the picture for each label, from the top; what is drawn beside it shares them."""
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    for one in (axes, *beside):
+        one.grid(axis="y", visible=False)
+        one.tick_params(axis="y", labelleft=one is axes)
 
 
 def legend(figure, handles, labels):

@@ -43,12 +43,8 @@ def scalings(files):
 
 def serial_times(rows):
     """{matrix: the fastest of step 1}"""
-    out = {}
-    for r in rows:
-        if r.stage.startswith("01_"):
-            m = r.problem.matrix
-            out[m] = min(out.get(m, math.inf), r.times.median)
-    return out
+    of = grouped([r for r in rows if r.stage.startswith("01_")], lambda r: r.problem.matrix)
+    return {matrix: min(r.times.median for r in rows) for matrix, rows in of.items()}
 
 
 def speed(row, clock, serial):
@@ -74,7 +70,7 @@ def figure(file, matrix, kind, rows, weak, several):
                 panel.plot(*zip(*points), color=draw.SERIES[k % 10], marker=draw.MARKERS[k % 10], markersize=5, linewidth=1.5, label=words)
             if serial:
                 panel.plot(ranks, ranks, color=draw.COLOURS["muted"], linewidth=1, linestyle=(0, (4, 3)), label="ideal")
-            panel.set_title(clock_name, loc="left", fontsize=9, color=draw.COLOURS["muted"])
+            panel.set_title(clock_name)
         draw.log_axis(panels[0].yaxis, [value(r, c) for r in on_ranks for c, _ in clocks] + (ranks if serial else []), draw.tick_times if serial else draw.tick_time, most=6)
         for panel in panels:
             draw.log_axis(panel.xaxis, ranks, lambda v: f"{v:g}")
@@ -110,13 +106,9 @@ def bandwidths(file, ranks):
 
 def scaling_table(rows, serial):
     def clock(row, key):
-        value = row.metric(key)
-        if not math.isfinite(value):
-            return Cell("", math.nan)
         s = speed(row, key, serial)
-        return Cell(seconds(value) + (f" ({times(s)})" if math.isfinite(s) else ""), value)
+        return cell(row.metric(key), lambda value: seconds(value) + (f" ({times(s)})" if math.isfinite(s) else ""))
 
     return Table(["entry*", "ranks", *(c for _, c in CLOCKS), "bytes moved", "imbalance", "in time", "ranks a core"],
                  [[name(r.entry), Cell(str(r.ranks), r.ranks), *(clock(r, key) for key, _ in CLOCKS), cell(r.metric("bytes_moved"), amount),
-                   cell(r.metric("imbalance"), digits),
-                   cell(r.metric("compute_imbalance"), digits), cell(r.metric("ranks_per_core"), digits)] for r in rows])
+                   *(cell(r.metric(key), digits) for key in ("imbalance", "compute_imbalance", "ranks_per_core"))] for r in rows])

@@ -20,9 +20,7 @@ def digits(value):
 
 
 def percent(share):
-    if not math.isfinite(share):
-        return ""
-    return f"{100 * share:.{0 if share >= 0.0995 else 1}f} %"
+    return f"{100 * share:.{0 if share >= 0.0995 else 1}f} %" if math.isfinite(share) else ""
 
 
 def count(value):
@@ -83,6 +81,11 @@ class Table:
 def cell(value, show, mark=""):
     """A number; an empty cell that sorts last where it is unknown."""
     return Cell(show(value) if math.isfinite(value) else "", value, mark)
+
+
+def whole(value):
+    """A count, with commas."""
+    return Cell(f"{value:,}", value)
 
 
 def name(text, mark="code", below="", below_mark="dim"):
