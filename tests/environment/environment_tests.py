@@ -56,12 +56,11 @@ def read_by(path):
 def options(root):
     """The build's options, with their defaults; none where a default is computed."""
     found = {}
-    for path in [root / "CMakeLists.txt", *sorted((root / "cmake").glob("*.cmake"))]:
-        text = path.read_text() if path.exists() else ""
-        for name, default in re.findall(r"\boption\((\w+)\s+\"[^\"]*\"\s*(\w*|\$\{\w+\})\)", text):
-            found[name] = None if "$" in default else default or "OFF"
-        for name, default in re.findall(r"\bset\((\w+)\s+(\"[^\"]*\"|\S+)\s+CACHE\s+(?!INTERNAL)\w+", text):
-            found[name] = None if "$" in default else default.strip('"')
+    for path in [root / "CMakeLists.txt", *(root / "cmake").glob("*.cmake")]:
+        text = path.read_text()
+        for name, default in (*re.findall(r"\boption\((\w+)\s+\"[^\"]*\"\s*(\w*|\$\{\w+\})\)", text),
+                              *re.findall(r"\bset\((\w+)\s+(\"[^\"]*\"|\S+)\s+CACHE\s+(?!INTERNAL)\w+", text)):
+            found[name] = None if "$" in default else default.strip('"') or "OFF"
     return found
 
 
@@ -74,26 +73,21 @@ def table(text, heading):
 
 def faults(root):
     text = (root / PAGE).read_text()
-    named = {}
-    for heading in ("Variables of the programs", "Variables of the scripts", "Variables of the tests"):
-        for row in table(text, heading):
-            for name in re.findall(r"`([A-Z0-9a-z_]+)`", row[0]):
-                named[name] = row
+    named = {name for kind in ("programs", "scripts", "tests") for row in table(text, f"Variables of the {kind}") for name in re.findall(r"`([A-Z0-9a-z_]+)`", row[0])}
     read = {}
     for path in sources(root):
         for name in read_by(path):
             read.setdefault(name, str(path.relative_to(root)))
     # Tests and tools may look up what is there for everybody, and what the page says that others read.
     common = {"PATH"} | set(re.findall(r"`([A-Z]+(?:_[A-Z]+)*)`", text.split("\n## Read by what we use\n")[-1].split("\n## ")[0]))
-    found = [f"{read[name]} reads {name}, and {PAGE} does not name it" for name in sorted(set(read) - set(named) - common)]
-    found += [f"{PAGE} names {name}, which nothing reads" for name in sorted(set(named) - set(read))]
     rows = {name: row[1].strip("`") for row in table(text, "Options of the build") for name in re.findall(r"`(\w+)`", row[0])}
     given = options(root)
-    found += [f"{PAGE} does not name the option {name}" for name in sorted(set(given) - set(rows))]
-    found += [f"{PAGE} names the option {name}, which there is not" for name in sorted(set(rows) - set(given))]
-    found += [f"{PAGE} says that {name} is {rows[name]} without being given; it is {given[name]}"
-              for name in sorted(set(rows) & set(given)) if given[name] is not None and rows[name] != given[name]]
-    return found
+    return [*(f"{read[name]} reads {name}, and {PAGE} does not name it" for name in sorted(set(read) - named - common)),
+            *(f"{PAGE} names {name}, which nothing reads" for name in sorted(named - set(read))),
+            *(f"{PAGE} does not name the option {name}" for name in sorted(set(given) - set(rows))),
+            *(f"{PAGE} names the option {name}, which there is not" for name in sorted(set(rows) - set(given))),
+            *(f"{PAGE} says that {name} is {rows[name]} without being given; it is {given[name]}"
+              for name in sorted(set(rows) & set(given)) if given[name] not in (None, rows[name]))]
 
 
 class Tables(unittest.TestCase):
@@ -117,9 +111,9 @@ class Planted(Played):
         return faults(self.place)
 
     def test_nothing_is_wrong(self):
-        self.write("tools/a.sh", 'PLAY=1\necho "$PLAY" "$PWD" "$small"\n# ${STAGES_Z}\n')
-        self.write("common/b.cpp", 'setenv("STAGES_B", "1", 1);\n')
-        self.write("tools/c.sh", '"${CC:-cc}"\n')
+        for name, text in (("tools/a.sh", 'PLAY=1\necho "$PLAY" "$PWD" "$small"\n# ${STAGES_Z}\n'), ("common/b.cpp", 'setenv("STAGES_B", "1", 1);\n'),
+                           ("tools/c.sh", '"${CC:-cc}"\n')):
+            self.write(name, text)
         self.assertEqual(self.found(), [])
 
     def test_read_and_not_named(self):
@@ -136,16 +130,14 @@ class Planted(Played):
     def test_named_and_not_read(self):
         self.write(PAGE, self.page.replace("`STAGES_A`", "`STAGES_A`, `STAGES_OLD`"))
         self.assertEqual(self.found(), [f"{PAGE} names STAGES_OLD, which nothing reads"])
-
-    def test_options(self):
-        given = (self.place / "CMakeLists.txt").read_text()
-        self.write("CMakeLists.txt", given + 'option(STAGES_MORE "more" OFF)\nset(STAGES_WORD "a" CACHE STRING "a word")\n')
-        self.assertEqual(self.found(), [f"{PAGE} does not name the option STAGES_{name}" for name in ("MORE", "WORD")])
-        self.write("CMakeLists.txt", given.replace('processor" ON', 'processor" OFF'))
-        self.assertEqual(self.found(), [f"{PAGE} says that STAGES_NATIVE is ON without being given; it is OFF"])
-        self.write("CMakeLists.txt", given.splitlines()[1])
-        self.assertEqual(self.found(), [f"{PAGE} names the option STAGES_NATIVE, which there is not"])
-
+        self.write(PAGE, self.page)
+        given = self.read("CMakeLists.txt")
+        for text, faults_ in ((given + 'option(STAGES_MORE "more" OFF)\nset(STAGES_WORD "a" CACHE STRING "a word")\n',
+                               [f"{PAGE} does not name the option STAGES_{name}" for name in ("MORE", "WORD")]),
+                              (given.replace('processor" ON', 'processor" OFF'), [f"{PAGE} says that STAGES_NATIVE is ON without being given; it is OFF"]),
+                              (given.splitlines()[1], [f"{PAGE} names the option STAGES_NATIVE, which there is not"])):
+            self.write("CMakeLists.txt", text)
+            self.assertEqual(self.found(), faults_)
 
 if __name__ == "__main__":
     unittest.main()

@@ -337,16 +337,19 @@ class Values(unittest.TestCase):
     """Numbers in prose."""
 
     def setUp(self):
-        one, two = row("05_x/a", 0, 2e-6, {"to host": 1e-6}, spilled_bytes=2048, share=0.256), row("vendor/b", 0, 3e-6)
-        ranked = [{**row("02_x/r", ranks, 1e-3 / ranks), "gflops": 12.34} for ranks in (2, 4)]
-        other = [row("05_x/a", 0, 1e-6), row("vendor/b", 0, 6e-6)]
-        for r in other:
-            r["problem"] = {**r["problem"], "matrix": "gen:fixed:n=407,zeros=0.8"}
+        one, other = row("05_x/a", 0, 2e-6, {"to host": 1e-6}, spilled_bytes=2048, share=0.256), on(FIXED, row("05_x/a", 0, 1e-6))
         one["seconds"]["prepare"] = 3e-3
-        again = {**row("05_x/again", 0, 5e-7), "structure_reuse": True}
         lonely = row("05_x/one", 0, 6e-6)  # on two matrices, and what it is compared with is on one of them
-        elsewhere = {**lonely, "problem": {**lonely["problem"], "matrix": "gen:other:n=2"}}
-        self.results = record(one, two, again, lonely, elsewhere, *ranked, *other, gpu_l2_bytes="5e7", gpu="GPU of a test")
+        self.results = record(one, row("vendor/b", 0, 3e-6), {**row("05_x/again", 0, 5e-7), "structure_reuse": True}, lonely, on("gen:other:n=2", lonely),
+                              *({**row("02_x/r", ranks, 1e-3 / ranks), "gflops": 12.34} for ranks in (2, 4)), other, on(FIXED, row("vendor/b", 0, 6e-6)),
+                              gpu_l2_bytes="5e7", gpu="GPU of a test")
+
+    def refused(self, results, cases):
+        """`cases`: the words of a value, and why there is none."""
+        for words, expected in cases:
+            entry, matrix, *more = words.split()
+            with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
+                tables.value(results, entry, matrix, more)
 
     def test_what_can_be_named(self):
         for words, expected in (("05_x/a gen:fem:nx=3", "2.00 us"), ("a n=407", "1.00 us"), ("a n=407 over:vendor/", "6.00x"), ("a mean over:^vendor/", "3.00x"),
@@ -360,23 +363,19 @@ class Values(unittest.TestCase):
                 self.assertEqual(tables.value(self.results, entry, matrix, more), expected)
 
     def test_what_is_not_one_number_is_refused(self):
-        for words, expected in (("r gen:fem:nx=3", "2 results fit; name ranks"), ("a n=408", "there is no good result of 'a' on 'n=408'"), ("a n=407 no_such", "there is no metric"),
-                                ("a n=407 over:cu", "no entry like 'cu'"), ("context no", "the context has no 'no'"), ("a n=407 phase:x", "no phase 'x'"),
-                                ("a n=407 without:x", "no entry has a phase 'x'"), ("a n=407 prepare without:to_host", "belongs to the time of a run"),
-                                ("a n=407 nnz gflops", "at a time"), ("a mean", "'mean' belongs to over:"), ("a behind nnz", "'behind' belongs to over:"),
-                                ("r behind over:05_x/a", "of several operations, types or ranks")):
-            entry, matrix, *more = words.split()
-            with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
-                tables.value(self.results, entry, matrix, more)
+        self.refused(self.results, (
+            ("r gen:fem:nx=3", "2 results fit; name ranks"), ("a n=408", "there is no good result of 'a' on 'n=408'"), ("a n=407 no_such", "there is no metric"),
+            ("a n=407 over:cu", "no entry like 'cu'"), ("context no", "the context has no 'no'"), ("a n=407 phase:x", "no phase 'x'"),
+            ("a n=407 without:x", "no entry has a phase 'x'"), ("a n=407 prepare without:to_host", "belongs to the time of a run"),
+            ("a n=407 nnz gflops", "at a time"), ("a mean", "'mean' belongs to over:"), ("a behind nnz", "'behind' belongs to over:"),
+            ("r behind over:05_x/a", "of several operations, types or ranks"), ("05_x/a n=407 per:2", "belongs to a counter"), ("a n=407 foo=3", "there is no metric 'foo=3'")))
 
     def test_speeds_over_the_library_on_a_gpu(self):
-        on = lambda matrix, r: {**r, "problem": {**r["problem"], "matrix": matrix}}
-        one, other = "gen:fem:nx=3", "gen:fem:nx=4"
-        rows = [on(one, row("05_x/a", 0, 1e-3, plan_spread=0.02, plans=3)), on(one, row("vendor/b", 0, 2e-3, plan_spread=0.9, plans=3)),
-                on(other, row("05_x/a", 0, 1e-3, plan_spread=0.1, plans=2)), on(other, row("vendor/b", 0, 0.5e-3))]
+        rows = [row("05_x/a", 0, 1e-3, plan_spread=0.02, plans=3), row("vendor/b", 0, 2e-3, plan_spread=0.9, plans=3),
+                on("gen:fem:nx=4", row("05_x/a", 0, 1e-3, plan_spread=0.1, plans=2)), on("gen:fem:nx=4", row("vendor/b", 0, 0.5e-3))]
         text = tables.ratios(record(*rows, gpu="GPU", gpu_sms="1"), "05_", [])
-        _, lines = table(text, "matrix")
-        self.assertEqual([(line["matrix"], line["`a`"]) for line in lines], [("gen:fem:nx=3", "**2.00**"), ("gen:fem:nx=4", "**0.50**"), ("geometric mean", "1.00"), ("least", "0.50")])
+        self.assertEqual([(line["matrix"], line["`a`"]) for line in table(text, "matrix")[1]],
+                         [(FEM, "**2.00**"), ("gen:fem:nx=4", "**0.50**"), ("geometric mean", "1.00"), ("least", "0.50")])
         self.assertIn("medians of one run, of up to 3 plans each, whose medians lie 10.0 % apart in the middle and 10 % at most; GPU", text)
         self.assertEqual([tables.value(record(*rows), "a", which, ["over:^vendor/"]) for which in ("mean", "least", "behind")], ["1.00x", "0.50x", "1 of 2"])
         self.assertIn("medians of one run; GPU", tables.ratios(record(row("05_x/a", 0, 1.0), row("vendor/b", 0, 1.0), gpu="GPU", gpu_sms="1"), "05_", []))
@@ -386,20 +385,16 @@ class Values(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(tables, "ROOT", pathlib.Path(directory)):
             (tables.ROOT / "05_x/fast").mkdir(parents=True)
             (tables.ROOT / "05_x/fast/new.cu").write_text('{.name = "05_x/new"}')
-            self.assertEqual(tables.value(self.results, "05_x/new", "n=407", ["if_recorded"]), "no record")
-            self.assertEqual(tables.value(self.results, "05_x/new", "mean", ["over:/a", "if_recorded"]), "no record")
-            self.assertEqual(tables.value(self.results, "05_x/a", "n=407", ["over:05_x/new$", "if_recorded"]), "no record")
+            for entry, matrix, *words in (("05_x/new", "n=407"), ("05_x/new", "mean", "over:/a"), ("05_x/a", "n=407", "over:05_x/new$")):
+                self.assertEqual(tables.value(self.results, entry, matrix, [*words, "if_recorded"]), "no record")
             self.assertEqual(tables.value(self.results, "05_x/a", "n=407", ["if_recorded"]), "1.00 us")
-            for entry, words, expected in (("05_x/new", [], "no good result of '05_x/new'"), ("05_x/gnu", ["if_recorded"], "no good result of '05_x/gnu'"),
-                                           ("05_x/a", ["over:05_x/gnu$", "if_recorded"], "no entry like '05_x/gnu.'")):
-                with self.subTest(entry=entry, words=words), self.assertRaisesRegex(ValueError, expected):
-                    tables.value(self.results, entry, "n=407", words)
+            self.refused(self.results, (("05_x/new n=407", "no good result of '05_x/new'"), ("05_x/gnu n=407 if_recorded", "no good result of '05_x/gnu'"),
+                                        ("05_x/a n=407 over:05_x/gnu$ if_recorded", "no entry like '05_x/gnu.'")))
 
     def test_a_rate_of_gathers(self):
         rates = {"rates": [{"b_bytes": 299892736, "piece_bytes": 128, "bytes_per_second": 4.94e12}, {"b_bytes": 5e6, "piece_bytes": 128, "bytes_per_second": 1e13}]}
         self.assertEqual(tables.value(rates, "300MB", "128", []), "4.9 TB/s")
-        with self.assertRaisesRegex(ValueError, "no rate of 64 bytes of a B of 300MB"):
-            tables.value(rates, "300MB", "64", [])
+        self.refused(rates, [("300MB 64", "no rate of 64 bytes of a B of 300MB")])
 
     def test_a_time_over_that_of_another_record(self):
         """Of four ranks, C left on them, over a library's that ran alone."""
@@ -408,25 +403,20 @@ class Values(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory, unittest.mock.patch.object(tables, "ROOT", pathlib.Path(directory)):
             (tables.ROOT / "results").mkdir()
             (tables.ROOT / "results/alone.json").write_text(json.dumps(record(row("vendor/b", 0, 2.5e-3), {**row("vendor/reuse", 0, 1e-6), "structure_reuse": True})))
-            words = ["ranks=4", "clock:compute_seconds", "in:alone.json", "over:^vendor/"]
-            self.assertEqual(tables.value(ranked, "r", "gen:fem:nx=3", words), "2.50x")
-            self.assertEqual(tables.value(ranked, "r", "gen:fem:nx=3", ["ranks=4", "clock:compute_seconds", "over:/one"]), "3.00x")  # one process alone
-            for changed, expected in ((["ranks=4", "over:^vendor/"], "no entry like"), (["clock:no", "ranks=4", *words[2:]], "there is no metric 'no'"),
-                                      (["in:no.json", "over:x"], "there is no record 'no.json'"), (["ranks=4", "clock:compute_seconds"], "belongs to over:")):
-                with self.subTest(words=changed), self.assertRaisesRegex(ValueError, expected):
-                    tables.value(ranked, "r", "gen:fem:nx=3", changed)
+            mine = f"r {FEM} ranks=4"
+            for words, speed in ((f"{mine} clock:compute_seconds in:alone.json over:^vendor/", "2.50x"),
+                                 (f"{mine} clock:compute_seconds over:/one", "3.00x")):  # one process alone
+                entry, matrix, *more = words.split()
+                self.assertEqual(tables.value(ranked, entry, matrix, more), speed)
+            self.refused(ranked, ((f"{mine} over:^vendor/", "no entry like"), (f"{mine} clock:no in:alone.json over:^vendor/", "there is no metric 'no'"),
+                                  (f"r {FEM} in:no.json over:x", "there is no record 'no.json'"), (f"{mine} clock:compute_seconds", "belongs to over:")))
 
     def test_a_counter(self):
-        cases = {"cases": [{"matrix": "gen:fixed:n=512,zeros=0.8", "options": "", "entry": "06_x/a", "status": "good", "local_loads": 1234567.0}]}
-        self.assertEqual(tables.value(cases, "a", "n=512", ["local_loads"]), "1,234,567")
-        cases["cases"][0].update(load_requests=500.0, no_loads=0.0)
-        self.assertEqual(tables.value(cases, "a", "n=512", ["load_requests", "per:20", "options="]), "25")
-        self.assertEqual(tables.value(cases, "a", "n=512", ["local_loads", "per:load_requests", "digits=1"]), "2469.1")
-        for words, expected in ((["local_loads", "per:lods"], "there is no counter 'lods'"), (["local_loads", "per:no_loads"], "'no_loads' is 0")):
-            with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
-                tables.value(cases, "a", "n=512", words)
-        with self.assertRaisesRegex(ValueError, "belongs to a counter"):
-            tables.value(self.results, "05_x/a", "n=407", ["per:2"])
+        cases = {"cases": [{"matrix": "gen:fixed:n=512,zeros=0.8", "options": "", "entry": "06_x/a", "status": "good", "local_loads": 1234567.0,
+                            "load_requests": 500.0, "no_loads": 0.0}]}
+        for words, number in (("local_loads", "1,234,567"), ("load_requests per:20 options=", "25"), ("local_loads per:load_requests digits=1", "2469.1")):
+            self.assertEqual(tables.value(cases, "a", "n=512", words.split()), number)
+        self.refused(cases, (("a n=512 local_loads per:lods", "there is no counter 'lods'"), ("a n=512 local_loads per:no_loads", "'no_loads' is 0")))
 
     def test_a_page_with_a_planted_wrong_number_is_found(self):
         """The whole way: a page of a tree of its own, one of whose numbers is not what the record says."""
@@ -655,6 +645,8 @@ class Readmes(unittest.TestCase):
     def test_they_hold_what_the_records_say(self):
         done = subprocess.run([sys.executable, ROOT / "tools/tables.py", "--check"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        kinds = {kind for pattern in tables.PAGES for page in ROOT.glob(pattern) for kind in re.findall("<!-- end (\\w+) -->", page.read_text())}
+        self.assertLessEqual(kinds, set(tables.KINDS))
 
 
 if __name__ == "__main__":
