@@ -119,6 +119,11 @@ step() {
   record
 }
 
+# measure NAME SECONDS OPTION ...: a step that records what `stages run` measures, each entry for so many seconds; measure_ranks NAME SECONDS
+# NUMBERS OPTION ... the same on these numbers of processes, in a file with dashes in its name.
+measure() { step "$1" build/gpu/bin/stages run "${@:3}" --time-budget "${STAGES_TIME_BUDGET:-$2}" --json "$out/$1.json"; }
+measure_ranks() { step "$1" tools/ranks.sh "${@:3}" --check once --time-budget "${STAGES_TIME_BUDGET:-$2}" --json "$out/${1//_/-}.json"; }
+
 # record [COMPLETE]: what is verified so far; "wanted" and "complete" are of this run.
 record() {
   local IFS=, steps=("${earlier[@]}" "${summary[@]}")
@@ -199,21 +204,19 @@ if wants d2; then
   done
   rm -f "$out"/*.txt
   # And the course report's pair into a dense C, which takes 6.9 G steps.
-  step d1_dense_output build/gpu/bin/stages run -m data:d1 --op spgemm --filter '03_cuda|vendor/cusparse_spgemm' --max-work 1e10 \
-    --time-budget "${STAGES_TIME_BUDGET:-0.5}" --json "$out/d1_dense_output.json"
+  measure d1_dense_output 0.5 -m data:d1 --op spgemm --filter '03_cuda|vendor/cusparse_spgemm' --max-work 1e10
 fi
 
 if wants spmv || wants spmv_held_out; then
   # Three plans of each entry: where the arrays of a plan lie is noise, too. The limit of steps leaves out dense forms where they take
   # long to prepare; n = 1024 is for them.
-  of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --plans 3 --max-work 2e8 --type "$type" --time-budget "${STAGES_TIME_BUDGET:-0.1}")
+  of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --plans 3 --max-work 2e8 --type "$type")
   matrices=(-m gen:fixed:n=1024,zeros=0.8 -m gen:fixed:n=16384,zeros=0.8)
   for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
   files=()
   for file in "$@"; do files+=(-m "$file"); done
-  wants spmv && step "spmv$of_type" build/gpu/bin/stages run "${matrices[@]}" "${files[@]}" "${of_spmv[@]}" --json "$out/spmv$of_type.json"
-  wants spmv_held_out &&
-    step "spmv_held_out$of_type" build/gpu/bin/stages run "${files[@]}" "${of_spmv[@]}" --json "$out/spmv_held_out$of_type.json"
+  wants spmv && measure "spmv$of_type" 0.1 "${matrices[@]}" "${files[@]}" "${of_spmv[@]}"
+  wants spmv_held_out && measure "spmv_held_out$of_type" 0.1 "${files[@]}" "${of_spmv[@]}"
 fi
 
 # SpGEMM, C = A * A (docs/generators.md), and the course pair.
@@ -226,8 +229,8 @@ if wants spgemm; then
   for file in "$@"; do products+=(-m "$file"); done
   # The entries were checked in full by the tests; of these large results, what the timed runs leave is checked. And an entry may be
   # out of its depth (hash_warp_per_row is, on skewed matrices): one run of more than two seconds says so.
-  step "spgemm$of_type" build/gpu/bin/stages run "${products[@]}" --op spgemm --filter '08_.*/(hash|binned|structure)|vendor/cusparse_spgemm' \
-    --type "$type" --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm$of_type.json"
+  measure "spgemm$of_type" 0.1 "${products[@]}" --op spgemm --filter '08_.*/(hash|binned|structure)|vendor/cusparse_spgemm' \
+    --type "$type" --check once --max-seconds 2
 fi
 
 export STAGES_PROGRAM=build/gpu/bin/stages  # for tools/ranks.sh
@@ -237,24 +240,22 @@ if wants multi && [ "$gpus" -gt 1 ] && [ -x build/gpu/bin/mpi_tests ]; then
   several=(-m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:rmat:scale=17,edge_factor=8,a=0.57
     -m gen:stencil:points=27,nx=60 -m gen:banded:n=2e5,half_bandwidth=20)
   for destination in distributed host one-gpu; do
-    step "spgemm_multi_$destination" tools/ranks.sh "$ranks" "${several[@]}" --op spgemm --filter '08_.*/(binned|multi_)' \
-      --destination "$destination" --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" \
-      --json "$out/spgemm-multi-$destination.json"
+    measure_ranks "spgemm_multi_$destination" 0.1 "$ranks" "${several[@]}" --op spgemm --filter '08_.*/(binned|multi_)' \
+      --destination "$destination" --max-seconds 2
   done
 fi
 
 if wants shares && [ -x build/gpu/bin/mpi_tests ]; then
-  step spgemm_shares tools/ranks.sh 2,4,8 -m gen:uniform:n=8.5e6,per_row=8 -m gen:stencil:points=27,nx=160 -m gen:uniform:n=32768,per_row=128 \
-    -m gen:rmat:scale=20,edge_factor=16,a=0.57 --op spgemm --filter '08_.*/(binned|multi_blocks)' --destination distributed \
-    --check once --max-work 1e11 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm-shares.json"
+  measure_ranks spgemm_shares 0.1 2,4,8 -m gen:uniform:n=8.5e6,per_row=8 -m gen:stencil:points=27,nx=160 -m gen:uniform:n=32768,per_row=128 \
+    -m gen:rmat:scale=20,edge_factor=16,a=0.57 --op spgemm --filter '08_.*/(binned|multi_blocks)' --destination distributed --max-work 1e11
 fi
 
 # D4's own case, n = 1,062,400, and one of the kind of its third: rows of 12,900 results. Of the three that divide work in another way or
 # multiply by other kernels, each with its preparation; and what the library takes on one GPU.
 if wants shares_d4 && [ -x build/gpu/bin/mpi_tests ]; then
-  step spgemm_shares_d4 tools/ranks.sh 1,2,4,6,8 -m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:uniform:n=32768,per_row=128 \
+  measure_ranks spgemm_shares_d4 0.1 1,2,4,6,8 -m gen:rmat:n=1062400,edge_factor=8,a=0.25 -m gen:uniform:n=32768,per_row=128 \
     --op spgemm --filter '08_.*/(binned|multi_)|vendor/cusparse_spgemm' --destination distributed \
-    --check once --max-work 1e11 --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$out/spgemm-shares-d4.json"
+    --max-work 1e11 --max-seconds 2
 fi
 
 # read_set FILE: its matrices, as options of stages run, to `held_out`: the generated ones, and the files that are in STAGES_FILES.
@@ -272,16 +273,16 @@ read_set() {
 
 if wants held_out; then
   read_set tools/sets/spgemm-reported.txt
-  step "spgemm_held_out$of_type" build/gpu/bin/stages run "${held_out[@]}" --op spgemm --filter '08_.*/binned|vendor/cusparse_spgemm' \
-    --type "$type" --check once --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.05}" --json "$out/spgemm_held_out$of_type.json"
+  measure "spgemm_held_out$of_type" 0.05 "${held_out[@]}" --op spgemm --filter '08_.*/binned|vendor/cusparse_spgemm' \
+    --type "$type" --check once --max-seconds 2
 fi
 
 # spmm_held_out NAME COLUMNS: does what is wanted of that name.
 spmm_held_out() {
   wants "$1" || return 0
   read_set tools/sets/spmm-reported.txt
-  step "$1$of_type" build/gpu/bin/stages run "${held_out[@]}" --op spmm --n-cols "$2" --filter '07_.*/(balanced|adaptive)$|vendor/cusparse_spmm' \
-    --type "$type" --check once --max-work 1e13 --max-seconds 2 --time-budget "${STAGES_TIME_BUDGET:-0.03}" --json "$out/$1$of_type.json"
+  measure "$1$of_type" 0.03 "${held_out[@]}" --op spmm --n-cols "$2" --filter '07_.*/(balanced|adaptive)$|vendor/cusparse_spmm' \
+    --type "$type" --check once --max-work 1e13 --max-seconds 2
 }
 spmm_held_out spmm_held_out 16,32,128,256
 spmm_held_out spmm_held_out_between 8,20,48,64,100
@@ -293,13 +294,12 @@ wants spmm && step spmm tools/spmm-study.sh build/gpu/bin/stages "$out" $(parts 
 # rows alike; half of all elements, for tiles on tensor cores. Of SpGEMM: a mesh, all rows alike; rows at random; skewed rows; dense blocks. First forms may be slow on skewed matrices, or
 # refuse them. No entry for several GPUs: their names begin with multi.
 if wants ladders; then
-  step ladder_spmm build/gpu/bin/stages run -m gen:twin:arxiv -m gen:twin:am,runs=yes -m gen:twin:ddi -m gen:stencil:points=27,nx=60 \
+  measure ladder_spmm 0.03 -m gen:twin:arxiv -m gen:twin:am,runs=yes -m gen:twin:ddi -m gen:stencil:points=27,nx=60 \
     -m gen:uniform:n=4096,per_row=2048 \
-    --op spmm --n-cols 32,128 --filter '07_|vendor/cusparse_spmm' --max-work 1e12 --check once \
-    --time-budget "${STAGES_TIME_BUDGET:-0.03}" --json "$out/ladder_spmm.json"
-  step ladder_spgemm build/gpu/bin/stages run -m gen:stencil:points=27,nx=60 -m gen:rmat:n=1062400,edge_factor=8,a=0.25 \
+    --op spmm --n-cols 32,128 --filter '07_|vendor/cusparse_spmm' --max-work 1e12 --check once
+  measure ladder_spgemm 0.03 -m gen:stencil:points=27,nx=60 -m gen:rmat:n=1062400,edge_factor=8,a=0.25 \
     -m gen:rmat:scale=15,edge_factor=8,a=0.57 -m data:fem --op spgemm --filter '08_[^/]*/[^m]|vendor/cusparse_spgemm' \
-    --max-seconds 2 --check once --time-budget "${STAGES_TIME_BUDGET:-0.03}" --json "$out/ladder_spgemm.json"
+    --max-seconds 2 --check once
 fi
 
 # Two seconds for each: the counter of joules is set anew several times a second. A SpMV on a matrix that L2 holds and on one that it does
