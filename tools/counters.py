@@ -83,11 +83,8 @@ def number(text, unit):
         value = float(text)
     except ValueError:
         return None  # "n/a", "(!) n/a", "no data"
-    if unit in SECONDS:
-        return value * SECONDS[unit]
-    if match := re.fullmatch(r"([KkMGT])(byte|B|sector|inst|request|cycle)s?", unit):
-        return value * PREFIX[match[1]]
-    return value
+    prefix = re.fullmatch(r"([KkMGT])(byte|B|sector|inst|request|cycle)s?", unit)
+    return value * (PREFIX[prefix[1]] if prefix else SECONDS.get(unit, 1))
 
 
 def shorter(name):
@@ -126,17 +123,13 @@ def kernels(text, metrics):
 def total(launches):
     """The sums over launches; what is unknown of one is unknown of all."""
     sums = {"launches": len(launches)}
-    seconds = sum(values.get("seconds") or 0 for values in launches)
+    times = [values.get("seconds") or 0 for values in launches]
     for name in QUANTITIES | OF_SPMV:
         seen = [values.get(name) for values in launches]
-        if not seen or None in seen:
+        if not seen or None in seen or (name in BY_TIME and not sum(times) > 0):
             continue
-        if name in LARGEST:
-            sums[name] = max(seen)
-        elif name not in BY_TIME:
-            sums[name] = sum(seen)
-        elif seconds > 0:
-            sums[name] = sum(value * (values.get("seconds") or 0) for value, values in zip(seen, launches)) / seconds
+        of_time = sum(value * time for value, time in zip(seen, times)) / sum(times) if name in BY_TIME else 0
+        sums[name] = of_time if name in BY_TIME else max(seen) if name in LARGEST else sum(seen)
     return sums
 
 
@@ -193,14 +186,10 @@ def choose(path, query):
     known = {word for word in words if "__" in word}
     record = load(path)
     asked = quantities(record.get("operation"))
-    chosen = {}
-    for name, metrics in asked.items():
-        # What ncu knows of a launch (launch__*) it always has, and does not list among the counters.
-        found = [metric for metric in metrics if not known or metric.split(".")[0] in known or metric in known or metric.startswith("launch__")]
-        if found:
-            chosen[name] = found[0]
-    record["metrics"] = chosen
-    record["not_counted"] = [name for name in asked if name not in chosen]
+    # What ncu knows of a launch (launch__*) it always has, and does not list among the counters.
+    is_there = lambda metric: not known or {metric, metric.split(".")[0]} & known or metric.startswith("launch__")
+    chosen = {name: next(filter(is_there, metrics)) for name, metrics in asked.items() if any(map(is_there, metrics))}
+    record |= {"metrics": chosen, "not_counted": [name for name in asked if name not in chosen]}
     save(path, record)
     print(",".join(chosen.values()))
 

@@ -33,18 +33,15 @@ def faults(notebook):
         return ["no notebook of nbformat 4"]
     found = []
     for number, cell in enumerate(notebook["cells"]):
-        where = f"cell {number}"
-        if cell["cell_type"] not in ("markdown", "code") or not isinstance(cell.get("metadata"), dict):
-            found.append(f"{where}: is neither text nor code")
-        if not all(isinstance(line, str) for line in cell["source"]):
-            found.append(f"{where}: its source is no list of lines")
-        if cell["cell_type"] == "code":
-            if cell.get("outputs") != [] or cell.get("execution_count", 0) is not None:
-                found.append(f"{where}: has outputs; clear them before you commit")
-            try:
-                compile("".join(cell["source"]), where, "exec")
-            except SyntaxError as error:
-                found.append(f"{where}: is no plain Python (magics are not run here): {error}")
+        is_code = cell["cell_type"] == "code"
+        for wrong, what in ((cell["cell_type"] not in ("markdown", "code") or not isinstance(cell.get("metadata"), dict), "is neither text nor code"),
+                            (not all(isinstance(line, str) for line in cell["source"]), "its source is no list of lines"),
+                            (is_code and (cell.get("outputs") != [] or cell.get("execution_count", 0) is not None), "has outputs; clear them before you commit")):
+            found += [f"cell {number}: {what}"] if wrong else []
+        try:
+            compile("".join(cell["source"]) if is_code else "", f"cell {number}", "exec")
+        except SyntaxError as error:
+            found.append(f"cell {number}: is no plain Python (magics are not run here): {error}")
     names = [cell.get("id") for cell in notebook["cells"]]
     if None in names or len(set(names)) != len(names):
         found.append("a cell has no id of its own")
@@ -95,6 +92,8 @@ class Lab(Played):
         self.assertIn("no notebook", faults({**self.notebook, "nbformat": 3})[0])
 
     def test_its_cells_run(self):
+        with self.assertRaisesRegex(Fault, "cell 3 fails(.|\n)*exit code 2"):
+            execute(self.changed(1, '"gen:fixed:n=1024,zeros=0.8"', '"nowhere.mtx"'), {})
         names = {}
         printed = execute(self.cells, names)
         for words in ("GPU: ", "2 good, 0 wrong", "H100, our record: the factor is ", "lost  "):
@@ -106,10 +105,6 @@ class Lab(Played):
         said = execute(self.changed(number, 'my_subscript = "i * a.ld + j"', 'my_subscript = "j * a.ld + i"')[-1:], names)
         # On a GPU the points for speed are measured, and may lack.
         self.assertGreaterEqual(names["points"], 80 if names["has_gpu"] else 100, said)
-
-    def test_cells_that_fail(self):
-        with self.assertRaisesRegex(Fault, "cell 3 fails(.|\n)*exit code 2"):
-            execute(self.changed(1, '"gen:fixed:n=1024,zeros=0.8"', '"nowhere.mtx"'), {})
 
     def test_it_gets_the_project(self):
         os.chdir(self.place)

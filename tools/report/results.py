@@ -3,6 +3,7 @@
 Of a file everything that the page needs is looked at here, so that the sections may rely on it.
 """
 
+import collections
 import dataclasses
 import json
 import math
@@ -257,12 +258,9 @@ def read_all(paths, warn=None):
         raise others[0]
     for other in others:
         warn(f"left out: {str(other).split(';', maxsplit=1)[0]}")
-    for file in files:
-        parts = file.path.resolve().parts
-        same = [other.path.resolve().parts for other in files if other is not file]
-        depth = 1
-        while depth < len(parts) and any(other[-depth:] == parts[-depth:] for other in same):
-            depth += 1
+    places = [file.path.resolve().parts for file in files]
+    for file, parts in zip(files, places):
+        depth = next((k for k in range(1, len(parts)) if sum(other[-k:] == parts[-k:] for other in places) == 1), len(parts))
         file.name = "/".join(parts[-depth:])
     return files
 
@@ -287,7 +285,7 @@ def joined(files):
 
 def grouped(rows, key):
     """{key: rows} in the order in which keys come first."""
-    out = {}
+    out = collections.defaultdict(list)
     for row in rows:
-        out.setdefault(key(row), []).append(row)
-    return out
+        out[key(row)].append(row)
+    return dict(out)

@@ -2,7 +2,7 @@
 
 import math
 
-from .pictures import COLOURS, legend, legend_room, log_axis, picture, place, room, tick_time
+from . import pictures as draw
 from .words import Cell, Figure, Section, Table, name, seconds, short
 
 SEE = ("A line a step, from its plainest entry (ring) to its best (dot); further left is faster. Blue: measured here, on the matrix "
@@ -19,17 +19,15 @@ def opening(files):
 
 
 def table(file):
-    rows = []
-    for line in file.steps:
+    def cells(line):
         if line.missing:
-            rows.append([name(line.step), Cell(line.missing, None, "dim"), *[Cell("")] * (len(HEADS) - 2)])
-            continue
+            return [Cell(line.missing, None, "dim"), *[Cell("")] * (len(HEADS) - 2)]
         both = (line.plainest, line.best)
-        here = Cell(arrow(t.outcome for t in both), line.best.seconds, "bad" if line.best.outcome in BAD else "" if math.isfinite(line.best.seconds) else "dim",
-                    f"{line.options}, {short(line.matrix)}")
-        then = Cell(arrow(seconds(t.recorded_seconds) for t in both if math.isfinite(t.recorded_seconds)), line.best.recorded_seconds, "", line.record)
-        rows.append([name(line.step), name(arrow(t.entry for t in both)), here, then])
-    return Table(HEADS, rows)
+        mark = "bad" if line.best.outcome in BAD else "" if math.isfinite(line.best.seconds) else "dim"
+        return [name(arrow(t.entry for t in both)), Cell(arrow(t.outcome for t in both), line.best.seconds, mark, f"{line.options}, {short(line.matrix)}"),
+                Cell(arrow(seconds(t.recorded_seconds) for t in both if math.isfinite(t.recorded_seconds)), line.best.recorded_seconds, "", line.record)]
+
+    return Table(HEADS, [[name(line.step), *cells(line)] for line in file.steps])
 
 
 def arrow(ends):
@@ -44,20 +42,20 @@ def drawing(file):
         return None
     labels = ["measured here", "from the records"]
 
-    def draw(figure):
+    def paint(figure):
         texts = [line.step for line in lines]
         axes = figure.add_subplot()
-        place(figure, left=room(texts) + 0.15, right=legend_room(labels), top=0.1, bottom=0.45)
-        log_axis(axes.xaxis, times, tick_time, pad=0.1, most=8)
+        draw.place(figure, left=draw.room(texts) + 0.15, right=draw.legend_room(labels), top=0.1, bottom=0.45)
+        draw.log_axis(axes.xaxis, times, draw.tick_time, pad=0.1, most=8)
         handles = {}
         for k, line in enumerate(lines):
-            for offset, colour, kind, label in ((-0.16, COLOURS["accent"], "seconds", labels[0]), (0.18, COLOURS["faint"], "recorded_seconds", labels[1])):
+            for offset, colour, kind, label in ((-0.16, draw.COLOURS["accent"], "seconds", labels[0]), (0.18, draw.COLOURS["faint"], "recorded_seconds", labels[1])):
                 ends = [getattr(time, kind) for time in (line.plainest, line.best)]
                 known = [t for t in ends if math.isfinite(t)]
                 if not known:
                     text = line.missing and "left out" or line.best.outcome
                     if kind == "seconds":
-                        axes.text(axes.get_xlim()[0] * 1.15, k + offset, text, va="center", fontsize=8.5, color=COLOURS["muted"])
+                        axes.text(axes.get_xlim()[0] * 1.15, k + offset, text, va="center", fontsize=8.5, color=draw.COLOURS["muted"])
                     continue
                 axes.plot(ends, [k + offset] * 2, color=colour, linewidth=2.2)
                 axes.plot(ends[:1], [k + offset], marker="o", markersize=6, markerfacecolor="none", markeredgecolor=colour, linestyle="none")
@@ -67,7 +65,7 @@ def drawing(file):
         axes.set_xlabel("time of one product")
         axes.grid(axis="y", visible=False)
         if handles:
-            legend(figure, list(handles.values()), list(handles))
+            draw.legend(figure, list(handles.values()), list(handles))
 
     says = "; ".join(f"{line.step}: {line.missing or f'{line.plainest.entry} {line.plainest.outcome}, {line.best.entry} {line.best.outcome}'}" for line in lines)
-    return picture(draw, 0.9 + 0.42 * len(lines), says=says)
+    return draw.picture(paint, 0.9 + 0.42 * len(lines), says=says)
