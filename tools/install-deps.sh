@@ -86,7 +86,7 @@ has_modules() {
 
 # Prints the keys of what is missing.
 missing_now() {
-  local tools=()
+  local one tools=()
   on_path cmake && [ "$(printf '3.22\n%s\n' "$(cmake --version | awk 'NR == 1 {print $3}')" | sort -V | head -n 1)" = 3.22 ] ||
     tools+=(cmake)
   on_path ninja || on_path ninja-build || tools+=(ninja)
@@ -103,12 +103,8 @@ missing_now() {
   fi
   on_path "$python" || on_path python3 || echo python
   has_modules matplotlib jinja2 || echo report
-  has_modules scipy || echo scipy
-  has_modules yaml || echo yaml
-  on_path ccache || echo ccache
-  on_path bwrap || echo bubblewrap
-  on_path clang++ || echo clang
-  on_path clang-format || echo format
+  for one in scipy yaml; do has_modules $one || echo $one; done
+  for one in ccache:ccache bwrap:bubblewrap clang++:clang clang-format:format; do on_path ${one%:*} || echo ${one#*:}; done
   on_path chromium || on_path chromium-browser || on_path google-chrome || echo browser
 }
 
