@@ -2,16 +2,15 @@
 //
 // The idea: where row i of C has far fewer entries than the matrix has columns, a place for each column is
 // wasteful. Instead there is a table of twice the row's products, rounded up to a power of two. A column's
-// place is found by hashing and, where it is taken, by trying the next ones. The working set follows the row
-// and not the matrix: a row of 20 products works in 64 places, which stay in the first-level cache however
-// wide the matrix is.
+// place is found by hashing and, where it is taken, by trying the next ones. A row of 20 products works in 64
+// places, which stay in the first-level cache however wide the matrix is.
 //
-// The hash multiplies by a large odd number and keeps the upper bits. Taking the lower bits of the column
-// itself, as hash tables on GPUs often do, sends columns at a distance of a power of two to the same place,
-// and meshes are full of such columns.
+// The hash multiplies by a large odd number and keeps the upper bits. The lower bits of the column itself, as
+// hash tables on GPUs often take, send columns at a distance of a power of two to the same place, and meshes
+// are full of such columns.
 //
-// The table is not sorted, so each row's columns are listed as they first appear, sorted at the end, and
-// their sums looked up in that order. It runs twice: first to count, which sizes C exactly, then to fill.
+// Each row's columns are listed as they first appear, sorted at the end, and their sums looked up in that
+// order. It runs twice: first to count, which sizes C exactly, then to fill.
 //
 // Input: any CSR matrices. Cost: 2 x products probes and r log r for a row of r results; the table is at most
 // half full, so a column is found in 1.5 tries on average, and a new one has its place in 2.5. Each pass also

@@ -6,11 +6,10 @@
 // that form here, and run looks at no empty row: its work follows nnz and products, not n. (prepare and fetch
 // pass over all rows, outside the timed product.)
 //
-// Finding row k of B takes a search now, since its pointers can no longer be addressed by k. A hash table
-// from row numbers to places, made with the compressed form in prepare, does it in one or two tries. An
-// accumulator with a place for every column is out of the question too; a row's products are few, so they are
-// written down with their columns, sorted by column, and those of one column added up, in the order of A's
-// row.
+// Row k of B has to be searched for now: a hash table from row numbers to places, made in prepare, does it in
+// one or two tries. An accumulator with a place for every column is out of the question too; a row's few
+// products are written down with their columns, sorted by column, and those of one column added up, in the
+// order of A's row.
 //
 // Input: any CSR matrices. Cost: nnz(A) searches, products x log(products of the row) steps. Memory: 12 bytes
 // a row that is not empty, 16 to 32 a row of B for the table, 4 a non-zero of A, C at its bound. fetch expands

@@ -2,10 +2,10 @@
 //
 // The idea: shared memory has 32 banks, and a read waits where lanes that are served together want different
 // words of one bank. A batch of 16 bytes lies in 4 of them, so 8 lanes are served together, and there are 8
-// places: column % 8 (the code calls each a bank). In 6_packed_shares.cu the columns of a step are as they
-// come. But the order in which a lane takes its non-zeros is free. So prepare chooses it: in each step the 8
-// lanes take non-zeros whose batches lie in different places. A lane that has none left for a free place reads
-// a zero behind x, if it has a step to spare; else it shares a place.
+// places: column % 8 (the code calls each a bank). The order in which a lane takes its non-zeros is free. So
+// prepare chooses it: in each step the 8 lanes take non-zeros whose batches lie in different places. A lane
+// that has none left for a free place reads a zero behind x, if it has a step to spare; else it shares a
+// place.
 //
 // The steps to spare: an eighth more than there are non-zeros, rounded up to a size that is compiled. If with
 // a smaller size more blocks fit on an SM, that is taken. At n = 1024 a lane has 52 non-zeros; 58 steps are

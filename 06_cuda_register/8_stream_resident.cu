@@ -2,15 +2,15 @@
 //
 // The idea: two buffers of x. In 7_bank_order.cu a block copies its next batches, waits, multiplies, and waits
 // again. Here a warp copies its part of the next batches to the other buffer, and then multiplies those that
-// are there, without waiting for the other warps. So while some warps wait for loads, others multiply, and one
-// barrier is left of two. It gains next to nothing on an H100 (README). Our reading: an SM holds two blocks of
-// 7_bank_order.cu, and one copies while the other multiplies.
+// are there, without waiting for the other warps: one barrier is left of two. It gains next to nothing on an
+// H100 (README). Our reading: an SM holds two blocks of 7_bank_order.cu, and one copies while the other
+// multiplies.
 //
 // With it the ladder of this step is complete. When products are launched one by one, every product reads the
-// matrix again, at best from L2. Here each warp loads its share of the matrix into registers once. 132 SMs have
-// 35 MB of them (132 x 256 KB). That is less than an H100's L2 has, but a register needs no load. The matrix
-// needs only part of them (n = 1024 with 80 % zeros: about 8 of 132 SMs, two blocks on each), so the chip holds
-// it several times.
+// matrix again, at best from L2. Here each warp loads its share of the matrix into registers once. 132 SMs
+// have 35 MB of them (132 x 256 KB): less than an H100's L2 has, but a register needs no load. The matrix
+// needs only part of them (n = 1024 with 80 % zeros: about 8 of 132 SMs, two blocks on each), so the chip
+// holds it several times.
 //
 // Shared memory, which answers 128 bytes per SM and clock, sets a bound. Predicted for n = 1024, 205 per row:
 // 210,000 reads of 4 bytes a vector over 132 SMs x 128 bytes a clock: 50 clocks, 0.03 us a vector. It takes

@@ -26,7 +26,6 @@
 namespace stages::spmm {
 namespace {
 
-constexpr unsigned kWarp = 32;
 constexpr unsigned kWarps = 4;  ///< of a block
 
 template <unsigned kPerLane, class T, class Ptr>

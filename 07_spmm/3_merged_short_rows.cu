@@ -30,7 +30,6 @@
 namespace stages::spmm {
 namespace {
 
-constexpr unsigned kWarp = 32;
 constexpr unsigned kWarps = 4;   ///< of a block
 constexpr unsigned kAtOnce = 4;  ///< rows of B that a merged task asks for before it adds the first
 

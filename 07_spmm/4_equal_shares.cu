@@ -41,8 +41,6 @@
 namespace stages::spmm {
 namespace {
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kWarps = 4;  ///< of a block
 
 template <class T>

@@ -24,8 +24,6 @@
 namespace stages::spmm {
 namespace {
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kWarps = 4;  ///< of a block
 constexpr unsigned kAhead = 4;  ///< rows of B that a lane asks for before it adds the first
 

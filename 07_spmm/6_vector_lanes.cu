@@ -24,8 +24,6 @@
 namespace stages::spmm {
 namespace {
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kBlock = 128;
 constexpr unsigned kBlocks = 8;  ///< of an SM, at least: 64 registers a thread
 constexpr unsigned kAhead = 4;   ///< rows of B that a lane asks for before it adds the first

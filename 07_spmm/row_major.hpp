@@ -11,6 +11,8 @@
 
 namespace stages::spmm {
 
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kAllLanes = 0xffffffffu;
 inline constexpr Index kVectorBytes = 16;       ///< of the widest load
 inline constexpr Index kLineBytes = 128;        ///< of a cache
 inline constexpr unsigned kMostStrips = 65535;  ///< blocks of a grid in y, one for each strip of columns

@@ -10,7 +10,6 @@ namespace stages::spmm {
 namespace {
 
 constexpr unsigned kBlock = 256;
-constexpr unsigned kWarp = 32;
 
 template <class Ptr>
 __device__ bool is_short(const Ptr* row_ptr, Index row, const Constants& c) {

@@ -1,20 +1,18 @@
 // SpMV with two arrays, 16-bit columns and loads of 16 bytes.
 //
-// The idea: the time of 2_equal_rows.cu is that of reading the matrix, so read less of it, and read it
-// better.
+// The idea: the time of 2_equal_rows.cu is that of reading the matrix, so read less of it, and read it better.
 //
-// - Columns below 65536 fit into 16 bits: (2 + sizeof(T)) bytes an entry instead of (4 + sizeof(T)); for float
-//   that is 6 instead of 8.
-// - Row by row again, each row filled up to a multiple of eight entries, and a sub-warp for each row, as in
+// - Columns below 65536 fit into 16 bits: (2 + sizeof(T)) bytes an entry instead of (4 + sizeof(T)), for float
+//   6 instead of 8.
+// - Row by row again, each filled up to a multiple of eight entries, and a sub-warp for each row, as in
 //   5_warp_per_row.cu: a lane takes eight neighbouring entries at once, one load of columns and two (float) of
 //   values, all 16 bytes wide. The filling is loaded and not used.
-// - The next eight are on their way while these are multiplied. The first of all are asked for before the block
+// - The next eight are on their way while these are multiplied. The first are asked for before the block
 //   copies x to shared memory, so that the two waits overlap.
-// - Blocks stay: as many as the chip holds at once, each taking rows in turn, so that x is copied once for
-//   each.
+// - As many blocks as the chip holds at once stay, each taking rows in turn: x is copied once for each.
 //
-// Input: equally long rows and at most 65536 columns; others are refused. Where x does not fit into shared
-// memory it is read through the caches. Cost: (2 + sizeof(T)) x nnz bytes, and the filling.
+// Input: equally long rows and at most 65536 columns; others are refused. An x that does not fit into shared
+// memory is read through the caches. Cost: (2 + sizeof(T)) x nnz bytes, and the filling.
 //
 // Source: the two arrays are the course project's third GPU step; short indices and wide loads are folklore.
 

@@ -1,22 +1,21 @@
 // Dependent vectors without device memory: one thread-block cluster, y exchanged from SM to SM.
 //
 // The idea. chain_words.cu spends most of a step on two trips to L2, out and back. Since Hopper, up to 16
-// blocks that run near each other form a cluster, and a block can write straight into the shared memory of
-// the others. So one cluster of 16 SMs holds the whole matrix (registers again), and each element of y is
-// written, as the same {step, value} word, into the shared memory of all 16: a reader polls its own shared
-// memory, some 30 clocks away instead of some 600.
+// blocks that run near each other form a cluster, and a block can write straight into the shared memory of the
+// others. So one cluster of 16 SMs holds the whole matrix (registers again), and each element of y is written,
+// as the same {step, value} word, into the shared memory of all 16: a reader polls its own, some 30 clocks
+// away instead of some 600.
 //
-// It uses 16 of 132 SMs, and on an H100 it is ahead of chain_words.cu from n = 192 to 512 (80 % zeros; level at
-// 407): in a chain time is latency, not throughput. At larger n each of the 16 SMs has too much to multiply,
-// and chain_words.cu, which spreads over more SMs, is ahead (notes.md). The matrix must fit the registers of
-// 16 SMs, which is why n = 2048 with 80 % zeros is refused.
+// It uses 16 of 132 SMs, and on an H100 it is ahead of chain_words.cu from n = 192 to 512 (80 % zeros; level
+// at 407): in a chain time is latency, not throughput. At larger n each SM has too much to multiply, and
+// chain_words.cu, which spreads over more SMs, is ahead (notes.md). The matrix must fit the registers of 16
+// SMs, which is why n = 2048 with 80 % zeros is refused.
 //
 // Why it is right: as in chain_words.cu, where each block has rows that all others wait for, so none runs two
-// steps ahead. Here the cluster always has 16 blocks, and those without rows must stay out of it: the
-// executor found the matrix of one row on which one of them waited for a word that had been overwritten.
-// Besides, a block must not end while another may still write into its shared memory, hence the cluster
-// barrier at the end, and it must not be written before it has set its words to step 0, hence the one at the
-// start.
+// steps ahead. Here the cluster always has 16 blocks, and those without rows must stay out of it: the executor
+// found the matrix of one row on which one of them waited for a word that had been overwritten. A cluster
+// barrier at the start: no block may be written to before it has set its words to step 0; and one at the end:
+// none may end while another may still write into its shared memory.
 
 #include "06_cuda_register/fast/words.hpp"
 #include "common/gpu/cluster.hpp"

@@ -1,17 +1,17 @@
 // Dependent vectors: x <- A x, again and again, in one launch.
 //
 // The idea. In a chain every product needs all of the one before it, so all blocks must exchange y in every
-// step. A launch per product does that, and a launch takes about 2 us from the host, less where a CUDA graph
-// starts it. A barrier of the whole grid takes its time, too. At n = 1024 the arithmetic of a product is a
-// small part of that. So the matrix stays in registers as in 8_stream_resident.cu, and no barrier is used at
-// all: a block publishes each element of y as one 64-bit word {step, value}, and a block that needs it reads
-// the word until the step is the right one. Data and signal travel together, in one trip through L2.
+// step. A launch per product does that, and takes about 2 us from the host, less where a CUDA graph starts it;
+// a barrier of the whole grid takes its time, too. At n = 1024 the arithmetic is a small part of that. So the
+// matrix stays in registers as in 8_stream_resident.cu, and no barrier is used at all: a block publishes each
+// element of y as one 64-bit word {step, value}, and a block that needs it reads the word until the step is
+// the right one. Data and signal travel together, in one trip through L2.
 //
 // Why it is right. A 64-bit word is written whole, so whoever sees the step sees the value. Two buffers of
 // words are enough: a block writes step j + 2 over step j only after it has read all of step j + 1, and each
 // word of j + 1 was published by a warp whose block had read all of step j (the __syncthreads between reading
-// and multiplying). All blocks must run at the same time, or they would wait for ones that never start: the
-// launch is cooperative. A double needs two words, both tagged.
+// and multiplying). All blocks must run at the same time: the launch is cooperative. A double needs two words,
+// both tagged.
 //
 // Requires: a square matrix, 16-bit columns, rows of at most 32 x 64 non-zeros, and a chip that holds all
 // blocks at once. Predicted: one store to L2, one load from it (0.6 us together on an H200) and a few hundred

@@ -1,16 +1,15 @@
 // The rows that shares cut: their parts are added to C by a second kernel, always in the same order.
 //
-// The idea: a group that has summed up a part of a row that goes on in the next share leaves the sum in a
-// slot of its own, and who has the row's end stores to C. So no sum is made by atomics, nothing is to be set
-// to zero before, and the bits are the same in every run. What is left is to add the slots of each cut row to
-// its row of C. Who does it depends on how many there are:
+// The idea: a group that has summed up a part of a row that goes on in the next share leaves the sum in a slot
+// of its own, and who has the row's end stores to C. So no sum is made by atomics, nothing is to be set to
+// zero before, and the bits are the same in every run. Who adds the slots of a row to C depends on how many
+// there are:
 //
 //   up to kFewParts    a warp, up to 16 rows a block
 //   up to kManyParts   a block: each warp adds up a stretch of the slots, the first warp then these sums
-//   more (hub rows)    several blocks. kChunk slots are a chunk of slots, and each block adds up the row's
-//                      slots in one chunk. A counter tells which block is done last; that block adds up the
-//                      sums of all. The order of the additions is fixed: the counter decides only who does
-//                      the last ones. Without hub rows there are no such blocks and no counters.
+//   more (hub rows)    several blocks, each the row's slots in one chunk of kChunk. A counter tells which
+//                      block is done last; that one adds up the sums of all, in a fixed order. Without hub
+//                      rows there are no such blocks and no counters
 //
 // The kernel's blocks are sent to the SMs while the last shares are still under way, and wait there: beside
 // products of 30 us a launch's 2 us would show.

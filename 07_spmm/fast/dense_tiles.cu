@@ -1,14 +1,13 @@
-// Near-dense matrices in tiles, with all of the GPU at work however few rows there are.
-//
-// The idea is that of 8_tensor_tiles.cu, whose kernel leaves two things to be had:
+// Near-dense matrices in tiles, with all of the GPU at work however few rows there are. 8_tensor_tiles.cu
+// leaves two things to be had:
 //
 // Warps. 1,000 rows are 63 bands of 16, so where B has 32 columns there are 63 blocks, fewer than a large GPU
 // has SMs. Here a block has as many warps, from 4 to 16, as it takes to have kWarpsOfSm of them on each SM.
 //
 // Loads under way. There the row of B that a lane asks for is known when a tile's columns have come, and the
-// next tile waits for both. Here a warp takes kAhead tiles at once, two where a block has 4 warps and else one:
-// its lanes hold their columns, a column each, and have asked for them one turn before; then it asks for all
-// that it needs of A and B before it multiplies the first tile.
+// next tile waits for both. Here a warp takes kAhead tiles at once, two where a block has 4 warps and else
+// one: its lanes have asked for their columns one turn before; then it asks for all that it needs of A and B
+// before it multiplies the first tile.
 //
 // Input, cost, memory and exactness: those of tensor_tiles. The order of the sums depends on the number of
 // warps, so on the matrix, the columns of B and the device, but not on the run.

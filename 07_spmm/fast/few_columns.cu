@@ -1,10 +1,10 @@
 // Up to 16 bytes of a row of B (4 floats, 2 doubles): a lane has a non-zero of its own.
 //
-// The idea: where a group of lanes takes a non-zero, a lane each of its columns, four columns would leave
-// most lanes idle. Here a warp takes 32 non-zeros at a time, and each lane multiplies one by its few numbers
-// of B. A segmented scan over the lanes then makes sums of rows of the products, whose ends the sign bits of
-// columns tell; the lane with the end of a row stores its sum, and what goes on is carried to the next 32. As
-// in strips.cu, several batches are asked for before the first is added.
+// The idea: a group of lanes with a column each would be mostly idle with four columns. Here a warp takes 32
+// non-zeros at a time, and each lane multiplies one by its few numbers of B. A segmented scan over the lanes
+// makes sums of rows of the products, whose ends the sign bits of columns tell; the lane with the end of a row
+// stores its sum, and what goes on is carried to the next 32. As in strips.cu, several batches are asked for
+// before the first is added.
 //
 // Input: a cut matrix; any B, as long as no row of it is longer; loaded by vectors where it is aligned. Cost:
 // a sector of B for each non-zero, six shuffles a column for 32 of them, and A once.

@@ -12,8 +12,6 @@
 
 namespace stages::spmm {
 
-inline constexpr unsigned kWarp = 32;
-inline constexpr unsigned kAllLanes = 0xffffffffu;
 inline constexpr unsigned kSmallBlock = 128;  ///< threads; because a block leaves when its last group does
 
 /// Blocks of a grid in y, a strip of `columns` each; no more than a grid may have: the strips beyond are for

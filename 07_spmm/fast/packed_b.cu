@@ -1,16 +1,13 @@
-// B, copied so that no strip of one of its rows lies in more lines of a cache than it must.
+// B, copied so that no strip of one of its rows lies in more lines of a cache than it must (packed_b.hpp).
 //
-// The idea: what a gather costs is the number of lines that it touches rather than that of its bytes. 32
-// floats in one line are one request; where rows are 33 floats long, they lie in two lines for 31 rows of 32,
-// and no vector fits them. A product asks for a row of B once a non-zero: if that is often enough (the rule
-// is in granularity.hpp), it pays to write B anew in each run, since rows are then read and written side by
-// side, at the full speed of the memory.
+// A gather costs the lines that it touches rather than bytes. 32 floats in one line are one request; where
+// rows are 33 floats long, they lie in two lines for 31 rows of 32, and no vector fits them. A product asks
+// for a row of B once a non-zero: if that is often enough (granularity.hpp), it pays to write B anew in each
+// run, side by side, at the full speed of the memory.
 //
 // A block copies 32 rows of a strip. Blocks with the same rows follow each other, so that a line that belongs
 // to two strips is still in L2 for the second; and who has the last strip copies the narrow piece too, for
-// which a block of its own would have too little to do.
-//
-// Cost: B read once and written once.
+// which a block of its own would have too little to do. Cost: B read once and written once.
 
 #include "07_spmm/fast/packed_b.hpp"
 
