@@ -98,6 +98,17 @@ def at_most(what, most):
     return lambda: resource.setrlimit(what, (most, most))
 
 
+def few_processes(count):
+    """So many processes and threads in all, for a command. The limit does not hold for root, so it becomes nobody."""
+    def limits():
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+    return limits
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         directory = tempfile.TemporaryDirectory()

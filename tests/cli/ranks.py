@@ -11,7 +11,7 @@ import subprocess
 import time
 import unittest
 
-from programs import BAD, LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, WIDE, Case, at_most, begin, entries, has_ranks, host_entry, main, read_until, run
+from programs import BAD, LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, WIDE, Case, at_most, begin, entries, few_processes, has_ranks, host_entry, main, read_until, run
 
 GRAPH = "gen:rmat:scale=9,edge_factor=6"
 FAST = ["--quick", "--time-budget", "0.005"]
@@ -60,25 +60,20 @@ class Runs(Ranks):
         self.json.write_text("old")
         results, done = self.sweep("2,1,2", "-m", GRAPH, WIDE, "--op", "spgemm", "--stage", "01,02", *FAST)
         rows, context = results["results"], results["context"]
-        numbers = {entry: [r["ranks"] for r in rows if r["entry"] == entry and r["problem"]["matrix"] == GRAPH] for entry in entries(stage="02_mpi", operation="spgemm")}
-        self.assertEqual(set(map(tuple, numbers.values())), {(1, 2)})
         self.assertEqual({r["status"] for r in rows}, {"good"})
-        alone = [r["entry"] for r in rows if not r["mpi"]]
-        self.assertEqual(sorted(alone), sorted(2 * entries(stage="01_cpu_serial", operation="spgemm")))
+        on_graph = sorted((r["entry"], r["ranks"]) for r in rows if r["mpi"] and r["problem"]["matrix"] == GRAPH)
+        self.assertEqual(on_graph, sorted((entry, ranks) for entry in entries(stage="02_mpi", operation="spgemm") for ranks in (1, 2)))
+        self.assertEqual(sorted(r["entry"] for r in rows if not r["mpi"]), sorted(2 * entries(stage="01_cpu_serial", operation="spgemm")))
         self.assertEqual([r["problem"]["matrix"] for r in rows], sorted(r["problem"]["matrix"] for r in rows), "problems are mixed")
-        for key in ("copy_bandwidth_bytes_per_second", "cores", "mpi", "nodes"):
-            self.assertLessEqual({f"ranks=1: {key}", f"ranks=2: {key}"}, set(context))
+        self.assertLessEqual({f"ranks={n}: {key}" for n in (1, 2) for key in ("copy_bandwidth_bytes_per_second", "cores", "mpi", "nodes")}, set(context))
         self.assertRegex(context["command"], r"--ranks 1 && .* --ranks 2 --append --ranks-only$")
         self.statuses()  # both files say the same
         self.assertEqual(done.stdout.count(", on ranks; speed-ups are over"), 2, done.stdout)
-        for matrix in (GRAPH, WIDE):
-            serial = min(r["seconds"]["run"]["median"] for r in rows if r["entry"].startswith("01_") and r["problem"]["matrix"] == matrix)
-            for row in rows:
-                if row["mpi"] and row["problem"]["matrix"] == matrix:
-                    self.assertAlmostEqual(row["speedup_serial"] * row["seconds"]["run"]["median"] / serial, 1, places=3)  # of five digits
-                    for clock in ("compute_seconds", "distributed_seconds", "root_to_root_seconds", "bytes_moved", "imbalance", "compute_imbalance", "cores",
-                                  "ranks_per_core"):
-                        self.assertIsNotNone(row["metrics"].get(clock, {}).get("value"), (row["entry"], clock))
+        serial = {matrix: min(r["seconds"]["run"]["median"] for r in rows if r["entry"].startswith("01_") and r["problem"]["matrix"] == matrix) for matrix in (GRAPH, WIDE)}
+        for row in (row for row in rows if row["mpi"]):
+            self.assertAlmostEqual(row["speedup_serial"] * row["seconds"]["run"]["median"] / serial[row["problem"]["matrix"]], 1, places=3)  # of five digits
+            for clock in ("compute_seconds", "distributed_seconds", "root_to_root_seconds", "bytes_moved", "imbalance", "compute_imbalance", "cores", "ranks_per_core"):
+                self.assertIsNotNone(row["metrics"].get(clock, {}).get("value"), (row["entry"], clock))
 
     def test_problems_that_grow_with_the_ranks(self):
         results, _ = self.sweep("1,2", "-m", "gen:uniform:rows=500xR,cols=500xR,per_row=6", "--op", "spgemm", "--filter", "01.*adaptive|distributed",
@@ -212,26 +207,18 @@ class Refused(Ranks):
 
     def test_without_processes(self):
         if os.geteuid() != 0:
-            self.skipTest("the limit does not hold for root, so this becomes nobody")
+            self.skipTest("else the user's other processes count")
+        self.refused("cannot start mpirun: .*; close other programs, or raise `ulimit -u`", *ON_RANKS, limits=few_processes(2))
 
-        def few():
-            os.setgroups([])
-            os.setgid(65534)
-            os.setuid(65534)
-            resource.setrlimit(resource.RLIMIT_NPROC, (2, 2))
-        self.refused("cannot start mpirun: .*; close other programs, or raise `ulimit -u`", *ON_RANKS, limits=few)
-
-    def test_no_shared_memory(self):
+    def test_shared_memory(self):
+        """Where there is none the run ends; an entry that it is too little for is skipped, and the others run on all matrices."""
         done = self.good(*ON_RANKS, "--quick", *self.files, code=2, env={"OMPI_MCA_osc_sm_backing_directory": "/nonexistent"})
         self.assertNotIn("terminate", done.stderr)
         self.assertEqual(done.stderr.count("stages: error on rank 0: allocating shared memory"), 1, done.stderr)
         self.assertFalse(self.json.exists())
         self.good(*ON_RANKS, "--quick", code=2, env={"STAGES_MPI_NODES": "many"})
-
-    def test_little_shared_memory(self):
-        """An entry that it is too little for is skipped, and the others run on all matrices."""
         if os.geteuid() != 0:
-            self.skipTest("this needs root")
+            self.skipTest("only root can make it little")
         words = shlex.join(map(str, [PROGRAMS / "stages", "run", "-m", SMALL, "gen:stencil:points=5,nx=60", "--quick", "--max-work", "1e9", *ON_RANKS[3:], *self.files]))
         done = subprocess.run(["unshare", "-m", "bash", "-c", f"mount -t tmpfs -o size=1m tmpfs /dev/shm || exit 99; {words}"], capture_output=True, text=True,
                               timeout=LIMIT)
@@ -313,8 +300,8 @@ class Ended(Ranks):
             self.assertIn(f"ranks: the run on 2 ranks ended with exit code {code if code < 2 else 2}; what was done before it is kept", done.stderr)
             self.assertIn("speed-ups are over", done.stdout)
 
-    def test_an_mpirun_that_is_killed(self):
-        """Nothing of Open MPI's stays."""
+    def test_what_is_killed_leaves_nothing(self):
+        """Nothing of Open MPI's stays of an mpirun that is killed; what a killed run leaves is removed by the next, but not what only has such a name."""
         number = self.directory / "number"
         self.script("mpirun", f'echo $$ > {number}; exec {shutil.which("mpirun")} "$@"\n')
         process = begin("run", *LONG, "--ranks", "2", env={**self.in_temporary, "PATH": f"{self.directory}:{os.environ['PATH']}"})
@@ -324,9 +311,6 @@ class Ended(Ranks):
         self.assertEqual(process.returncode, 2, errors)
         self.assertIn("--ranks: the run on 2 ranks was ended by SIGKILL", errors)
         self.assertEqual(list(self.temporary.iterdir()), [])
-
-    def test_what_a_killed_run_leaves_is_removed_by_the_next(self):
-        """Not what only has such a name."""
         (self.temporary / "stages-course").mkdir()
         process = begin("run", *LONG, "--ranks", "2", env=self.in_temporary)
         read_until(process, SMALL)

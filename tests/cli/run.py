@@ -8,14 +8,13 @@ import json
 import os
 import pty
 import re
-import resource
 import select
 import shlex
 import signal
 import subprocess
 import time
 
-from programs import BAD, LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, VECTOR, WIDE, Case, begin, entries, listed, main, read_until, run
+from programs import BAD, LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, VECTOR, WIDE, Case, begin, entries, few_processes, listed, main, read_until, run
 
 
 class Run(Case):
@@ -58,11 +57,11 @@ class Run(Case):
 
     def test_columns_of_step_7_on_a_matrix_of_a_course(self):
         """268 thousand non-zeros by 32 columns: no entry of step 7 is left out on the executor."""
-        listed = [e for e in entries(operation="spmm") if e.startswith("07_spmm/")]
-        if not listed:
+        of_step = entries(operation="spmm", stage="07_spmm")
+        if not of_step:
             self.skipTest("this build has no kernels")
         results, _ = self.results("-m", "data:fem", "--quick", "--op", "spmm", "--stage", "07", "--n-cols", "32")
-        self.assertEqual([(r["entry"], r["status"]) for r in results["results"]], [(entry, "good") for entry in listed])
+        self.assertEqual([(r["entry"], r["status"]) for r in results["results"]], [(entry, "good") for entry in of_step])
 
     def test_index_base_0(self):
         path = self.write("d1.mtx", "%MatrixMarket matrix coordinate real general\n3 3 4\n0 -1 1.0\n0 0 1\n1 2 1\n2 2 1\n")
@@ -221,11 +220,9 @@ class Kept(Case):
             time.sleep(0.3)
             os.set_blocking(reader.fileno(), True)
             text = reader.read()
-        self.assertGreater(len(text), 4096)
-        self.assertEqual(len(json.loads(text)["results"]), 6)
         process.communicate(timeout=LIMIT)
-        self.assertEqual(process.returncode, -signal.SIGTERM)
-        self.assertEqual(len(self.csv.read_text().splitlines()), 7)
+        self.assertGreater(len(text), 4096)
+        self.assertEqual((len(json.loads(text)["results"]), process.returncode, len(self.csv.read_text().splitlines())), (6, -signal.SIGTERM, 7))
 
     def test_without_standard_streams(self):
         """A stream that is closed or full costs no result, and no message goes into a file that took its number."""
@@ -247,28 +244,14 @@ class Kept(Case):
 class Processes(Case):
     """Threads that cannot be had."""
 
-    @staticmethod
-    def few(count):
-        """So many processes and threads in all. The limit does not hold for root, so this becomes nobody."""
-        def limits():
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
-            resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
-        return limits
-
     def test_without_threads(self):
-        self.assertIn("4,000 x 4,000", self.good("info", "gen:uniform:rows=4000,cols=4000,nnz=20000", limits=self.few(1)).stdout)
+        self.assertIn("4,000 x 4,000", self.good("info", "gen:uniform:rows=4000,cols=4000,nnz=20000", limits=few_processes(1)).stdout)
         self.refused(r"no thread can be had: .*; close other programs, or raise `ulimit -u`", "run", "-m", SMALL, "--op", "spmv",
-                     "--stage", "01", limits=self.few(1))
-
-    def test_without_threads_for_the_executor(self):
-        on_the_executor = [entry for entry in entries(operation="spmv") if entry.startswith("03_")]
-        if not on_the_executor or os.geteuid() != 0:  # else the user's other processes count
-            self.skipTest("this needs root, and a build with CUDA")
-        done = run("run", "-m", SMALL, "--filter", on_the_executor[0], limits=self.few(2), env={"STAGES_WORKERS": "4"})
-        self.assertRegex(done.stdout, "FAILED: the executor can have 0 of the [1-4] threads it needs .*; .* or lower STAGES_WORKERS")
+                     "--stage", "01", limits=few_processes(1))
+        on_the_executor = entries(operation="spmv", stage="03_cuda_naive")
+        if on_the_executor and os.geteuid() == 0:  # else the user's other processes count
+            done = run("run", "-m", SMALL, "--filter", on_the_executor[0], limits=few_processes(2), env={"STAGES_WORKERS": "4"})
+            self.assertRegex(done.stdout, "FAILED: the executor can have 0 of the [1-4] threads it needs .*; .* or lower STAGES_WORKERS")
 
 
 class Tour(Case):
@@ -282,37 +265,28 @@ class Tour(Case):
         here = {e["stage"] for e in listed()["entries"]}
         records = [line.split("\t") for line in (ROOT / "data/records.tsv").read_text().splitlines() if line[:1].isdigit()]
         recorded = {record[0]: float(record[1]) for record in records}
-        self.assertTrue(set(steps) <= {entry.split("/")[0] for entry in recorded})
+        self.assertLessEqual(set(steps), {entry.split("/")[0] for entry in recorded})
         for line in results["steps"]:
-            if line["step"] not in here:
-                self.assertTrue(line["missing"], line)
-                continue
-            self.assertEqual(line["missing"], "", line)
-            for end in ("plainest", "best"):
-                rows = [r for r in results["results"] if r["entry"] == f"{line['step']}/{line[end]['entry'].split(' on ')[0]}"
-                        and r["problem"]["matrix"] == line["matrix"] and r["status"] == "good"]
+            self.assertEqual(bool(line["missing"]), line["step"] not in here, line)
+            of_step = [r for r in results["results"] if r["entry"].startswith(line["step"] + "/") and r["problem"]["matrix"] == line["matrix"]]
+            for end in ("plainest", "best") if not line["missing"] else ():
+                rows = [r for r in of_step if r["entry"] == f"{line['step']}/{line[end]['entry'].split(' on ')[0]}" and r["status"] == "good"]
                 self.assertTrue(rows, (line, end))
                 timed = [r["seconds"]["run"]["median"] for r in rows if "seconds" in r]
-                if timed:
-                    self.assertIn(line[end]["seconds"], timed)
-                else:
-                    self.assertEqual((line[end]["outcome"], line[end]["seconds"]), ("checked", None))
+                self.assertIn((line[end]["outcome"] == "checked", line[end]["seconds"]), [(False, t) for t in timed] or [(True, None)])
                 # Which entry is best here depends on the machine; one that is new has no record yet.
                 self.assertEqual(line[end]["recorded_seconds"], recorded.get(rows[0]["entry"]), line)
             if line["best"]["seconds"]:
-                fastest = min(r["seconds"]["run"]["median"] for r in results["results"]
-                              if r["entry"].startswith(line["step"] + "/") and r["problem"]["matrix"] == line["matrix"]
-                              and r["problem"]["operation"] == line["options"].split(",")[0] and "seconds" in r)
-                self.assertEqual(line["best"]["seconds"], fastest)
+                self.assertEqual(line["best"]["seconds"], min(r["seconds"]["run"]["median"] for r in of_step if "seconds" in r
+                                                              and r["problem"]["operation"] == line["options"].split(",")[0]))
         # What kernels fetch is counted of some entry of each of their steps, where they run on the executor.
         if "cpu)" in run("--version").stdout:
             counted = {r["entry"].split("/")[0] for r in results["results"] if r.get("metrics", {}).get("fetched_bytes", {}).get("value", 0) > 0}
             self.assertEqual(sorted(counted), [step for step in steps if step in here and step[:2] >= "03"])
         table = done.stdout[done.stdout.index("\nThe steps\n") + 1:].split("\n\n")[0].splitlines()[2:]
         self.assertEqual([line.split()[0] for line in table], steps)
-        for row in results["results"]:
-            if not row["peer"]:
-                self.assertEqual(row["status"], "good", row)  # nothing is asked that cannot be done
+        # Nothing is asked that cannot be done.
+        self.assertEqual([row for row in results["results"] if not row["peer"] and row["status"] != "good"], [])
 
     def test_part_of_it(self):
         results, _ = self.results("--stage", "03,04", "--filter", "dense")
