@@ -1,6 +1,6 @@
 #pragma once
-// What rungs 3 to 5 share beside one_launch.hpp: how many lanes a row gets, the width that the kernel is compiled
-// for, which is how many non-zeros a lane keeps (share.hpp), and the launch. Each gives its kernel.
+// What rungs 3 to 5 share beside one_launch.hpp: how many lanes a row gets, the width that the kernel is
+// compiled for, which is how many non-zeros a lane keeps (share.hpp), and the launch. Each gives its kernel.
 
 #include "06_cuda_register/one_launch.hpp"
 #include "06_cuda_register/share.hpp"

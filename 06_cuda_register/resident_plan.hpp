@@ -20,8 +20,8 @@ struct ResidentShape {
   int resident_blocks = 0;  ///< blocks that the chip holds at once
 };
 
-/// `Kernel`: Kernel{}.operator()<T, kSteps>() is the kernel for shares of so many non-zeros. `kOrder`: in which a
-/// lane takes them. `kBuffers`: of x in shared memory.
+/// `Kernel`: Kernel{}.operator()<T, kSteps>() is the kernel for shares of so many non-zeros. `kOrder`: in
+/// which a lane takes them. `kBuffers`: of x in shared memory.
 template <class T, class Kernel, StepOrder kOrder, int kBuffers>
 class ResidentPlan final : public DeviceSpmvPlan<T> {
  public:

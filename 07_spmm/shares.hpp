@@ -47,12 +47,12 @@ inline Index share_of(Offset nnz, unsigned lanes) {
   return static_cast<Index>(std::clamp<Offset>(nnz / (2 * groups) / 32 * 32, 32, 256));
 }
 
-/// Who takes a share: a warp, a lane a column; or as many lanes as take 32 columns of a row of B, a vector each,
-/// where rows of B are aligned.
+/// Who takes a share: a warp, a lane a column; or as many lanes as take 32 columns of a row of B, a vector
+/// each, where rows of B are aligned.
 enum class Group { warp, lanes_of_vectors };
 
-/// The four entries: shares are cut in prepare. Multiply{}(a, product, lanes, stream), with the lanes of a group,
-/// makes all rows that end in a share, and the partial sums of those that do not.
+/// The four entries: shares are cut in prepare. Multiply{}(a, product, lanes, stream), with the lanes of a
+/// group, makes all rows that end in a share, and the partial sums of those that do not.
 template <class T, class Multiply>
 class SharePlan final : public RowMajorPlan<T> {
  public:

@@ -1,7 +1,7 @@
 #pragma once
-// What the chains share. An element of y and the step it belongs to, in 64-bit words: 32 bits of step, 32 bits of
-// value. A float is one word, a double two. A word is read and written whole, so the reader that finds the step it
-// waits for has the value too.
+// What the chains share. An element of y and the step it belongs to, in 64-bit words: 32 bits of step, 32
+// bits of value. A float is one word, a double two. A word is read and written whole, so the reader that
+// finds the step it waits for has the value too.
 
 #include "06_cuda_register/share.hpp"
 #include "06_cuda_register/stage.hpp"
@@ -65,7 +65,8 @@ __device__ unsigned long long* words_of_step(unsigned long long* words, int n, i
   return words + static_cast<std::int64_t>(step % 2) * n * TaggedWords<T>::kWords;
 }
 
-/// How the matrix lies in the registers of a chain's lanes, and what one says of itself. A derived class gives run().
+/// How the matrix lies in the registers of a chain's lanes, and what one says of itself. A derived class
+/// gives run().
 template <class T>
 class ChainPlan : public DeviceSpmvPlan<T> {
  protected:

@@ -9,7 +9,7 @@
 
 namespace stages::spgemm {
 
-// ---- analysis.cu: the first step, what is known of each row of C before its results are counted ---------------
+// ---- analysis.cu: the first step, what is known of each row of C before its results are counted --------
 
 /// What is known of each row of C, in device memory.
 struct Facts {

@@ -104,9 +104,9 @@ void multiply_in_windows(const Factors<T, Ptr>& f, RowList list, Form form, cons
                          const Index* width, Index window_columns, const Parts& parts, const Output<T>& c,
                          cudaStream_t stream);
 
-// Kernels with a block a row, or several. Where the host knows how many rows there are, a block has one. Where it
-// does not (recorded.hpp), blocks for as many as there could be would take longer to find nothing than the others
-// to work: there are fewer, and each takes one row after the other.
+// Kernels with a block a row, or several. Where the host knows how many rows there are, a block has one.
+// Where it does not (recorded.hpp), blocks for as many as there could be would take longer to find nothing
+// than the others to work: there are fewer, and each takes one row after the other.
 
 /// The blocks of a launch.
 inline unsigned blocks_for_rows(const RowList& list, Index blocks_a_row = 1) {

@@ -1,6 +1,6 @@
 #pragma once
-// Explicit instantiations of a function template that is not overloaded, for all types that there are: of values
-// (<float>, <double>), of row pointers (<int32_t>, <Offset>), or of both.
+// Explicit instantiations of a function template that is not overloaded, for all types that there are: of
+// values (<float>, <double>), of row pointers (<int32_t>, <Offset>), or of both.
 
 #include "common/matrix/types.hpp"
 
