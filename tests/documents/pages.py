@@ -123,15 +123,13 @@ class Page:
         place, language, lines, comment = fence
         if language != "sh":
             return
-        commands, text = [], ""
+        commands, text, at = [], "", ""
         for at, line in lines:
             text += line.strip()
-            if text.endswith("\\"):
-                text = text[:-1]
-                continue
-            if text and not text.startswith("#"):
-                commands.append(Command(at, text))
-            text = ""
+            if not text.endswith("\\"):
+                commands += [Command(at, text)] if text and not text.startswith("#") else []
+                text = ""
+            text = text.removesuffix("\\")
         try:
             if comment is not None:
                 apply(commands, marks(comment.strip().removeprefix("<!--").removesuffix("-->")))
@@ -142,9 +140,8 @@ class Page:
     def read_prose(self, lines):
         """Code in running text: commands that are named there, and files."""
         for _, paragraph in itertools.groupby(lines, key=lambda line: bool(line[1].strip())):
-            paragraph = list(paragraph)
-            place = paragraph[0][0]
-            for code in re.findall(r"`([^`]+)`", "\n".join(line for _, line in paragraph)):
+            (place, first), *more = paragraph
+            for code in re.findall(r"`([^`]+)`", "\n".join([first, *(line for _, line in more)])):
                 self.said.append(Command(place, " ".join(code.split())))
 
 
@@ -221,9 +218,7 @@ class Project:
     def check(self, command, loose=False):
         """Everything that can be wrong with a command before it runs. Loose: in running text, where words may stand for others."""
         words = list(itertools.dropwhile(ASSIGNED.match, command.words()))
-        if loose:
-            words = [word for word in words if not PLACEHOLDER.search(word)]
-        if words:
+        if words := [word for word in words if not (loose and PLACEHOLDER.search(word))]:
             self.check_words(words)
 
     def check_words(self, words):
@@ -235,17 +230,15 @@ class Project:
             self.check_spec(word)
         if first == "stages" or re.fullmatch(r"\d\d_\w+", first):
             return self.check_stages(first, rest)
-        if first == "ctest":
-            return self.check_ctest(rest)
-        if first == "cmake":
-            return self.check_presets(rest)
+        if first in ("ctest", "cmake"):
+            return self.check_ctest(rest) if first == "ctest" else self.check_presets(rest)
         if first == "nvcc" or (first == "first" and not rest):  # the one program that is compiled without the build
             return None
         if "/" in first:
             return self.check_script(first, rest)
         for source in (self.root / "bench").glob(f"{first}.c*"):
-            known = set(re.findall(r'"((?:-\w,)?--[\w-]+)"', source.read_text())) | {"--help"}
-            return self.check_options(first, rest, {name for names in known for name in names.split(",")})
+            known = ",".join(re.findall(r'"((?:-\w,)?--[\w-]+)"', source.read_text()))
+            return self.check_options(first, rest, {"--help", *known.split(",")})
         raise Fault(f"'{first}' is no program of this project")
 
     def check_options(self, what, words, known):
