@@ -5,16 +5,14 @@
 // product. C comes out row by row and sorted. Empty rows of A and empty columns of B are left out. The loop is
 // `dot` in common/kernels/sparse_dot_rows.hpp, because step 2 runs it on every rank.
 //
-// What it costs: every row meets every column, and a meeting takes up to len(row) + len(column) steps whether
-// or not it finds anything: rows x nnz(B) + columns of B in use x nnz(A) steps in all. The project's B has
-// 46,796 non-zeros in 511 of its 8191 columns, and A has 784,379 in 8191 rows: 7.8e8 steps, for 4.5e6
-// products.
+// What it costs: a meeting of a row and a column takes up to len(row) + len(column) steps whether or not it
+// finds anything: rows x nnz(B) + columns of B in use x nnz(A) in all. The project's B has 46,796 non-zeros in
+// 511 of its 8191 columns, and A has 784,379 in 8191 rows: 7.8e8 steps, for 4.5e6 products.
 //
-// The original course code had this method with faults that are worth knowing: its loops moved A's pointer
-// without testing the end of the row, and so read on into the next row; a repeated entry counted once in B but
-// added up in A (here nothing repeats); its conversion to columns looped over the number of rows, which is
-// right for square matrices only; and it dropped positions of C whose value was zero, where here any meeting
-// of indices counts.
+// The original course code had this method with faults: its loops moved A's pointer without testing the end of
+// the row, and so read on into the next row; a repeated entry counted once in B but added up in A (here
+// nothing repeats); its conversion to columns looped over the number of rows, which is right for square
+// matrices only; and it dropped positions of C whose value was zero, where here any meeting of indices counts.
 //
 // Input: any CSR matrices; prepare makes the columns of B, in linear time, and load brings the values into
 // their order. Memory: B once more, and C at its bound, of which only what is used is ever touched.

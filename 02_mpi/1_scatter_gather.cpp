@@ -3,18 +3,17 @@
 // The idea: rank 0 holds A, B and in the end C. A is cut by rows into shares of about equal nnz, and each rank
 // gets one (MPI_Scatterv). B, by columns, goes to all of them (MPI_Bcast). Each rank makes its rows of C by
 // sparse dot products, as two_pointer_dot of step 1 does. MPI_Gatherv brings the rows back to rank 0, whose
-// own rows already lie where they belong (MPI_IN_PLACE). Read run() from top to bottom: it is the whole
-// program. check() turns an error code of MPI into an error with a text.
+// own already lie where they belong (MPI_IN_PLACE). Read run() from top to bottom: it is the whole program.
+// check() turns an error code of MPI into an error with a text.
 //
-// What the course project's version got wrong: it cut A after every nnz / ranks entries, in the middle of
-// rows, so that C held several entries at one place, each a part of the sum; here shares are whole rows. It
-// padded the last share with zeros at the last corner of A, to make all equally long; here MPI_Scatterv takes
-// shares as long as they are. It gathered the values into the array of the columns; here each array of C has
-// its own MPI_Gatherv. Every rank sorted B into columns again; here rank 0 does, before the run, which only
-// brings the values into that order.
+// What the course project's version got wrong: it cut A in the middle of rows, so that C held several entries
+// at one place, each a part of the sum; here shares are whole rows. It padded the last share with zeros, to
+// make all equally long; MPI_Scatterv takes shares as long as they are. It gathered the values into the array
+// of the columns; here each array has its own MPI_Gatherv. Every rank sorted B into columns again; here rank 0
+// does, before the run, which only brings the values into that order.
 //
-// What remains is the method. Rank 0 sends B to everyone and takes all of C, whatever the number of ranks; and
-// equal shares of nnz(A) are equal shares of the work only where rows are alike, as on the project's pair.
+// What remains is the method. Rank 0 sends B to everyone and takes all of C; and equal shares of nnz(A) are
+// equal shares of the work only where rows are alike, as on the project's pair.
 //
 // Input: any CSR matrices of fewer than 2^31 non-zeros, also in C: the counts of MPI are int. (The next
 // entries use common/mpi/transfer.hpp, which sends any size.) Cost: as two_pointer_dot, over ranks; messages

@@ -1,18 +1,18 @@
 // SpMM over processes: as spmv_halo, with rows of B for elements of x.
 //
 // The idea: C = alpha A B + beta C with A's rows dealt by nnz, and B and C by rows the same way. A rank
-// fetches the rows of B that its columns name. A message has n_cols times the bytes of SpMV's. The
+// fetches the rows of B that its columns name. A message has n_cols times the bytes of SpMV's, and the
 // multiplication takes less than n_cols times as long, because an entry of A is read once for all columns. So
-// bytes may weigh more than in SpMV, those of messages and those of a rank's own rows, which are copied to
-// where the fetched ones come: on one rank, which sends nothing, that copy takes up to 0.6 times as long as
-// the multiplication (measured.md). The number of messages weighs less: it is the same for any n_cols.
+// bytes may weigh more than in SpMV, also those of a rank's own rows, which are copied to where the fetched
+// ones come: on one rank that copy takes up to 0.6 times as long as the multiplication (measured.md). The
+// number of messages, the same for any n_cols, weighs less.
 //
 // On the ranks B and C are row-major whatever the problem's layouts are: a row is then one piece to send, and
 // the kernel of step 1 is fastest with it. Rank 0 brings B into that form in load, and C back in fetch.
 //
 // Input: any CSR matrix, any number of columns, alpha, beta, layouts and leading dimensions. Cost: nnz x
-// n_cols steps over ranks; messages of the rows of B that each rank lacks. The result has the bits of
-// csr_spmm on a row-major B: each element is summed by the same code in the same order.
+// n_cols steps over ranks; messages of the rows of B that each rank lacks. The result has the bits of csr_spmm
+// on a row-major B: each element is summed by the same code in the same order.
 
 #include <algorithm>
 #include <limits>

@@ -1,18 +1,18 @@
 // SpMV on the matrix written out in full, a thread a row, row by row with a gap after each row.
 //
-// The idea: the kernel is that of 1_dense_row_major.cu; only the leading dimension `ld` changes, that is the
-// distance between the first elements of two rows. There it is the row length, here it is odd: one element
-// more where the row length is even, and nobody reads that element.
+// The idea: the kernel is that of 1_dense_row_major.cu; only the leading dimension `ld` changes, the distance
+// between the first elements of two rows. There it is the row length, here it is odd: one element more where
+// the row length is even, and nobody reads that element.
 //
 // A warp's load touches 32 sectors, as before, and still this is much faster where n is a multiple of 32. So
 // this rung tells two costs apart that 2_dense_transposed.cu removed together: many sectors a request, and a
 // stride that is a multiple of a power of two. Compare all three at n = 1023, 1024 and 1025.
 //
 // Why does the stride matter? L1 serves a load in passes over its data, and ncu counts them (measured.md): 32
-// for a load of the matrix at n = 1024, about 9 with the gap. It is as if L1 had 32 banks of 4 bytes, as shared
-// memory has. Addresses that are n floats apart fall into 32 / gcd(n, 32) different banks: into all 32 if n is
-// odd, and into a single one if n is a multiple of 32. Addresses in one bank are served one after another: a
-// *bank conflict*.
+// for a load of the matrix at n = 1024, about 9 with the gap. It is as if L1 had 32 banks of 4 bytes, as
+// shared memory has. Addresses n floats apart fall into 32 / gcd(n, 32) different banks: into all if n is odd,
+// and into a single one if n is a multiple of 32. Addresses in one bank are served one after another: a *bank
+// conflict*.
 //
 // Input: any matrix whose dense form fits. Cost: as 1_dense_row_major.cu, with up to one element a row more.
 

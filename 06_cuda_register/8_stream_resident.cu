@@ -6,15 +6,14 @@
 // H100 (README). Our reading: an SM holds two blocks of 7_bank_order.cu, and one copies while the other
 // multiplies.
 //
-// With it the ladder of this step is complete. When products are launched one by one, every product reads the
-// matrix again, at best from L2. Here each warp loads its share of the matrix into registers once. 132 SMs
-// have 35 MB of them (132 x 256 KB): less than an H100's L2 has, but a register needs no load. The matrix
-// needs only part of them (n = 1024 with 80 % zeros: about 8 of 132 SMs, two blocks on each), so the chip
-// holds it several times.
+// With it the ladder is complete. Products that are launched one by one read the matrix again each time, at
+// best from L2. Here each warp loads its share into registers once. 132 SMs have 35 MB of them: less than an
+// H100's L2, but a register needs no load. The matrix needs only part of them (n = 1024 with 80 % zeros: about
+// 8 of 132 SMs, two blocks on each), so the chip holds it several times.
 //
-// Shared memory, which answers 128 bytes per SM and clock, sets a bound. Predicted for n = 1024, 205 per row:
-// 210,000 reads of 4 bytes a vector over 132 SMs x 128 bytes a clock: 50 clocks, 0.03 us a vector. It takes
-// twice that; what the rest is we have not separated (README).
+// Shared memory, 128 bytes per SM and clock, sets a bound. Predicted for n = 1024, 205 per row: 210,000 reads
+// of 4 bytes a vector over 132 SMs x 128 bytes a clock: 50 clocks, 0.03 us a vector. It takes twice that; what
+// the rest is we have not separated (README).
 //
 // Requires: as 7_bank_order.cu, with two buffers of batches in a block's shared memory.
 

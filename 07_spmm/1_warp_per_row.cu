@@ -1,20 +1,19 @@
 // SpMM, a warp per row of C.
 //
-// The idea: row i of C is the sum of A(i, k) B(k, :) over the row's non-zeros. The row of B is one piece of
+// The idea: row i of C is the sum of A(i, k) B(k, :) over the row's non-zeros. A row of B is one piece of
 // memory, so a warp takes it together: each lane one column (or two), its sum in a register until the row is
-// done. All lanes need every non-zero of A. If each loaded it, 32 lanes would ask for the same word; so the
-// warp fetches 32 non-zeros at once, a lane each, puts them into shared memory, and then goes through them.
-// Shared memory answers all lanes of a warp that ask for the same word at once.
+// done. All lanes need every non-zero of A; so the warp fetches 32 at once, a lane each, puts them into shared
+// memory, and then goes through them. Shared memory answers all lanes that ask for the same word at once.
 //
-// With more than 32 columns a lane takes two, 32 apart: the warp then does a strip of 64, and A is read half
-// as often. Every strip of a row is a warp of its own: strips are the grid's second dimension. (The loop over
-// strips in the kernel makes one turn, unless there are more than the 65,535 strips that a grid may have.) How
-// many rows of B a warp has under way is left to the compiler: with a column a lane one or two, with two
-// columns four (notes.md, "Rows of B under way"). That is why a long row can take longer with fewer columns.
+// With more than 32 columns a lane takes two, 32 apart: the warp does a strip of 64, and A is read half as
+// often. Every strip of a row is a warp of its own: strips are the grid's second dimension. (The loop over
+// strips in the kernel makes one turn, unless there are more than the 65,535 that a grid may have.) The
+// compiler decides how many rows of B a warp has under way: with a column a lane one or two, with two columns
+// four (notes.md, "Rows of B under way"). That is why a long row can take longer with fewer columns.
 //
 // Input: any CSR matrix, any number of columns. Cost: nnz x n_cols multiplications; per strip all of A and a
-// row of B for each non-zero; one kernel. What it suffers from: a warp with a row of 100,000 non-zeros works
-// on when all others have long finished, and in one with three 29 lanes have nothing to fetch.
+// row of B for each non-zero. What it suffers from: a warp with a row of 100,000 non-zeros works on when all
+// others have finished, and in one with three 29 lanes have nothing to fetch.
 //
 // Source: step 1 of a course project on SpMM ("D3"), in which a warp takes 64 columns for N = 256 (K_256_STEP
 // = 2).

@@ -1,16 +1,14 @@
 // SpMM, a warp per row, long rows cut into chunks.
 //
 // The idea: 1_warp_per_row.cu lasts as long as its longest row. So no warp gets more than `step` non-zeros: a
-// longer row is cut into chunks, one warp each, and as several warps now add to the same row of C, they do so
-// by atomicAdd. Prepare cuts the rows; the source of the kernel is that of 1_warp_per_row.cu but for where it
-// begins and ends, and how it stores.
+// longer row is cut into chunks, one warp each, which add to the row of C by atomicAdd. Prepare cuts the rows;
+// the kernel is that of 1_warp_per_row.cu but for where it begins and ends, and how it stores.
 //
 // What it costs: C must hold zero (or beta C) before the first warp adds to it, and that is part of the
-// product and of its time: published kernels often leave it out. Every element is then read and written once
-// more than in warp_per_row, by an atomic. And as the order in which warps arrive changes, so does the
-// rounding: this entry does not claim to be reproducible. Where no row is longer than `step`, that is all that
-// is new: this kernel is then slower, a little, or with two columns a lane more, as nvcc has fewer rows of B
-// under way (notes.md, "Rows of B under way").
+// product and of its time: published kernels often leave it out. Every element is read and written once more,
+// by an atomic. And as the order in which warps arrive changes, so does the rounding: this entry does not
+// claim to be reproducible. Where no row is longer than `step` it is a little slower than warp_per_row, with
+// two columns a lane more (notes.md, "Rows of B under way").
 //
 // `step`: if it is small, there are many tasks and many atomics. If it is large, all wait for the longest
 // chunk. The default is what each warp of the device would get if all got the same; see tasks.hpp.

@@ -1,17 +1,14 @@
 // SpMM, long rows cut into chunks, short rows merged.
 //
-// The idea: most graphs consist of short rows. A warp that is given a row of three non-zeros fetches them with
-// 3 of its 32 lanes, waits, multiplies three times and is gone. So up to `merged_rows` neighbouring short rows
-// become one task: their non-zeros lie side by side, and the warp fetches them as if they were one row. Where
-// a row ends it adds its sums to C and begins again.
+// The idea: a warp that is given a row of three non-zeros fetches them with 3 of its 32 lanes, waits,
+// multiplies three times and is gone. So up to `merged_rows` neighbouring short rows become one task: the warp
+// fetches their non-zeros as if they were one row. Where a row ends it adds its sums to C and begins again. It
+// asks once for the ends of its rows, a lane a row, and marks them in shared memory; a ballot then tells all
+// lanes which of the 32 places are ends.
 //
-// A warp asks once for the ends of its rows, a lane a row, and marks them in shared memory; a ballot then
-// tells all lanes which of the 32 places are ends. All lanes of a warp have the same task, so none diverge.
-//
-// So two things are new, not one. In a merged task rows of B are asked for four at a time, whatever rows of A
-// they are for. A task of one row, such as a chunk, has the loop of 2_split_rows.cu. But nvcc makes another
-// loop of it here, and the kernel needs more registers, so an SM holds fewer warps (notes.md, "Rows of B under
-// way"): times differ also where tasks do not.
+// So two things are new, not one: in a merged task rows of B are asked for four at a time, whatever rows of A
+// they are for. A task of one row has the loop of 2_split_rows.cu. But nvcc makes another loop of it here, and
+// the kernel needs more registers (notes.md, "Rows of B under way"): times differ also where tasks do not.
 //
 // A row counts as short up to `short_row` non-zeros. The defaults are the mean row length, from 1 to 16, and
 // as many such rows as the 32 places of one staging hold; see tasks.hpp.

@@ -7,25 +7,23 @@
 //
 // Prepare finds where shares begin by binary search over the row pointers (partition.hpp). A boundary moves
 // back to the beginning of its row if that is near; else it cuts the row. Prepare also marks the last non-zero
-// of each row by the sign bit of its column, so that a ballot tells a warp where rows end. A list of the rows
-// that are not empty tells which row comes next.
+// of each row by the sign bit of its column, so that a ballot tells a warp where rows end, and lists the rows
+// that are not empty.
 //
 // No atomics: of a row that is cut, the share in which it ends stores the last part to C. Each earlier share
-// leaves its partial sum in a slot, a row of an array that belongs to this share alone. A second, small kernel
-// adds the slots of a row to C, always in the same order, and sets the rows that are empty. So nothing must be
-// set to zero before, and every run gives the same bits.
+// leaves its partial sum in a slot of its own. A second, small kernel adds the slots of a row to C, always in
+// the same order, and sets the rows that are empty. So nothing must be set to zero before, and every run gives
+// the same bits.
 //
-// A warp takes all columns of its share, 32 at a time, a lane a column. Its part of A comes from memory once,
-// and out of L1 for the other columns. The price, at more than 32 columns: in files 1 to 3 a lane had two
-// columns, and each strip of 64 a warp of its own. Here one warp does N = 128 in four turns. 6_vector_lanes.cu
-// mends the width of a lane, 7_strips.cu brings the strips back to the grid, where the second kernel has them
-// already.
+// A warp takes all columns of its share, 32 at a time, a lane a column: its part of A comes from memory once,
+// and out of L1 for the other columns. The price: in files 1 to 3 a lane had two columns, and each strip of 64
+// a warp of its own; here one warp does N = 128 in four turns. 6_vector_lanes.cu mends the width of a lane,
+// 7_strips.cu brings the strips back to the grid, where the second kernel has them already. C is stored with
+// the streaming hint, which leaves the caches to B (vectors.hpp).
 //
-// Also new: C is stored with the streaming hint, which leaves the caches to B (vectors.hpp).
-//
-// What remains: a lane asks for 4 bytes at a time. The compiler decides how many rows of B a warp has under
-// way, and at the end of a row of A the warp waits for all of them. A hub row with hundreds of slots is one
-// warp's work in the second kernel; fast/cut_rows.cu shares it out.
+// What remains: a lane asks for 4 bytes at a time, and at the end of a row of A the warp waits for all rows of
+// B under way. A hub row with hundreds of slots is one warp's work in the second kernel; fast/cut_rows.cu
+// shares it out.
 //
 // Input: any CSR matrix, any number of columns. Cost: A and a row of B for each non-zero, C once; a row of
 // slots written and read for each boundary that cuts a row. Memory: 40 bytes a share, 8 a row, the slots.

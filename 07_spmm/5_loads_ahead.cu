@@ -1,19 +1,17 @@
 // SpMM in equal shares, several rows of B under way.
 //
-// The idea: 4_equal_shares.cu waits. A row of B comes from L2 or from memory, which takes perhaps 800 clocks.
-// An SM should have some 220 rows of 128 bytes under way to keep L2 busy. How many file 4 has is left to the
-// compiler, and where a row of A ends the warp waits for all of them and stores a sum. So here a lane asks for
-// its column of 4 rows of B before it adds the first, as 3_merged_short_rows.cu does in merged tasks. Where
-// rows of A end among these is no matter: the sums are separated when the rows of B have come.
+// The idea: 4_equal_shares.cu waits. A row of B takes perhaps 800 clocks to come, and an SM should have some
+// 220 rows of 128 bytes under way to keep L2 busy. File 4 leaves that to the compiler, and waits for all of
+// them where a row of A ends. So here a lane asks for its column of 4 rows of B before it adds the first,
+// wherever rows of A end among these: the sums are separated when the rows of B have come.
 //
 // The next non-zeros, one a lane, stay in registers. Shuffles hand them to all lanes of the warp, two for each
-// non-zero. In file 4 those were two loads from shared memory; here nothing is staged there, and no
-// __syncwarp() is needed. Files 6 and 7 do the same, within a group of lanes.
+// non-zero, in place of two loads from shared memory; no __syncwarp() is needed. Files 6 and 7 do the same,
+// within a group of lanes.
 //
-// What it costs: for each non-zero a test whether it is there, and one whether a row ends with it. File 4
-// looks for the next end once, and then runs up to it. This file is faster than file 4 where rows of A are
-// short, and slower where they are long (notes.md, "Rows of B under way"). What remains: a lane asks for 4
-// bytes at a time. 6_vector_lanes.cu asks for 16.
+// What it costs: for each non-zero a test whether it is there, and one whether a row ends with it. This file
+// is faster than file 4 where rows of A are short, and slower where they are long (notes.md, "Rows of B under
+// way"). What remains: a lane asks for 4 bytes at a time. 6_vector_lanes.cu asks for 16.
 //
 // Input and cost: as 4_equal_shares.cu. Source: several loads a thread are those of C. Yang, A. Buluc and J.
 // D. Owens ("Design principles for sparse matrix multiplication on the GPU", Euro-Par 2018).

@@ -2,18 +2,16 @@
 //
 // The idea: a lane takes 16 bytes of a row of B by one load, 4 floats or 2 doubles. So 8 lanes (of doubles 16)
 // do what 32 did in 5_loads_ahead.cu: 32 columns. They are a group, which has a share of its own, and a warp
-// works on 4 (or 2) rows of B by each instruction. The same bytes of B then take a quarter (or half) of the
-// loads, shuffles and tests for the end of a row. Each lane still has 4 rows of B under way, so a warp has 16.
-// That is probably not the reason, but not known: 64 warps of 5_loads_ahead.cu would have 256, enough for L2,
-// if so many fit on an SM; its registers were not read.
+// works on 4 (or 2) rows of B by each instruction: a quarter (or half) of the loads, shuffles and tests for
+// the end of a row. (A warp has 16 rows of B under way, too; whether that matters is not known.)
 //
 // Where rows of B do not begin at multiples of 16 bytes, a group is a warp with a column a lane, as in
 // 5_loads_ahead.cu. Groups are four times as many now (of doubles twice), so share_of() makes shares smaller:
-// more rows are cut, and the second kernel, that of 4_equal_shares.cu, has more partial sums to add.
+// more rows are cut, and the second kernel has more partial sums to add.
 //
 // What remains: that second kernel. On graphs with a hub row it takes half of the time with 32 columns, since
-// one warp adds all partial sums of the hub; fast/cut_rows.cu shares them out. And with many columns, each
-// share asks for whole rows of B, so all of B is in use at one time.
+// one warp adds all partial sums of the hub; fast/cut_rows.cu shares them out. And with many columns all of B
+// is in use at one time.
 //
 // Input and cost: as 4_equal_shares.cu. Source: vectors are those of C. Yang, A. Buluc and J. D. Owens
 // ("Design principles for sparse matrix multiplication on the GPU", Euro-Par 2018).

@@ -1,22 +1,19 @@
 // SpMM in equal shares, strip of columns by strip of columns.
 //
 // The idea: 6_vector_lanes.cu takes a share for all columns before the next share. With 256 columns a non-zero
-// asks for 1 KB of B, and all groups together use all of B at a time. If B is larger than the caches, few of
-// its rows may still be there when the next non-zero asks for them. So the loop over strips of 32 columns
-// moves from the kernel to the grid, as in files 1 to 3. There it is the outer dimension: in practice blocks
-// start in the order of x, then of y, so nearly all shares are done for one strip before the next begins. The
-// caches must then hold a strip of B, 128 bytes a row. (The loop in the kernel stays for more than 65,535
-// strips, which a grid does not have.)
+// asks for 1 KB of B, and all of B is in use at a time; if it is larger than the caches, few of its rows may
+// still be there when the next non-zero asks for them. So the loop over strips of 32 columns moves from the
+// kernel to the grid, as its outer dimension: in practice blocks start in the order of x, then of y, so nearly
+// all shares are done for one strip before the next begins. The caches must then hold a strip of B, 128 bytes
+// a row. (The loop in the kernel stays for more than 65,535 strips, which a grid does not have.)
 //
 // On an H100 ppa with N = 128 takes 3.38 ms in place of 4.89, and amazon with N = 256 55.9 ms in place of 89.3
-// (notes.md): of their B, 295 MB and 1.6 GB, a strip has 74 and 201, of which L2's 52 hold a larger part.
-// ddi, whose B fits into L2, gains, too; why is not known (notes.md, "What else changes from file to file").
-// The 27-point stencil, 110 MB of B with N = 128, loses 4 %; perhaps because neighbouring rows of A need the
-// same rows of B anyway.
+// (measured.md): of their B, 295 MB and 1.6 GB, a strip has 74 and 201, of which L2's 52 hold a larger part.
+// ddi, whose B fits into L2, gains, too; why is not known (notes.md). The 27-point stencil, 110 MB of B with N
+// = 128, loses 4 %; perhaps because neighbouring rows of A need the same rows of B anyway.
 //
-// What it costs: A is read once for each strip, from further away than L1 (8 bytes a non-zero, beside 128 of
-// B), and a group begins its share anew for each strip. Up to 32 columns this is the kernel of
-// 6_vector_lanes.cu.
+// What it costs: A is read once for each strip, 8 bytes a non-zero beside 128 of B, and a group begins its
+// share anew for each strip. Up to 32 columns this is the kernel of 6_vector_lanes.cu.
 //
 // Input: as 4_equal_shares.cu. Cost: A once for each strip, a strip of a row of B for each non-zero and strip,
 // C once. Source: strips of columns are cache blocking, as for dense matrices.

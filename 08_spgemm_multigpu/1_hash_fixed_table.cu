@@ -5,15 +5,14 @@
 //
 //   count      a block of one warp a row. Each lane takes an entry of A and walks along its row of B. The keys
 //              go into 2,048 slots in shared memory, to slot `column & 2047`, or to the next one if that is
-//              taken; atomicCAS settles who gets it. Shuffles add up what the lanes have found. A prefix sum
-//              over the rows then says where each row begins in C, and C is allocated
+//              taken; atomicCAS settles who gets it. A prefix sum over the rows' counts says where each row
+//              begins in C, and C is allocated
 //   multiply   the same with values, which are added by atomicAdd; the taken slots are the row
-//   sort       the columns of a row must ascend, so each row is sorted afterwards, in global memory
+//   sort       the columns of a row must ascend: each row is sorted, in global memory
 //
 // It is the first form of a course project, made safe. There a row with more than 2,048 results never ended:
-// the probe looked for a free slot in a full table. Here such a matrix is refused, with the first such row;
-// the next file is for those. The project did not sort: what its form is worth is `symbolic` and `numeric`
-// without `sort`.
+// the probe looked for a free slot in a full table. Here such a matrix is refused; the next file is for those.
+// The project did not sort: what its form is worth is `symbolic` and `numeric` without `sort`.
 //
 // Input: matrices A and B with at most 2,048 results in each row of C. Cost: each product twice, with one
 // probe or more each; 2,048 slots cleared twice a row. Memory: A, B and C.

@@ -1,25 +1,23 @@
 // SpGEMM by hashing, a warp a row, for rows of any length: a larger table, and another place for longer rows.
 //
-//   count      16,384 slots in shared memory (64 KB, which a kernel must ask for). A column that finds no slot
-//              within 256 probes ends the count of its row: that is listed, and counted again with keys in
-//              global memory, in a table with twice the slots that any row needs
-//   multiply   rows with more than 4,096 results are listed, and have their values in global memory. All others
-//              use one size of table: the smallest power of two that holds the longest of them
+//   count      16,384 slots in shared memory (64 KB, which a kernel must ask for). A row with a column that
+//              finds no slot within 256 probes is listed, and counted again with keys in global memory, in a
+//              table with twice the slots that any row needs
+//   multiply   rows with more than 4,096 results have their values in global memory. All others use one size of
+//              table: the smallest power of two that holds the longest of them
 //   sort       as in rung 1
 //
 // (one_table.hpp has the kernels around it and the launches.) In global memory a multiplicative hash finds the
 // slot. `column & (slots - 1)` would not do: in a skewed graph the low columns are nearly all there, those a
-// multiple of `slots` further on come on top of them, and a column walks over thousands of taken slots in a
-// table that is not even full.
+// multiple of `slots` further on come on top of them, and a column walks over thousands of taken slots.
 //
 // On a matrix of short rows counting is much slower than in rung 1, whose tables have 2,048 slots. Multiplying
 // is faster where the longest row needs only a few hundred, and does not fill them: on uniform, not on the
 // stencil.
 //
 // It is the last form of the course project, mended: there a row with more than 16,384 results never ended.
-// Otherwise it is as it was. Each row clears 64 KB to count, and three such blocks of one warp fill an SM:
-// rung 4. Lanes that walk along rows of B read far apart, and sums by atomicAdd come out with other last bits
-// in each run: rung 3.
+// Each row clears 64 KB to count, and three such blocks of one warp fill an SM: rung 4. Lanes that walk along
+// rows of B read far apart, and sums by atomicAdd come out with other last bits in each run: rung 3.
 //
 // Input: any CSR matrices. Cost: each product twice, with a probe or more each; 16,384 slots cleared a row.
 // Memory: A, B, C, and for long rows at most 256 MiB of tables (or one table, where that is larger).

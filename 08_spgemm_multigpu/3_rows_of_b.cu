@@ -3,16 +3,15 @@
 // The idea: in rung 2 each lane walks along a row of B of its own. Here all 32 lanes take one row of B
 // together, a column each, and then the next row (walks.hpp draws both). Three things follow:
 //
-//   - The columns of one row of B are all different. So no two lanes add to one sum at a time, and the sums
-//     need no atomics. (The keys still do: two columns may want the same free slot.)
-//   - A sum runs in the order of A's entries, whatever lanes and warps do: the same bits in each run.
-//   - Neighbouring lanes read neighbours in B. And none waits for the lane with the longest of 32 rows of B.
-//     R-MAT gains most, and more in multiplying than in counting: its lanes met in one sum most often.
+// - The columns of one row of B are all different, so no two lanes add to one sum at a time, and the sums need
+//   no atomics. (The keys still do: two columns may want the same free slot.)
+// - A sum runs in the order of A's entries: the same bits in each run.
+// - Neighbouring lanes read neighbours in B, and none waits for the lane with the longest of 32 rows of B.
+//   R-MAT gains most, and more in multiplying: its lanes met in one sum most often.
 //
-// What it costs: where rows of B are shorter than 32, lanes idle; and the warp meets after each row of B, so it
-// waits for one after the other. On uniform, with 8 in a row, both passes get slower by that. On the 27-point
-// stencil only counting does: multiplying waits for probes in full tables, in both rungs. The rest is rung 2's,
-// line by line.
+// What it costs: where rows of B are shorter than 32, lanes idle, and the warp waits for one row of B after
+// the other. On uniform, with 8 in a row, both passes get slower by that. On the 27-point stencil only
+// counting does: multiplying waits for probes in full tables, in both rungs.
 //
 // Input: any CSR matrices. Cost and memory: as rung 2.
 

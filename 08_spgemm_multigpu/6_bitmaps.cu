@@ -10,12 +10,11 @@
 //   write    the columns are the bits, in order: there is nothing to sort
 //   add      the sum of a column stands in C, at its rank: a look-up, and never a probe
 //
-// A block of 8 warps does a row. Rows that rung 5 counts in its largest table in shared memory gain, too, as
-// on fem. Where the columns of a row span more than 32,768, it takes one span after the other, and of each row
-// of B the part in the span: two binary searches. To add, each warp has an eighth of the span, and takes one
-// row of B after the other, as in rung 3. So no sum needs atomics, and each runs in the order of A's entries.
-// The walks are those of rows.hpp, which have the next row of B on its way, and when they mark, several rows
-// of B at once. All other rows are as in rung 5.
+// A block of 8 warps does a row. Where its columns span more than 32,768, it takes one span after the other,
+// and of each row of B the part in the span: two binary searches. To add, each warp has an eighth of the span,
+// and takes one row of B after the other, as in rung 3: no atomics, in the order of A's entries. The walks are
+// those of rows.hpp, which have the next row of B on its way, and when they mark, several at once. All other
+// rows are as in rung 5.
 //
 // What remains: the hashed rows are still sorted in global memory, on R-MAT the longest phase. And in a skewed
 // graph the first eighth of the columns has most of the products; fast/ranked_rows.cu gives each warp equally
