@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "common/harness/plan.hpp"
 #include "common/harness/registry.hpp"
@@ -18,30 +19,20 @@ namespace stages::mutants {
 template <class T>
 using RowSums = std::map<Index, T>;
 
-/// Appends entries to the row of C that is under construction, and ends it.
+/// The same, in the order in which it is stored.
 template <class T>
-void append_entries(Csr<T>& c, const RowSums<T>& row) {
-  for (const auto& [column, value] : row) {
-    c.col_idx.push_back(column);
-    c.values.push_back(value);
-  }
-}
-template <class T>
-void end_row(Csr<T>& c) {
-  c.row_ptr.push_back(c.nnz());
-  ++c.rows;
-}
-template <class T>
-void append_row(Csr<T>& c, const RowSums<T>& row) {
-  append_entries(c, row);
-  end_row(c);
-}
+using Row = std::vector<std::pair<Index, T>>;
 
-/// An empty C of no rows and `cols` columns.
 template <class T>
-Csr<T> rowless(Index cols) {
-  Csr<T> c;
-  c.cols = cols;
+Csr<T> from_rows(const std::vector<Row<T>>& rows, Index cols) {
+  Csr<T> c(static_cast<Index>(rows.size()), cols);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const auto& [column, value] : rows[i]) {
+      c.col_idx.push_back(column);
+      c.values.push_back(value);
+    }
+    c.row_ptr[i + 1] = c.nnz();
+  }
   return c;
 }
 
@@ -52,7 +43,7 @@ enum class GustavsonFault {
   stale_answer,
   lost_product,         ///< of a sum of 100,000 or more products, one is left out
   unsorted_columns,     ///< columns of each row descend
-  repeated_columns,     ///< each row's first entry stands there twice, half its value each
+  repeated_columns,     ///< the longest row's first entry stands there twice, half its value each
   transposed,           ///< C^T, where that has the shape of C
   wrong_last_row,       ///< the last row is computed from the row before it
   ignores_loaded,       ///< multiplies the values that prepare saw
@@ -79,12 +70,22 @@ class FaultyGustavson : public HostSpgemmPlan<T> {
     if (fault_ == F::null_kernel) return;
     if (fault_ == F::throws) throw std::bad_alloc();
     Csr<T>& c = this->c_;
-    c = rowless<T>(this->b().cols);
-    for (Index i = 0; i < this->a().rows; ++i) append_row(c, row(i));
-    if (fault_ == F::unsorted_columns) reverse_rows(c);
+    std::vector<Row<T>> rows;
+    for (Index i = 0; i < this->a().rows; ++i) {
+      const RowSums<T> sums = row(i);
+      rows.emplace_back(sums.begin(), sums.end());
+      if (fault_ == F::unsorted_columns) std::reverse(rows.back().begin(), rows.back().end());
+    }
+    const auto longest = std::ranges::max_element(rows, {}, [](const auto& r) { return r.size(); });
+    if (longest != rows.end() && !longest->empty()) {
+      if (fault_ == F::dropped_entry) longest->pop_back();
+      if (fault_ == F::repeated_columns) {
+        longest->front().second /= 2;
+        longest->insert(longest->begin(), std::pair(longest->front()));
+      }
+    }
+    c = from_rows(rows, this->b().cols);
     if (fault_ == F::transposed && c.rows == c.cols) c = transpose(c);
-    if (fault_ == F::dropped_entry && c.nnz() > 0) drop_entry(c);
-    if (fault_ == F::repeated_columns && c.nnz() > 0) repeat_entry(c);
     if (fault_ == F::column_out_of_range && c.nnz() > 0) c.col_idx.back() = c.cols;
     if (fault_ == F::short_row_ptr) c.row_ptr.pop_back();
     if (fault_ == F::stale_answer) {
@@ -124,32 +125,6 @@ class FaultyGustavson : public HostSpgemmPlan<T> {
     return sums;
   }
 
-  static void reverse_rows(Csr<T>& c) {
-    for (std::size_t i = 0; i + 1 < c.row_ptr.size(); ++i) {
-      std::reverse(c.col_idx.begin() + c.row_ptr[i], c.col_idx.begin() + c.row_ptr[i + 1]);
-      std::reverse(c.values.begin() + c.row_ptr[i], c.values.begin() + c.row_ptr[i + 1]);
-    }
-  }
-  static Index longest_row(const Csr<T>& c) {
-    Index longest = 0;
-    for (Index i = 0; i < c.rows; ++i) longest = c.row_nnz(i) > c.row_nnz(longest) ? i : longest;
-    return longest;
-  }
-  static void drop_entry(Csr<T>& c) {
-    const auto row = static_cast<std::size_t>(longest_row(c));
-    c.col_idx.erase(c.col_idx.begin() + c.row_ptr[row + 1] - 1);
-    c.values.erase(c.values.begin() + c.row_ptr[row + 1] - 1);
-    for (std::size_t i = row + 1; i < c.row_ptr.size(); ++i) --c.row_ptr[i];
-  }
-  static void repeat_entry(Csr<T>& c) {
-    const auto row = static_cast<std::size_t>(longest_row(c));
-    const Offset at = c.row_ptr[row];
-    c.values[static_cast<std::size_t>(at)] /= 2;
-    c.col_idx.insert(c.col_idx.begin() + at, c.col_idx[static_cast<std::size_t>(at)]);
-    c.values.insert(c.values.begin() + at, c.values[static_cast<std::size_t>(at)]);
-    for (std::size_t i = row + 1; i < c.row_ptr.size(); ++i) ++c.row_ptr[i];
-  }
-
   GustavsonFault fault_;
   Csr<T> first_;
 };
@@ -186,13 +161,14 @@ class FaultyDot final : public HostSpgemmPlan<T> {
   void run() override {
     const bool tiles = fault_ == DotFault::missing_tail;
     const Index rows = this->a().rows, cols = this->b().cols;
-    this->c_ = rowless<T>(cols);
+    std::vector<Row<T>> all;
     for (Index i = 0; i < rows; ++i) {
       RowSums<T> row;
       const bool row_runs = !tiles || i < rows / 16 * 16;
       for (Index j = 0; row_runs && j < (tiles ? cols / 16 * 16 : cols); ++j) dot(i, j, row);
-      append_row(this->c_, row);
+      all.emplace_back(row.begin(), row.end());
     }
+    this->c_ = from_rows(all, cols);
   }
 
  private:
@@ -250,12 +226,14 @@ class FaultyGather final : public HostSpgemmPlan<T> {
   void run() override {
     std::vector<std::vector<RowSums<T>>> rows(static_cast<std::size_t>(this->a().rows));
     for (int worker = 0; worker < kWorkers; ++worker) multiply_share(worker, rows);
-    Csr<T>& c = this->c_;
-    c = rowless<T>(this->b().cols);
-    for (const auto& parts : rows) {
-      for (const RowSums<T>& part : parts) append_entries(c, part);  // one part, if rows are whole
-      end_row(c);
+    std::vector<Row<T>> gathered;
+    for (const auto& parts : rows) {  // one part, if rows are whole
+      gathered.emplace_back();
+      for (const RowSums<T>& part : parts)
+        gathered.back().insert(gathered.back().end(), part.begin(), part.end());
     }
+    Csr<T>& c = this->c_;
+    c = from_rows(gathered, this->b().cols);
     if (fault_ == GatherFault::values_over_columns) {
       for (std::size_t k = 0; k < c.values.size(); ++k) c.col_idx[k] = static_cast<Index>(c.values[k]);
     }

@@ -7,6 +7,7 @@
 
 #include "common/harness/plan.hpp"
 #include "common/harness/registry.hpp"
+#include "common/matrix/convert.hpp"
 
 namespace stages::mutants {
 
@@ -43,6 +44,7 @@ class FaultySpmv : public HostSpmvPlan<T> {
       : HostSpmvPlan<T>(problem),
         problem_(problem),
         fault_(fault),
+        a_(transposes() ? transpose(*problem.a) : *problem.a),
         kept_(static_cast<std::size_t>(problem.a->rows), T{0}) {}
 
   static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
@@ -84,17 +86,13 @@ class FaultySpmv : public HostSpmvPlan<T> {
   }
 
   Offset pointer(Index i) const {
-    const Offset at = this->a().row_ptr[static_cast<std::size_t>(i)];
+    const Offset at = a_.row_ptr[static_cast<std::size_t>(i)];
     return fault_ == SpmvFault::overflowing_row_ptr ? static_cast<std::uint8_t>(at) : at;
   }
 
   void product(const T* x, T* y) override {
-    const Csr<T>& a = this->a();
+    const Csr<T>& a = a_;
     if (fault_ == SpmvFault::same_vector && problem_.mode == Mode::stream) x = loaded_->x.data.data();
-    if (fault_ == SpmvFault::transposed && a.rows == a.cols) {
-      transposed_product(x, y);
-      return;
-    }
     const Index rows = fault_ == SpmvFault::missing_tail ? a.rows / 16 * 16 : a.rows;
     for (Index i = 0; i < rows; ++i) {
       if (fault_ == SpmvFault::empty_rows_unwritten && a.row_nnz(i) == 0) continue;
@@ -108,7 +106,7 @@ class FaultySpmv : public HostSpmvPlan<T> {
   }
 
   T row(Index i, const T* x) const {
-    const Csr<T>& a = this->a();
+    const Csr<T>& a = a_;
     const Offset begin = pointer(i);
     Offset end = pointer(i + 1);
     const Offset n = end - begin;
@@ -129,17 +127,11 @@ class FaultySpmv : public HostSpmvPlan<T> {
     return sum;
   }
 
-  void transposed_product(const T* x, T* y) const {
-    const Csr<T>& a = this->a();
-    std::fill(y, y + a.rows, T{0});
-    for (Index i = 0; i < a.rows; ++i) {
-      for (Offset k = pointer(i); k < pointer(i + 1); ++k)
-        y[a.col_idx[static_cast<std::size_t>(k)]] += a.values[static_cast<std::size_t>(k)] * x[i];
-    }
-  }
+  bool transposes() const { return fault_ == SpmvFault::transposed && problem_.a->rows == problem_.a->cols; }
 
   SpmvProblem<T> problem_;
   SpmvFault fault_;
+  Csr<T> a_;
   const SpmvOperands<T>* loaded_ = nullptr;
   SpmvOperands<T> x_;  // the operands that are consumed
   Buffer<T> kept_;
