@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import statistics
 
 from .ladder import ladder_rows
 from .results import STATUSES, grouped
@@ -65,10 +66,8 @@ def troubles(files):
 
 def at_a_glance(files):
     """One line a kind of multiplication."""
-    lines = []
-    for file in files:
-        for kind, rows in grouped([r for r in file.rows if r.ranked()], lambda r: r.problem.kind()).items():
-            lines.append(line(file, kind, [ladder_rows(of) for of in grouped(rows, lambda r: r.problem.matrix).values()], len(files) > 1))
+    lines = [line(file, kind, [ladder_rows(of) for of in grouped(rows, lambda r: r.problem.matrix).values()], len(files) > 1)
+             for file in files for kind, rows in grouped([r for r in file.rows if r.ranked()], lambda r: r.problem.kind()).items()]
     if not lines:
         return []
     heads = ["multiplication*", "matrices", "fastest step*", "its time", "vs first", "vs library", "wins"]
@@ -80,19 +79,17 @@ def at_a_glance(files):
 def line(file, kind, problems, several):
     best, gains, ratios = [], [], []
     for rows in problems:
-        steps = [r for r in rows if not r.peer]
-        library = min((r.times.median for r in rows if r.peer), default=math.nan)
-        if not steps:
+        if not (steps := [r for r in rows if not r.peer]):
             continue
         fastest = min(steps, key=lambda r: r.times.median)
         best.append(fastest)
         gains.append(steps[0].times.median / fastest.times.median)
-        if math.isfinite(library):
-            ratios.append(library / fastest.times.median)
+        if libraries := [r.times.median for r in rows if r.peer]:
+            ratios.append(min(libraries) / fastest.times.median)
     entries = grouped(best, lambda r: r.entry)
     often = max(entries, key=lambda e: len(entries[e]), default="")
-    middle = sorted(r.times.median for r in entries.get(often, []))
+    took = statistics.median_high(r.times.median for r in entries[often]) if often else math.nan
     wins = sum(r > 1 for r in ratios)
     return [Cell(title(kind) + file.launch() + (f" ({file.name})" if several else "")), Cell(str(len(problems)), len(problems)), name(often),
-            cell(middle[len(middle) // 2] if middle else math.nan, seconds), cell(geometric_mean(gains), times), cell(geometric_mean(ratios), times),
+            cell(took, seconds), cell(geometric_mean(gains), times), cell(geometric_mean(ratios), times),
             Cell(f"{wins} of {len(ratios)}" if ratios else "", wins if ratios else math.nan)]
