@@ -41,9 +41,6 @@ const Machine& machine() {
   return devices.machine();
 }
 
-// ------------------------------------------------------------------------------------ entries x cases x
-// types
-
 struct EntryAndType {
   const Entry* entry;
   bool single_precision;
@@ -144,13 +141,9 @@ INSTANTIATE_TEST_SUITE_P(Battery, EveryEntry, testing::ValuesIn(entries_and_type
 
 TEST(Registry, HoldsEntriesForEachOperation) {
   for (const Op op : {Op::spmv, Op::spmm, Op::spgemm}) {
-    const auto entries = registry().entries();
-    EXPECT_TRUE(std::any_of(entries.begin(), entries.end(), [&](const Entry& e) { return e.op == op; }))
-        << to_string(op);
+    EXPECT_GT(std::ranges::count(registry().entries(), op, &Entry::op), 0) << to_string(op);
   }
 }
-
-// ---------------------------------------------------------------------------------- where it multiplies
 
 /// Problems of the operation, one kind each: an entry may be for one of them. All rows are of one length, which
 /// some entries need, and few, for those that have all of them at work at once.
@@ -210,14 +203,10 @@ TEST(InRun, LibrariesTakeTheirTimeThere) {
   }
 }
 
-// -------------------------------------------------------------------------------------------------- real
-// files
-
 /// Files are many and large, so each is multiplied in one type of value (the files in turn), what would take
 /// long is left out, and of large results a sample of rows is compared, beside the integer sums of all rows.
 constexpr Limits kFileLimits{.work = 4e6, .memory = 1e9};
-constexpr Limits kSimulatedFileLimits{.work = 1e5,
-                                      .memory = 1e9};  ///< the executor takes microseconds a step
+constexpr Limits kSimulatedFileLimits{.work = 1e5, .memory = 1e9};  ///< it takes microseconds a step
 constexpr CheckOptions kFileCheck{.budget = 100'000};
 
 template <class Problem>
@@ -275,9 +264,6 @@ TEST(RealMatrices, EveryOperationOnEveryFile) {
   EXPECT_GT(read, 0) << "no file could be read";
 }
 
-// ------------------------------------------------------------------------------------------- the battery
-// itself
-
 /// Refuses everything, for a reason that `extra` gives.
 template <class T>
 class Refuses final : public HostSpmvPlan<T> {
@@ -291,12 +277,6 @@ class Refuses final : public HostSpmvPlan<T> {
  private:
   void product(const T*, T*) override {}
 };
-
-Entry refusing_entry() {
-  Registry entries;
-  entries.add<Refuses>({.name = "x/refuses", .idea = "refuses"});
-  return entries.entries().front();
-}
 
 TEST(Battery, AnEntryThatRunsNothingFails) {
   Tally skipped_all;
@@ -327,7 +307,9 @@ TEST(Battery, OnlyADeviceOrATypeRulesOutAnEntry) {
 
 TEST(Battery, ARefusalNeedsANumber) {
   Exec exec;
-  const Tally tally = battery::run<float>(refusing_entry(), exec, Size::small);
+  Registry entries;
+  entries.add<Refuses>({.name = "x/refuses", .idea = "refuses"});
+  const Tally tally = battery::run<float>(entries.entries().front(), exec, Size::small);
   EXPECT_EQ(tally.ran, 0);
   EXPECT_GT(tally.skips.size(), tally.failures.size());
   ASSERT_FALSE(tally.failures.empty());
@@ -338,10 +320,7 @@ TEST(Battery, LimitsSkipWithTheirNumber) {
   Exec exec;
   Tally tally;
   const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::dense(10, 10)));
-  Registry entries;
-  add_entries(entries);
-  const auto all = entries.entries();
-  const auto spmv = std::find_if(all.begin(), all.end(), [](const Entry& e) { return e.op == Op::spmv; });
+  const auto spmv = std::ranges::find(registry().entries(), Op::spmv, &Entry::op);
   check_on(*spmv, make_spmv_problem("m", a), exec, Limits{.work = 50}, {}, tally);
   check_on(*spmv, make_spmv_problem("m", a), exec, Limits{.work = 1e9, .memory = 10}, {}, tally);
   EXPECT_EQ(tally.ran, 0);
@@ -355,10 +334,10 @@ TEST(Battery, NamesAreUniqueAndTheSmallHalfIsPartOfTheWhole) {
     std::vector<std::string> names, small_names;
     for (const auto& c : battery::cases(op, Size::full)) names.push_back(c.name);
     for (const auto& c : battery::cases(op, Size::small)) small_names.push_back(c.name);
-    std::sort(names.begin(), names.end());
-    std::sort(small_names.begin(), small_names.end());
-    EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << to_string(op);
-    EXPECT_TRUE(std::includes(names.begin(), names.end(), small_names.begin(), small_names.end()));
+    std::ranges::sort(names);
+    std::ranges::sort(small_names);
+    EXPECT_EQ(std::ranges::adjacent_find(names), names.end()) << to_string(op);
+    EXPECT_TRUE(std::ranges::includes(names, small_names));
     if (battery::least_cases() > 0) {
       EXPECT_GT(small_names.size(), names.size() / 4);
       EXPECT_LT(small_names.size(), names.size() * 3 / 4);
@@ -389,8 +368,7 @@ TEST(Battery, MatricesAreWhatTheirNamesSay) {
   EXPECT_EQ(statistics(dense_row(200, 2000, 100)).max_row, 2000);
   EXPECT_LT(statistics(repeated_coordinates(60, 45)).nnz, 60 * 45);
   EXPECT_EQ(statistics(uneven(60, 45, 4)).nnz, statistics(repeated_coordinates(60, 45)).nnz);
-  const auto columns = strided(3, 65537, 256);
-  EXPECT_EQ(columns.col_idx.back(), 65536);
+  EXPECT_EQ(strided(3, 65537, 256).col_idx.back(), 65536);
 }
 
 TEST(Battery, UnknownSizesAreRefused) {
