@@ -82,10 +82,8 @@ def main():
 
 def named(wanted, stages):
     """The stage of a name or a number."""
-    for stage in stages:
-        if wanted in (stage, stage.split("_")[0]):
-            return stage
-    return fail(f"'{wanted}' is no stage with exercises; there are {', '.join(stages)}")
+    found = [stage for stage in stages if wanted in (stage, stage.split("_")[0])]
+    return found[0] if found else fail(f"'{wanted}' is no stage with exercises; there are {', '.join(stages)}")
 
 
 def write(chosen, options):

@@ -90,10 +90,6 @@ class Studies:
         return [{**line, **c, "matrix": matrix, "skipped": ""} for c in found] or [{**line, "seconds": {}, "skipped": reason}]
 
 
-def output(command):
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def main():
     parser = argparse.ArgumentParser(prog="tools/rules-cost.sh")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/gpu")
@@ -106,14 +102,13 @@ def main():
     parser.add_argument("lists", nargs="*", type=pathlib.Path, metavar="LIST")
     options = parser.parse_args()
     lists = options.lists or sorted((ROOT / "tools/sets").glob("sp*-*.txt"))
+    output = lambda *command: subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     try:
-        gpu = output(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]).stdout.splitlines()[0].strip()
+        gpu = output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").stdout.splitlines()[0].strip()
     except (OSError, IndexError):
         wrong_use("nvidia-smi finds no GPU: times of the executor say nothing")
-    digest = output(["cmake", f"-DROOT={ROOT}", "-P", "cmake/BuildInfo.cmake"])
-    out = options.out or ROOT / "results" / re.sub("[A-Z ]", lambda c: "-" if c[0] == " " else c[0].lower(), gpu) / "rules_cost.json"
-    costs = {"schema_version": 1, "gpu": gpu, "date": datetime.date.today().isoformat(),
-             "source_digest": (digest.stdout + digest.stderr).strip()}
+    digest = output("cmake", f"-DROOT={ROOT}", "-P", "cmake/BuildInfo.cmake")
+    out = options.out or ROOT / "results" / gpu.lower().replace(" ", "-") / "rules_cost.json"
     listed = [(operation, kind, matrix) for operation, kind, matrices in map(read_list, lists) for matrix in matrices]
     wanted = sorted(listed, key=lambda words: words[2].startswith("gen:twin:"))  # the largest last: they take what time the others leave
     for program in {options.build / "bin" / PROGRAMS[operation] for operation, _, _ in wanted}:
@@ -122,12 +117,13 @@ def main():
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(options.jobs) as workers:
         studies = Studies(options, len(wanted), directory)
         lines_of = dict(zip(wanted, workers.map(lambda words: studies.of(*words), wanted)))
-    costs["matrices"] = [line for words in listed for line in lines_of[words]]
-    if not any(m["seconds"] for m in costs["matrices"]):
+    lines = [line for words in listed for line in lines_of[words]]
+    if not any(m["seconds"] for m in lines):
         print("rules-cost: nothing was measured", file=sys.stderr)
         return 1
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(record.text_of(record.packed(costs)))
+    out.write_text(record.text_of(record.packed({
+        "schema_version": 1, "gpu": gpu, "date": datetime.date.today().isoformat(), "source_digest": (digest.stdout + digest.stderr).strip(), "matrices": lines})))
     print(f"written: {out}", file=sys.stderr)
     return 0
 
