@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 
-from programs import LIMIT, ROOT, WIDE, Case, begin, entries, main, on_executor, run
+from programs import LIMIT, ROOT, WIDE, Case, begin, entries, main, on_executor
 
 
 class Lens(Case):
@@ -163,18 +163,15 @@ class Lens(Case):
                 self.assertLessEqual(abs(counts[name]["counters"][counter] / recorded - 1), apart, (name, counter))
 
     def test_races(self):
-        """None in a step; as text, JSON and a page."""
+        """None in a step; as text, JSON and a page. Where the room is used up, what was found until then is kept, and the line is said, without the
+        machine's paths."""
         name, data, page = "05_cuda_csr/balanced", self.directory / "races.json", self.directory / "races.html"
         shown = self.good("lens", name, "-m", self.MATRIX, "--races", "--json", data, "--html", page).stdout
         self.assertEqual(shown, f"{name}: no race\n")
         self.assertEqual(json.loads(data.read_text())["entries"], [{"entry": name, "races": [], "problem": None}])
         self.assertIn("<p>No race.</p>", page.read_text())
-
-    def test_races_without_room(self):
-        """Where the room is used up, what was found until then is kept, and the line is said, without the machine's paths."""
-        data = self.directory / "races.json"
-        done = run("lens", "03_cuda_naive/dense_row_major", "-m", "gen:fixed:n=512,zeros=0.8", "--races", "--json", data, env={"STAGES_RACES_MEMORY": "1"})
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        done = self.good("lens", "03_cuda_naive/dense_row_major", "-m", "gen:fixed:n=512,zeros=0.8", "--races", "--json", data, code=1, env={"STAGES_RACES_MEMORY": "1"})
+        self.assertEqual(done.stdout, "")
         self.assertRegex(done.stderr, r"^stages: error: 03_cuda_naive/dense_row_major: only a part was looked at: "
                          r"03_cuda_naive/1_dense_row_major\.cu:\d+: the room .* is used up here.*STAGES_RACES_MEMORY \(MiB\)\n$")
         (entry,) = json.loads(data.read_text())["entries"]
@@ -182,30 +179,23 @@ class Lens(Case):
         self.assertIn("used up", entry["problem"])
 
     def test_what_was_counted_is_kept(self):
-        """Where a later entry is refused, or one of the two files cannot be written."""
-        entry, data, page = "05_cuda_csr/thread_per_row", self.directory / "lens.json", self.directory / "lens.html"
+        """Where a later entry is refused, one of the two files cannot be written, or a signal comes."""
+        entry, long, data, page = "05_cuda_csr/thread_per_row", "05_cuda_csr/two_arrays", self.directory / "lens.json", self.directory / "lens.html"
         for words, error in (([entry, "03_cuda_naive/dense_row_major", "-m", "gen:eye:n=4000", "--max-work", 100000, "--json", data, "--html", page], "limit on the executor"),
                              ([entry, "-m", self.MATRIX, "--json", "/dev/full", "--html", page], "/dev/full: writing stopped")):
-            done = run("lens", *words)
-            self.assertEqual(done.returncode, 2, done.stderr)
+            done = self.good("lens", *words, code=2)
             self.assertIn(error, done.stderr)
             self.assertIn(entry, done.stdout)
             self.assertIn(entry, page.read_text())
             page.unlink()
         self.assertEqual([e["entry"] for e in json.loads(data.read_text())["entries"]], [entry])
-
-    def test_what_was_counted_before_a_signal_is_kept(self):
-        entry, long, data, page = "05_cuda_csr/thread_per_row", "05_cuda_csr/two_arrays", self.directory / "lens.json", self.directory / "lens.html"
-        words = ["lens", entry, *[long] * 50, "-m", "gen:uniform:rows=20000,cols=20000,nnz=200000", "--json", data, "--html", page]
-        process = begin(*words)
+        process = begin("lens", entry, *[long] * 50, "-m", "gen:uniform:rows=20000,cols=20000,nnz=200000", "--json", data, "--html", page)
         self.assertIn(entry, process.stdout.readline())
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=LIMIT)
-        self.assertEqual(process.returncode, -signal.SIGTERM)
-        self.assertIn("ended by SIGTERM: this is a part", said)
         found = json.loads(data.read_text())
-        self.assertEqual(found["part"], "ended by SIGTERM")
-        self.assertEqual(found["entries"][0]["entry"], entry)
+        self.assertEqual((process.returncode, found["part"], found["entries"][0]["entry"]), (-signal.SIGTERM, "ended by SIGTERM", entry))
+        self.assertIn("ended by SIGTERM: this is a part", said)
         self.assertIn("a part: ended by SIGTERM", page.read_text())
 
     def test_a_run_says_why_it_did_not_count(self):
