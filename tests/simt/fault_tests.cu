@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 
 #include "common/gpu/cluster.hpp"
 #include "common/gpu/tensor.hpp"
@@ -24,38 +25,131 @@ class Faults : public KernelTest {
   }
 };
 
-// ---- barriers ---------------------------------------------------------------------------------------------
+// ---- kernels whose report names the fault and its places ----------------------------------------------------
 
-constexpr unsigned kDivergentLine = __LINE__ + 3;
-__global__ void divergent_barrier(int* out) {
+using Kernel = void (*)(int*);
+
+/// The lines where these kernels begin.
+std::map<Kernel, unsigned>& heads() {
+  static std::map<Kernel, unsigned> all;
+  return all;
+}
+#define KERNEL(NAME)                                                \
+  __global__ void NAME(int* out);                                   \
+  const bool NAME##_noted = heads().emplace(NAME, __LINE__).second; \
+  __global__ void NAME([[maybe_unused]] int* out)
+
+/// Launches with zeroed memory; the report must have all `parts`. "@3" is the third line of the kernel's body.
+void expect_told(Kernel kernel, const LaunchConfig& config, std::vector<std::string> parts) {
+  for (std::string& part : parts)
+    if (part.front() == '@')
+      part = line(kFile, heads().at(kernel) + static_cast<unsigned>(std::stoi(part.substr(1))));
+  auto out = zeros<int>(64);
+  expect_fault(parts, kernel, config, out.data());
+}
+
+__global__ void nothing(int) {}
+KERNEL(divergent_barrier) {
   if (threadIdx.x < 16) {
     __syncthreads();
     out[0] = 1;
   }
   __syncthreads();
 }
-TEST_F(Faults, ABarrierInADivergentBranch) {
-  in_every_order([&] {
-    DeviceArray<int> out(1);
-    expect_fault({"divergent barrier", line(kFile, kDivergentLine), line(kFile, kDivergentLine + 3)},
-                 divergent_barrier, {3, 64}, out.data());
-  });
-}
-
-constexpr unsigned kBranchLine = __LINE__ + 3;
-__global__ void two_barriers(int) {
+KERNEL(two_barriers_are_not_one) {
   if (threadIdx.x % 2 == 0) {
     __syncthreads();
   } else {
     __syncthreads();
   }
 }
-TEST_F(Faults, TwoBarriersAreNotOne) {
-  expect_fault({"divergent barrier", line(kFile, kBranchLine), line(kFile, kBranchLine + 2)}, two_barriers,
-               {1, 32}, 0);
+KERNEL(outside_its_mask) {
+  out[threadIdx.x] = __shfl_sync(0x0000ffffu, 1, 0);
+}
+KERNEL(different_masks) {
+  if (threadIdx.x < 16) {
+    out[threadIdx.x] = __shfl_sync(kAll, 1, 0);
+  } else {
+    out[threadIdx.x] = __shfl_sync(0xffff0001u, 1, 0);
+  }
+}
+KERNEL(diverged_warp) {
+  int v = 1;
+  for (unsigned i = 0; i <= threadIdx.x % 2; ++i) {
+    v += __shfl_xor_sync(kAll, v, 1);  // the odd lanes come once more than the even ones
+  }
+  __syncwarp();
+  out[threadIdx.x] = v;
+}
+KERNEL(width_that_is_no_power_of_two) {
+  out[threadIdx.x] = __shfl_down_sync(kAll, 1, 1u, 12);
+}
+KERNEL(tiles_of_a_part_of_a_warp) {
+  if (threadIdx.x == 5) return;
+  const float a[4] = {1, 1, 1, 1}, b[2] = {1, 1};
+  float d[4] = {};
+  multiply_tiles(d, a, b);
+  out[threadIdx.x] = static_cast<int>(d[0]);
+}
+KERNEL(wait_for_each_other) {
+  if (threadIdx.x < 8) {
+    __syncthreads();
+  } else if (threadIdx.x < 32) {
+    __syncwarp();
+  }
+}
+KERNEL(wait_for_nobody) {
+  const cuda::atomic_ref<int, cuda::thread_scope_device> ref(*out);
+  if (threadIdx.x == 3) spin_until([&] { return ref.load(cuda::memory_order_acquire) == 1; });
+  __syncthreads();
+}
+// Without a cooperative launch there is no promise that all blocks run at once.
+KERNEL(wait_for_a_block_that_cannot_start) {
+  atomicAdd(out, 1);
+  spin_until([&] { return __ldcg(out) == static_cast<int>(gridDim.x); });
+}
+KERNEL(grid_barrier_that_a_block_misses) {
+  if (blockIdx.x != 1) grid_sync();
+}
+KERNEL(grid_barrier_of_any_launch) {
+  grid_sync();
+}
+KERNEL(throws) {
+  throw std::runtime_error("planted");
+}
+KERNEL(traps) {
+  if (blockIdx.x == 1) __trap();
 }
 
-// ---- addresses --------------------------------------------------------------------------------------------
+TEST_F(Faults, AreToldWithTheirPlaces) {
+  expect_told(two_barriers_are_not_one, {1, 32}, {"divergent barrier", "@2", "@4"});
+  expect_told(outside_its_mask, {1, 32}, {"wrong mask", "lane 16", "0x0000ffff", "thread (16,0,0)", "@1"});
+  expect_told(diverged_warp, {1, 32}, {"diverged warp", "@3", "@5"});
+  expect_told(width_that_is_no_power_of_two, {1, 32}, {"width", kFile});
+  for (const bool cooperative : {false, true})
+    expect_told(wait_for_nobody, {2, 8, 0, nullptr, cooperative},
+                {"deadlock", "block (0,0,0): thread 3: waiting in a loop", "block (1,0,0)", "@2",
+                 "threads 0-2, 4-7: at a block barrier"});
+  expect_told(wait_for_a_block_that_cannot_start, {500, 1},
+              {"deadlock", "of 500 blocks not started", "waiting in a loop"});
+  expect_told(grid_barrier_that_a_block_misses, {3, 4, 0, nullptr, true},
+              {"deadlock", "block (0,0,0): threads 0-3: at the grid barrier", "block (2,0,0)"});
+  expect_told(grid_barrier_of_any_launch, {3, 4}, {"not cooperative", kFile});
+  expect_told(throws, {5, 5}, {"the kernel threw: planted", kFile});
+  expect_told(traps, {5, 5}, {"__trap()", "block (1,0,0)", kFile});
+  launch(nothing, {5, 5}, 0);  // and the next one is none the worse for it
+}
+
+TEST_F(Faults, AreToldInEveryOrderOfThreads) {
+  in_every_order([] {
+    expect_told(divergent_barrier, {3, 64}, {"divergent barrier", "@2", "@5"});
+    expect_told(different_masks, {1, 32}, {"wrong mask", "@2", "@4"});
+    expect_told(tiles_of_a_part_of_a_warp, {1, 32}, {"part of a warp", "0xffffffdf", "@4"});
+    expect_told(wait_for_each_other, {1, 48},
+                {"deadlock", "threads 0-7: at a block barrier", "@2", "threads 8-31: in a warp function",
+                 "@4", "threads 32-47: exited"});
+  });
+}
 
 constexpr unsigned kMisalignedLine = __LINE__ + 3;
 __global__ void misaligned_vectors(const float* from, float* to, bool load) {
@@ -76,57 +170,6 @@ TEST_F(Faults, AVectorThatIsNotAligned) {
                {1, 1}, from.data(), to.data() + 2, false);
 }
 
-// ---- warps ------------------------------------------------------------------------------------------------
-
-constexpr unsigned kMaskLine = __LINE__ + 2;
-__global__ void outside_its_mask(int* out) {
-  out[threadIdx.x] = __shfl_sync(0x0000ffffu, 1, 0);
-}
-TEST_F(Faults, ALaneOutsideItsMask) {
-  DeviceArray<int> out(32);
-  expect_fault({"wrong mask", "lane 16", "0x0000ffff", "thread (16,0,0)", line(kFile, kMaskLine)},
-               outside_its_mask, {1, 32}, out.data());
-}
-
-constexpr unsigned kMixedLine = __LINE__ + 3;
-__global__ void different_masks(int* out) {
-  if (threadIdx.x < 16) {
-    out[threadIdx.x] = __shfl_sync(kAll, 1, 0);
-  } else {
-    out[threadIdx.x] = __shfl_sync(0xffff0001u, 1, 0);
-  }
-}
-TEST_F(Faults, LanesThatNameEachOtherWithDifferentMasks) {
-  in_every_order([&] {
-    DeviceArray<int> out(32);
-    expect_fault({"wrong mask", line(kFile, kMixedLine), line(kFile, kMixedLine + 2)}, different_masks,
-                 {1, 32}, out.data());
-  });
-}
-
-constexpr unsigned kDivergedLine = __LINE__ + 4;
-__global__ void diverged_warp(int* out) {
-  int v = 1;
-  for (unsigned i = 0; i <= threadIdx.x % 2; ++i) {
-    v += __shfl_xor_sync(kAll, v, 1);  // the odd lanes come once more than the even ones
-  }
-  __syncwarp();
-  out[threadIdx.x] = v;
-}
-TEST_F(Faults, ADivergedWarp) {
-  DeviceArray<int> out(32);
-  expect_fault({"diverged warp", line(kFile, kDivergedLine), line(kFile, kDivergedLine + 2)}, diverged_warp,
-               {1, 32}, out.data());
-}
-
-__global__ void odd_width(int* out) {
-  out[threadIdx.x] = __shfl_down_sync(kAll, 1, 1u, 12);
-}
-TEST_F(Faults, AWidthThatIsNoPowerOfTwo) {
-  DeviceArray<int> out(32);
-  expect_fault({"width", kFile}, odd_width, {1, 32}, out.data());
-}
-
 __global__ void from_outside_the_mask(float* out) {
   if (threadIdx.x < 16) out[threadIdx.x] = __shfl_down_sync(0x0000ffffu, 1.0f, 8u);
 }
@@ -135,22 +178,6 @@ TEST_F(Faults, AShuffleFromOutsideTheMaskIsJunk) {
   launch(from_outside_the_mask, {1, 32}, out.data());
   EXPECT_EQ(out.to_host()[7], 1.0f);
   EXPECT_TRUE(std::isnan(out.to_host()[8]));
-}
-
-constexpr unsigned kTilesLine = __LINE__ + 5;
-__global__ void tiles_of_a_part(float* out) {
-  if (threadIdx.x == 5) return;
-  const float a[4] = {1, 1, 1, 1}, b[2] = {1, 1};
-  float d[4] = {};
-  multiply_tiles(d, a, b);
-  out[threadIdx.x] = d[0];
-}
-TEST_F(Faults, AProductOfTilesNeedsAllLanes) {
-  in_every_order([&] {
-    DeviceArray<float> out(32);
-    expect_fault({"part of a warp", "0xffffffdf", line(kFile, kTilesLine)}, tiles_of_a_part, {1, 32},
-                 out.data());
-  });
 }
 
 __global__ void sums_of_tiles(float* out) {
@@ -170,39 +197,7 @@ TEST_F(Faults, ASumOfATileIsRoundedTowardsZero) {
   }
 }
 
-// ---- deadlocks --------------------------------------------------------------------------------------------
-
-constexpr unsigned kCrossLine = __LINE__ + 3;
-__global__ void wait_for_each_other(int) {
-  if (threadIdx.x < 8) {
-    __syncthreads();
-  } else if (threadIdx.x < 32) {
-    __syncwarp();
-  }
-}
-TEST_F(Faults, ADeadlockEndsInATable) {
-  in_every_order([&] {
-    expect_fault({"deadlock", "threads 0-7: at a block barrier", line(kFile, kCrossLine),
-                  "threads 8-31: in a warp function", line(kFile, kCrossLine + 2), "threads 32-47: exited"},
-                 wait_for_each_other, {1, 48}, 0);
-  });
-}
-
-constexpr unsigned kSpinLine = __LINE__ + 3;
-__global__ void wait_for_nobody(unsigned* flag) {
-  const cuda::atomic_ref<unsigned, cuda::thread_scope_device> ref(*flag);
-  if (threadIdx.x == 3) spin_until([&] { return ref.load(cuda::memory_order_acquire) == 1; });
-  __syncthreads();
-}
-TEST_F(Faults, SpinningForNobodyIsADeadlock) {
-  DeviceArray<unsigned> flag(1);
-  flag.zero(nullptr);
-  for (const bool cooperative : {false, true}) {
-    expect_fault({"deadlock", "block (0,0,0): thread 3: waiting in a loop", "block (1,0,0)",
-                  line(kFile, kSpinLine), "threads 0-2, 4-7: at a block barrier"},
-                 wait_for_nobody, {2, 8, 0, nullptr, cooperative}, flag.data());
-  }
-}
+// ---- waiting ----------------------------------------------------------------------------------------------
 
 __global__ void too_early(unsigned* out) {
   unsigned* mine = dynamic_shared<unsigned>();
@@ -214,8 +209,7 @@ __global__ void too_early(unsigned* out) {
   }
 }
 TEST_F(Faults, AClustersSharedMemoryEndsWithItsBlock) {
-  DeviceArray<unsigned> out(2);
-  out.zero(nullptr);
+  auto out = zeros<unsigned>(2);
   LaunchConfig config{2, 1, 16};
   config.cluster = 2;
   const std::string error = error_of([&] {
@@ -227,50 +221,17 @@ TEST_F(Faults, AClustersSharedMemoryEndsWithItsBlock) {
   expect_mentions(error, {"block 1 of the cluster has not begun or has ended", kFile});
 }
 
-// Without a cooperative launch there is no promise that all blocks run at once.
-__global__ void wait_for_the_last_block(unsigned* arrived) {
-  atomicAdd(arrived, 1u);
-  spin_until([&] { return __ldcg(arrived) == gridDim.x; });
-}
-TEST_F(Faults, WaitingForABlockThatCannotStart) {
-  DeviceArray<unsigned> arrived(1);
-  arrived.zero(nullptr);
-  expect_fault({"deadlock", "of 500 blocks not started", "waiting in a loop"}, wait_for_the_last_block,
-               {500, 1}, arrived.data());
-  arrived.zero(nullptr);
-  launch(wait_for_the_last_block, {100, 1, 0, nullptr, true}, arrived.data());
-}
-
-__global__ void one_block_misses_the_grid_barrier(int) {
-  if (blockIdx.x != 1) grid_sync();
-}
-TEST_F(Faults, AGridBarrierThatABlockMisses) {
-  expect_fault({"deadlock", "block (0,0,0): threads 0-3: at the grid barrier", "block (2,0,0)"},
-               one_block_misses_the_grid_barrier, {3, 4, 0, nullptr, true}, 0);
-}
-__global__ void any_grid_sync(int) {
-  grid_sync();
-}
-TEST_F(Faults, AGridBarrierNeedsACooperativeLaunch) {
-  expect_fault({"not cooperative", kFile}, any_grid_sync, {3, 4}, 0);
-}
-
 // The full hash table: the probe finds no free slot and goes round for ever.
-constexpr unsigned kEndlessLine = __LINE__ + 2;
-__global__ void full_table(int* table) {
-  for (unsigned slot = 0; atomicCAS(&table[slot], -1, 5) != -1;) slot = (slot + 1) % 64;
+KERNEL(full_table) {
+  for (unsigned slot = 0; atomicCAS(&out[slot], -1, 5) != -1;) slot = (slot + 1) % 64;
 }
 TEST_F(Faults, AnEndlessLoopOfAtomicsIsStopped) {
   simt::set_watchdog(0.3);
-  DeviceArray<int> table(64);
-  table.zero(nullptr);
-  expect_fault({"no progress", "STAGES_WATCHDOG", line(kFile, kEndlessLine)}, full_table, {1, 2},
-               table.data());
+  expect_told(full_table, {1, 2}, {"no progress", "STAGES_WATCHDOG", "@1"});
 }
 
 TEST_F(Faults, ADeadlineStopsAKernelAndLetsNoneBegin) {
-  DeviceArray<int> table(64);
-  table.zero(nullptr);
+  auto table = zeros<int>(64);
   simt::set_deadline(std::chrono::steady_clock::now() + std::chrono::milliseconds(300));
   EXPECT_FALSE(simt::missed_deadline());
   for (int time = 0; time < 2; ++time) {
@@ -293,8 +254,7 @@ TEST_F(Faults, AnEndlessLoopWithoutAtomicsEndsTheProcess) {
   EXPECT_DEATH(
       {
         simt::set_watchdog(0.2);
-        DeviceArray<int> out(1);
-        out.zero(nullptr);
+        auto out = zeros<int>(1);
         launch(endless, {1, 1}, out.data());
       },
       "fault_tests.cu:.*has not moved");
@@ -502,8 +462,6 @@ TEST_F(Faults, FreedMemoryHoldsJunk) {
 
 // ---- limits -----------------------------------------------------------------------------------------------
 
-__global__ void nothing(int) {}
-
 TEST_F(Faults, LaunchesBeyondTheLimitsAreRefused) {
   const auto refused = [](const LaunchConfig& config) {
     return error_of([&] { launch(nothing, config, 0); });
@@ -582,57 +540,7 @@ TEST_F(Faults, DeviceFunctionsOnTheHostAreErrors) {
   expect_mentions(error_of([] { __syncwarp(); }), {"outside a kernel", kFile});
 }
 
-__global__ void throws(int) {
-  throw std::runtime_error("planted");
-}
-__global__ void traps(int) {
-  if (blockIdx.x == 1) __trap();
-}
-TEST_F(Faults, ExceptionsAndTrapsStopTheKernel) {
-  expect_fault({"the kernel threw: planted", kFile}, throws, {5, 5}, 0);
-  expect_fault({"__trap()", "block (1,0,0)", kFile}, traps, {5, 5}, 0);
-  launch(nothing, {5, 5}, 0);  // and the next one is none the worse for it
-}
-
 // ---- order ------------------------------------------------------------------------------------------------
-
-// Without the barrier the result depends on who runs first. Forward, each thread reads what the one before it
-// has just written, and all looks well.
-template <bool kWithBarrier>
-__global__ void from_neighbour(int* out) {
-  __shared__ int tile[64];
-  tile[threadIdx.x] = static_cast<int>(threadIdx.x);
-  if (kWithBarrier) __syncthreads();
-  out[threadIdx.x] = threadIdx.x == 0 ? 0 : tile[threadIdx.x - 1];
-}
-bool neighbours_right(void (*kernel)(int*), const std::string& schedule) {
-  use_schedule(schedule);
-  DeviceArray<int> out(64);
-  launch(kernel, {1, 64}, out.data());
-  const auto host = out.to_host();
-  for (int i = 1; i < 64; ++i) {
-    if (host[static_cast<std::size_t>(i)] != i - 1) return false;
-  }
-  return true;
-}
-TEST_F(Faults, AMissingBarrierShowsWhenTheOrderChanges) {
-  EXPECT_TRUE(neighbours_right(from_neighbour<false>, "forward"));
-  EXPECT_FALSE(neighbours_right(from_neighbour<false>, "reverse"));
-  EXPECT_FALSE(neighbours_right(from_neighbour<false>, "random:1"));
-  for (const auto& schedule : schedules())
-    EXPECT_TRUE(neighbours_right(from_neighbour<true>, schedule)) << schedule;
-}
-
-__global__ void warp_neighbour(int* out) {
-  __shared__ int tile[64];
-  __syncthreads();
-  tile[threadIdx.x] = static_cast<int>(threadIdx.x);  // missing: __syncwarp()
-  out[threadIdx.x] = threadIdx.x == 0 ? 0 : tile[threadIdx.x - 1];
-}
-TEST_F(Faults, AMissingWarpBarrierShowsToo) {
-  EXPECT_TRUE(neighbours_right(warp_neighbour, "forward"));
-  EXPECT_FALSE(neighbours_right(warp_neighbour, "reverse"));
-}
 
 __global__ void note_block(int* next, int* order) {
   order[atomicAdd(next, 1)] = static_cast<int>(blockIdx.x);
@@ -641,8 +549,8 @@ TEST_F(Faults, TheOrderOfBlocksChangesToo) {
   // A worker may be kept from running for as long as it likes, so no one place in the order is certain.
   for (const bool forward : {true, false}) {
     use_schedule(forward ? "forward" : "reverse");
-    DeviceArray<int> next(1), order(1000);
-    next.zero(nullptr);
+    auto next = zeros<int>(1);
+    DeviceArray<int> order(1000);
     launch(note_block, {1000, 1}, next.data(), order.data());
     const auto blocks = order.to_host();
     int upwards = 0;
@@ -652,17 +560,25 @@ TEST_F(Faults, TheOrderOfBlocksChangesToo) {
   }
 }
 
+// Where a barrier is missing, this order is what shows it.
 __global__ void record_order(int* next, int* order) {
+  order[atomicAdd(next, 1)] = static_cast<int>(threadIdx.x);
+  __syncthreads();
   order[atomicAdd(next, 1)] = static_cast<int>(threadIdx.x);
 }
 std::vector<int> order_under(const std::string& schedule) {
   use_schedule(schedule);
-  DeviceArray<int> next(1), order(256);
-  next.zero(nullptr);
+  auto next = zeros<int>(1);
+  DeviceArray<int> order(512);
   launch(record_order, {1, 256}, next.data(), order.data());
   return order.to_host();
 }
-TEST_F(Faults, RandomOrdersRepeatByTheirSeed) {
+TEST_F(Faults, ThreadsRunInTheOrderOfTheScheduleBeforeABarrierAndAfterIt) {
+  const std::vector<int> forward = order_under("forward"), reverse = order_under("reverse");
+  for (int i = 0; i < 512; ++i) {
+    EXPECT_EQ(forward[static_cast<std::size_t>(i)], i % 256);
+    EXPECT_EQ(reverse[static_cast<std::size_t>(i)], 255 - i % 256);
+  }
   EXPECT_EQ(order_under("random:7"), order_under("random:7"));
   EXPECT_NE(order_under("random:7"), order_under("random:8"));
   EXPECT_THROW(simt::set_schedule("sideways"), Error);

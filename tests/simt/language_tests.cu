@@ -27,6 +27,14 @@ void expect_per_thread(void (*kernel)(T*), unsigned threads, Expected expected) 
 
 using Language = KernelTest;
 
+// A test: PER_THREAD(NAME, type, threads, what thread t answers) { the kernel, which answers in out[threadIdx.x] }
+#define PER_THREAD(NAME, T, THREADS, ...)             \
+  __global__ void NAME(T* out);                       \
+  TEST_F(Language, NAME) {                            \
+    expect_per_thread<T>(NAME, THREADS, __VA_ARGS__); \
+  }                                                   \
+  __global__ void NAME(T* out)
+
 __global__ void coordinates(uint3* thread, uint3* block, dim3 expected_block, dim3 expected_grid) {
   const bool shapes_agree = blockDim.x == expected_block.x && blockDim.y == expected_block.y &&
                             blockDim.z == expected_block.z && gridDim.x == expected_grid.x &&
@@ -52,7 +60,7 @@ TEST_F(Language, EveryThreadOfEveryBlockRunsOnce) {
   });
 }
 
-__global__ void static_reverse(int* out) {
+PER_THREAD(StaticSharedMemoryAndBarriers, int, 200, [](unsigned i) { return 199 - static_cast<int>(i); }) {
   __shared__ int tile[256];
   tile[threadIdx.x] = static_cast<int>(threadIdx.x);
   __syncthreads();
@@ -65,8 +73,7 @@ __global__ void dynamic_reverse(int* out) {
   out[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
 }
 
-TEST_F(Language, SharedMemoryAndBarriers) {
-  expect_per_thread<int>(static_reverse, 200, [](unsigned i) { return 199 - static_cast<int>(i); });
+TEST_F(Language, DynamicSharedMemory) {
   in_every_order([&] {
     DeviceArray<int> out(77);
     launch(dynamic_reverse, {1, 77, 77 * sizeof(int)}, out.data());
@@ -75,14 +82,11 @@ TEST_F(Language, SharedMemoryAndBarriers) {
   });
 }
 
-__global__ void block_votes(int* out) {
+PER_THREAD(BlockVotes, int, 75, [](unsigned) { return 37 * 1000 + 100 + 10; }) {
   const int odd = threadIdx.x % 2;
   const int count = __syncthreads_count(odd), any = __syncthreads_or(threadIdx.x == 7);
   const int all = __syncthreads_and(threadIdx.x < 1000), none = __syncthreads_and(odd);
   out[threadIdx.x] = count * 1000 + any * 100 + all * 10 + none;
-}
-TEST_F(Language, BlockVotes) {
-  expect_per_thread<int>(block_votes, 75, [](unsigned) { return 37 * 1000 + 100 + 10; });
 }
 
 __global__ void early_exit(int* out) {
@@ -103,40 +107,32 @@ TEST_F(Language, AThreadThatReturnsLeavesTheBarrier) {
 
 // ---- warps ------------------------------------------------------------------------------------------------
 
-__global__ void shuffles(std::int64_t* out) {
+PER_THREAD(Shuffles, std::int64_t, 64, [](unsigned t) {
+  const unsigned indexed = 100 + t / 8 * 8 + 3, up = 100 + (t % 16 < 2 ? t : t - 2);
+  const unsigned down = 100 + (t % 32 == 31 ? t : t + 1), crossed = 100 + (t ^ 5);
+  return static_cast<std::int64_t>(indexed) + (static_cast<std::int64_t>(up) << 16) +
+         (static_cast<std::int64_t>(down) << 32) + (static_cast<std::int64_t>(crossed) << 48);
+}) {
   const int t = static_cast<int>(threadIdx.x), v = 100 + t;
   const std::int64_t indexed = __shfl_sync(kAll, v, 3, 8), up = __shfl_up_sync(kAll, v, 2u, 16);
   const std::int64_t down = __shfl_down_sync(kAll, v, 1u), crossed = __shfl_xor_sync(kAll, v, 5);
   out[t] = indexed + (up << 16) + (down << 32) + (crossed << 48);
 }
-TEST_F(Language, Shuffles) {
-  expect_per_thread<std::int64_t>(shuffles, 64, [](unsigned t) {
-    const unsigned indexed = 100 + t / 8 * 8 + 3, up = 100 + (t % 16 < 2 ? t : t - 2);
-    const unsigned down = 100 + (t % 32 == 31 ? t : t + 1), crossed = 100 + (t ^ 5);
-    return static_cast<std::int64_t>(indexed) + (static_cast<std::int64_t>(up) << 16) +
-           (static_cast<std::int64_t>(down) << 32) + (static_cast<std::int64_t>(crossed) << 48);
-  });
-}
 
 // Beyond its segment of `width` lanes xor reads earlier segments but not later ones.
-__global__ void xor_beyond_width(int* out) {
+PER_THREAD(ShuffleXorBeyondItsWidth, int, 32,
+           [](unsigned t) { return static_cast<int>((t ^ 8) > (t | 7) ? t : t ^ 8); }) {
   out[threadIdx.x] = __shfl_xor_sync(kAll, static_cast<int>(threadIdx.x), 8, 8);
 }
-TEST_F(Language, ShuffleXorBeyondItsWidth) {
-  expect_per_thread<int>(xor_beyond_width, 32,
-                         [](unsigned t) { return static_cast<int>((t ^ 8) > (t | 7) ? t : t ^ 8); });
-}
 
-__global__ void shuffle_doubles(double* out) {
+PER_THREAD(ShuffledDoublesAddUp, double, 64, [](unsigned t) { return t < 32 ? 512.0 : 512.0 + 1024; }) {
   double sum = threadIdx.x + 0.5;
   for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(kAll, sum, d);
   out[threadIdx.x] = sum;
 }
-TEST_F(Language, ShuffledDoublesAddUp) {
-  expect_per_thread<double>(shuffle_doubles, 64, [](unsigned t) { return t < 32 ? 512.0 : 512.0 + 1024; });
-}
 
-__global__ void half_warps(unsigned* out) {
+PER_THREAD(HalvesOfAWarpGoTheirOwnWays, unsigned, 64,
+           [](unsigned t) { return t % 32 < 16 ? 3 * (15 - t % 32) : 0xaaaa0000u; }) {
   const unsigned lane = threadIdx.x % 32;
   unsigned result = 0;
   if (lane < 16) {
@@ -146,29 +142,19 @@ __global__ void half_warps(unsigned* out) {
   }
   out[threadIdx.x] = result;
 }
-TEST_F(Language, HalvesOfAWarpGoTheirOwnWays) {
-  expect_per_thread<unsigned>(half_warps, 64,
-                              [](unsigned t) { return t % 32 < 16 ? 3 * (15 - t % 32) : 0xaaaa0000u; });
-}
 
-__global__ void votes(unsigned* out) {
+PER_THREAD(WarpVotes, unsigned, 64, [](unsigned t) { return 0x22222222u ^ (t < 32 ? 0u : 3u); }) {
   const unsigned ballot = __ballot_sync(kAll, threadIdx.x % 4 == 1);
   const int any = __any_sync(kAll, threadIdx.x == 40), all = __all_sync(kAll, threadIdx.x >= 32);
   out[threadIdx.x] = ballot ^ static_cast<unsigned>(2 * any + all);
 }
-TEST_F(Language, WarpVotes) {
-  expect_per_thread<unsigned>(votes, 64, [](unsigned t) { return 0x22222222u ^ (t < 32 ? 0u : 3u); });
-}
 
-__global__ void matches(unsigned* out) {
+PER_THREAD(Matches, unsigned, 32, [](unsigned t) {
+  unsigned mask = 0;
+  for (unsigned other = t % 3; other < 32; other += 3) mask |= 1u << other;
+  return mask;
+}) {
   out[threadIdx.x] = __match_any_sync(kAll, threadIdx.x % 3);
-}
-TEST_F(Language, Matches) {
-  expect_per_thread<unsigned>(matches, 32, [](unsigned t) {
-    unsigned mask = 0;
-    for (unsigned other = t % 3; other < 32; other += 3) mask |= 1u << other;
-    return mask;
-  });
 }
 
 // Devices before compute capability 8.0 have no instruction for these.
@@ -192,12 +178,9 @@ TEST_F(Language, WarpReductions) {
 }
 
 // What our kernels use of them has a form for all devices. The largest value is in another lane of each warp.
-__global__ void largest_of_warps(int* out) {
+PER_THREAD(TheLargestValueOfAWarp, int, 32 * 8, [](unsigned t) { return -5 - static_cast<int>(t / 32); }) {
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   out[threadIdx.x] = warp_max(lane == (7 * warp + 3) % 32 ? -5 - warp : -100 - lane);
-}
-TEST_F(Language, TheLargestValueOfAWarp) {
-  expect_per_thread<int>(largest_of_warps, 32 * 8, [](unsigned t) { return -5 - static_cast<int>(t / 32); });
 }
 
 // ---- tensor cores -----------------------------------------------------------------------------------------
@@ -265,11 +248,8 @@ TEST_F(Language, TheNearestTf32Number) {
 }
 
 // The guide promises the caller's own bit and nothing more.
-__global__ void active(unsigned* out) {
+PER_THREAD(ActiveMaskHoldsTheCaller, unsigned, 40, [](unsigned) { return 1u; }) {
   out[threadIdx.x] = __activemask() >> (threadIdx.x % 32) & 1;
-}
-TEST_F(Language, ActiveMaskHoldsTheCaller) {
-  expect_per_thread<unsigned>(active, 40, [](unsigned) { return 1u; });
 }
 
 // ---- atomics ----------------------------------------------------------------------------------------------
@@ -297,8 +277,7 @@ __global__ void atomics(Sums* s) {
   atomicAdd(&s->d, 0.25);
 }
 TEST_F(Language, AtomicsLoseNothing) {
-  DeviceArray<Sums> s(1);
-  s.zero(nullptr);
+  auto s = zeros<Sums>(1);
   launch(atomics, {64, 256}, s.data());
   const Sums r = s.to_host()[0];
   const int n = 64 * 256;
@@ -320,9 +299,8 @@ __global__ void exchange(unsigned* words, int* out) {
   if (won) out[0] = static_cast<int>(atomicExch(&words[1], 9u));
 }
 TEST_F(Language, CompareAndSwapHasOneWinner) {
-  DeviceArray<unsigned> words(2);
+  auto words = zeros<unsigned>(2);
   DeviceArray<int> out(1);
-  words.zero(nullptr);
   launch(exchange, {1, 1}, words.data(), out.data());
   EXPECT_EQ(words.to_host(), (std::vector<unsigned>{7, 9}));
   EXPECT_EQ(out.to_host()[0], 0);
@@ -340,10 +318,8 @@ __global__ void locked_increment(unsigned* lock, int* counter) {
 }
 TEST_F(Language, ASpinLockMakesProgress) {
   in_every_order([&] {
-    DeviceArray<unsigned> lock(1);
-    DeviceArray<int> counter(1);
-    lock.zero(nullptr);
-    counter.zero(nullptr);
+    auto lock = zeros<unsigned>(1);
+    auto counter = zeros<int>(1);
     launch(locked_increment, {4, 16}, lock.data(), counter.data());
     EXPECT_EQ(counter.to_host()[0], 64);
   });
@@ -370,8 +346,7 @@ TEST_F(Language, CooperativeBlocksWaitForEachOther) {
   constexpr int kBlocks = 16, kThreads = 40, kRounds = 20;
   in_every_order([&] {
     DeviceArray<int> data(kBlocks), sums(kRounds);
-    DeviceArray<unsigned> flags(kBlocks);
-    flags.zero(nullptr);
+    auto flags = zeros<unsigned>(kBlocks);
     sums.zero(nullptr);
     launch(ring, {kBlocks, kThreads, 0, nullptr, true}, data.data(), flags.data(), kRounds, sums.data());
     const auto host = sums.to_host();
@@ -408,8 +383,7 @@ __global__ void wait_without_helper(unsigned* flag) {
   }
 }
 TEST_F(Language, APlainLoopOfCachedLoadsEnds) {
-  DeviceArray<unsigned> flag(1);
-  flag.zero(nullptr);
+  auto flag = zeros<unsigned>(1);
   launch(wait_without_helper, {1, 2}, flag.data());
   EXPECT_EQ(flag.to_host()[0], 1u);
 }
@@ -429,8 +403,7 @@ __global__ void intrinsics(int* failures) {
   expect(min(3, 4) == 3 && max(3.5, 2.) == 3.5 && min(3u, 4u) == 3u, 6);
 }
 TEST_F(Language, Intrinsics) {
-  DeviceArray<int> failures(1);
-  failures.zero(nullptr);
+  auto failures = zeros<int>(1);
   launch(intrinsics, {1, 1}, failures.data());
   EXPECT_EQ(failures.to_host()[0], 0);
 }
@@ -446,19 +419,6 @@ TEST_F(Language, CachedLoadsAndVectorTypes) {
   EXPECT_EQ(out.to_host()[0].w, 4.f);
   static_assert(sizeof(float3) == 12 && alignof(float4) == 16 && alignof(double2) == 16 &&
                 alignof(uchar4) == 4);
-}
-
-template <class T, int N>
-__global__ void __launch_bounds__(64) templated(T* out) {
-  __shared__ T tile[N];
-  tile[threadIdx.x] = static_cast<T>(threadIdx.x);
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < N; ++i) out[threadIdx.x] = tile[N - 1];
-}
-TEST_F(Language, TemplatedKernels) {
-  expect_per_thread<double>(templated<double, 8>, 8, [](unsigned) { return 7.0; });
-  expect_per_thread<int>(templated<int, 8>, 8, [](unsigned) { return 7; });
 }
 
 }  // namespace

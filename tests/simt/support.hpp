@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -45,6 +44,13 @@ class KernelTest : public ::testing::Test {
   ~KernelTest() override { use_schedule(""); }
 };
 
+template <class T>
+DeviceArray<T> zeros(std::size_t size) {
+  DeviceArray<T> out(size);
+  out.zero(nullptr);
+  return out;
+}
+
 /// The message of the Error that `work` throws; a failure, and empty, if it throws none.
 template <class Work>
 std::string error_of(Work work) {
@@ -57,15 +63,14 @@ std::string error_of(Work work) {
   return "";
 }
 
-inline void expect_mentions(const std::string& text, std::initializer_list<std::string> parts) {
-  for (const std::string& part : parts) {
+inline void expect_mentions(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
     EXPECT_NE(text.find(part), std::string::npos) << "missing: " << part << "\nin: " << text;
-  }
 }
 
 /// Launches, and demands an error whose message has all `parts`.
 template <class... P, class... Args>
-void expect_fault(std::initializer_list<std::string> parts, void (*kernel)(P...), const LaunchConfig& config,
+void expect_fault(const std::vector<std::string>& parts, void (*kernel)(P...), const LaunchConfig& config,
                   Args... args) {
   expect_mentions(error_of([&] { launch(kernel, config, args...); }), parts);
 }
