@@ -5,15 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "common/battery/matrices.hpp"
-#include "common/matrix/convert.hpp"
-#include "common/matrix/error.hpp"
+#include "tests/expect.hpp"
 
 namespace stages::student {
 namespace {
 
 template <class T>
 std::shared_ptr<const Csr<T>> matrix() {
-  return std::make_shared<const Csr<T>>(convert_values<T>(matrices::uneven(7, 9, 3)));
+  return share<T>(matrices::uneven(7, 9, 3));
 }
 
 template <class Problem>
@@ -84,29 +83,19 @@ TEST(Messages, WhatIsCutOrTooLongDoesNotArrive) {
   EXPECT_THROW(arrived<SpmmProblem<double>>(bytes), Error);
 }
 
-TEST(Messages, NothingIsAllocatedForNumbersThatAreNotThere) {
-  Writer out;
-  out.number(Index{1});
-  out.number(Index{1});
-  out.number(Offset{1});
-  out.number(Layout::row_major);
-  out.number(~std::uint64_t{0} / 8);
-  const Bytes bytes = out.take();
-  Reader in(bytes);
-  Dense<double> result;
-  EXPECT_THROW(take(in, result), Error);
-}
-
-TEST(Messages, ALayoutThatThereIsNot) {
-  Writer out;
-  for (const int number : {1, 1}) out.number(number);
-  out.number(Offset{1});
-  out.number(77);
-  out.array(Buffer<double>{1});
-  const Bytes bytes = out.take();
-  Reader in(bytes);
-  Dense<double> result;
-  EXPECT_THROW(take(in, result), Error);
+TEST(Messages, NumbersThatAreNotThereAreNotAllocatedAndThereIsNoSuchLayout) {
+  for (const bool known : {true, false}) {
+    Writer out;
+    for (const Index number : {1, 1}) out.number(number);
+    out.number(Offset{1});
+    out.number(known ? Layout::row_major : Layout{77});
+    if (known) out.number(~std::uint64_t{0} / 8);
+    if (!known) out.array(Buffer<double>{1});
+    const Bytes bytes = out.take();
+    Reader in(bytes);
+    Dense<double> result;
+    EXPECT_THROW(take(in, result), Error) << known;
+  }
 }
 
 }  // namespace

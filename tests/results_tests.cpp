@@ -1,20 +1,18 @@
-// Results as JSON, CSV and table: complete, readable by others, and honest about what is not known.
+// Results as JSON, CSV and table: complete, readable by others, and honest about what is not known. Of several
+// numbers of ranks: read back, related to serial, shown; and specs that grow with the ranks.
 
 #include "common/harness/results.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "common/harness/json_lines.hpp"
-#include "common/matrix/error.hpp"
+#include "tests/expect.hpp"
 
 namespace stages {
 namespace {
@@ -70,26 +68,38 @@ Results sample() {
   return results;
 }
 
-TEST(Json, HoldsEverythingAndParsesBack) {
+TEST(Json, HoldsEverythingAndNullForWhatIsUnknown) {
   const json out = json::parse(to_json(sample()).dump());
-  EXPECT_EQ(out["schema_version"], kSchemaVersion);
-  EXPECT_EQ(out["context"]["command"], "stages run \"x\"");
   ASSERT_EQ(out["results"].size(), 3U);
-  const json& row = out["results"][0];
-  EXPECT_EQ(row["problem"]["matrix"], "dir, with comma/m \"q\".mtx");
-  EXPECT_EQ(row["problem"]["operation"], "spmm");
-  EXPECT_EQ(row["problem"]["nnz"], 30);
-  EXPECT_EQ(row["entry"], "01_cpu_serial/csr");
-  EXPECT_EQ(row["status"], "good");
-  EXPECT_EQ(row["check"]["passed"], true);
-  EXPECT_EQ(row["check"]["sampled"], true);
-  EXPECT_EQ(row["check"]["rows_checked"], 4);
-  EXPECT_EQ(row["seconds"]["prepare"], 0.5);
-  EXPECT_EQ(row["seconds"]["run"]["median"], 4e-3);
-  EXPECT_EQ(row["seconds"]["run"]["samples"], sample().rows[0].run.samples);
-  EXPECT_EQ(row["seconds"]["phases"]["numeric"], 3e-3);
-  EXPECT_EQ(row["gflops"], 1.5);
-  EXPECT_EQ(row["metrics"]["registers"]["value"], 40);
+  const std::pair<const char*, json> expected[] = {
+      {"/schema_version", kSchemaVersion},
+      {"/context/command", "stages run \"x\""},
+      {"/results/0/problem/matrix", "dir, with comma/m \"q\".mtx"},
+      {"/results/0/problem/operation", "spmm"},
+      {"/results/0/problem/nnz", 30},
+      {"/results/0/entry", "01_cpu_serial/csr"},
+      {"/results/0/status", "good"},
+      {"/results/0/check/passed", true},
+      {"/results/0/check/sampled", true},
+      {"/results/0/check/rows_checked", 4},
+      {"/results/0/seconds/prepare", 0.5},
+      {"/results/0/seconds/run/median", 4e-3},
+      {"/results/0/seconds/run/samples", sample().rows[0].run.samples},
+      {"/results/0/seconds/phases/numeric", 3e-3},
+      {"/results/0/gflops", 1.5},
+      {"/results/0/metrics/registers/value", 40},
+      {"/results/0/break_even_products", nullptr},
+      {"/results/0/metrics/spilled/value", nullptr},
+      {"/results/0/speedup_peer", nullptr},
+      {"/results/0/speedup_previous", 2},
+      {"/results/1/check/passed", false},
+      {"/results/1/reason", "element (0, 0) is NaN"},
+      {"/results/2/status", "skipped"},
+  };
+  for (const auto& [place, value] : expected) EXPECT_EQ(out.at(json::json_pointer(place)), value) << place;
+  // Rows without times have none, and one that was never checked no check.
+  for (const char* place : {"/results/1/seconds", "/results/1/gflops", "/results/2/check"})
+    EXPECT_FALSE(out.contains(json::json_pointer(place))) << place;
 }
 
 TEST(Json, AsTextHasALineForEachRowAndFiveDigits) {
@@ -115,29 +125,8 @@ TEST(Json, WhatWasNotJudgedIsThereAndInTheTable) {
   EXPECT_EQ(check["sums"], 20);
   EXPECT_EQ(check["sums_not_judged"], 3);
   EXPECT_EQ(results_from_json(to_json(results)).rows[0].check.not_judged, 3);
-  EXPECT_NE(to_table(results, false)
-                .find("4 of 10 rows checked in full, 3 of 20 sums beyond the type's range: not judged"),
-            std::string::npos)
-      << to_table(results, false);
-}
-
-TEST(Json, WhatIsUnknownIsNull) {
-  const json out = to_json(sample());
-  const json& row = out["results"][0];
-  EXPECT_TRUE(row["break_even_products"].is_null());
-  EXPECT_TRUE(row["metrics"]["spilled"]["value"].is_null());
-  EXPECT_TRUE(row["speedup_peer"].is_null());
-  EXPECT_EQ(row["speedup_previous"], 2);
-}
-
-TEST(Json, RowsWithoutTimesHaveNone) {
-  const json out = to_json(sample());
-  EXPECT_FALSE(out["results"][1].contains("seconds"));
-  EXPECT_FALSE(out["results"][1].contains("gflops"));
-  EXPECT_EQ(out["results"][1]["check"]["passed"], false);
-  EXPECT_EQ(out["results"][1]["reason"], "element (0, 0) is NaN");
-  EXPECT_FALSE(out["results"][2].contains("check")) << "was never checked";
-  EXPECT_EQ(out["results"][2]["status"], "skipped");
+  EXPECT_TRUE(has(to_table(results, false),
+                  "4 of 10 rows checked in full, 3 of 20 sums beyond the type's range: not judged"));
 }
 
 /// Splits a CSV text by RFC 4180.
@@ -206,12 +195,11 @@ TEST(Csv, NoFieldIsAFormula) {
 
 TEST(Table, SaysWhatAPersonAsks) {
   const std::string table = to_table(sample(), false);
-  for (const char* text :
-       {"01_cpu_serial/csr", "4.00 ms", "N = 32", "WRONG: element (0, 0) is NaN", "skipped: needs 4 GB",
-        "a note", "4 of 10 rows checked in full", "never", "2.00x", "1 good, 1 wrong, 0 failed, 1 skipped"})
-    EXPECT_NE(table.find(text), std::string::npos) << text << " in\n" << table;
-  EXPECT_EQ(table.find('\033'), std::string::npos) << "colours although none were asked for";
-  EXPECT_NE(to_table(sample(), true).find('\033'), std::string::npos);
+  EXPECT_TRUE(has_all(table, {"01_cpu_serial/csr", "4.00 ms", "N = 32", "WRONG: element (0, 0) is NaN",
+                              "skipped: needs 4 GB", "a note", "4 of 10 rows checked in full", "never",
+                              "2.00x", "1 good, 1 wrong, 0 failed, 1 skipped"}));
+  EXPECT_FALSE(has(table, "\033")) << "colours although none were asked for";
+  EXPECT_TRUE(has(to_table(sample(), true), "\033"));
 }
 
 TEST(Table, ColumnsStandUnderTheirHeads) {
@@ -224,13 +212,12 @@ TEST(Table, ColumnsStandUnderTheirHeads) {
 }
 
 TEST(Table, NoRowsIsNoReasonToFail) {
-  EXPECT_NE(to_table({}, false).find("0 good"), std::string::npos);
+  EXPECT_TRUE(has(to_table({}, false), "0 good"));
   EXPECT_EQ(parse_csv(to_csv({})).size(), 1U);
   EXPECT_TRUE(to_json(Results{})["results"].empty());
 }
 
 TEST(Format, ThreeDigitsAndAUnit) {
-  EXPECT_EQ(format_seconds(1.2345), "1.23 s");
   EXPECT_EQ(format_seconds(0.0123456), "12.3 ms");
   EXPECT_EQ(format_seconds(0.000456), "456 us");
   EXPECT_EQ(format_seconds(2.5e-9), "2.50 ns");
@@ -245,43 +232,112 @@ TEST(Format, ThreeDigitsAndAUnit) {
   EXPECT_EQ(format_bytes(9.9e17), "990000 TB");
 }
 
-TEST(WriteFile, IsCompleteOrNotThere) {
-  const std::filesystem::path directory =
-      std::filesystem::temp_directory_path() / fmt::format("stages_results_{}", getpid());
-  std::filesystem::create_directory(directory);
-  const std::string path = (directory / "out.json").string();
-  write_file(path, "first");
-  write_file(path, std::string(100'000, 'x'));
-  std::ifstream in(path);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), std::string(100'000, 'x'));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 1)
-      << "a temporary file stayed";
-  const std::string nowhere = (directory / "no" / "such" / "out.json").string();
-  EXPECT_THROW(write_file(nowhere, "text"), Error);
-  std::filesystem::create_directory(directory / "taken");
-  EXPECT_THROW(write_file((directory / "taken").string(), "text"), Error);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 2)
-      << "a temporary file stayed";
-  std::filesystem::remove_all(directory);
-}
-
-template <class E, std::size_t N>
-void expect_read_back(const std::array<Named<E>, N>& table) {
-  for (const auto& [value, name] : table) {
-    EXPECT_EQ(to_string(value), name);
-    EXPECT_EQ(value_named(table, name), value);
-  }
-}
-
 TEST(Names, AreWrittenAndReadByOneTable) {
-  expect_read_back(kOps);
-  expect_read_back(kModes);
-  expect_read_back(kDestinations);
-  expect_read_back(kLayouts);
-  expect_read_back(kStatuses);
+  const auto expect_read_back = [](const auto&... tables) {
+    const auto of_one = [](const auto& table) {
+      for (const auto& [value, name] : table) {
+        EXPECT_EQ(to_string(value), name);
+        EXPECT_EQ(value_named(table, name), value);
+      }
+    };
+    (of_one(tables), ...);
+  };
+  expect_read_back(kOps, kModes, kDestinations, kLayouts, kStatuses);
   EXPECT_EQ(names_in(kDestinations), (std::vector<std::string>{"host", "distributed", "one-gpu"}));
   EXPECT_FALSE(value_named(kModes, "singl"));
   EXPECT_EQ(name_of(kModes, Mode{9}), "");
+}
+
+ResultRow row_of(const char* entry, double seconds, int ranks) {
+  ResultRow row;
+  row.problem = {.matrix = "m", .op = Op::spgemm, .type = "f64", .rows = 4, .cols = 4, .nnz = 9};
+  row.entry = entry;
+  row.run = summarize(std::vector<double>(7, seconds));
+  row.ranks = ranks;
+  row.mpi = std::string_view(entry).starts_with("02_");
+  row.checked = true;
+  row.check.rows = row.check.rows_checked = 4;
+  row.phases = {{"compute", seconds / 2}, {"gather", seconds / 4}};
+  row.metrics = {
+      {"compute_seconds", seconds / 2, "s"}, {"bytes_moved", 1e6, "B"}, {"lost", std::nan(""), ""}};
+  return row;
+}
+
+Results sweep_of_three() {
+  Results results;
+  results.context = {{"cpu", "some"}};
+  results.rows = {row_of("01_cpu_serial/slow", 8.0, 1), row_of("01_cpu_serial/fast", 4.0, 1),
+                  row_of("vendor/faster", 1.0, 1), row_of("02_mpi/distributed", 1.0, 8)};
+  return results;
+}
+
+TEST(Scaling, SpeedUpIsOverTheFastestEntryOfStageOne) {
+  Results results = sweep_of_three();
+  ResultRow other = row_of("02_mpi/distributed", 1.0, 8);
+  other.problem.options = "C distributed";
+  results.rows.push_back(other);
+  relate_to_serial(results);
+  EXPECT_EQ(results.rows[3].speedup_serial, 4.0);
+  EXPECT_EQ(results.rows[1].speedup_serial, 0.0) << "serial entries are not compared with themselves";
+  EXPECT_EQ(results.rows[4].speedup_serial, 0.0) << "another problem";
+}
+
+TEST(Scaling, SeveralGpusAreComparedWithOne) {
+  Results results = sweep_of_three();
+  results.rows.push_back(row_of("08_spgemm_multigpu/one", 0.5, 1));
+  results.rows.push_back(row_of("08_spgemm_multigpu/several", 0.25, 8));
+  results.rows[4].mpi = false;
+  results.rows[5].mpi = true;
+  relate_to_serial(results);
+  EXPECT_EQ(results.rows[5].speedup_serial, 2.0) << "over one GPU, not over a core";
+  EXPECT_EQ(results.rows[3].speedup_serial, 4.0) << "a step without such an entry: over stage 01";
+}
+
+TEST(Scaling, ResultsComeBackFromTheirJson) {
+  Results results = sweep_of_three();
+  results.rows.push_back(sample().rows[1]);  // a wrong one
+  relate_to_serial(results);
+  const json text = to_json(results);
+  const Results back = results_from_json(json::parse(text.dump()));
+  // What is written again must be what was read: phases come back by name, everything else as it was.
+  EXPECT_EQ(to_json(back), text);
+  EXPECT_EQ(back.rows.at(3).speedup_serial, 4.0);
+  EXPECT_EQ(back.count(Status::wrong), 1);
+  EXPECT_THROW(results_from_json(json::parse(R"({"context": {}, "results": [{}]})")), json::exception);
+}
+
+TEST(Scaling, WhatItDoesNotKnowIsRefusedAndNeverGood) {
+  const json sound = to_json(sweep_of_three());
+  const auto expect_refused = [&](const std::string& text, auto&& spoil) {
+    json spoilt = sound;
+    spoil(spoilt["results"][0]);
+    EXPECT_TRUE(has(error_of([&] { results_from_json(spoilt); }), text));
+  };
+  expect_refused("the status 'doubtful'", [](auto& row) { row["status"] = "doubtful"; });
+  expect_refused("the status ''", [](auto& row) { row["status"] = ""; });
+  expect_refused("the operation 'spxx'", [](auto& row) { row["problem"]["operation"] = "spxx"; });
+}
+
+TEST(Scaling, TheTableHoldsRowsOnRanksOnly) {
+  Results results = sweep_of_three();
+  relate_to_serial(results);
+  const std::string table = to_scaling_table(results, false);
+  EXPECT_TRUE(has_all(table, {"02_mpi/distributed", "4.00x", "50%"}));  // 4x on 8 ranks
+  EXPECT_FALSE(has(table, "01_cpu_serial"));
+  EXPECT_FALSE(has(table, "nan"));
+  results.rows.pop_back();
+  EXPECT_EQ(to_scaling_table(results, false), "");
+}
+
+TEST(Scaling, SizesWithXRGrowWithTheRanks) {
+  bool scaled = false;
+  EXPECT_EQ(scaled_spec("gen:uniform:rows=1e5xR,cols=300xR,per_row=8", 4, scaled),
+            "gen:uniform:rows=400000,cols=1200,per_row=8");
+  EXPECT_TRUE(scaled);
+  scaled = false;
+  EXPECT_EQ(scaled_spec("dir/m4xR.mtx", 4, scaled), "dir/m4xR.mtx");
+  EXPECT_EQ(scaled_spec("gen:rmat:scale=12,edge_factor=8", 4, scaled), "gen:rmat:scale=12,edge_factor=8");
+  EXPECT_FALSE(scaled);
 }
 
 }  // namespace

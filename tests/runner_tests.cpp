@@ -10,8 +10,7 @@
 
 #include "common/battery/matrices.hpp"
 #include "common/harness/device_watch.hpp"
-#include "common/matrix/convert.hpp"
-#include "common/matrix/error.hpp"
+#include "tests/expect.hpp"
 #include "tests/mutants/spmm.hpp"
 #include "tests/mutants/spmv.hpp"
 
@@ -23,14 +22,10 @@ using mutants::FaultySpmv;
 using mutants::SpmmFault;
 using mutants::SpmvFault;
 
-std::shared_ptr<const Csr<double>> matrix() {
-  static const auto a = std::make_shared<const Csr<double>>(matrices::uneven(60, 60, 5));
-  return a;
-}
+const std::shared_ptr<const Csr<double>> kMatrix = share<double>(matrices::uneven(60, 60, 5));
 
-/// Options under which a run takes no time worth speaking of.
-RunOptions quick() {
-  RunOptions options;
+/// Options under which a run takes no time worth speaking of, and what else is wanted.
+RunOptions quick(RunOptions options = {}) {
   options.time_budget = 10;
   options.max_noise = -1;  // never reached
   options.min_samples = 3;
@@ -64,14 +59,27 @@ Registry entry_of(const EntryInfo& info, Extra... extra) {
 
 /// The problem of most tests: A x, once.
 SpmvProblem<double> once() {
-  return make_spmv_problem("m", matrix());
+  return make_spmv_problem("m", kMatrix);
 }
 
 /// The row of one entry without faults, timed there.
 ResultRow row_on(Exec& exec, const RunOptions& options, Mode mode = Mode::single, Index products = 1) {
-  return run(spmv_entries({{"a/x", SpmvFault::none}}), make_spmv_problem("m", matrix(), mode, products), exec,
+  return run(spmv_entries({{"a/x", SpmvFault::none}}), make_spmv_problem("m", kMatrix, mode, products), exec,
              options)
       .rows[0];
+}
+
+/// The row ends so: with these words in its reason, and with a time only where it is good.
+void expect_row(const ResultRow& row, Status status, std::string_view words = "") {
+  EXPECT_EQ(row.status, status) << row.reason;
+  EXPECT_TRUE(has(row.reason, words));
+  EXPECT_EQ(row.timed(), status == Status::good);
+}
+
+/// And this is the whole reason.
+void expect_reason(const ResultRow& row, Status status, std::string_view reason) {
+  expect_row(row, status);
+  EXPECT_EQ(row.reason, reason);
 }
 
 /// -1: the row has none of that name.
@@ -112,8 +120,8 @@ TEST(Runner, FillsARowForAGoodEntry) {
   EXPECT_EQ(row.problem.matrix, "m");
   EXPECT_EQ(row.problem.type, "f64");
   EXPECT_EQ(row.problem.rows, 60);
-  EXPECT_EQ(row.problem.nnz, matrix()->nnz());
-  EXPECT_NEAR(row.gflops, 2 * static_cast<double>(matrix()->nnz()) / row.run.median / 1e9, 1e-9);
+  EXPECT_EQ(row.problem.nnz, kMatrix->nnz());
+  EXPECT_NEAR(row.gflops, 2 * static_cast<double>(kMatrix->nnz()) / row.run.median / 1e9, 1e-9);
   EXPECT_GT(row.bandwidth_share, 0);
 }
 
@@ -127,39 +135,29 @@ void expect_skipped(const Problem& problem, double RunOptions::*limit, double va
   if constexpr (Problem::kOp == Op::spmm) registry = entry_of<FaultySpmm>({"a/right", "i"}, SpmmFault::none);
   options.*limit = value;
   const ResultRow row = run(registry, problem, exec, options).rows.at(0);
-  EXPECT_EQ(row.status, Status::skipped);
+  expect_row(row, Status::skipped, words);
   EXPECT_EQ(row.checked, limit == &RunOptions::max_seconds);
-  EXPECT_FALSE(row.timed());
-  EXPECT_NE(row.reason.find(words), std::string::npos) << row.reason;
-}
-
-std::shared_ptr<const Csr<double>> empty(Index rows, Index cols) {
-  return std::make_shared<const Csr<double>>(Csr<double>(rows, cols));
 }
 
 TEST(Runner, LimitsSkipWithTheNumberThatRulesOut) {
   using Options = RunOptions;
   expect_skipped(once(), &Options::max_work, 10,
-                 fmt::format("{} steps, the limit is 10 (--max-work)", matrix()->nnz()));
+                 fmt::format("{} steps, the limit is 10 (--max-work)", kMatrix->nnz()));
   expect_skipped(once(), &Options::max_memory, 100, "960 B of memory, the limit is 100 B (--max-memory)");
   expect_skipped(once(), &Options::max_memory, 961,
                  "of memory with what its check takes, the limit is 961 B (--max-memory)");
   expect_skipped(once(), &Options::max_seconds, 1e-12, "(--max-seconds)");
   Exec exec;
-  Options options = quick();
-  options.max_seconds = 100;
-  EXPECT_EQ(row_on(exec, options).status, Status::good);
+  EXPECT_EQ(row_on(exec, quick({.max_seconds = 100})).status, Status::good);
 
-  expect_skipped(make_spmv_problem("m", empty(500, 1)), &Options::max_work, 1000,
+  expect_skipped(make_spmv_problem("m", share<double>(matrices::empty(500, 1))), &Options::max_work, 1000,
                  "needs 1.50 k numbers as results of its check, the limit is 1.00 k (--max-work)");
-  const auto wide = empty(1, 2147483647);
+  const auto wide = share<double>(matrices::empty(1, 2147483647));
   expect_skipped(make_spmm_problem<double>({.name = "m", .a = wide, .n_cols = 1000}), &Options::max_memory,
                  1e30, "needs 34.4 TB of memory with what its check takes, and ");
-  options = quick();
-  options.max_memory = 1e30;
-  options.check_once = true;
   expect_skipped(make_spmv_problem("m", wide), &Options::max_work, 1e9,
-                 "needs 2.15 G numbers as operands of its check, the limit is 1.00 G (--max-work)", options);
+                 "needs 2.15 G numbers as operands of its check, the limit is 1.00 G (--max-work)",
+                 quick({.max_memory = 1e30, .check_once = true}));
 }
 
 TEST(Runner, NeedsSkipToo) {
@@ -167,24 +165,32 @@ TEST(Runner, NeedsSkipToo) {
   const Registry registry =
       entry_of<FaultySpmv>({.name = "a/gpu", .idea = "i", .needs = {.gpu = true}}, SpmvFault::none);
   const Machine no_driver(exec, "the driver is missing");
-  const auto row = run(registry, once(), no_driver, quick()).rows.at(0);
-  EXPECT_EQ(row.status, Status::skipped);
-  EXPECT_EQ(row.reason, "needs a GPU, and the driver is missing");
+  expect_reason(run(registry, once(), no_driver, quick()).rows.at(0), Status::skipped,
+                "needs a GPU, and the driver is missing");
   Exec gpu;
   EXPECT_EQ(run(registry, once(), Machine(exec, gpu), quick()).rows.at(0).status, Status::good);
 }
 
+/// Throws Error from run().
+template <class T>
+class Bails final : public RightPlan<T> {
+ public:
+  using RightPlan<T>::RightPlan;
+
+ private:
+  void product(const T*, T*) override { fail("bad input: {}", 7); }
+};
+
 TEST(Runner, AFailureEndsTheEntryNotTheRun) {
   Exec exec;
-  const auto results = run(spmv_entries({{"a/throws", SpmvFault::throws}, {"b/right", SpmvFault::none}}),
-                           once(), exec, quick());
-  ASSERT_EQ(results.rows.size(), 2U);
-  EXPECT_EQ(results.rows[0].status, Status::failed);
-  EXPECT_EQ(results.rows[0].reason, "the device is gone");
-  EXPECT_FALSE(results.rows[0].timed());
-  EXPECT_EQ(results.rows[1].status, Status::good);
-  EXPECT_TRUE(results.rows[1].timed());
-  EXPECT_EQ(results.count(Status::failed), 1);
+  Registry registry = spmv_entries({{"a/throws", SpmvFault::throws}, {"b/right", SpmvFault::none}});
+  registry.add<Bails>({.name = "c/bails", .idea = "i"});
+  const auto results = run(registry, once(), exec, quick());
+  ASSERT_EQ(results.rows.size(), 3U);
+  expect_reason(results.rows[0], Status::failed, "the device is gone");
+  expect_row(results.rows[1], Status::good);
+  expect_reason(results.rows[2], Status::failed, "bad input: 7");
+  EXPECT_EQ(results.count(Status::failed), 2);
 }
 
 TEST(Runner, AWrongEntryIsNeverTimed) {
@@ -196,11 +202,9 @@ TEST(Runner, AWrongEntryIsNeverTimed) {
                                          {"b/right", SpmvFault::none},
                                          {"c/failed_call", SpmvFault::failed_library_call}}),
                            once(), exec, quick(), events);
-  EXPECT_EQ(results.rows[0].status, Status::wrong);
-  EXPECT_NE(results.rows[0].reason.find("is NaN"), std::string::npos);
+  expect_row(results.rows[0], Status::wrong, "is NaN");
   EXPECT_TRUE(results.rows[0].checked);
-  EXPECT_FALSE(results.rows[0].timed());
-  EXPECT_EQ(results.rows[2].status, Status::wrong);
+  expect_row(results.rows[2], Status::wrong);
   EXPECT_EQ(timed, std::set<std::string>{"b/right"});
 }
 
@@ -225,18 +229,13 @@ class Decays final : public RightPlan<T> {
 
 TEST(Runner, CheckedOnceIsCheckedAfterTheTimedRuns) {
   Exec exec;
-  RunOptions options = quick();
-  options.check_once = true;
   const auto rows = run(spmv_entries({{"a/right", SpmvFault::none}, {"a/no_tail", SpmvFault::missing_tail}}),
-                        once(), exec, options)
+                        once(), exec, quick({.check_once = true}))
                         .rows;
-  EXPECT_EQ(rows[0].status, Status::good);
+  expect_row(rows[0], Status::good);
   EXPECT_TRUE(rows[0].checked);
   EXPECT_EQ(rows[0].check.rows_checked, 60);
-  EXPECT_TRUE(rows[0].timed());
-  EXPECT_EQ(rows[1].status, Status::wrong);
-  EXPECT_NE(rows[1].reason.find("(after the timed runs)"), std::string::npos) << rows[1].reason;
-  EXPECT_FALSE(rows[1].timed());
+  expect_row(rows[1], Status::wrong, "(after the timed runs)");
 }
 
 TEST(Runner, AnEntryWhoseResultsCannotBeJudgedIsSkipped) {
@@ -245,20 +244,15 @@ TEST(Runner, AnEntryWhoseResultsCannotBeJudgedIsSkipped) {
   Csr<double> a = matrices::dense(20, 40);
   std::fill(a.values.begin(), a.values.end(), 1e308);
   for (const bool once : {false, true}) {
-    RunOptions options = quick();
-    options.check_once = once;
-    const auto problem = make_spmv_problem("m", std::make_shared<const Csr<double>>(a), Mode::stream, 3);
-    const auto rows = run(registry, problem, exec, options).rows;
-    EXPECT_EQ(rows[0].status, Status::skipped) << rows[0].reason;
-    EXPECT_NE(rows[0].reason.find("no result can be judged"), std::string::npos) << rows[0].reason;
+    const auto problem = make_spmv_problem("m", share<double>(a), Mode::stream, 3);
+    const auto rows = run(registry, problem, exec, quick({.check_once = once})).rows;
+    expect_row(rows[0], Status::skipped, "no result can be judged");
     EXPECT_FALSE(rows[0].checked);
-    EXPECT_FALSE(rows[0].timed());
     EXPECT_EQ(rows[1].status, once ? Status::skipped : Status::wrong) << "only small integers show it";
   }
   std::fill_n(a.values.begin(), 40, 1.0);
-  const auto problem = make_spmv_problem("m", std::make_shared<const Csr<double>>(a));
-  const auto row = run(registry, problem, exec, quick()).rows[0];
-  EXPECT_EQ(row.status, Status::good) << row.reason;
+  const auto row = run(registry, make_spmv_problem("m", share<double>(a)), exec, quick()).rows[0];
+  expect_row(row, Status::good);
   EXPECT_EQ(row.check.sums, 20);
   EXPECT_EQ(row.check.not_judged, 19);
 }
@@ -269,29 +263,8 @@ TEST(Runner, AResultThatGoesBadWhileTimedTakesItsTimeAway) {
   registry.add<Decays>({.name = "a/decays", .idea = "i"}, false);
   registry.add<Decays>({.name = "a/dies", .idea = "i"}, true);
   const auto rows = run(registry, once(), exec, quick()).rows;
-  EXPECT_EQ(rows[0].status, Status::wrong);
-  EXPECT_NE(rows[0].reason.find("(after the timed runs)"), std::string::npos) << rows[0].reason;
-  EXPECT_FALSE(rows[0].timed());
-  EXPECT_EQ(rows[1].status, Status::failed);
-  EXPECT_EQ(rows[1].reason, "worn out");
-  EXPECT_FALSE(rows[1].timed());
-}
-
-/// Throws Error from run().
-template <class T>
-class Bails final : public RightPlan<T> {
- public:
-  using RightPlan<T>::RightPlan;
-
- private:
-  void product(const T*, T*) override { fail("bad input: {}", 7); }
-};
-
-TEST(Runner, AnErrorEndsTheEntry) {
-  Exec exec;
-  const auto rows = run(entry_of<Bails>({.name = "a/bails", .idea = "i"}), once(), exec, quick()).rows;
-  EXPECT_EQ(rows[0].status, Status::failed);
-  EXPECT_EQ(rows[0].reason, "bad input: 7");
+  expect_row(rows[0], Status::wrong, "(after the timed runs)");
+  expect_reason(rows[1], Status::failed, "worn out");
 }
 
 /// The first letters of the entries in the order in which they were sampled.
@@ -306,15 +279,15 @@ std::string sampled(const RunOptions& options) {
 }
 
 TEST(Runner, SamplesAreTakenInTurnByThePlansThatFitTogether) {
-  RunOptions options = quick();
-  EXPECT_EQ(sampled(options), "abcabcabcabcabc");
-  options.max_memory = 2800;  // two plans of 960 bytes, not three, and one with its check
-  EXPECT_EQ(sampled(options), "abababababccccc");
+  EXPECT_EQ(sampled(quick()), "abcabcabcabcabc");
+  // Two plans of 960 bytes, not three, and one with its check.
+  EXPECT_EQ(sampled(quick({.max_memory = 2800})), "abababababccccc");
 }
 
 /// A host whose clock is a list: each timed run takes the next number of seconds.
 class ScriptedExec : public Exec {
  public:
+  explicit ScriptedExec(std::vector<double> list = {}) : seconds(std::move(list)) {}
   std::vector<double> seconds;
   int flushes = 0;
   double time(const std::function<void()>& work) override {
@@ -332,24 +305,18 @@ class ScriptedExec : public Exec {
 
 TEST(Runner, StopsWhenTheMedianIsKnown) {
   ScriptedExec exec;  // every run takes a millisecond: known after the least number of samples
-  RunOptions options;
-  options.min_samples = 7;
-  const auto row = row_on(exec, options);
-  EXPECT_EQ(row.run.samples.size(), 7U);
-  EXPECT_EQ(row.run.noise, 0);
-  EXPECT_NEAR(row.run.median, 1e-3, 1e-12);
+  const Summary run = row_on(exec, {.min_samples = 7}).run;
+  EXPECT_EQ(run.samples.size(), 7U);
+  EXPECT_EQ(run.noise, 0);
+  EXPECT_NEAR(run.median, 1e-3, 1e-12);
 }
 
 TEST(Runner, NoisyRunsStopAtTheTimeBudgetOrTheCount) {
-  ScriptedExec exec;
-  exec.seconds = {0.1, 0.2, 0.4, 0.1, 0.3};
-  RunOptions options;
-  options.time_budget = 4;
-  const auto count = row_on(exec, options).run.samples.size();
+  ScriptedExec exec({0.1, 0.2, 0.4, 0.1, 0.3});
+  const auto count = row_on(exec, {.time_budget = 4}).run.samples.size();
   EXPECT_GE(count, 15U);
   EXPECT_LE(count, 24U);
-  options.max_samples = 9;
-  EXPECT_EQ(row_on(exec, options).run.samples.size(), 9U);
+  EXPECT_EQ(row_on(exec, {.time_budget = 4, .max_samples = 9}).run.samples.size(), 9U);
 }
 
 /// How many plans of the entry below there were, and how many at once.
@@ -372,13 +339,11 @@ TEST(Runner, WhatDiffersBetweenPlansIsNoise) {
   exec.seconds.assign(15, 1e-3);  // each of three plans: prepare, load, a first run and two that warm up
   for (int k = 0; k < 30; ++k) exec.seconds.insert(exec.seconds.end(), {0.02, 0.04, 0.06});
   const auto registry = entry_of<CountedPlan>({.name = "a/counted", .idea = "i"});
-  RunOptions options = quick();
+  RunOptions options = quick({.plans = 3, .check_once = true});  // the check prepares, too
   options.max_samples = 90;
-  options.check_once = true;  // the check prepares, too
-  options.plans = 3;
   PlanCount::prepared = PlanCount::most = 0;
   ResultRow row = run(registry, once(), exec, options).rows.at(0);
-  EXPECT_EQ(row.status, Status::good) << row.reason;
+  expect_row(row, Status::good);
   EXPECT_EQ(PlanCount::prepared, 3);
   EXPECT_EQ(PlanCount::most, 3);
   EXPECT_EQ(row.run.samples.size(), 90U);
@@ -400,10 +365,8 @@ TEST(Runner, WhatDiffersBetweenPlansIsNoise) {
 
 TEST(Runner, ColdRunsFlushTheCachesBeforeEachSample) {
   ScriptedExec exec;
-  RunOptions options = quick();
-  options.cold = true;
   const auto registry = spmv_entries({{"a/x", SpmvFault::none}, {"b/x", SpmvFault::none}});
-  run(registry, once(), exec, options);
+  run(registry, once(), exec, quick({.cold = true}));
   EXPECT_EQ(exec.flushes, 2 * 5);
   ScriptedExec warm;
   run(registry, once(), warm, quick());
@@ -415,21 +378,20 @@ TEST(Runner, TimeIsPerProduct) {
   const auto row = row_on(exec, quick(), Mode::chain, 50);
   EXPECT_NEAR(row.run.median, 1e-3 / 50, 1e-12);
   EXPECT_EQ(row.problem.options, "chain of 50");
-  EXPECT_NEAR(row.gflops, 2 * static_cast<double>(matrix()->nnz()) / row.run.median / 1e9, 1e-9);
+  EXPECT_NEAR(row.gflops, 2 * static_cast<double>(kMatrix->nnz()) / row.run.median / 1e9, 1e-9);
 }
 
 TEST(Runner, ProductsThatAddToCAreResetBeforeEachRun) {
   Exec exec;
   const auto registry = entry_of<FaultySpmm>({.name = "a/spmm", .idea = "i"}, SpmmFault::none);
-  SpmmProblem<double> wanted{.name = "m", .a = matrix(), .n_cols = 4, .alpha = 2, .beta = 3};
-  const auto row = run(registry, make_spmm_problem(wanted), exec, quick()).rows[0];
-  EXPECT_EQ(row.status, Status::good) << row.reason;
-  EXPECT_TRUE(row.timed());
+  SpmmProblem<double> wanted{.name = "m", .a = kMatrix, .n_cols = 4, .alpha = 2, .beta = 3};
+  expect_row(run(registry, make_spmm_problem(wanted), exec, quick()).rows[0], Status::good);
 }
 
 /// A device that tells its state: each time the next of a list, the last one for ever. And it draws 2 J a run.
 class WatchedExec final : public ScriptedExec {
  public:
+  explicit WatchedExec(std::vector<DeviceState> list) : states(std::move(list)) {}
   std::vector<DeviceState> states;
   int asked = 0;
   int readings = 1000;  ///< of joules, before it knows no more
@@ -452,11 +414,10 @@ DeviceState at(double mhz, std::string held_back = {}) {
 }
 
 TEST(Runner, SamplesOfADeviceThatIsHeldBackAreTakenAgain) {
-  WatchedExec exec;
-  exec.states = {at(1980), at(1500, "heat"), at(1400, "heat"), at(1960)};
+  WatchedExec exec({at(1980), at(1500, "heat"), at(1400, "heat"), at(1960)});
   const RunOptions options = quick();
   ResultRow row = row_on(exec, options);
-  EXPECT_EQ(row.status, Status::good) << row.reason;
+  expect_row(row, Status::good);
   EXPECT_EQ(row.run.samples.size(), 5U);
   EXPECT_EQ(exec.asked, 7);
   EXPECT_EQ(metric(row, "samples_again"), 2);
@@ -466,10 +427,9 @@ TEST(Runner, SamplesOfADeviceThatIsHeldBackAreTakenAgain) {
   EXPECT_EQ(row.note, "");
 
   // What does not end counts, and is told.
-  WatchedExec hot;
-  hot.states = {at(1200, "heat")};
+  WatchedExec hot({at(1200, "heat")});
   row = row_on(hot, options);
-  EXPECT_EQ(row.status, Status::good) << row.reason;
+  expect_row(row, Status::good);
   EXPECT_EQ(row.run.samples.size(), 5U);
   EXPECT_EQ(metric(row, "samples_again"), DeviceWatch::kMostAgain);
   EXPECT_EQ(metric(row, "samples_held_back"), 5);
@@ -483,52 +443,42 @@ TEST(Runner, SamplesOfADeviceThatIsHeldBackAreTakenAgain) {
 }
 
 TEST(Runner, WhatASampleTookThatIsTakenAgainIsForgotten) {
-  ScriptedExec plain;
-  RunOptions options = quick();
-  options.check_once = true;
+  const RunOptions options = quick({.check_once = true});
   // prepare, load, a first run, two warm ones, and then the samples; what the second took does not count.
-  plain.seconds = {1, 1, 1e-3, 1e-3, 1e-3, 1e-3, 7, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3};
+  ScriptedExec plain({1, 1, 1e-3, 1e-3, 1e-3, 1e-3, 7, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3});
   EXPECT_EQ(row_on(plain, options).run.max, 7) << "the second sample";
-  WatchedExec exec;
+  WatchedExec exec({at(1980), at(1980, "heat"), at(1980)});
   exec.seconds = plain.seconds;
-  exec.states = {at(1980), at(1980, "heat"), at(1980)};
   EXPECT_EQ(row_on(exec, options).run.max, 1e-3);
 }
 
 TEST(Runner, AClockThatIsTooLowIsWaitedForAndThenRefused) {
-  WatchedExec exec;
-  exec.states = {at(345), at(1200), at(1755)};
-  RunOptions options = quick();
-  options.least_clock_mhz = 1700;
+  WatchedExec exec({at(345), at(1200), at(1755)});
+  const RunOptions options = quick({.least_clock_mhz = 1700});
   ResultRow row = row_on(exec, options);
-  EXPECT_EQ(row.status, Status::good) << row.reason;
+  expect_row(row, Status::good);
   EXPECT_EQ(metric(row, "samples_again"), 2);
   EXPECT_EQ(metric(row, "sm_clock_mhz"), 1755);
 
-  WatchedExec slow;
-  slow.states = {at(345), at(1200)};
+  WatchedExec slow({at(345), at(1200)});
   row = row_on(slow, options);
-  EXPECT_EQ(row.status, Status::skipped);
-  EXPECT_FALSE(row.timed());
-  EXPECT_EQ(
-      row.reason,
+  expect_reason(
+      row, Status::skipped,
       "its clock stayed below 1700 MHz (--require-clock): 1200 MHz at most in 51 samples, one after the "
       "other");
 }
 
 TEST(Runner, JoulesAreThoseOfTheRunsBetweenTwoReadings) {
-  WatchedExec exec;
-  exec.states = {at(1980)};
+  WatchedExec exec({at(1980)});
   exec.seconds = {1e-5};  // ten runs are a sample, which draws 2 J
-  RunOptions options = quick();
-  options.energy_seconds = 0.01;
+  RunOptions options = quick({.energy_seconds = 0.01});
   ResultRow row = row_on(exec, options, Mode::chain, 50);
-  EXPECT_EQ(row.status, Status::good) << row.reason;
+  expect_row(row, Status::good);
   EXPECT_NEAR(metric(row, "joules"), 2.0 / 10 / 50, 1e-12);
   EXPECT_GT(metric(row, "watts"), 0);
   exec.readings = 1;  // the second fails
   row = row_on(exec, options, Mode::chain, 50);
-  EXPECT_EQ(row.status, Status::good) << row.reason;
+  expect_row(row, Status::good);
   EXPECT_EQ(metric(row, "joules"), -1);
   exec.readings = 1000;
   options.energy_seconds = 0;
@@ -579,16 +529,10 @@ TEST(DeviceWatch, WhatHoldsBackIsNotKnown) {
   watch.tell(row, ranks);
   EXPECT_EQ(metric(row, "sm_clock_mhz"), 1980);
   EXPECT_EQ(row.note, "what holds its clock back is not known");
-  EXPECT_NO_THROW(require_told(state, 0, 0));
-  EXPECT_NO_THROW(require_told(at(1980), 1700, 0));
-  const auto refused = [](const DeviceState& s, double least_mhz, double energy_seconds) -> std::string {
-    try {
-      require_told(s, least_mhz, energy_seconds);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+  const auto refused = [](const DeviceState& s, double least_mhz, double energy_seconds) {
+    return error_of([&] { require_told(s, least_mhz, energy_seconds); });
   };
+  EXPECT_EQ(refused(state, 0, 0) + refused(at(1980), 1700, 0), "");
   EXPECT_EQ(refused(state, 1700, 0),
             "--require-clock 1700: what holds the GPU's clock back is not known: NVML does not tell it of "
             "this GPU");
@@ -630,21 +574,7 @@ class Simulator : public Exec {
   bool simulated() const override { return true; }
 };
 
-TEST(Runner, SimulatedRunsAreCheckedAndNeverTimed) {
-  Exec host;
-  Simulator gpu;
-  Registry registry;
-  registry.add<FaultySpmv>({.name = "a/right", .idea = "i", .needs = {.gpu = true}}, SpmvFault::none);
-  registry.add<FaultySpmv>({.name = "a/wrong", .idea = "i", .needs = {.gpu = true}}, SpmvFault::nan_element);
-  const auto rows = run(registry, once(), Machine(host, gpu), quick()).rows;
-  EXPECT_EQ(rows[0].status, Status::good);
-  EXPECT_TRUE(rows[0].checked);
-  EXPECT_TRUE(rows[0].simulated);
-  EXPECT_FALSE(rows[0].timed());
-  EXPECT_EQ(rows[1].status, Status::wrong);
-}
-
-/// Counts its products.
+/// Counts its products, each of which is a phase.
 template <class T>
 class Counting final : public RightPlan<T> {
  public:
@@ -654,6 +584,7 @@ class Counting final : public RightPlan<T> {
 
  private:
   void product(const T* x, T* y) override {
+    const Phase phase(this->exec_, "phase");
     ++products_;
     RightPlan<T>::product(x, y);
   }
@@ -681,39 +612,31 @@ class LateExec final : public ScriptedExec {
   int ended_ = 0;
 };
 
-template <class T>
-class OnePhase final : public RightPlan<T> {
- public:
-  using RightPlan<T>::RightPlan;
-
- private:
-  void product(const T* x, T* y) override {
-    const Phase phase(this->exec_, "phase");
-    RightPlan<T>::product(x, y);
-  }
-};
-
 TEST(Runner, PhasesAreThoseOfTheTimedRuns) {
   LateExec exec;
   Registry registry;
-  registry.add<OnePhase>({.name = "a/x", .idea = "i"});
-  registry.add<OnePhase>({.name = "b/x", .idea = "i"});
+  registry.add<Counting>({.name = "a/x", .idea = "i"});
+  registry.add<Counting>({.name = "b/x", .idea = "i"});
   for (const ResultRow& row : run(registry, once(), exec, quick()).rows) {
     ASSERT_EQ(row.phases.size(), 1U) << row.reason;
     EXPECT_EQ(row.phases[0].seconds, 1) << row.entry;
   }
 }
 
-TEST(Runner, SimulatedRunsTellWhatTheyCounted) {
+TEST(Runner, SimulatedRunsAreCheckedAndTellWhatTheyCountedAndAreNeverTimed) {
   Exec host;
   Simulator gpu;
-  const auto registry = entry_of<Counting>({.name = "a/counting", .idea = "i", .needs = {.gpu = true}});
-  const auto row = run(registry, once(), Machine(host, gpu), quick()).rows[0];
-  EXPECT_EQ(row.status, Status::good) << row.reason;
-  EXPECT_FALSE(row.timed());
-  EXPECT_EQ(row.note, "row by row");
-  ASSERT_EQ(row.metrics.size(), 1U);
-  EXPECT_EQ(row.metrics[0].value, 1);
+  Registry registry = entry_of<Counting>({.name = "a/counting", .idea = "i", .needs = {.gpu = true}});
+  registry.add<FaultySpmv>({.name = "a/wrong", .idea = "i", .needs = {.gpu = true}}, SpmvFault::nan_element);
+  const auto rows = run(registry, once(), Machine(host, gpu), quick()).rows;
+  EXPECT_EQ(rows[0].status, Status::good) << rows[0].reason;
+  EXPECT_TRUE(rows[0].checked);
+  EXPECT_TRUE(rows[0].simulated);
+  EXPECT_FALSE(rows[0].timed());
+  EXPECT_EQ(rows[0].note, "row by row");
+  ASSERT_EQ(rows[0].metrics.size(), 1U);
+  EXPECT_EQ(rows[0].metrics[0].value, 1);
+  expect_row(rows[1], Status::wrong);
 }
 
 TEST(Runner, TellsWhatHappens) {
@@ -730,29 +653,23 @@ TEST(Runner, TellsWhatHappens) {
             (std::vector<std::string>{"checking a/x", "checking b/x", "done a/x good", "done b/x wrong"}));
 }
 
-// --------------------------------------------------------------------------------------------------
-// relations
-
-ResultRow timed_row(const char* entry, double run, double prepare, bool peer = false) {
+ResultRow timed_row(const char* entry, double run, double prepare) {
   ResultRow row;
   row.entry = entry;
-  row.peer = peer;
+  row.peer = row.entry.starts_with("vendor/");
   row.prepare = prepare;
   row.run = summarize({run});
   return row;
 }
 
 TEST(Relations, StepsPeersAndBreakEven) {
-  Results results;
-  results.rows.push_back(timed_row("other/problem", 1e-9, 0));
-  results.rows.push_back(timed_row("01/slow", 4, 0));
   ResultRow skipped;
   skipped.status = Status::skipped;
-  results.rows.push_back(skipped);
-  results.rows.push_back(timed_row("02/fast", 1, 9));
-  results.rows.push_back(timed_row("03/worse", 5, 1));
-  results.rows.push_back(timed_row("vendor/a", 3, 10, true));
-  results.rows.push_back(timed_row("vendor/b", 2, 10, true));
+  Results results;
+  results.rows = {
+      timed_row("other/problem", 1e-9, 0), timed_row("01/slow", 4, 0),  skipped,
+      timed_row("02/fast", 1, 9),          timed_row("03/worse", 5, 1), timed_row("vendor/a", 3, 10),
+      timed_row("vendor/b", 2, 10)};
   relate_rows(results, 1);
   const auto& rows = results.rows;
   EXPECT_EQ(rows[0].speedup_peer, 0) << "belongs to another problem";
@@ -771,10 +688,8 @@ TEST(Relations, StepsPeersAndBreakEven) {
 
 TEST(Relations, StructureReuseIsNotRanked) {
   Results results;
-  results.rows.push_back(timed_row("01/a", 4, 0));
-  results.rows.push_back(timed_row("02/reuse", 1, 0));
-  results.rows.back().structure_reuse = true;
-  results.rows.push_back(timed_row("03/b", 2, 0));
+  results.rows = {timed_row("01/a", 4, 0), timed_row("02/reuse", 1, 0), timed_row("03/b", 2, 0)};
+  results.rows[1].structure_reuse = true;
   relate_rows(results, 0);
   EXPECT_EQ(results.rows[1].speedup_previous, 0);
   EXPECT_EQ(results.rows[2].speedup_previous, 2) << "over 01/a";
