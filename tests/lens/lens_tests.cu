@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <numeric>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -28,6 +27,18 @@ LensSum of(const LensView& view, Space space, Access access) {
 template <class... P, class... Args>
 LensView look(void (*kernel)(P...), unsigned blocks, unsigned threads, Args... args) {
   return look_at("test", [&] { launch(kernel, {.grid = blocks, .block = threads}, args...); });
+}
+
+/// Element i is of(i).
+template <class T, class Of>
+DeviceArray<T> on_device(int size, Of of) {
+  std::vector<T> host;
+  for (int i = 0; i < size; ++i) host.push_back(of(i));
+  return DeviceArray<T>{std::span<const T>(host)};
+}
+template <class T>
+DeviceArray<T> zeros(int size) {
+  return on_device<T>(size, [](int) { return T{}; });
 }
 
 __global__ void copy(const float* from, float* to, int stride, int offset) {
@@ -93,23 +104,6 @@ TEST(Lens, ColumnsOfATileMeetInABank) {
   EXPECT_EQ(of(padded, Space::shared, Access::load).cost, 32u);
   ASSERT_EQ(padded.kernels.at(0).waits.size(), 1u);
   EXPECT_EQ(padded.kernels[0].waits[0].second, 1u);
-}
-
-__global__ void doubles(double* out) {
-  double* const words = dynamic_shared<double>();
-  words[threadIdx.x] = 1;
-  __syncwarp();
-  out[threadIdx.x] = words[threadIdx.x * 2 % 32] + words[0];
-}
-
-TEST(Lens, EightBytesComeAsTwoHalves) {
-  DeviceArray<double> out(32);
-  const LensView view =
-      look_at("test", [&] { launch(doubles, {.grid = 1, .block = 32, .shared_bytes = 256}, out.data()); });
-  EXPECT_EQ(of(view, Space::shared, Access::store).cost, 2u);
-  // Every second double: of 16 lanes two have a bank each time, and the second half takes the same words. A
-  // word for all is one wavefront.
-  EXPECT_EQ(of(view, Space::shared, Access::load).cost, 4u + 1u);
 }
 
 enum class Touch { load, add, swap };
@@ -179,14 +173,15 @@ TEST(Lens, SharedMemoryCountsAsOnAGpu) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
-    std::vector<unsigned> places;
-    for (unsigned lane = 0; lane < 32; ++lane) places.push_back(c.place(lane));
-    const DeviceArray<unsigned> on_device{std::span<const unsigned>(places)};
+    const auto places =
+        on_device<unsigned>(32, [&](int lane) { return c.place(static_cast<unsigned>(lane)); });
     const auto seen = [&]<class T>(void (*kernel)(T*, unsigned, const unsigned*)) {
       DeviceArray<T> out(32);
       const LaunchConfig config{.grid = 1, .block = 32, .shared_bytes = 128 * sizeof(T)};
-      return look_at("test", [&] { launch(kernel, config, out.data(), c.lanes, on_device.data()); });
+      return look_at("test", [&] { launch(kernel, config, out.data(), c.lanes, places.data()); });
     };
+    // Four stores by all lanes, of 8 bytes each: two halves.
+    EXPECT_EQ(of(seen(touch<double, Touch::load>), Space::shared, Access::store).cost, 8u);
     Counted counted;
     for (const LensView& view : {seen(touch<float, Touch::load>), seen(touch<double, Touch::load>),
                                  seen(touch<float4, Touch::load>)})
@@ -220,22 +215,15 @@ __global__ void row_sums(const int* ends, const float* values, float* sums, int 
 TEST(Lens, LanesOfALoopWaitForTheLongest) {
   // Rows of 1 to 64 entries by a warp: in each of two rounds the longest decides, and the others come back
   // after it.
-  std::vector<int> ends(64);
-  std::iota(ends.begin(), ends.end(), 1);
-  std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  const DeviceArray<int> device_ends{std::span<const int>(ends)};
-  const std::vector<float> ones(static_cast<std::size_t>(ends.back()), 1.0f);
-  const DeviceArray<float> values{std::span<const float>(ones)};
+  constexpr int kEntries = 64 * 65 / 2;
+  const auto ends = on_device<int>(64, [](int i) { return (i + 1) * (i + 2) / 2; });
+  const auto values = on_device<float>(kEntries, [](int) { return 1.0f; });
   DeviceArray<float> sums(64);
-  const LensView view = look(row_sums, 1, 32, device_ends.data(), values.data(), sums.data(), 64);
-  std::uint64_t of_values = 0, lanes = 0;
+  const LensView view = look(row_sums, 1, 32, ends.data(), values.data(), sums.data(), 64);
+  std::uint64_t of_values = 0;
   for (const LensSite& site : view.kernels.at(0).sites) {
-    if (site.counts.access == Access::load && site.counts.lanes == static_cast<unsigned>(ends.back())) {
-      of_values = site.counts.requests;
-      lanes = site.counts.lanes;
-    }
+    if (site.counts.access == Access::load && site.counts.lanes == kEntries) of_values = site.counts.requests;
   }
-  EXPECT_EQ(lanes, 64u * 65u / 2u);
   EXPECT_EQ(of_values, 32u + 64u);
   EXPECT_EQ(of(view, Space::global, Access::store).requests, 2u);
 }
@@ -257,11 +245,9 @@ __global__ void firsts(const int* keys, unsigned n, int* out) {
 
 TEST(Lens, CodeThatStandsBehindTheLoopIsNoLoop) {
   // The way of the first lane, which does not ask for the key before it, is put behind the rest.
-  std::vector<int> keys(64);
-  for (int i = 0; i < 64; ++i) keys[static_cast<std::size_t>(i)] = i / 2;
-  const DeviceArray<int> device_keys{std::span<const int>(keys)};
+  const auto keys = on_device<int>(64, [](int i) { return i / 2; });
   DeviceArray<int> out(64);
-  const LensView view = look(firsts, 1, 32, device_keys.data(), 64u, out.data());
+  const LensView view = look(firsts, 1, 32, keys.data(), 64u, out.data());
   EXPECT_EQ(of(view, Space::global, Access::store).requests, 2u);
   EXPECT_EQ(of(view, Space::global, Access::store).lanes, 32u);
 }
@@ -300,12 +286,9 @@ __global__ void chains(const int* next, int* found) {
 }
 
 TEST(Lens, HalvesThatMeetApartStayTogether) {
-  std::vector<int> next(32);
-  std::iota(next.begin(), next.end(), 0);
-  const DeviceArray<int> device_next{std::span<const int>(next)};
+  const auto next = on_device<int>(32, [](int i) { return i; });
   DeviceArray<int> found(32);
-  const LensSum loads =
-      of(look(chains, 1, 32, device_next.data(), found.data()), Space::global, Access::load);
+  const LensSum loads = of(look(chains, 1, 32, next.data(), found.data()), Space::global, Access::load);
   EXPECT_EQ(loads.requests, 8u);
   EXPECT_EQ(loads.lanes, 8u * 32u);
 }
@@ -323,15 +306,10 @@ __global__ void histogram(const int* keys, int* counts, float* sum, int* most) {
 }
 
 TEST(Lens, AtomicsAreOneRequestAndLanesMeet) {
-  std::vector<int> keys(32);
-  for (int i = 0; i < 32; ++i) keys[static_cast<std::size_t>(i)] = i % 4;
-  const DeviceArray<int> device_keys{std::span<const int>(keys)};
-  DeviceArray<int> counts(4), most(1);
-  DeviceArray<float> sum(1);
-  counts.fill_bytes(0, nullptr);
-  most.fill_bytes(0, nullptr);
-  sum.fill_bytes(0, nullptr);
-  const LensView view = look(histogram, 1, 32, device_keys.data(), counts.data(), sum.data(), most.data());
+  const auto keys = on_device<int>(32, [](int i) { return i % 4; });
+  auto counts = zeros<int>(4), most = zeros<int>(1);
+  auto sum = zeros<float>(1);
+  const LensView view = look(histogram, 1, 32, keys.data(), counts.data(), sum.data(), most.data());
   const LensSum shared = of(view, Space::shared, Access::atomic),
                 global = of(view, Space::global, Access::atomic);
   EXPECT_EQ(shared.requests, 1u);
@@ -495,8 +473,7 @@ TEST(Lens, WhatACrashLeavesIsAPartAndHasALine) {
                         {Fault::recursion, "its stack is used up", 0},
                         {Fault::endless_loads, "no progress", 9},
                         {Fault::endless, "no progress", 0}}) {
-    DeviceArray<int> a(64);
-    a.fill_bytes(0, nullptr);
+    auto a = zeros<int>(64);
     const LensView view = look(goes_wrong, 1, 32, a.data(), c.fault, 0);
     EXPECT_NE(view.problem.find(c.says), std::string::npos) << view.problem;
     const std::string line = c.line > 0
