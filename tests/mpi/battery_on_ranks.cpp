@@ -5,7 +5,6 @@
 
 #include "common/battery/battery.hpp"
 #include "common/harness/entries.hpp"
-#include "common/matrix/generate.hpp"
 #include "tests/in_run.hpp"
 #include "tests/mpi/checks.hpp"
 #ifdef STAGES_HAVE_MULTIGPU
@@ -37,22 +36,6 @@ std::vector<const Entry*> chosen(const World& world) {
   return out;
 }
 
-template <class T>
-std::shared_ptr<const Csr<T>> matrix_on_root(World& world, const char* spec) {
-  if (!world.root()) return nullptr;
-  return std::make_shared<const Csr<T>>(generate<T>(spec));
-}
-
-/// The problem A A where rank 0 has A.
-template <class T>
-SpgemmProblem<T> square_on_root(World& world, const char* spec, Destination destination) {
-  const auto a = matrix_on_root<T>(world, spec);
-  if (a != nullptr) return make_spgemm_problem<T>(spec, a, a, destination);
-  SpgemmProblem<T> problem;
-  problem.destination = destination;
-  return problem;
-}
-
 void check_destination(World& world, const Entry& entry, const SpgemmProblem<double>& problem) {
   Exec& exec = world.of(entry);
   // As the runner does it: rank 0 knows the problem, and says so to the others.
@@ -68,23 +51,16 @@ void check_destination(World& world, const Entry& entry, const SpgemmProblem<dou
 /// to itself is told.
 bool takes_turns([[maybe_unused]] const World& world, [[maybe_unused]] const Entry& entry) {
 #ifdef STAGES_HAVE_MULTIGPU
-  return entry.needs.gpu && as_gpu(*world.gpu).is_shared();
+  return entry.needs.gpu && as_gpu(world.on_gpu()).is_shared();
 #else
   return false;
 #endif
 }
 
-double metric(const std::vector<Metric>& metrics, const std::string& name) {
-  const auto found =
-      std::find_if(metrics.begin(), metrics.end(), [&](const Metric& m) { return m.name == name; });
-  require(found != metrics.end(), "there is no metric {}", name);
-  return found->value;
-}
-
 }  // namespace
 
 /// Words: the part of an entry's name that chooses entries; none: all.
-void battery(World& world) {
+MPI_TEST(battery) {
   const battery::Size size = battery::size_from_environment();
   for (const Entry* const chosen_entry : chosen(world)) {
     const Entry& entry = *chosen_entry;
@@ -109,7 +85,7 @@ void battery(World& world) {
 }
 
 /// They have copies of what they load, on ranks and on GPUs. For one rank, whose time says something anywhere.
-void in_run(World& world) {
+MPI_TEST(in_run) {
   require(world.ranks.size() == 1, "this test is for one rank");
   for (const Entry* const entry : chosen(world)) {
     Exec& exec = world.of(*entry);
@@ -131,7 +107,7 @@ void in_run(World& world) {
 }
 
 /// Only shared_window depends on nodes, and it must say so.
-void nodes(World& world) {
+MPI_TEST(nodes) {
   require(world.ranks.pretends(), "set STAGES_MPI_NODES for this test");
   const int expected = std::min(std::atoi(std::getenv("STAGES_MPI_NODES")), world.ranks.size());
   require(world.ranks.nodes() == expected, "{} nodes instead of {}", world.ranks.nodes(), expected);
@@ -143,7 +119,7 @@ void nodes(World& world) {
       "the note is '{}'", plan->note());
 }
 
-void clocks(World& world) {
+MPI_TEST(clocks) {
   const double ranks = world.ranks.size();
   for (const Destination destination : {Destination::host, Destination::distributed}) {
     const auto problem = square_on_root<double>(world, "gen:rmat:scale=10,edge_factor=8", destination);

@@ -4,18 +4,12 @@
 #include "02_mpi/distributed_csr.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/harness/operands.hpp"
-#include "common/matrix/generate.hpp"
 #include "common/mpi/spgemm_plan.hpp"
 #include "common/mpi/transfer.hpp"
 #include "tests/mpi/checks.hpp"
 
 namespace stages::mpi_tests {
 namespace {
-
-struct Pair {
-  const char* on_ranks;
-  const char* serial;
-};
 
 /// Runs `name` of `registry` on `problem`; the result on rank 0.
 template <class Problem>
@@ -31,16 +25,16 @@ typename Problem::Result result_of(const Registry& registry, const char* name, c
 }
 
 template <class Problem>
-void compare(World& world, const Pair& pair, const Problem& problem, const char* what) {
+void compare(World& world, const char* on_ranks, const char* on_one, const Problem& problem,
+             const char* what) {
   Registry serial, ranks;
   add_01_cpu_serial(serial);
   add_02_mpi(ranks);
-  const auto got = result_of(ranks, pair.on_ranks, problem, world.exec);
+  const auto got = result_of(ranks, on_ranks, problem, world.exec);
   if (!world.root()) return;
   Exec alone;
-  require(same_result(got, result_of(serial, pair.serial, problem, alone)),
-          "{} on {} ranks has other bits than {} on {}", pair.on_ranks, world.ranks.size(), pair.serial,
-          what);
+  require(same_result(got, result_of(serial, on_one, problem, alone)),
+          "{} on {} ranks has other bits than {} on {}", on_ranks, world.ranks.size(), on_one, what);
 }
 
 constexpr const char* kMatrices[] = {
@@ -64,17 +58,17 @@ void compare_all(World& world, const char* spec) {
     spgemm = make_spgemm_problem<T>(spec, a, a);
   }
   for (const char* const entry : {"02_mpi/spmv_halo", "02_mpi/spmv_overlap"})
-    compare(world, {entry, "01_cpu_serial/csr_spmv_by_length"}, spmv, spec);
-  compare(world, {"02_mpi/spmm_halo", "01_cpu_serial/csr_spmm"}, spmm, spec);
+    compare(world, entry, "01_cpu_serial/csr_spmv_by_length", spmv, spec);
+  compare(world, "02_mpi/spmm_halo", "01_cpu_serial/csr_spmm", spmm, spec);
   for (const char* const entry :
        {"02_mpi/gustavson", "02_mpi/balanced", "02_mpi/shared_window", "02_mpi/distributed"})
-    compare(world, {entry, "01_cpu_serial/gustavson_adaptive"}, spgemm, spec);
-  compare(world, {"02_mpi/scatter_gather", "01_cpu_serial/two_pointer_dot"}, spgemm, spec);
+    compare(world, entry, "01_cpu_serial/gustavson_adaptive", spgemm, spec);
+  compare(world, "02_mpi/scatter_gather", "01_cpu_serial/two_pointer_dot", spgemm, spec);
 }
 
 }  // namespace
 
-void bits(World& world) {
+MPI_TEST(bits) {
   for (const char* const spec : kMatrices) {
     compare_all<float>(world, spec);
     compare_all<double>(world, spec);
@@ -83,7 +77,7 @@ void bits(World& world) {
 
 /// A <- A B three times. Integers, so that any order of sums is exact; compared with the serial products, and
 /// no rank may have received more of B than all of it.
-void chain(World& world) {
+MPI_TEST(chain) {
   using mpi::DistributedCsr;
   Csr<double> whole;
   if (world.root()) {

@@ -3,6 +3,7 @@
 // message: GoogleTest would go on with the next test on this rank while the others wait in the middle of the
 // last.
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -11,6 +12,7 @@
 
 #include "common/harness/registry.hpp"
 #include "common/matrix/error.hpp"
+#include "common/matrix/generate.hpp"
 #include "common/mpi/communicator.hpp"
 #include "common/mpi/exec.hpp"
 
@@ -44,9 +46,39 @@ struct World {
   Exec* gpu = nullptr;  ///< the processes' GPUs or executors; null where there is none
 
   bool root() const { return ranks.rank() == 0; }
-  Exec& of(const Entry& entry) const { return entry.needs.gpu ? *gpu : exec; }
+  Exec& on_gpu() const {
+    require(gpu != nullptr, "no kernel can run here");
+    return *gpu;
+  }
+  Exec& of(const Entry& entry) const { return entry.needs.gpu ? on_gpu() : exec; }
 };
-using Test = std::function<void(World&)>;
+
+/// The tests, which main.cpp runs, by their names.
+inline std::map<std::string, void (*)(World&)>& tests() {
+  static std::map<std::string, void (*)(World&)> all;
+  return all;
+}
+#define MPI_TEST(NAME)                                                  \
+  static void NAME(World& world);                                       \
+  static const bool NAME##_added = tests().emplace(#NAME, NAME).second; \
+  static void NAME(World& world)
+
+inline double metric(const std::vector<Metric>& metrics, const std::string& name) {
+  const auto found = std::ranges::find(metrics, name, &Metric::name);
+  require(found != metrics.end(), "there is no metric {}", name);
+  return found->value;
+}
+
+/// The problem A A where rank 0 has A.
+template <class T>
+SpgemmProblem<T> square_on_root(World& world, const std::string& spec,
+                                Destination destination = Destination::host) {
+  SpgemmProblem<T> problem;
+  problem.destination = destination;
+  if (!world.root()) return problem;
+  const auto a = std::make_shared<const Csr<T>>(generate<T>(spec));
+  return make_spgemm_problem<T>(spec, a, a, destination);
+}
 
 /// A plan of the entry that has its operands, which rank 0 has. Collective.
 template <class T>
@@ -70,26 +102,5 @@ struct Stay {
 /// Demands that each rank has stayed once, and those for which may_meet(rank, rank) is false not at the same
 /// time. Collective.
 void require_apart(World& world, const Stay& mine, const std::function<bool(int, int)>& may_meet);
-
-void battery(World& world);    ///< every entry of the stage on every case
-void mutants(World& world);    ///< the faults of the course project, which the checker must reject
-void in_run(World& world);     ///< run() is where entries multiply
-void bits(World& world);       ///< the same bits as the serial entries
-void chain(World& world);      ///< A <- A B, never whole on any rank
-void transfers(World& world);  ///< every transfer, also in pieces
-void dealing(World& world);    ///< shares of rows
-void trials(World& world);     ///< shares of rows that take equally long
-void nodes(World& world);      ///< pretended nodes are told of
-void clocks(World& world);     ///< metrics are there and make sense
-void turns(World& world);      ///< ranks work one after the other
-void failure(World& world);    ///< one rank fails in one way; the words are its number and the way
-#ifdef STAGES_HAVE_MULTIGPU
-void peers(World& world);         ///< device memory brought together from parts
-void balance(World& world);       ///< how the entries for several GPUs deal rows
-void through_root(World& world);  ///< what of C passes rank 0
-void dealt_bits(World& world);    ///< the same bits however rows are dealt
-void alone(World& world);         ///< processes that share a GPU take turns
-void batches(World& world);       ///< parts of C that do not fit on their GPUs
-#endif
 
 }  // namespace stages::mpi_tests

@@ -6,7 +6,6 @@
 #include "08_spgemm_multigpu/stage.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/harness/check.hpp"
-#include "common/matrix/generate.hpp"
 #include "common/mpi/deal.hpp"
 #include "common/mpi/transfer.hpp"
 #include "common/multigpu/exec.hpp"
@@ -26,7 +25,7 @@ void share_parts(World& world, const std::vector<std::size_t>& sizes) {
   for (const std::size_t size : sizes) bounds.push_back(bounds.back() + size * sizeof(std::int32_t));
   const std::size_t count = bounds.back() / sizeof(std::int32_t);
   const auto me = static_cast<std::size_t>(world.ranks.rank());
-  const cudaStream_t stream = as_gpu(*world.gpu).stream();
+  const cudaStream_t stream = as_gpu(world.on_gpu()).stream();
   mpi::PeerMemory memory(world.ranks, bounds.back());
   require(memory.reachable() == (world.ranks.nodes() == 1), "reachable on {} nodes: {}", world.ranks.nodes(),
           memory.reachable());
@@ -42,7 +41,7 @@ void share_parts(World& world, const std::vector<std::size_t>& sizes) {
     memory.share(bounds, stream);
     if (count > 0)
       STAGES_CUDA(cudaMemcpyAsync(all.data(), memory.data(), bounds.back(), cudaMemcpyDeviceToHost, stream));
-    world.gpu->synchronize();
+    world.on_gpu().synchronize();
     for (std::size_t k = 0; k < count; ++k)
       require(all[k] == token(round, k), "round {}: number {} of {} is {}", round, k, count, all[k]);
   }
@@ -61,11 +60,19 @@ Ran run(World& world, const char* name, const SpgemmProblem<float>& problem) {
   const auto plan = loaded(world, registry.find(name), problem);
   const Offset before = mpi::bytes_received();
   plan->run();
-  Ran out{.received = mpi::bytes_received() - before, .results = plan->fetch().nnz()};
-  for (const Metric& metric : plan->metrics()) {
-    if (metric.name == "imbalance") out.imbalance = metric.value;
-  }
-  return out;
+  const Offset received = mpi::bytes_received() - before, results = plan->fetch().nnz();
+  return {metric(plan->metrics(), "imbalance"), received, results};
+}
+
+/// The problem A B where rank 0 has what `matrices` gives: A and B.
+template <class Matrices>
+SpgemmProblem<float> on_root(World& world, Matrices matrices, Destination destination = Destination::host) {
+  SpgemmProblem<float> problem;
+  problem.destination = destination;
+  if (!world.root()) return problem;
+  const auto [a, b] = matrices();
+  return make_spgemm_problem<float>("on ranks", std::make_shared<const Csr<float>>(a),
+                                    std::make_shared<const Csr<float>>(b), destination);
 }
 
 /// Each `period`-th row has many entries, from row `first` on; the others have one.
@@ -83,8 +90,7 @@ Csr<float> heavy_every(Index rows, Index period, Index first = 0) {
 
 }  // namespace
 
-void peers(World& world) {
-  require(world.gpu != nullptr, "no kernel can run here");
+MPI_TEST(peers) {
   const auto processes = static_cast<std::size_t>(world.ranks.size());
   std::vector<std::size_t> sizes(processes, 1000);
   share_parts(world, sizes);
@@ -97,13 +103,12 @@ void peers(World& world) {
 }
 
 /// On the executor each process has one of its own, and nobody waits.
-void alone(World& world) {
-  require(world.gpu != nullptr, "no kernel can run here");
+MPI_TEST(alone) {
   std::array<Offset, 2> own = device_facts().uuid;
-  if (world.gpu->simulated()) own = {world.ranks.rank(), 0};
+  if (world.on_gpu().simulated()) own = {world.ranks.rank(), 0};
   const std::vector<Offset> gpus = mpi::all_gather(own, world.ranks.comm());
   Stay stay;
-  as_gpu(*world.gpu).alone([&stay] { stay(); });
+  as_gpu(world.on_gpu()).alone([&stay] { stay(); });
   require_apart(world, stay, [&gpus](int a, int b) {
     const auto i = static_cast<std::size_t>(2 * a), j = static_cast<std::size_t>(2 * b);
     return gpus[i] != gpus[j] || gpus[i + 1] != gpus[j + 1];
@@ -112,14 +117,8 @@ void alone(World& world) {
 
 /// D4 (d): where C comes to the host, all of it passes rank 0 as messages, or, through the window, none. The
 /// original's scheme is the planted fault: what is demanded of multi_blocks does not hold for it.
-void through_root(World& world) {
-  require(world.gpu != nullptr, "no kernel can run here");
-  SpgemmProblem<float> problem;
-  if (world.root()) {
-    const auto a =
-        std::make_shared<const Csr<float>>(generate<float>("gen:uniform:rows=900,cols=900,per_row=6"));
-    problem = make_spgemm_problem<float>("uniform", a, a);
-  }
+MPI_TEST(through_root) {
+  const auto problem = square_on_root<float>(world, "gen:uniform:rows=900,cols=900,per_row=6");
   const Ran gather = run(world, "08_spgemm_multigpu/multi_gather", problem);
   const Ran hash = run(world, "08_spgemm_multigpu/multi_gather_hash", problem);
   const Ran blocks = run(world, "08_spgemm_multigpu/multi_blocks", problem);
@@ -135,24 +134,19 @@ void through_root(World& world) {
 
 /// D4 (c): rows dealt out one by one, when the heavy ones lie a multiple of the processes apart, all go to
 /// one process; blocks by products share them. Blocks by rows, the planted fault, would not.
-void balance(World& world) {
-  require(world.gpu != nullptr, "no kernel can run here");
+MPI_TEST(balance) {
   const Index processes = world.ranks.size();
-  SpgemmProblem<float> periodic, graded;
-  if (world.root()) {
-    const auto a = std::make_shared<const Csr<float>>(heavy_every(600, processes));
-    periodic = make_spgemm_problem<float>("heavy rows", a, a);
-  }
+  const Csr<float> heavy = heavy_every(600, processes);
+  const auto periodic = on_root(world, [&] { return std::pair(heavy, heavy); });
   const double dealt = run(world, "08_spgemm_multigpu/multi_gather_hash", periodic).imbalance;
   const double blocks = run(world, "08_spgemm_multigpu/multi_blocks", periodic).imbalance;
   require(processes == 1 || dealt > 0.8 * processes, "{} processes, rows one by one: imbalance {}", processes,
           dealt);
   require(blocks < 1.1, "{} processes, blocks: imbalance {}", processes, blocks);
 
+  const auto graded = square_on_root<float>(world, "gen:rmat:scale=10,edge_factor=8");
   if (world.root()) {
-    const auto a = std::make_shared<const Csr<float>>(generate<float>("gen:rmat:scale=10,edge_factor=8"));
-    graded = make_spgemm_problem<float>("graded", a, a);
-    const auto products = mpi::products_before(*a, *a, 0);
+    const auto products = mpi::products_before(*graded.a, *graded.b, 0);
     std::vector<Offset> rows(products.size());
     std::iota(rows.begin(), rows.end(), Offset{0});
     const double by_rows = mpi::imbalance(products, mpi::deal(rows, processes));
@@ -164,22 +158,17 @@ void balance(World& world) {
 
   Registry registry;
   add_multi_blocks(registry, "by_time", {.least_trial = 0});
-  const CheckReport report = check_entry(registry.find("by_time"), graded, *world.gpu);
+  const CheckReport report = check_entry(registry.find("by_time"), graded, world.on_gpu());
   require(report.passed(), "{} processes, blocks dealt again: {}", processes, report.failure);
 }
 
 /// How rows are dealt does not show in C: a row has the same form, and so the same order of sums, in each
 /// block that it may come to. In this problem forms differ by what is a share's work.
-void dealt_bits(World& world) {
-  require(world.gpu != nullptr, "no kernel can run here");
-  SpgemmProblem<float> problem;
-  if (world.root()) {
-    const auto make = [](const char* spec) {
-      return std::make_shared<const Csr<float>>(generate<float>(spec));
-    };
-    problem = make_spgemm_problem<float>("long rows", make("gen:uniform:rows=200,cols=300,per_row=40"),
-                                         make("gen:uniform:rows=300,cols=2000,per_row=40"));
-  }
+MPI_TEST(dealt_bits) {
+  const auto problem = on_root(world, [] {
+    return std::pair(generate<float>("gen:uniform:rows=200,cols=300,per_row=40"),
+                     generate<float>("gen:uniform:rows=300,cols=2000,per_row=40"));
+  });
   Registry registry;
   add_multi_blocks(registry, "by_products");
   add_multi_blocks(registry, "by_time", {.least_trial = 0});
@@ -197,16 +186,14 @@ void dealt_bits(World& world) {
 
 /// A part of C that does not fit on its GPU comes to the host in batches; rank 0 has the note also where it
 /// is another process's part. Words: the entry, gather or blocks; none: both.
-void batches(World& world) {
-  require(world.gpu != nullptr, "no kernel can run here");
+MPI_TEST(batches) {
   const int last = world.ranks.size() - 1;
   for (const Destination destination : {Destination::host, Destination::distributed}) {
-    SpgemmProblem<float> problem;
-    if (world.root()) {
-      const auto a = std::make_shared<const Csr<float>>(heavy_every(200, world.ranks.size(), last));
-      const auto b = std::make_shared<const Csr<float>>(generate<float>("gen:banded:n=200,half_bandwidth=2"));
-      problem = make_spgemm_problem<float>("heavy rows", a, b, destination);
-    }
+    const auto matrices = [&] {
+      return std::pair(heavy_every(200, world.ranks.size(), last),
+                       generate<float>("gen:banded:n=200,half_bandwidth=2"));
+    };
+    const auto problem = on_root(world, matrices, destination);
     for (const double bytes : {0.0, 8000.0}) {
       Registry registry;
       add_multi_gather(registry, "gather", {.result_bytes = bytes});
@@ -217,7 +204,7 @@ void batches(World& world) {
           fmt::print("{}, C {}, {} bytes fit\n", entry.name, to_string(destination), bytes);
           std::fflush(stdout);
         }
-        const CheckReport report = check_entry(entry, problem, *world.gpu);
+        const CheckReport report = check_entry(entry, problem, world.on_gpu());
         require(report.passed(), "{}, C {} of which {} bytes fit: {}", entry.name, to_string(destination),
                 bytes, report.failure);
         const auto plan = loaded(world, entry, problem);

@@ -15,24 +15,11 @@
 namespace stages::mpi_tests {
 namespace {
 
-const std::map<std::string, Test>& tests() {
-  static const std::map<std::string, Test> all = {
-      {"battery", battery}, {"mutants", mutants},       {"bits", bits},       {"chain", chain},
-      {"nodes", nodes},     {"transfers", transfers},   {"dealing", dealing}, {"trials", trials},
-      {"clocks", clocks},   {"failure", failure},       {"turns", turns},     {"in_run", in_run},
-#ifdef STAGES_HAVE_MULTIGPU
-      {"peers", peers},     {"balance", balance},       {"batches", batches}, {"through_root", through_root},
-      {"alone", alone},     {"dealt_bits", dealt_bits},
-#endif
-  };
-  return all;
-}
-
 /// The test that runs, for messages.
 std::string running;
 
 void run(const std::string& name, const std::vector<std::string>& words) {
-  if (!tests().contains(name)) fail("'{}' is no test; see tests/mpi/main.cpp", name);
+  if (!tests().contains(name)) fail("'{}' is no test; see tests/mpi", name);
   running = name;
   mpi::MpiCommunicator ranks;
   mpi::MpiExec exec(ranks);

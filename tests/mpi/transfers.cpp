@@ -82,7 +82,7 @@ void broadcasts(World& world, int root) {
 }  // namespace
 
 /// 1 byte cuts every element; 100 cuts within elements; the last is larger than all of it.
-void transfers(World& world) {
+MPI_TEST(transfers) {
   const std::size_t before = mpi::chunk_bytes();
   for (const std::size_t limit :
        {std::size_t{1}, std::size_t{100}, std::size_t{4096}, std::size_t{1} << 30}) {
@@ -124,7 +124,7 @@ void rectangular_operand(World& world) {
 
 }  // namespace
 
-void dealing(World& world) {
+MPI_TEST(dealing) {
   rectangular_operand(world);
   const auto bounds_of = [](std::vector<Offset> weights, int ranks) {
     std::vector<Offset> before(weights.size() + 1, 0);

@@ -37,7 +37,7 @@ void require_apart(World& world, const Stay& mine, const std::function<bool(int,
 }
 
 /// Two ranks a turn. The planted fault is work at the same time.
-void turns(World& world) {
+MPI_TEST(turns) {
   const int turns = (world.ranks.size() + 1) / 2;
   const auto same_turn = [](int a, int b) { return a / 2 == b / 2; };
   Stay stay;
