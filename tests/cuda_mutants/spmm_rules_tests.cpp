@@ -44,6 +44,10 @@ Shape with_rows_of_b(Shape shape, Index rows) {
 Offset sms() {
   return device_facts().sms;
 }
+std::string words(const Shape& shape) {
+  return fmt::format("{} in {} rows, the longest {}, N = {}", shape.nnz, shape.rows, shape.longest,
+                     shape.n_cols);
+}
 
 // ---- copies of B ------------------------------------------------------------------------------------------
 
@@ -219,8 +223,7 @@ TEST_F(WholeRows, GetMoreLanesTheLongerTheyAre) {
 TEST_F(WholeRows, ComeInTheOrderOfTheRule) {
   const auto expect = [](const Shape& shape, RowOrder order, Index lanes) {
     const spmm::RowForm form = spmm::resolve_rows<float>({}, shape);
-    EXPECT_EQ(std::pair(form.order, form.lanes), std::pair(order, lanes))
-        << shape.nnz << " in " << shape.rows << " rows, the longest " << shape.longest;
+    EXPECT_EQ(std::pair(form.order, form.lanes), std::pair(order, lanes)) << words(shape);
   };
   const Offset rows = 300 * sms();  // of 20 non-zeros: 6,000 for each SM
   expect(shape_with(rows, 20, 64, 0.5, 80), RowOrder::as_they_lie, 16);
@@ -300,7 +303,7 @@ TEST_F(Adaptive, TakesTilesWhereNonZerosFillThem) {
                          double short_rows = 0) {
     EXPECT_EQ(form_of(shape, filled, short_rows),
               tiles && code_capability() >= 80 ? Form::dense_tiles : otherwise)
-        << shape.nnz << " in " << shape.rows << " rows, N = " << shape.n_cols << ", filled " << filled;
+        << words(shape) << ", filled " << filled;
   };
   const Offset rows = 50 * sms();  // of 40 non-zeros: 2,000 for each SM
   const auto shape = [&](Index n_cols, double fresh = 1, Offset longest = 0) {
@@ -343,9 +346,7 @@ TEST_F(Adaptive, TakesTilesWhereNonZerosFillThem) {
 
 TEST_F(Adaptive, TakesWholeRowsWhereNoneIsVeryLong) {
   const auto expect = [](bool whole, const Shape& shape) {
-    EXPECT_EQ(form_of(shape), whole ? Form::whole_rows : Form::balanced)
-        << shape.nnz << " in " << shape.rows << " rows, the longest " << shape.longest
-        << ", N = " << shape.n_cols;
+    EXPECT_EQ(form_of(shape), whole ? Form::whole_rows : Form::balanced) << words(shape);
   };
   expect(false, shape_with(10, 0, 32));
   // So small that rows may be short. A vector of B, or more; not aligned.
@@ -412,7 +413,7 @@ TEST_F(Adaptive, TakesWholeRowsAsTheyLieByTheirLength) {
     const Shape shape = shape_with(24'000 * sms() / per_row + 1, per_row, n_cols, fresh);
     EXPECT_EQ(form_of(with_rows_of_b(shape, std::numeric_limits<Index>::max())),
               whole ? Form::whole_rows : Form::balanced)
-        << per_row << " in a row, N = " << n_cols;
+        << words(shape);
   };
   expect(true, 5, 16);
   expect(false, 15, 32);
