@@ -123,7 +123,8 @@ def main():
         return 1
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(record.text_of(record.packed({
-        "schema_version": 1, "gpu": gpu, "date": datetime.date.today().isoformat(), "source_digest": (digest.stdout + digest.stderr).strip(), "matrices": lines})))
+        "schema_version": 1, "gpu": gpu, "date": datetime.date.today().isoformat(), "source_digest": (digest.stdout + digest.stderr).strip(),
+        "matrices": lines})))
     print(f"written: {out}", file=sys.stderr)
     return 0
 

@@ -309,7 +309,8 @@ def phases_of_ranks(rows, context):
         cells.append([label(row["problem"]["matrix"]), named(row["entry"]), str(row["ranks"]),
                       *(cell(row["seconds"]["phases"].get(name)) for name in names), *(cell(measured(row, name)) for name in loads.values()),
                       limit(base, context, took, row["ranks"]) if base and took else ""])
-    return ["Phases, the longest of all processes" + (f" ({parts} are parts of *gather*)" if parts else "") + "; what loading B takes; compute, of the limit:", "",
+    of_gather = f" ({parts} are parts of *gather*)" if parts else ""
+    return [f"Phases, the longest of all processes{of_gather}; what loading B takes; compute, of the limit:", "",
             *table_of(["matrix", "entry", "ranks", *names, *loads, "of the limit"], cells), ""]
 
 
@@ -452,7 +453,8 @@ def gather(results, pattern, _wanted):
     sizes, pieces = (sorted({key[k] for key in rate}) for k in (0, 1))
     apart = f"rows {results['stride']} bytes apart" if results["stride"] else "whole rows"
     return text_of(table_of(["B", *(f"{piece} bytes" for piece in pieces)],
-                            ([f"{size / 1e6:.0f} MB", *(rate.get((size, piece), "") for piece in pieces)] for size in sizes if re.search(pattern, f"{size / 1e6:.0f}MB"))),
+                            ([f"{size / 1e6:.0f} MB", *(rate.get((size, piece), "") for piece in pieces)] for size in sizes
+                             if re.search(pattern, f"{size / 1e6:.0f}MB"))),
                    f"(TB/s; {apart}; medians; {results['device']})")
 
 
@@ -613,7 +615,8 @@ def value(results, entry, matrix, words):
             raise ValueError(fault)
     selected = {name: text for name, text in given.items() if name in SELECTORS}
     of = lambda row, name: str(row[name] if name in row else row["problem"][name]).replace(" ", "_")
-    mine = [r for r in timed if (r["entry"] == entry or r["entry"].endswith("/" + entry)) and all(of(r, name) == text for name, text in selected.items())
+    mine = [r for r in timed if (r["entry"] == entry or r["entry"].endswith("/" + entry))
+            and all(of(r, name) == text for name, text in selected.items())
             and (of_several or matrix in (matrix_of(r), label(matrix_of(r)).replace(" ", "")))]
     if not mine and "if_recorded" in words and is_entry(entry):
         return "no record"
@@ -721,7 +724,8 @@ def order(results, _pattern, _wanted):
         rows.append([label(matrix), options, fresh("fresh_in_block"), fresh("fresh_in_device"), seconds(median(was)), seconds(median(now)),
                      f"{median(was) / median(now):.2f}", seconds(ordering), f"{large(ordering / saved)} products" if saved > 0 else "never",
                      f"{library / min(median(was), median(now)):.2f}" if library else ""])
-    titles = ["matrix", "of B", "fresh, of 4,096 in turn", "of 1,048,576", "`balanced`", "`balanced_reordered`", "speed", "ordering", "pays after", "over the library"]
+    titles = ["matrix", "of B", "fresh, of 4,096 in turn", "of 1,048,576", "`balanced`", "`balanced_reordered`", "speed", "ordering", "pays after",
+              "over the library"]
     return text_of(table_of(titles, rows), "(fresh: non-zeros that are the first to ask for their row of B, as the rows come and reordered; over the library: "
                    f"the faster of the two over cuSPARSE's fastest; medians; {source_of(results['context'])})")
 
@@ -757,14 +761,16 @@ def rules(results, operation, _wanted):
                 continue
             costs = {m["matrix"]: cost_of_rules(m) for m in of_list}
             worst = max(costs, key=costs.get)
-            rows.append([words + (f", N = {n}" if n else ""), str(len(costs)), f"{geometric_mean(costs.values()):.3f}", f"{costs[worst]:.2f}", label(worst)])
+            rows.append([words + (f", N = {n}" if n else ""), str(len(costs)), f"{geometric_mean(costs.values()):.3f}", f"{costs[worst]:.2f}",
+                         label(worst)])
             if several_forms:
                 alone = [cost for cost in map(cost_of_the_form, of_list) if cost]
                 rows[-1] += [f"{geometric_mean(alone):.3f} (of {len(alone)})", f"{max(alone):.2f}"] if alone else ["", ""]
     left_out = sum(1 for m in timed if m.get("left_out"))
     of_forms = (f"; the form alone: over the best of {', '.join(f'`{name}`' for name in FORMS)}, each by its own rules, by the first times, of the matrices "
                 "on which another form was timed" if several_forms else "")
-    return text_of(table_of(["matrices", "how many", "geometric mean", "worst", "on"] + (["the form alone", "its worst"] if several_forms else []), rows),
+    return text_of(table_of(["matrices", "how many", "geometric mean", "worst", "on"] + (["the form alone", "its worst"] if several_forms else []),
+                            rows),
                    f"(cost: time by the rules over that of the best choice tried; medians; {len(asked) - len(timed)} matrices skipped, with reasons in the record"
                    + of_forms + (f"; on {left_out} lines time was too short for all choices" if left_out else "") + f"; {source_of(results)})")
 
@@ -865,7 +871,8 @@ def steps(_results, _pattern, _wanted):
         shown = next((problem for problem in mine if problem[0] == example or len(mine) == 1), None)
         rows.append([f"[`{step}`]({step}/README.md)", what, str(len(mine)), named(entry), gain, over, beside,
                      f"{label(shown[0])}: {seconds(mine[shown])}" if shown else "", machine(results["context"], pattern)])
-    titles = ["step", "what was multiplied", "matrices", "its entry", "speed, mean", "over", "over the fastest library: mean, worst", "a time", "machine"]
+    titles = ["step", "what was multiplied", "matrices", "its entry", "speed, mean", "over", "over the fastest library: mean, worst", "a time",
+              "machine"]
     return "\n".join(table_of(titles, rows)) + "\n"
 
 

@@ -121,7 +121,8 @@ class Multiply(Case):
 
     def test_what_is_refused(self):
         x, b = self.write("x.mtx", VECTOR), self.write("b.mtx", DENSE)
-        for expected, operation, *words in (("is a sparse matrix, which makes the product sparse times sparse", "spmv", self.a), ("is a dense matrix", "spgemm", x),
+        for expected, operation, *words in (("is a sparse matrix, which makes the product sparse times sparse", "spmv", self.a),
+                                            ("is a dense matrix", "spgemm", x),
                                             ("more than one column", "spmv", b), ("--max-memory", "spgemm", self.a, "--max-memory", "1e-12")):
             self.refused(expected, "multiply", "--with", host_entry(operation), self.a, *words, "-o", self.c)
 
@@ -145,14 +146,17 @@ class InfoAndGenerate(Case):
         self.assertNotIn("date", facts)
 
     def test_info(self):
-        self.assertLessEqual({"non-zeros", "symmetr", "C = A A", "products", "█"}, set(re.findall("non-zeros|symmetr|C = A A|products|█", self.good("info", "data:fem").stdout)))
+        text = self.good("info", "data:fem").stdout
+        for word in ("non-zeros", "symmetr", "C = A A", "products", "█"):
+            self.assertIn(word, text)
 
     def test_many_empty_columns_take_no_memory(self):
         wide = self.write("wide.mtx", "%%MatrixMarket matrix coordinate real general\n1 2147483647 1\n1 2147483647 3\n")
         none = self.write("none.mtx", "%%MatrixMarket matrix array real general\n0 2147483647\n")
         for source, there in ((wide, 1), (none, 0), ("gen:uniform:rows=1,cols=2147483647,nnz=1", 1)):
             info = json.loads(self.good("info", source, "--json", limits=at_most(resource.RLIMIT_AS, 1 << 30)).stdout)
-            self.assertEqual((info["cols"], info["nnz"], info["empty_cols"], info["square"]["products"]), (2147483647, there, 2147483647 - there, there))
+            self.assertEqual((info["cols"], info["nnz"], info["empty_cols"], info["square"]["products"]),
+                             (2147483647, there, 2147483647 - there, there))
 
     @unittest.skipIf(with_sanitizer(), "AddressSanitizer needs the address space")
     def test_many_empty_rows_take_their_row_pointers_and_no_more(self):
@@ -165,8 +169,10 @@ class InfoAndGenerate(Case):
             self.assertEqual((info["square"]["rows"], info["square"]["products"]), (rows, 2) if cols > 1 else (1, 2))
         self.all_refused((r"more\.mtx:2: 2147483647 rows for 1 entries take 17\.18 GB, and the limit is 1\.00 GB where most rows are empty",
                           "info", self.write("more.mtx", head + "2147483647 1 1\n1 1 1\n")),
-                         (r"none\.mtx:2: 2147483647 rows for 0 entries", "info", self.write("none.mtx", "%%MatrixMarket matrix array real general\n2147483647 0\n")), limits=limits)
-        self.all_refused((r"many\.mtx:2: 130000000 rows for 1 entries take 1\.04 GB", "info", self.write("many.mtx", head + "130000000 1 1\n1 1 1\n")),
+                         (r"none\.mtx:2: 2147483647 rows for 0 entries", "info",
+                          self.write("none.mtx", "%%MatrixMarket matrix array real general\n2147483647 0\n")), limits=limits)
+        self.all_refused((r"many\.mtx:2: 130000000 rows for 1 entries take 1\.04 GB", "info",
+                          self.write("many.mtx", head + "130000000 1 1\n1 1 1\n")),
                          ("where most rows are empty", "info", "gen:uniform:rows=130000000,cols=1,nnz=1"))
 
     @unittest.skipIf(with_sanitizer(), "AddressSanitizer needs the address space")
@@ -196,7 +202,8 @@ class InfoAndGenerate(Case):
             begin = time.monotonic()
             results, _ = self.results("-m", source, code=77, limits=at_most(resource.RLIMIT_AS, 6 << 30))
             self.assertLess(time.monotonic() - begin, 20)
-            self.assertEqual({(row["problem"]["operation"], row["status"]) for row in results["results"]}, {(o, "skipped") for o in ("spmv", "spmm", "spgemm")})
+            self.assertEqual({(row["problem"]["operation"], row["status"]) for row in results["results"]},
+                             {(o, "skipped") for o in ("spmv", "spmm", "spgemm")})
             (reason,) = {row["reason"] for row in results["results"] if row["problem"]["operation"] == "spgemm"}
             self.assertRegex(reason, r"[01] x 2147483647 with [01] entries needs 163 GB of memory, the limit is \d\.\d\d GB where most rows or "
                              r"columns are empty \(--max-memory\)")

@@ -170,7 +170,8 @@ class Lens(Case):
         self.assertEqual(shown, f"{name}: no race\n")
         self.assertEqual(json.loads(data.read_text())["entries"], [{"entry": name, "races": [], "problem": None}])
         self.assertIn("<p>No race.</p>", page.read_text())
-        done = self.good("lens", "03_cuda_naive/dense_row_major", "-m", "gen:fixed:n=512,zeros=0.8", "--races", "--json", data, code=1, env={"STAGES_RACES_MEMORY": "1"})
+        done = self.good("lens", "03_cuda_naive/dense_row_major", "-m", "gen:fixed:n=512,zeros=0.8", "--races", "--json", data, code=1,
+                         env={"STAGES_RACES_MEMORY": "1"})
         self.assertEqual(done.stdout, "")
         self.assertRegex(done.stderr, r"^stages: error: 03_cuda_naive/dense_row_major: only a part was looked at: "
                          r"03_cuda_naive/1_dense_row_major\.cu:\d+: the room .* is used up here.*STAGES_RACES_MEMORY \(MiB\)\n$")
@@ -227,7 +228,8 @@ class Lens(Case):
 class Studies(Case):
     def test_studies_say_what_they_want(self):
         for study in ("d2-study", "spmm-study"):
-            for word, expected in (("--help", f"^usage: tools/{study}.sh .*\n$"), ("no/such/stages", f"^{study}: there is no program no/such/stages; build it .*\n$")):
+            for word, expected in (("--help", f"^usage: tools/{study}.sh .*\n$"),
+                                   ("no/such/stages", f"^{study}: there is no program no/such/stages; build it .*\n$")):
                 done = subprocess.run([ROOT / "tools" / f"{study}.sh", word], cwd=self.directory, capture_output=True, text=True, check=False)
                 self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                 self.assertRegex(done.stderr, expected)

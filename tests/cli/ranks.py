@@ -65,14 +65,18 @@ class Runs(Ranks):
         self.assertEqual(on_graph, sorted((entry, ranks) for entry in entries(stage="02_mpi", operation="spgemm") for ranks in (1, 2)))
         self.assertEqual(sorted(r["entry"] for r in rows if not r["mpi"]), sorted(2 * entries(stage="01_cpu_serial", operation="spgemm")))
         self.assertEqual([r["problem"]["matrix"] for r in rows], sorted(r["problem"]["matrix"] for r in rows), "problems are mixed")
-        self.assertLessEqual({f"ranks={n}: {key}" for n in (1, 2) for key in ("copy_bandwidth_bytes_per_second", "cores", "mpi", "nodes")}, set(context))
+        self.assertLessEqual({f"ranks={n}: {key}" for n in (1, 2) for key in ("copy_bandwidth_bytes_per_second", "cores", "mpi", "nodes")},
+                             set(context))
         self.assertRegex(context["command"], r"--ranks 1 && .* --ranks 2 --append --ranks-only$")
         self.statuses()  # both files say the same
         self.assertEqual(done.stdout.count(", on ranks; speed-ups are over"), 2, done.stdout)
-        serial = {matrix: min(r["seconds"]["run"]["median"] for r in rows if r["entry"].startswith("01_") and r["problem"]["matrix"] == matrix) for matrix in (GRAPH, WIDE)}
+        serial = {matrix: min(r["seconds"]["run"]["median"] for r in rows if r["entry"].startswith("01_") and r["problem"]["matrix"] == matrix)
+                  for matrix in (GRAPH, WIDE)}
         for row in (row for row in rows if row["mpi"]):
-            self.assertAlmostEqual(row["speedup_serial"] * row["seconds"]["run"]["median"] / serial[row["problem"]["matrix"]], 1, places=3)  # of five digits
-            for clock in ("compute_seconds", "distributed_seconds", "root_to_root_seconds", "bytes_moved", "imbalance", "compute_imbalance", "cores", "ranks_per_core"):
+            self.assertAlmostEqual(row["speedup_serial"] * row["seconds"]["run"]["median"] / serial[row["problem"]["matrix"]], 1,
+                                   places=3)  # of five digits
+            for clock in ("compute_seconds", "distributed_seconds", "root_to_root_seconds", "bytes_moved", "imbalance", "compute_imbalance",
+                          "cores", "ranks_per_core"):
                 self.assertIsNotNone(row["metrics"].get(clock, {}).get("value"), (row["entry"], clock))
 
     def test_problems_that_grow_with_the_ranks(self):
@@ -124,7 +128,8 @@ class Runs(Ranks):
         for code, words in ((77, ["--max-work", "1"]), (0, [])):
             self.good(*ON_RANKS, *FAST, *words, code=code)
             self.sweep("1,2", *ON_RANKS[1:-2], *FAST, *words, code=code)
-        results, _ = self.results("-m", "gen:uniform:rows=1,cols=2147483647,nnz=1", *ON_RANKS[3:], code=77, limits=at_most(resource.RLIMIT_AS, 6 << 30))
+        results, _ = self.results("-m", "gen:uniform:rows=1,cols=2147483647,nnz=1", *ON_RANKS[3:], code=77,
+                                  limits=at_most(resource.RLIMIT_AS, 6 << 30))
         self.assertEqual({row["ranks"] for row in results["results"]}, {2})
         results, _ = self.results("-m", GRAPH, "--stage", "02", "--op", "spgemm", code=77)
         self.assertTrue(all(r["status"] == "skipped" and "--ranks" in r["reason"] for r in results["results"]))

@@ -49,7 +49,8 @@ class Run(Case):
         self.assertIn(f"[{len(rows)}/{len(rows)}]", done.stderr)
 
     def test_choices(self):
-        results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv,spmm", "--n-cols", "3,33", "--type", "f64", "--filter", "csr")
+        results, _ = self.results("-m", SMALL, "--quick", "--stage", "01", "--op", "spmv,spmm", "--n-cols", "3,33", "--type", "f64",
+                                  "--filter", "csr")
         rows = results["results"]
         self.assertEqual({(r["problem"]["operation"], r["problem"]["options"], r["problem"]["type"]) for r in rows},
                          {("spmv", "", "f64"), ("spmm", "N = 3", "f64"), ("spmm", "N = 33", "f64")})
@@ -311,7 +312,8 @@ class Faults(Case):
         done = self.run_faulty("run", "-m", SMALL, "--quick", "--filter", "refuses|zero|throws", "--json", self.json)
         self.assertEqual(done.returncode, 1, done.stderr)
         rows = {row["entry"].removeprefix("faulty/"): row for row in json.loads(self.json.read_text())["results"]}
-        for entry, status, reason in (("refuses", "failed", "^a call of the library failed; mend it$"), ("throws", "failed", "the device is on fire"), ("zero", "wrong", "element")):
+        for entry, status, reason in (("refuses", "failed", "^a call of the library failed; mend it$"),
+                                      ("throws", "failed", "the device is on fire"), ("zero", "wrong", "element")):
             self.assertEqual(rows[entry]["status"], status)
             self.assertRegex(rows[entry]["reason"], reason)
         self.assertNotIn("seconds", rows["zero"])

@@ -63,7 +63,8 @@ class Help(Case):
                     self.refused(f"holds no files; make them by tools/exercises.py {words[1]}", *words, cwd=self.directory)
 
     def test_what_else_is_shown(self):
-        for words, expected in ((["generate", "--help"], ("gen:rmat ", "gen:twin ", "gen:stencil ")), (["generate", "--list"], ("edge_factor", "data:web"))):
+        for words, expected in ((["generate", "--help"], ("gen:rmat ", "gen:twin ", "gen:stencil ")),
+                                (["generate", "--list"], ("edge_factor", "data:web"))):
             for name in expected:
                 self.assertIn(name, self.good(*words).stdout)
         self.assertRegex(self.good("--version").stdout, r"^sparse-stages \d+\.\d+")
@@ -134,7 +135,8 @@ class Usage(Case):
         same = "that is the matrix which is read"
         for flag in ("--json", "--csv"):
             self.all_refused((f"{flag}.* empty", "run", "-m", a, flag, ""), (same, "run", "-m", SMALL, "-b", a, "--op", "spgemm", flag, a),
-                             *((f"{flag} .*: {same}; name another file", "run", "-m", a, flag, name) for name in (a, link, self.directory / "." / "a.mtx")))
+                             *((f"{flag} .*: {same}; name another file", "run", "-m", a, flag, name)
+                               for name in (a, link, self.directory / "." / "a.mtx")))
         self.all_refused(("--json and --csv both name", "run", "-m", a, "--json", x, "--csv", f"{self.directory}/./x"),
                          (f"--output .*: {same}", "multiply", "--with", host_entry("spgemm"), a, SMALL, "-o", link),
                          ("give two files", "run", "-m", SMALL, "--json", x, "--csv", link_to_nothing))
@@ -166,7 +168,8 @@ class Usage(Case):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(MATRIX)
             said = b""
-            for code, words in ((0, ["run", "-m", path, "--quick", "--stage", "01", "--op", "spmv", "--csv", self.csv]), (2, ["info", path + b"\x1b"])):
+            for code, words in ((0, ["run", "-m", path, "--quick", "--stage", "01", "--op", "spmv", "--csv", self.csv]),
+                                (2, ["info", path + b"\x1b"])):
                 done = subprocess.run([PROGRAMS / "stages", *words], capture_output=True, timeout=LIMIT)
                 self.assertEqual(done.returncode, code, done.stderr)
                 said += done.stdout + done.stderr
@@ -217,7 +220,8 @@ class List(Case):
         self.assertIn("01_cpu_serial/", text)
         self.assertNotIn("vendor", text)
         self.good("run", "-m", SMALL, "--quick", program="01_cpu_serial")
-        self.all_refused(("no command given; the commands are list, run, multiply, info, generate;",), ("there is no command 'lens'", "lens"), program="01_cpu_serial")
+        self.all_refused(("no command given; the commands are list, run, multiply, info, generate;",), ("there is no command 'lens'", "lens"),
+                         program="01_cpu_serial")
         self.assertIn("sectors", self.good("lens", "04_cuda_shared/batched_loads", "-m", "gen:fixed:n=64,zeros=0.8", program="04_cuda_shared").stdout)
         self.refused("there is no command 'grade'", "grade", program="04_cuda_shared")
 

@@ -73,7 +73,8 @@ def table(text, heading):
 
 def faults(root):
     text = (root / PAGE).read_text()
-    named = {name for kind in ("programs", "scripts", "tests") for row in table(text, f"Variables of the {kind}") for name in re.findall(r"`([A-Z0-9a-z_]+)`", row[0])}
+    named = {name for kind in ("programs", "scripts", "tests") for row in table(text, f"Variables of the {kind}")
+             for name in re.findall(r"`([A-Z0-9a-z_]+)`", row[0])}
     read = {}
     for path in sources(root):
         for name in read_by(path):
@@ -134,7 +135,8 @@ class Planted(Played):
         given = self.read("CMakeLists.txt")
         for text, faults_ in ((given + 'option(STAGES_MORE "more" OFF)\nset(STAGES_WORD "a" CACHE STRING "a word")\n',
                                [f"{PAGE} does not name the option STAGES_{name}" for name in ("MORE", "WORD")]),
-                              (given.replace('processor" ON', 'processor" OFF'), [f"{PAGE} says that STAGES_NATIVE is ON without being given; it is OFF"]),
+                              (given.replace('processor" ON', 'processor" OFF'),
+                               [f"{PAGE} says that STAGES_NATIVE is ON without being given; it is OFF"]),
                               (given.splitlines()[1], [f"{PAGE} names the option STAGES_NATIVE, which there is not"])):
             self.write("CMakeLists.txt", text)
             self.assertEqual(self.found(), faults_)

@@ -112,7 +112,8 @@ class Kept(unittest.TestCase):
         read = {line.strip() for line in ninja("deps", *objects).splitlines() if line.startswith("    ")} | set(inputs)
         files = {os.path.normpath(os.path.join(WORDS.build, word)) for word in read if re.search(r"\.(cpp|hpp|cu|h|c)$", word)}
         named = tuple(f"{ROOT / path}{end}" for path in WORDS.sources for end in ("", os.sep))
-        missing = [os.path.relpath(file, ROOT) for file in files if file.startswith(f"{ROOT}{os.sep}") and not file.startswith(os.path.realpath(WORDS.build) + os.sep)
+        missing = [os.path.relpath(file, ROOT) for file in files if file.startswith(f"{ROOT}{os.sep}")
+                   and not file.startswith(os.path.realpath(WORDS.build) + os.sep)
                    and file not in named and not file.startswith(tuple(place for place in named if place.endswith(os.sep)))]
         self.assertEqual(sorted(missing), [], "name them in kept_sources of tests/CMakeLists.txt")
 

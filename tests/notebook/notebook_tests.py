@@ -36,7 +36,8 @@ def faults(notebook):
         is_code = cell["cell_type"] == "code"
         for wrong, what in ((cell["cell_type"] not in ("markdown", "code") or not isinstance(cell.get("metadata"), dict), "is neither text nor code"),
                             (not all(isinstance(line, str) for line in cell["source"]), "its source is no list of lines"),
-                            (is_code and (cell.get("outputs") != [] or cell.get("execution_count", 0) is not None), "has outputs; clear them before you commit")):
+                            (is_code and (cell.get("outputs") != [] or cell.get("execution_count", 0) is not None),
+                             "has outputs; clear them before you commit")):
             found += [f"cell {number}: {what}"] if wrong else []
         try:
             compile("".join(cell["source"]) if is_code else "", f"cell {number}", "exec")

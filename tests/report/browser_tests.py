@@ -229,7 +229,8 @@ class Pages(Looked):
         self.assertGreater(rows, 20)
         self.assertEqual(drawings, rows)
         # A store of 32 neighbours is four sectors, of which each lane has a piece.
-        self.assertIn("".join("<div>" + "".join(f"<i class=lane>{lane}</i>" for lane in range(first, first + 8)) + "</div>" for first in (0, 8, 16, 24)), text)
+        self.assertIn("".join("<div>" + "".join(f"<i class=lane>{lane}</i>" for lane in range(first, first + 8)) + "</div>"
+                              for first in (0, 8, 16, 24)), text)
 
     def test_races(self):
         """Of a kernel with a missing barrier: no entry has a race, so the test of planted faults writes the page."""

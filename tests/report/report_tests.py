@@ -216,7 +216,8 @@ class Pages(Case):
             row = next(row for row in data["results"] if row["status"] == "good" and not row["peer"])
             del row["seconds"]
             data["results"] = [{**row, "entry": entry, "simulated": True, "checked": True, "metrics": {
-                name: {"value": value, "unit": ""} for name, value in (("fetched_bytes", fetched), ("sectors_a_request", sectors), ("at_least_seconds", 2.46e-6))}}
+                name: {"value": value, "unit": ""} for name, value in (("fetched_bytes", fetched), ("sectors_a_request", sectors),
+                                                                       ("at_least_seconds", 2.46e-6))}}
                 for entry, (fetched, sectors) in entries.items()]
         plain = self.plainly("fetched-0", self.page(self.changed("fetched.json", change))[0])
         self.assertIn("05 mine fetches least, 30 kB; 03 dense_row_major fetches 18.0 times as much", plain)
@@ -237,7 +238,8 @@ class Pages(Case):
 
     def test_names_that_look_like_markup(self):
         name = '</svg><script>alert(1)</script> $x^2$ "&'
-        path = self.changed("markup.json", lambda data: [row["problem"].update(matrix=name + row["problem"]["matrix"][-12:]) for row in data["results"]], self.everyday)
+        path = self.changed("markup.json", lambda data: [row["problem"].update(matrix=name + row["problem"]["matrix"][-12:])
+                                                         for row in data["results"]], self.everyday)
         self.assertNotIn("<script>alert", self.page(path)[0])
 
     def test_matrices(self):
@@ -298,7 +300,8 @@ class Comparison(Case):
         none = [0, 0, every]
         for new, old, words, expected in (
                 (faster, None, (), [some, 0, every - some]), (self.old, faster, (), [0, some, every - some]), (self.old, None, (), none),
-                (self.scaled("by_04.json", 1.004), None, ("--least", "0"), none), (by_5, None, (), [every, 0, 0]), (by_5, None, ("--least", "10"), none),
+                (self.scaled("by_04.json", 1.004), None, ("--least", "0"), none), (by_5, None, (), [every, 0, 0]),
+                (by_5, None, ("--least", "10"), none),
                 (self.scaled("apart.json", 0.95, spread=0.08), self.scaled("old_apart.json", 1, spread=0.08), (), none),
                 (self.scaled("close.json", 0.95, spread=0.01), self.scaled("old_close.json", 1, spread=0.01), (), [every, 0, 0]),
                 (self.scaled("few.json", 0.5, samples=3), None, (), [0, 0, 0])):
@@ -334,7 +337,8 @@ class BadInput(Case):
         self.assertEqual(sorted(self.directory.rglob("*")), before, said)
 
     def test_usage(self):
-        for expected, *words in (("no results are given",), ("unrecognized arguments: --bogus", "--bogus", self.everyday), ("expected 2 arguments", "--compare", self.everyday),
+        for expected, *words in (("no results are given",), ("unrecognized arguments: --bogus", "--bogus", self.everyday),
+                                 ("expected 2 arguments", "--compare", self.everyday),
                                  ("--least", self.everyday, "--least", "-1"), ("--least", self.everyday, "--least", "nan")):
             self.refused(expected, *words)
 
@@ -342,11 +346,14 @@ class BadInput(Case):
         self.refused(r"none\.json: cannot be read: No such file", self.directory / "none.json")
         self.refused("Is a directory", self.directory)
         path = self.directory / "bad.json"
-        for expected, text in ((r"bad\.json:1: is no JSON", b""), (r"bad\.json:2: is no JSON", b'{"schema_version": 1,\n'), (r"bad\.json: is no text \(byte 1\)", b"{\xff"),
-                               ("must be an object", b"[]"), ("'schema_version' is missing", b"{}"), ("'NaN' is no number", b'{"schema_version": NaN}'),
+        for expected, text in ((r"bad\.json:1: is no JSON", b""), (r"bad\.json:2: is no JSON", b'{"schema_version": 1,\n'),
+                               (r"bad\.json: is no text \(byte 1\)", b"{\xff"),
+                               ("must be an object", b"[]"), ("'schema_version' is missing", b"{}"),
+                               ("'NaN' is no number", b'{"schema_version": NaN}'),
                                ("nested too deeply|is no JSON", b"[" * 100000),
                                # Beyond every double; beyond what Python reads.
-                               *((f"bad\\.json:1: is no JSON: a whole number of {digits} digits", b'{"schema_version": ' + digits * b"1" + b"}") for digits in (309, 5000))):
+                               *((f"bad\\.json:1: is no JSON: a whole number of {digits} digits", b'{"schema_version": ' + digits * b"1" + b"}")
+                                 for digits in (309, 5000))):
             path.write_bytes(text)
             self.refused(expected, path)
 

@@ -63,7 +63,8 @@ def on(matrix, row):
 class Ranks(unittest.TestCase):
     """Tables of several processes: entries of step 2 beside serial ones, and of step 8 beside the same step's on one GPU, whose limit is 1 ms of memory."""
 
-    CONTEXT = {"gpu": "GPU of a test", "gpu_copy_bandwidth_bytes_per_second": "1e9", "ranks=2: gpus": "2", "ranks=2: copy_bandwidth_bytes_per_second": "3e9"}
+    CONTEXT = {"gpu": "GPU of a test", "gpu_copy_bandwidth_bytes_per_second": "1e9", "ranks=2: gpus": "2",
+               "ranks=2: copy_bandwidth_bytes_per_second": "3e9"}
 
     def test_clocks_and_what_they_are_worth(self):
         ranked = row("02_mpi/x", 4, 5e-3, {"scatter": 1e-3}, compute_seconds=2e-3, distributed_seconds=2.5e-3, root_to_root_seconds=5e-3, **CLOCKS)
@@ -85,23 +86,27 @@ class Ranks(unittest.TestCase):
 
     def test_exchange_phases_and_limit(self):
         phases = {"analysis": 1e-5, "numeric": 1e-3, "gather": 3e-3, "messages": 2e-3}
-        text = self.of_gpus(row("08_x/blocks", 2, 5e-3, phases, compute_seconds=2e-3, distributed_seconds=2.1e-3, exchange_b_seconds=4e-4, upload_b_seconds=3e-4,
+        text = self.of_gpus(row("08_x/blocks", 2, 5e-3, phases, compute_seconds=2e-3, distributed_seconds=2.1e-3, exchange_b_seconds=4e-4,
+                                upload_b_seconds=3e-4,
                                 to_host_seconds=2.5e-3, to_host_share=0.875, **CLOCKS),
                             row("08_x/gather", 2, 9e-3, phases | {"to host": 1e-4}, compute_seconds=2e-3, distributed_seconds=2.1e-3, root_to_root_seconds=8e-3, **CLOCKS),
                             row("08_x/blocks", 1, 9e-3, compute_seconds=4e-3, **CLOCKS))
-        self.assertEqual([[r[title] for title in ("+ exchange of B", "whole", "C to the host", "of the buses' speed")] for r in table(text, "entry")[1]],
+        self.assertEqual([[r[title] for title in ("+ exchange of B", "whole", "C to the host", "of the buses' speed")]
+                          for r in table(text, "entry")[1]],
                          [["2.50 ms (1.60x)", "5.00 ms", "2.50 ms", "88 %"], ["", "9.00 ms", "", ""], ["", "9.00 ms", "", ""]])
         titles, rows = table(text, "matrix")  # one process is as one GPU
         self.assertEqual(titles, ["matrix", "entry", "ranks", "analysis", "numeric", "gather", "to host", "messages", "B to its GPU", "between GPUs", "of the limit"])
         self.assertEqual([list(r.values())[1:] for r in rows], [
             ["`blocks`", "2", "10.0 us", "1.00 ms", "3.00 ms", "", "2.00 ms", "300 us", "400 us", "25 % (memory)"],  # 1 ms of 2 ms on 2 GPUs
             ["`gather`", "2", "10.0 us", "1.00 ms", "3.00 ms", "100 us", "2.00 ms", "", "", "25 % (memory)"]])
-        for words in ("; `08_x/one` on one GPU 4.00 ms:", "(*to host*, *messages* are parts of *gather*)", "(GPU of a test; GPUs: 2 processes 2)", "2 ranks 3.0)"):
+        for words in ("; `08_x/one` on one GPU 4.00 ms:", "(*to host*, *messages* are parts of *gather*)", "(GPU of a test; GPUs: 2 processes 2)",
+                      "2 ranks 3.0)"):
             self.assertIn(words, text)
 
     def test_what_is_unknown_is_left_out(self):
         """A matrix that no single GPU computed, clocks that nobody knows, and rows of before some metric was there."""
-        lonely = on("gen:other:n=2", row("08_x/blocks", 2, 5e-3, {"numeric": 1e-3}, compute_seconds=2e-3, distributed_seconds=2e-3, exchange_b_seconds=4e-4, **CLOCKS))
+        lonely = on("gen:other:n=2", row("08_x/blocks", 2, 5e-3, {"numeric": 1e-3}, compute_seconds=2e-3, distributed_seconds=2e-3,
+                                         exchange_b_seconds=4e-4, **CLOCKS))
         text = self.of_gpus(row("08_x/blocks", 2, 5e-3, {"numeric": 1e-3}, compute_seconds=None, bytes_moved=0, imbalance=1), lonely)
         self.assertIn("other:n=2, spgemm f32:\n", text)
         self.assertEqual([list(table(part, "entry")[1][0].values()) for part in text.split("\n\ngen:")], [
@@ -135,7 +140,8 @@ class Ladder(unittest.TestCase):
                                     row("07_x/a", 0, 9e-3, options="N = 128"), row("07_x/b", 0, 1e-3, options="N = 128"))
         self.assertEqual(rows, [
             {"file": "`1_a.cu`", "entry": "`a`", "what is new": "the first", "gen:fem:nx=3, N = 32": "8.00 ms", "gen:fem:nx=3, N = 128": "9.00 ms", "gain": ""},
-            {"file": "`2_b.cu`", "entry": "`b`", "what is new": "more", "gen:fem:nx=3, N = 32": "2.00 ms", "gen:fem:nx=3, N = 128": "1.00 ms", "gain": "6.00x"}])
+            {"file": "`2_b.cu`", "entry": "`b`", "what is new": "more", "gen:fem:nx=3, N = 32": "2.00 ms", "gen:fem:nx=3, N = 128": "1.00 ms",
+             "gain": "6.00x"}])
         self.assertIn("GPU of a test, 2026-11-22, sources 0123456789ab)", text)
 
     def test_which_rungs_and_gains(self):
@@ -147,7 +153,8 @@ class Ladder(unittest.TestCase):
         for results, written, expected in (
                 ((a, skipped, c), three, [one, ("`2.cu`", "`b`", "", ""), ("`3.cu`", "`c`", "2.00 ms", "4.00x")]),
                 ((a, b, row("08_y/q", 0, 1e-3)), three.splitlines()[0], [one, ("", *two[1:])]),
-                ((a, row("vendor/cusparse_1", 0, 7e-3), row("vendor/cusparse_2", 0, 6e-3)), "", [("", *one[1:]), ("", "cuSPARSE, its fastest", "6.00 ms", "")]),
+                ((a, row("vendor/cusparse_1", 0, 7e-3), row("vendor/cusparse_2", 0, 6e-3)), "",
+                 [("", *one[1:]), ("", "cuSPARSE, its fastest", "6.00 ms", "")]),
                 ((a, b, c), three.replace("`c` | ", "`c` | three; gain over `a` "), [one, two, ("`3.cu`", "`c`", "2.00 ms", "4.00x")])):
             with self.subTest(expected=expected):
                 rows = self.ladder(*results, written=written)[1]
@@ -171,7 +178,8 @@ class Ladder(unittest.TestCase):
             tables.value(record(ours), "library", "memory", [])
 
     def test_of_the_matrices_that_are_named(self):
-        titles, rows, _ = self.ladder(row("07_x/a", 0, 8e-3), on(FIXED, row("07_x/a", 0, 9e-3)), on(FIXED, row("vendor/cublas_1", 0, 7e-3)), written="", wanted=["n=407"])
+        titles, rows, _ = self.ladder(row("07_x/a", 0, 8e-3), on(FIXED, row("07_x/a", 0, 9e-3)), on(FIXED, row("vendor/cublas_1", 0, 7e-3)),
+                                      written="", wanted=["n=407"])
         self.assertEqual(titles, ["file", "entry", "what is new", "n = 407", "gain"])
         self.assertEqual([(r["entry"], r["n = 407"]) for r in rows], [("`a`", "9.00 ms"), ("cuBLAS and cuSPARSE, the fastest", "7.00 ms")])
 
@@ -204,7 +212,8 @@ class Limits(unittest.TestCase):
 
     def test_each_limit_as_far_as_it_is_known(self):
         """2 ms of memory, 1 ms of L2 (1e8 requests at 1e11 a second), 4 ms of instructions: of 8 ms."""
-        for records_, matrix, expected in ((self.RECORDS, "mine.mtx", ["25 %", "12 %", "50 %", "25 %"]), (self.RECORDS, "yours.mtx", ["25 %", "", "", ""]),
+        for records_, matrix, expected in ((self.RECORDS, "mine.mtx", ["25 %", "12 %", "50 %", "25 %"]),
+                                           (self.RECORDS, "yours.mtx", ["25 %", "", "", ""]),
                                            ({}, "mine.mtx", ["25 %", "", "", ""])):
             one = on(matrix, {**row("08_x/a", 0, 8e-3, {"numeric": 1e-3}, memory_bytes_at_least=2e6), "gflops": 1, "result_nnz": 1})
             with unittest.mock.patch.object(tables, "recorded", records_.get):
@@ -260,7 +269,8 @@ echo '{"choices": [
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.at = at = pathlib.Path(directory.name)
-        for name, text in {"bin/spgemm_forms": self.FORMS, "bin/spmm_study": self.STUDY, "nvidia-smi": "#!/bin/sh\necho NVIDIA X1\n", **lists}.items():
+        for name, text in {"bin/spgemm_forms": self.FORMS, "bin/spmm_study": self.STUDY, "nvidia-smi": "#!/bin/sh\necho NVIDIA X1\n",
+                           **lists}.items():
             (at / name).parent.mkdir(exist_ok=True)
             (at / name).write_text(text)
             (at / name).chmod(0o755)
@@ -284,10 +294,12 @@ echo '{"choices": [
                           "exit code 2: spgemm_forms: common/gpu/memory.hpp:35: no memory", "", "", ""])
         self.assertEqual((made["matrices"][0]["matrix"], made["matrices"][0]["left_out"], made["matrices"][0]["seconds"]["lucky"]), ("gen:some:n=3", 3, 1e-3))
         text = tables.rules(made, "spgemm", [])
-        self.assertEqual(self.rows(text), [("on which rules were fitted", "3", "1.211", "1.33", "gen:some:n=3"), ("held out", "1", "1.333", "1.33", "gen:some:n=4")])
+        self.assertEqual(self.rows(text), [("on which rules were fitted", "3", "1.211", "1.33", "gen:some:n=3"),
+                                           ("held out", "1", "1.333", "1.33", "gen:some:n=4")])
         self.assertIn("4 matrices skipped", text)
         self.assertIn("on 3 lines time was too short for all choices", text)
-        self.assertEqual([(r[0], r[3]) for r in self.rows(tables.rules(made, "spmm", []))], [("held out, N = 16", "1.50"), ("held out, N = 32", "1.00")])
+        self.assertEqual([(r[0], r[3]) for r in self.rows(tables.rules(made, "spmm", []))],
+                         [("held out, N = 16", "1.50"), ("held out, N = 32", "1.00")])
         made = self.record({"spgemm-fitted.txt": "gen:twin:am\ngen:some:n=3\n", "spgemm-reported.txt": "gen:some:n=4\n"}, "--jobs", "1")
         self.assertEqual((self.at / "order").read_text().split(), ["gen:some:n=3", "gen:some:n=4", "gen:twin:am"])
         self.assertEqual([m["matrix"] for m in made["matrices"]], ["gen:twin:am", "gen:some:n=3", "gen:some:n=4"])
@@ -308,11 +320,13 @@ echo '{"choices": [
         """Each by its own rules, and none where the rules' is the only one; a choice that is no form does not count."""
         line = lambda matrix, **took: {"operation": "spmm", "list": "fitted", "matrix": matrix, "n_cols": 16, "rules": "ours", "seconds": {"ours": 4e-6, "share 8": 1e-6, **took}}
         lines = [line("a", balanced=1e-6, whole_rows=2e-6), line("b", dense_tiles=8e-6), line("c")]
-        self.assertEqual([(r[1], *r[5:]) for r in self.rows(tables.rules({**self.HEAD, "matrices": lines}, "spmm", []))], [("3", "2.000 (of 2)", "4.00")])
+        self.assertEqual([(r[1], *r[5:]) for r in self.rows(tables.rules({**self.HEAD, "matrices": lines}, "spmm", []))],
+                         [("3", "2.000 (of 2)", "4.00")])
         self.assertNotIn("form alone", tables.rules({**self.HEAD, "matrices": lines[2:]}, "spmm", []))
 
     def test_refused(self):
-        for said, lists, code, *words in (("the name of a list is", {"mine.txt": "gen:some:n=3\n"}, 2), ("nothing was measured", {"spmm-fitted.txt": "not-there.mtx\n"}, 1),
+        for said, lists, code, *words in (("the name of a list is", {"mine.txt": "gen:some:n=3\n"}, 2),
+                                          ("nothing was measured", {"spmm-fitted.txt": "not-there.mtx\n"}, 1),
                                           ("build it", {"spmm-fitted.txt": "gen:some:n=3\n"}, 2, "--build", "/nowhere")):
             self.assertIn(said, self.record(lists, *words, code=code))
 
@@ -340,8 +354,10 @@ class Values(unittest.TestCase):
         one, other = row("05_x/a", 0, 2e-6, {"to host": 1e-6}, spilled_bytes=2048, share=0.256), on(FIXED, row("05_x/a", 0, 1e-6))
         one["seconds"]["prepare"] = 3e-3
         lonely = row("05_x/one", 0, 6e-6)  # on two matrices, and what it is compared with is on one of them
-        self.results = record(one, row("vendor/b", 0, 3e-6), {**row("05_x/again", 0, 5e-7), "structure_reuse": True}, lonely, on("gen:other:n=2", lonely),
-                              *({**row("02_x/r", ranks, 1e-3 / ranks), "gflops": 12.34} for ranks in (2, 4)), other, on(FIXED, row("vendor/b", 0, 6e-6)),
+        self.results = record(one, row("vendor/b", 0, 3e-6), {**row("05_x/again", 0, 5e-7), "structure_reuse": True}, lonely,
+                              on("gen:other:n=2", lonely),
+                              *({**row("02_x/r", ranks, 1e-3 / ranks), "gflops": 12.34} for ranks in (2, 4)), other,
+                              on(FIXED, row("vendor/b", 0, 6e-6)),
                               gpu_l2_bytes="5e7", gpu="GPU of a test")
 
     def refused(self, results, cases):
@@ -364,11 +380,13 @@ class Values(unittest.TestCase):
 
     def test_what_is_not_one_number_is_refused(self):
         self.refused(self.results, (
-            ("r gen:fem:nx=3", "2 results fit; name ranks"), ("a n=408", "there is no good result of 'a' on 'n=408'"), ("a n=407 no_such", "there is no metric"),
+            ("r gen:fem:nx=3", "2 results fit; name ranks"), ("a n=408", "there is no good result of 'a' on 'n=408'"),
+            ("a n=407 no_such", "there is no metric"),
             ("a n=407 over:cu", "no entry like 'cu'"), ("context no", "the context has no 'no'"), ("a n=407 phase:x", "no phase 'x'"),
             ("a n=407 without:x", "no entry has a phase 'x'"), ("a n=407 prepare without:to_host", "belongs to the time of a run"),
             ("a n=407 nnz gflops", "at a time"), ("a mean", "'mean' belongs to over:"), ("a behind nnz", "'behind' belongs to over:"),
-            ("r behind over:05_x/a", "of several operations, types or ranks"), ("05_x/a n=407 per:2", "belongs to a counter"), ("a n=407 foo=3", "there is no metric 'foo=3'")))
+            ("r behind over:05_x/a", "of several operations, types or ranks"), ("05_x/a n=407 per:2", "belongs to a counter"),
+            ("a n=407 foo=3", "there is no metric 'foo=3'")))
 
     def test_speeds_over_the_library_on_a_gpu(self):
         rows = [row("05_x/a", 0, 1e-3, plan_spread=0.02, plans=3), row("vendor/b", 0, 2e-3, plan_spread=0.9, plans=3),
@@ -388,7 +406,8 @@ class Values(unittest.TestCase):
             for entry, matrix, *words in (("05_x/new", "n=407"), ("05_x/new", "mean", "over:/a"), ("05_x/a", "n=407", "over:05_x/new$")):
                 self.assertEqual(tables.value(self.results, entry, matrix, [*words, "if_recorded"]), "no record")
             self.assertEqual(tables.value(self.results, "05_x/a", "n=407", ["if_recorded"]), "1.00 us")
-            self.refused(self.results, (("05_x/new n=407", "no good result of '05_x/new'"), ("05_x/gnu n=407 if_recorded", "no good result of '05_x/gnu'"),
+            self.refused(self.results, (("05_x/new n=407", "no good result of '05_x/new'"),
+                                        ("05_x/gnu n=407 if_recorded", "no good result of '05_x/gnu'"),
                                         ("05_x/a n=407 over:05_x/gnu$ if_recorded", "no entry like '05_x/gnu.'")))
 
     def test_a_rate_of_gathers(self):
@@ -408,13 +427,16 @@ class Values(unittest.TestCase):
                                  (f"{mine} clock:compute_seconds over:/one", "3.00x")):  # one process alone
                 entry, matrix, *more = words.split()
                 self.assertEqual(tables.value(ranked, entry, matrix, more), speed)
-            self.refused(ranked, ((f"{mine} over:^vendor/", "no entry like"), (f"{mine} clock:no in:alone.json over:^vendor/", "there is no metric 'no'"),
-                                  (f"r {FEM} in:no.json over:x", "there is no record 'no.json'"), (f"{mine} clock:compute_seconds", "belongs to over:")))
+            self.refused(ranked, ((f"{mine} over:^vendor/", "no entry like"),
+                                  (f"{mine} clock:no in:alone.json over:^vendor/", "there is no metric 'no'"),
+                                  (f"r {FEM} in:no.json over:x", "there is no record 'no.json'"),
+                                  (f"{mine} clock:compute_seconds", "belongs to over:")))
 
     def test_a_counter(self):
         cases = {"cases": [{"matrix": "gen:fixed:n=512,zeros=0.8", "options": "", "entry": "06_x/a", "status": "good", "local_loads": 1234567.0,
                             "load_requests": 500.0, "no_loads": 0.0}]}
-        for words, number in (("local_loads", "1,234,567"), ("load_requests per:20 options=", "25"), ("local_loads per:load_requests digits=1", "2469.1")):
+        for words, number in (("local_loads", "1,234,567"), ("load_requests per:20 options=", "25"),
+                              ("local_loads per:load_requests digits=1", "2469.1")):
             self.assertEqual(tables.value(cases, "a", "n=512", words.split()), number)
         self.refused(cases, (("a n=512 local_loads per:lods", "there is no counter 'lods'"), ("a n=512 local_loads per:no_loads", "'no_loads' is 0")))
 
@@ -439,7 +461,8 @@ class Values(unittest.TestCase):
             done = run("--check")
             self.assertEqual((done.returncode, done.stdout), (1, "not what the results say: 05_x/measured.md\n"))
             for ranks, shown in (("ranks=1,4", ["1", "4"]), ("ranks=2", ["2"])):
-                (root / "results/gpu/r.json").write_text(json.dumps(record(*(row("02_mpi/x", n, 1e-3, compute_seconds=1e-3, **CLOCKS) for n in (1, 2, 4)))))
+                (root / "results/gpu/r.json").write_text(json.dumps(record(*(row("02_mpi/x", n, 1e-3, compute_seconds=1e-3, **CLOCKS)
+                                                                             for n in (1, 2, 4)))))
                 page.write_text(f"<!-- scaling results/gpu/r.json 02_ {ranks} -->\n<!-- end scaling -->\n")
                 run()
                 self.assertEqual([r["ranks"] for r in table(page.read_text(), "entry")[1]], shown)
@@ -484,7 +507,8 @@ class Curve(unittest.TestCase):
 
     def parts(self, picture):
         """The numbers of each line and bar, and the words."""
-        paths = {name: list(map(float, re.findall(r"-?[\d.]+", path))) for name, path in re.findall(r'<g id="(\w+:[^"]+)">\s*<path d="([^"]*)"', picture)}
+        paths = {name: list(map(float, re.findall(r"-?[\d.]+", path)))
+                 for name, path in re.findall(r'<g id="(\w+:[^"]+)">\s*<path d="([^"]*)"', picture)}
         return paths, re.findall(r">([^<>]*\w[^<>]*)</text>", picture)
 
     def apart(self, results):
@@ -615,11 +639,13 @@ class Records(unittest.TestCase):
             self.assertEqual(run("pack", path).returncode, 0)
             lines = run("show", path, "01_x/").stdout.splitlines()
             self.assertEqual([" ".join(line.split()[:2]) for line in lines[1:]],
-                             ["gen:fem:nx=3 01_x/a", "gen:other:n=2 01_x/a", "gen:fem:nx=3 01_x/b", "gen:fem:nx=3 01_x/c", *["gen:fem:nx=3 01_x/d"] * 2])
+                             ["gen:fem:nx=3 01_x/a", "gen:other:n=2 01_x/a", "gen:fem:nx=3 01_x/b", "gen:fem:nx=3 01_x/c",
+                              *["gen:fem:nx=3 01_x/d"] * 2])
             self.assertRegex(lines[1], r"1 +24\.0 us +\d+\.\d %$")
             self.assertIn("wrong: element (0, 0) is NaN", lines[3])
             for words, text, expected in ((["pack"], results, "tools/record.py pack FILE"), (["pak", path], results, "tools/record.py pack FILE"),
-                                          (["pack", path.parent / "no"], results, "no: No such file"), (["pack", path], "{", "is nothing to make a record of"),
+                                          (["pack", path.parent / "no"], results, "no: No such file"),
+                                          (["pack", path], "{", "is nothing to make a record of"),
                                           (["pack", path], '{"context": {}, "results": [{}]}', "is nothing to make a record of"),
                                           (["show", path], "[]", "is no record"), (["show", path, "("], results, "is no regular expression")):
                 path.write_text(text)

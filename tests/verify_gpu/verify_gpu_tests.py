@@ -54,7 +54,8 @@ class Digest(unittest.TestCase):
         self.place = pathlib.Path(directory.name)
 
     def of(self, steps=None, joules="OFF"):
-        words = ["cmake", f"-DROOT={self.place}", "-DGPU=ON", f"-DJOULES={joules}", *([f"-DSTEPS={steps}"] if steps else []), "-P", ROOT / "cmake/BuildInfo.cmake"]
+        words = ["cmake", f"-DROOT={self.place}", "-DGPU=ON", f"-DJOULES={joules}", *([f"-DSTEPS={steps}"] if steps else []), "-P",
+                 ROOT / "cmake/BuildInfo.cmake"]
         return subprocess.run(words, capture_output=True, text=True, check=True).stderr
 
     def write(self, path, code):
@@ -66,7 +67,8 @@ class Digest(unittest.TestCase):
         code = "// A warp a row.\nint a[] = {1; 2};  // two\n  // [ one more\n\treturn x / y;\n"
         self.write("05_cuda_csr/kernel.cu", code)
         before = self.of()
-        for word, other, same in (("A warp a row", "A row for each warp\n// of a block", True), ("  // [ one more\n", "", True), ("1;", "2;", False), ("x / y", "x * y", False),
+        for word, other, same in (("A warp a row", "A row for each warp\n// of a block", True), ("  // [ one more\n", "", True),
+                                  ("1;", "2;", False), ("x / y", "x * y", False),
                                   ("\treturn", "//return", False)):
             self.write("05_cuda_csr/kernel.cu", code.replace(word, other))
             self.assertEqual(self.of() == before, same, word)
@@ -183,7 +185,8 @@ class Records(Played):
         self.verify("--only", "tests,spgemm")
         path = self.root / "results/nvidia-h200/verify.json"
         old = {**self.record(), "steps": [{key: value for key, value in step.items() if key != "gpu_source_digest"} for step in self.record()["steps"]]}
-        for changed, told, kept in (("sources08", "of these GPU sources", {"tests", "spgemm"}), ("sources03;04;05;06;07;08", "OLDER, to be made anew by tools/verify-gpu.sh", set())):
+        for changed, told, kept in (("sources08", "of these GPU sources", {"tests", "spgemm"}),
+                                    ("sources03;04;05;06;07;08", "OLDER, to be made anew by tools/verify-gpu.sh", set())):
             path.write_text(json.dumps(old) + "\n")
             self.play(**{changed: OF_OTHER})
             self.assertEqual(self.check_records(), f"results/nvidia-h200/verify.json\n  {told}: configure build tests spgemm\n")

@@ -29,7 +29,8 @@ matplotlib.rcParams.update({
     "font.size": 9, "axes.labelsize": 9, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5, "legend.fontsize": 8.5,
     "text.color": COLOURS["ink"], "axes.labelcolor": COLOURS["muted"], "axes.edgecolor": COLOURS["faint"],
     "xtick.color": COLOURS["muted"], "ytick.color": COLOURS["ink"], "grid.color": COLOURS["grid"], "grid.linewidth": 0.8,
-    "axes.titlesize": 9, "axes.titlelocation": "left", "axes.titlecolor": COLOURS["muted"], "axes.grid": True, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.titlesize": 9, "axes.titlelocation": "left", "axes.titlecolor": COLOURS["muted"], "axes.grid": True, "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False,
     "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none", "legend.frameon": False,
     "xtick.major.size": 0, "ytick.major.size": 0, "path.simplify": True,
 })

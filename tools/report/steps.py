@@ -24,8 +24,10 @@ def table(file):
             return [Cell(line.missing, None, "dim"), *[Cell("")] * (len(HEADS) - 2)]
         both = (line.plainest, line.best)
         mark = "bad" if line.best.outcome in BAD else "" if math.isfinite(line.best.seconds) else "dim"
-        return [name(arrow(t.entry for t in both)), Cell(arrow(t.outcome for t in both), line.best.seconds, mark, f"{line.options}, {short(line.matrix)}"),
-                Cell(arrow(seconds(t.recorded_seconds) for t in both if math.isfinite(t.recorded_seconds)), line.best.recorded_seconds, "", line.record)]
+        return [name(arrow(t.entry for t in both)), Cell(arrow(t.outcome for t in both), line.best.seconds, mark,
+                                                         f"{line.options}, {short(line.matrix)}"),
+                Cell(arrow(seconds(t.recorded_seconds) for t in both if math.isfinite(t.recorded_seconds)), line.best.recorded_seconds, "",
+                     line.record)]
 
     return Table(HEADS, [[name(line.step), *cells(line)] for line in file.steps])
 
@@ -49,7 +51,8 @@ def drawing(file):
         draw.log_axis(axes.xaxis, times, draw.tick_time, pad=0.1, most=8)
         handles = {}
         for k, line in enumerate(lines):
-            for offset, colour, kind, label in ((-0.16, draw.COLOURS["accent"], "seconds", labels[0]), (0.18, draw.COLOURS["faint"], "recorded_seconds", labels[1])):
+            for offset, colour, kind, label in ((-0.16, draw.COLOURS["accent"], "seconds", labels[0]),
+                                                (0.18, draw.COLOURS["faint"], "recorded_seconds", labels[1])):
                 ends = [getattr(time, kind) for time in (line.plainest, line.best)]
                 known = [t for t in ends if math.isfinite(t)]
                 if not known:
