@@ -1,5 +1,5 @@
-// The host's Exec: time, phases, caches, bandwidth, and the world of one rank; how much memory may be taken; and
-// what is said of samples.
+// The host's Exec: time, phases, caches, bandwidth, and the world of one rank; how much memory may be taken;
+// and what is said of samples.
 
 #include "common/harness/exec.hpp"
 
