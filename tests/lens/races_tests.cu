@@ -160,7 +160,7 @@ PAIR(histogram, 1, 64) {
   __syncthreads();
   if (me() < 4) a[me()] = bins[me()];
 }
-PAIR(plain_read_beside, 2, 32) {
+PAIR(plain_read_beside, 2, 1) {
   atomicAdd(a, 1);
   a[1 + everywhere()] = good ? atomicAdd(a, 0) : a[0];
 }
@@ -415,7 +415,7 @@ TEST(Races, AReportSaysWhatIsMissing) {
       {"tile_overwritten", "a __syncthreads()"},
       {"warp_neighbour", "a __syncwarp() of both lanes"},
       {"warp_reduction", "a __syncwarp() of both lanes"},
-      {"last_block_adds_up", "an atomic access on both sides, or a fence and a flag"}};
+      {"plain_read_beside", "an atomic access on both sides, or a fence and a flag"}};
   std::size_t told = 0;
   for (const Pair& pair : pairs()) {
     const auto wanted = missing.find(pair.name);
