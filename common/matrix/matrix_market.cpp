@@ -741,49 +741,37 @@ std::unique_ptr<ByteSource> open_matrix(const std::string& path) {
 /// Collects lines and hands them on in large pieces.
 class LineWriter {
  public:
-  explicit LineWriter(const std::string& path) : file_(path) { text_.reserve(kPiece + kLongest); }
+  explicit LineWriter(const std::string& path) : file_(path) {}
 
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-    end_line();
-  }
-  void integer(Index value) {
-    std::array<char, kLongest> digits;
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-    text_.append(digits.data(), end);
-    text_ += ' ';
-  }
-  /// The fewest digits that read back as the same bits.
-  template <class T>
-  void real(T value) {
-    std::array<char, kLongest> digits;
-    if (std::isnan(value)) {
-      text_ += "nan";  // to_chars may write -nan, which not every reader takes
-    } else {
-      text_.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
-    }
-    end_line();
+    text_.push_back('\n');
+    if (text_.size() >= kPiece) hand_on();
   }
   void commit() {
-    file_.write(text_);
+    hand_on();
     file_.commit();
   }
 
  private:
   static constexpr std::size_t kPiece = std::size_t{1} << 18;
-  static constexpr std::size_t kLongest = 64;
 
-  void end_line() {
-    text_ += '\n';
-    if (text_.size() < kPiece) return;
-    file_.write(text_);
+  void hand_on() {
+    file_.write({text_.data(), text_.size()});
     text_.clear();
   }
 
   AtomicFile file_;
-  std::string text_;
+  fmt::memory_buffer text_;
 };
+
+/// A value for `{}`, which writes the fewest digits that read back as the same bits; but not `-nan`, which not
+/// every reader takes.
+template <class T>
+T writable(T value) {
+  return std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value;
+}
 
 }  // namespace
 
@@ -829,9 +817,7 @@ void write_matrix_market(const std::string& path, const Csr<T>& a) {
   out.line("{} {} {}", a.rows, a.cols, a.nnz());
   for (Index i = 0; i < a.rows; ++i) {
     for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k) {
-      out.integer(i + 1);
-      out.integer(a.col_idx[at(k)] + 1);
-      out.real(a.values[at(k)]);
+      out.line("{} {} {}", i + 1, a.col_idx[at(k)] + 1, writable(a.values[at(k)]));
     }
   }
   out.commit();
@@ -843,7 +829,7 @@ void write_matrix_market(const std::string& path, const Dense<T>& a) {
   out.line("%%MatrixMarket matrix array real general");
   out.line("{} {}", a.rows, a.cols);
   for (Index j = 0; j < a.cols; ++j) {
-    for (Index i = 0; i < a.rows; ++i) out.real(a(i, j));
+    for (Index i = 0; i < a.rows; ++i) out.line("{}", writable(a(i, j)));
   }
   out.commit();
 }
