@@ -141,7 +141,8 @@ TEST(ProductCost, AgreesWithBruteForce) {
     const auto a = generate<float>(left), b = generate<float>(right);
     const Counted expected = brute_force(a, b);
     EXPECT_EQ(spgemm_products(a, b), expected.products);
-    for (const int threads : {1, 2, 7}) EXPECT_EQ(spgemm_nnz(a, b, threads), expected.nnz);
+    for (const int threads : {1, 2, 7})
+      EXPECT_EQ(product_cost(a, b, expected.products, threads).nnz_estimate, expected.nnz);
     const ProductCost cost = product_cost(a, b);
     EXPECT_EQ(cost.rows, a.rows);
     EXPECT_EQ(cost.cols, b.cols);
@@ -170,7 +171,6 @@ TEST(ProductCost, DimensionsThatDoNotMatchAreNamed) {
   const auto a = generate<float>("gen:dense:rows=2,cols=3"), b = generate<float>("gen:dense:rows=4,cols=5");
   for (const auto& attempt : {+[](const Csr<float>&x, const Csr<float>&y) { spgemm_products(x, y); },
                               +[](const Csr<float>&x, const Csr<float>&y) { spgemm_row_products(x, y); },
-                              +[](const Csr<float>&x, const Csr<float>&y) { spgemm_nnz(x, y); },
                               +[](const Csr<float>&x, const Csr<float>&y) { product_cost(x, y); }}) {
     try {
       attempt(a, b);

@@ -1,6 +1,7 @@
 #include "common/matrix/convert.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -12,11 +13,6 @@ namespace {
 
 std::size_t at(Offset k) {
   return static_cast<std::size_t>(k);
-}
-
-/// Turns counts, stored one place to the right (count of line i in ptr[i + 1]), into starting positions.
-void counts_to_offsets(Buffer<Offset>& ptr) {
-  for (std::size_t i = 1; i < ptr.size(); ++i) ptr[i] += ptr[i - 1];
 }
 
 /// One counting sort, from lines of one direction to lines of the other: the heart of to_csc, to_csr and
@@ -31,7 +27,7 @@ void flip(Index lines_in, Index lines_out, const Offset* ptr_in, const Index* id
                  fmt::format("the transpose, {} x {},", lines_out, lines_in));
   ptr_out.assign(at(lines_out) + 1, 0);
   for (Offset k = 0; k < nnz; ++k) ++ptr_out[at(idx_in[k]) + 1];
-  counts_to_offsets(ptr_out);
+  std::partial_sum(ptr_out.begin(), ptr_out.end(), ptr_out.begin());
   idx_out.resize(at(nnz));
   val_out.resize(at(nnz));
   Buffer<Offset> next(ptr_out.begin(), ptr_out.end() - 1);
@@ -71,8 +67,7 @@ void close_rows(Csr<T>& a) {
     }
   }
   a.row_ptr[at(a.rows)] = out;
-  a.col_idx.resize(at(out));
-  a.values.resize(at(out));
+  a.resize(out);
 }
 
 }  // namespace
@@ -89,8 +84,7 @@ Csr<T> to_csr(const Coo<T>& a) {
     }
   }
   Csr<T> out(a.rows, a.cols);
-  out.col_idx.resize(at(a.nnz()));
-  out.values.resize(at(a.nnz()));
+  out.resize(a.nnz());
   for (const Index i : a.row_idx) ++out.row_ptr[at(i)];
   // Counts become where each row starts; placing an entry moves that on, to the row's end at last. So no second
   // array of positions is needed.

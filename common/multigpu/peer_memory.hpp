@@ -3,7 +3,6 @@
 // from parts: each process has one, and fetches the others straight from the GPUs that have them.
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <vector>
 

@@ -14,8 +14,6 @@
 // The uniform form has the same shape and counts at random places: another problem, with 4.48 million
 // products of which nearly all land apart.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "common/matrix/generators/generators.hpp"
@@ -25,14 +23,6 @@ namespace stages::recipes {
 namespace {
 
 using random::Word;
-
-constexpr GeneratorParameter kCourseParameters[] = {
-    {"which", "a", "a or b, the factors of C = A * B"},
-    {"form", "structured", "structured: C has 511 full columns; uniform: the same counts at random places"},
-    {"shrink", "1", "1 to 16: divides rows, columns and the length of A's rows and C's"},
-    {"values", "ones", "as for the other generators, but ones unless said otherwise"},
-    kSeed,
-};
 
 /// `extra` of `n` rows, spread evenly, get one entry more: whether row i is one of them.
 bool has_extra(Index i, Index n, Offset extra) {
@@ -87,34 +77,27 @@ Recipe structured_b(const CourseShape& s) {
   });
 }
 
-Recipe uniform_form(const CourseShape& s, Offset entries, Word key) {
-  const auto n = static_cast<Word>(s.n);
-  const random::Permutation permuted(n * n, key);
-  return drawn_recipe(s.n, s.n, entries, false, [=](Offset k) {
-    const Word cell = permuted(static_cast<Word>(k));
-    return Place{static_cast<Index>(cell / n), static_cast<Index>(cell % n)};
-  });
-}
-
 Recipe plan_course_pair(const Parameters& p) {
   const bool is_a = p.choice("which", {"a", "b"}) == "a";
   const CourseShape s(static_cast<Index>(p.count("shrink", 1, 16)));
   if (p.choice("form", {"structured", "uniform"}) == "structured")
     return is_a ? structured_a(s) : structured_b(s);
   const Word key = random::key(p.seed(), random::Purpose::cells);
-  return uniform_form(s, is_a ? s.a_entries : s.b_entries, is_a ? key : random::mix(key));
+  return drawn_cells(s.n, s.n, is_a ? s.a_entries : s.b_entries, is_a ? key : random::mix(key));
 }
-
-constexpr Generator kCourse[] = {
-    {{"d1", "the 8191 x 8191 pair of a course project on sparse times sparse: C has 511 full columns",
-      "gen:d1:which=a,form=structured", kCourseParameters},
-     plan_course_pair},
-};
 
 }  // namespace
 
-std::span<const Generator> course_generators() {
-  return kCourse;
+std::vector<Generator> course_generators() {
+  return {{{"d1",
+            "the 8191 x 8191 pair of a course project on sparse times sparse: C has 511 full columns",
+            "gen:d1:which=a,form=structured",
+            {{"which", "a", "a or b, the factors of C = A * B"},
+             {"form", "structured",
+              "structured: C has 511 full columns; uniform: the same counts at random places"},
+             {"shrink", "1", "1 to 16: divides rows, columns and the length of A's rows and C's"},
+             {"values", "ones", "as for the other generators, but ones unless said otherwise"}}},
+           plan_course_pair}};
 }
 
 }  // namespace stages::recipes

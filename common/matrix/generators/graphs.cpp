@@ -6,7 +6,6 @@
 // block model (Karrer and Newman 2011), in which the order of the vertices can be the blocks' or a shuffled
 // one: what an ordering is worth is the difference between the two.
 
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
@@ -39,7 +38,9 @@ bool mirrored(const Parameters& p) {
   return p.choice("symmetric", {"no", "yes"}) == "yes";
 }
 
-constexpr GeneratorParameter kSymmetric{"symmetric", "no", "yes: each edge drawn is entered both ways"};
+constexpr GeneratorParameter kSymmetric{"symmetric", "no", "yes: each edge drawn is entered both ways"},
+    kEdgeFactor{"edge_factor", "8", "edges drawn = edge_factor * n"},
+    kEdges{"edges", "", "edges drawn; repeats fall out afterwards"};
 
 /// `edges` if given, else edge_factor * n.
 Offset edge_count(const Parameters& p, Index n) {
@@ -78,23 +79,9 @@ struct RmatEdges {
         row = 2 * row + (u >= below_b);
         col = 2 * col + right;
       }
-      if (row < static_cast<Word>(n) && col < static_cast<Word>(n))
-        return {static_cast<Index>(row), static_cast<Index>(col)};
+      if (row < static_cast<Word>(n) && col < static_cast<Word>(n)) return place_at(row, col);
     }
   }
-};
-
-constexpr GeneratorParameter kRmatParameters[] = {
-    {"scale", "12", "n = 2^scale rows and columns"},
-    {"n", "", "rows and columns, if not a power of two"},
-    {"edge_factor", "8", "edges drawn = edge_factor * n"},
-    {"edges", "", "edges drawn; repeats fall out afterwards"},
-    {"a", "0.57", "share of the upper left quadrant on each level; 0.25 is uniform"},
-    kSymmetric,
-    kHubMax,
-    kHubShare,
-    kSeed,
-    kValues,
 };
 
 Recipe plan_rmat(const Parameters& p) {
@@ -126,21 +113,8 @@ struct PowerLawEdges {
     random::Stream words(key, static_cast<Word>(k));
     const Word row = popular(words, n, row_skew);
     const Word col = popular(words, n, col_skew);
-    return {static_cast<Index>(relabel_rows(row)), static_cast<Index>(relabel_cols(col))};
+    return place_at(relabel_rows(row), relabel_cols(col));
   }
-};
-
-constexpr GeneratorParameter kPowerLawParameters[] = {
-    {"n", "4096", "rows and columns"},
-    {"edge_factor", "8", "edges drawn = edge_factor * n"},
-    {"edges", "", "edges drawn; repeats fall out afterwards"},
-    {"skew", "3", "1 (uniform) to 16: row lengths follow a power law with exponent 2 + 1 / (skew - 1)"},
-    {"col_skew", "", "the same for columns; as skew if not given"},
-    kSymmetric,
-    kHubMax,
-    kHubShare,
-    kSeed,
-    kValues,
 };
 
 Recipe plan_powerlaw(const Parameters& p) {
@@ -179,24 +153,8 @@ struct CommunityEdges {
       row = relabel(row);
       col = relabel(col);
     }
-    return {static_cast<Index>(row), static_cast<Index>(col)};
+    return place_at(row, col);
   }
-};
-
-constexpr GeneratorParameter kCommunityParameters[] = {
-    {"n", "4096", "rows and columns"},
-    {"edge_factor", "8", "edges drawn = edge_factor * n"},
-    {"edges", "", "edges drawn; repeats fall out afterwards"},
-    {"blocks", "64", "communities, all of one size"},
-    {"inside", "0.9", "share of the edges that stay inside a community (others may, by chance)"},
-    {"skew", "2", "degrees within a community: as powerlaw's skew"},
-    {"block_skew", "1", "the same for how many edges a community has"},
-    {"order", "planted", "planted: communities one after the other; shuffled: the same graph, renumbered"},
-    kSymmetric,
-    kHubMax,
-    kHubShare,
-    kSeed,
-    kValues,
 };
 
 Recipe plan_communities(const Parameters& p) {
@@ -232,17 +190,6 @@ constexpr Twin kTwins[] = {
     {"youtube", 1'138'499, 5'980'886, 57, 28'754}, {"amazon", 1'569'960, 264'339'468, 50, 0},
     {"yelp", 716'847, 13'954'819, 48, 4'886},      {"wikikg2", 2'500'604, 16'109'182, 57, 0},
     {"am", 881'680, 5'668'682, 60, 140'000},
-};
-
-constexpr GeneratorParameter kTwinParameters[] = {
-    {"graph", "arxiv",
-     "arxiv, collab, citation, ddi, protein, ppa, reddit, products, youtube, amazon, yelp, wikikg2 or am"},
-    {"shrink", "1", "divides rows, edges and hubs: the same mean row length in a smaller matrix"},
-    {"thin", "1", "divides edges and hubs only: shorter rows"},
-    {"runs", "no", "yes: neighbouring rows are of equal length: the rows of each 4096 sorted by length"},
-    kHubShare,
-    kSeed,
-    kValues,
 };
 
 constexpr Index kRunBlock = 4096;  ///< rows that runs=yes sorts by length
@@ -309,7 +256,7 @@ struct NetPins {
     if (k >= pins) {
       const auto net = static_cast<Word>((k - pins) / long_length);
       const Word place = net * nets / static_cast<Word>(long_nets);
-      return {static_cast<Index>(place), static_cast<Index>(words.below(cells))};
+      return place_at(place, words.below(cells));
     }
     const auto pair = static_cast<Word>(k) / 2;
     const Word net = pair < nets ? pair : relabel(popular(words, nets, skew));
@@ -317,20 +264,8 @@ struct NetPins {
     // The fourth power of a uniform number, to either side: most cells are near the net's centre.
     const Word distance = popular(words, cells, 4) / 2;
     const bool left = words.next() >> 63U != 0;
-    return {static_cast<Index>(net),
-            static_cast<Index>((left ? centre + cells - distance : centre + distance) % cells)};
+    return place_at(net, (left ? centre + cells - distance : centre + distance) % cells);
   }
-};
-
-constexpr GeneratorParameter kHypergraphParameters[] = {
-    {"nets", "1e4", "hyperedges: rows"},
-    {"cells", "1.1e4", "vertices: columns"},
-    {"pins_per_net", "4", "mean pins of a net; two belong to each, the rest is drawn by popularity"},
-    {"skew", "3", "1 (even) to 16: lengths of nets, as powerlaw's skew"},
-    {"long_nets", "2", "nets that touch a share of all cells: clock, reset"},
-    {"long_share", "0.02", "that share, as drawn"},
-    kSeed,
-    kValues,
 };
 
 Recipe plan_hypergraph(const Parameters& p) {
@@ -350,31 +285,71 @@ Recipe plan_hypergraph(const Parameters& p) {
   return drawn_recipe(nets, cells, pins + long_nets * long_length, false, draw);
 }
 
-constexpr Generator kGraphs[] = {
-    {{"rmat",
-      "skewed, self-similar graphs without communities: web and social graphs as benchmarks model them",
-      "gen:rmat:scale=17,edge_factor=8,a=0.57,seed=1", kRmatParameters},
-     plan_rmat},
-    {{"powerlaw",
-      "row and column lengths that follow a power law, at random places: social and citation networks",
-      "gen:powerlaw:n=1e5,edge_factor=10,skew=3,hub_max=2e4", kPowerLawParameters},
-     plan_powerlaw},
-    {{"communities",
-      "graphs of dense groups, in an order that shows them or hides them: web hosts, co-purchases",
-      "gen:communities:n=1e5,blocks=500,inside=0.9,order=shuffled", kCommunityParameters},
-     plan_communities},
-    {{"twin", "R-MAT twins of 13 public graphs for learning on graphs: sizes and skew of the originals",
-      "gen:twin:reddit,shrink=16,thin=16", kTwinParameters},
-     plan_twin},
-    {{"hypergraph", "nets of a placed circuit and their cells: short rows near a diagonal, a few very long",
-      "gen:hypergraph:nets=1e4,cells=1.1e4", kHypergraphParameters},
-     plan_hypergraph},
-};
-
 }  // namespace
 
-std::span<const Generator> graph_generators() {
-  return kGraphs;
+std::vector<Generator> graph_generators() {
+  return {
+      {{"rmat",
+        "skewed, self-similar graphs without communities: web and social graphs as benchmarks model them",
+        "gen:rmat:scale=17,edge_factor=8,a=0.57,seed=1",
+        {{"scale", "12", "n = 2^scale rows and columns"},
+         {"n", "", "rows and columns, if not a power of two"},
+         kEdgeFactor,
+         kEdges,
+         {"a", "0.57", "share of the upper left quadrant on each level; 0.25 is uniform"},
+         kSymmetric,
+         kHubMax,
+         kHubShare}},
+       plan_rmat},
+      {{"powerlaw",
+        "row and column lengths that follow a power law, at random places: social and citation networks",
+        "gen:powerlaw:n=1e5,edge_factor=10,skew=3,hub_max=2e4",
+        {{"n", "4096", "rows and columns"},
+         kEdgeFactor,
+         kEdges,
+         {"skew", "3", "1 (uniform) to 16: row lengths follow a power law with exponent 2 + 1 / (skew - 1)"},
+         {"col_skew", "", "the same for columns; as skew if not given"},
+         kSymmetric,
+         kHubMax,
+         kHubShare}},
+       plan_powerlaw},
+      {{"communities",
+        "graphs of dense groups, in an order that shows them or hides them: web hosts, co-purchases",
+        "gen:communities:n=1e5,blocks=500,inside=0.9,order=shuffled",
+        {{"n", "4096", "rows and columns"},
+         kEdgeFactor,
+         kEdges,
+         {"blocks", "64", "communities, all of one size"},
+         {"inside", "0.9", "share of the edges that stay inside a community (others may, by chance)"},
+         {"skew", "2", "degrees within a community: as powerlaw's skew"},
+         {"block_skew", "1", "the same for how many edges a community has"},
+         {"order", "planted",
+          "planted: communities one after the other; shuffled: the same graph, renumbered"},
+         kSymmetric,
+         kHubMax,
+         kHubShare}},
+       plan_communities},
+      {{"twin",
+        "R-MAT twins of 13 public graphs for learning on graphs: sizes and skew of the originals",
+        "gen:twin:reddit,shrink=16,thin=16",
+        {{"graph", "arxiv",
+          "arxiv, collab, citation, ddi, protein, ppa, reddit, products, youtube, amazon, yelp, wikikg2 or "
+          "am"},
+         {"shrink", "1", "divides rows, edges and hubs: the same mean row length in a smaller matrix"},
+         {"thin", "1", "divides edges and hubs only: shorter rows"},
+         {"runs", "no", "yes: neighbouring rows are of equal length: the rows of each 4096 sorted by length"},
+         kHubShare}},
+       plan_twin},
+      {{"hypergraph",
+        "nets of a placed circuit and their cells: short rows near a diagonal, a few very long",
+        "gen:hypergraph:nets=1e4,cells=1.1e4",
+        {{"nets", "1e4", "hyperedges: rows"},
+         {"cells", "1.1e4", "vertices: columns"},
+         {"pins_per_net", "4", "mean pins of a net; two belong to each, the rest is drawn by popularity"},
+         {"skew", "3", "1 (even) to 16: lengths of nets, as powerlaw's skew"},
+         {"long_nets", "2", "nets that touch a share of all cells: clock, reset"},
+         {"long_share", "0.02", "that share, as drawn"}}},
+       plan_hypergraph}};
 }
 
 }  // namespace stages::recipes

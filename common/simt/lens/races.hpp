@@ -97,8 +97,8 @@ class RaceDetector {
     };
     std::vector<Far> far;
     bool any_far = false;
-    std::array<std::pair<std::uint64_t, std::uint64_t>, 2> shared{};  ///< begin and bytes
-    std::uint64_t own_begin = 0, own_bytes = 0;                       ///< other variables of the OS thread
+    std::array<Span, 2> shared{};
+    Span own;  ///< other variables of the OS thread
   };
   void begin_block(Block& block, std::uint64_t number, unsigned threads);
 
