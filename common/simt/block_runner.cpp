@@ -11,7 +11,6 @@
 
 #include "common/matrix/error.hpp"
 #include "common/simt/lens/code.hpp"
-#include "common/simt/tensor.hpp"
 
 namespace stages::simt {
 namespace {

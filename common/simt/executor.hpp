@@ -2,6 +2,7 @@
 // The executor: what device code and the runtime call to run a grid of CUDA threads on CPU cores. How it works,
 // what it finds and how faults are reported is told in docs/executor.md.
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -79,8 +80,14 @@ struct TileOperands {
   const float* b = nullptr;
 };
 
-/// d += a b by a whole warp (tensor.hpp). A fault if one of its lanes has exited.
+/// d += a b by a whole warp. A fault if one of its lanes has exited.
 void multiply_tiles(TileOperands mine, Where at);
+/// d += a b with 16 x 8, 8 x 8 and 16 x 8 elements, which the lanes hold as common/gpu/tensor.hpp tells. The
+/// lower 13 bits of a and b are ignored. Each sum of products and old d is exact here until it is rounded
+/// towards zero to a float: so hardware rounds, which drops low bits of products besides.
+/// Source: H. Ootomo and R. Yokota ("Recovering single precision accuracy from Tensor Cores while surpassing
+/// the FP32 theoretical peak performance", IJHPCA 2022).
+void multiply(const std::array<TileOperands, 32>& lanes);
 /// `value` rounded to the 11 significant bits of TF32, ties away from zero.
 float nearest_tf32(float value);
 

@@ -114,11 +114,8 @@ class Memory {
   struct Allocation {
     std::size_t bytes;
     Kind kind;
-    std::uint64_t grave = 0;  ///< once freed: its number among graves_
-  };
-  struct Found {
     std::uintptr_t begin;
-    Allocation allocation;
+    std::uint64_t grave = 0;  ///< once freed: its number among graves_
   };
 
   cudaError_t allocate(void** p, std::size_t bytes, Kind kind) {
@@ -141,7 +138,8 @@ class Memory {
     forget_freed_at(reinterpret_cast<std::uintptr_t>(memory), bytes + kCanaryBytes);
     fill_junk(memory, bytes);
     lay_canary(static_cast<std::byte*>(memory) + bytes);
-    allocations_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, kind};
+    allocations_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, kind,
+                                                              reinterpret_cast<std::uintptr_t>(memory)};
     forget_memory(memory, bytes);
     if (kind == Kind::device) {
       used_ += bytes;
@@ -176,14 +174,14 @@ class Memory {
   }
 
   /// The allocation that holds p, or ends at it.
-  std::optional<Found> find(const void* p) {
+  std::optional<Allocation> find(const void* p) {
     const std::lock_guard lock(mutex_);
     const auto address = reinterpret_cast<std::uintptr_t>(p);
     auto after = allocations_.upper_bound(address);
     if (after == allocations_.begin()) return std::nullopt;
-    const auto& [begin, allocation] = *--after;
-    if (address - begin > allocation.bytes) return std::nullopt;
-    return Found{begin, allocation};
+    const Allocation& before = (--after)->second;
+    if (address - before.begin > before.bytes) return std::nullopt;
+    return before;
   }
 
   /// What kernels may touch, by address.
@@ -266,32 +264,32 @@ Memory& memory() {
 // Is [p, p + bytes) fit to be the device (or the host) side of a copy?
 cudaError_t check_side(const void* p, std::size_t bytes, bool device_side, const char* role) {
   const auto found = memory().find(p);
-  const bool freed = found && found->allocation.kind == Kind::freed;
+  const bool freed = found && found->kind == Kind::freed;
   if (!device_side) {
-    if (!found || found->allocation.kind == Kind::pinned) return cudaSuccess;
+    if (!found || found->kind == Kind::pinned) return cudaSuccess;
     // A host allocation may begin where a freed device array ended.
-    if (reinterpret_cast<std::uintptr_t>(p) == found->begin + found->allocation.bytes) return cudaSuccess;
+    if (reinterpret_cast<std::uintptr_t>(p) == found->begin + found->bytes) return cudaSuccess;
     if (freed && STAGES_SIMT_ASAN)
       return cudaSuccess;  // ASan hands freed memory out again, and watches it itself
     return error(cudaErrorInvalidValue, fmt::format("the {} is {}device memory where host memory is expected",
                                                     role, freed ? "freed " : ""));
   }
-  if (!found || found->allocation.kind != Kind::device) {
+  if (!found || found->kind != Kind::device) {
     return error(cudaErrorInvalidValue, fmt::format("the {} is {} where device memory is expected", role,
                                                     freed ? "freed device memory" : "host memory"));
   }
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - found->begin;
-  if (bytes > found->allocation.bytes - offset) {
+  if (bytes > found->bytes - offset) {
     return error(cudaErrorInvalidValue,
                  fmt::format("{} bytes from the {} on, of which the device array holds only {}", bytes, role,
-                             found->allocation.bytes - offset));
+                             found->bytes - offset));
   }
   return cudaSuccess;
 }
 
 bool is_device(const void* p) {
   const auto found = memory().find(p);
-  return found && found->allocation.kind == Kind::device;
+  return found && found->kind == Kind::device;
 }
 
 cudaError_t check_copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
@@ -546,7 +544,7 @@ cudaError_t max_active_blocks(int* blocks, int block_size, std::size_t shared_by
 cudaError_t check_argument_pointer(const void* p, int argument) {
   if (!p) return cudaSuccess;
   const auto found = memory().find(p);
-  if (found && found->allocation.kind != Kind::freed) return cudaSuccess;
+  if (found && found->kind != Kind::freed) return cudaSuccess;
   return error(cudaErrorIllegalAddress,
                fmt::format("argument {} of the kernel points to {}; pass device memory", argument,
                            found ? "freed device memory" : "host memory"));

@@ -1,18 +1,10 @@
-// The pair of matrices that a published course project on sparse times sparse measured on a CPU, on MPI and
-// on CUDA (stages 01 to 03). Its input is not public; what its report says of it is:
+// The pair of matrices that a published course project on sparse times sparse measured (docs/generators.md, "The
+// course pair"). The structured form has the shape, both counts (as distinct entries), the values, both nnz(C) of
+// its report (all rows and columns, and without the last 15), and with them that C has 511 full columns.
 //
-//   8191 x 8191, declared nnz 784,379 for A and 46,796 for B, all values 1.0, entries repeated and some at
-//   the index -1; nnz(C) = 4,185,601 = 8191 x 511 when computed in full, 4,177,936 = 8176 x 511 when the last
-//   15 rows and columns of C are lost.
-//
-// The structured form reproduces the shape, both counts (as distinct entries), the values, both nnz(C), and
-// with them that C has 511 full columns, none among the last 15. Inferred: that B's rows hold pieces of those
-// 511 columns and that any 90 neighbouring rows of A's columns hold all pieces, which is the plainest
-// structure with these counts: a window of 95 or 96 columns in each row of A, and in row k of B piece k mod
-// 90 (5 or 6 columns). Repeated entries and index -1 are not reproduced: a Csr has neither.
-//
-// The uniform form has the same shape and counts at random places: another problem, with 4.48 million
-// products of which nearly all land apart.
+// Inferred: that B's rows hold pieces of those 511 columns and that any 90 neighbouring rows of A's columns hold
+// all pieces, which is the plainest structure with these counts: a window of 95 or 96 columns in each row of A,
+// and in row k of B piece k mod 90 (5 or 6 columns).
 
 #include <algorithm>
 

@@ -105,15 +105,11 @@ Recipe plan_fem(const Parameters& p) {
 }
 
 Recipe plan_road(const Parameters& p) {
-  const Index nx = p.index("nx", 1);
-  const Index ny = p.given("ny") ? p.index("ny", 1) : nx;
-  if (Offset{nx} * ny > std::numeric_limits<Index>::max())
-    p.reject(fmt::format("{} x {} crossings are more than 2^31 - 1; ask for fewer", nx, ny));
-  const Grid grid{nx, ny, 1};
+  const Grid grid = plan_grid(p, false, 1);
   const Word keep = p.share("keep");
   const Word key = random::key(p.seed(), Purpose::keep);
   const Offset n = grid.points();
-  return row_recipe(grid.points(), grid.points(), 4 * n - 2 * (n / nx + n / ny), true,
+  return row_recipe(grid.points(), grid.points(), 4 * n - 2 * (n / grid.nx + n / grid.ny), true,
                     [=](Index i, auto&& emit) {
                       grid.neighbours(i, 1, [&](Index j) {
                         if (j != i && keeps(key, i, j, keep)) emit(j);
