@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "common/harness/json_lines.hpp"
 #include "common/matrix/error.hpp"
 
 namespace stages {

@@ -237,24 +237,6 @@ class Lens(Looked):
         # A store of 32 neighbours is four sectors, of which each lane has a piece.
         self.assertIn("".join("<div>" + "".join(f"<i class=lane>{lane}</i>" for lane in range(first, first + 8)) + "</div>" for first in (0, 8, 16, 24)), self.text)
 
-
-class Races(Looked):
-    """The page of `stages lens --races`, of a kernel with a missing barrier: no entry has a race, so the test of planted faults writes it."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        writer, page = PROGRAM.parent / "cuda_mutants_races_tests", cls.directory / "races.html"
-        if not writer.exists():
-            raise unittest.SkipTest("no planted faults for the lens in this build")
-        subprocess.run([writer, "--gtest_filter=*ShownInFiles*"], env={**os.environ, "STAGES_RACES_PAGE": str(page)}, stdout=subprocess.DEVNULL, check=True)
-        cls.text = page.read_text()
-
-    def test_at_two_widths(self):
-        for width in (DESK, PHONE):
-            self.assertEqual(self.good(width)["cutBoxes"], 0, "source that is cut off")
-        self.assertIn("Missing: a __syncthreads().", self.text)
-
     def test_a_fault_is_seen(self):
         """Source that is not broken into lines is cut off on a phone, and without its frame makes the page wider than that."""
         self.assertIn("pre-wrap", self.text)
