@@ -48,7 +48,6 @@ TEST(Statistics, CountsByHand) {
   EXPECT_EQ(s.lower_bandwidth, 3);
   EXPECT_EQ(s.upper_bandwidth, 2);
   EXPECT_EQ(s.diagonal_entries, 2);
-  EXPECT_FALSE(s.diagonal_full);
   EXPECT_EQ(s.explicit_zeros, 1);
   EXPECT_EQ(s.structural_symmetry, 0) << "not square";
   EXPECT_FALSE(s.structurally_symmetric);
@@ -71,7 +70,7 @@ TEST(Statistics, SymmetryOfStructureAndOfValues) {
 
   const auto diagonal = statistics(matrix(2, 2, {{0, 0, 1}, {1, 1, 2}}));
   EXPECT_TRUE(diagonal.numerically_symmetric);
-  EXPECT_TRUE(diagonal.diagonal_full);
+  EXPECT_EQ(diagonal.diagonal_entries, diagonal.rows);
   EXPECT_EQ(diagonal.structural_symmetry, 1);
 }
 

@@ -67,7 +67,6 @@ void describe_entries(const Csr<T>& a, MatrixStatistics& s) {
       if (!std::isfinite(value)) ++s.non_finite_values;
     }
   }
-  s.diagonal_full = s.diagonal_entries == std::min(a.rows, a.cols);
 }
 
 /// Whether so many rows or columns must be empty that numbers for each would mostly be for them.

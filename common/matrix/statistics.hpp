@@ -38,7 +38,6 @@ struct MatrixStatistics {
   bool numerically_symmetric = false;   ///< square, and every entry has its mirror with the same value
 
   Index diagonal_entries = 0;    ///< stored entries (i, i)
-  bool diagonal_full = false;    ///< all min(rows, cols) of them are there
   Offset explicit_zeros = 0;     ///< stored entries with the value 0
   Offset non_finite_values = 0;  ///< stored NaN and infinities
 };

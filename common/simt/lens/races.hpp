@@ -29,7 +29,6 @@ namespace stages::simt {
 /// A thread, and up to which of its clock what it did is known.
 class Knowledge {
  public:
-  bool empty() const { return known_.empty(); }
   std::uint32_t of(std::uint64_t whom) const;
   void raise(std::uint64_t whom, std::uint32_t clock);
   void join(const Knowledge& other);
@@ -111,7 +110,6 @@ class RaceDetector {
   void settle();
 
   std::vector<Race> take();
-  bool found() const { return !races_.empty(); }
   /// Not empty: the room for what was done to memory was used up, and races may have been missed.
   const std::string& shortage() const { return shortage_; }
 
