@@ -220,12 +220,7 @@ class GraphBlasSpmv final : public SpmvPlan<T> {
   }
 
   void load(const SpmvOperands<T>& operands) override {
-    for (std::size_t j = 0; j < x_.size(); ++j) {
-      DenseView<const T> column = operands.x.view();
-      column.data += static_cast<Offset>(j) * column.ld;
-      column.cols = 1;
-      x_[j]->pack_full(column);
-    }
+    for (std::size_t j = 0; j < x_.size(); ++j) x_[j]->pack_full(column(operands.x.view(), j));
   }
   void reset() override {
     for (auto& y : y_) y->fill(std::numeric_limits<T>::quiet_NaN());
@@ -239,16 +234,16 @@ class GraphBlasSpmv final : public SpmvPlan<T> {
   }
   Dense<T> fetch() override {
     Dense<T> y(problem_.a->rows, problem_.products, Layout::col_major);
-    for (std::size_t j = 0; j < y_.size(); ++j) {
-      DenseView<T> column = y.view();
-      column.data += static_cast<Offset>(j) * column.ld;
-      column.cols = 1;
-      y_[j]->copy_full_out(column);
-    }
+    for (std::size_t j = 0; j < y_.size(); ++j) y_[j]->copy_full_out(column(y.view(), j));
     return y;
   }
 
  private:
+  template <class U>
+  static DenseView<U> column(DenseView<U> vectors, std::size_t j) {
+    return {vectors.rows, 1, vectors.ld, vectors.layout, vectors.data + static_cast<Offset>(j) * vectors.ld};
+  }
+
   SpmvProblem<T> problem_;
   Matrix<T> a_;
   std::vector<std::unique_ptr<Matrix<T>>> x_;
