@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "common/harness/json_lines.hpp"
 #include "tests/expect.hpp"
 
 namespace stages {

@@ -22,42 +22,14 @@ std::shared_ptr<const Csr<T>> matrix(const std::function<Csr<double>()>& make) {
   return std::make_shared<const Csr<T>>(convert_values<T>(make()));
 }
 
-template <class T>
-void make(const Case& c, SpmvProblem<T>& out) {
-  out = make_spmv_problem(c.name, matrix<T>(c.a), c.mode, c.products);
-}
-
-template <class T>
-void make(const Case& c, SpmmProblem<T>& out) {
-  out.name = c.name;
-  out.a = matrix<T>(c.a);
-  out.n_cols = c.n_cols;
-  out.alpha = static_cast<T>(c.alpha);
-  out.beta = static_cast<T>(c.beta);
-  out.b_layout = c.b_layout;
-  out.c_layout = c.c_layout;
-  const auto leading = [&](Index rows, Layout layout, Offset padding) {
-    return padding == 0 ? 0 : (layout == Layout::row_major ? c.n_cols : rows) + padding;
-  };
-  out.ldb = leading(out.a->cols, c.b_layout, c.b_padding);
-  out.ldc = leading(out.a->rows, c.c_layout, c.c_padding);
-  out = make_spmm_problem(out);
-}
-
-template <class T>
-void make(const Case& c, SpgemmProblem<T>& out) {
-  out = make_spgemm_problem(c.name, matrix<T>(c.a), matrix<T>(c.b));
-}
-
 /// Why the entry does not run the problem; empty: it does. `failure` is set where the reason is none.
 template <class Problem>
 std::string skip_reason(const Entry& entry, const Problem& problem, Exec& exec, const Limits& limits,
                         std::string& failure) {
   const auto& implementation = entry.on<Problem>();
   if (const auto reason = implementation.refuse(problem, exec)) {
-    if (std::none_of(reason->begin(), reason->end(), [](unsigned char c) { return std::isdigit(c); })) {
+    if (std::none_of(reason->begin(), reason->end(), [](unsigned char c) { return std::isdigit(c); }))
       failure = fmt::format("refuses without a number: '{}'", *reason);
-    }
     return *reason;
   }
   const Cost cost = implementation.cost(problem);
@@ -79,9 +51,26 @@ Size size_from_environment() {
 
 template <class Problem>
 Problem make_problem(const Case& c) {
-  Problem out;
-  make(c, out);
-  return out;
+  using T = typename Problem::Value;
+  const auto a = matrix<T>(c.a);
+  if constexpr (Problem::kOp == Op::spmv) {
+    return make_spmv_problem(c.name, a, c.mode, c.products);
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    const auto leading = [&](Index rows, Layout layout, Offset padding) {
+      return padding == 0 ? 0 : (layout == Layout::row_major ? c.n_cols : rows) + padding;
+    };
+    return make_spmm_problem<T>({.name = c.name,
+                                 .a = a,
+                                 .n_cols = c.n_cols,
+                                 .alpha = static_cast<T>(c.alpha),
+                                 .beta = static_cast<T>(c.beta),
+                                 .b_layout = c.b_layout,
+                                 .c_layout = c.c_layout,
+                                 .ldb = leading(a->cols, c.b_layout, c.b_padding),
+                                 .ldc = leading(a->rows, c.c_layout, c.c_padding)});
+  } else {
+    return make_spgemm_problem(c.name, a, matrix<T>(c.b));
+  }
 }
 
 std::string Tally::text() const {
@@ -114,8 +103,7 @@ void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limi
     if (!reason.empty()) tally.skips.push_back(problem.name + ": " + reason);
     runs = reason.empty();
   }
-  ranks.broadcast(&runs, sizeof runs);
-  if (!runs) return;
+  if (!ranks.agreed(runs)) return;
   const auto note = [&](const std::string& what) {
     if (root) tally.failures.push_back(problem.name + ": " + what);
   };

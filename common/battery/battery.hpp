@@ -71,18 +71,15 @@ template <class Problem>
 void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limits& limits,
               const CheckOptions& options, Tally& tally);
 
-/// All cases of the entry's operation with values of type T; `go_on`, where there is one, is asked after each
-/// of them.
+/// All cases of the entry's operation with values of type T; `go_on`, if any, is asked after each of them.
 template <class T>
 Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits = {},
           const CheckOptions& options = {}, const std::function<bool(const Case&, const Tally&)>& go_on = {});
 
-/// The least number of cases that an entry must really run: fewer, and the battery says nothing about it.
-/// (With STAGES_BATTERY_ONLY, 0.)
+/// The cases that an entry must run at least, or the battery says nothing (with STAGES_BATTERY_ONLY, 0).
 int least_cases();
 
-/// The matrix files that STAGES_DATA names, sorted; none where it is not set. Throws Error where a directory
-/// cannot be read or holds none.
+/// The matrix files that STAGES_DATA names, sorted. Throws Error for a directory without or not to be read.
 std::vector<std::string> data_files();
 
 }  // namespace stages::battery

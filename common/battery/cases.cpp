@@ -87,9 +87,9 @@ std::vector<Shape> plain_shapes() {
   };
 }
 
-/// Square matrices with sizes around those of tiles, warps and blocks.
-std::vector<Shape> tile_shapes() {
-  std::vector<Shape> shapes;
+/// Those, and square matrices with sizes around those of tiles, warps and blocks.
+std::vector<Shape> all_shapes() {
+  std::vector<Shape> shapes = plain_shapes();
   for (const Index n : {15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025}) {
     const bool small = n == 17 || n == 31 || n == 33 || n == 257;
     shapes.push_back({fmt::format("tile_{}", n), small, of(uneven, n, n, 6), true});
@@ -97,39 +97,29 @@ std::vector<Shape> tile_shapes() {
   return shapes;
 }
 
-std::vector<Shape> all_shapes() {
-  auto shapes = plain_shapes();
-  for (Shape& shape : tile_shapes()) shapes.push_back(std::move(shape));
-  return shapes;
-}
-
 void add_spmv(std::vector<Case>& out) {
-  const auto add = [&](const std::string& name, bool small, const Make& make, Mode mode, Index products) {
+  const auto add = [&](const std::string& name, bool small, const Make& make, Mode mode = Mode::single,
+                       Index products = 1) {
     const std::string how = mode == Mode::single ? "" : fmt::format("/{}_{}", to_string(mode), products);
     out.push_back(
         {.name = name + how, .op = Op::spmv, .small = small, .a = make, .mode = mode, .products = products});
   };
-  for (const Shape& s : all_shapes()) add(s.name, s.small, s.make, Mode::single, 1);
-  for (const Index cols : {65535, 65536, 65537}) {
-    add(fmt::format("16_bit_columns_{}", cols), kFull, of(strided, 3, cols, 256), Mode::single, 1);
-  }
-  // Where bands of columns go through shared memory, a block goes from one band to the next in the midst of
-  // its work: the six long rows are so much that the two short ones, one lane each, are left to a block that
-  // begins the next band.
-  add("next_band_8x65537", kFull, of(strided_thirds, 8, 65537, 256), Mode::single, 1);
+  for (const Shape& s : all_shapes()) add(s.name, s.small, s.make);
+  for (const Index cols : {65535, 65536, 65537})
+    add(fmt::format("16_bit_columns_{}", cols), kFull, of(strided, 3, cols, 256));
+  // Where bands of columns go through shared memory a block goes to the next band in the midst of its work: six
+  // long rows are so much that the two short ones, one lane each, are left to a block of the next band.
+  add("next_band_8x65537", kFull, of(strided_thirds, 8, 65537, 256));
   // Four bytes for each column are all the shared memory of an sm_90, with none left for a zero behind them.
-  add("full_band_3x58112", kFull, of(strided, 3, 58'112, 256), Mode::single, 1);
+  add("full_band_3x58112", kFull, of(strided, 3, 58'112, 256));
   // More parts of 256 entries than a warp has lanes.
-  add("hub_row_8200", kFull, of(dense_row, 3, 8200, 1), Mode::single, 1);
+  add("hub_row_8200", kFull, of(dense_row, 3, 8200, 1));
   // Equal rows for teams of 4, 8 and 16 lanes, of a matrix whose x does not fit into shared memory.
-  for (const Index stride : {4096, 1024, 512}) {
-    add(fmt::format("equal_rows_2x65536_of_{}", 65536 / stride), kFull, of(strided, 2, 65536, stride),
-        Mode::single, 1);
-  }
+  for (const Index stride : {4096, 1024, 512})
+    add(fmt::format("equal_rows_2x65536_of_{}", 65536 / stride), kFull, of(strided, 2, 65536, stride));
   // Each length of rows that a thread keeps in registers, at its most.
-  for (Index width = 16; width <= 256; width += 16) {
-    add(fmt::format("dense_2x{}", width), width == 256, of(dense, 2, width), Mode::single, 1);
-  }
+  for (Index width = 16; width <= 256; width += 16)
+    add(fmt::format("dense_2x{}", width), width == 256, of(dense, 2, width));
   const auto uneven_49x65 = of(uneven, 49, 65, 6);
   const auto uneven_100 = of(uneven, 100, 100, 6);
   const auto equal = of(equal_rows, 128, 128, 25);
@@ -160,10 +150,13 @@ struct Scaling {
   double alpha, beta;
 };
 
-std::string layouts(const Case& c) {
+/// Adds an SpMM case under a name that tells its columns and layouts, and ends as given.
+void add_named(std::vector<Case>& out, const char* name, Case c, const std::string& end = "") {
   const auto letter = [](Layout layout) { return layout == Layout::row_major ? 'r' : 'c'; };
-  return fmt::format("B{}{}_C{}{}", letter(c.b_layout), c.b_padding > 0 ? "+" : "", letter(c.c_layout),
-                     c.c_padding > 0 ? "+" : "");
+  c.name = fmt::format("{}/N={}/B{}{}_C{}{}{}", name, c.n_cols, letter(c.b_layout),
+                       c.b_padding > 0 ? "+" : "", letter(c.c_layout), c.c_padding > 0 ? "+" : "", end);
+  c.op = Op::spmm;
+  out.push_back(std::move(c));
 }
 
 /// Every layout, with and without padding, times every kind of alpha and beta.
@@ -174,19 +167,17 @@ void add_spmm_options(std::vector<Case>& out) {
       for (const Offset padding : {0, 5}) {
         for (const auto [alpha, beta] :
              {Scaling{1, 0}, {0, 0}, {1, 1}, {2.5, 0}, {0.5, -2}, {0, 3}, {-1, 1}}) {
-          Case option{.name = "",
-                      .op = Op::spmm,
-                      .small = number++ % 4 == 0,
-                      .a = of(gaps, 37, 44),
-                      .n_cols = 19,
-                      .alpha = alpha,
-                      .beta = beta,
-                      .b_layout = b,
-                      .c_layout = c,
-                      .b_padding = padding,
-                      .c_padding = padding == 0 ? 0 : 3};
-          option.name = fmt::format("gaps_37x44/N=19/{}/alpha={}/beta={}", layouts(option), alpha, beta);
-          out.push_back(std::move(option));
+          add_named(out, "gaps_37x44",
+                    {.small = number++ % 4 == 0,
+                     .a = of(gaps, 37, 44),
+                     .n_cols = 19,
+                     .alpha = alpha,
+                     .beta = beta,
+                     .b_layout = b,
+                     .c_layout = c,
+                     .b_padding = padding,
+                     .c_padding = padding == 0 ? 0 : 3},
+                    fmt::format("/alpha={}/beta={}", alpha, beta));
         }
       }
     }
@@ -198,22 +189,20 @@ void add_spmm_options(std::vector<Case>& out) {
 void add_spmm_widths(std::vector<Case>& out) {
   const auto add = [&](const char* name, const Make& make, Index n, Offset b_padding, Offset c_padding,
                        bool small) {
-    Case c{.name = "",
-           .op = Op::spmm,
-           .small = small,
-           .a = make,
-           .n_cols = n,
-           .beta = n % 2 == 0 ? 0.0 : 2.0,
-           .b_padding = b_padding,
-           .c_padding = c_padding};
-    c.name = fmt::format("{}/N={}/{}_{}/beta={}", name, n, layouts(c), b_padding, c.beta);
-    out.push_back(std::move(c));
+    const double beta = n % 2 == 0 ? 0.0 : 2.0;
+    add_named(out, name,
+              {.small = small,
+               .a = make,
+               .n_cols = n,
+               .beta = beta,
+               .b_padding = b_padding,
+               .c_padding = c_padding},
+              fmt::format("_{}/beta={}", b_padding, beta));
   };
   const auto uneven_40x30 = of(uneven, 40, 30, 4);
   const auto hub_900 = of(dense_row, 12, 900, 5);
-  for (const Index n : {4, 5, 6, 16, 17, 63, 65, 96, 128, 1000, 1025}) {
+  for (const Index n : {4, 5, 6, 16, 17, 63, 65, 96, 128, 1000, 1025})
     add("uneven_40x30", uneven_40x30, n, 0, 0, n == 5 || n == 16 || n == 65);
-  }
   add("uneven_40x30", uneven_40x30, 2, 1, 1, kFull);    // two columns, no row aligned
   add("uneven_40x30", uneven_40x30, 33, 3, 7, kSmall);  // 36 and 40: aligned rows, a column beyond a strip
   add("uneven_40x30", uneven_40x30, 64, 1, 4, kSmall);  // 65: no row of B is aligned but the first
@@ -228,21 +217,13 @@ void add_spmm_widths(std::vector<Case>& out) {
 }
 
 void add_spmm(std::vector<Case>& out) {
-  for (const Shape& s : all_shapes()) {
+  for (const Shape& s : all_shapes())
     out.push_back({.name = s.name + "/N=9", .op = Op::spmm, .small = s.small, .a = s.make, .n_cols = 9});
-  }
   for (const Index n : {1, 2, 3, 7, 8, 31, 32, 33, 64, 100, 257}) {
     const bool small = n == 1 || n == 7 || n == 33 || n == 64;
     const auto add = [&](const char* name, const Make& make, Layout layout) {
-      Case c{.name = "",
-             .op = Op::spmm,
-             .small = small && layout == Layout::row_major,
-             .a = make,
-             .n_cols = n,
-             .b_layout = layout,
-             .c_layout = layout};
-      c.name = fmt::format("{}/N={}/{}", name, n, layouts(c));
-      out.push_back(std::move(c));
+      const bool listed = small && layout == Layout::row_major;
+      add_named(out, name, {.small = listed, .a = make, .n_cols = n, .b_layout = layout, .c_layout = layout});
     };
     for (const Layout layout : {Layout::row_major, Layout::col_major}) {
       add("ramp_70x90", of(ramp, 70, 90), layout);
@@ -316,8 +297,7 @@ void add_spgemm(std::vector<Case>& out) {
   add("tall_times_wide", kSmall, of(uneven, 200, 12, 3), of(uneven, 12, 210, 9));
   add("zeros_times_zeros", kSmall, of(stored_zeros, 40, 50), of(cancelled_coordinates, 50, 30));
   add("repeated_times_repeated", kFull, of(repeated_coordinates, 40, 50), of(repeated_coordinates, 50, 45));
-  // Rows on both sides of what tables, lists and bins of the lessons hold, with a product for each result and
-  // with several.
+  // Rows on both sides of what tables, lists and bins of the lessons hold, with a product a result and several.
   const auto around_tables = [] {
     return with_row_lengths(std::vector<Index>{64, 65, 128, 129, 512, 513, 2048, 2049, 4096, 4097});
   };
@@ -336,22 +316,16 @@ void add_spgemm(std::vector<Case>& out) {
   });
 }
 
-std::vector<Case> every_case() {
-  std::vector<Case> all;
-  add_spmv(all);
-  add_spmm(all);
-  add_spgemm(all);
-  return all;
-}
-
 }  // namespace
 
 std::vector<Case> cases(Op op, Size size) {
   const char* const only = std::getenv("STAGES_BATTERY_ONLY");
-  std::vector<Case> out = every_case();
+  std::vector<Case> out;
+  if (op == Op::spmv) add_spmv(out);
+  if (op == Op::spmm) add_spmm(out);
+  if (op == Op::spgemm) add_spgemm(out);
   std::erase_if(out, [&](const Case& c) {
-    return c.op != op || (size == Size::small && !c.small) ||
-           (only != nullptr && c.name.find(only) == std::string::npos);
+    return (size == Size::small && !c.small) || (only != nullptr && c.name.find(only) == std::string::npos);
   });
   return out;
 }

@@ -44,12 +44,17 @@ Matrix where(Index rows, Index cols, Test&& is_there) {
   return to_csr(a);
 }
 
-/// `count` distinct columns for row i.
-std::set<Index> distinct_columns(Index i, Index cols, Index count) {
-  std::set<Index> columns;
-  for (Index k = 0; std::ssize(columns) < std::min(count, cols); ++k)
-    columns.insert(below(hash(i, k, 11), cols));
-  return columns;
+/// As many distinct columns in row i as length(i) says, at most all.
+template <class Length>
+Matrix with_lengths(Index rows, Index cols, Length&& length) {
+  Coo<double> a = shape(rows, cols);
+  for (Index i = 0; i < rows; ++i) {
+    std::set<Index> columns;
+    for (Index k = 0; std::ssize(columns) < std::min<Index>(length(i), cols); ++k)
+      columns.insert(below(hash(i, k, 11), cols));
+    for (const Index j : columns) put(a, i, j);
+  }
+  return to_csr(a);
 }
 
 }  // namespace
@@ -95,19 +100,11 @@ Matrix lower_triangle(Index n) {
 }
 
 Matrix equal_rows(Index rows, Index cols, Index row_nnz) {
-  Coo<double> a = shape(rows, cols);
-  for (Index i = 0; i < rows; ++i) {
-    for (const Index j : distinct_columns(i, cols, row_nnz)) put(a, i, j);
-  }
-  return to_csr(a);
+  return with_lengths(rows, cols, [&](Index) { return row_nnz; });
 }
 
 Matrix uneven(Index rows, Index cols, Index mean) {
-  Coo<double> a = shape(rows, cols);
-  for (Index i = 0; i < rows; ++i) {
-    for (const Index j : distinct_columns(i, cols, below(hash(i, 0, 14), 2 * mean + 1))) put(a, i, j);
-  }
-  return to_csr(a);
+  return with_lengths(rows, cols, [&](Index i) { return below(hash(i, 0, 14), 2 * mean + 1); });
 }
 
 Matrix gaps(Index rows, Index cols) {
@@ -117,11 +114,7 @@ Matrix gaps(Index rows, Index cols) {
 }
 
 Matrix ramp(Index rows, Index cols) {
-  Coo<double> a = shape(rows, cols);
-  for (Index i = 0; i < rows; ++i) {
-    for (const Index j : distinct_columns(i, cols, i)) put(a, i, j);
-  }
-  return to_csr(a);
+  return with_lengths(rows, cols, [](Index i) { return i; });
 }
 
 Matrix with_row_lengths(std::span<const Index> lengths) {

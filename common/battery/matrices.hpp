@@ -1,7 +1,6 @@
 #pragma once
-// Small matrices with known structure, for tests: each a function of its arguments alone. Values are drawn
-// from [-1, 1) without 0 by hashing (row, column), so they do not depend on the order in which entries are
-// made.
+// Small matrices with known structure, for tests: each a function of its arguments alone. Values are drawn from
+// [-1, 1) without 0 by hashing (row, column), whatever the order in which entries are made.
 
 #include <span>
 
@@ -45,8 +44,7 @@ Matrix dense_column(Index rows, Index cols, Index col);
 Matrix arrow(Index n);
 /// A single entry.
 Matrix single(Index rows, Index cols, Index i, Index j);
-/// Columns that are multiples of `stride`, all that there are, in each row: they collide in a hash table that
-/// takes low bits.
+/// All columns that are multiples of `stride`, in each row: they collide in a hash table that takes low bits.
 Matrix strided(Index rows, Index cols, Index stride);
 /// As strided, but every third row has every 32nd of these columns only.
 Matrix strided_thirds(Index rows, Index cols, Index stride);

@@ -79,8 +79,8 @@ void add_generate_command(CommandLine& line, const Program& program) {
   Command command = line.add("generate", "Write a generated matrix as a Matrix Market file");
   const auto options = std::make_shared<GenerateOptions>();
   command.option("SPEC", options->spec, "gen:NAME:KEY=VALUE,... or data:NAME");
-  command.option("-o,--output", options->output, "File to write; compressed if its name ends in .gz")
-      .type_name("FILE");
+  command.option("-o,--output", options->output, "File to write; compressed if its name ends in .gz",
+                 {.type = "FILE"});
   add_type_option(command, options->type, "Type whose digits are written: f32 writes fewer");
   command.flag("--list", options->list, "Show all generators with their parameters, and the built-in set");
   command.footer([&program] {

@@ -1,10 +1,10 @@
-// stages info: what a matrix looks like, and what it costs to square it; without a matrix, what this machine
-// is.
+// stages info: what a matrix looks like, and what it costs to square it; without one, what this machine is.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -165,24 +165,20 @@ std::string in_words(const std::string& name, const std::string& value) {
 /// What lessons count with: sizes of caches and memories, and the speed of large copies, which is measured.
 int describe_machine(bool as_json) {
   const Devices devices;
-  json facts = json::object();
-  std::vector<std::pair<std::string, std::string>> lines;
-  for (const auto& [name, value] : run_context({}, devices.machine())) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  for (auto& [name, value] : run_context({}, devices.machine())) {
     static constexpr std::string_view kOfARun[] = {"command", "date", "ranks", "gpu_launch", "source_digest"};
-    if (std::ranges::find(kOfARun, name) != std::end(kOfARun)) continue;
-    facts[name] = value;
-    lines.emplace_back(name, in_words(name, value));
-    if (name == "cpus") {
-      facts["cpu_cache_bytes"] = fmt::format("{:.0f}", last_level_cache_bytes());
-      lines.emplace_back("cpu_cache_bytes", format_bytes(last_level_cache_bytes()));
-    }
+    if (std::ranges::count(kOfARun, name) == 0) facts.emplace_back(name, value);
+    if (name == "cpus")
+      facts.emplace_back("cpu_cache_bytes", fmt::format("{:.0f}", last_level_cache_bytes()));
   }
   if (as_json) {
-    fmt::print("{}\n", facts.dump(2, ' ', false, json::error_handler_t::replace));
+    const json object(std::map<std::string, std::string>(facts.begin(), facts.end()));
+    fmt::print("{}\n", object.dump(2, ' ', false, json::error_handler_t::replace));
     return kGood;
   }
   fmt::print("this machine\n");
-  for (const auto& [name, value] : lines) fmt::print("  {:<36} {}\n", name, value);
+  for (const auto& [name, value] : facts) fmt::print("  {:<36} {}\n", name, in_words(name, value));
   return kGood;
 }
 
@@ -206,7 +202,8 @@ void add_info_command(CommandLine& line, const Program& program) {
       "info",
       "Describe a matrix: shape, symmetry, row lengths, the cost of squaring it; without one, this machine");
   const auto options = std::make_shared<InfoOptions>();
-  command.option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME").not_empty();
+  command.option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME",
+                 {.not_empty = true});
   command.flag("--json", options->json, "Print JSON instead of text");
   add_input_options(command, options->input);
   command.footer([&program] {

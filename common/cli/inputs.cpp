@@ -31,52 +31,36 @@ ReadOptions read_options(const InputOptions& options, NonFinite non_finite) {
 
 template <class T>
 void tell(const std::string& path, const ReadReport& report) {
-  const auto count = [](Offset n, const char* one, const char* many) {
-    return fmt::format("{} {}", n, n == 1 ? one : many);
+  const auto say = [&](Offset n, const char* one, const char* many, const std::string& what) {
+    if (n > 0) print_stderr("{}: {} {} {}\n", printable(path), n, n == 1 ? one : many, what);
   };
-  if (report.dropped > 0) {
-    print_stderr("{}: {} outside the matrix left out\n", printable(path),
-                 count(report.dropped, "entry", "entries"));
-  }
-  if (report.repeated > 0) {
-    print_stderr("{}: {} added to an earlier one at the same place\n", printable(path),
-                 count(report.repeated, "repeated entry", "repeated entries"));
-  }
-  if (report.non_finite > 0) {
-    print_stderr("{}: {} NaN or infinite\n", printable(path),
-                 count(report.non_finite, "value is", "values are"));
-  }
-  if (report.rounded > 0) {
-    constexpr bool kSingle = std::is_same_v<T, float>;
-    print_stderr("{}: {} beyond 2^{} rounded to the nearest {}{}\n", path,
-                 count(report.rounded, "integer", "integers"), std::numeric_limits<T>::digits,
-                 kSingle ? "f32" : "f64", kSingle ? "; --type f64 keeps those up to 2^53" : "");
-  }
+  say(report.dropped, "entry", "entries", "outside the matrix left out");
+  say(report.repeated, "repeated entry", "repeated entries", "added to an earlier one at the same place");
+  say(report.non_finite, "value is", "values are", "NaN or infinite");
+  constexpr bool kSingle = std::is_same_v<T, float>;
+  say(report.rounded, "integer", "integers",
+      fmt::format("beyond 2^{} rounded to the nearest {}", std::numeric_limits<T>::digits,
+                  kSingle ? "f32; --type f64 keeps those up to 2^53" : "f64"));
 }
 
 }  // namespace
 
 void add_input_options(Command& command, InputOptions& options) {
-  command.option("--index-base", options.index_base, "Number of the first row and column")
-      .between(0, 1)
-      .type_name("0|1")
-      .shows_default()
-      .group(kFilesGroup);
-  command
-      .flag(
-          "--drop-out-of-range", options.drop_out_of_range,
-          "Leave out entries that lie outside the matrix (their number is reported) instead of refusing them")
-      .group(kFilesGroup);
+  command.heading(kFilesGroup);
+  command.option("--index-base", options.index_base, "Number of the first row and column",
+                 {.type = "0|1", .least = 0, .most = 1, .shows_default = true});
+  command.flag(
+      "--drop-out-of-range", options.drop_out_of_range,
+      "Leave out entries that lie outside the matrix (their number is reported) instead of refusing them");
 }
 
-Option add_type_option(Command& command, ValueType& type, const std::string& what) {
+void add_type_option(Command& command, ValueType& type, const std::string& what) {
   const auto set = [&type](const std::string& name) {
     type = name == "f64" ? ValueType::f64 : ValueType::f32;
   };
-  return command.option_function("--type", set, what)
-      .one_of({"f32", "f64"})
-      .type_name("f32|f64")
-      .default_text(type == ValueType::f32 ? "f32" : "f64");
+  command.option_function(
+      "--type", set, what,
+      {.type = "f32|f64", .default_text = type == ValueType::f32 ? "f32" : "f64", .one_of = {"f32", "f64"}});
 }
 
 Shape require_matrix(const std::string& source) {

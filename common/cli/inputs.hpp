@@ -15,11 +15,12 @@ struct InputOptions {
 
   bool operator==(const InputOptions&) const = default;
 };
+/// Their heading is that of all options that are declared later.
 void add_input_options(Command& command, InputOptions& options);
 
 /// The value type that --type names.
 enum class ValueType { f32, f64 };
-Option add_type_option(Command& command, ValueType& type, const std::string& what);
+void add_type_option(Command& command, ValueType& type, const std::string& what);
 
 /// Calls work.operator()<float>() or <double>().
 template <class Work>
@@ -38,8 +39,7 @@ Shape require_matrix(const std::string& source);
 /// Whether values may be NaN or infinite: a check cannot judge their products.
 enum class NonFinite { allowed, refused };
 
-/// The matrix. What reading met on its way (entries dropped or added up, values that are not finite) is told
-/// on stderr.
+/// The matrix. What reading met (entries dropped or added up, values not finite) is told on stderr.
 template <class T>
 Csr<T> load_matrix(const std::string& source, const InputOptions& options, NonFinite non_finite);
 

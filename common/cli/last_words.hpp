@@ -7,9 +7,8 @@
 
 namespace stages {
 
-/// From now on the signals that ask a program to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, and what batch
-/// systems send before a limit: SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM) remove temporary files before they end
-/// the process.
+/// From now on the signals that ask a program to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, and what batch systems
+/// send before a limit: SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM) remove temporary files before they end the process.
 void leave_nothing_behind();
 
 /// While one lives, these signals do not end the process at once: `words` is called with the

@@ -55,13 +55,10 @@ void require_matching_b(const Program& program, const Entry& entry, const std::s
     reject("has more than one column", "sparse times dense", Op::spmm);
 }
 
-template <class T>
-std::string describe(const Dense<T>& c) {
+template <class Matrix>
+std::string describe(const Matrix& c) {
+  if constexpr (requires { c.nnz(); }) return fmt::format("{} x {}, {} non-zeros", c.rows, c.cols, c.nnz());
   return fmt::format("{} x {}, dense", c.rows, c.cols);
-}
-template <class T>
-std::string describe(const Csr<T>& c) {
-  return fmt::format("{} x {}, {} non-zeros", c.rows, c.cols, c.nnz());
 }
 
 /// Where the entry runs: on this process's devices, or on those of all ranks.
@@ -136,11 +133,7 @@ int follow(const Program& program, const Entry& entry) {
   const Order order = program.ranks->tell({});
   if (order.stop) return kGood;
   const Place place(program, entry);
-  with_type(order.single_precision ? ValueType::f32 : ValueType::f64, [&]<class T>() {
-    if (order.op == Op::spmv) product(place.machine(), entry, ordered<SpmvProblem<T>>(order), {});
-    if (order.op == Op::spmm) product(place.machine(), entry, ordered<SpmmProblem<T>>(order), {});
-    if (order.op == Op::spgemm) product(place.machine(), entry, ordered<SpgemmProblem<T>>(order), {});
-  });
+  with_ordered(order, [&](const auto& problem) { product(place.machine(), entry, problem, {}); });
   return kGood;
 }
 
@@ -199,33 +192,26 @@ int work(const Program& program, const MultiplyOptions& options) {
 void add_multiply_command(CommandLine& line, const Program& program) {
   Command command = line.add("multiply", "Multiply two matrices by one entry and write the result");
   const auto options = std::make_shared<MultiplyOptions>();
-  command.option("A", options->a, "The sparse matrix: a Matrix Market file, gen:SPEC or data:NAME")
-      .required();
-  command
-      .option(
-          "B", options->b,
-          "Coordinate format or a spec: sparse times sparse; array format: times a vector or a dense matrix")
-      .required();
-  command.option("--with", options->entry, "The entry that multiplies, as `list` names it")
-      .type_name("ENTRY")
-      .required();
-  command.option("-o,--output", options->output, "File to write; compressed if its name ends in .gz")
-      .type_name("FILE")
-      .required();
-  command
-      .option("--ranks", options->ranks, "Start an entry for several ranks by mpirun, on this number of them")
-      .with_commas()
-      .between(1, 4096)
-      .type_name("N");
-  command.flag("--ranks-started", options->ranks_started, "This is one of the ranks that --ranks has started")
-      .group("");
+  command.option("A", options->a, "The sparse matrix: a Matrix Market file, gen:SPEC or data:NAME",
+                 {.required = true});
+  command.option(
+      "B", options->b,
+      "Coordinate format or a spec: sparse times sparse; array format: times a vector or a dense matrix",
+      {.required = true});
+  command.option("--with", options->entry, "The entry that multiplies, as `list` names it",
+                 {.type = "ENTRY", .required = true});
+  command.option("-o,--output", options->output, "File to write; compressed if its name ends in .gz",
+                 {.type = "FILE", .required = true});
+  command.option("--ranks", options->ranks,
+                 "Start an entry for several ranks by mpirun, on this number of them",
+                 {.type = "N", .least = 1, .most = 4096, .commas = true});
+  command.flag("--ranks-started", options->ranks_started, "This is one of the ranks that --ranks has started",
+               {.hidden = true});
   add_type_option(command, options->type, "Type in which to compute");
   command.flag("--no-check", options->no_check,
                "Do not check the result (a wrong one is never written otherwise)");
-  command
-      .option("--max-memory", options->max_memory_gb, "Refuse if it needs more memory [half of what is free]")
-      .positive()
-      .type_name("GB");
+  command.option("--max-memory", options->max_memory_gb,
+                 "Refuse if it needs more memory [half of what is free]", {.type = "GB", .positive = true});
   add_input_options(command, options->input);
   command.footer([&program] {
     return examples(

@@ -63,8 +63,7 @@ std::string option_line(const CLI::Option& option, std::size_t width) {
   return line(name, what, width);
 }
 
-/// How help texts look: options in groups, descriptions wrapped to the terminal, choices and defaults in
-/// brackets.
+/// How help texts look: options in groups, texts wrapped to the terminal, choices and defaults in brackets.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode /*mode*/) const override {
@@ -101,86 +100,20 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-}  // namespace
-
-Option& Option::type_name(const std::string& name) {
-  option_->type_name(name);
-  return *this;
-}
-Option& Option::group(const std::string& name) {
-  option_->group(name);
-  return *this;
-}
-Option& Option::shows_default() {
-  option_->capture_default_str();
-  return *this;
-}
-Option& Option::default_text(const std::string& text) {
-  option_->default_str(text);
-  return *this;
-}
-Option& Option::required() {
-  option_->required();
-  return *this;
-}
-Option& Option::with_commas() {
-  option_->delimiter(',')->allow_extra_args(false);
-  return *this;
-}
-Option& Option::one_of(const std::vector<std::string>& choices) {
-  option_->check(CLI::IsMember(choices));
-  return *this;
-}
-Option& Option::between(double least, double most) {
-  option_->check(CLI::Range(least, most));
-  return *this;
-}
-Option& Option::between(int least, int most) {
-  option_->check(CLI::Range(least, most));
-  return *this;
-}
-namespace {
-
-/// A check of a number's text; `what` says in the message what the number must be.
-CLI::Validator number_check(const char* what, bool (*right)(double)) {
+/// A check of a number's text: the message says `what` it must be. What is no number the parser says.
+CLI::Validator number_check(std::string what, bool (*right)(double)) {
   return CLI::Validator(
-      [what, right](const std::string& text) -> std::string {
+      [what = std::move(what), right](const std::string& text) -> std::string {
         char* end = nullptr;
         const double value = std::strtod(text.c_str(), &end);
-        if (end != text.c_str() + text.size() || right(value))
-          return "";  // what is no number the parser says
-        return fmt::format("{} is no number {}", text, what);
+        return end != text.c_str() + text.size() || right(value) ? "" : text + " is no " + what;
       },
       "");
 }
 
-}  // namespace
-
-Option& Option::positive() {
-  option_->check(number_check("above 0", [](double value) { return value > 0; }));
-  return *this;
-}
-Option& Option::not_negative() {
-  option_->check(number_check("from 0 on", [](double value) { return value >= 0; }));
-  return *this;
-}
-Option& Option::not_empty() {
-  option_->check(CLI::Validator(
-      [](const std::string& text) -> std::string { return text.empty() ? "its value is empty" : ""; }, ""));
-  return *this;
-}
-
-namespace {
-
-/// Empty, or what is wrong with the text of a number that limits or scales something: an infinite one would
-/// let everything pass, and one that is none nothing.
-std::string not_finite(const std::string& text) {
-  if (text.empty()) return "its value is empty";  // which the parser takes for 0
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (end != text.c_str() + text.size() || std::isfinite(value))
-    return "";  // what is no number the parser says
-  return text + " is no finite number";
+/// Empty, or what is wrong with a text that may not be empty: the parser takes that for 0.
+std::string emptiness(const std::string& text) {
+  return text.empty() ? "its value is empty" : "";
 }
 
 /// Empty, or what is wrong with the text of a number without sign: the parser takes -1 for the largest one.
@@ -201,39 +134,56 @@ std::string without_leading_zeros(std::string& text) {
   return "";
 }
 
+void shape(CLI::Option& option, const Form& form, const std::string& group) {
+  if (form.hidden || !group.empty()) option.group(form.hidden ? "" : group);
+  if (!form.type.empty()) option.type_name(form.type);
+  if (form.shows_default) option.capture_default_str();
+  if (!form.default_text.empty()) option.default_str(form.default_text);
+  if (form.required) option.required();
+  if (form.commas) option.delimiter(',')->allow_extra_args(false);
+  if (!form.one_of.empty()) option.check(CLI::IsMember(form.one_of));
+  if (form.positive) option.check(number_check("number above 0", [](double value) { return value > 0; }));
+  if (form.not_negative)
+    option.check(number_check("number from 0 on", [](double value) { return value >= 0; }));
+  if (form.not_empty) option.check(CLI::Validator(emptiness, ""));
+}
+
 }  // namespace
 
-Option Command::added(CLI::Option* option) const {
-  return Option(group_.empty() ? option : option->group(group_));
-}
-
 template <class Value>
-Option Command::option(const std::string& names, Value& to, const std::string& meaning) {
-  CLI::Option* option = app_->add_option(names, to, meaning);
-  if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>)
-    option->check(CLI::Validator(not_finite, ""));
-  if constexpr (std::is_same_v<Value, std::uint64_t>) option->check(CLI::Validator(not_unsigned, ""));
-  if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, std::optional<int>> ||
-                std::is_same_v<Value, std::vector<int>>)
-    option->transform(CLI::Validator(without_leading_zeros, ""));
-  return added(option);
+void Command::option(const std::string& names, Value& to, const std::string& meaning, const Form& form) {
+  CLI::Option& option = *app_->add_option(names, to, meaning);
+  constexpr bool kReal = std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>;
+  if constexpr (kReal) {  // an infinite limit would let everything pass, and one that is none nothing
+    option.check(CLI::Validator(emptiness, ""));
+    option.check(number_check("finite number", [](double value) { return std::isfinite(value); }));
+  } else if constexpr (std::is_same_v<Value, std::uint64_t>) {
+    option.check(CLI::Validator(not_unsigned, ""));
+  } else if constexpr (!std::is_same_v<Value, std::string> &&
+                       !std::is_same_v<Value, std::vector<std::string>>) {
+    option.transform(CLI::Validator(without_leading_zeros, ""));
+  }
+  if (form.least < form.most && kReal) option.check(CLI::Range(form.least, form.most));
+  if (form.least < form.most && !kReal)
+    option.check(CLI::Range(static_cast<int>(form.least), static_cast<int>(form.most)));
+  shape(option, form, group_);
 }
-template Option Command::option(const std::string&, std::string&, const std::string&);
-template Option Command::option(const std::string&, double&, const std::string&);
-template Option Command::option(const std::string&, int&, const std::string&);
-template Option Command::option(const std::string&, std::uint64_t&, const std::string&);
-template Option Command::option(const std::string&, std::optional<double>&, const std::string&);
-template Option Command::option(const std::string&, std::optional<int>&, const std::string&);
-template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&);
-template Option Command::option(const std::string&, std::vector<int>&, const std::string&);
+template void Command::option(const std::string&, std::string&, const std::string&, const Form&);
+template void Command::option(const std::string&, double&, const std::string&, const Form&);
+template void Command::option(const std::string&, int&, const std::string&, const Form&);
+template void Command::option(const std::string&, std::uint64_t&, const std::string&, const Form&);
+template void Command::option(const std::string&, std::optional<double>&, const std::string&, const Form&);
+template void Command::option(const std::string&, std::optional<int>&, const std::string&, const Form&);
+template void Command::option(const std::string&, std::vector<std::string>&, const std::string&, const Form&);
+template void Command::option(const std::string&, std::vector<int>&, const std::string&, const Form&);
 
-Option Command::option_function(const std::string& names, std::function<void(const std::string&)> to,
-                                const std::string& meaning) {
-  return added(app_->add_option_function<std::string>(names, to, meaning));
+void Command::option_function(const std::string& names, std::function<void(const std::string&)> to,
+                              const std::string& meaning, const Form& form) {
+  shape(*app_->add_option_function<std::string>(names, to, meaning), form, group_);
 }
 
-Option Command::flag(const std::string& names, bool& to, const std::string& meaning) {
-  return added(app_->add_flag(names, to, meaning));
+void Command::flag(const std::string& names, bool& to, const std::string& meaning, const Form& form) {
+  shape(*app_->add_flag(names, to, meaning), form, group_);
 }
 
 void Command::footer(std::function<std::string()> text) {

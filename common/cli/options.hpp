@@ -18,26 +18,17 @@ namespace stages {
 /// The group of the options that say how files are read.
 inline constexpr const char* kFilesGroup = "Files that break the rules";
 
-/// One option of a command, while it is declared. Each call returns the option again.
-class Option {
- public:
-  explicit Option(CLI::Option* option) : option_(option) {}
-
-  Option& type_name(const std::string& name);  ///< the word for its value in the help text
-  Option& group(const std::string& name);  ///< the heading under which the help text shows it; "": nowhere
-  Option& shows_default();                 ///< the help text shows the value that it has now
-  Option& default_text(const std::string& text);  ///< ... or this
-  Option& required();
-  Option& with_commas();  ///< a list in one word: 1,2,4
-  Option& one_of(const std::vector<std::string>& choices);
-  Option& between(double least, double most);
-  Option& between(int least, int most);
-  Option& positive();
-  Option& not_negative();
-  Option& not_empty();
-
- private:
-  CLI::Option* option_;
+/// How an option looks in the help text, and what its value must be. Numbers are finite.
+struct Form {
+  std::string type = {};          ///< the word for its value
+  std::string default_text = {};  ///< what stands for its default; empty: see shows_default
+  std::vector<std::string> one_of = {};
+  double least = 0, most = 0;  ///< the same: any
+  bool shows_default = false;  ///< the value that it has now
+  bool hidden = false;         ///< from the help text
+  bool required = false;
+  bool commas = false;  ///< a list in one word: 1,2,4
+  bool positive = false, not_negative = false, not_empty = false;
 };
 
 /// A command such as `run`.
@@ -47,14 +38,14 @@ class Command {
   Command(CLI::App* app, std::function<int()>* chosen) : app_(app), chosen_(chosen) {}
 
   /// An option with a value, or, where the name has no dash, an argument. Value is std::string, double, int,
-  /// std::uint64_t, a std::optional of double or int, or a std::vector of std::string or int. Numbers are
-  /// finite, and what has no sign is written without. `to` must outlive the parser.
+  /// std::uint64_t, a std::optional of double or int, or a std::vector of std::string or int. What has no sign
+  /// is written without. `to` must outlive the parser.
   template <class Value>
-  Option option(const std::string& names, Value& to, const std::string& meaning);
+  void option(const std::string& names, Value& to, const std::string& meaning, const Form& form = {});
   /// An option whose value goes to a function.
-  Option option_function(const std::string& names, std::function<void(const std::string&)> to,
-                         const std::string& meaning);
-  Option flag(const std::string& names, bool& to, const std::string& meaning);
+  void option_function(const std::string& names, std::function<void(const std::string&)> to,
+                       const std::string& meaning, const Form& form = {});
+  void flag(const std::string& names, bool& to, const std::string& meaning, const Form& form = {});
   /// The group of the options that are declared from here on.
   void heading(const std::string& group) { group_ = group; }
   /// What stands below the options in the help text, made when it is asked for.
@@ -63,8 +54,6 @@ class Command {
   void does(std::function<int()> work);
 
  private:
-  Option added(CLI::Option* option) const;
-
   CLI::App* app_;
   std::function<int()>* chosen_;
   std::string group_;

@@ -25,6 +25,17 @@ Problem ordered(const Order& order) {
   return problem;
 }
 
+/// Calls work(problem) with the problem that rank 0 has told of.
+template <class Work>
+void with_ordered(const Order& order, Work&& work) {
+  const auto of_type = [&]<class T>() {
+    if (order.op == Op::spmv) work(ordered<SpmvProblem<T>>(order));
+    if (order.op == Op::spmm) work(ordered<SpmmProblem<T>>(order));
+    if (order.op == Op::spgemm) work(ordered<SpgemmProblem<T>>(order));
+  };
+  order.single_precision ? of_type.template operator()<float>() : of_type.template operator()<double>();
+}
+
 /// What rank 0 says of a problem.
 template <class Problem>
 Order order_for(const Problem& problem) {

@@ -1,7 +1,6 @@
 #pragma once
 // With -march=native a program runs only on processors that can do what the one can that it was built on. On
-// another, such as that of a cluster's compute nodes, it would die by an illegal instruction, which tells
-// nobody anything.
+// another, as of a cluster's compute nodes, it would die by an illegal instruction, which tells nobody a thing.
 
 namespace stages {
 

@@ -30,9 +30,7 @@ namespace stages {
 namespace {
 
 /// Lets freed memory be used again instead of going back to the system. A fresh page costs a fault and a
-/// clearing, which brings memory in at about 2 GB/s; large results would otherwise be paid for page by page
-/// in every run, by the entries that allocate per run and not by the others, and that is not what is
-/// compared.
+/// clearing, at about 2 GB/s: entries that allocate per run would pay for that every time, and others not.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kNever = 1 << 30;
@@ -50,37 +48,19 @@ void hold_standard_streams() {
   }
 }
 
-/// Where nobody reads on, or a file may not grow (ulimit -f), writing fails instead of ending the process:
-/// results are still to be written to files. A handler, for that something is ignored would go on to the
-/// programs that this one starts.
+/// Where nobody reads on, or a file may not grow (ulimit -f), writing fails and does not end the process: files
+/// are still to be written. A handler, for that a signal is ignored goes on to programs that this one starts.
 void survive_lost_output() {
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, [](int) {});
 }
 
-/// One line, whatever the message looked like, with the beginning of numbers that are long, and without the
-/// middle of what is longer than any message of ours: a name of thousands of letters.
-std::string one_line(std::string_view text) {
-  constexpr std::size_t kLong = 40, kShown = 20;
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-    if (digits > kLong) {
-      out += fmt::format("{}... ({} digits)", text.substr(0, kShown), digits);
-    } else {
-      out += text.substr(0, digits);
-    }
-    text.remove_prefix(digits);
-    if (text.empty()) break;
-    const char c = text.front();
-    out += c == '\n' || c == '\r' ? " " : printable(text.substr(0, 1));
-    text.remove_prefix(1);
+/// One line, whatever the message looked like.
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\r') c = ' ';
   }
-  out.erase(out.find_last_not_of(' ') + 1);
-  constexpr std::size_t kMessage = 2000, kEnds = 400;
-  if (out.size() > kMessage)
-    out = fmt::format("{} ... ({} characters) ... {}", out.substr(0, kEnds), out.size() - 2 * kEnds,
-                      out.substr(out.size() - kEnds));
-  return out;
+  text.erase(text.find_last_not_of(' ') + 1);
+  return printable(text);
 }
 
 /// Where there are several ranks the others wait in the middle of something, so all of them are ended.

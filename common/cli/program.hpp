@@ -55,8 +55,7 @@ std::string error_line(const Program& program, const std::string& what);
 /// What a user is told after std::bad_alloc.
 std::string out_of_memory();
 
-/// main: parses the command line, runs the command, and turns errors into one line on stderr and an exit
-/// code.
+/// main: parses the command line and runs the command; an error is one line on stderr and an exit code.
 int run_program(int argc, char** argv, Parts parts);
 
 }  // namespace stages

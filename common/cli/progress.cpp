@@ -11,9 +11,7 @@
 namespace stages {
 namespace {
 
-constexpr double kRefresh = 0.08;    ///< seconds between two states of the line in place
-constexpr double kLinesASecond = 4;  ///< plain lines, on average
-constexpr double kLinesAtOnce = 25;  ///< plain lines that may come in a burst: the entries of one problem
+constexpr double kRefresh = 0.08;  ///< seconds between two states of the line in place
 
 std::string timing_of(const ResultRow& row) {
   const std::string noise = row.run.noise < 1 ? fmt::format(", noise {:.1f} %", 100 * row.run.noise) : "";
@@ -29,8 +27,7 @@ std::string outcome_of(const ResultRow& row) {
 
 }  // namespace
 
-Progress::Progress(std::size_t total)
-    : total_(total), terminal_(is_terminal(stderr)), last_(Clock::now()), allowance_(kLinesAtOnce) {}
+Progress::Progress(std::size_t total) : total_(total), terminal_(is_terminal(stderr)) {}
 
 Progress::~Progress() {
   clear();
@@ -42,21 +39,11 @@ std::string Progress::numbered(std::size_t number, const ResultRow& row, const s
                                p.matrix, p.options.empty() ? "" : ", ", p.options, what));
 }
 
-/// True where the next plain line, or the next state of the line in place, is due.
-bool Progress::may_print() {
-  const double passed = seconds_since(last_);
-  if (terminal_) {
-    if (shown_ && passed < kRefresh) return false;
-  } else {
-    allowance_ = std::min(kLinesAtOnce, allowance_ + passed * kLinesASecond);
-    if (allowance_ < 1) {
-      last_ = Clock::now();
-      return false;
-    }
-    allowance_ -= 1;
-  }
+/// The state of an entry in place, where the next one is due.
+void Progress::show(const ResultRow& row, const std::string& what) {
+  if (!terminal_ || (shown_ && seconds_since(last_) < kRefresh)) return;
+  show(numbered(begun_, row, what));
   last_ = Clock::now();
-  return true;
 }
 
 /// Puts `line` in place, cut to one line of the terminal.
@@ -92,19 +79,13 @@ RunEvents Progress::events() {
   RunEvents events;
   events.checking = [this](const ResultRow& row) {
     ++begun_;
-    if (terminal_ && may_print()) show(numbered(begun_, row, "checking"));
+    show(row, "checking");
   };
-  events.timing = [this](const ResultRow& row) {
-    if (terminal_ && may_print()) show(numbered(begun_, row, timing_of(row)));
-  };
+  events.timing = [this](const ResultRow& row) { show(row, timing_of(row)); };
   events.done = [this](const ResultRow& row) {
     ++done_;
-    const bool bad = row.status == Status::wrong || row.status == Status::failed;
-    if (terminal_) {
-      if (bad) say(printable(row.entry + ": " + outcome_of(row)));
-    } else if (bad || done_ == total_ || may_print()) {
-      say(numbered(done_, row, outcome_of(row)));
-    }
+    if (!terminal_) say(numbered(done_, row, outcome_of(row)));
+    if (terminal_ && row.is_bad()) say(printable(row.entry + ": " + outcome_of(row)));
   };
   return events;
 }

@@ -1,6 +1,5 @@
 #pragma once
-// Progress on stderr: on a terminal one line that is rewritten in place, elsewhere plain lines, a few a
-// second at most.
+// Progress on stderr: on a terminal one line that is rewritten in place, elsewhere a line for each entry.
 
 #include <chrono>
 #include <cstddef>
@@ -34,16 +33,15 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   void show(const std::string& line);
-  bool may_print();
+  void show(const ResultRow& row, const std::string& what);
   std::string numbered(std::size_t number, const ResultRow& row, const std::string& what) const;
 
   std::size_t total_;
   std::size_t begun_ = 0;  ///< entries whose check has begun
   std::size_t done_ = 0;
   bool terminal_;
-  bool shown_ = false;  ///< a line in place is on the terminal
-  Clock::time_point last_ = {};
-  double allowance_;  ///< plain lines that may be printed now
+  bool shown_ = false;           ///< a line in place is on the terminal
+  Clock::time_point last_ = {};  ///< when an entry was shown there
 };
 
 }  // namespace stages

@@ -25,9 +25,8 @@
 #include "common/cli/terminal.hpp"
 #include "common/cli/tour.hpp"
 #include "common/harness/device_watch.hpp"
-#include "common/harness/json_lines.hpp"
 #include "common/harness/product.hpp"
-#include "common/harness/put_together.hpp"
+#include "common/harness/results.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
@@ -48,10 +47,6 @@ double square_products(const Csr<T>& a) {
 
 KernelLaunch launch_of(const Effort& effort) {
   return value_named(kLaunches, effort.launch).value();
-}
-
-std::string json_text(const Results& results) {
-  return json_lines(to_json(results));
 }
 
 class Run {
@@ -116,13 +111,8 @@ class Run {
 
   /// Ranks other than 0: take part in each problem that rank 0 tells of.
   void follow() {
-    for (Order order = ranks_.tell({}); !order.stop; order = ranks_.tell({})) {
-      with_type(order.single_precision ? ValueType::f32 : ValueType::f64, [&]<class T>() {
-        if (order.op == Op::spmv) on_ranks(ordered<SpmvProblem<T>>(order));
-        if (order.op == Op::spmm) on_ranks(ordered<SpmmProblem<T>>(order));
-        if (order.op == Op::spgemm) on_ranks(ordered<SpgemmProblem<T>>(order));
-      });
-    }
+    for (Order order = ranks_.tell({}); !order.stop; order = ranks_.tell({}))
+      with_ordered(order, [&](const auto& problem) { on_ranks(problem); });
   }
 
   /// The entries for several ranks, on all of them. Collective.
@@ -149,9 +139,8 @@ class Run {
     progress_.say(error_line(program_, error));
   }
 
-  /// Does `work`, which is to make the rows of `ops`. An error in it is told in those rows that have no
-  /// result yet, and the run goes on; but not where other ranks wait in the middle of it. `facts` are those
-  /// of A.
+  /// Does `work`, which is to make the rows of `ops` for A of these `facts`. Rows without a result yet tell of
+  /// an error in it, and the run goes on; but not where other ranks wait in the middle of it.
   template <class Work>
   bool attempt(const ProblemFacts& facts, const std::vector<Op>& ops, Work&& work) {
     first_ = results_.rows.size();
@@ -204,11 +193,9 @@ class Run {
 
   /// With the GPUs of all ranks only where an entry needs them: each process then takes memory on its own.
   Machine machine_of_ranks() {
-    const auto needed = [](const Part& part) {
-      return std::any_of(part.entries.begin(), part.entries.end(),
-                         [](const Entry* e) { return e->needs.mpi && e->needs.gpu; });
-    };
-    return ranks_.machine(std::any_of(parts_.begin(), parts_.end(), needed));
+    return ranks_.machine(std::ranges::any_of(parts_, [](const Part& part) {
+      return std::ranges::any_of(part.entries, [](const Entry* e) { return e->needs.mpi && e->needs.gpu; });
+    }));
   }
 
   /// Throws Error where an option asks for what is not known of this machine's GPU.
@@ -223,8 +210,7 @@ class Run {
 
   const ProblemOptions& options() const { return part_->arguments.problem; }
 
-  /// For entries of one process. Of several ranks only rank 0 comes here: the others have no business on the
-  /// GPU that this one takes.
+  /// For entries of one process. Of several ranks only rank 0 takes its GPU.
   const Devices& devices() {
     if (devices_ == nullptr) devices_ = &own_devices_.emplace(launch_of(effort_));
     return *devices_;
@@ -248,8 +234,8 @@ class Run {
     for (const Part& part : parts) {
       for (const Job& job : part.jobs) {
         for (const Entry* const entry : part.entries) {
-          const bool asked = std::find(job.ops.begin(), job.ops.end(), entry->op) != job.ops.end();
-          if (asked) count += entry->op == Op::spmm ? part.arguments.problem.n_cols.size() : 1;
+          if (std::ranges::count(job.ops, entry->op) > 0)
+            count += entry->op == Op::spmm ? part.arguments.problem.n_cols.size() : 1;
         }
       }
     }
@@ -262,13 +248,11 @@ class Run {
     return std::make_shared<const Csr<T>>(load_matrix<T>(source, options().input, NonFinite::refused));
   }
 
-  /// Products of matrices with next to nothing in them, and checks of these, take memory and time for each
-  /// row and column all the same. Throws OutOfMemory where that is out of proportion. `vectors`: columns of
-  /// the dense operand.
+  /// Products of matrices with next to nothing in them still take memory and time for each row and column.
+  /// Throws OutOfMemory where that is out of proportion. `vectors`: columns of the dense operand.
   template <class T>
   void require_room(const std::string& name, const Csr<T>& a, double vectors) const {
-    // Seen in runs on 4 million rows with one entry: row pointers and references, and x, y and what y is
-    // compared with.
+    // Seen in runs on 4 million rows with one entry: row pointers, references, x, y and what checks y.
     const double line_bytes = 64 + 3 * sizeof(T) * vectors;
     // Who writes a spec has asked for so many; a file may have been made by somebody else.
     const double most =
@@ -282,7 +266,7 @@ class Run {
     std::vector<Op> ops = job.ops;
     std::erase_if(ops, [&](Op op) { return entries_of(op).empty(); });
     if (ops.empty()) return;
-    ProblemFacts facts{.matrix = job.name, .type = std::is_same_v<T, float> ? "f32" : "f64"};
+    ProblemFacts facts{.matrix = job.name, .type = type_name<T>()};
     std::shared_ptr<const Csr<T>> a;
     if (!attempt(facts, ops, [&] { a = load<T>(job.name); })) return;
     facts.rows = a->rows;
@@ -396,9 +380,9 @@ class Run {
         row.metrics.push_back({"sectors_a_request", fetched.sectors_a_request, ""});
         row.metrics.push_back({"fetched_bytes", fetched.bytes, "B"});
         row.metrics.push_back({"at_least_seconds", fetched.at_least_seconds, "s"});
-        row.note += (row.note.empty() ? "" : "; ") + fetched.text;
+        row.add_note(fetched.text);
       } catch (const std::exception& error) {  // its check was good all the same
-        row.note += fmt::format("{}not counted: {}", row.note.empty() ? "" : "; ", error.what());
+        row.add_note(fmt::format("not counted: {}", error.what()));
       }
     }
   }
@@ -441,7 +425,7 @@ void write_results(const RunArguments& arguments, const Results& results) {
       failure = error.what();
     }
   };
-  write(arguments.json, json_text(results));
+  write(arguments.json, json_lines(to_json(results)));
   write(arguments.csv, to_csv(results));
   if (!failure.empty()) fail("{}", failure);
 }
@@ -454,8 +438,7 @@ Results earlier_results(const RunArguments& arguments, const Results& begun) {
   return earlier;
 }
 
-/// Files before the table: what is shown may go into a pipe that is closed. And the table also where a file
-/// cannot be written.
+/// Files before the table, which may go into a closed pipe; and the table also where a file cannot be written.
 void publish(const RunArguments& arguments, const Results& earlier, Results results) {
   if (!earlier.rows.empty()) results = put_together(earlier, results);
   relate_to_serial(results);

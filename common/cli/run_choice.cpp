@@ -16,10 +16,6 @@ namespace {
 constexpr std::string_view kBuiltin = "data:";
 constexpr std::string_view kWholeSet = "data:all";
 
-bool among(const std::vector<std::string>& chosen, std::string_view name) {
-  return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
-}
-
 std::vector<Op> operations(const RunArguments& arguments) {
   if (arguments.ops.empty() && !arguments.problem.b.empty()) return {Op::spgemm};
   std::vector<Op> out;
@@ -37,6 +33,14 @@ std::vector<Op> meant_ops(const BuiltinMatrix& matrix, std::vector<Op> wanted) {
 
 }  // namespace
 
+bool among(const std::vector<std::string>& chosen, std::string_view name) {
+  return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
+}
+
+std::string_view number_of(std::string_view step) {
+  return step.substr(0, step.find('_'));
+}
+
 std::vector<std::string> chosen_stages(const Program& program, const std::vector<std::string>& wanted) {
   std::vector<std::string_view> known;
   for (const Entry& entry : program.registry.entries()) {
@@ -44,12 +48,11 @@ std::vector<std::string> chosen_stages(const Program& program, const std::vector
   }
   std::vector<std::string> out;
   for (const std::string& name : wanted) {
-    const auto found = std::find_if(known.begin(), known.end(), [&](std::string_view stage) {
-      return stage == name || stage.substr(0, stage.find('_')) == name;
-    });
+    const auto found = std::ranges::find_if(
+        known, [&](std::string_view stage) { return stage == name || number_of(stage) == name; });
     if (found == known.end()) {
       for (const LeftOut& left : program.left_out) {
-        if (left.name == name || left.name.substr(0, left.name.find('_')) == name)
+        if (left.name == name || number_of(left.name) == name)
           fail("--stage {}: left out of this build: it needs {}", name, left.needs);
       }
       fail("--stage: there is no step '{}'; {}", name, nearest_names(name, known));
@@ -124,7 +127,7 @@ std::vector<Job> jobs_of(const RunArguments& arguments) {
   for (const Job& job : jobs) {
     const Shape a = require_matrix(job.name);
     const Shape b = job.b.empty() ? a : require_matrix(job.b);
-    const auto does = [&](Op op) { return std::find(job.ops.begin(), job.ops.end(), op) != job.ops.end(); };
+    const auto does = [&](Op op) { return std::ranges::count(job.ops, op) > 0; };
     if (does(Op::spgemm) && !job.b.empty()) require_product(job.name, a.rows, a.cols, b.rows, b.cols);
     if (does(Op::spmv) && arguments.problem.mode == "chain" && !job.from_set)
       require_chain(job.name, a.rows, a.cols);

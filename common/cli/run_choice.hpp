@@ -18,8 +18,13 @@ struct Job {
   bool from_set = false;  ///< it is here because of data:all
 };
 
-/// The directories or numbers that --stage names, as whole names of steps. Throws Error for one that is not
-/// there.
+/// Whether the name is among those chosen; where none is, all are.
+bool among(const std::vector<std::string>& chosen, std::string_view name);
+
+/// "05" of "05_cuda_csr".
+std::string_view number_of(std::string_view step);
+
+/// The whole names of the steps that --stage names. Throws Error for one that is not there.
 std::vector<std::string> chosen_stages(const Program& program, const std::vector<std::string>& wanted);
 
 /// Throws Error where an option is given that only another operation than those of the run knows.

@@ -28,70 +28,49 @@ void require_f32(const char* flag, double value) {
 
 void add_choice_options(Command& command, RunArguments& a) {
   command.heading("What to run");
-  command
-      .option("-m,--matrix", a.matrices,
-              "Matrices: Matrix Market files (.mtx, .mtx.gz), gen:SPEC or data:NAME; data:all is the "
-              "built-in set; without it a look at every step")
-      .type_name("MATRIX ..");
-  command
-      .option("-b,--matrix-b", a.problem.b,
-              "The matrix that SpGEMM multiplies each -m by; without it A by itself, or a "
-              "rectangular A by its transpose, on the side where that is cheaper")
-      .type_name("MATRIX")
-      .not_empty();
-  command.option("--op", a.ops, "Operations: spmv, spmm, spgemm (several with commas); default all")
-      .with_commas()
-      .one_of(names_in(kOps))
-      .type_name("OP,..");
-  command.option("--stage", a.stages, "Only these stages, by number or name; vendor for the libraries")
-      .with_commas()
-      .type_name("01,03");
-  command.option("--filter", a.filter, "Only entries whose name matches").type_name("REGEX");
+  command.option("-m,--matrix", a.matrices,
+                 "Matrices: Matrix Market files (.mtx, .mtx.gz), gen:SPEC or data:NAME; data:all is the "
+                 "built-in set; without it a look at every step",
+                 {.type = "MATRIX .."});
+  command.option("-b,--matrix-b", a.problem.b,
+                 "The matrix that SpGEMM multiplies each -m by; without it A by itself, or a "
+                 "rectangular A by its transpose, on the side where that is cheaper",
+                 {.type = "MATRIX", .not_empty = true});
+  command.option("--op", a.ops, "Operations: spmv, spmm, spgemm (several with commas); default all",
+                 {.type = "OP,..", .one_of = names_in(kOps), .commas = true});
+  command.option("--stage", a.stages, "Only these stages, by number or name; vendor for the libraries",
+                 {.type = "01,03", .commas = true});
+  command.option("--filter", a.filter, "Only entries whose name matches", {.type = "REGEX"});
 }
 
 void add_problem_options(Command& command, ProblemOptions& a) {
   command.heading("The problem");
-  command.option("--n-cols", a.n_cols, "SpMM: columns of B (several with commas)")
-      .with_commas()
-      .between(1, 1 << 20)
-      .type_name("N,..")
-      .default_text("32");
-  command.option("--alpha", a.alpha, "SpMM: C = alpha A B + beta C").type_name("X").shows_default();
-  command.option("--beta", a.beta, "SpMM: see --alpha").type_name("X").shows_default();
-  command.option("--layout", a.layout, "SpMM: B and C stored by rows (row) or by columns (col)")
-      .one_of({"row", "col"})
-      .type_name("row|col")
-      .shows_default();
-  command
-      .option("--mode", a.mode,
-              "SpMV: a single product, a stream of independent vectors, or a chain in which each "
-              "product needs the one before it")
-      .one_of(names_in(kModes))
-      .type_name("MODE")
-      .shows_default();
-  command
-      .option("--products", a.products,
-              fmt::format("SpMV: vectors in a stream or chain [{}, or as many as the limits allow]",
-                          kDefaultProducts))
-      .between(1, 1 << 24)
-      .type_name("K");
-  command
-      .option("--destination", a.destination,
-              "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU")
-      .one_of(names_in(kDestinations))
-      .shows_default();
+  command.option("--n-cols", a.n_cols, "SpMM: columns of B (several with commas)",
+                 {.type = "N,..", .default_text = "32", .least = 1, .most = 1 << 20, .commas = true});
+  command.option("--alpha", a.alpha, "SpMM: C = alpha A B + beta C", {.type = "X", .shows_default = true});
+  command.option("--beta", a.beta, "SpMM: see --alpha", {.type = "X", .shows_default = true});
+  command.option("--layout", a.layout, "SpMM: B and C stored by rows (row) or by columns (col)",
+                 {.type = "row|col", .one_of = {"row", "col"}, .shows_default = true});
+  command.option("--mode", a.mode,
+                 "SpMV: a single product, a stream of independent vectors, or a chain in which each "
+                 "product needs the one before it",
+                 {.type = "MODE", .one_of = names_in(kModes), .shows_default = true});
+  command.option("--products", a.products,
+                 fmt::format("SpMV: vectors in a stream or chain [{}, or as many as the limits allow]",
+                             kDefaultProducts),
+                 {.type = "K", .least = 1, .most = 1 << 24});
+  command.option("--destination", a.destination,
+                 "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU",
+                 {.one_of = names_in(kDestinations), .shows_default = true});
 }
 
 void add_rank_options(Command& command, ProblemOptions& a) {
   command.heading("Several processes");
-  command
-      .option("--ranks", a.ranks,
-              "Start this on so many ranks, by mpirun; tools/ranks.sh does so on several numbers in turn")
-      .with_commas()
-      .between(1, 4096)
-      .type_name("N");
-  command.flag("--ranks-started", a.ranks_started, "This is one of the ranks that --ranks has started")
-      .group("");
+  command.option("--ranks", a.ranks,
+                 "Start this on so many ranks, by mpirun; tools/ranks.sh does so on several numbers in turn",
+                 {.type = "N", .least = 1, .most = 4096, .commas = true});
+  command.flag("--ranks-started", a.ranks_started, "This is one of the ranks that --ranks has started",
+               {.hidden = true});
   command.flag("--weak", a.weak, "Sizes written with xR, as in rows=1e5xR, grow with the ranks");
   command.flag("--ranks-only", a.ranks_only, "On ranks leave out the entries for one process");
 }
@@ -102,76 +81,51 @@ void add_effort_options(Command& command, Effort& a) {
   command.flag(
       "--quick", a.quick,
       "A look: few samples, low limits; of large results a smaller part is compared element by element");
-  command
-      .option("--max-noise", a.max_noise_percent,
-              fmt::format("Stop sampling when the median is known to this many percent [{:g}]",
-                          100 * defaults.max_noise))
-      .positive()
-      .type_name("PCT");
-  command
-      .option("--time-budget", a.time_budget,
-              fmt::format("Seconds of samples for an entry on a problem [{:g}]", defaults.time_budget))
-      .not_negative()
-      .type_name("S");
-  command
-      .option("--plans", a.plans,
-              "Prepare each entry so often, and sample its plans in turn: where arrays lie is noise, too")
-      .between(1, 64)
-      .type_name("K")
-      .shows_default();
-  command.option("--max-memory", a.max_memory_gb, "Skip entries that need more memory [half of what is free]")
-      .positive()
-      .type_name("GB");
-  command
-      .option("--max-work", a.max_work,
-              "Skip entries that take more elementary steps a run [" + short_number(defaults.max_work) + "]")
-      .positive()
-      .type_name("N");
-  command
-      .option("--max-seconds", a.max_seconds,
-              fmt::format(
-                  "Skip entries that take longer for one run, which the first run shows [no limit], or for "
+  command.option("--max-noise", a.max_noise_percent,
+                 fmt::format("Stop sampling when the median is known to this many percent [{:g}]",
+                             100 * defaults.max_noise),
+                 {.type = "PCT", .positive = true});
+  command.option("--time-budget", a.time_budget,
+                 fmt::format("Seconds of samples for an entry on a problem [{:g}]", defaults.time_budget),
+                 {.type = "S", .not_negative = true});
+  command.option("--plans", a.plans,
+                 "Prepare each entry so often, and sample its plans in turn: where arrays lie is noise, too",
+                 {.type = "K", .least = 1, .most = 64, .shows_default = true});
+  command.option("--max-memory", a.max_memory_gb, "Skip entries that need more memory [half of what is free]",
+                 {.type = "GB", .positive = true});
+  command.option(
+      "--max-work", a.max_work,
+      "Skip entries that take more elementary steps a run [" + short_number(defaults.max_work) + "]",
+      {.type = "N", .positive = true});
+  command.option(
+      "--max-seconds", a.max_seconds,
+      fmt::format("Skip entries that take longer for one run, which the first run shows [no limit], or for "
                   "their check on the executor [{:g}]",
-                  defaults.max_simulated_seconds))
-      .positive()
-      .type_name("S");
-  command
-      .option(
-          "--require-clock", a.least_clock_mhz,
-          "Take samples again while the GPU's SM clock is lower, and skip entries for which it stays so; an "
-          "error where no clock is known")
-      .positive()
-      .type_name("MHZ");
-  command
-      .option(
-          "--energy", a.energy_seconds,
-          "Run each GPU entry alone for so long after its samples, and tell the joules of a product; of one "
-          "process")
-      .between(1.0, 3600.0)
-      .type_name("S");
-  command
-      .option("--cache", a.cache,
-              "hot: data of the run before may be in the caches; cold: they are flushed before each sample")
-      .one_of({"hot", "cold"})
-      .type_name("hot|cold")
-      .shows_default();
-  command
-      .option("--check", a.check,
-              "full: four runs with real values and one with integers before timing; once: only what the "
-              "timed runs "
-              "leave, for large problems of entries that were checked on smaller ones")
-      .one_of({"full", "once"})
-      .type_name("full|once")
-      .shows_default();
-  command
-      .option("--launch", a.launch,
-              "Kernels of a timed run go to the GPU one by one (single), or as a replayed CUDA graph")
-      .one_of(names_in(kLaunches))
-      .type_name("single|graph")
-      .shows_default();
-  command.option("--seed", a.seed, "Seed of the operands and of the rows that the check samples")
-      .type_name("N")
-      .shows_default();
+                  defaults.max_simulated_seconds),
+      {.type = "S", .positive = true});
+  command.option(
+      "--require-clock", a.least_clock_mhz,
+      "Take samples again while the GPU's SM clock is lower, and skip entries for which it stays so; an "
+      "error where no clock is known",
+      {.type = "MHZ", .positive = true});
+  command.option(
+      "--energy", a.energy_seconds,
+      "Run each GPU entry alone for so long after its samples, and tell the joules of a product; of one "
+      "process",
+      {.type = "S", .least = 1.0, .most = 3600.0});
+  command.option(
+      "--cache", a.cache,
+      "hot: data of the run before may be in the caches; cold: they are flushed before each sample",
+      {.type = "hot|cold", .one_of = {"hot", "cold"}, .shows_default = true});
+  command.option("--check", a.check,
+                 "full: four runs with real values and one with integers before timing; once: only what the "
+                 "timed runs leave, for large problems of entries that were checked on smaller ones",
+                 {.type = "full|once", .one_of = {"full", "once"}, .shows_default = true});
+  command.option("--launch", a.launch,
+                 "Kernels of a timed run go to the GPU one by one (single), or as a replayed CUDA graph",
+                 {.type = "single|graph", .one_of = names_in(kLaunches), .shows_default = true});
+  command.option("--seed", a.seed, "Seed of the operands and of the rows that the check samples",
+                 {.type = "N", .shows_default = true});
 }
 
 }  // namespace
@@ -183,12 +137,10 @@ void add_run_options(Command& command, RunArguments& arguments) {
   add_effort_options(command, arguments.effort);
   add_rank_options(command, arguments.problem);
   command.heading("Results");
-  command.option("--json", arguments.json, "Write everything that was found out to this file")
-      .not_empty()
-      .type_name("FILE");
-  command.option("--csv", arguments.csv, "Write one line a result to this file")
-      .not_empty()
-      .type_name("FILE");
+  command.option("--json", arguments.json, "Write everything that was found out to this file",
+                 {.type = "FILE", .not_empty = true});
+  command.option("--csv", arguments.csv, "Write one line a result to this file",
+                 {.type = "FILE", .not_empty = true});
   command.flag("--append", arguments.append, "Keep the results that the file of --json has, and add these");
   command.flag("--all", arguments.all,
                "Show every skipped entry with its reason, not only how many there are");

@@ -67,8 +67,7 @@ inline constexpr int kDefaultProducts = 100;
 
 void add_run_options(Command& command, RunArguments& arguments);
 
-/// The limits of the runner. --quick is for a look, and for tests: few samples, and the reference recomputes
-/// fewer rows.
+/// The limits of the runner. --quick is for a look, and for tests.
 RunOptions run_options(const Effort& effort);
 
 /// The words of a command line that says the same.

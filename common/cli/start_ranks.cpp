@@ -19,7 +19,7 @@
 
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
-#include "common/harness/put_together.hpp"
+#include "common/harness/results.hpp"
 #include "common/machines/child.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/temporary_files.hpp"
@@ -84,8 +84,7 @@ void prepare_environment(int ranks, const std::string& place) {
   setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
   // What others start may take it to other machines.
   if (own_choice()) setenv("TMPDIR", place.c_str(), 1);
-  // From SIGTERM to SIGKILL, in seconds: rank 0 writes what was found out, and a disk may take more than the
-  // usual one.
+  // From SIGTERM to SIGKILL, in seconds: rank 0 writes what was found out, and a disk may take a while.
   setenv("OMPI_MCA_odls_base_sigkill_timeout", "3", 0);
   if (geteuid() == 0) {
     // Containers and rented machines: who could start this program as root could start mpirun as root.

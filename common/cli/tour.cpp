@@ -30,10 +30,7 @@ std::vector<std::string> words_in(std::string_view text) {
 
 /// Keeps of `names` what `chosen` holds; an empty choice keeps all.
 void keep(std::vector<std::string>& names, const std::vector<std::string>& chosen) {
-  if (chosen.empty()) return;
-  std::erase_if(names, [&](const std::string& name) {
-    return std::find(chosen.begin(), chosen.end(), name) == chosen.end();
-  });
+  std::erase_if(names, [&](const std::string& name) { return !among(chosen, name); });
 }
 
 /// Those of the steps that this program has, by their full names; the libraries stay last.
@@ -41,9 +38,7 @@ std::vector<std::string> steps_here(const Program& program, const std::vector<st
   std::vector<std::string> out;
   for (const Entry& entry : program.registry.entries()) {
     const std::string_view step = entry.stage();
-    const bool named = std::any_of(numbers.begin(), numbers.end(), [&](const auto& n) {
-      return n == step || n == step.substr(0, step.find('_'));
-    });
+    const bool named = !numbers.empty() && (among(numbers, step) || among(numbers, number_of(step)));
     if (named && (out.empty() || out.back() != step)) out.emplace_back(step);
   }
   return out;
@@ -55,16 +50,11 @@ bool only_libraries(const std::vector<std::string>& steps) {
 
 /// The words of a line of the tour without those that choose entries and ranks; these are said anew.
 std::vector<std::string> problem_words(std::string_view text) {
-  std::vector<std::string> out = words_in(text);
-  for (std::size_t k = 0; k + 1 < out.size();) {
-    const bool chooses =
-        out[k] == "--op" || out[k] == "--stage" || out[k] == "--filter" || out[k] == "--ranks";
-    if (chooses) {
-      out.erase(out.begin() + static_cast<std::ptrdiff_t>(k),
-                out.begin() + static_cast<std::ptrdiff_t>(k) + 2);
-    } else {
-      ++k;
-    }
+  std::vector<std::string> out;
+  const std::vector<std::string> words = words_in(text);
+  for (std::size_t k = 0; k + 1 < words.size(); k += 2) {  // each option has one value
+    if (!among({"--op", "--stage", "--filter", "--ranks"}, words[k]))
+      out.insert(out.end(), {words[k], words[k + 1]});
   }
   return out;
 }
@@ -119,8 +109,7 @@ std::vector<std::string> lines_of_own_steps(const Program& program, const std::v
   std::string_view before;
   for (const Entry& entry : program.registry.entries()) {
     const std::string_view step = entry.stage();
-    if (step == before || entry.is_peer() || std::find(known.begin(), known.end(), step) != known.end())
-      continue;
+    if (step == before || entry.is_peer() || (!known.empty() && among(known, step))) continue;
     before = step;
     lines.push_back(fmt::format("-m {} --op {} --stage {}",
                                 gpu || !entry.needs.gpu ? "data:fem" : "gen:fem:nx=4", to_string(entry.op),
@@ -144,14 +133,13 @@ bool is_shown(const ResultRow& row, const Part& part) {
 void require_tour(const RunArguments& arguments, const Ranks& ranks) {
   if (ranks.started())
     fail(
-        "without -m a run shows every step and starts ranks itself; leave mpirun away, or name matrices with "
-        "-m");
+        "without -m a run shows every step and starts ranks itself; leave mpirun away, or name matrices "
+        "with -m");
   if (!(arguments.problem == ProblemOptions()))
     fail(
         "without -m a run shows every step on a matrix that suits it; options that say what to multiply (-b, "
-        "--n-cols, "
-        "--mode, --ranks and their like) go with -m, as in -m data:fem, or -m data:all for the whole "
-        "built-in set");
+        "--n-cols, --mode, --ranks and their like) go with -m, as in -m data:fem, or -m data:all for the "
+        "whole built-in set");
 }
 
 Effort tour_effort(const Effort& given) {
@@ -179,8 +167,7 @@ std::vector<Part> tour_parts(const Program& program, const RunArguments& given, 
   if (parts.empty())
     fail(
         "the look at every step has nothing that --op, --stage and --filter leave; name a matrix with -m, or "
-        "see "
-        "`{} list`",
+        "see `{} list`",
         program.name);
   for (Part& part : parts) {  // these run later, on their ranks
     if (!part.arguments.problem.ranks.empty())
@@ -194,9 +181,7 @@ std::vector<StepLine> tour_lines(const Program& program, const std::vector<Part>
   std::vector<StepLine> lines;
   for (const Part& part : parts) {
     for (const std::string& step : part.arguments.stages) {
-      const bool known =
-          std::any_of(lines.begin(), lines.end(), [&](const StepLine& l) { return l.step == step; });
-      if (known || step == kLibraries) continue;
+      if (std::ranges::count(lines, step, &StepLine::step) > 0 || step == kLibraries) continue;
       std::vector<const ResultRow*> rows;
       for (const ResultRow& row : results.rows) {
         if (row.entry.starts_with(step + "/") && is_shown(row, part)) rows.push_back(&row);
@@ -210,7 +195,7 @@ std::vector<StepLine> tour_lines(const Program& program, const std::vector<Part>
     if (!left.name.starts_with("vendor"))
       lines.push_back({.step = left.name, .missing = "left out of this build: it needs " + left.needs});
   }
-  std::sort(lines.begin(), lines.end(), [](const StepLine& a, const StepLine& b) { return a.step < b.step; });
+  std::ranges::sort(lines, {}, &StepLine::step);
   return lines;
 }
 

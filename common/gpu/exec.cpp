@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "common/gpu/facts.hpp"
 #include "common/harness/seconds.hpp"
 
 #if !STAGES_SIMULATED

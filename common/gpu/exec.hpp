@@ -2,11 +2,13 @@
 // The GPU as a place where plans run: one stream, times by events, phases by events, graphs where asked for.
 // Under the cpu preset the same class drives the executor, whose times mean nothing and are not taken.
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
 
-#include "common/gpu/l2_flush.hpp"
+#include "common/gpu/facts.hpp"
+#include "common/gpu/memory.hpp"
 #include "common/gpu/nvml.hpp"
 #include "common/gpu/stream.hpp"
 #include "common/harness/exec.hpp"
@@ -17,6 +19,18 @@ namespace stages {
 enum class Launch {
   single,  ///< one by one, as the plan launches them
   graph,   ///< recorded once in a CUDA graph, which is then replayed
+};
+
+/// Cold runs: empties L2 of the operands by writing twice its size of other memory.
+class L2Flush {
+ public:
+  L2Flush() : filler_(std::max<std::size_t>(1, 2 * device_facts().l2_bytes)) {}
+
+  /// Asynchronous on `stream`; put it before the timed work.
+  void run(cudaStream_t stream) { filler_.zero(stream); }
+
+ private:
+  DeviceArray<unsigned char> filler_;
 };
 
 class GpuExec : public Exec {

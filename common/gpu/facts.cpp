@@ -155,7 +155,6 @@ KernelFacts kernel_facts(const cudaFuncAttributes& attributes) {
   if (STAGES_SIMULATED) return facts;
   facts.registers = attributes.numRegs;
   facts.spilled_bytes = attributes.localSizeBytes;
-  facts.static_shared_bytes = attributes.sharedSizeBytes;
   return facts;
 }
 

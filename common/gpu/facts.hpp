@@ -54,9 +54,8 @@ std::optional<double> copy_bytes_per_second();
 
 /// Read from the compiled kernel.
 struct KernelFacts {
-  std::optional<int> registers;                    ///< per thread
-  std::optional<std::size_t> spilled_bytes;        ///< local memory per thread
-  std::optional<std::size_t> static_shared_bytes;  ///< per block
+  std::optional<int> registers;              ///< per thread
+  std::optional<std::size_t> spilled_bytes;  ///< local memory per thread
   int max_threads_per_block = 0;
 };
 

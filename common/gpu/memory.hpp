@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -11,15 +10,6 @@
 #include "common/gpu/check.hpp"
 
 namespace stages {
-
-namespace detail {
-struct DeviceFree {
-  void operator()(void* p) const noexcept { warn_cuda(cudaFree(p), "cudaFree"); }
-};
-struct PinnedFree {
-  void operator()(void* p) const noexcept { warn_cuda(cudaFreeHost(p), "cudaFreeHost"); }
-};
-}  // namespace detail
 
 /// `size` elements of device memory, uninitialised (junk on the executor). Move-only. Throws
 /// OutOfDeviceMemory.
@@ -85,7 +75,7 @@ class DeviceArray {
     if (count > size_) fail("a copy of {} elements meets a device array of {}", count, size_);
   }
 
-  std::unique_ptr<void, detail::DeviceFree> data_;
+  detail::Owned<void, cudaFree> data_;
   std::size_t size_ = 0;
 };
 
@@ -112,7 +102,7 @@ class PinnedArray {
   operator std::span<const T>() const { return {data(), size_}; }
 
  private:
-  std::unique_ptr<void, detail::PinnedFree> data_;
+  detail::Owned<void, cudaFreeHost> data_;
   std::size_t size_ = 0;
 };
 

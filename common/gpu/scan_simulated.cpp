@@ -1,5 +1,8 @@
 #include "common/gpu/scan.hpp"
 
+#include <functional>
+#include <numeric>
+
 namespace stages {
 
 template <class Count, class Sum>
@@ -10,12 +13,8 @@ void PrefixSum<Count, Sum>::reserve(std::int64_t n) {
 template <class Count, class Sum>
 void PrefixSum<Count, Sum>::run(const Count* counts, Sum* offsets, std::int64_t n, cudaStream_t stream) {
   STAGES_CUDA(simt::submit_work(stream, [=] {
-    Sum sum = 0;
-    offsets[0] = sum;
-    for (std::int64_t i = 0; i < n; ++i) {
-      sum += static_cast<Sum>(counts[i]);
-      offsets[i + 1] = sum;
-    }
+    offsets[0] = 0;
+    std::inclusive_scan(counts, counts + n, offsets + 1, std::plus<Sum>(), Sum{0});
   }));
 }
 

@@ -1,30 +1,12 @@
 #pragma once
 // Owning streams, events and graphs. All are move-only; destructors report failures on stderr.
 
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "common/gpu/check.hpp"
 
 namespace stages {
-
-namespace detail {
-/// Deleters for std::unique_ptr, so that CUDA's handles are owned by the type that everyone knows.
-struct StreamDelete {
-  void operator()(cudaStream_t s) const noexcept { warn_cuda(cudaStreamDestroy(s), "cudaStreamDestroy"); }
-};
-struct EventDelete {
-  void operator()(cudaEvent_t e) const noexcept { warn_cuda(cudaEventDestroy(e), "cudaEventDestroy"); }
-};
-struct GraphDelete {
-  void operator()(cudaGraphExec_t g) const noexcept {
-    warn_cuda(cudaGraphExecDestroy(g), "cudaGraphExecDestroy");
-  }
-};
-template <class Handle, class Delete>
-using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Delete>;
-}  // namespace detail
 
 /// A stream that does not synchronise with the legacy default stream.
 class Stream {
@@ -39,7 +21,7 @@ class Stream {
   void synchronize() const { STAGES_CUDA(cudaStreamSynchronize(get())); }
 
  private:
-  detail::Owned<cudaStream_t, detail::StreamDelete> handle_;
+  detail::Owned<std::remove_pointer_t<cudaStream_t>, cudaStreamDestroy> handle_;
 };
 
 /// An event that records time.
@@ -56,7 +38,7 @@ class Event {
   void synchronize() const { STAGES_CUDA(cudaEventSynchronize(get())); }
 
  private:
-  detail::Owned<cudaEvent_t, detail::EventDelete> handle_;
+  detail::Owned<std::remove_pointer_t<cudaEvent_t>, cudaEventDestroy> handle_;
 };
 
 /// Times what is put on a stream between start() and stop(), with two events.
@@ -112,7 +94,7 @@ class Graph {
   explicit operator bool() const { return handle_ != nullptr; }
 
  private:
-  detail::Owned<cudaGraphExec_t, detail::GraphDelete> handle_;
+  detail::Owned<std::remove_pointer_t<cudaGraphExec_t>, cudaGraphExecDestroy> handle_;
 };
 
 }  // namespace stages

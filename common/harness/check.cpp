@@ -25,23 +25,11 @@ bool same_bits(const Csr<T>& a, const Csr<T>& b) {
   return same_bits(a.row_ptr, b.row_ptr) && same_bits(a.col_idx, b.col_idx) && same_bits(a.values, b.values);
 }
 
-/// True where a run starts from what C held before.
-template <class T>
-bool starts_from_c0(const SpmmProblem<T>& p) {
-  return p.beta != T{0};
-}
-template <class Problem>
-bool starts_from_c0(const Problem&) {
-  return false;
-}
-
 /// For the operands of a run where others came in after the reset: C0 is of those before.
-template <class T>
-void exchange_c0(SpmmOperands<T>& a, SpmmOperands<T>& b) {
-  std::swap(a.c0, b.c0);
-}
 template <class Operands>
-void exchange_c0(Operands&, Operands&) {}
+void exchange_c0(Operands& a, Operands& b) {
+  if constexpr (requires { a.c0; }) std::swap(a.c0, b.c0);
+}
 
 /// Whether run() reads the operands where they lay when they were loaded, so that those which lie there when it
 /// begins are what it multiplies. GPUs, ranks and libraries have copies.
@@ -51,24 +39,15 @@ bool reads_in_place(const Entry& entry) {
 
 /// Turns round the order of what run() has to read; once more, and it is as before. B of an SpGEMM stays: an
 /// entry may sort its values by columns in load().
-template <class T>
-void turn_round(SpmvOperands<T>& operands) {
-  std::reverse(operands.x.data.begin(), operands.x.data.end());
-}
-template <class T>
-void turn_round(SpmmOperands<T>& operands) {
-  std::reverse(operands.b.data.begin(), operands.b.data.end());
-}
-template <class T>
-void turn_round(SpgemmOperands<T>& operands) {
-  std::reverse(operands.a_values.begin(), operands.a_values.end());
-}
-
-/// Whether rank 0 has found nothing wrong, on all ranks.
-bool agreed(const CheckReport& report, Communicator& ranks) {
-  bool good = report.passed();
-  ranks.broadcast(&good, sizeof good);
-  return good;
+template <class Operands>
+void turn_round(Operands& operands) {
+  if constexpr (requires { operands.x; }) {
+    std::ranges::reverse(operands.x.data);
+  } else if constexpr (requires { operands.b; }) {
+    std::ranges::reverse(operands.b.data);
+  } else {
+    std::ranges::reverse(operands.a_values);
+  }
 }
 
 /// The check of one kind of values. Adds to `report`; stops at the first failure (all ranks alike).
@@ -95,12 +74,11 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
         report.sums = found.sums;
         report.not_judged = std::max(report.not_judged, found.not_judged);
       }
-      if (!found.passed()) {
+      if (!found.passed())
         report.failure = fmt::format("{} (with {} {} values)", found.failure, which,
                                      kind == ValueKind::real ? "real" : "integer");
-      }
     }
-    return agreed(report, ranks);
+    return ranks.agreed(report.passed());
   };
   const auto run = [&] {
     plan->run();
@@ -110,20 +88,17 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
   // Whether they have the same bits, on all ranks: only rank 0 has results.
   const auto same_result = [&](const typename Problem::Result& known,
                                const typename Problem::Result& result) {
-    bool same = root && same_bits(known, result);
-    ranks.broadcast(&same, sizeof same);
-    return same;
+    return ranks.agreed(root && same_bits(known, result));
   };
   // A result with the bits of one that was found right needs no second look.
   const auto judge_again = [&](const typename Problem::Result& known, const typename Problem::Result& result,
                                const char* which) {
     if (same_result(known, result)) return true;
     if (!judge(first, result, which)) return false;
-    if (root && entry.claims.bitwise_reproducible) {
+    if (root && entry.claims.bitwise_reproducible)
       report.failure =
           "the same operands gave other bits in another run, and the entry claims that they cannot";
-    }
-    return agreed(report, ranks);
+    return ranks.agreed(report.passed());
   };
   plan->load(first);
   plan->reset();
@@ -199,9 +174,7 @@ CheckReport check_entry(const Entry& entry, const Problem& problem, Exec& exec, 
   CheckReport report;
   for (const ValueKind kind : {ValueKind::real, ValueKind::integer}) {
     check_kind(entry, problem, exec, kind, options, report);
-    bool good = report.passed();
-    exec.communicator().broadcast(&good, sizeof good);
-    if (!good) break;
+    if (!exec.communicator().agreed(report.passed())) break;
   }
   return report;
 }

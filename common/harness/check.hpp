@@ -68,9 +68,8 @@ template <class Problem>
 CheckReport check_entry(const Entry& entry, const Problem& problem, Exec& exec,
                         const CheckOptions& options = {});
 
-/// Bytes that check_entry takes beside what a Cost counts, where operands and results are dense: the other
-/// operands, and two results to compare. Of a sparse result only a bound is known, which a Cost counts and C
-/// rarely comes near.
+/// Bytes that check_entry takes beside what a Cost counts: other dense operands, and two dense results to
+/// compare. Of a sparse result only a bound is known, which a Cost counts and C rarely comes near.
 template <class Problem>
 double check_bytes(const Problem& problem);
 

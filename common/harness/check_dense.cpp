@@ -18,6 +18,7 @@ struct DenseCase {
   const Dense<T>& b;
   const Dense<T>* c0;  ///< null: beta = 0
   const Dense<T>& result;
+  Index columns;  ///< that the result must have
   double alpha = 1;
   double beta = 0;
   bool chain = false;
@@ -30,8 +31,13 @@ struct DenseCase {
 
 template <class T>
 DenseCase<T> dense_case(const SpmvProblem<T>& p, const SpmvOperands<T>& in, const Dense<T>& result) {
-  return {
-      .a = *p.a, .b = in.x, .c0 = nullptr, .result = result, .chain = p.mode == Mode::chain, .ld = p.a->rows};
+  return {.a = *p.a,
+          .b = in.x,
+          .c0 = nullptr,
+          .result = result,
+          .columns = p.products,
+          .chain = p.mode == Mode::chain,
+          .ld = p.a->rows};
 }
 template <class T>
 DenseCase<T> dense_case(const SpmmProblem<T>& p, const SpmmOperands<T>& in, const Dense<T>& result) {
@@ -39,18 +45,11 @@ DenseCase<T> dense_case(const SpmmProblem<T>& p, const SpmmOperands<T>& in, cons
           .b = in.b,
           .c0 = p.beta == T{0} ? nullptr : &in.c0,
           .result = result,
+          .columns = p.n_cols,
           .alpha = p.alpha,
           .beta = p.beta,
           .layout = p.c_layout,
           .ld = p.ldc};
-}
-template <class T>
-Index result_columns(const SpmvProblem<T>& p) {
-  return p.products;
-}
-template <class T>
-Index result_columns(const SpmmProblem<T>& p) {
-  return p.n_cols;
 }
 
 /// Expected elements of rows `chosen[begin, end)`, row after row. Walks A by columns, as no step does:
@@ -70,8 +69,7 @@ std::vector<Expected<T>> expected_rows(const DenseCase<T>& c, std::span<const In
     for (std::size_t k = 0; k < columns.size(); ++k)
       entries.push_back({columns[k], static_cast<Index>(r), values[k]});
   }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const Entry& l, const Entry& r) { return l.column < r.column; });
+  std::ranges::stable_sort(entries, {}, &Entry::column);
 
   std::vector<Expected<T>> out(chosen.size() * static_cast<std::size_t>(n));
   // A row of X may lie a column apart from element to element: it is gathered once for all that meet it.
@@ -103,13 +101,13 @@ std::vector<Expected<T>> expected_rows(const DenseCase<T>& c, std::span<const In
 
 /// Shape, and padding: NaN where beta = 0, what C0 had there where not.
 template <class T>
-std::string dense_form_failure(const DenseCase<T>& c, Index columns) {
+std::string dense_form_failure(const DenseCase<T>& c) {
   const Dense<T>& r = c.result;
-  if (r.rows != c.a.rows || r.cols != columns || r.layout != c.layout || r.ld != c.ld ||
+  if (r.rows != c.a.rows || r.cols != c.columns || r.layout != c.layout || r.ld != c.ld ||
       std::ssize(r.data) != Dense<T>::elements(r.rows, r.cols, r.layout, r.ld)) {
     return fmt::format(
         "the result is {} x {}, {}, leading dimension {}, with {} elements; it must be {} x {}, {}, {}",
-        r.rows, r.cols, to_string(r.layout), r.ld, r.data.size(), c.a.rows, columns, to_string(c.layout),
+        r.rows, r.cols, to_string(r.layout), r.ld, r.data.size(), c.a.rows, c.columns, to_string(c.layout),
         c.ld);
   }
   const Offset lines = r.layout == Layout::row_major ? r.rows : r.cols;
@@ -118,9 +116,8 @@ std::string dense_form_failure(const DenseCase<T>& c, Index columns) {
     for (Offset k = used; k < r.ld; ++k) {
       const auto at = static_cast<std::size_t>(line * r.ld + k);
       const T before = c.c0 != nullptr ? c.c0->data[at] : std::numeric_limits<T>::quiet_NaN();
-      if (!(r.data[at] == before || (std::isnan(r.data[at]) && std::isnan(before)))) {
+      if (!(r.data[at] == before || (std::isnan(r.data[at]) && std::isnan(before))))
         return fmt::format("the padding after line {} was written: it holds {}", line, r.data[at]);
-      }
     }
   }
   return {};
@@ -164,34 +161,36 @@ void compare_dense(const DenseCase<T>& c, std::span<const Index> chosen, ValueKi
         worst = std::max(worst, ratio);
       }
     }
-    findings.ratio(worst);
-    findings.count(sums, not_judged);
+    findings.compared(worst, sums, not_judged);
   });
 }
 
 constexpr Offset kRowsOfSums = 1024;  ///< that a thread sums up at a time
 
-/// X w for a matrix with these elements, which are visited in the order in which they lie in memory, a block
-/// of rows a thread.
-template <class Element>
-std::vector<Sum> times_weights(Index rows, Layout layout, const std::vector<Sum>& w,
-                               const CheckOptions& options, Element&& element) {
-  const auto n = static_cast<Index>(w.size());
-  std::vector<Sum> out(static_cast<std::size_t>(rows), 0);
-  const auto add = [&](Index i, Index j) {
-    out[static_cast<std::size_t>(i)] += w[static_cast<std::size_t>(j)] * element(i, j);
-  };
+/// Calls visit(i, j) for each element of such a matrix in the order of their memory, a block of rows a thread.
+template <class Visit>
+void each_element(Index rows, Index cols, Layout layout, const CheckOptions& options, Visit&& visit) {
   parallel_blocks(rows, kRowsOfSums, options.threads, [&](int, Offset begin, Offset end) {
     const auto first = static_cast<Index>(begin), last = static_cast<Index>(end);
     if (layout == Layout::row_major) {
       for (Index i = first; i < last; ++i) {
-        for (Index j = 0; j < n; ++j) add(i, j);
+        for (Index j = 0; j < cols; ++j) visit(i, j);
       }
     } else {
-      for (Index j = 0; j < n; ++j) {
-        for (Index i = first; i < last; ++i) add(i, j);
+      for (Index j = 0; j < cols; ++j) {
+        for (Index i = first; i < last; ++i) visit(i, j);
       }
     }
+  });
+}
+
+/// X w for a matrix with these elements.
+template <class Element>
+std::vector<Sum> times_weights(Index rows, Layout layout, const std::vector<Sum>& w,
+                               const CheckOptions& options, Element&& element) {
+  std::vector<Sum> out(static_cast<std::size_t>(rows), 0);
+  each_element(rows, static_cast<Index>(w.size()), layout, options, [&](Index i, Index j) {
+    out[static_cast<std::size_t>(i)] += w[static_cast<std::size_t>(j)] * element(i, j);
   });
   return out;
 }
@@ -200,19 +199,17 @@ std::vector<Sum> times_weights(Index rows, Layout layout, const std::vector<Sum>
 template <class T>
 std::optional<std::vector<Sum>> result_times_weights(const DenseCase<T>& c, const std::vector<Sum>& w,
                                                      const CheckOptions& options, Findings& findings) {
-  std::atomic<Index> first_bad = c.a.rows;
+  std::atomic<Index> bad = c.a.rows;  // no later row is told of
   auto sums = times_weights(c.a.rows, c.result.layout, w, options, [&](Index i, Index j) {
     const auto element = as_integer(c.result(i, j));
-    Index known = first_bad;
-    while (!element && i < known && !first_bad.compare_exchange_weak(known, i)) {
-    }
-    if (!element && i < known) {
+    if (!element && i < bad) {
+      bad = i;
       findings.fail(
           i, fmt::format("element ({}, {}) is {}, no exact sum of small integers", i, j, c.result(i, j)));
     }
     return element.value_or(0);
   });
-  if (first_bad < c.a.rows) return std::nullopt;
+  if (bad < c.a.rows) return std::nullopt;
   return sums;
 }
 
@@ -273,31 +270,16 @@ Wide<T> magnitude_of(const DenseCase<T>& c, Index i, Index j) {
   return static_cast<Wide<T>>(std::abs(c.alpha)) * sum + std::abs(static_cast<Wide<T>>(c.beta) * old);
 }
 
-/// The first NaN that is no sum beyond the range, in the order in which elements lie in memory; empty: none.
+/// The first row with a NaN that is no sum beyond the range fails.
 template <class T>
-std::string nan_failure(const DenseCase<T>& c, const CheckOptions& options) {
-  const Dense<T>& result = c.result;
-  const bool by_rows = result.layout == Layout::row_major;
-  const Index lines = by_rows ? result.rows : result.cols, length = by_rows ? result.cols : result.rows;
-  constexpr Offset kElements = 65536;
-  Findings findings;
-  parallel_blocks(lines, std::max<Offset>(kElements / std::max(length, 1), 1), options.threads,
-                  [&](int, Offset begin, Offset end) {
-                    for (auto line = static_cast<Index>(begin); line < static_cast<Index>(end); ++line) {
-                      for (Index k = 0; k < length; ++k) {
-                        const Index i = by_rows ? line : k, j = by_rows ? k : line;
-                        if (!std::isnan(result(i, j)) || out_of_range<T>(magnitude_of(c, i, j))) continue;
-                        findings.fail(line,
-                                      fmt::format("element ({}, {}) is NaN: not written, or computed from "
-                                                  "what was not",
-                                                  i, j));
-                        return;
-                      }
-                    }
-                  });
-  CheckReport report;
-  findings.write_to(report);
-  return report.failure;
+void find_nan(const DenseCase<T>& c, const CheckOptions& options, Findings& findings) {
+  std::atomic<Index> bad = c.a.rows;
+  each_element(c.a.rows, c.result.cols, c.result.layout, options, [&](Index i, Index j) {
+    if (!std::isnan(c.result(i, j)) || i >= bad || out_of_range<T>(magnitude_of(c, i, j))) return;
+    bad = i;
+    findings.fail(i,
+                  fmt::format("element ({}, {}) is NaN: not written, or computed from what was not", i, j));
+  });
 }
 
 }  // namespace
@@ -309,16 +291,17 @@ CheckReport verify_dense(const Problem& p, const typename Problem::Operands& in,
   const auto c = dense_case(p, in, result);
   CheckReport report;
   report.rows = p.a->rows;
-  report.failure = dense_form_failure(c, result_columns(p));
+  report.failure = dense_form_failure(c);
   if (!report.passed() || p.a->rows == 0) return report;
-  report.failure = nan_failure(c, options);
+  Findings findings;
+  find_nan(c, options, findings);
+  findings.write_to(report);
   if (!report.passed()) return report;
   Buffer<Offset> row_work(static_cast<std::size_t>(p.a->rows));
   for (Index i = 0; i < p.a->rows; ++i)
     row_work[static_cast<std::size_t>(i)] = (p.a->row_nnz(i) + 1) * result.cols;
   const auto chosen = choose_rows(p.a->rows, row_work, options);
   report.rows_checked = std::ssize(chosen);
-  Findings findings;
   compare_dense(c, chosen, kind, options, findings);
   if (kind == ValueKind::integer) compare_dense_sums(c, options, findings);
   findings.write_to(report);

@@ -34,10 +34,6 @@ struct Expected {
 /// The first failure that any thread met, and the worst ratio.
 class Findings {
  public:
-  void ratio(double r) {
-    const std::lock_guard lock(mutex_);
-    worst_ = std::max(worst_, r);
-  }
   void fail(Offset row, std::string what) {
     const std::lock_guard lock(mutex_);
     if (failure_.empty() || row < row_) {
@@ -45,8 +41,9 @@ class Findings {
       row_ = row;
     }
   }
-  void count(Offset sums, Offset not_judged) {
+  void compared(double worst, Offset sums, Offset not_judged) {
     const std::lock_guard lock(mutex_);
+    worst_ = std::max(worst_, worst);
     sums_ += sums;
     not_judged_ += not_judged;
   }

@@ -12,9 +12,8 @@ namespace {
 
 template <class T>
 std::string structure_failure(const SpgemmProblem<T>& p, const Csr<T>& c) {
-  if (c.rows != p.a->rows || c.cols != p.b->cols) {
+  if (c.rows != p.a->rows || c.cols != p.b->cols)
     return fmt::format("C is {} x {}, expected {} x {}", c.rows, c.cols, p.a->rows, p.b->cols);
-  }
   try {
     require_canonical(c, "C");
   } catch (const Error& error) {
@@ -54,8 +53,7 @@ void expected_row(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in, Index 
     for (Offset b = p.b->row_ptr[k]; b < p.b->row_ptr[k + 1]; ++b)
       row.products.push_back({p.b->col_idx[static_cast<std::size_t>(b)], static_cast<Index>(a), b});
   }
-  std::sort(row.products.begin(), row.products.end(),
-            [](const auto& l, const auto& r) { return l.column < r.column; });
+  std::ranges::sort(row.products, {}, &ExpandedRow<T>::Product::column);
   const auto a_begin = static_cast<std::size_t>(p.a->row_ptr[static_cast<std::size_t>(i)]);
   for (const auto& [column, a, b] : row.products) {
     if (row.terms.empty() || row.terms.back().column != column) row.terms.push_back({column, 0, {}});
@@ -166,8 +164,7 @@ CheckReport verify_sparse(const SpgemmProblem<T>& p, const SpgemmOperands<T>& in
           worst, compare_row(c, chosen[r], row.terms, kind, claims.drops_exact_zeros, not_judged, failure));
       if (!failure.empty()) findings.fail(chosen[r], std::move(failure));
     }
-    findings.ratio(worst);
-    findings.count(sums, not_judged);
+    findings.compared(worst, sums, not_judged);
   });
   if (kind == ValueKind::integer) compare_sparse_sums(p, in, c, options.seed, findings);
   findings.write_to(report);

@@ -12,9 +12,8 @@ struct Summary {
   double q3 = 0;  ///< a quarter of the samples lie above
   double min = 0;
   double max = 0;
-  /// Half the width of the 95 % confidence interval of the median, as a share of the median. By order
-  /// statistics (no distribution is assumed): the samples at places n/2 -+ 0.98 sqrt(n). Infinite below 6
-  /// samples, where none exists.
+  /// Half the width of the 95 % confidence interval of the median, as a share of it, by order statistics (no
+  /// distribution is assumed): the samples at n/2 -+ 0.98 sqrt(n). Infinite below 6 samples, where none exists.
   double noise = 0;
   std::vector<double> samples;  ///< in the order in which they were taken
 };

@@ -58,12 +58,11 @@ void DeviceWatch::tell(ResultRow& row, Communicator& ranks) const {
   }
   const double again = ranks.max(again_), held_back = ranks.max(held_back_);
   if (again > 0) add("samples_again", again, "");
-  const auto note = [&](const std::string& text) { row.note += (row.note.empty() ? "" : "; ") + text; };
-  if (not_told_) note("what holds its clock back is not known");
+  if (not_told_) row.add_note("what holds its clock back is not known");
   if (held_back == 0) return;
   add("samples_held_back", held_back, "");
-  note(fmt::format("{} of {} samples while held back by {}", held_back, row.run.samples.size(),
-                   by_.empty() ? "something on another rank's GPU" : by_));
+  row.add_note(fmt::format("{} of {} samples while held back by {}", held_back, row.run.samples.size(),
+                           by_.empty() ? "something on another rank's GPU" : by_));
 }
 
 void require_told(const DeviceState& state, double least_mhz, double energy_seconds) {

@@ -1,6 +1,5 @@
 #pragma once
-// Which samples count: those that were taken while something held the device back say nothing of an entry, and
-// are taken again.
+// Which samples count: those taken while something held the device back do not, and are taken again.
 
 #include <string>
 #include <vector>
@@ -28,8 +27,7 @@ class DeviceWatch {
   Verdict judge(const DeviceState& state) const;
   /// It counts.
   void count(const DeviceState& state);
-  /// It was taken again, for what stands in `state` here or on another rank. `seconds`: what it took, and what
-  /// the device got to recover.
+  /// It was taken again, for `state` here or another rank's; in `seconds`, with what the device got to recover.
   void take_again(const DeviceState& state, double seconds);
   /// Why the entry has no time, where the verdict was too_slow here or on another rank.
   std::string why_too_slow(const DeviceState& state) const;

@@ -1,7 +1,6 @@
 #pragma once
-// What one program was built from. CMake writes a source for each program (cmake/registration.cpp.in) that
-// defines both functions: for `stages` and the tests all steps and libraries, for the program of a step that
-// step alone.
+// What one program was built from. CMake writes a source for each (cmake/registration.cpp.in) that defines both
+// functions: for `stages` and the tests all steps and libraries, for the program of a step that step alone.
 
 #include <string>
 #include <vector>

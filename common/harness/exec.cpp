@@ -70,14 +70,10 @@ void Exec::end_phase() {
   add_phase_time(name, seconds_since({}) - start);
 }
 
-void Exec::add_phase_time(std::string_view name, double seconds) {
-  const auto found =
-      std::find_if(phases_.begin(), phases_.end(), [&](const PhaseTime& p) { return p.name == name; });
-  if (found != phases_.end()) {
-    found->seconds += seconds;
-  } else {
-    phases_.push_back({std::string(name), seconds});
-  }
+void add_phase(std::vector<PhaseTime>& phases, std::string_view name, double seconds) {
+  auto found = std::ranges::find(phases, name, &PhaseTime::name);
+  if (found == phases.end()) found = phases.insert(found, {std::string(name), 0});
+  found->seconds += seconds;
 }
 
 }  // namespace stages

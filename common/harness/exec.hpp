@@ -1,7 +1,6 @@
 #pragma once
 // Exec is where a plan runs: which device, which ranks, how work is timed there. The harness owns one;
-// common/gpu and common/mpi derive their own from it. A plan receives it in prepare and may keep the
-// reference.
+// common/gpu and common/mpi derive their own. A plan receives it in prepare and may keep the reference.
 
 #include <cstddef>
 #include <functional>
@@ -14,8 +13,7 @@
 
 namespace stages {
 
-/// The ranks that run together. This base class is the world of one rank; common/mpi derives the real one.
-/// Every call is collective.
+/// The ranks that run together; this base class is a world of one (see common/mpi). Every call is collective.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -24,6 +22,17 @@ class Communicator {
   virtual void barrier() {}
   /// Copies the `bytes` bytes at `data` on rank 0 to `data` on every rank.
   virtual void broadcast(void* /*data*/, std::size_t /*bytes*/) {}
+  /// Rank 0's value, which may be a text or a vector of bytes, on every rank.
+  template <class T>
+  T agreed(T value) {
+    if constexpr (requires { value.resize(0); }) {
+      value.resize(agreed(value.size()));
+      broadcast(value.data(), value.size());
+    } else {
+      broadcast(&value, sizeof value);
+    }
+    return value;
+  }
   /// The largest `value` of all ranks, on all ranks.
   virtual double max(double value) { return value; }
 };
@@ -33,6 +42,9 @@ struct PhaseTime {
   std::string name;
   double seconds = 0;
 };
+
+/// Adds to the phase of that name.
+void add_phase(std::vector<PhaseTime>& phases, std::string_view name, double seconds);
 
 /// The host's CPU, one thread; the base of every other Exec.
 class Exec {
@@ -58,15 +70,13 @@ class Exec {
   virtual bool was_stopped() const { return false; }
   /// What the device is doing now, or was some milliseconds ago; `now`: as it is, and the joules with it.
   virtual DeviceState state(bool /*now*/ = false) { return {}; }
-  /// Bytes that a plan's cost().memory is held against where the user sets no limit: half of what is free
-  /// now.
+  /// Bytes that a plan may take where the user sets no limit: half of what is free now.
   virtual double memory_limit() const;
   /// Returns when all work submitted so far has ended.
   virtual void synchronize() {}
   /// Seconds that `work` takes, by the device's own clock; with several ranks the maximum over them.
   virtual double time(const std::function<void()>& work);
-  /// `run` in the form in which it will be timed: as it is, or (a GPU in graph mode) recorded once and then
-  /// replayed.
+  /// `run` in the form in which it will be timed: as it is, or (a GPU in graph mode) recorded and replayed.
   virtual std::function<void()> record(std::function<void()> run) { return run; }
   /// Evicts what the caches hold, so that the next run starts cold.
   virtual void flush_caches();
@@ -83,8 +93,7 @@ class Exec {
   friend class Phase;
   virtual void begin_phase(std::string_view name);
   virtual void end_phase();
-  /// Adds to the phase of that name.
-  void add_phase_time(std::string_view name, double seconds);
+  void add_phase_time(std::string_view name, double seconds) { add_phase(phases_, name, seconds); }
   virtual double measure_copy_bandwidth();
 
  private:

@@ -2,45 +2,26 @@
 
 #include <fmt/format.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string_view>
 
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
 
 namespace stages {
-namespace {
-
-/// The text after `key` and a colon in a file of "key : value" lines; empty if there is none.
-std::string value_of(const char* file, std::string_view key) {
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with(key)) continue;
-    const auto colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    const auto begin = line.find_first_not_of(" \t", colon + 1);
-    return begin == std::string::npos ? std::string() : line.substr(begin);
-  }
-  return {};
-}
-
-/// Bytes of a line such as "MemAvailable:   123 kB" in /proc/meminfo.
-double meminfo_bytes(std::string_view key) {
-  const std::string text = value_of("/proc/meminfo", key);
-  return text.empty() ? 0 : 1024 * std::stod(text);
-}
-
-}  // namespace
-
 std::string cpu_name() {
-  const std::string name = value_of("/proc/cpuinfo", "model name");
-  return name.empty() ? "unknown CPU" : name;
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown CPU";
 }
 
 double last_level_cache_bytes() {
@@ -74,7 +55,7 @@ double beyond_caches(double times, double least, int sharing) {
 }
 
 double total_memory_bytes() {
-  return meminfo_bytes("MemTotal");
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 std::string system_name() {

@@ -33,15 +33,15 @@ T small_integer(T factor) {
   return rounded == T{0} && factor != T{0} ? std::copysign(T{1}, factor) : rounded;
 }
 
-/// Uniform among -limit .. -1, 1 .. limit.
+/// Of real values, or uniform among -limit .. -1, 1 .. limit.
 template <class T>
-T integer_number(random::Word word, Offset limit) {
+T number_of(random::Word word, ValueKind kind, Offset limit) {
+  if (kind == ValueKind::real) return real_number<T>(word);
   const auto k = static_cast<Offset>(random::scale(word, static_cast<random::Word>(2 * limit)));
   return static_cast<T>(k < limit ? k - limit : k - limit + 1);
 }
 
-/// The largest value v, at most 16, with which `terms` products v * v * scale still sum below 2^24 (2^53 for
-/// double).
+/// The largest v, at most 16, with which `terms` products v * v * scale sum below 2^24 (2^53 for double).
 template <class T>
 Offset integer_limit(Offset terms, double scale) {
   const double room = std::ldexp(1.0, std::numeric_limits<T>::digits) /
@@ -75,16 +75,13 @@ constexpr Offset kBlock = 65536;  ///< elements that a thread fills at a time
 template <class T>
 void fill(Buffer<T>& values, ValueKind kind, Offset limit, std::uint64_t key) {
   parallel_blocks(std::ssize(values), kBlock, 0, [&](int, Offset begin, Offset end) {
-    for (auto k = static_cast<std::size_t>(begin); k < static_cast<std::size_t>(end); ++k) {
-      const random::Word word = random::Stream(key, k).next();
-      values[k] = kind == ValueKind::real ? real_number<T>(word) : integer_number<T>(word, limit);
-    }
+    for (auto k = static_cast<std::size_t>(begin); k < static_cast<std::size_t>(end); ++k)
+      values[k] = number_of<T>(random::Stream(key, k).next(), kind, limit);
   });
 }
 
-/// What the padding of dense operands holds. NaN spoils every real result that it leaks into, even times
-/// zero. But NaN that leaks into the padding of the result, where NaN belongs, goes unseen: so with integers
-/// it is a number.
+/// What the padding of dense operands holds. NaN spoils every real result that it leaks into, even times zero,
+/// but in the padding of the result, where NaN belongs, it goes unseen: so with integers it is a number.
 template <class T>
 T padding(ValueKind kind) {
   return kind == ValueKind::real ? std::numeric_limits<T>::quiet_NaN() : T{12345};
@@ -102,16 +99,13 @@ template <class T>
 Dense<T> dense_operand(Index rows, Index cols, Layout layout, Offset ld, ValueKind kind, Offset limit,
                        std::uint64_t key) {
   Dense<T> out(rows, cols, layout, ld);
-  if (std::ssize(out.data) > Offset{rows} * cols) {
+  if (std::ssize(out.data) > Offset{rows} * cols)
     std::fill(out.data.begin(), out.data.end(), padding<T>(kind));
-  }
   const auto fill_row = [&](Index i) {
     for (Index j = 0; j < cols; ++j) {
-      const random::Word word =
-          random::Stream(key, static_cast<random::Word>(i) * static_cast<random::Word>(cols) +
-                                  static_cast<random::Word>(j))
-              .next();
-      out(i, j) = kind == ValueKind::real ? real_number<T>(word) : integer_number<T>(word, limit);
+      const auto place =
+          static_cast<random::Word>(i) * static_cast<random::Word>(cols) + static_cast<random::Word>(j);
+      out(i, j) = number_of<T>(random::Stream(key, place).next(), kind, limit);
     }
   };
   parallel_blocks(rows, kBlock / std::clamp<Offset>(cols, 1, kBlock), 0, [&](int, Offset begin, Offset end) {
@@ -157,79 +151,54 @@ void select_one_per_row(Csr<T>& a, std::uint64_t key) {
 
 }  // namespace
 
-template <class T>
-SpmvProblem<T> problem_with_values(SpmvProblem<T> p, ValueKind kind, std::uint64_t seed) {
-  if (kind == ValueKind::real && p.mode != Mode::chain) return p;
-  auto a = std::make_shared<Csr<T>>(*p.a);
-  if (kind == ValueKind::real) {
-    normalise_rows(*a, key(seed, Array::a));
-  } else if (p.mode == Mode::chain) {
-    select_one_per_row(*a, key(seed, Array::a));
-  } else {
-    fill(a->values, kind, value_limit(p), key(seed, Array::a));
-  }
-  p.a = std::move(a);
-  return p;
-}
-
-template <class T>
-SpmmProblem<T> problem_with_values(SpmmProblem<T> p, ValueKind kind, std::uint64_t seed) {
-  if (kind == ValueKind::real) return p;
-  p.alpha = small_integer(p.alpha);
-  p.beta = small_integer(p.beta);
-  auto a = std::make_shared<Csr<T>>(*p.a);
-  fill(a->values, kind, value_limit(p), key(seed, Array::a));
-  p.a = std::move(a);
-  return p;
-}
-
-template <class T>
-SpgemmProblem<T> problem_with_values(SpgemmProblem<T> p, ValueKind, std::uint64_t) {
-  return p;  // both value arrays are operands
-}
-
 template <class Problem>
 Problem with_values(const Problem& problem, ValueKind kind, std::uint64_t seed) {
   const AllProcessors hold;
-  return problem_with_values(problem, kind, seed);
-}
-
-template <class T>
-SpmvOperands<T> operands_of(const SpmvProblem<T>& p, ValueKind kind, std::uint64_t seed) {
-  const Index vectors = p.mode == Mode::chain ? 1 : p.products;
-  return {
-      dense_operand<T>(p.a->cols, vectors, Layout::col_major, 0, kind, value_limit(p), key(seed, Array::x))};
-}
-
-template <class T>
-SpmmOperands<T> operands_of(const SpmmProblem<T>& p, ValueKind kind, std::uint64_t seed) {
-  const Offset limit = value_limit(p);
-  SpmmOperands<T> out{
-      dense_operand<T>(p.a->cols, p.n_cols, p.b_layout, p.ldb, kind, limit, key(seed, Array::b)), {}};
-  if (p.beta != T{0}) {
-    out.c0 = dense_operand<T>(p.a->rows, p.n_cols, p.c_layout, p.ldc, kind, limit, key(seed, Array::c0));
+  Problem p = problem;
+  if constexpr (Problem::kOp != Op::spgemm) {  // there both value arrays are operands
+    bool chain = false;
+    if constexpr (Problem::kOp == Op::spmv) chain = p.mode == Mode::chain;
+    if (kind == ValueKind::real && !chain) return p;
+    if constexpr (Problem::kOp == Op::spmm) {
+      p.alpha = small_integer(p.alpha);
+      p.beta = small_integer(p.beta);
+    }
+    auto a = std::make_shared<Csr<typename Problem::Value>>(*p.a);
+    if (kind == ValueKind::real) {
+      normalise_rows(*a, key(seed, Array::a));
+    } else if (chain) {
+      select_one_per_row(*a, key(seed, Array::a));
+    } else {
+      fill(a->values, kind, value_limit(p), key(seed, Array::a));
+    }
+    p.a = std::move(a);
   }
-  return out;
-}
-
-template <class T>
-SpgemmOperands<T> operands_of(const SpgemmProblem<T>& p, ValueKind kind, std::uint64_t seed) {
-  SpgemmOperands<T> out;
-  out.a_values.resize(p.a->values.size());
-  out.b_values.resize(p.b->values.size());
-  fill(out.a_values, kind, value_limit(p), key(seed, Array::a));
-  fill(out.b_values, kind, value_limit(p), key(seed, Array::b));
-  if (kind == ValueKind::real) {
-    keep_zeros(*p.a, out.a_values);
-    keep_zeros(*p.b, out.b_values);
-  }
-  return out;
+  return p;
 }
 
 template <class Problem>
-typename Problem::Operands make_operands(const Problem& problem, ValueKind kind, std::uint64_t seed) {
+typename Problem::Operands make_operands(const Problem& p, ValueKind kind, std::uint64_t seed) {
+  using T = typename Problem::Value;
   const AllProcessors hold;
-  return operands_of(problem, kind, seed);
+  const Offset limit = value_limit(p);
+  typename Problem::Operands out;
+  if constexpr (Problem::kOp == Op::spmv) {
+    const Index vectors = p.mode == Mode::chain ? 1 : p.products;
+    out.x = dense_operand<T>(p.a->cols, vectors, Layout::col_major, 0, kind, limit, key(seed, Array::x));
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    out.b = dense_operand<T>(p.a->cols, p.n_cols, p.b_layout, p.ldb, kind, limit, key(seed, Array::b));
+    if (p.beta != T{0})
+      out.c0 = dense_operand<T>(p.a->rows, p.n_cols, p.c_layout, p.ldc, kind, limit, key(seed, Array::c0));
+  } else {
+    const auto draw = [&](const Csr<T>& matrix, Array array, Buffer<T>& values) {
+      values.resize(matrix.values.size());
+      fill(values, kind, limit, key(seed, array));
+      if (kind == ValueKind::real) keep_zeros(matrix, values);
+    };
+    draw(*p.a, Array::a, out.a_values);
+    draw(*p.b, Array::b, out.b_values);
+  }
+  return out;
 }
 
 template <class Problem>

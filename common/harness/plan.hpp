@@ -93,8 +93,7 @@ class HostSpmvPlan : public SpmvPlan<T> {
   Dense<T> y_;
 };
 
-/// The host side that all SpMM plans of the CPU stages share. A derived class gives run(): c() = alpha A b()
-/// + beta c().
+/// The host side of all SpMM plans of CPU stages. A derived class gives run(): c() = alpha A b() + beta c().
 template <class T>
 class HostSpmmPlan : public SpmmPlan<T> {
  public:

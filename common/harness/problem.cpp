@@ -23,9 +23,8 @@ template <class T>
 SpmvProblem<T> make_spmv_problem(std::string name, std::shared_ptr<const Csr<T>> a, Mode mode,
                                  Index products) {
   if (products < 1) fail("{}: {} products asked for; give at least 1", name, products);
-  if (mode == Mode::single && products != 1) {
+  if (mode == Mode::single && products != 1)
     fail("{}: {} products asked for in mode single; use mode stream or chain", name, products);
-  }
   if (mode == Mode::chain) require_chain(name, a->rows, a->cols);
   return {std::move(name), std::move(a), mode, products};
 }

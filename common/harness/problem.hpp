@@ -53,8 +53,7 @@ inline std::string to_string(Layout layout) {
 
 template <class T>
 struct SpmvOperands {
-  /// cols(A) x products, col_major without padding (each vector contiguous); in chain mode cols(A) x 1, the
-  /// first x.
+  /// cols(A) x products, col_major without padding (each vector contiguous); in chain mode one: the first x.
   Dense<T> x;
 };
 
@@ -75,8 +74,8 @@ struct SpmvProblem {
 template <class T>
 struct SpmmOperands {
   Dense<T> b;  ///< cols(A) x n_cols, in b_layout with leading dimension ldb
-  Dense<T>
-      c0;  ///< rows(A) x n_cols, in c_layout with ldc: what C holds before the product. Empty where beta = 0
+  /// rows(A) x n_cols, in c_layout with ldc: what C holds before the product. Empty where beta = 0.
+  Dense<T> c0;
 };
 
 /// C = alpha A B + beta C0 with dense B and C.
@@ -110,8 +109,8 @@ struct SpgemmProblem {
   static constexpr Op kOp = Op::spgemm;
   using Value = T;
   using Operands = SpgemmOperands<T>;
-  using Result =
-      Csr<T>;  ///< canonical; its pattern is the symbolic one, zeros that arise by cancellation included
+  /// Canonical; its pattern is the symbolic one, zeros that arise by cancellation included.
+  using Result = Csr<T>;
 
   std::string name;
   std::shared_ptr<const Csr<T>> a;
@@ -121,6 +120,19 @@ struct SpgemmProblem {
   Offset max_row_products = 0;  ///< the largest share of them in one row of C
   Offset result_bound = 0;  ///< no less than nnz(C): the sum over rows of min(products of the row, cols(B))
 };
+
+/// Whether a run starts from what C held before, so that each needs a reset before it.
+template <class Problem>
+bool starts_from_c0(const Problem& problem) {
+  if constexpr (Problem::kOp == Op::spmm) return problem.beta != 0;
+  return false;
+}
+
+/// "f32" or "f64".
+template <class T>
+const char* type_name() {
+  return std::is_same_v<T, float> ? "f32" : "f64";
+}
 
 /// DO(Problem) for each kind of problem and type: for explicit instantiations.
 #define STAGES_FOR_EACH_PROBLEM(DO) \
@@ -150,16 +162,15 @@ SpgemmProblem<T> make_spgemm_problem(std::string name, std::shared_ptr<const Csr
 /// What a product costs by a stated model; the results hold the measured time against it.
 struct Cost {
   double operations = 0;  ///< floating-point operations that the problem needs: 2 x multiplications
-  double model_bytes =
-      0;  ///< bytes that must cross the memory bus if each operand is read once and each result written once
+  /// Bytes that must cross the memory bus if each operand is read once and each result written once.
+  double model_bytes = 0;
   double memory = 0;  ///< bytes that this entry allocates beyond the problem, operands included, at its peak
-  double work =
-      0;  ///< elementary steps of this entry, for --max-work; more than operations where the method wastes
+  /// Elementary steps of this entry, for --max-work; more than operations where the method wastes.
+  double work = 0;
 };
 
-/// The operations and model bytes of the problem itself, equal for all entries. CSR with 64-bit row pointers
-/// is 8 (rows + 1) + (4 + sizeof(T)) nnz bytes. Sums over all products of a stream or chain. For SpGEMM C
-/// counts as result_bound entries.
+/// The operations and model bytes of the problem itself, equal for all entries: of all products of a stream or
+/// chain. CSR is 8 (rows + 1) + (4 + sizeof(T)) nnz bytes, and C of an SpGEMM counts as result_bound entries.
 template <class T>
 Cost problem_cost(const SpmvProblem<T>& problem);
 template <class T>

@@ -8,16 +8,13 @@
 namespace stages {
 
 void Registry::insert(Entry entry) {
-  for (const Entry& other : entries_) {
-    if (other.name == entry.name)
-      fail("entry {} is registered twice; give each idea a name of its own", entry.name);
-  }
+  if (std::ranges::count(entries_, entry.name, &Entry::name) > 0)
+    fail("entry {} is registered twice; give each idea a name of its own", entry.name);
   entries_.push_back(std::move(entry));
 }
 
 const Entry& Registry::find(std::string_view name) const {
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
+  const auto found = std::ranges::find(entries_, name, &Entry::name);
   if (found != entries_.end()) return *found;
   std::vector<std::string_view> names;
   for (const Entry& entry : entries_) names.push_back(entry.name);

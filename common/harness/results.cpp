@@ -5,93 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "common/matrix/byte_source.hpp"
 
 namespace stages {
 namespace {
-
-using nlohmann::json;
-
-/// JSON has no infinity and no NaN: null stands for "never" and "unknown".
-json number(double value) {
-  return std::isfinite(value) ? json(value) : json(nullptr);
-}
-
-json to_json(const ResultRow& row) {
-  const ProblemFacts& p = row.problem;
-  json out = {
-      {"problem",
-       {{"matrix", p.matrix},
-        {"options", p.options},
-        {"operation", to_string(p.op)},
-        {"type", p.type},
-        {"rows", p.rows},
-        {"cols", p.cols},
-        {"nnz", p.nnz},
-        {"result_cols", p.result_cols},
-        {"products", p.products},
-        {"multiplications", p.multiplications}}},
-      {"entry", row.entry},
-      {"idea", row.idea},
-      {"peer", row.peer},
-      {"structure_reuse", row.structure_reuse},
-      {"status", to_string(row.status)},
-      {"reason", row.reason},
-      {"note", row.note},
-      {"simulated", row.simulated},
-      {"mpi", row.mpi},
-      {"ranks", row.ranks},
-  };
-  if (row.checked) {
-    out["check"] = {{"passed", row.check.passed()},
-                    {"rows", row.check.rows},
-                    {"rows_checked", row.check.rows_checked},
-                    {"sampled", row.check.sampled()},
-                    {"sums", row.check.sums},
-                    {"sums_not_judged", row.check.not_judged},
-                    {"worst_share_of_bound", number(row.check.worst)}};
-  }
-  if (row.timed()) {
-    json phases = json::object();
-    for (const PhaseTime& phase : row.phases) phases[phase.name] = phase.seconds;
-    out["seconds"] = {{"prepare", row.prepare}, {"load", row.load}, {"fetch", row.fetch}, {"phases", phases}};
-    out["seconds"]["run"] = {{"median", row.run.median},  {"q1", row.run.q1},
-                             {"q3", row.run.q3},          {"min", row.run.min},
-                             {"max", row.run.max},        {"noise", number(row.run.noise)},
-                             {"samples", row.run.samples}};
-    out["operations"] = row.cost.operations;
-    out["model_bytes"] = row.cost.model_bytes;
-    out["memory_bytes"] = row.cost.memory;
-    out["result_nnz"] = row.result_nnz;
-    out["gflops"] = row.gflops;
-    out["bandwidth_share"] = row.bandwidth_share;
-    out["speedup_previous"] = row.speedup_previous > 0 ? json(row.speedup_previous) : json(nullptr);
-    out["speedup_peer"] = row.speedup_peer > 0 ? json(row.speedup_peer) : json(nullptr);
-    out["speedup_serial"] = row.speedup_serial > 0 ? json(row.speedup_serial) : json(nullptr);
-    out["break_even_products"] = number(row.break_even);
-  }
-  json metrics = json::object();
-  for (const Metric& metric : row.metrics)
-    metrics[metric.name] = {{"value", number(metric.value)}, {"unit", metric.unit}};
-  out["metrics"] = metrics;
-  return out;
-}
-
-json to_json(const StepLine::Time& time) {
-  const auto seconds = [](double value) { return value > 0 ? json(value) : json(nullptr); };
-  return {{"entry", time.entry},
-          {"outcome", time.outcome},
-          {"seconds", seconds(time.seconds)},
-          {"recorded_seconds", seconds(time.recorded_seconds)}};
-}
-
-json to_json(const StepLine& line) {
-  return {{"step", line.step},         {"matrix", line.matrix},   {"options", line.options},
-          {"record", line.record},     {"missing", line.missing}, {"plainest", to_json(line.plainest)},
-          {"best", to_json(line.best)}};
-}
 
 /// A CSV field: quoted where it must be. A spreadsheet takes what begins with one of these characters for a
 /// formula, and a matrix may be a file of any name: an apostrophe in front makes it text.
@@ -131,8 +49,7 @@ std::string with_unit(double value, const Unit (&units)[N]) {
 }  // namespace
 
 int Results::count(Status status) const {
-  return static_cast<int>(
-      std::count_if(rows.begin(), rows.end(), [&](const ResultRow& r) { return r.status == status; }));
+  return static_cast<int>(std::ranges::count(rows, status, &ResultRow::status));
 }
 
 void relate_rows(Results& results, std::size_t first) {
@@ -165,22 +82,11 @@ void relate_rows(Results& results, std::size_t first) {
   }
 }
 
-json to_json(const Results& results) {
-  json context = json::object();
-  for (const auto& [key, value] : results.context) context[key] = value;
-  json rows = json::array();
-  for (const ResultRow& row : results.rows) rows.push_back(to_json(row));
-  json out = {{"schema_version", kSchemaVersion}, {"context", context}, {"results", rows}};
-  for (const StepLine& line : results.steps) out["steps"].push_back(to_json(line));
-  return out;
-}
-
 std::string to_csv(const Results& results) {
   std::string out =
-      "matrix,options,operation,type,rows,cols,nnz,entry,status,reason,ranks,prepare_s,load_s,fetch_s,run_"
-      "median_s,run_q1_s,"
-      "run_q3_s,samples,noise,gflops,bandwidth_share,speedup_previous,speedup_peer,result_nnz,rows_checked,"
-      "speedup_serial\n";
+      "matrix,options,operation,type,rows,cols,nnz,entry,status,reason,ranks,prepare_s,load_s,fetch_s,"
+      "run_median_s,run_q1_s,run_q3_s,samples,noise,gflops,bandwidth_share,speedup_previous,speedup_peer,"
+      "result_nnz,rows_checked,speedup_serial\n";
   for (const ResultRow& r : results.rows) {
     const ProblemFacts& p = r.problem;
     out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},", quoted(p.matrix), quoted(p.options),
@@ -209,19 +115,11 @@ std::string format_seconds(double seconds) {
   return with_unit(seconds, kUnits);
 }
 
-std::string valid_utf8(const std::string& text) {
-  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
-}
-
 std::string printable(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
+    out += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
   }
   return out;
 }

@@ -1,6 +1,5 @@
 #pragma once
-// What a run found out, as data, and its three forms: JSON (everything), CSV (one line a row) and a table for
-// people.
+// What a run found out, as data, and its forms: JSON (everything), CSV (one line a row), a table for people.
 
 #include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
@@ -79,6 +78,8 @@ struct ResultRow {
   std::vector<Metric> metrics = {};
 
   bool timed() const { return !run.samples.empty(); }
+  bool is_bad() const { return status == Status::wrong || status == Status::failed; }
+  void add_note(const std::string& text) { note += (note.empty() ? "" : "; ") + text; }
 };
 
 /// A step in the table of steps (steps.hpp): its plainest and its best entry on one matrix. An entry's name
@@ -107,8 +108,7 @@ struct Results {
   int count(Status status) const;
 };
 
-/// Fills speedup_previous, speedup_peer and break_even of rows [first, end), which belong to one problem, in
-/// course order.
+/// Fills speedup_previous, speedup_peer and break_even of rows [first, end), of one problem, in course order.
 void relate_rows(Results& results, std::size_t first);
 
 /// Fills speedup_serial of all rows that ran on ranks, where the same problem was also run on one process: by
@@ -122,12 +122,23 @@ nlohmann::json to_json(const Results& results);
 /// The results that to_json has written, but for what a Cost says of limits (Cost::work). Throws a
 /// nlohmann::json::exception where something is missing, and Error for an operation or status that is none.
 Results results_from_json(const nlohmann::json& text);
+/// What a file has that was written by --json. Throws Error where that is no results file.
+Results results_in(const std::string& path);
+/// An object as the text of a file that people look into and version control compares: a line for each field,
+/// and for each element of a field that is a list. Numbers with a fraction have five significant digits.
+std::string json_lines(const nlohmann::json& object);
+
+/// Two runs as one: rows of a problem stand together, and the context has both command lines. What the number
+/// of ranks changes stands there as "ranks=N: KEY". Throws Error for runs of other sources or machines.
+Results put_together(Results first, const Results& second);
+/// Copies what the number of ranks changes from one context to the other, as "ranks=N: KEY".
+void copy_facts_of_ranks(const Results& from, Results& to);
+
 std::string to_csv(const Results& results);
 /// One table a problem, widths fitted; `colour` adds ANSI colours. Skipped rows fold into a line a table,
 /// unless there is only one, or `all` is set.
 std::string to_table(const Results& results, bool colour, bool all = false);
-/// The rows that ran on ranks, with what is particular to them: speed-up over serial, clocks, bytes, balance.
-/// Empty where there are none.
+/// The rows that ran on ranks: speed-up over serial, clocks, bytes, balance. Empty where there are none.
 std::string to_scaling_table(const Results& results, bool colour);
 
 /// Columns that a text takes when it is printed: code points, which are one column each in what we print.
@@ -149,8 +160,7 @@ std::string format_count(double count);
 /// "1,234,567", all digits.
 std::string grouped(std::int64_t n);
 
-/// Writes `text` to `path` so that the file is either complete or untouched. Throws Error if that cannot be
-/// done.
+/// Writes `text` to `path`: the file is either complete or untouched. Throws Error if that cannot be done.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace stages

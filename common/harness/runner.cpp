@@ -23,57 +23,34 @@ namespace {
 constexpr double kShortestSample = 1e-4;  ///< runs shorter than this are repeated within a sample, seconds
 /// Samples of each plan, where an entry has several: fewer say nothing of it.
 constexpr int kLeastOfAPlan = 3;
-/// What a device gets before a sample is taken again that something was against: longer than Exec::state is
-/// old.
+/// What a device gets to recover before a sample is taken again: longer than Exec::state is old.
 constexpr std::chrono::milliseconds kRecovery{30};
 /// Seconds that an entry may spend on that, whatever its time budget is.
 constexpr double kLeastToTakeAgain = 2;
 
-template <class T>
-std::string type_name() {
-  return std::is_same_v<T, float> ? "f32" : "f64";
-}
-
-template <class T>
-ProblemFacts describe(const SpmvProblem<T>& p) {
-  ProblemFacts facts{.matrix = p.name, .op = Op::spmv, .type = type_name<T>(), .products = p.products};
-  if (p.mode != Mode::single) facts.options = fmt::format("{} of {}", to_string(p.mode), p.products);
-  facts.result_cols = p.products;
-  facts.multiplications = p.a ? p.a->nnz() * p.products : 0;
-  return facts;
-}
-
-template <class T>
-ProblemFacts describe(const SpmmProblem<T>& p) {
-  ProblemFacts facts{.matrix = p.name,
-                     .options = fmt::format("N = {}", p.n_cols),
-                     .op = Op::spmm,
-                     .type = type_name<T>(),
-                     .result_cols = p.n_cols};
-  if (p.alpha != T{1} || p.beta != T{0})
-    facts.options += fmt::format(", alpha = {}, beta = {}", p.alpha, p.beta);
-  if (p.b_layout != Layout::row_major) facts.options += ", B " + to_string(p.b_layout);
-  if (p.c_layout != Layout::row_major) facts.options += ", C " + to_string(p.c_layout);
-  facts.multiplications = p.a ? p.a->nnz() * p.n_cols : 0;
-  return facts;
-}
-
-template <class T>
-ProblemFacts describe(const SpgemmProblem<T>& p) {
-  ProblemFacts facts{.matrix = p.name, .op = Op::spgemm, .type = type_name<T>()};
-  if (p.destination != Destination::host) facts.options = "C " + to_string(p.destination);
-  if (p.b) facts.result_cols = p.b->cols;
-  facts.multiplications = p.products;
-  return facts;
-}
-
 template <class Problem>
-ProblemFacts facts_of(const Problem& problem) {
-  ProblemFacts facts = describe(problem);
-  if (problem.a) {
-    facts.rows = problem.a->rows;
-    facts.cols = problem.a->cols;
-    facts.nnz = problem.a->nnz();
+ProblemFacts facts_of(const Problem& p) {
+  ProblemFacts facts{.matrix = p.name, .op = Problem::kOp, .type = type_name<typename Problem::Value>()};
+  if (p.a) {
+    facts.rows = p.a->rows;
+    facts.cols = p.a->cols;
+    facts.nnz = p.a->nnz();
+  }
+  if constexpr (Problem::kOp == Op::spmv) {
+    if (p.mode != Mode::single) facts.options = fmt::format("{} of {}", to_string(p.mode), p.products);
+    facts.products = facts.result_cols = p.products;
+    facts.multiplications = facts.nnz * p.products;
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    facts.options = fmt::format("N = {}", p.n_cols);
+    if (p.alpha != 1 || p.beta != 0) facts.options += fmt::format(", alpha = {}, beta = {}", p.alpha, p.beta);
+    if (p.b_layout != Layout::row_major) facts.options += ", B " + to_string(p.b_layout);
+    if (p.c_layout != Layout::row_major) facts.options += ", C " + to_string(p.c_layout);
+    facts.result_cols = p.n_cols;
+    facts.multiplications = facts.nnz * p.n_cols;
+  } else {
+    if (p.destination != Destination::host) facts.options = "C " + to_string(p.destination);
+    if (p.b) facts.result_cols = p.b->cols;
+    facts.multiplications = p.products;
   }
   return facts;
 }
@@ -82,13 +59,6 @@ template <class Problem>
 int products_per_run(const Problem& problem) {
   if constexpr (Problem::kOp == Op::spmv) return problem.products;
   return 1;
-}
-
-/// True where a run changes what the next one starts from, so that each needs a reset before it.
-template <class Problem>
-bool needs_reset(const Problem& problem) {
-  if constexpr (Problem::kOp == Op::spmm) return problem.beta != 0;
-  return false;
 }
 
 /// Of a dense result; of a sparse one the rows.
@@ -113,83 +83,68 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
   const auto& implementation = entry.on<Problem>();
   if (const auto reason = implementation.refuse(problem, exec)) return *reason;
   const Cost cost = implementation.cost(problem);
-  const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
-  if (cost.memory > limit) {
-    return fmt::format("needs {} of memory, the limit is {} (--max-memory)", format_bytes(cost.memory),
-                       format_bytes(limit));
-  }
+  constexpr double kNone = std::numeric_limits<double>::infinity();
   const bool whole_check = !options.check_once || exec.simulated();
-  if (whole_check && (!entry.needs.gpu || exec.simulated())) {
-    const double needed = cost.memory + check_bytes(problem);
-    if (options.max_memory > 0 && needed > options.max_memory)
-      return fmt::format("needs {} of memory with what its check takes, the limit is {} (--max-memory)",
-                         format_bytes(needed), format_bytes(options.max_memory));
-    const auto free = static_cast<double>(available_memory());
-    if (needed > free)
-      return fmt::format("needs {} of memory with what its check takes, and {} are free",
-                         format_bytes(needed), format_bytes(free));
-  }
-  if (exec.simulated() && cost.work > options.max_simulated_work) {
-    return fmt::format("needs {} steps, the limit on the executor is {}: take a smaller matrix",
-                       format_count(cost.work), format_count(options.max_simulated_work));
-  }
-  if (cost.work > options.max_work) {
-    return fmt::format("needs {} steps, the limit is {} (--max-work)", format_count(cost.work),
-                       format_count(options.max_work));
-  }
-  // Dense operands may be far larger than the matrix.
-  const double drawn = (whole_check ? 3 : 1) * operand_elements(problem);
-  if (drawn > options.max_work) {
-    return fmt::format("needs {} numbers as operands of its check, the limit is {} (--max-work)",
-                       format_count(drawn), format_count(options.max_work));
-  }
-  const double compared = whole_check ? 3 * result_elements(problem) : 0;
-  if (compared > options.max_work) {
-    return fmt::format("needs {} numbers as results of its check, the limit is {} (--max-work)",
-                       format_count(compared), format_count(options.max_work));
+  const bool check_on_host = whole_check && (!entry.needs.gpu || exec.simulated());
+  const double with_check = check_on_host ? cost.memory + check_bytes(problem) : 0;
+  const double memory = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
+  struct Limit {
+    double needed, most;
+    std::string (*words)(double);
+    const char *what, *limit;
+  };
+  for (const auto& [needed, most, words, what, limit] : {
+           Limit{cost.memory, memory, format_bytes, "of memory", "the limit is {} (--max-memory)"},
+           {with_check, options.max_memory > 0 ? options.max_memory : kNone, format_bytes,
+            "of memory with what its check takes", "the limit is {} (--max-memory)"},
+           {with_check, static_cast<double>(available_memory()), format_bytes,
+            "of memory with what its check takes", "and {} are free"},
+           {exec.simulated() ? cost.work : 0, options.max_simulated_work, format_count, "steps",
+            "the limit on the executor is {}: take a smaller matrix"},
+           {cost.work, options.max_work, format_count, "steps", "the limit is {} (--max-work)"},
+           // Dense operands may be far larger than the matrix.
+           {(whole_check ? 3 : 1) * operand_elements(problem), options.max_work, format_count,
+            "numbers as operands of its check", "the limit is {} (--max-work)"},
+           {whole_check ? 3 * result_elements(problem) : 0, options.max_work, format_count,
+            "numbers as results of its check", "the limit is {} (--max-work)"},
+       }) {
+    if (needed > most)
+      return fmt::format("needs {} {}, {}", words(needed), what,
+                         fmt::format(fmt::runtime(limit), words(most)));
   }
   return {};
 }
 
 namespace {
 
-/// Rank 0's text, on every rank.
-std::string agreed(std::string text, Communicator& ranks) {
-  std::size_t length = text.size();
-  ranks.broadcast(&length, sizeof length);
-  text.resize(length);
-  ranks.broadcast(text.data(), length);
-  return text;
-}
-
-template <class T>
-Offset result_nnz(const Dense<T>&) {
-  return 0;
-}
-template <class T>
-Offset result_nnz(const Csr<T>& c) {
-  return c.nnz();
+void give_up(ResultRow& row, Status status, std::string reason) {
+  row.status = status;
+  row.reason = std::move(reason);
+  row.run = {};
 }
 
 /// Does `work`; what it throws becomes the fate of the row, and the run goes on. Not so where there are
 /// several ranks, for the others wait in the middle of the work.
 template <class Work>
 void guarded(ResultRow& row, Communicator& ranks, Work&& work) {
-  const auto give_up = [&](Status status, std::string reason) {
-    row.status = status;
-    row.reason = std::move(reason);
-    row.run = {};
-  };
   if (ranks.size() > 1) return work();
   try {
     work();
   } catch (const OutOfMemory& e) {
-    give_up(Status::skipped, e.what());
+    give_up(row, Status::skipped, e.what());
   } catch (const std::bad_alloc&) {
-    give_up(Status::skipped, "ran out of memory");
+    give_up(row, Status::skipped, "ran out of memory");
   } catch (const std::exception& e) {
-    give_up(Status::failed, e.what());
+    give_up(row, Status::failed, e.what());
   }
+}
+
+/// The fate of a row after a check: it found a failure, or could judge nothing for a reason, or all is good.
+void judge(ResultRow& row, const std::string& failure, const std::string& nothing) {
+  if (!failure.empty()) return give_up(row, Status::wrong, failure);
+  if (nothing.empty()) return;
+  row.checked = false;
+  give_up(row, Status::skipped, nothing);
 }
 
 /// A plan, and its run as Exec::record gave it.
@@ -214,8 +169,7 @@ struct Timed {
   bool finished = false;
 };
 
-/// Times the entries of one problem that passed the check. One object per group of plans that fit into memory
-/// together.
+/// Times the entries of one problem that passed the check, as many as fit into memory together.
 template <class Problem>
 class Timer {
  public:
@@ -224,8 +178,7 @@ class Timer {
     if (ranks().rank() == 0) operands_ = make_operands(problem, ValueKind::real, options.check.seed + 1);
   }
 
-  /// Prepares so many plans, warms up, and finds out how many runs make a sample. A failure is written to the
-  /// row.
+  /// Prepares so many plans, warms up, and finds out how many runs make a sample. The row says a failure.
   void add(const Entry& entry, ResultRow& row, int plans) {
     Exec& exec = machine_.of(entry);
     Timed<Problem> timed{
@@ -256,8 +209,7 @@ class Timer {
   }
 
  private:
-  /// One more plan for the entry. False if its run takes too long. What the first takes to prepare and to
-  /// load is the row's.
+  /// One more plan for the entry; the row has what the first takes. False if its run takes too long.
   bool prepare(Timed<Problem>& timed) {
     Exec& exec = *timed.exec;
     Prepared<Problem>& next = timed.plans.emplace_back();
@@ -274,10 +226,10 @@ class Timer {
     if (first && takes_too_long(once, *timed.row)) return false;
     next.run = exec.record([plan = next.plan.get()] { plan->run(); });
     for (int i = 0; i < 2 && once < 0.5; ++i) {
-      if (needs_reset(problem_)) next.plan->reset();
+      if (starts_from_c0(problem_)) next.plan->reset();
       once = exec.time(next.run);
     }
-    if (first && !options_.cold && !needs_reset(problem_)) {
+    if (first && !options_.cold && !starts_from_c0(problem_)) {
       timed.repeats =
           static_cast<int>(std::clamp(std::ceil(kShortestSample / std::max(once, 1e-9)), 1.0, 1000.0));
     }
@@ -286,13 +238,11 @@ class Timer {
 
   /// Rank 0 decides.
   bool takes_too_long(double seconds, ResultRow& row) {
-    bool too_long = seconds > options_.max_seconds;
-    ranks().broadcast(&too_long, sizeof too_long);
-    if (too_long) {
-      row.status = Status::skipped;
-      row.reason = fmt::format("takes {} a run, the limit is {} (--max-seconds)", format_seconds(seconds),
-                               format_seconds(options_.max_seconds));
-    }
+    const bool too_long = ranks().agreed(seconds > options_.max_seconds);
+    if (too_long)
+      give_up(row, Status::skipped,
+              fmt::format("takes {} a run, the limit is {} (--max-seconds)", format_seconds(seconds),
+                          format_seconds(options_.max_seconds)));
     return too_long;
   }
 
@@ -300,18 +250,18 @@ class Timer {
     ResultRow& row = *timed.row;
     Exec& exec = *timed.exec;
     const Prepared<Problem>& next = timed.plans[row.run.samples.size() % timed.plans.size()];
-    if (needs_reset(problem_)) next.plan->reset();
+    if (starts_from_c0(problem_)) next.plan->reset();
     if (options_.cold) {
       exec.flush_caches();
     } else if ((group_.size() > 1 || timed.plans.size() > 1) && row.run.median < 0.01) {
       next.run();  // the plan before this one left the caches with its own data
-      if (needs_reset(problem_)) next.plan->reset();
+      if (starts_from_c0(problem_)) next.plan->reset();
     }
     exec.clear_phases();
     const auto start = std::chrono::steady_clock::now();
     const double seconds = time_sample(timed, next);
     if (does_not_count(timed, next, start)) return;
-    for (const PhaseTime& phase : exec.phases()) add_phase(row, phase);
+    for (const PhaseTime& phase : exec.phases()) add_phase(row.phases, phase.name, phase.seconds);
     timed.runs += timed.repeats;
     timed.spent += seconds;
     auto samples = std::move(row.run.samples);
@@ -341,9 +291,7 @@ class Timer {
       return false;
     }
     if (verdict == Verdict::too_slow) {
-      timed.row->status = Status::skipped;
-      timed.row->reason = timed.watch.why_too_slow(state);
-      timed.row->run = {};
+      give_up(*timed.row, Status::skipped, timed.watch.why_too_slow(state));
       return true;
     }
     if (state.is_held_back() || ranks().size() > 1) {
@@ -351,7 +299,7 @@ class Timer {
     } else {
       const auto end = std::chrono::steady_clock::now() + kRecovery;
       while (std::chrono::steady_clock::now() < end) {
-        if (needs_reset(problem_)) plan.plan->reset();
+        if (starts_from_c0(problem_)) plan.plan->reset();
         timed.exec->time(plan.run);
       }
     }
@@ -362,7 +310,7 @@ class Timer {
   /// Runs the entry for a while and reads before and after what the device has drawn. Only on one rank, and not
   /// where each run needs a reset, which would draw, too.
   void measure_energy(Timed<Problem>& timed) {
-    if (options_.energy_seconds <= 0 || ranks().size() > 1 || needs_reset(problem_)) return;
+    if (options_.energy_seconds <= 0 || ranks().size() > 1 || starts_from_c0(problem_)) return;
     Exec& exec = *timed.exec;
     const Prepared<Problem>& plan = timed.plans.front();
     exec.synchronize();
@@ -383,16 +331,6 @@ class Timer {
     metrics.push_back({.name = "watts", .value = joules / taken, .unit = "W"});
   }
 
-  static void add_phase(ResultRow& row, const PhaseTime& phase) {
-    const auto found = std::find_if(row.phases.begin(), row.phases.end(),
-                                    [&](const auto& p) { return p.name == phase.name; });
-    if (found == row.phases.end()) {
-      row.phases.push_back(phase);
-    } else {
-      found->seconds += phase.seconds;
-    }
-  }
-
   /// Rank 0 decides.
   bool enough(const Timed<Problem>& timed) {
     const int n = static_cast<int>(timed.row->run.samples.size());
@@ -401,9 +339,7 @@ class Timer {
     const bool known = n >= least && timed.row->run.noise <= options_.max_noise;
     const bool used_up =
         timed.spent >= options_.time_budget && (n >= least || timed.spent >= 5 * options_.time_budget);
-    bool done = known || used_up || n >= options_.max_samples;
-    ranks().broadcast(&done, sizeof done);
-    return done;
+    return ranks().agreed(known || used_up || n >= options_.max_samples);
   }
 
   /// How far the medians of the plans lie apart, as a share of the median of all samples. It is counted as
@@ -425,8 +361,7 @@ class Timer {
     row.run.noise = std::max(row.run.noise, spread / 2);
     row.metrics.push_back({.name = "plans", .value = static_cast<double>(plans)});
     row.metrics.push_back({.name = "plan_spread", .value = spread});
-    row.note += fmt::format("{}medians of {} plans {:.1f} % apart", row.note.empty() ? "" : "; ", plans,
-                            100 * spread);
+    row.add_note(fmt::format("medians of {} plans {:.1f} % apart", plans, 100 * spread));
   }
 
   void finish(Timed<Problem>& timed) {
@@ -438,7 +373,7 @@ class Timer {
       const double fetching = timed.exec->time([&] { result = plan.fetch(); });
       if (k == 0) {
         row.fetch = fetching;
-        row.result_nnz = result_nnz(result);
+        if constexpr (Problem::kOp == Op::spgemm) row.result_nnz = result.nnz();
         row.note = plan.note();
         row.metrics = plan.metrics();
       }
@@ -467,18 +402,7 @@ class Timer {
       row.check = last;
       row.checked = true;
     }
-    if (!last.passed()) {
-      row.status = Status::wrong;
-      row.reason = last.failure + " (after the timed runs)";
-      row.run = {};
-      return;
-    }
-    row.reason = last.void_because();
-    if (!row.reason.empty()) {
-      row.status = Status::skipped;
-      row.checked = false;
-      row.run = {};
-    }
+    judge(row, last.passed() ? "" : last.failure + " (after the timed runs)", last.void_because());
   }
 
   Communicator& ranks() { return machine_.host.communicator(); }
@@ -491,25 +415,12 @@ class Timer {
   std::vector<Timed<Problem>> group_;
 };
 
-/// While one lives, an Exec's kernels may run for so long on the executor.
-class TimeLimit {
- public:
-  TimeLimit(Exec& exec, double seconds) : exec_(exec) { exec.limit_time(seconds); }
-  ~TimeLimit() { exec_.limit_time(std::numeric_limits<double>::infinity()); }
-  TimeLimit(const TimeLimit&) = delete;
-  TimeLimit& operator=(const TimeLimit&) = delete;
-
- private:
-  Exec& exec_;
-};
-
 /// Whether the entry may run, then the check. The row says what came of it.
 template <class Problem>
 void admit(const Entry& entry, const Problem& problem, const Machine& machine, const RunOptions& options,
            ResultRow& row) {
   Communicator& ranks = machine.host.communicator();
-  std::string reason = ranks.rank() == 0 ? refusal(entry, problem, machine, options) : std::string();
-  row.reason = agreed(std::move(reason), ranks);
+  row.reason = ranks.agreed(ranks.rank() == 0 ? refusal(entry, problem, machine, options) : std::string());
   if (!row.reason.empty()) {
     row.status = Status::skipped;
     return;
@@ -517,21 +428,12 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
   if (ranks.rank() == 0) row.cost = entry.on<Problem>().cost(problem);
   if (options.check_once && !row.simulated) return;
   Exec& exec = machine.of(entry);
-  const TimeLimit limit(exec, options.max_simulated_seconds);
+  exec.limit_time(options.max_simulated_seconds);
   guarded(row, ranks, [&] {
     row.check = check_entry(entry, problem, exec, options.check);
     row.checked = true;
-    row.reason = agreed(row.check.failure, ranks);
-    if (!row.reason.empty()) {
-      row.status = Status::wrong;
-      return;
-    }
-    row.reason = agreed(row.check.void_because(), ranks);
-    if (!row.reason.empty()) {
-      row.status = Status::skipped;
-      row.checked = false;
-      return;
-    }
+    judge(row, ranks.agreed(row.check.failure), ranks.agreed(row.check.void_because()));
+    if (row.status != Status::good) return;
     row.note = row.check.note;
     row.metrics = row.check.metrics;
   });
@@ -541,6 +443,7 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
         "its check was not done after {} on the executor, the limit (--max-seconds): take a smaller matrix",
         format_seconds(options.max_simulated_seconds));
   }
+  exec.limit_time(std::numeric_limits<double>::infinity());
 }
 
 /// Whether the clock is to run.
@@ -553,8 +456,9 @@ bool to_time(const ResultRow& row) {
 template <class Problem>
 void time_rows(const Problem& problem, std::span<const Entry* const> entries, const Machine& machine,
                const RunOptions& options, const RunEvents& events, std::span<ResultRow> rows) {
-  const bool root = machine.host.communicator().rank() == 0;
-  const Problem timed_problem = root ? with_values(problem, ValueKind::real, options.check.seed) : problem;
+  Communicator& ranks = machine.host.communicator();
+  const Problem timed_problem =
+      ranks.rank() == 0 ? with_values(problem, ValueKind::real, options.check.seed) : problem;
   Timer<Problem> timer(timed_problem, machine, options, events);
   std::map<const Exec*, double> held;  // bytes of the plans in the timer
   for (std::size_t k = 0; k < entries.size(); ++k) {
@@ -563,13 +467,10 @@ void time_rows(const Problem& problem, std::span<const Entry* const> entries, co
     Exec& exec = machine.of(*entries[k]);
     const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
     // As many plans as memory holds, at least one.
-    int plans = static_cast<int>(
-        std::clamp(limit / std::max(row.cost.memory, 1.0), 1.0, std::max(options.plans, 1) * 1.0));
-    machine.host.communicator().broadcast(&plans, sizeof plans);
+    const int plans = ranks.agreed(static_cast<int>(
+        std::clamp(limit / std::max(row.cost.memory, 1.0), 1.0, std::max(options.plans, 1) * 1.0)));
     const double memory = plans * row.cost.memory;
-    bool full = held[&exec] > 0 && held[&exec] + memory > limit;
-    machine.host.communicator().broadcast(&full, sizeof full);
-    if (full) {
+    if (ranks.agreed(held[&exec] > 0 && held[&exec] + memory > limit)) {
       timer.sample_all();
       held.clear();
     }

@@ -1,6 +1,5 @@
 #pragma once
-// The runner: for each entry on a problem decides whether it may run, checks it, times it, and writes a
-// ResultRow.
+// The runner: decides for each entry on a problem whether it may run, checks it, times it, and writes a row.
 
 #include <functional>
 #include <limits>
@@ -20,15 +19,13 @@ struct RunOptions {
   /// disturbs a run: samples of one plan do not know of it.
   int plans = 1;
   double max_memory = 0;  ///< bytes a plan may allocate; 0: Exec::memory_limit()
-  /// Elementary steps of one run (Cost::work) beyond which an entry is skipped; also numbers drawn as
-  /// operands.
+  /// Elementary steps of one run (Cost::work) beyond which an entry is skipped; also of numbers drawn.
   double max_work = 4e9;
   /// Seconds of one run beyond which an entry is skipped. What a run takes shows when it is made, so the
   /// first is made all the same, and those of the check before the clock (see check_once).
   double max_seconds = std::numeric_limits<double>::infinity();
   double max_simulated_work = 2.5e7;  ///< the same on the executor, which runs a thread at a time
-  /// Seconds that the check of an entry may take on the executor, where nothing is timed, before it is
-  /// stopped.
+  /// Seconds that a check may take on the executor, where nothing is timed, before it is stopped.
   double max_simulated_seconds = 60;
   /// Samples count only at a clock of at least so many MHz (Exec::state); 0: at any.
   double least_clock_mhz = 0;
@@ -49,8 +46,7 @@ struct RunEvents {
   std::function<void(const ResultRow&)> done;      ///< the row is final, but for its relation to the others
 };
 
-/// Where entries run: those that need a GPU on `gpu`, the others on `host`. An Exec alone is a machine
-/// without a GPU.
+/// Where entries run: those that need a GPU on `gpu`, the others on `host`. An Exec alone has no GPU.
 struct Machine {
   Machine(Exec& host_) : host(host_) {}  // NOLINT: a host alone is a machine
   Machine(Exec& host_, Exec& gpu_) : host(host_), gpu(&gpu_) {}
@@ -71,9 +67,8 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
 /// The row of an entry before anything is known of it; its problem is empty.
 ResultRow row_of(const Entry& entry);
 
-/// Runs `entries` (all of Problem's operation) on `problem` and appends a row for each, in their order. An
-/// exception ends the entry, not the run: its row says failed. Where there are several ranks it is thrown.
-/// Collective.
+/// Runs `entries` (all of Problem's operation) on `problem` and appends a row for each, in their order. What
+/// one throws ends it, not the run: its row says failed. With several ranks it is thrown. Collective.
 template <class Problem>
 void run_problem(const Problem& problem, std::span<const Entry* const> entries, const Machine& machine,
                  const RunOptions& options, const RunEvents& events, Results& results);

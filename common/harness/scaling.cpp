@@ -15,8 +15,7 @@ constexpr const char* kSerialStage = "01_";
 
 /// The metric of that name; NaN where the row has none.
 double metric(const ResultRow& row, const char* name) {
-  const auto found =
-      std::find_if(row.metrics.begin(), row.metrics.end(), [&](const Metric& m) { return m.name == name; });
+  const auto found = std::ranges::find(row.metrics, name, &Metric::name);
   return found != row.metrics.end() ? found->value : std::nan("");
 }
 
@@ -24,37 +23,23 @@ std::string_view step_of(const ResultRow& row) {
   return std::string_view(row.entry).substr(0, row.entry.find('/'));
 }
 
-std::string seconds_or_unknown(double seconds) {
-  return std::isnan(seconds) ? "?" : format_seconds(seconds);
-}
-
-std::string bytes_or_unknown(double bytes) {
-  return std::isnan(bytes) ? "?" : format_bytes(bytes);
-}
-
-std::string number_or_unknown(double value) {
-  return std::isnan(value) ? "?" : fmt::format("{:.2f}", value);
-}
-
-std::string ratio_or_nothing(double ratio) {
-  return ratio > 0 ? fmt::format("{:.2f}x", ratio) : "";
-}
-
 std::string scaling_line(const ResultRow& row) {
   const double efficiency = row.speedup_serial / row.ranks;
   const double serial = row.speedup_serial * row.run.median;
-  return fmt::format(
-      "  {:<24} {:>5} {:>9} {:>8} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>9} {:>7} {:>10}\n",
-      row.entry, row.ranks, format_seconds(row.run.median), ratio_or_nothing(row.speedup_serial),
-      efficiency > 0 ? fmt::format("{:.0f}%", 100 * efficiency) : "",
-      seconds_or_unknown(metric(row, "compute_seconds")),
-      ratio_or_nothing(serial / metric(row, "compute_seconds")),
-      seconds_or_unknown(metric(row, "distributed_seconds")),
-      ratio_or_nothing(serial / metric(row, "distributed_seconds")),
-      seconds_or_unknown(metric(row, "root_to_root_seconds")),
-      ratio_or_nothing(serial / metric(row, "root_to_root_seconds")),
-      bytes_or_unknown(metric(row, "bytes_moved")), number_or_unknown(metric(row, "imbalance")),
-      number_or_unknown(metric(row, "compute_imbalance")), number_or_unknown(metric(row, "ranks_per_core")));
+  const auto ratio = [](double of) { return of > 0 ? fmt::format("{:.2f}x", of) : ""; };
+  const auto words = [&](const char* name, std::string (*in_words)(double)) {
+    const double value = metric(row, name);
+    return std::isnan(value) ? "?" : in_words(value);
+  };
+  const auto number = [](double value) { return fmt::format("{:.2f}", value); };
+  std::string line =
+      fmt::format("  {:<24} {:>5} {:>9} {:>8} {:>8}", row.entry, row.ranks, format_seconds(row.run.median),
+                  ratio(row.speedup_serial), efficiency > 0 ? fmt::format("{:.0f}%", 100 * efficiency) : "");
+  for (const char* const name : {"compute_seconds", "distributed_seconds", "root_to_root_seconds"})
+    line += fmt::format(" {:>9} {:>8}", words(name, format_seconds), ratio(serial / metric(row, name)));
+  return line + fmt::format(" {:>9} {:>9} {:>7} {:>10}\n", words("bytes_moved", format_bytes),
+                            words("imbalance", number), words("compute_imbalance", number),
+                            words("ranks_per_core", number));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ std::vector<RecordedTime> parse_records() {
 
 const RecordedTime* record_of(std::string_view entry) {
   const auto all = recorded_times();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& r) { return r.entry == entry; });
+  const auto found = std::ranges::find(all, entry, &RecordedTime::entry);
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -75,19 +75,16 @@ std::span<const RecordedTime> recorded_times() {
 
 StepLine step_line(std::string step, std::span<const ResultRow* const> rows) {
   StepLine line{.step = std::move(step)};
-  std::vector<const ResultRow*> good;
-  std::copy_if(rows.begin(), rows.end(), std::back_inserter(good),
-               [](const ResultRow* r) { return r->status == Status::good && !r->structure_reuse; });
   if (rows.empty()) {
     line.missing = "nothing was run";
     return line;
   }
+  std::vector<const ResultRow*> good(rows.begin(), rows.end());
+  std::erase_if(good, [](const ResultRow* r) { return r->status != Status::good || r->structure_reuse; });
   const ProblemFacts& p = rows.front()->problem;
   line.matrix = p.matrix;
   line.options = to_string(p.op) + (p.options.empty() ? "" : ", " + p.options);
-  const auto bad = std::find_if(rows.begin(), rows.end(), [](const ResultRow* r) {
-    return r->status == Status::wrong || r->status == Status::failed;
-  });
+  const auto bad = std::ranges::find_if(rows, &ResultRow::is_bad);
   if (bad != rows.end()) {  // the table must not look green
     line.plainest = line.best = time_of(**bad);
     return line;
@@ -96,13 +93,11 @@ StepLine step_line(std::string step, std::span<const ResultRow* const> rows) {
     line.missing = rows.front()->reason;
     return line;
   }
-  const bool timed = std::any_of(good.begin(), good.end(), [](const ResultRow* r) { return r->timed(); });
-  const auto best = std::min_element(good.begin(), good.end(), [&](const ResultRow* a, const ResultRow* b) {
-    return rank_of(*a, timed) < rank_of(*b, timed);
-  });
+  const bool timed = std::ranges::any_of(good, &ResultRow::timed);
+  const auto best =
+      std::ranges::min_element(good, {}, [&](const ResultRow* row) { return rank_of(*row, timed); });
   // One without a record has nothing to stand beside the best one's.
-  const auto recorded = std::find_if(good.begin(), good.end(),
-                                     [](const ResultRow* r) { return record_of(r->entry) != nullptr; });
+  const auto recorded = std::ranges::find_if(good, record_of, &ResultRow::entry);
   const ResultRow& plainest = recorded == good.end() ? *good.front() : **recorded;
   line.plainest = time_of(plainest);
   line.best = time_of(std::isfinite(rank_of(**best, timed)) ? **best : *good.back());

@@ -1,6 +1,5 @@
 #pragma once
-// The table of steps: for each step its plainest and its best entry on one matrix, and what records say of
-// the same two.
+// The table of steps: each step's plainest and best entry on one matrix, and what records say of the two.
 
 #include <span>
 #include <string>
@@ -11,8 +10,7 @@
 
 namespace stages {
 
-/// An entry's time in a record under results/, as data/records.tsv holds it (tools/tables.py writes that
-/// file).
+/// An entry's time in a record under results/, as data/records.tsv (by tools/tables.py) holds it.
 struct RecordedTime {
   std::string_view entry;    ///< with its step: "01_cpu_serial/two_pointer_dot"
   double seconds = 0;        ///< median of one product

@@ -64,8 +64,7 @@ Cells cells_of(const ResultRow& row) {
           pays_after(row)};
 }
 
-/// "5.05 k of 40.0 k rows checked in full", where the check took a sample, and which part of that has no
-/// bound.
+/// "5.05 k of 40.0 k rows checked in full", where the check took a sample, and what of that has no bound.
 std::string left_open(const CheckReport& check) {
   std::string text;
   if (check.sampled()) {
@@ -135,11 +134,10 @@ struct Block {
 std::vector<Block> blocks_of(const Results& results, bool all) {
   std::vector<Block> blocks;
   for (std::span<const ResultRow> rest = results.rows; !rest.empty();) {
-    const auto end = std::find_if(rest.begin(), rest.end(), [&](const ResultRow& row) {
-      return !same_problem(row.problem, rest.front().problem);
-    });
+    const auto end = std::ranges::find_if(
+        rest, [&](const ResultRow& row) { return !same_problem(row.problem, rest.front().problem); });
     Block block{.rows = rest.first(static_cast<std::size_t>(end - rest.begin()))};
-    block.skipped = std::count_if(block.rows.begin(), block.rows.end(), is_skipped);
+    block.skipped = std::ranges::count_if(block.rows, is_skipped);
     block.fold = !all && block.skipped > 1;
     blocks.push_back(block);
     rest = rest.subspan(block.rows.size());
@@ -147,18 +145,16 @@ std::vector<Block> blocks_of(const Results& results, bool all) {
   return blocks;
 }
 
-/// "5 skipped (--all shows them), such as 01_cpu_serial/two_pointer_dot: needs 6.79 G steps, the limit is
-/// ...".
+/// "5 skipped (--all shows them), such as 01_cpu_serial/two_pointer_dot: needs 6.79 G steps, ...".
 std::string folded(const Block& block) {
-  const auto first = std::find_if(block.rows.begin(), block.rows.end(), is_skipped);
+  const auto first = std::ranges::find_if(block.rows, is_skipped);
   return fmt::format("{} skipped (--all shows them), such as {}: {}", block.skipped, first->entry,
                      first->reason);
 }
 
 /// Whether all entries failed of one cause, as where their matrix cannot be read.
 bool lost(const Block& block) {
-  return block.rows.size() > 1 &&
-         std::all_of(block.rows.begin(), block.rows.end(), [&](const ResultRow& row) {
+  return block.rows.size() > 1 && std::ranges::all_of(block.rows, [&](const ResultRow& row) {
            return row.status == Status::failed && row.reason == block.rows.front().reason;
          });
 }
@@ -183,11 +179,10 @@ void add_block(std::string& out, const Block& block, const std::array<std::size_
   add_line(out, kHeads, widths, kDim, "", paint);
   for (const ResultRow& row : block.rows) {
     if (!block.shows(row)) continue;
-    const bool bad = row.status == Status::wrong || row.status == Status::failed;
     const bool fastest = row.timed() && !row.structure_reuse && row.run.median == best;
     const std::string more = remark(row, told);
     add_line(out, cells_of(row), widths,
-             bad           ? kRed
+             row.is_bad()  ? kRed
              : fastest     ? kGreen
              : row.timed() ? nullptr
                            : kDim,
@@ -200,8 +195,7 @@ void add_block(std::string& out, const Block& block, const std::array<std::size_
 }  // namespace
 
 std::size_t printed_width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 std::string to_table(const Results& results, bool colour, bool all) {

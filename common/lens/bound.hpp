@@ -1,6 +1,5 @@
 #pragma once
-// What a product takes at least on a GPU whose rates were recorded, from its counts alone. A bound, and no
-// time.
+// What a product takes at least on a GPU of recorded rates, from its counts alone: a bound, and no time.
 
 #include <functional>
 #include <string>

@@ -18,6 +18,13 @@ using simt::Access;
 using simt::Request;
 using simt::Space;
 
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+  return out;
+}
+
 /// The lanes of a request as one text: "0" or "0-31" or "0, 8, 16".
 std::string lanes_text(unsigned lanes) {
   std::string text;
@@ -102,8 +109,7 @@ std::string drawing(const LensSite& site) {
 }
 
 std::string row(const std::string& code, const LensSite& site, std::uint64_t of_kernel) {
-  LensSum sum{.space = site.counts.space, .access = site.counts.access};
-  sum.add(site.counts);
+  const LensSum sum = sum_of(site.counts);
   const double share = of_kernel == 0 ? 0 : static_cast<double>(sum.cost) / static_cast<double>(of_kernel);
   return fmt::format(
       "<tr class=hot style=\"--share: {:.3f}\"><td class=text>{} {} {} "
@@ -145,30 +151,6 @@ std::string kernel_html(const LensKernel& kernel) {
 
 }  // namespace
 
-std::string html_escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string html_page(const std::string& title, const std::string& body) {
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
-      "content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{0}</title>\n<style>\n{1}</style></head><body><main>\n<h1>{0}</h1>\n{2}</main></body></html>\n",
-      html_escaped(title), lens_page_css, body);
-}
-
 std::string lens_html(const std::string& title, std::span<const LensView> views) {
   std::string text =
       "<p>What each line asked of memory in one product, counted on the executor; nothing here is a time. "
@@ -183,7 +165,11 @@ std::string lens_html(const std::string& title, std::span<const LensView> views)
       text += fmt::format("<p>Only a part was counted: {}</p>\n", html_escaped(view.problem));
     for (const LensKernel& kernel : view.kernels) text += kernel_html(kernel);
   }
-  return html_page(title, text);
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
+      "content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{0}</title>\n<style>\n{1}</style></head><body><main>\n<h1>{0}</h1>\n{2}</main></body></html>\n",
+      html_escaped(title), lens_page_css, text);
 }
 
 }  // namespace stages

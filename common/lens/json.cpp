@@ -47,12 +47,10 @@ json lens_json(const LensView& view) {
   for (const LensKernel& kernel : view.kernels) {
     json lines = json::array();
     for (const LensSite& site : kernel.sites) {
-      LensSum sum{.space = site.counts.space, .access = site.counts.access};
-      sum.add(site.counts);
+      const LensSum sum = sum_of(site.counts);
       json calls = json::array();
-      for (std::size_t i = 1; i < site.lines.size(); ++i) {
+      for (std::size_t i = 1; i < site.lines.size(); ++i)
         calls.push_back({{"file", site.lines[i].file}, {"line", site.lines[i].line}});
-      }
       lines.push_back({{"file", site.lines[0].file},
                        {"line", site.lines[0].line},
                        {"called_from", calls},

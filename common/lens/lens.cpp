@@ -55,6 +55,12 @@ void LensSum::add(const simt::SiteCounts& site) {
   meeting_lanes += site.meeting_lanes;
 }
 
+LensSum sum_of(const simt::SiteCounts& site) {
+  LensSum sum{.space = site.space, .access = site.access};
+  sum.add(site);
+  return sum;
+}
+
 std::vector<LensSum> sums_of(std::span<const LensKernel> kernels) {
   std::vector<LensSum> sums;
   for (const simt::Space space : {simt::Space::global, simt::Space::shared}) {

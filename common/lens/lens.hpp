@@ -16,9 +16,8 @@ namespace stages {
 /// An instruction that touches memory, and its line.
 struct LensSite {
   simt::SiteCounts counts;
-  /// The line that it is of; where that is in a function that was inlined, then the line of the call, and so
-  /// on. What stands for the device language on the executor is left out. Not empty. Files are named from the
-  /// project's root.
+  /// The line that it is of, then that of the call where that was inlined, and so on. Not empty, and without
+  /// what stands for the device language on the executor. Files are named from the project's root.
   std::vector<simt::CodeLine> lines;
 };
 
@@ -30,8 +29,7 @@ struct LensKernel {
   std::vector<std::pair<simt::CodeLine, std::uint64_t>> waits;
 };
 
-/// Accesses of one kind to one memory, added up. Their cost is sectors of global memory, wavefronts of shared
-/// memory.
+/// Accesses of one kind to one memory, added up. Their cost: sectors of global, wavefronts of shared memory.
 struct LensSum {
   simt::Space space;
   simt::Access access;
@@ -46,6 +44,9 @@ struct LensSum {
     return static_cast<double>(wanted_bytes) / static_cast<double>(cost * simt::kSectorBytes);
   }
 };
+
+/// Of one instruction.
+LensSum sum_of(const simt::SiteCounts& site);
 
 /// Of the kernels together, each kind that there is: global loads, stores and atomics, then shared ones.
 std::vector<LensSum> sums_of(std::span<const LensKernel> kernels);

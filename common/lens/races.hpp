@@ -4,7 +4,6 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -32,8 +31,5 @@ RaceView look_for_races(const std::string& entry, const std::function<void()>& r
 std::string races_text(const RaceView& view);
 
 nlohmann::json races_json(const RaceView& view);
-
-/// A page: each race with the source around both lines. One file without links to others.
-std::string races_html(const std::string& title, std::span<const RaceView> views);
 
 }  // namespace stages

@@ -10,8 +10,7 @@
 
 namespace stages {
 
-/// Kernel by kernel what it did, and the source of its lines that touch memory, or (all_lines) also of those
-/// between.
+/// What each kernel did, and the source of its lines that touch memory, or (all_lines) also of those between.
 std::string lens_text(const LensView& view, bool all_lines);
 
 /// "5.0 sectors a request, 1.2 MB fetched; at least 2.37 us on an NVIDIA H200: launch".

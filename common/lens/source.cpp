@@ -6,13 +6,17 @@
 #include <map>
 
 namespace stages {
+namespace {
 
+/// The lines of a file that is named from the project's root; none where it is not there.
 std::vector<std::string> lines_of_file(const std::string& file) {
   std::vector<std::string> lines;
   std::ifstream in(file.starts_with("/") ? file : STAGES_ROOT "/" + file);
   for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
   return lines;
 }
+
+}  // namespace
 
 std::vector<SourceFile> source_of(const LensKernel& kernel, bool all_lines) {
   std::map<std::string, std::map<unsigned, SourceLine>> files;

@@ -1,6 +1,5 @@
 #pragma once
-// A kernel's source with what was counted, line by line, and the words for it: what the text and the page
-// have in common.
+// What text and page have in common: a kernel's source with what was counted, line by line, and words for it.
 
 #include <string>
 #include <string_view>
@@ -25,13 +24,6 @@ struct SourceFile {
 
 /// The lines in which something was counted, and (all_lines) those between them. The kernel must outlive it.
 std::vector<SourceFile> source_of(const LensKernel& kernel, bool all_lines);
-
-/// The lines of a file that is named from the project's root; none where it is not there.
-std::vector<std::string> lines_of_file(const std::string& file);
-
-/// A page of one file, without links to others; the title is text, the body HTML.
-std::string html_page(const std::string& title, const std::string& body);
-std::string html_escaped(std::string_view text);
 
 /// The calls by which a site came into its kernel: " < tables.hpp:66 < :211".
 std::string callers(const LensSite& site);

@@ -32,8 +32,7 @@ std::string text_of(const LensSum& sum) {
 }
 
 std::string site_text(const LensSite& site) {
-  LensSum sum{.space = site.counts.space, .access = site.counts.access};
-  sum.add(site.counts);
+  const LensSum sum = sum_of(site.counts);
   return fmt::format("{:<13} {:>2} B {:>12} {:>5.1f} {:>7.2f} {:>6.2f} {:>6}",
                      fmt::format("{} {}", name_of(sum.space), name_of(sum.access)), site.counts.bytes,
                      counted(sum.requests), sum.of_requests(sum.lanes), sum.of_requests(sum.cost),

@@ -8,12 +8,10 @@
 
 namespace stages {
 
-/// In the child: leaves the process group of `parent`, so that it hears of Ctrl-C from that alone, and ends
-/// by SIGTERM when `parent` does.
+/// In the child: leaves `parent`'s process group, to hear of Ctrl-C from that alone, and ends with `parent`.
 void end_with(pid_t parent);
 
-/// In the child: becomes the program `words`, found as a shell finds it. Returns, with errno set, only where
-/// it cannot.
+/// In the child: becomes the program `words`, found as a shell finds it; returns, with errno, where it cannot.
 void become_program(const std::vector<std::string>& words);
 
 /// Where the shell would find a program; empty: nowhere.

@@ -1,6 +1,5 @@
 #pragma once
-// Where a command runs. This is the one place that chooses devices: everything else asks the Machine that it
-// gives.
+// Where a command runs: the one place that chooses devices. All else asks the Machine that it gives.
 
 #include <memory>
 
@@ -13,8 +12,7 @@ enum class KernelLaunch { single, graph };
 inline constexpr std::array<Named<KernelLaunch>, 2> kLaunches = {
     {{KernelLaunch::single, "single"}, {KernelLaunch::graph, "graph"}}};
 
-/// The host, and the GPU: a real one under the gpu preset, the executor under the cpu preset, or the reason
-/// why there is neither.
+/// The host, and the GPU: a real one (preset gpu), the executor (preset cpu), or the reason why there is none.
 class Devices {
  public:
   explicit Devices(KernelLaunch launch = KernelLaunch::single);

@@ -72,8 +72,7 @@ Machine Ranks::machine(bool gpu) {
 }
 
 Order Ranks::tell(Order order) {
-  exec().communicator().broadcast(&order, sizeof order);
-  return order;
+  return exec().communicator().agreed(order);
 }
 
 void Ranks::abort(const std::string& text, int code) {

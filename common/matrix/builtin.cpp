@@ -1,6 +1,5 @@
 #include "common/matrix/builtin.hpp"
 
-#include <string>
 #include <vector>
 
 #include "common/matrix/embedded_table.hpp"

@@ -1,6 +1,7 @@
 #include "common/matrix/convert.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -14,34 +15,27 @@ std::size_t at(Offset k) {
   return static_cast<std::size_t>(k);
 }
 
-/// Turns counts, stored one place to the right (count of line i in ptr[i + 1]), into starting positions.
-void counts_to_offsets(Buffer<Offset>& ptr) {
-  for (std::size_t i = 1; i < ptr.size(); ++i) ptr[i] += ptr[i - 1];
-}
-
-/// One counting sort, from lines of one direction to lines of the other: the heart of to_csc, to_csr and
-/// transpose. The input is read line by line, so each output line comes out in ascending order of the input's
-/// line numbers.
+/// One counting sort: the heart of to_csc, to_csr and transpose. The input is read row by row, so each row of the
+/// output comes out in ascending order.
 template <class T>
-void flip(Index lines_in, Index lines_out, const Offset* ptr_in, const Index* idx_in, const T* val_in,
-          Buffer<Offset>& ptr_out, Buffer<Index>& idx_out, Buffer<T>& val_out) {
-  const Offset nnz = ptr_in[lines_in];
-  require_memory(2.0 * sizeof(Offset) * lines_out +
+Csr<T> flip(const CsrView<T>& in) {
+  const Offset nnz = in.row_ptr[in.rows];
+  require_memory(2.0 * sizeof(Offset) * in.cols +
                      static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(nnz),
-                 fmt::format("the transpose, {} x {},", lines_out, lines_in));
-  ptr_out.assign(at(lines_out) + 1, 0);
-  for (Offset k = 0; k < nnz; ++k) ++ptr_out[at(idx_in[k]) + 1];
-  counts_to_offsets(ptr_out);
-  idx_out.resize(at(nnz));
-  val_out.resize(at(nnz));
-  Buffer<Offset> next(ptr_out.begin(), ptr_out.end() - 1);
-  for (Index i = 0; i < lines_in; ++i) {
-    for (Offset k = ptr_in[i]; k < ptr_in[i + 1]; ++k) {
-      const Offset to = next[at(idx_in[k])]++;
-      idx_out[at(to)] = i;
-      val_out[at(to)] = val_in[k];
+                 fmt::format("the transpose, {} x {},", in.cols, in.rows));
+  Csr<T> out(in.cols, in.rows);
+  for (Offset k = 0; k < nnz; ++k) ++out.row_ptr[at(in.col_idx[k]) + 1];
+  std::partial_sum(out.row_ptr.begin(), out.row_ptr.end(), out.row_ptr.begin());
+  out.resize(nnz);
+  Buffer<Offset> next(out.row_ptr.begin(), out.row_ptr.end() - 1);
+  for (Index i = 0; i < in.rows; ++i) {
+    for (Offset k = in.row_ptr[i]; k < in.row_ptr[i + 1]; ++k) {
+      const Offset to = next[at(in.col_idx[k])]++;
+      out.col_idx[at(to)] = i;
+      out.values[at(to)] = in.values[k];
     }
   }
+  return out;
 }
 
 /// Makes rows of placed entries canonical, in place: sorts each by column, and sums what repeats in the order
@@ -73,8 +67,7 @@ void close_rows(Csr<T>& a) {
     }
   }
   a.row_ptr[at(a.rows)] = out;
-  a.col_idx.resize(at(out));
-  a.values.resize(at(out));
+  a.resize(out);
 }
 
 /// Whether entries come row by row, each in ascending order of its columns, and none twice.
@@ -111,8 +104,7 @@ Csr<T> to_csr(Coo<T> a) {
     out.values = std::move(a.values);
     return out;
   }
-  out.col_idx.resize(at(a.nnz()));
-  out.values.resize(at(a.nnz()));
+  out.resize(a.nnz());
   for (Offset k = 0; k < a.nnz(); ++k) {
     const Offset to = out.row_ptr[at(a.row_idx[at(k)])]++;
     out.col_idx[at(to)] = a.col_idx[at(k)];
@@ -124,32 +116,24 @@ Csr<T> to_csr(Coo<T> a) {
 
 template <class T>
 Csc<T> to_csc(const Csr<T>& a) {
+  Csr<T> by_columns = transpose(a);
   Csc<T> out;
   out.rows = a.rows;
   out.cols = a.cols;
-  flip(a.rows, a.cols, a.row_ptr.data(), a.col_idx.data(), a.values.data(), out.col_ptr, out.row_idx,
-       out.values);
+  out.col_ptr = std::move(by_columns.row_ptr);
+  out.row_idx = std::move(by_columns.col_idx);
+  out.values = std::move(by_columns.values);
   return out;
 }
 
 template <class T>
 Csr<T> to_csr(const Csc<T>& a) {
-  Csr<T> out;
-  out.rows = a.rows;
-  out.cols = a.cols;
-  flip(a.cols, a.rows, a.col_ptr.data(), a.row_idx.data(), a.values.data(), out.row_ptr, out.col_idx,
-       out.values);
-  return out;
+  return flip<T>({a.cols, a.rows, a.col_ptr.data(), a.row_idx.data(), a.values.data()});
 }
 
 template <class T>
 Csr<T> transpose(const Csr<T>& a) {
-  Csr<T> out;
-  out.rows = a.cols;
-  out.cols = a.rows;
-  flip(a.rows, a.cols, a.row_ptr.data(), a.col_idx.data(), a.values.data(), out.row_ptr, out.col_idx,
-       out.values);
-  return out;
+  return flip(a.view());
 }
 
 template <class T>

@@ -1,8 +1,6 @@
 #include "common/matrix/generate.hpp"
 
 #include <algorithm>
-#include <array>
-#include <string>
 #include <vector>
 
 #include "common/matrix/builtin.hpp"
@@ -44,6 +42,11 @@ struct ValueRule {
   }
 };
 
+/// Every generator takes these two, behind its own; some have another default for the values.
+constexpr GeneratorParameter kSeed{"seed", "1", "another seed gives another matrix of the same kind"},
+    kValues{"values", "uniform",
+            "uniform: odd multiples of 2^-24 in (-1, 1); integers: -4 .. 4 without 0; ones"};
+
 /// A spec that has been understood.
 struct Plan {
   Recipe recipe;
@@ -56,6 +59,13 @@ const std::vector<Generator>& all_generators() {
     for (const auto& group : {recipes::random_generators(), recipes::graph_generators(),
                               recipes::structured_generators(), recipes::course_generators()})
       v.insert(v.end(), group.begin(), group.end());
+    for (auto& [info, plan] : v) {
+      for (const GeneratorParameter& common : {kSeed, kValues}) {
+        if (std::ranges::find(info.parameters, common.name, &GeneratorParameter::name) ==
+            info.parameters.end())
+          info.parameters.push_back(common);
+      }
+    }
     return v;
   }();
   return all;
@@ -63,8 +73,7 @@ const std::vector<Generator>& all_generators() {
 
 const Generator& find_generator(std::string_view spec, std::string_view name) {
   const auto& all = all_generators();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Generator& g) { return g.info.name == name; });
+  const auto found = std::ranges::find(all, name, [](const Generator& g) { return g.info.name; });
   if (found == all.end()) {
     std::vector<std::string_view> names;
     for (const Generator& g : all) names.push_back(g.info.name);

@@ -1,19 +1,12 @@
 #pragma once
-// Matrices made from a line of text, the same on every machine: `gen:rmat:scale=17,edge_factor=8,seed=1`.
-//
-// The grammar is gen:NAME or gen:NAME:KEY=VALUE,KEY=VALUE (a generator may take its first value bare, as in
-// gen:twin:reddit,shrink=4), and data:NAME for a matrix of the built-in set (builtin.hpp). Counts may be
-// written 1000000, 1e6 or 2.5e3, and mean exactly that integer.
-//
-// A spec's matrix depends on nothing but the spec: every random decision is a hash of (seed, purpose, number
-// of the decision), see random.hpp, so neither the machine nor the number of threads changes a bit. Values
-// are a hash of (seed, row, column), so they do not depend on the order in which entries were made; float and
-// double get the very same numbers. docs/generators.md lists the generators and the specs of published
-// matrices.
+// Matrices made from a line of text, the same on every machine: `gen:rmat:scale=17,edge_factor=8,seed=1`, or
+// data:NAME for one of the built-in set (builtin.hpp). docs/generators.md tells the grammar, why a spec always
+// means the same matrix, and the generators.
 
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/matrix/types.hpp"
 
@@ -31,7 +24,7 @@ struct GeneratorInfo {
   std::string_view name;        ///< the NAME in gen:NAME
   std::string_view stands_for;  ///< one line: the structure, and the real matrices it stands for
   std::string_view example;     ///< a whole spec that works
-  std::span<const GeneratorParameter> parameters;
+  std::vector<GeneratorParameter> parameters;
 };
 
 /// All generators, in the order in which --help shows them.

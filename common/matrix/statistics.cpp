@@ -67,7 +67,6 @@ void describe_entries(const Csr<T>& a, MatrixStatistics& s) {
       if (!std::isfinite(value)) ++s.non_finite_values;
     }
   }
-  s.diagonal_full = s.diagonal_entries == std::min(a.rows, a.cols);
 }
 
 /// Whether so many rows or columns must be empty that numbers for each would mostly be for them.
@@ -231,12 +230,6 @@ Offset spgemm_products(const Csr<T>& a, const Csr<T>& b) {
   return products;
 }
 
-template <class T>
-Offset spgemm_nnz(const Csr<T>& a, const Csr<T>& b, int threads) {
-  require_factors(a, b);
-  return count_rows(a, b, 1, threads);
-}
-
 double ProductCost::compression() const {
   return nnz_estimate == 0 ? 1.0 : static_cast<double>(products) / static_cast<double>(nnz_estimate);
 }
@@ -252,7 +245,7 @@ ProductCost product_cost(const Csr<T>& a, const Csr<T>& b, Offset exact_up_to, i
     cost.max_row_products = std::max(cost.max_row_products, products);
     cost.nnz_upper_bound += std::min<Offset>(products, b.cols);
   }
-  const Offset step = std::max<Offset>(1, cost.products / std::max<Offset>(1, exact_up_to) + 1);
+  const Offset step = cost.products / std::max<Offset>(1, exact_up_to) + 1;
   cost.nnz_exact = cost.products <= exact_up_to;
   if (cost.nnz_exact) {
     cost.nnz_estimate = count_rows(a, b, 1, threads);
@@ -294,7 +287,6 @@ SquareCost square_cost(const Csr<T>& a, Offset exact_up_to, int threads) {
   template MatrixStatistics statistics(const Csr<T>&);                          \
   template Offset spgemm_products(const Csr<T>&, const Csr<T>&);                \
   template Buffer<Offset> spgemm_row_products(const Csr<T>&, const Csr<T>&);    \
-  template Offset spgemm_nnz(const Csr<T>&, const Csr<T>&, int);                \
   template ProductCost product_cost(const Csr<T>&, const Csr<T>&, Offset, int); \
   template SquareCost square_cost(const Csr<T>&, Offset, int);
 STAGES_INSTANTIATE(float)

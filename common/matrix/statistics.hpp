@@ -38,7 +38,6 @@ struct MatrixStatistics {
   bool numerically_symmetric = false;   ///< square, and every entry has its mirror with the same value
 
   Index diagonal_entries = 0;    ///< stored entries (i, i)
-  bool diagonal_full = false;    ///< all min(rows, cols) of them are there
   Offset explicit_zeros = 0;     ///< stored entries with the value 0
   Offset non_finite_values = 0;  ///< stored NaN and infinities
 };
@@ -57,12 +56,6 @@ Offset spgemm_products(const Csr<T>& a, const Csr<T>& b);
 template <class T>
 Buffer<Offset> spgemm_row_products(const Csr<T>& a, const Csr<T>& b);
 
-/// Exact number of structural non-zeros of C = A * B (no cancellation is considered), by counting: time in
-/// proportion to the products, memory 4 bytes per column of B and thread. Throws as spgemm_products does.
-/// `threads` = 0 means one per hardware thread.
-template <class T>
-Offset spgemm_nnz(const Csr<T>& a, const Csr<T>& b, int threads = 0);
-
 /// What C = A * B costs, without multiplying.
 struct ProductCost {
   Index rows = 0;  ///< of C
@@ -75,8 +68,10 @@ struct ProductCost {
   double compression() const;  ///< products / nnz_estimate; 1 for an empty C
 };
 
-/// The cost of A * B. If the products are at most `exact_up_to`, nnz(C) is counted exactly; else it is
-/// estimated from rows whose products sum to about that many. Throws as spgemm_products does.
+/// The cost of A * B. If the products are at most `exact_up_to`, the structural non-zeros of C are counted (no
+/// cancellation is considered); else they are estimated from rows whose products sum to about that many. Time
+/// in proportion to what is counted, memory 4 bytes per column of B and thread (`threads` = 0: one per hardware
+/// thread). Throws as spgemm_products does.
 template <class T>
 ProductCost product_cost(const Csr<T>& a, const Csr<T>& b, Offset exact_up_to = 100'000'000, int threads = 0);
 

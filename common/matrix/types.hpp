@@ -116,6 +116,11 @@ struct Csr {
   Csr(Index rows_, Index cols_) : rows(rows_), cols(cols_), row_ptr(static_cast<std::size_t>(rows_) + 1, 0) {}
 
   Offset nnz() const { return std::ssize(col_idx); }
+  /// Room for so many entries, uninitialised where they are new.
+  void resize(Offset entries) {
+    col_idx.resize(static_cast<std::size_t>(entries));
+    values.resize(static_cast<std::size_t>(entries));
+  }
   Offset row_nnz(Index i) const {
     return row_ptr[static_cast<std::size_t>(i) + 1] - row_ptr[static_cast<std::size_t>(i)];
   }

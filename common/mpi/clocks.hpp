@@ -40,7 +40,6 @@ class Clocks {
   void add(const RunTimes& times) { runs_.push_back(times); }
   void set_bytes(const RunBytes& bytes) { bytes_ = bytes; }
   const RunBytes& bytes() const { return bytes_; }
-  std::size_t runs() const { return runs_.size(); }
 
   /// Clocks and bytes as the results show them. Collective; every rank must have added the same runs.
   std::vector<Metric> metrics(MPI_Comm comm) const;

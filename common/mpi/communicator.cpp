@@ -8,8 +8,6 @@
 #include <exception>
 #include <thread>
 
-#include "common/mpi/check.hpp"
-#include "common/mpi/environment.hpp"
 #include "common/mpi/transfer.hpp"
 
 namespace stages::mpi {
@@ -50,8 +48,6 @@ OwnedComm::~OwnedComm() {
   // Collective; after an exception the other ranks don't come.
   if (comm_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
-
-MpiCommunicator::MpiCommunicator() : MpiCommunicator(pretend_nodes()) {}
 
 MpiCommunicator::MpiCommunicator(int pretend) : pretend_(pretend) {
   MPI_Comm made = MPI_COMM_NULL;

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "common/harness/exec.hpp"
+#include "common/mpi/check.hpp"
+#include "common/mpi/environment.hpp"
 
 namespace stages::mpi {
 
@@ -31,8 +33,7 @@ class OwnedComm {
 class MpiCommunicator final : public Communicator {
  public:
   /// Collective. Nodes are the real ones, or `pretend` pieces of them (see environment.hpp).
-  explicit MpiCommunicator(int pretend);
-  MpiCommunicator();  ///< with pretend_nodes() from the environment
+  explicit MpiCommunicator(int pretend = pretend_nodes());
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -62,6 +63,17 @@ class MpiCommunicator final : public Communicator {
   int node_rank_ = 0, node_size_ = 1;
   int node_index_ = 0, nodes_ = 1;
 };
+
+/// Calls work() on this rank when those with lower turns are done; returns when all are. Collective: `turns`
+/// is the same on all ranks, `turn` below that; ranks with equal turns work at the same time.
+template <class Work>
+void take_turns(int turn, int turns, MPI_Comm comm, Work&& work) {
+  for (int k = 0; k < turns; ++k) {
+    if (k > 0) check(MPI_Barrier(comm), "waiting for the turn");
+    if (k == turn) work();
+  }
+  if (turns > 1) check(MPI_Barrier(comm), "waiting for the last turn");
+}
 
 /// The ranks behind an Exec; null where MPI does not run.
 MpiCommunicator* ranks_of(Exec& exec);

@@ -73,10 +73,6 @@ RowBounds shared_bounds(RowBounds bounds, MPI_Comm comm) {
   return bounds;
 }
 
-int owner_of(const RowBounds& bounds, Index row) {
-  return static_cast<int>(std::upper_bound(bounds.begin(), bounds.end(), row) - bounds.begin()) - 1;
-}
-
 template std::vector<Offset> products_before(const Csr<float>&, const Csr<float>&, Offset);
 template std::vector<Offset> products_before(const Csr<double>&, const Csr<double>&, Offset);
 

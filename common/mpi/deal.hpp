@@ -35,7 +35,4 @@ double imbalance(std::span<const Offset> before, const RowBounds& bounds);
 /// The bounds of rank 0, on all ranks.
 RowBounds shared_bounds(RowBounds bounds, MPI_Comm comm);
 
-/// The rank that has row i.
-int owner_of(const RowBounds& bounds, Index row);
-
 }  // namespace stages::mpi

@@ -222,17 +222,26 @@ std::vector<Metric> MpiSpgemmPlan<T>::metrics() const {
   return out;
 }
 
+namespace {
+
+/// The shape of `a`, and room for so many entries; all of it uninitialised where it is new.
+template <class T>
+void resize(Csr<T>& a, Index rows, Index cols, Offset entries) {
+  a.rows = rows;
+  a.cols = cols;
+  a.row_ptr.resize(static_cast<std::size_t>(rows) + 1);
+  a.resize(entries);
+}
+
+}  // namespace
+
 template <class T>
 void GatheredRows<T>::gather(const Csr<T>& mine, const RowBounds& bounds, Index cols, MPI_Comm comm) {
   const int rank = own_rank(comm);
   const std::vector<Offset> places = all_bounds(mine.nnz(), comm);
   const std::vector<Offset> rows(bounds.begin(), bounds.end());
   if (rank == 0) {
-    whole_.rows = bounds.back();
-    whole_.cols = cols;
-    whole_.row_ptr.resize(static_cast<std::size_t>(bounds.back()) + 1);
-    whole_.col_idx.resize(static_cast<std::size_t>(places.back()));
-    whole_.values.resize(static_cast<std::size_t>(places.back()));
+    resize(whole_, bounds.back(), cols, places.back());
     whole_.row_ptr[0] = 0;
   }
   mpi::gather(mine.row_ptr.data() + 1, whole_.row_ptr.data() + 1, rows, 0, comm);
@@ -255,18 +264,12 @@ void scatter_rows(const CsrView<T>& whole, const RowBounds& bounds, Index cols, 
   broadcast(places.data(), std::ssize(places), 0, comm);
   const std::vector<Offset> rows(bounds.begin(), bounds.end());
   const auto mine = static_cast<std::size_t>(rank);
-  const auto own_rows = static_cast<std::size_t>(bounds[mine + 1] - bounds[mine]);
-  const auto own_nnz = static_cast<std::size_t>(places[mine + 1] - places[mine]);
-  part.rows = bounds[mine + 1] - bounds[mine];
-  part.cols = cols;
-  part.row_ptr.resize(own_rows + 1);
-  part.col_idx.resize(own_nnz);
-  part.values.resize(own_nnz);
+  resize(part, bounds[mine + 1] - bounds[mine], cols, places[mine + 1] - places[mine]);
   scatter(whole.row_ptr, part.row_ptr.data(), rows, 0, comm);
   scatter(whole.col_idx, part.col_idx.data(), places, 0, comm);
   scatter(whole.values, part.values.data(), places, 0, comm);
-  for (std::size_t i = 0; i < own_rows; ++i) part.row_ptr[i] -= places[mine];
-  part.row_ptr[own_rows] = static_cast<Offset>(own_nnz);
+  part.row_ptr.back() = places[mine + 1];
+  for (Offset& place : part.row_ptr) place -= places[mine];
 }
 
 template <class T>
@@ -280,11 +283,7 @@ CsrView<T> broadcast_matrix(const CsrView<T>& whole, Csr<T>& copy, MPI_Comm comm
   broadcast(&size, 1, 0, comm);
   CsrView<T> view = whole;
   if (rank != 0) {
-    copy.rows = size.rows;
-    copy.cols = size.cols;
-    copy.row_ptr.resize(static_cast<std::size_t>(size.rows) + 1);
-    copy.col_idx.resize(static_cast<std::size_t>(size.nnz));
-    copy.values.resize(static_cast<std::size_t>(size.nnz));
+    resize(copy, size.rows, size.cols, size.nnz);
     view = copy.view();
   }
   // MPI_Bcast takes one pointer for the sender, who only reads, and the receivers.

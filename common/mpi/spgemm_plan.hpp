@@ -78,7 +78,7 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   void set_imbalance(double imbalance) { imbalance_ = imbalance; }
   /// Figures that only this plan has. Collective.
   virtual std::vector<Metric> own_metrics() const { return {}; }
-  /// Whether ranks share what multiply() needs and take turns (turns.hpp): its time is then worth telling,
+  /// Whether ranks share what multiply() needs and take turns (take_turns): its time is then worth telling,
   /// and no time beside it. The same on all ranks.
   virtual bool takes_turns() const { return false; }
   /// For multiply(): seconds of this rank's own multiplications.

@@ -32,30 +32,6 @@ void in_pieces(std::size_t bytes, Piece&& piece) {
     piece(at, static_cast<int>(std::min(chunk_bytes(), bytes - at)));
 }
 
-/// Counts and displacements as MPI_Scatterv and MPI_Gatherv want them.
-struct IntLayout {
-  std::vector<int> counts, displacements;
-
-  explicit IntLayout(std::span<const std::size_t> bytes) {
-    int at = 0;
-    for (const std::size_t part : bytes) {
-      counts.push_back(static_cast<int>(part));
-      displacements.push_back(at);
-      at += static_cast<int>(part);
-    }
-  }
-};
-
-std::size_t total(std::span<const std::size_t> bytes) {
-  return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
-}
-
-void require_rank_count(std::span<const std::size_t> bytes, MPI_Comm comm) {
-  const int size = rank_count(comm);
-  if (std::ssize(bytes) != size)
-    fail("sizes of {} parts were given for {} ranks; give one a rank", bytes.size(), size);
-}
-
 }  // namespace
 
 std::size_t chunk_bytes() {
@@ -129,8 +105,8 @@ namespace {
 
 /// Between `root`, where the parts lie one behind the other, and the ranks that have one each, message by
 /// message; `scatter`: from there, else to there. What is sent is only read.
-void move_parts(std::byte* whole, std::byte* part, std::span<const std::size_t> bytes, int root,
-                MPI_Comm comm, bool scatter) {
+void move_by_messages(std::byte* whole, std::byte* part, std::span<const std::size_t> bytes, int root,
+                      MPI_Comm comm, bool scatter) {
   const int rank = own_rank(comm);
   const std::size_t own = bytes[static_cast<std::size_t>(rank)];
   Transfers transfers(comm);
@@ -155,48 +131,42 @@ void move_parts(std::byte* whole, std::byte* part, std::span<const std::size_t> 
   transfers.wait();
 }
 
+/// The same, by one collective where it may be.
+void move_parts(void* whole, void* part, std::span<const std::size_t> bytes, int root, MPI_Comm comm,
+                bool scatter) {
+  const int size = rank_count(comm);
+  if (std::ssize(bytes) != size)
+    fail("sizes of {} parts were given for {} ranks; give one a rank", bytes.size(), size);
+  const std::size_t all = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
+  if (all > chunk_bytes())
+    return move_by_messages(bytes_at(whole), bytes_at(part), bytes, root, comm, scatter);
+  const int rank = own_rank(comm);
+  const std::size_t own = bytes[static_cast<std::size_t>(rank)];
+  const std::vector<int> counts(bytes.begin(), bytes.end());
+  std::vector<int> places(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
+  if (scatter) {
+    check(MPI_Scatterv(whole, counts.data(), places.data(), MPI_BYTE, part, static_cast<int>(own), MPI_BYTE,
+                       root, comm),
+          "scattering");
+  } else {
+    check(MPI_Gatherv(part, static_cast<int>(own), MPI_BYTE, whole, counts.data(), places.data(), MPI_BYTE,
+                      root, comm),
+          "gathering");
+  }
+  (scatter == (rank == root) ? sent : received) += static_cast<Offset>(rank == root ? all - own : own);
+}
+
 }  // namespace
 
 void scatter_bytes(const void* whole, void* part, std::span<const std::size_t> bytes, int root,
                    MPI_Comm comm) {
-  require_rank_count(bytes, comm);
-  const int rank = own_rank(comm);
-  const std::size_t own = bytes[static_cast<std::size_t>(rank)];
-  if (total(bytes) <= chunk_bytes()) {
-    const IntLayout layout(bytes);
-    check(MPI_Scatterv(whole, layout.counts.data(), layout.displacements.data(), MPI_BYTE, part,
-                       static_cast<int>(own), MPI_BYTE, root, comm),
-          "scattering");
-    if (rank == root) {
-      sent += static_cast<Offset>(total(bytes) - own);
-    } else {
-      received += static_cast<Offset>(own);
-    }
-    return;
-  }
-  move_parts(static_cast<std::byte*>(const_cast<void*>(whole)), static_cast<std::byte*>(part), bytes, root,
-             comm, true);
+  move_parts(const_cast<void*>(whole), part, bytes, root, comm, true);
 }
 
 void gather_bytes(const void* part, void* whole, std::span<const std::size_t> bytes, int root,
                   MPI_Comm comm) {
-  require_rank_count(bytes, comm);
-  const int rank = own_rank(comm);
-  const std::size_t own = bytes[static_cast<std::size_t>(rank)];
-  if (total(bytes) <= chunk_bytes()) {
-    const IntLayout layout(bytes);
-    check(MPI_Gatherv(part, static_cast<int>(own), MPI_BYTE, whole, layout.counts.data(),
-                      layout.displacements.data(), MPI_BYTE, root, comm),
-          "gathering");
-    if (rank != root) {
-      sent += static_cast<Offset>(own);
-    } else {
-      received += static_cast<Offset>(total(bytes) - own);
-    }
-    return;
-  }
-  move_parts(static_cast<std::byte*>(whole), static_cast<std::byte*>(const_cast<void*>(part)), bytes, root,
-             comm, false);
+  move_parts(whole, const_cast<void*>(part), bytes, root, comm, false);
 }
 
 std::vector<Offset> all_gather(std::span<const Offset> values, MPI_Comm comm) {

@@ -12,7 +12,6 @@
 #include "common/mpi/check.hpp"
 #include "common/mpi/clocks.hpp"
 #include "common/mpi/transfer.hpp"
-#include "common/mpi/turns.hpp"
 
 namespace stages::mpi {
 namespace {

@@ -23,7 +23,6 @@ class MultiGpuExec final : public GpuExec {
   explicit MultiGpuExec(MpiCommunicator& ranks);
 
   Communicator& communicator() override { return ranks_; }
-  int gpus() const { return gpus_; }  ///< of all processes together
 
   std::string device() const override;
   std::vector<std::pair<std::string, std::string>> facts() const override;

@@ -4,7 +4,6 @@
 
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
-#include "common/multigpu/handles.hpp"
 
 namespace stages::mpi {
 

@@ -2,8 +2,8 @@
 // Device memory of all processes of a node that is meant to hold the same everywhere, and is brought together
 // from parts: each process has one, and fetches the others straight from the GPUs that have them.
 
+#include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,6 +12,15 @@
 #include "common/mpi/shared_window.hpp"
 
 namespace stages::mpi {
+
+/// The bytes to ask cudaMalloc for where `bytes` are needed that other processes open by a handle. A handle
+/// stands for whole blocks of 2 MiB, so these must hold nothing else; and one at least, so that there is
+/// something to open. The executor has no handles.
+inline std::size_t bytes_behind_handle(std::size_t bytes) {
+  constexpr std::size_t kBlock = std::size_t{2} << 20;
+  if (STAGES_SIMULATED) return bytes;
+  return (std::max<std::size_t>(bytes, 1) + kBlock - 1) / kBlock * kBlock;
+}
 
 /// As many bytes on the GPU of each process of one node. A GPU reaches the others' memory by CUDA's handles
 /// for other processes, which memory from pools has not: so it is from cudaMalloc, and lasts. On the

@@ -4,7 +4,7 @@
 
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
-#include "common/multigpu/handles.hpp"
+#include "common/multigpu/peer_memory.hpp"
 
 namespace stages::mpi {
 

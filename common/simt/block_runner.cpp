@@ -7,11 +7,10 @@
 #include <exception>
 #include <numeric>
 #include <thread>
-#include <tuple>
+#include <utility>
 
 #include "common/matrix/error.hpp"
 #include "common/simt/lens/code.hpp"
-#include "common/simt/tensor.hpp"
 
 namespace stages::simt {
 namespace {
@@ -30,34 +29,17 @@ std::string coordinates(uint3 v) {
 }
 
 /// Threads as text: consecutive numbers become ranges.
-class ThreadList {
- public:
-  void add(unsigned thread) {
-    ++count_;
-    if (count_ > 1 && thread == last_ + 1) {
-      last_ = thread;
-      return;
-    }
-    flush();
-    first_ = last_ = thread;
+std::string text_of(const std::vector<unsigned>& threads) {
+  std::string text = threads.size() == 1 ? "thread" : "threads";
+  const char* separator = " ";
+  for (std::size_t first = 0, last = 0; first < threads.size(); first = ++last) {
+    while (last + 1 < threads.size() && threads[last + 1] == threads[last] + 1) ++last;
+    text += fmt::format("{}{}", separator, threads[first]);
+    if (last > first) text += fmt::format("-{}", threads[last]);
+    separator = ", ";
   }
-  std::string text() {
-    flush();
-    return fmt::format("{} {}", count_ == 1 ? "thread" : "threads", text_);
-  }
-  unsigned count() const { return count_; }
-
- private:
-  void flush() {
-    if (first_ == kNone) return;
-    if (!text_.empty()) text_ += ", ";
-    text_ += first_ == last_ ? std::to_string(first_) : fmt::format("{}-{}", first_, last_);
-    first_ = kNone;
-  }
-  static constexpr unsigned kNone = ~0u;
-  unsigned first_ = kNone, last_ = kNone, count_ = 0;
-  std::string text_;
-};
+  return text;
+}
 
 constexpr const char* kStateNames[] = {
     "not started",        "able to run",         "running",           "at a block barrier (__syncthreads)",
@@ -114,7 +96,11 @@ void BlockRunner::run(GridRun& run, std::size_t self) {
   static_shared_.begin_launch(run.grid.kernel);
   races_ = run.races;
   if (races_) run.baton.take(baton_);
-  if (run.counts != nullptr) begin_tracing();
+  tracing_ = run.counts != nullptr;
+  if (tracing_) {
+    if (!tracer_) tracer_ = std::make_unique<Tracer>();
+    tracer_->begin_launch(*run.counts, threads_in_block_);
+  }
   t_local.tracing = tracing_ || races_ != nullptr;
   if (catching_crashes()) prepare_for_crashes(signal_stack_);
   for (;;) {
@@ -122,7 +108,10 @@ void BlockRunner::run(GridRun& run, std::size_t self) {
     if (turn >= run.blocks || run.stop.load() != Fault::none) break;
     run_block(run.block_at(turn));
   }
-  if (tracing_) end_tracing();
+  if (std::exchange(tracing_, false)) {
+    const std::lock_guard lock(run.counts_mutex);
+    tracer_->end_launch(*run.counts);
+  }
   t_local.tracing = false;
   if (races_) run.baton.pass();
   t_local.runner = nullptr;
@@ -171,8 +160,12 @@ void BlockRunner::run_block(std::uint64_t block) {
   spinners_.clear();
   dynamic_shared_.refill(grid.shared_bytes);
   static_shared_.before_block();
-  if (tracing_) begin_tracing_block();
-  if (races_) begin_races_of_block(block);
+  if (tracing_) tracer_->begin_block(static_shared_.others(), dynamic_shared_.span(), static_shared_.span());
+  if (races_) {
+    clocks_.shared = {static_shared_.span(), dynamic_shared_.span()};
+    clocks_.own = static_shared_.others();
+    races_->begin_block(clocks_, block, threads_in_block_);
+  }
   if (grid.cluster > 1) run_->cluster_shared[block].store(dynamic_shared_.data());
 
   while (live_ > 0 && run_->stop.load(std::memory_order_relaxed) == Fault::none) {
@@ -180,7 +173,9 @@ void BlockRunner::run_block(std::uint64_t block) {
     if (next >= 0) {
       hand_over(main_, next);
     } else if (live_ > 0 && run_->stop.load() == Fault::none) {
-      idle_without_baton();
+      if (races_) run_->baton.pass();
+      idle();
+      if (races_) run_->baton.take(baton_);
     }
   }
   if (live_ > 0) abandon();
@@ -450,26 +445,14 @@ namespace {
 std::uint64_t combine(WarpOp op, std::uint64_t a, std::uint64_t b) {
   const auto ua = static_cast<std::uint32_t>(a), ub = static_cast<std::uint32_t>(b);
   const auto sa = static_cast<std::int32_t>(ua), sb = static_cast<std::int32_t>(ub);
-  switch (op) {
-    case WarpOp::add_u32:
-      return ua + ub;
-    case WarpOp::min_u32:
-      return std::min(ua, ub);
-    case WarpOp::max_u32:
-      return std::max(ua, ub);
-    case WarpOp::min_s32:
-      return static_cast<std::uint32_t>(std::min(sa, sb));
-    case WarpOp::max_s32:
-      return static_cast<std::uint32_t>(std::max(sa, sb));
-    case WarpOp::and_u32:
-      return ua & ub;
-    case WarpOp::or_u32:
-      return ua | ub;
-    case WarpOp::xor_u32:
-      return ua ^ ub;
-    default:
-      return 0;
-  }
+  if (op == WarpOp::add_u32) return ua + ub;
+  if (op == WarpOp::min_u32) return std::min(ua, ub);
+  if (op == WarpOp::max_u32) return std::max(ua, ub);
+  if (op == WarpOp::min_s32) return static_cast<std::uint32_t>(std::min(sa, sb));
+  if (op == WarpOp::max_s32) return static_cast<std::uint32_t>(std::max(sa, sb));
+  if (op == WarpOp::and_u32) return ua & ub;
+  if (op == WarpOp::or_u32) return ua | ub;
+  return op == WarpOp::xor_u32 ? ua ^ ub : 0;
 }
 
 // The operands of a lane lie on its stack while it waits.
@@ -596,10 +579,6 @@ void BlockRunner::spin_turn(Where at) {
   wait_as(State::spin, at);
 }
 
-void BlockRunner::spin_end() {
-  note_progress();
-}
-
 void BlockRunner::pause_turn(Where at) {
   dirty_ = true;
   spin_turn(at);
@@ -642,29 +621,6 @@ void BlockRunner::idle() {
 
 // ---- the lens ---------------------------------------------------------------------------------------------
 
-void BlockRunner::begin_tracing() {
-  if (!tracer_) tracer_ = std::make_unique<Tracer>();
-  tracer_->begin_launch(*run_->counts, threads_in_block_);
-  tracing_ = true;
-}
-
-void BlockRunner::begin_tracing_block() {
-  const auto span = [](const void* begin, std::size_t bytes) {
-    return Span{reinterpret_cast<std::uintptr_t>(begin), bytes};
-  };
-  const StaticShared::Range fixed = static_shared_.range();
-  const StaticShared::Range own = static_shared_.others();
-  tracer_->begin_block(span(own.begin, static_cast<std::size_t>(own.end - own.begin)),
-                       span(dynamic_shared_.data(), dynamic_shared_.bytes()),
-                       span(fixed.begin, static_cast<std::size_t>(fixed.end - fixed.begin)));
-}
-
-void BlockRunner::end_tracing() {
-  tracing_ = false;
-  const std::lock_guard lock(run_->counts_mutex);
-  tracer_->end_launch(*run_->counts);
-}
-
 void BlockRunner::note(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code) {
   last_code_ = code;
   if (run_->stop.load(std::memory_order_relaxed) != Fault::none) [[unlikely]]
@@ -696,23 +652,6 @@ void BlockRunner::look_for_race(const volatile void* p, unsigned bytes, Access a
   const auto address = reinterpret_cast<std::uintptr_t>(p);
   if (!stack_.holds(address))
     races_->access(clocks_, current_, address, bytes, access, how, code_address(code));
-}
-
-void BlockRunner::begin_races_of_block(std::uint64_t block) {
-  const auto span = [](const StaticShared::Range& r) {
-    return std::pair<std::uint64_t, std::uint64_t>{reinterpret_cast<std::uintptr_t>(r.begin),
-                                                   static_cast<std::uint64_t>(r.end - r.begin)};
-  };
-  clocks_.shared = {span(static_shared_.range()),
-                    {reinterpret_cast<std::uintptr_t>(dynamic_shared_.data()), dynamic_shared_.bytes()}};
-  std::tie(clocks_.own_begin, clocks_.own_bytes) = span(static_shared_.others());
-  races_->begin_block(clocks_, block, threads_in_block_);
-}
-
-void BlockRunner::idle_without_baton() {
-  if (races_) run_->baton.pass();
-  idle();
-  if (races_) run_->baton.take(baton_);
 }
 
 void BlockRunner::count(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code) {
@@ -822,11 +761,11 @@ void BlockRunner::end_after_crash() {
 }
 
 std::string BlockRunner::waiters(State state, unsigned first, unsigned last) const {
-  ThreadList list;
+  std::vector<unsigned> waiting;
   for (unsigned i = first; i < last; ++i) {
-    if (thread_[i].state == state) list.add(i);
+    if (thread_[i].state == state) waiting.push_back(i);
   }
-  return fmt::format("{} {}", list.text(), list.count() == 1 ? "waits" : "wait");
+  return fmt::format("{} {}", text_of(waiting), waiting.size() == 1 ? "waits" : "wait");
 }
 
 // One row for each group of threads that wait for the same at the same place.
@@ -836,16 +775,16 @@ void BlockRunner::append_table(std::string& text) const {
     if (told[i]) continue;
     const Thread& t = thread_[i];
     const bool placed = t.state != State::fresh && t.state != State::done && t.state != State::running;
-    ThreadList group;
+    std::vector<unsigned> group;
     for (unsigned j = i; j < threads_in_block_; ++j) {
       const Thread& other = thread_[j];
       const bool same = other.state == t.state && (!placed || same_place(other.at, t.at)) &&
                         (t.state != State::warp || (other.mask == t.mask));
       if (!same) continue;
-      group.add(j);
+      group.push_back(j);
       told[j] = true;
     }
-    text += fmt::format("\n  block {}: {}: {}", coordinates(blockIdx), group.text(), name(t.state));
+    text += fmt::format("\n  block {}: {}: {}", coordinates(blockIdx), text_of(group), name(t.state));
     if (t.state == State::warp) text += fmt::format(" with mask {:#010x}", t.mask);
     if (placed) text += " at " + file_line(t.at);
     if (t.state == State::running && left_at_ != 0) text += " at " + line_of(left_at_);

@@ -17,7 +17,6 @@
 #include <mutex>
 #include <semaphore>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "common/simt/executor.hpp"
@@ -126,7 +125,7 @@ class BlockRunner {
                      const void* code);
   void grid_barrier(Where at, const void* code);
   void spin_turn(Where at);
-  void spin_end();
+  void spin_end() { note_progress(); }
   void pause_turn(Where at);
   void* dynamic_shared_memory() { return dynamic_shared_.data(); }
   void* cluster_shared_memory(void* own, unsigned rank, Where at);
@@ -207,13 +206,8 @@ class BlockRunner {
   void count(const volatile void* p, unsigned bytes, Event::Kind kind, const void* code);
   void look_for_race(const volatile void* p, unsigned bytes, Access access, const AtomicHow* how,
                      const void* code);
-  void begin_races_of_block(std::uint64_t block);
   [[noreturn]] void leave(std::uint64_t code);
-  void idle_without_baton();
 
-  void begin_tracing();
-  void begin_tracing_block();
-  void end_tracing();
   void make_room();
   void put_together(unsigned warp);
   void put_all_together();

@@ -38,15 +38,14 @@
 inline void __syncthreads(STAGES_SIMT_AT) {
   stages::simt::block_barrier(stages::simt::Vote::none, 0, at);
 }
-inline int __syncthreads_count(int predicate, STAGES_SIMT_AT) {
-  return stages::simt::block_barrier(stages::simt::Vote::count, predicate, at);
-}
-inline int __syncthreads_and(int predicate, STAGES_SIMT_AT) {
-  return stages::simt::block_barrier(stages::simt::Vote::all, predicate, at);
-}
-inline int __syncthreads_or(int predicate, STAGES_SIMT_AT) {
-  return stages::simt::block_barrier(stages::simt::Vote::any, predicate, at);
-}
+#define STAGES_SIMT_VOTE(NAME, VOTE)                                             \
+  inline int __syncthreads_##NAME(int predicate, STAGES_SIMT_AT) {               \
+    return stages::simt::block_barrier(stages::simt::Vote::VOTE, predicate, at); \
+  }
+STAGES_SIMT_VOTE(count, count)
+STAGES_SIMT_VOTE(and, all)
+STAGES_SIMT_VOTE(or, any)
+#undef STAGES_SIMT_VOTE
 inline void __syncwarp(unsigned mask = 0xffffffffu, STAGES_SIMT_AT) {
   stages::simt::meet(stages::simt::WarpOp::sync, mask, 0, 0, at);
 }
@@ -88,48 +87,48 @@ T from_bits(std::uint64_t bits) {
   return value;
 }
 
-inline void check_width(int width, Where at) {
+/// source(lane, within) is the lane that `lane` reads from; `within` masks a lane's place in its segment of
+/// `width` lanes.
+template <class T, class Source>
+T shuffle(unsigned mask, T value, int width, Where at, Source source) {
   if (width < 1 || width > 32 || (width & (width - 1)) != 0) {
     device_fault("a shuffle whose width is not 1, 2, 4, 8, 16 or 32", at);
   }
-}
-
-template <class T>
-T shuffle(unsigned mask, T value, unsigned source, Where at) {
-  return from_bits<T>(meet(WarpOp::shuffle, mask, to_bits(value), source, at));
+  const unsigned from = source(lane_of_thread(), static_cast<unsigned>(width) - 1);
+  return from_bits<T>(meet(WarpOp::shuffle, mask, to_bits(value), from, at));
 }
 
 }  // namespace stages::simt
 
 template <stages::simt::Shuffled T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32, STAGES_SIMT_AT) {
-  stages::simt::check_width(width, at);
-  const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
-  return stages::simt::shuffle(mask, value, (lane & ~within) | (static_cast<unsigned>(source) & within), at);
+  return stages::simt::shuffle(mask, value, width, at, [source](unsigned lane, unsigned within) {
+    return (lane & ~within) | (static_cast<unsigned>(source) & within);
+  });
 }
 
 /// From the lane `delta` below, its own value where that would leave the segment of `width` lanes.
 template <stages::simt::Shuffled T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, STAGES_SIMT_AT) {
-  stages::simt::check_width(width, at);
-  const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
-  return stages::simt::shuffle(mask, value, (lane & within) < delta ? lane : lane - delta, at);
+  return stages::simt::shuffle(mask, value, width, at, [delta](unsigned lane, unsigned within) {
+    return (lane & within) < delta ? lane : lane - delta;
+  });
 }
 
 template <stages::simt::Shuffled T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, STAGES_SIMT_AT) {
-  stages::simt::check_width(width, at);
-  const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
-  return stages::simt::shuffle(mask, value, delta > within - (lane & within) ? lane : lane + delta, at);
+  return stages::simt::shuffle(mask, value, width, at, [delta](unsigned lane, unsigned within) {
+    return delta > within - (lane & within) ? lane : lane + delta;
+  });
 }
 
 /// From lane ^ bits; lanes of later segments are out of reach (own value), those of earlier ones are not.
 template <stages::simt::Shuffled T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, STAGES_SIMT_AT) {
-  stages::simt::check_width(width, at);
-  const unsigned within = static_cast<unsigned>(width) - 1, lane = stages::simt::lane_of_thread();
-  const unsigned source = lane ^ static_cast<unsigned>(bits);
-  return stages::simt::shuffle(mask, value, source > (lane | within) ? lane : source, at);
+  return stages::simt::shuffle(mask, value, width, at, [bits](unsigned lane, unsigned within) {
+    const unsigned source = lane ^ static_cast<unsigned>(bits);
+    return source > (lane | within) ? lane : source;
+  });
 }
 
 template <stages::simt::Shuffled T>
@@ -366,46 +365,26 @@ STAGES_SIMT_STORE(__stwt, stages::simt::note_atomic_next(p, {}))
 
 // ---- integer and floating-point intrinsics ----------------------------------------------------------------
 
-inline int __popc(unsigned v) {
-  return std::popcount(v);
-}
-inline int __popcll(unsigned long long v) {
-  return std::popcount(v);
-}
-inline int __clz(int v) {
-  return std::countl_zero(static_cast<unsigned>(v));
-}
-inline int __clzll(long long v) {
-  return std::countl_zero(static_cast<unsigned long long>(v));
-}
-inline int __ffs(int v) {
-  return __builtin_ffs(v);
-}
-inline int __ffsll(long long v) {
-  return __builtin_ffsll(v);
-}
+#define STAGES_SIMT_UNARY(NAME, TO, FROM, RESULT) \
+  inline TO NAME(FROM v) {                        \
+    return RESULT;                                \
+  }
+STAGES_SIMT_UNARY(__popc, int, unsigned, std::popcount(v))
+STAGES_SIMT_UNARY(__popcll, int, unsigned long long, std::popcount(v))
+STAGES_SIMT_UNARY(__clz, int, int, std::countl_zero(static_cast<unsigned>(v)))
+STAGES_SIMT_UNARY(__clzll, int, long long, std::countl_zero(static_cast<unsigned long long>(v)))
+STAGES_SIMT_UNARY(__ffs, int, int, __builtin_ffs(v))
+STAGES_SIMT_UNARY(__ffsll, int, long long, __builtin_ffsll(v))
+STAGES_SIMT_UNARY(__int_as_float, float, int, std::bit_cast<float>(v))
+STAGES_SIMT_UNARY(__float_as_int, int, float, std::bit_cast<int>(v))
+STAGES_SIMT_UNARY(__uint_as_float, float, unsigned, std::bit_cast<float>(v))
+STAGES_SIMT_UNARY(__float_as_uint, unsigned, float, std::bit_cast<unsigned>(v))
+STAGES_SIMT_UNARY(__longlong_as_double, double, long long, std::bit_cast<double>(v))
+STAGES_SIMT_UNARY(__double_as_longlong, long long, double, std::bit_cast<long long>(v))
+#undef STAGES_SIMT_UNARY
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);
 }
-inline float __int_as_float(int v) {
-  return std::bit_cast<float>(v);
-}
-inline int __float_as_int(float v) {
-  return std::bit_cast<int>(v);
-}
-inline float __uint_as_float(unsigned v) {
-  return std::bit_cast<float>(v);
-}
-inline unsigned __float_as_uint(float v) {
-  return std::bit_cast<unsigned>(v);
-}
-inline double __longlong_as_double(long long v) {
-  return std::bit_cast<double>(v);
-}
-inline long long __double_as_longlong(double v) {
-  return std::bit_cast<long long>(v);
-}
-
 // CUDA has min and max for every pair of arithmetic types in the global namespace.
 template <class A, class B>
 requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>

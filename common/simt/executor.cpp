@@ -111,11 +111,6 @@ class Pool {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-const char* environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 Schedule parse_schedule(std::string_view text) {
   if (text.empty() || text == "forward") return {};
   if (text == "reverse") return {Schedule::Kind::reverse, 0};
@@ -144,10 +139,6 @@ struct Settings {
 Settings& settings() {
   static Settings instance;
   return instance;
-}
-
-double watchdog_seconds(double set) {
-  return set > 0 ? set : numbers().patience;
 }
 
 std::string headline(Fault fault, const GridRun& run, double patience) {
@@ -203,12 +194,13 @@ Fault run_grid(const Grid& grid, std::string& report) {
     s.missed = true;
     return Fault::late;
   }
-  const Schedule schedule = s.scheduled ? s.schedule : parse_schedule(environment("STAGES_SCHEDULE"));
+  const char* const wanted = std::getenv("STAGES_SCHEDULE");
+  const Schedule schedule = s.scheduled ? s.schedule : parse_schedule(wanted != nullptr ? wanted : "");
   const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
   // Clocks tell what orders threads, so that races show where blocks run one after another.
   const std::uint64_t at_once = races() ? 1 : numbers().workers;
   const std::uint64_t workers = grid.resident() ? blocks : std::min<std::uint64_t>(blocks, at_once);
-  const double patience = watchdog_seconds(s.watchdog);
+  const double patience = s.watchdog > 0 ? s.watchdog : numbers().patience;
   GridRun run(grid, schedule, blocks, workers);
   s.ran.insert(grid.kernel);
   std::optional<LaunchCounts> counts;

@@ -1,18 +1,8 @@
 #pragma once
-// The executor: what device code and the runtime call to run a grid of CUDA threads on CPU cores.
-//
-// The idea. A block runs on one OS thread, its CUDA threads one after another. A thread is at first just a
-// function call on the fiber (a stack of its own) that is at hand; only when it must wait — at a barrier, in
-// a shuffle, in a spin loop — does the fiber become that thread's own, and the next thread starts on a fresh
-// one. A kernel without barriers therefore costs a call per thread, and a wait costs a switch of stacks
-// (about 10 ns) instead of a switch of OS threads (microseconds). Blocks are spread over OS threads; in a
-// cooperative launch every block gets one, because all of them must be able to wait for each other.
-//
-// The order in which threads run between two waits is a parameter (STAGES_SCHEDULE): hardware promises none,
-// so a kernel whose result changes with it is wrong.
-//
-// What is found, and how the faults are reported, is told in docs/executor.md.
+// The executor: what device code and the runtime call to run a grid of CUDA threads on CPU cores. How it works,
+// what it finds and how faults are reported is told in docs/executor.md.
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +22,12 @@ using Where = std::source_location;
 /// The 32-bit word that uninitialised and freed device memory is filled with: a NaN as float and (twice) as
 /// double, and as int an index of two thousand million, so that its use shows.
 inline constexpr std::uint32_t kJunk = 0x7FFADBADu;
+
+/// A piece of memory.
+struct Span {
+  std::uint64_t begin = 0, bytes = 0;
+  bool holds(std::uint64_t address) const { return address - begin < bytes; }
+};
 
 /// Fills `bytes` bytes with kJunk, the last word cut off where it does not fit.
 void fill_junk(void* memory, std::size_t bytes);
@@ -84,8 +80,14 @@ struct TileOperands {
   const float* b = nullptr;
 };
 
-/// d += a b by a whole warp (tensor.hpp). A fault if one of its lanes has exited.
+/// d += a b by a whole warp. A fault if one of its lanes has exited.
 void multiply_tiles(TileOperands mine, Where at);
+/// d += a b with 16 x 8, 8 x 8 and 16 x 8 elements, which the lanes hold as common/gpu/tensor.hpp tells. The
+/// lower 13 bits of a and b are ignored. Each sum of products and old d is exact here until it is rounded
+/// towards zero to a float: so hardware rounds, which drops low bits of products besides.
+/// Source: H. Ootomo and R. Yokota ("Recovering single precision accuracy from Tensor Cores while surpassing
+/// the FP32 theoretical peak performance", IJHPCA 2022).
+void multiply(const std::array<TileOperands, 32>& lanes);
 /// `value` rounded to the 11 significant bits of TF32, ties away from zero.
 float nearest_tf32(float value);
 

@@ -1,6 +1,5 @@
 #include "common/simt/numbers.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>

@@ -8,7 +8,6 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -115,11 +114,8 @@ class Memory {
   struct Allocation {
     std::size_t bytes;
     Kind kind;
-    std::uint64_t grave = 0;  ///< once freed: its number among graves_
-  };
-  struct Found {
     std::uintptr_t begin;
-    Allocation allocation;
+    std::uint64_t grave = 0;  ///< once freed: its number among graves_
   };
 
   cudaError_t allocate(void** p, std::size_t bytes, Kind kind) {
@@ -142,7 +138,8 @@ class Memory {
     forget_freed_at(reinterpret_cast<std::uintptr_t>(memory), bytes + kCanaryBytes);
     fill_junk(memory, bytes);
     lay_canary(static_cast<std::byte*>(memory) + bytes);
-    allocations_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, kind};
+    allocations_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, kind,
+                                                              reinterpret_cast<std::uintptr_t>(memory)};
     forget_memory(memory, bytes);
     if (kind == Kind::device) {
       used_ += bytes;
@@ -177,14 +174,14 @@ class Memory {
   }
 
   /// The allocation that holds p, or ends at it.
-  std::optional<Found> find(const void* p) {
+  std::optional<Allocation> find(const void* p) {
     const std::lock_guard lock(mutex_);
     const auto address = reinterpret_cast<std::uintptr_t>(p);
     auto after = allocations_.upper_bound(address);
     if (after == allocations_.begin()) return std::nullopt;
-    const auto& [begin, allocation] = *--after;
-    if (address - begin > allocation.bytes) return std::nullopt;
-    return Found{begin, allocation};
+    const Allocation& before = (--after)->second;
+    if (address - before.begin > before.bytes) return std::nullopt;
+    return before;
   }
 
   /// What kernels may touch, by address.
@@ -267,32 +264,32 @@ Memory& memory() {
 // Is [p, p + bytes) fit to be the device (or the host) side of a copy?
 cudaError_t check_side(const void* p, std::size_t bytes, bool device_side, const char* role) {
   const auto found = memory().find(p);
-  const bool freed = found && found->allocation.kind == Kind::freed;
+  const bool freed = found && found->kind == Kind::freed;
   if (!device_side) {
-    if (!found || found->allocation.kind == Kind::pinned) return cudaSuccess;
+    if (!found || found->kind == Kind::pinned) return cudaSuccess;
     // A host allocation may begin where a freed device array ended.
-    if (reinterpret_cast<std::uintptr_t>(p) == found->begin + found->allocation.bytes) return cudaSuccess;
+    if (reinterpret_cast<std::uintptr_t>(p) == found->begin + found->bytes) return cudaSuccess;
     if (freed && STAGES_SIMT_ASAN)
       return cudaSuccess;  // ASan hands freed memory out again, and watches it itself
     return error(cudaErrorInvalidValue, fmt::format("the {} is {}device memory where host memory is expected",
                                                     role, freed ? "freed " : ""));
   }
-  if (!found || found->allocation.kind != Kind::device) {
+  if (!found || found->kind != Kind::device) {
     return error(cudaErrorInvalidValue, fmt::format("the {} is {} where device memory is expected", role,
                                                     freed ? "freed device memory" : "host memory"));
   }
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - found->begin;
-  if (bytes > found->allocation.bytes - offset) {
+  if (bytes > found->bytes - offset) {
     return error(cudaErrorInvalidValue,
                  fmt::format("{} bytes from the {} on, of which the device array holds only {}", bytes, role,
-                             found->allocation.bytes - offset));
+                             found->bytes - offset));
   }
   return cudaSuccess;
 }
 
 bool is_device(const void* p) {
   const auto found = memory().find(p);
-  return found && found->allocation.kind == Kind::device;
+  return found && found->kind == Kind::device;
 }
 
 cudaError_t check_copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
@@ -306,8 +303,8 @@ cudaError_t check_copy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   const bool from_device = kind == cudaMemcpyDefault
                                ? is_device(from)
                                : kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  const cudaError_t status = check_side(to, bytes, to_device, "destination");
-  return status != cudaSuccess ? status : check_side(from, bytes, from_device, "source");
+  if (const auto status = check_side(to, bytes, to_device, "destination")) return status;
+  return check_side(from, bytes, from_device, "source");
 }
 
 // ---- streams ----------------------------------------------------------------------------------------------
@@ -349,12 +346,23 @@ Handles<Handle>& handles() {
   return instance;
 }
 
-cudaError_t stale(const char* what) {
-  return error(cudaErrorInvalidResourceHandle, fmt::format("the {} does not exist (any more)", what));
+/// cudaSuccess where the handle stands for something.
+template <class Handle>
+cudaError_t stale_unless(bool exists) {
+  constexpr const char* kWhat = std::is_same_v<Handle, cudaStream_t>  ? "stream"
+                                : std::is_same_v<Handle, cudaEvent_t> ? "event"
+                                                                      : "graph";
+  if (exists) return cudaSuccess;
+  return error(cudaErrorInvalidResourceHandle, fmt::format("the {} does not exist (any more)", kWhat));
 }
-
-bool exists(cudaStream_t stream) {
-  return stream == nullptr || handles<cudaStream_t>().contains(stream);
+template <class Handle>
+cudaError_t check_handle(Handle handle) {
+  const bool is_default = std::is_same_v<Handle, cudaStream_t> && handle == nullptr;
+  return stale_unless<Handle>(is_default || handles<Handle>().contains(handle));
+}
+template <class Handle>
+cudaError_t destroy(Handle handle) {
+  return stale_unless<Handle>(handles<Handle>().destroy(handle));
 }
 
 /// The stream that began a capture on this OS thread; blocking calls are errors until it ends.
@@ -386,10 +394,9 @@ cudaError_t put(cudaStream_t stream, std::function<cudaError_t()> work) {
     stream->capturing->work.push_back(std::move(work));
     return cudaSuccess;
   }
-  if (!exists(stream)) return stale("stream");
+  if (const auto status = check_handle(stream)) return status;
   if (!stream) {
-    if (const auto status = refuse_in_capture("work on the default stream"); status != cudaSuccess)
-      return status;
+    if (const auto status = refuse_in_capture("work on the default stream")) return status;
   }
   order_work(stream);
   return work();
@@ -441,11 +448,11 @@ cudaError_t check_shape(const Grid& g) {
   }
   if (g.cluster > 1 &&
       (device().major < 9 || g.cluster > 16 || g.grid.x != g.cluster || g.grid.y != 1 || g.grid.z != 1)) {
-    return error(cudaErrorNotSupported,
-                 fmt::format("a cluster of {} in a grid of {} x {} x {} blocks, on {}; "
-                             "the executor runs grids that are one cluster of "
-                             "at most 16, on compute capability 9.0",
-                             g.cluster, g.grid.x, g.grid.y, g.grid.z, device().name));
+    return error(
+        cudaErrorNotSupported,
+        fmt::format("a cluster of {} in a grid of {} x {} x {} blocks, on {}; the executor runs grids "
+                    "that are one cluster of at most 16, on compute capability 9.0",
+                    g.cluster, g.grid.x, g.grid.y, g.grid.z, device().name));
   }
   return cudaSuccess;
 }
@@ -470,17 +477,9 @@ cudaError_t run_now(const Grid& grid) {
   std::string report;
   const Fault fault = run_grid(grid, report);
   std::string race = races_of_launch();
-  switch (fault) {
-    case Fault::none:
-      break;
-    case Fault::device:
-      return error(cudaErrorLaunchFailure, std::move(report));
-    case Fault::deadlock:
-    case Fault::timeout:
-      return error(cudaErrorLaunchTimeout, std::move(report));
-    case Fault::late:
-      return error(cudaErrorLaunchTimeout, "it was to end before now");
-  }
+  if (fault == Fault::device) return error(cudaErrorLaunchFailure, std::move(report));
+  if (fault == Fault::late) return error(cudaErrorLaunchTimeout, "it was to end before now");
+  if (fault != Fault::none) return error(cudaErrorLaunchTimeout, std::move(report));
   if (!race.empty()) return error(cudaErrorLaunchFailure, std::move(race));
   if (STAGES_SIMT_ASAN) return cudaSuccess;
   std::string broken = memory().check_canaries();
@@ -545,7 +544,7 @@ cudaError_t max_active_blocks(int* blocks, int block_size, std::size_t shared_by
 cudaError_t check_argument_pointer(const void* p, int argument) {
   if (!p) return cudaSuccess;
   const auto found = memory().find(p);
-  if (found && found->allocation.kind != Kind::freed) return cudaSuccess;
+  if (found && found->kind != Kind::freed) return cudaSuccess;
   return error(cudaErrorIllegalAddress,
                fmt::format("argument {} of the kernel points to {}; pass device memory", argument,
                            found ? "freed device memory" : "host memory"));
@@ -557,9 +556,8 @@ bool is_capturing(cudaStream_t stream) {
 
 cudaError_t submit(Launch launch, cudaStream_t stream) {
   launch.grid.shared_limit = shared_limit(launch.grid.kernel);
-  cudaError_t status = check_shape(launch.grid);
-  if (status == cudaSuccess) status = check_cooperative(launch.grid);
-  if (status != cudaSuccess) return status;
+  if (const auto status = check_shape(launch.grid)) return status;
+  if (const auto status = check_cooperative(launch.grid)) return status;
   return put(stream, [launch = std::move(launch)] { return run_now(launch.grid); });
 }
 
@@ -577,21 +575,21 @@ using namespace stages::simt;
 // ---- memory -----------------------------------------------------------------------------------------------
 
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {
-  const cudaError_t status = refuse_in_capture("cudaMalloc");
-  return status != cudaSuccess ? status : memory().allocate(p, bytes, Kind::device);
+  if (const auto status = refuse_in_capture("cudaMalloc")) return status;
+  return memory().allocate(p, bytes, Kind::device);
 }
 cudaError_t cudaFree(void* p) {
-  const cudaError_t status = refuse_in_capture("cudaFree");
   order_host_after_all();
-  return status != cudaSuccess ? status : memory().release(p, Kind::device);
+  if (const auto status = refuse_in_capture("cudaFree")) return status;
+  return memory().release(p, Kind::device);
 }
 cudaError_t cudaMallocAsync(void** p, std::size_t bytes, cudaStream_t stream) {
-  if (!exists(stream)) return stale("stream");
+  if (const auto status = check_handle(stream)) return status;
   if (is_capturing(stream)) return refuse_in_capture("cudaMallocAsync");
   return memory().allocate(p, bytes, Kind::device);
 }
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
-  if (!exists(stream)) return stale("stream");
+  if (const auto status = check_handle(stream)) return status;
   if (is_capturing(stream)) return refuse_in_capture("cudaFreeAsync");
   return memory().release(p, Kind::device);
 }
@@ -603,10 +601,10 @@ cudaError_t cudaFreeHost(void* p) {
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  cudaError_t status = refuse_in_capture("cudaMemcpy");
-  if (status == cudaSuccess) status = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
-  if (status == cudaSuccess) order_host_after_stream(nullptr);
-  return status;
+  if (const auto status = refuse_in_capture("cudaMemcpy")) return status;
+  if (const auto status = cudaMemcpyAsync(to, from, bytes, kind, nullptr)) return status;
+  order_host_after_stream(nullptr);
+  return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
@@ -621,8 +619,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 }
 
 cudaError_t cudaMemset(void* p, int byte, std::size_t bytes) {
-  const cudaError_t status = refuse_in_capture("cudaMemset");
-  return status != cudaSuccess ? status : cudaMemsetAsync(p, byte, bytes, nullptr);
+  if (const auto status = refuse_in_capture("cudaMemset")) return status;
+  return cudaMemsetAsync(p, byte, bytes, nullptr);
 }
 
 cudaError_t cudaMemsetAsync(void* p, int byte, std::size_t bytes, cudaStream_t stream) {
@@ -643,8 +641,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
 // ---- streams, events, graphs ------------------------------------------------------------------------------
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  *stream = handles<cudaStream_t>().make();
-  return cudaSuccess;
+  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   *stream = handles<cudaStream_t>().make();
@@ -654,25 +651,25 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (stream && stream == t_capture) t_capture = nullptr;
   forget_stream(stream);
-  return handles<cudaStream_t>().destroy(stream) ? cudaSuccess : stale("stream");
+  return destroy(stream);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (!exists(stream)) return stale("stream");
+  if (const auto status = check_handle(stream)) return status;
   order_host_after_stream(stream);
   return refuse_in_capture("cudaStreamSynchronize");
 }
 
 // Work that waits for an event of a capture belongs to that capture.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  if (!handles<cudaEvent_t>().contains(event)) return stale("event");
-  if (!exists(stream)) return stale("stream");
+  if (const auto status = check_handle(event)) return status;
+  if (const auto status = check_handle(stream)) return status;
   if (stream && event->captured_in) stream->capturing = event->captured_in;
   order_stream_after_event(stream, event);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  if (!stream || !handles<cudaStream_t>().contains(stream)) {
+  if (!stream || check_handle(stream) != cudaSuccess) {
     return error(cudaErrorStreamCaptureUnsupported, "the default stream cannot be captured; make a stream");
   }
   if (stream->capturing || t_capture) return error(cudaErrorIllegalState, "a capture is in progress already");
@@ -699,29 +696,29 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  if (!handles<cudaGraph_t>().contains(graph)) return stale("graph");
+  if (const auto status = check_handle(graph)) return status;
   *exec = handles<cudaGraphExec_t>().make();
   (*exec)->graph = *graph;
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  if (!handles<cudaGraphExec_t>().contains(exec)) return stale("graph");
+  if (const auto status = check_handle(exec)) return status;
   if (is_capturing(stream))
     return error(cudaErrorStreamCaptureUnsupported, "cudaGraphLaunch on a stream that is captured");
   return put(stream, [graph = exec->graph] {
     for (const auto& work : graph.work) {
-      if (const cudaError_t status = work(); status != cudaSuccess) return status;
+      if (const auto status = work()) return status;
     }
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return handles<cudaGraph_t>().destroy(graph) ? cudaSuccess : stale("graph");
+  return destroy(graph);
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return handles<cudaGraphExec_t>().destroy(exec) ? cudaSuccess : stale("graph");
+  return destroy(exec);
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
@@ -733,24 +730,26 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return handles<cudaEvent_t>().destroy(event) ? cudaSuccess : stale("event");
+  return destroy(event);
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (!handles<cudaEvent_t>().contains(event)) return stale("event");
-  if (!exists(stream)) return stale("stream");
+  if (const auto status = check_handle(event)) return status;
+  if (const auto status = check_handle(stream)) return status;
   event->captured_in = stream ? stream->capturing : nullptr;
   event->recorded = true;
   order_event_after_stream(event, stream);
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (handles<cudaEvent_t>().contains(event)) order_host_after_event(event);
-  return handles<cudaEvent_t>().contains(event) ? refuse_in_capture("cudaEventSynchronize") : stale("event");
+  if (const auto status = check_handle(event)) return status;
+  order_host_after_event(event);
+  return refuse_in_capture("cudaEventSynchronize");
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t stop) {
-  if (!handles<cudaEvent_t>().contains(start) || !handles<cudaEvent_t>().contains(stop))
-    return stale("event");
+  for (const cudaEvent_t event : {start, stop}) {
+    if (const auto status = check_handle(event)) return status;
+  }
   if (!start->recorded || !stop->recorded || !start->timed || !stop->timed) {
     return error(cudaErrorInvalidResourceHandle, "both events must be recorded, and made with timing");
   }
@@ -817,43 +816,17 @@ cudaError_t cudaPeekAtLastError() {
   return t_last;
 }
 
-namespace {
-struct ErrorText {
-  cudaError_t code;
-  const char* name;
-  const char* text;
-};
-#define STAGES_SIMT_ERROR(code, text) \
-  { code, #code, text }
-constexpr ErrorText kErrors[] = {
-    STAGES_SIMT_ERROR(cudaSuccess, "no error"),
-    STAGES_SIMT_ERROR(cudaErrorInvalidValue, "invalid argument"),
-    STAGES_SIMT_ERROR(cudaErrorMemoryAllocation, "out of memory"),
-    STAGES_SIMT_ERROR(cudaErrorInvalidConfiguration, "invalid configuration argument"),
-    STAGES_SIMT_ERROR(cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"),
-    STAGES_SIMT_ERROR(cudaErrorInvalidDevice, "invalid device ordinal"),
-    STAGES_SIMT_ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle"),
-    STAGES_SIMT_ERROR(cudaErrorIllegalState, "the operation is not permitted in the current state"),
-    STAGES_SIMT_ERROR(cudaErrorIllegalAddress, "an illegal memory access was encountered"),
-    STAGES_SIMT_ERROR(cudaErrorLaunchTimeout, "the launch timed out and was terminated"),
-    STAGES_SIMT_ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
-    STAGES_SIMT_ERROR(cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch"),
-    STAGES_SIMT_ERROR(cudaErrorNotSupported, "operation not supported"),
-    STAGES_SIMT_ERROR(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
-};
-#undef STAGES_SIMT_ERROR
-
-const ErrorText& error_text(cudaError_t error) {
-  static constexpr ErrorText kUnknown{cudaErrorInvalidValue, "unrecognized error", "unrecognized error code"};
-  const auto found =
-      std::find_if(std::begin(kErrors), std::end(kErrors), [&](const auto& e) { return e.code == error; });
-  return found == std::end(kErrors) ? kUnknown : *found;
-}
-}  // namespace
-
 const char* cudaGetErrorName(cudaError_t error) {
-  return error_text(error).name;
+#define STAGES_SIMT_ERROR(CODE, NUMBER, TEXT) \
+  if (error == CODE) return #CODE;
+  STAGES_SIMT_ERRORS(STAGES_SIMT_ERROR)
+#undef STAGES_SIMT_ERROR
+  return "unrecognized error";
 }
 const char* cudaGetErrorString(cudaError_t error) {
-  return error_text(error).text;
+#define STAGES_SIMT_ERROR(CODE, NUMBER, TEXT) \
+  if (error == CODE) return TEXT;
+  STAGES_SIMT_ERRORS(STAGES_SIMT_ERROR)
+#undef STAGES_SIMT_ERROR
+  return "unrecognized error code";
 }

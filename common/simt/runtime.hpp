@@ -1,18 +1,9 @@
 #pragma once
 // The CUDA runtime API on the CPU: the part that this project uses, with CUDA's names, error codes and
-// checks.
-//
-// There is one simulated device. Its memory is host memory, but the two are kept apart as hardware does it:
-// every allocation is on record, copies are refused when their direction does not fit the pointers, and a
-// kernel is refused when one of its arguments points to host memory. New and freed device memory is filled
-// with junk; freed blocks are kept back for a while so that late readers meet the junk, and under ASan they
-// are freed for real, which tells file and line.
+// checks (docs/executor.md). There is one simulated device, whose memory is host memory that is kept apart.
 //
 // Work on a stream is done at once, which is one of the orders that CUDA allows. While a stream is captured,
 // its work is kept in a graph instead; replaying the graph does it again.
-//
-// The device's limits are those of sm_90, or of another compute capability that STAGES_DEVICE names
-// (runtime.cpp has the table); its memory is 4 GiB, or STAGES_DEVICE_MEMORY MiB.
 //
 // Every function returns cudaSuccess or an error that is also remembered for cudaGetLastError; error_detail()
 // tells the last one in words: what, where and how to mend it.
@@ -28,22 +19,25 @@
 
 #include "common/simt/device.hpp"
 
-enum cudaError_t {
-  cudaSuccess = 0,
-  cudaErrorInvalidValue = 1,
-  cudaErrorMemoryAllocation = 2,
-  cudaErrorInvalidConfiguration = 9,
-  cudaErrorInvalidMemcpyDirection = 21,
-  cudaErrorInvalidDevice = 101,
-  cudaErrorInvalidResourceHandle = 400,
-  cudaErrorIllegalAddress = 700,
-  cudaErrorLaunchTimeout = 702,
-  cudaErrorLaunchFailure = 719,
-  cudaErrorCooperativeLaunchTooLarge = 720,
-  cudaErrorNotSupported = 801,
-  cudaErrorStreamCaptureUnsupported = 900,
-  cudaErrorIllegalState = 401
-};
+/// The codes that are used, with their numbers and texts as CUDA has them.
+#define STAGES_SIMT_ERRORS(E)                                                          \
+  E(cudaSuccess, 0, "no error")                                                        \
+  E(cudaErrorInvalidValue, 1, "invalid argument")                                      \
+  E(cudaErrorMemoryAllocation, 2, "out of memory")                                     \
+  E(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                \
+  E(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")          \
+  E(cudaErrorInvalidDevice, 101, "invalid device ordinal")                             \
+  E(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                    \
+  E(cudaErrorIllegalState, 401, "the operation is not permitted in the current state") \
+  E(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")          \
+  E(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated")            \
+  E(cudaErrorLaunchFailure, 719, "unspecified launch failure")                         \
+  E(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")  \
+  E(cudaErrorNotSupported, 801, "operation not supported")                             \
+  E(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")
+#define STAGES_SIMT_ERROR(CODE, NUMBER, TEXT) CODE = NUMBER,
+enum cudaError_t { STAGES_SIMT_ERRORS(STAGES_SIMT_ERROR) };
+#undef STAGES_SIMT_ERROR
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
   cudaMemcpyHostToDevice,

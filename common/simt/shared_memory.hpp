@@ -12,11 +12,11 @@
 // only their hull is refilled.
 
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <unordered_map>
 
+#include "common/simt/executor.hpp"
 #include "common/simt/sanitizer.hpp"
 
 namespace stages::simt {
@@ -35,7 +35,7 @@ class DynamicShared {
   void refill(std::size_t bytes);
   bool canary_broken() const;
   void* data() const { return memory_.get(); }
-  std::size_t bytes() const { return bytes_; }
+  Span span() const { return {reinterpret_cast<std::uintptr_t>(data()), bytes_}; }
 
  private:
   struct Free {
@@ -55,16 +55,19 @@ class StaticShared {
   /// only if there are more than `enough` of them at all, since counting takes time; otherwise 0.
   std::size_t used_bytes(std::size_t enough) const;
 
+  /// Where the arrays of all kernels lie; nothing before begin_launch().
+  Span span() const { return tbss_.span(); }
+  /// The other variables of an OS thread, which lie before them.
+  Span others() const { return tdata_.span(); }
+
+ private:
   struct Range {
     std::byte* begin = nullptr;
     std::byte* end = nullptr;
+    Span span() const {
+      return {reinterpret_cast<std::uintptr_t>(begin), static_cast<std::uint64_t>(end - begin)};
+    }
   };
-  /// Where the arrays of all kernels lie; nothing before begin_launch().
-  Range range() const { return tbss_; }
-  /// The other variables of an OS thread, which lie before them.
-  Range others() const { return tdata_; }
-
- private:
   struct Known {
     Range hull;
     int blocks = 0;  ///< seen so far, up to kBlocksToLearn

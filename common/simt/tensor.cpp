@@ -1,8 +1,10 @@
-#include "common/simt/tensor.hpp"
+// What a tensor core does with the tiles of a warp.
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
+
+#include "common/simt/executor.hpp"
 
 namespace stages::simt {
 namespace {

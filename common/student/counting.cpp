@@ -45,44 +45,46 @@ class Names {
   std::map<std::uint64_t, std::string> names_;
 };
 
-template <class T>
-void name_matrix(Names& names, const Csr<T>& a) {
-  names.add("columns", a.col_idx);
-  names.add("rows", a.row_ptr);
-  names.add("rows", std::vector<std::int32_t>(a.row_ptr.begin(), a.row_ptr.end()));
-  if (static_cast<double>(a.rows) * a.cols > kMostWrittenOut) return;
-  for (const Layout layout : {Layout::col_major, Layout::row_major})
-    names.add("values", to_dense(a, layout).data);
+template <class Problem>
+void name_all(Names& names, const Problem& p, const typename Problem::Operands& operands,
+              const typename Problem::Result& result) {
+  if constexpr (Problem::kOp == Op::spgemm) {
+    names.add("values", operands.a_values);
+    names.add("columns", p.a->col_idx);
+    names.add("rows", p.a->row_ptr);
+    names.add("b", operands.b_values);
+    names.add("b", p.b->col_idx);
+    names.add("b", p.b->row_ptr);
+    names.add("c", result.values);
+    names.add("c", result.col_idx);
+    names.add("c", result.row_ptr);
+  } else {
+    constexpr bool kVector = Problem::kOp == Op::spmv;
+    if constexpr (kVector) names.add("x", operands.x.data);
+    if constexpr (!kVector) names.add("b", operands.b.data);
+    names.add("values", p.a->values);
+    names.add("columns", p.a->col_idx);
+    names.add("rows", p.a->row_ptr);
+    names.add("rows", std::vector<std::int32_t>(p.a->row_ptr.begin(), p.a->row_ptr.end()));
+    if (static_cast<double>(p.a->rows) * p.a->cols <= kMostWrittenOut) {
+      for (const Layout layout : {Layout::col_major, Layout::row_major})
+        names.add("values", to_dense(*p.a, layout).data);
+    }
+    names.add(kVector ? "y" : "c", result.data);
+  }
 }
 
-template <class T>
-void name_all(Names& names, const SpmvProblem<T>& p, const SpmvOperands<T>& operands,
-              const Dense<T>& result) {
-  names.add("x", operands.x.data);
-  names.add("values", p.a->values);
-  name_matrix(names, *p.a);
-  names.add("y", result.data);
-}
-template <class T>
-void name_all(Names& names, const SpmmProblem<T>& p, const SpmmOperands<T>& operands,
-              const Dense<T>& result) {
-  names.add("b", operands.b.data);
-  names.add("values", p.a->values);
-  name_matrix(names, *p.a);
-  names.add("c", result.data);
-}
-template <class T>
-void name_all(Names& names, const SpgemmProblem<T>& p, const SpgemmOperands<T>& operands,
-              const Csr<T>& result) {
-  names.add("values", operands.a_values);
-  names.add("columns", p.a->col_idx);
-  names.add("rows", p.a->row_ptr);
-  names.add("b", operands.b_values);
-  names.add("b", p.b->col_idx);
-  names.add("b", p.b->row_ptr);
-  names.add("c", result.values);
-  names.add("c", result.col_idx);
-  names.add("c", result.row_ptr);
+/// Runs the plan, and returns what `end` returns then.
+template <class Problem, class End>
+auto looked_at(Plan<Problem>& plan, Exec& exec, End&& end) {
+  try {
+    plan.run();
+    exec.synchronize();
+  } catch (...) {
+    end();
+    throw;
+  }
+  return end();
 }
 
 /// Without what stands for the device language, and the standard library.
@@ -106,14 +108,7 @@ template <class Problem>
 Counts count(Plan<Problem>& plan, Exec& exec, const Problem& problem,
              const typename Problem::Operands& operands) {
   simt::begin_counting();
-  try {
-    plan.run();
-    exec.synchronize();
-  } catch (...) {
-    simt::end_counting();
-    throw;
-  }
-  const std::vector<simt::KernelCounts> kernels = simt::end_counting();
+  const std::vector<simt::KernelCounts> kernels = looked_at(plan, exec, simt::end_counting);
   Names names;
   name_all(names, problem, operands, plan.fetch());
   std::vector<std::uint64_t> codes;
@@ -146,14 +141,7 @@ Counts count(Plan<Problem>& plan, Exec& exec, const Problem& problem,
 template <class Problem>
 RaceCounts look_for_races(Plan<Problem>& plan, Exec& exec) {
   simt::begin_races(true);
-  try {
-    plan.run();
-    exec.synchronize();
-  } catch (...) {
-    simt::end_races();
-    throw;
-  }
-  const simt::RaceFindings found = simt::end_races();
+  const simt::RaceFindings found = looked_at(plan, exec, simt::end_races);
   return {.races = found.races.size(),
           .first = found.races.empty() ? std::string() : text_of(found.races.front()),
           .shortage = found.shortage,
@@ -162,18 +150,18 @@ RaceCounts look_for_races(Plan<Problem>& plan, Exec& exec) {
 
 #else
 
+constexpr const char* kNot = "the kernels of this program cannot be counted";
+
 bool can_count() {
   return false;
 }
-
 template <class Problem>
 Counts count(Plan<Problem>&, Exec&, const Problem&, const typename Problem::Operands&) {
-  fail("the kernels of this program cannot be counted");
+  fail(kNot);
 }
-
 template <class Problem>
 RaceCounts look_for_races(Plan<Problem>&, Exec&) {
-  fail("the kernels of this program cannot be counted");
+  fail(kNot);
 }
 
 #endif

@@ -3,79 +3,69 @@
 namespace stages::student {
 namespace {
 
-template <class Io, class Site>
-void site(Io& io, Site& s) {
-  io.choice(s.space, CountedSpace::shared);
-  io.choice(s.access, CountedAccess::atomic);
-  io.number(s.bytes);
-  io.number(s.requests);
-  io.number(s.lanes);
-  io.number(s.cost);
-  io.number(s.least);
-  io.array(s.array);
+/// The elements of a list. Each takes some bytes, so that a number that cannot be ends with the message.
+template <class Each, class Element>
+void list(Writer& out, const std::vector<Element>& elements, Each&& each) {
+  out.number(static_cast<std::uint64_t>(elements.size()));
+  for (const Element& element : elements) each(element);
 }
-
-template <class Io, class Line>
-void line(Io& io, Line& l) {
-  io.array(l.file);
-  io.number(l.line);
+template <class Each, class Element>
+void list(Reader& in, std::vector<Element>& elements, Each&& each) {
+  std::uint64_t count = 0;
+  in.number(count);
+  for (std::uint64_t k = 0; k < count; ++k) each(elements.emplace_back());
 }
 
 template <class Io, class Of>
-void head(Io& io, Of& counts) {
+void pass_counts(Io& io, Of& counts) {
   io.number(counts.launches);
   io.number(counts.threads);
   io.number(counts.barriers);
   io.number(counts.read_bytes);
+  list(io, counts.sites, [&](auto& site) {
+    io.choice(site.space, CountedSpace::shared);
+    io.choice(site.access, CountedAccess::atomic);
+    io.number(site.bytes);
+    io.number(site.requests);
+    io.number(site.lanes);
+    io.number(site.cost);
+    io.number(site.least);
+    io.array(site.array);
+    list(io, site.lines, [&](auto& line) {
+      io.array(line.file);
+      io.number(line.line);
+    });
+  });
 }
 
 template <class Io, class Of>
-void races(Io& io, Of& found) {
+void pass_races(Io& io, Of& found) {
   io.number(found.races);
   io.array(found.first);
   io.array(found.shortage);
+  io.number(found.awaited);
 }
 
 }  // namespace
 
 void put(Writer& out, const Counts& counts) {
-  head(out, counts);
-  out.number(static_cast<std::uint64_t>(counts.sites.size()));
-  for (const CountedSite& s : counts.sites) {
-    site(out, s);
-    out.number(static_cast<std::uint64_t>(s.lines.size()));
-    for (const CountedLine& l : s.lines) line(out, l);
-  }
+  pass_counts(out, counts);
 }
 
 void put(Writer& out, const RaceCounts& found) {
-  races(out, found);
-  out.number(static_cast<std::uint8_t>(found.awaited));
+  pass_races(out, found);
 }
 
 Counts take_counts(Reader& in) {
   Counts counts;
-  head(in, counts);
-  std::uint64_t sites = 0;
-  in.number(sites);
-  // Each takes some bytes, so that a number that cannot be ends with the message.
-  for (std::uint64_t k = 0; k < sites; ++k) {
-    CountedSite& s = counts.sites.emplace_back();
-    site(in, s);
-    std::uint64_t lines = 0;
-    in.number(lines);
-    for (std::uint64_t i = 0; i < lines; ++i) line(in, s.lines.emplace_back());
-  }
+  pass_counts(in, counts);
   in.end();
   return counts;
 }
 
 RaceCounts take_races(Reader& in) {
   RaceCounts found;
-  races(in, found);
-  std::uint8_t awaited = 0;
-  in.number(awaited);
-  found.awaited = awaited != 0;
+  pass_races(in, found);
   in.end();
   return found;
 }

@@ -28,8 +28,7 @@ struct CountedSite {
   std::uint64_t lanes = 0;     ///< that took part, over all requests
   std::uint64_t cost = 0;      ///< sectors of 32 bytes of global memory, wavefronts of shared memory
   std::uint64_t least = 0;     ///< that the same bytes would take side by side
-  /// What the array holds after the product: x, y, b, c, values, columns, rows (the row pointers); empty:
-  /// something else.
+  /// What the array holds after the product: x, y, b, c, values, columns, rows (pointers); empty: other things.
   std::string array;
   std::vector<CountedLine> lines;  ///< the line that it is of, then that of the call, and so on
 };

@@ -48,34 +48,30 @@ class Judge {
   /// The next question. The judge ends the line when it has no more: then this program ends.
   Head ask(Bytes& body) const {
     Head head;
-    read_all(reinterpret_cast<char*>(&head), sizeof head);
+    all(reinterpret_cast<char*>(&head), sizeof head, read);
     body.resize(head.bytes);
-    read_all(body.data(), body.size());
+    all(body.data(), body.size(), read);
     return head;
   }
   void say(Say what, const Bytes& body = {}) const {
     const Head head{static_cast<std::uint32_t>(what), 0, body.size()};
-    write_all(reinterpret_cast<const char*>(&head), sizeof head);
-    write_all(body.data(), body.size());
+    const auto send_some = [](int to, const char* from, std::size_t n) {
+      return send(to, from, n, MSG_NOSIGNAL);
+    };
+    all(reinterpret_cast<const char*>(&head), sizeof head, send_some);
+    all(body.data(), body.size(), send_some);
   }
   void say(Say what, const std::string& text) const { say(what, Bytes(text.begin(), text.end())); }
 
  private:
-  void read_all(char* to, std::size_t bytes) const {
+  /// Has `some`, which reads or writes as many bytes as it likes, do it with all of them.
+  template <class Byte, class Some>
+  void all(Byte* at, std::size_t bytes, Some&& some) const {
     while (bytes > 0) {
-      const ssize_t n = read(socket_, to, bytes);
+      const ssize_t n = some(socket_, at, bytes);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) _exit(0);
-      to += n;
-      bytes -= static_cast<std::size_t>(n);
-    }
-  }
-  void write_all(const char* from, std::size_t bytes) const {
-    while (bytes > 0) {
-      const ssize_t n = send(socket_, from, bytes, MSG_NOSIGNAL);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) _exit(0);
-      from += n;
+      at += n;
       bytes -= static_cast<std::size_t>(n);
     }
   }
@@ -95,7 +91,7 @@ class Server {
       Reader in(body_);
       ProblemKind kind;
       if (judge_ != nullptr) kind = take_kind(in);
-      exec_.communicator().broadcast(&kind, sizeof kind);
+      kind = exec_.communicator().agreed(kind);
       if (kind.op == Op::spmv)
         kind.single_precision ? work<SpmvProblem<float>>(in) : work<SpmvProblem<double>>(in);
       if (kind.op == Op::spmm)
@@ -109,12 +105,11 @@ class Server {
   /// Rank 0's next question, on all ranks. Its body is rank 0's.
   Ask next() {
     if (judge_ != nullptr) head_ = judge_->ask(body_);
-    exec_.communicator().broadcast(&head_, sizeof head_);
+    head_ = exec_.communicator().agreed(head_);
     return static_cast<Ask>(head_.kind);
   }
 
-  /// Does `work`, which says how to answer. An exception is the answer where no other rank waits in the
-  /// middle of the work.
+  /// Does `work`, which says how to answer. An exception is the answer where no other rank waits meanwhile.
   template <class Work>
   bool answer(Work&& work) {
     reply_.clear();
@@ -136,8 +131,7 @@ class Server {
     return false;
   }
 
-  /// The operands of the question, on rank 0. Those of a run have the sizes of those loaded, and so their
-  /// places.
+  /// The operands of the question, on rank 0. Those of a run take the places of those loaded.
   template <class Operands>
   void take_operands(Operands& to) {
     if (judge_ == nullptr) return;
@@ -164,10 +158,7 @@ class Server {
       put(out, problem, Matrices::without);
       bytes = out.take();
     }
-    std::size_t length = bytes.size();
-    exec_.communicator().broadcast(&length, sizeof length);
-    bytes.resize(length);
-    exec_.communicator().broadcast(bytes.data(), length);
+    bytes = exec_.communicator().agreed(bytes);
     if (judge_ == nullptr) {
       Reader rest(bytes);
       take_kind(rest);

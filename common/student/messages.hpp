@@ -18,12 +18,13 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/harness/problem.hpp"
+#include "common/harness/plan.hpp"
 
 namespace stages::student {
 
@@ -76,7 +77,11 @@ class Reader {
   template <class T>
   void number(T& value) {
     static_assert(std::is_arithmetic_v<T>);
-    std::memcpy(&value, next(sizeof value).data(), sizeof value);
+    if constexpr (std::is_same_v<T, bool>) {  // any byte but 0 is true
+      value = next(1).front() != 0;
+    } else {
+      std::memcpy(&value, next(sizeof value).data(), sizeof value);
+    }
   }
   /// An enumeration with the values 0 .. last.
   template <class T>
@@ -106,48 +111,110 @@ class Reader {
   std::span<const char> rest_;
 };
 
+/// What a message holds, in its order: io is a Writer or a Reader. Of a problem all but its matrices.
+template <class Io, class Of>
+void pass(Io& io, Of& of) {
+  if constexpr (requires { of.ld; }) {  // Dense
+    io.number(of.rows);
+    io.number(of.cols);
+    io.number(of.ld);
+    io.choice(of.layout, Layout::col_major);
+    io.array(of.data);
+  } else if constexpr (requires { of.row_ptr; }) {  // Csr
+    io.number(of.rows);
+    io.number(of.cols);
+    io.array(of.row_ptr);
+    io.array(of.col_idx);
+    io.array(of.values);
+  } else if constexpr (requires { of.x; }) {  // operands
+    pass(io, of.x);
+  } else if constexpr (requires { of.c0; }) {
+    pass(io, of.b);
+    pass(io, of.c0);
+  } else if constexpr (requires { of.a_values; }) {
+    io.array(of.a_values);
+    io.array(of.b_values);
+  } else if constexpr (Of::kOp == Op::spmv) {
+    io.array(of.name);
+    io.choice(of.mode, Mode::chain);
+    io.number(of.products);
+  } else if constexpr (Of::kOp == Op::spmm) {
+    io.array(of.name);
+    io.number(of.n_cols);
+    io.number(of.alpha);
+    io.number(of.beta);
+    io.choice(of.b_layout, Layout::col_major);
+    io.choice(of.c_layout, Layout::col_major);
+    io.number(of.ldb);
+    io.number(of.ldc);
+  } else {
+    io.array(of.name);
+    io.choice(of.destination, Destination::one_gpu);
+    io.number(of.products);
+    io.number(of.max_row_products);
+    io.number(of.result_bound);
+  }
+}
+
+/// Operands and results.
+template <class Of>
+void put(Writer& out, const Of& of) {
+  pass(out, of);
+}
+template <class Of>
+void take(Reader& in, Of& of) {
+  pass(in, of);
+}
+
 /// A problem; without its matrices it is what ranks other than 0 know of it.
 enum class Matrices : bool { without, with };
 template <class Problem>
-void put(Writer& out, const Problem& problem, Matrices matrices);
+void put(Writer& out, const Problem& problem, Matrices matrices) {
+  out.number(Problem::kOp);
+  out.number(std::is_same_v<typename Problem::Value, float>);
+  pass(out, problem);
+  out.number(matrices == Matrices::with);
+  if (matrices == Matrices::without) return;
+  pass(out, *problem.a);
+  if constexpr (Problem::kOp == Op::spgemm) pass(out, *problem.b);
+}
+
 /// The operation and the type of value that put() has begun a problem with.
 struct ProblemKind {
   Op op = Op::spmv;
   bool single_precision = true;
 };
 ProblemKind take_kind(Reader& in);
+
 /// What put() has written after the kind.
 template <class Problem>
-void take_problem(Reader& in, Problem& problem);
-
-template <class T>
-void put(Writer& out, const SpmvOperands<T>& operands);
-template <class T>
-void put(Writer& out, const SpmmOperands<T>& operands);
-template <class T>
-void put(Writer& out, const SpgemmOperands<T>& operands);
-template <class T>
-void take(Reader& in, SpmvOperands<T>& operands);
-template <class T>
-void take(Reader& in, SpmmOperands<T>& operands);
-template <class T>
-void take(Reader& in, SpgemmOperands<T>& operands);
+void take_problem(Reader& in, Problem& problem) {
+  const auto matrix = [&] {
+    auto taken = std::make_shared<Csr<typename Problem::Value>>();
+    pass(in, *taken);
+    return taken;
+  };
+  pass(in, problem);
+  bool matrices = false;
+  in.number(matrices);
+  if (matrices) {
+    problem.a = matrix();
+    if constexpr (Problem::kOp == Op::spgemm) problem.b = matrix();
+  }
+  in.end();
+}
 
 /// Fills what is multiplied with NaN.
-template <class T>
-void forget(SpmvOperands<T>& operands);
-template <class T>
-void forget(SpmmOperands<T>& operands);
-template <class T>
-void forget(SpgemmOperands<T>& operands);
-
-template <class T>
-void put(Writer& out, const Dense<T>& matrix);
-template <class T>
-void put(Writer& out, const Csr<T>& matrix);
-template <class T>
-void take(Reader& in, Dense<T>& matrix);
-template <class T>
-void take(Reader& in, Csr<T>& matrix);
+template <class Operands>
+void forget(Operands& operands) {
+  if constexpr (requires { operands.x; }) {
+    poison(operands.x.data);
+  } else if constexpr (requires { operands.b; }) {
+    poison(operands.b.data);
+  } else {
+    poison(operands.a_values);
+    poison(operands.b_values);
+  }
+}
 
 }  // namespace stages::student

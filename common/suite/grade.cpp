@@ -217,43 +217,33 @@ void add_grade_command(CommandLine& line, const Program& program) {
   Command command =
       line.add("grade", "Grade exercises: build a student's file, run the battery, give points");
   const auto options = std::make_shared<GradeOptions>();
-  command.option("STAGE", options->stage, "The stage, by name or number: 05_cuda_csr, 05").required();
+  command.option("STAGE", options->stage, "The stage, by name or number: 05_cuda_csr, 05",
+                 {.required = true});
   command.option("FILE", options->file,
                  "The student's file, named like its exercise; without it all in STAGE/exercises/mine");
-  command
-      .option("--format", options->format,
-              "What is printed: for people, scripts, Gradescope, Classroom 50, or CI services")
-      .one_of({"text", "json", "gradescope", "classroom50", "junit"})
-      .type_name("FORM")
-      .shows_default();
+  command.option("--format", options->format,
+                 "What is printed: for people, scripts, Gradescope, Classroom 50, or CI services",
+                 {.type = "FORM",
+                  .one_of = {"text", "json", "gradescope", "classroom50", "junit"},
+                  .shows_default = true});
   command.flag("--json", options->as_json, "The same as --format json");
-  command.option("--battery", options->size, "small: a case of each kind; full: all")
-      .one_of({"small", "full"})
-      .type_name("SIZE")
-      .shows_default();
-  command.option("--hint", options->hints, "Show the first N hints to the exercise FILE, and grade nothing")
-      .between(1, 9)
-      .type_name("N");
+  command.option("--battery", options->size, "small: a case of each kind; full: all",
+                 {.type = "SIZE", .one_of = {"small", "full"}, .shows_default = true});
+  command.option("--hint", options->hints, "Show the first N hints to the exercise FILE, and grade nothing",
+                 {.type = "N", .least = 1, .most = 9});
   command.flag("--lens", options->lens, "Then show what each line of a right kernel does to memory");
-  command.option("--time-limit", options->time_limit, "Seconds that one case may take")
-      .between(0.1, 3600.0)
-      .type_name("S")
-      .shows_default();
-  command.option("--seed", options->seed, "Seed of the values that are multiplied")
-      .type_name("N")
-      .shows_default();
-  command
-      .option("--seed-from", options->seed_from,
-              "Instead a seed from a name, such as a student's: the same name has the same values")
-      .not_empty()
-      .type_name("NAME");
-  command.option("--memory-limit", options->memory_limit_gb, "Gigabytes that the student's program may take")
-      .between(0.1, 1e6)
-      .type_name("GB")
-      .shows_default();
+  command.option("--time-limit", options->time_limit, "Seconds that one case may take",
+                 {.type = "S", .least = 0.1, .most = 3600.0, .shows_default = true});
+  command.option("--seed", options->seed, "Seed of the values that are multiplied",
+                 {.type = "N", .shows_default = true});
+  command.option("--seed-from", options->seed_from,
+                 "Instead a seed from a name, such as a student's: the same name has the same values",
+                 {.type = "NAME", .not_empty = true});
+  command.option("--memory-limit", options->memory_limit_gb, "Gigabytes that the student's program may take",
+                 {.type = "GB", .least = 0.1, .most = 1e6, .shows_default = true});
   // By our tests.
-  command.option("--built", options->built, "The program of FILE, built before").group("");
-  command.option("--counted", options->counted, "The one that is counted, built before").group("");
+  command.option("--built", options->built, "The program of FILE, built before", {.hidden = true});
+  command.option("--counted", options->counted, "The one that is counted, built before", {.hidden = true});
   command.footer([&program] {
     return examples(program, {{"grade 05_cuda_csr", "all of your files for that step"},
                               {"grade 05_cuda_csr my/warp_per_row.cu --json", "one file, for scripts"},

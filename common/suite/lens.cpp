@@ -12,7 +12,6 @@
 #include "common/cli/inputs.hpp"
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
-#include "common/harness/json_lines.hpp"
 #include "common/harness/results.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
@@ -28,7 +27,6 @@ namespace {
 
 struct LensOptions {
   std::vector<std::string> entries;
-  std::string against;
   std::string matrix;
   std::string json, html;
   ValueType type = ValueType::f32;
@@ -40,14 +38,23 @@ struct LensOptions {
 };
 
 #ifdef STAGES_HAVE_LENS
-/// What one entry came to: what was counted, or (--races) its races.
-struct Looked {
-  LensView counts;
-  RaceView races;
+/// What the entries came to, one after the other: what was counted, or (--races) their races. A signal may find
+/// them while there are more to come.
+struct Found {
+  std::mutex mutex;
+  std::vector<LensView> views;
+  std::vector<RaceView> races;
+  bool written = false;
+
+  template <class View>
+  const View& add(std::vector<View>& to, View view) {
+    const std::lock_guard lock(mutex);
+    return to.emplace_back(std::move(view));
+  }
 };
 
 template <class Problem>
-Looked look(const Entry& entry, const Problem& problem, const LensOptions& options) {
+void look(const Entry& entry, const Problem& problem, const LensOptions& options, Found& found) {
   const Devices devices;
   RunOptions limits;
   limits.max_simulated_work = options.max_work;
@@ -55,30 +62,30 @@ Looked look(const Entry& entry, const Problem& problem, const LensOptions& optio
   const std::string reason = refusal(entry, problem, devices.machine(), limits);
   if (!reason.empty()) fail("{}: {}", entry.name, reason);
   const auto run = one_product(entry, problem, devices.machine().of(entry));
-  Looked looked;
   if (options.races) {
-    looked.races = look_for_races(entry.name, run);
+    fmt::print("{}", races_text(found.add(found.races, look_for_races(entry.name, run))));
   } else {
-    looked.counts = look_at(entry.name, run);
+    const LensView& view = found.add(found.views, look_at(entry.name, run));
+    fmt::print("{}{}", found.views.size() > 1 ? "\n" : "", lens_text(view, options.all_lines));
   }
-  return looked;
+  std::fflush(stdout);
 }
 
 template <class T>
-Looked look_as(const Entry& entry, const LensOptions& options) {
+void look_as(const Entry& entry, const LensOptions& options, Found& found) {
   const auto a =
       std::make_shared<const Csr<T>>(load_matrix<T>(options.matrix, options.input, NonFinite::refused));
   // The executor takes some time, and the lens some memory, for each thread.
   constexpr double kLineBytes = 100, kMost = 1e9;
   require_room_for_lines(options.matrix, a->rows, a->cols, a->nnz(), kLineBytes,
                          options.max_memory_gb ? *options.max_memory_gb * 1e9 : kMost);
-  if (entry.op == Op::spmv) return look(entry, make_spmv_problem<T>(options.matrix, a), options);
+  if (entry.op == Op::spmv) return look(entry, make_spmv_problem<T>(options.matrix, a), options, found);
   if (entry.op == Op::spmm) {
     return look(entry, make_spmm_problem<T>({.name = options.matrix, .a = a, .n_cols = options.n_cols}),
-                options);
+                options, found);
   }
   require_product(options.matrix, a->rows, a->cols, a->rows, a->cols);
-  return look(entry, make_spgemm_problem<T>(options.matrix, a, a), options);
+  return look(entry, make_spgemm_problem<T>(options.matrix, a, a), options, found);
 }
 
 void require_kernels(const Entry& entry) {
@@ -96,14 +103,6 @@ void attempt(std::exception_ptr& failure, const std::function<void()>& action) {
     if (!failure) failure = std::current_exception();
   }
 }
-
-/// What the entries came to, one after the other. A signal may find them while there are more to come.
-struct Found {
-  std::mutex mutex;
-  std::vector<LensView> views;
-  std::vector<RaceView> races;
-  bool written = false;
-};
 
 /// `part`: why there is not more, and empty where all was looked at.
 void write_json(const LensOptions& options, const Found& found, const std::string& part) {
@@ -127,9 +126,7 @@ void write_files(const LensOptions& options, const Found& found, const std::stri
   const std::string note = part.empty() ? "" : fmt::format(" (a part: {})", part);
   attempt(failure, [&] {
     write_file(options.html,
-               options.races
-                   ? races_html(fmt::format("{}: races{}", options.matrix, note), found.races)
-                   : lens_html(fmt::format("{} through the lens{}", options.matrix, note), found.views));
+               lens_html(fmt::format("{} through the lens{}", options.matrix, note), found.views));
   });
 }
 
@@ -144,12 +141,13 @@ void write_part(const LensOptions& options, Found& found, const std::string& sig
 
 int work(const Program& program, const LensOptions& options) {
   if (const std::string problem = lens_problem(); !problem.empty()) fail("{}", problem);
-  std::vector<std::string> names = options.entries;
-  if (!options.against.empty()) names.push_back(options.against);
   std::vector<const Entry*> entries;
-  for (const std::string& name : names) require_kernels(*entries.emplace_back(&program.registry.find(name)));
+  for (const std::string& name : options.entries)
+    require_kernels(*entries.emplace_back(&program.registry.find(name)));
   require_matrix(options.matrix);
   if (!options.json.empty()) require_writable("--json", options.json, {options.matrix});
+  if (options.races && !options.html.empty())
+    fail("--html shows what was counted, and --races counts nothing; give --json FILE with it");
   if (!options.html.empty()) require_writable("--html", options.html, {options.matrix});
   require_two_files("--json", options.json, "--html", options.html);
 
@@ -157,19 +155,8 @@ int work(const Program& program, const LensOptions& options) {
   const LastWords last_words([&](const std::string& signal) { write_part(options, found, signal); });
   std::exception_ptr failure;  // what was counted before it is shown and written all the same
   attempt(failure, [&] {
-    for (const Entry* entry : entries) {
-      Looked looked = with_type(options.type, [&]<class T>() { return look_as<T>(*entry, options); });
-      const std::lock_guard lock(found.mutex);
-      if (options.races) {
-        found.races.push_back(std::move(looked.races));
-        fmt::print("{}", races_text(found.races.back()));
-      } else {
-        found.views.push_back(std::move(looked.counts));
-        fmt::print("{}{}", found.views.size() > 1 ? "\n" : "",
-                   lens_text(found.views.back(), options.all_lines));
-      }
-      std::fflush(stdout);
-    }
+    for (const Entry* entry : entries)
+      with_type(options.type, [&]<class T>() { look_as<T>(*entry, options, found); });
   });
   if (found.views.empty() && found.races.empty()) std::rethrow_exception(failure);
   if (!options.races) {
@@ -221,34 +208,23 @@ Count count_by_lens() {
 void add_lens_command(CommandLine& line, const Program& program) {
   Command command = line.add("lens", "Count what the lines of a kernel do to memory, without a GPU");
   const auto options = std::make_shared<LensOptions>();
-  command.option("ENTRY", options->entries, "The entries to look at, as `list` names them").required();
-  command.option("-m,--matrix", options->matrix, "The matrix: a Matrix Market file, gen:SPEC or data:NAME")
-      .type_name("MATRIX")
-      .required();
-  command.option("--against", options->against, "One entry more, and a table of all beside each other")
-      .type_name("ENTRY")
-      .not_empty();
-  command.option("--n-cols", options->n_cols, "Columns of B where it is dense")
-      .between(1, 65536)
-      .type_name("N")
-      .shows_default();
+  command.option("ENTRY", options->entries, "The entries to look at, as `list` names them",
+                 {.required = true});
+  command.option("-m,--matrix", options->matrix, "The matrix: a Matrix Market file, gen:SPEC or data:NAME",
+                 {.type = "MATRIX", .required = true});
+  command.option("--n-cols", options->n_cols, "Columns of B where it is dense",
+                 {.type = "N", .least = 1, .most = 65536, .shows_default = true});
   add_type_option(command, options->type, "Type in which to compute");
   command.flag("--all-lines", options->all_lines, "Show also the lines between those that touch memory");
   command.flag("--races", options->races, "Count nothing; look for races between threads instead");
-  command.option("--max-work", options->max_work, "Refuse more elementary steps than this")
-      .positive()
-      .type_name("N")
-      .default_text("1e8");
-  command
-      .option("--max-memory", options->max_memory_gb, "Refuse if it needs more memory [half of what is free]")
-      .positive()
-      .type_name("GB");
-  command.option("--json", options->json, "Write the counts to a file, with Nsight Compute's names")
-      .type_name("FILE")
-      .not_empty();
-  command.option("--html", options->html, "Write a page: the source as a map, with drawings")
-      .type_name("FILE")
-      .not_empty();
+  command.option("--max-work", options->max_work, "Refuse more elementary steps than this",
+                 {.type = "N", .default_text = "1e8", .positive = true});
+  command.option("--max-memory", options->max_memory_gb,
+                 "Refuse if it needs more memory [half of what is free]", {.type = "GB", .positive = true});
+  command.option("--json", options->json, "Write the counts to a file, with Nsight Compute's names",
+                 {.type = "FILE", .not_empty = true});
+  command.option("--html", options->html, "Write a page: the source as a map, with drawings",
+                 {.type = "FILE", .not_empty = true});
   add_input_options(command, options->input);
   command.footer([&program] {
     return examples(
@@ -256,7 +232,7 @@ void add_lens_command(CommandLine& line, const Program& program) {
                {{"lens 05_cuda_csr/thread_per_row -m gen:uniform:rows=1000,cols=1000,nnz=9000",
                  "which line asks for most"},
                 {"lens 08_spgemm_multigpu/hash_warp_per_row -m a.mtx --html lens.html", "as a page"},
-                {"lens 05_cuda_csr/thread_per_row --against 05_cuda_csr/warp_per_row -m a.mtx",
+                {"lens 05_cuda_csr/thread_per_row 05_cuda_csr/warp_per_row -m a.mtx",
                  "two kernels beside each other"},
                 {"lens 08_spgemm_multigpu/hash_warp_per_row -m a.mtx --races", "do its threads race?"}}) +
            "\nrequests: instructions of warps that touch memory. lanes: threads of a warp that take part, of "

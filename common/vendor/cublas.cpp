@@ -15,31 +15,20 @@ namespace {
 
 void check_cublas(cublasStatus_t status, const char* call,
                   std::source_location where = std::source_location::current()) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  const std::string text = fmt::format("{}:{}: {} failed: {} ({})", where.file_name(), where.line(), call,
-                                       cublasGetStatusName(status), cublasGetStatusString(status));
-  if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfMemory(text);
-  throw Error(text);
+  if (status != CUBLAS_STATUS_SUCCESS)
+    library_failed(call, cublasGetStatusName(status), cublasGetStatusString(status),
+                   status == CUBLAS_STATUS_ALLOC_FAILED, where);
 }
 #define STAGES_CUBLAS(call) check_cublas((call), #call)
 
-cublasStatus_t gemv(cublasHandle_t h, cublasOperation_t op, int m, int n, const float* a, int lda,
-                    const float* x, float* y) {
-  const float one = 1, zero = 0;
-  return cublasSgemv(h, op, m, n, &one, a, lda, x, 1, &zero, y, 1);
-}
-cublasStatus_t gemv(cublasHandle_t h, cublasOperation_t op, int m, int n, const double* a, int lda,
-                    const double* x, double* y) {
-  const double one = 1, zero = 0;
-  return cublasDgemv(h, op, m, n, &one, a, lda, x, 1, &zero, y, 1);
-}
-cublasStatus_t gemm(cublasHandle_t h, int m, int n, int k, const float* a, const float* b, float* c) {
-  const float one = 1, zero = 0;
-  return cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one, a, m, b, k, &zero, c, m);
-}
-cublasStatus_t gemm(cublasHandle_t h, int m, int n, int k, const double* a, const double* b, double* c) {
-  const double one = 1, zero = 0;
-  return cublasDgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one, a, m, b, k, &zero, c, m);
+/// The function for T of two.
+template <class T, class Single, class Double>
+constexpr auto of_type(Single* single, Double* twice) {
+  if constexpr (std::is_same_v<T, float>) {
+    return single;
+  } else {
+    return twice;
+  }
 }
 
 /// The matrix dense on the device, and cuBLAS on the plan's stream.
@@ -73,6 +62,7 @@ class CublasPlan : public DeviceSpmvPlan<T> {
   }
   cublasHandle_t handle() const { return handle_.get(); }
   const T* dense() const { return a_.data(); }
+  static constexpr T kOne = 1, kZero = 0;
 
  private:
   static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // what NVIDIA advises for Hopper
@@ -96,12 +86,12 @@ class CublasGemv final : public CublasPlan<T> {
 
  private:
   void product(const T* x, T* y) override {
-    const Index m = this->a().rows, n = this->a().cols;
-    if (layout_ == Layout::col_major) {
-      STAGES_CUBLAS(gemv(this->handle(), CUBLAS_OP_N, m, n, this->dense(), m, x, y));
-    } else {
-      STAGES_CUBLAS(gemv(this->handle(), CUBLAS_OP_T, n, m, this->dense(), n, x, y));
-    }
+    const bool by_columns = layout_ == Layout::col_major;
+    const Index rows = this->a().rows, cols = this->a().cols;
+    const Index m = by_columns ? rows : cols, n = by_columns ? cols : rows;
+    constexpr auto kGemv = of_type<T>(cublasSgemv, cublasDgemv);
+    STAGES_CUBLAS(kGemv(this->handle(), by_columns ? CUBLAS_OP_N : CUBLAS_OP_T, m, n, &this->kOne,
+                        this->dense(), m, x, 1, &this->kZero, y, 1));
   }
   Layout layout_;
 };
@@ -112,13 +102,13 @@ class CublasStreamAsGemm final : public CublasPlan<T> {
   CublasStreamAsGemm(const SpmvProblem<T>& problem, Exec& exec)
       : CublasPlan<T>(problem, exec, Layout::col_major) {}
   void run() override {
-    STAGES_CUBLAS(gemm(this->handle(), this->a().rows, this->problem().products, this->a().cols,
-                       this->dense(), this->x_of(0), this->y_of(0)));
+    const Index m = this->a().rows, k = this->a().cols;
+    constexpr auto kGemm = of_type<T>(cublasSgemm, cublasDgemm);
+    STAGES_CUBLAS(kGemm(this->handle(), CUBLAS_OP_N, CUBLAS_OP_N, m, this->problem().products, k, &this->kOne,
+                        this->dense(), m, this->x_of(0), k, &this->kZero, this->y_of(0), m));
   }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
-    if (problem.mode != Mode::stream)
-      return fmt::format("takes all vectors of a stream at once, and this problem is {} of {}",
-                         to_string(problem.mode), problem.products);
+    if (auto reason = refuse_but_streams(problem)) return reason;
     return CublasPlan<T>::refuse_empty(problem);
   }
 
@@ -129,21 +119,14 @@ class CublasStreamAsGemm final : public CublasPlan<T> {
 }  // namespace
 
 void add_vendor_cublas(Registry& registry) {
-  registry.add<CublasGemv>({.name = "vendor/cublas_gemv_columns",
-                            .idea = "cuBLAS gemv on the dense matrix stored by columns",
-                            .claims = {.bitwise_reproducible = false},
-                            .needs = {.gpu = true}},
-                           Layout::col_major);
-  registry.add<CublasGemv>({.name = "vendor/cublas_gemv_rows",
-                            .idea = "cuBLAS gemv on the dense matrix stored by rows",
-                            .claims = {.bitwise_reproducible = false},
-                            .needs = {.gpu = true}},
-                           Layout::row_major);
-  registry.add<CublasStreamAsGemm>(
-      {.name = "vendor/cublas_stream_gemm",
-       .idea = "cuBLAS gemm (fp32, no TF32): all vectors of a stream as one product",
-       .claims = {.bitwise_reproducible = false},
-       .needs = {.gpu = true}});
+  registry.add<CublasGemv>(
+      library_on_gpu("vendor/cublas_gemv_columns", "cuBLAS gemv on the dense matrix stored by columns"),
+      Layout::col_major);
+  registry.add<CublasGemv>(
+      library_on_gpu("vendor/cublas_gemv_rows", "cuBLAS gemv on the dense matrix stored by rows"),
+      Layout::row_major);
+  registry.add<CublasStreamAsGemm>(library_on_gpu(
+      "vendor/cublas_stream_gemm", "cuBLAS gemm (fp32, no TF32): all vectors of a stream as one product"));
 }
 
 }  // namespace stages

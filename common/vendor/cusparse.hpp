@@ -8,13 +8,17 @@
 #include <type_traits>
 
 #include "common/gpu/plans.hpp"
+#include "common/vendor/vendor.hpp"
 
 namespace stages::cusparse {
 
-/// Throws Error with the place, the call and cuSPARSE's word for the status, or OutOfMemory where that is
-/// what it means.
-void check(cusparseStatus_t status, const char* call,
-           std::source_location where = std::source_location::current());
+inline void check(cusparseStatus_t status, const char* call,
+                  std::source_location where = std::source_location::current()) {
+  if (status != CUSPARSE_STATUS_SUCCESS)
+    library_failed(call, cusparseGetErrorName(status), cusparseGetErrorString(status),
+                   status == CUSPARSE_STATUS_ALLOC_FAILED || status == CUSPARSE_STATUS_INSUFFICIENT_RESOURCES,
+                   where);
+}
 
 #define STAGES_CUSPARSE(call) ::stages::cusparse::check((call), #call)
 
@@ -84,6 +88,54 @@ DnMat describe(DenseView<T> m) {
       cusparseCreateDnMat(&out, m.rows, m.cols, m.ld, const_cast<Value*>(m.data), kType<Value>,
                           m.layout == Layout::row_major ? CUSPARSE_ORDER_ROW : CUSPARSE_ORDER_COL));
   return DnMat(out);
+}
+
+inline constexpr auto kPlain = CUSPARSE_OPERATION_NON_TRANSPOSE;
+
+/// C = alpha A B + beta C by one of cuSPARSE's algorithms, preprocessed. What the views point to must outlive
+/// it.
+template <class T>
+class Spmm {
+ public:
+  Spmm(const Csr<T>& a, DenseView<const T> b, DenseView<T> c, T alpha, T beta, cusparseSpMMAlg_t algorithm,
+       GpuExec& exec)
+      : alpha_(alpha),
+        beta_(beta),
+        algorithm_(algorithm),
+        handle_(exec.stream()),
+        a_(to_device(a)),
+        matrix_(std::visit([](const auto& on_device) { return describe(on_device); }, a_)),
+        b_(describe(b)),
+        c_(describe(c)) {
+    std::size_t bytes = 0;
+    STAGES_CUSPARSE(cusparseSpMM_bufferSize(handle_, kPlain, kPlain, &alpha_, matrix_.get(), b_.get(), &beta_,
+                                            c_.get(), kType<T>, algorithm_, &bytes));
+    buffer_ = scratch(bytes);
+    STAGES_CUSPARSE(cusparseSpMM_preprocess(handle_, kPlain, kPlain, &alpha_, matrix_.get(), b_.get(), &beta_,
+                                            c_.get(), kType<T>, algorithm_, buffer_.data()));
+    exec.synchronize();
+  }
+  void run() {
+    STAGES_CUSPARSE(cusparseSpMM(handle_, kPlain, kPlain, &alpha_, matrix_.get(), b_.get(), &beta_, c_.get(),
+                                 kType<T>, algorithm_, buffer_.data()));
+  }
+
+ private:
+  T alpha_, beta_;
+  cusparseSpMMAlg_t algorithm_;
+  Handle handle_;
+  AnyDeviceCsr<T> a_;
+  SpMat matrix_;
+  DnMat b_, c_;
+  DeviceArray<unsigned char> buffer_;
+};
+
+/// What a plan costs that keeps A in device memory.
+template <class Problem>
+Cost cost_with_a(const Problem& problem) {
+  Cost cost = problem_cost(problem);
+  cost.memory += device_csr_bytes(*problem.a);
+  return cost;
 }
 
 /// cuSPARSE refuses matrices without rows, columns or non-zeros in some calls; this is why an entry refuses

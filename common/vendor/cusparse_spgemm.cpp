@@ -7,7 +7,6 @@
 
 #include "common/gpu/pool.hpp"
 #include "common/vendor/cusparse.hpp"
-#include "common/vendor/vendor.hpp"
 
 namespace stages {
 namespace {
@@ -129,7 +128,6 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
   }
 
   void multiply(const Attempt& attempt) {
-    constexpr auto kN = CUSPARSE_OPERATION_NON_TRANSPOSE;
     cusparseSpGEMMDescr_t raw = nullptr;
     STAGES_CUSPARSE(cusparseSpGEMM_createDescr(&raw));
     const std::unique_ptr<cusparseSpGEMMDescr, DescriptorDelete> work(raw);
@@ -142,38 +140,33 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
                                       kType<T>));
     const SpMat c_matrix(raw_c);
     const auto alg = attempt.algorithm;
+    // What all calls take, then what this one does.
+    const auto step = [&](auto* function, auto... more) {
+      return function(handle_, kPlain, kPlain, &one_, a_.get(), b_.get(), &zero_, c_matrix.get(), kType<T>,
+                      alg, raw, more...);
+    };
 
     std::size_t bytes1 = 0, bytes2 = 0;
-    STAGES_CUSPARSE(cusparseSpGEMM_workEstimation(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_,
-                                                  c_matrix.get(), kType<T>, alg, raw, &bytes1, nullptr));
+    STAGES_CUSPARSE(step(cusparseSpGEMM_workEstimation, &bytes1, nullptr));
     auto buffer1 = buffer(bytes1);
-    STAGES_CUSPARSE(cusparseSpGEMM_workEstimation(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_,
-                                                  c_matrix.get(), kType<T>, alg, raw, &bytes1,
-                                                  buffer1.data()));
+    STAGES_CUSPARSE(step(cusparseSpGEMM_workEstimation, &bytes1, buffer1.data()));
     if (alg == CUSPARSE_SPGEMM_ALG2 || alg == CUSPARSE_SPGEMM_ALG3) {
       std::size_t bytes3 = 0;
-      STAGES_CUSPARSE(cusparseSpGEMM_estimateMemory(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_,
-                                                    c_matrix.get(), kType<T>, alg, raw, attempt.chunk,
-                                                    &bytes3, nullptr, nullptr));
+      STAGES_CUSPARSE(step(cusparseSpGEMM_estimateMemory, attempt.chunk, &bytes3, nullptr, nullptr));
       auto buffer3 = buffer(bytes3);
-      STAGES_CUSPARSE(cusparseSpGEMM_estimateMemory(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_,
-                                                    c_matrix.get(), kType<T>, alg, raw, attempt.chunk,
-                                                    &bytes3, buffer3.data(), &bytes2));
+      STAGES_CUSPARSE(step(cusparseSpGEMM_estimateMemory, attempt.chunk, &bytes3, buffer3.data(), &bytes2));
     } else {
-      STAGES_CUSPARSE(cusparseSpGEMM_compute(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_,
-                                             c_matrix.get(), kType<T>, alg, raw, &bytes2, nullptr));
+      STAGES_CUSPARSE(step(cusparseSpGEMM_compute, &bytes2, nullptr));
     }
     auto buffer2 = buffer(bytes2);
-    STAGES_CUSPARSE(cusparseSpGEMM_compute(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_, c_matrix.get(),
-                                           kType<T>, alg, raw, &bytes2, buffer2.data()));
+    STAGES_CUSPARSE(step(cusparseSpGEMM_compute, &bytes2, buffer2.data()));
     std::int64_t rows = 0, cols = 0, nnz = 0;
     STAGES_CUSPARSE(cusparseSpMatGetSize(c_matrix.get(), &rows, &cols, &nnz));
     c.col_idx = take<Index>(nnz);
     c.values = take<T>(nnz);
     STAGES_CUSPARSE(
         cusparseCsrSetPointers(c_matrix.get(), c.row_ptr.data(), c.col_idx.data(), c.values.data()));
-    STAGES_CUSPARSE(cusparseSpGEMM_copy(handle_, kN, kN, &one_, a_.get(), b_.get(), &zero_, c_matrix.get(),
-                                        kType<T>, alg, raw));
+    STAGES_CUSPARSE(step(cusparseSpGEMM_copy));
     c_ = std::move(c);
   }
 
@@ -197,10 +190,7 @@ using PooledSpgemm = CusparseSpgemm<T, Pooled>;
 
 void add_vendor_cusparse_spgemm(Registry& registry) {
   const auto add = [&](const std::string& name, const char* algorithm_name, cusparseSpGEMMAlg_t algorithm) {
-    const EntryInfo allocated = {.name = name,
-                                 .idea = fmt::format("cuSPARSE SpGEMM, {}", algorithm_name),
-                                 .claims = {.bitwise_reproducible = false},
-                                 .needs = {.gpu = true}};
+    const EntryInfo allocated = library_on_gpu(name, fmt::format("cuSPARSE SpGEMM, {}", algorithm_name));
     EntryInfo pooled = allocated;
     pooled.name += "_pooled";
     pooled.idea += ", its buffers and C from a pool, as step 8's";

@@ -2,7 +2,6 @@
 // the fastest: they differ by up to ten times from matrix to matrix.
 
 #include "common/vendor/cusparse.hpp"
-#include "common/vendor/vendor.hpp"
 
 namespace stages {
 namespace {
@@ -14,48 +13,15 @@ class CusparseSpmm : public DeviceSpmmPlan<T> {
  public:
   CusparseSpmm(const SpmmProblem<T>& problem, Exec& exec, cusparseSpMMAlg_t algorithm)
       : DeviceSpmmPlan<T>(problem, exec),
-        alpha_(problem.alpha),
-        beta_(problem.beta),
-        algorithm_(algorithm),
-        handle_(this->stream()),
-        a_(to_device(*problem.a)),
-        matrix_(std::visit([](const auto& a) { return describe(a); }, a_)),
-        b_(describe(this->b())),
-        c_(describe(this->c())) {
-    std::size_t bytes = 0;
-    STAGES_CUSPARSE(cusparseSpMM_bufferSize(handle_, CUSPARSE_OPERATION_NON_TRANSPOSE,
-                                            CUSPARSE_OPERATION_NON_TRANSPOSE, &alpha_, matrix_.get(),
-                                            b_.get(), &beta_, c_.get(), kType<T>, algorithm_, &bytes));
-    buffer_ = scratch(bytes);
-    STAGES_CUSPARSE(cusparseSpMM_preprocess(
-        handle_, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE, &alpha_, matrix_.get(),
-        b_.get(), &beta_, c_.get(), kType<T>, algorithm_, buffer_.data()));
-    this->exec().synchronize();
-  }
-  void run() override {
-    STAGES_CUSPARSE(cusparseSpMM(handle_, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE,
-                                 &alpha_, matrix_.get(), b_.get(), &beta_, c_.get(), kType<T>, algorithm_,
-                                 buffer_.data()));
-  }
-  static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += device_csr_bytes(*problem.a);
-    return cost;
-  }
+        product_(*problem.a, this->b(), this->c(), problem.alpha, problem.beta, algorithm, this->exec()) {}
+  void run() override { product_.run(); }
+  static Cost cost(const SpmmProblem<T>& problem) { return cost_with_a(problem); }
   static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec&) {
     return refuse_empty(*problem.a);
   }
 
  private:
-  T alpha_;
-  T beta_;
-  cusparseSpMMAlg_t algorithm_;
-  Handle handle_;
-  AnyDeviceCsr<T> a_;
-  SpMat matrix_;
-  DnMat b_;
-  DnMat c_;
-  DeviceArray<unsigned char> buffer_;
+  Spmm<T> product_;
 };
 
 /// CSR_ALG3 reads rows of B as vectors where the number of columns is a multiple of them, and does not look
@@ -88,11 +54,8 @@ class CusparseSpmmAlg3 final : public CusparseSpmm<T> {
 }  // namespace
 
 void add_vendor_cusparse_spmm(Registry& registry) {
-  const auto info = [](const char* name, const char* algorithm_name) {
-    return EntryInfo{.name = name,
-                     .idea = fmt::format("cuSPARSE SpMM, {}, preprocessed", algorithm_name),
-                     .claims = {.bitwise_reproducible = false},
-                     .needs = {.gpu = true}};
+  const auto info = [](const char* name, const char* algorithm) {
+    return library_on_gpu(name, fmt::format("cuSPARSE SpMM, {}, preprocessed", algorithm));
   };
   registry.add<CusparseSpmm>(info("vendor/cusparse_spmm_default", "DEFAULT"), CUSPARSE_SPMM_ALG_DEFAULT);
   registry.add<CusparseSpmm>(info("vendor/cusparse_spmm_alg1", "CSR_ALG1"), CUSPARSE_SPMM_CSR_ALG1);

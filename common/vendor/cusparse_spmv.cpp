@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "common/vendor/cusparse.hpp"
-#include "common/vendor/vendor.hpp"
 
 namespace stages {
 namespace {
@@ -29,19 +28,18 @@ class SpmvPlanOn : public DeviceSpmvPlan<T> {
   void prepare(SpMat matrix) {
     matrix_ = std::move(matrix);
     std::size_t bytes = 0;
-    STAGES_CUSPARSE(cusparseSpMV_bufferSize(handle_, CUSPARSE_OPERATION_NON_TRANSPOSE, &one_, matrix_.get(),
-                                            x_.get(), &zero_, y_.get(), kType<T>, algorithm_, &bytes));
+    STAGES_CUSPARSE(cusparseSpMV_bufferSize(handle_, kPlain, &one_, matrix_.get(), x_.get(), &zero_, y_.get(),
+                                            kType<T>, algorithm_, &bytes));
     buffer_ = scratch(bytes);
-    STAGES_CUSPARSE(cusparseSpMV_preprocess(handle_, CUSPARSE_OPERATION_NON_TRANSPOSE, &one_, matrix_.get(),
-                                            x_.get(), &zero_, y_.get(), kType<T>, algorithm_,
-                                            buffer_.data()));
+    STAGES_CUSPARSE(cusparseSpMV_preprocess(handle_, kPlain, &one_, matrix_.get(), x_.get(), &zero_, y_.get(),
+                                            kType<T>, algorithm_, buffer_.data()));
     this->exec().synchronize();
   }
   void product(const T* x, T* y) override {
     STAGES_CUSPARSE(cusparseDnVecSetValues(x_.get(), const_cast<T*>(x)));
     STAGES_CUSPARSE(cusparseDnVecSetValues(y_.get(), y));
-    STAGES_CUSPARSE(cusparseSpMV(handle_, CUSPARSE_OPERATION_NON_TRANSPOSE, &one_, matrix_.get(), x_.get(),
-                                 &zero_, y_.get(), kType<T>, algorithm_, buffer_.data()));
+    STAGES_CUSPARSE(cusparseSpMV(handle_, kPlain, &one_, matrix_.get(), x_.get(), &zero_, y_.get(), kType<T>,
+                                 algorithm_, buffer_.data()));
   }
 
  private:
@@ -62,11 +60,7 @@ class CusparseCsrSpmv final : public SpmvPlanOn<T> {
       : SpmvPlanOn<T>(problem, exec, algorithm), a_(to_device(*problem.a)) {
     std::visit([&](const auto& a) { this->prepare(describe(a)); }, a_);
   }
-  static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += device_csr_bytes(*problem.a);
-    return cost;
-  }
+  static Cost cost(const SpmvProblem<T>& problem) { return cost_with_a(problem); }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
     return refuse_empty(*problem.a);
   }
@@ -75,18 +69,23 @@ class CusparseCsrSpmv final : public SpmvPlanOn<T> {
   AnyDeviceCsr<T> a_;
 };
 
-constexpr Index kSlice = 32;  ///< rows a slice: one warp
+constexpr Index kSlice = 32;    ///< rows a slice: one warp
+constexpr Index kPadding = -1;  ///< cuSPARSE's mark for it
+
+/// The longest row of the slice that begins with row `first`.
+template <class T>
+Offset longest_in_slice(const Csr<T>& a, Index first) {
+  Offset longest = 0;
+  for (Index i = first; i < std::min<Offset>(a.rows, Offset{first} + kSlice); ++i)
+    longest = std::max(longest, a.row_nnz(i));
+  return longest;
+}
 
 /// Elements of a matrix in sliced ELL, padding included.
 template <class T>
 Offset sliced_size(const Csr<T>& a) {
   Offset size = 0;
-  for (Index first = 0; first < a.rows; first += kSlice) {
-    Offset longest = 0;
-    for (Index i = first; i < std::min<Offset>(a.rows, Offset{first} + kSlice); ++i)
-      longest = std::max(longest, a.row_nnz(i));
-    size += longest * kSlice;
-  }
+  for (Index first = 0; first < a.rows; first += kSlice) size += longest_in_slice(a, first) * kSlice;
   return size;
 }
 
@@ -102,10 +101,7 @@ class CusparseSellSpmv final : public SpmvPlanOn<T> {
     for (Index first = 0; first < a.rows; first += kSlice) {
       const auto begin = static_cast<std::size_t>(offsets.back());
       const auto rows = static_cast<Index>(std::min<Offset>(kSlice, Offset{a.rows} - first));
-      Offset longest = 0;
-      for (Index r = 0; r < rows; ++r) longest = std::max(longest, a.row_nnz(first + r));
-      columns.resize(begin + static_cast<std::size_t>(longest * kSlice),
-                     -1);  // -1: cuSPARSE's mark for padding
+      columns.resize(begin + static_cast<std::size_t>(longest_in_slice(a, first) * kSlice), kPadding);
       values.resize(columns.size(), T{0});
       for (Index r = 0; r < rows; ++r) {
         const auto row_columns_of = row_columns(a, first + r);
@@ -151,68 +147,41 @@ template <class T>
 class CusparseStreamAsSpmm final : public DeviceSpmvPlan<T> {
  public:
   CusparseStreamAsSpmm(const SpmvProblem<T>& problem, Exec& exec)
-      : DeviceSpmvPlan<T>(problem, exec), handle_(this->stream()), a_(to_device(*problem.a)) {
-    matrix_ = std::visit([](const auto& a) { return describe(a); }, a_);
-    const Index rows = problem.a->rows, cols = problem.a->cols, n = problem.products;
-    x_ = describe(DenseView<const T>{cols, n, cols, Layout::col_major, this->x_of(0)});
-    y_ = describe(DenseView<T>{rows, n, rows, Layout::col_major, this->y_of(0)});
-    std::size_t bytes = 0;
-    STAGES_CUSPARSE(cusparseSpMM_bufferSize(handle_, CUSPARSE_OPERATION_NON_TRANSPOSE,
-                                            CUSPARSE_OPERATION_NON_TRANSPOSE, &one_, matrix_.get(), x_.get(),
-                                            &zero_, y_.get(), kType<T>, kAlgorithm, &bytes));
-    buffer_ = scratch(bytes);
-    STAGES_CUSPARSE(cusparseSpMM_preprocess(handle_, CUSPARSE_OPERATION_NON_TRANSPOSE,
-                                            CUSPARSE_OPERATION_NON_TRANSPOSE, &one_, matrix_.get(), x_.get(),
-                                            &zero_, y_.get(), kType<T>, kAlgorithm, buffer_.data()));
-    this->exec().synchronize();
-  }
-  void run() override {
-    STAGES_CUSPARSE(cusparseSpMM(handle_, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE,
-                                 &one_, matrix_.get(), x_.get(), &zero_, y_.get(), kType<T>, kAlgorithm,
-                                 buffer_.data()));
-  }
-  static Cost cost(const SpmvProblem<T>& problem) { return CusparseCsrSpmv<T>::cost(problem); }
+      : DeviceSpmvPlan<T>(problem, exec),
+        product_(*problem.a, side_by_side(this->x_of(0), problem.a->cols),
+                 side_by_side(this->y_of(0), problem.a->rows), 1, 0, CUSPARSE_SPMM_ALG_DEFAULT,
+                 this->exec()) {}
+  void run() override { product_.run(); }
+  static Cost cost(const SpmvProblem<T>& problem) { return cost_with_a(problem); }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
-    if (problem.mode != Mode::stream)
-      return fmt::format("takes all vectors of a stream at once, and this problem is {} of {}",
-                         to_string(problem.mode), problem.products);
+    if (auto reason = refuse_but_streams(problem)) return reason;
     return refuse_empty(*problem.a);
   }
 
  private:
   void product(const T*, T*) override {}  // run() does them all
-  static constexpr cusparseSpMMAlg_t kAlgorithm = CUSPARSE_SPMM_ALG_DEFAULT;
-  const T one_ = 1;
-  const T zero_ = 0;
-  Handle handle_;
-  AnyDeviceCsr<T> a_;
-  SpMat matrix_;
-  DnMat x_;
-  DnMat y_;
-  DeviceArray<unsigned char> buffer_;
+  template <class U>
+  DenseView<U> side_by_side(U* vectors, Index length) const {
+    return {length, this->problem().products, length, Layout::col_major, vectors};
+  }
+  Spmm<T> product_;
 };
 
 }  // namespace
 
 void add_vendor_cusparse_spmv(Registry& registry) {
-  registry.add<CusparseCsrSpmv>({.name = "vendor/cusparse_spmv_alg1",
-                                 .idea = "cuSPARSE SpMV, CSR_ALG1, preprocessed",
-                                 .claims = {.bitwise_reproducible = false},
-                                 .needs = {.gpu = true}},
-                                CUSPARSE_SPMV_CSR_ALG1);
+  registry.add<CusparseCsrSpmv>(
+      library_on_gpu("vendor/cusparse_spmv_alg1", "cuSPARSE SpMV, CSR_ALG1, preprocessed"),
+      CUSPARSE_SPMV_CSR_ALG1);
   registry.add<CusparseCsrSpmv>({.name = "vendor/cusparse_spmv_alg2",
                                  .idea = "cuSPARSE SpMV, CSR_ALG2 (the same bits each run), preprocessed",
                                  .needs = {.gpu = true}},
                                 CUSPARSE_SPMV_CSR_ALG2);
-  registry.add<CusparseSellSpmv>({.name = "vendor/cusparse_spmv_sell",
-                                  .idea = "cuSPARSE SpMV on sliced ELL, slices of 32 rows",
-                                  .claims = {.bitwise_reproducible = false},
-                                  .needs = {.gpu = true}},
-                                 CUSPARSE_SPMV_SELL_ALG1);
-  registry.add<CusparseStreamAsSpmm>({.name = "vendor/cusparse_stream_spmm",
-                                      .idea = "cuSPARSE SpMM: all vectors of a stream as one dense matrix",
-                                      .claims = {.bitwise_reproducible = false},
-                                      .needs = {.gpu = true}});
+  registry.add<CusparseSellSpmv>(
+      library_on_gpu("vendor/cusparse_spmv_sell", "cuSPARSE SpMV on sliced ELL, slices of 32 rows"),
+      CUSPARSE_SPMV_SELL_ALG1);
+  registry.add<CusparseStreamAsSpmm>(library_on_gpu(
+      "vendor/cusparse_stream_spmm", "cuSPARSE SpMM: all vectors of a stream as one dense matrix"));
 }
 
 }  // namespace stages

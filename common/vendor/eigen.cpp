@@ -41,6 +41,13 @@ Buffer<Index> narrow_row_ptr(const Buffer<Offset>& row_ptr) {
   return narrowed;
 }
 
+template <class Problem>
+Cost cost_with_row_ptr(const Problem& problem) {
+  Cost cost = problem_cost(problem);
+  cost.memory += static_cast<double>(sizeof(Index)) * (problem.a->rows + 1.0);
+  return cost;
+}
+
 template <class T>
 Eigen::Map<const Sparse<T, Eigen::RowMajor>> row_major_map(const Csr<T>& a, const Buffer<Index>& row_ptr) {
   return {a.rows, a.cols, a.nnz(), row_ptr.data(), a.col_idx.data(), a.values.data()};
@@ -52,11 +59,7 @@ class EigenSpmv final : public HostSpmvPlan<T> {
   EigenSpmv(const SpmvProblem<T>& problem, Exec& /*exec*/)
       : HostSpmvPlan<T>(problem), row_ptr_(narrow_row_ptr(problem.a->row_ptr)) {}
 
-  static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += static_cast<double>(sizeof(Index)) * (problem.a->rows + 1.0);
-    return cost;
-  }
+  static Cost cost(const SpmvProblem<T>& problem) { return cost_with_row_ptr(problem); }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& /*exec*/) {
     return refuse_positions(problem.a->nnz(), "A");
   }
@@ -78,11 +81,7 @@ class EigenSpmm final : public HostSpmmPlan<T> {
   EigenSpmm(const SpmmProblem<T>& problem, Exec& /*exec*/)
       : HostSpmmPlan<T>(problem), row_ptr_(narrow_row_ptr(problem.a->row_ptr)) {}
 
-  static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += static_cast<double>(sizeof(Index)) * (problem.a->rows + 1.0);
-    return cost;
-  }
+  static Cost cost(const SpmmProblem<T>& problem) { return cost_with_row_ptr(problem); }
   static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& /*exec*/) {
     return refuse_positions(problem.a->nnz(), "A");
   }

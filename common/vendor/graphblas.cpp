@@ -52,23 +52,22 @@ class Session {
   ~Session() { GrB_finalize(); }
 };
 
-/// What GraphBLAS calls the value type and its operators.
+/// What GraphBLAS calls the value type, its operators, and the functions that take a value.
 template <class T>
 struct Names;
-template <>
-struct Names<float> {
-  static GrB_Type type() { return GrB_FP32; }
-  static GrB_Semiring plus_times() { return GrB_PLUS_TIMES_SEMIRING_FP32; }
-  static GrB_BinaryOp plus() { return GrB_PLUS_FP32; }
-  static GrB_BinaryOp times() { return GrB_TIMES_FP32; }
-};
-template <>
-struct Names<double> {
-  static GrB_Type type() { return GrB_FP64; }
-  static GrB_Semiring plus_times() { return GrB_PLUS_TIMES_SEMIRING_FP64; }
-  static GrB_BinaryOp plus() { return GrB_PLUS_FP64; }
-  static GrB_BinaryOp times() { return GrB_TIMES_FP64; }
-};
+#define STAGES_NAMES(T, NAME)                                                   \
+  template <>                                                                   \
+  struct Names<T> {                                                             \
+    static GrB_Type type() { return GrB_##NAME; }                               \
+    static GrB_Semiring plus_times() { return GrB_PLUS_TIMES_SEMIRING_##NAME; } \
+    static GrB_BinaryOp plus() { return GrB_PLUS_##NAME; }                      \
+    static GrB_BinaryOp times() { return GrB_TIMES_##NAME; }                    \
+    static constexpr auto kAssign = GrB_Matrix_assign_##NAME;                   \
+    static constexpr auto kApply = GrB_Matrix_apply_BinaryOp1st_##NAME;         \
+  };
+STAGES_NAMES(float, FP32)
+STAGES_NAMES(double, FP64)
+#undef STAGES_NAMES
 
 /// An array that GraphBLAS may take over: from malloc, which is what it frees with.
 template <class E>
@@ -135,9 +134,8 @@ class Matrix {
     Csr<T> c(rows, cols);
     const auto nnz = static_cast<std::size_t>(row_ptr[rows]);
     for (std::size_t i = 0; i < c.row_ptr.size(); ++i) c.row_ptr[i] = static_cast<Offset>(row_ptr[i]);
-    c.col_idx.resize(nnz);
+    c.resize(static_cast<Offset>(nnz));
     for (std::size_t k = 0; k < nnz; ++k) c.col_idx[k] = static_cast<Index>(col_idx[k]);
-    c.values.resize(nnz);
     for (std::size_t k = 0; k < nnz; ++k) c.values[k] = static_cast<const T*>(x)[iso ? 0 : k];
     STAGES_GRB(GxB_Matrix_pack_CSR(handle_, &row_ptr, &col_idx, &x, row_ptr_bytes, col_idx_bytes, x_bytes,
                                    iso, false, nullptr));
@@ -153,11 +151,8 @@ class Matrix {
     for (std::size_t i = 0; i < lines && length > 0; ++i) {
       std::memcpy(x.data() + i * length, m.data + static_cast<Offset>(i) * m.ld, length * sizeof(T));
     }
-    if (by_row) {
-      STAGES_GRB(GxB_Matrix_pack_FullR(handle_, x.untyped_slot(), x.bytes(), false, nullptr));
-    } else {
-      STAGES_GRB(GxB_Matrix_pack_FullC(handle_, x.untyped_slot(), x.bytes(), false, nullptr));
-    }
+    const auto pack_dense = by_row ? GxB_Matrix_pack_FullR : GxB_Matrix_pack_FullC;
+    STAGES_GRB(pack_dense(handle_, x.untyped_slot(), x.bytes(), false, nullptr));
   }
 
   /// Copies a full matrix out, and leaves it as it was.
@@ -166,11 +161,8 @@ class Matrix {
     void* x = nullptr;
     GrB_Index bytes = 0;
     bool iso = false;
-    if (by_row) {
-      STAGES_GRB(GxB_Matrix_unpack_FullR(handle_, &x, &bytes, &iso, nullptr));
-    } else {
-      STAGES_GRB(GxB_Matrix_unpack_FullC(handle_, &x, &bytes, &iso, nullptr));
-    }
+    const auto unpack = by_row ? GxB_Matrix_unpack_FullR : GxB_Matrix_unpack_FullC;
+    STAGES_GRB(unpack(handle_, &x, &bytes, &iso, nullptr));
     const Offset length = by_row ? m.cols : m.rows;
     for (Index i = 0; i < m.rows; ++i) {
       for (Index j = 0; j < m.cols; ++j) {
@@ -178,31 +170,18 @@ class Matrix {
         m(i, j) = static_cast<const T*>(x)[iso ? 0 : at];
       }
     }
-    if (by_row) {
-      STAGES_GRB(GxB_Matrix_pack_FullR(handle_, &x, bytes, iso, nullptr));
-    } else {
-      STAGES_GRB(GxB_Matrix_pack_FullC(handle_, &x, bytes, iso, nullptr));
-    }
+    const auto pack_dense = by_row ? GxB_Matrix_pack_FullR : GxB_Matrix_pack_FullC;
+    STAGES_GRB(pack_dense(handle_, &x, bytes, iso, nullptr));
   }
 
   /// Sets every element to `value`, as a full matrix.
   void fill(T value) {
-    if constexpr (std::is_same_v<T, float>) {
-      STAGES_GRB(GrB_Matrix_assign_FP32(handle_, nullptr, nullptr, value, GrB_ALL, 0, GrB_ALL, 0, nullptr));
-    } else {
-      STAGES_GRB(GrB_Matrix_assign_FP64(handle_, nullptr, nullptr, value, GrB_ALL, 0, GrB_ALL, 0, nullptr));
-    }
+    STAGES_GRB(Names<T>::kAssign(handle_, nullptr, nullptr, value, GrB_ALL, 0, GrB_ALL, 0, nullptr));
   }
 
   /// Sets this matrix to factor * m.
   void set_scaled(T factor, const Matrix& m) {
-    if constexpr (std::is_same_v<T, float>) {
-      STAGES_GRB(GrB_Matrix_apply_BinaryOp1st_FP32(handle_, nullptr, nullptr, Names<T>::times(), factor,
-                                                   m.handle_, nullptr));
-    } else {
-      STAGES_GRB(GrB_Matrix_apply_BinaryOp1st_FP64(handle_, nullptr, nullptr, Names<T>::times(), factor,
-                                                   m.handle_, nullptr));
-    }
+    STAGES_GRB(Names<T>::kApply(handle_, nullptr, nullptr, Names<T>::times(), factor, m.handle_, nullptr));
   }
 
   /// Adds a * b to this matrix, in place where it is full.
@@ -241,12 +220,7 @@ class GraphBlasSpmv final : public SpmvPlan<T> {
   }
 
   void load(const SpmvOperands<T>& operands) override {
-    for (std::size_t j = 0; j < x_.size(); ++j) {
-      DenseView<const T> column = operands.x.view();
-      column.data += static_cast<Offset>(j) * column.ld;
-      column.cols = 1;
-      x_[j]->pack_full(column);
-    }
+    for (std::size_t j = 0; j < x_.size(); ++j) x_[j]->pack_full(column(operands.x.view(), j));
   }
   void reset() override {
     for (auto& y : y_) y->fill(std::numeric_limits<T>::quiet_NaN());
@@ -260,16 +234,16 @@ class GraphBlasSpmv final : public SpmvPlan<T> {
   }
   Dense<T> fetch() override {
     Dense<T> y(problem_.a->rows, problem_.products, Layout::col_major);
-    for (std::size_t j = 0; j < y_.size(); ++j) {
-      DenseView<T> column = y.view();
-      column.data += static_cast<Offset>(j) * column.ld;
-      column.cols = 1;
-      y_[j]->copy_full_out(column);
-    }
+    for (std::size_t j = 0; j < y_.size(); ++j) y_[j]->copy_full_out(column(y.view(), j));
     return y;
   }
 
  private:
+  template <class U>
+  static DenseView<U> column(DenseView<U> vectors, std::size_t j) {
+    return {vectors.rows, 1, vectors.ld, vectors.layout, vectors.data + static_cast<Offset>(j) * vectors.ld};
+  }
+
   SpmvProblem<T> problem_;
   Matrix<T> a_;
   std::vector<std::unique_ptr<Matrix<T>>> x_;

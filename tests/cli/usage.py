@@ -109,8 +109,8 @@ class Usage(Case):
             ("is no spec", "generate", "somefile.mtx", "-o", x),
             (r"--energy and --cache cold: flushing the caches draws, too; leave one of them out$", *small, "--energy", "2", "--cache", "cold"),
             ("--energy: Value 0.5 not in range 1", *small, "--energy", "0.5"),
-            (r"--seed: 7{20}\.\.\. \(309 digits\) is no whole number", *small, "--seed", 309 * "7"),
-            (r"rows=7{20}\.\.\. \(309 digits\),cols=1,nnz=1: rows=7{20}\.\.\. \(309 digits\) is not", "info", f"gen:uniform:rows={309 * '7'},cols=1,nnz=1"),
+            (r"--seed: 7{309} is no whole number", *small, "--seed", 309 * "7"),
+            (r"rows=7{309},cols=1,nnz=1: rows=7{309} is not", "info", f"gen:uniform:rows={309 * '7'},cols=1,nnz=1"),
             # What to multiply goes with -m.
             *(("go with -m", "run", *words) for words in (["--mode", "chain"], ["-b", "data:d2"], ["--n-cols", "8"], ["--beta", "1"], ["--index-base", "0"])),
             *((f"{option}: its value is empty", *small, "--op", "spmm", option, "") for option in ("--alpha", "--beta", "--max-noise", "--max-work")),
@@ -118,10 +118,6 @@ class Usage(Case):
         for flag in ("--alpha", "--beta", "--max-noise", "--time-budget", "--max-memory", "--max-work", "--max-seconds"):
             for value in ("nan", "inf", "1e400"):
                 self.refused(rf"{flag}.*{value} is no finite number", *small, "--op", "spmm", flag, value)
-
-    def test_long_names_lose_their_middle(self):
-        for words in (("multiply", "a.mtx", "b.mtx", "--with", 5000 * "a", "-o", "c.mtx"), ("info", 5000 * "a")):
-            self.assertLess(len(self.refused(r"a{300} \.\.\. \(\d+ characters\) \.\.\. ", *words).stderr), 1500)
 
     def test_whole_numbers_are_decimal(self):
         results, _ = self.results("-m", SMALL, "--quick", "--op", "spmm", "--stage", "01", "--n-cols", "010,0032")

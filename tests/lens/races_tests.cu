@@ -191,7 +191,12 @@ PAIR(volatile_read, 1, 64) {
   __shared__ int keys[8];
   if (me() < 8) keys[me()] = -1;
   __syncthreads();
-  const int found = good ? *const_cast<volatile int*>(&keys[me() % 8]) : keys[me() % 8];
+  int found = 0;
+  if (good) {
+    found = *const_cast<volatile int*>(&keys[me() % 8]);
+  } else {
+    found = keys[me() % 8];
+  }
   if (found == -1) atomicCAS(&keys[me() % 8], -1, me() % 8);
 }
 

@@ -152,7 +152,6 @@ MPI_TEST(dealing) {
   require(mpi::reweighed(empty_before, empty, seconds).back() == 0, "rows without weight have no time");
   for (const auto& bounds : {heavy, few, even})
     require(std::is_sorted(bounds.begin(), bounds.end()), "bounds must ascend");
-  require(mpi::owner_of({0, 0, 2, 2, 5}, 2) == 3 && mpi::owner_of({0, 0, 2, 2, 5}, 1) == 1, "owners");
 
   mpi::NeededRows needed;
   const Buffer<Index> columns{130, 3, 64, 63, 3, 199};

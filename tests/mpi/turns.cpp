@@ -1,9 +1,8 @@
 // Ranks that work one after the other.
-#include "common/mpi/turns.hpp"
-
 #include <chrono>
 #include <thread>
 
+#include "common/mpi/communicator.hpp"
 #include "common/mpi/transfer.hpp"
 #include "tests/mpi/checks.hpp"
 

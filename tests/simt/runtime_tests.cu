@@ -6,7 +6,6 @@
 #include "common/gpu/architectures.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
-#include "common/gpu/l2_flush.hpp"
 #include "common/gpu/scan.hpp"
 #include "tests/simt/support.hpp"
 

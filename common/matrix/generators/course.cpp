@@ -1,20 +1,10 @@
-// The pair of matrices that a published course project on sparse times sparse measured on a CPU, on MPI and
-// on CUDA (stages 01 to 03). Its input is not public; what its report says of it is:
+// The pair of matrices that a published course project on sparse times sparse measured (docs/generators.md, "The
+// course pair"). The structured form has the shape, both counts (as distinct entries), the values, both nnz(C) of
+// its report (all rows and columns, and without the last 15), and with them that C has 511 full columns.
 //
-//   8191 x 8191, declared nnz 784,379 for A and 46,796 for B, all values 1.0, entries repeated and some at
-//   the index -1; nnz(C) = 4,185,601 = 8191 x 511 when computed in full, 4,177,936 = 8176 x 511 when the last
-//   15 rows and columns of C are lost.
-//
-// The structured form reproduces the shape, both counts (as distinct entries), the values, both nnz(C), and
-// with them that C has 511 full columns, none among the last 15. Inferred: that B's rows hold pieces of those
-// 511 columns and that any 90 neighbouring rows of A's columns hold all pieces, which is the plainest
-// structure with these counts: a window of 95 or 96 columns in each row of A, and in row k of B piece k mod
-// 90 (5 or 6 columns). Repeated entries and index -1 are not reproduced: a Csr has neither.
-//
-// The uniform form has the same shape and counts at random places: another problem, with 4.48 million
-// products of which nearly all land apart.
-
-#include <fmt/format.h>
+// Inferred: that B's rows hold pieces of those 511 columns and that any 90 neighbouring rows of A's columns hold
+// all pieces, which is the plainest structure with these counts: a window of 95 or 96 columns in each row of A,
+// and in row k of B piece k mod 90 (5 or 6 columns).
 
 #include <algorithm>
 
@@ -25,14 +15,6 @@ namespace stages::recipes {
 namespace {
 
 using random::Word;
-
-constexpr GeneratorParameter kCourseParameters[] = {
-    {"which", "a", "a or b, the factors of C = A * B"},
-    {"form", "structured", "structured: C has 511 full columns; uniform: the same counts at random places"},
-    {"shrink", "1", "1 to 16: divides rows, columns and the length of A's rows and C's"},
-    {"values", "ones", "as for the other generators, but ones unless said otherwise"},
-    kSeed,
-};
 
 /// `extra` of `n` rows, spread evenly, get one entry more: whether row i is one of them.
 bool has_extra(Index i, Index n, Offset extra) {
@@ -87,34 +69,27 @@ Recipe structured_b(const CourseShape& s) {
   });
 }
 
-Recipe uniform_form(const CourseShape& s, Offset entries, Word key) {
-  const auto n = static_cast<Word>(s.n);
-  const random::Permutation permuted(n * n, key);
-  return drawn_recipe(s.n, s.n, entries, false, [=](Offset k) {
-    const Word cell = permuted(static_cast<Word>(k));
-    return Place{static_cast<Index>(cell / n), static_cast<Index>(cell % n)};
-  });
-}
-
 Recipe plan_course_pair(const Parameters& p) {
   const bool is_a = p.choice("which", {"a", "b"}) == "a";
   const CourseShape s(static_cast<Index>(p.count("shrink", 1, 16)));
   if (p.choice("form", {"structured", "uniform"}) == "structured")
     return is_a ? structured_a(s) : structured_b(s);
   const Word key = random::key(p.seed(), random::Purpose::cells);
-  return uniform_form(s, is_a ? s.a_entries : s.b_entries, is_a ? key : random::mix(key));
+  return drawn_cells(s.n, s.n, is_a ? s.a_entries : s.b_entries, is_a ? key : random::mix(key));
 }
-
-constexpr Generator kCourse[] = {
-    {{"d1", "the 8191 x 8191 pair of a course project on sparse times sparse: C has 511 full columns",
-      "gen:d1:which=a,form=structured", kCourseParameters},
-     plan_course_pair},
-};
 
 }  // namespace
 
-std::span<const Generator> course_generators() {
-  return kCourse;
+std::vector<Generator> course_generators() {
+  return {{{"d1",
+            "the 8191 x 8191 pair of a course project on sparse times sparse: C has 511 full columns",
+            "gen:d1:which=a,form=structured",
+            {{"which", "a", "a or b, the factors of C = A * B"},
+             {"form", "structured",
+              "structured: C has 511 full columns; uniform: the same counts at random places"},
+             {"shrink", "1", "1 to 16: divides rows, columns and the length of A's rows and C's"},
+             {"values", "ones", "as for the other generators, but ones unless said otherwise"}}},
+           plan_course_pair}};
 }
 
 }  // namespace stages::recipes

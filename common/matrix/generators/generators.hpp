@@ -3,12 +3,12 @@
 // size and memory before anything is allocated.
 
 #include <functional>
-#include <span>
-#include <string_view>
+#include <vector>
 
 #include "common/matrix/generate.hpp"
 #include "common/matrix/generators/pattern.hpp"
 #include "common/matrix/generators/spec.hpp"
+#include "common/matrix/random.hpp"
 
 namespace stages::recipes {
 
@@ -28,16 +28,15 @@ struct Generator {
   Recipe (*plan)(const Parameters&);
 };
 
-// Each group is a file of its own.
-std::span<const Generator> random_generators();      ///< uniform, fixed, hypersparse, hubs, pruned, lp
-std::span<const Generator> graph_generators();       ///< rmat, ..., twin, hypergraph
-std::span<const Generator> structured_generators();  ///< banded, stencil, fem, road, circuit, eye, ...
-std::span<const Generator> course_generators();      ///< d1
+// Each group is a file of its own. Their tables lack what every generator takes: seed and values.
+std::vector<Generator> random_generators();      ///< uniform, fixed, hypersparse, hubs, pruned, lp
+std::vector<Generator> graph_generators();       ///< rmat, ..., twin, hypergraph
+std::vector<Generator> structured_generators();  ///< banded, stencil, fem, road, circuit, eye, ...
+std::vector<Generator> course_generators();      ///< d1
 
-/// Every generator takes these two.
-inline constexpr GeneratorParameter kSeed{"seed", "1", "another seed gives another matrix of the same kind"};
-inline constexpr GeneratorParameter kValues{
-    "values", "uniform", "uniform: odd multiples of 2^-24 in (-1, 1); integers: -4 .. 4 without 0; ones"};
+/// Beside n, for Parameters::shape().
+inline constexpr GeneratorParameter kRows{"rows", "", "rows, if not n"},
+    kCols{"cols", "", "columns, if not n"};
 
 /// A recipe for `count` entries that draw(k) places. With `mirrored`, each is entered at (col, row) too.
 template <class Draw>
@@ -54,6 +53,15 @@ Recipe drawn_recipe(Index rows, Index cols, Offset count, bool mirrored, Draw dr
     r.make = [=](int threads) { return pattern_from_draws(rows, cols, count, threads, draw); };
   }
   return r;
+}
+
+/// `count` entries at distinct places, which `key` picks.
+inline Recipe drawn_cells(Index rows, Index cols, Offset count, random::Word key) {
+  const random::Permutation permuted(std::max<random::Word>(random::Word(rows) * random::Word(cols), 1), key);
+  return drawn_recipe(rows, cols, count, false, [=](Offset k) {
+    const random::Word cell = permuted(static_cast<random::Word>(k)), width = random::Word(cols);
+    return place_at(cell / width, cell % width);
+  });
 }
 
 /// A recipe made row by row, for at most `entries` entries; see pattern_from_rows.

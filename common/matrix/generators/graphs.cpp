@@ -6,8 +6,6 @@
 // block model (Karrer and Newman 2011), in which the order of the vertices can be the blocks' or a shuffled
 // one: what an ordering is worth is the difference between the two.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -39,7 +37,9 @@ bool mirrored(const Parameters& p) {
   return p.choice("symmetric", {"no", "yes"}) == "yes";
 }
 
-constexpr GeneratorParameter kSymmetric{"symmetric", "no", "yes: each edge drawn is entered both ways"};
+constexpr GeneratorParameter kSymmetric{"symmetric", "no", "yes: each edge drawn is entered both ways"},
+    kEdgeFactor{"edge_factor", "8", "edges drawn = edge_factor * n"},
+    kEdges{"edges", "", "edges drawn; repeats fall out afterwards"};
 
 /// `edges` if given, else edge_factor * n.
 Offset edge_count(const Parameters& p, Index n) {
@@ -52,21 +52,10 @@ Offset edge_count(const Parameters& p, Index n) {
 
 /// Edge k of R-MAT(n, a): the quadrants' shares are a, b, b, b with b = (1 - a) / 3, in units of 2^-32. Each
 /// random word decides two levels. An edge outside n x n is drawn again, from the words that follow.
-struct RmatEdges {
-  Word key;
-  Index n;
-  int levels;
-  Word below_a, below_b, below_c;  // running sums of the shares
-
-  RmatEdges(Index n_, Word a, Word seed)
-      : key(random::key(seed, Purpose::edges)),
-        n(n_),
-        levels(n_ < 2 ? 0 : static_cast<int>(std::bit_width(static_cast<Word>(n_) - 1))),
-        below_a(a),
-        below_b(a + ((Word{1} << 32U) - a) / 3),
-        below_c(a + 2 * (((Word{1} << 32U) - a) / 3)) {}
-
-  Place operator()(Offset k) const {
+auto rmat_edges(Index n, Word a, Word seed) {
+  const Word key = random::key(seed, Purpose::edges), b = ((Word{1} << 32U) - a) / 3;
+  const int levels = n < 2 ? 0 : static_cast<int>(std::bit_width(static_cast<Word>(n) - 1));
+  return [=, nodes = static_cast<Word>(n)](Offset k) {
     random::Stream words(key, static_cast<Word>(k));
     for (;;) {
       Word row = 0, col = 0;
@@ -74,34 +63,20 @@ struct RmatEdges {
       for (int level = 0; level < levels; ++level) {
         word = level % 2 == 0 ? words.next() : word >> 32U;
         const Word u = word & 0xFFFFFFFFU;
-        const Word right = (u >= below_a) ^ (u >= below_b) ^ (u >= below_c);
-        row = 2 * row + (u >= below_b);
+        const Word right = (u >= a) ^ (u >= a + b) ^ (u >= a + 2 * b);
+        row = 2 * row + (u >= a + b);
         col = 2 * col + right;
       }
-      if (row < static_cast<Word>(n) && col < static_cast<Word>(n))
-        return {static_cast<Index>(row), static_cast<Index>(col)};
+      if (row < nodes && col < nodes) return place_at(row, col);
     }
-  }
-};
-
-constexpr GeneratorParameter kRmatParameters[] = {
-    {"scale", "12", "n = 2^scale rows and columns"},
-    {"n", "", "rows and columns, if not a power of two"},
-    {"edge_factor", "8", "edges drawn = edge_factor * n"},
-    {"edges", "", "edges drawn; repeats fall out afterwards"},
-    {"a", "0.57", "share of the upper left quadrant on each level; 0.25 is uniform"},
-    kSymmetric,
-    kHubMax,
-    kHubShare,
-    kSeed,
-    kValues,
-};
+  };
+}
 
 Recipe plan_rmat(const Parameters& p) {
   if (p.given("n") && p.given("scale")) p.reject("give n or scale, not both");
   const Index n = p.given("n") ? p.index("n", 1) : static_cast<Index>(Index{1} << p.count("scale", 0, 30));
   return graph_recipe(p, n, edge_count(p, n), p.index("hub_max"), mirrored(p),
-                      RmatEdges(n, p.share("a", 0.25), p.seed()));
+                      rmat_edges(n, p.share("a", 0.25), p.seed()));
 }
 
 // --- power law ---------------------------------------------------------------------------------------------
@@ -116,101 +91,46 @@ Word popular(random::Stream& words, Word n, int skew) {
   return random::scale(power, n);
 }
 
-struct PowerLawEdges {
-  Word key;
-  random::Permutation relabel_rows, relabel_cols;
-  Word n;
-  int row_skew, col_skew;
-
-  Place operator()(Offset k) const {
-    random::Stream words(key, static_cast<Word>(k));
-    const Word row = popular(words, n, row_skew);
-    const Word col = popular(words, n, col_skew);
-    return {static_cast<Index>(relabel_rows(row)), static_cast<Index>(relabel_cols(col))};
-  }
-};
-
-constexpr GeneratorParameter kPowerLawParameters[] = {
-    {"n", "4096", "rows and columns"},
-    {"edge_factor", "8", "edges drawn = edge_factor * n"},
-    {"edges", "", "edges drawn; repeats fall out afterwards"},
-    {"skew", "3", "1 (uniform) to 16: row lengths follow a power law with exponent 2 + 1 / (skew - 1)"},
-    {"col_skew", "", "the same for columns; as skew if not given"},
-    kSymmetric,
-    kHubMax,
-    kHubShare,
-    kSeed,
-    kValues,
-};
+int skew_of(const Parameters& p, std::string_view name) {
+  return static_cast<int>(p.count(name, 1, 16));
+}
 
 Recipe plan_powerlaw(const Parameters& p) {
   const Index n = p.index("n", 1);
-  const auto skew = static_cast<int>(p.count("skew", 1, 16));
-  const int col_skew = p.given("col_skew") ? static_cast<int>(p.count("col_skew", 1, 16)) : skew;
+  const int skew = skew_of(p, "skew"), col_skew = p.given("col_skew") ? skew_of(p, "col_skew") : skew;
+  const auto nodes = static_cast<Word>(n);
+  const Word key = random::key(p.seed(), Purpose::edges);
   // One relabelling for both directions: the vertex that many others name also names many.
-  const random::Permutation relabel(static_cast<Word>(n), random::key(p.seed(), Purpose::relabel));
-  const PowerLawEdges edges{
-      random::key(p.seed(), Purpose::edges), relabel, relabel, static_cast<Word>(n), skew, col_skew};
-  return graph_recipe(p, n, edge_count(p, n), p.index("hub_max"), mirrored(p), edges);
+  const random::Permutation relabel(nodes, random::key(p.seed(), Purpose::relabel));
+  return graph_recipe(p, n, edge_count(p, n), p.index("hub_max"), mirrored(p), [=](Offset k) {
+    random::Stream words(key, static_cast<Word>(k));
+    const Word row = popular(words, nodes, skew), col = popular(words, nodes, col_skew);
+    return place_at(relabel(row), relabel(col));
+  });
 }
 
 // --- communities -------------------------------------------------------------------------------------------
 
 /// A row is drawn by popularity within a block that is drawn by popularity too; its column comes from the
 /// same block with probability `inside`, else from any block. Block b owns the vertices from b * n / blocks.
-struct CommunityEdges {
-  Word key;
-  random::Permutation relabel;
-  bool shuffled;
-  Word n, blocks, inside;
-  int skew, block_skew;
-
-  Word member(random::Stream& words, Word block) const {
-    const Word begin = block * n / blocks;
-    return begin + popular(words, (block + 1) * n / blocks - begin, skew);
-  }
-  Place operator()(Offset k) const {
+Recipe plan_communities(const Parameters& p) {
+  const Index n = p.index("n", 1);
+  const auto nodes = static_cast<Word>(n), blocks = static_cast<Word>(p.count("blocks", 1, n));
+  const Word inside = p.share("inside"), key = random::key(p.seed(), Purpose::edges);
+  const int skew = skew_of(p, "skew"), block_skew = skew_of(p, "block_skew");
+  const bool shuffled = p.choice("order", {"planted", "shuffled"}) == "shuffled";
+  const random::Permutation relabel(nodes, random::key(p.seed(), Purpose::relabel));
+  const auto member = [=](random::Stream& words, Word block) {
+    const Word begin = block * nodes / blocks;
+    return begin + popular(words, (block + 1) * nodes / blocks - begin, skew);
+  };
+  return graph_recipe(p, n, edge_count(p, n), p.index("hub_max"), mirrored(p), [=](Offset k) {
     random::Stream words(key, static_cast<Word>(k));
     const Word block = popular(words, blocks, block_skew);
     const Word other = (words.next() >> 32U) < inside ? block : popular(words, blocks, block_skew);
-    Word row = member(words, block);
-    Word col = member(words, other);
-    if (shuffled) {
-      row = relabel(row);
-      col = relabel(col);
-    }
-    return {static_cast<Index>(row), static_cast<Index>(col)};
-  }
-};
-
-constexpr GeneratorParameter kCommunityParameters[] = {
-    {"n", "4096", "rows and columns"},
-    {"edge_factor", "8", "edges drawn = edge_factor * n"},
-    {"edges", "", "edges drawn; repeats fall out afterwards"},
-    {"blocks", "64", "communities, all of one size"},
-    {"inside", "0.9", "share of the edges that stay inside a community (others may, by chance)"},
-    {"skew", "2", "degrees within a community: as powerlaw's skew"},
-    {"block_skew", "1", "the same for how many edges a community has"},
-    {"order", "planted", "planted: communities one after the other; shuffled: the same graph, renumbered"},
-    kSymmetric,
-    kHubMax,
-    kHubShare,
-    kSeed,
-    kValues,
-};
-
-Recipe plan_communities(const Parameters& p) {
-  const Index n = p.index("n", 1);
-  const CommunityEdges edges{
-      random::key(p.seed(), Purpose::edges),
-      random::Permutation(static_cast<Word>(n), random::key(p.seed(), Purpose::relabel)),
-      p.choice("order", {"planted", "shuffled"}) == "shuffled",
-      static_cast<Word>(n),
-      static_cast<Word>(p.count("blocks", 1, n)),
-      p.share("inside"),
-      static_cast<int>(p.count("skew", 1, 16)),
-      static_cast<int>(p.count("block_skew", 1, 16))};
-  return graph_recipe(p, n, edge_count(p, n), p.index("hub_max"), mirrored(p), edges);
+    const Word row = member(words, block), col = member(words, other);
+    return shuffled ? place_at(relabel(row), relabel(col)) : place_at(row, col);
+  });
 }
 
 // --- twins -------------------------------------------------------------------------------------------------
@@ -232,17 +152,6 @@ constexpr Twin kTwins[] = {
     {"youtube", 1'138'499, 5'980'886, 57, 28'754}, {"amazon", 1'569'960, 264'339'468, 50, 0},
     {"yelp", 716'847, 13'954'819, 48, 4'886},      {"wikikg2", 2'500'604, 16'109'182, 57, 0},
     {"am", 881'680, 5'668'682, 60, 140'000},
-};
-
-constexpr GeneratorParameter kTwinParameters[] = {
-    {"graph", "arxiv",
-     "arxiv, collab, citation, ddi, protein, ppa, reddit, products, youtube, amazon, yelp, wikikg2 or am"},
-    {"shrink", "1", "divides rows, edges and hubs: the same mean row length in a smaller matrix"},
-    {"thin", "1", "divides edges and hubs only: shorter rows"},
-    {"runs", "no", "yes: neighbouring rows are of equal length: the rows of each 4096 sorted by length"},
-    kHubShare,
-    kSeed,
-    kValues,
 };
 
 constexpr Index kRunBlock = 4096;  ///< rows that runs=yes sorts by length
@@ -283,7 +192,7 @@ Recipe plan_twin(const Parameters& p) {
   const Index n = twin.n / shrink;
   const Word a = ((static_cast<Word>(twin.a_percent) << 32U) + 50) / 100;
   Recipe recipe =
-      graph_recipe(p, n, twin.edges / thin, twin.hub_max / thin, false, RmatEdges(n, a, p.seed()));
+      graph_recipe(p, n, twin.edges / thin, twin.hub_max / thin, false, rmat_edges(n, a, p.seed()));
   if (p.choice("runs", {"no", "yes"}) == "yes") {
     // Two patterns at a time, as when repeats fall out: no more memory than without.
     recipe.make = [make = std::move(recipe.make)](int threads) { return with_runs(make(threads), threads); };
@@ -296,85 +205,96 @@ Recipe plan_twin(const Parameters& p) {
 /// Pin k of a netlist: rows are nets, columns are cells. The first two pins of each net come one after the
 /// other, the rest goes to nets by popularity; a pin's cell lies near its net, as placed circuits are. Behind
 /// them long nets (clock, reset), whose pins are anywhere.
-struct NetPins {
-  Word key;
-  random::Permutation relabel;
-  Word nets, cells;
-  Offset pins;  ///< without those of long nets
-  Offset long_nets, long_length;
-  int skew;
-
-  Place operator()(Offset k) const {
+Recipe plan_hypergraph(const Parameters& p) {
+  const Index nets = p.index("nets", 1), cells = p.index("cells", 1);
+  const auto rows = static_cast<Word>(nets), cols = static_cast<Word>(cells);
+  const Offset pins = p.count("pins_per_net", 2, 1'000'000) * nets;  // without those of long nets
+  const Offset long_nets = p.count("long_nets", 0, nets);
+  const auto long_length = static_cast<Offset>((cols * p.share("long_share")) >> 32U);
+  const int skew = skew_of(p, "skew");
+  const Word key = random::key(p.seed(), Purpose::edges);
+  const random::Permutation relabel(rows, random::key(p.seed(), Purpose::relabel));
+  return drawn_recipe(nets, cells, pins + long_nets * long_length, false, [=](Offset k) {
     random::Stream words(key, static_cast<Word>(k));
     if (k >= pins) {
       const auto net = static_cast<Word>((k - pins) / long_length);
-      const Word place = net * nets / static_cast<Word>(long_nets);
-      return {static_cast<Index>(place), static_cast<Index>(words.below(cells))};
+      return place_at(net * rows / static_cast<Word>(long_nets), words.below(cols));
     }
     const auto pair = static_cast<Word>(k) / 2;
-    const Word net = pair < nets ? pair : relabel(popular(words, nets, skew));
-    const Word centre = net * cells / nets;
+    const Word net = pair < rows ? pair : relabel(popular(words, rows, skew));
+    const Word centre = net * cols / rows;
     // The fourth power of a uniform number, to either side: most cells are near the net's centre.
-    const Word distance = popular(words, cells, 4) / 2;
+    const Word distance = popular(words, cols, 4) / 2;
     const bool left = words.next() >> 63U != 0;
-    return {static_cast<Index>(net),
-            static_cast<Index>((left ? centre + cells - distance : centre + distance) % cells)};
-  }
-};
-
-constexpr GeneratorParameter kHypergraphParameters[] = {
-    {"nets", "1e4", "hyperedges: rows"},
-    {"cells", "1.1e4", "vertices: columns"},
-    {"pins_per_net", "4", "mean pins of a net; two belong to each, the rest is drawn by popularity"},
-    {"skew", "3", "1 (even) to 16: lengths of nets, as powerlaw's skew"},
-    {"long_nets", "2", "nets that touch a share of all cells: clock, reset"},
-    {"long_share", "0.02", "that share, as drawn"},
-    kSeed,
-    kValues,
-};
-
-Recipe plan_hypergraph(const Parameters& p) {
-  const Index nets = p.index("nets", 1), cells = p.index("cells", 1);
-  const Offset pins = p.count("pins_per_net", 2, 1'000'000) * nets;
-  const Offset long_nets = p.count("long_nets", 0, nets);
-  const auto long_length = static_cast<Offset>((static_cast<Word>(cells) * p.share("long_share")) >> 32U);
-  const random::Permutation relabel(static_cast<Word>(nets), random::key(p.seed(), Purpose::relabel));
-  const NetPins draw{random::key(p.seed(), Purpose::edges),
-                     relabel,
-                     static_cast<Word>(nets),
-                     static_cast<Word>(cells),
-                     pins,
-                     long_nets,
-                     long_length,
-                     static_cast<int>(p.count("skew", 1, 16))};
-  return drawn_recipe(nets, cells, pins + long_nets * long_length, false, draw);
+    return place_at(net, (left ? centre + cols - distance : centre + distance) % cols);
+  });
 }
-
-constexpr Generator kGraphs[] = {
-    {{"rmat",
-      "skewed, self-similar graphs without communities: web and social graphs as benchmarks model them",
-      "gen:rmat:scale=17,edge_factor=8,a=0.57,seed=1", kRmatParameters},
-     plan_rmat},
-    {{"powerlaw",
-      "row and column lengths that follow a power law, at random places: social and citation networks",
-      "gen:powerlaw:n=1e5,edge_factor=10,skew=3,hub_max=2e4", kPowerLawParameters},
-     plan_powerlaw},
-    {{"communities",
-      "graphs of dense groups, in an order that shows them or hides them: web hosts, co-purchases",
-      "gen:communities:n=1e5,blocks=500,inside=0.9,order=shuffled", kCommunityParameters},
-     plan_communities},
-    {{"twin", "R-MAT twins of 13 public graphs for learning on graphs: sizes and skew of the originals",
-      "gen:twin:reddit,shrink=16,thin=16", kTwinParameters},
-     plan_twin},
-    {{"hypergraph", "nets of a placed circuit and their cells: short rows near a diagonal, a few very long",
-      "gen:hypergraph:nets=1e4,cells=1.1e4", kHypergraphParameters},
-     plan_hypergraph},
-};
 
 }  // namespace
 
-std::span<const Generator> graph_generators() {
-  return kGraphs;
+std::vector<Generator> graph_generators() {
+  return {
+      {{"rmat",
+        "skewed, self-similar graphs without communities: web and social graphs as benchmarks model them",
+        "gen:rmat:scale=17,edge_factor=8,a=0.57,seed=1",
+        {{"scale", "12", "n = 2^scale rows and columns"},
+         {"n", "", "rows and columns, if not a power of two"},
+         kEdgeFactor,
+         kEdges,
+         {"a", "0.57", "share of the upper left quadrant on each level; 0.25 is uniform"},
+         kSymmetric,
+         kHubMax,
+         kHubShare}},
+       plan_rmat},
+      {{"powerlaw",
+        "row and column lengths that follow a power law, at random places: social and citation networks",
+        "gen:powerlaw:n=1e5,edge_factor=10,skew=3,hub_max=2e4",
+        {{"n", "4096", "rows and columns"},
+         kEdgeFactor,
+         kEdges,
+         {"skew", "3", "1 (uniform) to 16: row lengths follow a power law with exponent 2 + 1 / (skew - 1)"},
+         {"col_skew", "", "the same for columns; as skew if not given"},
+         kSymmetric,
+         kHubMax,
+         kHubShare}},
+       plan_powerlaw},
+      {{"communities",
+        "graphs of dense groups, in an order that shows them or hides them: web hosts, co-purchases",
+        "gen:communities:n=1e5,blocks=500,inside=0.9,order=shuffled",
+        {{"n", "4096", "rows and columns"},
+         kEdgeFactor,
+         kEdges,
+         {"blocks", "64", "communities, all of one size"},
+         {"inside", "0.9", "share of the edges that stay inside a community (others may, by chance)"},
+         {"skew", "2", "degrees within a community: as powerlaw's skew"},
+         {"block_skew", "1", "the same for how many edges a community has"},
+         {"order", "planted",
+          "planted: communities one after the other; shuffled: the same graph, renumbered"},
+         kSymmetric,
+         kHubMax,
+         kHubShare}},
+       plan_communities},
+      {{"twin",
+        "R-MAT twins of 13 public graphs for learning on graphs: sizes and skew of the originals",
+        "gen:twin:reddit,shrink=16,thin=16",
+        {{"graph", "arxiv",
+          "arxiv, collab, citation, ddi, protein, ppa, reddit, products, youtube, amazon, yelp, wikikg2 or "
+          "am"},
+         {"shrink", "1", "divides rows, edges and hubs: the same mean row length in a smaller matrix"},
+         {"thin", "1", "divides edges and hubs only: shorter rows"},
+         {"runs", "no", "yes: neighbouring rows are of equal length: the rows of each 4096 sorted by length"},
+         kHubShare}},
+       plan_twin},
+      {{"hypergraph",
+        "nets of a placed circuit and their cells: short rows near a diagonal, a few very long",
+        "gen:hypergraph:nets=1e4,cells=1.1e4",
+        {{"nets", "1e4", "hyperedges: rows"},
+         {"cells", "1.1e4", "vertices: columns"},
+         {"pins_per_net", "4", "mean pins of a net; two belong to each, the rest is drawn by popularity"},
+         {"skew", "3", "1 (even) to 16: lengths of nets, as powerlaw's skew"},
+         {"long_nets", "2", "nets that touch a share of all cells: clock, reset"},
+         {"long_share", "0.02", "that share, as drawn"}}},
+       plan_hypergraph}};
 }
 
 }  // namespace stages::recipes

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct Place {
   Index row;
   Index col;
 };
+template <class Row, class Col>
+Place place_at(Row row, Col col) {
+  return {static_cast<Index>(row), static_cast<Index>(col)};
+}
 
 inline constexpr Offset kDrawsPerBlock = 1 << 15;
 inline constexpr Offset kRowsPerBlock = 1 << 8;
@@ -61,11 +66,6 @@ inline Offset sort_unique(Index* columns, Offset count, Index cols, std::vector<
   return out - columns;
 }
 
-/// Turns lengths, stored one place to the right, into positions.
-inline void lengths_to_positions(Buffer<Offset>& row_ptr) {
-  for (std::size_t i = 1; i < row_ptr.size(); ++i) row_ptr[i] += row_ptr[i - 1];
-}
-
 /// Sorts each row of `p` and drops repeats. If any were dropped, the rest is copied together.
 inline void make_canonical(Pattern& p, int threads) {
   Buffer<Offset> new_ptr(p.row_ptr.size(), 0);
@@ -76,7 +76,7 @@ inline void make_canonical(Pattern& p, int threads) {
                                    bits[static_cast<std::size_t>(worker)]);
     }
   });
-  lengths_to_positions(new_ptr);
+  std::partial_sum(new_ptr.begin(), new_ptr.end(), new_ptr.begin());
   if (new_ptr.back() == p.row_ptr.back()) return;
   Buffer<Index> packed(static_cast<std::size_t>(new_ptr.back()));
   parallel_blocks(p.rows, kRowsPerBlock, threads, [&](int, Offset begin, Offset end) {
@@ -98,7 +98,7 @@ Pattern pattern_from_draws(Index rows, Index cols, Offset count, int threads, co
       length.fetch_add(1, std::memory_order_relaxed);
     }
   });
-  lengths_to_positions(p.row_ptr);
+  std::partial_sum(p.row_ptr.begin(), p.row_ptr.end(), p.row_ptr.begin());
   p.col_idx.resize(static_cast<std::size_t>(count));
   {
     Buffer<Offset> free_place(p.row_ptr.begin(), p.row_ptr.end() - 1);
@@ -125,7 +125,7 @@ Pattern pattern_from_rows(Index rows, Index cols, int threads, const Row& row) {
       p.row_ptr[static_cast<std::size_t>(i) + 1] = length;
     }
   });
-  lengths_to_positions(p.row_ptr);
+  std::partial_sum(p.row_ptr.begin(), p.row_ptr.end(), p.row_ptr.begin());
   p.col_idx.resize(static_cast<std::size_t>(p.row_ptr.back()));
   parallel_blocks(rows, kRowsPerBlock, threads, [&](int, Offset begin, Offset end) {
     for (Offset i = begin; i < end; ++i) {

@@ -27,26 +27,10 @@ Recipe distinct_cells(const Parameters& p, Shape s, Offset nnz) {
     p.reject(fmt::format("{} entries do not fit into {} x {}, which has {} places; ask for fewer", nnz,
                          s.rows, s.cols, cells));
   }
-  const random::Permutation permuted(static_cast<Word>(std::max<Offset>(cells, 1)),
-                                     random::key(p.seed(), Purpose::cells));
-  return drawn_recipe(s.rows, s.cols, nnz, false, [=](Offset k) {
-    const Word cell = permuted(static_cast<Word>(k));
-    const auto cols = static_cast<Word>(s.cols);
-    return Place{static_cast<Index>(cell / cols), static_cast<Index>(cell % cols)};
-  });
+  return drawn_cells(s.rows, s.cols, nnz, random::key(p.seed(), Purpose::cells));
 }
 
 // --- uniform -----------------------------------------------------------------------------------------------
-
-constexpr GeneratorParameter kUniformParameters[] = {
-    {"n", "4096", "rows and columns"},
-    {"rows", "", "rows, if not n"},
-    {"cols", "", "columns, if not n"},
-    {"per_row", "8", "mean entries per row: nnz = per_row * rows"},
-    {"nnz", "", "entries, exactly"},
-    kSeed,
-    kValues,
-};
 
 Recipe plan_uniform(const Parameters& p) {
   if (p.given("nnz") && p.given("per_row")) p.reject("give nnz or per_row, not both");
@@ -56,30 +40,11 @@ Recipe plan_uniform(const Parameters& p) {
   return distinct_cells(p, s, nnz);
 }
 
-constexpr GeneratorParameter kHypersparseParameters[] = {
-    {"n", "1e7", "rows and columns"},
-    {"rows", "", "rows, if not n"},
-    {"cols", "", "columns, if not n"},
-    {"nnz", "1e5", "entries, exactly; fewer than rows makes most rows empty"},
-    kSeed,
-    kValues,
-};
-
 Recipe plan_hypersparse(const Parameters& p) {
   return distinct_cells(p, p.shape(), p.count("nnz", 0, Offset{1} << 40));
 }
 
 // --- fixed -------------------------------------------------------------------------------------------------
-
-constexpr GeneratorParameter kFixedParameters[] = {
-    {"n", "1024", "rows and columns"},
-    {"rows", "", "rows, if not n"},
-    {"cols", "", "columns, if not n"},
-    {"zeros", "0.8", "share of each row that is zero"},
-    {"per_row", "", "entries of each row, instead of zeros"},
-    kSeed,
-    kValues,
-};
 
 Recipe plan_fixed(const Parameters& p) {
   if (p.given("zeros") && p.given("per_row")) p.reject("give zeros or per_row, not both");
@@ -92,22 +57,11 @@ Recipe plan_fixed(const Parameters& p) {
   return drawn_recipe(s.rows, s.cols, per_row * s.rows, false, [=](Offset k) {
     const Offset row = k / per_row;
     const random::Permutation columns(static_cast<Word>(s.cols), random::mix(key ^ static_cast<Word>(row)));
-    return Place{static_cast<Index>(row), static_cast<Index>(columns(static_cast<Word>(k % per_row)))};
+    return place_at(row, columns(static_cast<Word>(k % per_row)));
   });
 }
 
 // --- hubs --------------------------------------------------------------------------------------------------
-
-constexpr GeneratorParameter kHubsParameters[] = {
-    {"n", "1e5", "rows and columns"},
-    {"rows", "", "rows, if not n"},
-    {"cols", "", "columns, if not n"},
-    {"per_row", "4", "entries of each short row"},
-    {"hubs", "1", "long rows, at pseudo-random places"},
-    {"hub_length", "2e4", "entries of each long row"},
-    kSeed,
-    kValues,
-};
 
 Recipe plan_hubs_among_short(const Parameters& p) {
   const Shape s = p.shape();
@@ -125,21 +79,11 @@ Recipe plan_hubs_among_short(const Parameters& p) {
     const Offset from_part = in_hub ? k - in_short : k;
     const Word row = place(static_cast<Word>((in_hub ? s.rows - hubs : 0) + from_part / length));
     const random::Permutation columns(static_cast<Word>(s.cols), random::mix(key ^ row));
-    return Place{static_cast<Index>(row), static_cast<Index>(columns(static_cast<Word>(from_part % length)))};
+    return place_at(row, columns(static_cast<Word>(from_part % length)));
   });
 }
 
 // --- pruned ------------------------------------------------------------------------------------------------
-
-constexpr GeneratorParameter kPrunedParameters[] = {
-    {"rows", "512", "outputs of the layer"},
-    {"cols", "512", "its inputs"},
-    {"zeros", "0.9", "share of the weights that were pruned"},
-    {"row_spread", "0.5", "how unequal rows are: a row keeps (1 - spread) to (1 + spread) times the mean"},
-    {"col_spread", "0.5", "the same for columns"},
-    kSeed,
-    kValues,
-};
 
 Recipe plan_pruned(const Parameters& p) {
   const Index rows = p.index("rows"), cols = p.index("cols");
@@ -166,17 +110,6 @@ Recipe plan_pruned(const Parameters& p) {
 
 // --- lp ----------------------------------------------------------------------------------------------------
 
-constexpr GeneratorParameter kLpParameters[] = {
-    {"rows", "2e3", "constraints"},
-    {"cols", "2e4", "variables"},
-    {"per_col", "6", "entries drawn per column; repeats fall out afterwards"},
-    {"blocks", "20", "groups of variables, each with constraints of its own"},
-    {"coupling_rows", "20", "constraints that variables of all groups share: long rows"},
-    {"coupling", "0.15", "share of the entries that lie in coupling rows"},
-    kSeed,
-    kValues,
-};
-
 Recipe plan_lp(const Parameters& p) {
   const Index rows = p.index("rows", 2), cols = p.index("cols", 1);
   const Offset per_col = p.count("per_col", 0, rows);
@@ -188,41 +121,72 @@ Recipe plan_lp(const Parameters& p) {
   return drawn_recipe(rows, cols, per_col * cols, false, [=](Offset k) {
     random::Stream words(key, static_cast<Word>(k));
     const auto col = static_cast<Word>(k / per_col);
-    if ((words.next() >> 32U) < coupling)
-      return Place{static_cast<Index>(words.below(coupling_rows)), static_cast<Index>(col)};
+    if ((words.next() >> 32U) < coupling) return place_at(words.below(coupling_rows), col);
     const Word block = col * blocks / static_cast<Word>(cols);
     const Word begin = block * own_rows / blocks, end = (block + 1) * own_rows / blocks;
-    return Place{static_cast<Index>(coupling_rows + begin + words.below(end - begin)),
-                 static_cast<Index>(col)};
+    return place_at(coupling_rows + begin + words.below(end - begin), col);
   });
 }
 
-constexpr Generator kRandomMatrices[] = {
-    {{"uniform", "no structure at all, exactly nnz entries: the even case", "gen:uniform:n=1e5,per_row=8",
-      kUniformParameters},
-     plan_uniform},
-    {{"fixed", "the same number of entries in every row, at random columns: pruned dense layers",
-      "gen:fixed:n=1024,zeros=0.8", kFixedParameters},
-     plan_fixed},
-    {{"hypersparse",
-      "fewer entries than rows: blocks of a distributed graph, one time step of a network's traffic",
-      "gen:hypersparse:n=1e7,nnz=1e5", kHypersparseParameters},
-     plan_hypersparse},
-    {{"hubs", "a few long rows among short ones of equal length: what one row does to a kernel",
-      "gen:hubs:n=1e5,per_row=4,hubs=1,hub_length=2e4", kHubsParameters},
-     plan_hubs_among_short},
-    {{"pruned", "weights of a neural network without the small ones: rows and columns of unequal shares",
-      "gen:pruned:rows=512,cols=2048,zeros=0.9", kPrunedParameters},
-     plan_pruned},
-    {{"lp", "constraints of a linear program: wide, blocks of variables, a few long coupling rows",
-      "gen:lp:rows=2e3,cols=2e4,per_col=6", kLpParameters},
-     plan_lp},
-};
-
 }  // namespace
 
-std::span<const Generator> random_generators() {
-  return kRandomMatrices;
+std::vector<Generator> random_generators() {
+  return {{{"uniform",
+            "no structure at all, exactly nnz entries: the even case",
+            "gen:uniform:n=1e5,per_row=8",
+            {{"n", "4096", "rows and columns"},
+             kRows,
+             kCols,
+             {"per_row", "8", "mean entries per row: nnz = per_row * rows"},
+             {"nnz", "", "entries, exactly"}}},
+           plan_uniform},
+          {{"fixed",
+            "the same number of entries in every row, at random columns: pruned dense layers",
+            "gen:fixed:n=1024,zeros=0.8",
+            {{"n", "1024", "rows and columns"},
+             kRows,
+             kCols,
+             {"zeros", "0.8", "share of each row that is zero"},
+             {"per_row", "", "entries of each row, instead of zeros"}}},
+           plan_fixed},
+          {{"hypersparse",
+            "fewer entries than rows: blocks of a distributed graph, one time step of a network's traffic",
+            "gen:hypersparse:n=1e7,nnz=1e5",
+            {{"n", "1e7", "rows and columns"},
+             kRows,
+             kCols,
+             {"nnz", "1e5", "entries, exactly; fewer than rows makes most rows empty"}}},
+           plan_hypersparse},
+          {{"hubs",
+            "a few long rows among short ones of equal length: what one row does to a kernel",
+            "gen:hubs:n=1e5,per_row=4,hubs=1,hub_length=2e4",
+            {{"n", "1e5", "rows and columns"},
+             kRows,
+             kCols,
+             {"per_row", "4", "entries of each short row"},
+             {"hubs", "1", "long rows, at pseudo-random places"},
+             {"hub_length", "2e4", "entries of each long row"}}},
+           plan_hubs_among_short},
+          {{"pruned",
+            "weights of a neural network without the small ones: rows and columns of unequal shares",
+            "gen:pruned:rows=512,cols=2048,zeros=0.9",
+            {{"rows", "512", "outputs of the layer"},
+             {"cols", "512", "its inputs"},
+             {"zeros", "0.9", "share of the weights that were pruned"},
+             {"row_spread", "0.5",
+              "how unequal rows are: a row keeps (1 - spread) to (1 + spread) times the mean"},
+             {"col_spread", "0.5", "the same for columns"}}},
+           plan_pruned},
+          {{"lp",
+            "constraints of a linear program: wide, blocks of variables, a few long coupling rows",
+            "gen:lp:rows=2e3,cols=2e4,per_col=6",
+            {{"rows", "2e3", "constraints"},
+             {"cols", "2e4", "variables"},
+             {"per_col", "6", "entries drawn per column; repeats fall out afterwards"},
+             {"blocks", "20", "groups of variables, each with constraints of its own"},
+             {"coupling_rows", "20", "constraints that variables of all groups share: long rows"},
+             {"coupling", "0.15", "share of the entries that lie in coupling rows"}}},
+           plan_lp}};
 }
 
 }  // namespace stages::recipes

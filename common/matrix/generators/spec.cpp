@@ -1,56 +1,44 @@
 #include "common/matrix/generators/spec.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <limits>
 #include <optional>
+#include <ranges>
 
 #include "common/matrix/error.hpp"
 
 namespace stages::recipes {
 namespace {
 
-std::string parameter_names(const GeneratorInfo& info) {
-  std::string names;
-  for (const auto& p : info.parameters) names += (names.empty() ? "" : ", ") + std::string(p.name);
-  return names;
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
+/// All of `text` as a T; nothing where it is none.
+template <class T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 /// digits [. digits] [e [+] digits] as the exact integer that it denotes; nothing if it denotes none, or none
 /// below 2^63.
 std::optional<std::int64_t> exact_integer(std::string_view text) {
-  std::string digits;
-  std::int64_t exponent = 0;
-  std::size_t i = 0;
-  while (i < text.size() && is_digit(text[i])) digits += text[i++];
-  if (digits.empty()) return std::nullopt;
-  if (i < text.size() && text[i] == '.') {
-    for (++i; i < text.size() && is_digit(text[i]); ++i, --exponent) digits += text[i];
-  }
-  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
-    if (++i < text.size() && text[i] == '+') ++i;
-    std::int64_t e = 0;
-    const auto [end, error] = std::from_chars(text.data() + i, text.data() + text.size(), e);
-    if (error != std::errc{} || e < 0 || e > 18 || end != text.data() + text.size()) return std::nullopt;
-    exponent += e;
-    i = text.size();
-  }
-  if (i != text.size()) return std::nullopt;
-  for (; exponent < 0; ++exponent) {
-    if (digits.empty() || digits.back() != '0') return std::nullopt;
-    digits.pop_back();
-  }
-  digits.append(static_cast<std::size_t>(exponent), '0');
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  const std::size_t e = std::min(text.find_first_of("eE"), text.size());
+  std::string digits(text.substr(0, e));
+  const std::size_t dot = std::min(digits.find('.'), digits.size());
+  digits.erase(dot, 1);
+  std::string_view exponent = e < text.size() ? text.substr(e + 1) : "0";
+  if (exponent.starts_with('+')) exponent.remove_prefix(1);
+  const auto power = number<std::int64_t>(exponent);
+  if (dot == 0 || !power || *power < 0 || *power > 18) return std::nullopt;
+  const std::size_t whole = dot + static_cast<std::size_t>(*power);  // digits of the integer; then only zeros
+  digits.append(static_cast<std::size_t>(*power), '0');
+  if (digits.find_first_not_of("0123456789") != digits.npos) return std::nullopt;
+  if (digits.find_first_not_of('0', whole) != digits.npos) return std::nullopt;
+  return number<std::int64_t>(std::string_view(digits).substr(0, whole));
 }
 
 }  // namespace
@@ -82,7 +70,9 @@ Parameters::Parameters(std::string_view spec, std::string_view arguments, const 
     const std::string_view name = bare ? info_.parameters.front().name : item.substr(0, equals);
     const auto known = [&](const GeneratorParameter& p) { return p.name == name; };
     if (std::ranges::none_of(info_.parameters, known)) {
-      reject(fmt::format("{} has no parameter '{}'; it has {}", info_.name, name, parameter_names(info_)));
+      reject(
+          fmt::format("{} has no parameter '{}'; it has {}", info_.name, name,
+                      fmt::join(info_.parameters | std::views::transform(&GeneratorParameter::name), ", ")));
     }
     if (!values_.emplace(name, bare ? item : item.substr(equals + 1)).second) {
       reject(fmt::format("'{}' is given twice; give it once", name));
@@ -124,34 +114,24 @@ Parameters::Shape Parameters::shape() const {
 
 std::uint64_t Parameters::seed() const {
   const std::string_view given_text = text("seed");
-  std::uint64_t value = 0;
-  const char* const end = given_text.data() + given_text.size();
-  const auto [stop, error] = std::from_chars(given_text.data(), end, value);
-  if (error != std::errc{} || stop != end)
-    reject(fmt::format("seed={} is not a whole number from 0 to 2^64 - 1", given_text));
-  return value;
+  const auto value = number<std::uint64_t>(given_text);
+  if (!value) reject(fmt::format("seed={} is not a whole number from 0 to 2^64 - 1", given_text));
+  return *value;
 }
 
 std::uint64_t Parameters::share(std::string_view name, double low, double high) const {
   const std::string_view given_text = text(name);
-  double value = -1;
-  const char* const end = given_text.data() + given_text.size();
-  const auto [stop, error] = std::from_chars(given_text.data(), end, value);
-  if (error != std::errc{} || stop != end || !(value >= low && value <= high)) {
+  const auto value = number<double>(given_text);
+  if (!value || !(*value >= low && *value <= high))
     reject(fmt::format("{}={} is not a number from {} to {}", name, given_text, low, high));
-  }
-  return static_cast<std::uint64_t>(value * 0x1p32 + 0.5);  // both steps exact up to the final truncation
+  return static_cast<std::uint64_t>(*value * 0x1p32 + 0.5);  // both steps exact up to the final truncation
 }
 
 std::string_view Parameters::choice(std::string_view name,
                                     std::initializer_list<std::string_view> choices) const {
   const std::string_view given_text = text(name);
-  for (const std::string_view c : choices) {
-    if (c == given_text) return c;
-  }
-  std::string list;
-  for (const std::string_view c : choices) list += (list.empty() ? "" : ", ") + std::string(c);
-  reject(fmt::format("{}={} is none of {}", name, given_text, list));
+  if (const auto* const found = std::ranges::find(choices, given_text); found != choices.end()) return *found;
+  reject(fmt::format("{}={} is none of {}", name, given_text, fmt::join(choices, ", ")));
 }
 
 }  // namespace stages::recipes

@@ -24,14 +24,6 @@ bool keeps(Word key, Index i, Index j, Word share) {
 
 // --- banded ------------------------------------------------------------------------------------------------
 
-constexpr GeneratorParameter kBandedParameters[] = {
-    {"n", "4096", "rows and columns"},
-    {"half_bandwidth", "8", "largest distance of an entry from the diagonal"},
-    {"fill", "1", "share of the band that is kept (the diagonal always is)"},
-    kSeed,
-    kValues,
-};
-
 Recipe plan_banded(const Parameters& p) {
   const Index n = p.index("n");
   const Index half = std::min(p.index("half_bandwidth"), std::max(n - 1, 0));
@@ -90,15 +82,6 @@ Offset full_stencil_entries(const Grid& g) {
   return (3 * Offset{g.nx} - 2) * (3 * Offset{g.ny} - 2) * (3 * Offset{g.nz} - 2);
 }
 
-constexpr GeneratorParameter kStencilParameters[] = {
-    {"points", "5", "5 or 9 (on a plane), 7 or 27 (in space)"},
-    {"nx", "64", "grid points along x"},
-    {"ny", "", "grid points along y; nx if not given"},
-    {"nz", "", "grid points along z; nx if not given, for 7 and 27 points"},
-    kSeed,
-    kValues,
-};
-
 Recipe plan_stencil(const Parameters& p) {
   const std::string_view points = p.choice("points", {"5", "7", "9", "27"});
   const bool star = points == "5" || points == "7";
@@ -109,15 +92,6 @@ Recipe plan_stencil(const Parameters& p) {
   return row_recipe(grid.points(), grid.points(), star ? star_entries : full_stencil_entries(grid), true,
                     [=](Index i, auto&& emit) { grid.neighbours(i, reach, emit); });
 }
-
-constexpr GeneratorParameter kFemParameters[] = {
-    {"nx", "12", "grid points along x"},
-    {"ny", "", "grid points along y; nx if not given"},
-    {"nz", "", "grid points along z; nx if not given"},
-    {"unknowns", "3", "unknowns on each point: the size of the dense blocks"},
-    kSeed,
-    kValues,
-};
 
 Recipe plan_fem(const Parameters& p) {
   const auto unknowns = static_cast<Index>(p.count("unknowns", 1, 64));
@@ -130,24 +104,12 @@ Recipe plan_fem(const Parameters& p) {
   });
 }
 
-constexpr GeneratorParameter kRoadParameters[] = {
-    {"nx", "256", "crossings along x"},
-    {"ny", "", "crossings along y; nx if not given"},
-    {"keep", "0.6", "share of the grid's roads that exist; 0.6 gives 2.4 neighbours a crossing"},
-    kSeed,
-    kValues,
-};
-
 Recipe plan_road(const Parameters& p) {
-  const Index nx = p.index("nx", 1);
-  const Index ny = p.given("ny") ? p.index("ny", 1) : nx;
-  if (Offset{nx} * ny > std::numeric_limits<Index>::max())
-    p.reject(fmt::format("{} x {} crossings are more than 2^31 - 1; ask for fewer", nx, ny));
-  const Grid grid{nx, ny, 1};
+  const Grid grid = plan_grid(p, false, 1);
   const Word keep = p.share("keep");
   const Word key = random::key(p.seed(), Purpose::keep);
   const Offset n = grid.points();
-  return row_recipe(grid.points(), grid.points(), 4 * n - 2 * (n / nx + n / ny), true,
+  return row_recipe(grid.points(), grid.points(), 4 * n - 2 * (n / grid.nx + n / grid.ny), true,
                     [=](Index i, auto&& emit) {
                       grid.neighbours(i, 1, [&](Index j) {
                         if (j != i && keeps(key, i, j, keep)) emit(j);
@@ -156,15 +118,6 @@ Recipe plan_road(const Parameters& p) {
 }
 
 // --- circuit -----------------------------------------------------------------------------------------------
-
-constexpr GeneratorParameter kCircuitParameters[] = {
-    {"n", "2e4", "nodes"},
-    {"per_row", "4", "mean entries per row off the diagonal; most are near it, some far"},
-    {"rails", "2", "nodes that touch a share of all others (supply, ground, clock): long rows and columns"},
-    {"rail_share", "0.05", "that share"},
-    kSeed,
-    kValues,
-};
 
 Recipe plan_circuit(const Parameters& p) {
   const Index n = p.index("n", 1);
@@ -175,7 +128,7 @@ Recipe plan_circuit(const Parameters& p) {
   const auto nodes = static_cast<Word>(n);
   // Pair k of nodes that are wired together: first each with itself, then neighbours, then the rails.
   const auto wire = [=](Offset k) {
-    if (k < n) return Place{static_cast<Index>(k), static_cast<Index>(k)};
+    if (k < n) return place_at(k, k);
     random::Stream words(key, static_cast<Word>(k));
     const Word from = words.below(nodes);
     if (k < n + pairs) {
@@ -183,34 +136,21 @@ Recipe plan_circuit(const Parameters& p) {
       const Word u = words.next();
       const Word square = random::scale(u, u);
       const Word distance = random::scale(random::scale(square, square), nodes);
-      return Place{static_cast<Index>(from), static_cast<Index>((from + distance) % nodes)};
+      return place_at(from, (from + distance) % nodes);
     }
     const Offset rail = (k - n - pairs) / rail_length;
     const Offset place = rail * (n / rails);
-    return Place{static_cast<Index>(place), static_cast<Index>(from)};
+    return place_at(place, from);
   };
   return drawn_recipe(n, n, n + pairs + rails * rail_length, true, wire);
 }
 
 // --- eye, diagonal, dense ----------------------------------------------------------------------------------
 
-constexpr GeneratorParameter kEyeParameters[] = {
-    {"n", "4096", "rows and columns"},
-    {"values", "ones", "as for the other generators, but ones unless said otherwise"},
-    kSeed,
-};
-
 Recipe plan_eye(const Parameters& p) {
   const Index n = p.index("n");
   return row_recipe(n, n, n, true, [](Index i, auto&& emit) { emit(i); });
 }
-
-constexpr GeneratorParameter kDiagonalParameters[] = {
-    {"n", "4096", "rows and columns"},
-    {"offset", "0", "how far right of the main diagonal"},
-    kSeed,
-    kValues,
-};
 
 Recipe plan_diagonal(const Parameters& p) {
   const Index n = p.index("n");
@@ -220,14 +160,6 @@ Recipe plan_diagonal(const Parameters& p) {
   });
 }
 
-constexpr GeneratorParameter kDenseParameters[] = {
-    {"n", "64", "rows and columns"},
-    {"rows", "", "rows, if not n"},
-    {"cols", "", "columns, if not n"},
-    kSeed,
-    kValues,
-};
-
 Recipe plan_dense(const Parameters& p) {
   const auto shape = p.shape();
   return row_recipe(shape.rows, shape.cols, Offset{shape.rows} * shape.cols, false,
@@ -236,33 +168,64 @@ Recipe plan_dense(const Parameters& p) {
                     });
 }
 
-constexpr Generator kStructured[] = {
-    {{"banded", "entries near the diagonal: splines, time series, reordered meshes",
-      "gen:banded:n=2e5,half_bandwidth=20", kBandedParameters},
-     plan_banded},
-    {{"stencil", "finite differences on a grid: heat, pressure, image processing",
-      "gen:stencil:points=27,nx=60", kStencilParameters},
-     plan_stencil},
-    {{"fem", "dense blocks on a 27-point grid: elasticity with three displacements a node", "gen:fem:nx=30",
-      kFemParameters},
-     plan_fem},
-    {{"road", "a thinned grid of crossings with 2 to 3 neighbours each: road networks",
-      "gen:road:nx=1000,keep=0.6", kRoadParameters},
-     plan_road},
-    {{"circuit", "a diagonal, mostly near neighbours, and a few nodes wired to very many: circuit simulation",
-      "gen:circuit:n=2e4,per_row=4,rails=2", kCircuitParameters},
-     plan_circuit},
-    {{"eye", "the identity: A * I = A", "gen:eye:n=1000", kEyeParameters}, plan_eye},
-    {{"diagonal", "one diagonal, shifted if asked: products move rows and columns",
-      "gen:diagonal:n=1000,offset=1", kDiagonalParameters},
-     plan_diagonal},
-    {{"dense", "a full matrix in sparse form", "gen:dense:rows=64,cols=48", kDenseParameters}, plan_dense},
-};
-
 }  // namespace
 
-std::span<const Generator> structured_generators() {
-  return kStructured;
+std::vector<Generator> structured_generators() {
+  return {{{"banded",
+            "entries near the diagonal: splines, time series, reordered meshes",
+            "gen:banded:n=2e5,half_bandwidth=20",
+            {{"n", "4096", "rows and columns"},
+             {"half_bandwidth", "8", "largest distance of an entry from the diagonal"},
+             {"fill", "1", "share of the band that is kept (the diagonal always is)"}}},
+           plan_banded},
+          {{"stencil",
+            "finite differences on a grid: heat, pressure, image processing",
+            "gen:stencil:points=27,nx=60",
+            {{"points", "5", "5 or 9 (on a plane), 7 or 27 (in space)"},
+             {"nx", "64", "grid points along x"},
+             {"ny", "", "grid points along y; nx if not given"},
+             {"nz", "", "grid points along z; nx if not given, for 7 and 27 points"}}},
+           plan_stencil},
+          {{"fem",
+            "dense blocks on a 27-point grid: elasticity with three displacements a node",
+            "gen:fem:nx=30",
+            {{"nx", "12", "grid points along x"},
+             {"ny", "", "grid points along y; nx if not given"},
+             {"nz", "", "grid points along z; nx if not given"},
+             {"unknowns", "3", "unknowns on each point: the size of the dense blocks"}}},
+           plan_fem},
+          {{"road",
+            "a thinned grid of crossings with 2 to 3 neighbours each: road networks",
+            "gen:road:nx=1000,keep=0.6",
+            {{"nx", "256", "crossings along x"},
+             {"ny", "", "crossings along y; nx if not given"},
+             {"keep", "0.6", "share of the grid's roads that exist; 0.6 gives 2.4 neighbours a crossing"}}},
+           plan_road},
+          {{"circuit",
+            "a diagonal, mostly near neighbours, and a few nodes wired to very many: circuit simulation",
+            "gen:circuit:n=2e4,per_row=4,rails=2",
+            {{"n", "2e4", "nodes"},
+             {"per_row", "4", "mean entries per row off the diagonal; most are near it, some far"},
+             {"rails", "2",
+              "nodes that touch a share of all others (supply, ground, clock): long rows and columns"},
+             {"rail_share", "0.05", "that share"}}},
+           plan_circuit},
+          {{"eye",
+            "the identity: A * I = A",
+            "gen:eye:n=1000",
+            {{"n", "4096", "rows and columns"},
+             {"values", "ones", "as for the other generators, but ones unless said otherwise"}}},
+           plan_eye},
+          {{"diagonal",
+            "one diagonal, shifted if asked: products move rows and columns",
+            "gen:diagonal:n=1000,offset=1",
+            {{"n", "4096", "rows and columns"}, {"offset", "0", "how far right of the main diagonal"}}},
+           plan_diagonal},
+          {{"dense",
+            "a full matrix in sparse form",
+            "gen:dense:rows=64,cols=48",
+            {{"n", "64", "rows and columns"}, kRows, kCols}},
+           plan_dense}};
 }
 
 }  // namespace stages::recipes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <unordered_map>
+#include <utility>
 
 #include "common/simt/lens/code.hpp"
 #include "common/simt/lens/counting.hpp"

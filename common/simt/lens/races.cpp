@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <tuple>
 
@@ -21,14 +19,8 @@ namespace {
 
 // Whom a clock is of: a thread, a warp's floor or a block's.
 constexpr std::uint64_t kOfABlock = 2048, kWarps = 1024, kFloor = 2047;
-std::uint64_t of_thread(std::uint64_t block, unsigned thread) {
-  return block * kOfABlock + thread;
-}
-std::uint64_t of_warp(std::uint64_t block, unsigned warp) {
-  return block * kOfABlock + kWarps + warp;
-}
-std::uint64_t of_block(std::uint64_t block) {
-  return block * kOfABlock + kFloor;
+std::uint64_t clock_of(std::uint64_t block, std::uint64_t whom) {
+  return block * kOfABlock + whom;
 }
 
 /// Both, where one of them may be all that there is.
@@ -217,12 +209,12 @@ std::shared_ptr<Knowledge> RaceDetector::own(const Block& block, unsigned thread
   const Known& known = block.far[thread].known;
   auto all = known ? std::make_shared<Knowledge>(*known) : std::make_shared<Knowledge>();
   const unsigned warp = thread / kLanes;
-  all->raise(of_block(block.number), block.floor);
-  all->raise(of_warp(block.number, warp), block.warp_floor[warp]);
-  all->raise(of_thread(block.number, thread), block.clock[thread] + 1);
+  all->raise(clock_of(block.number, kFloor), block.floor);
+  all->raise(clock_of(block.number, kWarps + warp), block.warp_floor[warp]);
+  all->raise(clock_of(block.number, thread), block.clock[thread] + 1);
   if (block.in_parts[warp] != 0) {
     for (unsigned i = 0; i < kLanes && warp * kLanes + i < block.threads; ++i)
-      all->raise(of_thread(block.number, warp * kLanes + i), block.of_lane[thread][i]);
+      all->raise(clock_of(block.number, warp * kLanes + i), block.of_lane[thread][i]);
   }
   return all;
 }
@@ -296,9 +288,9 @@ bool RaceDetector::ordered(const Epoch& before, const Block& block, unsigned thr
   }
   const Known& known = block.far[thread].known;
   if (!known) return false;
-  return before.clock < known->of(of_thread(before.block, before.thread)) ||
-         before.clock < known->of(of_block(before.block)) ||
-         before.clock < known->of(of_warp(before.block, before.thread / kLanes));
+  return before.clock < known->of(clock_of(before.block, before.thread)) ||
+         before.clock < known->of(clock_of(before.block, kFloor)) ||
+         before.clock < known->of(clock_of(before.block, kWarps + before.thread / kLanes));
 }
 
 // ---- accesses ---------------------------------------------------------------------------------------------
@@ -329,7 +321,7 @@ RaceDetector::Page* RaceDetector::page_of(std::uint64_t address, std::uint64_t c
 
 void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, unsigned bytes, Access access,
                           const AtomicHow* how, std::uint64_t code) {
-  if (address - block.own_begin < block.own_bytes) return;
+  if (block.own.holds(address)) return;
   if (pending_.waits) settle();
   Epoch now;
   now.phase = phase_;
@@ -377,12 +369,16 @@ bool RaceDetector::check(const Epoch& before, const Block& block, unsigned threa
   race.second = side(now);
   race.launched = grid_->where;
   race.times = 1;
-  for (const auto& [begin, size] : block.shared) {
-    if (address - begin >= size) continue;
-    race.shared = true;
-    race.offset = address - begin;
-    race.bytes = size;
-  }
+  const auto find_in = [&](const auto& arrays) {
+    for (const Span& array : arrays) {
+      if (!array.holds(address)) continue;
+      race.offset = address - array.begin;
+      race.bytes = array.bytes;
+      return true;
+    }
+    return false;
+  };
+  race.shared = find_in(block.shared);
   const auto key = std::tuple(race.first.code, race.second.code, race.shared);
   if (const auto known = races_.find(key); known != races_.end()) {
     ++known->second.times;
@@ -390,11 +386,7 @@ bool RaceDetector::check(const Epoch& before, const Block& block, unsigned threa
   }
   if (!race.shared) {
     race.offset = address;
-    for (const Span& array : global_memory()) {
-      if (!array.holds(address)) continue;
-      race.offset = address - array.begin;
-      race.bytes = array.bytes;
-    }
+    find_in(global_memory());
   }
   race.missing = missing(before, block, thread, now);
   // Two stores of the same value are harmless: whether this one is, shows once it is done.
@@ -443,17 +435,17 @@ void RaceDetector::visit(Cell& cell, const Block& block, unsigned thread, const 
     // The loads of a thread replace each other; else those that this one comes after; else one of a thread
     // near it, so that what is kept tells of threads far from each other.
     Epoch* place = nullptr;
-    for (Epoch& e : cell.load)
-      if (e.phase != 0 && mine(e) && (e.atomic != 0 || now.atomic == 0)) place = &e;
-    if (place == nullptr)
-      for (Epoch& e : cell.load)
-        if (e.phase == 0 || (e.atomic >= now.atomic && ordered(e, block, thread))) place = &e;
-    if (place == nullptr)
-      for (Epoch& e : cell.load)
-        if (e.block == now.block && e.thread / kLanes == now.thread / kLanes) place = &e;
-    if (place == nullptr)
-      for (Epoch& e : cell.load)
-        if (e.block == now.block) place = &e;
+    const auto look_for = [&](auto fits) {
+      for (std::size_t i = cell.load.size(); place == nullptr && i-- > 0;)
+        if (fits(cell.load[i])) place = &cell.load[i];
+    };
+    look_for([&](const Epoch& e) { return e.phase != 0 && mine(e) && (e.atomic != 0 || now.atomic == 0); });
+    look_for([&](const Epoch& e) {
+      return e.phase == 0 || (e.atomic >= now.atomic && ordered(e, block, thread));
+    });
+    look_for(
+        [&](const Epoch& e) { return e.block == now.block && e.thread / kLanes == now.thread / kLanes; });
+    look_for([&](const Epoch& e) { return e.block == now.block; });
     *(place != nullptr ? place : &cell.load[now.code % cell.load.size()]) = now;
     return;
   }

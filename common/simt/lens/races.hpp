@@ -29,7 +29,6 @@ namespace stages::simt {
 /// A thread, and up to which of its clock what it did is known.
 class Knowledge {
  public:
-  bool empty() const { return known_.empty(); }
   std::uint32_t of(std::uint64_t whom) const;
   void raise(std::uint64_t whom, std::uint32_t clock);
   void join(const Knowledge& other);
@@ -97,8 +96,8 @@ class RaceDetector {
     };
     std::vector<Far> far;
     bool any_far = false;
-    std::array<std::pair<std::uint64_t, std::uint64_t>, 2> shared{};  ///< begin and bytes
-    std::uint64_t own_begin = 0, own_bytes = 0;                       ///< other variables of the OS thread
+    std::array<Span, 2> shared{};
+    Span own;  ///< other variables of the OS thread
   };
   void begin_block(Block& block, std::uint64_t number, unsigned threads);
 
@@ -111,7 +110,6 @@ class RaceDetector {
   void settle();
 
   std::vector<Race> take();
-  bool found() const { return !races_.empty(); }
   /// Not empty: the room for what was done to memory was used up, and races may have been missed.
   const std::string& shortage() const { return shortage_; }
 

@@ -1,14 +1,8 @@
 #pragma once
-// How the lanes of a warp come together in requests.
-//
-// The executor runs lanes one after another, so what each did between two meetings is a list. Hardware runs
-// them together: lanes that took different ways come together again behind the branch, and those that leave a
-// loop wait for the others at its end. Here the lists are merged by thread frontiers: the lanes at the lowest
-// code address go first, and those which are at one address at that moment are one request. A lane that goes
-// back to the head of a loop stands, until it does, at the loop's last address (the latch), where the others
-// that are in the loop come to.
-//
-// Source: Diamos et al., "SIMD re-convergence at thread frontiers", MICRO 2011.
+// How the lanes of a warp come together in requests: by thread frontiers (docs/lens.md). The executor runs lanes
+// one after another, so what each did between two meetings is a list, and the lists are merged here. A lane that
+// goes back to the head of a loop stands, until it does, at the loop's last address (the latch), where the
+// others that are in the loop come to.
 
 #include <array>
 #include <cstdint>

@@ -1,17 +1,6 @@
 #pragma once
-// A request: one memory instruction of a warp, and what it costs by the rules of NVIDIA's memory system.
-//
-// Global memory moves in sectors of 32 bytes: a request takes one for each that any of its lanes touches.
-// Shared memory has 32 banks of 4 bytes, and answers in wavefronts: in one, each bank gives one word, to any
-// number of lanes. Lanes that take 8 bytes come as two halves of the warp, those that take 16 as four
-// quarters; half as many parts if lanes load in pairs: if each wants the same as its neighbour (lane ^ 1), or
-// each the same as lane ^ 2. For an atomic each lane counts by itself, whether others want its word or not, and
-// compare-and-swap takes two wavefronts for each. Nothing there adds floating-point numbers, or changes 64 bits
-// but by a swap; see swap_rounds(). (So counted ncu on an H100 for 18 patterns of lanes, in tests/lens.)
-//
-// Sources: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory" and "Shared Memory and Memory
-// Banks"; Nsight Compute, "Hardware Model"; of pairs: an answer of NVIDIA's in its developer forum, "Unexpected
-// shared memory bank conflict" (2019).
+// A request: one memory instruction of a warp, and what it costs by the rules of NVIDIA's memory system. The
+// rules, their sources and how they were checked against ncu are told in docs/lens.md.
 
 #include <array>
 #include <bit>
@@ -60,12 +49,9 @@ struct SharedCost {
 };
 SharedCost shared_cost(const Request& request);
 
-/// What a swap_loop is in shared memory: all lanes load, add, compare and swap; of those at one bank, whether
-/// at one word or not, one succeeds, and the others begin again. With 8 bytes that holds for each half of the
-/// warp, and lanes of both fail where the other half changed their word. Calls visit(request, again) for each
-/// round with a load, and with a swap_loop, which stands for its compare-and-swap then; `again`: it is not the
-/// first round. (Who changes nothing, such as an OR of bits that are there, lets others through; here it does
-/// not.)
+/// The rounds of a swap_loop in shared memory (docs/lens.md): calls visit(request, again) for each with a load,
+/// and with a swap_loop, which stands for its compare-and-swap then; `again`: it is not the first round. (Who
+/// changes nothing, such as an OR of bits that are there, lets others through; here it does not.)
 void swap_rounds(Request request, const std::function<void(const Request&, bool)>& visit);
 
 /// The lanes that meet others at an address: those that take part, less the different addresses among them.

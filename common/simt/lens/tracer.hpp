@@ -19,12 +19,6 @@
 
 namespace stages::simt {
 
-/// A piece of memory.
-struct Span {
-  std::uint64_t begin = 0, bytes = 0;
-  bool holds(std::uint64_t address) const { return address - begin < bytes; }
-};
-
 /// What the tracers of one launch add up.
 struct LaunchCounts {
   Loops loops;
