@@ -19,7 +19,8 @@ TEST(CudaMutants, ARaceIsShownInFilesWithBothLines) {
   GpuExec exec;
   const auto ramp = std::make_shared<const Csr<float>>(convert_values<float>(matrices::ramp(70, 200)));
   const Entry entry = tile_entry(Fault::no_barrier_after_copy);
-  const RaceView view = look_for_races(entry.name, one_product(entry, make_spmv_problem<float>("a", ramp), exec));
+  const RaceView view =
+      look_for_races(entry.name, one_product(entry, make_spmv_problem<float>("a", ramp), exec));
   ASSERT_FALSE(view.races.empty());
   const auto json = races_json(view);
   const auto& race = json.at("races").at(0);
