@@ -39,12 +39,8 @@ namespace {
 
 using mpi::check;
 
-MPI_Datatype type_of(float) {
-  return MPI_FLOAT;
-}
-MPI_Datatype type_of(double) {
-  return MPI_DOUBLE;
-}
+MPI_Datatype type_of(float) { return MPI_FLOAT; }
+MPI_Datatype type_of(double) { return MPI_DOUBLE; }
 
 template <class T>
 class ScatterGather final : public SpgemmPlan<T> {

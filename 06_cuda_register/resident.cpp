@@ -12,9 +12,7 @@ namespace {
 
 constexpr int kWarp = 32;
 
-std::size_t at(Offset k) {
-  return static_cast<std::size_t>(k);
-}
+std::size_t at(Offset k) { return static_cast<std::size_t>(k); }
 
 /// A lane's non-zeros along the row, as positions in the matrix.
 using Positions = std::vector<Offset>;

@@ -37,9 +37,7 @@ struct Resident {
 };
 
 /// Banks of shared memory as elements of `element_bytes` see them: 128 bytes are served at once.
-constexpr int shared_banks(int element_bytes) {
-  return 128 / element_bytes;
-}
+constexpr int shared_banks(int element_bytes) { return 128 / element_bytes; }
 
 /// The most non-zeros that a lane gets when rows are shared by `lanes` lanes: no less than this many steps
 /// are needed.

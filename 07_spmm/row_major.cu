@@ -65,9 +65,7 @@ __global__ void __launch_bounds__(kTile* kTileRows) scale(Rows<T> c, Index rows,
   }
 }
 
-unsigned tiles(Offset length) {
-  return std::min(kMostStrips, blocks_for(length, kTile));
-}
+unsigned tiles(Offset length) { return std::min(kMostStrips, blocks_for(length, kTile)); }
 
 /// `n_cols` in whole pieces of `bytes`.
 template <class T>

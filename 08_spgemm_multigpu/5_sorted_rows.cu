@@ -32,12 +32,8 @@ constexpr unsigned kWarps = 4;  ///< of a block, a row each
 constexpr unsigned kMost = static_cast<unsigned>(kMostShort), kPerLane = kMost / kWarp;
 using Key = unsigned long long;
 
-__device__ Key key_of(Index column, unsigned number) {
-  return static_cast<Key>(column) * kMost + number;
-}
-__device__ Index column_of(Key key) {
-  return static_cast<Index>(key / kMost);
-}
+__device__ Key key_of(Index column, unsigned number) { return static_cast<Key>(column) * kMost + number; }
+__device__ Index column_of(Key key) { return static_cast<Index>(key / kMost); }
 
 /// Calls visit(number, column, entry of A, position in B) for the products of a row; returns how many.
 template <class Ptr, class Visit>

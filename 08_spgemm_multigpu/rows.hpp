@@ -128,13 +128,9 @@ __device__ Number sum_up_to(Number sum, unsigned lane) {
 }
 
 /// Bits of the lanes before this one.
-__device__ inline unsigned lanes_below(unsigned lane) {
-  return (1u << lane) - 1u;
-}
+__device__ inline unsigned lanes_below(unsigned lane) { return (1u << lane) - 1u; }
 /// And of this one. (Of lane 31: all, as 2 << 31 is 0.)
-__device__ inline unsigned lanes_up_to(unsigned lane) {
-  return (2u << lane) - 1u;
-}
+__device__ inline unsigned lanes_up_to(unsigned lane) { return (2u << lane) - 1u; }
 
 /// Up to 32 entries of a row of A, one a lane, and what each is multiplied with. Lanes beyond the last entry
 /// hold an empty piece.

@@ -294,9 +294,7 @@ double median_time(GpuExec& exec, const std::function<void()>& work) {
 }
 
 /// As text; 0 is unknown.
-std::string microseconds(double seconds) {
-  return seconds > 0 ? fmt::format("{:.1f}", seconds * 1e6) : "?";
-}
+std::string microseconds(double seconds) { return seconds > 0 ? fmt::format("{:.1f}", seconds * 1e6) : "?"; }
 
 /// All times of a study, in the order in which names and matrices came.
 struct Times {

@@ -194,12 +194,8 @@ struct Trait {
   double (*of)(S);
   double least, most;
 };
-double longest(S s) {
-  return static_cast<double>(s.max_row);
-}
-double share_of_longest(S s) {
-  return longest(s) / static_cast<double>(s.nnz);
-}
+double longest(S s) { return static_cast<double>(s.max_row); }
+double share_of_longest(S s) { return longest(s) / static_cast<double>(s.nnz); }
 constexpr Trait kTraits[] = {
     {"gen:banded:n=500,half_bandwidth=6,fill=0.9", [](S s) { return 1.0 * s.lower_bandwidth; }, 6, 6},
     {"gen:banded:n=500,half_bandwidth=6,fill=0.9", [](S s) { return 1.0 * s.upper_bandwidth; }, 6, 6},

@@ -155,9 +155,7 @@ void run_table(const fs::path& directory) {
   }
 }
 
-TEST(MatrixMarketConformance, OwnFiles) {
-  run_table(kFiles);
-}
+TEST(MatrixMarketConformance, OwnFiles) { run_table(kFiles); }
 
 TEST(MatrixMarketConformance, EveryFileIsInTheTable) {
   std::set<std::string> listed;

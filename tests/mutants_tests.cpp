@@ -312,9 +312,7 @@ TEST(Claims, WhatIsNotClaimedIsNotDemanded) {
 }
 
 /// Parameters in gtest's messages.
-void PrintTo(const Mutant& m, std::ostream* out) {
-  *out << m.fault;
-}
+void PrintTo(const Mutant& m, std::ostream* out) { *out << m.fault; }
 
 }  // namespace
 }  // namespace stages

@@ -58,9 +58,7 @@ Registry entry_of(const EntryInfo& info, Extra... extra) {
 }
 
 /// The problem of most tests: A x, once.
-SpmvProblem<double> once() {
-  return make_spmv_problem("m", kMatrix);
-}
+SpmvProblem<double> once() { return make_spmv_problem("m", kMatrix); }
 
 /// The row of one entry without faults, timed there.
 ResultRow row_on(Exec& exec, const RunOptions& options, Mode mode = Mode::single, Index products = 1) {

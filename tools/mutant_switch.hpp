@@ -28,9 +28,7 @@ __attribute__((const, noinline, no_sanitize("thread"))) inline unsigned active()
   return number;
 }
 
-inline bool on(unsigned number) {
-  return active() == number;
-}
+inline bool on(unsigned number) { return active() == number; }
 
 // ---- a < b, and so on --------------------------------------------------------------------------------------
 
@@ -39,9 +37,7 @@ enum Comparison { kLess, kLessEqual, kLessEqualMore, kGreater, kGreaterMore, kGr
 struct Compare {
   Comparison how;
 };
-inline Compare compare(Comparison how) {
-  return {how};
-}
+inline Compare compare(Comparison how) { return {how}; }
 
 template <class B>
 auto one_more(B b) {
@@ -59,18 +55,12 @@ struct LeftOf {
   template <class B>
   bool operator>(B b) const {
     switch (how) {
-      case kLess:
-        return a < b;
-      case kLessEqual:
-        return a <= b;
-      case kLessEqualMore:
-        return a <= one_more(b);
-      case kGreater:
-        return a > b;
-      case kGreaterMore:
-        return a > one_more(b);
-      case kGreaterEqual:
-        return a >= b;
+      case kLess: return a < b;
+      case kLessEqual: return a <= b;
+      case kLessEqualMore: return a <= one_more(b);
+      case kGreater: return a > b;
+      case kGreaterMore: return a > one_more(b);
+      case kGreaterEqual: return a >= b;
     }
     return false;
   }
@@ -122,9 +112,7 @@ struct Overwrites {
     return {b, is_on};
   }
 };
-inline Overwrites overwrites(bool is_on) {
-  return {is_on};
-}
+inline Overwrites overwrites(bool is_on) { return {is_on}; }
 template <class A, class B>
 A& operator+=(A& a, Added<B> added) {
   if (added.alone) {

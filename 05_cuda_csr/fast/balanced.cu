@@ -95,9 +95,7 @@ __device__ T sum_of_warp(T sum) {
 
 /// Where product k of a chunk lies in shared memory. The gap after each 32 lets the lanes read at a distance
 /// of eight without meeting in a bank.
-__device__ inline unsigned place(unsigned k) {
-  return k + k / 32;
-}
+__device__ inline unsigned place(unsigned k) { return k + k / 32; }
 
 /// A chunk's sum is `sum` (in lane 0). The last warp to arrive adds up all of the hub's.
 template <class T, class Ptr>

@@ -178,14 +178,10 @@ class EqualRows16Bit final : public DeviceSpmvPlan<T> {
   template <bool kShared, class Use>
   void with_team(Use& use) {
     switch (team_) {
-      case 4:
-        return use(equal_rows_16bit<kShared, 4, T>);
-      case 8:
-        return use(equal_rows_16bit<kShared, 8, T>);
-      case 16:
-        return use(equal_rows_16bit<kShared, 16, T>);
-      default:
-        return use(equal_rows_16bit<kShared, 32, T>);
+      case 4: return use(equal_rows_16bit<kShared, 4, T>);
+      case 8: return use(equal_rows_16bit<kShared, 8, T>);
+      case 16: return use(equal_rows_16bit<kShared, 16, T>);
+      default: return use(equal_rows_16bit<kShared, 32, T>);
     }
   }
 

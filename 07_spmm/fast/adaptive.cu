@@ -119,12 +119,9 @@ bool takes_whole_rows(const Shape& shape) {
 template <class T>
 Choice choose(const SpmmProblem<T>& problem) {
   switch (form_for(problem)) {
-    case Form::dense_tiles:
-      return {"dense_tiles", [](Registry& registry) { add_dense_tiles(registry); }};
-    case Form::whole_rows:
-      return {"whole_rows", [](Registry& registry) { add_whole_rows(registry); }};
-    case Form::balanced:
-      break;
+    case Form::dense_tiles: return {"dense_tiles", [](Registry& registry) { add_dense_tiles(registry); }};
+    case Form::whole_rows: return {"whole_rows", [](Registry& registry) { add_whole_rows(registry); }};
+    case Form::balanced: break;
   }
   return {"balanced", [](Registry& registry) { add_balanced(registry); }};
 }

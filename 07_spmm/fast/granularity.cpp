@@ -155,25 +155,17 @@ Index thin_rest(Index n_cols) {
 
 }  // namespace
 
-bool is_local(const Shape& shape) {
-  return shape.fresh <= kLocalFresh;
-}
+bool is_local(const Shape& shape) { return shape.fresh <= kLocalFresh; }
 
-bool is_banded(const Shape& shape) {
-  return shape.fresh <= kBandedFresh;
-}
+bool is_banded(const Shape& shape) { return shape.fresh <= kBandedFresh; }
 
 bool is_mesh(const Shape& shape) {
   return is_local(shape) && is_even(shape) && !has_mean_row(shape, kLongRows);
 }
 
-bool has_many(const Shape& shape) {
-  return shape.nnz >= kManyOfSm * device_facts().sms;
-}
+bool has_many(const Shape& shape) { return shape.nnz >= kManyOfSm * device_facts().sms; }
 
-bool has_mean_row(const Shape& shape, Index nonzeros) {
-  return shape.nnz >= Offset{nonzeros} * shape.rows;
-}
+bool has_mean_row(const Shape& shape, Index nonzeros) { return shape.nnz >= Offset{nonzeros} * shape.rows; }
 
 bool is_even(const Shape& shape, double times) {
   return static_cast<double>(shape.longest) * shape.rows <= times * static_cast<double>(shape.nnz);

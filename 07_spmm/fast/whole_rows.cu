@@ -198,9 +198,7 @@ constexpr Offset kBatch = 8, kMostBatches = 1 << 16;
 constexpr Offset kLongPart = 4;  ///< a row of a group is long with more than 1 / kLongPart of `nonzeros`
 
 /// So many non-zeros in batches, as far as these are told apart.
-Offset in_batches(Offset nonzeros) {
-  return std::min(kMostBatches, (nonzeros + kBatch - 1) / kBatch);
-}
+Offset in_batches(Offset nonzeros) { return std::min(kMostBatches, (nonzeros + kBatch - 1) / kBatch); }
 
 /// The rows by the number of their batches, most first; equal ones as they lie.
 template <class T>

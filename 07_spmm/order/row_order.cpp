@@ -39,9 +39,7 @@ __extension__ using Wide = __int128;  ///< products of counts of non-zeros, exac
 using Vertex = std::uint32_t;
 constexpr Vertex kNone = 0xffffffff;
 
-constexpr std::size_t place(Offset i) {
-  return static_cast<std::size_t>(i);
-}
+constexpr std::size_t place(Offset i) { return static_cast<std::size_t>(i); }
 
 /// Edges that lead to one vertex.
 struct Edges {

@@ -24,9 +24,7 @@ namespace {
 using micro::kFree, micro::kWarp;
 
 /// What slot s held at some time not long ago: volatile says that others write there.
-__device__ Index seen(const Index* keys, unsigned s) {
-  return *static_cast<const volatile Index*>(&keys[s]);
-}
+__device__ Index seen(const Index* keys, unsigned s) { return *static_cast<const volatile Index*>(&keys[s]); }
 
 /// The slot of `column`, which takes one if it has none yet. Lanes that call it at the same time bring
 /// different columns.

@@ -72,9 +72,7 @@ __global__ void __launch_bounds__(kBlock) shift(const Offset* from, Offset count
 }
 
 /// What a row of that form has at most.
-Index most_products(Form form) {
-  return form == Form::sort_256 ? 256 : form == Form::sort_128 ? 128 : 64;
-}
+Index most_products(Form form) { return form == Form::sort_256 ? 256 : form == Form::sort_128 ? 128 : 64; }
 
 /// These rules with what is one warp's work when there are `products` in all: a warp that has much more than
 /// its share would be busy when the others are done.
@@ -461,24 +459,20 @@ class Binned final : public BinnedPlan<T> {
                                rules_.count_blocks_a_row, counts, parts(), stream);
       case Form::block_table:
         return count_in_block_tables(f, list, rules_.count_block_slots, products_.data(), counts, stream);
-      case Form::warp_table:
-        return count_in_warp_tables(f, list, rules_.count_warp_slots, counts, stream);
+      case Form::warp_table: return count_in_warp_tables(f, list, rules_.count_warp_slots, counts, stream);
       case Form::narrow:
         return count_narrow(f, words(), list, first_.data(), width_.data(), rules_.count_narrow_columns,
                             counts, stream);
       case Form::copy_long:
-      case Form::copy_short:
-        return;
+      case Form::copy_short: return;
       case Form::thread_32:
-      case Form::thread_16:
-        return count_by_threads(f, list, form, counts, stream);
+      case Form::thread_16: return count_by_threads(f, list, form, counts, stream);
       case Form::sort_256:
       case Form::sort_128:
       case Form::sort_64:
         if (rules_.sorts_to_count) return count_sorted(f, list, form, counts, stream);
         return count_in_warp_tables(f, list, 2 * most_products(form), counts, stream);
-      default:
-        return count_sorted(f, list, form, counts, stream);
+      default: return count_sorted(f, list, form, counts, stream);
     }
   }
 
@@ -502,21 +496,16 @@ class Binned final : public BinnedPlan<T> {
         return multiply_in_block_tables(f, list, rules_.large_slots, rules_.large_warps, c, stream);
       case Form::block_table:
         return multiply_in_block_tables(f, list, rules_.block_slots, rules_.block_warps, c, stream);
-      case Form::warp_table:
-        return multiply_in_warp_tables(f, list, rules_.warp_slots, c, stream);
-      case Form::warp_small:
-        return multiply_in_warp_tables(f, list, rules_.warp_small_slots, c, stream);
+      case Form::warp_table: return multiply_in_warp_tables(f, list, rules_.warp_slots, c, stream);
+      case Form::warp_small: return multiply_in_warp_tables(f, list, rules_.warp_small_slots, c, stream);
       case Form::narrow:
         return multiply_narrow(f, list, first_.data(), width_.data(), rules_.narrow_columns,
                                rules_.narrow_results, c, stream);
       case Form::copy_long:
-      case Form::copy_short:
-        return multiply_copied(f, list, form, c, stream);
+      case Form::copy_short: return multiply_copied(f, list, form, c, stream);
       case Form::thread_32:
-      case Form::thread_16:
-        return multiply_by_threads(f, list, form, c, stream);
-      default:
-        return multiply_sorted(f, list, form, c, stream);
+      case Form::thread_16: return multiply_by_threads(f, list, form, c, stream);
+      default: return multiply_sorted(f, list, form, c, stream);
     }
   }
 

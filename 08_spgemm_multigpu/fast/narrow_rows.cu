@@ -160,9 +160,7 @@ __global__ void __launch_bounds__(kMultiplyWarps* kWarp)
 }
 
 /// Words of a warp's bitmap: whole uint4.
-Index words_of_warp(Index columns) {
-  return (columns / 32 + 3) / 4 * 4;
-}
+Index words_of_warp(Index columns) { return (columns / 32 + 3) / 4 * 4; }
 
 template <class T>
 Shares<T> share_of_warp(Index columns, Index most_results) {

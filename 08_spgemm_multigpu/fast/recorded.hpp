@@ -25,24 +25,16 @@ struct Bounds {
 /// A row of that form has no fewer products.
 inline Offset least_products(const Rules& rules, Form form) {
   switch (form) {
-    case Form::copy_short:
-      return 1;
-    case Form::copy_long:
-      return Offset{rules.most_copied_short} + 1;
+    case Form::copy_short: return 1;
+    case Form::copy_long: return Offset{rules.most_copied_short} + 1;
     case Form::thread_16:
-    case Form::sort_16:
-      return 2;
+    case Form::sort_16: return 2;
     case Form::thread_32:
-    case Form::sort_32:
-      return 17;
-    case Form::sort_64:
-      return 33;
-    case Form::sort_128:
-      return 65;
-    case Form::sort_256:
-      return 129;
-    default:
-      return std::max<Offset>(2, Offset{std::min(rules.most_sorted, rules.most_sorted_narrow)} + 1);
+    case Form::sort_32: return 17;
+    case Form::sort_64: return 33;
+    case Form::sort_128: return 65;
+    case Form::sort_256: return 129;
+    default: return std::max<Offset>(2, Offset{std::min(rules.most_sorted, rules.most_sorted_narrow)} + 1);
   }
 }
 
@@ -58,15 +50,12 @@ inline bool is_counted_by(const Rules& rules, const Bounds& bounds, Form form) {
   const Index in_warp_table = rules.count_warp_slots / 2;  // products
   switch (form) {
     case Form::warp_table:
-    case Form::narrow:
-      return true;
-    case Form::windows:
-      return bounds.row_products > in_warp_table;
+    case Form::narrow: return true;
+    case Form::windows: return bounds.row_products > in_warp_table;
     case Form::block_table:
       return bounds.row_products > in_warp_table &&
              bounds.cols / rules.count_columns_a_product > in_warp_table;
-    default:
-      return form >= Form::sort_256 && form < Form::copy_short;
+    default: return form >= Form::sort_256 && form < Form::copy_short;
   }
 }
 
@@ -86,21 +75,15 @@ inline bool is_multiplied_by(const Rules& rules, const Bounds& bounds, Form form
     case Form::ranked:
       return ranked_bytes(width, Offset{kRankedWarps} * results, rules.value_bytes) >
              Offset{rules.ranked_small_bytes};
-    case Form::warp_small:
-      return !all_narrow || rules.warp_small_slots / 2 > rules.narrow_results;
-    case Form::warp_table:
-      return !all_narrow || rules.warp_slots / 2 > rules.narrow_results;
-    case Form::block_table:
-      return !all_ranked || any_sparse(rules.warp_slots / 2);
-    case Form::large_table:
-      return any_sparse(rules.block_slots / 2);
+    case Form::warp_small: return !all_narrow || rules.warp_small_slots / 2 > rules.narrow_results;
+    case Form::warp_table: return !all_narrow || rules.warp_slots / 2 > rules.narrow_results;
+    case Form::block_table: return !all_ranked || any_sparse(rules.warp_slots / 2);
+    case Form::large_table: return any_sparse(rules.block_slots / 2);
     case Form::ranked_spans:
       if (!is_counted_by(rules, bounds, Form::windows)) return false;  // which alone makes spans
       [[fallthrough]];
-    case Form::windows:
-      return !all_ranked || any_sparse(rules.large_slots / 2);
-    default:
-      return true;
+    case Form::windows: return !all_ranked || any_sparse(rules.large_slots / 2);
+    default: return true;
   }
 }
 

@@ -46,9 +46,7 @@ struct Stretch {
   Index end = 0;
 };
 
-__device__ inline void mark(unsigned* bits, unsigned at) {
-  atomicOr(&bits[at / 32], 1u << (at % 32));
-}
+__device__ inline void mark(unsigned* bits, unsigned at) { atomicOr(&bits[at / 32], 1u << (at % 32)); }
 
 /// Adds the bits of a bitmap, which begins at the row's column `passed`, to the parts they lie in. Before the
 /// row's first column (passed < 0) there are no bits.

@@ -86,9 +86,7 @@ std::string Tally::objection(int least) const {
   return {};
 }
 
-int least_cases() {
-  return std::string(environment("STAGES_BATTERY_ONLY")).empty() ? 8 : 0;
-}
+int least_cases() { return std::string(environment("STAGES_BATTERY_ONLY")).empty() ? 8 : 0; }
 
 template <class Problem>
 void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limits& limits,

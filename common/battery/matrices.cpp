@@ -21,9 +21,7 @@ Index below(random::Word word, Index bound) {
 }
 
 /// Entry (i, j) with its value.
-void put(Coo<double>& a, Index i, Index j) {
-  a.push(i, j, value_at(i, j));
-}
+void put(Coo<double>& a, Index i, Index j) { a.push(i, j, value_at(i, j)); }
 
 Coo<double> shape(Index rows, Index cols) {
   Coo<double> a;
@@ -64,9 +62,7 @@ double value_at(Index i, Index j) {
   return static_cast<double>(odd) / (1 << 24);
 }
 
-Matrix empty(Index rows, Index cols) {
-  return {rows, cols};
-}
+Matrix empty(Index rows, Index cols) { return {rows, cols}; }
 
 Matrix dense(Index rows, Index cols) {
   return where(rows, cols, [](Index, Index) { return true; });

@@ -43,9 +43,7 @@ LengthClass length_class(std::size_t k) {
   return {Offset{1} << (k - 1), (Offset{1} << k) - 1};
 }
 
-void print_line(const char* name, const std::string& text) {
-  fmt::print("  {:<16} {}\n", name, text);
-}
+void print_line(const char* name, const std::string& text) { fmt::print("  {:<16} {}\n", name, text); }
 
 std::string symmetry(const MatrixStatistics& s) {
   if (s.rows != s.cols) return "none (not square)";

@@ -75,9 +75,7 @@ void listen(const std::function<void(const std::string&)>& words) {
 
 }  // namespace
 
-void leave_nothing_behind() {
-  handle(end_by);
-}
+void leave_nothing_behind() { handle(end_by); }
 
 LastWords::LastWords(std::function<void(const std::string& signal)> words) {
   if (pipe2(told.data(), O_CLOEXEC) != 0)

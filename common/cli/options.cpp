@@ -112,9 +112,7 @@ CLI::Validator number_check(std::string what, bool (*right)(double)) {
 }
 
 /// Empty, or what is wrong with a text that may not be empty: the parser takes that for 0.
-std::string emptiness(const std::string& text) {
-  return text.empty() ? "its value is empty" : "";
-}
+std::string emptiness(const std::string& text) { return text.empty() ? "its value is empty" : ""; }
 
 /// Empty, or what is wrong with the text of a number without sign: the parser takes -1 for the largest one.
 std::string not_unsigned(const std::string& text) {

@@ -29,9 +29,7 @@ std::string outcome_of(const ResultRow& row) {
 
 Progress::Progress(std::size_t total) : total_(total), terminal_(is_terminal(stderr)) {}
 
-Progress::~Progress() {
-  clear();
-}
+Progress::~Progress() { clear(); }
 
 std::string Progress::numbered(std::size_t number, const ResultRow& row, const std::string& what) const {
   const ProblemFacts& p = row.problem;

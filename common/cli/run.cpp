@@ -45,9 +45,7 @@ double square_products(const Csr<T>& a) {
   return sum;
 }
 
-KernelLaunch launch_of(const Effort& effort) {
-  return value_named(kLaunches, effort.launch).value();
-}
+KernelLaunch launch_of(const Effort& effort) { return value_named(kLaunches, effort.launch).value(); }
 
 class Run {
  public:

@@ -37,9 +37,7 @@ bool among(const std::vector<std::string>& chosen, std::string_view name) {
   return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
 }
 
-std::string_view number_of(std::string_view step) {
-  return step.substr(0, step.find('_'));
-}
+std::string_view number_of(std::string_view step) { return step.substr(0, step.find('_')); }
 
 std::vector<std::string> chosen_stages(const Program& program, const std::vector<std::string>& wanted) {
   std::vector<std::string_view> known;

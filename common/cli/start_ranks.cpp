@@ -38,13 +38,9 @@ constexpr auto kPatience = std::chrono::seconds(30);
 
 /// The words that start ranks, without their number: those of STAGES_MPIRUN as they are, or mpirun. -q means
 /// another thing to other programs (to srun a quality of service), so only our own choice gets it.
-std::vector<std::string> mpirun() {
-  return words_that_start_ranks({"mpirun", "-q"});
-}
+std::vector<std::string> mpirun() { return words_that_start_ranks({"mpirun", "-q"}); }
 
-bool own_choice() {
-  return std::getenv("STAGES_MPIRUN") == nullptr;
-}
+bool own_choice() { return std::getenv("STAGES_MPIRUN") == nullptr; }
 
 /// Where our own mpirun has its files: what it leaves where it is killed goes with this object.
 class OwnPlace {

@@ -16,13 +16,9 @@ std::string_view environment(const char* name) {
 
 }  // namespace
 
-bool is_terminal(std::FILE* stream) {
-  return isatty(fileno(stream)) == 1 && environment("TERM") != "dumb";
-}
+bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1 && environment("TERM") != "dumb"; }
 
-bool wants_colour(std::FILE* stream) {
-  return is_terminal(stream) && environment("NO_COLOR").empty();
-}
+bool wants_colour(std::FILE* stream) { return is_terminal(stream) && environment("NO_COLOR").empty(); }
 
 int terminal_width(std::FILE* stream) {
   winsize size{};

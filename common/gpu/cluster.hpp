@@ -8,9 +8,7 @@
 namespace stages {
 
 /// Whether clusters of `blocks` blocks can run: on the current device, by the code that it takes.
-inline bool has_clusters(int blocks) {
-  return blocks <= 16 && code_capability() >= 90;
-}
+inline bool has_clusters(int blocks) { return blocks <= 16 && code_capability() >= 90; }
 
 /// Lets `kernel` be launched with more than the 8 blocks a cluster that every such device grants.
 template <class... P>
@@ -55,9 +53,7 @@ __device__ __forceinline__ unsigned cluster_rank() {
   __trap();
   return 0;
 }
-__device__ __forceinline__ void cluster_sync() {
-  __trap();
-}
+__device__ __forceinline__ void cluster_sync() { __trap(); }
 template <class T>
 __device__ __forceinline__ T* cluster_shared(T* own, unsigned) {
   __trap();
@@ -65,14 +61,10 @@ __device__ __forceinline__ T* cluster_shared(T* own, unsigned) {
 }
 #else
 /// The number of this block within its cluster.
-__device__ __forceinline__ unsigned cluster_rank() {
-  return cooperative_groups::this_cluster().block_rank();
-}
+__device__ __forceinline__ unsigned cluster_rank() { return cooperative_groups::this_cluster().block_rank(); }
 
 /// Barrier over all threads of the cluster.
-__device__ __forceinline__ void cluster_sync() {
-  cooperative_groups::this_cluster().sync();
-}
+__device__ __forceinline__ void cluster_sync() { cooperative_groups::this_cluster().sync(); }
 
 /// Where `own`, in this block's dynamic shared memory, lies in that of the block `rank`.
 template <class T>
@@ -83,12 +75,8 @@ __device__ __forceinline__ T* cluster_shared(T* own, unsigned rank) {
 
 #elif STAGES_SIMULATED
 
-inline unsigned cluster_rank() {
-  return blockIdx.x;
-}
-inline void cluster_sync(simt::Where at = simt::Where::current()) {
-  simt::grid_barrier(at);
-}
+inline unsigned cluster_rank() { return blockIdx.x; }
+inline void cluster_sync(simt::Where at = simt::Where::current()) { simt::grid_barrier(at); }
 template <class T>
 T* cluster_shared(T* own, unsigned rank, simt::Where at = simt::Where::current()) {
   return static_cast<T*>(simt::cluster_shared_memory(own, rank, at));

@@ -39,9 +39,7 @@ __device__ __forceinline__ void spin_until(Ready ready) {
 }
 
 /// Barrier over all threads of a cooperative launch.
-__device__ __forceinline__ void grid_sync() {
-  cooperative_groups::this_grid().sync();
-}
+__device__ __forceinline__ void grid_sync() { cooperative_groups::this_grid().sync(); }
 
 /// The largest of the values of a warp, in all of its lanes, which all must come.
 __device__ __forceinline__ int warp_max(int value) {
@@ -87,9 +85,7 @@ void spin_until(Ready ready, simt::Where at = simt::Where::current()) {
   if (waited) simt::spin_end();
 }
 
-inline void grid_sync(simt::Where at = simt::Where::current()) {
-  simt::grid_barrier(at);
-}
+inline void grid_sync(simt::Where at = simt::Where::current()) { simt::grid_barrier(at); }
 
 inline int warp_max(int value, simt::Where at = simt::Where::current()) {
   if (simt::compute_capability() >= 80) return __reduce_max_sync(0xffffffffu, value, at);

@@ -51,9 +51,7 @@ GpuExec::GpuExec(Launch launch) : launch_(launch) {
   if (!simulated()) nvml_.emplace(device_facts().uuid);
 }
 
-std::string GpuExec::device() const {
-  return device_facts().name;
-}
+std::string GpuExec::device() const { return device_facts().name; }
 
 std::vector<std::pair<std::string, std::string>> GpuExec::facts() const {
   const DeviceFacts& f = device_facts();
@@ -80,17 +78,11 @@ std::vector<std::pair<std::string, std::string>> GpuExec::facts() const {
   return facts;
 }
 
-DeviceState GpuExec::state(bool now) {
-  return nvml_ ? nvml_->state(now) : Exec::state(now);
-}
+DeviceState GpuExec::state(bool now) { return nvml_ ? nvml_->state(now) : Exec::state(now); }
 
-bool GpuExec::simulated() const {
-  return device_facts().simulated;
-}
+bool GpuExec::simulated() const { return device_facts().simulated; }
 
-double GpuExec::memory_limit() const {
-  return 0.9 * static_cast<double>(free_device_bytes());
-}
+double GpuExec::memory_limit() const { return 0.9 * static_cast<double>(free_device_bytes()); }
 
 double GpuExec::time(const std::function<void()>& work) {
   synchronize();
@@ -162,9 +154,7 @@ void GpuExec::reuse_closed() {
   closed_.clear();
 }
 
-double GpuExec::measure_copy_bandwidth() {
-  return copy_bytes_per_second().value_or(0);
-}
+double GpuExec::measure_copy_bandwidth() { return copy_bytes_per_second().value_or(0); }
 
 GpuExec& as_gpu(Exec& exec) {
   auto* const gpu = dynamic_cast<GpuExec*>(&exec);

@@ -15,15 +15,11 @@ namespace stages {
 #if STAGES_SIMULATED
 namespace {
 
-std::string problem_of_code() {
-  return {};
-}
+std::string problem_of_code() { return {}; }
 
 }  // namespace
 
-int code_capability() {
-  return simt::compute_capability();
-}
+int code_capability() { return simt::compute_capability(); }
 #else
 /// Of a kernel of ours: probe.cu.
 cudaError_t probe_attributes(cudaFuncAttributes& attributes);

@@ -41,9 +41,7 @@ const DeviceFacts& device_facts();
 int code_capability();
 
 /// Whether kernels may be launched `early` (launch.hpp) here: programmatic dependent launch.
-inline bool can_launch_early() {
-  return code_capability() >= 90;
-}
+inline bool can_launch_early() { return code_capability() >= 90; }
 
 /// Bytes of device memory that can be allocated now.
 std::size_t free_device_bytes();

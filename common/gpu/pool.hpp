@@ -47,9 +47,7 @@ class MemoryPool {
   }
 
   /// Gives what is not in use back to the device. What was freed counts once its stream has passed the place.
-  void trim() {
-    STAGES_CUDA(cudaMemPoolTrimTo(pool_.get(), 0));
-  }
+  void trim() { STAGES_CUDA(cudaMemPoolTrimTo(pool_.get(), 0)); }
 
  private:
   struct Destroy {

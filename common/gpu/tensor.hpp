@@ -11,9 +11,7 @@
 namespace stages {
 
 /// Whether TF32 tiles can be multiplied: by the code that the current device takes.
-inline bool has_tf32() {
-  return code_capability() >= 80;
-}
+inline bool has_tf32() { return code_capability() >= 80; }
 
 #ifdef __CUDACC__
 
@@ -49,9 +47,7 @@ __device__ __forceinline__ void multiply_tiles(float (&d)[4], const float (&a)[4
 
 #elif STAGES_SIMULATED
 
-inline float to_tf32(float value) {
-  return simt::nearest_tf32(value);
-}
+inline float to_tf32(float value) { return simt::nearest_tf32(value); }
 inline void multiply_tiles(float (&d)[4], const float (&a)[4], const float (&b)[2],
                            simt::Where at = simt::Where::current()) {
   simt::require_capability(80, "multiply_tiles", at);

@@ -27,9 +27,7 @@ CountedLine line_of(const CountedSite& site, const std::string& file) {
   return own != site.lines.end() ? *own : site.lines.empty() ? CountedLine{} : site.lines.front();
 }
 
-std::string number(std::uint64_t count) {
-  return grouped(static_cast<std::int64_t>(count));
-}
+std::string number(std::uint64_t count) { return grouped(static_cast<std::int64_t>(count)); }
 
 std::string row(const CountedSite& site) {
   constexpr const char* kAccess[] = {"load", "store", "atomic"};

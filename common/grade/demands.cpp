@@ -209,18 +209,13 @@ std::string broken_by(const Demand& demand, const Counts& counts, const student:
     return met ? std::string() : fmt::format("there are {} {}", number_text(value), what);
   };
   switch (demand.what) {
-    case What::launches:
-      return launched(counts.launches, "launches");
-    case What::threads:
-      return launched(counts.threads, "threads");
-    case What::barriers:
-      return launched(counts.barriers, "barriers that a block or a warp comes to");
-    case What::no_conflict:
-      return broken_by_conflicts(counts, file);
+    case What::launches: return launched(counts.launches, "launches");
+    case What::threads: return launched(counts.threads, "threads");
+    case What::barriers: return launched(counts.barriers, "barriers that a block or a warp comes to");
+    case What::no_conflict: return broken_by_conflicts(counts, file);
     case What::no_race:
       return without_directories(one_line(races.races > 0 ? races.first : races.shortage, 1000));
-    default:
-      return broken_by_sites(demand, counts, file);
+    default: return broken_by_sites(demand, counts, file);
   }
 }
 

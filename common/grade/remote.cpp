@@ -174,9 +174,7 @@ void Student::listen_at(const std::filesystem::path& path) {
          std::strerror(why));
 }
 
-void Student::allow(double seconds) {
-  allowed_ = left_ = seconds;
-}
+void Student::allow(double seconds) { allowed_ = left_ = seconds; }
 
 /// Why the process does not answer.
 void Student::lose(Confined::Event event) {

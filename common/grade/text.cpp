@@ -34,9 +34,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-bool holds(std::string_view line, std::string_view what) {
-  return line.find(what) != std::string_view::npos;
-}
+bool holds(std::string_view line, std::string_view what) { return line.find(what) != std::string_view::npos; }
 
 std::string one_line(std::string_view text, std::size_t most) {
   std::string out(text.substr(0, most));

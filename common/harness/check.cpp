@@ -33,9 +33,7 @@ void exchange_c0(Operands& a, Operands& b) {
 
 /// Whether run() reads the operands where they lay when they were loaded, so that those which lie there when it
 /// begins are what it multiplies. GPUs, ranks and libraries have copies.
-bool reads_in_place(const Entry& entry) {
-  return !entry.needs.gpu && !entry.needs.mpi && !entry.is_peer();
-}
+bool reads_in_place(const Entry& entry) { return !entry.needs.gpu && !entry.needs.mpi && !entry.is_peer(); }
 
 /// Turns round the order of what run() has to read; once more, and it is as before. B of an SpGEMM stays: an
 /// entry may sort its values by columns in load().

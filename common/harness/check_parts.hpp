@@ -141,9 +141,7 @@ std::optional<Sum> as_integer(T value) {
 }
 
 /// The sum as people read it.
-inline std::int64_t readable(Sum sum) {
-  return static_cast<std::int64_t>(sum);
-}
+inline std::int64_t readable(Sum sum) { return static_cast<std::int64_t>(sum); }
 
 /// Compares an SpMV's or SpMM's result with the reference (check_dense.cpp).
 template <class Problem>

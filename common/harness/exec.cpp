@@ -17,13 +17,9 @@ namespace stages {
 Exec::Exec() = default;
 Exec::~Exec() = default;
 
-std::string Exec::device() const {
-  return fmt::format("{}, one thread", cpu_name());
-}
+std::string Exec::device() const { return fmt::format("{}, one thread", cpu_name()); }
 
-double Exec::memory_limit() const {
-  return static_cast<double>(available_memory()) / 2;
-}
+double Exec::memory_limit() const { return static_cast<double>(available_memory()) / 2; }
 
 double Exec::time(const std::function<void()>& work) {
   synchronize();
@@ -60,9 +56,7 @@ double Exec::measure_copy_bandwidth() {
   return best;
 }
 
-void Exec::begin_phase(std::string_view name) {
-  open_phases_.emplace_back(name, seconds_since({}));
-}
+void Exec::begin_phase(std::string_view name) { open_phases_.emplace_back(name, seconds_since({})); }
 
 void Exec::end_phase() {
   const auto [name, start] = open_phases_.back();

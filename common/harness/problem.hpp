@@ -38,18 +38,10 @@ inline constexpr std::array<Named<Destination>, 3> kDestinations = {
 inline constexpr std::array<Named<Layout>, 2> kLayouts = {
     {{Layout::row_major, "row-major"}, {Layout::col_major, "col-major"}}};
 
-inline std::string to_string(Op op) {
-  return name_of(kOps, op);
-}
-inline std::string to_string(Mode mode) {
-  return name_of(kModes, mode);
-}
-inline std::string to_string(Destination destination) {
-  return name_of(kDestinations, destination);
-}
-inline std::string to_string(Layout layout) {
-  return name_of(kLayouts, layout);
-}
+inline std::string to_string(Op op) { return name_of(kOps, op); }
+inline std::string to_string(Mode mode) { return name_of(kModes, mode); }
+inline std::string to_string(Destination destination) { return name_of(kDestinations, destination); }
+inline std::string to_string(Layout layout) { return name_of(kLayouts, layout); }
 
 template <class T>
 struct SpmvOperands {

@@ -41,9 +41,7 @@ inline constexpr std::array<Named<Status>, 4> kStatuses = {{{Status::good, "good
                                                             {Status::wrong, "wrong"},
                                                             {Status::failed, "failed"},
                                                             {Status::skipped, "skipped"}}};
-inline std::string to_string(Status status) {
-  return name_of(kStatuses, status);
-}
+inline std::string to_string(Status status) { return name_of(kStatuses, status); }
 
 /// One entry on one problem. Times are seconds; `run` and `phases` are per product.
 struct ResultRow {

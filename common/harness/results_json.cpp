@@ -22,9 +22,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 json number(double value, double null) {
   return std::isfinite(value) && value != null ? json(value) : json(nullptr);
 }
-double number(const json& value, double null) {
-  return value.is_null() ? null : value.get<double>();
-}
+double number(const json& value, double null) { return value.is_null() ? null : value.get<double>(); }
 
 /// Writes fields of an object.
 struct Out {
@@ -223,9 +221,7 @@ Results results_from_json(const json& text) {
   return results;
 }
 
-std::string valid_utf8(const std::string& text) {
-  return json::parse(in_one_line(text)).get<std::string>();
-}
+std::string valid_utf8(const std::string& text) { return json::parse(in_one_line(text)).get<std::string>(); }
 
 std::string json_lines(const json& object) {
   json rounded = object;

@@ -447,9 +447,7 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
 }
 
 /// Whether the clock is to run.
-bool to_time(const ResultRow& row) {
-  return row.status == Status::good && !row.simulated;
-}
+bool to_time(const ResultRow& row) { return row.status == Status::good && !row.simulated; }
 
 /// Times the entries whose rows are good, side by side as far as memory holds them together. The values are
 /// those of the real check, so a chain neither overflows nor vanishes.

@@ -92,9 +92,7 @@ std::string remark(const ResultRow& row, const std::string& told) {
   return text;
 }
 
-bool is_skipped(const ResultRow& row) {
-  return row.status == Status::skipped;
-}
+bool is_skipped(const ResultRow& row) { return row.status == Status::skipped; }
 
 std::string title(const ProblemFacts& p, const std::string& told, const Paint& paint) {
   std::string facts =

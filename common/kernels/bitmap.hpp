@@ -19,12 +19,8 @@ inline std::size_t words(Index columns) {
   return (static_cast<std::size_t>(columns) + kWordBits - 1) / kWordBits;
 }
 
-inline std::size_t word_of(Index column) {
-  return static_cast<std::size_t>(column) / kWordBits;
-}
-inline Word bit_of(Index column) {
-  return Word{1} << (static_cast<unsigned>(column) % kWordBits);
-}
+inline std::size_t word_of(Index column) { return static_cast<std::size_t>(column) / kWordBits; }
+inline Word bit_of(Index column) { return Word{1} << (static_cast<unsigned>(column) % kWordBits); }
 
 /// Calls visit(column) for the bits of `word`, which is word number `position` of its set, in ascending
 /// order.

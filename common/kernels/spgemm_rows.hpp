@@ -420,15 +420,9 @@ class SpgemmRows {
     if (facts.products == 0) return 0;
     if (facts.products <= kTinyProducts) return insert_row(a, b, i, columns, values);
     switch (facts.marking) {
-      case Marking::bits:
-        add_rows<Marking::bits>(a, b, i);
-        break;
-      case Marking::bits_and_summary:
-        add_rows<Marking::bits_and_summary>(a, b, i);
-        break;
-      case Marking::bytes:
-        add_rows<Marking::bytes>(a, b, i);
-        break;
+      case Marking::bits: add_rows<Marking::bits>(a, b, i); break;
+      case Marking::bits_and_summary: add_rows<Marking::bits_and_summary>(a, b, i); break;
+      case Marking::bytes: add_rows<Marking::bytes>(a, b, i); break;
     }
     return row_.take(facts, columns, values);
   }

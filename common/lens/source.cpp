@@ -49,9 +49,7 @@ std::string callers(const LensSite& site) {
   return text;
 }
 
-const char* name_of(simt::Space space) {
-  return space == simt::Space::global ? "global" : "shared";
-}
+const char* name_of(simt::Space space) { return space == simt::Space::global ? "global" : "shared"; }
 
 const char* name_of(simt::Access access) {
   return access == simt::Access::load ? "load" : access == simt::Access::store ? "store" : "atomic";

@@ -30,7 +30,5 @@ std::string callers(const LensSite& site);
 
 const char* name_of(simt::Space space);
 const char* name_of(simt::Access access);
-inline std::string counted(std::uint64_t n) {
-  return grouped(static_cast<std::int64_t>(n));
-}
+inline std::string counted(std::uint64_t n) { return grouped(static_cast<std::int64_t>(n)); }
 }  // namespace stages

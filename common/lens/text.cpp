@@ -13,9 +13,7 @@ namespace {
 using simt::Access;
 using simt::Space;
 
-const char* unit_of(Space space) {
-  return space == Space::global ? "sectors" : "wavefronts";
-}
+const char* unit_of(Space space) { return space == Space::global ? "sectors" : "wavefronts"; }
 
 std::string text_of(const LensSum& sum) {
   std::string text = fmt::format(

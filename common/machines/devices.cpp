@@ -29,9 +29,7 @@ class TheGpu final : public GpuExec {
     simt::set_deadline(std::chrono::steady_clock::now() +
                        std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit));
   }
-  bool was_stopped() const override {
-    return simt::missed_deadline();
-  }
+  bool was_stopped() const override { return simt::missed_deadline(); }
 #endif
 };
 #endif

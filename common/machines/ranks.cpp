@@ -17,9 +17,7 @@ namespace stages {
 
 #ifdef STAGES_HAVE_MPI
 
-bool Ranks::can_be_started() {
-  return true;
-}
+bool Ranks::can_be_started() { return true; }
 
 void bind_ranks(int ranks) {
   const mpi::Cores here = mpi::cores_here();
@@ -45,9 +43,7 @@ Ranks::Ranks() {
   size_ = state_->session.size();
 }
 
-std::string Ranks::problem() const {
-  return started() ? state_->session.problem() : "";
-}
+std::string Ranks::problem() const { return started() ? state_->session.problem() : ""; }
 
 Exec& Ranks::exec() {
   if (!state_->exec) {
@@ -71,37 +67,21 @@ Machine Ranks::machine(bool gpu) {
   return state_->gpus ? Machine(exec(), *state_->gpus) : Machine(exec(), state_->no_gpus);
 }
 
-Order Ranks::tell(Order order) {
-  return exec().communicator().agreed(order);
-}
+Order Ranks::tell(Order order) { return exec().communicator().agreed(order); }
 
-void Ranks::abort(const std::string& text, int code) {
-  state_->session.abort(text, code);
-}
+void Ranks::abort(const std::string& text, int code) { state_->session.abort(text, code); }
 
 #else
 
-bool Ranks::can_be_started() {
-  return false;
-}
+bool Ranks::can_be_started() { return false; }
 void bind_ranks(int /*ranks*/) {}
 struct Ranks::State {};
 Ranks::Ranks() = default;
-std::string Ranks::problem() const {
-  return {};
-}
-Exec& Ranks::exec() {
-  std::abort();
-}
-Machine Ranks::machine(bool /*gpu*/) {
-  std::abort();
-}
-Order Ranks::tell(Order order) {
-  return order;
-}
-void Ranks::abort(const std::string& /*text*/, int /*code*/) {
-  std::abort();
-}
+std::string Ranks::problem() const { return {}; }
+Exec& Ranks::exec() { std::abort(); }
+Machine Ranks::machine(bool /*gpu*/) { std::abort(); }
+Order Ranks::tell(Order order) { return order; }
+void Ranks::abort(const std::string& /*text*/, int /*code*/) { std::abort(); }
 
 #endif
 

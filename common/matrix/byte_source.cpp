@@ -33,9 +33,7 @@ constexpr std::size_t kPackedBlock = std::size_t{1} << 16;
 constexpr Offset kUnfoldsFreely = Offset{128} << 20;
 constexpr Offset kMostTimes = 100;
 
-std::string reason(int error) {
-  return std::strerror(error);
-}
+std::string reason(int error) { return std::strerror(error); }
 
 /// A file descriptor that closes itself.
 class Descriptor {
@@ -217,9 +215,7 @@ std::size_t MemorySource::read(std::span<char> to) {
   return count;
 }
 
-std::unique_ptr<ByteSource> open_file(const std::string& path) {
-  return std::make_unique<FileSource>(path);
-}
+std::unique_ptr<ByteSource> open_file(const std::string& path) { return std::make_unique<FileSource>(path); }
 
 std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
   std::array<char, 6> start{};

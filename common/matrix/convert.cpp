@@ -11,9 +11,7 @@
 namespace stages {
 namespace {
 
-std::size_t at(Offset k) {
-  return static_cast<std::size_t>(k);
-}
+std::size_t at(Offset k) { return static_cast<std::size_t>(k); }
 
 /// One counting sort: the heart of to_csc, to_csr and transpose. The input is read row by row, so each row of the
 /// output comes out in ascending order.

@@ -11,9 +11,7 @@
 namespace stages {
 
 /// Whether so many columns must be empty that a counter for each would mostly be for them.
-inline bool mostly_empty_columns(Index cols, Offset nnz) {
-  return cols > 2 * std::max<Offset>(nnz, 1024);
-}
+inline bool mostly_empty_columns(Index cols, Offset nnz) { return cols > 2 * std::max<Offset>(nnz, 1024); }
 
 /// The canonical Csr of `a`: of its own arrays where all is in order; else it takes room for them, and for the
 /// longest row, once more. Throws Error if an index lies outside the matrix.

@@ -142,9 +142,7 @@ std::span<const GeneratorInfo> generators() {
   return infos;
 }
 
-bool is_matrix_spec(std::string_view text) {
-  return text.starts_with("gen:") || text.starts_with("data:");
-}
+bool is_matrix_spec(std::string_view text) { return text.starts_with("gen:") || text.starts_with("data:"); }
 
 template <class T>
 Csr<T> generate(std::string_view spec, int threads, Offset max_bytes) {

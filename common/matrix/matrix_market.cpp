@@ -29,9 +29,7 @@ using Format = MatrixMarketHeader::Format;
 using Field = MatrixMarketHeader::Field;
 using Symmetry = MatrixMarketHeader::Symmetry;
 
-std::size_t at(Offset k) {
-  return static_cast<std::size_t>(k);
-}
+std::size_t at(Offset k) { return static_cast<std::size_t>(k); }
 
 // -------------------------------------------------------------------------- numbers, the careful path
 
@@ -209,12 +207,9 @@ Offset parse_size(const Lines& lines, std::string_view text, const char* what, O
 Offset array_values(const Header& h) {
   const Offset n = h.rows;
   switch (h.symmetry) {
-    case Symmetry::symmetric:
-      return n * (n + 1) / 2;
-    case Symmetry::skew_symmetric:
-      return n == 0 ? 0 : n * (n - 1) / 2;
-    case Symmetry::general:
-      break;
+    case Symmetry::symmetric: return n * (n + 1) / 2;
+    case Symmetry::skew_symmetric: return n == 0 ? 0 : n * (n - 1) / 2;
+    case Symmetry::general: break;
   }
   return n * h.cols;
 }

@@ -15,9 +15,7 @@
 namespace stages {
 
 /// `requested`, or one per processor that this process may use if that is 0 (or less).
-inline int thread_count(int requested) {
-  return requested > 0 ? requested : available_processors();
-}
+inline int thread_count(int requested) { return requested > 0 ? requested : available_processors(); }
 
 /// Calls work(worker, begin, end) for blocks that together cover [0, count), on up to `threads` threads;
 /// worker is in [0, threads). Blocks are handed out as threads become free, because rows and columns of

@@ -13,9 +13,7 @@
 namespace stages {
 namespace {
 
-std::size_t at(Offset k) {
-  return static_cast<std::size_t>(k);
-}
+std::size_t at(Offset k) { return static_cast<std::size_t>(k); }
 
 constexpr Offset kRowsPerBlock = 256;
 

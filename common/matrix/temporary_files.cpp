@@ -62,9 +62,7 @@ int open_directory(const std::string& path) {
   return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-bool lock(int directory) {
-  return ::flock(directory, LOCK_EX | LOCK_NB) == 0;
-}
+bool lock(int directory) { return ::flock(directory, LOCK_EX | LOCK_NB) == 0; }
 
 /// What processes left that were killed: ours, and not locked any more.
 void remove_left(const std::filesystem::path& parent, const std::string& name) {

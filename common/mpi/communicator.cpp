@@ -102,8 +102,6 @@ double MpiCommunicator::max(double value) {
   return out;
 }
 
-MpiCommunicator* ranks_of(Exec& exec) {
-  return dynamic_cast<MpiCommunicator*>(&exec.communicator());
-}
+MpiCommunicator* ranks_of(Exec& exec) { return dynamic_cast<MpiCommunicator*>(&exec.communicator()); }
 
 }  // namespace stages::mpi

@@ -31,9 +31,7 @@ bool started_by_mpirun() {
   return false;
 }
 
-int pretend_nodes() {
-  return static_cast<int>(number_of("STAGES_MPI_NODES", 1, 1 << 20));
-}
+int pretend_nodes() { return static_cast<int>(number_of("STAGES_MPI_NODES", 1, 1 << 20)); }
 
 std::size_t chunk_bytes_wanted() {
   return static_cast<std::size_t>(

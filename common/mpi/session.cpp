@@ -51,9 +51,7 @@ Session::~Session() {
   MPI_Finalize();
 }
 
-bool Session::first_to_speak() {
-  return speaker_ != nullptr ? speaker_->fetch_add(1) == 0 : rank_ == 0;
-}
+bool Session::first_to_speak() { return speaker_ != nullptr ? speaker_->fetch_add(1) == 0 : rank_ == 0; }
 
 void Session::abort(std::string_view message, int code) {
   const auto speak = [&] {

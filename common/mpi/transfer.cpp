@@ -18,12 +18,8 @@ std::size_t chunk_limit = 0;  // 0: not asked for yet
 Offset sent = 0;
 Offset received = 0;
 
-std::byte* bytes_at(void* data) {
-  return static_cast<std::byte*>(data);
-}
-const std::byte* bytes_at(const void* data) {
-  return static_cast<const std::byte*>(data);
-}
+std::byte* bytes_at(void* data) { return static_cast<std::byte*>(data); }
+const std::byte* bytes_at(const void* data) { return static_cast<const std::byte*>(data); }
 
 /// Calls piece(offset, length) for the pieces of `bytes` bytes.
 template <class Piece>
@@ -45,15 +41,9 @@ void set_chunk_bytes(std::size_t bytes) {
   chunk_limit = bytes;
 }
 
-Offset bytes_sent() {
-  return sent;
-}
-Offset bytes_received() {
-  return received;
-}
-void add_traffic(Offset bytes) {
-  sent += bytes;
-}
+Offset bytes_sent() { return sent; }
+Offset bytes_received() { return received; }
+void add_traffic(Offset bytes) { sent += bytes; }
 
 Transfers::~Transfers() {
   // Only after an exception: the arrays are about to go away under messages that are still moving.

@@ -82,9 +82,7 @@ std::vector<std::pair<std::string, std::string>> MultiGpuExec::facts() const {
   return out;
 }
 
-double MultiGpuExec::memory_limit() const {
-  return GpuExec::memory_limit() / sharing_;
-}
+double MultiGpuExec::memory_limit() const { return GpuExec::memory_limit() / sharing_; }
 
 void MultiGpuExec::alone(const std::function<void()>& work) {
   take_turns(turn_, most_sharing_, ranks_.comm(), [&] {

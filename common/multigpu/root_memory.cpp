@@ -27,9 +27,7 @@ void RootMemory::reserve(std::size_t bytes) {
 
 #if STAGES_SIMULATED
 
-void RootMemory::open() {
-  window_.reserve(capacity_);
-}
+void RootMemory::open() { window_.reserve(capacity_); }
 void RootMemory::close() noexcept {}
 
 void RootMemory::write(std::size_t at, const void* from, std::size_t bytes, cudaStream_t stream) {

@@ -20,13 +20,9 @@ bool same_place(Where a, Where b) {
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
-std::string file_line(Where at) {
-  return fmt::format("{}:{}", at.file_name(), at.line());
-}
+std::string file_line(Where at) { return fmt::format("{}:{}", at.file_name(), at.line()); }
 
-std::string coordinates(uint3 v) {
-  return fmt::format("({},{},{})", v.x, v.y, v.z);
-}
+std::string coordinates(uint3 v) { return fmt::format("({},{},{})", v.x, v.y, v.z); }
 
 /// Threads as text: consecutive numbers become ranges.
 std::string text_of(const std::vector<unsigned>& threads) {
@@ -44,9 +40,7 @@ std::string text_of(const std::vector<unsigned>& threads) {
 constexpr const char* kStateNames[] = {
     "not started",        "able to run",         "running",           "at a block barrier (__syncthreads)",
     "in a warp function", "at the grid barrier", "waiting in a loop", "exited"};
-const char* name(State state) {
-  return kStateNames[static_cast<std::size_t>(state)];
-}
+const char* name(State state) { return kStateNames[static_cast<std::size_t>(state)]; }
 
 std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -331,9 +325,7 @@ void BlockRunner::release_all(State state) {
   note_progress();
 }
 
-std::uint64_t BlockRunner::random() {
-  return mix(random_state_ += 0x9e3779b97f4a7c15u);
-}
+std::uint64_t BlockRunner::random() { return mix(random_state_ += 0x9e3779b97f4a7c15u); }
 
 void BlockRunner::shuffle_order() {
   for (std::size_t i = threads_in_block_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
@@ -456,9 +448,7 @@ std::uint64_t combine(WarpOp op, std::uint64_t a, std::uint64_t b) {
 }
 
 // The operands of a lane lie on its stack while it waits.
-std::uint64_t to_value(const TileOperands& mine) {
-  return reinterpret_cast<std::uintptr_t>(&mine);
-}
+std::uint64_t to_value(const TileOperands& mine) { return reinterpret_cast<std::uintptr_t>(&mine); }
 const TileOperands& to_operands(std::uint64_t value) {
   return *reinterpret_cast<const TileOperands*>(static_cast<std::uintptr_t>(value));
 }
@@ -700,12 +690,8 @@ void trace_atomic(const volatile void* p, unsigned bytes, AtomicHow how) {
   t_local.runner->note_change(p, bytes, how, __builtin_return_address(0));
   t_local.in_atomic = true;
 }
-void trace_next(const volatile void* p, AtomicHow how) {
-  t_local.runner->next_is_atomic(p, how);
-}
-void trace_fence(Scope scope) {
-  t_local.runner->note_fence(scope);
-}
+void trace_next(const volatile void* p, AtomicHow how) { t_local.runner->next_is_atomic(p, how); }
+void trace_fence(Scope scope) { t_local.runner->note_fence(scope); }
 
 // ---- faults -----------------------------------------------------------------------------------------------
 
@@ -713,9 +699,7 @@ std::string BlockRunner::place(const std::string& line) const {
   return fmt::format("{}: block {} thread {} of the kernel launched at {}: ", line, coordinates(blockIdx),
                      coordinates(thread_[current_].index), file_line(run_->grid.where));
 }
-std::string BlockRunner::place(Where at) const {
-  return place(file_line(at));
-}
+std::string BlockRunner::place(Where at) const { return place(file_line(at)); }
 
 // The frames above are never left, so the message must be the caller's only string, and is freed here.
 void BlockRunner::fault(std::string what, Where at) {
@@ -732,9 +716,7 @@ void BlockRunner::leave(std::uint64_t code) {
   std::terminate();
 }
 
-void land_after_crash() {
-  t_local.runner->end_after_crash();
-}
+void land_after_crash() { t_local.runner->end_after_crash(); }
 
 void BlockRunner::end_after_crash() {
   t_local.tracing = false;  // as in stop_with
@@ -830,15 +812,9 @@ void multiply_tiles(TileOperands mine, Where at) {
   runner_or_throw("multiply_tiles", at)
       .meet(WarpOp::tiles, ~0u, to_value(mine), 0, at, __builtin_return_address(0));
 }
-void spin_turn(Where at) {
-  runner_or_throw("a waiting loop", at).spin_turn(at);
-}
-void spin_end() {
-  runner_or_throw("a waiting loop", Where::current()).spin_end();
-}
-void pause_turn(Where at) {
-  runner_or_throw("a waiting loop", at).pause_turn(at);
-}
+void spin_turn(Where at) { runner_or_throw("a waiting loop", at).spin_turn(at); }
+void spin_end() { runner_or_throw("a waiting loop", Where::current()).spin_end(); }
+void pause_turn(Where at) { runner_or_throw("a waiting loop", at).pause_turn(at); }
 void grid_barrier(Where at) {
   runner_or_throw("grid_sync", at).grid_barrier(at, __builtin_return_address(0));
 }
@@ -848,9 +824,7 @@ void* cluster_shared_memory(void* own, unsigned rank, Where at) {
 void* dynamic_shared_memory() {
   return runner_or_throw("dynamic_shared", Where::current()).dynamic_shared_memory();
 }
-unsigned lane_of_thread() {
-  return runner_or_throw("a warp function", Where::current()).lane();
-}
+unsigned lane_of_thread() { return runner_or_throw("a warp function", Where::current()).lane(); }
 void device_fault(std::string what, Where at) {
   if (!t_local.runner) throw Error(fmt::format("{}: {}", file_line(at), what));
   t_local.runner->fault(std::move(what), at);

@@ -35,9 +35,7 @@
 
 // ---- barriers and votes -----------------------------------------------------------------------------------
 
-inline void __syncthreads(STAGES_SIMT_AT) {
-  stages::simt::block_barrier(stages::simt::Vote::none, 0, at);
-}
+inline void __syncthreads(STAGES_SIMT_AT) { stages::simt::block_barrier(stages::simt::Vote::none, 0, at); }
 #define STAGES_SIMT_VOTE(NAME, VOTE)                                             \
   inline int __syncthreads_##NAME(int predicate, STAGES_SIMT_AT) {               \
     return stages::simt::block_barrier(stages::simt::Vote::VOTE, predicate, at); \
@@ -61,9 +59,7 @@ inline int __all_sync(unsigned mask, int predicate, STAGES_SIMT_AT) {
 
 /// The lanes that happen to run together with this one. Hardware promises no more than the caller itself, so
 /// the caller itself is the answer: a kernel that reads more into it fails here.
-inline unsigned __activemask() {
-  return 1u << stages::simt::lane_of_thread();
-}
+inline unsigned __activemask() { return 1u << stages::simt::lane_of_thread(); }
 
 // ---- shuffles ---------------------------------------------------------------------------------------------
 
@@ -236,18 +232,12 @@ inline void __threadfence_block() {
   stages::simt::note_fence(stages::simt::Scope::block);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
-inline void __threadfence_system() {
-  __threadfence();
-}
-inline void __nanosleep(unsigned, STAGES_SIMT_AT) {
-  stages::simt::pause_turn(at);
-}
+inline void __threadfence_system() { __threadfence(); }
+inline void __nanosleep(unsigned, STAGES_SIMT_AT) { stages::simt::pause_turn(at); }
 [[noreturn]] inline void __trap(STAGES_SIMT_AT) {
   stages::simt::device_fault("the kernel called __trap()", at);
 }
-inline long long clock64() {
-  return std::chrono::steady_clock::now().time_since_epoch().count();
-}
+inline long long clock64() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 /// The part of libcu++ that our kernels use.
 namespace cuda {
@@ -366,9 +356,7 @@ STAGES_SIMT_STORE(__stwt, stages::simt::note_atomic_next(p, {}))
 // ---- integer and floating-point intrinsics ----------------------------------------------------------------
 
 #define STAGES_SIMT_UNARY(NAME, TO, FROM, RESULT) \
-  inline TO NAME(FROM v) {                        \
-    return RESULT;                                \
-  }
+  inline TO NAME(FROM v) { return RESULT; }
 STAGES_SIMT_UNARY(__popc, int, unsigned, std::popcount(v))
 STAGES_SIMT_UNARY(__popcll, int, unsigned long long, std::popcount(v))
 STAGES_SIMT_UNARY(__clz, int, int, std::countl_zero(static_cast<unsigned>(v)))

@@ -22,9 +22,7 @@ namespace {
 
 constexpr std::size_t kStackBytes = STAGES_SIMT_ASAN ? 256 * 1024 : 64 * 1024;
 
-std::size_t page_bytes() {
-  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
+std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
 // What every switch ends with, on the stack that continues, after `left` was left.
 void arrive([[maybe_unused]] Fiber& left, [[maybe_unused]] void* own_fake_stack) {

@@ -488,17 +488,11 @@ cudaError_t run_now(const Grid& grid) {
 
 }  // namespace
 
-std::vector<Span> global_memory() {
-  return memory().spans();
-}
+std::vector<Span> global_memory() { return memory().spans(); }
 
-const std::string& error_detail() {
-  return t_detail;
-}
+const std::string& error_detail() { return t_detail; }
 
-int compute_capability() {
-  return device().major * 10 + device().minor;
-}
+int compute_capability() { return device().major * 10 + device().minor; }
 
 void require_capability(int needed, const char* what, Where at) {
   if (compute_capability() >= needed) return;
@@ -596,9 +590,7 @@ cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
 cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {
   return memory().allocate(p, bytes, Kind::pinned);
 }
-cudaError_t cudaFreeHost(void* p) {
-  return memory().release(p, Kind::pinned);
-}
+cudaError_t cudaFreeHost(void* p) { return memory().release(p, Kind::pinned); }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (const auto status = refuse_in_capture("cudaMemcpy")) return status;
@@ -714,24 +706,16 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   });
 }
 
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return destroy(graph);
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return destroy(exec);
-}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return destroy(graph); }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return destroy(exec); }
 
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  return cudaEventCreateWithFlags(event, cudaEventDefault);
-}
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   *event = handles<cudaEvent_t>().make();
   (*event)->timed = (flags & cudaEventDisableTiming) == 0;
   return cudaSuccess;
 }
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return destroy(event);
-}
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return destroy(event); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const auto status = check_handle(event)) return status;
   if (const auto status = check_handle(stream)) return status;
@@ -804,17 +788,13 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = 13000;
   return cudaSuccess;
 }
-cudaError_t cudaDriverGetVersion(int* version) {
-  return cudaRuntimeGetVersion(version);
-}
+cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
 
 cudaError_t cudaGetLastError() {
   t_detail.clear();
   return std::exchange(t_last, cudaSuccess);
 }
-cudaError_t cudaPeekAtLastError() {
-  return t_last;
-}
+cudaError_t cudaPeekAtLastError() { return t_last; }
 
 const char* cudaGetErrorName(cudaError_t error) {
 #define STAGES_SIMT_ERROR(CODE, NUMBER, TEXT) \

@@ -174,9 +174,7 @@ struct AnyField {
 };
 template <class T, std::size_t... I>
 constexpr bool takes_fields(std::index_sequence<I...>) {
-  return requires {
-    T{(static_cast<void>(I), AnyField{})...};
-  };
+  return requires { T{(static_cast<void>(I), AnyField{})...}; };
 }
 template <class T, std::size_t N = 13>
 constexpr std::size_t count_fields() {

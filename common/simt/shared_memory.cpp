@@ -37,9 +37,7 @@ const std::array<std::uint32_t, kStep / sizeof kJunk> kJunkStep = [] {
   return words;
 }();
 
-bool is_junk_step(const std::byte* p) {
-  return std::memcmp(p, kJunkStep.data(), kStep) == 0;
-}
+bool is_junk_step(const std::byte* p) { return std::memcmp(p, kJunkStep.data(), kStep) == 0; }
 
 }  // namespace
 

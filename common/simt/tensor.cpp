@@ -12,9 +12,7 @@ namespace {
 constexpr std::uint32_t kIgnored = 0x1fff;  ///< bits of a float that TF32 does not have
 
 /// What a tensor core sees of a float.
-double seen(float value) {
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & ~kIgnored);
-}
+double seen(float value) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & ~kIgnored); }
 
 float towards_zero(double sum) {
   const auto nearest = static_cast<float>(sum);

@@ -8,33 +8,25 @@
 // One family per element type: NAME1 .. NAME4 and their make_ functions, aligned as the guide's table says.
 // Those of 2 and 4 travel as one: g++ takes structs to pieces, but not one that ends in an array of no size.
 #define STAGES_SIMT_WHOLE __extension__ char whole[]
-#define STAGES_SIMT_VECTORS(NAME, T, ALIGN2, ALIGN4)     \
-  struct NAME##1 {                                       \
-    T x;                                                 \
-  };                                                     \
-  struct alignas(ALIGN2) NAME##2 {                       \
-    T x, y;                                              \
-    STAGES_SIMT_WHOLE;                                   \
-  };                                                     \
-  struct NAME##3 {                                       \
-    T x, y, z;                                           \
-  };                                                     \
-  struct alignas(ALIGN4) NAME##4 {                       \
-    T x, y, z, w;                                        \
-    STAGES_SIMT_WHOLE;                                   \
-  };                                                     \
-  constexpr NAME##1 make_##NAME##1(T x) {                \
-    return {x};                                          \
-  }                                                      \
-  constexpr NAME##2 make_##NAME##2(T x, T y) {           \
-    return {x, y};                                       \
-  }                                                      \
-  constexpr NAME##3 make_##NAME##3(T x, T y, T z) {      \
-    return {x, y, z};                                    \
-  }                                                      \
-  constexpr NAME##4 make_##NAME##4(T x, T y, T z, T w) { \
-    return {x, y, z, w};                                 \
-  }
+#define STAGES_SIMT_VECTORS(NAME, T, ALIGN2, ALIGN4)                    \
+  struct NAME##1 {                                                      \
+    T x;                                                                \
+  };                                                                    \
+  struct alignas(ALIGN2) NAME##2 {                                      \
+    T x, y;                                                             \
+    STAGES_SIMT_WHOLE;                                                  \
+  };                                                                    \
+  struct NAME##3 {                                                      \
+    T x, y, z;                                                          \
+  };                                                                    \
+  struct alignas(ALIGN4) NAME##4 {                                      \
+    T x, y, z, w;                                                       \
+    STAGES_SIMT_WHOLE;                                                  \
+  };                                                                    \
+  constexpr NAME##1 make_##NAME##1(T x) { return {x}; }                 \
+  constexpr NAME##2 make_##NAME##2(T x, T y) { return {x, y}; }         \
+  constexpr NAME##3 make_##NAME##3(T x, T y, T z) { return {x, y, z}; } \
+  constexpr NAME##4 make_##NAME##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 
 STAGES_SIMT_VECTORS(char, signed char, 2, 4)
 STAGES_SIMT_VECTORS(uchar, unsigned char, 2, 4)

@@ -100,9 +100,7 @@ std::vector<CountedLine> own_lines(const std::vector<simt::CodeLine>& lines) {
 
 }  // namespace
 
-bool can_count() {
-  return simt::has_hooks();
-}
+bool can_count() { return simt::has_hooks(); }
 
 template <class Problem>
 Counts count(Plan<Problem>& plan, Exec& exec, const Problem& problem,
@@ -152,9 +150,7 @@ RaceCounts look_for_races(Plan<Problem>& plan, Exec& exec) {
 
 constexpr const char* kNot = "the kernels of this program cannot be counted";
 
-bool can_count() {
-  return false;
-}
+bool can_count() { return false; }
 template <class Problem>
 Counts count(Plan<Problem>&, Exec&, const Problem&, const typename Problem::Operands&) {
   fail(kNot);

@@ -48,13 +48,9 @@ void pass_races(Io& io, Of& found) {
 
 }  // namespace
 
-void put(Writer& out, const Counts& counts) {
-  pass_counts(out, counts);
-}
+void put(Writer& out, const Counts& counts) { pass_counts(out, counts); }
 
-void put(Writer& out, const RaceCounts& found) {
-  pass_races(out, found);
-}
+void put(Writer& out, const RaceCounts& found) { pass_races(out, found); }
 
 Counts take_counts(Reader& in) {
   Counts counts;

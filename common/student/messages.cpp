@@ -20,9 +20,7 @@ void Reader::end() const {
   if (!rest_.empty()) fail("a message has {} bytes too many", rest_.size());
 }
 
-void Reader::fail_choice() {
-  fail("a message names a kind that there is not");
-}
+void Reader::fail_choice() { fail("a message names a kind that there is not"); }
 
 ProblemKind take_kind(Reader& in) {
   ProblemKind kind;

@@ -44,9 +44,7 @@ struct GradeOptions {
   std::string built, counted;  ///< the file's programs, where they are there already; empty: they are built
 };
 
-std::string file_name(const fs::path& path) {
-  return path.filename().string();
-}
+std::string file_name(const fs::path& path) { return path.filename().string(); }
 
 /// The stage with exercises that is named, by its directory or by its number. Throws Error for one that is
 /// not there or was left out of this build.

@@ -47,8 +47,6 @@ void add_entries(Registry& registry) {
   registry.add<RefusingSpmv>({.name = "faulty/refuses", .idea = "finds a fault that ends the run"});
 }
 
-std::vector<LeftOut> left_out() {
-  return {{"99_missing", "a part that is not there"}};
-}
+std::vector<LeftOut> left_out() { return {{"99_missing", "a part that is not there"}}; }
 
 }  // namespace stages

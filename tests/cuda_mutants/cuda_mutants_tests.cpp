@@ -106,9 +106,7 @@ class CudaMutants : public testing::TestWithParam<Mutant> {
 #endif
   }
 #if STAGES_SIMULATED
-  void TearDown() override {
-    simt::set_watchdog(0);
-  }
+  void TearDown() override { simt::set_watchdog(0); }
 #endif
 
   template <class T>
@@ -135,9 +133,7 @@ TEST_P(CudaMutants, AreRejected) {
 INSTANTIATE_TEST_SUITE_P(Planted, CudaMutants, testing::ValuesIn(kMutants),
                          [](const auto& mutant) { return std::string(mutant.param.name); });
 
-void PrintTo(const Mutant& m, std::ostream* out) {
-  *out << m.name;
-}
+void PrintTo(const Mutant& m, std::ostream* out) { *out << m.name; }
 
 using CudaMutantsWithoutAFault = OnDevice;
 

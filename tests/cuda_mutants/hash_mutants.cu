@@ -177,8 +177,6 @@ class HashPlan final : public FaultySpgemm<T> {
 
 }  // namespace
 
-Entry hash_entry(Fault fault) {
-  return entry_with<HashPlan>("mutant/hash", fault);
-}
+Entry hash_entry(Fault fault) { return entry_with<HashPlan>("mutant/hash", fault); }
 
 }  // namespace stages::cuda_mutants

@@ -24,9 +24,7 @@ std::vector<Index> as_it_comes(Index rows) {
   return order;
 }
 
-std::vector<Index> order_of(const Matrix& a) {
-  return spmm::community_order(a.cols, a.row_ptr, a.col_idx);
-}
+std::vector<Index> order_of(const Matrix& a) { return spmm::community_order(a.cols, a.row_ptr, a.col_idx); }
 
 double fresh(const Matrix& a, const std::vector<Index>& order, Offset window) {
   return spmm::fresh_share(a.cols, a.row_ptr, a.col_idx, order, window);

@@ -41,9 +41,7 @@ SpmmProblem<T> product(const Matrix& a, Index n_cols, T alpha = 1, T beta = 0,
 Matrix cut_rows() {
   return matrices::with_row_lengths(std::vector<Index>{0, 3, 32, 0, 1, 7, 33, 2, 31, 8, 0, 65, 34, 4, 40, 0});
 }
-Matrix hub_row() {
-  return matrices::dense_row(12, 90, 5);
-}
+Matrix hub_row() { return matrices::dense_row(12, 90, 5); }
 
 /// Entries for products of T in which rows of B are `aligned` to 16 bytes, or not: balanced has forms for
 /// either.
@@ -121,13 +119,9 @@ void multiply_in_small_parts() {
   multiply(matrices::empty(35, 9), 12, Layout::row_major);
 }
 
-TEST_F(SmallParts, SpmmOfFloats) {
-  multiply_in_small_parts<float>();
-}
+TEST_F(SmallParts, SpmmOfFloats) { multiply_in_small_parts<float>(); }
 
-TEST_F(SmallParts, SpmmOfDoubles) {
-  multiply_in_small_parts<double>();
-}
+TEST_F(SmallParts, SpmmOfDoubles) { multiply_in_small_parts<double>(); }
 
 bool all_bits_agree(const Entry& entry, const SpmmProblem<float>& problem) {
   const auto results = in_every_schedule(entry, problem);

@@ -41,9 +41,7 @@ Shape with_rows_of_b(Shape shape, Index rows) {
   shape.rows_of_b = rows;
   return shape;
 }
-Offset sms() {
-  return device_facts().sms;
-}
+Offset sms() { return device_facts().sms; }
 std::string words(const Shape& shape) {
   return fmt::format("{} in {} rows, the longest {}, N = {}", shape.nnz, shape.rows, shape.longest,
                      shape.n_cols);

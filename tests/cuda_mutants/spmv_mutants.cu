@@ -175,14 +175,8 @@ class HubPlan final : public FaultySpmv<T> {
 
 }  // namespace
 
-Entry row_entry(Fault fault) {
-  return entry_with<RowPlan>("mutant/rows", fault);
-}
-Entry tile_entry(Fault fault) {
-  return entry_with<TilePlan>("mutant/tiles", fault);
-}
-Entry hub_entry(Fault fault) {
-  return entry_with<HubPlan>("mutant/hub", fault);
-}
+Entry row_entry(Fault fault) { return entry_with<RowPlan>("mutant/rows", fault); }
+Entry tile_entry(Fault fault) { return entry_with<TilePlan>("mutant/tiles", fault); }
+Entry hub_entry(Fault fault) { return entry_with<HubPlan>("mutant/hub", fault); }
 
 }  // namespace stages::cuda_mutants

@@ -33,9 +33,7 @@
 namespace stages::battery {
 struct Case {};
 enum class Size { small, full };
-std::vector<Case> cases(Op, Size) {
-  return {};
-}
+std::vector<Case> cases(Op, Size) { return {}; }
 }  // namespace stages::battery
 
 namespace stages {

@@ -45,12 +45,8 @@ struct Added {
 #define PAIR(NAME, BLOCKS, THREADS) PAIR_OF(NAME, BLOCKS, THREADS, false)
 #define PAIR_AT_ONCE(NAME, BLOCKS) PAIR_OF(NAME, BLOCKS, 32, true)
 
-__device__ int me() {
-  return static_cast<int>(threadIdx.x);
-}
-__device__ int everywhere() {
-  return static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-}
+__device__ int me() { return static_cast<int>(threadIdx.x); }
+__device__ int everywhere() { return static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); }
 
 /// Block 0 writes a[0] and says so in f by `publish`; block 1 waits by `await` until it did, and reads it.
 template <class Publish, class Await>
@@ -201,9 +197,7 @@ PAIR(volatile_read, 1, 64) {
 }
 
 // ---- scope ----
-PAIR(add_of_a_block, 2, 32) {
-  atomicAdd_block(good ? &a[blockIdx.x] : a, 1);
-}
+PAIR(add_of_a_block, 2, 32) { atomicAdd_block(good ? &a[blockIdx.x] : a, 1); }
 PAIR(ref_of_block, 2, 32) {
   constexpr auto kScope = good ? thread_scope_device : thread_scope_block;
   atomic_ref<int, kScope>(a[0]).fetch_add(1, memory_order_relaxed);
@@ -287,16 +281,12 @@ PAIR_AT_ONCE(grid_barrier, 4) {
 }
 
 // ---- indices ----
-PAIR(blocks_overlap, 2, 32) {
-  a[blockIdx.x * (good ? 32 : 31) + threadIdx.x] = everywhere();
-}
+PAIR(blocks_overlap, 2, 32) { a[blockIdx.x * (good ? 32 : 31) + threadIdx.x] = everywhere(); }
 PAIR(bytes_overlap, 1, 32) {
   auto* const bytes = reinterpret_cast<unsigned char*>(a);
   bytes[good ? me() : me() / 2] = static_cast<unsigned char>(me());
 }
-PAIR(same_value, 1, 32) {
-  a[0] = good ? 7 : me();
-}
+PAIR(same_value, 1, 32) { a[0] = good ? 7 : me(); }
 PAIR(wide_and_narrow, 1, 64) {
   if (me() < 32) {
     reinterpret_cast<long long*>(a)[me()] = -1;
@@ -305,12 +295,8 @@ PAIR(wide_and_narrow, 1, 64) {
   }
 }
 
-__global__ void write_all(int* a, int value) {
-  a[me()] = value + me();
-}
-__global__ void read_all(const int* a, int* b) {
-  b[me()] = a[me()];
-}
+__global__ void write_all(int* a, int value) { a[me()] = value + me(); }
+__global__ void read_all(const int* a, int* b) { b[me()] = a[me()]; }
 
 /// What orders two kernels on two streams.
 struct StreamCase {

@@ -13,9 +13,7 @@ namespace stages::mpi_tests {
 namespace {
 
 /// A number that tells where it came from.
-std::int32_t token(int rank, Offset place) {
-  return static_cast<std::int32_t>(rank * 1'000'000 + place);
-}
+std::int32_t token(int rank, Offset place) { return static_cast<std::int32_t>(rank * 1'000'000 + place); }
 
 /// Part r has 97 r elements: the first is empty, none divides by any of the limits.
 std::vector<Offset> uneven_bounds(int ranks) {

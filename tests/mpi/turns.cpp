@@ -9,9 +9,7 @@
 namespace stages::mpi_tests {
 namespace {
 
-Offset now() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+Offset now() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 

@@ -63,9 +63,7 @@ KERNEL(two_barriers_are_not_one) {
     __syncthreads();
   }
 }
-KERNEL(outside_its_mask) {
-  out[threadIdx.x] = __shfl_sync(0x0000ffffu, 1, 0);
-}
+KERNEL(outside_its_mask) { out[threadIdx.x] = __shfl_sync(0x0000ffffu, 1, 0); }
 KERNEL(different_masks) {
   if (threadIdx.x < 16) {
     out[threadIdx.x] = __shfl_sync(kAll, 1, 0);
@@ -81,9 +79,7 @@ KERNEL(diverged_warp) {
   __syncwarp();
   out[threadIdx.x] = v;
 }
-KERNEL(width_that_is_no_power_of_two) {
-  out[threadIdx.x] = __shfl_down_sync(kAll, 1, 1u, 12);
-}
+KERNEL(width_that_is_no_power_of_two) { out[threadIdx.x] = __shfl_down_sync(kAll, 1, 1u, 12); }
 KERNEL(tiles_of_a_part_of_a_warp) {
   if (threadIdx.x == 5) return;
   const float a[4] = {1, 1, 1, 1}, b[2] = {1, 1};
@@ -111,12 +107,8 @@ KERNEL(wait_for_a_block_that_cannot_start) {
 KERNEL(grid_barrier_that_a_block_misses) {
   if (blockIdx.x != 1) grid_sync();
 }
-KERNEL(grid_barrier_of_any_launch) {
-  grid_sync();
-}
-KERNEL(throws) {
-  throw std::runtime_error("planted");
-}
+KERNEL(grid_barrier_of_any_launch) { grid_sync(); }
+KERNEL(throws) { throw std::runtime_error("planted"); }
 KERNEL(traps) {
   if (blockIdx.x == 1) __trap();
 }
@@ -262,9 +254,7 @@ TEST_F(Faults, AnEndlessLoopWithoutAtomicsEndsTheProcess) {
 
 // ---- memory -----------------------------------------------------------------------------------------------
 
-__global__ void sum_uninitialised(const float* x, float* y) {
-  y[threadIdx.x] += x[threadIdx.x];
-}
+__global__ void sum_uninitialised(const float* x, float* y) { y[threadIdx.x] += x[threadIdx.x]; }
 TEST_F(Faults, UninitialisedDeviceMemoryIsNaN) {
   const std::vector<float> ones(32, 1);
   DeviceArray<float> x{std::span<const float>(ones)}, y(32);
@@ -294,9 +284,7 @@ TEST_F(Faults, SharedMemoryOfTheLastBlockIsGone) {
   }
 }
 
-__global__ void read_one(const float* x, float* y) {
-  y[0] = x[0];
-}
+__global__ void read_one(const float* x, float* y) { y[0] = x[0]; }
 struct View {
   int n;
   const float* x;
@@ -305,9 +293,7 @@ struct Nested {
   View inner;
   double scale;
 };
-__global__ void read_view(Nested v, float* y) {
-  y[0] = v.inner.x[0];
-}
+__global__ void read_view(Nested v, float* y) { y[0] = v.inner.x[0]; }
 
 TEST_F(Faults, FreedMemoryIsRefused) {
   DeviceArray<float> y(1);
@@ -376,15 +362,11 @@ __global__ void one_too_many(int n, float* y) {
   if (static_cast<int>(threadIdx.x) <= n) y[threadIdx.x] = 1;
 }
 constexpr unsigned kDynamicLine = __LINE__ + 2;
-__global__ void beyond_dynamic_shared(int n) {
-  dynamic_shared<float>()[n] = 1;
-}
+__global__ void beyond_dynamic_shared(int n) { dynamic_shared<float>()[n] = 1; }
 
 #if STAGES_SIMT_ASAN
 
-__global__ void write_through(float** stale) {
-  (*stale)[0] = 1;
-}
+__global__ void write_through(float** stale) { (*stale)[0] = 1; }
 
 TEST_F(Faults, AsanTellsTheLineOfAnAccessOutOfBounds) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -411,9 +393,7 @@ __global__ void beyond_static_shared(int* out) {
   tile[threadIdx.x] = 1;
   out[0] = tile[0];
 }
-__global__ void misaligned(const float* x, float4* out) {
-  out[0] = *reinterpret_cast<const float4*>(x + 1);
-}
+__global__ void misaligned(const float* x, float4* out) { out[0] = *reinterpret_cast<const float4*>(x + 1); }
 TEST_F(Faults, UbsanTellsTheLineInStaticSharedMemoryAndOfMisalignedLoads) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   DeviceArray<int> out(1);

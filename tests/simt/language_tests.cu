@@ -28,11 +28,9 @@ void expect_per_thread(void (*kernel)(T*), unsigned threads, Expected expected) 
 using Language = KernelTest;
 
 // A test: PER_THREAD(NAME, type, threads, what thread t answers) { the kernel, which answers in out[threadIdx.x] }
-#define PER_THREAD(NAME, T, THREADS, ...)             \
-  __global__ void NAME(T* out);                       \
-  TEST_F(Language, NAME) {                            \
-    expect_per_thread<T>(NAME, THREADS, __VA_ARGS__); \
-  }                                                   \
+#define PER_THREAD(NAME, T, THREADS, ...)                                      \
+  __global__ void NAME(T* out);                                                \
+  TEST_F(Language, NAME) { expect_per_thread<T>(NAME, THREADS, __VA_ARGS__); } \
   __global__ void NAME(T* out)
 
 __global__ void coordinates(uint3* thread, uint3* block, dim3 expected_block, dim3 expected_grid) {
@@ -233,9 +231,7 @@ TEST_F(Language, ATileHasElevenBitsOfAFloatAndTwentyFourOfASum) {
   EXPECT_EQ(got.d[2][2], 1 + 2 * bit_11 + bit_11 * bit_11) << "a product is exact";
 }
 
-__global__ void nearest(const float* from, float* to) {
-  to[threadIdx.x] = to_tf32(from[threadIdx.x]);
-}
+__global__ void nearest(const float* from, float* to) { to[threadIdx.x] = to_tf32(from[threadIdx.x]); }
 TEST_F(Language, TheNearestTf32Number) {
   if (!has_tf32()) GTEST_SKIP() << "no TF32 in code for " << code_capability();
   const float bit_11 = 1.0f / 1024, half = bit_11 / 2, little = half / 4;

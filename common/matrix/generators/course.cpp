@@ -17,9 +17,7 @@ namespace {
 using random::Word;
 
 /// `extra` of `n` rows, spread evenly, get one entry more: whether row i is one of them.
-bool has_extra(Index i, Index n, Offset extra) {
-  return (i + 1) * extra / n > i * extra / n;
-}
+bool has_extra(Index i, Index n, Offset extra) { return (i + 1) * extra / n > i * extra / n; }
 
 /// The counts of the pair, divided by `shrink`. Shrunk pairs keep the structure, and their counts are
 /// rounded so that it still closes.

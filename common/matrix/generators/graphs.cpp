@@ -33,9 +33,7 @@ Recipe graph_recipe(const Parameters& p, Index n, Offset edges, Offset hub_max, 
   return drawn_recipe(n, n, edges, mirrored, WithHubs<Base>{base, hubs, edges - hubs.total()});
 }
 
-bool mirrored(const Parameters& p) {
-  return p.choice("symmetric", {"no", "yes"}) == "yes";
-}
+bool mirrored(const Parameters& p) { return p.choice("symmetric", {"no", "yes"}) == "yes"; }
 
 constexpr GeneratorParameter kSymmetric{"symmetric", "no", "yes: each edge drawn is entered both ways"},
     kEdgeFactor{"edge_factor", "8", "edges drawn = edge_factor * n"},
@@ -91,9 +89,7 @@ Word popular(random::Stream& words, Word n, int skew) {
   return random::scale(power, n);
 }
 
-int skew_of(const Parameters& p, std::string_view name) {
-  return static_cast<int>(p.count(name, 1, 16));
-}
+int skew_of(const Parameters& p, std::string_view name) { return static_cast<int>(p.count(name, 1, 16)); }
 
 Recipe plan_powerlaw(const Parameters& p) {
   const Index n = p.index("n", 1);

@@ -80,9 +80,7 @@ Parameters::Parameters(std::string_view spec, std::string_view arguments, const 
   }
 }
 
-void Parameters::reject(const std::string& what) const {
-  throw Error(fmt::format("{}: {}", spec_, what));
-}
+void Parameters::reject(const std::string& what) const { throw Error(fmt::format("{}: {}", spec_, what)); }
 
 std::string_view Parameters::text(std::string_view name) const {
   if (const auto found = values_.find(name); found != values_.end()) return found->second;

@@ -75,9 +75,7 @@ std::vector<KernelCounts> end_counting() {
   return std::exchange(counting().kernels, {});
 }
 
-bool is_counting() {
-  return counting().on;
-}
+bool is_counting() { return counting().on; }
 
 LaunchCounts begin_launch_counts(const Grid& grid) {
   auto& known = counting().loops;

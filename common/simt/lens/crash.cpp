@@ -36,18 +36,14 @@ void go_on(ucontext_t& context, std::uint64_t code, std::uint64_t stack_end) {
 }
 constexpr bool kKnown = true;
 #elif defined(__aarch64__)
-std::uint64_t code_of(const ucontext_t& context) {
-  return context.uc_mcontext.pc;
-}
+std::uint64_t code_of(const ucontext_t& context) { return context.uc_mcontext.pc; }
 void go_on(ucontext_t& context, std::uint64_t code, std::uint64_t stack_end) {
   context.uc_mcontext.pc = code;
   context.uc_mcontext.sp = stack_end / 16 * 16;
 }
 constexpr bool kKnown = true;
 #else
-std::uint64_t code_of(const ucontext_t&) {
-  return 0;
-}
+std::uint64_t code_of(const ucontext_t&) { return 0; }
 void go_on(ucontext_t&, std::uint64_t, std::uint64_t) {}
 constexpr bool kKnown = false;
 #endif
@@ -83,9 +79,7 @@ void catch_crashes(bool on) {
   }
 }
 
-bool catching_crashes() {
-  return catching().on;
-}
+bool catching_crashes() { return catching().on; }
 
 void prepare_for_crashes(std::unique_ptr<std::byte[]>& stack) {
   if (stack) return;
@@ -96,12 +90,8 @@ void prepare_for_crashes(std::unique_ptr<std::byte[]>& stack) {
   sigaltstack(&own, nullptr);
 }
 
-void interrupt(std::thread& thread) {
-  pthread_kill(thread.native_handle(), interrupt_signal());
-}
+void interrupt(std::thread& thread) { pthread_kill(thread.native_handle(), interrupt_signal()); }
 
-bool is_interrupt(const Crash& crash) {
-  return crash.signal == interrupt_signal();
-}
+bool is_interrupt(const Crash& crash) { return crash.signal == interrupt_signal(); }
 
 }  // namespace stages::simt

@@ -13,9 +13,7 @@
 
 namespace stages::simt {
 
-bool has_hooks() {
-  return STAGES_SIMT_HOOKS;
-}
+bool has_hooks() { return STAGES_SIMT_HOOKS; }
 
 }  // namespace stages::simt
 
@@ -45,10 +43,8 @@ void note_range(const volatile void* p, std::size_t bytes, Event::Kind kind, con
 
 // Nobody else declares these.
 #pragma GCC diagnostic ignored "-Wmissing-declarations"
-#define STAGES_HOOK(NAME, BYTES, KIND)                              \
-  void __tsan_##NAME(void* p) {                                     \
-    note(p, BYTES, Event::Kind::KIND, __builtin_return_address(0)); \
-  }
+#define STAGES_HOOK(NAME, BYTES, KIND) \
+  void __tsan_##NAME(void* p) { note(p, BYTES, Event::Kind::KIND, __builtin_return_address(0)); }
 #define STAGES_VOLATILE_HOOK(NAME, BYTES, KIND)                     \
   void __tsan_volatile_##NAME(void* p) {                            \
     if (t_local.tracing) [[unlikely]]                               \
@@ -117,8 +113,6 @@ STAGES_ATOMICS(8, unsigned char)
 STAGES_ATOMICS(16, unsigned short)
 STAGES_ATOMICS(32, unsigned)
 STAGES_ATOMICS(64, unsigned long)
-void __tsan_atomic_thread_fence(int) {
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
+void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 void __tsan_atomic_signal_fence(int) {}
 }

@@ -19,9 +19,7 @@ namespace {
 
 // Whom a clock is of: a thread, a warp's floor or a block's.
 constexpr std::uint64_t kOfABlock = 2048, kWarps = 1024, kFloor = 2047;
-std::uint64_t clock_of(std::uint64_t block, std::uint64_t whom) {
-  return block * kOfABlock + whom;
-}
+std::uint64_t clock_of(std::uint64_t block, std::uint64_t whom) { return block * kOfABlock + whom; }
 
 /// Both, where one of them may be all that there is.
 Known joined(const Known& a, const Known& b) {
@@ -83,9 +81,7 @@ bool Knowledge::holds(const Knowledge& other) const {
 
 // ---- launches and blocks ----------------------------------------------------------------------------------
 
-std::size_t RaceDetector::most_cells() {
-  return numbers().races_memory / sizeof(Cell);
-}
+std::size_t RaceDetector::most_cells() { return numbers().races_memory / sizeof(Cell); }
 
 void RaceDetector::begin_launch(const Grid& grid, const void* stream, const StreamClock& before) {
   grid_ = &grid;
@@ -551,9 +547,7 @@ void join(StreamClock& into, const StreamClock& other) {
 
 }  // namespace
 
-RaceDetector* races() {
-  return looking().detector.get();
-}
+RaceDetector* races() { return looking().detector.get(); }
 
 void order_stream_after_host(const void* stream) {
   if (races()) join(looking().stream[stream], looking().host);
@@ -586,12 +580,8 @@ void forget_stream(const void* stream) {
 void forget_memory(const void* begin, std::size_t bytes) {
   if (races()) races()->give_back(reinterpret_cast<std::uintptr_t>(begin), bytes);
 }
-void begin_work(const void* stream) {
-  looking().working = stream;
-}
-const void* stream_of_work() {
-  return looking().working;
-}
+void begin_work(const void* stream) { looking().working = stream; }
+const void* stream_of_work() { return looking().working; }
 
 // ---- the whole --------------------------------------------------------------------------------------------
 

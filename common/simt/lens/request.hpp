@@ -18,9 +18,7 @@ inline constexpr std::uint64_t kSectorBytes = 32;
 inline constexpr std::uint64_t kBankBytes = 4;
 
 /// The lowest lane of a mask.
-inline unsigned first_lane(unsigned lanes) {
-  return static_cast<unsigned>(std::countr_zero(lanes));
-}
+inline unsigned first_lane(unsigned lanes) { return static_cast<unsigned>(std::countr_zero(lanes)); }
 
 /// Calls visit(lane) for each lane of a mask, the lowest first.
 template <class Visit>

@@ -9,9 +9,7 @@
 namespace stages::simt {
 namespace {
 
-Access as_counted(Access access) {
-  return access <= Access::atomic ? access : Access::atomic;
-}
+Access as_counted(Access access) { return access <= Access::atomic ? access : Access::atomic; }
 
 }  // namespace
 
