@@ -13,8 +13,8 @@ namespace {
 
 std::size_t at(Offset k) { return static_cast<std::size_t>(k); }
 
-/// One counting sort: the heart of to_csc, to_csr and transpose. The input is read row by row, so each row of the
-/// output comes out in ascending order.
+/// One counting sort: the heart of to_csc, to_csr and transpose. The input is read row by row, so each row of
+/// the output comes out in ascending order.
 template <class T>
 Csr<T> flip(const CsrView<T>& in) {
   const Offset nnz = in.row_ptr[in.rows];

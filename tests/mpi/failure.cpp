@@ -1,5 +1,5 @@
-// A rank that fails, in the middle of a product, while the others wait for it; and a product that is wrong, which
-// the checker on several ranks must reject.
+// A rank that fails, in the middle of a product, while the others wait for it; and a product that is wrong,
+// which the checker on several ranks must reject.
 #include <csignal>
 #include <cstdlib>
 #include <new>

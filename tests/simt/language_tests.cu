@@ -27,7 +27,8 @@ void expect_per_thread(void (*kernel)(T*), unsigned threads, Expected expected) 
 
 using Language = KernelTest;
 
-// A test: PER_THREAD(NAME, type, threads, what thread t answers) { the kernel, which answers in out[threadIdx.x] }
+// A test: PER_THREAD(NAME, type, threads, what thread t answers) { the kernel, which answers in
+// out[threadIdx.x] }
 #define PER_THREAD(NAME, T, THREADS, ...)                                      \
   __global__ void NAME(T* out);                                                \
   TEST_F(Language, NAME) { expect_per_thread<T>(NAME, THREADS, __VA_ARGS__); } \

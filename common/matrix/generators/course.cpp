@@ -1,10 +1,11 @@
-// The pair of matrices that a published course project on sparse times sparse measured (docs/generators.md, "The
-// course pair"). The structured form has the shape, both counts (as distinct entries), the values, both nnz(C) of
-// its report (all rows and columns, and without the last 15), and with them that C has 511 full columns.
+// The pair of matrices that a published course project on sparse times sparse measured (docs/generators.md,
+// "The course pair"). The structured form has the shape, both counts (as distinct entries), the values, both
+// nnz(C) of its report (all rows and columns, and without the last 15), and with them that C has 511 full
+// columns.
 //
-// Inferred: that B's rows hold pieces of those 511 columns and that any 90 neighbouring rows of A's columns hold
-// all pieces, which is the plainest structure with these counts: a window of 95 or 96 columns in each row of A,
-// and in row k of B piece k mod 90 (5 or 6 columns).
+// Inferred: that B's rows hold pieces of those 511 columns and that any 90 neighbouring rows of A's columns
+// hold all pieces, which is the plainest structure with these counts: a window of 95 or 96 columns in each
+// row of A, and in row k of B piece k mod 90 (5 or 6 columns).
 
 #include <algorithm>
 

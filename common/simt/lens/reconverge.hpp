@@ -1,8 +1,8 @@
 #pragma once
-// How the lanes of a warp come together in requests: by thread frontiers (docs/lens.md). The executor runs lanes
-// one after another, so what each did between two meetings is a list, and the lists are merged here. A lane that
-// goes back to the head of a loop stands, until it does, at the loop's last address (the latch), where the
-// others that are in the loop come to.
+// How the lanes of a warp come together in requests: by thread frontiers (docs/lens.md). The executor runs
+// lanes one after another, so what each did between two meetings is a list, and the lists are merged here. A
+// lane that goes back to the head of a loop stands, until it does, at the loop's last address (the latch),
+// where the others that are in the loop come to.
 
 #include <array>
 #include <cstdint>
