@@ -153,7 +153,8 @@ TEST(EntryBorders, OfStep6AreRightOnBothSides) {
   add_06_cuda_register(registry);
   for_both_types([&]<class T>(T) {
     EXPECT_GT(check_borders(registry, of_spmv<T>(Mode::stream, 5)), 10);
-    EXPECT_GT(check_borders(registry, of_spmv<T>(Mode::chain, 3)), 5);
+    // Most are those of chains in a cluster.
+    EXPECT_GT(check_borders(registry, of_spmv<T>(Mode::chain, 3)), code_capability() >= 90 ? 5 : 1);
   });
 }
 
