@@ -13,6 +13,7 @@ so a task and its solution are one file, and cannot drift apart.
 """
 
 import argparse
+import itertools
 import pathlib
 import re
 import sys
@@ -39,11 +40,10 @@ def sets():
 
 
 def table(stage):
-    """The micro-exercises for a document: the file, its step, its task."""
-    lines = ["| exercise | step | task |", "|---|---|---|"]
-    for master in masters(stage):
-        head = dict(re.findall(r"^// (Task|Step): (.*)$", master.read_text(encoding="utf-8"), re.MULTILINE))
-        lines.append(f"| `{master.name}` | {int(head['Step'][:2])} | {head['Task']} |")
+    """The micro-exercises for a document: a line for each step."""
+    lines = ["| step | exercises |", "|---|---|"]
+    for step, files in itertools.groupby(masters(stage), lambda master: re.search(r"// Step: (\d\d)", master.read_text(encoding="utf-8"))[1]):
+        lines.append(f"| {int(step)} | {', '.join(f'`{master.name}`' for master in files)} |")
     return "\n".join(lines)
 
 
