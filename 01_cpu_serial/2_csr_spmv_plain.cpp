@@ -24,8 +24,6 @@ class CsrSpmvPlain final : public HostSpmvPlan<T> {
  public:
   CsrSpmvPlain(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem) {}
 
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
  private:
   void product(const T* x, T* y) override {
     const CsrView<T> a = this->a().view();

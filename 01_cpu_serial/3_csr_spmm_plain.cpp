@@ -21,8 +21,6 @@ class CsrSpmmPlain final : public HostSpmmPlan<T> {
  public:
   CsrSpmmPlain(const SpmmProblem<T>& problem, Exec& /*exec*/) : HostSpmmPlan<T>(problem) {}
 
-  static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
-
   void run() override {
     const CsrView<T> a = this->a().view();
     const DenseView<const T> b = this->b();

@@ -33,11 +33,10 @@ class TwoPointerDot final : public HostSpgemmPlan<T> {
 
   static Cost cost(const SpgemmProblem<T>& problem) {
     const Csr<T>& b = *problem.b;
-    Cost cost = problem_cost(problem);
-    cost.work = kernels::sparse_dot_steps(*problem.a, b);
-    cost.memory += static_cast<double>(b.nnz()) * (sizeof(Index) + sizeof(Offset) + sizeof(T)) +
-                   static_cast<double>(b.cols) * (2 * sizeof(Offset) + sizeof(Index));
-    return cost;
+    return problem_cost(problem)
+        .with_work(kernels::sparse_dot_steps(*problem.a, b))
+        .plus_memory(static_cast<double>(b.nnz()) * (sizeof(Index) + sizeof(Offset) + sizeof(T)) +
+                     static_cast<double>(b.cols) * (2 * sizeof(Offset) + sizeof(Index)));
   }
 
   void load(const SpgemmOperands<T>& operands) override {

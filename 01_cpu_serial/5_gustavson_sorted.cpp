@@ -34,11 +34,10 @@ class GustavsonSorted final : public HostSpgemmPlan<T> {
         last_row_(static_cast<std::size_t>(problem.b->cols)) {}
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const double bound = static_cast<double>(problem.result_bound);
-    cost.memory += static_cast<double>(problem.b->cols) * (sizeof(T) + sizeof(Index)) +
-                   bound * (sizeof(T) + sizeof(Index));
-    return cost;
+    return problem_cost(problem).plus_memory(static_cast<double>(problem.b->cols) *
+                                                 (sizeof(T) + sizeof(Index)) +
+                                             bound * (sizeof(T) + sizeof(Index)));
   }
 
   void run() override {

@@ -101,11 +101,10 @@ class GustavsonDense final : public HostSpgemmPlan<T> {
         sums_(static_cast<std::size_t>(problem.b->cols), T{0}) {}
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const double cols = problem.b->cols;
-    cost.work = 2 * static_cast<double>(problem.products) + 2.0 * problem.a->rows;
-    cost.memory += cols * (sizeof(T) + 1.0 / 8);
-    return cost;
+    return problem_cost(problem)
+        .with_work(2 * static_cast<double>(problem.products) + 2.0 * problem.a->rows)
+        .plus_memory(cols * (sizeof(T) + 1.0 / 8));
   }
 
   void run() override {

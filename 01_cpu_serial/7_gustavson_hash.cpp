@@ -99,10 +99,9 @@ class GustavsonHash final : public HostSpgemmPlan<T> {
       : HostSpgemmPlan<T>(problem), exec_(exec), table_(widest_row(problem)) {}
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.work = 2 * static_cast<double>(problem.products) + 2.0 * problem.a->rows;
-    cost.memory += static_cast<double>(table_size(widest_row(problem))) * (sizeof(Index) + sizeof(T));
-    return cost;
+    return problem_cost(problem)
+        .with_work(2 * static_cast<double>(problem.products) + 2.0 * problem.a->rows)
+        .plus_memory(static_cast<double>(table_size(widest_row(problem))) * (sizeof(Index) + sizeof(T)));
   }
 
   void run() override {

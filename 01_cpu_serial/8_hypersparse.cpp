@@ -103,11 +103,10 @@ class Hypersparse final : public HostSpgemmPlan<T> {
         static_cast<double>(std::bit_width(static_cast<std::uint64_t>(problem.max_row_products)));
     const double rows_a = std::min<double>(nnz_a, problem.a->rows);
     const double rows_b = std::min<double>(nnz_b, problem.b->rows);
-    Cost cost = problem_cost(problem);
-    cost.work = nnz_a + static_cast<double>(problem.products) * std::max(log_row, 1.0);
-    cost.memory += 24 * rows_a + (12 + 32) * rows_b + sizeof(Index) * nnz_a +
-                   2.0 * sizeof(Product<T>) * static_cast<double>(problem.max_row_products);
-    return cost;
+    return problem_cost(problem)
+        .with_work(nnz_a + static_cast<double>(problem.products) * std::max(log_row, 1.0))
+        .plus_memory(24 * rows_a + (12 + 32) * rows_b + sizeof(Index) * nnz_a +
+                     2.0 * sizeof(Product<T>) * static_cast<double>(problem.max_row_products));
   }
 
   void reset() override {

@@ -18,10 +18,9 @@ class DenseSpmvPlan : public HostSpmvPlan<T> {
       : HostSpmvPlan<T>(problem), dense_(to_dense(*problem.a)) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.work = static_cast<double>(problem.a->rows) * problem.a->cols * problem.products;
-    cost.memory += dense_bytes(problem);
-    return cost;
+    return problem_cost(problem)
+        .with_work(static_cast<double>(problem.a->rows) * problem.a->cols * problem.products)
+        .plus_memory(dense_bytes(problem));
   }
   /// Why A doesn't fit into memory, with both sizes.
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {

@@ -120,12 +120,10 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const double entry = sizeof(Index) + sizeof(T);
-    cost.memory += mpi::world_size() * kernels::spgemm_rows_bytes(*problem.b) +
-                   static_cast<double>(problem.result_bound) * entry +
-                   static_cast<double>(problem.a->nnz() + problem.b->nnz()) * entry;
-    return cost;
+    return problem_cost(problem).plus_memory(
+        mpi::world_size() * kernels::spgemm_rows_bytes(*problem.b) +
+        entry * static_cast<double>(problem.a->nnz() + problem.b->nnz() + problem.result_bound));
   }
 
   std::string note() const override {

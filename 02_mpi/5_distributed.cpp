@@ -47,10 +47,9 @@ class Distributed final : public mpi::MpiSpgemmPlan<T> {
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += mpi::world_size() * kernels::spgemm_rows_bytes(*problem.b) +
-                   static_cast<double>(problem.result_bound) * (sizeof(Index) + sizeof(T));
-    return cost;
+    return problem_cost(problem).plus_memory(mpi::world_size() * kernels::spgemm_rows_bytes(*problem.b) +
+                                             static_cast<double>(problem.result_bound) *
+                                                 (sizeof(Index) + sizeof(T)));
   }
 
  private:

@@ -73,13 +73,12 @@ class SpmmHalo final : public SpmmPlan<T> {
     return mpi::needs_ranks(exec);
   }
   static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const double n = problem.n_cols;
     // A, B and C once more on the ranks, B and C in rows on rank 0, and in the worst case all of B on each.
-    cost.memory += static_cast<double>(problem.a->nnz()) * (sizeof(Index) + sizeof(T)) +
-                   2 * n * sizeof(T) * (double{1} * problem.a->rows + problem.a->cols) +
-                   mpi::world_size() * n * sizeof(T) * problem.a->cols;
-    return cost;
+    return problem_cost(problem).plus_memory(
+        static_cast<double>(problem.a->nnz()) * (sizeof(Index) + sizeof(T)) +
+        2 * n * sizeof(T) * (double{1} * problem.a->rows + problem.a->cols) +
+        mpi::world_size() * n * sizeof(T) * problem.a->cols);
   }
 
   void load(const SpmmOperands<T>& operands) override {

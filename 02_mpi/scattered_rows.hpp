@@ -16,11 +16,10 @@ class ScatteredRows : public mpi::MpiSpgemmPlan<T> {
   static Cost cost(const SpgemmProblem<T>& problem) {
     constexpr double kEntry = sizeof(Index) + sizeof(T);
     const int ranks = mpi::world_size();
-    Cost cost = problem_cost(problem);
-    cost.memory += ranks * kernels::spgemm_rows_bytes(*problem.b) +
-                   (ranks - 1) * (kEntry * static_cast<double>(problem.b->nnz()) + 8.0 * problem.b->rows) +
-                   kEntry * static_cast<double>(problem.a->nnz() + problem.result_bound);
-    return cost;
+    return problem_cost(problem).plus_memory(
+        ranks * kernels::spgemm_rows_bytes(*problem.b) +
+        (ranks - 1) * (kEntry * static_cast<double>(problem.b->nnz()) + 8.0 * problem.b->rows) +
+        kEntry * static_cast<double>(problem.a->nnz() + problem.result_bound));
   }
 
  protected:

@@ -31,12 +31,11 @@ class SpmvOnRanks : public SpmvPlan<T> {
     return needs_ranks(exec);
   }
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     // A once more on the ranks, and in the worst case all of x on each.
     const double entry = sizeof(Index) + sizeof(T);
-    cost.memory += static_cast<double>(problem.a->nnz()) * entry +
-                   world_size() * static_cast<double>(problem.a->cols) * (2 * sizeof(T) + sizeof(Index));
-    return cost;
+    return problem_cost(problem).plus_memory(static_cast<double>(problem.a->nnz()) * entry +
+                                             world_size() * static_cast<double>(problem.a->cols) *
+                                                 (2 * sizeof(T) + sizeof(Index)));
   }
 
   void load(const SpmvOperands<T>& operands) override {

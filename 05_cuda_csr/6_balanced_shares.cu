@@ -109,9 +109,8 @@ class BalancedShares final : public CsrSpmvPlan<T> {
         carry_(first_row_.size() - 1) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = CsrSpmvPlan<T>::cost(problem);
-    cost.memory += (sizeof(Index) + sizeof(T)) * static_cast<double>(problem.a->nnz() / kShare + 2);
-    return cost;
+    return CsrSpmvPlan<T>::cost(problem).plus_memory((sizeof(Index) + sizeof(T)) *
+                                                     static_cast<double>(problem.a->nnz() / kShare + 2));
   }
 
  protected:

@@ -73,9 +73,8 @@ class TwoArraysPlan final : public DeviceSpmvPlan<T> {
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(problem.a->nnz());
-    return cost;
+    return problem_cost(problem).plus_memory(static_cast<double>(sizeof(Index) + sizeof(T)) *
+                                             static_cast<double>(problem.a->nnz()));
   }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
     if (bytes_of_x(*problem.a) > device_facts().shared_per_block_optin) {

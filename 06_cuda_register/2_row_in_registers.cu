@@ -101,11 +101,9 @@ class RowInRegisters final : public OneLaunchPlan<T, 1> {
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = OneLaunchPlan<T, 1>::cost(problem);
     const double width =
         static_cast<double>((longest_row(*problem.a) + kWidthStep - 1) / kWidthStep * kWidthStep);
-    cost.work = width * problem.a->rows * problem.products;
-    return cost;
+    return OneLaunchPlan<T, 1>::cost(problem).with_work(width * problem.a->rows * problem.products);
   }
 
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {

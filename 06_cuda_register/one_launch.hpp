@@ -16,9 +16,7 @@ class OneLaunchPlan : public DeviceSpmvPlan<T> {
       : DeviceSpmvPlan<T>(problem, exec), matrix_(*problem.a) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += device_csr_bytes(*problem.a);
-    return cost;
+    return problem_cost(problem).plus_memory(device_csr_bytes(*problem.a));
   }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
     const Csr<T>& a = *problem.a;

@@ -154,11 +154,10 @@ void RowMajorPlan<T>::run() {
 
 template <class T>
 Cost RowMajorPlan<T>::cost(const SpmmProblem<T>& problem) {
-  Cost cost = problem_cost(problem);
   const auto copies = copy_size(problem.b_layout, problem.a->cols, ld_of_b_copy<T>(problem.n_cols)) +
                       copy_size(problem.c_layout, problem.a->rows, ld_of_c_copy<T>(problem.n_cols));
-  cost.memory += device_csr_bytes(*problem.a) + static_cast<double>(copies) * sizeof(T);
-  return cost;
+  return problem_cost(problem).plus_memory(device_csr_bytes(*problem.a) +
+                                           static_cast<double>(copies) * sizeof(T));
 }
 
 template <class T>

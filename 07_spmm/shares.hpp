@@ -76,12 +76,11 @@ class SharePlan final : public RowMajorPlan<T> {
   }
 
   static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = RowMajorPlan<T>::cost(problem);
     const Offset nnz = problem.a->nnz(), share = share_of(nnz, kLanesOfVectors);
     const Offset shares = (nnz + share - 1) / share;
-    cost.memory += Partition::bytes(problem.a->rows, shares, 1) +
-                   static_cast<double>(shares) * sizeof(T) * (problem.n_cols + 3.0);
-    return cost;
+    return RowMajorPlan<T>::cost(problem).plus_memory(Partition::bytes(problem.a->rows, shares, 1) +
+                                                      static_cast<double>(shares) * sizeof(T) *
+                                                          (problem.n_cols + 3.0));
   }
 
   std::vector<Metric> metrics() const override {

@@ -57,11 +57,9 @@ class TaskPlan final : public RowMajorPlan<T> {
         matrix_(cut(to_device(*problem.a))) {}
 
   static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = RowMajorPlan<T>::cost(problem);
     const double rows = problem.a->rows, nnz = static_cast<double>(problem.a->nnz());
     const double tasks = rows + nnz / default_constants(problem, {}).step;
-    cost.memory += 12 * rows + sizeof(Task<Offset>) * tasks;
-    return cost;
+    return RowMajorPlan<T>::cost(problem).plus_memory(12 * rows + sizeof(Task<Offset>) * tasks);
   }
 
   std::vector<Metric> metrics() const override {

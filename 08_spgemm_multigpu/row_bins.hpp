@@ -98,9 +98,7 @@ class BinsPlan : public TwoPassPlan<T> {
         by_results_(this->rows()) {}
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = TwoPassPlan<T>::cost(problem);
-    cost.memory += (2.0 * kBins + 1) * sizeof(Index) * problem.a->rows;
-    return cost;
+    return TwoPassPlan<T>::cost(problem).plus_memory((2.0 * kBins + 1) * sizeof(Index) * problem.a->rows);
   }
 
  protected:

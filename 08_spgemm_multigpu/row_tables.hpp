@@ -158,9 +158,7 @@ class BinsWithTables : public BinsPlan<T> {
       : BinsPlan<T>(problem, exec, sizes), tables_(problem, this->exec(), sizes) {}
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = BinsPlan<T>::cost(problem);
-    cost.memory += RowTables<T>::bytes(problem);
-    return cost;
+    return BinsPlan<T>::cost(problem).plus_memory(RowTables<T>::bytes(problem));
   }
 
  protected:

@@ -46,11 +46,10 @@ class TwoPassPlan : public SpgemmPlan<T> {
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const Csr<T>&a = *problem.a, &b = *problem.b;
-    cost.memory += static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(a.nnz() + b.nnz()) +
-                   8.0 * (b.rows + 1.0) + 12.0 * (a.rows + 1.0);
-    return cost;
+    return problem_cost(problem).plus_memory(static_cast<double>(sizeof(Index) + sizeof(T)) *
+                                                 static_cast<double>(a.nnz() + b.nnz()) +
+                                             8.0 * (b.rows + 1.0) + 12.0 * (a.rows + 1.0));
   }
 
   void load(const SpgemmOperands<T>& operands) override {

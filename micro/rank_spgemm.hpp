@@ -31,8 +31,6 @@ class RankSpgemm : public mpi::MpiSpgemmPlan<T> {
     bounds_ = mpi::shared_bounds(std::move(bounds), this->comm());
   }
 
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
-
  protected:
   void place() override {
     mpi::scatter_rows(this->a_, bounds_, this->shape_.inner, a_part_, this->comm());

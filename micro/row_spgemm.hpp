@@ -44,8 +44,6 @@ class RowSpgemm : public HostSpgemmPlan<T> {
  public:
   RowSpgemm(const SpgemmProblem<T>& problem, Exec& /*exec*/) : HostSpgemmPlan<T>(problem) {}
 
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
-
   void run() override {
     Csr<T>& c = this->c_;
     c = Csr<T>(this->a().rows, this->b().cols);

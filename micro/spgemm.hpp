@@ -107,8 +107,6 @@ class TableSpgemm : public DeviceSpgemmPlan<T> {
   TableSpgemm(const SpgemmProblem<T>& problem, Exec& exec)
       : DeviceSpgemmPlan<T>(problem, exec), a_(*problem.a), b_(*problem.b) {}
 
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
-
   void load(const SpgemmOperands<T>& operands) override {
     a_.values.upload(operands.a_values, this->stream());
     b_.values.upload(operands.b_values, this->stream());

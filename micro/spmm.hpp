@@ -34,8 +34,6 @@ struct LaunchedSpmm {
    public:
     Plan(const SpmmProblem<T>& problem, Exec& exec) : DeviceSpmmPlan<T>(problem, exec), a_(*problem.a) {}
 
-    static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
-
     void run() override {
       const SpmmProblem<T>& p = this->problem();
       Launch{}(Spmm<T>{a_.view(), this->b(), this->c(), p.alpha, p.beta, this->stream(), this->a()});

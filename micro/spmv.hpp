@@ -15,8 +15,6 @@ class CsrSpmv : public DeviceSpmvPlan<T> {
 
   CsrSpmv(const SpmvProblem<T>& problem, Exec& exec) : DeviceSpmvPlan<T>(problem, exec), csr_(*problem.a) {}
 
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
  protected:
   virtual void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) = 0;
 

@@ -17,8 +17,6 @@ class MySpmv final : public HostSpmvPlan<T> {
  public:
   MySpmv(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem) {}
 
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
  protected:
   void product(const T* x, T* y) override {
     const CsrView<T> a = this->a().view();

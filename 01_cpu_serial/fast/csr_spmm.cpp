@@ -28,8 +28,6 @@ class CsrSpmm final : public HostSpmmPlan<T> {
  public:
   CsrSpmm(const SpmmProblem<T>& problem, Exec& /*exec*/) : HostSpmmPlan<T>(problem) {}
 
-  static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
-
   void run() override {
     const SpmmProblem<T>& problem = this->problem();
     const auto b = this->b();

@@ -34,9 +34,7 @@ class CsrSpmv final : public HostSpmvPlan<T> {
       : HostSpmvPlan<T>(problem), row_ptr_(problem.a->row_ptr) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += static_cast<double>(sizeof(Index)) * (problem.a->rows + 1.0);
-    return cost;
+    return problem_cost(problem).plus_memory(static_cast<double>(sizeof(Index)) * (problem.a->rows + 1.0));
   }
 
  private:
@@ -63,11 +61,10 @@ class CsrSpmvByLength final : public HostSpmvPlan<T> {
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const double windows = problem.a->rows / static_cast<double>(kernels::kWindow) + 1;
-    cost.memory += 2 * static_cast<double>(sizeof(Index)) * (problem.a->rows + 1.0) +
-                   windows * (kernels::kUnrolled + 2) * sizeof(kernels::Group);
-    return cost;
+    return problem_cost(problem).plus_memory(2 * static_cast<double>(sizeof(Index)) *
+                                                 (problem.a->rows + 1.0) +
+                                             windows * (kernels::kUnrolled + 2) * sizeof(kernels::Group));
   }
 
  private:

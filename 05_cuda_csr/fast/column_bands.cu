@@ -303,10 +303,10 @@ class ColumnBands final : public DeviceSpmvPlan<T> {
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const Csr<T>& a = *problem.a;
     const double segments =
         static_cast<double>(bands_for(a.cols, band_columns_for(a.cols, sizeof(T)))) * a.rows;
+    Cost cost = problem_cost(problem);
     cost.memory += (2.0 + sizeof(T)) * (1.25 * static_cast<double>(a.nnz()) + kPack / 2 * segments) +
                    (5.0 + sizeof(T)) * segments;
     cost.work += segments * problem.products;

@@ -130,10 +130,8 @@ class EqualRows16Bit final : public DeviceSpmvPlan<T> {
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const double entries = static_cast<double>(problem.a->nnz()) + (kPack - 1.0) * problem.a->rows;
-    cost.memory += (2.0 + sizeof(T)) * entries;
-    return cost;
+    return problem_cost(problem).plus_memory((2.0 + sizeof(T)) * entries);
   }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
     const Csr<T>& a = *problem.a;

@@ -84,8 +84,6 @@ class MyRegisters final : public DeviceSpmvPlan<T> {
     with_width(longest_, [&]<int kWidth>() { allow_shared_bytes(multiply<T, kWidth>, shared_bytes_); });
   }
 
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
   void run() override {
     with_width(longest_, [&]<int kWidth>() {
       launch(multiply<T, kWidth>, {blocks_for(a_.rows, kBlock), kBlock, shared_bytes_, this->stream()},

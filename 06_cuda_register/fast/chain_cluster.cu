@@ -143,9 +143,7 @@ class ChainCluster final : public ChainPlan<T> {
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += 2 * static_cast<double>(problem.a->nnz()) * (sizeof(T) + 2);
-    return cost;
+    return problem_cost(problem).plus_memory(2 * static_cast<double>(problem.a->nnz()) * (sizeof(T) + 2));
   }
 
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {

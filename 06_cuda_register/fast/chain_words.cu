@@ -141,9 +141,8 @@ class ChainWords final : public ChainPlan<T> {
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += 2 * static_cast<double>(problem.a->nnz()) * (sizeof(T) + 2) + 32.0 * problem.a->rows;
-    return cost;
+    return problem_cost(problem).plus_memory(2 * static_cast<double>(problem.a->nnz()) * (sizeof(T) + 2) +
+                                             32.0 * problem.a->rows);
   }
 
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {

@@ -152,9 +152,7 @@ class Balanced final : public RowMajorPlan<T> {
   }
 
   static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = RowMajorPlan<T>::cost(problem);
-    cost.memory += balanced_bytes(problem);
-    return cost;
+    return RowMajorPlan<T>::cost(problem).plus_memory(balanced_bytes(problem));
   }
 
   std::vector<Metric> metrics() const override {

@@ -233,9 +233,7 @@ class WholeRows final : public RowMajorPlan<T> {
   }
 
   static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = RowMajorPlan<T>::cost(problem);
-    cost.memory += sizeof(Index) * static_cast<double>(problem.a->rows);
-    return cost;
+    return RowMajorPlan<T>::cost(problem).plus_memory(sizeof(Index) * static_cast<double>(problem.a->rows));
   }
 
   std::vector<Metric> metrics() const override {

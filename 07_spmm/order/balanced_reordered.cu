@@ -76,9 +76,8 @@ class BalancedReordered final : public RowMajorPlan<T> {
   }
 
   static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = RowMajorPlan<T>::cost(problem);
-    cost.memory += balanced_bytes(problem) + sizeof(Index) * static_cast<double>(problem.a->rows);
-    return cost;
+    return RowMajorPlan<T>::cost(problem).plus_memory(balanced_bytes(problem) +
+                                                      sizeof(Index) * static_cast<double>(problem.a->rows));
   }
 
   std::vector<Metric> metrics() const override {

@@ -125,11 +125,10 @@ class DenseSpmvPlan : public DeviceSpmvPlan<T> {
 
   static Cost cost(const SpmvProblem<T>& problem) {
     const Csr<T>& a = *problem.a;
-    Cost cost = problem_cost(problem);
-    cost.work = static_cast<double>(a.rows) * a.cols * problem.products;
-    cost.memory += static_cast<double>(kLayout == Layout::row_major ? a.rows : a.cols) *
-                   static_cast<double>(ld(a)) * sizeof(T);
-    return cost;
+    return problem_cost(problem)
+        .with_work(static_cast<double>(a.rows) * a.cols * problem.products)
+        .plus_memory(static_cast<double>(kLayout == Layout::row_major ? a.rows : a.cols) *
+                     static_cast<double>(ld(a)) * sizeof(T));
   }
 
  protected:

@@ -38,6 +38,8 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
+  /// Of a plan that does what the problem needs, and keeps nothing beside its operands.
+  static Cost cost(const Problem& problem) { return problem_cost(problem); }
   /// The operands stay alive until the next load or the end of the plan. On the host a plan keeps views: what
   /// lies there when run() begins is what it multiplies. Only B of an SpGEMM may be copied, in another order.
   virtual void load(const typename Problem::Operands& operands) = 0;

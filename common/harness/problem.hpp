@@ -159,6 +159,10 @@ struct Cost {
   double memory = 0;  ///< bytes that this entry allocates beyond the problem, operands included, at its peak
   /// Elementary steps of this entry, for --max-work; more than operations where the method wastes.
   double work = 0;
+
+  /// The same of an entry that needs so many bytes more, or that takes so many steps instead.
+  Cost plus_memory(double bytes) const { return {operations, model_bytes, memory + bytes, work}; }
+  Cost with_work(double steps) const { return {operations, model_bytes, memory, steps}; }
 };
 
 /// The operations and model bytes of the problem itself, equal for all entries: of all products of a stream or

@@ -6,7 +6,8 @@
 //
 // A plan class is a template over the value type, derived from SpmvPlan<T>, SpmmPlan<T> or SpgemmPlan<T>, with
 //   Plan(const Problem&, Exec&, extra...)                             prepare
-//   static Cost cost(const Problem&)                                  operations, bytes, memory, steps
+//   static Cost cost(const Problem&)                                  optional: what it costs, where that is
+//                                                                     more than problem_cost()
 //   static std::optional<std::string> refuse(const Problem&, Exec&)   optional: why it cannot run this problem,
 //                                                                     with the number that rules it out
 

@@ -133,9 +133,7 @@ class Spmm {
 /// What a plan costs that keeps A in device memory.
 template <class Problem>
 Cost cost_with_a(const Problem& problem) {
-  Cost cost = problem_cost(problem);
-  cost.memory += device_csr_bytes(*problem.a);
-  return cost;
+  return problem_cost(problem).plus_memory(device_csr_bytes(*problem.a));
 }
 
 /// cuSPARSE refuses matrices without rows, columns or non-zeros in some calls; this is why an entry refuses

@@ -92,9 +92,7 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += device_csr_bytes(*problem.a) + device_csr_bytes(*problem.b);
-    return cost;
+    return problem_cost(problem).plus_memory(device_csr_bytes(*problem.a) + device_csr_bytes(*problem.b));
   }
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec&) {
     if (auto reason = refuse_empty(*problem.a)) return reason;

@@ -123,11 +123,10 @@ class CusparseSellSpmv final : public SpmvPlanOn<T> {
     this->prepare(SpMat(matrix));
   }
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const auto size = static_cast<double>(sliced_size(*problem.a));
-    cost.memory += (sizeof(Index) + sizeof(T)) * size;
-    cost.work = size * problem.products;
-    return cost;
+    return problem_cost(problem)
+        .with_work(size * problem.products)
+        .plus_memory((sizeof(Index) + sizeof(T)) * size);
   }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec&) {
     if (auto reason = refuse_empty(*problem.a)) return reason;

@@ -43,9 +43,7 @@ Buffer<Index> narrow_row_ptr(const Buffer<Offset>& row_ptr) {
 
 template <class Problem>
 Cost cost_with_row_ptr(const Problem& problem) {
-  Cost cost = problem_cost(problem);
-  cost.memory += static_cast<double>(sizeof(Index)) * (problem.a->rows + 1.0);
-  return cost;
+  return problem_cost(problem).plus_memory(static_cast<double>(sizeof(Index)) * (problem.a->rows + 1.0));
 }
 
 template <class T>
@@ -135,11 +133,10 @@ class EigenSpgemm final : public HostSpgemmPlan<T> {
 
   /// Sorting by transposing keeps two copies of C, and C grows by doubling.
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const double entry = sizeof(Index) + sizeof(T);
-    cost.memory += 2 * entry * static_cast<double>(problem.result_bound) +
-                   static_cast<double>(sizeof(T) + sizeof(Offset) + 1) * problem.b->cols;
-    return cost;
+    return problem_cost(problem).plus_memory(2 * entry * static_cast<double>(problem.result_bound) +
+                                             static_cast<double>(sizeof(T) + sizeof(Offset) + 1) *
+                                                 problem.b->cols);
   }
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& /*exec*/) {
     if (auto reason = refuse_positions(problem.a->nnz(), "A")) return reason;

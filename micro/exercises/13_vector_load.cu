@@ -62,8 +62,6 @@ class Mine final : public DeviceSpmvPlan<T> {
       : DeviceSpmvPlan<T>(problem, exec),
         elements_(std::span<const T>(to_dense(*problem.a, Layout::row_major, ld(*problem.a)).data)) {}
 
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
-
  protected:
   void product(const T* x, T* y) override {
     const Csr<T>& a = this->a();
