@@ -269,7 +269,6 @@ template <class T>
 class Refuses final : public HostSpmvPlan<T> {
  public:
   Refuses(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem) {}
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& /*exec*/) {
     return problem.a->rows % 2 == 0 ? "takes 3 rows" : "does not like it";
   }

@@ -9,7 +9,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "common/battery/matrices.hpp"
 #include "tests/expect.hpp"

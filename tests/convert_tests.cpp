@@ -8,7 +8,6 @@
 #include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/matrix/random.hpp"
 #include "tests/expect.hpp"

@@ -169,9 +169,8 @@ TEST(MatrixMarketConformance, EveryFileIsInTheTable) {
 
 TEST(MatrixMarketConformance, OtherFiles) {
   const char* const directory = std::getenv("STAGES_MM_CONFORMANCE");
-  if (directory == nullptr) {
+  if (directory == nullptr)
     GTEST_SKIP() << "set STAGES_MM_CONFORMANCE to a directory with EXPECTED.tsv to run its files";
-  }
   run_table(directory);
 }
 

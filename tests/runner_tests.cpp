@@ -91,7 +91,6 @@ template <class T>
 class RightPlan : public HostSpmvPlan<T> {
  public:
   RightPlan(const SpmvProblem<T>& problem, Exec& exec) : HostSpmvPlan<T>(problem), exec_(exec) {}
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
 
  protected:
   void product(const T* x, T* y) override {

@@ -5,11 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <cmath>
 #include <limits>
 #include <numeric>
 #include <set>
-#include <string>
 
 #include "common/battery/matrices.hpp"
 #include "common/matrix/generate.hpp"

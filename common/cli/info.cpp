@@ -48,10 +48,9 @@ void print_line(const char* name, const std::string& text) { fmt::print("  {:<16
 std::string symmetry(const MatrixStatistics& s) {
   if (s.rows != s.cols) return "none (not square)";
   if (s.numerically_symmetric) return "symmetric";
-  if (s.structurally_symmetric) {
+  if (s.structurally_symmetric)
     return fmt::format("of structure; {} of the values are equal to their mirrors",
                        percent(s.numerical_symmetry));
-  }
   return fmt::format("none; {} of the entries off the diagonal have a mirror",
                      percent(s.structural_symmetry));
 }

@@ -95,10 +95,9 @@ std::vector<const Entry*> chosen_entries(const Program& program, const RunArgume
       out.push_back(&entry);
     }
   }
-  if (out.empty()) {
+  if (out.empty())
     fail("no entry is left by --op, --stage and --filter; `{} list` shows the {} that there are",
          program.name, program.registry.entries().size());
-  }
   return out;
 }
 

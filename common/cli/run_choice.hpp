@@ -1,7 +1,6 @@
 #pragma once
 // What a run is to do: which entries on which matrices.
 
-#include <span>
 #include <string>
 #include <vector>
 

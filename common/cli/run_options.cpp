@@ -213,10 +213,9 @@ RunArguments parse_run_words(const std::vector<std::string>& words) {
 }
 
 void require_sense(const RunArguments& arguments) {
-  if (arguments.problem.mode == "single" && arguments.problem.products.value_or(1) != 1) {
+  if (arguments.problem.mode == "single" && arguments.problem.products.value_or(1) != 1)
     fail("--products {}: a single product is one; give --mode stream or --mode chain with it",
          *arguments.problem.products);
-  }
   if (arguments.effort.type == ValueType::f32) {
     require_f32("--alpha", arguments.problem.alpha);
     require_f32("--beta", arguments.problem.beta);

@@ -19,7 +19,6 @@
 
 #include "common/cli/last_words.hpp"
 #include "common/cli/terminal.hpp"
-#include "common/harness/results.hpp"
 #include "common/machines/child.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/temporary_files.hpp"

@@ -3,7 +3,6 @@
 // machine, as data/tour.tsv says, and ends with a table of the steps.
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/cli/run_choice.hpp"

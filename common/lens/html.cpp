@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
 #include <map>
 #include <string_view>
@@ -84,15 +83,13 @@ std::string drawing_of_banks(const Request& request) {
 
 /// What the drawing of a request shows.
 const char* note_on(Space space, Access access) {
-  if (space == Space::global) {
+  if (space == Space::global)
     return "Each box is a sector of 32 bytes; numbers are the lanes that ask for its pieces, and "
            "empty pieces are fetched for nobody.";
-  }
-  if (access == Access::atomic) {
+  if (access == Access::atomic)
     return "Each column is a bank, each cell below another a word, with the lanes that change it. Each lane "
            "takes a wavefront of its own, or two if it compares and swaps; of lanes that add floats one of a "
            "bank comes through, with two wavefronts for all banks.";
-  }
   return "Each column is a bank; each cell below another is a word that it gives in a wavefront of its own, "
          "with the lanes that want it.";
 }

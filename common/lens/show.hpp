@@ -4,7 +4,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "common/lens/lens.hpp"
 

@@ -2,7 +2,6 @@
 // What text and page have in common: a kernel's source with what was counted, line by line, and words for it.
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/harness/results.hpp"

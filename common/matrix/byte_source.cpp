@@ -14,7 +14,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <limits>
 #include <optional>
 #include <thread>
@@ -65,10 +64,9 @@ class FileSource : public ByteSource {
     file_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (file_.get() < 0) fail("cannot be opened ({}); check the name and the permissions", reason(errno));
     opened_ = stat();
-    if (!S_ISREG(opened_.st_mode)) {
+    if (!S_ISREG(opened_.st_mode))
       fail("is {}; the reader goes over its input twice, so give it a file",
            S_ISDIR(opened_.st_mode) ? "a directory" : "not a regular file");
-    }
   }
 
   std::size_t read(std::span<char> to) override {
@@ -126,12 +124,11 @@ class GzipSource : public ByteSource {
     }
     const std::size_t count = asked - stream_.avail_out;
     unpacked_bytes_ += static_cast<Offset>(count);
-    if (unpacked_bytes_ > kUnfoldsFreely && unpacked_bytes_ / kMostTimes > packed_bytes_) {
+    if (unpacked_bytes_ > kUnfoldsFreely && unpacked_bytes_ / kMostTimes > packed_bytes_)
       fail(
           "the compressed data unfold to more than {} times their size; if they are meant to, unpack them "
           "first, as by gunzip",
           kMostTimes);
-    }
     return count;
   }
 

@@ -1,6 +1,5 @@
 #include "common/matrix/convert.hpp"
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -84,12 +83,11 @@ template <class T>
 Csr<T> to_csr(Coo<T> a) {
   for (Offset k = 0; k < a.nnz(); ++k) {
     const Index i = a.row_idx[at(k)], j = a.col_idx[at(k)];
-    if (i < 0 || i >= a.rows || j < 0 || j >= a.cols) {
+    if (i < 0 || i >= a.rows || j < 0 || j >= a.cols)
       fail(
           "entry {} lies at row {}, column {}, outside the {} x {} matrix (0-based); correct the entry or "
           "the dimensions",
           k, i, j, a.rows, a.cols);
-    }
   }
   Csr<T> out(a.rows, a.cols);
   // Counts become where each row starts; placing an entry moves that on, to the row's end at last. So no second
@@ -161,15 +159,13 @@ Csr<T> to_csr(const Dense<T>& a) {
 
 template <class T>
 void require_canonical(const Csr<T>& a, const char* name) {
-  if (std::ssize(a.row_ptr) != Offset{a.rows} + 1) {
+  if (std::ssize(a.row_ptr) != Offset{a.rows} + 1)
     fail("{}: row_ptr has {} elements for {} rows; it needs rows + 1", name, a.row_ptr.size(), a.rows);
-  }
-  if (a.row_ptr.front() != 0 || a.row_ptr.back() != a.nnz() || std::ssize(a.values) != a.nnz()) {
+  if (a.row_ptr.front() != 0 || a.row_ptr.back() != a.nnz() || std::ssize(a.values) != a.nnz())
     fail(
         "{}: row_ptr runs from {} to {} with {} column indices and {} values; it must run from 0 to their "
         "number",
         name, a.row_ptr.front(), a.row_ptr.back(), a.col_idx.size(), a.values.size());
-  }
   for (Index i = 0; i < a.rows; ++i) {
     const Offset begin = a.row_ptr[at(i)], end = a.row_ptr[at(i) + 1];
     if (begin < 0 || begin > end || end > a.nnz())
@@ -177,10 +173,9 @@ void require_canonical(const Csr<T>& a, const char* name) {
     for (Offset k = begin; k < end; ++k) {
       const Index j = a.col_idx[at(k)];
       if (j < 0 || j >= a.cols) fail("{}: row {} has column {}, outside 0 .. {}", name, i, j, a.cols - 1);
-      if (k > begin && j <= a.col_idx[at(k) - 1]) {
+      if (k > begin && j <= a.col_idx[at(k) - 1])
         fail("{}: row {} has column {} after column {}; columns must ascend strictly", name, i, j,
              a.col_idx[at(k) - 1]);
-      }
     }
   }
 }

@@ -6,7 +6,6 @@
 #include <concepts>
 #include <limits>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace stages {
@@ -32,10 +31,9 @@ template <class... Args>
 /// message.
 template <std::integral To, std::integral From>
 constexpr To narrow(From value, const char* what = "a count") {
-  if (!std::in_range<To>(value)) {
+  if (!std::in_range<To>(value))
     fail("{} is {}, which does not fit into {} bits; use a smaller matrix or the 64-bit form", what, value,
          std::numeric_limits<To>::digits + (std::is_signed_v<To> ? 1 : 0));
-  }
   return static_cast<To>(value);
 }
 

@@ -1,7 +1,6 @@
 #include "common/matrix/generate.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "common/matrix/builtin.hpp"
 #include "common/matrix/error.hpp"
@@ -97,10 +96,9 @@ Plan plan_spec(std::string_view spec) {
   plan.recipe = generator.plan(parameters);
   plan.values.symmetric = plan.recipe.symmetric_values;
   constexpr Offset kMaxEntries = Offset{1} << 44;  // below it, sizes in bytes are far from 2^63
-  if (plan.recipe.entries > kMaxEntries) {
+  if (plan.recipe.entries > kMaxEntries)
     fail("{}: {} x {} with {} entries is more than any machine's memory; ask for less", spec,
          plan.recipe.rows, plan.recipe.cols, plan.recipe.entries);
-  }
   return plan;
 }
 
@@ -158,12 +156,11 @@ Csr<T> generate(std::string_view spec, int threads, Offset max_bytes) {
         kMostForEmptyLines * 1e-9);
   }
   const Offset limit = max_bytes > 0 ? max_bytes : available_memory();
-  if (need > limit) {
+  if (need > limit)
     fail(
         "{}: needs {:.3g} GB of memory for {} x {} with {} entries, and the limit is {:.3g} GB; ask for less",
         spec, static_cast<double>(need) * 1e-9, plan.recipe.rows, plan.recipe.cols, plan.recipe.entries,
         static_cast<double>(limit) * 1e-9);
-  }
   return with_values<T>(plan.recipe.make(thread_count(threads)), plan.values, thread_count(threads));
 }
 

@@ -7,7 +7,6 @@
 #include "common/matrix/matrix_market.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -119,44 +118,37 @@ void parse_qualifiers(const std::string& name, const Words& words, Header& heade
   const std::string object = lower(words.word[1]), format = lower(words.word[2]);
   const std::string field = lower(words.word[3]), symmetry = lower(words.word[4]);
 
-  if (object != "matrix") {
+  if (object != "matrix")
     fail_at(name, 1, "the object {} is not read; write it as a 'matrix' (a vector as one of n x 1)",
             quoted(words.word[1]));
-  }
-  if (format != "coordinate" && format != "array") {
+  if (format != "coordinate" && format != "array")
     fail_at(name, 1, "unknown format {}; it must be 'coordinate' or 'array'", quoted(words.word[2]));
-  }
   header.format = format == "array" ? Format::array : Format::coordinate;
 
   const bool hermitian = symmetry == "hermitian";
-  if (field == "complex") {
+  if (field == "complex")
     fail_at(name, 1,
             "complex{} matrices are not read, only those of real numbers; write the real and the imaginary "
             "part to files of "
             "their own, as by scipy.io: mmwrite('real.mtx', mmread('{}').real)",
             hermitian ? " hermitian" : "", name);
-  }
   if (hermitian) fail_at(name, 1, "'hermitian' matrices are not read; write a real one as 'symmetric'");
   // scipy writes 'unsigned-integer' for its unsigned types.
-  if (field != "real" && field != "integer" && field != "unsigned-integer" && field != "pattern") {
+  if (field != "real" && field != "integer" && field != "unsigned-integer" && field != "pattern")
     fail_at(name, 1, "unknown field {}; it must be 'real', 'integer' or 'pattern'", quoted(words.word[3]));
-  }
   header.field = field == "real" ? Field::real : field == "pattern" ? Field::pattern : Field::integer;
 
-  if (symmetry != "general" && symmetry != "symmetric" && symmetry != "skew-symmetric") {
+  if (symmetry != "general" && symmetry != "symmetric" && symmetry != "skew-symmetric")
     fail_at(name, 1, "unknown symmetry {}; it must be 'general', 'symmetric' or 'skew-symmetric'",
             quoted(words.word[4]));
-  }
   header.symmetry = symmetry == "general"     ? Symmetry::general
                     : symmetry == "symmetric" ? Symmetry::symmetric
                                               : Symmetry::skew_symmetric;
 
-  if (header.field == Field::pattern && header.format == Format::array) {
+  if (header.field == Field::pattern && header.format == Format::array)
     fail_at(name, 1, "'array' with 'pattern' has no values to read; write it as 'coordinate pattern'");
-  }
-  if (header.field == Field::pattern && header.symmetry == Symmetry::skew_symmetric) {
+  if (header.field == Field::pattern && header.symmetry == Symmetry::skew_symmetric)
     fail_at(name, 1, "'pattern' with 'skew-symmetric' leaves the signs open; write the values");
-  }
 }
 
 /// Editors and shells of Windows write text with a mark in front, or in two bytes a character.
@@ -180,26 +172,22 @@ void parse_banner(Lines& lines, Header& header) {
   }
   const Words words(text);
   const std::string banner = words.count > 0 ? lower(words.word[0]) : std::string();
-  if (banner != "%%matrixmarket" && banner != "%matrixmarket") {
+  if (banner != "%%matrixmarket" && banner != "%matrixmarket")
     fail_at(lines.name(), 1, "no Matrix Market banner; {}", kBannerRule);
-  }
-  if (words.count != 5) {
+  if (words.count != 5)
     fail_at(lines.name(), 1, "the banner has {} words instead of 5; {}", words.count, kBannerRule);
-  }
   parse_qualifiers(lines.name(), words, header);
 }
 
 Offset parse_size(const Lines& lines, std::string_view text, const char* what, Offset most) {
   Offset value = 0;
   const Parsed parsed = parse_integer(text, value);
-  if (parsed == Parsed::malformed || (parsed == Parsed::good && value < 0)) {
+  if (parsed == Parsed::malformed || (parsed == Parsed::good && value < 0))
     fail_at(lines.name(), lines.line(), "the number of {} is {}; it must be a whole number, 0 or more", what,
             quoted(text));
-  }
-  if (parsed == Parsed::too_large || value > most) {
+  if (parsed == Parsed::too_large || value > most)
     fail_at(lines.name(), lines.line(), "the number of {} is {}, above the largest, {}; split the matrix",
             what, quoted(text), most);
-  }
   return value;
 }
 
@@ -230,25 +218,22 @@ void parse_size_line(Lines& lines, Header& header) {
   std::string_view text;
   Offset bytes = 0;
   do {
-    if (!lines.next(text)) {
+    if (!lines.next(text))
       fail_at(lines.name(), lines.line() + 1, "the file ends before its size line; add `{}`", shape);
-    }
     bytes += std::ssize(text) + 1;
     require_entries(lines, bytes, 0);
   } while (is_blank_or_comment(text));
 
   const Words words(text);
-  if (words.count != (coordinate ? 3u : 2u)) {
+  if (words.count != (coordinate ? 3u : 2u))
     fail_at(lines.name(), lines.line(), "the size line has {} numbers; it must be `{}`", words.count, shape);
-  }
   constexpr Offset kMostLines = std::numeric_limits<Index>::max();
   header.rows = static_cast<Index>(parse_size(lines, words.word[0], "rows", kMostLines));
   header.cols = static_cast<Index>(parse_size(lines, words.word[1], "columns", kMostLines));
-  if (header.mirrored() && header.rows != header.cols) {
+  if (header.mirrored() && header.rows != header.cols)
     fail_at(lines.name(), lines.line(),
             "the matrix is {} x {}, but a symmetric one is square; correct the sizes or the banner",
             header.rows, header.cols);
-  }
   header.stored = coordinate
                       ? parse_size(lines, words.word[2], "entries", std::numeric_limits<Offset>::max() / 64)
                       : array_values(header);
@@ -262,12 +247,11 @@ Header parse_header(Lines& lines) {
 
   // A size line can claim anything; where the number of bytes is known, most lies are seen at once.
   const Offset shortest = header.format == Format::array ? 2 : header.field == Field::pattern ? 4 : 6;
-  if (lines.source_size() >= 0 && header.stored > lines.source_size() / shortest + 1) {
+  if (lines.source_size() >= 0 && header.stored > lines.source_size() / shortest + 1)
     fail_at(
         lines.name(), header.size_line,
         "{} entries are declared, but the file has only {} bytes; it is truncated, or the sizes are wrong",
         header.stored, lines.source_size());
-  }
   return header;
 }
 
@@ -283,12 +267,11 @@ void require_memory(const Lines& lines, const Header& header, const ReadOptions&
   const double bytes = limited ? result : result + besides;
   if (!limited && bytes < kNotWorthAsking) return;
   const auto most = static_cast<double>(limited ? options.max_bytes : available_memory());
-  if (bytes > most) {
+  if (bytes > most)
     fail_at(lines.name(), header.size_line,
             "the {} x {} matrix takes {:.2f} GB, but only {:.2f} GB may be used; use a smaller matrix or a "
             "larger machine",
             header.rows, header.cols, bytes / 1e9, most / 1e9);
-  }
 }
 
 /// Runs `action`; where memory runs out all the same (a limit set by ulimit, for example) that is an Error.
@@ -443,11 +426,10 @@ class EntryReader {
     if (is_blank_or_comment(text)) return false;
     const Words words(text);
     const bool pattern = header_.field == Field::pattern;
-    if (words.count != (pattern ? 2u : 3u)) {
+    if (words.count != (pattern ? 2u : 3u))
       fail_at(lines_.name(), lines_.line(),
               "{} is not of the form `{}`; write each entry on a line of its own", quoted(text),
               pattern ? "row column" : "row column value");
-    }
     entry.row = index(words.word[0], "row");
     entry.col = index(words.word[1], "column");
     entry.value = pattern ? T{1} : value(words.word[2]);
@@ -457,10 +439,9 @@ class EntryReader {
   bool value_carefully(std::string_view text, T& result) {
     if (is_blank_or_comment(text)) return false;
     const Words words(text);
-    if (words.count != 1) {
+    if (words.count != 1)
       fail_at(lines_.name(), lines_.line(), "{} is not one value; write each value on a line of its own",
               quoted(text));
-    }
     result = value(words.word[0]);
     return true;
   }
@@ -468,14 +449,12 @@ class EntryReader {
   std::int64_t index(std::string_view text, const char* what) const {
     std::int64_t number = 0;
     const Parsed parsed = parse_integer(text, number);
-    if (parsed == Parsed::malformed) {
+    if (parsed == Parsed::malformed)
       fail_at(lines_.name(), lines_.line(), "the {} {} is not a whole number; correct the line", what,
               quoted(text));
-    }
-    if (parsed == Parsed::too_large) {
+    if (parsed == Parsed::too_large)
       fail_at(lines_.name(), lines_.line(), "the {} {} does not fit into 64 bits; correct the line", what,
               quoted(text));
-    }
     return number;
   }
 
@@ -484,10 +463,9 @@ class EntryReader {
     const bool whole = header_.field == Field::integer;
     bool exact = true;
     const Parsed parsed = whole ? parse_whole(text, number, exact) : parse_real(text, number);
-    if (parsed == Parsed::malformed) {
+    if (parsed == Parsed::malformed)
       fail_at(lines_.name(), lines_.line(), "the value {} is not {}; correct the line{}", quoted(text),
               whole ? "a whole number" : "a number", whole ? ", or say 'real' in line 1" : "");
-    }
     if (parsed == Parsed::too_large) {
       const char* const type = whole                        ? "64 bits"
                                : sizeof(T) == sizeof(float) ? "a 32-bit float"
@@ -497,9 +475,8 @@ class EntryReader {
                                                    : "scale the matrix");
     }
     if (!std::isfinite(number)) {
-      if (!options_.allow_non_finite) {
+      if (!options_.allow_non_finite)
         fail_at(lines_.name(), lines_.line(), "the value {} is not finite; correct the line", quoted(text));
-      }
       ++non_finite;
     }
     rounded += exact ? 0 : 1;
@@ -536,9 +513,8 @@ class Reader {
  public:
   Reader(ByteSource& source, const std::string& name, const ReadOptions& options)
       : options_(options), lines_(source, name) {
-    if (options.index_base != 0 && options.index_base != 1) {
+    if (options.index_base != 0 && options.index_base != 1)
       fail("index base {}: rows and columns can be counted from 0 or from 1", options.index_base);
-    }
     header_ = parse_header(lines_);
     report_.header = header_;
   }
@@ -705,12 +681,11 @@ class Reader {
     bool seen = false;
     read_again([&](Index i, Index j, T) {
       if (!((i == row && j == col) || (i == col && j == row))) return;
-      if (seen) {
+      if (seen)
         fail_at(lines_.name(), lines_.line(),
                 "the entry at row {}, column {} comes twice in a symmetric file that stores both triangles; "
                 "keep one of them, or say 'general' in line 1",
                 i + options_.index_base, j + options_.index_base);
-      }
       seen = true;
     });
     changed();
@@ -811,9 +786,8 @@ void write_matrix_market(const std::string& path, const Csr<T>& a) {
   out.line("%%MatrixMarket matrix coordinate real general");
   out.line("{} {} {}", a.rows, a.cols, a.nnz());
   for (Index i = 0; i < a.rows; ++i) {
-    for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k) {
+    for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k)
       out.line("{} {} {}", i + 1, a.col_idx[at(k)] + 1, writable(a.values[at(k)]));
-    }
   }
   out.commit();
 }

@@ -104,11 +104,10 @@ void require_memory(double bytes, const std::string& what) {
   constexpr double kNotWorthAsking = 64e6;
   if (bytes < kNotWorthAsking) return;
   const auto most = static_cast<double>(available_memory());
-  if (bytes > most) {
+  if (bytes > most)
     throw OutOfMemory(
         fmt::format("{} takes {:.3g} GB of memory, and {:.3g} GB are free; take a smaller matrix", what,
                     bytes / 1e9, most / 1e9));
-  }
 }
 
 }  // namespace stages

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <vector>
 
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
@@ -140,10 +139,9 @@ void describe_symmetry(const Csr<T>& a, const Csr<T>& transposed, MatrixStatisti
 
 template <class T>
 void require_factors(const Csr<T>& a, const Csr<T>& b) {
-  if (a.cols != b.rows) {
+  if (a.cols != b.rows)
     fail("A is {} x {} and B is {} x {}: A * B needs as many columns of A as rows of B", a.rows, a.cols,
          b.rows, b.cols);
-  }
 }
 
 template <class T>

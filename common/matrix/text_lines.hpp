@@ -93,10 +93,9 @@ class Lines {
     std::memmove(buffer_.data(), buffer_.data() + at_, filled_ - at_);
     filled_ -= at_;
     at_ = 0;
-    if (filled_ == kLongestLine) {
+    if (filled_ == kLongestLine)
       fail_at(name_, line_ + 1, "the line is longer than {} bytes; is this a Matrix Market file?",
               kLongestLine);
-    }
     std::size_t count = 0;
     located([&] { count = source_.read(std::span(buffer_).subspan(filled_)); });
     filled_ += count;

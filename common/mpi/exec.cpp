@@ -99,10 +99,9 @@ void MpiExec::take_maximum_of_phases() {
   std::vector<PhaseTime> all = phases();
   double counts[2] = {static_cast<double>(all.size()), -static_cast<double>(all.size())};
   max_over_ranks(counts, ranks_.comm());
-  if (counts[0] != -counts[1]) {
+  if (counts[0] != -counts[1])
     fail("the ranks went through between {} and {} phases; a Phase must be entered on all of them",
          -counts[1], counts[0]);
-  }
   std::vector<double> seconds;
   for (const PhaseTime& phase : all) seconds.push_back(phase.seconds);
   max_over_ranks(seconds, ranks_.comm());

@@ -221,9 +221,8 @@ void BlockRunner::run_current_thread() {
   } catch (...) {
     thrown = "an exception of unknown type";
   }
-  if (!thrown.empty()) {
+  if (!thrown.empty())
     run_->stop_with(Fault::device, place(run_->grid.where) + "the kernel threw: " + thrown);
-  }
   exit_current_thread();
 }
 
@@ -526,9 +525,8 @@ void BlockRunner::release_meeting(Warp& warp, unsigned slot) {
 // ---- waiting beyond the block -----------------------------------------------------------------------------
 
 void BlockRunner::grid_barrier(Where at, const void* code) {
-  if (!run_->grid.resident()) {
+  if (!run_->grid.resident())
     fault("grid_sync in a launch that is not cooperative; set LaunchConfig::cooperative", at);
-  }
   thread_[current_].state = State::grid;
   thread_[current_].at = at;
   thread_[current_].code = code;
@@ -549,18 +547,15 @@ void BlockRunner::grid_arrive() {
 
 void* BlockRunner::cluster_shared_memory(void* own, unsigned rank, Where at) {
   const auto offset = static_cast<std::byte*>(own) - static_cast<std::byte*>(dynamic_shared_.data());
-  if (offset < 0 || static_cast<std::size_t>(offset) >= run_->grid.shared_bytes) {
+  if (offset < 0 || static_cast<std::size_t>(offset) >= run_->grid.shared_bytes)
     fault("the address to find in another block is not in this block's dynamic shared memory", at);
-  }
-  if (rank >= run_->cluster_shared.size()) {
+  if (rank >= run_->cluster_shared.size())
     fault(fmt::format("block {} of a cluster of {}", rank, run_->cluster_shared.size()), at);
-  }
   void* const there = run_->cluster_shared[rank].load();
-  if (!there) {
+  if (!there)
     fault(fmt::format("block {} of the cluster has not begun or has ended; a cluster_sync must keep it there",
                       rank),
           at);
-  }
   return static_cast<std::byte*>(there) + offset;
 }
 
@@ -677,9 +672,8 @@ void BlockRunner::make_room() {
 // All lanes of the warp wait, or are gone; they go on from where they wait.
 void BlockRunner::put_together(unsigned warp) {
   tracer_->put_together(warp, 0);
-  for (unsigned t = warp * 32; t < std::min(warp * 32 + 32, threads_in_block_); ++t) {
+  for (unsigned t = warp * 32; t < std::min(warp * 32 + 32, threads_in_block_); ++t)
     tracer_->goes_on(t, code_address(thread_[t].code));
-  }
 }
 
 void BlockRunner::put_all_together() {

@@ -87,9 +87,8 @@ T from_bits(std::uint64_t bits) {
 /// `width` lanes.
 template <class T, class Source>
 T shuffle(unsigned mask, T value, int width, Where at, Source source) {
-  if (width < 1 || width > 32 || (width & (width - 1)) != 0) {
+  if (width < 1 || width > 32 || (width & (width - 1)) != 0)
     device_fault("a shuffle whose width is not 1, 2, 4, 8, 16 or 32", at);
-  }
   const unsigned from = source(lane_of_thread(), static_cast<unsigned>(width) - 1);
   return from_bits<T>(meet(WarpOp::shuffle, mask, to_bits(value), from, at));
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -147,10 +146,9 @@ std::string headline(Fault fault, const GridRun& run, double patience) {
   const std::string rest =
       begun == run.blocks ? ""
                           : fmt::format(" ({} of {} blocks not started)", run.blocks - begun, run.blocks);
-  if (fault == Fault::deadlock) {
+  if (fault == Fault::deadlock)
     return fmt::format("deadlock: nobody can go on in the kernel launched at {}{}. Who waits where:", launch,
                        rest);
-  }
   return fmt::format(
       "no progress for {:.0f} s in the kernel launched at {}{} (STAGES_WATCHDOG). Who waits where:", patience,
       launch, rest);

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <new>
 
 #include "common/simt/sanitizer.hpp"

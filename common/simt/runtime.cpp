@@ -132,9 +132,8 @@ class Memory {
               bytes, device().memory - used_, device().memory));
     }
     void* memory = nullptr;
-    if (posix_memalign(&memory, 256, bytes + kCanaryBytes) != 0) {
+    if (posix_memalign(&memory, 256, bytes + kCanaryBytes) != 0)
       return error(cudaErrorMemoryAllocation, fmt::format("the host has no {} bytes", bytes));
-    }
     forget_freed_at(reinterpret_cast<std::uintptr_t>(memory), bytes + kCanaryBytes);
     fill_junk(memory, bytes);
     lay_canary(static_cast<std::byte*>(memory) + bytes);
@@ -274,16 +273,14 @@ cudaError_t check_side(const void* p, std::size_t bytes, bool device_side, const
     return error(cudaErrorInvalidValue, fmt::format("the {} is {}device memory where host memory is expected",
                                                     role, freed ? "freed " : ""));
   }
-  if (!found || found->kind != Kind::device) {
+  if (!found || found->kind != Kind::device)
     return error(cudaErrorInvalidValue, fmt::format("the {} is {} where device memory is expected", role,
                                                     freed ? "freed device memory" : "host memory"));
-  }
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - found->begin;
-  if (bytes > found->bytes - offset) {
+  if (bytes > found->bytes - offset)
     return error(cudaErrorInvalidValue,
                  fmt::format("{} bytes from the {} on, of which the device array holds only {}", bytes, role,
                              found->bytes - offset));
-  }
   return cudaSuccess;
 }
 
@@ -293,9 +290,8 @@ bool is_device(const void* p) {
 }
 
 cudaError_t check_copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) {
+  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
     return error(cudaErrorInvalidMemcpyDirection, "no such direction");
-  }
   if (bytes == 0) return cudaSuccess;
   const bool to_device = kind == cudaMemcpyDefault
                              ? is_device(to)
@@ -429,23 +425,20 @@ cudaError_t check_shape(const Grid& g) {
   };
   const std::uint64_t threads = std::uint64_t{g.block.x} * g.block.y * g.block.z;
   if (threads == 0) return refuse("the block is empty");
-  if (threads > 1024 || g.block.z > 64) {
+  if (threads > 1024 || g.block.z > 64)
     return refuse(fmt::format("a block of {} x {} x {} threads; the limits are 1024 threads, and 64 in z",
                               g.block.x, g.block.y, g.block.z));
-  }
   if (g.grid.x == 0 || g.grid.y == 0 || g.grid.z == 0) return refuse("the grid is empty");
-  if (g.grid.x > 0x7fffffffu || g.grid.y > 65535 || g.grid.z > 65535) {
+  if (g.grid.x > 0x7fffffffu || g.grid.y > 65535 || g.grid.z > 65535)
     return refuse(fmt::format("a grid of {} x {} x {} blocks; the limits are 2147483647 x 65535 x 65535",
                               g.grid.x, g.grid.y, g.grid.z));
-  }
   const std::size_t limit = dynamic_limit(g.kernel);
-  if (g.shared_bytes > limit) {
+  if (g.shared_bytes > limit)
     return error(
         cudaErrorInvalidValue,
         fmt::format("{} bytes of dynamic shared memory, but this kernel may use {}; ask for more with "
                     "cudaFuncSetAttribute(MaxDynamicSharedMemorySize), up to {} on this device",
                     g.shared_bytes, limit, device().shared_optin));
-  }
   if (g.cluster > 1 &&
       (device().major < 9 || g.cluster > 16 || g.grid.x != g.cluster || g.grid.y != 1 || g.grid.z != 1)) {
     return error(
@@ -525,9 +518,8 @@ cudaError_t get_function_attributes(cudaFuncAttributes* attributes, const void* 
 // By threads, blocks and dynamic shared memory; registers are unknown, so hardware may hold fewer.
 cudaError_t max_active_blocks(int* blocks, int block_size, std::size_t shared_bytes) {
   const Device& d = device();
-  if (!blocks || block_size <= 0 || block_size > 1024) {
+  if (!blocks || block_size <= 0 || block_size > 1024)
     return error(cudaErrorInvalidValue, fmt::format("a block of {} threads", block_size));
-  }
   const int warps = (block_size + 31) / 32;
   const int by_threads = std::min(d.blocks_per_sm, d.threads_per_sm / 32 / warps);
   const std::size_t by_memory = d.shared_per_sm / std::max<std::size_t>(1, shared_bytes + d.shared_reserved);
@@ -661,9 +653,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  if (!stream || check_handle(stream) != cudaSuccess) {
+  if (!stream || check_handle(stream) != cudaSuccess)
     return error(cudaErrorStreamCaptureUnsupported, "the default stream cannot be captured; make a stream");
-  }
   if (stream->capturing || t_capture) return error(cudaErrorIllegalState, "a capture is in progress already");
   stream->capturing = handles<cudaGraph_t>().make();
   stream->began = true;
@@ -673,9 +664,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = nullptr;
-  if (!is_capturing(stream) || !stream->began) {
+  if (!is_capturing(stream) || !stream->began)
     return error(cudaErrorIllegalState, "no capture began on this stream");
-  }
   *graph = stream->capturing;
   t_capture = nullptr;
   handles<cudaStream_t>().each([&](CUstream_st& s) {
@@ -734,9 +724,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   for (const cudaEvent_t event : {start, stop}) {
     if (const auto status = check_handle(event)) return status;
   }
-  if (!start->recorded || !stop->recorded || !start->timed || !stop->timed) {
+  if (!start->recorded || !stop->recorded || !start->timed || !stop->timed)
     return error(cudaErrorInvalidResourceHandle, "both events must be recorded, and made with timing");
-  }
   *milliseconds = std::numeric_limits<float>::quiet_NaN();
   return cudaSuccess;
 }

@@ -7,8 +7,6 @@
 #include <cstring>
 #include <new>
 
-#include "common/simt/executor.hpp"
-
 namespace stages::simt {
 namespace {
 

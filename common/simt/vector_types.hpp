@@ -3,8 +3,6 @@
 // 16-byte load here and a misaligned one is caught by UBSan. Source: CUDA C++ Programming Guide, "Built-in
 // Vector Types".
 
-#include <cstdint>
-
 // One family per element type: NAME1 .. NAME4 and their make_ functions, aligned as the guide's table says.
 // Those of 2 and 4 travel as one: g++ takes structs to pieces, but not one that ends in an array of no size.
 #define STAGES_SIMT_WHOLE __extension__ char whole[]

@@ -20,8 +20,6 @@
 #include <cstring>
 #include <memory>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/harness/plan.hpp"

@@ -109,8 +109,6 @@ Grade grade_file(const fs::path& file, const GradeOptions& options, const Progra
                        .begins = [&](const char* what) { print_stderr("{}: {}\n", file.string(), what); }});
 }
 
-// ---- what is told -----------------------------------------------------------------------------------------
-
 /// What its kernels did to memory, beside the source.
 void print_counts(const Grade& g) {
   if (!g.counts) {

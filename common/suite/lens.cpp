@@ -80,10 +80,9 @@ void look_as(const Entry& entry, const LensOptions& options, Found& found) {
   require_room_for_lines(options.matrix, a->rows, a->cols, a->nnz(), kLineBytes,
                          options.max_memory_gb ? *options.max_memory_gb * 1e9 : kMost);
   if (entry.op == Op::spmv) return look(entry, make_spmv_problem<T>(options.matrix, a), options, found);
-  if (entry.op == Op::spmm) {
+  if (entry.op == Op::spmm)
     return look(entry, make_spmm_problem<T>({.name = options.matrix, .a = a, .n_cols = options.n_cols}),
                 options, found);
-  }
   require_product(options.matrix, a->rows, a->cols, a->rows, a->cols);
   return look(entry, make_spgemm_problem<T>(options.matrix, a, a), options, found);
 }

@@ -114,9 +114,8 @@ class Matrix {
     const auto nnz = static_cast<std::size_t>(a.nnz());
     Handover<GrB_Index> row_ptr(a.row_ptr.size()), col_idx(nnz);
     Handover<T> x(nnz);
-    for (std::size_t i = 0; i < a.row_ptr.size(); ++i) {
+    for (std::size_t i = 0; i < a.row_ptr.size(); ++i)
       row_ptr.data()[i] = static_cast<GrB_Index>(a.row_ptr[i]);
-    }
     for (std::size_t k = 0; k < nnz; ++k) col_idx.data()[k] = static_cast<GrB_Index>(a.col_idx[k]);
     if (nnz > 0) std::memcpy(x.data(), values, nnz * sizeof(T));
     STAGES_GRB(GxB_Matrix_pack_CSR(handle_, row_ptr.slot(), col_idx.slot(), x.untyped_slot(), row_ptr.bytes(),
@@ -148,9 +147,8 @@ class Matrix {
     const auto lines = static_cast<std::size_t>(by_row ? m.rows : m.cols);
     const auto length = static_cast<std::size_t>(by_row ? m.cols : m.rows);
     Handover<T> x(lines * length);
-    for (std::size_t i = 0; i < lines && length > 0; ++i) {
+    for (std::size_t i = 0; i < lines && length > 0; ++i)
       std::memcpy(x.data() + i * length, m.data + static_cast<Offset>(i) * m.ld, length * sizeof(T));
-    }
     const auto pack_dense = by_row ? GxB_Matrix_pack_FullR : GxB_Matrix_pack_FullC;
     STAGES_GRB(pack_dense(handle_, x.untyped_slot(), x.bytes(), false, nullptr));
   }
@@ -208,15 +206,13 @@ class GraphBlasSpmv final : public SpmvPlan<T> {
     a_.pack(*problem.a, problem.a->values.data());
     const Index inputs = problem.mode == Mode::chain ? 1 : problem.products;
     for (Index j = 0; j < inputs; ++j) x_.push_back(std::make_unique<Matrix<T>>(problem.a->cols, 1, false));
-    for (Index j = 0; j < problem.products; ++j) {
+    for (Index j = 0; j < problem.products; ++j)
       y_.push_back(std::make_unique<Matrix<T>>(problem.a->rows, 1, false));
-    }
   }
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += csr64_bytes(problem.a->rows, static_cast<double>(problem.a->nnz()), sizeof(T));
-    return cost;
+    return problem_cost(problem).plus_memory(
+        csr64_bytes(problem.a->rows, static_cast<double>(problem.a->nnz()), sizeof(T)));
   }
 
   void load(const SpmvOperands<T>& operands) override {
@@ -264,11 +260,10 @@ class GraphBlasSpmm final : public SpmmPlan<T> {
 
   /// Two copies of A where alpha is not 1; B and C without padding.
   static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const double copies = problem.alpha == T{1} ? 1 : 2;
-    cost.memory += copies * csr64_bytes(problem.a->rows, static_cast<double>(problem.a->nnz()), sizeof(T)) +
-                   (static_cast<double>(problem.a->rows) + problem.a->cols) * problem.n_cols * sizeof(T);
-    return cost;
+    return problem_cost(problem).plus_memory(
+        copies * csr64_bytes(problem.a->rows, static_cast<double>(problem.a->nnz()), sizeof(T)) +
+        (static_cast<double>(problem.a->rows) + problem.a->cols) * problem.n_cols * sizeof(T));
   }
 
   void load(const SpmmOperands<T>& operands) override {
@@ -320,11 +315,10 @@ class GraphBlasSpgemm final : public SpgemmPlan<T> {
 
   /// A, B and C with 64-bit column numbers.
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.memory += csr64_bytes(problem.a->rows, static_cast<double>(problem.a->nnz()), sizeof(T)) +
-                   csr64_bytes(problem.b->rows, static_cast<double>(problem.b->nnz()), sizeof(T)) +
-                   sizeof(Index) * static_cast<double>(problem.result_bound);
-    return cost;
+    return problem_cost(problem).plus_memory(
+        csr64_bytes(problem.a->rows, static_cast<double>(problem.a->nnz()), sizeof(T)) +
+        csr64_bytes(problem.b->rows, static_cast<double>(problem.b->nnz()), sizeof(T)) +
+        sizeof(Index) * static_cast<double>(problem.result_bound));
   }
 
   void load(const SpgemmOperands<T>& operands) override {

@@ -13,7 +13,6 @@ template <class T>
 class ZeroSpmv : public HostSpmvPlan<T> {
  public:
   ZeroSpmv(const SpmvProblem<T>& problem, Exec&) : HostSpmvPlan<T>(problem) {}
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
 
  protected:
   void product(const T*, T* y) override { std::fill(y, y + this->a().rows, T{0}); }

@@ -35,8 +35,6 @@ TEST(CudaMutants, ARaceIsShownInFilesWithBothLines) {
   EXPECT_EQ(races_text(view).find(STAGES_PROJECT), std::string::npos);
 }
 
-// ---- where it multiplies ------------------------------------------------------------------------------------
-
 SpmvProblem<float> problem() {
   return make_spmv_problem<float>("a", generated<float>("gen:uniform:n=600,per_row=10"));
 }

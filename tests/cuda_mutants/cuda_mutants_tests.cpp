@@ -17,10 +17,9 @@ using battery::Tally;
 /// Small problems that among them show every fault of their operation.
 std::vector<Case> cases_of(Op op) {
   using namespace matrices;
-  if (op == Op::spmv) {
+  if (op == Op::spmv)
     return {{.name = "ramp", .op = op, .a = [] { return ramp(70, 200); }},
             {.name = "hub", .op = op, .a = [] { return dense_row(9, 1000, 4); }}};
-  }
   if (op == Op::spmm) {
     const auto ramp_70 = [] { return ramp(70, 90); };
     return {{.name = "tail", .op = op, .a = ramp_70, .n_cols = 37},

@@ -19,8 +19,6 @@ class FaultyPlan : public Base {
   FaultyPlan(const Problem& problem, Exec& exec, Fault fault)
       : Base(problem, exec), fault_(fault), matrix_(*problem.a) {}
 
-  static Cost cost(const Problem& problem) { return problem_cost(problem); }
-
  protected:
   bool has(Fault fault) const { return fault_ == fault; }
   template <class... P, class... Args>

@@ -48,8 +48,6 @@ void expect_good_on_all(const Registry& registry) {
   for (const auto& p : problems<T>()) expect_good(registry, p);
 }
 
-// ---- rules with which small matrices come to the forms of large ones --------------------------------------
-
 /// Tables, windows and bitmaps of a few dozen columns, and nothing sorted in registers.
 constexpr Rules kSmallTables{.most_by_threads = 0,
                              .most_sorted = 0,

@@ -144,8 +144,6 @@ TEST_F(SmallParts, SpmmGivesTheSameBitsInEveryOrderOfThreads) {
   expect_same_bits(with_small_parts<float>(true), product<float>(hub_row(), 36));
 }
 
-// ---- rows in many shares ----------------------------------------------------------------------------------
-
 /// With shares of one non-zero a row of n has n - 1 slots: so many that several blocks add them up, from one
 /// chunk's first slot on or not, to the last of another or not.
 std::vector<Matrix> with_hub_rows() {
@@ -211,8 +209,6 @@ TEST_F(HubRows, AndOtherLongRowsAreCountedAndHubRowsHaveChunks) {
   expect({kFew + 2, 0, kFew + 1, kMany + 2, kFew + 3}, 3, 3);
 }
 
-// ---- copies of B ------------------------------------------------------------------------------------------
-
 /// Every way of packing B, with rows that begin anywhere, and, more than by the fact that they end, with
 /// vectors: C is then stored so.
 template <class T>
@@ -242,8 +238,6 @@ void multiply_packed() {
 TEST_F(PackedB, GivesProducts) {
   for_both_types([]<class T>(T) { multiply_packed<T>(); });
 }
-
-// ---- other forms ------------------------------------------------------------------------------------------
 
 TEST_F(SmallParts, ColumnsBesideAWideStripHaveAForm) {
   Registry registry;
@@ -310,8 +304,6 @@ TEST_F(SmallParts, WhatExceedsAnIndexIsRefused) {
               std::string::npos);
   }
 }
-
-// ---- tiles on tensor cores --------------------------------------------------------------------------------
 
 class DenseTiles : public OnDevice {
  protected:

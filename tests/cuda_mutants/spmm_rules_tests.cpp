@@ -47,8 +47,6 @@ std::string words(const Shape& shape) {
                      shape.n_cols);
 }
 
-// ---- copies of B ------------------------------------------------------------------------------------------
-
 std::vector<Piece> pieces_of_floats(Index n_cols, Index strip = 64) {
   return spmm::pieces_of<float>(n_cols, strip);
 }
@@ -121,8 +119,6 @@ TEST_F(Balanced, PacksBWhereItPays) {
   EXPECT_FALSE(packs(20, 7, 7));  // a line has several rows
 }
 
-// ---- shares -----------------------------------------------------------------------------------------------
-
 TEST_F(Balanced, CutsLongRowsInBands) {
   const auto of = [&]<class T>(T, Offset per_row, Index n_cols, Offset of_sm) {
     // Far from dense.
@@ -193,8 +189,6 @@ TEST_F(Balanced, CutsNoRowThatIsHardlyLongerThanTheMeanOne) {
   EXPECT_EQ(slack(19, 0, 128, 80), 16);  // the mean row is longer
 }
 
-// ---- whole rows -------------------------------------------------------------------------------------------
-
 TEST_F(WholeRows, GetMoreLanesTheLongerTheyAre) {
   using Counts = std::array<double, 3>;
   // How many have a block, how many of those with a group come before warps, and how many have a warp; with 16
@@ -251,8 +245,6 @@ TEST_F(WholeRows, OfAGroupGrowWithTheMatrixAndTheColumns) {
   EXPECT_EQ(nonzeros(shape_with(50, 5, 32, 1, 30)), 16);  // six times the mean row
   EXPECT_EQ(nonzeros(shape_with(96 * sms(), 128, 32)), 128);
 }
-
-// ---- the form that adaptive takes -------------------------------------------------------------------------
 
 // What it chooses by: a matrix that fills tiles, one that does not, and rows too short for any.
 TEST(Tiles, AreSampled) {

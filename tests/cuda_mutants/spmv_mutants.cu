@@ -8,8 +8,6 @@
 namespace stages::cuda_mutants {
 namespace {
 
-// ---- a warp per row ---------------------------------------------------------------------------------------
-
 template <class T>
 __global__ void warp_per_row(CsrView<T> a, const T* x, T* y, Fault fault) {
   const unsigned row = blockIdx.x, lane = threadIdx.x;
@@ -67,8 +65,6 @@ class RowPlan final : public FaultySpmv<T> {
   int runs_ = 0;  // since the last load or reset
 };
 
-// ---- tiles of x in shared memory --------------------------------------------------------------------------
-
 constexpr Index kTile = 32;
 constexpr unsigned kTileBlock = 128;
 
@@ -112,8 +108,6 @@ class TilePlan final : public FaultySpmv<T> {
   DeviceArray<T> dense_;
 };
 
-// ---- a row in several chunks ------------------------------------------------------------------------------
-
 constexpr unsigned kChunk = 64;
 
 /// Block (c, r) takes chunk c of row r; `arrived` counts for each row, `partial` has `chunks` places for
@@ -150,9 +144,8 @@ class HubPlan final : public FaultySpmv<T> {
  public:
   HubPlan(const SpmvProblem<T>& problem, Exec& exec, Fault fault) : FaultySpmv<T>(problem, exec, fault) {
     const Csr<T>& a = *problem.a;
-    for (Index i = 0; i < a.rows; ++i) {
+    for (Index i = 0; i < a.rows; ++i)
       chunks_ = std::max(chunks_, static_cast<unsigned>((a.row_nnz(i) + kChunk - 1) / kChunk));
-    }
     arrived_ = DeviceArray<int>(static_cast<std::size_t>(a.rows));
     arrived_.zero(this->stream());
     partial_ = DeviceArray<T>(static_cast<std::size_t>(a.rows) * chunks_);

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "common/matrix/byte_source.hpp"

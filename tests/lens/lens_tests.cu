@@ -3,8 +3,6 @@
 
 #include <map>
 #include <string>
-#include <type_traits>
-#include <utility>
 
 #include "common/gpu/cuda.hpp"
 #include "common/lens/lens.hpp"

@@ -48,7 +48,6 @@ class PlantedPlan final : public SpmvPlan<T> {
     window_.reserve(1000);
     if (ranks_.rank() == 0) plan_ = std::make_unique<mutants::FaultySpmv<T>>(problem, exec, planted.fault);
   }
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
   void load(const SpmvOperands<T>& operands) override {
     if (plan_) plan_->load(operands);
   }

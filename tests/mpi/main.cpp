@@ -1,6 +1,5 @@
 // mpirun -n N mpi_tests TEST[,TEST...] [WORDS]: tests on N ranks, one after the other. Exit code 0: they
 // passed.
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <optional>

@@ -1,8 +1,6 @@
 #pragma once
 // Plans that multiply right and not in run(): others do it, whom nobody times.
 
-#include <utility>
-
 #include "common/harness/plan.hpp"
 #include "common/harness/registry.hpp"
 

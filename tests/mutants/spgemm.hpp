@@ -63,8 +63,6 @@ class FaultyGustavson : public HostSpgemmPlan<T> {
   FaultyGustavson(const SpgemmProblem<T>& problem, Exec& /*exec*/, GustavsonFault fault)
       : HostSpgemmPlan<T>(problem), fault_(fault) {}
 
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
-
   void run() override {
     using F = GustavsonFault;
     if (fault_ == F::null_kernel) return;
@@ -145,8 +143,6 @@ class FaultyDot final : public HostSpgemmPlan<T> {
   FaultyDot(const SpgemmProblem<T>& problem, Exec& /*exec*/, DotFault fault)
       : HostSpgemmPlan<T>(problem), fault_(fault) {}
 
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
-
   void load(const SpgemmOperands<T>& operands) override {
     HostSpgemmPlan<T>::load(operands);
     Csr<T> b = *this->problem().b;
@@ -220,8 +216,6 @@ class FaultyGather final : public HostSpgemmPlan<T> {
  public:
   FaultyGather(const SpgemmProblem<T>& problem, Exec& /*exec*/, GatherFault fault)
       : HostSpgemmPlan<T>(problem), fault_(fault) {}
-
-  static Cost cost(const SpgemmProblem<T>& problem) { return problem_cost(problem); }
 
   void run() override {
     std::vector<std::vector<RowSums<T>>> rows(static_cast<std::size_t>(this->a().rows));

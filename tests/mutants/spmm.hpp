@@ -27,8 +27,6 @@ class FaultySpmm : public HostSpmmPlan<T> {
   FaultySpmm(const SpmmProblem<T>& problem, Exec& /*exec*/, SpmmFault fault)
       : HostSpmmPlan<T>(problem), fault_(fault) {}
 
-  static Cost cost(const SpmmProblem<T>& problem) { return problem_cost(problem); }
-
   void run() override {
     const auto c = this->c();
     if (c.data == nullptr || c.rows == 0) return;

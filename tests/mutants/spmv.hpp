@@ -2,7 +2,6 @@
 // SpMV with one planted fault. FaultySpmv with SpmvFault::none is right; each other fault is a mistake that a
 // kernel of this project could hold, at the place where it would stand.
 
-#include <cstring>
 #include <stdexcept>
 
 #include "common/harness/plan.hpp"
@@ -46,8 +45,6 @@ class FaultySpmv : public HostSpmvPlan<T> {
         fault_(fault),
         a_(transposes() ? transpose(*problem.a) : *problem.a),
         kept_(static_cast<std::size_t>(problem.a->rows), T{0}) {}
-
-  static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
 
   void load(const SpmvOperands<T>& operands) override {
     loaded_ = &operands;

@@ -25,8 +25,6 @@ class Faults : public KernelTest {
   }
 };
 
-// ---- kernels whose report names the fault and its places ----------------------------------------------------
-
 using Kernel = void (*)(int*);
 
 /// The lines where these kernels begin.
@@ -189,8 +187,6 @@ TEST_F(Faults, ASumOfATileIsRoundedTowardsZero) {
   }
 }
 
-// ---- waiting ----------------------------------------------------------------------------------------------
-
 __global__ void too_early(unsigned* out) {
   unsigned* mine = dynamic_shared<unsigned>();
   if (blockIdx.x == 0) {
@@ -251,8 +247,6 @@ TEST_F(Faults, AnEndlessLoopWithoutAtomicsEndsTheProcess) {
       },
       "fault_tests.cu:.*has not moved");
 }
-
-// ---- memory -----------------------------------------------------------------------------------------------
 
 __global__ void sum_uninitialised(const float* x, float* y) { y[threadIdx.x] += x[threadIdx.x]; }
 TEST_F(Faults, UninitialisedDeviceMemoryIsNaN) {
@@ -440,8 +434,6 @@ TEST_F(Faults, FreedMemoryHoldsJunk) {
 
 #endif
 
-// ---- limits -----------------------------------------------------------------------------------------------
-
 TEST_F(Faults, LaunchesBeyondTheLimitsAreRefused) {
   const auto refused = [](const LaunchConfig& config) {
     return error_of([&] { launch(nothing, config, 0); });
@@ -520,8 +512,6 @@ TEST_F(Faults, DeviceFunctionsOnTheHostAreErrors) {
   expect_mentions(error_of([] { __syncwarp(); }), {"outside a kernel", kFile});
 }
 
-// ---- order ------------------------------------------------------------------------------------------------
-
 __global__ void note_block(int* next, int* order) {
   order[atomicAdd(next, 1)] = static_cast<int>(blockIdx.x);
 }
@@ -564,8 +554,6 @@ TEST_F(Faults, ThreadsRunInTheOrderOfTheScheduleBeforeABarrierAndAfterIt) {
   EXPECT_THROW(simt::set_schedule("sideways"), Error);
   EXPECT_THROW(simt::set_schedule("random:"), Error);
 }
-
-// ---- speed ------------------------------------------------------------------------------------------------
 
 __global__ void axpy(int n, float a, const float* x, float* y) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);

@@ -104,8 +104,6 @@ TEST_F(Language, AThreadThatReturnsLeavesTheBarrier) {
   });
 }
 
-// ---- warps ------------------------------------------------------------------------------------------------
-
 PER_THREAD(Shuffles, std::int64_t, 64, [](unsigned t) {
   const unsigned indexed = 100 + t / 8 * 8 + 3, up = 100 + (t % 16 < 2 ? t : t - 2);
   const unsigned down = 100 + (t % 32 == 31 ? t : t + 1), crossed = 100 + (t ^ 5);
@@ -182,8 +180,6 @@ PER_THREAD(TheLargestValueOfAWarp, int, 32 * 8, [](unsigned t) { return -5 - sta
   out[threadIdx.x] = warp_max(lane == (7 * warp + 3) % 32 ? -5 - warp : -100 - lane);
 }
 
-// ---- tensor cores -----------------------------------------------------------------------------------------
-
 struct TilesInMemory {
   float a[16][8], b[8][8], d[16][8];
 };
@@ -248,8 +244,6 @@ TEST_F(Language, TheNearestTf32Number) {
 PER_THREAD(ActiveMaskHoldsTheCaller, unsigned, 40, [](unsigned) { return 1u; }) {
   out[threadIdx.x] = __activemask() >> (threadIdx.x % 32) & 1;
 }
-
-// ---- atomics ----------------------------------------------------------------------------------------------
 
 struct Sums {
   int i = 0, low = 0, high = 0;
@@ -322,8 +316,6 @@ TEST_F(Language, ASpinLockMakesProgress) {
   });
 }
 
-// ---- waiting for other blocks -----------------------------------------------------------------------------
-
 // Data and flag by release and acquire, round after round, each block waiting for its neighbour.
 __global__ void ring(int* data, unsigned* flags, int rounds, int* sums) {
   const unsigned left = (blockIdx.x + gridDim.x - 1) % gridDim.x;
@@ -384,8 +376,6 @@ TEST_F(Language, APlainLoopOfCachedLoadsEnds) {
   launch(wait_without_helper, {1, 2}, flag.data());
   EXPECT_EQ(flag.to_host()[0], 1u);
 }
-
-// ---- the rest ---------------------------------------------------------------------------------------------
 
 __global__ void intrinsics(int* failures) {
   const auto expect = [&](bool good, int number) {

@@ -207,8 +207,6 @@ TEST_F(Runtime, Occupancy) {
   EXPECT_EQ(resident_blocks_per_sm(add_one, 64, bytes), f.shared_per_sm / (bytes + reserved));
 }
 
-// ---- which devices a build has code for -------------------------------------------------------------------
-
 TEST(Architectures, MachineCodeRunsOnItsMajorNumberAndPtxOnAllLater) {
   EXPECT_EQ(code_for("80-real,90", 75), CodeFor::none);
   EXPECT_EQ(code_for("80-real,90", 80), CodeFor::machine);

@@ -46,8 +46,6 @@ Offset edge_count(const Parameters& p, Index n) {
   return p.count("edge_factor", 0, 1'000'000) * n;
 }
 
-// --- R-MAT -------------------------------------------------------------------------------------------------
-
 /// Edge k of R-MAT(n, a): the quadrants' shares are a, b, b, b with b = (1 - a) / 3, in units of 2^-32. Each
 /// random word decides two levels. An edge outside n x n is drawn again, from the words that follow.
 auto rmat_edges(Index n, Word a, Word seed) {
@@ -77,8 +75,6 @@ Recipe plan_rmat(const Parameters& p) {
                       rmat_edges(n, p.share("a", 0.25), p.seed()));
 }
 
-// --- power law ---------------------------------------------------------------------------------------------
-
 /// A vertex out of n by popularity: rank = n * u^skew for uniform u, so that the rank-r vertex is drawn in
 /// proportion to r^(1/skew - 1), and degrees follow a power law with exponent 2 + 1 / (skew - 1). skew = 1 is
 /// uniform.
@@ -105,8 +101,6 @@ Recipe plan_powerlaw(const Parameters& p) {
   });
 }
 
-// --- communities -------------------------------------------------------------------------------------------
-
 /// A row is drawn by popularity within a block that is drawn by popularity too; its column comes from the
 /// same block with probability `inside`, else from any block. Block b owns the vertices from b * n / blocks.
 Recipe plan_communities(const Parameters& p) {
@@ -128,8 +122,6 @@ Recipe plan_communities(const Parameters& p) {
     return shuffled ? place_at(relabel(row), relabel(col)) : place_at(row, col);
   });
 }
-
-// --- twins -------------------------------------------------------------------------------------------------
 
 /// A public graph as R-MAT: its rows, its edges, a skew that brings its longest row near, and hub rows of its
 /// real maximum where R-MAT alone stays below.
@@ -195,8 +187,6 @@ Recipe plan_twin(const Parameters& p) {
   }
   return recipe;
 }
-
-// --- hypergraph --------------------------------------------------------------------------------------------
 
 /// Pin k of a netlist: rows are nets, columns are cells. The first two pins of each net come one after the
 /// other, the rest goes to nets by popularity; a pin's cell lies near its net, as placed circuits are. Behind

@@ -65,17 +65,15 @@ HubRows plan_hubs(const Parameters& p, Index rows, Index cols, Offset drawn, Off
   } else {
     return {};
   }
-  if (lengths[0] > cols) {
+  if (lengths[0] > cols)
     p.reject(
         fmt::format("a hub row of {} entries does not fit into {} columns; ask for a shorter hub, or for "
                     "fewer entries altogether",
                     lengths[0], cols));
-  }
-  if (lengths[0] + lengths[1] + lengths[2] > drawn) {
+  if (lengths[0] + lengths[1] + lengths[2] > drawn)
     p.reject(
         fmt::format("hubs of {}, {} and {} entries are more than the {} entries drawn; ask for shorter hubs",
                     lengths[0], lengths[1], lengths[2], drawn));
-  }
   return {rows, cols, lengths, p.seed()};
 }
 

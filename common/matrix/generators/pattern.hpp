@@ -80,9 +80,8 @@ inline void make_canonical(Pattern& p, int threads) {
   if (new_ptr.back() == p.row_ptr.back()) return;
   Buffer<Index> packed(static_cast<std::size_t>(new_ptr.back()));
   parallel_blocks(p.rows, kRowsPerBlock, threads, [&](int, Offset begin, Offset end) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
       std::copy_n(p.col_idx.data() + p.row_ptr[i], new_ptr[i + 1] - new_ptr[i], packed.data() + new_ptr[i]);
-    }
   });
   p.row_ptr = std::move(new_ptr);
   p.col_idx = std::move(packed);

@@ -23,14 +23,11 @@ using Shape = Parameters::Shape;
 
 Recipe distinct_cells(const Parameters& p, Shape s, Offset nnz) {
   const Offset cells = Offset{s.rows} * s.cols;
-  if (nnz > cells) {
+  if (nnz > cells)
     p.reject(fmt::format("{} entries do not fit into {} x {}, which has {} places; ask for fewer", nnz,
                          s.rows, s.cols, cells));
-  }
   return drawn_cells(s.rows, s.cols, nnz, random::key(p.seed(), Purpose::cells));
 }
-
-// --- uniform -----------------------------------------------------------------------------------------------
 
 Recipe plan_uniform(const Parameters& p) {
   if (p.given("nnz") && p.given("per_row")) p.reject("give nnz or per_row, not both");
@@ -43,8 +40,6 @@ Recipe plan_uniform(const Parameters& p) {
 Recipe plan_hypersparse(const Parameters& p) {
   return distinct_cells(p, p.shape(), p.count("nnz", 0, Offset{1} << 40));
 }
-
-// --- fixed -------------------------------------------------------------------------------------------------
 
 Recipe plan_fixed(const Parameters& p) {
   if (p.given("zeros") && p.given("per_row")) p.reject("give zeros or per_row, not both");
@@ -60,8 +55,6 @@ Recipe plan_fixed(const Parameters& p) {
     return place_at(row, columns(static_cast<Word>(k % per_row)));
   });
 }
-
-// --- hubs --------------------------------------------------------------------------------------------------
 
 Recipe plan_hubs_among_short(const Parameters& p) {
   const Shape s = p.shape();
@@ -82,8 +75,6 @@ Recipe plan_hubs_among_short(const Parameters& p) {
     return place_at(row, columns(static_cast<Word>(from_part % length)));
   });
 }
-
-// --- pruned ------------------------------------------------------------------------------------------------
 
 Recipe plan_pruned(const Parameters& p) {
   const Index rows = p.index("rows"), cols = p.index("cols");
@@ -107,8 +98,6 @@ Recipe plan_pruned(const Parameters& p) {
     }
   });
 }
-
-// --- lp ----------------------------------------------------------------------------------------------------
 
 Recipe plan_lp(const Parameters& p) {
   const Index rows = p.index("rows", 2), cols = p.index("cols", 1);

@@ -45,9 +45,8 @@ std::optional<std::int64_t> exact_integer(std::string_view text) {
 
 SpecParts split_spec(std::string_view spec) {
   constexpr std::string_view kPrefix = "gen:";
-  if (!spec.starts_with(kPrefix) || spec.size() == kPrefix.size()) {
+  if (!spec.starts_with(kPrefix) || spec.size() == kPrefix.size())
     fail("'{}' is not a generator spec; write gen:NAME:KEY=VALUE,..., for example gen:rmat:scale=12", spec);
-  }
   const std::string_view rest = spec.substr(kPrefix.size());
   const std::size_t colon = rest.find(':');
   if (colon == std::string_view::npos) return {rest, {}};
@@ -64,9 +63,8 @@ Parameters::Parameters(std::string_view spec, std::string_view arguments, const 
     arguments = comma == std::string_view::npos ? std::string_view{} : arguments.substr(comma + 1);
     const std::size_t equals = item.find('=');
     const bool bare = equals == std::string_view::npos;
-    if (item.empty() || (bare && !first) || (!bare && equals + 1 == item.size())) {
+    if (item.empty() || (bare && !first) || (!bare && equals + 1 == item.size()))
       reject(fmt::format("'{}' is not KEY=VALUE; for example {}", item, info_.example));
-    }
     const std::string_view name = bare ? info_.parameters.front().name : item.substr(0, equals);
     const auto known = [&](const GeneratorParameter& p) { return p.name == name; };
     if (std::ranges::none_of(info_.parameters, known)) {
@@ -74,9 +72,8 @@ Parameters::Parameters(std::string_view spec, std::string_view arguments, const 
           fmt::format("{} has no parameter '{}'; it has {}", info_.name, name,
                       fmt::join(info_.parameters | std::views::transform(&GeneratorParameter::name), ", ")));
     }
-    if (!values_.emplace(name, bare ? item : item.substr(equals + 1)).second) {
+    if (!values_.emplace(name, bare ? item : item.substr(equals + 1)).second)
       reject(fmt::format("'{}' is given twice; give it once", name));
-    }
   }
 }
 

@@ -22,8 +22,6 @@ bool keeps(Word key, Index i, Index j, Word share) {
   return (random::mix(key ^ random::mix((low << 32U) + high)) >> 32U) < share;
 }
 
-// --- banded ------------------------------------------------------------------------------------------------
-
 Recipe plan_banded(const Parameters& p) {
   const Index n = p.index("n");
   const Index half = std::min(p.index("half_bandwidth"), std::max(n - 1, 0));
@@ -37,8 +35,6 @@ Recipe plan_banded(const Parameters& p) {
     }
   });
 }
-
-// --- stencils and finite elements --------------------------------------------------------------------------
 
 /// A grid of nx * ny * nz points; point (x, y, z) has the number (z * ny + y) * nx + x.
 struct Grid {
@@ -69,11 +65,10 @@ Grid plan_grid(const Parameters& p, bool in_space, Index per_point) {
     p.reject("nz belongs to stencils of 7 and 27 points; leave it out");
   const Index nz = !in_space ? 1 : p.given("nz") ? p.index("nz", 1) : nx;
   constexpr Offset kMax = std::numeric_limits<Index>::max();
-  if (Offset{nx} * ny > kMax || Offset{nx} * ny * nz > kMax || Offset{nx} * ny * nz * per_point > kMax) {
+  if (Offset{nx} * ny > kMax || Offset{nx} * ny * nz > kMax || Offset{nx} * ny * nz * per_point > kMax)
     p.reject(
         fmt::format("{} x {} x {} points with {} unknowns each are more than 2^31 - 1 rows; ask for fewer",
                     nx, ny, nz, per_point));
-  }
   return {nx, ny, nz};
 }
 
@@ -117,8 +112,6 @@ Recipe plan_road(const Parameters& p) {
                     });
 }
 
-// --- circuit -----------------------------------------------------------------------------------------------
-
 Recipe plan_circuit(const Parameters& p) {
   const Index n = p.index("n", 1);
   const Offset pairs = p.count("per_row", 0, std::min(n, 1'000'000)) * n / 2;
@@ -144,8 +137,6 @@ Recipe plan_circuit(const Parameters& p) {
   };
   return drawn_recipe(n, n, n + pairs + rails * rail_length, true, wire);
 }
-
-// --- eye, diagonal, dense ----------------------------------------------------------------------------------
 
 Recipe plan_eye(const Parameters& p) {
   const Index n = p.index("n");

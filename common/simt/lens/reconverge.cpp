@@ -15,9 +15,8 @@ std::uint64_t place_of(const LaneEvents& lane, const Loops& loops) {
   const Event& event = *lane.next;
   if (event.kind == Event::Kind::meeting) return kMeeting | event.number();
   if (event.code <= lane.code) {
-    if (const auto latch = loops.latch(lane.code, event.code)) {
+    if (const auto latch = loops.latch(lane.code, event.code))
       return *latch << 33 | kLatch | (~event.code & 0xffffffffu);
-    }
   }
   return std::uint64_t{event.code} << 33;
 }

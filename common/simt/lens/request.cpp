@@ -1,7 +1,6 @@
 #include "common/simt/lens/request.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace stages::simt {

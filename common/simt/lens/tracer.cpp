@@ -75,9 +75,8 @@ void Tracer::put_together(unsigned warp, unsigned open) {
   std::array<LaneEvents, kLanes> lanes;
   const unsigned first = warp * kLanes;
   const unsigned end = std::min(first + kLanes, static_cast<unsigned>(count_.size()));
-  for (unsigned t = first; t < end; ++t) {
+  for (unsigned t = first; t < end; ++t)
     lanes[t - first] = {&event(t, 0), &event(t, 0) + count_[t], code_[t], (open >> (t - first) & 1) != 0};
-  }
   reconverge(lanes, launch_->loops, *this);
   bool left = false;
   for (unsigned t = first; t < end; ++t) {
