@@ -33,9 +33,7 @@ class Gustavson final : public ScatteredRows<T> {
 }  // namespace
 
 void add_mpi_gustavson(Registry& registry) {
-  registry.add<Gustavson>({.name = "02_mpi/gustavson",
-                           .idea = "gustavson_adaptive of step 1 on each rank",
-                           .needs = {.several_ranks = true, .mpi = true}});
+  registry.add<Gustavson>({.name = "02_mpi/gustavson", .idea = "gustavson_adaptive of step 1 on each rank"});
 }
 
 }  // namespace stages

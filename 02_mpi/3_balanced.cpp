@@ -33,9 +33,7 @@ class Balanced final : public ScatteredRows<T> {
 }  // namespace
 
 void add_mpi_balanced(Registry& registry) {
-  registry.add<Balanced>({.name = "02_mpi/balanced",
-                          .idea = "shares of rows that take equally long",
-                          .needs = {.several_ranks = true, .mpi = true}});
+  registry.add<Balanced>({.name = "02_mpi/balanced", .idea = "shares of rows that take equally long"});
 }
 
 }  // namespace stages

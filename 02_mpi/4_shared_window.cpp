@@ -275,8 +275,7 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
 
 void add_mpi_shared_window(Registry& registry) {
   registry.add<SharedWindowPlan>({.name = "02_mpi/shared_window",
-                                  .idea = "A, B and C in memory that all ranks of a node see: no gather",
-                                  .needs = {.several_ranks = true, .mpi = true}});
+                                  .idea = "A, B and C in memory that all ranks of a node see: no gather"});
 }
 
 }  // namespace stages

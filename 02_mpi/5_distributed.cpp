@@ -81,8 +81,7 @@ class Distributed final : public mpi::MpiSpgemmPlan<T> {
 void add_mpi_distributed(Registry& registry) {
   registry.add<Distributed>(
       {.name = "02_mpi/distributed",
-       .idea = "A, B and C stay on the ranks by rows; each fetches the rows of B it needs",
-       .needs = {.several_ranks = true, .mpi = true}});
+       .idea = "A, B and C stay on the ranks by rows; each fetches the rows of B it needs"});
 }
 
 }  // namespace stages

@@ -49,9 +49,8 @@ class SpmvHalo final : public mpi::SpmvOnRanks<T> {
 }  // namespace
 
 void add_mpi_spmv_halo(Registry& registry) {
-  registry.add<SpmvHalo>({.name = "02_mpi/spmv_halo",
-                          .idea = "rows on the ranks; of x, each fetches the elements it lacks",
-                          .needs = {.several_ranks = true, .mpi = true}});
+  registry.add<SpmvHalo>(
+      {.name = "02_mpi/spmv_halo", .idea = "rows on the ranks; of x, each fetches the elements it lacks"});
 }
 
 }  // namespace stages

@@ -67,8 +67,7 @@ class SpmvOverlap final : public mpi::SpmvOnRanks<T> {
 
 void add_mpi_spmv_overlap(Registry& registry) {
   registry.add<SpmvOverlap>({.name = "02_mpi/spmv_overlap",
-                             .idea = "rows that need no message are multiplied while the messages travel",
-                             .needs = {.several_ranks = true, .mpi = true}});
+                             .idea = "rows that need no message are multiplied while the messages travel"});
 }
 
 }  // namespace stages

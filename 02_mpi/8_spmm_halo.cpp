@@ -15,7 +15,6 @@
 // on a row-major B: each element is summed by the same code in the same order.
 
 #include <algorithm>
-#include <limits>
 
 #include "02_mpi/halo.hpp"
 #include "02_mpi/stage.hpp"

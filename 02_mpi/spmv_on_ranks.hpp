@@ -16,6 +16,7 @@ namespace stages::mpi {
 template <class T>
 class SpmvOnRanks : public SpmvPlan<T> {
  public:
+  static constexpr Needs kNeeds = {.several_ranks = true, .mpi = true};
   SpmvOnRanks(const SpmvProblem<T>& problem, Exec& exec)
       : matrix_(problem.a.get(), *ranks_of(exec)), exec_(exec), ranks_(*ranks_of(exec)) {
     facts_ = {problem.mode, problem.products};

@@ -64,8 +64,7 @@ class WarpPerRow final : public CsrSpmvPlan<T> {
 
 void add_warp_per_row(Registry& registry) {
   registry.add<WarpPerRow>({.name = "05_cuda_csr/warp_per_row",
-                            .idea = "2 to 32 lanes per row, by the mean row length; sums by shuffles",
-                            .needs = {.gpu = true}});
+                            .idea = "2 to 32 lanes per row, by the mean row length; sums by shuffles"});
 }
 
 }  // namespace stages

@@ -109,7 +109,6 @@ struct OnTwoArrays {
 /// Registers an entry: `kernel` as above.
 template <Layout kLayout, class Kernel>
 void add_on_two_arrays(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
-  info.needs.gpu = true;
   registry.add<OnTwoArrays<kLayout, Kernel>::template Plan>(std::move(info));
 }
 

@@ -60,8 +60,7 @@ class OneLaunch final : public OneLaunchPlan<T, 0> {
 
 void add_one_launch(Registry& registry) {
   registry.add<OneLaunch>({.name = "06_cuda_register/one_launch",
-                           .idea = "one launch for all vectors; the matrix is read again for each",
-                           .needs = {.gpu = true}});
+                           .idea = "one launch for all vectors; the matrix is read again for each"});
 }
 
 }  // namespace stages

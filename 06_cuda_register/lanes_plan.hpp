@@ -75,7 +75,6 @@ struct LanesOf {
 /// Registers an entry: `kernel` as above.
 template <Copies kCopies, template <class> class Element = std::type_identity_t, class Kernel>
 void add_lanes(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
-  info.needs.gpu = true;
   registry.add<LanesOf<Kernel, kCopies, Element>::template Plan>(std::move(info));
 }
 

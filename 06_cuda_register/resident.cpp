@@ -1,7 +1,6 @@
 #include "06_cuda_register/resident.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "common/matrix/error.hpp"

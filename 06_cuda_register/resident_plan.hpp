@@ -126,7 +126,6 @@ struct ResidentOf {
 /// Registers an entry: `kernel`, kOrder and kBuffers as above.
 template <StepOrder kOrder, int kBuffers, class Kernel>
 void add_resident(Registry& registry, EntryInfo info, Kernel /*kernel*/) {
-  info.needs.gpu = true;
   registry.add<ResidentOf<Kernel, kOrder, kBuffers>::template Plan>(std::move(info));
 }
 

@@ -103,8 +103,7 @@ class WarpPerRow final : public RowMajorPlan<T> {
 void add_warp_per_row(Registry& registry, const std::string& name, Constants constants) {
   registry.add<WarpPerRow>(
       {.name = name,
-       .idea = "a warp per row of C, each lane a column; 32 non-zeros at a time in shared memory",
-       .needs = {.gpu = true}},
+       .idea = "a warp per row of C, each lane a column; 32 non-zeros at a time in shared memory"},
       constants);
 }
 

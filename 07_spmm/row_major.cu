@@ -179,6 +179,5 @@ std::optional<std::string> RowMajorPlan<T>::refuse(const SpmmProblem<T>& problem
   template class RowMajorPlan<T>;
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages::spmm

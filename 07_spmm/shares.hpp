@@ -115,7 +115,6 @@ struct SharesBy {
 /// Registers an entry, and what launches its kernel: `multiply` as above.
 template <class Multiply>
 void add_shares(Registry& registry, EntryInfo info, Index share, Group group, Multiply /*multiply*/) {
-  info.needs.gpu = true;
   registry.add<SharesBy<Multiply>::template Plan>(std::move(info), share, group);
 }
 

@@ -96,7 +96,6 @@ struct TasksBy {
 /// Registers an entry, and what launches its kernel: `add` as above.
 template <class AddTasks>
 void add_tasked(Registry& registry, EntryInfo info, const Constants& constants, AddTasks /*add*/) {
-  info.needs.gpu = true;
   registry.add<TasksBy<AddTasks>::template Plan>(std::move(info), constants);
 }
 

@@ -70,8 +70,7 @@ using RowsOfB = OneTablePlan<T, ByRowsOfB>;
 void add_rows_of_b(Registry& registry, const std::string& name, const HashSizes& sizes) {
   registry.add<RowsOfB>(
       {.name = name,
-       .idea = "a warp takes one row of B at a time: no atomics on sums, the same bits in each run",
-       .needs = {.gpu = true}},
+       .idea = "a warp takes one row of B at a time: no atomics on sums, the same bits in each run"},
       sizes);
 }
 

@@ -184,9 +184,7 @@ namespace stages {
 
 void add_sorted_rows(Registry& registry, const std::string& name, const BinSizes& sizes) {
   registry.add<spgemm::SortedRows>(
-      {.name = name,
-       .idea = "as bins, but rows of up to 128 products are sorted in registers, not hashed",
-       .needs = {.gpu = true}},
+      {.name = name, .idea = "as bins, but rows of up to 128 products are sorted in registers, not hashed"},
       sizes);
 }
 

@@ -175,10 +175,8 @@ class Bitmaps final : public BinsPlan<T> {
 }  // namespace
 
 void add_bitmaps(Registry& registry, const std::string& name, const BinSizes& sizes) {
-  registry.add<Bitmaps>({.name = name,
-                         .idea = "as sorted_rows, but long rows are bitmaps that know ranks, not tables",
-                         .needs = {.gpu = true}},
-                        sizes);
+  registry.add<Bitmaps>(
+      {.name = name, .idea = "as sorted_rows, but long rows are bitmaps that know ranks, not tables"}, sizes);
 }
 
 }  // namespace stages

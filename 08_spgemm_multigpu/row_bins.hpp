@@ -2,7 +2,6 @@
 // Rows of C in bins by their size, for rungs 4 to 6: the device itself writes the lists, the host reads how
 // long they are.
 
-#include <algorithm>
 #include <limits>
 
 #include "08_spgemm_multigpu/stage.hpp"

@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(kWarp) sort_rows(RowList list, Output<T> c) {
 template <class T>
 class TwoPassPlan : public SpgemmPlan<T> {
  public:
+  static constexpr Needs kNeeds = {.gpu = true};
   TwoPassPlan(const SpgemmProblem<T>& problem, Exec& exec)
       : exec_(as_gpu(exec)),
         a_(*problem.a),

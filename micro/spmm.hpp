@@ -48,7 +48,6 @@ struct LaunchedSpmm {
 template <class Launch>
 void add_spmm(Registry& registry, EntryInfo info, Launch /*multiply*/) {
   using Mine = LaunchedSpmm<Launch>;
-  info.needs = {.gpu = true};
   registry.add<Mine::template Plan>(std::move(info));
 }
 

@@ -323,8 +323,7 @@ class DenseOutput final : public DeviceSpgemmPlan<T> {
 void add_dense_output(Registry& registry, const std::string& name, std::size_t panel_bytes) {
   registry.add<DenseOutput>(
       {.name = name,
-       .idea = "a thread per element of a dense C, two pointers, then compaction on the device",
-       .needs = {.gpu = true}},
+       .idea = "a thread per element of a dense C, two pointers, then compaction on the device"},
       panel_bytes);
 }
 

@@ -196,8 +196,7 @@ class EqualRows16Bit final : public DeviceSpmvPlan<T> {
 void add_equal_rows_16bit(Registry& registry) {
   registry.add<EqualRows16Bit>(
       {.name = "05_cuda_csr/equal_rows_16bit",
-       .idea = "equal rows, 16-bit columns, 16-byte loads one step ahead, x in shared memory",
-       .needs = {.gpu = true}});
+       .idea = "equal rows, 16-bit columns, 16-byte loads one step ahead, x in shared memory"});
 }
 
 }  // namespace stages

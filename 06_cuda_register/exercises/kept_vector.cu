@@ -55,7 +55,7 @@ class MyKept final : public micro::CsrSpmv<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyKept>({.name = "task/kept_vector", .idea = "a thread per row", .needs = {.gpu = true}});
+  registry.add<MyKept>({.name = "task/kept_vector", .idea = "a thread per row"});
 }
 
 }  // namespace stages

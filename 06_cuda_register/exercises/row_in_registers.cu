@@ -102,8 +102,7 @@ class MyRegisters final : public DeviceSpmvPlan<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyRegisters>(
-      {.name = "task/row_in_registers", .idea = "a row in registers", .needs = {.gpu = true}});
+  registry.add<MyRegisters>({.name = "task/row_in_registers", .idea = "a row in registers"});
 }
 
 }  // namespace stages

@@ -179,8 +179,7 @@ class ChainWords final : public ChainPlan<T> {
 void add_chain_words(Registry& registry) {
   registry.add<ChainWords>(
       {.name = "06_cuda_register/chain_words",
-       .idea = "one launch: blocks publish y as words {step, value} and wait for the words they need",
-       .needs = {.gpu = true}});
+       .idea = "one launch: blocks publish y as words {step, value} and wait for the words they need"});
 }
 
 }  // namespace stages

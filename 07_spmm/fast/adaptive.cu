@@ -164,6 +164,5 @@ void add_adaptive(Registry& registry, const std::string& name) {
   template Form form_for(const SpmmProblem<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages::spmm

@@ -198,8 +198,7 @@ class Balanced final : public RowMajorPlan<T> {
 void add_balanced(Registry& registry, const std::string& name, Granularity granularity) {
   registry.add<Balanced>(
       {.name = name,
-       .idea = "equal shares of non-zeros on groups of lanes, strips of B; cut rows in a fixed order",
-       .needs = {.gpu = true}},
+       .idea = "equal shares of non-zeros on groups of lanes, strips of B; cut rows in a fixed order"},
       granularity);
 }
 
@@ -212,6 +211,5 @@ void add_balanced(Registry& registry, const std::string& name, Granularity granu
                                              cudaStream_t);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages::spmm

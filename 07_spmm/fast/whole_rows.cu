@@ -344,8 +344,7 @@ RowForm resolve_rows(RowForm form, const Shape& shape) {
 void add_whole_rows(Registry& registry, const std::string& name, RowForm form) {
   registry.add<WholeRows>(
       {.name = name,
-       .idea = "whole rows on groups of lanes, a vector of B each; a warp or a block for long ones",
-       .needs = {.gpu = true}},
+       .idea = "whole rows on groups of lanes, a vector of B each; a warp or a block for long ones"},
       form);
 }
 

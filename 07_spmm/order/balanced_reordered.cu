@@ -117,8 +117,7 @@ class BalancedReordered final : public RowMajorPlan<T> {
 void add_balanced_reordered(Registry& registry, const std::string& name, Granularity granularity) {
   registry.add<BalancedReordered>(
       {.name = name,
-       .idea = "balanced, with the rows of A in the order of the communities that prepare finds",
-       .needs = {.gpu = true}},
+       .idea = "balanced, with the rows of A in the order of the communities that prepare finds"},
       granularity);
 }
 

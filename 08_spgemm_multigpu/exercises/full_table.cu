@@ -134,8 +134,7 @@ class MyGrowingTables final : public micro::TableSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyGrowingTables>(
-      {.name = "task/full_table", .idea = "hash tables that grow", .needs = {.gpu = true}});
+  registry.add<MyGrowingTables>({.name = "task/full_table", .idea = "hash tables that grow"});
 }
 
 }  // namespace stages

@@ -68,10 +68,8 @@ class MyTables final : public micro::TableSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyTables>({.name = "task/hash_slot",
-                          .idea = "a hash table a row",
-                          .claims = {.bitwise_reproducible = false},
-                          .needs = {.gpu = true}});
+  registry.add<MyTables>(
+      {.name = "task/hash_slot", .idea = "a hash table a row", .claims = {.bitwise_reproducible = false}});
 }
 
 }  // namespace stages

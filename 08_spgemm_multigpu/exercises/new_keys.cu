@@ -75,7 +75,7 @@ class MyNewKeys final : public micro::TableSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyNewKeys>({.name = "task/new_keys", .idea = "a row of B at a time", .needs = {.gpu = true}});
+  registry.add<MyNewKeys>({.name = "task/new_keys", .idea = "a row of B at a time"});
 }
 
 }  // namespace stages

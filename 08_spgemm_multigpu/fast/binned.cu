@@ -689,7 +689,6 @@ Cost binned_cost(const SpgemmProblem<T>& problem) {
   template double binned_bytes_of_b(const SpgemmProblem<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages::spgemm
 
@@ -698,8 +697,7 @@ namespace stages {
 void add_binned(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
   registry.add<spgemm::BinnedEntry>(
       {.name = name,
-       .idea = "rows in bins by products and results: copied, sorted, ranked by bitmaps, hashed, in windows",
-       .needs = {.gpu = true}},
+       .idea = "rows in bins by products and results: copied, sorted, ranked by bitmaps, hashed, in windows"},
       settings);
 }
 

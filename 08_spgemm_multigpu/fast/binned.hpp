@@ -74,6 +74,7 @@ double binned_bytes_of_b(const SpgemmProblem<T>& problem);
 template <class T>
 class BinnedEntry : public SpgemmPlan<T> {
  public:
+  static constexpr Needs kNeeds = {.gpu = true};
   BinnedEntry(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : plan_(make_binned(problem, exec, settings)) {}
 

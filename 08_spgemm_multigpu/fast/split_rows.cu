@@ -187,6 +187,5 @@ double split_bytes(const SpgemmProblem<T>& problem) {
   template double split_bytes(const SpgemmProblem<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages::spgemm

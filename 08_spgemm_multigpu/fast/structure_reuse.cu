@@ -31,8 +31,7 @@ class StructureReuse final : public spgemm::BinnedEntry<T> {
 void add_structure_reuse(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
   registry.add<StructureReuse>({.name = name,
                                 .idea = "the second half of binned: rows are counted and binned in prepare",
-                                .claims = {.structure_reuse = true},
-                                .needs = {.gpu = true}},
+                                .claims = {.structure_reuse = true}},
                                settings);
 }
 

@@ -355,6 +355,5 @@ STAGES_FOR_VALUES(multiply_in_warp_tables_bytes)
   STAGES_INSTANTIATE_ONE(multiply_in_block_tables, double, Ptr)
 STAGES_INSTANTIATE(std::int32_t)
 STAGES_INSTANTIATE(Offset)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages::spgemm

@@ -245,8 +245,7 @@ class MultiBlocks final : public spgemm::MultiProduct<T> {
 void add_multi_blocks(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
   registry.add<MultiBlocks>({.name = name,
                              .idea = "several GPUs: blocks of neighbouring rows of equal work; C left there, "
-                                     "or copied to its place by each",
-                             .needs = {.gpu = true, .several_ranks = true, .mpi = true}},
+                                     "or copied to its place by each"},
                             settings);
 }
 

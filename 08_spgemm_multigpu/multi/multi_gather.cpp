@@ -210,8 +210,7 @@ using GatherHash = MultiGather<T, ByHashing<T>>;
 void add_multi_gather(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
   registry.add<GatherBinned>(
       {.name = name,
-       .idea = "several GPUs: row i to process i mod K, B to all, rows of C sent to rank 0 and interleaved",
-       .needs = {.gpu = true, .several_ranks = true, .mpi = true}},
+       .idea = "several GPUs: row i to process i mod K, B to all, rows of C sent to rank 0 and interleaved"},
       settings);
 }
 
@@ -219,8 +218,7 @@ void add_multi_gather_hash(Registry& registry, const std::string& name) {
   registry.add<GatherHash>({.name = name,
                             .idea = "the course report's program: as multi_gather, with the kernels of "
                                     "hash_warp_per_row",
-                            .claims = {.bitwise_reproducible = false},
-                            .needs = {.gpu = true, .several_ranks = true, .mpi = true}},
+                            .claims = {.bitwise_reproducible = false}},
                            spgemm::Settings{});
 }
 

@@ -36,6 +36,7 @@ struct ByBinned {
 template <class T, class Local = ByBinned<T>>
 class MultiProduct : public mpi::MpiSpgemmPlan<T> {
  public:
+  static constexpr Needs kNeeds = {.gpu = true, .several_ranks = true, .mpi = true};
   /// A and C are shared out, not always evenly, with row pointers once more where C goes to one place; B is
   /// everywhere, its values twice while a plan is made.
   static Cost cost(const SpgemmProblem<T>& problem) {

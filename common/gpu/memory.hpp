@@ -2,7 +2,6 @@
 // Owning device and pinned host arrays. Sizes are in elements; nothing is initialised unless it says so.
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <type_traits>
 #include <vector>

@@ -2,7 +2,6 @@
 // The device side that all GPU plans share: matrices in device memory, operands and results that travel, and
 // the order of the products. A lesson's plan adds its kernel.
 
-#include <algorithm>
 #include <span>
 #include <variant>
 
@@ -62,6 +61,7 @@ double device_csr_bytes(const Csr<T>& a) {
 template <class T>
 class DeviceSpmvPlan : public SpmvPlan<T> {
  public:
+  static constexpr Needs kNeeds = {.gpu = true};
   DeviceSpmvPlan(const SpmvProblem<T>& problem, Exec& exec)
       : problem_(problem),
         exec_(as_gpu(exec)),
@@ -151,6 +151,7 @@ class DenseSpmvPlan : public DeviceSpmvPlan<T> {
 template <class T>
 class DeviceSpmmPlan : public SpmmPlan<T> {
  public:
+  static constexpr Needs kNeeds = {.gpu = true};
   DeviceSpmmPlan(const SpmmProblem<T>& problem, Exec& exec)
       : problem_(problem),
         exec_(as_gpu(exec)),
@@ -202,6 +203,7 @@ class DeviceSpmmPlan : public SpmmPlan<T> {
 template <class T>
 class DeviceSpgemmPlan : public SpgemmPlan<T> {
  public:
+  static constexpr Needs kNeeds = {.gpu = true};
   DeviceSpgemmPlan(const SpgemmProblem<T>& problem, Exec& exec)
       : problem_(problem), exec_(as_gpu(exec)), a_(to_device(*problem.a)), b_(to_device(*problem.b)) {}
 

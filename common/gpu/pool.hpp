@@ -7,7 +7,6 @@
 #include <limits>
 #include <memory>
 #include <type_traits>
-#include <utility>
 
 #include "common/gpu/check.hpp"
 

@@ -2,7 +2,6 @@
 // Prefix sums on the device: from counts per row to row pointers. CUB with nvcc (scan_cub.cu), a plain loop
 // on the executor (scan_simulated.cpp).
 
-#include <cstddef>
 #include <cstdint>
 
 #include "common/gpu/memory.hpp"

@@ -191,6 +191,5 @@ double check_bytes(const Problem& p) {
   template CheckReport check_entry(const Entry&, const P&, Exec&, const CheckOptions&);                 \
   template double check_bytes(const P&);
 STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages

@@ -315,6 +315,5 @@ STAGES_INSTANTIATE(SpmvProblem<float>)
 STAGES_INSTANTIATE(SpmvProblem<double>)
 STAGES_INSTANTIATE(SpmmProblem<float>)
 STAGES_INSTANTIATE(SpmmProblem<double>)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages::checking

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
-#include <memory>
 
 #include "common/harness/machine.hpp"
 #include "common/harness/seconds.hpp"

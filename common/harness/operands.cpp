@@ -218,6 +218,5 @@ double operand_elements(const Problem& p) {
   template double operand_elements(const P&);                 \
   template P::Operands make_operands(const P&, ValueKind, std::uint64_t);
 STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages

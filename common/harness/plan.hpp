@@ -28,10 +28,22 @@ struct Metric {
   std::string unit;  ///< "B", "registers"; empty: a ratio or a count
 };
 
+/// What an entry needs of the machine.
+struct Needs {
+  bool gpu = false;
+  bool several_ranks = false;  ///< works on more than one rank; the others are skipped there
+  bool mpi = false;            ///< needs the ranks of MPI, be it a single one
+
+  Needs operator|(const Needs& more) const {
+    return {gpu || more.gpu, several_ranks || more.several_ranks, mpi || more.mpi};
+  }
+};
+
 template <class ProblemType>
 class Plan {
  public:
   using Problem = ProblemType;
+  static constexpr Needs kNeeds = {};  ///< of each entry with such a plan
 
   Plan() = default;
   virtual ~Plan() = default;

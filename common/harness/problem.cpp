@@ -110,6 +110,5 @@ Cost problem_cost(const SpgemmProblem<T>& problem) {
   template Cost problem_cost(const SpgemmProblem<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages

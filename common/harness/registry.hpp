@@ -35,18 +35,11 @@ struct Claims {
       false;  ///< SpGEMM: prepare does the symbolic work, so it is never ranked with the others
 };
 
-/// What an entry needs of the machine.
-struct Needs {
-  bool gpu = false;
-  bool several_ranks = false;  ///< works on more than one rank; the others are skipped there
-  bool mpi = false;            ///< needs the ranks of MPI, be it a single one
-};
-
 struct EntryInfo {
   std::string name;  ///< "step/idea", e.g. "05_cuda_csr/warp_per_row"; "vendor/library_call" for peers
   std::string idea;  ///< one line
   Claims claims = {};
-  Needs needs = {};
+  Needs needs = {};  ///< beside what its plan always needs (Plan::kNeeds)
 };
 
 /// How an entry meets one kind of problem.
@@ -118,8 +111,8 @@ class Registry {
   /// after (problem, exec), for entries that differ by a parameter only. Throws Error if the name is taken.
   template <template <class> class PlanOf, class... Extra>
   [[gnu::always_inline]] void add(EntryInfo info, Extra... extra) {
-    Entry entry{std::move(info), Op::spmv, {}};
-    entry.op = PlanOf<float>::Problem::kOp;
+    Entry entry{std::move(info), PlanOf<float>::Problem::kOp, {}};
+    entry.needs = entry.needs | PlanOf<float>::kNeeds;
     implement<PlanOf<float>>(entry, extra...);
     implement<PlanOf<double>>(entry, extra...);
     insert(std::move(entry));

@@ -558,6 +558,5 @@ std::vector<std::pair<std::string, std::string>> run_context(const std::vector<s
   template void run_problem(const P&, std::span<const Entry* const>, const Machine&, const RunOptions&, \
                             const RunEvents&, Results&);
 STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages

@@ -46,6 +46,7 @@ struct ProductShape {
 template <class T>
 class MpiSpgemmPlan : public SpgemmPlan<T> {
  public:
+  static constexpr Needs kNeeds = {.several_ranks = true, .mpi = true};
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec);
 
   void load(const SpgemmOperands<T>& operands) final;

@@ -173,8 +173,7 @@ void add_vendor_cusparse_spmv(Registry& registry) {
       library_on_gpu("vendor/cusparse_spmv_alg1", "cuSPARSE SpMV, CSR_ALG1, preprocessed"),
       CUSPARSE_SPMV_CSR_ALG1);
   registry.add<CusparseCsrSpmv>({.name = "vendor/cusparse_spmv_alg2",
-                                 .idea = "cuSPARSE SpMV, CSR_ALG2 (the same bits each run), preprocessed",
-                                 .needs = {.gpu = true}},
+                                 .idea = "cuSPARSE SpMV, CSR_ALG2 (the same bits each run), preprocessed"},
                                 CUSPARSE_SPMV_CSR_ALG2);
   registry.add<CusparseSellSpmv>(
       library_on_gpu("vendor/cusparse_spmv_sell", "cuSPARSE SpMV on sliced ELL, slices of 32 rows"),

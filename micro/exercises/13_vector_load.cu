@@ -82,8 +82,7 @@ class Mine final : public DeviceSpmvPlan<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/vector_load", .idea = "16 bytes by one instruction", .needs = {.gpu = true}});
+  registry.add<Mine>({.name = "micro/vector_load", .idea = "16 bytes by one instruction"});
 }
 
 }  // namespace stages
