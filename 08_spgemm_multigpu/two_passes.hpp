@@ -87,16 +87,7 @@ class TwoPassPlan : public SpgemmPlan<T> {
     sort(c);
   }
 
-  Csr<T> fetch() override {
-    Csr<T> c(a_.rows, b_.cols);
-    c.col_idx.resize(c_.col_idx.size());
-    c.values.resize(c_.values.size());
-    c_.row_ptr.download(c.row_ptr, stream());
-    c_.col_idx.download(c.col_idx, stream());
-    c_.values.download(c.values, stream());
-    exec_.synchronize();
-    return c;
-  }
+  Csr<T> fetch() override { return csr_to_host<T>(c_, a_.rows, b_.cols, exec_); }
 
  protected:
   /// counts[row] = results of the row; they are 0 before.
