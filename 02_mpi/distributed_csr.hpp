@@ -63,9 +63,4 @@ class DistributedProduct {
   kernels::SpgemmRows<T> rows_;
 };
 
-extern template class RowFetcher<float>;
-extern template class RowFetcher<double>;
-extern template class DistributedProduct<float>;
-extern template class DistributedProduct<double>;
-
 }  // namespace stages::mpi

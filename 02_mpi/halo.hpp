@@ -50,7 +50,4 @@ class HaloMatrix {
   Transfers transfers_;
 };
 
-extern template class HaloMatrix<float>;
-extern template class HaloMatrix<double>;
-
 }  // namespace stages::mpi

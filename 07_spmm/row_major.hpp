@@ -82,7 +82,4 @@ class RowMajorPlan : public DeviceSpmmPlan<T> {
   Product<T> product_;
 };
 
-extern template class RowMajorPlan<float>;
-extern template class RowMajorPlan<double>;
-
 }  // namespace stages::spmm

@@ -90,7 +90,4 @@ class PackedB {
 /// The narrowest strip that may be dealt. Narrower ones may have a column a lane although B is aligned.
 inline constexpr Index kVectorStrip = 32;
 
-extern template class PackedB<float>;
-extern template class PackedB<double>;
-
 }  // namespace stages::spmm

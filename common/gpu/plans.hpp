@@ -49,6 +49,27 @@ AnyDeviceCsr<T> to_device(const Csr<T>& a) {
   return DeviceCsr<T, Offset>(a);
 }
 
+/// A matrix whose arrays lie in device memory (`c`: a DeviceCsr, or another class of such arrays), on the host.
+template <class T, class Arrays>
+Csr<T> csr_to_host(const Arrays& c, Index rows, Index cols, GpuExec& exec) {
+  const auto download = [&](const auto& from) {
+    Buffer<std::decay_t<decltype(*from.data())>> to(from.size());
+    if (from.size() > 0)
+      STAGES_CUDA(
+          cudaMemcpyAsync(to.data(), from.data(), from.bytes(), cudaMemcpyDeviceToHost, exec.stream()));
+    return to;
+  };
+  Csr<T> out;
+  out.rows = rows;
+  out.cols = cols;
+  const auto row_ptr = download(c.row_ptr);
+  out.col_idx = download(c.col_idx);
+  out.values = download(c.values);
+  exec.synchronize();
+  out.row_ptr.assign(row_ptr.begin(), row_ptr.end());
+  return out;
+}
+
 /// Bytes of `a` as a DeviceCsr, for cost().
 template <class T>
 double device_csr_bytes(const Csr<T>& a) {
@@ -214,7 +235,8 @@ class DeviceSpgemmPlan : public SpgemmPlan<T> {
   }
   void reset() override { c_ = {}; }
   Csr<T> fetch() override {
-    return std::visit([&](auto& c) { return to_host(c); }, c_);
+    return std::visit([&](auto& c) { return csr_to_host<T>(c, problem_.a->rows, problem_.b->cols, exec_); },
+                      c_);
   }
 
  protected:
@@ -226,22 +248,6 @@ class DeviceSpgemmPlan : public SpgemmPlan<T> {
   AnyDeviceCsr<T> c_;  ///< the result of the last run
 
  private:
-  template <class Ptr>
-  Csr<T> to_host(const DeviceCsr<T, Ptr>& c) {
-    Csr<T> out;
-    out.rows = problem_.a->rows;
-    out.cols = problem_.b->cols;
-    out.col_idx.resize(c.col_idx.size());
-    out.values.resize(c.values.size());
-    Buffer<Ptr> row_ptr(c.row_ptr.size());
-    c.row_ptr.download(row_ptr, stream());
-    c.col_idx.download(out.col_idx, stream());
-    c.values.download(out.values, stream());
-    exec_.synchronize();
-    out.row_ptr.assign(row_ptr.begin(), row_ptr.end());
-    return out;
-  }
-
   SpgemmProblem<T> problem_;
   GpuExec& exec_;
   AnyDeviceCsr<T> a_;

@@ -26,8 +26,4 @@ class PrefixSum {
   std::int64_t reserved_ = -1;
 };
 
-extern template class PrefixSum<std::int32_t, std::int32_t>;
-extern template class PrefixSum<std::int32_t, std::int64_t>;
-extern template class PrefixSum<std::int64_t, std::int64_t>;
-
 }  // namespace stages

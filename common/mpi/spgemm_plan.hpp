@@ -37,9 +37,7 @@ struct ProductShape {
   Index rows = 0;   ///< of A and C
   Index inner = 0;  ///< columns of A, rows of B
   Index cols = 0;   ///< of B and C
-  Offset nnz_a = 0;
-  Offset nnz_b = 0;
-  Offset products = 0;
+  Offset nnz_a = 0, nnz_b = 0, products = 0;
   Destination destination = Destination::host;
 };
 
@@ -111,8 +109,7 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   Placed placed_;
   std::function<void()> measure_whole_;  ///< for metrics(), which is const and has to run the plan
   Clocks clocks_;
-  double compute_seconds_ = 0;
-  double imbalance_ = 1;
+  double compute_seconds_ = 0, imbalance_ = 1;
   bool collected_ = false;
 };
 
@@ -137,10 +134,5 @@ void scatter_rows(const CsrView<T>& whole, const RowBounds& bounds, Index cols, 
 /// A matrix that rank 0 holds, on all ranks: rank 0 keeps a view of its own, the others get a copy in `copy`.
 template <class T>
 CsrView<T> broadcast_matrix(const CsrView<T>& whole, Csr<T>& copy, MPI_Comm comm);
-
-extern template class MpiSpgemmPlan<float>;
-extern template class MpiSpgemmPlan<double>;
-extern template class GatheredRows<float>;
-extern template class GatheredRows<double>;
 
 }  // namespace stages::mpi

@@ -75,20 +75,7 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
   std::string note() const override { return note_; }
 
   Csr<T> fetch() override {
-    Csr<T> out(this->problem().a->rows, this->problem().b->cols);
-    std::vector<std::int32_t> row_ptr(c_.row_ptr.size());
-    out.col_idx.resize(c_.col_idx.size());
-    out.values.resize(c_.values.size());
-    const auto download = [&](const auto& from, auto* to) {
-      if (from.size() > 0)
-        STAGES_CUDA(cudaMemcpyAsync(to, from.data(), from.bytes(), cudaMemcpyDeviceToHost, this->stream()));
-    };
-    download(c_.row_ptr, row_ptr.data());
-    download(c_.col_idx, out.col_idx.data());
-    download(c_.values, out.values.data());
-    this->exec().synchronize();
-    std::copy(row_ptr.begin(), row_ptr.end(), out.row_ptr.begin());
-    return out;
+    return csr_to_host<T>(c_, this->problem().a->rows, this->problem().b->cols, this->exec());
   }
 
   static Cost cost(const SpgemmProblem<T>& problem) {
@@ -168,12 +155,10 @@ class CusparseSpgemm final : public DeviceSpgemmPlan<T> {
     c_ = std::move(c);
   }
 
-  const T one_ = 1;
-  const T zero_ = 0;
+  const T one_ = 1, zero_ = 0;
   Attempt first_;
   Handle handle_;
-  SpMat a_;
-  SpMat b_;
+  SpMat a_, b_;
   Memory memory_;
   Result c_;
   std::string note_;
