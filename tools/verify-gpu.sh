@@ -219,7 +219,7 @@ if wants spmv || wants spmv_held_out; then
   wants spmv_held_out && measure "spmv_held_out$of_type" 0.1 "${files[@]}" "${of_spmv[@]}"
 fi
 
-# SpGEMM, C = A * A (docs/generators.md), and the course pair.
+# SpGEMM, C = A * A, and the course pair.
 if wants spgemm; then
   products=(-m data:d1)
   specs=(rmat:n=1062400,edge_factor=8,a=0.25 rmat:scale=17,edge_factor=8,a=0.57 rmat:scale=18,edge_factor=4,a=0.45
