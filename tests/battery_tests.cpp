@@ -140,9 +140,8 @@ void PrintTo(const EntryAndType& p, std::ostream* out) {
 INSTANTIATE_TEST_SUITE_P(Battery, EveryEntry, testing::ValuesIn(entries_and_types()), name_of);
 
 TEST(Registry, HoldsEntriesForEachOperation) {
-  for (const Op op : {Op::spmv, Op::spmm, Op::spgemm}) {
+  for (const Op op : {Op::spmv, Op::spmm, Op::spgemm})
     EXPECT_GT(std::ranges::count(registry().entries(), op, &Entry::op), 0) << to_string(op);
-  }
 }
 
 /// Problems of the operation, one kind each: an entry may be for one of them. All rows are of one length, which

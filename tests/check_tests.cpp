@@ -3,8 +3,6 @@
 
 #include "common/harness/check.hpp"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -336,10 +334,9 @@ TEST(Check, IntegersSeeAWrongValueOutsideTheSample) {
 template <class T>
 std::uint64_t fingerprint(const Buffer<T>& values) {
   std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const T value : values) {
+  for (const T value : values)
     for (const unsigned char byte : std::bit_cast<std::array<unsigned char, sizeof(T)>>(value))
       hash = (hash ^ byte) * 0x100000001b3U;
-  }
   return hash;
 }
 

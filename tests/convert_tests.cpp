@@ -2,8 +2,6 @@
 
 #include "common/matrix/convert.hpp"
 
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <map>
 #include <string>
@@ -31,10 +29,9 @@ void expect_equals(const Csr<T>& a, Index rows, Index cols, const Model& model) 
   EXPECT_EQ(a.rows, rows);
   EXPECT_EQ(a.cols, cols);
   Model found;
-  for (Index i = 0; i < a.rows; ++i) {
+  for (Index i = 0; i < a.rows; ++i)
     for (std::size_t k = 0; k < row_columns(a, i).size(); ++k)
       found[{i, row_columns(a, i)[k]}] = double{row_values(a, i)[k]};
-  }
   EXPECT_EQ(found, model);
 }
 
@@ -83,10 +80,9 @@ TYPED_TEST(Convert, AgreesWithTheModelOnAnyShape) {
       std::erase_if(without_zeros, [](const auto& entry) { return entry.second == 0; });
       for (const Layout layout : {Layout::row_major, Layout::col_major}) {
         const Dense<TypeParam> dense = to_dense(csr, layout);
-        for (Index i = 0; i < rows; ++i) {
+        for (Index i = 0; i < rows; ++i)
           for (Index j = 0; j < cols; ++j)
             EXPECT_EQ(double{dense(i, j)}, model.contains({i, j}) ? model.at({i, j}) : 0) << i << ", " << j;
-        }
         expect_equals(to_csr(dense), rows, cols, without_zeros);
       }
     }
@@ -103,9 +99,8 @@ TYPED_TEST(Convert, CscHoldsColumnsWithAscendingRows) {
 TYPED_TEST(Convert, DenseReaderHonoursTheLeadingDimension) {
   Dense<TypeParam> dense(2, 3, Layout::row_major, 5);
   std::fill(dense.data.begin(), dense.data.end(), std::numeric_limits<TypeParam>::quiet_NaN());
-  for (Index i = 0; i < 2; ++i) {
+  for (Index i = 0; i < 2; ++i)
     for (Index j = 0; j < 3; ++j) dense(i, j) = static_cast<TypeParam>(i == j ? 0 : 10 * i + j);
-  }
   const Csr<TypeParam> csr = to_csr(dense);
   EXPECT_EQ(csr.row_ptr, (Buffer<Offset>{0, 2, 4}));
   EXPECT_EQ(csr.col_idx, (Buffer<Index>{1, 2, 0, 2}));

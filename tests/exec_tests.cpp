@@ -3,7 +3,6 @@
 
 #include "common/harness/exec.hpp"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

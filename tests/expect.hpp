@@ -17,9 +17,8 @@ namespace stages {
 /// The text has all these words.
 inline testing::AssertionResult has_all(std::string_view text,
                                         std::initializer_list<std::string_view> words) {
-  for (const std::string_view w : words) {
+  for (const std::string_view w : words)
     if (text.find(w) == text.npos) return testing::AssertionFailure() << "no '" << w << "' in: " << text;
-  }
   return testing::AssertionSuccess() << "in: " << text;
 }
 inline testing::AssertionResult has(std::string_view text, std::string_view words) {

@@ -3,8 +3,6 @@
 
 #include "common/matrix/generate.hpp"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <bit>
 #include <set>
@@ -266,8 +264,7 @@ TEST(CoursePair, UniformFormHasTheSameCounts) {
 struct TwinFacts {
   const char* name;
   Index n;
-  Offset edges;
-  Offset hub_max;
+  Offset edges, hub_max;
 };
 constexpr TwinFacts kTwins[] = {
     {"arxiv", 169'343, 1'166'243, 13'155},     {"collab", 235'868, 2'358'104, 0},
@@ -319,9 +316,8 @@ TEST(Twins, MemoryIsKnownBeforehand) {
 TEST(Values, DependOnThePlaceAlone) {
   const auto sparse = to_dense(generate<double>("gen:uniform:n=60,per_row=5"));
   const auto full = to_dense(generate<double>("gen:dense:n=60"));
-  for (Index i = 0; i < 60; ++i) {
+  for (Index i = 0; i < 60; ++i)
     for (Index j = 0; j < 60; ++j) EXPECT_TRUE(sparse(i, j) == 0 || sparse(i, j) == full(i, j));
-  }
 }
 
 TEST(Spec, CountsMayBeWrittenWithExponents) {

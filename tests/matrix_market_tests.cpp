@@ -4,7 +4,6 @@
 
 #include "common/matrix/matrix_market.hpp"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -161,9 +160,8 @@ TEST(MatrixMarketConformance, EveryFileIsInTheTable) {
   std::set<std::string> listed;
   for (const Row& row : read_table(kFiles / "EXPECTED.tsv")) listed.insert(row.at("file"));
   for (const char* kind : {"accept", "reject"}) {
-    for (const auto& file : fs::directory_iterator(kFiles / kind)) {
+    for (const auto& file : fs::directory_iterator(kFiles / kind))
       EXPECT_TRUE(listed.contains(std::string(kind) + "/" + file.path().filename().string())) << file.path();
-    }
   }
 }
 
@@ -345,9 +343,8 @@ std::string complaint(const std::string& file, const ReadOptions& options = {}) 
 
 TEST(MatrixMarketCompressed, ZerosBehindItAreTakenAsGzipTakesThem) {
   const std::string file = packed(kGeneral + "2 2 2\n1 1 1\n"), more = packed("2 2 5\n");
-  for (const std::size_t zeros : {1, 2, 512, 200000}) {
+  for (const std::size_t zeros : {1, 2, 512, 200000})
     EXPECT_EQ(complaint(file + more + std::string(zeros, '\0')), "") << zeros;
-  }
   const std::string zeros(10, '\0');
   EXPECT_EQ(complaint(file + zeros + more + zeros), "");
   EXPECT_TRUE(has(complaint(file + more + zeros + "junk"), "damaged"));
@@ -474,9 +471,8 @@ TEST_F(MatrixMarketWriter, DenseComesBackBitForBit) {
   for (const Layout layout : {Layout::row_major, Layout::col_major}) {
     Dense<float> a(5, 3, layout, 9);
     std::fill(a.data.begin(), a.data.end(), 99.0f);  // padding, which must not be written
-    for (Index i = 0; i < 5; ++i) {
+    for (Index i = 0; i < 5; ++i)
       for (Index j = 0; j < 3; ++j) a(i, j) = static_cast<float>(i) / 7 - static_cast<float>(j);
-    }
     write_matrix_market(file("d.mtx"), a);
     const Dense<float> b = read_matrix_market_dense<float>(file("d.mtx"));
     for (Index k = 0; k < 15; ++k) EXPECT_EQ(a(k / 3, k % 3), b(k / 3, k % 3)) << k;

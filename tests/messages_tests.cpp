@@ -2,8 +2,6 @@
 // long or made up nothing arrives.
 #include "common/student/messages.hpp"
 
-#include <gtest/gtest.h>
-
 #include "common/battery/matrices.hpp"
 #include "tests/expect.hpp"
 

@@ -30,8 +30,7 @@ using mutants::SpmvFault;
 /// One fault: an entry that has it, the same without it, and what a rejection must say.
 struct Mutant {
   std::string fault;
-  Entry entry;
-  Entry twin;
+  Entry entry, twin;
   std::string says;              ///< regular expression that at least one rejection matches
   std::vector<Case> extra = {};  ///< cases that the battery does not have
   bool only_double = false;

@@ -2,8 +2,6 @@
 
 #include "common/harness/registry.hpp"
 
-#include <gtest/gtest.h>
-
 #include "common/battery/matrices.hpp"
 #include "tests/expect.hpp"
 #include "tests/mutants/spgemm.hpp"

@@ -3,8 +3,6 @@
 
 #include "common/harness/results.hpp"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>

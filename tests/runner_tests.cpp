@@ -2,8 +2,6 @@
 
 #include "common/harness/runner.hpp"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -1,8 +1,6 @@
 // The lists of matrices under tools/sets: those that rules are fitted on, and those that are reported. Each is
 // long enough, has all kinds, names no matrix that is in its other list, and holds nothing that cannot be made.
 
-#include <gtest/gtest.h>
-
 #include <fstream>
 #include <map>
 #include <regex>
@@ -57,10 +55,9 @@ std::vector<std::string> faults(const std::string& fitted, const std::string& re
     const std::vector<std::string> matrices = matrices_of(text);
     if (matrices.size() < at_least)
       found.push_back(std::to_string(matrices.size()) + " matrices are too few");
-    for (const char* kind : {"hubs", "lp", "banded", "stencil", "fem", "pruned", "hypergraph"}) {
+    for (const char* kind : {"hubs", "lp", "banded", "stencil", "fem", "pruned", "hypergraph"})
       if (text.find("\ngen:" + std::string(kind) + ":") == std::string::npos)
         found.push_back("no matrix of the kind " + std::string(kind));
-    }
     for (const std::string& matrix : matrices) {
       if (++times[in_order(matrix)] == 2) found.push_back(matrix + " is there twice");
       if (is_matrix_spec(matrix)) {
@@ -83,10 +80,9 @@ std::vector<std::string> faults(const std::string& fitted, const std::string& re
 }
 
 TEST(Sets, EachOperationHasTwoOfEnoughMatrices) {
-  for (const auto& [op, at_least] : {std::pair<std::string, std::size_t>("spgemm", 40), {"spmm", 30}}) {
+  for (const auto& [op, at_least] : {std::pair<std::string, std::size_t>("spgemm", 40), {"spmm", 30}})
     for (const std::string& fault : faults(text_of(op + "-fitted"), text_of(op + "-reported"), at_least))
       ADD_FAILURE() << fault;
-  }
 }
 
 TEST(Sets, FaultsAreSeen) {

@@ -2,7 +2,6 @@
 
 #include "common/matrix/statistics.hpp"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <limits>

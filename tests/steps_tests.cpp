@@ -2,8 +2,6 @@
 // timed.
 #include "common/harness/steps.hpp"
 
-#include <gtest/gtest.h>
-
 #include <vector>
 
 #include "common/harness/entries.hpp"

@@ -1,8 +1,6 @@
 // stages generate: writes the matrix that a spec describes.
 #include "common/matrix/generate.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -17,8 +15,7 @@ namespace stages {
 namespace {
 
 struct GenerateOptions {
-  std::string spec;
-  std::string output;
+  std::string spec, output;
   ValueType type = ValueType::f64;
   bool list = false;
 };

@@ -1,6 +1,5 @@
 #include "common/cli/inputs.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -131,10 +130,9 @@ void require_two_files(const std::string& flag, const std::string& path, const s
 void require_writable(const std::string& flag, const std::string& path,
                       const std::vector<std::string>& read) {
   if (path.empty()) fail("{}: the file's name is empty", flag);
-  for (const std::string& input : read) {
+  for (const std::string& input : read)
     if (same_file(path, input))
       fail("{} {}: that is the matrix which is read; name another file", flag, path);
-  }
   if (std::error_code none; std::filesystem::is_fifo(path, none)) {
     // Opened and closed, it would end for who reads it before it began.
     if (access(path.c_str(), W_OK) != 0)

@@ -58,9 +58,8 @@ void on_signal(int signal) {
 
 /// But for what nohup, or a shell's &, has had ignored.
 void handle(void (*handler)(int)) {
-  for (const int signal : kSignals) {
+  for (const int signal : kSignals)
     if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
-  }
 }
 
 void listen(const std::function<void(const std::string&)>& words) {

@@ -1,5 +1,4 @@
 // stages multiply: one product by one entry, the result to a file.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -21,14 +20,10 @@ namespace stages {
 namespace {
 
 struct MultiplyOptions {
-  std::string entry;
-  std::string a;
-  std::string b;
-  std::string output;
+  std::string entry, a, b, output;
   ValueType type = ValueType::f64;
   std::vector<int> ranks;  ///< one, or none
-  bool ranks_started = false;
-  bool no_check = false;
+  bool ranks_started = false, no_check = false;
   std::optional<double> max_memory_gb;
   InputOptions input;
 };
@@ -43,9 +38,8 @@ void require_matching_b(const Program& program, const Entry& entry, const std::s
   const bool dense = is_dense(b);
   const auto reject = [&](const char* what, const char* makes, Op op) {
     std::string names;
-    for (const Entry& e : program.registry.entries()) {
+    for (const Entry& e : program.registry.entries())
       if (e.op == op) names += (names.empty() ? "" : ", ") + e.name;
-    }
     fail("{}: {}, which makes the product {}, and {} is an entry for {}; entries for it are {}", b, what,
          makes, entry.name, to_string(entry.op), names.empty() ? "none in this program" : names);
   };

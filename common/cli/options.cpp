@@ -1,7 +1,5 @@
 #include "common/cli/options.hpp"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>

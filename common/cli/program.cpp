@@ -1,6 +1,5 @@
 #include "common/cli/program.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -56,9 +55,8 @@ void survive_lost_output() {
 
 /// One line, whatever the message looked like.
 std::string one_line(std::string text) {
-  for (char& c : text) {
+  for (char& c : text)
     if (c == '\n' || c == '\r') c = ' ';
-  }
   text.erase(text.find_last_not_of(' ') + 1);
   return printable(text);
 }

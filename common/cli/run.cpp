@@ -1,5 +1,4 @@
 // stages run: every chosen entry on every chosen matrix, checked and timed side by side.
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -62,9 +61,8 @@ class Run {
     // Ranks have no GPU where none of their entries needs one.
     if (!ranks_.started() || machine.gpu != nullptr) require_what_it_tells(machine);
     results_.context = run_context(program.arguments, machine);
-    if (ranks_.started()) {
+    if (ranks_.started())
       for (auto& fact : ranks_.exec().facts()) results_.context.push_back(std::move(fact));
-    }
     findings_.keep(results_);
   }
 
@@ -231,10 +229,9 @@ class Run {
     std::size_t count = 0;
     for (const Part& part : parts) {
       for (const Job& job : part.jobs) {
-        for (const Entry* const entry : part.entries) {
+        for (const Entry* const entry : part.entries)
           if (std::ranges::count(job.ops, entry->op) > 0)
             count += entry->op == Op::spmm ? part.arguments.problem.n_cols.size() : 1;
-        }
       }
     }
     return count;
@@ -402,10 +399,9 @@ class Run {
 };
 
 void show(Results results, const RunArguments& arguments) {
-  for (ResultRow& row : results.rows) {
+  for (ResultRow& row : results.rows)
     for (std::string* const text : {&row.problem.matrix, &row.problem.options, &row.reason})
       *text = printable(*text);
-  }
   const bool colour = wants_colour(stdout);
   const std::string scaling = to_scaling_table(results, colour);
   fmt::print("{}{}{}", to_table(results, colour, arguments.all), scaling.empty() ? "" : "\n", scaling);

@@ -19,9 +19,8 @@ constexpr std::string_view kWholeSet = "data:all";
 std::vector<Op> operations(const RunArguments& arguments) {
   if (arguments.ops.empty() && !arguments.problem.b.empty()) return {Op::spgemm};
   std::vector<Op> out;
-  for (const auto& [op, name] : kOps) {
+  for (const auto& [op, name] : kOps)
     if (among(arguments.ops, name)) out.push_back(op);
-  }
   return out;
 }
 
@@ -41,18 +40,16 @@ std::string_view number_of(std::string_view step) { return step.substr(0, step.f
 
 std::vector<std::string> chosen_stages(const Program& program, const std::vector<std::string>& wanted) {
   std::vector<std::string_view> known;
-  for (const Entry& entry : program.registry.entries()) {
+  for (const Entry& entry : program.registry.entries())
     if (known.empty() || known.back() != entry.stage()) known.push_back(entry.stage());
-  }
   std::vector<std::string> out;
   for (const std::string& name : wanted) {
     const auto found = std::ranges::find_if(
         known, [&](std::string_view stage) { return stage == name || number_of(stage) == name; });
     if (found == known.end()) {
-      for (const LeftOut& left : program.left_out) {
+      for (const LeftOut& left : program.left_out)
         if (left.name == name || number_of(left.name) == name)
           fail("--stage {}: left out of this build: it needs {}", name, left.needs);
-      }
       fail("--stage: there is no step '{}'; {}", name, nearest_names(name, known));
     }
     out.emplace_back(*found);

@@ -1,7 +1,5 @@
 #include "common/cli/run_options.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <limits>
 

@@ -16,14 +16,9 @@ namespace stages {
 struct Effort {
   ValueType type = ValueType::f32;
   bool quick = false;
-  std::optional<double> max_noise_percent;
-  std::optional<double> time_budget;
+  std::optional<double> max_noise_percent, time_budget;
   int plans = 1;
-  std::optional<double> max_memory_gb;
-  std::optional<double> max_work;
-  std::optional<double> max_seconds;
-  std::optional<double> least_clock_mhz;
-  std::optional<double> energy_seconds;
+  std::optional<double> max_memory_gb, max_work, max_seconds, least_clock_mhz, energy_seconds;
   std::string cache = "hot";
   std::string check = "full";
   std::string launch = "single";
@@ -34,30 +29,24 @@ struct Effort {
 struct ProblemOptions {
   std::string b;
   std::vector<int> n_cols = {32};
-  double alpha = 1;
-  double beta = 0;
+  double alpha = 1, beta = 0;
   std::string layout = "row";
   std::string mode = "single";
   std::optional<int> products;
   std::string destination = "host";
   std::vector<int> ranks;  ///< in a line of the tour several; elsewhere one
-  bool weak = false;
-  bool ranks_only = false;
-  bool ranks_started = false;
+  bool weak = false, ranks_only = false, ranks_started = false;
   InputOptions input;
 
   bool operator==(const ProblemOptions&) const = default;
 };
 
 struct RunArguments {
-  std::vector<std::string> matrices;
-  std::vector<std::string> ops;
-  std::vector<std::string> stages;
+  std::vector<std::string> matrices, ops, stages;
   std::string filter;
   ProblemOptions problem;
   Effort effort;
-  std::string json;
-  std::string csv;
+  std::string json, csv;
   bool append = false;  ///< to what the file of `json` has
   bool all = false;     ///< show skipped rows, too
 };

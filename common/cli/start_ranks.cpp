@@ -1,7 +1,6 @@
 #include "common/cli/start_ranks.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>

@@ -1,6 +1,5 @@
 #include "common/cli/tour.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -183,18 +182,16 @@ std::vector<StepLine> tour_lines(const Program& program, const std::vector<Part>
     for (const std::string& step : part.arguments.stages) {
       if (std::ranges::count(lines, step, &StepLine::step) > 0 || step == kLibraries) continue;
       std::vector<const ResultRow*> rows;
-      for (const ResultRow& row : results.rows) {
+      for (const ResultRow& row : results.rows)
         if (row.entry.starts_with(step + "/") && is_shown(row, part)) rows.push_back(&row);
-      }
       if (rows.empty() && part.missing.empty()) continue;  // only its libraries are left
       lines.push_back(part.missing.empty() ? step_line(step, rows)
                                            : StepLine{.step = step, .missing = part.missing});
     }
   }
-  for (const LeftOut& left : program.left_out) {
+  for (const LeftOut& left : program.left_out)
     if (!left.name.starts_with("vendor"))
       lines.push_back({.step = left.name, .missing = "left out of this build: it needs " + left.needs});
-  }
   std::ranges::sort(lines, {}, &StepLine::step);
   return lines;
 }

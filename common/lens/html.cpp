@@ -110,8 +110,7 @@ std::string row(const std::string& code, const LensSite& site, std::uint64_t of_
   const double share = of_kernel == 0 ? 0 : static_cast<double>(sum.cost) / static_cast<double>(of_kernel);
   return fmt::format(
       "<tr class=hot style=\"--share: {:.3f}\"><td class=text>{} {} {} "
-      "B<td>{}<td>{:.1f}<td>{:.2f}<td>{:.2f}<td>{}<td>{:.1f} %"
-      "<td class=code>{}{}</tr>\n",
+      "B<td>{}<td>{:.1f}<td>{:.2f}<td>{:.2f}<td>{}<td>{:.1f} %<td class=code>{}{}</tr>\n",
       0.6 * share, name_of(sum.space), name_of(sum.access), site.counts.bytes, counted(sum.requests),
       sum.of_requests(sum.lanes), sum.of_requests(sum.cost), sum.of_requests(sum.least),
       sum.space == Space::global ? fmt::format("{:.0f} %", 100 * sum.wanted_share()) : "", 100 * share, code,
@@ -151,11 +150,9 @@ std::string kernel_html(const LensKernel& kernel) {
 std::string lens_html(const std::string& title, std::span<const LensView> views) {
   std::string text =
       "<p>What each line asked of memory in one product, counted on the executor; nothing here is a time. "
-      "The darker a line, the larger its "
-      "share of the kernel's sectors (global memory) or wavefronts (shared memory). <em>Takes</em>: sectors "
-      "or wavefronts of a request; "
-      "<em>least</em>: if the same bytes lay side by side; <em>wanted</em>: of the bytes in the "
-      "sectors.</p>\n";
+      "The darker a line, the larger its share of the kernel's sectors (global memory) or wavefronts (shared "
+      "memory). <em>Takes</em>: sectors or wavefronts of a request; <em>least</em>: if the same bytes lay "
+      "side by side; <em>wanted</em>: of the bytes in the sectors.</p>\n";
   for (const LensView& view : views) {
     text += fmt::format("<h2>{}</h2>\n", html_escaped(view.entry));
     if (!view.problem.empty())

@@ -21,10 +21,9 @@ std::string short_name(const std::string& function) {
       }
     }
   }
-  for (const char* tag : {"[abi:kernel]", "(anonymous namespace)::", "stages::"}) {
+  for (const char* tag : {"[abi:kernel]", "(anonymous namespace)::", "stages::"})
     for (std::size_t at = name.find(tag); at != std::string::npos; at = name.find(tag))
       name.erase(at, std::string(tag).size());
-  }
   // The type that a template returns stands in front of its name.
   int depth = 0;
   std::size_t begin = 0;
@@ -67,9 +66,8 @@ std::vector<LensSum> sums_of(std::span<const LensKernel> kernels) {
     for (const simt::Access access : {simt::Access::load, simt::Access::store, simt::Access::atomic}) {
       LensSum sum{.space = space, .access = access};
       for (const LensKernel& kernel : kernels) {
-        for (const LensSite& site : kernel.sites) {
+        for (const LensSite& site : kernel.sites)
           if (site.counts.space == space && site.counts.access == access) sum.add(site.counts);
-        }
       }
       if (sum.requests > 0) sums.push_back(sum);
     }

@@ -25,9 +25,8 @@ std::vector<SourceFile> source_of(const LensKernel& kernel, bool all_lines) {
   for (const auto& [at, times] : kernel.waits) files[at.file][at.line].waits += times;
   std::vector<SourceFile> found;
   for (auto& [name, lines] : files) {
-    if (all_lines) {
+    if (all_lines)
       for (unsigned n = lines.begin()->first; n < lines.rbegin()->first; ++n) lines[n];
-    }
     const std::vector<std::string> source = lines_of_file(name);
     SourceFile& file = found.emplace_back(SourceFile{.name = name, .lines = {}});
     for (auto& [number, line] : lines) {

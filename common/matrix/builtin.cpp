@@ -23,9 +23,8 @@ std::vector<BuiltinMatrix> parse(std::string_view text) {
 }  // namespace
 
 bool BuiltinMatrix::meant_for(std::string_view operation) const {
-  for (std::string_view rest = operations; !rest.empty();) {
+  for (std::string_view rest = operations; !rest.empty();)
     if (take(rest, ',') == operation) return true;
-  }
   return false;
 }
 

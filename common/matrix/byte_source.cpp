@@ -199,8 +199,7 @@ class NoSizeSignal {
   }
 
  private:
-  sigset_t signal_;
-  sigset_t before_;
+  sigset_t signal_, before_;
 };
 
 }  // namespace
@@ -235,9 +234,8 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
        {"\x28\xb5\x2f\xfd"sv, "zstd"},
        {"PK\x03\x04"sv, "zip"},
        {"7z\xbc\xaf"sv, "7z"}}};
-  for (const auto& [bytes, program] : kOthers) {
+  for (const auto& [bytes, program] : kOthers)
     if (magic.starts_with(bytes)) fail("is compressed with {}; unpack it first, or use gzip", program);
-  }
   return source;
 }
 

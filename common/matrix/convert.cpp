@@ -136,10 +136,9 @@ template <class T>
 Dense<T> to_dense(const Csr<T>& a, Layout layout, Offset ld) {
   Dense<T> out(a.rows, a.cols, layout, ld);
   std::fill(out.data.begin(), out.data.end(), T{0});
-  for (Index i = 0; i < a.rows; ++i) {
+  for (Index i = 0; i < a.rows; ++i)
     for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k)
       out(i, a.col_idx[at(k)]) = a.values[at(k)];
-  }
   return out;
 }
 
@@ -190,6 +189,5 @@ void require_canonical(const Csr<T>& a, const char* name) {
   template void require_canonical(const Csr<T>&, const char*);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages

@@ -59,11 +59,10 @@ const std::vector<Generator>& all_generators() {
                               recipes::structured_generators(), recipes::course_generators()})
       v.insert(v.end(), group.begin(), group.end());
     for (auto& [info, plan] : v) {
-      for (const GeneratorParameter& common : {kSeed, kValues}) {
+      for (const GeneratorParameter& common : {kSeed, kValues})
         if (std::ranges::find(info.parameters, common.name, &GeneratorParameter::name) ==
             info.parameters.end())
           info.parameters.push_back(common);
-      }
     }
     return v;
   }();
@@ -150,8 +149,7 @@ Csr<T> generate(std::string_view spec, int threads, Offset max_bytes) {
   if (max_bytes == 0 && lines / 8 > plan.recipe.entries && static_cast<double>(need) > kMostForEmptyLines) {
     fail(
         "{}: {} x {} with {} entries takes {:.3g} GB of memory, and the limit is {:.3g} GB where most rows "
-        "are empty; ask "
-        "for fewer rows",
+        "are empty; ask for fewer rows",
         spec, plan.recipe.rows, plan.recipe.cols, plan.recipe.entries, static_cast<double>(need) * 1e-9,
         kMostForEmptyLines * 1e-9);
   }

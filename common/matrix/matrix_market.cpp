@@ -129,8 +129,7 @@ void parse_qualifiers(const std::string& name, const Words& words, Header& heade
   if (field == "complex")
     fail_at(name, 1,
             "complex{} matrices are not read, only those of real numbers; write the real and the imaginary "
-            "part to files of "
-            "their own, as by scipy.io: mmwrite('real.mtx', mmread('{}').real)",
+            "part to files of their own, as by scipy.io: mmwrite('real.mtx', mmread('{}').real)",
             hermitian ? " hermitian" : "", name);
   if (hermitian) fail_at(name, 1, "'hermitian' matrices are not read; write a real one as 'symmetric'");
   // scipy writes 'unsigned-integer' for its unsigned types.
@@ -344,9 +343,7 @@ class EntryReader {
   EntryReader(Lines& lines, const Header& header, const ReadOptions& options)
       : lines_(lines), header_(header), options_(options) {}
 
-  Offset dropped = 0;
-  Offset non_finite = 0;
-  Offset rounded = 0;
+  Offset dropped = 0, non_finite = 0, rounded = 0;
 
   /// Calls visit(row, col, value) for every entry, 0-based, as stored; lines_.line() is its line. Throws Error
   /// unless the number of entries is the declared one.
@@ -785,10 +782,9 @@ void write_matrix_market(const std::string& path, const Csr<T>& a) {
   LineWriter out(path);
   out.line("%%MatrixMarket matrix coordinate real general");
   out.line("{} {} {}", a.rows, a.cols, a.nnz());
-  for (Index i = 0; i < a.rows; ++i) {
+  for (Index i = 0; i < a.rows; ++i)
     for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k)
       out.line("{} {} {}", i + 1, a.col_idx[at(k)] + 1, writable(a.values[at(k)]));
-  }
   out.commit();
 }
 
@@ -797,9 +793,8 @@ void write_matrix_market(const std::string& path, const Dense<T>& a) {
   LineWriter out(path);
   out.line("%%MatrixMarket matrix array real general");
   out.line("{} {}", a.rows, a.cols);
-  for (Index j = 0; j < a.cols; ++j) {
+  for (Index j = 0; j < a.cols; ++j)
     for (Index i = 0; i < a.rows; ++i) out.line("{}", writable(a(i, j)));
-  }
   out.commit();
 }
 
@@ -814,6 +809,5 @@ void write_matrix_market(const std::string& path, const Dense<T>& a) {
   template void write_matrix_market<T>(const std::string&, const Dense<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages

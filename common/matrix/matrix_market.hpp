@@ -34,8 +34,7 @@ struct MatrixMarketHeader {
   Format format = Format::coordinate;
   Field field = Field::real;
   Symmetry symmetry = Symmetry::general;
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0, cols = 0;
   Offset stored = 0;  ///< entries that the file holds, before symmetry is expanded
 };
 

@@ -1,6 +1,5 @@
 #include "common/matrix/memory.hpp"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -93,11 +93,9 @@ class Permutation {
   }
 
  private:
-  Word size_;
-  Word key_;
+  Word size_, key_;
   unsigned low_bits_ = 0;
-  Word low_mask_ = 0;
-  Word high_mask_ = 0;
+  Word low_mask_ = 0, high_mask_ = 0;
 };
 
 }  // namespace stages::random

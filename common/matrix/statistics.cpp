@@ -79,9 +79,8 @@ bool mostly_empty(const Csr<T>& a) {
 template <class T>
 Csr<T> without_empty_lines(const Csr<T>& a) {
   std::vector<Index> columns(a.col_idx.begin(), a.col_idx.end()), rows;
-  for (Index i = 0; i < a.rows; ++i) {
+  for (Index i = 0; i < a.rows; ++i)
     if (a.row_nnz(i) > 0) rows.push_back(i);
-  }
   if (a.rows == a.cols) columns.insert(columns.end(), rows.begin(), rows.end());
   std::sort(columns.begin(), columns.end());
   columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
@@ -287,6 +286,5 @@ SquareCost square_cost(const Csr<T>& a, Offset exact_up_to, int threads) {
   template SquareCost square_cost(const Csr<T>&, Offset, int);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages

@@ -9,11 +9,9 @@
 namespace stages {
 
 struct MatrixStatistics {
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0, cols = 0;
   Offset nnz = 0;
-  Index empty_rows = 0;
-  Index empty_cols = 0;
+  Index empty_rows = 0, empty_cols = 0;
   Offset min_row = 0;     ///< length of the shortest row; 0 for a matrix without rows
   Offset max_row = 0;     ///< length of the longest row
   Offset max_col = 0;     ///< length of the longest column
@@ -78,8 +76,7 @@ ProductCost product_cost(const Csr<T>& a, const Csr<T>& b, Offset exact_up_to = 
 /// The cost of squaring A; of a rectangular A, the cost of the cheaper of A * A^T and A^T * A.
 /// `transposed_first` tells that it was A^T * A.
 struct SquareCost : ProductCost {
-  bool rectangular = false;
-  bool transposed_first = false;
+  bool rectangular = false, transposed_first = false;
 };
 template <class T>
 SquareCost square_cost(const Csr<T>& a, Offset exact_up_to = 100'000'000, int threads = 0);

@@ -22,8 +22,7 @@ namespace {
 
 /// A name where a signal handler finds it: it can neither wait for a lock nor allocate.
 struct Slot {
-  std::atomic<bool> taken = false;
-  std::atomic<bool> filled = false;
+  std::atomic<bool> taken = false, filled = false;
   std::array<char, PATH_MAX> path{};
 };
 
@@ -111,9 +110,8 @@ void TemporaryName::forget() {
 }
 
 void remove_temporary_files() {
-  for (std::size_t k = slots.size(); k-- > 0;) {
+  for (std::size_t k = slots.size(); k-- > 0;)
     if (slots[k].filled) remove(slots[k].path.data());
-  }
 }
 
 }  // namespace stages

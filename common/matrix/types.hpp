@@ -48,8 +48,7 @@ enum class Layout { row_major, col_major };
 /// values. `Ptr` is int64 on the host; a GPU stage narrows it to int32 where the non-zeros allow.
 template <class T, class Ptr = Offset>
 struct CsrView {
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0, cols = 0;
   const Ptr* row_ptr = nullptr;    ///< rows + 1 positions, ascending, row_ptr[0] = 0
   const Index* col_idx = nullptr;  ///< nnz column numbers
   const T* values = nullptr;       ///< nnz values
@@ -58,8 +57,7 @@ struct CsrView {
 /// Compressed sparse columns, borrowed: CsrView with the roles of rows and columns exchanged.
 template <class T, class Ptr = Offset>
 struct CscView {
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0, cols = 0;
   const Ptr* col_ptr = nullptr;
   const Index* row_idx = nullptr;
   const T* values = nullptr;
@@ -69,8 +67,7 @@ struct CscView {
 /// (col_major).
 template <class T>
 struct DenseView {
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0, cols = 0;
   Offset ld = 0;  ///< leading dimension, in elements: >= cols (row_major) or >= rows (col_major)
   Layout layout = Layout::row_major;
   T* data = nullptr;
@@ -85,10 +82,8 @@ struct DenseView {
 /// up.
 template <class T>
 struct Coo {
-  Index rows = 0;
-  Index cols = 0;
-  Buffer<Index> row_idx;
-  Buffer<Index> col_idx;
+  Index rows = 0, cols = 0;
+  Buffer<Index> row_idx, col_idx;
   Buffer<T> values;
 
   Offset nnz() const { return std::ssize(values); }
@@ -105,8 +100,7 @@ struct Coo {
 template <class T>
 struct Csr {
   using Value = T;
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0, cols = 0;
   Buffer<Offset> row_ptr = Buffer<Offset>(1, 0);
   Buffer<Index> col_idx;
   Buffer<T> values;
@@ -131,8 +125,7 @@ struct Csr {
 template <class T>
 struct Csc {
   using Value = T;
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0, cols = 0;
   Buffer<Offset> col_ptr = Buffer<Offset>(1, 0);
   Buffer<Index> row_idx;
   Buffer<T> values;
@@ -150,8 +143,7 @@ struct Csc {
 template <class T>
 struct Dense {
   using Value = T;
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0, cols = 0;
   Offset ld = 0;
   Layout layout = Layout::row_major;
   Buffer<T> data;

@@ -12,9 +12,8 @@ namespace stages::mpi {
 std::vector<Metric> Clocks::metrics(MPI_Comm comm) const {
   const auto median = [&](double RunTimes::*clock) {
     std::vector<double> samples;
-    for (const RunTimes& run : runs_) {
+    for (const RunTimes& run : runs_)
       if (run.*clock >= 0) samples.push_back(run.*clock);
-    }
     if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
     max_over_ranks(samples, comm);
     return summarize(std::move(samples)).median / products_;

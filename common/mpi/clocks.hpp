@@ -21,16 +21,12 @@ using stages::seconds_since;
 
 /// One run, as one rank saw it: seconds. Negative: not measured in this run.
 struct RunTimes {
-  double compute = -1;
-  double distributed = -1;
-  double root_to_root = -1;
+  double compute = -1, distributed = -1, root_to_root = -1;
 };
 
 /// Payload of the messages of one run that this rank sent, and what it wrote into shared windows.
 struct RunBytes {
-  Offset scatter = 0;
-  Offset exchange = 0;
-  Offset gather = 0;
+  Offset scatter = 0, exchange = 0, gather = 0;
 };
 
 class Clocks {

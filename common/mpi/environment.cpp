@@ -25,9 +25,8 @@ std::int64_t number_of(const char* name, std::int64_t fallback, std::int64_t mos
 }  // namespace
 
 bool started_by_mpirun() {
-  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
+  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"})
     if (std::getenv(name) != nullptr) return true;
-  }
   return false;
 }
 

@@ -1,7 +1,5 @@
 #include "common/mpi/exec.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>

@@ -28,8 +28,7 @@ class MpiExec final : public Exec {
 
 /// How many cores this process's machine lends it, and how many threads each of them runs at once.
 struct Cores {
-  int cores = 1;
-  int threads_per_core = 1;
+  int cores = 1, threads_per_core = 1;
 };
 Cores cores_here();
 

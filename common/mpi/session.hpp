@@ -31,8 +31,7 @@ class Session {
  private:
   bool first_to_speak();
 
-  int rank_ = 0;
-  int size_ = 1;
+  int rank_ = 0, size_ = 1;
   int exceptions_at_start_;
   MPI_Comm node_ = MPI_COMM_NULL;
   std::string problem_;

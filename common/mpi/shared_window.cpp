@@ -1,6 +1,5 @@
 #include "common/mpi/shared_window.hpp"
 
-#include <fmt/format.h>
 #include <sys/statvfs.h>
 
 #include <atomic>

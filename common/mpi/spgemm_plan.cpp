@@ -248,19 +248,17 @@ void GatheredRows<T>::gather(const Csr<T>& mine, const RowBounds& bounds, Index 
   mpi::gather(mine.col_idx.data(), whole_.col_idx.data(), places, 0, comm);
   mpi::gather(mine.values.data(), whole_.values.data(), places, 0, comm);
   if (rank != 0) return;
-  for (std::size_t r = 0; r + 1 < bounds.size(); ++r) {
+  for (std::size_t r = 0; r + 1 < bounds.size(); ++r)
     for (Index i = bounds[r]; i < bounds[r + 1]; ++i)
       whole_.row_ptr[static_cast<std::size_t>(i) + 1] += places[r];
-  }
 }
 
 template <class T>
 void scatter_rows(const CsrView<T>& whole, const RowBounds& bounds, Index cols, Csr<T>& part, MPI_Comm comm) {
   const int rank = own_rank(comm);
   std::vector<Offset> places(bounds.size());  // where each rank's entries begin
-  if (rank == 0) {
+  if (rank == 0)
     for (std::size_t r = 0; r < bounds.size(); ++r) places[r] = whole.row_ptr[bounds[r]];
-  }
   broadcast(places.data(), std::ssize(places), 0, comm);
   const std::vector<Offset> rows(bounds.begin(), bounds.end());
   const auto mine = static_cast<std::size_t>(rank);
@@ -300,6 +298,5 @@ CsrView<T> broadcast_matrix(const CsrView<T>& whole, Csr<T>& copy, MPI_Comm comm
   template CsrView<T> broadcast_matrix(const CsrView<T>&, Csr<T>&, MPI_Comm);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages::mpi

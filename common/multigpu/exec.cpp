@@ -116,9 +116,8 @@ void MultiGpuExec::take_longest_phases() {
   for (const PhaseTime& phase : phases()) names += phase.name + "\n";
   std::vector<std::string> all;
   std::istringstream lines(all_text(names, ranks_.comm()));
-  for (std::string name; std::getline(lines, name);) {
+  for (std::string name; std::getline(lines, name);)
     if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
-  }
   std::vector<double> mine(all.size(), 0);
   for (const PhaseTime& phase : phases())
     mine[static_cast<std::size_t>(std::find(all.begin(), all.end(), phase.name) - all.begin())] =

@@ -45,9 +45,8 @@ void PeerMemory::share(std::span<const std::size_t> bounds, cudaStream_t stream)
   copy(me, true);
   STAGES_CUDA(cudaStreamSynchronize(stream));
   window_.fence();
-  for (std::size_t part = 0; part + 1 < bounds.size(); ++part) {
+  for (std::size_t part = 0; part + 1 < bounds.size(); ++part)
     if (part != me) copy(part, false);
-  }
   STAGES_CUDA(cudaStreamSynchronize(stream));
   add_traffic(static_cast<Offset>(bounds.back() - bounds.front() - (bounds[me + 1] - bounds[me])));
   window_.fence();

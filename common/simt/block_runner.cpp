@@ -1,7 +1,5 @@
 #include "common/simt/block_runner.hpp"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -64,9 +62,8 @@ std::uint64_t GridRun::block_at(std::uint64_t turn) const {
 }
 
 bool GridRun::all_idle(std::uint64_t at) const {
-  for (const Idle& runner : runners) {
+  for (const Idle& runner : runners)
     if (runner.active.load() && runner.idle_at.load() != at) return false;
-  }
   return progress.load() == at;
 }
 
@@ -122,9 +119,8 @@ void BlockRunner::prepare_threads() {
   order_.resize(threads_in_block_);
   unsigned i = 0;
   for (unsigned z = 0; z < block.z; ++z) {
-    for (unsigned y = 0; y < block.y; ++y) {
+    for (unsigned y = 0; y < block.y; ++y)
       for (unsigned x = 0; x < block.x; ++x) thread_[i++].index = {x, y, z};
-    }
   }
 }
 
@@ -362,9 +358,8 @@ void BlockRunner::release_barrier() {
   if (barrier_.vote == Vote::count) result = barrier_.count;
   if (barrier_.vote == Vote::all) result = barrier_.count == barrier_.arrived;
   if (barrier_.vote == Vote::any) result = barrier_.count > 0;
-  for (Thread& t : thread_) {
+  for (Thread& t : thread_)
     if (t.state == State::barrier) t.out = result;
-  }
   barrier_.arrived = 0;
   if (races_) races_->barrier(clocks_);
   if (tracing_) {
@@ -738,9 +733,8 @@ void BlockRunner::end_after_crash() {
 
 std::string BlockRunner::waiters(State state, unsigned first, unsigned last) const {
   std::vector<unsigned> waiting;
-  for (unsigned i = first; i < last; ++i) {
+  for (unsigned i = first; i < last; ++i)
     if (thread_[i].state == state) waiting.push_back(i);
-  }
   return fmt::format("{} {}", text_of(waiting), waiting.size() == 1 ? "waits" : "wait");
 }
 

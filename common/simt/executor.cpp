@@ -1,7 +1,5 @@
 #include "common/simt/executor.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <condition_variable>
@@ -67,9 +65,8 @@ class Pool {
       if (idle > patience) run.stop_with(Fault::timeout, "");
       if (deadline && Clock::now() > *deadline) run.stop_with(Fault::late, "");
       if (idle > 2 * patience + 1 && catching_crashes()) {
-        for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t i = 0; i < count; ++i)
           if (run.runners[i].active.load()) interrupt(workers_[i]->thread);
-        }
       }
       if (idle > 2 * patience + (catching_crashes() ? 10 : 1)) give_up(run, idle);
     }

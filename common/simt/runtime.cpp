@@ -1,7 +1,5 @@
 #include "common/simt/runtime.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -52,6 +50,10 @@ cudaError_t error(cudaError_t code, std::string detail) {
   t_last = code;
   t_detail = std::move(detail);
   return code;
+}
+template <class... Args>
+cudaError_t error(cudaError_t code, fmt::format_string<Args...> detail, Args&&... args) {
+  return error(code, fmt::format(detail, std::forward<Args>(args)...));
 }
 
 // ---- the device -------------------------------------------------------------------------------------------
@@ -124,16 +126,14 @@ class Memory {
     if (bytes == 0) return cudaSuccess;
     const std::lock_guard lock(mutex_);
     if (kind == Kind::device && bytes > device().memory - used_) {
-      return error(
-          cudaErrorMemoryAllocation,
-          fmt::format(
-              "{} bytes asked for, {} of {} free on the simulated device; take a smaller matrix or set "
-              "STAGES_DEVICE_MEMORY (MiB)",
-              bytes, device().memory - used_, device().memory));
+      return error(cudaErrorMemoryAllocation,
+                   "{} bytes asked for, {} of {} free on the simulated device; take a smaller matrix or set "
+                   "STAGES_DEVICE_MEMORY (MiB)",
+                   bytes, device().memory - used_, device().memory);
     }
     void* memory = nullptr;
     if (posix_memalign(&memory, 256, bytes + kCanaryBytes) != 0)
-      return error(cudaErrorMemoryAllocation, fmt::format("the host has no {} bytes", bytes));
+      return error(cudaErrorMemoryAllocation, "the host has no {} bytes", bytes);
     forget_freed_at(reinterpret_cast<std::uintptr_t>(memory), bytes + kCanaryBytes);
     fill_junk(memory, bytes);
     lay_canary(static_cast<std::byte*>(memory) + bytes);
@@ -154,9 +154,8 @@ class Memory {
     const auto at = allocations_.find(reinterpret_cast<std::uintptr_t>(p));
     if (at == allocations_.end() || at->second.kind != kind) {
       const bool twice = at != allocations_.end() && at->second.kind == Kind::freed;
-      return error(cudaErrorInvalidValue,
-                   fmt::format("{} is {}", p,
-                               twice ? "already freed" : "not the start of an allocation of this kind"));
+      return error(cudaErrorInvalidValue, "{} is {}", p,
+                   twice ? "already freed" : "not the start of an allocation of this kind");
     }
     const std::size_t bytes = at->second.bytes;
     const bool broken = canary_broken(static_cast<std::byte*>(p) + bytes);
@@ -187,9 +186,8 @@ class Memory {
   std::vector<Span> spans() {
     const std::lock_guard lock(mutex_);
     std::vector<Span> found;
-    for (const auto& [begin, allocation] : allocations_) {
+    for (const auto& [begin, allocation] : allocations_)
       if (allocation.kind != Kind::freed) found.push_back({begin, allocation.bytes});
-    }
     return found;
   }
 
@@ -270,17 +268,16 @@ cudaError_t check_side(const void* p, std::size_t bytes, bool device_side, const
     if (reinterpret_cast<std::uintptr_t>(p) == found->begin + found->bytes) return cudaSuccess;
     if (freed && STAGES_SIMT_ASAN)
       return cudaSuccess;  // ASan hands freed memory out again, and watches it itself
-    return error(cudaErrorInvalidValue, fmt::format("the {} is {}device memory where host memory is expected",
-                                                    role, freed ? "freed " : ""));
+    return error(cudaErrorInvalidValue, "the {} is {}device memory where host memory is expected", role,
+                 freed ? "freed " : "");
   }
   if (!found || found->kind != Kind::device)
-    return error(cudaErrorInvalidValue, fmt::format("the {} is {} where device memory is expected", role,
-                                                    freed ? "freed device memory" : "host memory"));
+    return error(cudaErrorInvalidValue, "the {} is {} where device memory is expected", role,
+                 freed ? "freed device memory" : "host memory");
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - found->begin;
   if (bytes > found->bytes - offset)
-    return error(cudaErrorInvalidValue,
-                 fmt::format("{} bytes from the {} on, of which the device array holds only {}", bytes, role,
-                             found->bytes - offset));
+    return error(cudaErrorInvalidValue, "{} bytes from the {} on, of which the device array holds only {}",
+                 bytes, role, found->bytes - offset);
   return cudaSuccess;
 }
 
@@ -349,7 +346,7 @@ cudaError_t stale_unless(bool exists) {
                                 : std::is_same_v<Handle, cudaEvent_t> ? "event"
                                                                       : "graph";
   if (exists) return cudaSuccess;
-  return error(cudaErrorInvalidResourceHandle, fmt::format("the {} does not exist (any more)", kWhat));
+  return error(cudaErrorInvalidResourceHandle, "the {} does not exist (any more)", kWhat);
 }
 template <class Handle>
 cudaError_t check_handle(Handle handle) {
@@ -367,7 +364,7 @@ thread_local cudaStream_t t_capture = nullptr;
 cudaError_t refuse_in_capture(const char* call) {
   if (!t_capture) return cudaSuccess;
   return error(cudaErrorStreamCaptureUnsupported,
-               fmt::format("{} while a stream is being captured; move it out of the captured work", call));
+               "{} while a stream is being captured; move it out of the captured work", call);
 }
 
 /// What the search for races knows of the order of streams, where work on this one begins.
@@ -434,18 +431,16 @@ cudaError_t check_shape(const Grid& g) {
                               g.grid.x, g.grid.y, g.grid.z));
   const std::size_t limit = dynamic_limit(g.kernel);
   if (g.shared_bytes > limit)
-    return error(
-        cudaErrorInvalidValue,
-        fmt::format("{} bytes of dynamic shared memory, but this kernel may use {}; ask for more with "
-                    "cudaFuncSetAttribute(MaxDynamicSharedMemorySize), up to {} on this device",
-                    g.shared_bytes, limit, device().shared_optin));
+    return error(cudaErrorInvalidValue,
+                 "{} bytes of dynamic shared memory, but this kernel may use {}; ask for more with "
+                 "cudaFuncSetAttribute(MaxDynamicSharedMemorySize), up to {} on this device",
+                 g.shared_bytes, limit, device().shared_optin);
   if (g.cluster > 1 &&
       (device().major < 9 || g.cluster > 16 || g.grid.x != g.cluster || g.grid.y != 1 || g.grid.z != 1)) {
-    return error(
-        cudaErrorNotSupported,
-        fmt::format("a cluster of {} in a grid of {} x {} x {} blocks, on {}; the executor runs grids "
-                    "that are one cluster of at most 16, on compute capability 9.0",
-                    g.cluster, g.grid.x, g.grid.y, g.grid.z, device().name));
+    return error(cudaErrorNotSupported,
+                 "a cluster of {} in a grid of {} x {} x {} blocks, on {}; the executor runs grids "
+                 "that are one cluster of at most 16, on compute capability 9.0",
+                 g.cluster, g.grid.x, g.grid.y, g.grid.z, device().name);
   }
   return cudaSuccess;
 }
@@ -462,8 +457,8 @@ cudaError_t check_cooperative(const Grid& g) {
       static_cast<std::uint64_t>(per_sm) * static_cast<std::uint64_t>(device().sms);
   if (blocks <= resident) return cudaSuccess;
   return error(cudaErrorCooperativeLaunchTooLarge,
-               fmt::format("{} blocks, of which only {} can run at once ({} SMs x {})", blocks, resident,
-                           device().sms, per_sm));
+               "{} blocks, of which only {} can run at once ({} SMs x {})", blocks, resident, device().sms,
+               per_sm);
 }
 
 cudaError_t run_now(const Grid& grid) {
@@ -497,9 +492,8 @@ void require_capability(int needed, const char* what, Where at) {
 cudaError_t set_function_attribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;  // hints and permissions
   if (value < 0 || static_cast<std::size_t>(value) > device().shared_optin) {
-    return error(cudaErrorInvalidValue,
-                 fmt::format("{} bytes of dynamic shared memory; this device allows {} at most", value,
-                             device().shared_optin));
+    return error(cudaErrorInvalidValue, "{} bytes of dynamic shared memory; this device allows {} at most",
+                 value, device().shared_optin);
   }
   const std::lock_guard lock(g_function_mutex);
   dynamic_limits()[kernel] = static_cast<std::size_t>(value);
@@ -519,7 +513,7 @@ cudaError_t get_function_attributes(cudaFuncAttributes* attributes, const void* 
 cudaError_t max_active_blocks(int* blocks, int block_size, std::size_t shared_bytes) {
   const Device& d = device();
   if (!blocks || block_size <= 0 || block_size > 1024)
-    return error(cudaErrorInvalidValue, fmt::format("a block of {} threads", block_size));
+    return error(cudaErrorInvalidValue, "a block of {} threads", block_size);
   const int warps = (block_size + 31) / 32;
   const int by_threads = std::min(d.blocks_per_sm, d.threads_per_sm / 32 / warps);
   const std::size_t by_memory = d.shared_per_sm / std::max<std::size_t>(1, shared_bytes + d.shared_reserved);
@@ -531,9 +525,8 @@ cudaError_t check_argument_pointer(const void* p, int argument) {
   if (!p) return cudaSuccess;
   const auto found = memory().find(p);
   if (found && found->kind != Kind::freed) return cudaSuccess;
-  return error(cudaErrorIllegalAddress,
-               fmt::format("argument {} of the kernel points to {}; pass device memory", argument,
-                           found ? "freed device memory" : "host memory"));
+  return error(cudaErrorIllegalAddress, "argument {} of the kernel points to {}; pass device memory",
+               argument, found ? "freed device memory" : "host memory");
 }
 
 bool is_capturing(cudaStream_t stream) {
@@ -689,9 +682,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (is_capturing(stream))
     return error(cudaErrorStreamCaptureUnsupported, "cudaGraphLaunch on a stream that is captured");
   return put(stream, [graph = exec->graph] {
-    for (const auto& work : graph.work) {
+    for (const auto& work : graph.work)
       if (const auto status = work()) return status;
-    }
     return cudaSuccess;
   });
 }
@@ -721,9 +713,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t stop) {
-  for (const cudaEvent_t event : {start, stop}) {
+  for (const cudaEvent_t event : {start, stop})
     if (const auto status = check_handle(event)) return status;
-  }
   if (!start->recorded || !stop->recorded || !start->timed || !stop->timed)
     return error(cudaErrorInvalidResourceHandle, "both events must be recorded, and made with timing");
   *milliseconds = std::numeric_limits<float>::quiet_NaN();

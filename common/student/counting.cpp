@@ -90,11 +90,10 @@ auto looked_at(Plan<Problem>& plan, Exec& exec, End&& end) {
 /// Without what stands for the device language, and the standard library.
 std::vector<CountedLine> own_lines(const std::vector<simt::CodeLine>& lines) {
   std::vector<CountedLine> out;
-  for (const simt::CodeLine& line : lines) {
+  for (const simt::CodeLine& line : lines)
     if (line.file.find("/common/simt/") == std::string::npos && !line.file.starts_with("/usr/") &&
         !line.file.starts_with("?"))
       out.push_back({line.file.substr(line.file.rfind('/') + 1), line.line});
-  }
   return out;
 }
 
@@ -166,6 +165,5 @@ RaceCounts look_for_races(Plan<Problem>&, Exec&) {
   template Counts count(Plan<P>&, Exec&, const P&, const P::Operands&); \
   template RaceCounts look_for_races(Plan<P>&, Exec&);
 STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
-#undef STAGES_INSTANTIATE
 
 }  // namespace stages::student

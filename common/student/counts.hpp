@@ -34,8 +34,7 @@ struct CountedSite {
 };
 
 struct Counts {
-  std::uint64_t launches = 0;
-  std::uint64_t threads = 0;
+  std::uint64_t launches = 0, threads = 0;
   std::uint64_t barriers = 0;  ///< that blocks or warps came to
   std::uint64_t read_bytes =
       0;  ///< of distinct sectors that loads of global memory touched, launch by launch

@@ -6,7 +6,6 @@
 //
 // Under mpirun rank 0 speaks with the judge, and leads the others.
 
-#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 // stages grade: has the judge (common/grade) grade students' files, and tells what came of it.
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -30,14 +29,12 @@ using grade::ClassGrade;
 using grade::Grade;
 
 struct GradeOptions {
-  std::string stage;
-  std::string file;
+  std::string stage, file;
   std::string format = "text";
   bool as_json = false;  ///< the same as format "json"
   std::string size = "small";
   int hints = 0;  ///< how many are shown, and nothing is graded; 0: none
-  double time_limit = 20;
-  double memory_limit_gb = 4;
+  double time_limit = 20, memory_limit_gb = 4;
   std::uint64_t seed = 1;
   std::string seed_from;
   bool lens = false;
@@ -64,9 +61,8 @@ std::string stage_for(std::string wanted, const Program& program) {
     return name == wanted || name.substr(0, name.find('_')) == wanted;
   });
   if (found == known.end()) fail("'{}' is no stage with exercises; {}", wanted, nearest_names(wanted, known));
-  for (const LeftOut& left : program.left_out) {
+  for (const LeftOut& left : program.left_out)
     if (left.name == *found) fail("{}: left out of this build: it needs {}", *found, left.needs);
-  }
   return std::string(*found);
 }
 

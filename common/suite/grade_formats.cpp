@@ -136,11 +136,10 @@ std::string grades_as_classroom50(const std::vector<Grade>& grades) {
                        {"output", output}});
     };
     add(file, g.points == 100, g.points, 100, g.broken.empty() ? g.exercise.task : g.broken);
-    for (const ClassGrade& c : g.classes) {
+    for (const ClassGrade& c : g.classes)
       if (c.counts())
         add(fmt::format("{}: {}", file, c.name), c.good(), 0, 0,
             c.good() ? fmt::format("{} cases", c.passed) : c.reason);
-    }
     for (const grade::DemandGrade& d : g.efficiency)
       add(fmt::format("{}: {}", file, d.text), d.reason.empty(), 0, 0, d.reason);
   }
@@ -164,9 +163,8 @@ std::string grades_as_junit(const std::vector<Grade>& grades, const std::string&
                    : fmt::format(">\n      <failure message=\"{}\"/>\n    </testcase>\n", xml(reason));
     };
     if (!g.broken.empty()) add("before the first case", g.broken);
-    for (const ClassGrade& c : g.classes) {
+    for (const ClassGrade& c : g.classes)
       if (c.counts()) add(c.name, c.good() ? std::string() : c.reason);
-    }
     for (const grade::DemandGrade& d : g.efficiency) add(d.text, d.reason);
     out += fmt::format(
         "  <testsuite name=\"{}: {} of 100 points\" tests=\"{}\" failures=\"{}\">\n{}  </testsuite>\n",

@@ -1,5 +1,4 @@
 // stages lens: what the lines of a kernel do to memory.
-#include <fmt/format.h>
 
 #include <exception>
 #include <functional>

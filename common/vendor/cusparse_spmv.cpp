@@ -43,12 +43,10 @@ class SpmvPlanOn : public DeviceSpmvPlan<T> {
   }
 
  private:
-  const T one_ = 1;
-  const T zero_ = 0;
+  const T one_ = 1, zero_ = 0;
   cusparseSpMVAlg_t algorithm_;
   Handle handle_;
-  DnVec x_;
-  DnVec y_;
+  DnVec x_, y_;
   SpMat matrix_;
   DeviceArray<unsigned char> buffer_;
 };

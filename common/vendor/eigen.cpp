@@ -162,8 +162,7 @@ class EigenSpgemm final : public HostSpgemmPlan<T> {
     return {m.cols, m.rows, row_ptr.back(), row_ptr.data(), m.col_idx, m.values};
   }
 
-  Buffer<Index> a_row_ptr_;
-  Buffer<Index> b_row_ptr_;
+  Buffer<Index> a_row_ptr_, b_row_ptr_;
   Sparse<T, Eigen::ColMajor> ct_;
 };
 

@@ -242,8 +242,7 @@ class GraphBlasSpmv final : public SpmvPlan<T> {
 
   SpmvProblem<T> problem_;
   Matrix<T> a_;
-  std::vector<std::unique_ptr<Matrix<T>>> x_;
-  std::vector<std::unique_ptr<Matrix<T>>> y_;
+  std::vector<std::unique_ptr<Matrix<T>>> x_, y_;
 };
 
 template <class T>

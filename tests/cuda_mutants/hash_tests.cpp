@@ -350,9 +350,8 @@ TEST_F(HashParts, SmallMatricesComeToEveryForm) {
       GpuExec exec;
       const auto plan = entry.on<SpgemmProblem<float>>().prepare(p, exec);
       run_once(*plan, p);
-      for (const Metric& metric : plan->metrics()) {
+      for (const Metric& metric : plan->metrics())
         if (metric.name.starts_with("rows_") || metric.name == "slots") rows[metric.name] += metric.value;
-      }
     }
   }
   EXPECT_EQ(rows.size(), 21U + 3U + 6U);
@@ -430,9 +429,8 @@ TEST_F(HashParts, FormsOfRecordedProducts) {
 
   const auto left_out = [](const spgemm::Bounds& bounds) {
     std::set<Form> forms;
-    for (int k = 0; k < static_cast<int>(Form::sort_256); ++k) {
+    for (int k = 0; k < static_cast<int>(Form::sort_256); ++k)
       if (!spgemm::is_multiplied_by({}, bounds, static_cast<Form>(k))) forms.insert(static_cast<Form>(k));
-    }
     return forms;
   };
   spgemm::Bounds bounds{.rows = 500, .cols = 8'000, .products = 100'000, .row_products = 3'000};

@@ -184,9 +184,8 @@ TEST_F(HubRows, OfThreeFloatsAreAddedUpByManyBlocks) {
 TEST_F(HubRows, HaveTheSameBitsWhicheverBlockIsTheLast) {
   Registry registry;
   spmm::add_balanced(registry, "share=1", {.share = 1});
-  for (const Matrix& a : with_hub_rows()) {
+  for (const Matrix& a : with_hub_rows())
     for (const Index n_cols : {5, 64}) expect_same_bits(registry, product<float>(a, n_cols, 2.5f, -1.0f));
-  }
 }
 
 TEST_F(HubRows, AndOtherLongRowsAreCountedAndHubRowsHaveChunks) {
@@ -226,10 +225,9 @@ void multiply_packed() {
   spmm::add_balanced_reordered(registry, "packed,reordered",
                                {.share = 21, .strip = 2 * kLine, .packing = spmm::Packing::always});
   for (const Index n_cols : {1, 3, 31, 33, 63, 65, 100, 257}) {
-    for (const Matrix& a : {cut_rows(), hub_row()}) {
+    for (const Matrix& a : {cut_rows(), hub_row()})
       for (const Offset padding : {4 - n_cols % 4, n_cols % 4 == 1 ? 5 : 0})
         expect_good(registry, product<T>(a, n_cols, T(2.5), T(-1), Layout::row_major, padding));
-    }
   }
   expect_good(registry, product<T>(matrices::empty(35, 9), 33));
   expect_good(registry, product<T>(matrices::empty(35, 0), 33));
@@ -318,11 +316,10 @@ class DenseTiles : public OnDevice {
 TEST_F(DenseTiles, HasEveryForm) {
   Registry registry;
   spmm::add_dense_tiles(registry, "dense_tiles");
-  for (const Index warps : {4, 8, 16}) {
+  for (const Index warps : {4, 8, 16})
     for (const Index ahead : {1, 2, 4})
       spmm::add_dense_tiles(registry, fmt::format("dense_tiles,warps={},ahead={}", warps, ahead),
                             {.warps = warps, .ahead = ahead});
-  }
   for (const Index n_cols : {7, 65}) {
     const float beta = n_cols == 7 ? 0.0f : -1.0f;
     for (const Matrix& a : {matrices::ramp(20, 40), matrices::dense(17, 300), matrices::empty(35, 9)})

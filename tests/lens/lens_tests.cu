@@ -16,9 +16,8 @@ using simt::Space;
 /// What a run of `kernel` came to in one kind of access; nothing where there was none.
 LensSum of(const LensView& view, Space space, Access access) {
   EXPECT_EQ(view.problem, "");
-  for (const LensSum& sum : sums_of(view.kernels)) {
+  for (const LensSum& sum : sums_of(view.kernels))
     if (sum.space == space && sum.access == access) return sum;
-  }
   return {.space = space, .access = access};
 }
 
@@ -219,9 +218,8 @@ TEST(Lens, LanesOfALoopWaitForTheLongest) {
   DeviceArray<float> sums(64);
   const LensView view = look(row_sums, 1, 32, ends.data(), values.data(), sums.data(), 64);
   std::uint64_t of_values = 0;
-  for (const LensSite& site : view.kernels.at(0).sites) {
+  for (const LensSite& site : view.kernels.at(0).sites)
     if (site.counts.access == Access::load && site.counts.lanes == kEntries) of_values = site.counts.requests;
-  }
   EXPECT_EQ(of_values, 32u + 64u);
   EXPECT_EQ(of(view, Space::global, Access::store).requests, 2u);
 }
@@ -253,9 +251,8 @@ TEST(Lens, CodeThatStandsBehindTheLoopIsNoLoop) {
 __global__ void long_way(const float* from, float* to, int turns) {
   float sum = 0;
   for (int i = 0; i < turns; ++i) sum += from[static_cast<unsigned>(i) * 32 + threadIdx.x % 32];
-  if (threadIdx.x % 2 == 0) {
+  if (threadIdx.x % 2 == 0)
     for (int i = 0; i < turns; ++i) sum -= from[static_cast<unsigned>(i) * 32 + threadIdx.x % 32];
-  }
   to[threadIdx.x] = sum;
 }
 

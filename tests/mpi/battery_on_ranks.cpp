@@ -27,11 +27,10 @@ const Registry& all_entries() {
 std::vector<const Entry*> chosen(const World& world) {
   const std::string wanted = world.words.empty() ? "" : world.words.front();
   std::vector<const Entry*> out;
-  for (const Entry& entry : all_entries().entries()) {
+  for (const Entry& entry : all_entries().entries())
     if (entry.needs.mpi && (!entry.needs.gpu || world.gpu != nullptr) &&
         entry.name.find(wanted) != std::string::npos)
       out.push_back(&entry);
-  }
   require(!out.empty(), "no entry's name holds '{}'", wanted);
   return out;
 }
@@ -77,10 +76,9 @@ MPI_TEST(battery) {
   // The battery's cases ask for C on the host; the other destinations where an entry has them.
   for (const Entry* const entry : chosen(world)) {
     if (entry->op != Op::spgemm) continue;
-    for (const Destination destination : {Destination::distributed, Destination::one_gpu}) {
+    for (const Destination destination : {Destination::distributed, Destination::one_gpu})
       for (const char* const spec : {"gen:rmat:scale=9,edge_factor=8", "gen:hypersparse:n=500,nnz=3"})
         check_destination(world, *entry, square_on_root<double>(world, spec, destination));
-    }
   }
 }
 

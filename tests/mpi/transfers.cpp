@@ -29,16 +29,14 @@ void scatter_and_gather(World& world, int root) {
   const auto own = static_cast<std::size_t>(bounds[me + 1] - bounds[me]);
   std::vector<std::int32_t> whole, part(own, -1), back;
   if (world.ranks.rank() == root) {
-    for (int r = 0; r < world.ranks.size(); ++r) {
+    for (int r = 0; r < world.ranks.size(); ++r)
       for (Offset k = 0; k < 97 * r; ++k) whole.push_back(token(r, k));
-    }
     back.assign(whole.size(), -1);
   }
   mpi::scatter(whole.data(), part.data(), bounds, root, world.ranks.comm());
-  for (std::size_t k = 0; k < own; ++k) {
+  for (std::size_t k = 0; k < own; ++k)
     require(part[k] == token(world.ranks.rank(), static_cast<Offset>(k)), "scatter from {}: element {} is {}",
             root, k, part[k]);
-  }
   mpi::gather(part.data(), back.data(), bounds, root, world.ranks.comm());
   require(back == (world.ranks.rank() == root ? whole : back), "gather to {} brought other elements", root);
 }
@@ -59,10 +57,9 @@ void all_to_all_messages(World& world) {
   transfers.wait();
   for (int r = 0; r < ranks; ++r) {
     const auto& from = in[static_cast<std::size_t>(r)];
-    for (std::size_t k = 0; k < from.size(); ++k) {
+    for (std::size_t k = 0; k < from.size(); ++k)
       require(from[k] == token(r, 1000 * me + static_cast<Offset>(k)), "message from {}: element {} is {}", r,
               k, from[k]);
-    }
   }
 }
 

@@ -44,8 +44,7 @@ class MadeUpPlan final : public mpi::MpiSpgemmPlan<double> {
 
   bool slower_;
   mpi::RowBounds bounds_;
-  int deals_ = 0;
-  int multiplications_ = 0;
+  int deals_ = 0, multiplications_ = 0;
 };
 
 double time_imbalance(const mpi::RowBounds& bounds) {

@@ -228,9 +228,8 @@ class FaultyGather final : public HostSpgemmPlan<T> {
     }
     Csr<T>& c = this->c_;
     c = from_rows(gathered, this->b().cols);
-    if (fault_ == GatherFault::values_over_columns) {
+    if (fault_ == GatherFault::values_over_columns)
       for (std::size_t k = 0; k < c.values.size(); ++k) c.col_idx[k] = static_cast<Index>(c.values[k]);
-    }
   }
 
  private:

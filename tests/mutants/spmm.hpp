@@ -40,9 +40,8 @@ class FaultySpmm : public HostSpmmPlan<T> {
         c(i, j) = alpha * dot(i, j) + (reads_old ? beta * c(i, j) : T{0});
       }
     }
-    if (fault_ == SpmmFault::swapped_result && c.rows > 1) {
+    if (fault_ == SpmmFault::swapped_result && c.rows > 1)
       for (Index j = 0; j < c.cols; ++j) std::swap(c(0, j), c(c.rows - 1, j));
-    }
   }
 
  private:

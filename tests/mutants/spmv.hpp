@@ -133,8 +133,7 @@ class FaultySpmv : public HostSpmvPlan<T> {
   SpmvOperands<T> x_;  // the operands that are consumed
   Buffer<T> kept_;
   Dense<T> first_;
-  int runs_ = 0;
-  int runs_since_load_ = 0;
+  int runs_ = 0, runs_since_load_ = 0;
 };
 
 }  // namespace stages::mutants

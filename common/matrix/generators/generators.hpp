@@ -14,8 +14,7 @@ namespace stages::recipes {
 
 /// A matrix that has been asked for but not made.
 struct Recipe {
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0, cols = 0;
   Offset entries = 0;             ///< placed, before repeats fall out: an upper bound of nnz
   bool drawn = false;             ///< made from draws, which takes scratch memory, not row by row
   bool symmetric_values = false;  ///< (i, j) and (j, i) hold the same value

@@ -1,7 +1,5 @@
 #include "common/matrix/generators/hubs.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -24,8 +22,7 @@ random::Word largest_quotient(random::Word n, random::Word step) {
 /// steps of it are 13 turns less 1).
 random::Word golden_step(random::Word n) {
   const random::Word golden = std::max<random::Word>(1, random::scale(random::kGolden, n));
-  random::Word best = 1;
-  random::Word best_quotient = n;
+  random::Word best = 1, best_quotient = n;
   for (random::Word distance = 0; distance <= std::min<random::Word>(64, n / 8); ++distance) {
     for (const random::Word step : {golden - distance, golden + distance}) {
       const random::Word quotient = largest_quotient(n, step);
@@ -61,19 +58,18 @@ HubRows plan_hubs(const Parameters& p, Index rows, Index cols, Offset drawn, Off
     if (share >> 32U != 0) lengths[0] = drawn;
   } else if (hub_max > 0) {
     lengths = {hub_max, hub_max * 7 / 10, hub_max / 2};
-    if (rows < 3) p.reject(fmt::format("three hub rows do not fit into {} rows", rows));
+    if (rows < 3) p.reject("three hub rows do not fit into {} rows", rows);
   } else {
     return {};
   }
   if (lengths[0] > cols)
     p.reject(
-        fmt::format("a hub row of {} entries does not fit into {} columns; ask for a shorter hub, or for "
-                    "fewer entries altogether",
-                    lengths[0], cols));
+        "a hub row of {} entries does not fit into {} columns; ask for a shorter hub, or for "
+        "fewer entries altogether",
+        lengths[0], cols);
   if (lengths[0] + lengths[1] + lengths[2] > drawn)
-    p.reject(
-        fmt::format("hubs of {}, {} and {} entries are more than the {} entries drawn; ask for shorter hubs",
-                    lengths[0], lengths[1], lengths[2], drawn));
+    p.reject("hubs of {}, {} and {} entries are more than the {} entries drawn; ask for shorter hubs",
+             lengths[0], lengths[1], lengths[2], drawn);
   return {rows, cols, lengths, p.seed()};
 }
 

@@ -25,16 +25,14 @@ namespace stages::recipes {
 
 /// A canonical Csr without its values.
 struct Pattern {
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0, cols = 0;
   Buffer<Offset> row_ptr;
   Buffer<Index> col_idx;
 };
 
 /// Where an entry lies.
 struct Place {
-  Index row;
-  Index col;
+  Index row, col;
 };
 template <class Row, class Col>
 Place place_at(Row row, Col col) {

@@ -6,8 +6,6 @@
 // Exactly as many distinct entries as asked come from a pseudo-random permutation of the cells (or of a row's
 // columns): its first nnz values are nnz different cells, computed one by one, without a list of those taken.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "common/matrix/generators/generators.hpp"
@@ -24,8 +22,8 @@ using Shape = Parameters::Shape;
 Recipe distinct_cells(const Parameters& p, Shape s, Offset nnz) {
   const Offset cells = Offset{s.rows} * s.cols;
   if (nnz > cells)
-    p.reject(fmt::format("{} entries do not fit into {} x {}, which has {} places; ask for fewer", nnz,
-                         s.rows, s.cols, cells));
+    p.reject("{} entries do not fit into {} x {}, which has {} places; ask for fewer", nnz, s.rows, s.cols,
+             cells);
   return drawn_cells(s.rows, s.cols, nnz, random::key(p.seed(), Purpose::cells));
 }
 

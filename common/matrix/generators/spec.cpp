@@ -1,6 +1,5 @@
 #include "common/matrix/generators/spec.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -8,8 +7,6 @@
 #include <limits>
 #include <optional>
 #include <ranges>
-
-#include "common/matrix/error.hpp"
 
 namespace stages::recipes {
 namespace {
@@ -55,8 +52,7 @@ SpecParts split_spec(std::string_view spec) {
 
 Parameters::Parameters(std::string_view spec, std::string_view arguments, const GeneratorInfo& info)
     : spec_(spec), info_(info) {
-  if (arguments.ends_with(','))
-    reject(fmt::format("nothing follows the last comma; for example {}", info_.example));
+  if (arguments.ends_with(',')) reject("nothing follows the last comma; for example {}", info_.example);
   for (bool first = true; !arguments.empty(); first = false) {
     const std::size_t comma = arguments.find(',');
     const std::string_view item = arguments.substr(0, comma);
@@ -64,20 +60,16 @@ Parameters::Parameters(std::string_view spec, std::string_view arguments, const 
     const std::size_t equals = item.find('=');
     const bool bare = equals == std::string_view::npos;
     if (item.empty() || (bare && !first) || (!bare && equals + 1 == item.size()))
-      reject(fmt::format("'{}' is not KEY=VALUE; for example {}", item, info_.example));
+      reject("'{}' is not KEY=VALUE; for example {}", item, info_.example);
     const std::string_view name = bare ? info_.parameters.front().name : item.substr(0, equals);
     const auto known = [&](const GeneratorParameter& p) { return p.name == name; };
-    if (std::ranges::none_of(info_.parameters, known)) {
-      reject(
-          fmt::format("{} has no parameter '{}'; it has {}", info_.name, name,
-                      fmt::join(info_.parameters | std::views::transform(&GeneratorParameter::name), ", ")));
-    }
+    if (std::ranges::none_of(info_.parameters, known))
+      reject("{} has no parameter '{}'; it has {}", info_.name, name,
+             fmt::join(info_.parameters | std::views::transform(&GeneratorParameter::name), ", "));
     if (!values_.emplace(name, bare ? item : item.substr(equals + 1)).second)
-      reject(fmt::format("'{}' is given twice; give it once", name));
+      reject("'{}' is given twice; give it once", name);
   }
 }
-
-void Parameters::reject(const std::string& what) const { throw Error(fmt::format("{}: {}", spec_, what)); }
 
 std::string_view Parameters::text(std::string_view name) const {
   if (const auto found = values_.find(name); found != values_.end()) return found->second;
@@ -90,10 +82,9 @@ std::string_view Parameters::text(std::string_view name) const {
 std::int64_t Parameters::count(std::string_view name, std::int64_t low, std::int64_t high) const {
   const std::string_view given_text = text(name);
   const std::optional<std::int64_t> value = exact_integer(given_text);
-  if (!value || *value < low || *value > high) {
-    reject(fmt::format("{}={} is not a whole number from {} to {} (1000000 and 1e6 are both fine)", name,
-                       given_text, low, high));
-  }
+  if (!value || *value < low || *value > high)
+    reject("{}={} is not a whole number from {} to {} (1000000 and 1e6 are both fine)", name, given_text, low,
+           high);
   return *value;
 }
 
@@ -110,7 +101,7 @@ Parameters::Shape Parameters::shape() const {
 std::uint64_t Parameters::seed() const {
   const std::string_view given_text = text("seed");
   const auto value = number<std::uint64_t>(given_text);
-  if (!value) reject(fmt::format("seed={} is not a whole number from 0 to 2^64 - 1", given_text));
+  if (!value) reject("seed={} is not a whole number from 0 to 2^64 - 1", given_text);
   return *value;
 }
 
@@ -118,7 +109,7 @@ std::uint64_t Parameters::share(std::string_view name, double low, double high) 
   const std::string_view given_text = text(name);
   const auto value = number<double>(given_text);
   if (!value || !(*value >= low && *value <= high))
-    reject(fmt::format("{}={} is not a number from {} to {}", name, given_text, low, high));
+    reject("{}={} is not a number from {} to {}", name, given_text, low, high);
   return static_cast<std::uint64_t>(*value * 0x1p32 + 0.5);  // both steps exact up to the final truncation
 }
 
@@ -126,7 +117,7 @@ std::string_view Parameters::choice(std::string_view name,
                                     std::initializer_list<std::string_view> choices) const {
   const std::string_view given_text = text(name);
   if (const auto* const found = std::ranges::find(choices, given_text); found != choices.end()) return *found;
-  reject(fmt::format("{}={} is none of {}", name, given_text, fmt::join(choices, ", ")));
+  reject("{}={} is none of {}", name, given_text, fmt::join(choices, ", "));
 }
 
 }  // namespace stages::recipes

@@ -8,14 +8,14 @@
 #include <string>
 #include <string_view>
 
+#include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
 
 namespace stages::recipes {
 
 /// NAME and the text behind it. Throws Error if `spec` does not begin with "gen:" and a name.
 struct SpecParts {
-  std::string_view name;
-  std::string_view arguments;
+  std::string_view name, arguments;
 };
 SpecParts split_spec(std::string_view spec);
 
@@ -47,8 +47,11 @@ class Parameters {
   /// One of `choices`.
   std::string_view choice(std::string_view name, std::initializer_list<std::string_view> choices) const;
 
-  /// Throws Error: the spec, then `what`.
-  [[noreturn]] void reject(const std::string& what) const;
+  /// Throws Error: the spec, then what is said of it.
+  template <class... Args>
+  [[noreturn]] void reject(fmt::format_string<Args...> what, Args&&... args) const {
+    fail("{}: {}", spec_, fmt::format(what, std::forward<Args>(args)...));
+  }
 
  private:
   std::string_view text(std::string_view name) const;

@@ -2,8 +2,6 @@
 // circuits; and the small ones that tests want: the identity, one diagonal, a full matrix. Their structure is
 // symmetric (but for a shifted diagonal or a rectangle), so their values are too.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -30,9 +28,8 @@ Recipe plan_banded(const Parameters& p) {
   const Offset entries = Offset{n} * (2 * Offset{half} + 1) - Offset{half} * (Offset{half} + 1);
   return row_recipe(n, n, entries, true, [=](Index i, auto&& emit) {
     const Index end = i < n - half ? i + half : n - 1;
-    for (Index j = std::max(0, i - half); j <= end; ++j) {
+    for (Index j = std::max(0, i - half); j <= end; ++j)
       if (j == i || keeps(key, i, j, fill)) emit(j);
-    }
   });
 }
 
@@ -48,9 +45,8 @@ struct Grid {
     const Index x = point % nx, y = point / nx % ny, z = point / nx / ny;
     for (Index dz = z > 0 ? -1 : 0; dz <= (z + 1 < nz ? 1 : 0); ++dz) {
       for (Index dy = y > 0 ? -1 : 0; dy <= (y + 1 < ny ? 1 : 0); ++dy) {
-        for (Index dx = x > 0 ? -1 : 0; dx <= (x + 1 < nx ? 1 : 0); ++dx) {
+        for (Index dx = x > 0 ? -1 : 0; dx <= (x + 1 < nx ? 1 : 0); ++dx)
           if (dx * dx + dy * dy + dz * dz <= reach) visit(((z + dz) * ny + y + dy) * nx + x + dx);
-        }
       }
     }
   }
@@ -66,9 +62,8 @@ Grid plan_grid(const Parameters& p, bool in_space, Index per_point) {
   const Index nz = !in_space ? 1 : p.given("nz") ? p.index("nz", 1) : nx;
   constexpr Offset kMax = std::numeric_limits<Index>::max();
   if (Offset{nx} * ny > kMax || Offset{nx} * ny * nz > kMax || Offset{nx} * ny * nz * per_point > kMax)
-    p.reject(
-        fmt::format("{} x {} x {} points with {} unknowns each are more than 2^31 - 1 rows; ask for fewer",
-                    nx, ny, nz, per_point));
+    p.reject("{} x {} x {} points with {} unknowns each are more than 2^31 - 1 rows; ask for fewer", nx, ny,
+             nz, per_point);
   return {nx, ny, nz};
 }
 

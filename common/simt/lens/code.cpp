@@ -1,6 +1,5 @@
 #include "common/simt/lens/code.hpp"
 
-#include <fmt/format.h>
 #include <link.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -133,10 +132,9 @@ Loops loops_of(const void* function) {
     code.push_back(instruction(here, without_spaces(rest.substr(1))));
   }
   std::vector<Loops::Loop> loops;
-  for (const Instruction& jump : code) {
+  for (const Instruction& jump : code)
     if (jump.target >= begin && jump.target <= jump.address && leads_to(code, jump.target, jump.address))
       loops.push_back({jump.target, jump.address});
-  }
   return Loops(std::move(loops));
 }
 

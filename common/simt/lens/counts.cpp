@@ -96,9 +96,8 @@ void end_launch_counts(const Grid& grid, const LaunchCounts& launch) {
   const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
   kernel.blocks += blocks;
   kernel.threads += blocks * grid.block.x * grid.block.y * grid.block.z;
-  for (const auto& bits : launch.read) {
+  for (const auto& bits : launch.read)
     for (const std::uint64_t word : bits) kernel.read_sectors += static_cast<unsigned>(std::popcount(word));
-  }
   for (const auto& [key, site] : launch.sites) {
     const auto same = [&, &site = site](const SiteCounts& s) {
       return s.code == site.code && s.space == site.space && s.access == site.access && s.array == site.array;

@@ -1,7 +1,5 @@
 #include "common/simt/lens/races.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -143,9 +141,8 @@ void RaceDetector::begin_block(Block& block, std::uint64_t number, unsigned thre
   block.fenced_at.assign(threads, 0);
   block.far.assign(threads, {});
   block.any_far = false;
-  for (const auto& [begin, bytes] : block.shared) {
+  for (const auto& [begin, bytes] : block.shared)
     if (bytes > 0) forget(begin, bytes);
-  }
 }
 
 // ---- what orders threads ----------------------------------------------------------------------------------
@@ -302,8 +299,7 @@ RaceDetector::Page* RaceDetector::page_of(std::uint64_t address, std::uint64_t c
       if (shortage_.empty()) {
         shortage_ = fmt::format(
             "{}: the room for what threads did to memory is used up here, so races may be missed from here "
-            "on: "
-            "take a smaller matrix, or set STAGES_RACES_MEMORY (MiB)",
+            "on: take a smaller matrix, or set STAGES_RACES_MEMORY (MiB)",
             line_of(code));
       }
       return nullptr;

@@ -48,9 +48,8 @@ Loops::Loops(std::vector<Loop> loops) : loops_(std::move(loops)) {
 }
 
 std::optional<std::uint64_t> Loops::latch(std::uint64_t from, std::uint64_t to) const {
-  for (const Loop& loop : loops_) {
+  for (const Loop& loop : loops_)
     if (loop.head <= to && from <= loop.latch) return loop.latch;
-  }
   return std::nullopt;
 }
 

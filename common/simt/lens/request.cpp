@@ -27,9 +27,8 @@ Sectors::Sectors(const Request& request) {
   if (!rising) {
     DistinctSet seen;
     const unsigned all = std::exchange(size_, 0);
-    for (unsigned i = 0; i < all; ++i) {
+    for (unsigned i = 0; i < all; ++i)
       if (seen.insert(sector_[i])) sector_[size_++] = sector_[i];
-    }
   }
   one_each_ &= size_ == static_cast<unsigned>(std::popcount(request.lanes));
 }

@@ -47,9 +47,8 @@ void Tracer::enter(unsigned thread, Span stack) {
 }
 
 bool Tracer::others_left(unsigned warp, unsigned lanes) const {
-  for (unsigned t = warp * kLanes; t < std::min<std::size_t>(warp * kLanes + kLanes, count_.size()); ++t) {
+  for (unsigned t = warp * kLanes; t < std::min<std::size_t>(warp * kLanes + kLanes, count_.size()); ++t)
     if ((lanes >> (t % kLanes) & 1) == 0 && count_[t] > 0) return true;
-  }
   return false;
 }
 
