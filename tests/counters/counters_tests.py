@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """What ncu counted: its tables read, the record that tools/counters.sh makes of them (with an ncu, a GPU and a program that are
 played by scripts), and the table in a README.
-
-usage: counters_tests.py [unittest options]
 """
 
 import json

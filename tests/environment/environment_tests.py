@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""That docs/environment.md names every environment variable that is read, every option of the build, and nothing else.
-
-usage: environment_tests.py [unittest options]
-"""
+"""That docs/environment.md names every environment variable that is read, every option of the build, and nothing else."""
 
 import json
 import pathlib

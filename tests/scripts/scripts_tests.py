@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """What install-deps.sh, build.sh and run.sh do where something is missing, full, read-only or interrupted, on machines that scripts play;
 the compiler cache; and the files that containers, jobs and CI are made of.
-
-usage: scripts_tests.py [unittest options]
 """
 
 import contextlib

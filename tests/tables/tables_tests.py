@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""tools/tables.py: the tables of several ranks, from records made by hand, and whether READMEs hold what the project's records say.
-
-usage: tables_tests.py [unittest options]
-"""
+"""tools/tables.py: the tables of several ranks, from records made by hand, and whether READMEs hold what the project's records say."""
 
 import copy
 import importlib.util

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """What tools/verify-gpu.sh records, what its exit code says, and what tools/check-records.sh tells of it, with a GPU, a build and tests
 that are played by scripts; and which sources a record is held to depend on.
-
-usage: verify_gpu_tests.py [unittest options]
 """
 
 import json
