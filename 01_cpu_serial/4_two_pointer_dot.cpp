@@ -41,9 +41,8 @@ class TwoPointerDot final : public HostSpgemmPlan<T> {
 
   void load(const SpgemmOperands<T>& operands) override {
     HostSpgemmPlan<T>::load(operands);
-    for (std::size_t t = 0; t < b_values_.size(); ++t) {
+    for (std::size_t t = 0; t < b_values_.size(); ++t)
       b_values_[t] = operands.b_values[static_cast<std::size_t>(columns_.source[t])];
-    }
   }
 
   void run() override {

@@ -132,9 +132,8 @@ class GustavsonHash final : public HostSpgemmPlan<T> {
   /// Fits the table to row i of C; false if the row has no products.
   bool fit_table(const CsrView<T>& a, const CsrView<T>& b, Index i) {
     Offset products = 0;
-    for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
+    for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p)
       products += b.row_ptr[a.col_idx[p] + 1] - b.row_ptr[a.col_idx[p]];
-    }
     if (products > 0) table_.resize(std::min(products, Offset{b.cols}));
     return products > 0;
   }

@@ -136,9 +136,8 @@ class Hypersparse final : public HostSpgemmPlan<T> {
 
   Csr<T> fetch() override {
     Csr<T> c(this->a().rows, this->b().cols);
-    for (std::size_t s = 0; s < c_rows_.ids.size(); ++s) {
+    for (std::size_t s = 0; s < c_rows_.ids.size(); ++s)
       c.row_ptr[static_cast<std::size_t>(c_rows_.ids[s]) + 1] = c_rows_.row_ptr[s + 1] - c_rows_.row_ptr[s];
-    }
     for (std::size_t i = 1; i < c.row_ptr.size(); ++i) c.row_ptr[i] += c.row_ptr[i - 1];
     c.col_idx = this->c_.col_idx;
     c.values = this->c_.values;
@@ -171,9 +170,8 @@ class Hypersparse final : public HostSpgemmPlan<T> {
       const Index place = b_place_[static_cast<std::size_t>(p)];
       if (place == kNone) continue;
       const Offset first = b_rows_.row_ptr[static_cast<std::size_t>(place)];
-      for (Offset q = first; q < first + b_length(place); ++q) {
+      for (Offset q = first; q < first + b_length(place); ++q)
         products_.push_back({b.col_idx[q], a.values[p] * b.values[q]});
-      }
     }
     if (products_.empty()) return 0;
     std::stable_sort(products_.begin(), products_.end(),

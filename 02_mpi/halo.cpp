@@ -21,10 +21,9 @@ HaloMatrix<T>::HaloMatrix(const Csr<T>* whole, MpiCommunicator& ranks)
   rows_ = shared_bounds(std::move(rows_), comm_);
   operand_rows_ = rows_;
   if (shape[0] != shape[1]) {
-    for (std::size_t r = 0; r < operand_rows_.size(); ++r) {
+    for (std::size_t r = 0; r < operand_rows_.size(); ++r)
       operand_rows_[r] =
           static_cast<Index>(Offset{shape[1]} * static_cast<Offset>(r) / (std::ssize(operand_rows_) - 1));
-    }
     operand_rows_.back() = shape[1];
   }
   scatter_rows(view, rows_, shape[1], mine_, comm_);

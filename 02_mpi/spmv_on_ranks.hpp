@@ -94,21 +94,19 @@ class SpmvOnRanks : public SpmvPlan<T> {
   void scatter_x() {
     const std::vector<Offset> bounds(matrix_.operand_rows().begin(), matrix_.operand_rows().end());
     const Offset sent = bytes_sent();
-    for (Index j = 0; j < (chain() ? 1 : facts_.products); ++j) {
+    for (Index j = 0; j < (chain() ? 1 : facts_.products); ++j)
       scatter(root_x_ == nullptr ? nullptr : root_x_ + elements(matrix_.operand_rows().back(), j),
               x_.data() + elements(matrix_.operand_count(), j), bounds, 0, ranks_.comm());
-    }
     bytes_.scatter = bytes_sent() - sent;
   }
 
   void gather_y(T* whole) {
     const std::vector<Offset> bounds(matrix_.rows().begin(), matrix_.rows().end());
     const Offset sent = bytes_sent();
-    for (Index j = 0; j < facts_.products; ++j) {
+    for (Index j = 0; j < facts_.products; ++j)
       gather(y_.data() + elements(matrix_.mine().rows, j),
              whole == nullptr ? nullptr : whole + elements(matrix_.whole_rows(), j), bounds, 0,
              ranks_.comm());
-    }
     bytes_.gather = bytes_sent() - sent;
   }
 

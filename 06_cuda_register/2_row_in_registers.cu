@@ -66,17 +66,10 @@ auto with_width(Offset longest, Use&& use) {
 }
 
 template <class T>
-Offset longest_row(const Csr<T>& a) {
-  Offset longest = 0;
-  for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, a.row_nnz(i));
-  return longest;
-}
-
-template <class T>
 class RowInRegisters final : public OneLaunchPlan<T, 1> {
  public:
   RowInRegisters(const SpmvProblem<T>& problem, Exec& exec)
-      : OneLaunchPlan<T, 1>(problem, exec), longest_(longest_row(*problem.a)) {
+      : OneLaunchPlan<T, 1>(problem, exec), longest_(problem.a->longest_row()) {
     with_width(longest_, [&]<int kWidth>() {
       allow_shared_bytes(row_in_registers<T, kWidth>, this->shared_bytes(this->a()));
     });
@@ -102,12 +95,12 @@ class RowInRegisters final : public OneLaunchPlan<T, 1> {
 
   static Cost cost(const SpmvProblem<T>& problem) {
     const double width =
-        static_cast<double>((longest_row(*problem.a) + kWidthStep - 1) / kWidthStep * kWidthStep);
+        static_cast<double>((problem.a->longest_row() + kWidthStep - 1) / kWidthStep * kWidthStep);
     return OneLaunchPlan<T, 1>::cost(problem).with_work(width * problem.a->rows * problem.products);
   }
 
   static std::optional<std::string> refuse(const SpmvProblem<T>& problem, Exec& exec) {
-    const Offset longest = longest_row(*problem.a);
+    const Offset longest = problem.a->longest_row();
     if (auto reason = OneLaunchPlan<T, 1>::refuse(problem, exec)) return reason;
     if (longest <= kMostWidth) return std::nullopt;
     return fmt::format("a row has {} non-zeros; kernels are compiled for up to {} a thread", longest,

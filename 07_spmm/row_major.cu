@@ -139,17 +139,15 @@ template <class T>
 void RowMajorPlan<T>::run() {
   const SpmmProblem<T>& problem = this->problem();
   const auto grid_over = [&](Index rows) { return dim3(blocks_for(rows, kTile), tiles(problem.n_cols)); };
-  if (problem.b_layout == Layout::col_major) {
+  if (problem.b_layout == Layout::col_major)
     launch(to_rows<T>,
            {.grid = grid_over(problem.a->cols), .block = {kTile, kTileRows}, .stream = this->stream()},
            this->b(), Rows<T>{b_rows_.data(), product_.b.ld});
-  }
   multiply(product_);
-  if (problem.c_layout == Layout::col_major) {
+  if (problem.c_layout == Layout::col_major)
     launch(to_columns<T>,
            {.grid = grid_over(problem.a->rows), .block = {kTile, kTileRows}, .stream = this->stream()},
            product_.c, this->c(), problem.beta);
-  }
 }
 
 template <class T>

@@ -19,11 +19,7 @@ struct Spmm {
   /// Strips of 32 columns of C, one for each warp that shares a row.
   unsigned strips() const { return (static_cast<unsigned>(c.cols) + kWarp - 1) / kWarp; }
   /// Non-zeros of the longest row.
-  Offset longest() const {
-    Offset longest = 0;
-    for (Index i = 0; i < host.rows; ++i) longest = std::max(longest, host.row_nnz(i));
-    return longest;
-  }
+  Offset longest() const { return host.longest_row(); }
 };
 
 /// A plan whose run() calls an object of type Launch.

@@ -218,10 +218,9 @@ class DenseOutput final : public DeviceSpgemmPlan<T> {
 
   void run() override {
     pieces_.clear();
-    for (Index first = 0; first < rows_; first += std::min(panel_rows_, rows_ - first)) {
+    for (Index first = 0; first < rows_; first += std::min(panel_rows_, rows_ - first))
       make_piece(
           {first, std::min(panel_rows_, rows_ - first), cols_, words_, dense_.data(), present_.data()});
-    }
     join_pieces();
   }
 
@@ -260,13 +259,12 @@ class DenseOutput final : public DeviceSpgemmPlan<T> {
   void multiply_panel(const CsrView<T, PtrA>& a, const CscView<T, PtrB>& b, const Panel<T>& panel) {
     constexpr unsigned kMostBlocks = 65535;
     const unsigned across = blocks_for(cols_, kTile), down = blocks_for(panel.rows, kTile);
-    for (unsigned first = 0; first < down; first += kMostBlocks) {
+    for (unsigned first = 0; first < down; first += kMostBlocks)
       launch(multiply<T, PtrA, PtrB>,
              {.grid = {across, std::min(kMostBlocks, down - first)},
               .block = {kTile, kTile},
               .stream = this->stream()},
              a, b, panel, first);
-    }
   }
 
   void join_pieces() {

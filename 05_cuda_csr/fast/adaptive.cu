@@ -36,8 +36,7 @@ Choice choose(const Csr<T>& a) {
   const double x_bytes = static_cast<double>(a.cols) * sizeof(T);
   const double bands = std::max(1.0, std::ceil(x_bytes / static_cast<double>(device.shared_per_block_optin)));
   const double copied = device.sms * a.cols / bands;
-  double longest = 0;
-  for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, static_cast<double>(a.row_nnz(i)));
+  const auto longest = static_cast<double>(a.longest_row());
   if (device_csr_bytes(a) > static_cast<double>(device.l2_bytes) && nnz >= 32 * bands * rows &&
       nnz >= 4 * copied && nnz >= 1000 * longest)
     return {"column_bands", add_column_bands};

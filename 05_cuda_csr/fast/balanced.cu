@@ -217,9 +217,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, kBlocks) balanced(Chunks<T, Ptr
 template <class T>
 Csr<T> without_empty_rows(const Csr<T>& a) {
   Csr<T> filled(a.rows, a.cols);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(a.rows); ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(a.rows); ++i)
     filled.row_ptr[i + 1] = filled.row_ptr[i] + std::max<Offset>(1, a.row_nnz(static_cast<Index>(i)));
-  }
   const auto entries = static_cast<std::size_t>(filled.row_ptr.back());
   filled.col_idx.resize(entries);
   filled.values.resize(entries);
@@ -299,10 +298,9 @@ struct Cut {
   void cut_hub(const Csr<T>& a, Index row) {
     Hub hub{row, narrow<Index>(of_hubs.size(), "the chunks of long rows"), 0};
     const Offset end = begin(a, row + 1);
-    for (Offset p = begin(a, row); p < end; p += Offset{kChunk}, ++hub.chunks) {
+    for (Offset p = begin(a, row); p < end; p += Offset{kChunk}, ++hub.chunks)
       of_hubs.push_back({static_cast<Ptr>(p), static_cast<Ptr>(std::min(end, p + Offset{kChunk})),
                          static_cast<Index>(hubs.size()), 0});
-    }
     hubs.push_back(hub);
   }
 

@@ -204,9 +204,8 @@ class HostBands {
                        narrow<Index>(std::ssize(row_of), "the number of segments"),
                        static_cast<Index>(team)});
       steps_ += steps;
-      for (Offset q = 0; q < Offset{kWarp} / team; ++q, ++next) {
+      for (Offset q = 0; q < Offset{kWarp} / team; ++q, ++next)
         row_of.push_back(next < rows.size() ? rows[next] : -1);
-      }
     }
   }
 

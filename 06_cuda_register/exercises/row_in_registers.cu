@@ -79,8 +79,8 @@ class MyRegisters final : public DeviceSpmvPlan<T> {
   MyRegisters(const SpmvProblem<T>& problem, Exec& exec)
       : DeviceSpmvPlan<T>(problem, exec),
         a_(*problem.a),
-        shared_bytes_((static_cast<std::size_t>(problem.a->cols) + 1) * sizeof(T)) {
-    for (Index i = 0; i < problem.a->rows; ++i) longest_ = std::max(longest_, problem.a->row_nnz(i));
+        shared_bytes_((static_cast<std::size_t>(problem.a->cols) + 1) * sizeof(T)),
+        longest_(problem.a->longest_row()) {
     with_width(longest_, [&]<int kWidth>() { allow_shared_bytes(multiply<T, kWidth>, shared_bytes_); });
   }
 

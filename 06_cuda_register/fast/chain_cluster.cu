@@ -157,19 +157,17 @@ class ChainCluster final : public ChainPlan<T> {
     }
     if (auto reason = ChainPlan<T>::refuse_others(problem)) return reason;
     const Csr<T>& a = *problem.a;
-    if (shape_for(a).lanes == 0) {
+    if (shape_for(a).lanes == 0)
       return fmt::format("the registers of {} SMs do not hold {} rows, the longest of {} non-zeros", kCluster,
                          a.rows, resident_steps(a, 1));
-    }
     if (shared_bytes_for<T>(a.rows) > device_facts().shared_per_block_optin) {
       return fmt::format("the vectors need {} bytes of shared memory; a block has {}",
                          shared_bytes_for<T>(a.rows), device_facts().shared_per_block_optin);
     }
-    if (!allow_cluster<T>(shape_for(a), a.rows)) {
+    if (!allow_cluster<T>(shape_for(a), a.rows))
       return fmt::format(
           "needs a cluster of {} blocks of {} threads at once, and the device has no room for one", kCluster,
           kBlock);
-    }
     return std::nullopt;
   }
 

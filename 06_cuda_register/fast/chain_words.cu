@@ -152,14 +152,12 @@ class ChainWords final : public ChainPlan<T> {
       return fmt::format("{} columns do not fit into 16 bits; at most {} do", a.cols, kMostResidentColumns);
     }
     const Shape shape = shape_for(a);
-    if (shape.lanes == 0) {
+    if (shape.lanes == 0)
       return fmt::format("a row has {} non-zeros, more than the registers of {} lanes keep",
                          32 * Offset{resident_steps(a, 32)}, 32);
-    }
-    if (shape.blocks > shape.resident_blocks) {
+    if (shape.blocks > shape.resident_blocks)
       return fmt::format("needs {} blocks at once, and the device holds {}", shape.blocks,
                          shape.resident_blocks);
-    }
     return std::nullopt;
   }
 

@@ -76,9 +76,8 @@ BalancedMatrix<T>::BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, cons
   slots_ = DeviceArray<T>(static_cast<std::size_t>(partition_.slots()) * static_cast<std::size_t>(ld_slots_));
   arrived_ = DeviceArray<unsigned>(counters_of_cut_rows(partition_.view(), shape.n_cols));
   arrived_.fill_bytes(0, stream);
-  if (granularity.packing == Packing::always) {
+  if (granularity.packing == Packing::always)
     packed_ = PackedB<T>(shape.rows_of_b, pieces_of<T>(shape.n_cols, granularity.strip));
-  }
 }
 
 // All launches of a product but the first may be early: its kernels write different columns of C and of the
@@ -119,9 +118,7 @@ template <class T>
 void BalancedMatrix<T>::multiply_as_it_lies(const Work<T>& work, cudaStream_t stream) {
   const Rows<const T>& b = work.m.b;
   const Index n_cols = work.m.n_cols, strip = granularity_.strip;
-  if (granularity_.lanes == 1) {
-    return multiply_few_columns(work, aligned_, false, stream);
-  }
+  if (granularity_.lanes == 1) return multiply_few_columns(work, aligned_, false, stream);
   const auto [whole, rest, few] = divide<T>(n_cols, strip, aligned_);
   const Columns<T> in_strips{.count = whole, .b = b.data, .ld = b.ld, .apart = strip};
   multiply_strips(work, in_strips, granularity_, aligned_, stream);

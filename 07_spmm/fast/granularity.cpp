@@ -189,14 +189,12 @@ double sampled_fresh_share(const Csr<T>& a) {
 template <class T>
 Shape shape_of(const SpmmProblem<T>& problem) {
   const Csr<T>& a = *problem.a;
-  Offset longest = 0;
-  for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, a.row_nnz(i));
   return {.nnz = a.nnz(),
           .rows = a.rows,
           .rows_of_b = a.cols,
           .n_cols = problem.n_cols,
           .ld_of_b = ld_of_b(problem),
-          .longest = longest,
+          .longest = a.longest_row(),
           .fresh = sampled_fresh_share(a)};
 }
 
@@ -208,20 +206,17 @@ bool takes_vectors(const Granularity& g, const Shape& shape) {
 template <class T>
 Granularity resolve(Granularity g, const Shape& shape) {
   const bool by_rule = g.strip == 0 && g.lanes == 0 && g.loads == 0;
-  if (g.lanes == 1 && shape.n_cols > kVectorLength<T>) {
+  if (g.lanes == 1 && shape.n_cols > kVectorLength<T>)
     fail("balanced: a lane a non-zero was asked for, but a lane has no more than {} columns, not {}",
          kVectorLength<T>, shape.n_cols);
-  }
   if (g.strip == 0) g.strip = strip_for<T>(shape.n_cols);
-  if (g.packing == Packing::by_rule) {
+  if (g.packing == Packing::by_rule)
     g.packing = by_rule && packing_pays<T>(shape, g.strip) ? Packing::always : Packing::never;
-  }
   if (by_rule && g.packing == Packing::always && can_pack<T>(g.strip)) {
     g.strip = pieces_of<T>(shape.n_cols, g.strip).front().strip;  // 33 columns: 32 and 1
   }
-  if (g.lanes == 1 || (by_rule && g.packing == Packing::never && shape.n_cols <= kVectorLength<T>)) {
+  if (g.lanes == 1 || (by_rule && g.packing == Packing::never && shape.n_cols <= kVectorLength<T>))
     return a_lane_a_nonzero<T>(g, shape);
-  }
   const bool vectors = takes_vectors<T>(g, shape);
   if (by_rule && vectors && has_long_rows(shape, g.strip * Index{sizeof(T)} > kLineBytes)) {
     g = in_bands<T>(g, shape);
@@ -243,9 +238,8 @@ Granularity resolve(Granularity g, const Shape& shape) {
   if (g.loads == 0) g.loads = loads_for<T>(g, shape);
   if (g.bands == 0) g.bands = 1;
   const Residency residency = residency_of_strips<T>(g, vectors);  // throws if there is no such form
-  if (g.share == 0 && g.slack == 0 && vectors && has_many(shape) && is_local(shape)) {
+  if (g.share == 0 && g.slack == 0 && vectors && has_many(shape) && is_local(shape))
     g = among_neighbours<T>(g, shape);
-  }
   if (g.share == 0) g.share = share_for(shape, g, residency);
   if (g.slack == 0) g.slack = slack_for(g.share, g.bands, shape);
   return g;

@@ -226,9 +226,8 @@ void multiply_strips(const Work<T>& whole, const Columns<T>& columns, const Gran
                      cudaStream_t stream) {
   with_form<T>(g, aligned, [&](auto form) {
     using F = decltype(form);
-    for (Offset first = 0; first < columns.count; first += Offset{kMostStrips} * F::kStrip) {
+    for (Offset first = 0; first < columns.count; first += Offset{kMostStrips} * F::kStrip)
       launch_form<F>(whole, columns, first, stream);
-    }
   });
 }
 

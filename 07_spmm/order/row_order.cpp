@@ -64,9 +64,8 @@ struct Columns {
     for (const Index column : col_idx) ++ptr[place(column) + 2];
     std::partial_sum(ptr.begin(), ptr.end(), ptr.begin());
     for (std::size_t i = 0; i + 1 < row_ptr.size(); ++i) {
-      for (Offset k = row_ptr[i]; k < row_ptr[i + 1]; ++k) {
+      for (Offset k = row_ptr[i]; k < row_ptr[i + 1]; ++k)
         row[place(ptr[place(col_idx[place(k)]) + 1]++)] = static_cast<Vertex>(i);
-      }
     }
     ptr.pop_back();
   }
@@ -87,9 +86,8 @@ class Communities {
         taken_up_(vertices_, false),
         sums_(vertices_) {
     std::iota(joined_.begin(), joined_.end(), Vertex{0});
-    for (Vertex v = 0; v < vertices_; ++v) {
+    for (Vertex v = 0; v < vertices_; ++v)
       (v < rows_ ? standing_[v].row_edges : standing_[v].column_edges) = degree(v);
-    }
     for (const Vertex v : by_degree()) take_up(v);
   }
 

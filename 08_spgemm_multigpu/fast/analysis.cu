@@ -263,11 +263,10 @@ unsigned lanes_for(const Csr<T>& a, Index longest) {
 template <class Ptr>
 void analyse_rows(const Structures<Ptr>& f, const Rules& rules, unsigned lanes, const Facts& facts,
                   Index* tally, cudaStream_t stream) {
-  if (lanes == kBlock) {
+  if (lanes == kBlock)
     return launch(analyse_by_blocks<Ptr>,
                   {.grid = blocks_for(f.a.rows, 1), .block = kBlock, .stream = stream}, f, rules, facts,
                   tally);
-  }
   launch(analyse<Ptr>, {.grid = blocks_for(f.a.rows, kBlock / lanes), .block = kBlock, .stream = stream}, f,
          rules, lanes, facts, tally);
 }

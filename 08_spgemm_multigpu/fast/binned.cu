@@ -242,9 +242,8 @@ class Binned final : public BinnedPlan<T> {
       const Index launched = recorded_ ? most_rows(rules_, bounds_, bin) : size;
       rows[static_cast<std::size_t>(form_of(bin, launched))] += size;
     }
-    for (std::size_t k = 0; k < kFormNames.size(); ++k) {
+    for (std::size_t k = 0; k < kFormNames.size(); ++k)
       all.push_back({fmt::format("rows_{}", kFormNames[k]), static_cast<double>(rows[k]), ""});
-    }
     all.push_back({"rows_split", split_ ? static_cast<double>(split_->size()) : 0.0, ""});
     return all;
   }
@@ -619,8 +618,7 @@ class Binned final : public BinnedPlan<T> {
 /// (rows.hpp), and in searches in B as far as the row is long.
 template <class T>
 bool fits_32_bits(const SpgemmProblem<T>& problem) {
-  Offset beyond = 16384;
-  for (Index k = 0; k < problem.b->rows; ++k) beyond = std::max(beyond, problem.b->row_nnz(k));
+  const Offset beyond = std::max<Offset>(16384, problem.b->longest_row());
   return std::in_range<std::int32_t>(std::max(problem.a->nnz(), problem.b->nnz()) + beyond);
 }
 

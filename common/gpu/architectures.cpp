@@ -54,9 +54,8 @@ struct Architecture {
 
 CodeFor code_for(std::string_view architectures, int capability) {
   CodeFor best = CodeFor::none;
-  for (const std::string_view word : words_of(architectures)) {
+  for (const std::string_view word : words_of(architectures))
     best = std::max(best, Architecture(word).code_for(capability));
-  }
   return best;
 }
 
@@ -69,9 +68,8 @@ std::string code_problem(std::string_view architectures, std::string_view device
   const CodeFor code = code_for(architectures, capability);
   if (code == CodeFor::machine || (code == CodeFor::ptx && driver >= runtime)) return {};
   std::string has;
-  for (const std::string_view word : words_of(architectures)) {
+  for (const std::string_view word : words_of(architectures))
     has += fmt::format("{}sm_{}", has.empty() ? "" : ", ", word.substr(0, word.find('-')));
-  }
   const std::string compiles =
       code == CodeFor::none
           ? ""

@@ -152,12 +152,11 @@ void compare_dense(const DenseCase<T>& c, std::span<const Index> chosen, ValueKi
         }
         const T got = c.result(rows[r], j);
         const double ratio = error_ratio(got, e, c.products(rows[r]), kind);
-        if (!(ratio <= 1)) {
+        if (!(ratio <= 1))
           findings.fail(
               rows[r],
               fmt::format("element ({}, {}) is {}, expected {} ({} products, {:.3g} times the error bound)",
                           rows[r], j, got, static_cast<double>(e.value), c.products(rows[r]), ratio));
-        }
         worst = std::max(worst, ratio);
       }
     }

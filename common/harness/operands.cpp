@@ -50,24 +50,17 @@ Offset integer_limit(Offset terms, double scale) {
 }
 
 template <class T>
-Offset longest_row(const Csr<T>& a) {
-  Offset longest = 0;
-  for (Index i = 0; i < a.rows; ++i) longest = std::max(longest, a.row_nnz(i));
-  return longest;
-}
-
-template <class T>
 Offset value_limit(const SpmvProblem<T>& p) {
-  return integer_limit<T>(longest_row(*p.a), 1);
+  return integer_limit<T>(p.a->longest_row(), 1);
 }
 template <class T>
 Offset value_limit(const SpmmProblem<T>& p) {
-  return integer_limit<T>(longest_row(*p.a) + 1,
+  return integer_limit<T>(p.a->longest_row() + 1,
                           std::max({1.0, std::abs(double{p.alpha}), std::abs(double{p.beta})}));
 }
 template <class T>
 Offset value_limit(const SpgemmProblem<T>& p) {
-  return integer_limit<T>(std::min(p.max_row_products, longest_row(*p.a)), 1);
+  return integer_limit<T>(std::min(p.max_row_products, p.a->longest_row()), 1);
 }
 
 constexpr Offset kBlock = 65536;  ///< elements that a thread fills at a time

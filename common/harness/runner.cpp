@@ -229,10 +229,9 @@ class Timer {
       if (starts_from_c0(problem_)) next.plan->reset();
       once = exec.time(next.run);
     }
-    if (first && !options_.cold && !starts_from_c0(problem_)) {
+    if (first && !options_.cold && !starts_from_c0(problem_))
       timed.repeats =
           static_cast<int>(std::clamp(std::ceil(kShortestSample / std::max(once, 1e-9)), 1.0, 1000.0));
-    }
     return true;
   }
 

@@ -67,15 +67,13 @@ Cells cells_of(const ResultRow& row) {
 /// "5.05 k of 40.0 k rows checked in full", where the check took a sample, and what of that has no bound.
 std::string left_open(const CheckReport& check) {
   std::string text;
-  if (check.sampled()) {
+  if (check.sampled())
     text = fmt::format("{} of {} rows checked in full", format_count(static_cast<double>(check.rows_checked)),
                        format_count(static_cast<double>(check.rows)));
-  }
-  if (check.not_judged > 0) {
+  if (check.not_judged > 0)
     text += fmt::format("{}{} of {} sums beyond the type's range: not judged", text.empty() ? "" : ", ",
                         format_count(static_cast<double>(check.not_judged)),
                         format_count(static_cast<double>(check.sums)));
-  }
   return text;
 }
 

@@ -118,9 +118,8 @@ bool masks_serve(const CsrView<T>& b) {
   for (Index sample = 0; sample < b.rows / kEvery; ++sample) {
     const Offset first = b.row_ptr[sample * kEvery], last = b.row_ptr[sample * kEvery + 1];
     Offset masks = first < last;
-    for (Offset q = first + 1; q < last; ++q) {
+    for (Offset q = first + 1; q < last; ++q)
       masks += bitmap::word_of(b.col_idx[q]) != bitmap::word_of(b.col_idx[q - 1]);
-    }
     sampled += last - first;
     if (masks_pay(last - first, masks, b.cols <= kNarrow)) served += last - first;
   }
@@ -185,9 +184,8 @@ Offset result_bound(const CsrView<T>& a, const CsrView<T>& b) {
   Offset bound = 0;
   for (Index i = 0; i < a.rows; ++i) {
     Offset row = 0;
-    for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p) {
+    for (Offset p = a.row_ptr[i]; p < a.row_ptr[i + 1]; ++p)
       row += b.row_ptr[a.col_idx[p] + 1] - b.row_ptr[a.col_idx[p]];
-    }
     bound += std::min(row, Offset{b.cols});
   }
   return bound;
@@ -198,9 +196,8 @@ template <class T>
 Offset about_products(const CsrView<T>& a, const CsrView<T>& b) {
   constexpr Offset kEvery = 16;
   Offset sampled = 0;
-  for (Offset p = 0; p < a.row_ptr[a.rows]; p += kEvery) {
+  for (Offset p = 0; p < a.row_ptr[a.rows]; p += kEvery)
     sampled += b.row_ptr[a.col_idx[p] + 1] - b.row_ptr[a.col_idx[p]];
-  }
   return kEvery * sampled;
 }
 
@@ -230,9 +227,8 @@ class Accumulator {
   template <Marking kMarking, class Ptr>
   void add_masked(const CsrView<T, Ptr> b, const ColumnMasks& masks, Index k, T factor) {
     T* sums = sums_.data();
-    for (Offset q = b.row_ptr[k]; q < b.row_ptr[k + 1]; ++q) {
+    for (Offset q = b.row_ptr[k]; q < b.row_ptr[k + 1]; ++q)
       sums[b.col_idx[q]] = multiply_add(factor, b.values[q], sums[b.col_idx[q]]);
-    }
     const auto row = static_cast<std::size_t>(k);
     for (Offset s = masks.row_ptr[row]; s < masks.row_ptr[row + 1]; ++s) {
       const auto word = static_cast<std::size_t>(masks.position[static_cast<std::size_t>(s)]);
@@ -383,9 +379,8 @@ class SpgemmRows {
     narrow_.clear();
     if (nnz_b <= std::numeric_limits<Index>::max() && b.rows <= a.row_ptr[a.rows]) {
       narrow_.resize(static_cast<std::size_t>(b.rows) + 1);
-      for (Index k = 0; k <= b.rows; ++k) {
+      for (Index k = 0; k <= b.rows; ++k)
         narrow_[static_cast<std::size_t>(k)] = static_cast<Index>(b.row_ptr[k]);
-      }
     }
     // Rewriting B costs a few steps an entry, so each must be used a few times.
     masked_ = about_products(a, b) >= 8 * nnz_b && masks_serve(b);
@@ -451,9 +446,8 @@ class SpgemmRows {
         continue;
       }
       if (count + (last - first) > kBatch) add_batch();
-      for (Offset q = first, to = count; q < last; q += kBlock, to += kBlock) {
+      for (Offset q = first, to = count; q < last; q += kBlock, to += kBlock)
         write_block(b.col_idx + q, b.values + q, a.values[p], static_cast<std::size_t>(to));
-      }
       count += last - first;
     }
     add_batch();

@@ -28,9 +28,8 @@ T sparse_dot(const Index* columns, const T* values, Length length, const T* x) {
       sums[u] = multiply_add(values[at], x[columns[at]], sums[u]);
     }
   }
-  for (std::size_t u = 0; u < 3 && q < length; ++u, ++q) {
+  for (std::size_t u = 0; u < 3 && q < length; ++u, ++q)
     sums[u] = multiply_add(values[q], x[columns[q]], sums[u]);
-  }
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
@@ -175,9 +174,8 @@ void multiply_groups(const Csr<T>& a, const Ptr* row_ptr, const std::vector<Grou
     return std::array<Multiply, sizeof...(kLengths)>{&multiply_group<kLengths, T, Ptr>...};
   }
   (std::make_integer_sequence<Index, kInOrder + 1>());
-  for (const Group& group : groups) {
+  for (const Group& group : groups)
     kByLength[static_cast<std::size_t>(group.length)](a, row_ptr, order + group.first, group.count, x, y);
-  }
 }
 
 }  // namespace stages::kernels

@@ -5,6 +5,7 @@
 // Indices are 0-based. Row and column numbers are int32 (a matrix has at most 2^31 - 1 rows or columns);
 // positions among the non-zeros are int64, because products easily pass 2^31 of them.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -117,6 +118,12 @@ struct Csr {
   }
   Offset row_nnz(Index i) const {
     return row_ptr[static_cast<std::size_t>(i) + 1] - row_ptr[static_cast<std::size_t>(i)];
+  }
+  /// Its non-zeros; 0 without rows.
+  Offset longest_row() const {
+    Offset longest = 0;
+    for (Index i = 0; i < rows; ++i) longest = std::max(longest, row_nnz(i));
+    return longest;
   }
   CsrView<T> view() const { return {rows, cols, row_ptr.data(), col_idx.data(), values.data()}; }
 };

@@ -61,8 +61,7 @@ void add_task(Registry& registry) {
   micro::add_spmv<micro::CsrSpmv>(
       registry, {.name = "micro/ellpack_index", .idea = "stored step by step"},
       []<class T>(const auto& /*csr*/, const T* x, T* y, cudaStream_t stream, const Csr<T>& a) {
-        Index width = 0;
-        for (Index i = 0; i < a.rows; ++i) width = std::max(width, static_cast<Index>(a.row_nnz(i)));
+        const auto width = static_cast<Index>(a.longest_row());
         const auto rows = static_cast<std::size_t>(a.rows);
         std::vector<Index> columns(rows * static_cast<std::size_t>(width), kFilled);
         std::vector<T> values(columns.size(), T{0});
