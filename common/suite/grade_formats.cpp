@@ -48,21 +48,13 @@ json to_json(const Grade& g) {
 /// Text as it may stand between quotes in XML 1.0, which knows no control characters.
 std::string xml(const std::string& text) {
   std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else if (c == '\n') {
-      out += "&#10;";
-    } else {
-      out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    }
-  }
+  for (const char c : text)
+    out += c == '&'    ? "&amp;"
+           : c == '<'  ? "&lt;"
+           : c == '>'  ? "&gt;"
+           : c == '"'  ? "&quot;"
+           : c == '\n' ? "&#10;"
+                       : std::string(1, static_cast<unsigned char>(c) < ' ' ? ' ' : c);
   return out;
 }
 
