@@ -111,13 +111,11 @@ class TilePlan : public RowMajorPlan<T> {
   TilePlan(const SpmmProblem<T>& problem, Exec& exec) : RowMajorPlan<T>(problem, exec), tiles_(*problem.a) {}
 
   static Cost cost(const SpmmProblem<T>& problem) {
-    Cost cost = RowMajorPlan<T>::cost(problem);
     const double tiles = most_tiles(*problem.a), tile_size = kTileRows * kTileColumns;
-    // Three products of each tile, in steps of the executor:
-    cost.work = 3 * tiles * problem.n_cols *
-                (kLanesOfTile / 8.0);  // of a warp's instruction for 8 columns, a step a lane
-    cost.memory += tiles * (tile_size * sizeof(T) + kTileColumns * sizeof(Index)) + 16.0 * problem.a->rows;
-    return cost;
+    // Three products of each tile, in steps of the executor: of an instruction for 8 columns, a step a lane.
+    return RowMajorPlan<T>::cost(problem)
+        .with_work(3 * tiles * problem.n_cols * (kLanesOfTile / 8.0))
+        .plus_memory(tiles * (tile_size * sizeof(T) + kTileColumns * sizeof(Index)) + 16.0 * problem.a->rows);
   }
 
   static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec) {

@@ -10,7 +10,7 @@
 
 namespace stages::micro {
 
-/// What an entry for ranks needs.
+/// What an entry for ranks needs: RankSpgemm says it for its own, hand-ins for older frames by this name.
 inline constexpr Needs kRanks = {.several_ranks = true, .mpi = true};
 
 /// Each rank makes the rows bounds_[rank] .. bounds_[rank + 1] - 1 of C: it has these rows of A in a_part_,

@@ -45,8 +45,7 @@ class MyDealing final : public micro::RankSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyDealing>(
-      {.name = "task/deal_rows", .idea = "whole rows, equal shares of the entries", .needs = micro::kRanks});
+  registry.add<MyDealing>({.name = "task/deal_rows", .idea = "whole rows, equal shares of the entries"});
 }
 
 }  // namespace stages

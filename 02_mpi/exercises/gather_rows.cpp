@@ -66,8 +66,7 @@ class MyGather final : public micro::RankSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyGather>(
-      {.name = "task/gather_rows", .idea = "C is gathered on rank 0 array by array", .needs = micro::kRanks});
+  registry.add<MyGather>({.name = "task/gather_rows", .idea = "C is gathered on rank 0 array by array"});
 }
 
 }  // namespace stages

@@ -69,9 +69,7 @@ class MyDealing final : public micro::RankSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyDealing>({.name = "task/deal_products",
-                           .idea = "whole rows, equal shares of the products",
-                           .needs = micro::kRanks});
+  registry.add<MyDealing>({.name = "task/deal_products", .idea = "whole rows, equal shares of the products"});
 }
 
 }  // namespace stages

@@ -74,9 +74,7 @@ class MyWindow final : public micro::RankSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyWindow>({.name = "task/not_last",
-                          .idea = "each rank writes its block of C to its place",
-                          .needs = micro::kRanks});
+  registry.add<MyWindow>({.name = "task/not_last", .idea = "each rank writes its block of C to its place"});
 }
 
 }  // namespace stages

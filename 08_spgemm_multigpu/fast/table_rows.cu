@@ -46,8 +46,6 @@ __device__ inline void clear_keys(Index* keys, unsigned slots, unsigned me, unsi
   for (unsigned s = me; s < slots; s += members) keys[s] = kFree;
 }
 
-// ---- counting ---------------------------------------------------------------------------------------------
-
 template <class Ptr>
 __global__ void __launch_bounds__(kWarpsOfBlock* kWarp)
     count_by_warps(Structures<Ptr> f, RowList list, unsigned slots, Index* counts) {
@@ -92,8 +90,6 @@ __global__ void __launch_bounds__(kWarpsOfTable* kWarp)
     if (threadIdx.x == 0) counts[row] = total;
   });
 }
-
-// ---- multiplying ------------------------------------------------------------------------------------------
 
 /// A table and the list of its columns, for half as many as there are slots.
 template <class T>

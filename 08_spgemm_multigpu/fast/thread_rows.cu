@@ -37,8 +37,6 @@ constexpr unsigned kStride = kBlock + 1;
 constexpr unsigned kTeam = 16;  ///< lanes that write a row
 constexpr unsigned kAhead = 4;  ///< products that a thread asks for at once
 
-// ---- the network ------------------------------------------------------------------------------------------
-
 struct Comparator {
   unsigned low = 0;
   unsigned high = 0;
@@ -91,8 +89,6 @@ template <unsigned kMost, class Key>
 __device__ void sort_keys(Key (&key)[kMost]) {
   sort_keys(key, std::make_index_sequence<kNetwork<kMost>.size()>());
 }
-
-// ---- rows -------------------------------------------------------------------------------------------------
 
 /// The row of this thread; -1: none.
 __device__ inline Index row_of_thread(RowList list) {

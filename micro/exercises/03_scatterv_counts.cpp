@@ -76,9 +76,7 @@ class Mine final : public micro::RankSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>({.name = "micro/scatterv_counts",
-                      .idea = "a count is a difference of row pointers",
-                      .needs = micro::kRanks});
+  registry.add<Mine>({.name = "micro/scatterv_counts", .idea = "a count is a difference of row pointers"});
 }
 
 }  // namespace stages

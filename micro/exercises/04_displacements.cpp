@@ -93,8 +93,7 @@ class Mine final : public micro::RankSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/displacements", .idea = "where a piece begins, in elements", .needs = micro::kRanks});
+  registry.add<Mine>({.name = "micro/displacements", .idea = "where a piece begins, in elements"});
 }
 
 }  // namespace stages

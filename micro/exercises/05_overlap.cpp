@@ -121,8 +121,7 @@ class Mine final : public micro::RankSpgemm<T> {
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<Mine>(
-      {.name = "micro/overlap", .idea = "blocks travel while others are multiplied", .needs = micro::kRanks});
+  registry.add<Mine>({.name = "micro/overlap", .idea = "blocks travel while others are multiplied"});
 }
 
 }  // namespace stages
