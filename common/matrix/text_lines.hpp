@@ -28,13 +28,8 @@ template <class... Args>
 inline std::string quoted(std::string_view text) {
   constexpr std::size_t kShown = 40;
   std::string out = "'";
-  for (const char c : text.substr(0, kShown)) {
-    if (c >= ' ' && c <= '~') {
-      out += c;
-    } else {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-  }
+  for (const char c : text.substr(0, kShown))
+    out += c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   return out + (text.size() > kShown ? "...'" : "'");
 }
 
