@@ -146,13 +146,12 @@ Csr<T> generate(std::string_view spec, int threads, Offset max_bytes) {
   const Plan plan = plan_spec(spec);
   const Offset need = peak_bytes(plan.recipe, sizeof(T));
   const Offset lines = std::max(plan.recipe.rows, plan.recipe.cols);
-  if (max_bytes == 0 && lines / 8 > plan.recipe.entries && static_cast<double>(need) > kMostForEmptyLines) {
+  if (max_bytes == 0 && lines / 8 > plan.recipe.entries && static_cast<double>(need) > kMostForEmptyLines)
     fail(
         "{}: {} x {} with {} entries takes {:.3g} GB of memory, and the limit is {:.3g} GB where most rows "
         "are empty; ask for fewer rows",
         spec, plan.recipe.rows, plan.recipe.cols, plan.recipe.entries, static_cast<double>(need) * 1e-9,
         kMostForEmptyLines * 1e-9);
-  }
   const Offset limit = max_bytes > 0 ? max_bytes : available_memory();
   if (need > limit)
     fail(

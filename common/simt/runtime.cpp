@@ -125,12 +125,11 @@ class Memory {
     *p = nullptr;
     if (bytes == 0) return cudaSuccess;
     const std::lock_guard lock(mutex_);
-    if (kind == Kind::device && bytes > device().memory - used_) {
+    if (kind == Kind::device && bytes > device().memory - used_)
       return error(cudaErrorMemoryAllocation,
                    "{} bytes asked for, {} of {} free on the simulated device; take a smaller matrix or set "
                    "STAGES_DEVICE_MEMORY (MiB)",
                    bytes, device().memory - used_, device().memory);
-    }
     void* memory = nullptr;
     if (posix_memalign(&memory, 256, bytes + kCanaryBytes) != 0)
       return error(cudaErrorMemoryAllocation, "the host has no {} bytes", bytes);
