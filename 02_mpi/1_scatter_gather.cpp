@@ -79,13 +79,12 @@ class ScatterGather final : public SpgemmPlan<T> {
     return mpi::needs_ranks(exec);
   }
   static Cost cost(const SpgemmProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
-    cost.work = kernels::sparse_dot_steps(*problem.a, *problem.b);
-    cost.memory +=
-        mpi::world_size() * (static_cast<double>(problem.b->nnz()) * (sizeof(Index) + sizeof(T)) +
-                             static_cast<double>(problem.b->cols) * (sizeof(Offset) + sizeof(Index))) +
-        static_cast<double>(problem.a->nnz() + problem.result_bound) * (sizeof(Index) + sizeof(T));
-    return cost;
+    constexpr double kEntry = sizeof(Index) + sizeof(T);
+    return problem_cost(problem)
+        .with_work(kernels::sparse_dot_steps(*problem.a, *problem.b))
+        .plus_memory(mpi::world_size() * (kEntry * static_cast<double>(problem.b->nnz()) +
+                                          (8.0 + sizeof(Index)) * problem.b->cols) +
+                     kEntry * static_cast<double>(problem.a->nnz() + problem.result_bound));
   }
 
   void load(const SpgemmOperands<T>& operands) override { operands_ = operands; }

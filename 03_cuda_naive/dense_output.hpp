@@ -45,11 +45,10 @@ class DenseOutputPlan : public SpgemmPlan<T> {
 
   static Cost cost(const SpgemmProblem<T>& problem) {
     const double m = problem.a->rows, n = problem.b->cols;
-    Cost cost = problem_cost(problem);
-    cost.work = static_cast<double>(problem.a->nnz()) * n + static_cast<double>(problem.b->nnz()) * m + m * n;
-    cost.memory +=
-        2 * m * n * sizeof(T) + 3 * (8 + sizeof(T)) * static_cast<double>(problem.b->nnz()) + 8 * n;
-    return cost;
+    const auto nnz_a = static_cast<double>(problem.a->nnz()), nnz_b = static_cast<double>(problem.b->nnz());
+    return problem_cost(problem)
+        .with_work(nnz_a * n + nnz_b * m + m * n)
+        .plus_memory(2 * m * n * sizeof(T) + 3 * (8 + sizeof(T)) * nnz_b + 8 * n);
   }
 
   /// Fits both orders of the grid, as the dimensions change their places between the two rungs.

@@ -21,12 +21,9 @@ unsigned lanes_for_mean_row(const Csr<T>& a) {
 }
 
 template <class T>
-class CsrSpmvPlan : public DeviceSpmvPlan<T> {
+class CsrSpmvPlan : public CsrFrame<T> {
  public:
-  using Multiply = void(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream);
-
-  CsrSpmvPlan(const SpmvProblem<T>& problem, Exec& exec)
-      : DeviceSpmvPlan<T>(problem, exec), matrix_(*problem.a) {}
+  using CsrFrame<T>::CsrFrame;
 
   static Cost cost(const SpmvProblem<T>& problem) {
     return problem_cost(problem).plus_memory(device_csr_bytes(*problem.a));
@@ -36,14 +33,6 @@ class CsrSpmvPlan : public DeviceSpmvPlan<T> {
     return fmt::format("has {} non-zeros, and this lesson's row pointers of 32 bits count {}; see balanced",
                        problem.a->nnz(), std::numeric_limits<LessonPtr>::max());
   }
-
- protected:
-  /// y = A x on `stream`.
-  virtual void multiply(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) = 0;
-  void product(const T* x, T* y) final { multiply(matrix_.view(), x, y, this->stream()); }
-
- private:
-  DeviceCsr<T, LessonPtr> matrix_;
 };
 
 }  // namespace stages

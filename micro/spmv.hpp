@@ -9,20 +9,7 @@ namespace stages::micro {
 
 /// A in CSR. A derived class gives multiply(a, x, y, stream), which launches its kernel: y = A x.
 template <class T>
-class CsrSpmv : public DeviceSpmvPlan<T> {
- public:
-  using Multiply = void(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream);
-
-  CsrSpmv(const SpmvProblem<T>& problem, Exec& exec) : DeviceSpmvPlan<T>(problem, exec), csr_(*problem.a) {}
-
- protected:
-  virtual void multiply(const DeviceRows<T>& a, const T* x, T* y, cudaStream_t stream) = 0;
-
- private:
-  void product(const T* x, T* y) final { multiply(csr_.view(), x, y, this->stream()); }
-
-  DeviceCsr<T, std::int32_t> csr_;
-};
+using CsrSpmv = CsrFrame<T>;
 
 /// A written out in full, one column after the other: element (i, j) is at a.data[j * a.ld + i].
 template <class T>

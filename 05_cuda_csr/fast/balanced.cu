@@ -371,14 +371,12 @@ class Balanced final : public DeviceSpmvPlan<T> {
                                            : make_matrix(*problem.a)) {}
 
   static Cost cost(const SpmvProblem<T>& problem) {
-    Cost cost = problem_cost(problem);
     const Csr<T>& a = *problem.a;
     // A chunk ends where the next row would not fit, so two neighbours are more than full together.
     const auto empty = static_cast<double>(empty_rows(a));
     const double chunks = 2 * (static_cast<double>(a.nnz()) + empty) / kChunk;
-    cost.memory +=
-        device_csr_bytes(a) + (sizeof(Index) + sizeof(T)) * empty + (32.0 + sizeof(RowEnds) * kWarp) * chunks;
-    return cost;
+    return problem_cost(problem).plus_memory(device_csr_bytes(a) + (sizeof(Index) + sizeof(T)) * empty +
+                                             (32.0 + sizeof(RowEnds) * kWarp) * chunks);
   }
 
   std::vector<Metric> metrics() const override {
