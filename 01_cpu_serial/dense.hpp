@@ -1,6 +1,5 @@
 #pragma once
-// What the entries share that store A densely: the matrix written out, what it costs, and when it is too
-// large.
+// What the entries share that store A densely: A written out, what it costs, and when it is too large.
 
 #include <fmt/format.h>
 

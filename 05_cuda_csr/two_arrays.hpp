@@ -1,6 +1,5 @@
 #pragma once
-// Matrices whose rows are equally long need no row pointers: what their forms require, and the plan of the
-// rungs on them.
+// Matrices with equally long rows need no row pointers: what their forms require, and the rungs' plan.
 
 #include <optional>
 #include <string>

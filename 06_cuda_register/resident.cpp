@@ -46,8 +46,7 @@ struct Lane {
   Offset left = 0;
 };
 
-/// The bank, among those with non-zeros of this lane that `taken` leaves free, which most other lanes still
-/// wait for.
+/// The bank, among those with non-zeros of this lane that are not `taken`, for which most other lanes wait.
 int choose_bank(const Lane& lane, const std::vector<bool>& taken, const std::vector<Offset>& waiting) {
   int best = -1;
   for (int b = 0; b < static_cast<int>(taken.size()); ++b) {

@@ -18,8 +18,7 @@
 
 namespace stages {
 
-/// The order in which a lane takes its non-zeros: along the row, or so that few reads of a phase meet in a
-/// bank.
+/// The order of a lane's non-zeros: along the row, or so that few reads of a phase meet in a bank.
 enum class StepOrder { as_they_come, by_bank };
 
 /// What a warp's lanes keep: element (warp, step, lane) is at [(warp * steps + step) * 32 + lane].
@@ -39,8 +38,7 @@ struct Resident {
 /// Banks of shared memory as elements of `element_bytes` see them: 128 bytes are served at once.
 constexpr int shared_banks(int element_bytes) { return 128 / element_bytes; }
 
-/// The most non-zeros that a lane gets when rows are shared by `lanes` lanes: no less than this many steps
-/// are needed.
+/// The most non-zeros that a lane gets when `lanes` lanes share each row: the least number of steps.
 template <class T>
 Index resident_steps(const Csr<T>& a, int lanes);
 

@@ -1,6 +1,5 @@
 #pragma once
-// What rungs 6 to 8 share: how the matrix lies on this device, what they refuse, and the launch. Each gives
-// its kernel.
+// What rungs 6 to 8 share: how the matrix lies on the device, what they refuse, and the launch of a kernel.
 
 #include "06_cuda_register/share.hpp"
 #include "06_cuda_register/stage.hpp"

@@ -23,8 +23,7 @@ struct alignas(16) Batch {
   T of[kSize];
 };
 
-/// Puts x[c] of vectors first .. first + kSize - 1 into batches in shared memory; zeros for vectors beyond
-/// the last.
+/// Puts x[c] of vectors first .. first + kSize - 1 into batches in shared memory; zeros beyond the last one.
 template <int kBlock, class T>
 __device__ void stage_batch(Batch<T>* to, const T* x, int cols, int first, int products) {
   for (int c = static_cast<int>(threadIdx.x); c < cols; c += kBlock) {

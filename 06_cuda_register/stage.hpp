@@ -1,6 +1,5 @@
 #pragma once
-// The entries of step 6, in the order in which a student meets them: the matrix stays in registers between
-// products.
+// The entries of step 6, in the order in which a student meets them: the matrix stays in registers.
 
 #include <limits>
 

@@ -85,8 +85,7 @@ struct CutMatrix {
 class Partition {
  public:
   Partition() = default;
-  /// `a` is on the device; the ends of rows are marked in a.col_idx. Throws Error if there are 2^31 shares or
-  /// more.
+  /// `a` is on the device, the ends of rows marked in a.col_idx. Throws Error if there are 2^31 shares or more.
   template <class T, class Ptr>
   Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream);
 

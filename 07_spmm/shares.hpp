@@ -32,8 +32,7 @@ __device__ void finish_row(const Product<T>& m, Index row, Offset column, const 
   }
 }
 
-/// After the shares: adds the partial sums of cut rows to C, and sets the empty rows. 4_equal_shares.cu tells
-/// how.
+/// After the shares: adds the parts of cut rows to C, and sets the empty rows, as 4_equal_shares.cu tells.
 template <class T>
 void finish_cut_and_empty_rows(const CutMatrix<T>& a, const Product<T>& product, cudaStream_t stream);
 

@@ -1,6 +1,5 @@
 #pragma once
-// Rows of C in bins by their size, for rungs 4 to 6: the device itself writes the lists, the host reads how
-// long they are.
+// Rows of C in bins by their size, for rungs 4 to 6: the device writes the lists, the host reads their lengths.
 
 #include <limits>
 
@@ -84,8 +83,7 @@ class RowBins {
   PinnedArray<Index> read_;
 };
 
-/// What the plans of rungs 4 to 6 share: the rows in bins by their products, to count, and by their results, to
-/// multiply.
+/// What the plans of rungs 4 to 6 share: rows in bins, by products to count, and by results to multiply.
 template <class T>
 class BinsPlan : public TwoPassPlan<T> {
  public:

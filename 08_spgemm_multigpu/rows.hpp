@@ -1,6 +1,5 @@
 #pragma once
-// How kernels walk along the products of a row of C: over the entries of A's row, and for each of them over
-// a row of B.
+// How kernels walk along the products of a row of C: for each entry of A's row, over a row of B.
 
 #include <source_location>
 
@@ -153,8 +152,7 @@ __device__ Factor<T, Ptr> factor_of(const Factors<T, Ptr>& f, Ptr first, Ptr end
   return factor;
 }
 
-/// One row of B after the other. What the next one holds for this lane is on its way while the present one is
-/// added.
+/// One row of B after the other. What the next one holds for this lane comes while the present one is added.
 template <class T, class Ptr, class Visit>
 __device__ void visit_by_rows(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor, unsigned lane,
                               Visit visit) {
@@ -198,8 +196,7 @@ struct Together {
     return owner;
   }
 
-  /// For each lane the product number q of its own. Beyond the last one: a column below 0, equal to no other
-  /// lane's.
+  /// For each lane the product number q of its own. Beyond the last: a column below 0, another for each lane.
   template <class T>
   __device__ void fetch(const CsrView<T, Ptr>& b, const Factor<T, Ptr>& factor, Ptr q, unsigned lane,
                         Index& column, T& product) const {
@@ -339,8 +336,7 @@ __device__ void walk_groups(const Structure<Ptr>& a, Index row, unsigned warp, u
   }
 }
 
-/// Calls visit(column) for the products of a row of C that lie in the slice, in any order, several rows of B at
-/// once.
+/// Calls visit(column) for the products of a row of C in the slice, in any order, several rows of B at once.
 template <class Ptr, class Visit>
 __device__ void walk_columns(const Structures<Ptr>& f, Index row, Slice slice, unsigned warp, unsigned warps,
                              unsigned lane, Visit visit) {

@@ -37,8 +37,7 @@ class Places {
   Offset looked_up_ = 0;
 };
 
-/// Row by row. A derived class gives row(i, c), which appends row i of C to c.col_idx and c.values, columns
-/// ascending.
+/// A derived class gives row(i, c), which appends row i of C to c.col_idx and c.values, columns ascending.
 template <class T>
 class RowSpgemm : public HostSpgemmPlan<T> {
  public:

@@ -7,8 +7,7 @@
 // of the bitmap. The kernel and its reasons are in common/kernels/spgemm_rows.hpp, because step 2 runs it on
 // every rank.
 //
-// Input: any CSR matrices. Cost: one step a product; memory: C's bound, and columns x (sizeof(T) + 1/8)
-// bytes.
+// Input: any CSR matrices. Cost: a step a product; memory: C's bound, and columns x (sizeof(T) + 1/8) bytes.
 
 #include "01_cpu_serial/stage.hpp"
 #include "common/kernels/spgemm_rows.hpp"

@@ -78,8 +78,7 @@ struct Bands {
   const T* values = nullptr;
 };
 
-/// sums[band * rows + row] = the product of that segment with x. Dynamic shared memory: band_columns + 1
-/// elements.
+/// sums[band * rows + row] = that segment times x. Dynamic shared memory: band_columns + 1 elements.
 template <class T>
 __global__ void __launch_bounds__(1024, 1) column_bands(Bands<T> a, const T* x, T* sums) {
   T* near_x = dynamic_shared<T>();
@@ -125,8 +124,7 @@ __global__ void add_bands(const T* sums, Index rows, Index bands, T* y) {
   y[i] = sum;
 }
 
-/// Columns of a band: what shared memory holds besides the zero, or fewer, so that all bands are equally
-/// wide.
+/// Columns of a band: what shared memory holds besides the zero, or fewer, so that all are equally wide.
 Index band_columns_for(Index cols, std::size_t element_bytes) {
   const Offset capacity = std::min<Offset>(
       static_cast<Offset>(device_facts().shared_per_block_optin / element_bytes) - 1, kMostBandColumns);

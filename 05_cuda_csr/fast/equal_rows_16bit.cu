@@ -52,8 +52,7 @@ struct Entries {
   Pack<T, 8> values;
 };
 
-/// y = A x with a sub-warp of kTeam lanes per row. With kShared: `cols` elements of dynamic shared memory hold
-/// x.
+/// y = A x with a sub-warp of kTeam lanes a row. With kShared: dynamic shared memory holds x (`cols` elements).
 template <bool kShared, unsigned kTeam, class T>
 __global__ void __launch_bounds__(1024) equal_rows_16bit(EqualRows<T> a, const T* x, T* y) {
   constexpr unsigned kTeams = kWarp / kTeam;  // of a warp

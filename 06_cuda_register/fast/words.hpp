@@ -65,8 +65,7 @@ __device__ unsigned long long* words_of_step(unsigned long long* words, int n, i
   return words + static_cast<std::int64_t>(step % 2) * n * TaggedWords<T>::kWords;
 }
 
-/// How the matrix lies in the registers of a chain's lanes, and what one says of itself. A derived class
-/// gives run().
+/// How the matrix lies in a chain's lanes, and what one says of itself. A derived class gives run().
 template <class T>
 class ChainPlan : public DeviceSpmvPlan<T> {
  protected:

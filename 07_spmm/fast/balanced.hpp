@@ -29,8 +29,7 @@ class BalancedMatrix {
   BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, const Granularity& granularity,
                  cudaStream_t stream);
 
-  /// The matrix holds the rows of A in another order: its row i is row order[i] of A, and is stored to that
-  /// row of C.
+  /// The matrix has the rows of A in another order: its row i is row order[i] of A, and of C.
   void renumber_rows(const DeviceArray<Index>& order, cudaStream_t stream) {
     partition_.renumber_rows(order, stream);
   }

@@ -1,6 +1,5 @@
 #pragma once
-// Rows by forms: binned.cu has its rows in bins twice, by the form that counts them and by the form that
-// multiplies them.
+// Rows by forms: binned.cu has bins twice, by the form that counts a row and by the one that multiplies it.
 
 #include <algorithm>
 #include <array>

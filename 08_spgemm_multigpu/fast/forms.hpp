@@ -52,8 +52,7 @@ struct Parts {
   Index blocks = 0;         ///< with a span each that the device has at once; 0: spans are as wide as fits
   Index value_bytes = 0;
 
-  /// Parts of a span, at most, where a bitmap counts `rows` rows: where these are few, narrow spans give all
-  /// SMs some.
+  /// Parts of a span, at most, where a bitmap counts `rows` rows: narrow spans of few rows give all SMs some.
   __device__ Index most_of_span(unsigned rows) const {
     return blocks == 0 ? most : max(Index{1}, static_cast<Index>(Offset{most} * rows / blocks));
   }

@@ -174,8 +174,7 @@ __device__ void add_by_exchange(const Factors<T, Ptr>& f, Index row, Slice colum
   }
 }
 
-/// Adds a part of the row's products in `columns` to each warp's own sums, and then those to the first
-/// warp's.
+/// Adds the row's products in `columns` to each warp's own sums, and then those to the first warp's.
 template <bool kWhole, class T, class Ptr>
 __device__ void add_by_entries(const Factors<T, Ptr>& f, Index row, Slice columns, const Ranks& ranks,
                                Index results, T* sums) {

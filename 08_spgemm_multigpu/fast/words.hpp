@@ -1,6 +1,5 @@
 #pragma once
-// B's rows in words, to count: where columns lie side by side, a word of 32 columns says as much as many of
-// them.
+// B in words, to count: where columns lie side by side, a word of 32 columns says as much as many of them.
 //
 // In a band, a mesh of finite elements or a pruned layer a row of B has 3 to 30 columns in each word that it
 // touches. To count the results of a row of C, all that matters is which columns come, so a bitmap is made by

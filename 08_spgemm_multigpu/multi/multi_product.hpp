@@ -80,8 +80,7 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
     product_ = Local::make(make_spgemm_problem<T>("rows of one process", a, own_b_), this->exec_, settings_);
   }
 
-  /// For place(): new values of the rows that take_rows placed. `a_values` is rank 0's, in the order of
-  /// `whole`.
+  /// For place(): new values of the rows that take_rows placed: rank 0's `a_values`, in the order of `whole`.
   void place_a(const T* a_values) {
     mpi::scatter(a_values, values_.a_values.data(), entries_, 0, this->comm());
   }

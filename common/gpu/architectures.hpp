@@ -1,6 +1,5 @@
 #pragma once
-// Which devices a build has code for, from the list that CMake compiled it for, and what to say where it has
-// none.
+// Which devices a build has code for, by CMake's list, and what to say where it has none.
 
 #include <string>
 #include <string_view>

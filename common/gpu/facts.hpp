@@ -1,6 +1,5 @@
 #pragma once
-// What a plan must know of the device and of a compiled kernel. What the executor cannot know is empty, never
-// 0.
+// What a plan must know of the device and of a compiled kernel. What the executor cannot know is empty, not 0.
 
 #include <array>
 #include <cstddef>

@@ -32,8 +32,7 @@ struct LaunchConfig {
   std::source_location where = std::source_location::current();
 };
 
-/// Blocks needed for `items` when each block does `per_block` of them. Throws Error above 2^31 - 1, the limit
-/// of a grid's x.
+/// Blocks of `per_block` items for `items` of them. Throws Error above 2^31 - 1, the limit of a grid's x.
 inline unsigned blocks_for(std::int64_t items, std::int64_t per_block) {
   return static_cast<unsigned>(narrow<std::int32_t>((items + per_block - 1) / per_block, "a grid"));
 }

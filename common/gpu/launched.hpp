@@ -1,6 +1,5 @@
 #pragma once
-// Entries that need no plan of their own: a frame, which has the operands in device memory, and what launches
-// the kernels.
+// Entries without a plan of their own: a frame, which has the operands on the device, and a launch.
 
 #include <type_traits>
 #include <utility>

@@ -41,8 +41,7 @@ class DeviceArray {
     STAGES_CUDA(cudaMemcpyAsync(data(), host.data(), host.size_bytes(), cudaMemcpyHostToDevice, stream));
   }
 
-  /// Copies the first host.size() elements to `host`. Asynchronous if `host` is pinned: synchronise before
-  /// reading.
+  /// Copies the first host.size() elements. Asynchronous if `host` is pinned: synchronise before reading.
   void download(std::span<T> host, cudaStream_t stream) const {
     require(host.size());
     if (host.empty()) return;
@@ -78,8 +77,7 @@ class DeviceArray {
   std::size_t size_ = 0;
 };
 
-/// `size` elements of page-locked host memory, which copies reach at full speed and asynchronously.
-/// Uninitialised.
+/// `size` elements of page-locked, uninitialised host memory: copies are asynchronous and at full speed.
 template <class T>
 class PinnedArray {
   static_assert(std::is_trivially_copyable_v<T>);

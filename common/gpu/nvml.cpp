@@ -16,8 +16,7 @@ struct Reason {
   std::uint64_t bit;
   const char* words;
 };
-/// Not among them: a GPU at rest, and clocks that somebody has set lower, which a run cannot wait for to
-/// end.
+/// Not among them: a GPU at rest, and clocks that somebody has set lower, for whose end no run can wait.
 constexpr Reason kHoldingBack[] = {{0x04, "its power limit"},
                                    {kHardware, "the hardware (heat or power)"},
                                    {0x20, "heat"},
@@ -73,8 +72,7 @@ Nvml::~Nvml() {
   dlclose(library_);
 }
 
-/// What `function` writes behind its other arguments, times `unit`; empty where this GPU or driver does not
-/// tell.
+/// What `function` writes behind its other arguments, times `unit`; empty where GPU or driver tells nothing.
 template <class T, class... Before>
 std::optional<double> Nvml::number(const char* function, double unit, Before... before) const {
   if (!problem_.empty()) return std::nullopt;

@@ -1,6 +1,5 @@
 #pragma once
-// The values that the harness multiplies: what the checker loads into a plan, and what it replaces A's values
-// with.
+// The values that the harness multiplies: what plans load, and what replaces A's values for a check.
 //
 // Two kinds. Real values show rounding as a user meets it. Small integers make every product and every sum
 // exact (all partial sums stay below 2^24, or 2^53 for double), so that a single lost or repeated product

@@ -22,8 +22,7 @@ inline std::size_t words(Index columns) {
 inline std::size_t word_of(Index column) { return static_cast<std::size_t>(column) / kWordBits; }
 inline Word bit_of(Index column) { return Word{1} << (static_cast<unsigned>(column) % kWordBits); }
 
-/// Calls visit(column) for the bits of `word`, which is word number `position` of its set, in ascending
-/// order.
+/// Calls visit(column) for the bits of `word`, word number `position` of its set, in ascending order.
 template <class Visit>
 void for_each_bit(Word word, std::size_t position, Visit&& visit) {
   const Index base = static_cast<Index>(position) * kWordBits;

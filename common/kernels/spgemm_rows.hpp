@@ -359,8 +359,7 @@ Offset insert_row(const CsrView<T>& a, const CsrView<T, Ptr>& b, Index i, Index*
   return count;
 }
 
-/// Rows of C = A B, one after the other. Holds what a row needs while it is made, for B with `columns`
-/// columns.
+/// Rows of C = A B, one after the other. Holds what a row needs while it is made; B has `columns` columns.
 template <class T>
 class SpgemmRows {
  public:
