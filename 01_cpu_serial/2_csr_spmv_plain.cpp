@@ -11,8 +11,7 @@
 //
 // Input: any CSR matrix. Cost: nnz multiplications. From memory: nnz x (4 + sizeof(T)) bytes of A, 8 bytes of
 // row_ptr and sizeof(T) of y for each row, and of x what its columns name. Two things are left to gain, and
-// fast/csr_spmv.cpp gains them: one sum makes every addition wait for the last, and the end of a short row is
-// mispredicted.
+// fast/csr_spmv.cpp gains them: every addition waits for the last, and the end of a short row is mispredicted.
 
 #include "01_cpu_serial/stage.hpp"
 

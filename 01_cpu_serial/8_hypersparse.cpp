@@ -15,8 +15,7 @@
 // a row that is not empty, 16 to 32 a row of B for the table, 4 a non-zero of A, C at its bound. fetch expands
 // C to CSR, which costs the 8 n bytes that run saved.
 //
-// Source: A. Buluc and J. R. Gilbert, "On the representation and multiplication of hypersparse matrices",
-// 2008.
+// Source: A. Buluc, J. R. Gilbert, "On the representation and multiplication of hypersparse matrices", 2008.
 
 #include <algorithm>
 #include <bit>

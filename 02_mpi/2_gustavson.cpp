@@ -11,8 +11,7 @@
 // The lesson is what this does to the clock. Computing takes a hundredth of the time, and as much is sent as
 // before: what was hidden behind the dot products is now a third of the whole (measured.md, two ranks).
 //
-// Input: any CSR matrices, any number of ranks. Cost: one step a product, over ranks; messages as in
-// scatter_gather.
+// Input: any CSR matrices, any number of ranks. Cost: a step a product, over ranks; scatter_gather's messages.
 
 #include "02_mpi/scattered_rows.hpp"
 #include "02_mpi/stage.hpp"

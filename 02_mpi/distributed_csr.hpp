@@ -46,8 +46,7 @@ class RowFetcher {
 };
 
 /// C = A B with all three by rows; C has the rows of A on the same ranks. Each rank fetches the rows of B
-/// that its columns of A name, and no others. C can be the A of the next product: no matrix is ever whole
-/// anywhere.
+/// that its columns of A name, and no others. C can be the next product's A: no matrix is whole anywhere.
 template <class T>
 class DistributedProduct {
  public:

@@ -12,8 +12,7 @@
 // Input: any CSR matrices whose dense C fits on the host and on the device. Elements that cancel to zero are
 // left out of C, because only the value says what belongs to it. Cost: each row of A is walked for each
 // column of B and the other way round: at most nnz(A) x columns + nnz(B) x rows steps, whether anything meets
-// or not (a walk ends where the shorter list does), and m x n elements. 01_cpu_serial's Gustavson needs one
-// step a product.
+// or not (a walk ends where the shorter list does), and m x n elements. Step 1's Gustavson needs one a product.
 //
 // Source: the CUDA form of a course project on sparse x sparse products, with its wrong results mended.
 

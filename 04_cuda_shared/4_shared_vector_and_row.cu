@@ -10,8 +10,7 @@
 //
 // n = 1024 now makes 32 blocks: 32 of an H100's 132 SMs have work, and 32 times as many loads are in flight.
 //
-// Input: any matrix whose dense form fits. Cost: as 3_shared_vector.cu; x is read once for each 32 rows
-// instead of 128.
+// Input: any matrix whose dense form fits. Cost: as 3_shared_vector.cu; x is read for each 32 rows, not 128.
 
 #include "04_cuda_shared/stage.hpp"
 #include "common/gpu/launched.hpp"

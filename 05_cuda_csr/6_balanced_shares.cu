@@ -73,8 +73,7 @@ __global__ void balanced_shares(CsrView<T, LessonPtr> a, Shares<T> shares, const
   }
 }
 
-/// Adds to the first row that ends in a share the carries of the shares before, from that where it begins. A
-/// warp a share.
+/// A warp a share: adds to the first row that ends there the carries of the shares before, from its beginning.
 template <class T>
 __global__ void add_carries(CsrView<T, LessonPtr> a, Shares<T> shares, T* y) {
   const unsigned share = blockIdx.x * kWarps + threadIdx.x / kWarp, lane = threadIdx.x % kWarp;

@@ -9,8 +9,7 @@
 // Compare it with two_arrays of step 5: there, too, a row lies in one piece and x is in shared memory. Two
 // things are new beside the launch: rows are in CSR, and a block has 64 threads, not 128.
 //
-// Two barriers a product: no thread reads x before it has been copied, and no thread overwrites it before all
-// have read it.
+// Two barriers a product: no thread reads x before it is copied, nor overwrites it before all have read it.
 //
 // Requires: x in a block's shared memory, independent vectors. Cost: (4 + sizeof(T)) x nnz bytes a product.
 

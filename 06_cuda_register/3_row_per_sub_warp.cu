@@ -10,8 +10,7 @@
 // 64 rows, as before. With one lane they are 256: n = 256 is then one block, where 2_row_in_registers.cu has
 // four. At most sizes below its cliff that is the faster of the two.
 //
-// What remains: n = 1024 takes 16 blocks, so 116 of 132 SMs have nothing to do. 4_matrix_copies.cu has work
-// for them.
+// What remains: n = 1024 takes 16 blocks, so 116 of 132 SMs are idle. 4_matrix_copies.cu has work for them.
 //
 // Requires: rows of at most 2048 non-zeros, x in a block's shared memory, independent vectors.
 

@@ -3,8 +3,7 @@
 // The idea: a row of a matrix of n = 1024 with 80 % zeros takes four lanes, and the matrix 16 of 132 SMs. The
 // vectors do not depend on each other. So the blocks that hold the matrix, a *copy* of it, are started as
 // often as the chip holds them, and of c copies each takes every c-th vector. The smaller the matrix, the more
-// copies there are. They are the second dimension of the grid. In the kernel only the loop over the products
-// changes.
+// copies there are. They are the grid's second dimension. In the kernel only the loop over products changes.
 //
 // What remains: each non-zero reads one element of x from shared memory for each product, and shared memory
 // gives an SM 128 bytes a clock. 5_vector_batches.cu gets more out of a read.

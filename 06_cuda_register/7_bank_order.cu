@@ -4,16 +4,14 @@
 // words of one bank. A batch of 16 bytes lies in 4 of them, so 8 lanes are served together, and there are 8
 // places: column % 8 (the code calls each a bank). The order in which a lane takes its non-zeros is free. So
 // prepare chooses it: in each step the 8 lanes take non-zeros whose batches lie in different places. A lane
-// that has none left for a free place reads a zero behind x, if it has a step to spare; else it shares a
-// place.
+// that has none left for a free place reads a zero behind x, if it has a step to spare; else places are shared.
 //
 // The steps to spare: an eighth more than there are non-zeros, rounded up to a size that is compiled. If with
 // a smaller size more blocks fit on an SM, that is taken. At n = 1024 a lane has 52 non-zeros; 58 steps are
 // wanted, 64 compiled, and on an H100 56 are taken. The kernel is that of 6_packed_shares.cu; new are
 // `schedule` in resident.cpp, the spare steps in share.hpp, and what resident_plan.hpp makes of them.
 //
-// What remains: while a block copies its next batches, nobody in it multiplies. 8_stream_resident.cu does both
-// at a time.
+// What remains: while a block copies its next batches, nobody in it multiplies. 8_stream_resident.cu does both.
 //
 // Requires: as 6_packed_shares.cu.
 

@@ -1,6 +1,5 @@
 #pragma once
-// A matrix cut up for registers: the form that rungs 6 to 8 and the chains load once and keep while vectors go
-// by.
+// A matrix cut up for registers: rungs 6 to 8 and the chains load it once and keep it while vectors go by.
 //
 // A row belongs to `lanes` neighbouring lanes of a warp; a lane keeps `steps` of the row's non-zeros, one
 // (value, column) pair a step. In step s all lanes of a warp read x[column] from shared memory at once, and

@@ -15,8 +15,7 @@
 // row of B for each non-zero. What it suffers from: a warp with a row of 100,000 non-zeros works on when all
 // others have finished, and in one with three 29 lanes have nothing to fetch.
 //
-// Source: step 1 of a course project on SpMM ("D3"), in which a warp takes 64 columns for N = 256 (K_256_STEP
-// = 2).
+// Source: step 1 of a course project on SpMM ("D3"): a warp takes 64 columns for N = 256 (K_256_STEP = 2).
 
 #include "07_spmm/tasks.hpp"
 

@@ -16,8 +16,7 @@
 // Input: any CSR matrix, any number of columns. Cost: as 1_warp_per_row.cu, one more pass over C to set it and
 // one to add to it; 16 or 24 bytes a task.
 //
-// Source: step 2 of a course project on SpMM ("D3"), where a script tuned `step` (TRUNCATED_STEP) for each
-// matrix.
+// Source: step 2 of a course project on SpMM ("D3"); a script tuned `step` (TRUNCATED_STEP) for each matrix.
 
 #include "07_spmm/tasks.hpp"
 

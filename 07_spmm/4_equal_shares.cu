@@ -12,8 +12,7 @@
 //
 // No atomics: of a row that is cut, the share in which it ends stores the last part to C. Each earlier share
 // leaves its partial sum in a slot of its own. A second, small kernel adds the slots of a row to C, always in
-// the same order, and sets the rows that are empty. So nothing must be set to zero before, and every run gives
-// the same bits.
+// the same order, and sets the empty rows. So nothing must be zero before, and all runs give the same bits.
 //
 // A warp takes all columns of its share, 32 at a time, a lane a column: its part of A comes from memory once,
 // and out of L1 for the other columns. The price: in files 1 to 3 a lane had two columns, and each strip of 64

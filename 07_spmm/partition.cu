@@ -199,8 +199,7 @@ Partition::Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream) 
   const LaunchConfig per_boundary = over(Offset{shares} + 1);
 
   scratch.totals.zero(stream);
-  // CUB's kernels behind the prefix sums have no names here: the first cut in a process loads them within its
-  // time.
+  // CUB's kernels behind the prefix sums have no names here: a process's first cut loads them within its time.
   preload(mark_rows<Ptr>);
   preload(list_rows);
   preload(place_shares<Ptr>);

@@ -17,8 +17,7 @@
 // rows are as in rung 5.
 //
 // What remains: the hashed rows are still sorted in global memory, on R-MAT the longest phase. And in a skewed
-// graph the first eighth of the columns has most of the products; fast/ranked_rows.cu gives each warp equally
-// many results.
+// graph the first eighth of the columns has most products; fast/ranked_rows.cu gives each warp as many results.
 //
 // Input: any CSR matrices. Cost: B's rows once when counting, twice when multiplying, and the searches. No
 // table lies in global memory: the workspace is 40 bytes a row. C's sums are read and written in L1 and L2.

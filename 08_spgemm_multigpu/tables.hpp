@@ -69,8 +69,7 @@ __device__ void write_taken_slots(const Index* keys, const T* values, unsigned s
 
 /// Sorts n elements by exchange(i, j), which puts elements i < j into ascending order. Bitonic, in the form
 /// in which all comparisons ascend: elements beyond n may then be thought of as infinite, and are never
-/// touched, so n need not be a power of two. `members` threads take part, this one is `me`; meet() is their
-/// barrier.
+/// touched: n need not be a power of two. `members` threads take part, this one is `me`; meet(): their barrier.
 template <class Exchange, class Meet>
 __device__ void sort_ascending(Index n, unsigned me, unsigned members, Exchange exchange, Meet meet) {
   const unsigned count = static_cast<unsigned>(n);

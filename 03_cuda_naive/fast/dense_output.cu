@@ -15,8 +15,7 @@
 // measured.md has both). What this form gains on that pair is the rest: no dense C is copied, and no host
 // searches it.
 //
-// Where m x n elements take more than the panel's bytes, it goes panel by panel of rows, and the pieces are
-// joined.
+// Where m x n elements take more than a panel's bytes, it goes panel by panel of rows, and joins the pieces.
 //
 // Input: any CSR matrices; B's columns are made in prepare, and its values take their places in load. Cost:
 // nnz(A) x columns + nnz(B) x rows steps whether anything meets or not (rows and columns without entries are

@@ -19,8 +19,7 @@
 //
 // Tried, and slower (notes.md): loads by __ldcs, which took up to 1.4 times as long on some matrices that fit
 // into L2; and four entries a lane (16 bytes a load), as the lanes of one gather then touch up to four times
-// as many lines of x. Where all rows are longer than a chunk, every row is a hub, and 5_warp_per_row.cu has
-// less to do.
+// as many lines of x. Where all rows are longer than a chunk, all are hubs: 5_warp_per_row.cu has less to do.
 //
 // Input: any CSR matrix. Cost: (4 + sizeof(T)) bytes an entry, those of empty rows included, and 80 or 96
 // bytes a chunk; one kernel. Memory: the same again.

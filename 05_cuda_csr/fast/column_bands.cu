@@ -21,8 +21,7 @@
 // table, and a second small kernel adds up each row's, in the order of the bands: the same bits in every run.
 //
 // Input: any CSR matrix. Cost: (2 + sizeof(T)) x nnz bytes of matrix, (4 + 2 x sizeof(T)) x rows x bands for
-// segments, and a copy of a band by each block. It pays where segments are long: nnz / (rows x bands) of 20
-// and more.
+// segments, and a copy of a band by each block. It pays where segments are long: nnz / (rows x bands) >= 20.
 //
 // Sources: cutting by columns so that x stays near is cache blocking (E.-J. Im, K. Yelick and R. Vuduc,
 // "Sparsity", IJHPCA 18, 2004); sorted and sliced rows are SELL-C-sigma (M. Kreutzer et al., SIAM J. Sci.

@@ -1,8 +1,7 @@
 #pragma once
 // Loads of 16 bytes: a thread that takes four or eight neighbouring entries at once needs a quarter or an
 // eighth of the load instructions, and has more bytes in flight for each. The address must be aligned to 16
-// bytes. The matrix is read once a product, so its loads carry the streaming hint, which leaves the caches to
-// x.
+// bytes. The matrix is read once a product: its loads carry the streaming hint, which leaves x the caches.
 
 #include "common/gpu/cuda.hpp"
 #include "common/matrix/types.hpp"

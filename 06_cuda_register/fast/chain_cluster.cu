@@ -53,8 +53,7 @@ __global__ void __launch_bounds__(kBlock)
     buffers[(b % 2) * buffer_size + n + b / 2] = T{0};
   cluster_sync();
 
-  // A block without rows reads nothing: nobody waits for its words, so nobody would wait with overwriting
-  // what it reads.
+  // A block without rows reads nothing: as nobody waits for its words, what it reads might be overwritten.
   const int last = static_cast<int>(cluster_rank()) * (kBlock / 32) < a.warps ? products : 0;
   for (int j = 0; j < last; ++j) {
     T* const xs = buffers + (j % 2) * buffer_size;

@@ -10,8 +10,7 @@
 // Why it is right. A 64-bit word is written whole, so whoever sees the step sees the value. Two buffers of
 // words are enough: a block writes step j + 2 over step j only after it has read all of step j + 1, and each
 // word of j + 1 was published by a warp whose block had read all of step j (the __syncthreads between reading
-// and multiplying). All blocks must run at the same time: the launch is cooperative. A double needs two words,
-// both tagged.
+// and multiplying). All blocks must run at once: the launch is cooperative. A double needs two tagged words.
 //
 // Requires: a square matrix, 16-bit columns, rows of at most 32 x 64 non-zeros, and a chip that holds all
 // blocks at once. Predicted: one store to L2, one load from it (0.6 us together on an H200) and a few hundred

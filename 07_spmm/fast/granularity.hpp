@@ -43,8 +43,7 @@
 // B; 128 if A is banded and the mean row has 16 or more), or 256 if the mean row is longer; and no row is cut
 // that is no longer: so many are the slack, too.
 //
-// A share of long rows has non-zeros / (80 times the SMs) of them, in whole eights, from 64 (16 if a strip is a
-// line) to 128.
+// A share of long rows has non-zeros / (80 x SMs), in whole eights, from 64 (16 if a strip is a line) to 128.
 //
 // Many are 24,000 non-zeros for each SM. Rows are even if none has more than four times as many non-zeros as
 // the mean one. A matrix is local if of 4,096 non-zeros in turn half or fewer ask for a row of B that none

@@ -1,7 +1,6 @@
 #pragma once
 // The kernels of `balanced`, as functions that launch them, and what all of them take: a matrix cut into
-// shares (partition.hpp), and a product. All are asynchronous on the stream. balanced.cu says which are
-// launched when.
+// shares (partition.hpp), and a product. All are asynchronous. balanced.cu says which are launched when.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,6 @@
 #pragma once
 // A copy of B, strip by strip, in which no strip of a row of B lies in more lines of a cache than it must.
-// For balanced.cu, where rows of B begin anywhere; the copy belongs to the timed run, because B is new in
-// each.
+// For balanced.cu, where rows of B begin anywhere; the copy belongs to the timed run, as B is new in each.
 //
 //   N = 100, strips of 64 floats     B:      row 0: |<- 400 bytes ->|row 1: |<- 400 bytes ->|...
 //                                    packed: columns 0..63:   row 0 |row 1 |row 2 |...    256 bytes each

@@ -1,8 +1,7 @@
 #pragma once
 // The forms of strips.cu: how many lanes take a strip of columns, how many columns each of them, and how many
 // loads it has under way. A form is a type, so that the compiler unrolls its loops and keeps all that a lane
-// has in registers; the table below says which there are, and finds the one of a Granularity. Only strips.cu
-// includes this.
+// has in registers; the table below has all, and finds that of a Granularity. Only strips.cu includes this.
 
 #include "07_spmm/fast/granularity.hpp"
 #include "07_spmm/fast/kernels.hpp"

@@ -9,8 +9,7 @@
 //
 // which is what merging adds to Barber's modularity of bipartite graphs, times nnz. A vertex that gains
 // nothing joins none. The result is a set of trees, in which small communities lie together within larger
-// ones. Read from the root down, they give an order that is local on all scales, so no size of a cache is
-// needed.
+// ones. Read from the root down, they give an order that is local on all scales, whatever a cache's size.
 //
 // The far end of an edge is the root of the tree that this end is in by now. When a vertex is taken up, its
 // own edges and those of all vertices that joined it are added up by far end. The sums are kept until the

@@ -305,8 +305,7 @@ class Binned final : public BinnedPlan<T> {
     in_batches_ = 0;
   }
 
-  /// Fills the list from forms and their tally, behind which the cursors stand, and waits for what the kernel
-  /// tells the host.
+  /// Fills the list from forms and their tally, before the cursors, and waits for what the kernel tells.
   Bins fill(Index first_row, Index end_row, const Form* forms, Index* tally, const Offset* results) {
     fill_lists(first_row, end_row, forms, tally, tally + kForms, list_.data(), 0, results, told_.data(),
                stream());

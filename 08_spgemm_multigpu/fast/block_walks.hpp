@@ -2,8 +2,7 @@
 // The rows of B that a row of A names, walked by a whole block, in any order: to mark what is there.
 //
 // The block's warps deal out the entries of A. With a row of B of thousands of columns, that of a hub, a warp
-// would still be busy when the others are done. So such rows wait until the end, and then the whole block
-// walks over each.
+// would still be busy when the others are done. So such rows come last, and the whole block walks over each.
 
 #include "08_spgemm_multigpu/fast/words.hpp"
 #include "08_spgemm_multigpu/rows.hpp"

@@ -5,8 +5,7 @@
 // in C are then known from the first time. binned.cu finds these out in the first of its two halves; here
 // prepare does that half, from the structures alone, and run() is the second: allocation (of small products
 // prepare does that, too) and arithmetic. Columns are written anew, because the forms find them on the way to
-// the sums. It does less than the entries that must count, so it is marked `structure_reuse` and never ranked
-// with them.
+// the sums. It does less than entries that must count, so it is marked `structure_reuse` and never ranked.
 //
 // Input: any CSR matrices. Cost: binned.cu's without analysis and counting.
 

@@ -1,7 +1,6 @@
 #pragma once
 // A GPU's clock, power and what holds it back, by NVML, the library of NVIDIA's driver that nvidia-smi asks,
-// too. It is looked for when the program runs: programs start where there is none, and what it would tell is
-// unknown then.
+// too. It is looked for when a program runs: without it programs start, and all this is unknown.
 
 #include <array>
 #include <chrono>

@@ -26,8 +26,7 @@ struct Widen {
 #endif
 
 // One call of CUB; with scratch null it only says how many bytes it wants. The initial value, or each element
-// where there is none, is given in the wider type on purpose: CUB sums in the type of initial value +
-// element.
+// where there is none, has the wider type on purpose: CUB sums in the type of initial value + element.
 template <class Count, class Sum>
 std::size_t scan(void* scratch, std::size_t bytes, const Count* counts, Sum* offsets, std::int64_t n,
                  cudaStream_t stream) {

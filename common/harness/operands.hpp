@@ -3,8 +3,7 @@
 //
 // Two kinds. Real values show rounding as a user meets it. Small integers make every product and every sum
 // exact (all partial sums stay below 2^24, or 2^53 for double), so that a single lost or repeated product
-// shows even in a sum of a million: the error bound for real values grows with the number of products and
-// cannot see it.
+// shows even in a sum of a million: the bound for real values grows with the number of products, and misses it.
 
 #include <cstdint>
 

@@ -102,8 +102,7 @@ inline Offset mask_row(std::span<const Index> columns, Index* position, Word* ma
 }
 
 /// Whether to mark the columns of a row by its masks. One costs as much as one and a half columns marked
-/// singly, and as much as five where the row is short enough for the batch; bytes in a batch are cheaper
-/// still.
+/// singly, or as five where the row is short enough for the batch; bytes in a batch are cheaper still.
 inline bool masks_pay(Offset columns, Offset masks, bool narrow) {
   if (columns > kShortRow) return 3 * masks <= 2 * columns;
   return !narrow && 5 * masks <= columns;
@@ -297,8 +296,7 @@ class Accumulator {
   }
 
   /// Writes the columns of word w to `out` and clears it. Bits are taken eight at a time, whether they are
-  /// there or not, because how many there are cannot be predicted: up to kSlack places of `out` are
-  /// overwritten.
+  /// there or not, as their number cannot be predicted: up to kSlack places of `out` are overwritten.
   Index* list_word(std::size_t w, Index* out) {
     Word word = bits_[w];
     bits_[w] = 0;
