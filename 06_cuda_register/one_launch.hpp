@@ -1,6 +1,5 @@
 #pragma once
-// What rungs 1 to 5 share: the matrix on the device, its cost, and what they refuse. Each
-// gives run(), which launches its kernel once for all products.
+// What rungs 1 to 5 share: A on the device, its cost, and what they refuse. Each gives run(): one launch for all.
 
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
