@@ -1,5 +1,5 @@
 #pragma once
-// What rungs 1 to 5 share: A on the device, its cost, and what they refuse. Each gives run(): one launch for all.
+// What rungs 1 to 5 share: A on the device, its cost, what they refuse. Each gives run(): one launch for all.
 
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/facts.hpp"
