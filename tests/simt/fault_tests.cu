@@ -113,7 +113,7 @@ KERNEL(traps) {
 
 TEST_F(Faults, AreToldWithTheirPlaces) {
   expect_told(two_barriers_are_not_one, {1, 32}, {"divergent barrier", "@2", "@4"});
-  expect_told(outside_its_mask, {1, 32}, {"wrong mask", "lane 16", "0x0000ffff", "thread (16,0,0)", "@1"});
+  expect_told(outside_its_mask, {1, 32}, {"wrong mask", "lane 16", "0x0000ffff", "thread (16,0,0)", "@0"});
   expect_told(diverged_warp, {1, 32}, {"diverged warp", "@3", "@5"});
   expect_told(width_that_is_no_power_of_two, {1, 32}, {"width", kFile});
   for (const bool cooperative : {false, true})
