@@ -145,7 +145,7 @@ class Lens(Case):
                 rows = [row for row in seen[command] if source in row["source"] and row["access"] == access]
                 column, _, kernel = column.partition(" of ")
                 if column == "requests" and kernel:
-                    counted = {str(sum(row["requests"] for row in rows if row["kernel"].startswith(kernel)))}
+                    counted = {str(sum(row["requests"] for row in rows if kernel + "<" in row["kernel"]))}
                 elif column == "requests":
                     counted = {str(row["requests"]) for row in rows}
                 else:
