@@ -6,7 +6,6 @@
 #include <charconv>
 #include <limits>
 #include <optional>
-#include <ranges>
 
 namespace stages::recipes {
 namespace {
@@ -63,9 +62,11 @@ Parameters::Parameters(std::string_view spec, std::string_view arguments, const 
       reject("'{}' is not KEY=VALUE; for example {}", item, info_.example);
     const std::string_view name = bare ? info_.parameters.front().name : item.substr(0, equals);
     const auto known = [&](const GeneratorParameter& p) { return p.name == name; };
-    if (std::ranges::none_of(info_.parameters, known))
-      reject("{} has no parameter '{}'; it has {}", info_.name, name,
-             fmt::join(info_.parameters | std::views::transform(&GeneratorParameter::name), ", "));
+    if (std::ranges::none_of(info_.parameters, known)) {
+      std::vector<std::string_view> names;
+      for (const GeneratorParameter& p : info_.parameters) names.push_back(p.name);
+      reject("{} has no parameter '{}'; it has {}", info_.name, name, fmt::join(names, ", "));
+    }
     if (!values_.emplace(name, bare ? item : item.substr(equals + 1)).second)
       reject("'{}' is given twice; give it once", name);
   }
