@@ -33,7 +33,7 @@ else()
 endif()
 
 if(STAGES_BACKEND STREQUAL "gpu")
-  foreach(source cublas cusparse cusparse_spmv cusparse_spmm cusparse_spgemm)
+  foreach(source cublas cusparse_spmv cusparse_spmm cusparse_spgemm)
     target_sources(stages_peers PRIVATE ${PROJECT_SOURCE_DIR}/common/vendor/${source}.cpp)
   endforeach()
   target_link_libraries(stages_peers PUBLIC stages_gpu PRIVATE CUDA::cublas CUDA::cusparse)
