@@ -355,7 +355,7 @@ constexpr unsigned kOutOfBoundsLine = __LINE__ + 2;
 __global__ void one_too_many(int n, float* y) {
   if (static_cast<int>(threadIdx.x) <= n) y[threadIdx.x] = 1;
 }
-constexpr unsigned kDynamicLine = __LINE__ + 2;
+constexpr unsigned kDynamicLine = __LINE__ + 1;
 __global__ void beyond_dynamic_shared(int n) { dynamic_shared<float>()[n] = 1; }
 
 #if STAGES_SIMT_ASAN
