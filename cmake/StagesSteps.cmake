@@ -4,7 +4,7 @@
 # missing, or `stage_links` to what to link, and takes out of `cuda_sources` what is a program of its own.
 
 # What the commands include, and then what the kernels' sources include, where g++ compiles them. Nothing on the executor is timed.
-set(STAGES_LIGHT_HEADERS <algorithm> <cmath> <functional> <map> <memory> <nlohmann/json.hpp> <span> <string> <vector> <fmt/format.h>
+set(STAGES_LIGHT_HEADERS <algorithm> <cmath> <functional> <map> <memory> <span> <string> <vector> <fmt/format.h>
   <common/harness/registry.hpp>)
 set(light_links stages_harness)
 stages_precompile(stages_pch_commands LIGHT LINKS stages_harness HEADERS ${STAGES_LIGHT_HEADERS})
