@@ -7,7 +7,7 @@
 set(STAGES_LIGHT_HEADERS <algorithm> <cmath> <functional> <map> <memory> <span> <string> <vector> <fmt/format.h>
   <common/harness/registry.hpp>)
 set(light_links stages_harness)
-stages_precompile(stages_pch_commands LIGHT LINKS stages_harness HEADERS ${STAGES_LIGHT_HEADERS})
+stages_precompile(stages_pch_commands LIGHT LINKS stages_matrix HEADERS ${STAGES_LIGHT_HEADERS})
 if(STAGES_CUDA AND STAGES_BACKEND STREQUAL "cpu")
   list(APPEND STAGES_LIGHT_HEADERS <common/gpu/cuda.hpp> <common/gpu/facts.hpp> <common/gpu/launch.hpp> <common/gpu/plans.hpp>)
   list(APPEND light_links stages_gpu)

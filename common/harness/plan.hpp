@@ -16,10 +16,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "common/harness/problem.hpp"
 
 namespace stages {
+
+class Exec;
 
 /// A figure that only some entries have.
 struct Metric {
@@ -52,6 +56,8 @@ class Plan {
 
   /// Of a plan that does what the problem needs, and keeps nothing beside its operands.
   static Cost cost(const Problem& problem) { return problem_cost(problem); }
+  /// Of a plan that takes every problem.
+  static std::optional<std::string> refuse(const Problem&, Exec&) { return std::nullopt; }
   /// The operands stay alive until the next load or the end of the plan. On the host a plan keeps views: what
   /// lies there when run() begins is what it multiplies. Only B of an SpGEMM may be copied, in another order.
   virtual void load(const typename Problem::Operands& operands) = 0;

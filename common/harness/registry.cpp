@@ -7,10 +7,10 @@
 
 namespace stages {
 
-void Registry::insert(Entry entry) {
-  if (std::ranges::count(entries_, entry.name, &Entry::name) > 0)
-    fail("entry {} is registered twice; give each idea a name of its own", entry.name);
-  entries_.push_back(std::move(entry));
+Entry& Registry::insert(EntryInfo info, Op op) {
+  if (std::ranges::count(entries_, info.name, &Entry::name) > 0)
+    fail("entry {} is registered twice; give each idea a name of its own", info.name);
+  return entries_.emplace_back(Entry{std::move(info), op, {}});
 }
 
 const Entry& Registry::find(std::string_view name) const {

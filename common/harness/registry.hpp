@@ -46,8 +46,8 @@ struct EntryInfo {
 template <class Problem>
 struct Implementation {
   std::function<std::unique_ptr<Plan<Problem>>(const Problem&, Exec&)> prepare;
-  std::function<Cost(const Problem&)> cost;
-  std::function<std::optional<std::string>(const Problem&, Exec&)> refuse;
+  Cost (*cost)(const Problem&) = nullptr;
+  std::optional<std::string> (*refuse)(const Problem&, Exec&) = nullptr;
 };
 
 struct Entry : EntryInfo {
@@ -71,10 +71,10 @@ struct Entry : EntryInfo {
 
 namespace detail {
 
-// What stands behind an Implementation's functions. Classes, not lambdas, and Registry::add is always
-// inlined: g++ 12 gives a lambda, or a function with a template template argument, a name that is shared
-// between files even where the plan class is in an unnamed namespace. Two steps with plan classes of one name
-// would then both run the first.
+// What stands behind Implementation::prepare. A class, not a lambda, and Registry::add is always inlined: g++
+// 12 gives a lambda, or a function with a template template argument, a name that is shared between files even
+// where the plan class is in an unnamed namespace. Two steps with plan classes of one name would then both run
+// the first.
 template <class PlanType, class... Extra>
 struct Prepare {
   using Problem = typename PlanType::Problem;
@@ -90,19 +90,6 @@ struct Prepare {
   }
 };
 
-template <class PlanType>
-struct CostOf {
-  Cost operator()(const typename PlanType::Problem& problem) const { return PlanType::cost(problem); }
-};
-
-template <class PlanType>
-struct RefusalOf {
-  std::optional<std::string> operator()(const typename PlanType::Problem& problem, Exec& exec) const {
-    if constexpr (requires { PlanType::refuse(problem, exec); }) return PlanType::refuse(problem, exec);
-    return std::nullopt;
-  }
-};
-
 }  // namespace detail
 
 class Registry {
@@ -111,11 +98,10 @@ class Registry {
   /// after (problem, exec), for entries that differ by a parameter only. Throws Error if the name is taken.
   template <template <class> class PlanOf, class... Extra>
   [[gnu::always_inline]] void add(EntryInfo info, Extra... extra) {
-    Entry entry{std::move(info), PlanOf<float>::Problem::kOp, {}};
-    entry.needs = entry.needs | PlanOf<float>::kNeeds;
+    info.needs = info.needs | PlanOf<float>::kNeeds;
+    Entry& entry = insert(std::move(info), PlanOf<float>::Problem::kOp);
     implement<PlanOf<float>>(entry, extra...);
     implement<PlanOf<double>>(entry, extra...);
-    insert(std::move(entry));
   }
 
   std::span<const Entry> entries() const { return entries_; }
@@ -128,10 +114,10 @@ class Registry {
     using Problem = typename PlanType::Problem;
     auto& to = std::get<Implementation<Problem>>(entry.implementations);
     to.prepare = detail::Prepare<PlanType, Extra...>{{extra...}};
-    to.cost = detail::CostOf<PlanType>{};
-    to.refuse = detail::RefusalOf<PlanType>{};
+    to.cost = &PlanType::cost;
+    to.refuse = &PlanType::refuse;
   }
-  void insert(Entry entry);
+  Entry& insert(EntryInfo info, Op op);
 
   std::vector<Entry> entries_;
 };
