@@ -25,7 +25,7 @@ __device__ T sparse_dot(CsrView<T> a, CscView<T> b, Index i, Index j) {
   return sum;
 }
 
-/// A derived class gives multiply(a, b, c, stream), which launches the kernel.
+/// A frame (launched.hpp): multiply(a, b, c, stream), the entry's lambda, launches the kernel.
 template <class T>
 class DenseOutputPlan : public SpgemmPlan<T> {
  public:

@@ -1,10 +1,10 @@
 // SpMV on the non-zeros alone: two arrays, row by row, a thread a row.
 //
 // The idea: drop the zeros. Of each non-zero its value and its column are kept. All rows have the same number
-// w of non-zeros, so no row pointers are needed: row i begins at i * w in both arrays. Each thread walks
-// along its row. The column says which element of x to take. These places are random, so the block copies x
-// to shared memory first. From there a random read costs a few times as much as a regular one, where lanes meet
-// in a bank. From the caches it would ask for up to 32 sectors, where a regular one asks for four.
+// w of non-zeros, so no row pointers are needed: row i begins at i * w in both arrays (two_arrays.hpp lays them
+// out, and launches). Each thread walks along its row. The column says which element of x to take. These places
+// are random, so the block copies x to shared memory first. From there a random read costs a few times as much
+// as a regular one, where lanes meet in a bank. From the caches it would ask for up to 32 sectors, not four.
 //
 // What is wrong with it: neighbouring threads read w entries apart, as in 03_cuda_naive/1_dense_row_major.cu.
 // One load of a warp touches 32 sectors. 2_equal_rows.cu stores the same numbers in another order.

@@ -2,13 +2,13 @@
 //
 // The idea: 2_row_in_registers.cu ends where a row does not fit into the 255 registers of a thread. So several
 // neighbouring lanes share a row: lane l keeps entries l, l + lanes, l + 2 lanes and so on, at most 64 of
-// them. Each has a part of the row's sum, and shuffles add the parts. A row gets the fewest lanes that hold
-// it, a power of two up to 32: at 80 % zeros one lane up to n = 320, two up to 640, four up to 1280. Rows of
-// up to 2048 non-zeros have no cliff.
+// them. Each has a part of the row's sum, and shuffles add the parts (share.hpp). A row gets the fewest lanes
+// that hold it (lanes_plan.hpp), a power of two up to 32: at 80 % zeros one lane up to n = 320, two up to 640,
+// four up to 1280. Rows of up to 2048 non-zeros have no cliff.
 //
 // A block has 256 threads where it had 64, and copies x for all of its rows. With four lanes a row these are
 // 64 rows, as before. With one lane they are 256: n = 256 is then one block, where 2_row_in_registers.cu has
-// four. At most sizes below its cliff that is the faster of the two.
+// four. Below its cliff 2_row_in_registers.cu is mostly the faster.
 //
 // What remains: n = 1024 takes 16 blocks, so 116 of 132 SMs are idle. 4_matrix_copies.cu has work for them.
 //

@@ -1,9 +1,9 @@
 // One launch for all products, several vectors at a time.
 //
 // The idea: in 4_matrix_copies.cu a non-zero reads one element of x, 4 bytes, for one product. Here x lies in
-// shared memory in *batches* of 16 bytes: the same element of 4 vectors (of doubles, of 2), side by side. A
-// lane reads a batch by one instruction, and multiplies it by one value from its registers: 4 products for one
-// read and one column. The barriers, too, come once for 4 vectors.
+// shared memory in *batches* of 16 bytes (share.hpp): the same element of 4 vectors (of doubles, of 2), side by
+// side. A lane reads a batch by one instruction, and multiplies it by one value from its registers: 4 products
+// for one read and one column. The barriers, too, come once for 4 vectors.
 //
 // A read of 16 bytes by 32 lanes is up to 512 bytes, so where all lanes want different batches the least that
 // it takes is four wavefronts, served 8 lanes at a time. What is gained is not bytes but instructions: a read

@@ -2,8 +2,8 @@
 //
 // The idea: what a thread keeps for all products, prepare can lay out as the warps will load it. In CSR the
 // lanes of a warp read from up to 32 rows, each from its own place. Here the values of a warp lie side by side,
-// step after step, 32 neighbouring numbers at a time, without row pointers (resident.hpp): the ELLPACK of
-// step 5, a warp at a time. Columns have 16 bits. The sums are added in the order of 5_vector_batches.cu.
+// step after step, 32 neighbouring numbers at a time, without row pointers (resident.hpp, share.hpp): the
+// ELLPACK of step 5, a warp at a time. Columns have 16 bits. Sums are added as in 5_vector_batches.cu.
 //
 // The load is done once for all products. It is worth most where copies of the matrix are many and each takes
 // few batches, and 16-bit columns take fewer registers (notes.md). What else the form is good for comes now:

@@ -7,10 +7,10 @@
 // all shares are done for one strip before the next begins. The caches must then hold a strip of B, 128 bytes
 // a row. (The loop in the kernel stays for more than 65,535 strips, which a grid does not have.)
 //
-// On an H100 ppa with N = 128 takes 3.38 ms in place of 4.89, and amazon with N = 256 55.9 ms in place of 89.3
-// (measured.md): of their B, 295 MB and 1.6 GB, a strip has 74 and 201, of which L2's 52 hold a larger part.
-// ddi, whose B fits into L2, gains, too; why is not known (notes.md). The 27-point stencil, 110 MB of B with N
-// = 128, loses 4 %; perhaps because neighbouring rows of A need the same rows of B anyway.
+// On an H100 ppa with N = 128 takes 3.37 ms in place of 4.89, and amazon with N = 256 55.9 ms in place of 89.4
+// (notes.md): of their B, 295 MB and 1.6 GB, a strip has 74 and 201, of which L2's 52 hold a larger part.
+// ddi, whose B fits into L2, gains, too; why is not known. The 27-point stencil, 110 MB of B with N = 128,
+// loses 4 %; perhaps because neighbouring rows of A need the same rows of B anyway.
 //
 // What it costs: A is read once for each strip, 8 bytes a non-zero beside 128 of B, and a group begins its
 // share anew for each strip. Up to 32 columns this is the kernel of 6_vector_lanes.cu.

@@ -18,6 +18,7 @@
 // probe or more each; 2,048 slots cleared twice a row. Memory: A, B and C.
 //
 // Source: a course project on sparse x sparse products by hashing on several GPUs, with its faults mended.
+// `Structures`, `Factors` and `Output` are in rows.hpp, `claim` and `kFree` in tables.hpp.
 
 #include <vector>
 

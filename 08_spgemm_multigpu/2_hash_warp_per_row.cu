@@ -7,8 +7,8 @@
 //              table: the smallest power of two that holds the longest of them
 //   sort       as in rung 1
 //
-// (one_table.hpp has the kernels around it and the launches.) In global memory a multiplicative hash finds the
-// slot. `column & (slots - 1)` would not do: in a skewed graph the low columns are nearly all there, those a
+// (one_table.hpp has the kernels around count() and multiply().) In global memory a multiplicative hash finds
+// the slot. With `column & (slots - 1)`, in a skewed graph, the low columns are nearly all there, those a
 // multiple of `slots` further on come on top of them, and a column walks over thousands of taken slots.
 //
 // On a matrix of short rows counting is much slower than in rung 1, whose tables have 2,048 slots. Multiplying

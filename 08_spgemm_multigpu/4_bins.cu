@@ -13,9 +13,9 @@
 // multiplying it is that of its results. The kernels are rung 3's, for the rows of a list. (A table for each
 // row's own size is not to be had: a kernel has one size of shared memory for all of its blocks.)
 //
-// Two more things are new (row_tables.hpp). Tables are half full at most, so a probe or two find a slot; rung
-// 3 multiplies in tables that can be full. And the multiplicative hash finds the slot in all tables. Where
-// rows are nearly as long as rung 3's table, as on the 27-point stencil, that is a part of the gain.
+// Two more things are new (row_tables.hpp). Tables are half full at most (but not where bin 3 counts), so a
+// probe or two find a slot; rung 3 multiplies in tables that can be full. And the multiplicative hash is in
+// all. Where rows are nearly as long as rung 3's table, as on the 27-point stencil, that is a part of the gain.
 //
 // Input: any CSR matrices. Cost: as rung 3, but to count a row clears 128 slots, or up to 16 for each of its
 // products if that is more; to multiply likewise for each result. Two waits of the host more, for the lengths
@@ -46,13 +46,13 @@ class InBins final : public BinsWithTables<T> {
 
  protected:
   void count(const Structures<Offset>& f, Index* counts) override {
-    this->bin_by_products(f, this->half_full());
-    this->count_in_bins(f, 0, counts);
+    this->bin_by_products(f, this->half_full());  // counts products, fills the lists (row_bins.hpp)
+    this->count_in_bins(f, 0, counts);            // bin after bin (row_tables.hpp)
   }
 
   void multiply(const Factors<T, Offset>& f, const Index* counts, const Output<T>& c) override {
-    this->bin_by_results(counts, this->half_full());
-    this->multiply_bins(f, c);
+    this->bin_by_results(counts, this->half_full());  // fills the lists anew (row_bins.hpp)
+    this->multiply_bins(f, c);                        // bin after bin (row_tables.hpp)
   }
 };
 

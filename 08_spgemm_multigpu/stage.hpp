@@ -27,8 +27,8 @@ void add_rows_of_b(Registry& registry, const std::string& name = "08_spgemm_mult
 /// Sizes of rungs 4 to 6; others are for tests, as above.
 struct BinSizes {
   std::array<Index, 3> slots = {128, 1024, 4096};  ///< of the tables in shared memory; rows fill them by half
-  Index count_slots = 16384;                       ///< rung 4, as above
-  Index most_probes = 256;                         ///< rung 4, as above
+  Index count_slots = 16384;                       ///< rungs 4 and 5, as above
+  Index most_probes = 256;                         ///< rungs 4 and 5, as above
   Index span = 32768;                              ///< rung 6: columns of a bitmap, at most as many as here
 };
 void add_bins(Registry& registry, const std::string& name = "08_spgemm_multigpu/bins",

@@ -6,7 +6,7 @@
 #   tools/d2-study.sh [PROGRAM [DIRECTORY [STUDY ...]]]      defaults: build/gpu/bin/stages, out/d2, all of
 #       single_single single_graph chain_graph stream
 #
-# Without a GPU the kernels run on the executor: checked, not timed.
+# Without a GPU the kernels run on the executor: checked, not timed; chains and streams of large n are beyond its limit, and skipped.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 studies="single_single single_graph chain_graph stream"

@@ -4,8 +4,7 @@
     tools/draw_curve.py                        writes the picture (needs matplotlib)
     tools/draw_curve.py RESULTS.json OUT.svg   the same of another file of tools/d2-study.sh
 
-Left the time of a product against n, all sizes; in the middle those around the register cliff; right the steps at one size. tests/tables
-draws it anew and compares.
+Left the time of a product against n, all sizes; in the middle those around the register cliff; right the steps at one size.
 """
 
 import pathlib
@@ -101,6 +100,9 @@ if __name__ == "__main__":
         print(__doc__.strip())
         sys.exit(0 if files == ["--help"] else 2)
     try:
-        draw(record.read(files[0]), pathlib.Path(files[1]))
+        sys.exit(draw(record.read(files[0]), pathlib.Path(files[1])))
+    except ImportError as error:
+        print(f"draw_curve: this needs {error.name} in {sys.executable}; install python3-matplotlib and use the system's python3", file=sys.stderr)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        sys.exit(f"draw_curve: {files[0]}: {error}; give a file of tools/d2-study.sh, and a place for the picture")
+        print(f"draw_curve: {files[0]}: {error}; give a file of tools/d2-study.sh, and a place for the picture", file=sys.stderr)
+    sys.exit(2)

@@ -3,7 +3,7 @@
 # differs from the rules' in one number or a form less (SpGEMM) or in how rows are cut and strips are wide (SpMM). And what each form
 # of step 8 is worth: the time without it. For anyone with an NVIDIA GPU and a build of the preset gpu.
 #
-#   tools/rules-cost.sh [--build DIRECTORY] [--files DIRECTORY] [--n-cols N,...] [--filter REGEX] [--budget SECONDS] [--out FILE] [LIST ...]
+#   tools/rules-cost.sh [--build DIRECTORY] [--files DIRECTORY] [--n-cols N,...] [--filter REGEX] [--budget SECONDS] [--jobs N] [--out FILE] [LIST ...]
 #
 # A LIST is a file of tools/sets, whose name says what is multiplied and whether rules were fitted on it; without any, all four.
 # A matrix a line: gen:SPEC, data:NAME, or a file, which is looked for in --files and skipped where it is not there. A rectangle is

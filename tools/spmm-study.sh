@@ -21,7 +21,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 columns=32,128,256
-if [ "${1:-}" = --n-cols ]; then
+if [ "${1:-}" = --n-cols ] && [ $# -gt 1 ]; then
   columns=$2
   shift 2
 fi

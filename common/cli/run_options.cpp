@@ -57,9 +57,10 @@ void add_problem_options(Command& command, ProblemOptions& a) {
                  fmt::format("SpMV: vectors in a stream or chain [{}, or as many as the limits allow]",
                              kDefaultProducts),
                  {.type = "K", .least = 1, .most = 1 << 24});
-  command.option("--destination", a.destination,
-                 "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU",
-                 {.one_of = names_in(kDestinations), .shows_default = true});
+  command.option(
+      "--destination", a.destination,
+      "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU",
+      {.type = "host|distributed|one-gpu", .one_of = names_in(kDestinations), .shows_default = true});
 }
 
 void add_rank_options(Command& command, ProblemOptions& a) {
@@ -93,7 +94,8 @@ void add_effort_options(Command& command, Effort& a) {
                  {.type = "GB", .positive = true});
   command.option(
       "--max-work", a.max_work,
-      "Skip entries that take more elementary steps a run [" + short_number(defaults.max_work) + "]",
+      fmt::format("Skip entries that take more elementary steps a run [{}; on the executor at most {}]",
+                  short_number(defaults.max_work), short_number(defaults.max_simulated_work)),
       {.type = "N", .positive = true});
   command.option(
       "--max-seconds", a.max_seconds,

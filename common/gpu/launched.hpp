@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// A frame whose multiply() calls an object of type Launch. `Multiply`: its type, as the frame says it.
+/// A frame whose multiply() calls an object of type Launch. `Multiply`: the type of multiply().
 template <class Frame, class Launch, class Multiply = typename Frame::Multiply>
 class LaunchedPlan;
 template <class Frame, class Launch, class... Args>
@@ -36,12 +36,11 @@ struct Launched {
 };
 
 /// Registers an entry for a GPU: a frame, and what launches its kernels. That is a lambda with the arguments of
-/// the frame's multiply(), and behind them, if it asks for one more, A in the host's memory. `extra`: for the
-/// frame's constructor.
-template <template <class> class Frame, class Launch, class... Extra>
-void add_launched(Registry& registry, EntryInfo info, Launch /*multiply*/, Extra... extra) {
+/// the frame's multiply(), and behind them, in some micro-exercises, A in the host's memory.
+template <template <class> class Frame, class Launch>
+void add_launched(Registry& registry, EntryInfo info, Launch /*multiply*/) {
   info.needs.gpu = true;
-  registry.add<Launched<Frame, Launch>::template Plan>(std::move(info), extra...);
+  registry.add<Launched<Frame, Launch>::template Plan>(std::move(info));
 }
 
 /// The frame of entries that have A in CSR, with row pointers of 32 bits. multiply(): y = A x.

@@ -1,6 +1,6 @@
 #pragma once
 // The device side that all GPU plans share: matrices in device memory, operands and results that travel, and
-// the order of the products. A lesson's plan adds its kernel.
+// the order of the products.
 
 #include <span>
 #include <variant>
@@ -135,8 +135,8 @@ enum class Ld {
   odd,    ///< an odd number of elements, so with a gap of one where their length is even
 };
 
-/// The matrix written out in full on the device, for SpMV. A derived class gives multiply(a, x, y, stream),
-/// which launches its kernel: y = A x.
+/// The matrix written out in full on the device, for SpMV. multiply(a, x, y, stream), a frame's lambda
+/// (launched.hpp) or a derived class's, launches the kernel: y = A x.
 template <class T, Layout kLayout, Ld kLd = Ld::tight>
 class DenseSpmvPlan : public DeviceSpmvPlan<T> {
  public:

@@ -10,8 +10,8 @@ namespace stages {
 
 /// Turns `n` counts into n + 1 offsets: offsets[0] = 0, offsets[i + 1] = counts[0] + ... + counts[i], summed
 /// in the type of the offsets, which is not checked for overflow. Keeps its scratch memory between calls;
-/// inside a graph capture, call reserve(n) before. `Count` and `Offset` are 32- or 64-bit signed integers,
-/// Offset not the narrower.
+/// inside a graph capture, call reserve(n) before. `Count` and `Sum` are 32- or 64-bit signed integers,
+/// Sum not the narrower.
 template <class Count, class Sum>
 class PrefixSum {
  public:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs a test program, unless the same test of the same sources passed on this machine before.
 
-usage: kept.py NAME --sources PATH... [--facts TEXT] [--notes FILE] [--data] -- PROGRAM [ARGUMENT...]
+usage: kept.py NAME --sources PATH... [--facts TEXT] [--notes FILE] -- PROGRAM [ARGUMENT...]
 
 A pass is kept under what it depends on: the sources below each PATH (comments count, too), TEXT (the compiler and its flags), the
-command, the STAGES_* and GTEST_* variables, the shared libraries of PROGRAM, and with --data the files of STAGES_DATA. It lies in
+command, the STAGES_* and GTEST_* variables, and the shared libraries of PROGRAM. It lies in
 STAGES_KEPT (default: sparse-stages in XDG_CACHE_HOME or ~/.cache), and so serves other checkouts, too; STAGES_KEPT=none runs
 everything. FILE is what PROGRAM writes beside: it is kept with the pass, and put back. Where a source is newer than PROGRAM, which
 was then not built from it, the test runs and nothing is kept.
@@ -21,8 +21,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = {".cpp", ".hpp", ".cu", ".c", ".cmake", ".txt", ".in", ".tsv", ".py"}
-# They say where something lies, not what is tested. STAGES_DATA's files count by what they hold.
-PLACES = {"STAGES_KEPT", "STAGES_REACHED", "STAGES_BUILD", "STAGES_PARTS", "STAGES_DATA", "STAGES_MM_CONFORMANCE"}
+# They say where something lies, not what is tested.
+PLACES = {"STAGES_KEPT", "STAGES_REACHED", "STAGES_BUILD", "STAGES_DATA", "STAGES_MM_CONFORMANCE"}
 
 
 def files_below(place):
@@ -68,7 +68,6 @@ def main():
     parser.add_argument("--sources", nargs="+", required=True)
     parser.add_argument("--facts", default="")
     parser.add_argument("--notes", type=pathlib.Path)
-    parser.add_argument("--data", action="store_true")
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
     words = parser.parse_args(sys.argv[1:split])
 
@@ -84,9 +83,6 @@ def main():
             sys.exit(f"kept: no sources in {words.root / path}; --sources names folders and files below {words.root}")
         sources += below
     files = [(str(file.relative_to(words.root)), file) for file in sources]
-    if words.data:
-        for directory in filter(None, os.environ.get("STAGES_DATA", "").split(":")):
-            files += [(file.name, file) for file in sorted(pathlib.Path(directory).glob("*.mtx*"))]
     key = key_of(files, words.facts, command, os.environ)
 
     kept = pathlib.Path(place) / words.name
