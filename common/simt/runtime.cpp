@@ -78,17 +78,17 @@ constexpr std::array kProfiles = {
 };
 
 const Profile& profile() {
-  static const Profile& chosen = []() -> const Profile& {
+  static const Profile* const chosen = [] {
     const char* const name = std::getenv("STAGES_DEVICE");
-    if (name == nullptr || *name == '\0') return kProfiles.back();
+    if (name == nullptr || *name == '\0') return &kProfiles.back();
     std::string names;
     for (const Profile& p : kProfiles) {
-      if (std::strcmp(name, p.name) == 0) return p;
+      if (std::strcmp(name, p.name) == 0) return &p;
       names += names.empty() ? p.name : fmt::format(", {}", p.name);
     }
     fail("STAGES_DEVICE is '{}'; the executor knows {}", name, names);
   }();
-  return chosen;
+  return *chosen;
 }
 
 struct Device : Profile {
