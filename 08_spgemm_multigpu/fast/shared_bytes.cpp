@@ -40,6 +40,9 @@ Rules fitted_to_memory(Rules rules, SharedMemory shared) {
   const auto windows_of = [](Index warps) { return [warps](Index n) { return window_bytes<T>(warps, n); }; };
   fit(rules.window_columns, 32, room_of_two, windows_of(kWindowWarps));
   fit(rules.window_small_columns, 32, room_of_two, windows_of(kSmallWindowWarps));
+  // One pass is one part at most: a row that was counted in more would lose the others (stretch_of()).
+  rules.window_small_columns =
+      std::min(rules.window_small_columns, kWindowWarps / kSmallWindowWarps * rules.window_columns);
   const auto columns =
       static_cast<Index>(shared.of_block / 4 * 4 * 8 * 7 / 8 / 32 * 32);  // an eighth is left free
   rules.bitmap_columns = std::min(rules.bitmap_columns, columns);

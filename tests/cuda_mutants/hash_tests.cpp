@@ -212,6 +212,9 @@ void expect_rules_that_fit(spgemm::SharedMemory shared) {
   for (const Index columns :
        {rules.window_columns, rules.window_small_columns, rules.narrow_columns, rules.count_narrow_columns})
     EXPECT_EQ(columns % 32, 0);
+  // Where such a row was counted in parts, it is the first of them.
+  EXPECT_LE(spgemm::kSmallWindowWarps * rules.window_small_columns,
+            spgemm::kWindowWarps * rules.window_columns);
   for (const std::size_t of_block :
        {static_cast<std::size_t>(rules.ranked_bytes) + spgemm::kRankedStaticBytes,
         spgemm::window_bytes<T>(spgemm::kWindowWarps, rules.window_columns) + spgemm::kStaticBytes})
