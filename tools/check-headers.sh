@@ -9,15 +9,15 @@ if [ $# -eq 0 ]; then
   git ls-files '*.hpp' '*.cuh' ':!tests/install' | xargs -P "$(nproc)" -n 1 tools/check-headers.sh || exit 1
   exit
 fi
-# A compiler cache knows the headers that did not change; it caches what makes an object.
+# A compiler cache knows the headers that did not change; it caches what makes an object, and asks the compiler what was included.
 compiler=(g++)
-command -v ccache > /dev/null && compiler=(ccache g++)
+command -v ccache > /dev/null && compiler=(env CCACHE_DEPEND=1 ccache g++ -MD)
 objects=${STAGES_BUILD:-build}/headers
 mkdir -p "$objects"
 read -r -a mpi <<< "$(mpicc --showme:compile 2> /dev/null || true)"
 source=$objects/${1//\//-}.cpp
 echo "#include \"$1\"" > "$source"
-said=$("${compiler[@]}" -std=c++20 -w -I. "${mpi[@]}" -c "$source" -o "$source.o" 2>&1) && { rm "$source.o"; exit; }
+said=$("${compiler[@]}" -std=c++20 -w -I. "${mpi[@]}" -c "$source" -o "$source.o" 2>&1) && { rm -f "$source.o" "$source.d"; exit; }
 grep -qE 'fatal error: (mpi\.h|boost/|gtest/|cu(da|blas|sparse)[^:]*): No such file' <<< "$said" && exit
 echo "$said" | head -n 20 >&2
 echo "check-headers: $1 does not compile alone" >&2
