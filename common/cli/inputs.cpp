@@ -57,9 +57,8 @@ void add_type_option(Command& command, ValueType& type, const std::string& what)
   const auto set = [&type](const std::string& name) {
     type = name == "f64" ? ValueType::f64 : ValueType::f32;
   };
-  command.option_function(
-      "--type", set, what,
-      {.type = "f32|f64", .default_text = type == ValueType::f32 ? "f32" : "f64", .one_of = {"f32", "f64"}});
+  command.option_function("--type", set, what,
+                          {.default_text = type == ValueType::f32 ? "f32" : "f64", .one_of = {"f32", "f64"}});
 }
 
 Shape require_matrix(const std::string& source) {

@@ -132,7 +132,8 @@ std::string without_leading_zeros(std::string& text) {
 
 void shape(CLI::Option& option, const Form& form, const std::string& group) {
   if (form.hidden || !group.empty()) option.group(form.hidden ? "" : group);
-  if (!form.type.empty()) option.type_name(form.type);
+  const std::string type = form.type.empty() ? fmt::format("{}", fmt::join(form.one_of, "|")) : form.type;
+  if (!type.empty()) option.type_name(type);
   if (form.shows_default) option.capture_default_str();
   if (!form.default_text.empty()) option.default_str(form.default_text);
   if (form.required) option.required();

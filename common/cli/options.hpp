@@ -19,7 +19,7 @@ inline constexpr const char* kFilesGroup = "Files that break the rules";
 
 /// How an option looks in the help text, and what its value must be. Numbers are finite.
 struct Form {
-  std::string type = {};          ///< the word for its value
+  std::string type = {};          ///< the word for its value; empty: one_of
   std::string default_text = {};  ///< what stands for its default; empty: see shows_default
   std::vector<std::string> one_of = {};
   double least = 0, most = 0;  ///< the same: any

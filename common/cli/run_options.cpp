@@ -48,7 +48,7 @@ void add_problem_options(Command& command, ProblemOptions& a) {
   command.option("--alpha", a.alpha, "SpMM: C = alpha A B + beta C", {.type = "X", .shows_default = true});
   command.option("--beta", a.beta, "SpMM: see --alpha", {.type = "X", .shows_default = true});
   command.option("--layout", a.layout, "SpMM: B and C stored by rows (row) or by columns (col)",
-                 {.type = "row|col", .one_of = {"row", "col"}, .shows_default = true});
+                 {.one_of = {"row", "col"}, .shows_default = true});
   command.option("--mode", a.mode,
                  "SpMV: a single product, a stream of independent vectors, or a chain in which each "
                  "product needs the one before it",
@@ -57,10 +57,9 @@ void add_problem_options(Command& command, ProblemOptions& a) {
                  fmt::format("SpMV: vectors in a stream or chain [{}, or as many as the limits allow]",
                              kDefaultProducts),
                  {.type = "K", .least = 1, .most = 1 << 24});
-  command.option(
-      "--destination", a.destination,
-      "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU",
-      {.type = "host|distributed|one-gpu", .one_of = names_in(kDestinations), .shows_default = true});
+  command.option("--destination", a.destination,
+                 "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU",
+                 {.one_of = names_in(kDestinations), .shows_default = true});
 }
 
 void add_rank_options(Command& command, ProblemOptions& a) {
@@ -116,14 +115,14 @@ void add_effort_options(Command& command, Effort& a) {
   command.option(
       "--cache", a.cache,
       "hot: data of the run before may be in the caches; cold: they are flushed before each sample",
-      {.type = "hot|cold", .one_of = {"hot", "cold"}, .shows_default = true});
+      {.one_of = {"hot", "cold"}, .shows_default = true});
   command.option("--check", a.check,
                  "full: four runs with real values and one with integers before timing; once: only what the "
                  "timed runs leave, for large problems of entries that were checked on smaller ones",
-                 {.type = "full|once", .one_of = {"full", "once"}, .shows_default = true});
+                 {.one_of = {"full", "once"}, .shows_default = true});
   command.option("--launch", a.launch,
                  "Kernels of a timed run go to the GPU one by one (single), or as a replayed CUDA graph",
-                 {.type = "single|graph", .one_of = names_in(kLaunches), .shows_default = true});
+                 {.one_of = names_in(kLaunches), .shows_default = true});
   command.option("--seed", a.seed, "Seed of the operands and of the rows that the check samples",
                  {.type = "N", .shows_default = true});
 }
