@@ -154,7 +154,8 @@ TEST(EntryBorders, OfStep6AreRightOnBothSides) {
   for_both_types([&]<class T>(T) {
     EXPECT_GT(check_borders(registry, of_spmv<T>(Mode::stream, 5)), 10);
     // Most are those of chains in a cluster.
-    EXPECT_GT(check_borders(registry, of_spmv<T>(Mode::chain, 3)), code_capability() >= 90 ? 5 : 0);
+    const int least = code_capability() >= 90 ? 5 : code_capability() >= 80 ? 1 : 0;
+    EXPECT_GT(check_borders(registry, of_spmv<T>(Mode::chain, 3)), least);
   });
 }
 
