@@ -94,15 +94,19 @@ def draw(results, path):
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
 
 
+def fail(why):
+    print(f"draw_curve: {why}", file=sys.stderr)
+    sys.exit(2)
+
+
 if __name__ == "__main__":
     files = sys.argv[1:] or [ROOT / RECORD, ROOT / PICTURE]
     if len(files) != 2:
         print(__doc__.strip())
         sys.exit(0 if files == ["--help"] else 2)
     try:
-        sys.exit(draw(record.read(files[0]), pathlib.Path(files[1])))
+        draw(record.read(files[0]), pathlib.Path(files[1]))
     except ImportError as error:
-        print(f"draw_curve: this needs {error.name} in {sys.executable}; install python3-matplotlib and use the system's python3", file=sys.stderr)
+        fail(f"this needs {error.name} in {sys.executable}; install python3-matplotlib and use the system's python3")
     except (OSError, ValueError, LookupError, TypeError) as error:
-        print(f"draw_curve: {files[0]}: {error}; give a file of tools/d2-study.sh, and a place for the picture", file=sys.stderr)
-    sys.exit(2)
+        fail(f"{files[0]}: {error}; give a file of tools/d2-study.sh, and a place for the picture")

@@ -4,10 +4,10 @@
 usage: kept.py NAME --sources PATH... [--facts TEXT] [--notes FILE] -- PROGRAM [ARGUMENT...]
 
 A pass is kept under what it depends on: the sources below each PATH (comments count, too), TEXT (the compiler and its flags), the
-command, the STAGES_* and GTEST_* variables, and the shared libraries of PROGRAM. It lies in
-STAGES_KEPT (default: sparse-stages in XDG_CACHE_HOME or ~/.cache), and so serves other checkouts, too; STAGES_KEPT=none runs
-everything. FILE is what PROGRAM writes beside: it is kept with the pass, and put back. Where a source is newer than PROGRAM, which
-was then not built from it, the test runs and nothing is kept.
+command, the STAGES_* and GTEST_* variables, and the shared libraries of PROGRAM. It lies in STAGES_KEPT (default: sparse-stages in
+XDG_CACHE_HOME or ~/.cache), and so serves other checkouts, too; STAGES_KEPT=none runs everything. FILE is what PROGRAM writes beside:
+it is kept with the pass, and put back. Where a source is newer than PROGRAM, which was then not built from it, the test runs and
+nothing is kept.
 """
 
 import argparse

@@ -38,13 +38,14 @@ DeviceArray<T> zeros(int size) {
   return on_device<T>(size, [](int) { return T{}; });
 }
 
+constexpr int kPlaces = 33 * 64;  ///< that copy() reads from
 __global__ void copy(const float* from, float* to, int stride, int offset) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  to[i] = from[(i * static_cast<unsigned>(stride) + static_cast<unsigned>(offset)) % (32 * 64 + 64)];
+  to[i] = from[(i * static_cast<unsigned>(stride) + static_cast<unsigned>(offset)) % unsigned{kPlaces}];
 }
 
 TEST(Lens, SectorsGoByTheStride) {
-  const DeviceArray<float> from(32 * 64 + 64);
+  const DeviceArray<float> from(kPlaces);
   DeviceArray<float> to(64);
   struct Case {
     int stride, offset;
@@ -58,7 +59,7 @@ TEST(Lens, SectorsGoByTheStride) {
                        {8, 0, 32},
                        {32, 0, 32},
                        {0, 0, 1},
-                       {33 * 32, 0, 2}}) {
+                       {kPlaces / 2, 0, 2}}) {
     const LensView view = look(copy, 2, 32, from.data(), to.data(), c.stride, c.offset);
     const LensSum loads = of(view, Space::global, Access::load),
                   stores = of(view, Space::global, Access::store);
