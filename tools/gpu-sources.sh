@@ -14,7 +14,7 @@ done
 kind_of() {
   case $1 in
     d1_* | d2_* | spmv*) echo spmv ;;
-    spmm* | ladder_spmm) echo spmm ;;
+    spmm* | ladder_spmm | gather*) echo spmm ;;
     spgemm* | ladder_spgemm | two_processes_*) echo spgemm ;;
     energy*) echo energy ;;
     grade*) echo grade ;;
