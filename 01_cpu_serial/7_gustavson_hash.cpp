@@ -104,6 +104,11 @@ class GustavsonHash final : public HostSpgemmPlan<T> {
         .plus_memory(static_cast<double>(table_size(widest_row(problem))) * (sizeof(Index) + sizeof(T)));
   }
 
+  void advance() override {
+    HostSpgemmPlan<T>::advance();
+    table_ = HashTable<T>(widest_row(this->problem()));
+  }
+
   void run() override {
     const CsrView<T>&a = this->a(), &b = this->b();
     Csr<T>& c = this->c_;

@@ -88,6 +88,7 @@ struct Product {
 template <class T>
 class Hypersparse final : public HostSpgemmPlan<T> {
  public:
+  static constexpr bool kChains = false;  // C has another form than A
   Hypersparse(const SpgemmProblem<T>& problem, Exec& exec)
       : HostSpgemmPlan<T>(problem),
         exec_(exec),

@@ -45,6 +45,7 @@ MPI_Datatype type_of(double) { return MPI_DOUBLE; }
 template <class T>
 class ScatterGather final : public SpgemmPlan<T> {
  public:
+  static constexpr bool kChains = true;
   ScatterGather(const SpgemmProblem<T>& problem, Exec& exec)
       : problem_(problem),
         exec_(exec),
@@ -55,19 +56,13 @@ class ScatterGather final : public SpgemmPlan<T> {
         first_entry_(places()),
         row_count_(places() - 1),
         entry_count_(places() - 1) {
-    if (me_ == 0) prepare_root();
-    check(MPI_Bcast(first_row_.data(), ranks_ + 1, MPI_INT, 0, comm_), "broadcasting the rows of the ranks");
-    check(MPI_Bcast(first_entry_.data(), ranks_ + 1, MPI_INT, 0, comm_), "broadcasting their entries");
+    if (me_ == 0) take_columns_of_b();
     check(MPI_Bcast(b_size_, 3, MPI_INT, 0, comm_), "broadcasting the size of B");
-    std::adjacent_difference(first_row_.begin() + 1, first_row_.end(), row_count_.begin());
-    std::adjacent_difference(first_entry_.begin() + 1, first_entry_.end(), entry_count_.begin());
     columns_.col_ptr.resize(static_cast<std::size_t>(b_size_[0]) + 1);
     columns_.not_empty.resize(static_cast<std::size_t>(b_size_[1]));
     columns_.row_idx.resize(static_cast<std::size_t>(b_size_[2]));
     b_values_.resize(columns_.row_idx.size());
-    lengths_.resize(count_of(row_count_));
-    a_columns_.resize(count_of(entry_count_));
-    a_values_.resize(a_columns_.size());
+    share_out(problem.a);
   }
 
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec) {
@@ -87,7 +82,19 @@ class ScatterGather final : public SpgemmPlan<T> {
                      kEntry * static_cast<double>(problem.a->nnz() + problem.result_bound));
   }
 
-  void load(const SpgemmOperands<T>& operands) override { operands_ = operands; }
+  void load(const SpgemmOperands<T>& operands) override {
+    operands_ = operands;
+    if (advanced_) share_out(problem_.a);
+    advanced_ = false;
+  }
+  /// In a chain: C on rank 0 is the next A, whose rows are shared out anew. B stays on the ranks.
+  void advance() override {
+    advanced_ = true;
+    clocks_ = mpi::Clocks();
+    operands_.a_values.swap(c_.values);
+    share_out(std::make_shared<const Csr<T>>(std::move(c_)));
+    c_ = Csr<T>();
+  }
   void reset() override { c_ = Csr<T>(); }
   Csr<T> fetch() override { return me_ == 0 ? c_ : Csr<T>(); }
 
@@ -96,7 +103,7 @@ class ScatterGather final : public SpgemmPlan<T> {
     // Scatter: the lengths of A's rows, the columns and the values, each rank's share to that rank.
     std::optional<Phase> phase(std::in_place, exec_, "scatter");
     const T* whole_values = me_ == 0 ? operands_.a_values.data() : nullptr;
-    const Index* whole_columns = me_ == 0 ? problem_.a->col_idx.data() : nullptr;
+    const Index* whole_columns = me_ == 0 ? a_->col_idx.data() : nullptr;
     const int my_rows = row_count_[rank()], my_entries = entry_count_[rank()];
     check(MPI_Scatterv(whole_lengths_.data(), row_count_.data(), first_row_.data(), MPI_INT, lengths_.data(),
                        my_rows, MPI_INT, 0, comm_),
@@ -107,15 +114,8 @@ class ScatterGather final : public SpgemmPlan<T> {
     check(MPI_Scatterv(whole_values, entry_count_.data(), first_entry_.data(), type_of(T()), a_values_.data(),
                        my_entries, type_of(T()), 0, comm_),
           "scattering A's values");
-    // Broadcast: all of B, by columns, to all ranks.
-    if (me_ == 0) {
-      for (std::size_t t = 0; t < b_values_.size(); ++t)
-        b_values_[t] = operands_.b_values[static_cast<std::size_t>(columns_.source[t])];
-    }
-    check(MPI_Bcast(columns_.col_ptr.data(), b_size_[0] + 1, MPI_INT64_T, 0, comm_), "B's pointers");
-    check(MPI_Bcast(columns_.not_empty.data(), b_size_[1], MPI_INT, 0, comm_), "B's columns in use");
-    check(MPI_Bcast(columns_.row_idx.data(), b_size_[2], MPI_INT, 0, comm_), "B's rows");
-    check(MPI_Bcast(b_values_.data(), b_size_[2], type_of(T()), 0, comm_), "B's values");
+    // Broadcast: all of B, by columns, to all ranks, unless they have it from the round before.
+    if (!advanced_) broadcast_b();
     // Multiply: this rank's rows of C. Each row meets each column of B.
     const auto placed = std::chrono::steady_clock::now();
     phase.emplace(exec_, "compute");
@@ -166,18 +166,44 @@ class ScatterGather final : public SpgemmPlan<T> {
     return static_cast<std::size_t>(counts[rank()]);
   }
 
-  /// Rank 0: cuts A into shares of whole rows, and makes the columns of B.
-  void prepare_root() {
-    const Csr<T>& a = *problem_.a;
-    first_row_ = mpi::deal(a.row_ptr, ranks_);
-    for (std::size_t r = 0; r < places(); ++r)
-      first_entry_[r] = static_cast<int>(a.row_ptr[static_cast<std::size_t>(first_row_[r])]);
-    for (Index i = 0; i < a.rows; ++i) whole_lengths_.push_back(static_cast<int>(a.row_nnz(i)));
+  /// Rank 0: makes the columns of B.
+  void take_columns_of_b() {
     columns_ = kernels::columns_of(*problem_.b);
     b_size_[0] = problem_.b->cols;
     b_size_[1] = static_cast<int>(columns_.not_empty.size());
     b_size_[2] = static_cast<int>(problem_.b->nnz());
-    imbalance_ = mpi::imbalance(mpi::products_before(a, *problem_.b, 0), first_row_);
+  }
+
+  /// All of B, by columns, to all ranks.
+  void broadcast_b() {
+    if (me_ == 0) {
+      for (std::size_t t = 0; t < b_values_.size(); ++t)
+        b_values_[t] = operands_.b_values[static_cast<std::size_t>(columns_.source[t])];
+    }
+    check(MPI_Bcast(columns_.col_ptr.data(), b_size_[0] + 1, MPI_INT64_T, 0, comm_), "B's pointers");
+    check(MPI_Bcast(columns_.not_empty.data(), b_size_[1], MPI_INT, 0, comm_), "B's columns in use");
+    check(MPI_Bcast(columns_.row_idx.data(), b_size_[2], MPI_INT, 0, comm_), "B's rows");
+    check(MPI_Bcast(b_values_.data(), b_size_[2], type_of(T()), 0, comm_), "B's values");
+  }
+
+  /// Rank 0 cuts `a` into shares of whole rows; each rank learns which, and makes room for its own.
+  void share_out(std::shared_ptr<const Csr<T>> a) {
+    a_ = std::move(a);
+    if (me_ == 0) {
+      first_row_ = mpi::deal(a_->row_ptr, ranks_);
+      for (std::size_t r = 0; r < places(); ++r)
+        first_entry_[r] = static_cast<int>(a_->row_ptr[static_cast<std::size_t>(first_row_[r])]);
+      whole_lengths_.clear();
+      for (Index i = 0; i < a_->rows; ++i) whole_lengths_.push_back(static_cast<int>(a_->row_nnz(i)));
+      imbalance_ = mpi::imbalance(mpi::products_before(*a_, *problem_.b, 0), first_row_);
+    }
+    check(MPI_Bcast(first_row_.data(), ranks_ + 1, MPI_INT, 0, comm_), "broadcasting the rows of the ranks");
+    check(MPI_Bcast(first_entry_.data(), ranks_ + 1, MPI_INT, 0, comm_), "broadcasting their entries");
+    std::adjacent_difference(first_row_.begin() + 1, first_row_.end(), row_count_.begin());
+    std::adjacent_difference(first_entry_.begin() + 1, first_entry_.end(), entry_count_.begin());
+    lengths_.resize(count_of(row_count_));
+    a_columns_.resize(count_of(entry_count_));
+    a_values_.resize(a_columns_.size());
   }
 
   /// This rank's rows of C, and how many entries each has. Returns the seconds that it took.
@@ -222,7 +248,8 @@ class ScatterGather final : public SpgemmPlan<T> {
     mpi::RunBytes bytes;
     if (me_ == 0) {
       const Offset others = first_entry_.back() - entry_count_[0];
-      const Offset b = 8 * (Offset{b_size_[0]} + 1) + 4 * Offset{b_size_[1]} + kEntry * b_size_[2];
+      const Offset b =
+          advanced_ ? 0 : 8 * (Offset{b_size_[0]} + 1) + 4 * Offset{b_size_[1]} + kEntry * b_size_[2];
       bytes.scatter = 4 * (Offset{first_row_.back()} - row_count_[0]) + kEntry * others + (ranks_ - 1) * b;
     } else {
       bytes.gather = 4 * Offset{row_count_[rank()]} + kEntry * my_results;
@@ -231,7 +258,9 @@ class ScatterGather final : public SpgemmPlan<T> {
     clocks_.set_bytes(bytes);
   }
 
-  SpgemmProblem<T> problem_;  // rank 0's
+  SpgemmProblem<T> problem_;         // rank 0's
+  std::shared_ptr<const Csr<T>> a_;  // rank 0's: the problem's, in a chain then the last C
+  bool advanced_ = false;            // in a chain, beyond the first round
   Exec& exec_;
   MPI_Comm comm_;
   int me_, ranks_;

@@ -154,17 +154,18 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
     shared_b_.fence();  // nobody still reads what is overwritten now
     shared_a_.reserve(shape.rows, shape.nnz_a);
     shared_b_.reserve(shape.inner, shape.nnz_b);
-    if (this->root()) {
-      shared_a_.copy_from(this->a_);
-      shared_b_.copy_from(this->b_);
-      mpi::add_traffic(bytes_of(shape.rows, shape.nnz_a) + bytes_of(shape.inner, shape.nnz_b));
-    }
-    if (this->ranks_.nodes() > 1 && this->ranks_.node_rank() == 0) {
-      shared_a_.broadcast(shape.rows, shape.nnz_a, this->ranks_.leaders());
-      shared_b_.broadcast(shape.inner, shape.nnz_b, this->ranks_.leaders());
-    }
-    shared_a_.fence();
-    shared_b_.fence();
+    const auto fill = [&](const SharedCsr<T>& shared, const CsrView<T>& matrix, Index rows, Offset nnz) {
+      if (this->root()) {
+        shared.copy_from(matrix);
+        mpi::add_traffic(bytes_of(rows, nnz));
+      }
+      if (this->ranks_.nodes() > 1 && this->ranks_.node_rank() == 0)
+        shared.broadcast(rows, nnz, this->ranks_.leaders());
+      shared.fence();
+    };
+    fill(shared_a_, this->a_, shape.rows, shape.nnz_a);
+    if (!this->has_b()) fill(shared_b_, this->b_, shape.inner, shape.nnz_b);
+    kept_rows_ = Csr<T>();
   }
 
   /// A view of this rank's rows of A would have row pointers that don't begin at 0; so these are made apart.
@@ -180,7 +181,8 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
   void multiply() override {
     Phase phase(this->exec_, "compute");
     const auto start = std::chrono::steady_clock::now();
-    const CsrView<T> a = own_rows(), b = shared_b_.view(this->shape_.inner, this->shape_.cols);
+    const CsrView<T> a = kept_rows_.rows > 0 ? kept_rows_.view() : own_rows();
+    const CsrView<T> b = shared_b_.view(this->shape_.inner, this->shape_.cols);
     rows_.reserve(a, b, c_part_);
     rows_.fill(a, b, c_part_);
     this->add_compute_seconds(mpi::seconds_since(start));
@@ -256,6 +258,7 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
     c.values.assign(c_.values(), c_.values() + nnz);
     return c;
   }
+  void keep_rows() override { std::swap(kept_rows_, c_part_); }
 
   static Offset bytes_of(Index rows, Offset nnz) {
     return Offset{rows} * Offset{sizeof(Offset)} + nnz * Offset{sizeof(Index) + sizeof(T)};
@@ -267,8 +270,8 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
   Offset first_number_ = 0;  // of the node's first rank, in the order of the nodes
   Index first_row_ = 0, last_row_ = 0;
   Buffer<Offset> own_row_ptr_;
-  Csr<T> c_part_;
-  Offset nnz_ = 0;  // of C
+  Csr<T> c_part_, kept_rows_;  // kept: A's, where those are the rows of C of the round before
+  Offset nnz_ = 0;             // of C
 };
 
 }  // namespace

@@ -8,7 +8,8 @@
 //
 // Four small exchanges (how many rows, which ones, how long they are, their columns and values) replace the
 // broadcast; in them rank 0 is like any other rank. This is the sparsity-aware 1D algorithm. C lies as A did,
-// so it can be the A of the next product: A <- A B, again and again (distributed_csr.hpp).
+// so it is the A of the next product where there is one: A <- A B, again and again (--mode chain), and then no
+// matrix ever moves but the rows of B that a rank lacks.
 //
 // As an entry it begins where the others begin: rank 0 sends out the rows of A and B (place). With
 // --destination distributed C then stays on the ranks; otherwise rank 0 gathers it (collect). Rows of A are
@@ -59,6 +60,7 @@ class Distributed final : public mpi::MpiSpgemmPlan<T> {
   }
   void place() override {
     mpi::scatter_rows(this->a_, a_part_.bounds, this->shape_.inner, a_part_.mine, this->comm());
+    if (this->has_b()) return;
     mpi::scatter_rows(this->b_, b_part_.bounds, this->shape_.cols, b_part_.mine, this->comm());
   }
   void multiply() override {
@@ -70,6 +72,8 @@ class Distributed final : public mpi::MpiSpgemmPlan<T> {
     c_part_.mine = Csr<T>();
   }
   Csr<T> result() const override { return c_.whole(); }
+  void take_result(Csr<T>& to) override { c_.exchange(to); }
+  void keep_rows() override { std::swap(a_part_, c_part_); }
 
   mpi::DistributedProduct<T> product_;
   mpi::DistributedCsr<T> a_part_, b_part_, c_part_;

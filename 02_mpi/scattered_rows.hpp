@@ -30,7 +30,7 @@ class ScatteredRows : public mpi::MpiSpgemmPlan<T> {
   void use(const mpi::RowBounds& bounds) override { bounds_ = bounds; }
   void place() override {
     mpi::scatter_rows(this->a_, bounds_, this->shape_.inner, a_part_, this->comm());
-    b_view_ = mpi::broadcast_matrix(this->b_, b_copy_, this->comm());
+    if (!this->has_b()) b_view_ = mpi::broadcast_matrix(this->b_, b_copy_, this->comm());
   }
 
   void multiply() override {
@@ -47,6 +47,8 @@ class ScatteredRows : public mpi::MpiSpgemmPlan<T> {
     c_part_ = Csr<T>();
   }
   Csr<T> result() const override { return c_.whole(); }
+  void take_result(Csr<T>& to) override { c_.exchange(to); }
+  void keep_rows() override { std::swap(a_part_, c_part_); }
 
   kernels::SpgemmRows<T> rows_;
   mpi::RowBounds bounds_;

@@ -89,6 +89,8 @@ Rules fitted(Rules rules, Offset products) {
 
 template <class T, class Ptr>
 class Binned final : public BinnedPlan<T> {
+  static constexpr bool kIsWide = std::is_same_v<Ptr, Offset>;  ///< as C's row pointers
+
  public:
   Binned(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : Binned(*problem.a, DeviceCsr<T, Ptr>(*problem.b), problem.products, exec, settings) {
@@ -115,6 +117,10 @@ class Binned final : public BinnedPlan<T> {
   }
 
   void load(const SpgemmOperands<T>& operands) override {
+    if (std::exchange(kept_, {}).is_a) {  // a chain begins again
+      rules_ = rules_for(products_for_rules_);
+      lanes_ = first_lanes_;
+    }
     a_.values.upload(operands.a_values, stream());
     if (!own_b_.values.empty()) own_b_.values.upload(operands.b_values, stream());
     if (split_) split_->load(operands.a_values);
@@ -124,6 +130,28 @@ class Binned final : public BinnedPlan<T> {
     if (recorded_) poison();
     drop_result();
     if (split_) split_->reset();
+  }
+
+  void advance_by(Offset results) override {
+    if constexpr (kIsWide) {
+      if (in_batches_ > 0)
+        throw OutOfMemory(fmt::format(
+            "C of the round before, {} non-zeros, does not fit on the GPU, where it is the next A", results));
+      if (!kept_.is_a) kept_.row_ptr = DeviceArray<Offset>(rows() + 1);
+      kept_.is_a = true;
+      kept_.col_idx = std::move(c_columns_);
+      kept_.values = std::move(c_values_);
+      std::swap(kept_.row_ptr, row_ptr_);
+      // What the host has looked up of the first A it can only guess of this one: rows alike, in A and in B.
+      const auto mean = [](std::size_t entries, Index rows) {
+        return static_cast<double>(entries) / std::max(rows, 1);
+      };
+      rules_ =
+          rules_for(static_cast<Offset>(static_cast<double>(results) * mean(own_b_.col_idx.size(), b_.rows)));
+      lanes_ = std::bit_ceil(
+          static_cast<unsigned>(std::clamp(mean(kept_.col_idx.size(), a_.rows) / 4, 1.0, 32.0)));
+      counted_ = false;
+    }
   }
 
   typename BinnedPlan<T>::OnDevice on_device() const override {
@@ -224,9 +252,11 @@ class Binned final : public BinnedPlan<T> {
   }
 
   std::vector<Metric> metrics() const override {
-    const double entry = sizeof(Index) + sizeof(T), products = static_cast<double>(products_in_all_),
+    const double entry = sizeof(Index) + sizeof(T),
+                 products = kept_.is_a ? std::numeric_limits<double>::quiet_NaN()
+                                       : static_cast<double>(products_in_all_),
                  results = static_cast<double>(this->results()),
-                 in_a = static_cast<double>(a_.col_idx.size()),
+                 in_a = static_cast<double>(kept_.is_a ? kept_.col_idx.size() : a_.col_idx.size()),
                  in_b = static_cast<double>(own_b_.col_idx.size());
     std::vector<Metric> all = {
         {"results", results, ""},
@@ -252,12 +282,15 @@ class Binned final : public BinnedPlan<T> {
   /// All but B, and without rows to split.
   Binned(const Csr<T>& a, DeviceCsr<T, Ptr> own_b, Offset products, Exec& exec, const Settings& settings)
       : exec_(as_gpu(exec)),
-        rules_(fitted<T>(settings.rules, settings.products > 0 ? settings.products : products)),
+        asked_rules_(settings.rules),
+        products_for_rules_(settings.products > 0 ? settings.products : products),
+        rules_(rules_for(products_for_rules_)),
         most_bytes_(settings.result_bytes > 0 ? settings.result_bytes
                                               : std::numeric_limits<double>::infinity()),
         products_in_all_(products),
         one_by_one_(settings.one_by_one),
-        lanes_(lanes_for(a, std::numeric_limits<Index>::max())),
+        first_lanes_(lanes_for(a, std::numeric_limits<Index>::max())),
+        lanes_(first_lanes_),
         a_(a),
         own_b_(std::move(own_b)),
         products_(rows()),
@@ -271,7 +304,6 @@ class Binned final : public BinnedPlan<T> {
         row_ptr_(rows() + 1),
         tallies_(4 * kForms),
         told_(1) {
-    rules_.long_row = std::numeric_limits<Index>::max();
     told_.data()[0] = {};
     scan_.reserve(a_.rows);
   }
@@ -281,7 +313,18 @@ class Binned final : public BinnedPlan<T> {
   static double bytes(Offset entries) {
     return static_cast<double>(sizeof(Index) + sizeof(T)) * static_cast<double>(entries);
   }
-  Factors<T, Ptr> factors() const { return {a_.view(), b_}; }
+  Factors<T, Ptr> factors() const {
+    if constexpr (kIsWide) {
+      if (kept_.is_a)
+        return {{a_.rows, a_.cols, kept_.row_ptr.data(), kept_.col_idx.data(), kept_.values.data()}, b_};
+    }
+    return {a_.view(), b_};
+  }
+  Rules rules_for(Offset products) const {
+    Rules rules = fitted<T>(asked_rules_, products);
+    rules.long_row = std::numeric_limits<Index>::max();
+    return rules;
+  }
   Structures<Ptr> structures() const { return factors().structures(); }
   Facts facts() {
     return {products_.data(), first_.data(), width_.data(), counting_.data(), counts_.data(), slot_.data()};
@@ -578,12 +621,22 @@ class Binned final : public BinnedPlan<T> {
     STAGES_CUDA(cudaMemcpyAsync(to, from.data(), count * sizeof(U), cudaMemcpyDeviceToHost, stream()));
   }
 
+  /// In a chain: the C of the round before, which is A.
+  struct Kept {
+    bool is_a = false;
+    DeviceArray<Offset> row_ptr;
+    PooledArray<Index> col_idx;
+    PooledArray<T> values;
+  };
+
   GpuExec& exec_;
+  Rules asked_rules_;
+  Offset products_for_rules_;
   Rules rules_;
   double most_bytes_;  ///< that C may take on the device
   Offset products_in_all_;
   bool one_by_one_;
-  unsigned lanes_;
+  unsigned first_lanes_, lanes_;  ///< of the first A, and of this one
   DeviceCsr<T, Ptr> a_, own_b_;
   CsrView<T, Ptr> b_;  ///< own_b_, or what is borrowed
   DeviceArray<Offset> products_;
@@ -596,6 +649,7 @@ class Binned final : public BinnedPlan<T> {
   PrefixSum<Index, Offset> scan_;
   SideStreams side_;
   MemoryPool pool_;
+  Kept kept_;
   PooledArray<Index> parts_before_;
   DeviceArray<uint2> words_;  ///< of B, if it is counted by words
   DeviceArray<Ptr> word_ends_;
@@ -621,11 +675,19 @@ bool fits_32_bits(const SpgemmProblem<T>& problem) {
   return std::in_range<std::int32_t>(std::max(problem.a->nnz(), problem.b->nnz()) + beyond);
 }
 
+/// What suits only the A that the host knows is left out: a recorded graph, and split rows.
+Settings for_chains(Settings settings) {
+  settings.rules.recorded_rows_a_sm = 0;
+  settings.rules.most_long_rows = 0;
+  return settings;
+}
+
 }  // namespace
 
 template <class T>
 std::unique_ptr<BinnedPlan<T>> make_binned(const SpgemmProblem<T>& problem, Exec& exec,
                                            const Settings& settings) {
+  if (problem.rounds > 1) return std::make_unique<Binned<T, Offset>>(problem, exec, for_chains(settings));
   if (settings.wide_pointers || !fits_32_bits(problem))
     return std::make_unique<Binned<T, Offset>>(problem, exec, settings);
   return std::make_unique<Binned<T, std::int32_t>>(problem, exec, settings);

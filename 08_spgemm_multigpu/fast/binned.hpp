@@ -47,6 +47,11 @@ class BinnedPlan : public SpgemmPlan<T> {
   /// alone. Where `col_idx` is null, B keeps its columns.
   virtual void borrow_b(const OnDevice& b) = 0;
 
+  /// In a chain, whose plans have 64-bit row pointers: advance(), with rules for an A of so many non-zeros.
+  /// Throws OutOfMemory where C is not on the device.
+  virtual void advance_by(Offset results) = 0;
+  void advance() override { advance_by(results()); }
+
   void run() override {
     count();
     multiply();
@@ -75,6 +80,7 @@ template <class T>
 class BinnedEntry : public SpgemmPlan<T> {
  public:
   static constexpr Needs kNeeds = {.gpu = true};
+  static constexpr bool kChains = true;
   BinnedEntry(const SpgemmProblem<T>& problem, Exec& exec, const Settings& settings)
       : plan_(make_binned(problem, exec, settings)) {}
 
@@ -84,6 +90,7 @@ class BinnedEntry : public SpgemmPlan<T> {
   void reset() override { plan_->reset(); }
   void run() override { plan_->run(); }
   Csr<T> fetch() override { return plan_->fetch(); }
+  void advance() override { plan_->advance(); }
   std::string note() const override { return plan_->note(); }
   std::vector<Metric> metrics() const override { return plan_->metrics(); }
 

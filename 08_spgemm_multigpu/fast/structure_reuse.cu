@@ -17,6 +17,7 @@ namespace {
 template <class T>
 class StructureReuse final : public spgemm::BinnedEntry<T> {
  public:
+  static constexpr bool kChains = false;  // structures change from round to round
   StructureReuse(const SpgemmProblem<T>& problem, Exec& exec, const spgemm::Settings& settings)
       : spgemm::BinnedEntry<T>(problem, exec, settings) {
     this->plan_->count();

@@ -108,6 +108,7 @@ class DealtRows {
 template <class T>
 struct ByHashing {
   using Plan = SpgemmPlan<T>;
+  static constexpr bool kChains = false;
   static Implementation<SpgemmProblem<T>> implementation() {
     return Choice{"", [](Registry& registry) { add_hash_warp_per_row(registry); }}
         .template implementation<SpgemmProblem<T>>();

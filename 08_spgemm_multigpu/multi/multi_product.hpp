@@ -22,6 +22,7 @@ namespace stages::spgemm {
 template <class T>
 struct ByBinned {
   using Plan = BinnedPlan<T>;
+  static constexpr bool kChains = true;
   static Cost cost(const SpgemmProblem<T>& problem) { return binned_cost(problem); }
   /// What of that memory each process has for all of B.
   static double bytes_of_b(const SpgemmProblem<T>& problem) { return binned_bytes_of_b(problem); }
@@ -37,6 +38,7 @@ template <class T, class Local = ByBinned<T>>
 class MultiProduct : public mpi::MpiSpgemmPlan<T> {
  public:
   static constexpr Needs kNeeds = {.gpu = true, .several_ranks = true, .mpi = true};
+  static constexpr bool kChains = Local::kChains;
   /// A and C are shared out, not always evenly, with row pointers once more where C goes to one place; B is
   /// everywhere, its values twice while a plan is made.
   static Cost cost(const SpgemmProblem<T>& problem) {
@@ -77,7 +79,9 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
     entries_ = mpi::all_bounds(a->nnz(), this->comm());
     values_.a_values.resize(a->values.size());
     product_.reset();
-    product_ = Local::make(make_spgemm_problem<T>("rows of one process", a, own_b_), this->exec_, settings_);
+    product_ = Local::make(
+        make_spgemm_problem<T>("rows of one process", a, own_b_, Destination::host, this->shape_.rounds),
+        this->exec_, settings_);
   }
 
   /// For place(): new values of the rows that take_rows placed: rank 0's `a_values`, in the order of `whole`.
@@ -100,6 +104,15 @@ class MultiProduct : public mpi::MpiSpgemmPlan<T> {
       this->exec_.synchronize();
       this->add_compute_seconds(mpi::seconds_since(start));
     });
+  }
+
+  /// By the mean of all processes, as in the constructor.
+  void keep_rows() override {
+    if constexpr (kChains) {
+      auto results = static_cast<double>(product_->results());
+      mpi::sum_over_ranks(std::span(&results, 1), this->comm());
+      product_->advance_by(static_cast<Offset>(results / this->ranks_.size()));
+    }
   }
 
   bool takes_turns() const final { return as_gpu(this->exec_).is_shared(); }

@@ -21,6 +21,7 @@ Problem ordered(const Order& order) {
     problem.beta = static_cast<typename Problem::Value>(order.beta);
   } else {
     problem.destination = order.destination;
+    problem.rounds = order.products;
   }
   return problem;
 }
@@ -49,6 +50,7 @@ Order order_for(const Problem& problem) {
     order.beta = static_cast<double>(problem.beta);
   } else {
     order.destination = problem.destination;
+    order.products = problem.rounds;
   }
   return order;
 }

@@ -231,7 +231,9 @@ class Run {
       for (const Job& job : part.jobs) {
         for (const Entry* const entry : part.entries)
           if (std::ranges::count(job.ops, entry->op) > 0)
-            count += entry->op == Op::spmm ? part.arguments.problem.n_cols.size() : 1;
+            count += entry->op == Op::spmm     ? part.arguments.problem.n_cols.size()
+                     : entry->op == Op::spgemm ? part.arguments.problem.destinations.size()
+                                               : 1;
       }
     }
     return count;
@@ -316,25 +318,35 @@ class Run {
 
   template <class T>
   void spgemm(const Job& job, const std::shared_ptr<const Csr<T>>& a) {
+    const Index rounds = options().mode == "chain" ? options().products.value_or(kDefaultRounds) : 1;
     require_room(job.name, *a, 1);
     if (!job.b.empty()) {
       const auto b = job.b == job.name ? a : load<T>(job.b);
       require_room(job.b, *b, 1);
-      problem(make_spgemm_problem<T>(job.name, a, b, destination()),
-              job.b == job.name ? "" : "times " + job.b);
+      if (rounds > 1 && b->rows != b->cols && job.from_set) {
+        progress_.say(fmt::format("{}: left out: a chain of products needs a square B", job.name));
+        return;
+      }
+      products<T>(job, a, b, rounds, job.b == job.name ? "" : "times " + job.b);
     } else if (a->rows == a->cols) {
-      problem(make_spgemm_problem<T>(job.name, a, a, destination()));
+      products<T>(job, a, a, rounds, "");
     } else {
       const auto t = std::make_shared<const Csr<T>>(transpose(*a));
       if (square_products(*t) <= square_products(*a)) {
-        problem(make_spgemm_problem<T>(job.name, a, t, destination()), "A A^T");
+        products<T>(job, a, t, rounds, "A A^T");
       } else {
-        problem(make_spgemm_problem<T>(job.name, t, a, destination()), "A^T A");
+        products<T>(job, t, a, rounds, "A^T A");
       }
     }
   }
 
-  Destination destination() const { return value_named(kDestinations, options().destination).value(); }
+  /// C = A B, or a chain of it, for each place where C may have to be.
+  template <class T, class M>
+  void products(const Job& job, const M& a, const M& b, Index rounds, const std::string& form) {
+    for (const std::string& place : options().destinations)
+      problem(make_spgemm_problem<T>(job.name, a, b, value_named(kDestinations, place).value(), rounds),
+              form);
+  }
 
   /// Runs one problem; `form` says what was multiplied where that isn't plain.
   template <class Problem>
@@ -351,6 +363,8 @@ class Run {
       ranks_.tell(order_for(problem));
       on_ranks(problem);
     }
+    std::ranges::stable_sort(std::span(results_.rows).subspan(first_), {},
+                             [](const ResultRow& row) { return row.problem.round; });
     for (ResultRow& row : std::span(results_.rows).subspan(first_)) {
       std::string& options = row.problem.options;
       options = form + (form.empty() || options.empty() ? "" : ", ") + options;
@@ -364,7 +378,7 @@ class Run {
   void count(const Problem& problem) {
     constexpr double kMostWork = 4e6;  // counting takes as long as several runs: seconds for this
     for (ResultRow& row : std::span(results_.rows).subspan(first_)) {
-      const bool shown = row.status == Status::good && row.simulated && row.checked;
+      const bool shown = row.status == Status::good && row.simulated && row.checked && row.problem.round <= 1;
       if (!shown || row.cost.work > kMostWork) continue;
       const Entry& entry = program_.registry.find(row.entry);
       Exec& exec = devices().machine().of(entry);

@@ -61,24 +61,30 @@ void require_effect(const RunArguments& arguments) {
   const ProblemOptions plain;
   const ProblemOptions& given = arguments.problem;
   struct OfOne {
-    const char* flag;
-    Op op;
+    std::string flag;
+    std::vector<Op> of;
     bool is_given;
   };
   const std::vector<Op> ops = operations(arguments);
-  for (const auto& [flag, op, is_given] :
-       {OfOne{"-b", Op::spgemm, given.b != plain.b},
-        {"--destination", Op::spgemm, given.destination != plain.destination},
-        {"--n-cols", Op::spmm, given.n_cols != plain.n_cols},
-        {"--alpha", Op::spmm, given.alpha != plain.alpha},
-        {"--beta", Op::spmm, given.beta != plain.beta},
-        {"--layout", Op::spmm, given.layout != plain.layout},
-        {"--mode", Op::spmv, given.mode != plain.mode},
-        {"--products", Op::spmv, given.products != plain.products}}) {
-    if (is_given && std::find(ops.begin(), ops.end(), op) == ops.end())
-      fail("{} is for {}, and this run has {} only", flag, to_string(op),
+  std::vector<Op> of_mode = {Op::spmv};
+  if (given.mode == "chain") of_mode.push_back(Op::spgemm);
+  for (const auto& [flag, of, is_given] :
+       {OfOne{"-b", {Op::spgemm}, given.b != plain.b},
+        {"--destination", {Op::spgemm}, given.destinations != plain.destinations},
+        {"--n-cols", {Op::spmm}, given.n_cols != plain.n_cols},
+        {"--alpha", {Op::spmm}, given.alpha != plain.alpha},
+        {"--beta", {Op::spmm}, given.beta != plain.beta},
+        {"--layout", {Op::spmm}, given.layout != plain.layout},
+        {"--mode " + given.mode, of_mode, given.mode != plain.mode},
+        {"--products", of_mode, given.products != plain.products}}) {
+    if (is_given && std::ranges::find_first_of(ops, of) == ops.end())
+      fail("{} is for {}, and this run has {} only", flag, to_string(of.front()),
            arguments.ops.empty() ? "spgemm (-b)" : fmt::format("{}", fmt::join(arguments.ops, ", ")));
   }
+  const Effort& effort = arguments.effort;
+  const bool measures_otherwise = effort.plans > 1 || effort.least_clock_mhz || effort.energy_seconds;
+  if (given.mode == "chain" && std::ranges::count(ops, Op::spgemm) > 0 && measures_otherwise)
+    fail("--plans, --require-clock and --energy are not for chains of spgemm: leave them out, or give --op");
 }
 
 std::vector<const Entry*> chosen_entries(const Program& program, const RunArguments& arguments) {
@@ -123,8 +129,9 @@ std::vector<Job> jobs_of(const RunArguments& arguments) {
     const Shape b = job.b.empty() ? a : require_matrix(job.b);
     const auto does = [&](Op op) { return std::ranges::count(job.ops, op) > 0; };
     if (does(Op::spgemm) && !job.b.empty()) require_product(job.name, a.rows, a.cols, b.rows, b.cols);
-    if (does(Op::spmv) && arguments.problem.mode == "chain" && !job.from_set)
-      require_chain(job.name, a.rows, a.cols);
+    if (arguments.problem.mode != "chain" || job.from_set) continue;
+    if (does(Op::spmv)) require_chain(job.name, a.rows, a.cols);
+    if (does(Op::spgemm)) require_chain(job.b.empty() ? job.name : job.b, b.rows, b.cols, "B");
   }
   return jobs;
 }

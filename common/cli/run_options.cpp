@@ -50,16 +50,19 @@ void add_problem_options(Command& command, ProblemOptions& a) {
   command.option("--layout", a.layout, "SpMM: B and C stored by rows (row) or by columns (col)",
                  {.one_of = {"row", "col"}, .shows_default = true});
   command.option("--mode", a.mode,
-                 "SpMV: a single product, a stream of independent vectors, or a chain in which each "
-                 "product needs the one before it",
+                 "A single product; SpMV: a stream of independent vectors; SpMV or SpGEMM: a chain in which "
+                 "each product needs the one before it (C = A B, C B, ...)",
                  {.type = "MODE", .one_of = names_in(kModes), .shows_default = true});
   command.option("--products", a.products,
-                 fmt::format("SpMV: vectors in a stream or chain [{}, or as many as the limits allow]",
-                             kDefaultProducts),
+                 fmt::format("Products in a stream or chain [SpMV: {}, or as many as the limits allow; "
+                             "SpGEMM: {}]",
+                             kDefaultProducts, kDefaultRounds),
                  {.type = "K", .least = 1, .most = 1 << 24});
-  command.option("--destination", a.destination,
-                 "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU",
-                 {.one_of = names_in(kDestinations), .shows_default = true});
+  command.option(
+      "--destination", a.destinations,
+      "SpGEMM on several ranks: C on rank 0's host, left distributed, or on rank 0's GPU (several "
+      "with commas)",
+      {.type = "PLACE,..", .default_text = "host", .one_of = names_in(kDestinations), .commas = true});
 }
 
 void add_rank_options(Command& command, ProblemOptions& a) {

@@ -33,7 +33,7 @@ struct ProblemOptions {
   std::string layout = "row";
   std::string mode = "single";
   std::optional<int> products;
-  std::string destination = "host";
+  std::vector<std::string> destinations = {"host"};
   std::vector<int> ranks;  ///< in a line of the tour several; elsewhere one
   bool weak = false, ranks_only = false, ranks_started = false;
   InputOptions input;
@@ -53,6 +53,8 @@ struct RunArguments {
 
 /// Vectors in stream and chain mode, unless --products says otherwise or the limits allow fewer.
 inline constexpr int kDefaultProducts = 100;
+/// Products in a chain of SpGEMM, unless --products says otherwise.
+inline constexpr int kDefaultRounds = 4;
 
 void add_run_options(Command& command, RunArguments& arguments);
 

@@ -142,6 +142,14 @@ void select_one_per_row(Csr<T>& a, std::uint64_t key) {
   }
 }
 
+/// Values of B with which C keeps its size through a chain of any length.
+template <class T>
+Buffer<T> values_for_a_chain(Csr<T> b, const Buffer<T>& values, ValueKind kind, std::uint64_t key) {
+  b.values = values;
+  kind == ValueKind::real ? normalise_rows(b, key) : select_one_per_row(b, key);
+  return std::move(b.values);
+}
+
 }  // namespace
 
 template <class Problem>
@@ -190,6 +198,7 @@ typename Problem::Operands make_operands(const Problem& p, ValueKind kind, std::
     };
     draw(*p.a, Array::a, out.a_values);
     draw(*p.b, Array::b, out.b_values);
+    if (p.rounds > 1) out.b_values = values_for_a_chain(*p.b, out.b_values, kind, key(seed, Array::b));
   }
   return out;
 }

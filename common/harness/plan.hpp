@@ -47,7 +47,8 @@ template <class ProblemType>
 class Plan {
  public:
   using Problem = ProblemType;
-  static constexpr Needs kNeeds = {};  ///< of each entry with such a plan
+  static constexpr Needs kNeeds = {};     ///< of each entry with such a plan
+  static constexpr bool kChains = false;  ///< SpGEMM: has advance(), so it can run in a chain
 
   Plan() = default;
   virtual ~Plan() = default;
@@ -64,6 +65,9 @@ class Plan {
   virtual void reset() = 0;
   virtual void run() = 0;
   virtual typename Problem::Result fetch() = 0;
+  /// In a chain, between two runs: the C of the last run takes the place of A, where it lies; nothing else may
+  /// be known of it. Timed with the run that follows. The next load begins the chain again.
+  virtual void advance() {}
   /// What the plan wants people to know about how it ran ("fell back to row batches"); empty: nothing.
   virtual std::string note() const { return {}; }
   /// Figures of the plan's own for the results: registers per thread, bytes moved, imbalance.
@@ -151,24 +155,36 @@ class HostSpmmPlan : public SpmmPlan<T> {
 template <class T>
 class HostSpgemmPlan : public SpgemmPlan<T> {
  public:
+  static constexpr bool kChains = true;
   explicit HostSpgemmPlan(const SpgemmProblem<T>& problem)
-      : problem_(problem), a_(problem.a->view()), b_(problem.b->view()) {}
+      : first_(problem), problem_(problem), a_(problem.a->view()), b_(problem.b->view()) {}
 
   void load(const SpgemmOperands<T>& operands) override {
+    problem_ = first_;
+    a_ = problem_.a->view();
     a_.values = operands.a_values.data();
     b_.values = operands.b_values.data();
+  }
+  void advance() override {
+    const auto next = std::make_shared<Csr<T>>(std::move(c_));
+    c_ = kept_ ? std::move(*kept_) : Csr<T>();  // its memory serves the next C
+    kept_ = next;
+    problem_ = next_round<T>(problem_, next);
+    a_ = next->view();
   }
   void reset() override { c_ = Csr<T>(); }
   Csr<T> fetch() override { return c_; }
 
  protected:
+  /// Of this round, if it is a chain.
   const SpgemmProblem<T>& problem() const { return problem_; }
   const CsrView<T>& a() const { return a_; }
   const CsrView<T>& b() const { return b_; }
   Csr<T> c_;  ///< the result of the last run
 
  private:
-  SpgemmProblem<T> problem_;
+  SpgemmProblem<T> first_, problem_;
+  std::shared_ptr<Csr<T>> kept_;  ///< A of this round, if it is not the first
   CsrView<T> a_;
   CsrView<T> b_;
 };

@@ -7,10 +7,9 @@
 
 namespace stages {
 
-void require_chain(const std::string& name, Index rows, Index cols) {
+void require_chain(const std::string& name, Index rows, Index cols, const char* which) {
   if (rows != cols)
-    fail("{}: a chain of products needs a square matrix, and this one is {} x {}; use mode stream", name,
-         rows, cols);
+    fail("{}: a chain of products needs a square {}, and this one is {} x {}", name, which, rows, cols);
 }
 
 void require_product(const std::string& name, Index a_rows, Index a_cols, Index b_rows, Index b_cols) {
@@ -45,15 +44,26 @@ SpmmProblem<T> make_spmm_problem(SpmmProblem<T> wanted) {
 
 template <class T>
 SpgemmProblem<T> make_spgemm_problem(std::string name, std::shared_ptr<const Csr<T>> a,
-                                     std::shared_ptr<const Csr<T>> b, Destination destination) {
+                                     std::shared_ptr<const Csr<T>> b, Destination destination, Index rounds) {
   require_product(name, a->rows, a->cols, b->rows, b->cols);
-  SpgemmProblem<T> problem{std::move(name), std::move(a), std::move(b), destination};
+  if (rounds < 1) fail("{}: a chain of {} products asked for; give at least 1", name, rounds);
+  if (rounds > 1) require_chain(name, b->rows, b->cols, "B");
+  SpgemmProblem<T> problem{.name = std::move(name),
+                           .a = std::move(a),
+                           .b = std::move(b),
+                           .destination = destination,
+                           .rounds = rounds};
   for (const Offset row_products : spgemm_row_products(*problem.a, *problem.b)) {
     problem.products += row_products;
     problem.max_row_products = std::max(problem.max_row_products, row_products);
     problem.result_bound += std::min(row_products, Offset{problem.b->cols});
   }
   return problem;
+}
+
+template <class T>
+SpgemmProblem<T> next_round(const SpgemmProblem<T>& problem, std::shared_ptr<const Csr<T>> c) {
+  return make_spgemm_problem<T>(problem.name, std::move(c), problem.b, problem.destination, problem.rounds);
 }
 
 namespace {
@@ -104,7 +114,8 @@ Cost problem_cost(const SpgemmProblem<T>& problem) {
   template SpmvProblem<T> make_spmv_problem(std::string, std::shared_ptr<const Csr<T>>, Mode, Index); \
   template SpmmProblem<T> make_spmm_problem(SpmmProblem<T>);                                          \
   template SpgemmProblem<T> make_spgemm_problem(std::string, std::shared_ptr<const Csr<T>>,           \
-                                                std::shared_ptr<const Csr<T>>, Destination);          \
+                                                std::shared_ptr<const Csr<T>>, Destination, Index);   \
+  template SpgemmProblem<T> next_round(const SpgemmProblem<T>&, std::shared_ptr<const Csr<T>>);       \
   template Cost problem_cost(const SpmvProblem<T>&);                                                  \
   template Cost problem_cost(const SpmmProblem<T>&);                                                  \
   template Cost problem_cost(const SpgemmProblem<T>&);

@@ -15,11 +15,12 @@ enum class Op { spmv, spmm, spgemm };
 inline constexpr std::array<Named<Op>, 3> kOps = {
     {{Op::spmv, "spmv"}, {Op::spmm, "spmm"}, {Op::spgemm, "spgemm"}}};
 
-/// How the products of an SpMV problem follow each other.
+/// How the products of a problem follow each other.
 enum class Mode {
   single,  ///< y = A x, once
-  stream,  ///< y_j = A x_j for `products` independent vectors
-  chain,   ///< x_1 = A x_0, x_2 = A x_1, ...: each product needs the one before it. A is square
+  stream,  ///< SpMV: y_j = A x_j for `products` independent vectors
+  chain,   ///< x_1 = A x_0, x_2 = A x_1, ...: each product needs the one before it. A is square.
+           ///< SpGEMM: C_1 = A B, C_2 = C_1 B, ...: `rounds` of them. B is square
 };
 inline constexpr std::array<Named<Mode>, 3> kModes = {
     {{Mode::single, "single"}, {Mode::stream, "stream"}, {Mode::chain, "chain"}}};
@@ -111,6 +112,7 @@ struct SpgemmProblem {
   Offset products = 0;          ///< multiplications: the sum of B's row lengths over the entries of A
   Offset max_row_products = 0;  ///< the largest share of them in one row of C
   Offset result_bound = 0;  ///< no less than nnz(C): the sum over rows of min(products of the row, cols(B))
+  Index rounds = 1;         ///< more than one: a chain, of which this is the first round (chain.hpp)
 };
 
 /// Whether a run starts from what C held before, so that each needs a reset before it.
@@ -135,9 +137,14 @@ const char* type_name() {
   DO(SpgemmProblem<float>)          \
   DO(SpgemmProblem<double>)
 
-/// Throw Error unless a chain of products by such an A can be made, and unless A can be multiplied by B.
-void require_chain(const std::string& name, Index rows, Index cols);
+/// Throw Error unless products by such a matrix (`which`: A, or B of an SpGEMM) can follow each other in a
+/// chain, and unless A can be multiplied by B.
+void require_chain(const std::string& name, Index rows, Index cols, const char* which = "matrix");
 void require_product(const std::string& name, Index a_rows, Index a_cols, Index b_rows, Index b_cols);
+
+/// The problem of the next round of a chain, whose A is the C of this one.
+template <class T>
+SpgemmProblem<T> next_round(const SpgemmProblem<T>& problem, std::shared_ptr<const Csr<T>> c);
 
 /// Builds the three kinds of problem. Throws Error where dimensions do not match or an option makes no sense
 /// (chain with a rectangular A, a leading dimension that is too small, no columns).
@@ -149,7 +156,7 @@ SpmmProblem<T> make_spmm_problem(SpmmProblem<T> wanted);
 template <class T>
 SpgemmProblem<T> make_spgemm_problem(std::string name, std::shared_ptr<const Csr<T>> a,
                                      std::shared_ptr<const Csr<T>> b,
-                                     Destination destination = Destination::host);
+                                     Destination destination = Destination::host, Index rounds = 1);
 
 /// What a product costs by a stated model; the results hold the measured time against it.
 struct Cost {

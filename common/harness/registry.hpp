@@ -52,6 +52,7 @@ struct Implementation {
 
 struct Entry : EntryInfo {
   Op op = Op::spmv;
+  bool chains = false;  ///< Plan::kChains
 
   /// "01_cpu_serial" of "01_cpu_serial/csr_spmv".
   std::string_view stage() const { return std::string_view(name).substr(0, name.find('/')); }
@@ -100,6 +101,7 @@ class Registry {
   [[gnu::always_inline]] void add(EntryInfo info, Extra... extra) {
     info.needs = info.needs | PlanOf<float>::kNeeds;
     Entry& entry = insert(std::move(info), PlanOf<float>::Problem::kOp);
+    entry.chains = PlanOf<float>::kChains;
     implement<PlanOf<float>>(entry, extra...);
     implement<PlanOf<double>>(entry, extra...);
   }

@@ -29,6 +29,7 @@ struct ProblemFacts {
   Index result_cols = 0;       ///< columns of the result
   Index products = 1;          ///< SpMV: products in the stream or chain
   Offset multiplications = 0;  ///< in one run
+  Index round = 0;             ///< SpGEMM: of a chain; 0: it is none
 };
 
 enum class Status {

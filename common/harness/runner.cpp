@@ -12,12 +12,16 @@
 #include "common/harness/build_info.hpp"
 #include "common/harness/device_watch.hpp"
 #include "common/harness/machine.hpp"
+#include "common/harness/runner_parts.hpp"
 #include "common/harness/seconds.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
 #include "common/matrix/processors.hpp"
 
 namespace stages {
+
+using namespace running;
+
 namespace {
 
 constexpr double kShortestSample = 1e-4;  ///< runs shorter than this are repeated within a sample, seconds
@@ -27,33 +31,6 @@ constexpr int kLeastOfAPlan = 3;
 constexpr std::chrono::milliseconds kRecovery{30};
 /// Seconds that an entry may spend on that, whatever its time budget is.
 constexpr double kLeastToTakeAgain = 2;
-
-template <class Problem>
-ProblemFacts facts_of(const Problem& p) {
-  ProblemFacts facts{.matrix = p.name, .op = Problem::kOp, .type = type_name<typename Problem::Value>()};
-  if (p.a) {
-    facts.rows = p.a->rows;
-    facts.cols = p.a->cols;
-    facts.nnz = p.a->nnz();
-  }
-  if constexpr (Problem::kOp == Op::spmv) {
-    if (p.mode != Mode::single) facts.options = fmt::format("{} of {}", to_string(p.mode), p.products);
-    facts.products = facts.result_cols = p.products;
-    facts.multiplications = facts.nnz * p.products;
-  } else if constexpr (Problem::kOp == Op::spmm) {
-    facts.options = fmt::format("N = {}", p.n_cols);
-    if (p.alpha != 1 || p.beta != 0) facts.options += fmt::format(", alpha = {}, beta = {}", p.alpha, p.beta);
-    if (p.b_layout != Layout::row_major) facts.options += ", B " + to_string(p.b_layout);
-    if (p.c_layout != Layout::row_major) facts.options += ", C " + to_string(p.c_layout);
-    facts.result_cols = p.n_cols;
-    facts.multiplications = facts.nnz * p.n_cols;
-  } else {
-    if (p.destination != Destination::host) facts.options = "C " + to_string(p.destination);
-    if (p.b) facts.result_cols = p.b->cols;
-    facts.multiplications = p.products;
-  }
-  return facts;
-}
 
 template <class Problem>
 int products_per_run(const Problem& problem) {
@@ -76,6 +53,9 @@ template <class Problem>
 std::string refusal(const Entry& entry, const Problem& problem, const Machine& machine,
                     const RunOptions& options) {
   if (entry.needs.gpu && machine.gpu == nullptr) return "needs a GPU, and " + machine.no_gpu;
+  if constexpr (Problem::kOp == Op::spgemm) {
+    if (problem.rounds > 1 && !entry.chains) return "cannot take its C for the next A: it is not for chains";
+  }
   Exec& exec = machine.of(entry);
   const int ranks = exec.communicator().size();
   if (!entry.needs.several_ranks && ranks > 1)
@@ -116,36 +96,6 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
 }
 
 namespace {
-
-void give_up(ResultRow& row, Status status, std::string reason) {
-  row.status = status;
-  row.reason = std::move(reason);
-  row.run = {};
-}
-
-/// Does `work`; what it throws becomes the fate of the row, and the run goes on. Not so where there are
-/// several ranks, for the others wait in the middle of the work.
-template <class Work>
-void guarded(ResultRow& row, Communicator& ranks, Work&& work) {
-  if (ranks.size() > 1) return work();
-  try {
-    work();
-  } catch (const OutOfMemory& e) {
-    give_up(row, Status::skipped, e.what());
-  } catch (const std::bad_alloc&) {
-    give_up(row, Status::skipped, "ran out of memory");
-  } catch (const std::exception& e) {
-    give_up(row, Status::failed, e.what());
-  }
-}
-
-/// The fate of a row after a check: it found a failure, or could judge nothing for a reason, or all is good.
-void judge(ResultRow& row, const std::string& failure, const std::string& nothing) {
-  if (!failure.empty()) return give_up(row, Status::wrong, failure);
-  if (nothing.empty()) return;
-  row.checked = false;
-  give_up(row, Status::skipped, nothing);
-}
 
 /// A plan, and its run as Exec::record gave it.
 template <class Problem>
@@ -372,7 +322,7 @@ class Timer {
       const double fetching = timed.exec->time([&] { result = plan.fetch(); });
       if (k == 0) {
         row.fetch = fetching;
-        if constexpr (Problem::kOp == Op::spgemm) row.result_nnz = result.nnz();
+        if constexpr (Problem::kOp == Op::spgemm) note_result(row, problem_, result.nnz());
         row.note = plan.note();
         row.metrics = plan.metrics();
       }
@@ -383,13 +333,7 @@ class Timer {
     if (ranks().rank() != 0 || row.status != Status::good) return;
     compare_plans(timed);
     measure_energy(timed);
-    if constexpr (Problem::kOp == Op::spgemm) {
-      const double entry_bytes = sizeof(Index) + sizeof(typename Problem::Value);
-      row.cost.model_bytes += entry_bytes * static_cast<double>(row.result_nnz - problem_.result_bound);
-    }
-    const double run = row.run.median * products_per_run(problem_);
-    row.gflops = row.cost.operations / run / 1e9;
-    row.bandwidth_share = row.cost.model_bytes / run / timed.exec->copy_bandwidth();
+    relate_to_cost(row, row.run.median * products_per_run(problem_), *timed.exec);
   }
 
   /// What the timed runs left has to be right, too.
@@ -427,8 +371,7 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
   if (ranks.rank() == 0) row.cost = entry.on<Problem>().cost(problem);
   if (options.check_once && !row.simulated) return;
   Exec& exec = machine.of(entry);
-  exec.limit_time(options.max_simulated_seconds);
-  guarded(row, ranks, [&] {
+  within_time(row, exec, options, ranks, [&] {
     row.check = check_entry(entry, problem, exec, options.check);
     row.checked = true;
     judge(row, ranks.agreed(row.check.failure), ranks.agreed(row.check.void_because()));
@@ -436,13 +379,6 @@ void admit(const Entry& entry, const Problem& problem, const Machine& machine, c
     row.note = row.check.note;
     row.metrics = row.check.metrics;
   });
-  if (row.status == Status::failed && exec.was_stopped()) {
-    row.status = Status::skipped;
-    row.reason = fmt::format(
-        "its check was not done after {} on the executor, the limit (--max-seconds): take a smaller matrix",
-        format_seconds(options.max_simulated_seconds));
-  }
-  exec.limit_time(std::numeric_limits<double>::infinity());
 }
 
 /// Whether the clock is to run.
@@ -492,6 +428,9 @@ ResultRow row_of(const Entry& entry) {
 template <class Problem>
 void run_problem(const Problem& problem, std::span<const Entry* const> entries, const Machine& machine,
                  const RunOptions& options, const RunEvents& events, Results& results) {
+  if constexpr (Problem::kOp == Op::spgemm) {
+    if (problem.rounds > 1) return run_chain(problem, entries, machine, options, events, results);
+  }
   const std::size_t first = results.rows.size();
   const ProblemFacts facts = facts_of(problem);
   for (const Entry* entry : entries) {

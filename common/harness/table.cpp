@@ -53,15 +53,11 @@ std::string pays_after(const ResultRow& row) {
 Cells cells_of(const ResultRow& row) {
   const std::string name = row.mpi ? fmt::format("{} on {}", row.entry, row.ranks) : row.entry;
   if (!row.timed()) return {name};
-  return {name,
-          format_seconds(row.run.median),
-          noise(row.run.noise),
-          fmt::format("{:#.3g}", row.gflops),
-          fmt::format("{:.0f}%", 100 * row.bandwidth_share),
-          ratio(row.speedup_previous),
+  return {name, format_seconds(row.run.median), noise(row.run.noise), fmt::format("{:#.3g}", row.gflops),
+          fmt::format("{:.0f}%", 100 * row.bandwidth_share), ratio(row.speedup_previous),
           ratio(row.speedup_peer),
-          format_seconds(row.prepare),
-          pays_after(row)};
+          // Prepared once, before the first round of a chain.
+          row.prepare > 0 ? format_seconds(row.prepare) : "", row.prepare > 0 ? pays_after(row) : ""};
 }
 
 /// "5.05 k of 40.0 k rows checked in full", where the check took a sample, and what of that has no bound.

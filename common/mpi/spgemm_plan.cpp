@@ -26,8 +26,8 @@ template <class T>
 MpiSpgemmPlan<T>::MpiSpgemmPlan(const SpgemmProblem<T>& problem, Exec& exec, Placed placed)
     : problem_(problem), exec_(exec), ranks_(*ranks_of(exec)), placed_(placed) {
   if (root()) {
-    shape_ = {problem.a->rows,  problem.a->cols,  problem.b->cols,    problem.a->nnz(),
-              problem.b->nnz(), problem.products, problem.destination};
+    shape_ = {problem.a->rows,  problem.a->cols,  problem.b->cols,     problem.a->nnz(),
+              problem.b->nnz(), problem.products, problem.destination, problem.rounds};
     a_ = problem.a->view();
     b_ = problem.b->view();
   }
@@ -119,10 +119,31 @@ std::vector<double> MpiSpgemmPlan<T>::seconds_of_shares() {
 template <class T>
 void MpiSpgemmPlan<T>::load(const SpgemmOperands<T>& operands) {
   if (root()) {
+    a_ = problem_.a->view();
     a_.values = operands.a_values.data();
     b_.values = operands.b_values.data();
   }
+  if (shape_.rounds > 1) begin_round(false);
   if (!places_in_run()) place();
+}
+
+template <class T>
+void MpiSpgemmPlan<T>::advance() {
+  if (!places_in_run()) {
+    keep_rows();
+  } else if (root()) {
+    take_result(kept_);
+    a_ = kept_.view();
+  }
+  begin_round(true);
+}
+
+template <class T>
+void MpiSpgemmPlan<T>::begin_round(bool advanced) {
+  advanced_ = advanced;
+  clocks_ = Clocks();
+  if (root()) shape_.nnz_a = a_.row_ptr[a_.rows];
+  if (places_in_run()) broadcast(&shape_.nnz_a, 1, 0, comm());
 }
 
 template <class T>
@@ -211,11 +232,11 @@ Csr<T> MpiSpgemmPlan<T>::fetch() {
 
 template <class T>
 std::vector<Metric> MpiSpgemmPlan<T>::metrics() const {
-  if (!places_in_run()) measure_whole_();
+  if (!places_in_run() && shape_.rounds == 1) measure_whole_();
   std::vector<Metric> out = clocks_.metrics(comm());
   double balance = imbalance_;
   broadcast(&balance, 1, 0, comm());
-  out.push_back({"imbalance", balance, ""});
+  if (!advanced_) out.push_back({"imbalance", balance, ""});
   out.push_back({"cores", static_cast<double>(cores_here().cores), ""});
   out.push_back({"ranks_per_core", oversubscription(ranks_), ""});
   for (Metric& metric : own_metrics()) out.push_back(std::move(metric));

@@ -10,6 +10,10 @@
 // Where C must be on the host, run() is all three: root to root. Where C stays distributed, place() belongs
 // to load() and collect() to fetch(), and run() is multiply() alone; root to root is then measured apart, for
 // the metrics. With GPUs place() always belongs to load(), as on one GPU: see Placed.
+//
+// In a chain C is the next A. Where place() belongs to load(), each rank keeps its rows of C as those of A
+// (keep_rows), dealt as they were, and no matrix moves between two rounds. Root to root rank 0 has C, and
+// place() brings it to the ranks again, but not B, which they have.
 
 #include <functional>
 #include <optional>
@@ -39,18 +43,21 @@ struct ProductShape {
   Index cols = 0;   ///< of B and C
   Offset nnz_a = 0, nnz_b = 0, products = 0;
   Destination destination = Destination::host;
+  Index rounds = 1;
 };
 
 template <class T>
 class MpiSpgemmPlan : public SpgemmPlan<T> {
  public:
   static constexpr Needs kNeeds = {.several_ranks = true, .mpi = true};
+  static constexpr bool kChains = true;
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec);
 
   void load(const SpgemmOperands<T>& operands) final;
   void reset() final { forget(); }
   void run() final;
   Csr<T> fetch() final;
+  void advance() final;
   std::vector<Metric> metrics() const final;
 
  protected:
@@ -63,6 +70,12 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   virtual void forget() = 0;
   /// Rank 0: C on the host, after collect().
   virtual Csr<T> result() const = 0;
+  /// The same in `to`; what that holds may be the memory of the next result.
+  virtual void take_result(Csr<T>& to) { to = result(); }
+  /// In a chain: this rank's rows of C become those of A.
+  virtual void keep_rows() = 0;
+  /// In place(): whether B is where it has to be, from the round before.
+  bool has_b() const { return advanced_; }
 
   /// Collective: the rows of each rank are now those of its share in `bounds`, until the next call. Only a
   /// plan that calls deal_rows() or deal_rows_by_time() needs it, and must have it.
@@ -97,6 +110,8 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
 
  private:
   bool places_in_run() const { return placed_ == Placed::by_run && shape_.destination == Destination::host; }
+  /// What a round has that the one before it had not: the size of A, and clocks of its own.
+  void begin_round(bool advanced);
   RowBounds bounds_for(std::span<const Offset> before);
   std::vector<double> seconds_of_shares();
   void settle(const RowBounds& bounds);
@@ -107,6 +122,8 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   void note_run(const RunTimes& times, const RunBytes& bytes);
 
   Placed placed_;
+  bool advanced_ = false;                ///< in a chain, beyond the first round
+  Csr<T> kept_;                          ///< rank 0, root to root: the C that is A now
   std::function<void()> measure_whole_;  ///< for metrics(), which is const and has to run the plan
   Clocks clocks_;
   double compute_seconds_ = 0, imbalance_ = 1;
@@ -121,6 +138,7 @@ class GatheredRows {
   void gather(const Csr<T>& mine, const RowBounds& bounds, Index cols, MPI_Comm comm);
   void forget() { whole_ = Csr<T>(); }
   const Csr<T>& whole() const { return whole_; }  ///< on rank 0
+  void exchange(Csr<T>& other) { std::swap(whole_, other); }
 
  private:
   Csr<T> whole_;

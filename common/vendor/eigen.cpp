@@ -126,6 +126,7 @@ class EigenSpmm final : public HostSpmmPlan<T> {
 template <class T>
 class EigenSpgemm final : public HostSpgemmPlan<T> {
  public:
+  static constexpr bool kChains = false;
   EigenSpgemm(const SpgemmProblem<T>& problem, Exec& /*exec*/)
       : HostSpgemmPlan<T>(problem),
         a_row_ptr_(narrow_row_ptr(problem.a->row_ptr)),

@@ -1,0 +1,97 @@
+#pragma once
+// What the runner of single problems (runner.cpp) and that of chains (chain.cpp) share.
+
+#include <new>
+
+#include "common/harness/chain.hpp"
+#include "common/harness/runner.hpp"
+#include "common/matrix/error.hpp"
+
+namespace stages::running {
+
+template <class Problem>
+ProblemFacts facts_of(const Problem& p) {
+  ProblemFacts facts{.matrix = p.name, .op = Problem::kOp, .type = type_name<typename Problem::Value>()};
+  if (p.a) {
+    facts.rows = p.a->rows;
+    facts.cols = p.a->cols;
+    facts.nnz = p.a->nnz();
+  }
+  if constexpr (Problem::kOp == Op::spmv) {
+    if (p.mode != Mode::single) facts.options = fmt::format("{} of {}", to_string(p.mode), p.products);
+    facts.products = facts.result_cols = p.products;
+    facts.multiplications = facts.nnz * p.products;
+  } else if constexpr (Problem::kOp == Op::spmm) {
+    facts.options = fmt::format("N = {}", p.n_cols);
+    if (p.alpha != 1 || p.beta != 0) facts.options += fmt::format(", alpha = {}, beta = {}", p.alpha, p.beta);
+    if (p.b_layout != Layout::row_major) facts.options += ", B " + to_string(p.b_layout);
+    if (p.c_layout != Layout::row_major) facts.options += ", C " + to_string(p.c_layout);
+    facts.result_cols = p.n_cols;
+    facts.multiplications = facts.nnz * p.n_cols;
+  } else {
+    if (p.destination != Destination::host) facts.options = "C " + to_string(p.destination);
+    if (p.b) facts.result_cols = p.b->cols;
+    facts.multiplications = p.products;
+  }
+  return facts;
+}
+
+inline void give_up(ResultRow& row, Status status, std::string reason) {
+  row.status = status;
+  row.reason = std::move(reason);
+  row.run = {};
+}
+
+/// Does `work`; what it throws becomes the fate of the row, and the run goes on. Not so where there are
+/// several ranks, for the others wait in the middle of the work.
+template <class Work>
+void guarded(ResultRow& row, Communicator& ranks, Work&& work) {
+  if (ranks.size() > 1) return work();
+  try {
+    work();
+  } catch (const OutOfMemory& e) {
+    give_up(row, Status::skipped, e.what());
+  } catch (const std::bad_alloc&) {
+    give_up(row, Status::skipped, "ran out of memory");
+  } catch (const std::exception& e) {
+    give_up(row, Status::failed, e.what());
+  }
+}
+
+/// The fate of a row after a check: it found a failure, or could judge nothing for a reason, or all is good.
+inline void judge(ResultRow& row, const std::string& failure, const std::string& nothing) {
+  if (!failure.empty()) return give_up(row, Status::wrong, failure);
+  if (nothing.empty()) return;
+  row.checked = false;
+  give_up(row, Status::skipped, nothing);
+}
+
+/// The row gets nnz(C), and the bytes of its model those of a C of that size.
+template <class T>
+void note_result(ResultRow& row, const SpgemmProblem<T>& problem, Offset nnz) {
+  row.result_nnz = nnz;
+  constexpr double kEntry = sizeof(Index) + sizeof(T);
+  row.cost.model_bytes += kEntry * static_cast<double>(nnz - problem.result_bound);
+}
+
+/// What a row says of its cost: a run took so many seconds.
+inline void relate_to_cost(ResultRow& row, double seconds, Exec& exec) {
+  row.gflops = row.cost.operations / seconds / 1e9;
+  row.bandwidth_share = row.cost.model_bytes / seconds / exec.copy_bandwidth();
+}
+
+/// Does `check`, which may make the row good or not, and on the executor ends it after the time that it has.
+template <class Check>
+void within_time(ResultRow& row, Exec& exec, const RunOptions& options, Communicator& ranks, Check&& check) {
+  exec.limit_time(options.max_simulated_seconds);
+  guarded(row, ranks, check);
+  if (row.status == Status::failed && exec.was_stopped()) {
+    row.status = Status::skipped;
+    row.reason = fmt::format(
+        "its check was not done after {} on the executor, the limit (--max-seconds): take a smaller matrix",
+        format_seconds(options.max_simulated_seconds));
+  }
+  exec.limit_time(std::numeric_limits<double>::infinity());
+}
+
+}  // namespace stages::running
