@@ -15,11 +15,11 @@ using mutants::GustavsonFault;
 
 enum class Fault {
   none,
-  stays,         ///< multiplies the first A in every round
-  never_begins,  ///< goes on from the last C after a load, too
+  stays,          ///< multiplies the first A in every round
+  never_begins,   ///< goes on from the last C after a load, too
   skips_a_round,  ///< the third round multiplies the A of the second
-  lazy,          ///< takes C for the next A only if it was fetched
-  other_bits,    ///< of a second chain
+  lazy,           ///< takes C for the next A only if it was fetched
+  other_bits,     ///< of a second chain
 };
 
 /// Right by itself; what is wrong is how rounds follow each other.
@@ -66,7 +66,8 @@ RunOptions quick() {
 }
 
 template <template <class> class PlanOf = ChainedPlan, class Kind = Fault>
-std::vector<ResultRow> rows_of(Kind fault, const SpgemmProblem<double>& problem, const RunOptions& options = quick()) {
+std::vector<ResultRow> rows_of(Kind fault, const SpgemmProblem<double>& problem,
+                               const RunOptions& options = quick()) {
   Registry registry;
   registry.add<PlanOf>({.name = "a/x", .idea = "i"}, fault);
   const Entry* const entry = &registry.find("a/x");

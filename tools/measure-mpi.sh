@@ -4,7 +4,7 @@
 #   tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME [PART ...]]
 #
 # MATRIX is multiplied by itself, beside the pair of the course project (data:d1). NAME is the directory under results/;
-# without it the processor's name. PARTs are those of machine, rungs, d1, matrix, distributed and vector that are wanted;
+# without it the processor's name. PARTs are those of machine, rungs, d1, matrix, distributed, chain and vector that are wanted;
 # without them all. Ranks are 1, 2, 4, 8, 16 and the number of cores, as far as there are processors.
 # Nothing else should run meanwhile. What is written:
 #
@@ -13,6 +13,7 @@
 #   mpi-d1.json               the pair of the course project, C on rank 0; scatter_gather included
 #   mpi-matrix.json           MATRIX squared, C on rank 0
 #   mpi-distributed.json      both, C left distributed
+#   mpi-chain.json            chains of four products, C on rank 0 and left distributed
 #   mpi-vector.json           MATRIX and a 27-point mesh times a vector and times 32
 #
 # Each file's context holds, for each number of ranks, the bandwidth of all of them copying at once
@@ -42,7 +43,7 @@ loops() {
   wait
   awk -v n="$1" -v from="$start" -v to="$EPOCHREALTIME" 'BEGIN { printf "%d at once: %.2f s, %.2f loops a second\n", n, to - from, n / (to - from) }'
 }
-known="machine rungs d1 matrix distributed vector"
+known="machine rungs d1 matrix distributed chain vector"
 wanted=" ${*:3} "
 [ "$wanted" != "  " ] || wanted=" $known "
 for part in $wanted; do
@@ -75,5 +76,7 @@ measure rungs -m data:d1 data:web data:fem "${spgemm[@]}" --filter 'gustavson_ad
 measure d1 -m data:d1 "${spgemm[@]}" --max-work 2e10
 measure matrix -m "$file" "${spgemm[@]}"
 measure distributed -m data:d1 "$file" "${spgemm[@]}" --filter 'gustavson|distributed|balanced' --destination distributed
+measure chain -m data:d1 gen:stencil:points=7,nx=60 --op spgemm --mode chain --filter '02_.*/(balanced|distributed)' \
+  --destination host,distributed --check once
 measure vector -m "$file" gen:stencil:points=27,nx=64 --op spmv,spmm --stage 01,02
 echo "written to $out" >&2

@@ -18,6 +18,7 @@ options=TEXT among them (blanks written as _) takes the rows with these options,
               say more. On a GPU each entry gets its mean over all matrices, because there one entry is to win everywhere
     scaling   rows that ran on several ranks: their clocks, and the speed-up of each over the fastest serial entry of stage 01 in the same
               file (step 8: over its fastest entry for one GPU, with the phases of those that ran on several)
+    chain     products that follow each other: a line a round, a column an entry and a place of C; on several numbers of ranks a table each
     products  sparse products, a line a matrix: rates beside the fastest algorithm of the library, the phases of the fastest of ours, and what it
               reaches of the limits: of memory, of L2 by the record of requests, and, where they were counted, of the issue of instructions
     counters  what ncu counted: the record of tools/counters.sh, of the cases in whose "matrix, options, entry" REGEX is found (as it holds no
@@ -289,6 +290,35 @@ def scaling(results, pattern, wanted):
         lines.append("(Processes that share a GPU take turns: compute is then the longest time that one of them takes with the GPU to itself, "
                      "as it would on a GPU of its own.)")
     return "\n".join([*lines, f"({source_of(context, context['cpu'] + f', {cores} cores')}; copy bandwidth in GB/s: {', '.join(copies)})"]) + "\n"
+
+
+def chain(results, pattern, wanted):
+    """The rounds of chains, by matrix and number of ranks, and the speed of each entry and place of C over the first."""
+    table, order = {}, re.compile(r"(?:, )?round (\d+) of \d+")
+    for r in timed_rows(results):
+        if (found := order.search(r["problem"]["options"])) and re.search(pattern, r["entry"]) and is_wanted(r["problem"]["matrix"], wanted):
+            form = order.sub("", r["problem"]["options"])
+            place = "C distributed" if "C distributed" in form else "C one-gpu" if "C one-gpu" in form else ""
+            key = label(r["problem"]["matrix"]), form.replace(place, "").strip(", "), r["ranks"] if r["mpi"] else 1
+            table.setdefault(key, {}).setdefault(int(found.group(1)), {})[r["entry"], place] = r
+    lines = []
+    for (matrix, form, ranks), rounds in table.items():
+        columns = list(dict.fromkeys(c for cells in rounds.values() for c in cells))
+        titles = [named(entry) + (f", {place}" if place else "") for entry, place in columns]
+        lines += [f"{matrix}{', ' + form if form else ''}, {ranks} rank{'s' * (ranks > 1)}:", ""]
+        lines += table_of(["round", "non-zeros of A", "of C", *titles], (
+            [str(k), *(f"{count:,}" for count in (lambda r: (r["problem"]["nnz"], r["result_nnz"]))(next(iter(cells.values())))),
+             *(chain_cell(cells.get(c), cells.get(columns[0])) for c in columns)] for k, cells in sorted(rounds.items()))) + [""]
+    context = results["context"]
+    return "\n".join([*lines, f"(medians, and the speed over the first of a line; what messages move; {source_of(context, place_of(context))})"]) + "\n"
+
+
+def chain_cell(row, first):
+    if row is None:
+        return ""
+    over = f" ({times(median(first) / median(row))})" if first and row is not first else ""
+    moved_bytes = measured(row, "bytes_moved")
+    return seconds(median(row)) + over + (f", {moved_bytes / 1e6:.1f} MB" if moved_bytes else "")
 
 
 PHASES = ("analysis", "symbolic", "allocation", "numeric", "wait", "gather", "to host", "messages", "interleave")
@@ -882,7 +912,7 @@ def machine(context, file):
 
 
 # What makes the table of each kind, from the results, REGEX and the matrices.
-KINDS = {make.__name__: make for make in (table, scaling, ratios, products, ladder, gather, counters, order, rules, forms, steps)}
+KINDS = {make.__name__: make for make in (table, scaling, chain, ratios, products, ladder, gather, counters, order, rules, forms, steps)}
 BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 

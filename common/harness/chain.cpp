@@ -67,8 +67,7 @@ class Chain {
       if (rounds == 0 || runner.rows.front().simulated) continue;
       double memory = 0;
       for (std::size_t r = 0; r < rounds; ++r) memory = std::max(memory, runner.rows[r].cost.memory);
-      const double limit =
-          options_.max_memory > 0 ? options_.max_memory : runner.exec->memory_limit();
+      const double limit = options_.max_memory > 0 ? options_.max_memory : runner.exec->memory_limit();
       if (ranks().agreed(held[runner.exec] > 0 && held[runner.exec] + memory > limit)) {
         sample_all(together);
         held.clear();
@@ -157,7 +156,8 @@ class Chain {
 
   static bool same_bits(const Csr<T>& a, const Csr<T>& b) {
     return a.row_ptr == b.row_ptr && a.col_idx == b.col_idx && a.values.size() == b.values.size() &&
-           (a.values.empty() || std::memcmp(a.values.data(), b.values.data(), a.values.size() * sizeof(T)) == 0);
+           (a.values.empty() ||
+            std::memcmp(a.values.data(), b.values.data(), a.values.size() * sizeof(T)) == 0);
   }
 
   Round first_round(ValueKind kind, std::uint64_t seed) {
@@ -268,14 +268,12 @@ class Chain {
     const auto open = [](const Runner<T>* runner) { return !runner->finished && runner->rounds() > 0; };
     while (std::ranges::any_of(together, open)) {
       for (Runner<T>* const runner : together)
-        if (open(runner)) attempt(*runner, [&](ResultRow& fate) {
-          guarded(fate, ranks(), [&] { sample(*runner); });
-        });
+        if (open(runner))
+          attempt(*runner, [&](ResultRow& fate) { guarded(fate, ranks(), [&] { sample(*runner); }); });
     }
     for (Runner<T>* const runner : together) {
-      if (runner->rounds() > 0) attempt(*runner, [&](ResultRow& fate) {
-        guarded(fate, ranks(), [&] { finish(*runner); });
-      });
+      if (runner->rounds() > 0)
+        attempt(*runner, [&](ResultRow& fate) { guarded(fate, ranks(), [&] { finish(*runner); }); });
       runner->plan.reset();
     }
     together.clear();
@@ -294,12 +292,12 @@ class Chain {
     const auto rows = std::span(runner.rows).first(rounds);
     if (rows.empty()) return;
     const int n = static_cast<int>(rows.front().run.samples.size());
-    const bool known = std::ranges::all_of(
-        rows, [&](const ResultRow& row) { return row.run.noise <= options_.max_noise; });
+    const bool known =
+        std::ranges::all_of(rows, [&](const ResultRow& row) { return row.run.noise <= options_.max_noise; });
     const bool used_up = runner.spent >= options_.time_budget * static_cast<double>(rounds);
-    runner.finished = ranks().agreed((n >= options_.min_samples && (known || used_up)) ||
-                                     n >= options_.max_samples ||
-                                     runner.spent >= 5 * options_.time_budget * static_cast<double>(rounds));
+    runner.finished =
+        ranks().agreed((n >= options_.min_samples && (known || used_up)) || n >= options_.max_samples ||
+                       runner.spent >= 5 * options_.time_budget * static_cast<double>(rounds));
   }
 
   /// What the plan says of each round, from one more chain, and what the row then says of its cost.

@@ -77,6 +77,17 @@ class Ranks(unittest.TestCase):
         titles, rows = table(text, "entry")
         self.assertEqual((rows[0]["compute"], rows[0]["root to root"], "in time" in titles), ("2.00 ms", "", False))
 
+    def test_rounds_of_a_chain(self):
+        def of(name, k, place, ran, **metrics):
+            made = row(name, 4, ran, options=f"times b, {place}round {k} of 2", **metrics)
+            return {**made, "result_nnz": 1000 * k}
+        text = tables.chain(record(of("02_mpi/a", 1, "", 4e-3, bytes_moved=2.5e6), of("02_mpi/a", 2, "", 6e-3, bytes_moved=5e6),
+                                   of("02_mpi/b", 1, "C distributed, ", 2e-3, bytes_moved=0), of("02_mpi/b", 2, "C distributed, ", 3e-3, bytes_moved=0),
+                                   row("02_mpi/a", 4, 1e-3)), "02_", [])
+        self.assertIn("fem:nx=3, times b, 4 ranks:", text)
+        self.assertEqual([(r["round"], r["of C"], r["`a`"], r["`b`, C distributed"]) for r in table(text, "round")[1]],
+                         [("1", "1,000", "4.00 ms, 2.5 MB", "2.00 ms (2.00x)"), ("2", "2,000", "6.00 ms, 5.0 MB", "3.00 ms (2.00x)")])
+
     def of_gpus(self, *rows, options="", **context):
         one = row("08_x/one", 0, 4e-3, options=options, memory_bytes_at_least=1e6)
         return tables.scaling(record(one, *rows, **{**self.CONTEXT, **context}), "08_", [])
