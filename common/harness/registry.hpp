@@ -101,7 +101,6 @@ class Registry {
   [[gnu::always_inline]] void add(EntryInfo info, Extra... extra) {
     info.needs = info.needs | PlanOf<float>::kNeeds;
     Entry& entry = insert(std::move(info), PlanOf<float>::Problem::kOp);
-    entry.chains = PlanOf<float>::kChains;
     implement<PlanOf<float>>(entry, extra...);
     implement<PlanOf<double>>(entry, extra...);
   }
@@ -115,6 +114,7 @@ class Registry {
   static void implement(Entry& entry, Extra... extra) {
     using Problem = typename PlanType::Problem;
     auto& to = std::get<Implementation<Problem>>(entry.implementations);
+    entry.chains = PlanType::kChains;
     to.prepare = detail::Prepare<PlanType, Extra...>{{extra...}};
     to.cost = &PlanType::cost;
     to.refuse = &PlanType::refuse;
