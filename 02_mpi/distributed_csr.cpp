@@ -1,6 +1,7 @@
 #include "02_mpi/distributed_csr.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/mpi/check.hpp"
 #include "common/mpi/clocks.hpp"
@@ -19,7 +20,8 @@ std::size_t rank_in(MPI_Comm comm) {
 
 template <class T>
 void RowFetcher<T>::fetch(std::span<const Index> a_columns, const DistributedCsr<T>& b) {
-  needed_.find(a_columns, b.bounds.back());
+  renumbers_ = std::ssize(a_columns) < b.bounds.back();
+  renumbers_ ? needed_.find(a_columns, b.bounds.back()) : needed_.list(a_columns, b.bounds.back());
   exchange_requests(needed_.rows(), b.bounds, comm_, requests_);
   exchange_lengths(b);
   exchange_entries(b);
@@ -55,12 +57,12 @@ void RowFetcher<T>::exchange_lengths(const DistributedCsr<T>& b) {
     }
   }
   transfers.wait();
-  rows_.rows = static_cast<Index>(receive_lengths_.size());
+  rows_.rows = renumbers_ ? static_cast<Index>(receive_lengths_.size()) : b.bounds.back();
   rows_.cols = b.mine.cols;
-  rows_.row_ptr.resize(receive_lengths_.size() + 1);
-  rows_.row_ptr[0] = 0;
+  rows_.row_ptr.assign(static_cast<std::size_t>(rows_.rows) + 1, 0);
   for (std::size_t i = 0; i < receive_lengths_.size(); ++i)
-    rows_.row_ptr[i + 1] = rows_.row_ptr[i] + receive_lengths_[i];
+    rows_.row_ptr[(renumbers_ ? i : static_cast<std::size_t>(needed_.rows()[i])) + 1] = receive_lengths_[i];
+  std::partial_sum(rows_.row_ptr.begin(), rows_.row_ptr.end(), rows_.row_ptr.begin());
   rows_.col_idx.resize(static_cast<std::size_t>(rows_.row_ptr.back()));
   rows_.values.resize(rows_.col_idx.size());
 }
@@ -82,8 +84,7 @@ void RowFetcher<T>::exchange_entries(const DistributedCsr<T>& b) {
   Transfers transfers(comm_);
   for (std::size_t r = 0; r < ranks; ++r) {
     if (r == me) continue;
-    const Offset first = rows_.row_ptr[static_cast<std::size_t>(requests_.receive_bounds[r])];
-    const Offset count = rows_.row_ptr[static_cast<std::size_t>(requests_.receive_bounds[r + 1])] - first;
+    const Offset first = entries_from(r, b), count = entries_from(r + 1, b) - first;
     transfers.receive(rows_.col_idx.data() + first, count, static_cast<int>(r));
     transfers.receive(rows_.values.data() + first, count, static_cast<int>(r));
   }
@@ -100,7 +101,7 @@ void RowFetcher<T>::exchange_entries(const DistributedCsr<T>& b) {
       columns = b.mine.col_idx.data() + b.mine.row_ptr[row];
       values = b.mine.values.data() + b.mine.row_ptr[row];
     } else {
-      const Offset own = rows_.row_ptr[static_cast<std::size_t>(requests_.receive_bounds[me])];
+      const Offset own = entries_from(me, b);
       Index* to_columns = r == me ? rows_.col_idx.data() + own : packed_columns_.data() + packed_bounds_[r];
       T* to_values = r == me ? rows_.values.data() + own : packed_values_.data() + packed_bounds_[r];
       for (Offset s = begin; s < end; ++s) {
@@ -128,7 +129,7 @@ double DistributedProduct<T>::multiply(const DistributedCsr<T>& a, const Distrib
   const auto start = std::chrono::steady_clock::now();
   c.bounds = a.bounds;
   CsrView<T> mine = a.mine.view();
-  mine.col_idx = fetcher_.a_columns();
+  mine.col_idx = fetcher_.a_columns(mine.col_idx);
   mine.cols = fetcher_.view().rows;
   rows_.reserve(mine, fetcher_.view(), c.mine);
   rows_.fill(mine, fetcher_.view(), c.mine);

@@ -15,8 +15,10 @@ struct DistributedCsr {
   Csr<T> mine;       ///< row 0 is row bounds[rank]
 };
 
-/// Rows of B that this rank's columns of A name, as a matrix of its own: row p of view() is row needed()[p]
-/// of B. Everything that is fetched is fetched again at the next call; the memory is kept.
+/// Rows of B that this rank's columns of A name, as a matrix of its own. Where A has fewer entries here than B
+/// has rows it holds these rows alone, and A's columns are renumbered; else, as when A fills in, that would cost
+/// more than it saves: it has all rows of B, the others empty. Everything that is fetched is fetched again at
+/// the next call; the memory is kept.
 template <class T>
 class RowFetcher {
  public:
@@ -26,15 +28,23 @@ class RowFetcher {
   void fetch(std::span<const Index> a_columns, const DistributedCsr<T>& b);
 
   CsrView<T> view() const { return rows_.view(); }
-  /// The columns of A in the numbering of view().
-  const Index* a_columns() const { return needed_.compact_columns().data(); }
+  /// The columns of A, as they were given, in the numbering of view().
+  const Index* a_columns(const Index* given) const {
+    return renumbers_ ? needed_.compact_columns().data() : given;
+  }
 
  private:
   void exchange_lengths(const DistributedCsr<T>& b);
   void exchange_entries(const DistributedCsr<T>& b);
   bool sends_in_place(std::size_t rank) const;
+  /// Where the entries of rank `rank` begin in rows_.
+  Offset entries_from(std::size_t rank, const DistributedCsr<T>& b) const {
+    const Offset row = renumbers_ ? requests_.receive_bounds[rank] : b.bounds[rank];
+    return rows_.row_ptr[static_cast<std::size_t>(row)];
+  }
 
   MPI_Comm comm_;
+  bool renumbers_ = true;
   NeededRows needed_;
   Requests requests_;
   Csr<T> rows_;

@@ -29,6 +29,15 @@ void NeededRows::find(std::span<const Index> columns, Index rows) {
   }
 }
 
+void NeededRows::list(std::span<const Index> columns, Index rows) {
+  marks_.assign(static_cast<std::size_t>(rows), 0);
+  for (const Index k : columns)
+    marks_[static_cast<std::size_t>(k)] = 1;  // a store, where a bit takes a load, too
+  needed_.clear();
+  for (Index row = 0; row < rows; ++row)
+    if (marks_[static_cast<std::size_t>(row)] != 0) needed_.push_back(row);
+}
+
 void exchange_requests(std::span<const Index> needed, const RowBounds& owners, MPI_Comm comm, Requests& out) {
   const std::size_t ranks = owners.size() - 1;
   int me = 0;

@@ -21,12 +21,15 @@ class NeededRows {
  public:
   /// `columns`: the column indices of the matrix, all in [0, rows).
   void find(std::span<const Index> columns, Index rows);
+  /// The rows alone, which takes less than half the time: compact_columns() is of no use then.
+  void list(std::span<const Index> columns, Index rows);
 
   const Buffer<Index>& rows() const { return needed_; }              ///< ascending
   const Buffer<Index>& compact_columns() const { return compact_; }  ///< needed[compact[q]] = columns[q]
 
  private:
   Buffer<std::uint64_t> bits_;
+  Buffer<std::uint8_t> marks_;
   Buffer<Index> before_;  ///< how many bits are set in the words before each
   Buffer<Index> needed_;
   Buffer<Index> compact_;
