@@ -23,8 +23,9 @@ constexpr std::array<Named<char>, 3> kSeparators = {{{' ', "blank"}, {',', "comm
 
 /// What was found or said, so that a wrong guess is seen.
 std::string found(const EdgeListReport& report, const EdgeListOptions& options) {
-  std::string text = fmt::format("a {} between fields, nodes from {}, {}, {}", name_of(kSeparators, report.separator), report.base,
-                                 options.undirected ? "undirected" : "directed", report.weights ? "weights" : "no weights");
+  std::string text = fmt::format(
+      "a {} between fields, nodes from {}, {}, {}", name_of(kSeparators, report.separator), report.base,
+      options.undirected ? "undirected" : "directed", report.weights ? "weights" : "no weights");
   if (!report.header.empty()) text += fmt::format("; header {} left out", report.header);
   if (report.more_columns) text += "; further columns left out";
   if (report.repeated > 0)
@@ -34,14 +35,15 @@ std::string found(const EdgeListReport& report, const EdgeListOptions& options) 
 }
 
 int work(const ConvertOptions& options) {
-  if (options.read.compact && options.read.nodes) fail("--compact and --nodes: one leaves out nodes without edges, the other adds some; give one");
+  if (options.read.compact && options.read.nodes)
+    fail("--compact and --nodes: one leaves out nodes without edges, the other adds some; give one");
   require_writable("--output", options.output, {options.source});
   EdgeListReport report;
   const Csr<double> a = read_edge_list(*open_unpacked(options.source), options.source, options.read, &report);
   write_matrix_market(options.output, a, !report.weights);
-  print_about(options.output, fmt::format("{}: {}\n{}: {} x {}, {} non-zeros", printable(options.source),
-                                          found(report, options.read), printable(options.output), a.rows,
-                                          a.cols, a.nnz()));
+  print_about(options.output,
+              fmt::format("{}: {}\n{}: {} x {}, {} non-zeros", printable(options.source),
+                          found(report, options.read), printable(options.output), a.rows, a.cols, a.nnz()));
   return kGood;
 }
 
@@ -51,22 +53,30 @@ void add_convert_command(CommandLine& line, const Program& program) {
   Command command = line.add("convert", "Make a Matrix Market file of a graph's edge list");
   const auto options = std::make_shared<ConvertOptions>();
   EdgeListOptions& read = options->read;
-  command.option("EDGES", options->source, "Lines of two node numbers and perhaps a weight; plain or gzip-compressed",
+  command.option("EDGES", options->source,
+                 "Lines of two node numbers and perhaps a weight; plain or gzip-compressed",
                  {.required = true, .not_empty = true});
-  command.option("-o,--output", options->output, "File to write; compressed if its name ends in .gz", {.type = "FILE", .required = true});
+  command.option("-o,--output", options->output, "File to write; compressed if its name ends in .gz",
+                 {.type = "FILE", .required = true});
   command.flag("--undirected", read.undirected, "Enter each edge in both directions");
   command.flag("--compact", read.compact, "Leave out nodes without edges; the others keep their order");
-  command.option("--nodes", read.nodes, "How many nodes there are, where the last ones have no edges", {.type = "N", .least = 1, .most = 2147483647});
+  command.option("--nodes", read.nodes, "How many nodes there are, where the last ones have no edges",
+                 {.type = "N", .least = 1, .most = 2147483647});
   command.heading("What the file itself tells, unless it is said");
-  command.option("--base", read.base, "Number of the first node: 0 if there is a node 0", {.type = "0|1", .least = 0, .most = 1});
+  command.option("--base", read.base, "Number of the first node: 0 if there is a node 0",
+                 {.type = "0|1", .least = 0, .most = 1});
   command.option_function("--weights", [&read](const std::string& word) { read.weights = word == "yes"; },
-                          "Whether the third column is a weight: if it is a number", {.one_of = {"yes", "no"}});
-  command.option_function("--separator", [&read](const std::string& word) { read.separator = value_named(kSeparators, word); },
-                          "What is between fields; blank: spaces and tabs", {.one_of = names_in(kSeparators)});
-  command.option("--comments", read.comments, "Characters with which lines begin that hold no edge", {.type = "CHARACTERS", .shows_default = true});
+                          "Whether the third column is a weight: if it is a number",
+                          {.one_of = {"yes", "no"}});
+  command.option_function(
+      "--separator", [&read](const std::string& word) { read.separator = value_named(kSeparators, word); },
+      "What is between fields; blank: spaces and tabs", {.one_of = names_in(kSeparators)});
+  command.option("--comments", read.comments, "Characters with which lines begin that hold no edge",
+                 {.type = "CHARACTERS", .shows_default = true});
   command.footer([&program] {
-    return examples(program, {{"convert com-youtube.ungraph.txt.gz --undirected -o youtube.mtx.gz", "a graph of SNAP"},
-                              {"convert edge.csv.gz --nodes 169343 -o arxiv.mtx.gz", "a graph of OGB"}});
+    return examples(program,
+                    {{"convert com-youtube.ungraph.txt.gz --undirected -o youtube.mtx.gz", "a graph of SNAP"},
+                     {"convert edge.csv.gz --nodes 169343 -o arxiv.mtx.gz", "a graph of OGB"}});
   });
   command.does([options] { return work(*options); });
 }

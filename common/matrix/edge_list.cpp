@@ -55,8 +55,10 @@ class EdgeReader {
       if (text.empty() || options_.comments.find(text[0]) != std::string::npos) continue;
       if (edges_ == 0 && report.header.empty()) report.separator = separator_of(text);
       std::string_view rest = text;
-      const std::string_view from = take_field(rest, report.separator), to = take_field(rest, report.separator);
-      if (edges_ == 0 && report.header.empty() && !to.empty() && !begins_as_number(from) && !begins_as_number(to)) {
+      const std::string_view from = take_field(rest, report.separator),
+                             to = take_field(rest, report.separator);
+      if (edges_ == 0 && report.header.empty() && !to.empty() && !begins_as_number(from) &&
+          !begins_as_number(to)) {
         report.header = quoted(text);
         continue;
       }
@@ -73,7 +75,8 @@ class EdgeReader {
     while (next()) {
     }
     if (edges_ == 0)
-      fail_at(lines_.name(), std::max<Offset>(lines_.line(), 1), "the file holds no edge; it is empty or cut off");
+      fail_at(lines_.name(), std::max<Offset>(lines_.line(), 1),
+              "the file holds no edge; it is empty or cut off");
     report.base = options_.base.value_or(least_ == 0 ? 0 : 1);
     if (options_.compact) {
       renumber();
@@ -85,7 +88,8 @@ class EdgeReader {
     Csr<double> out = to_csr(std::move(all_), Repeats::keep_last);
     Offset loops = 0;
     for (Index i = 0; options_.undirected && i < out.rows; ++i)
-      loops += std::binary_search(out.col_idx.begin() + out.row_ptr[at(i)], out.col_idx.begin() + out.row_ptr[at(i) + 1], i);
+      loops += std::binary_search(out.col_idx.begin() + out.row_ptr[at(i)],
+                                  out.col_idx.begin() + out.row_ptr[at(i) + 1], i);
     report.repeated = edges_ - (options_.undirected ? (out.nnz() + loops) / 2 : out.nnz());
     lines_.rewind();  // which sees whether the file is still the same
     return out;
@@ -103,9 +107,10 @@ class EdgeReader {
     if (text.starts_with("%%MatrixMarket"))
       fail_at(lines_.name(), 1, "this is a Matrix Market file already; use it as it is");
     if (text.starts_with("% bip"))
-      fail_at(lines_.name(), 1,
-              "this bipartite graph numbers two kinds of nodes apart, so its matrix is not square; write it as a "
-              "Matrix Market file, with its two sizes");
+      fail_at(
+          lines_.name(), 1,
+          "this bipartite graph numbers two kinds of nodes apart, so its matrix is not square; write it as a "
+          "Matrix Market file, with its two sizes");
   }
 
   char separator_of(std::string_view text) const {
@@ -119,13 +124,16 @@ class EdgeReader {
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
     if (error == std::errc::invalid_argument || stop != end)
-      fail_at(lines_.name(), lines_.line(), "the node {} is not a whole number; {}", quoted(text), kHowToMend);
+      fail_at(lines_.name(), lines_.line(), "the node {} is not a whole number; {}", quoted(text),
+              kHowToMend);
     const Index least = options_.base.value_or(0);
     if (text[0] == '-' || number < least)
-      fail_at(lines_.name(), lines_.line(), "the node {} lies below {}; number the nodes from there", text, least);
+      fail_at(lines_.name(), lines_.line(), "the node {} lies below {}; number the nodes from there", text,
+              least);
     if (error != std::errc() || number > kLastNode)
-      fail_at(lines_.name(), lines_.line(), "the node {} lies beyond {}, the last row that a matrix has; number them anew",
-              quoted(text), kLastNode);
+      fail_at(lines_.name(), lines_.line(),
+              "the node {} lies beyond {}, the last row that a matrix has; number them anew", quoted(text),
+              kLastNode);
     return static_cast<Index>(number);
   }
 
@@ -169,10 +177,11 @@ class EdgeReader {
     const Offset found = Offset{most_} + 1 - report.base;
     const Offset rows = options_.nodes.value_or(found);
     if (found > rows)
-      fail_at(lines_.name(), line_of_most_, "the node {} is none of the {} nodes that --nodes says; correct one of them",
-              most_, rows);
+      fail_at(lines_.name(), line_of_most_,
+              "the node {} is none of the {} nodes that --nodes says; correct one of them", most_, rows);
     const double bytes = (static_cast<double>(rows) + 1) * sizeof(Offset);
-    const double limit = options_.max_bytes > 0 ? static_cast<double>(options_.max_bytes) : kMostForEmptyLines;
+    const double limit =
+        options_.max_bytes > 0 ? static_cast<double>(options_.max_bytes) : kMostForEmptyLines;
     if (bytes > limit && (options_.max_bytes > 0 || rows / 8 > all_.nnz()))
       fail_at(lines_.name(), line_of_most_,
               "{} nodes take {:.2f} GB, and the limit is {:.2f} GB where most have no edge; leave those out "

@@ -20,7 +20,9 @@ std::size_t at(Offset k) { return static_cast<std::size_t>(k); }
 /// Indices from .. to - 1 in cells, all of one size but the last.
 struct Axis {
   Axis(Index from_, Index to_, int most)
-      : from(from_), to(to_), size(std::max(1, static_cast<Index>((Offset{to} - from + most - 1) / most))),
+      : from(from_),
+        to(to_),
+        size(std::max(1, static_cast<Index>((Offset{to} - from + most - 1) / most))),
         cells(static_cast<Index>((Offset{to} - from + size - 1) / size)) {}
 
   Index from, to, size, cells;
@@ -37,7 +39,10 @@ struct Grid {
   std::vector<double> mean;     ///< the mean row of each line
 
   Grid(const Csr<double>& a, Axis rows_, Axis cols_)
-      : rows(rows_), cols(cols_), count(at(Offset{rows.cells} * cols.cells)), longest(at(rows.cells)),
+      : rows(rows_),
+        cols(cols_),
+        count(at(Offset{rows.cells} * cols.cells)),
+        longest(at(rows.cells)),
         mean(at(rows.cells)) {
     for (Index i = rows.from; i < rows.to; ++i) {
       const Offset line = rows.cell(i), begin = a.row_ptr[at(i)], end = a.row_ptr[at(i) + 1];
@@ -46,7 +51,8 @@ struct Grid {
       for (Offset k = begin; k < end; ++k) ++count[at(line * cols.cells + cols.cell(a.col_idx[at(k)]))];
     }
     for (Offset line = 0; line < rows.cells; ++line)
-      mean[at(line)] /= static_cast<double>(std::min<Offset>(rows.size, rows.to - rows.from - line * rows.size));
+      mean[at(line)] /=
+          static_cast<double>(std::min<Offset>(rows.size, rows.to - rows.from - line * rows.size));
   }
 };
 
@@ -77,7 +83,8 @@ class Drawing {
 <desc>Where the non-zeros lie, in {} x {} cells over columns {} to {}; beside them, for each line of cells, the longest row and
 the mean row, on a logarithmic axis.</desc>
 )",
-        kWidth, kTop + high_ + kBelow, title, grid_.rows.cells, grid_.cols.cells, grid_.cols.from, grid_.cols.to - 1);
+        kWidth, kTop + high_ + kBelow, title, grid_.rows.cells, grid_.cols.cells, grid_.cols.from,
+        grid_.cols.to - 1);
     text_ += kStyle;
     put(R"(<rect class="paper" width="{}" height="{:.0f}"/>
 <text class="name" x="{}" y="18">{}</text>
@@ -87,8 +94,8 @@ the mean row, on a logarithmic axis.</desc>
     cells();
     lengths();
     const Offset most = grid_.count.empty() ? 0 : *std::max_element(grid_.count.begin(), grid_.count.end());
-    put("<text x=\"{}\" y=\"{:.0f}\">a cell: {} x {} places; the fullest: {} non-zero{}</text>\n</svg>\n", kLeft,
-        kTop + high_ + 24, grid_.rows.size, grid_.cols.size, most, most == 1 ? "" : "s");
+    put("<text x=\"{}\" y=\"{:.0f}\">a cell: {} x {} places; the fullest: {} non-zero{}</text>\n</svg>\n",
+        kLeft, kTop + high_ + 24, grid_.rows.size, grid_.cols.size, most, most == 1 ? "" : "s");
     return std::move(text_);
   }
 
@@ -109,12 +116,12 @@ the mean row, on a logarithmic axis.</desc>
 
   void axes() {
     ticks(grid_.rows, high_, [&](double y, const std::string& words) {
-      put("<text class=\"row\" x=\"{}\" y=\"{:.1f}\">{}</text><path class=\"line\" d=\"M{} {:.1f}h-4\"/>\n", kLeft - 7,
-          kTop + y + 4, words, kLeft, kTop + y);
+      put("<text class=\"row\" x=\"{}\" y=\"{:.1f}\">{}</text><path class=\"line\" d=\"M{} {:.1f}h-4\"/>\n",
+          kLeft - 7, kTop + y + 4, words, kLeft, kTop + y);
     });
     ticks(grid_.cols, wide_, [&](double x, const std::string& words) {
-      put("<text class=\"mid\" x=\"{:.1f}\" y=\"{}\">{}</text><path class=\"line\" d=\"M{:.1f} {}v-4\"/>\n", kLeft + x,
-          kTop - 7, words, kLeft + x, kTop);
+      put("<text class=\"mid\" x=\"{:.1f}\" y=\"{}\">{}</text><path class=\"line\" d=\"M{:.1f} {}v-4\"/>\n",
+          kLeft + x, kTop - 7, words, kLeft + x, kTop);
     });
     put("<path class=\"line\" d=\"M{} {}h{:.1f}v{:.1f}h-{:.1f}z\"/>\n", kLeft, kTop, wide_, high_, wide_);
   }
@@ -129,8 +136,9 @@ the mean row, on a logarithmic axis.</desc>
 
   int level(Offset count, double most) const {
     if (count == 0) return 0;
-    return most == 1 ? kLevels
-                     : 1 + static_cast<int>((kLevels - 1) * std::log(static_cast<double>(count)) / std::log(most));
+    return most == 1
+               ? kLevels
+               : 1 + static_cast<int>((kLevels - 1) * std::log(static_cast<double>(count)) / std::log(most));
   }
 
   /// Each level is painted over those below it, so that runs of cells are long.
@@ -162,18 +170,22 @@ the mean row, on a logarithmic axis.</desc>
 
   void lengths() {
     const double left = kLeft + wide_ + kGap;
-    const Offset most = grid_.longest.empty() ? 0 : *std::max_element(grid_.longest.begin(), grid_.longest.end());
-    const auto pixels = [&](double length) { return kBars * std::log1p(length) / std::log1p(std::max<Offset>(most, 1)); };
-    put("<text x=\"{:.1f}\" y=\"{}\">row lengths: <tspan class=\"b1\">longest</tspan>, <tspan "
-        "class=\"b2\">mean</tspan></text>\n",
+    const Offset most =
+        grid_.longest.empty() ? 0 : *std::max_element(grid_.longest.begin(), grid_.longest.end());
+    const auto pixels = [&](double length) {
+      return kBars * std::log1p(length) / std::log1p(std::max<Offset>(most, 1));
+    };
+    put("<text x=\"{:.1f}\" y=\"{}\">row lengths: <tspan class=\"b1\">█</tspan> longest <tspan "
+        "class=\"b2\">█</tspan> mean</text>\n",
         left, kTop - 23);
     double last = -kBars;
     for (Offset length = 0; length <= most; length = std::max<Offset>(1, 10 * length)) {
       const double x = pixels(static_cast<double>(length));
       if (x - last < 26) continue;
       last = x;
-      put("<text class=\"mid\" x=\"{:.1f}\" y=\"{}\">{}</text><path class=\"line\" d=\"M{:.1f} {}v-4v{:.1f}\"/>\n", left + x,
-          kTop - 7, short_number(length, std::max<Offset>(length, 1)), left + x, kTop, 4 + high_);
+      put("<text class=\"mid\" x=\"{:.1f}\" y=\"{}\">{}</text><path class=\"line\" d=\"M{:.1f} "
+          "{}v-4v{:.1f}\"/>\n",
+          left + x, kTop - 7, short_number(length, std::max<Offset>(length, 1)), left + x, kTop, 4 + high_);
     }
     box(left, kBars, 0, kBars);
     bars("b1", grid_.longest, pixels);
