@@ -10,6 +10,7 @@ first. Exit code 77 (skipped) where there is no networkx.
 import gzip
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,10 @@ def compare(path, graph, *options, first=0, rows=None):
     if not graph.is_directed():
         expected |= {(v, u): weight for (u, v), weight in expected.items()}
     assert found == expected, f"{path.name} {options}: {set(found.items()) ^ set(expected.items())}\n{done.stdout}"
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as file:
+        edges = sum(line[0].isdigit() for line in file)
+    repeated = re.search(r"(\d+) repeated", done.stdout)
+    assert int(repeated[1] if repeated else 0) == edges - graph.number_of_edges(), (edges, graph, done.stdout)
     assert field == ("real" if weighted else "pattern"), (path.name, field)
     assert found_rows == (rows or max(graph) + 1 - first), (path.name, found_rows)
     print(f"ok: {path.name} {' '.join(options)}: {done.stdout.splitlines()[0].split(': ', 1)[1]}")

@@ -253,15 +253,17 @@ TEST(Picture, CellsAndRowLengths) {
 }
 
 TEST(Picture, FullerCellsAreStronger) {
-  // 600 rows in lines of 3: the first cell holds 9 non-zeros, the last one 1.
-  Coo<double> a{600, 600, {}, {}, {}};
+  // 599 rows in lines of 3: the first cell holds 9 non-zeros, the last one 1, and has 2 rows.
+  Coo<double> a{599, 599, {}, {}, {}};
   for (Index i = 0; i < 3; ++i)
     for (Index j = 0; j < 3; ++j) a.push(i, j, 1);
-  a.push(599, 599, 1);
-  const std::string drawn = picture(to_csr(std::move(a)), 0, 600, "a");
-  EXPECT_TRUE(has_all(drawn, {"d1\" d=\"M0 0h1M199 199h1\"", "d2\" d=\"M0 0h1\"", "d4\" d=\"M0 0h1\"",
-                              "a cell: 3 x 3 places; the fullest: 9"}));
+  a.push(597, 598, 1);
+  const std::string drawn = picture(to_csr(std::move(a)), 0, 599, "a");
+  EXPECT_TRUE(has_all(
+      drawn, {"viewBox=\"0 -0.5 199.667 199.667\"", "d1\" d=\"M0 0h1M199 199h1\"", "d2\" d=\"M0 0h1\"",
+              "d4\" d=\"M0 0h1\"", "a cell: 3 x 3 places; the fullest: 9", ">500</text>"}));
   EXPECT_TRUE(has(drawn, "class=\"b2\" d=\"M0 0H180.0v1")) << "the mean of three equal rows is the longest";
+  EXPECT_TRUE(has_all(drawn, {"v1H90.0v1H0z", "v1H52.6v1H0z"})) << "of the last two rows one is empty";
 }
 
 TEST(Picture, IsSmallWhateverTheMatrix) {

@@ -19,7 +19,8 @@ struct ConvertOptions {
   EdgeListOptions read;
 };
 
-constexpr std::array<Named<char>, 3> kSeparators = {{{' ', "blank"}, {',', "comma"}, {';', "semicolon"}}};
+constexpr std::array<Named<char>, 4> kSeparators = {
+    {{' ', "blank"}, {'\t', "tab"}, {',', "comma"}, {';', "semicolon"}}};
 
 /// What was found or said, so that a wrong guess is seen.
 std::string found(const EdgeListReport& report, const EdgeListOptions& options) {
@@ -70,7 +71,8 @@ void add_convert_command(CommandLine& line, const Program& program) {
                           {.one_of = {"yes", "no"}});
   command.option_function(
       "--separator", [&read](const std::string& word) { read.separator = value_named(kSeparators, word); },
-      "What is between fields; blank: spaces and tabs", {.one_of = names_in(kSeparators)});
+      "What is between fields; blank and tab stand for any number of both",
+      {.one_of = names_in(kSeparators)});
   command.option("--comments", read.comments, "Characters with which lines begin that hold no edge",
                  {.type = "CHARACTERS", .shows_default = true});
   command.footer([&program] {

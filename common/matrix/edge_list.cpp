@@ -20,8 +20,8 @@ std::string_view without_blanks(std::string_view text) {
 
 /// Takes the first field away from `rest`, which begins with no blank.
 std::string_view take_field(std::string_view& rest, char separator) {
-  const std::size_t end =
-      std::min(separator == ' ' ? rest.find_first_of(kBlank) : rest.find(separator), rest.size());
+  const bool blanks = separator == ' ' || separator == '\t';
+  const std::size_t end = std::min(blanks ? rest.find_first_of(kBlank) : rest.find(separator), rest.size());
   const std::string_view field = without_blanks(rest.substr(0, end));
   rest = without_blanks(rest.substr(std::min(end + 1, rest.size())));
   return field;
@@ -78,6 +78,7 @@ class EdgeReader {
       fail_at(lines_.name(), std::max<Offset>(lines_.line(), 1),
               "the file holds no edge; it is empty or cut off");
     report.base = options_.base.value_or(least_ == 0 ? 0 : 1);
+    require_memory(static_cast<double>(all_.nnz()) * (2 * sizeof(Index) + sizeof(double)), lines_.name());
     if (options_.compact) {
       renumber();
     } else {
@@ -115,7 +116,7 @@ class EdgeReader {
 
   char separator_of(std::string_view text) const {
     if (options_.separator) return *options_.separator;
-    const std::size_t found = text.substr(0, text.find('{')).find_first_of(",;");
+    const std::size_t found = text.substr(0, text.find('{')).find_first_of(",;\t");
     return found == text.npos ? ' ' : text[found];
   }
 
@@ -149,7 +150,6 @@ class EdgeReader {
               good           ? "this edge has a weight, and the first has none"
               : text.empty() ? "the edge has no weight"
                              : fmt::format("the weight {} is not a number", quoted(text)));
-    if (!report.weights) weight = 1;
     report.more_columns = report.more_columns || !rest.empty() || (!report.weights && !text.empty());
     ++edges_;
     if (const Index larger = std::max(from, to); larger > most_) {
@@ -157,8 +157,9 @@ class EdgeReader {
       line_of_most_ = lines_.line();
     }
     least_ = std::min({least_, from, to});
+    if (!report.weights) weight = 1;
     push(from, to, weight);
-    if (options_.undirected && from != to) push(to, from, weight);
+    if (options_.undirected) push(to, from, weight);
   }
 
   void push(Index row, Index col, double weight) {
@@ -180,13 +181,12 @@ class EdgeReader {
       fail_at(lines_.name(), line_of_most_,
               "the node {} is none of the {} nodes that --nodes says; correct one of them", most_, rows);
     const double bytes = (static_cast<double>(rows) + 1) * sizeof(Offset);
-    const double limit =
-        options_.max_bytes > 0 ? static_cast<double>(options_.max_bytes) : kMostForEmptyLines;
-    if (bytes > limit && (options_.max_bytes > 0 || rows / 8 > all_.nnz()))
+    if (bytes > kMostForEmptyLines && rows / 8 > all_.nnz())
       fail_at(lines_.name(), line_of_most_,
               "{} nodes take {:.2f} GB, and the limit is {:.2f} GB where most have no edge; leave those out "
               "with --compact",
-              rows, bytes / 1e9, limit / 1e9);
+              rows, bytes / 1e9, kMostForEmptyLines / 1e9);
+    require_memory(bytes, lines_.name());
     return narrow<Index>(rows, "the number of nodes");
   }
 

@@ -21,13 +21,12 @@ namespace stages {
 /// What is not said is told by the text.
 struct EdgeListOptions {
   std::string comments = "#%";      ///< a line that begins with one of these holds no edge
-  std::optional<char> separator{};  ///< ' ' (blanks and tabs, any number), ',' or ';'; else by the first line
+  std::optional<char> separator{};  ///< one of ",; \t"; a blank or a tab: any blanks; else by the first line
   std::optional<int> base{};        ///< the number of the first node: else 0 if there is a node 0, or 1
   std::optional<bool> weights{};    ///< else whether the first edge has one; without, all values are 1
   bool undirected = false;          ///< an edge is entered in both directions
   bool compact = false;             ///< nodes without edges are left out; the others keep their order
   std::optional<Index> nodes{};     ///< how many there are: else up to the last that has an edge
-  Offset max_bytes = 0;             ///< the largest row_ptr to allocate; 0: what the machine has available
 };
 
 /// What was found.

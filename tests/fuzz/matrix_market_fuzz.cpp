@@ -79,7 +79,7 @@ std::optional<Csr<T>> read(ByteSource& bytes, ReadOptions options) {
 
 /// An edge list, as it is guessed, and with other options.
 void read_edges(std::string_view bytes) {
-  EdgeListOptions options{.max_bytes = kMostBytes};
+  EdgeListOptions options{.nodes = 1 << 10};
   const auto edges = [&](ByteSource& source) {
     return attempt<double>([&] { return read_edge_list(source, "bytes", options); });
   };
@@ -87,6 +87,7 @@ void read_edges(std::string_view bytes) {
   Trickle trickle(bytes);
   const auto a = edges(source), b = edges(trickle);
   require(a.has_value() == b.has_value(), "a graph in one piece only, or in small pieces only");
+  options.nodes.reset();
   options.undirected = options.compact = true;
   const auto both = edges(again);
   require(both || !a, "a graph that is none when it is undirected");
