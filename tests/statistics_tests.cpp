@@ -10,6 +10,7 @@
 
 #include "common/battery/matrices.hpp"
 #include "common/matrix/generate.hpp"
+#include "common/matrix/picture.hpp"
 #include "tests/expect.hpp"
 
 namespace stages {
@@ -231,6 +232,53 @@ TEST(SquareCost, ARectangularMatrixTakesTheCheaperSide) {
   EXPECT_TRUE(flipped.transposed_first);
   EXPECT_EQ(flipped.products, 270);
   EXPECT_FALSE(square_cost(generate<float>("gen:eye:n=5")).rectangular);
+}
+
+TEST(Picture, CellsAndRowLengths) {
+  // 1 1 1 .
+  // 1 . . .
+  // . . . .
+  // . . 1 1
+  const auto a = matrix(4, 4, {{0, 0, 1}, {0, 1, 1}, {0, 2, 1}, {1, 0, 1}, {3, 2, 1}, {3, 3, 1}});
+  const std::string whole = picture(a, 0, 4, "&lt;a&gt;");
+  EXPECT_TRUE(has_all(
+      whole,
+      {"<title>&lt;a&gt;, 4 x 4</title>", "in 4 x 4 cells over columns 0 to 3;",
+       "class=\"d4\" d=\"M0 0h3M0 1h1M2 3h2\"", "class=\"b1\" d=\"M0 0H180.0v1H90.0v1H0.0v1H142.6v1H0z\"",
+       "class=\"b2\" d=\"M0 0H180.0v1H90.0v1", "a cell: 1 x 1 places; the fullest: 1 non-zero<"}));
+  EXPECT_TRUE(has_all(picture(a, 2, 4, "a"), {"<title>a, rows 2 to 3 of 4</title>",
+                                              "in 2 x 2 cells over columns 2 to 3;", "d=\"M0 1h2\""}));
+  EXPECT_TRUE(has(picture(matrix(0, 0, {}), 0, 0, "a"), "the fullest: 0 non-zeros"));
+  EXPECT_TRUE(has(picture(matrix(3, 5, {}), 1, 2, "a"), "in 1 x 5 cells over columns 0 to 4;"));
+}
+
+TEST(Picture, FullerCellsAreStronger) {
+  // 599 rows in lines of 3: the first cell holds 9 non-zeros, the last one 1, and has 2 rows.
+  Coo<double> a{599, 599, {}, {}, {}};
+  for (Index i = 0; i < 3; ++i)
+    for (Index j = 0; j < 3; ++j) a.push(i, j, 1);
+  a.push(597, 598, 1);
+  const std::string drawn = picture(to_csr(std::move(a)), 0, 599, "a");
+  EXPECT_TRUE(has_all(
+      drawn, {"viewBox=\"0 -0.5 199.667 199.667\"", "d1\" d=\"M0 0h1M199 199h1\"", "d2\" d=\"M0 0h1\"",
+              "d4\" d=\"M0 0h1\"", "a cell: 3 x 3 places; the fullest: 9", ">500</text>"}));
+  EXPECT_TRUE(has(drawn, "class=\"b2\" d=\"M0 0H180.0v1")) << "the mean of three equal rows is the longest";
+  EXPECT_TRUE(has_all(drawn, {"v1H90.0v1H0z", "v1H52.6v1H0z"})) << "of the last two rows one is empty";
+}
+
+TEST(Picture, IsSmallWhateverTheMatrix) {
+  // Lines of cells in which few and many non-zeros take turns.
+  Coo<double> stripes{4000, 4000, {}, {}, {}};
+  for (Index i = 0; i < 4000; i += 10)
+    for (Index j = 0; j < 4000; j += j % 200 == 0 ? 1 : 199)
+      for (Index k = 0; k < 1 + 9 * (j % 400 == 0); ++k) stripes.push(i + k, j, 1);
+  for (const auto& a :
+       {generate<double>("gen:uniform:n=5000,per_row=20"), generate<double>("gen:rmat:scale=14"),
+        generate<double>("gen:dense:rows=300,cols=300"), to_csr(std::move(stripes))}) {
+    const std::string drawn = picture(a, 0, a.rows, "a");
+    EXPECT_LE(drawn.size(), 20000u);
+    EXPECT_GE(drawn.size(), 2500u);
+  }
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ report|run|wanted|matplotlib and jinja2 (the report)|python3-matplotlib python3-
 python|test|needed|python 3|python3|python3
 googletest|test|needed|GoogleTest 1.11|libgtest-dev|gtest-devel
 scipy|test|wanted|scipy (one test)|python3-scipy|python3-scipy
+networkx|test|wanted|networkx (one test)|python3-networkx|python3-networkx
 yaml|test|wanted|yaml (one test)|python3-yaml|python3-pyyaml
 ccache|test|wanted|ccache (repeated builds in less time)|ccache|ccache
 bubblewrap|test|wanted|bubblewrap (confines what is graded)|bubblewrap|bubblewrap
@@ -103,7 +104,7 @@ missing_now() {
   fi
   on_path "$python" || on_path python3 || echo python
   has_modules matplotlib jinja2 || echo report
-  for one in scipy yaml; do has_modules $one || echo $one; done
+  for one in scipy networkx yaml; do has_modules $one || echo $one; done
   for one in ccache:ccache bwrap:bubblewrap clang++:clang clang-format:format; do on_path ${one%:*} || echo ${one#*:}; done
   on_path chromium || on_path chromium-browser || on_path google-chrome || echo browser
 }

@@ -67,7 +67,7 @@ fuzz() {
   run build-fuzz tools/build.sh fuzz fuzz_targets
   mkdir -p "$build/fuzz/found"
   run fuzz "$build/fuzz/bin/matrix_market_fuzz" -max_total_time=600 -max_len=4096 -rss_limit_mb=4096 -verbosity=0 \
-    -artifact_prefix="$build/fuzz/found/" "$build/fuzz/found" data/matrix_market/accept data/matrix_market/reject
+    -artifact_prefix="$build/fuzz/found/" "$build/fuzz/found" data/matrix_market/accept data/matrix_market/reject data/edge_lists
 }
 
 sources() {

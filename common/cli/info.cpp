@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -15,6 +16,8 @@
 #include "common/harness/results.hpp"
 #include "common/harness/runner.hpp"
 #include "common/machines/devices.hpp"
+#include "common/matrix/error.hpp"
+#include "common/matrix/picture.hpp"
 #include "common/matrix/statistics.hpp"
 
 namespace stages {
@@ -26,6 +29,7 @@ struct InfoOptions {
   std::string source;
   InputOptions input;
   bool json = false;
+  std::string picture, rows;
 };
 
 std::string percent(double share) {
@@ -179,11 +183,44 @@ int describe_machine(bool as_json) {
   return kGood;
 }
 
+/// What --rows A:B names, all rows where it is not given. Throws Error unless 0 <= A < B <= rows.
+std::pair<Index, Index> chosen_rows(const std::string& text, Index rows) {
+  if (text.empty()) return {0, rows};
+  Index first = 0, last = 0;
+  const char* const end = text.data() + text.size();
+  const auto one = std::from_chars(text.data(), end, first);
+  const bool more = one.ec == std::errc() && one.ptr != end && *one.ptr == ':';
+  const auto two = std::from_chars(more ? one.ptr + 1 : end, end, last);
+  if (two.ec != std::errc() || two.ptr != end)
+    fail("--rows {}: give two whole numbers, as in --rows 0:100 for rows 0 to 99", printable(text));
+  if (first < 0 || first >= last || last > rows)
+    fail("--rows {}: the matrix has rows 0 to {}; give A:B with 0 <= A < B <= {}", text, rows - 1, rows);
+  return {first, last};
+}
+
+void draw(const InfoOptions& options, const Csr<double>& a) {
+  constexpr std::size_t kLongest = 60;
+  const auto [first, last] = chosen_rows(options.rows, a.rows);
+  const std::string& name = options.source;
+  write_file(options.picture, picture(a, first, last,
+                                      as_markup(valid_utf8(name.substr(0, kLongest)) +
+                                                (name.size() > kLongest ? "..." : ""))));
+}
+
 int work(const InfoOptions& options) {
+  if (options.picture.empty() && !options.rows.empty())
+    fail("--rows {}: rows are chosen for a picture; add --picture FILE.svg", printable(options.rows));
+  if (options.source.empty() && !options.picture.empty())
+    fail("--picture {}: no matrix to draw is named; put it behind `info`", printable(options.picture));
   if (options.source.empty()) return describe_machine(options.json);
+  if (!options.picture.empty()) {
+    chosen_rows(options.rows, require_matrix(options.source).rows);
+    require_writable("--picture", options.picture, {options.source});
+  }
   const Csr<double> a = load_matrix<double>(options.source, options.input, NonFinite::allowed);
   const MatrixStatistics s = statistics(a);
   const SquareCost cost = square_cost(a);
+  if (!options.picture.empty()) draw(options, a);
   if (options.json) {
     fmt::print("{}\n", to_json(options.source, s, cost).dump(2, ' ', false, json::error_handler_t::replace));
   } else {
@@ -202,11 +239,17 @@ void add_info_command(CommandLine& line, const Program& program) {
   command.option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME",
                  {.not_empty = true});
   command.flag("--json", options->json, "Print JSON instead of text");
+  command.option("--picture", options->picture,
+                 "Draw where the non-zeros lie, and how long the rows are, into an SVG",
+                 {.type = "FILE", .not_empty = true});
+  command.option("--rows", options->rows, "With --picture: only rows A to B - 1, counted from 0",
+                 {.type = "A:B", .not_empty = true});
   add_input_options(command, options->input);
   command.footer([&program] {
     return examples(program, {{"info cant.mtx.gz", "a file of a public collection, as it is"},
                               {"info gen:rmat:scale=14", "a generated matrix"},
                               {"info data:web --json", "for scripts"},
+                              {"info data:web --picture web.svg --rows 0:100", "its first rows as a picture"},
                               {"info", "this machine: processor, caches, GPU, speed of a large copy"}});
   });
   command.does([options] { return work(*options); });

@@ -117,6 +117,7 @@ int parse_and_work(const Program& program, const Parts& parts, int argc, char** 
   add_multiply_command(line, program);
   add_info_command(line, program);
   add_generate_command(line, program);
+  add_convert_command(line, program);
   for (const auto add_command : parts.commands) add_command(line, program);
   require_known_command(program, line);
   const CommandLine::Parsed parsed = line.parse(argc, argv);

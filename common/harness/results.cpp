@@ -124,6 +124,18 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string as_markup(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    out += c == '&'    ? "&amp;"
+           : c == '<'  ? "&lt;"
+           : c == '>'  ? "&gt;"
+           : c == '"'  ? "&quot;"
+           : c == '\n' ? "&#10;"
+                       : std::string(1, static_cast<unsigned char>(c) < ' ' && c != '\t' ? ' ' : c);
+  return out;
+}
+
 std::string format_bytes(double bytes) {
   static constexpr Unit kUnits[] = {{1e12, " TB"}, {1e9, " GB"}, {1e6, " MB"}, {1e3, " kB"}, {1, " B"}};
   return with_unit(bytes, kUnits);

@@ -152,6 +152,8 @@ std::string format_seconds(double seconds);
 std::string valid_utf8(const std::string& text);
 /// Text as a terminal may show it, on one line: control characters, as file names may hold them, as \x1b.
 std::string printable(std::string_view text);
+/// Text as it may stand between quotes in HTML, and in XML 1.0, which knows no control characters.
+std::string as_markup(std::string_view text);
 /// "1.2 GB", "34 MB".
 std::string format_bytes(double bytes);
 /// "12.3 M", "456 k": for counts.

@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "common/harness/results.hpp"
 #include "common/lens/show.hpp"
 #include "common/lens/source.hpp"
 
@@ -16,13 +17,6 @@ namespace {
 using simt::Access;
 using simt::Request;
 using simt::Space;
-
-std::string html_escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text)
-    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
-  return out;
-}
 
 /// The lanes of a request as one text: "0" or "0-31" or "0, 8, 16".
 std::string lanes_text(unsigned lanes) {
@@ -122,23 +116,23 @@ std::string kernel_html(const LensKernel& kernel) {
   for (const LensSum& sum : sums_of({&kernel, 1})) cost[sum.space] += sum.cost;
   std::string text =
       fmt::format("<h3>{}</h3>\n<p>{} launch{} of {} blocks, {} threads in all.</p>\n",
-                  html_escaped(kernel.name), kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es",
+                  as_markup(kernel.name), kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es",
                   counted(kernel.counts.blocks), counted(kernel.counts.threads));
   for (const SourceFile& file : source_of(kernel, false)) {
     text += fmt::format(
         "<div class=scroll><table class=lines><tr><th "
         "class=text>access<th>requests<th>lanes<th>takes<th>least<th>wanted<th>of the kernel"
         "<th class=text>{}</tr>\n",
-        html_escaped(file.name));
+        as_markup(file.name));
     for (const SourceLine& line : file.lines) {
       const std::string code =
-          fmt::format("<span class=number>{:>4}</span> {}", line.number, html_escaped(line.text));
+          fmt::format("<span class=number>{:>4}</span> {}", line.number, as_markup(line.text));
       if (line.waits > 0) {
         text += fmt::format("<tr><td class=text>wait<td>{}<td><td><td><td><td><td class=code>{}</tr>\n",
                             counted(line.waits), code);
       }
       for (const LensSite* site : line.sites)
-        text += row(code + html_escaped(callers(*site)), *site, cost[site->counts.space]);
+        text += row(code + as_markup(callers(*site)), *site, cost[site->counts.space]);
     }
     text += "</table></div>\n";
   }
@@ -154,16 +148,16 @@ std::string lens_html(const std::string& title, std::span<const LensView> views)
       "memory). <em>Takes</em>: sectors or wavefronts of a request; <em>least</em>: if the same bytes lay "
       "side by side; <em>wanted</em>: of the bytes in the sectors.</p>\n";
   for (const LensView& view : views) {
-    text += fmt::format("<h2>{}</h2>\n", html_escaped(view.entry));
+    text += fmt::format("<h2>{}</h2>\n", as_markup(view.entry));
     if (!view.problem.empty())
-      text += fmt::format("<p>Only a part was counted: {}</p>\n", html_escaped(view.problem));
+      text += fmt::format("<p>Only a part was counted: {}</p>\n", as_markup(view.problem));
     for (const LensKernel& kernel : view.kernels) text += kernel_html(kernel);
   }
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
       "content=\"width=device-width, initial-scale=1\">\n"
       "<title>{0}</title>\n<style>\n{1}</style></head><body><main>\n<h1>{0}</h1>\n{2}</main></body></html>\n",
-      html_escaped(title), lens_page_css, text);
+      as_markup(title), lens_page_css, text);
 }
 
 }  // namespace stages

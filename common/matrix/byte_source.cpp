@@ -239,6 +239,14 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
   return source;
 }
 
+std::unique_ptr<ByteSource> open_unpacked(const std::string& path) {
+  try {
+    return unpacked(open_file(path));
+  } catch (const Error& error) {
+    fail("{}: {}", path, error.what());
+  }
+}
+
 namespace {
 
 /// The number of this process's stream that a path names, or -1. A file behind it belongs to who opened it:

@@ -51,6 +51,9 @@ std::unique_ptr<ByteSource> open_file(const std::string& path);
 /// for other compressions, by name.
 std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source);
 
+/// The file, unpacked. Throws Error, which names the path.
+std::unique_ptr<ByteSource> open_unpacked(const std::string& path);
+
 /// A file that appears under its name only when it is complete: bytes go to a temporary file in the same
 /// directory, which commit() syncs and renames; without commit(), or on an error, it is removed. A name that
 /// ends in ".gz" is compressed. A name that is already there and is no regular file (a device, a pipe) is

@@ -36,9 +36,9 @@ Csr<T> flip(const CsrView<T>& in) {
 }
 
 /// Makes rows of placed entries canonical, in place: sorts each by column, and sums what repeats in the order
-/// in which it was placed.
+/// in which it was placed, or keeps the last of it.
 template <class T>
-void close_rows(Csr<T>& a) {
+void close_rows(Csr<T>& a, Repeats repeats) {
   std::vector<std::pair<Index, Offset>> order;  // the columns of a row, and where each stands in it
   std::vector<T> values;
   Offset begin = 0, out = 0;
@@ -56,7 +56,8 @@ void close_rows(Csr<T>& a) {
     }
     for (const Offset first = out; begin < end; ++begin) {
       if (out > first && a.col_idx[at(out) - 1] == a.col_idx[at(begin)]) {
-        a.values[at(out) - 1] += a.values[at(begin)];
+        T& value = a.values[at(out) - 1];
+        value = repeats == Repeats::add ? value + a.values[at(begin)] : a.values[at(begin)];
       } else {
         a.col_idx[at(out)] = a.col_idx[at(begin)];
         a.values[at(out++)] = a.values[at(begin)];
@@ -80,7 +81,7 @@ bool in_order(const Coo<T>& a) {
 }  // namespace
 
 template <class T>
-Csr<T> to_csr(Coo<T> a) {
+Csr<T> to_csr(Coo<T> a, Repeats repeats) {
   for (Offset k = 0; k < a.nnz(); ++k) {
     const Index i = a.row_idx[at(k)], j = a.col_idx[at(k)];
     if (i < 0 || i >= a.rows || j < 0 || j >= a.cols)
@@ -106,7 +107,7 @@ Csr<T> to_csr(Coo<T> a) {
     out.col_idx[at(to)] = a.col_idx[at(k)];
     out.values[at(to)] = a.values[at(k)];
   }
-  close_rows(out);
+  close_rows(out, repeats);
   return out;
 }
 
@@ -180,7 +181,7 @@ void require_canonical(const Csr<T>& a, const char* name) {
 }
 
 #define STAGES_INSTANTIATE(T)                                \
-  template Csr<T> to_csr(Coo<T>);                            \
+  template Csr<T> to_csr(Coo<T>, Repeats);                   \
   template Csc<T> to_csc(const Csr<T>&);                     \
   template Csr<T> to_csr(const Csc<T>&);                     \
   template Csr<T> transpose(const Csr<T>&);                  \

@@ -2,7 +2,7 @@
 // Conversions between the forms. They are linear-time counting sorts, O(nnz + rows + cols); from triplets by
 // row, and each row is then sorted by column. Right for rectangular matrices, empty rows and columns. Policy
 // for repeated entries: they are summed, in the order in which they stand in the input; a sum that comes out
-// as zero stays as an explicit zero.
+// as zero stays as an explicit zero. Where one asks for it the last of them is kept.
 
 #include <algorithm>
 
@@ -13,10 +13,12 @@ namespace stages {
 /// Whether so many columns must be empty that a counter for each would mostly be for them.
 inline bool mostly_empty_columns(Index cols, Offset nnz) { return cols > 2 * std::max<Offset>(nnz, 1024); }
 
+enum class Repeats { add, keep_last };
+
 /// The canonical Csr of `a`: of its own arrays where all is in order; else it takes room for them, and for the
 /// longest row, once more. Throws Error if an index lies outside the matrix.
 template <class T>
-Csr<T> to_csr(Coo<T> a);
+Csr<T> to_csr(Coo<T> a, Repeats repeats = Repeats::add);
 
 /// The same matrix by columns.
 template <class T>

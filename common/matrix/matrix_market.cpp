@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/matrix/convert.hpp"
+#include "common/matrix/edge_list.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
 #include "common/matrix/text_lines.hpp"
@@ -149,14 +150,26 @@ void parse_qualifiers(const std::string& name, const Words& words, Header& heade
     fail_at(name, 1, "'pattern' with 'skew-symmetric' leaves the signs open; write the values");
 }
 
-/// Editors and shells of Windows write text with a mark in front, or in two bytes a character.
-void refuse_encodings(const std::string& name, std::string_view text) {
-  if (text.starts_with("\xef\xbb\xbf"))
+/// Says what a file without a banner may be, and how to make a Matrix Market file of it.
+[[noreturn]] void no_banner(Lines& lines) {
+  const std::string& name = lines.name();
+  std::string_view text;
+  lines.rewind();
+  for (int line = 0; line < 3; ++line) lines.next(text);
+  const Words words(text);
+  const std::string type = words.count >= 4 ? lower(words.word[0]) : "";  // rua, psa, ...
+  if (lines.line() == 3 && type.size() == 3 && type.find_first_not_of("rcpiqsuhzae") == std::string::npos)
     fail_at(name, 1,
-            "the text begins with a byte-order mark (of UTF-8); remove these 3 bytes, as by `tail -c +4`");
-  const bool wide = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||
-                    text.substr(0, 2).find('\0') != std::string_view::npos;
-  if (wide) fail_at(name, 1, "the text is in UTF-16 or UTF-32; convert it, as by `iconv -f UTF-16 -t ASCII`");
+            "this is a Rutherford-Boeing or Harwell-Boeing file (type {} in line 3); take its Matrix Market "
+            "form, which collections have, too, or convert type rua by scipy.io: mmwrite('a.mtx', "
+            "hb_read('{}'))",
+            type, name);
+  if (begins_as_edge_list(lines))
+    fail_at(name, 1,
+            "no Matrix Market banner; {}; if this is an edge list, `stages convert {} -o a.mtx.gz` makes a "
+            "Matrix Market file of it",
+            kBannerRule, name);
+  fail_at(name, 1, "no Matrix Market banner; {}", kBannerRule);
 }
 
 void parse_banner(Lines& lines, Header& header) {
@@ -170,8 +183,7 @@ void parse_banner(Lines& lines, Header& header) {
   }
   const Words words(text);
   const std::string banner = words.count > 0 ? lower(words.word[0]) : std::string();
-  if (banner != "%%matrixmarket" && banner != "%matrixmarket")
-    fail_at(lines.name(), 1, "no Matrix Market banner; {}", kBannerRule);
+  if (banner != "%%matrixmarket" && banner != "%matrixmarket") no_banner(lines);
   if (words.count != 5)
     fail_at(lines.name(), 1, "the banner has {} words instead of 5; {}", words.count, kBannerRule);
   parse_qualifiers(lines.name(), words, header);
@@ -694,14 +706,6 @@ class Reader {
   bool below_ = false, above_ = false;  ///< the triangles of a symmetric matrix that hold entries
 };
 
-std::unique_ptr<ByteSource> open_matrix(const std::string& path) {
-  try {
-    return unpacked(open_file(path));
-  } catch (const Error& error) {
-    fail("{}: {}", path, error.what());
-  }
-}
-
 // ---------------------------------------------------------------------------------------------- writing
 
 /// Collects lines and hands them on in large pieces.
@@ -742,7 +746,7 @@ T writable(T value) {
 }  // namespace
 
 MatrixMarketHeader read_matrix_market_header(const std::string& path) {
-  const auto source = open_matrix(path);
+  const auto source = open_unpacked(path);
   Lines lines(*source, path);
   return parse_header(lines);
 }
@@ -767,23 +771,29 @@ Dense<T> read_matrix_market_dense(ByteSource& source, const std::string& name, L
 
 template <class T>
 Csr<T> read_matrix_market(const std::string& path, const ReadOptions& options, ReadReport* report) {
-  return read_matrix_market<T>(*open_matrix(path), path, options, report);
+  return read_matrix_market<T>(*open_unpacked(path), path, options, report);
 }
 
 template <class T>
 Dense<T> read_matrix_market_dense(const std::string& path, Layout layout, const ReadOptions& options,
                                   ReadReport* report) {
-  return read_matrix_market_dense<T>(*open_matrix(path), path, layout, options, report);
+  return read_matrix_market_dense<T>(*open_unpacked(path), path, layout, options, report);
 }
 
 template <class T>
-void write_matrix_market(const std::string& path, const Csr<T>& a) {
+void write_matrix_market(const std::string& path, const Csr<T>& a, bool pattern) {
   LineWriter out(path);
-  out.line("%%MatrixMarket matrix coordinate real general");
+  out.line("%%MatrixMarket matrix coordinate {} general", pattern ? "pattern" : "real");
   out.line("{} {} {}", a.rows, a.cols, a.nnz());
-  for (Index i = 0; i < a.rows; ++i)
-    for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k)
-      out.line("{} {} {}", i + 1, a.col_idx[at(k)] + 1, writable(a.values[at(k)]));
+  for (Index i = 0; i < a.rows; ++i) {
+    for (Offset k = a.row_ptr[at(i)]; k < a.row_ptr[at(i) + 1]; ++k) {
+      if (pattern) {
+        out.line("{} {}", i + 1, a.col_idx[at(k)] + 1);
+      } else {
+        out.line("{} {} {}", i + 1, a.col_idx[at(k)] + 1, writable(a.values[at(k)]));
+      }
+    }
+  }
   out.commit();
 }
 
@@ -804,7 +814,7 @@ void write_matrix_market(const std::string& path, const Dense<T>& a) {
                                                 ReadReport*);                                                \
   template Dense<T> read_matrix_market_dense<T>(ByteSource&, const std::string&, Layout, const ReadOptions&, \
                                                 ReadReport*);                                                \
-  template void write_matrix_market<T>(const std::string&, const Csr<T>&);                                   \
+  template void write_matrix_market<T>(const std::string&, const Csr<T>&, bool);                             \
   template void write_matrix_market<T>(const std::string&, const Dense<T>&);
 STAGES_INSTANTIATE(float)
 STAGES_INSTANTIATE(double)

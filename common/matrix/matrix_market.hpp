@@ -81,10 +81,10 @@ Dense<T> read_matrix_market_dense(ByteSource& source, const std::string& name,
                                   ReadReport* report = nullptr);
 
 /// Writes `a` as `coordinate real general`, row by row, 1-based, each value with the fewest digits that read
-/// back as the same bits. The file appears complete or not at all; a name that ends in ".gz" is compressed.
-/// Throws Error.
+/// back as the same bits; or as `coordinate pattern general`, without values. The file appears complete or not
+/// at all; a name that ends in ".gz" is compressed. Throws Error.
 template <class T>
-void write_matrix_market(const std::string& path, const Csr<T>& a);
+void write_matrix_market(const std::string& path, const Csr<T>& a, bool pattern = false);
 
 /// Writes `a` as `array real general`, column by column.
 template <class T>

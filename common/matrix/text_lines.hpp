@@ -33,6 +33,16 @@ inline std::string quoted(std::string_view text) {
   return out + (text.size() > kShown ? "...'" : "'");
 }
 
+/// Editors and shells of Windows write text with a mark in front, or in two bytes a character.
+inline void refuse_encodings(const std::string& name, std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf"))
+    fail_at(name, 1,
+            "the text begins with a byte-order mark (of UTF-8); remove these 3 bytes, as by `tail -c +4`");
+  const bool wide = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||
+                    text.substr(0, 2).find('\0') != std::string_view::npos;
+  if (wide) fail_at(name, 1, "the text is in UTF-16 or UTF-32; convert it, as by `iconv -f UTF-16 -t ASCII`");
+}
+
 /// The source's text, line by line; the last line needs no '\n'.
 class Lines {
  public:
@@ -89,8 +99,7 @@ class Lines {
     filled_ -= at_;
     at_ = 0;
     if (filled_ == kLongestLine)
-      fail_at(name_, line_ + 1, "the line is longer than {} bytes; is this a Matrix Market file?",
-              kLongestLine);
+      fail_at(name_, line_ + 1, "the line is longer than {} bytes; is this a text of numbers?", kLongestLine);
     std::size_t count = 0;
     located([&] { count = source_.read(std::span(buffer_).subspan(filled_)); });
     filled_ += count;

@@ -45,19 +45,6 @@ json to_json(const Grade& g) {
           {"speed_note", g.speed_note}};
 }
 
-/// Text as it may stand between quotes in XML 1.0, which knows no control characters.
-std::string xml(const std::string& text) {
-  std::string out;
-  for (const char c : text)
-    out += c == '&'    ? "&amp;"
-           : c == '<'  ? "&lt;"
-           : c == '>'  ? "&gt;"
-           : c == '"'  ? "&quot;"
-           : c == '\n' ? "&#10;"
-                       : std::string(1, static_cast<unsigned char>(c) < ' ' ? ' ' : c);
-  return out;
-}
-
 std::string dump(const json& value) {
   return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -149,10 +136,10 @@ std::string grades_as_junit(const std::vector<Grade>& grades, const std::string&
     const auto add = [&](const std::string& name, const std::string& reason) {
       ++count;
       failures += !reason.empty();
-      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"", xml(stage), xml(name));
+      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"", as_markup(stage), as_markup(name));
       cases += reason.empty()
                    ? "/>\n"
-                   : fmt::format(">\n      <failure message=\"{}\"/>\n    </testcase>\n", xml(reason));
+                   : fmt::format(">\n      <failure message=\"{}\"/>\n    </testcase>\n", as_markup(reason));
     };
     if (!g.broken.empty()) add("before the first case", g.broken);
     for (const ClassGrade& c : g.classes)
@@ -160,7 +147,7 @@ std::string grades_as_junit(const std::vector<Grade>& grades, const std::string&
     for (const grade::DemandGrade& d : g.efficiency) add(d.text, d.reason);
     out += fmt::format(
         "  <testsuite name=\"{}: {} of 100 points\" tests=\"{}\" failures=\"{}\">\n{}  </testsuite>\n",
-        xml(g.file), g.points, count, failures, cases);
+        as_markup(g.file), g.points, count, failures, cases);
   }
   return valid_utf8(out + "</testsuites>\n");
 }

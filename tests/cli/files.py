@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 import unittest
+from xml.etree import ElementTree
 
 from programs import DENSE, LIMIT, MATRIX, PROGRAMS, ROOT, SMALL, VECTOR, Case, at_most, begin, entries, host_entry, main, run, with_sanitizer
 
@@ -220,6 +221,72 @@ class InfoAndGenerate(Case):
             self.good("generate", spec, "-o", path)
             made, wanted = ({**json.loads(self.good("info", matrix, "--json").stdout), "matrix": ""} for matrix in (path, spec))
             self.assertEqual(made, wanted)
+
+
+class Pictures(Case):
+    def test_a_picture(self):
+        """It is XML with words for who cannot see it; the committed one is what its command makes."""
+        drawn = self.directory / "a.svg"
+        for name in ("a.mtx", "<&>\".mtx"):
+            self.good("info", self.write(name, MATRIX), "--picture", drawn)
+            root = ElementTree.parse(drawn).getroot()
+            title = root.find("{http://www.w3.org/2000/svg}title").text
+            self.assertTrue(title.endswith(f"{name}, 3 x 3"), title)
+        json.loads(self.good("info", "gen:twin:am", "--json", "--picture", drawn).stdout)
+        self.assertEqual(drawn.read_text(), (ROOT / "07_spmm/am.svg").read_text())
+        self.good("info", SMALL, "--picture", drawn, "--rows", "38:40")
+        self.assertIn("rows 38 to 39 of 40", drawn.read_text())
+
+    def test_what_is_refused(self):
+        path, drawn = self.write("a.mtx", MATRIX), ["--picture", self.directory / "a.svg"]
+        self.all_refused(*((rf"--rows {rows}: the matrix has rows 0 to 2; give A:B with 0 <= A < B <= 3", "info", path, *drawn, "--rows", rows)
+                           for rows in ("0:4", "1:1", "2:1", "-1:2")),
+                         *((rf"--rows {rows}: give two whole numbers", "info", path, *drawn, "--rows", rows)
+                           for rows in ("a:b", "1", ":2", "1:", "1:2:3", "0:1.5", "0:99999999999")),
+                         ("--rows 0:1: .*add --picture", "info", path, "--rows", "0:1"), ("no matrix to draw is named", "info", *drawn),
+                         ("not expected: a.mtx", "info", SMALL, "a.mtx", *drawn), ("that is the matrix which is read", "info", path, "--picture", path),
+                         ("none/a.svg: cannot be written", "info", path, "--picture", self.directory / "none/a.svg"))
+
+
+class Convert(Case):
+    """What it makes of good edge lists is in the test networkx_agrees."""
+
+    def test_what_was_guessed_is_told(self):
+        edges, out = self.write("a.csv", "from,to,w,time\n1,2,0.5,9\n1,2,7,9\n"), self.directory / "a.mtx"
+        done = self.good("convert", edges, "-o", out)
+        self.assertRegex(done.stdout, r"a\.csv: a comma between fields, nodes from 1, directed, weights; header 'from,to,w,time' left out; further "
+                                      r"columns left out; 1 repeated edge kept with the last weight\n.*a\.mtx: 2 x 2, 1 non-zeros\n$")
+        self.assertEqual(out.read_text(), "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 7\n")
+        forced = self.good("convert", edges, "-o", "/dev/stdout", "--base", "0", "--weights", "no", "--comments", "f").stdout
+        self.assertEqual(forced, "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n2 3\n")
+        semicolons = self.write("b.csv", "0;1;2,5\n")
+        self.assertIn("the weight '2,5' is not a number", self.refused("b.csv:1", "convert", semicolons, "-o", out, "--separator", "semicolon", "--weights", "yes").stderr)
+
+    def test_what_is_refused(self):
+        out = ["-o", self.directory / "a.mtx"]
+        packed = self.directory / "cut.gz"
+        packed.write_bytes(gzip.compress(b"0 1\n" * 9999)[:30])
+        self.all_refused(*((rf"a\.txt:{expected}", "convert", self.write(f"{number}/a.txt", text), *out, *options) for number, (expected, text, *options) in enumerate((
+            ("1: the file holds no edge", ""), ("2: the file holds no edge", "# a\n# b\n"), ("1: '7' is one column", "7\n0 1\n"),
+            ("2: the node -1 lies below 0", "0 1\n-1 2\n"), ("2: the node 0 lies below 1", "2 1\n0 2\n", "--base", "1"),
+            ("3: the node 'x' is not a whole number", "a b\n0 1\n0 x\n"), ("1: the node '1.5' is not", "1.5 2\n"),
+            ("1: the node '2147483648' lies beyond 2147483647", "0 2147483648\n"), (r"1: the node '9{30}' lies beyond", "9" * 30 + " 1\n"),
+            (r"1: '\\x7fELF\\x01", "\x7fELF\x01\x00\n"), ("1: the text begins with a byte-order mark", "\ufeff0 1\n"),
+            ("2: the edge has no weight", "0 1 2\n1 2\n"), ("2: the weight 'nan' is not a number", "0 1 2\n1 2 nan\n"),
+            ("2: this edge has a weight, and the first has none", "0 1\n1 2 3\n"), ("1: this is a Matrix Market file already", MATRIX),
+            ("1: this bipartite graph", "% bip unweighted\n1 1\n"), ("2: the node 5 is none of the 5 nodes", "0 1\n5 2\n", "--nodes", "5"),
+            ("2: 2000000001 nodes take 16.00 GB, .*--compact", "0 1\n2000000000 1\n")))),
+                         ("cut.gz:.*too early", "convert", packed, *out), ("none: .*No such file", "convert", self.directory / "none", *out),
+                         ("--compact and --nodes", "convert", packed, *out, "--compact", "--nodes", "5"),
+                         ("that is the matrix which is read", "convert", packed, "-o", packed))
+
+    def test_files_that_are_no_matrix_market_files_are_named(self):
+        edges = self.write("a.txt", "# a graph\nfrom\tto\n0\t1\n")
+        boeing = self.write("b.rua", "a title\n 3 1 1 1\nRUA 3 3 4 0\n(26I3) (26I3) (3E26.18)\n")
+        self.all_refused((r"a\.txt:1: .*if this is an edge list, `stages convert \S+a\.txt -o a\.mtx\.gz`", "info", edges),
+                         (r"a\.txt:1: .*an edge list", "run", "-m", edges, "--quick"),
+                         (r"b\.rua:1: this is a Rutherford-Boeing or Harwell-Boeing file \(type rua in line 3\)", "info", boeing),
+                         (r"c\.txt:1: no Matrix Market banner; line 1 must be", "info", self.write("c.txt", "hello\nyou\nrua\n")))
 
 
 class Outputs(Case):

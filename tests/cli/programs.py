@@ -119,6 +119,7 @@ class Case(unittest.TestCase):
 
     def write(self, name, text):
         path = self.directory / name
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         return path
 

@@ -36,6 +36,8 @@ class Help(Case):
         for name in ("a.mtx", "b.mtx", "cant.mtx.gz", "m.mtx", "web.mtx.gz", "road.mtx"):
             self.good("generate", SMALL, "-o", self.directory / name)
         cols = json.loads(self.good("info", self.directory / "a.mtx", "--json").stdout)["cols"]
+        self.write("com-youtube.ungraph.txt.gz", "0 1\n")
+        self.write("edge.csv.gz", "0,1\n")
         self.write("x.mtx", f"%%MatrixMarket matrix array real general\n{cols} 1\n" + "1\n" * cols)
         for command in set(self.commands()) - {"grade"}:
             for words in self.examples(command):
@@ -77,7 +79,7 @@ class Usage(Case):
         name = host_entry("spgemm")
         small = ["run", "-m", SMALL]
         self.all_refused(
-            ("no command given; the commands are list, run, multiply, info, generate, lens, .*grade",),
+            ("no command given; the commands are list, run, multiply, info, generate, convert, lens, .*grade",),
             ("there is no command 'mulitply'; the nearest is 'multiply'", "mulitply"),
             ("--bogus", "run", "--bogus"),
             ("--with", "multiply", "a.mtx", "b.mtx", "-o", "c.mtx"),
@@ -221,7 +223,7 @@ class List(Case):
         self.assertIn("01_cpu_serial/", text)
         self.assertNotIn("vendor", text)
         self.good("run", "-m", SMALL, "--quick", program="01_cpu_serial")
-        self.all_refused(("no command given; the commands are list, run, multiply, info, generate;",), ("there is no command 'lens'", "lens"),
+        self.all_refused(("no command given; the commands are list, run, multiply, info, generate, convert;",), ("there is no command 'lens'", "lens"),
                          program="01_cpu_serial")
         self.assertIn("sectors", self.good("lens", "04_cuda_shared/batched_loads", "-m", "gen:fixed:n=64,zeros=0.8", program="04_cuda_shared").stdout)
         self.refused("there is no command 'grade'", "grade", program="04_cuda_shared")

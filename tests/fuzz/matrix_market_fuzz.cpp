@@ -1,9 +1,11 @@
-// The Matrix Market reader on arbitrary bytes (libFuzzer). Whatever it is given, it must either throw Error
-// or return a canonical matrix, and what it returns must survive being read by another road:
+// The readers of Matrix Market files and of edge lists on arbitrary bytes (libFuzzer). Whatever they are given,
+// they must either throw Error or return a canonical matrix, and what they return must survive being read by
+// another road:
 //  - as a stream of a few bytes at a time, it is the same matrix;
 //  - as a dense matrix, where that is small, it has the same elements;
-//  - with the dialect's options, it is a matrix or an Error.
-// Start it with data/matrix_market/accept and data/matrix_market/reject as seeds.
+//  - with the dialect's options, it is a matrix or an Error;
+//  - an undirected graph is symmetric.
+// Start it with data/matrix_market/accept, data/matrix_market/reject and data/edge_lists as seeds.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,6 +18,7 @@
 
 #include "common/matrix/byte_source.hpp"
 #include "common/matrix/convert.hpp"
+#include "common/matrix/edge_list.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/matrix_market.hpp"
 
@@ -47,15 +50,12 @@ void require(bool condition, const char* what) {
   std::abort();
 }
 
-/// The matrix, or nothing where the bytes are refused, with a message as it must be.
-template <class T>
-std::optional<Csr<T>> read(ByteSource& bytes, ReadOptions options) {
-  options.max_bytes = kMostBytes;
+/// The matrix that `reader` returns, or nothing where it refuses the bytes, with a message as it must be.
+template <class T, class Reader>
+std::optional<Csr<T>> attempt(Reader reader) {
   try {
-    ReadReport report;
-    Csr<T> a = read_matrix_market<T>(bytes, "bytes", options, &report);
+    Csr<T> a = reader();
     require_canonical(a, "the matrix");
-    require(options.drop_out_of_range || report.dropped == 0, "entries were dropped unasked");
     return a;
   } catch (const Error& error) {
     const std::string_view message = error.what();
@@ -63,6 +63,39 @@ std::optional<Csr<T>> read(ByteSource& bytes, ReadOptions options) {
     require(message.find('\n') == std::string_view::npos, "an error of more than one line");
     return std::nullopt;
   }
+}
+
+/// A Matrix Market file.
+template <class T>
+std::optional<Csr<T>> read(ByteSource& bytes, ReadOptions options) {
+  options.max_bytes = kMostBytes;
+  return attempt<T>([&] {
+    ReadReport report;
+    Csr<T> a = read_matrix_market<T>(bytes, "bytes", options, &report);
+    require(options.drop_out_of_range || report.dropped == 0, "entries were dropped unasked");
+    return a;
+  });
+}
+
+/// An edge list, as it is guessed, and with other options.
+void read_edges(std::string_view bytes) {
+  EdgeListOptions options{.nodes = 1 << 10};
+  const auto edges = [&](ByteSource& source) {
+    return attempt<double>([&] { return read_edge_list(source, "bytes", options); });
+  };
+  MemorySource source(bytes), again(bytes);
+  Trickle trickle(bytes);
+  const auto a = edges(source), b = edges(trickle);
+  require(a.has_value() == b.has_value(), "a graph in one piece only, or in small pieces only");
+  options.nodes.reset();
+  options.undirected = options.compact = true;
+  const auto both = edges(again);
+  require(both || !a, "a graph that is none when it is undirected");
+  if (!a) return;
+  require(a->rows == a->cols && a->nnz() > 0 && a->nnz() == b->nnz(), "no square matrix with the edges");
+  const Csr<double> mirrored = transpose(*both);
+  require(mirrored.row_ptr == both->row_ptr && mirrored.col_idx == both->col_idx, "it is not symmetric");
+  for (Index i = 0; i < both->rows; ++i) require(both->row_nnz(i) > 0, "a node without edges was kept");
 }
 
 template <class T>
@@ -112,6 +145,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             "another matrix when read in small pieces");
     compare_with_dense(bytes, *a);
   }
+  read_edges(bytes);
   MemorySource again(bytes);
   read<float>(again, {.index_base = 0, .drop_out_of_range = true, .allow_non_finite = false});
   return 0;

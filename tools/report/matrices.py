@@ -1,18 +1,13 @@
 """What the matrices look like: where their entries lie, and how long their rows are. The program is asked for both."""
 
-import gzip
 import json
-import math
 import pathlib
 import subprocess
 import tempfile
 
-import numpy
-
 from . import pictures as draw
 from .words import Cell, Figure, Section, Table, cell, count, digits, label, name, percent, whole
 
-GRID = 128  # cells of the picture of a matrix along its longer side
 LIMIT = 120  # seconds for one matrix
 
 
@@ -31,8 +26,8 @@ def described(files, program, warn):
         return []
     heads = ["matrix*", "rows", "columns", "non-zeros", "mean row", "longest row", "empty rows", "Gini", "symmetry", "products of its square", "compression"]
     return [Section("matrices", "The matrices",
-                    "Left, where the entries lie: the darker, the more of them. Right, how many rows have how many non-zeros, on a logarithmic axis: "
-                    "bars far to the right are the hub rows that stall a thread per row.", figures, "matrix", Table(heads, facts))]
+                    "Where the entries lie, and the row lengths beside them; then how many rows have how many non-zeros: bars far to the "
+                    "right are the hub rows that stall a thread per row.", figures, "matrix", Table(heads, facts))]
 
 
 class CannotTell(Exception):
@@ -40,16 +35,12 @@ class CannotTell(Exception):
 
 
 def ask(program, matrix):
-    """What `stages info` says of a matrix, and under "picture" how many entries lie in each cell of a grid."""
+    """What `stages info` says of a matrix, and under "picture" the SVG that it draws."""
     try:
-        info = json.loads(output_of([program, "info", "--json", "--", matrix]))
         with tempfile.TemporaryDirectory() as directory:
-            path = pathlib.Path(matrix)
-            if matrix.startswith(("gen:", "data:")):
-                path = pathlib.Path(directory) / "matrix.mtx"
-                output_of([program, "generate", "-o", str(path), "--", matrix])
-            info["picture"] = gridded(path, info)
-        return info
+            path = pathlib.Path(directory) / "picture.svg"
+            info = json.loads(output_of([program, "info", "--json", "--picture", str(path), "--", matrix]))
+            return info | {"picture": path.read_text(encoding="utf-8")}
     except (KeyError, TypeError, ValueError) as error:  # JSONDecodeError is a ValueError
         raise CannotTell(f"{program} said what this report does not understand ({error})") from None
 
@@ -66,34 +57,6 @@ def output_of(words):
         raise CannotTell((ended.stderr.strip().splitlines() or [f"{words[0]} ended with exit code {ended.returncode}"])[-1]) from None
 
 
-def gridded(path, info):
-    """Entries in each cell of a grid of at most GRID cells a side, row by row. The file is one that the program has read, so
-    only its layout is looked at: what stands in a line, and whether the other half is left out (symmetric)."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
-        words = file.readline().lower().split()
-        if len(words) < 5 or words[2] != "coordinate":
-            raise CannotTell("only coordinate files have pictures")
-        line = file.readline()
-        while line.startswith("%") or not line.strip():
-            line = file.readline()
-        body = file.read()
-    if "d" in body or "D" in body:  # 1.0D+00, as Fortran writes it
-        body = body.lower().replace("d", "e")
-    columns = 2 if words[3] == "pattern" else 3
-    numbers = numpy.fromstring(body, sep=" ")
-    entries = numbers[: len(numbers) // columns * columns].reshape(-1, columns)[:, :2].astype(numpy.int64) - 1
-    if words[4] != "general":
-        off_diagonal = entries[entries[:, 0] != entries[:, 1]]
-        entries = numpy.concatenate([entries, off_diagonal[:, ::-1]])
-    cell = max(1, math.ceil(max(info["rows"], info["cols"]) / GRID))
-    height, width = math.ceil(info["rows"] / cell), math.ceil(info["cols"] / cell)
-    places = entries[:, 0] // cell * width + entries[:, 1] // cell
-    if len(places) and not 0 <= places.min() <= places.max() < height * width:
-        raise CannotTell("entries lie outside it")
-    return {"cell": cell, "counts": numpy.bincount(places, minlength=height * width).reshape(height, width)}
-
-
 def row_of(matrix, info):
     rows, square = info["row_length"], info["square"]
     return [name(label(matrix)), whole(info["rows"]), whole(info["cols"]), whole(info["nnz"]),
@@ -107,16 +70,9 @@ def figure(matrix, info):
     rows = max(info["rows"], 1)
 
     def paint(fig):
-        spy, axes = fig.subplots(1, 2, width_ratios=(1, 1.6))
+        axes = fig.subplots()
         crowded = len(names) > 7
-        draw.place(fig, left=0.1, right=0.1, top=0.3, bottom=0.85 if crowded else 0.5, wspace=0.3)
-        ink = numpy.log1p(info["picture"]["counts"])
-        shade = numpy.empty((*ink.shape, 4))
-        shade[..., :3] = draw.rgb("accent")
-        shade[..., 3] = numpy.where(ink > 0, 0.4 + 0.6 * ink / max(ink.max(), 1), 0)
-        spy.imshow(shade, interpolation="none")
-        spy.set(xticks=[], yticks=[])
-        spy.spines[:].set_visible(True)
+        draw.place(fig, left=0.6, right=0.1, top=0.3, bottom=0.85 if crowded else 0.5)
         most = max(c["rows"] for c in classes)
         draw.log_axis(axes.yaxis, [1, 1.6 * most], short_count, most=5)
         axes.bar(range(len(names)), [c["rows"] for c in classes], color=draw.COLOURS["accent"], width=0.78)
@@ -131,10 +87,9 @@ def figure(matrix, info):
            + (f"; {percent(info['empty_rows'] / rows)} of the rows are empty" if info["empty_rows"] else "") + ".")
     table = Table(["non-zeros in a row", "rows", "share of the rows"],
                   [[Cell(text, c["from"]), whole(c["rows"]), cell(c["rows"] / rows, percent)] for text, c in zip(names, classes)])
-    picture = draw.picture(paint, 3.2, says=f"Where the entries of {label(matrix)} lie, and its rows by their number of non-zeros") if classes else None
-    size = info["picture"]["cell"]
-    note = f"{info['rows']:,} x {info['cols']:,}, {info['nnz']:,} non-zeros" + (f"; a dot on the left is {size} x {size} places" if size > 1 else "")
-    return Figure(label(matrix), see, picture, table, [note])
+    lengths = draw.picture(paint, 2.6, says=f"The rows of {label(matrix)} by their number of non-zeros") if classes else ""
+    note = f"{info['rows']:,} x {info['cols']:,}, {info['nnz']:,} non-zeros"
+    return Figure(label(matrix), see, info["picture"] + lengths, table, [note])
 
 
 def short_count(value):

@@ -8,7 +8,6 @@ import math
 import re
 
 import matplotlib
-import matplotlib.colors
 
 matplotlib.use("svg")
 from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: E402
@@ -68,11 +67,6 @@ def _for_the_page(svg, prefix, says):
     # A hundredth of a point is enough; but not for what stands in labels.
     svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag.group()), svg)
     return re.sub(r"\n\s*", "\n", svg)
-
-
-def rgb(name):
-    """The colour of that name as numbers, for an image: it stays the same in the dark."""
-    return matplotlib.colors.to_rgb(COLOURS[name])
 
 
 def place(figure, *, left=0.1, right=0.1, top=0.1, bottom=0.1, **options):
