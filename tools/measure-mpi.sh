@@ -80,5 +80,5 @@ measure vector -m "$file" gen:stencil:points=27,nx=64 --op spmv,spmm --stage 01,
 # Few rows of A, because it is about B, and dot products with all of it take long.
 columns=("${spgemm[@]}" --filter 02_mpi/columns --max-work 2e10)
 measure columns-d1 -m data:d1 "${columns[@]}"
-measure columns-large -m gen:fixed:rows=64,cols=2e5,per_row=16 -b gen:uniform:n=2e5,per_row=16 "${columns[@]}"
+measure columns-large -m gen:fixed:rows=16,cols=2e5,per_row=16 -b gen:uniform:n=2e5,per_row=16 "${columns[@]}"
 echo "written to $out" >&2
