@@ -16,5 +16,6 @@ void add_mpi_distributed(Registry& registry);
 void add_mpi_spmv_halo(Registry& registry);
 void add_mpi_spmv_overlap(Registry& registry);
 void add_mpi_spmm_halo(Registry& registry);
+void add_mpi_columns_of_b(Registry& registry);
 
 }  // namespace stages

@@ -74,14 +74,23 @@ std::string not_timed_in_run(const Entry& entry, const Problem& problem, Exec& e
 /// A matrix half full: its product with 64 vectors, or with itself, has far more products than numbers. (Each
 /// number of a sparse C is made of a quarter as many as A has rows.)
 template <class Problem>
-Problem heavy_problem() {
+Problem heavy_problem(Index n = Problem::kOp == Op::spgemm ? 768 : 192) {
   using T = typename Problem::Value;
-  const bool sparse = Problem::kOp == Op::spgemm;
-  const auto a = generated<T>(sparse ? "gen:fixed:n=768,per_row=384" : "gen:fixed:n=192,per_row=96");
+  const auto a = generated<T>(fmt::format("gen:fixed:n={},per_row={}", n, n / 2));
   if constexpr (Problem::kOp == Op::spmv) return make_spmv_problem<T>("half full", a, Mode::stream, 64);
   if constexpr (Problem::kOp == Op::spmm)
     return make_spmm_problem<T>({.name = "half full", .a = a, .n_cols = 64});
   if constexpr (Problem::kOp == Op::spgemm) return make_spgemm_problem<T>("half full", a, a);
+}
+
+/// The same of an entry in double precision. Dot products take many steps a product: a smaller matrix will do.
+inline std::string not_timed_in_run(const Entry& entry, Exec& exec) {
+  if (entry.op == Op::spmv) return not_timed_in_run(entry, heavy_problem<SpmvProblem<double>>(), exec);
+  if (entry.op == Op::spmm) return not_timed_in_run(entry, heavy_problem<SpmmProblem<double>>(), exec);
+  auto heavy = heavy_problem<SpgemmProblem<double>>();
+  if (entry.on<SpgemmProblem<double>>().cost(heavy).work > static_cast<double>(heavy.products))
+    heavy = heavy_problem<SpgemmProblem<double>>(256);
+  return not_timed_in_run(entry, heavy, exec);
 }
 
 }  // namespace stages

@@ -4,7 +4,7 @@
 #   tools/measure-mpi.sh MATRIX.mtx[.gz] [NAME [PART ...]]
 #
 # MATRIX is multiplied by itself, beside the pair of the course project (data:d1). NAME is the directory under results/;
-# without it the processor's name. PARTs are those of machine, rungs, d1, matrix, distributed, chain and vector that are wanted;
+# without it the processor's name. PARTs are those of machine, rungs, d1, matrix, distributed, chain, vector and columns that are wanted;
 # without them all. Ranks are 1, 2, 4, 8, 16 and the number of cores, as far as there are processors.
 # Nothing else should run meanwhile. What is written:
 #
@@ -15,6 +15,7 @@
 #   mpi-distributed.json      both, C left distributed
 #   mpi-chain.json            chains of four products, C on rank 0 and left distributed
 #   mpi-vector.json           MATRIX and a 27-point mesh times a vector and times 32
+#   mpi-columns-*.json        bringing B into columns, of the pair of the course project and of a larger B
 #
 # Each file's context holds, for each number of ranks, the bandwidth of all of them copying at once
 # ("ranks=N: copy_bandwidth_bytes_per_second"), the cores and the threads per core.
@@ -43,7 +44,7 @@ loops() {
   wait
   awk -v n="$1" -v from="$start" -v to="$EPOCHREALTIME" 'BEGIN { printf "%d at once: %.2f s, %.2f loops a second\n", n, to - from, n / (to - from) }'
 }
-known="machine rungs d1 matrix distributed chain vector"
+known="machine rungs d1 matrix distributed chain vector columns"
 wanted=" ${*:3} "
 [ "$wanted" != "  " ] || wanted=" $known "
 for part in $wanted; do
@@ -59,8 +60,8 @@ machine() {
 }
 if [[ $wanted == *" machine "* ]]; then machine | tee "$out/mpi-machine.txt" | grep 'at once' >&2; fi
 
-measure() {  # PART OPTIONS...
-  [[ $wanted == *" $1 "* ]] || return 0
+measure() {  # PART[-PIECE] OPTIONS...
+  [[ $wanted == *" ${1%-*} "* ]] || return 0
   local file=$out/mpi-$1.json
   shift
   echo "tools/ranks.sh $ranks $*" >&2
@@ -72,11 +73,15 @@ measure() {  # PART OPTIONS...
 file=$(basename "$matrix")
 spgemm=(--op spgemm --stage 01,02 --time-budget "${STAGES_TIME_BUDGET:-2}")
 
-measure rungs -m data:d1 data:web data:fem "${spgemm[@]}" --filter 'gustavson_adaptive|02_' --max-work 2e10
-measure d1 -m data:d1 "${spgemm[@]}" --max-work 2e10
+measure rungs -m data:d1 data:web data:fem "${spgemm[@]}" --filter 'gustavson_adaptive|02_mpi/[^c]' --max-work 2e10
+measure d1 -m data:d1 "${spgemm[@]}" --filter '01_|02_mpi/[^c]' --max-work 2e10
 measure matrix -m "$file" "${spgemm[@]}"
 measure distributed -m data:d1 "$file" "${spgemm[@]}" --filter 'gustavson|distributed|balanced' --destination distributed
 measure chain -m data:d1 gen:stencil:points=7,nx=60 --op spgemm --mode chain --filter '02_.*/(balanced|distributed)' \
   --destination host,distributed --check once
 measure vector -m "$file" gen:stencil:points=27,nx=64 --op spmv,spmm --stage 01,02
+# Few rows of A, because it is about B, and dot products with all of it take long.
+columns=("${spgemm[@]}" --filter 02_mpi/columns --max-work 2e10)
+measure columns-d1 -m data:d1 "${columns[@]}"
+measure columns-large -m gen:fixed:rows=16,cols=2e5,per_row=16 -b gen:uniform:n=2e5,per_row=16 "${columns[@]}"
 echo "written to $out" >&2

@@ -2,7 +2,7 @@
 """Records of measurements: what results/ keeps of a file that `stages run --json` wrote, and how it is read again.
 
     tools/record.py pack FILE ...         makes records of these files, in place; what is one already stays as it is
-    tools/record.py show FILE [REGEX]     prints a record's rows, or those in whose matrix or entry REGEX is found
+    tools/record.py show FILE [REGEX]     prints a record's rows, or those in whose matrix or entry REGEX is found, with their phases
 
 A record holds of each row what tables, pictures and comparisons need, and no sample: under "times" the median, its quartiles, the 95 %
 confidence interval and the number of samples, in the order that the record's own "times" names; the time of each phase; the entry's own
@@ -162,8 +162,9 @@ def show(path, pattern):
         problem, run = row["problem"], row.get("seconds", {}).get("run")
         if re.search(pattern, row["entry"]) or re.search(pattern, problem["matrix"]):
             noise = f"{100 * run['noise']:.1f} %" if run and run["noise"] is not None else ""
+            phases = (f"{name} {seconds(time)}" for name, time in row["seconds"]["phases"].items()) if run else ()
             rows.append((", ".join(filter(None, (label(problem["matrix"]), problem["options"]))), row["entry"], str(row["ranks"]), seconds(run["median"]) if run else "", noise,
-                         row["note"] if row["status"] == "good" else f"{row['status']}: {row['reason']}"))
+                         ", ".join(filter(None, (row["note"], *phases))) if row["status"] == "good" else f"{row['status']}: {row['reason']}"))
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows)
 

@@ -17,7 +17,8 @@ options=TEXT among them (blanks written as _) takes the rows with these options,
     ratios    speeds over the fastest library: a line a matrix, a column an entry. For times of CPUs, which say little elsewhere; ratios of one run
               say more. On a GPU each entry gets its mean over all matrices, because there one entry is to win everywhere
     scaling   rows that ran on several ranks: their clocks, and the speed-up of each over the fastest serial entry of stage 01 in the same
-              file (step 8: over its fastest entry for one GPU, with the phases of those that ran on several)
+              file (step 8: over its fastest entry for one GPU, with the phases of those that ran on several). With phases=NAME,... (blanks
+              written as _) among MATRIX in place of the clocks the time of these phases, means over the runs
     chain     products that follow each other: a line a round, a column an entry and a place of C; on several numbers of ranks a table each
     products  sparse products, a line a matrix: rates beside the fastest algorithm of the library, the phases of the fastest of ours, and what it
               reaches of the limits: of memory, of L2 by the record of requests, and, where they were counted, of the issue of instructions
@@ -264,6 +265,11 @@ def scaling(results, pattern, wanted):
     problem_of = lambda r: (r["problem"]["matrix"], r["problem"]["options"], r["problem"]["operation"], r["problem"]["type"])
     on_gpus = any(not r["mpi"] and re.search(pattern, r["entry"]) for r in timed)  # one against several
     columns = scaling_columns(timed, on_gpus, on_gpus and any(r["problem"]["options"] != "C distributed" for r in ranked))
+    names = next((word.removeprefix("phases=").replace("_", " ").split(",") for word in wanted if word.startswith("phases=")), [])
+    wanted = [word for word in wanted if not word.startswith("phases=")]
+    if names:
+        phase = lambda name: lambda r, _: seconds(r["seconds"]["phases"][name]) if name in r["seconds"]["phases"] else ""
+        columns = {title: columns[title] for title in ("entry", "ranks")} | {name: phase(name) for name in names}
     lines, shown = [], []
     for problem in dict.fromkeys(problem_of(r) for r in timed if r["mpi"]):
         if wanted and label(problem[0]) not in wanted:

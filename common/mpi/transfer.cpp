@@ -121,20 +121,31 @@ void move_by_messages(std::byte* whole, std::byte* part, std::span<const std::si
   transfers.wait();
 }
 
+/// The sum of the parts' sizes, of which each rank must have one.
+std::size_t whole_bytes(std::span<const std::size_t> bytes, MPI_Comm comm) {
+  if (std::ssize(bytes) != rank_count(comm))
+    fail("sizes of {} parts were given for {} ranks; give one a rank", bytes.size(), rank_count(comm));
+  return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
+}
+
+/// Parts of a whole of fewer than 2^31 bytes, as MPI wants them.
+struct Parts {
+  explicit Parts(std::span<const std::size_t> bytes)
+      : counts(bytes.begin(), bytes.end()), places(counts.size()) {
+    std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
+  }
+  std::vector<int> counts, places;
+};
+
 /// The same, by one collective where it may be.
 void move_parts(void* whole, void* part, std::span<const std::size_t> bytes, int root, MPI_Comm comm,
                 bool scatter) {
-  const int size = rank_count(comm);
-  if (std::ssize(bytes) != size)
-    fail("sizes of {} parts were given for {} ranks; give one a rank", bytes.size(), size);
-  const std::size_t all = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
+  const std::size_t all = whole_bytes(bytes, comm);
   if (all > chunk_bytes())
     return move_by_messages(bytes_at(whole), bytes_at(part), bytes, root, comm, scatter);
   const int rank = own_rank(comm);
   const std::size_t own = bytes[static_cast<std::size_t>(rank)];
-  const std::vector<int> counts(bytes.begin(), bytes.end());
-  std::vector<int> places(counts.size());
-  std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
+  const auto [counts, places] = Parts(bytes);
   if (scatter) {
     check(MPI_Scatterv(whole, counts.data(), places.data(), MPI_BYTE, part, static_cast<int>(own), MPI_BYTE,
                        root, comm),
@@ -159,6 +170,20 @@ void gather_bytes(const void* part, void* whole, std::span<const std::size_t> by
   move_parts(whole, const_cast<void*>(part), bytes, root, comm, false);
 }
 
+void all_gather_bytes(void* whole, std::span<const std::size_t> bytes, MPI_Comm comm) {
+  const std::size_t all = whole_bytes(bytes, comm), own = bytes[static_cast<std::size_t>(own_rank(comm))];
+  if (all > chunk_bytes()) {
+    for (std::size_t r = 0, at = 0; r < bytes.size(); at += bytes[r++])
+      broadcast_bytes(bytes_at(whole) + at, bytes[r], static_cast<int>(r), comm);
+    return;
+  }
+  const auto [counts, places] = Parts(bytes);
+  check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, whole, counts.data(), places.data(), MPI_BYTE, comm),
+        "bringing the parts to all ranks");
+  sent += static_cast<Offset>(own) * (rank_count(comm) - 1);
+  received += static_cast<Offset>(all - own);
+}
+
 std::vector<Offset> all_gather(std::span<const Offset> values, MPI_Comm comm) {
   std::vector<Offset> out(values.size() * static_cast<std::size_t>(rank_count(comm)));
   const int count = narrow<int>(values.size());
@@ -177,8 +202,8 @@ std::vector<Offset> all_bounds(Offset count, MPI_Comm comm) {
 std::string all_text(const std::string& mine, MPI_Comm comm) {
   const std::vector<Offset> bounds = all_bounds(std::ssize(mine), comm);
   std::string all(static_cast<std::size_t>(bounds.back()), ' ');
-  gather(mine.data(), all.data(), bounds, 0, comm);
-  broadcast(all.data(), bounds.back(), 0, comm);
+  std::copy(mine.begin(), mine.end(), all.begin() + bounds[static_cast<std::size_t>(own_rank(comm))]);
+  all_gather(all.data(), bounds, comm);
   return all;
 }
 

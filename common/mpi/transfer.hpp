@@ -65,6 +65,8 @@ void broadcast_bytes(void* data, std::size_t bytes, int root, MPI_Comm comm);
 void scatter_bytes(const void* whole, void* part, std::span<const std::size_t> bytes, int root,
                    MPI_Comm comm);
 void gather_bytes(const void* part, void* whole, std::span<const std::size_t> bytes, int root, MPI_Comm comm);
+/// Part r of `whole` is there on rank r, and then on all ranks.
+void all_gather_bytes(void* whole, std::span<const std::size_t> bytes, MPI_Comm comm);
 
 template <class T>
 void broadcast(T* data, Offset count, int root, MPI_Comm comm) {
@@ -98,6 +100,11 @@ template <class T>
 void gather(const T* part, T* whole, std::span<const Offset> bounds, int root, MPI_Comm comm) {
   static_assert(std::is_trivially_copyable_v<T>);
   gather_bytes(part, whole, part_bytes<T>(bounds), root, comm);
+}
+template <class T>
+void all_gather(T* whole, std::span<const Offset> bounds, MPI_Comm comm) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  all_gather_bytes(whole, part_bytes<T>(bounds), comm);
 }
 
 /// The `count` values of each rank, on all ranks, ordered by rank.

@@ -94,10 +94,7 @@ MPI_TEST(in_run) {
       const auto a = generated<float>("gen:uniform:n=600,per_row=10");
       why = not_counted_in_run(*entry, make_spgemm_problem<float>("spgemm", a, a), exec);
     } else {
-      if (entry->op == Op::spmv) why = not_timed_in_run(*entry, heavy_problem<SpmvProblem<double>>(), exec);
-      if (entry->op == Op::spmm) why = not_timed_in_run(*entry, heavy_problem<SpmmProblem<double>>(), exec);
-      if (entry->op == Op::spgemm)
-        why = not_timed_in_run(*entry, heavy_problem<SpgemmProblem<double>>(), exec);
+      why = not_timed_in_run(*entry, exec);
     }
     require(why.empty(), "{}: {}", entry->name, why);
     fmt::print("{}\n", entry->name);

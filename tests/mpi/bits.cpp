@@ -63,7 +63,10 @@ void compare_all(World& world, const char* spec) {
   for (const char* const entry :
        {"02_mpi/gustavson", "02_mpi/balanced", "02_mpi/shared_window", "02_mpi/distributed"})
     compare(world, entry, "01_cpu_serial/gustavson_adaptive", spgemm, spec);
-  compare(world, "02_mpi/scatter_gather", "01_cpu_serial/two_pointer_dot", spgemm, spec);
+  for (const char* const entry :
+       {"02_mpi/scatter_gather", "02_mpi/columns_sorted_on_one", "02_mpi/columns_counted_on_one",
+        "02_mpi/columns_sorted_by_all", "02_mpi/columns_counted_by_all"})
+    compare(world, entry, "01_cpu_serial/two_pointer_dot", spgemm, spec);
 }
 
 }  // namespace

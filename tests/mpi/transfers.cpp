@@ -39,6 +39,13 @@ void scatter_and_gather(World& world, int root) {
             root, k, part[k]);
   mpi::gather(part.data(), back.data(), bounds, root, world.ranks.comm());
   require(back == (world.ranks.rank() == root ? whole : back), "gather to {} brought other elements", root);
+  std::vector<std::int32_t> all(static_cast<std::size_t>(bounds.back()), -1);
+  std::copy(part.begin(), part.end(), all.begin() + bounds[me]);
+  mpi::all_gather(all.data(), bounds, world.ranks.comm());
+  for (int r = 0; r < world.ranks.size(); ++r)
+    for (Offset k = 0; k < 97 * r; ++k)
+      require(all[static_cast<std::size_t>(bounds[static_cast<std::size_t>(r)] + k)] == token(r, k),
+              "all_gather: element {} of rank {} is another", k, r);
 }
 
 void all_to_all_messages(World& world) {

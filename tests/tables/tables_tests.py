@@ -72,6 +72,9 @@ class Ranks(unittest.TestCase):
             "entry": "`02_mpi/x`", "ranks": "4", "compute": "2.00 ms (4.00x)", "+ exchange": "2.50 ms (3.20x)", "root to root": "5.00 ms (1.60x)",
             "bytes moved": "2.5 MB", "imbalance": "1.25", "in time": "1.50"}])
         self.assertNotIn("Phases", text)
+        # Phases in place of clocks, of which an entry may lack some.
+        titles, rows = table(tables.scaling(record(ranked), "02_", ["phases=scatter,columns_of_B"]), "entry")
+        self.assertEqual((titles, [list(r.values()) for r in rows]), (["entry", "ranks", "scatter", "columns of B"], [["`02_mpi/x`", "4", "1.00 ms", ""]]))
         # Without a serial entry there is no speed, and no column of what is not known of all.
         text = tables.scaling(record(row("02_mpi/x", 4, 5e-3, compute_seconds=2e-3, bytes_moved=0, imbalance=1)), "02_", [])
         titles, rows = table(text, "entry")
@@ -649,7 +652,7 @@ class Records(unittest.TestCase):
             self.assertEqual([" ".join(line.split()[:2]) for line in lines[1:]],
                              ["gen:fem:nx=3 01_x/a", "gen:other:n=2 01_x/a", "gen:fem:nx=3 01_x/b", "gen:fem:nx=3 01_x/c",
                               *["gen:fem:nx=3 01_x/d"] * 2])
-            self.assertRegex(lines[1], r"1 +24\.0 us +\d+\.\d %$")
+            self.assertRegex(lines[1], r"1 +24\.0 us +\d+\.\d % +to host 1\.25 us$")
             self.assertIn("wrong: element (0, 0) is NaN", lines[3])
             for words, text, expected in ((["pack"], results, "tools/record.py pack FILE"), (["pak", path], results, "tools/record.py pack FILE"),
                                           (["pack", path.parent / "no"], results, "no: No such file"),
