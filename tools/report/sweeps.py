@@ -57,7 +57,7 @@ def figure(base, parameter, lines, by_rule, file):
         for value, r in sorted([*of.items(), *([ruled[key]] if key in ruled else [])], key=lambda pair: pair[0]):
             gain = ruled[key][1].times.median / r.times.median if key in ruled else math.nan
             rows.append([name(label(r.problem.matrix)), Cell(title(r.problem.kind())), Cell(key[1]), whole(int(value)),
-                         cell(r.times.median, seconds, "best" if r is best else ""), cell(gain, times), Cell("" if r in of.values() else "the rule's")])
+                         cell(r.times.median, seconds, "best" if r is best else ""), cell(gain, times), Cell("" if r in of.values() else "the rule")])
     table = Table(["matrix*", "multiplication*", "with*", parameter, "time", "vs rule", "chosen by*"], rows).without_empty_columns()
     return Figure(f"{parameter} of {base}" + (f" ({file})" if file else ""), what_to_see(parameter, lines, ruled),
                   draw.picture(paint, 2.8, says=f"Time over {parameter}; the table below has the numbers"), table)
