@@ -228,7 +228,7 @@ class Pages(Case):
         self.assertIn("nothing below was timed here", plain)
 
     def test_over_a_parameter(self):
-        """A line for each value of the others, with the rule's choice on it; such entries are in no ladder, and no step for the entry behind."""
+        """A line for each value of the others, with the rule's choice on it; such entries are in no ladder."""
         text, page = self.page(self.samples.swept(self.everyday))
         section = text[text.index('<section id="sweeps">'):text.index('<section id="roofline">')]
         plain = self.plainly("sweeps", text)
