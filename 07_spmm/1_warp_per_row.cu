@@ -15,7 +15,8 @@
 // row of B for each non-zero. What it suffers from: a warp with a row of 100,000 non-zeros works on when all
 // others have finished, and in one with three 29 lanes have nothing to fetch.
 //
-// Source: step 1 of a course project on SpMM ("D3"): a warp takes 64 columns for N = 256 (K_256_STEP = 2).
+// Parameter: `columns` of a lane, 1 or 2. Source: step 1 of a course project on SpMM ("D3"): a warp takes 64
+// columns for N = 256 (K_256_STEP = 2).
 
 #include "07_spmm/tasks.hpp"
 
@@ -68,14 +69,12 @@ __global__ void __launch_bounds__(kWarps* kWarp) multiply(CsrView<T, Ptr> a, Pro
 template <class T>
 class WarpPerRow final : public RowMajorPlan<T> {
  public:
-  WarpPerRow(const SpmmProblem<T>& problem, Exec& exec, Constants constants)
+  WarpPerRow(const SpmmProblem<T>& problem, Exec& exec, const ParameterValues& values)
       : RowMajorPlan<T>(problem, exec),
-        per_lane_(default_constants(problem, constants).per_lane),
+        per_lane_(constants_of(problem, values).columns),
         matrix_(to_device(*problem.a)) {}
 
-  std::vector<Metric> metrics() const override {
-    return {{"columns_per_lane", static_cast<double>(per_lane_), ""}};
-  }
+  std::vector<Metric> metrics() const override { return {{"columns", static_cast<double>(per_lane_), ""}}; }
 
  protected:
   void multiply(const Product<T>& product) override {
@@ -99,11 +98,11 @@ class WarpPerRow final : public RowMajorPlan<T> {
 
 }  // namespace
 
-void add_warp_per_row(Registry& registry, const std::string& name, Constants constants) {
+void add_warp_per_row(Registry& registry) {
   registry.add<WarpPerRow>(
-      {.name = name,
-       .idea = "a warp per row of C, each lane a column; 32 non-zeros at a time in shared memory"},
-      constants);
+      {.name = "07_spmm/warp_per_row",
+       .idea = "a warp per row of C, each lane a column; 32 non-zeros at a time in shared memory",
+       .parameters = {kColumnsOfLane}});
 }
 
 }  // namespace stages::spmm

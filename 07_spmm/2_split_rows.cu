@@ -1,22 +1,22 @@
 // SpMM, a warp per row, long rows cut into chunks.
 //
-// The idea: 1_warp_per_row.cu lasts as long as its longest row. So no warp gets more than `step` non-zeros: a
+// The idea: 1_warp_per_row.cu lasts as long as its longest row. So no warp gets more than `chunk` non-zeros: a
 // longer row is cut into chunks, one warp each, which add to the row of C by atomicAdd. Prepare cuts the rows;
 // the kernel is that of 1_warp_per_row.cu but for where it begins and ends, and how it stores.
 //
 // What it costs: C must hold zero (or beta C) before the first warp adds to it, and that is part of the
 // product and of its time: published kernels often leave it out. Every element is read and written once more,
 // by an atomic. And as the order in which warps arrive changes, so does the rounding: this entry does not
-// claim to be reproducible. Where no row is longer than `step` it is a little slower than warp_per_row, with
+// claim to be reproducible. Where no row is longer than `chunk` it is a little slower than warp_per_row, with
 // two columns a lane more (notes.md, "Rows of B under way").
 //
-// `step`: if it is small, there are many tasks and many atomics. If it is large, all wait for the longest
+// `chunk`: if it is small, there are many tasks and many atomics. If it is large, all wait for the longest
 // chunk. The default is what each warp of the device would get if all got the same; see tasks.hpp.
 //
 // Input: any CSR matrix, any number of columns. Cost: as 1_warp_per_row.cu, one more pass over C to set it and
 // one to add to it; 16 or 24 bytes a task.
 //
-// Source: step 2 of a course project on SpMM ("D3"); a script tuned `step` (TRUNCATED_STEP) for each matrix.
+// Source: step 2 of a course project on SpMM ("D3"); a script tuned `chunk` (TRUNCATED_STEP) for each matrix.
 
 #include "07_spmm/tasks.hpp"
 
@@ -66,13 +66,13 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 
 }  // namespace
 
-void add_split_rows(Registry& registry, const std::string& name, Constants constants) {
-  constants.merged_rows = 1;  // none are merged
+void add_split_rows(Registry& registry) {
   add_tasked(registry,
-             {.name = name,
+             {.name = "07_spmm/split_rows",
               .idea = "long rows in chunks, a warp each, which add by atomics to a C that was set before",
-              .claims = {.bitwise_reproducible = false}},
-             constants,
+              .claims = {.bitwise_reproducible = false},
+              .parameters = {kChunkOfRow, kColumnsOfLane}},
+             ShortRows::alone,
              []<class T, class Ptr>(const Tasked<T, Ptr>& matrix, const Product<T>& product, Index per_lane,
                                     cudaStream_t stream) {
                const auto tasks = std::ssize(matrix.tasks);

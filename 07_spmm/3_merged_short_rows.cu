@@ -1,7 +1,7 @@
 // SpMM, long rows cut into chunks, short rows merged.
 //
 // The idea: a warp that is given a row of three non-zeros fetches them with 3 of its 32 lanes, waits,
-// multiplies three times and is gone. So up to `merged_rows` neighbouring short rows become one task: the warp
+// multiplies three times and is gone. So up to `rows` neighbouring short rows become one task: the warp
 // fetches their non-zeros as if they were one row. Where a row ends it adds its sums to C and begins again. It
 // asks once for the ends of its rows, a lane a row, and marks them in shared memory; a ballot then tells all
 // lanes which of the 32 places are ends.
@@ -10,14 +10,17 @@
 // they are for. A task of one row has the loop of 2_split_rows.cu. But nvcc makes another loop of it here, and
 // the kernel needs more registers (notes.md, "Rows of B under way"): times differ also where tasks do not.
 //
-// A row counts as short up to `short_row` non-zeros. The defaults are the mean row length, from 1 to 16, and
-// as many such rows as the 32 places of one staging hold; see tasks.hpp.
+// A row counts as short up to `longest` non-zeros. The defaults are the mean row length, from 1 to 16, and as
+// many such rows as the 32 places of one staging hold; see tasks.hpp.
 //
 // What remains: both numbers are the same for the whole matrix, while rows are not the same in all its parts
 // (in one of the graphs of the original report most rows near 80,000 hold 3 non-zeros and those near 800,000
 // hold 10 to 15). 4_equal_shares.cu does away with them, and with the atomics.
 //
 // Input: any CSR matrix, any number of columns. Cost: as 2_split_rows.cu, with fewer tasks.
+//
+// merged_after_sorting does the same with the rows sorted by length in prepare, the longest first, so that
+// short ones have short neighbours. A sorted row has the number of its row of C beside it.
 //
 // Source: step 3 of a course project on SpMM ("D3"), where a script tuned the two numbers (combined_size,
 // max_element_per_line) for each matrix: 15 and 3 on `am`. Sorting the rows first gained nothing there.
@@ -39,9 +42,18 @@ __device__ void add_to_row(const Product<T>& m, Index row, Offset column, const 
   }
 }
 
-template <unsigned kPerLane, class T, class Ptr>
+/// Of C, where the rows of A lie in the order of those of C.
+struct SameRow {
+  __device__ Index operator()(Index row) const { return row; }
+};
+struct SortedRow {
+  const Index* order;
+  __device__ Index operator()(Index row) const { return order[row]; }
+};
+
+template <unsigned kPerLane, class T, class Ptr, class RowOfC>
 __global__ void __launch_bounds__(kWarps* kWarp)
-    add_merged(CsrView<T, Ptr> a, const Task<Ptr>* tasks, Offset task_count, Product<T> m) {
+    add_merged(CsrView<T, Ptr> a, const Task<Ptr>* tasks, Offset task_count, Product<T> m, RowOfC row_of_c) {
   __shared__ Index staged_columns[kWarps][kWarp];
   __shared__ T staged_values[kWarps][kWarp];
   __shared__ Index ending_row[kWarps][kWarp];  ///< the row that ends with this non-zero; -1: none does
@@ -57,7 +69,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     if (static_cast<Index>(lane) < task.rows) {
       const Index row = task.row + static_cast<Index>(lane);
       const Ptr end = a.row_ptr[row + 1];
-      if (end > a.row_ptr[row]) ending_row[warp][end - task.begin - 1] = row;
+      if (end > a.row_ptr[row]) ending_row[warp][end - task.begin - 1] = row_of_c(row);
     }
     __syncwarp();
     ends = __ballot_sync(0xffffffffu, ending_row[warp][lane] >= 0);
@@ -109,28 +121,49 @@ __global__ void __launch_bounds__(kWarps* kWarp)
       }
       p += static_cast<Ptr>(count);
     }
-    if (ends == 0 && task.begin < task.end) add_to_row(m, task.row, column, sums);
+    if (ends == 0 && task.begin < task.end) add_to_row(m, row_of_c(task.row), column, sums);
   }
+}
+
+struct AddMerged {
+  template <class T, class Ptr>
+  void operator()(const Tasked<T, Ptr>& matrix, const Product<T>& product, Index per_lane,
+                  cudaStream_t stream) const {
+    if (matrix.order.empty()) return add(matrix, product, per_lane, stream, SameRow{});
+    add(matrix, product, per_lane, stream, SortedRow{matrix.order.data()});
+  }
+  template <class T, class Ptr, class RowOfC>
+  static void add(const Tasked<T, Ptr>& matrix, const Product<T>& product, Index per_lane,
+                  cudaStream_t stream, RowOfC row_of_c) {
+    const auto tasks = std::ssize(matrix.tasks);
+    const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);
+    launch(per_lane == 1 ? add_merged<1, T, Ptr, RowOfC> : add_merged<2, T, Ptr, RowOfC>,
+           {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostStrips)},
+            .block = kWarps * kWarp,
+            .stream = stream},
+           matrix.a.view(), matrix.tasks.data(), tasks, product, row_of_c);
+  }
+};
+
+void add_entry(Registry& registry, const char* name, const char* idea, ShortRows short_rows) {
+  add_tasked(registry,
+             {.name = name,
+              .idea = idea,
+              .claims = {.bitwise_reproducible = false},
+              .parameters = {kRowsOfWarp, kLongestShort, kChunkOfRow, kColumnsOfLane}},
+             short_rows, AddMerged());
 }
 
 }  // namespace
 
-void add_merged_short_rows(Registry& registry, const std::string& name, Constants constants) {
-  add_tasked(registry,
-             {.name = name,
-              .idea = "up to merged_rows neighbouring short rows share a warp; long rows in chunks",
-              .claims = {.bitwise_reproducible = false}},
-             constants,
-             []<class T, class Ptr>(const Tasked<T, Ptr>& matrix, const Product<T>& product, Index per_lane,
-                                    cudaStream_t stream) {
-               const auto tasks = std::ssize(matrix.tasks);
-               const unsigned strips = blocks_for(product.n_cols, Offset{per_lane} * kWarp);
-               launch(per_lane == 1 ? add_merged<1, T, Ptr> : add_merged<2, T, Ptr>,
-                      {.grid = {blocks_for(tasks, kWarps), std::min(strips, kMostStrips)},
-                       .block = kWarps * kWarp,
-                       .stream = stream},
-                      matrix.a.view(), matrix.tasks.data(), tasks, product);
-             });
+void add_merged_short_rows(Registry& registry) {
+  add_entry(registry, "07_spmm/merged_short_rows",
+            "up to `rows` neighbouring short rows share a warp; long rows in chunks", ShortRows::merged);
+}
+
+void add_merged_after_sorting(Registry& registry) {
+  add_entry(registry, "07_spmm/merged_after_sorting",
+            "merged_short_rows, after prepare has sorted the rows of A by length", ShortRows::sorted);
 }
 
 }  // namespace stages::spmm

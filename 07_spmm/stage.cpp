@@ -3,6 +3,7 @@
 namespace stages {
 
 void add_07_spmm(Registry& registry) {
+  spmm::add_thread_per_row(registry);
   spmm::add_warp_per_row(registry);
   spmm::add_split_rows(registry);
   spmm::add_merged_short_rows(registry);
@@ -16,6 +17,7 @@ void add_07_spmm(Registry& registry) {
   spmm::add_whole_rows(registry);
   spmm::add_adaptive(registry);
   spmm::add_balanced_reordered(registry);
+  spmm::add_merged_after_sorting(registry);
 }
 
 }  // namespace stages

@@ -12,15 +12,6 @@ void add_07_spmm(Registry& registry);
 
 namespace spmm {
 
-/// The constants of the first three entries ("D3"). What is 0 is derived from the matrix: see
-/// default_constants in tasks.hpp. Tests and studies give others.
-struct Constants {
-  Index step = 0;         ///< TRUNCATED_STEP: the most non-zeros of a row that one warp takes
-  Index merged_rows = 0;  ///< combined_size: the most short rows that share a warp
-  Index short_row = 0;    ///< max_element_per_line: the longest row that counts as short
-  Index per_lane = 0;     ///< K_256_STEP: columns for each lane, 1 or 2
-};
-
 /// Whether `balanced` copies B strip by strip first (fast/packed_b.hpp).
 enum class Packing { by_rule, never, always };
 
@@ -61,12 +52,11 @@ struct RowForm {
   Index lanes = 0;     ///< of a group where B has more than a line: 8 or 16
 };
 
-void add_warp_per_row(Registry& registry, const std::string& name = "07_spmm/warp_per_row",
-                      Constants constants = {});
-void add_split_rows(Registry& registry, const std::string& name = "07_spmm/split_rows",
-                    Constants constants = {});
-void add_merged_short_rows(Registry& registry, const std::string& name = "07_spmm/merged_short_rows",
-                           Constants constants = {});
+void add_thread_per_row(Registry& registry);
+void add_warp_per_row(Registry& registry);
+void add_split_rows(Registry& registry);
+void add_merged_short_rows(Registry& registry);
+void add_merged_after_sorting(Registry& registry);
 // `share`: non-zeros of a share; 0: by the rule of share_of() in shares.hpp.
 void add_equal_shares(Registry& registry, const std::string& name = "07_spmm/equal_shares", Index share = 0);
 void add_loads_ahead(Registry& registry, const std::string& name = "07_spmm/loads_ahead", Index share = 0);

@@ -13,7 +13,7 @@ constexpr unsigned kBlock = 256;
 
 template <class Ptr>
 __device__ bool is_short(const Ptr* row_ptr, Index row, const Constants& c) {
-  return c.merged_rows > 1 && row_ptr[row + 1] - row_ptr[row] <= static_cast<Ptr>(c.short_row);
+  return c.rows > 1 && row_ptr[row + 1] - row_ptr[row] <= static_cast<Ptr>(c.longest);
 }
 
 /// How many tasks begin in each row.
@@ -23,11 +23,11 @@ __global__ void count_tasks(const Ptr* row_ptr, Index rows, Constants c, Index* 
   if (thread >= rows) return;
   const auto row = static_cast<Index>(thread);
   if (is_short(row_ptr, row, c)) {
-    counts[row] = row % c.merged_rows == 0 || !is_short(row_ptr, row - 1, c);
+    counts[row] = row % c.rows == 0 || !is_short(row_ptr, row - 1, c);
     return;
   }
   const auto length = static_cast<Offset>(row_ptr[row + 1] - row_ptr[row]);
-  counts[row] = static_cast<Index>((length + c.step - 1) / c.step);
+  counts[row] = static_cast<Index>((length + c.chunk - 1) / c.chunk);
 }
 
 /// The last of `n` ascending numbers that is not above `value`; the first is not.
@@ -50,13 +50,13 @@ __global__ void fill_tasks(const Ptr* row_ptr, Index rows, Constants c, const Of
   Task<Ptr> task{row_ptr[row], row_ptr[row + 1], row, 1};
   if (is_short(row_ptr, row, c)) {
     Index next = row + 1;
-    while (next < rows && next % c.merged_rows != 0 && is_short(row_ptr, next, c)) ++next;
+    while (next < rows && next % c.rows != 0 && is_short(row_ptr, next, c)) ++next;
     task.end = row_ptr[next];
     task.rows = next - row;
   } else {
-    const auto step = static_cast<Ptr>(c.step);
-    task.begin += static_cast<Ptr>(t - first[row]) * step;
-    if (task.end - task.begin > step) task.end = task.begin + step;
+    const auto chunk = static_cast<Ptr>(c.chunk);
+    task.begin += static_cast<Ptr>(t - first[row]) * chunk;
+    if (task.end - task.begin > chunk) task.end = task.begin + chunk;
   }
   tasks[t] = task;
 }
@@ -64,21 +64,24 @@ __global__ void fill_tasks(const Ptr* row_ptr, Index rows, Constants c, const Of
 }  // namespace
 
 template <class T>
-Constants default_constants(const SpmmProblem<T>& problem, Constants given) {
+Constants constants_of(const SpmmProblem<T>& problem, const ParameterValues& values) {
+  constexpr Index kPlaces = kWarp;  // of one staging
   const Csr<T>& a = *problem.a;
   const DeviceFacts& device = device_facts();
-  const Offset warps = Offset{device.sms} * (device.max_threads_per_sm / static_cast<int>(kWarp));
+  const Offset warps = Offset{device.sms} * (device.max_threads_per_sm / kPlaces);
   const Offset mean = a.rows == 0 ? 0 : a.nnz() / a.rows;
-  if (given.step == 0) {
-    const Offset even = (a.nnz() / warps + kWarp - 1) / kWarp * kWarp;
-    given.step = static_cast<Index>(std::clamp<Offset>(even, 128, Offset{1} << 30));
-  }
-  if (given.short_row == 0) given.short_row = static_cast<Index>(std::clamp<Offset>(mean, 1, kWarp / 2));
-  given.short_row = std::min(given.short_row, static_cast<Index>(kWarp));
-  const Index fitting = static_cast<Index>(kWarp) / given.short_row;
-  given.merged_rows = given.merged_rows == 0 ? fitting : std::min(given.merged_rows, fitting);
-  if (given.per_lane == 0) given.per_lane = problem.n_cols <= static_cast<Index>(kWarp) ? 1 : 2;
-  return given;
+  const Offset even = (a.nnz() / warps + kPlaces - 1) / kPlaces * kPlaces;
+  const auto or_rule = [&](const Parameter& parameter, Offset rule) {
+    const Index value = chosen(values, parameter.name);
+    return value > 0 ? value : static_cast<Index>(rule);
+  };
+  Constants c;
+  c.columns = or_rule(kColumnsOfLane, problem.n_cols <= kPlaces ? 1 : 2);
+  c.chunk = or_rule(kChunkOfRow, std::clamp<Offset>(even, 128, kChunkOfRow.most));
+  c.longest = or_rule(kLongestShort, std::min<Offset>(std::clamp<Offset>(mean, 1, kPlaces / 2),
+                                                      kPlaces / or_rule(kRowsOfWarp, 1)));
+  c.rows = or_rule(kRowsOfWarp, kPlaces / c.longest);
+  return c;
 }
 
 template <class Ptr>
@@ -102,7 +105,7 @@ DeviceArray<Task<Ptr>> cut_tasks(const Ptr* row_ptr, Index rows, const Constants
   return tasks;
 }
 
-STAGES_FOR_VALUES(default_constants)
+STAGES_FOR_VALUES(constants_of)
 STAGES_FOR_POINTERS(cut_tasks)
 
 }  // namespace stages::spmm

@@ -1,6 +1,7 @@
 #pragma once
 // What each warp of split_rows and merged_short_rows does, cut on the device.
 
+#include "07_spmm/order/row_order.hpp"
 #include "07_spmm/row_major.hpp"
 #include "07_spmm/stage.hpp"
 
@@ -15,22 +16,32 @@ struct Task {
   Index rows = 0;
 };
 
-/// The constants with what is 0 filled in:
-///   step         what a warp gets if the non-zeros are divided evenly among all warps that the device holds
-///                at once, but at least 128. If a task were longer, all would wait for it at the end; with
-///                shorter ones there would only be more atomics.
-///   short_row    the mean row length, but at least 1 and at most 16
-///   merged_rows  as many short rows as the 32 places of one staging hold
-///   per_lane     1 up to 32 columns, else 2, which spares every second reading of A
-/// Merged rows never have more than 32 non-zeros together: a short_row above 32 is taken as 32, and as many
-/// rows are merged as then fit.
-template <class T>
-Constants default_constants(const SpmmProblem<T>& problem, Constants given);
+// What D3 called K_256_STEP, TRUNCATED_STEP, combined_size and max_element_per_line.
+inline constexpr Parameter kColumnsOfLane{"columns", "columns of C that a lane takes",
+                                          "1 up to N = 32, else 2, which spares every second reading of A", 1,
+                                          2};
+inline constexpr Parameter kChunkOfRow{"chunk", "the most non-zeros of a row that one warp takes",
+                                       "an even share of all for each warp of a full device, at least 128", 1,
+                                       1 << 30};
+inline constexpr Parameter kRowsOfWarp{"rows", "the most short rows that share a warp",
+                                       "as many of the longest as have 32 non-zeros together", 1, 32};
+inline constexpr Parameter kLongestShort{"longest", "the most non-zeros of a row that counts as short",
+                                         "the mean row, from 1 to 16; with `rows` chosen, at most 32 / rows",
+                                         1, 32};
 
-/// Cuts rows into tasks, in the order of the rows. Row i begins one if it is longer than short_row, if the
-/// row before it is, or if i is a multiple of merged_rows: so each row can tell for itself, and all do so at
-/// once. Rows longer than `step` begin several. With merged_rows = 1 every row is one or several tasks, and
-/// empty rows are none. `row_ptr` is on the device.
+/// What these parameters are for a matrix: the values chosen, and for the others their rules. If a task were
+/// longer than the rule for `chunk` says, all would wait for it at the end; with shorter ones there would only
+/// be more atomics.
+struct Constants {
+  Index chunk = 0, rows = 0, longest = 0, columns = 0;
+};
+template <class T>
+Constants constants_of(const SpmmProblem<T>& problem, const ParameterValues& values);
+
+/// Cuts rows into tasks, in the order of the rows. Row i begins one if it is longer than `longest`, if the row
+/// before it is, or if i is a multiple of `rows`: so each row can tell for itself, and all do so at once. Rows
+/// longer than `chunk` begin several. With rows = 1 every row is one or several tasks, and empty rows are none.
+/// Merged rows have 32 non-zeros at most: rows * longest is no more. `row_ptr` is on the device.
 template <class Ptr>
 DeviceArray<Task<Ptr>> cut_tasks(const Ptr* row_ptr, Index rows, const Constants& constants,
                                  cudaStream_t stream);
@@ -39,36 +50,53 @@ DeviceArray<Task<Ptr>> cut_tasks(const Ptr* row_ptr, Index rows, const Constants
 template <class T, class Ptr>
 struct Tasked {
   DeviceCsr<T, Ptr> a;
+  DeviceArray<Index> order;  ///< the row of C for each row of `a`; empty: they are the same
   DeviceArray<Task<Ptr>> tasks;
 
-  Tasked(DeviceCsr<T, Ptr> a_, const Constants& constants, cudaStream_t stream)
-      : a(std::move(a_)), tasks(cut_tasks(a.row_ptr.data(), a.rows, constants, stream)) {}
+  Tasked(DeviceCsr<T, Ptr> a_, std::span<const Index> order_, const Constants& constants, cudaStream_t stream)
+      : a(std::move(a_)), order(order_), tasks(cut_tasks(a.row_ptr.data(), a.rows, constants, stream)) {}
 };
 
-/// The two entries: tasks are cut in prepare, and in each run C is set before the tasks add to it.
+/// What becomes of short rows: each is a task, or neighbours share one, or those that are neighbours once all
+/// rows have been sorted by length.
+enum class ShortRows { alone, merged, sorted };
+
+/// The three entries: tasks are cut in prepare, and in each run C is set before the tasks add to it.
 /// AddTasks{}(matrix, product, per_lane, stream): C += alpha A B, for a Tasked with any row pointers.
 template <class T, class AddTasks>
 class TaskPlan final : public RowMajorPlan<T> {
  public:
-  /// `constants`: as default_constants() takes them.
-  TaskPlan(const SpmmProblem<T>& problem, Exec& exec, const Constants& constants)
+  TaskPlan(const SpmmProblem<T>& problem, Exec& exec, const ParameterValues& values, ShortRows short_rows)
       : RowMajorPlan<T>(problem, exec),
-        constants_(default_constants(problem, constants)),
-        matrix_(cut(to_device(*problem.a))) {}
+        constants_(constants_of(problem, values)),
+        short_rows_(short_rows),
+        matrix_(cut(*problem.a)) {}
 
-  static Cost cost(const SpmmProblem<T>& problem) {
+  static Cost cost(const SpmmProblem<T>& problem, const ParameterValues& values) {
     const double rows = problem.a->rows, nnz = static_cast<double>(problem.a->nnz());
-    const double tasks = rows + nnz / default_constants(problem, {}).step;
-    return RowMajorPlan<T>::cost(problem).plus_memory(12 * rows + sizeof(Task<Offset>) * tasks);
+    const double tasks = rows + nnz / constants_of(problem, values).chunk;
+    return RowMajorPlan<T>::cost(problem).plus_memory((12 + sizeof(Index)) * rows +
+                                                      sizeof(Task<Offset>) * tasks);
+  }
+  static std::optional<std::string> refuse(const SpmmProblem<T>& problem, Exec& exec,
+                                           const ParameterValues& values) {
+    const Index rows = chosen(values, kRowsOfWarp.name), longest = chosen(values, kLongestShort.name);
+    if (Offset{rows} * longest > Offset{kWarp})
+      return fmt::format("{} rows of {} non-zeros may be {}, and a warp merges up to {}", rows, longest,
+                         rows * longest, kWarp);
+    return RowMajorPlan<T>::refuse(problem, exec);
   }
 
   std::vector<Metric> metrics() const override {
     const auto tasks = std::visit([](const auto& m) { return m.tasks.size(); }, matrix_);
-    return {{"tasks", static_cast<double>(tasks), ""},
-            {"step", static_cast<double>(constants_.step), ""},
-            {"merged_rows", static_cast<double>(constants_.merged_rows), ""},
-            {"short_row", static_cast<double>(constants_.short_row), ""},
-            {"columns_per_lane", static_cast<double>(constants_.per_lane), ""}};
+    std::vector<Metric> out = {{"tasks", static_cast<double>(tasks), ""},
+                               {"chunk", static_cast<double>(constants_.chunk), ""},
+                               {"columns", static_cast<double>(constants_.columns), ""}};
+    if (short_rows_ != ShortRows::alone) {
+      out.push_back({"rows", static_cast<double>(constants_.rows), ""});
+      out.push_back({"longest", static_cast<double>(constants_.longest), ""});
+    }
+    return out;
   }
 
  private:
@@ -76,14 +104,21 @@ class TaskPlan final : public RowMajorPlan<T> {
 
   void multiply(const Product<T>& product) override {
     scale_c(product, this->a().rows, this->stream());
-    std::visit([&](const auto& m) { AddTasks{}(m, product, constants_.per_lane, this->stream()); }, matrix_);
+    std::visit([&](const auto& m) { AddTasks{}(m, product, constants_.columns, this->stream()); }, matrix_);
   }
-  AnyTasked cut(AnyDeviceCsr<T> matrix) {
-    return std::visit([&](auto& a) { return AnyTasked(Tasked(std::move(a), constants_, this->stream())); },
-                      matrix);
+  AnyTasked cut(const Csr<T>& a) {
+    if (short_rows_ == ShortRows::alone) constants_.rows = 1;
+    if (short_rows_ != ShortRows::sorted) return cut(to_device(a), {});
+    const std::vector<Index> order = length_order(a.row_ptr);
+    return cut(to_device(with_rows(a, order)), order);
+  }
+  AnyTasked cut(AnyDeviceCsr<T> matrix, std::span<const Index> order) {
+    return std::visit(
+        [&](auto& a) { return AnyTasked(Tasked(std::move(a), order, constants_, this->stream())); }, matrix);
   }
 
   Constants constants_;
+  ShortRows short_rows_;
   AnyTasked matrix_;
 };
 
@@ -95,8 +130,8 @@ struct TasksBy {
 
 /// Registers an entry, and what launches its kernel: `add` as above.
 template <class AddTasks>
-void add_tasked(Registry& registry, EntryInfo info, const Constants& constants, AddTasks /*add*/) {
-  registry.add<TasksBy<AddTasks>::template Plan>(std::move(info), constants);
+void add_tasked(Registry& registry, EntryInfo info, ShortRows short_rows, AddTasks /*add*/) {
+  registry.add<TasksBy<AddTasks>::template Plan>(std::move(info), short_rows);
 }
 
 }  // namespace stages::spmm

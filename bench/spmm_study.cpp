@@ -1,5 +1,5 @@
 // The program `spmm_study`: what the numbers of `balanced` are worth, of `whole_rows` where no row is very
-// long, and of `dense_tiles` where tiles are not all but empty, and on request D3's constants and the libraries
+// long, and of `dense_tiles` where tiles are not all but empty, and on request other entries and the libraries
 // beside them. Each matrix is made and copied to the GPU once, B once, and then cut and multiplied in every
 // way (a form of the latter two has its own copies while it is timed); `stages run` copies both for each entry.
 //
@@ -359,13 +359,6 @@ class Study {
     spmm::add_warp_per_row(all);
     spmm::add_tensor_tiles(all);
     spmm::add_adaptive(all);
-    for (const Index step : {64, 256, 1024}) {
-      spmm::add_split_rows(all, fmt::format("study/split_rows:step={}", step), {.step = step});
-    }
-    for (const Index short_row : {3, 16}) {
-      spmm::add_merged_short_rows(all, fmt::format("study/merged_short_rows:short={},rows=10", short_row),
-                                  {.merged_rows = 10, .short_row = short_row});
-    }
     add_vendor(all);
     if (arguments.entries.empty()) return;
     const std::regex wanted(arguments.entries);
@@ -576,7 +569,7 @@ int run_study(int argc, char** argv) {
   app.add_option("--n-cols", arguments.n_cols, "columns of B")->delimiter(',')->capture_default_str();
   app.add_option("--entries", arguments.entries,
                  "entries to time too, as a regular expression: "
-                 "vendor/, warp_per_row, tensor_tiles, adaptive, study/");
+                 "vendor/, warp_per_row, tensor_tiles, adaptive");
   app.add_option("--filter", arguments.filter, "ways to time beside the rules', as a regular expression")
       ->capture_default_str();
   app.add_option("--budget", arguments.budget, "seconds for a matrix; then further ways are left out");

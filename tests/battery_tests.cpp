@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <limits>
+#include <set>
 
 #include "common/battery/matrices.hpp"
 #include "common/harness/entries.hpp"
@@ -138,6 +140,51 @@ void PrintTo(const EntryAndType& p, std::ostream* out) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Battery, EveryEntry, testing::ValuesIn(entries_and_types()), name_of);
+
+/// The value of that metric of the entry's plan on the first case that it takes; NaN: there is none.
+template <class Problem>
+double metric_on_a_case(const Entry& entry, std::string_view name) {
+  Exec& exec = machine().of(entry);
+  for (const battery::Case& c : battery::cases(entry.op, Size::small)) {
+    const auto problem = battery::make_problem<Problem>(c);
+    if (entry.on<Problem>().refuse(problem, exec)) continue;
+    for (const Metric& metric : entry.on<Problem>().prepare(problem, exec)->metrics())
+      if (metric.name == name) return metric.value;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+/// On the cases with few columns: what another value changes does not depend on how many there are.
+template <class Problem>
+void expect_values_work(const Entry& entry) {
+  constexpr Index kMostColumns = 9;
+  for (const Parameter& parameter : entry.parameters) {
+    for (const Index value :
+         std::set{parameter.least, std::clamp(Index{7}, parameter.least, parameter.most), parameter.most}) {
+      const Entry other = entry.with({{parameter.name, value}});
+      EXPECT_EQ(metric_on_a_case<Problem>(other, parameter.name), value) << other.name;
+      Tally tally;
+      for (const battery::Case& c : battery::cases(entry.op, Size::small)) {
+        if (c.n_cols <= kMostColumns)
+          check_on(other, battery::make_problem<Problem>(c), machine().of(entry), {}, {}, tally);
+      }
+      EXPECT_EQ(tally.objection(battery::least_cases()), "") << other.name;
+    }
+  }
+}
+
+TEST(Parameters, LeastMostAndOddValuesPassTheBatteryAndAreTold) {
+  int with_parameters = 0;
+  for (const Entry& entry : registry().entries()) {
+    if (entry.parameters.empty() || entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr))
+      continue;
+    ++with_parameters;
+    if (entry.op == Op::spmv) expect_values_work<SpmvProblem<float>>(entry);
+    if (entry.op == Op::spmm) expect_values_work<SpmmProblem<float>>(entry);
+    if (entry.op == Op::spgemm) expect_values_work<SpgemmProblem<float>>(entry);
+  }
+  EXPECT_TRUE(with_parameters > 0 || machine().gpu == nullptr);
+}
 
 TEST(Registry, HoldsEntriesForEachOperation) {
   for (const Op op : {Op::spmv, Op::spmm, Op::spgemm})

@@ -66,9 +66,92 @@ TEST(Registry, MakesPlansForBothTypesWithTheExtraArguments) {
     EXPECT_EQ(plan->fetch().data == in.x.data, entry.name == "x/right");
     EXPECT_EQ(entry.on<SpmvProblem<float>>().refuse(problem, exec), std::nullopt);
     EXPECT_EQ(entry.on<SpmvProblem<float>>().cost(problem).work, 3);
-    EXPECT_TRUE(entry.on<SpmvProblem<double>>().prepare);
-    EXPECT_FALSE(entry.on<SpmmProblem<float>>().prepare);
+    EXPECT_TRUE(entry.on<SpmvProblem<double>>().prepare_with);
+    EXPECT_FALSE(entry.on<SpmmProblem<float>>().prepare_with);
   }
+}
+
+/// Tells what it was made with.
+template <class T>
+class Told final : public HostSpmvPlan<T> {
+ public:
+  Told(const SpmvProblem<T>& problem, Exec& /*exec*/, const ParameterValues& values, int extra)
+      : HostSpmvPlan<T>(problem), told_(fmt::format("{} and {}", name_of(values), extra)) {}
+  static Cost cost(const SpmvProblem<T>& problem, const ParameterValues& values) {
+    return problem_cost(problem).plus_memory(chosen(values, "wide"));
+  }
+  static std::optional<std::string> refuse(const SpmvProblem<T>&, Exec&, const ParameterValues& values) {
+    return chosen(values, "wide") == 8 ? std::optional("8 is too much") : std::nullopt;
+  }
+  std::string note() const override { return told_; }
+
+ private:
+  void product(const T*, T*) override {}
+  std::string told_;
+};
+
+Registry with_parameters() {
+  Registry registry = two_entries();
+  registry.add<Told>(
+      {.name = "01_first/told",
+       .idea = "",
+       .parameters = {{"wide", "how wide", "as it fits", 1, 8}, {"deep", "how deep", "2", 2, 1000}}},
+      5);
+  return registry;
+}
+
+TEST(Parameters, MakeAnEntryForEachCombination) {
+  const Registry registry = with_parameters();
+  const auto names = [&](const char* setting) {
+    std::vector<std::string> out;
+    for (const Entry* const entry : registry.variants(setting)) out.push_back(entry->name);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names("01_first/told:wide=3"), Names{"01_first/told:wide=3"});
+  EXPECT_EQ(names("01_first/told:deep=7,7,wide=1,2,deep=9"),
+            (Names{"01_first/told:wide=1,deep=7", "01_first/told:wide=1,deep=9",
+                   "01_first/told:wide=2,deep=7", "01_first/told:wide=2,deep=9"}));
+  EXPECT_EQ(registry.entries().size(), 3U) << "they are no entries of their own";
+  const Entry& found = registry.find("01_first/told:deep=9,wide=2");
+  EXPECT_EQ(&found, registry.variants("01_first/told:wide=2,deep=9").front());
+  EXPECT_EQ(found.name, "01_first/told:wide=2,deep=9");
+  EXPECT_EQ(found.base(), "01_first/told");
+}
+
+TEST(Parameters, ReachPlansCostsAndRefusals) {
+  const Registry registry = with_parameters();
+  Exec exec;
+  const auto problem = make_spmv_problem("i", share<float>(matrices::identity(3)));
+  const auto on = [&](const char* name) { return registry.find(name).on<SpmvProblem<float>>(); };
+  EXPECT_EQ(on("01_first/told").prepare(problem, exec)->note(), " and 5");
+  EXPECT_EQ(on("01_first/told:deep=4,wide=8").prepare(problem, exec)->note(), ":wide=8,deep=4 and 5");
+  EXPECT_EQ(on("01_first/told:wide=7").cost(problem).memory, on("01_first/told").cost(problem).memory + 7);
+  EXPECT_EQ(on("01_first/told:wide=8").refuse(problem, exec), "8 is too much");
+  EXPECT_EQ(on("01_first/told:wide=7").refuse(problem, exec), std::nullopt);
+}
+
+TEST(Parameters, AreRefusedInOneLine) {
+  const Registry registry = with_parameters();
+  for (const auto& [setting, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"01_first/tolt:wide=3", "there is no entry '01_first/tolt'; the nearest are '01_first/told'"},
+           {"01_first/spmv:wide=3", "01_first/spmv has no parameters"},
+           {"01_first/told:wise=3", "01_first/told has no parameter 'wise'; the nearest is 'wide'"},
+           {"01_first/told:wide=0", "01_first/told:wide=0: must be a whole number from 1 to 8"},
+           {"01_first/told:wide=9", "wide=9: must be"},
+           {"01_first/told:deep=7,1", "deep=1: must be"},
+           {"01_first/told:wide=", "wide=: must be"},
+           {"01_first/told:wide=3,", "wide=: must be"},
+           {"01_first/told:wide=3x", "wide=3x: must be"},
+           {"01_first/told:wide=99999999999", "wide=99999999999: must be"},
+           {"01_first/told:3", "01_first/told: '3' names no parameter; write 01_first/told:wide=VALUE"},
+           {"01_first/told:", "names no parameter"},
+           {"01_first/told", "names no parameter"}}) {
+    const std::string message = error_of([&] { (void)registry.variants(setting); });
+    EXPECT_TRUE(has_all(message, {expected})) << setting << ": " << message;
+    EXPECT_EQ(message.find('\n'), message.npos);
+  }
+  EXPECT_TRUE(has_all(error_of([&] { (void)registry.find("01_first/told:wide=1,2"); }), {"is 2 entries"}));
 }
 
 std::shared_ptr<const Csr<double>> matrix(Index rows, Index cols) {

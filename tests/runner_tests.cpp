@@ -681,6 +681,16 @@ TEST(Relations, StepsPeersAndBreakEven) {
   EXPECT_TRUE(std::isinf(rows[4].break_even));
 }
 
+TEST(Relations, OfChosenValuesAreOverTheRulesOfTheEntry) {
+  Results results;
+  results.rows = {timed_row("01/a", 4, 0), timed_row("01/a:x=1", 2, 0), timed_row("01/a:x=2", 8, 0),
+                  timed_row("02/b", 1, 0)};
+  relate_rows(results, 0);
+  EXPECT_EQ(results.rows[1].speedup_previous, 2);
+  EXPECT_EQ(results.rows[2].speedup_previous, 0.5) << "over 01/a, not the other value";
+  EXPECT_EQ(results.rows[3].speedup_previous, 4) << "over 01/a";
+}
+
 TEST(Relations, StructureReuseIsNotRanked) {
   Results results;
   results.rows = {timed_row("01/a", 4, 0), timed_row("02/reuse", 1, 0), timed_row("03/b", 2, 0)};

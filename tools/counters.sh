@@ -93,7 +93,7 @@ spmv() {
 
 spmm() {
   local matrix entry
-  local -a ours=(07_spmm/{warp_per_row,split_rows,merged_short_rows,equal_shares,loads_ahead,vector_lanes,strips,balanced})
+  local -a ours=(07_spmm/{thread_per_row,warp_per_row,split_rows,merged_short_rows,equal_shares,loads_ahead,vector_lanes,strips,balanced})
   for matrix in gen:twin:arxiv gen:twin:am gen:twin:ppa; do
     for entry in "${ours[@]}" vendor/cusparse_spmm_alg3; do
       count "N = 32" "$matrix" "$entry" --op spmm --n-cols 32

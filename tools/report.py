@@ -96,7 +96,7 @@ def main():
         import matplotlib  # noqa: F401
     except ImportError as error:
         fail(f"this needs {error.name} in {sys.executable}; install python3-matplotlib and python3-jinja2 and use the system's python3")
-    from report import compare, fetched, ladder, matrices, overview, page, roofline, scaling, steps
+    from report import compare, fetched, ladder, matrices, overview, page, roofline, scaling, steps, sweeps
 
     sections = []
     if pair:
@@ -106,8 +106,9 @@ def main():
         sections.append(compare.comparison_section(*pair, compared, options.least / 100))
         print(compared.summary())
     runs = results.joined(files)
-    sections += overview.troubles(files) + overview.at_a_glance(runs)
-    sections += ladder.ladders(runs) + fetched.fetched(runs) + scaling.scalings(runs) + roofline.rooflines(runs)
+    by_rule = results.by_rule(runs)
+    sections += overview.troubles(files) + overview.at_a_glance(by_rule)
+    sections += ladder.ladders(by_rule) + sweeps.sweeps(runs) + fetched.fetched(runs) + scaling.scalings(runs) + roofline.rooflines(runs)
     if options.program:
         sections += matrices.described(files, options.program, warn)
     write(options.output, page.page(options.title, [*pair, *files], sections, steps.opening(files)))

@@ -10,11 +10,15 @@
 # The part `hubs` is one too: what a row with a fifth of all non-zeros costs, on four twins with it and as they are, thinned so far
 # that a row can hold as many. It writes DIRECTORY/spmm_hubs.json.
 #
+# The part `sweep` runs rungs 1 to 3 with other values of the parameters that D3 tuned for each graph, and with the rows sorted, on am and
+# arxiv, always for N = 32 and 256: DIRECTORY/spmm_sweep.json.
+#
 # The part `real` takes real matrices, the files named below that are in the directory STAGES_FILES: weights of pruned networks, graphs of
 # the web and of people, meshes, and a near-dense one. All rungs and the library, in DIRECTORY/spmm_real.json. It is left out unless it is named.
 #
 # Defaults: 32,128,256; build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
-# to 16 million non-zeros), large (three of up to 80), huge (three of up to 264), order and hubs. Writes DIRECTORY/spmm_n<N>_<PART>.json.
+# to 16 million non-zeros), large (three of up to 80), huge (three of up to 264), order, hubs
+# and sweep. Writes DIRECTORY/spmm_n<N>_<PART>.json.
 # The small graphs are checked in full. Of the others, whose operands have gigabytes, what the timed runs leave is checked (stages
 # run --check once), as the same entries have been checked on the small ones. Nearly all of the time goes into making the matrices, moving and checking. Without a GPU the kernels would run on the executor, which is too
 # slow for these.
@@ -30,15 +34,15 @@ program=${1:-$root/build/gpu/bin/stages}
 [ -x "$program" ] || { echo "spmm-study: there is no program $program; build it (tools/build.sh gpu stages) or name another" >&2; exit 2; }
 out=${2:-$root/out/spmm}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- small medium large huge order hubs
+[ $# -gt 0 ] || set -- small medium large huge order hubs sweep
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# `balanced_reordered` is left out: reordering takes seconds on the CPU for each matrix, so it has a study of its own.
+# `thread_per_row` takes seconds where a row is long, and is for the twins alone. `balanced_reordered` is left out: reordering takes seconds on the CPU for each matrix, so it has a study of its own.
 entries='07_spmm/(warp_per_row|split_rows|merged_short_rows|equal_shares|loads_ahead|vector_lanes|strips|balanced|adaptive)$|vendor/cusparse_spmm'
 
-# measure COLUMNS ENTRIES CHECK FILE WORD ...: one run; the words name its matrices.
+# measure COLUMNS ENTRIES CHECK FILE WORD ...: one run; the words name its matrices, and values of parameters.
 measure() {
   local columns=$1 entries=$2 check=$3 file=$4
   shift 4
@@ -66,6 +70,14 @@ hubs() {
     matrices+=(-m "gen:twin:$twin" -m "gen:twin:$twin,hub_share=0.2")
   done
   measure "$columns" "$entries" once "$out/spmm_hubs.json" "${matrices[@]}"
+}
+
+# sweep: several values of one parameter at a time, beside the rule's.
+sweep() {
+  measure 32,256 '07_spmm/(warp_per_row|split_rows|merged_short_rows|merged_after_sorting)$|vendor/cusparse_spmm' once "$out/spmm_sweep.json" \
+    -m gen:twin:am -m gen:twin:arxiv --set 07_spmm/warp_per_row:columns=1,2 --set 07_spmm/split_rows:chunk=32,64,128,256,512,1024,4096 \
+    --set 07_spmm/merged_short_rows:rows=1,2,4,8,16,32 --set 07_spmm/merged_short_rows:longest=1,2,3,4,8,16,32 \
+    --set 07_spmm/merged_after_sorting:longest=1,2,3,4,8,16,32
 }
 
 # real: what is not made by a generator.
@@ -99,7 +111,7 @@ EOF
 for part in "$@"; do
   check=once
   case $part in
-    order | hubs | real)
+    order | hubs | sweep | real)
       echo "spmm_$part" >&2
       status=0
       "$part" || status=$?
@@ -110,14 +122,14 @@ for part in "$@"; do
     medium) twins="am youtube yelp wikikg2" ;;
     large) twins="ppa protein citation" ;;
     huge) twins="reddit products amazon" ;;
-    *) echo "spmm-study: there is no part '$part'; give small, medium, large, huge, order, hubs or real" >&2; exit 2 ;;
+    *) echo "spmm-study: there is no part '$part'; give small, medium, large, huge, order, hubs, sweep or real" >&2; exit 2 ;;
   esac
   matrices=()
   for twin in $twins; do matrices+=(-m "gen:twin:$twin"); done
   echo "spmm $part, N = $columns" >&2
   all=$work/spmm_$part.json
   status=0
-  measure "$columns" "$entries" "$check" "$all" "${matrices[@]}" || status=$?
+  measure "$columns" "${entries/(/(thread_per_row|}" "$check" "$all" "${matrices[@]}" || status=$?
   [ ! -s "$all" ] || split "$all" "$part"
   [ "$status" = 0 ] || exit "$status"
 done

@@ -34,22 +34,6 @@ namespace {
 constexpr Offset kBlockWindow = 4096;
 constexpr Offset kDeviceWindow = Offset{1} << 20;
 
-/// Row k of the result is row order[k] of `a`.
-template <class T>
-Csr<T> with_rows(const Csr<T>& a, std::span<const Index> order) {
-  Csr<T> out(a.rows, a.cols);
-  out.col_idx.resize(a.col_idx.size());
-  out.values.resize(a.values.size());
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    const auto to = static_cast<std::size_t>(out.row_ptr[k]);
-    const auto from_columns = row_columns(a, order[k]);
-    std::ranges::copy(from_columns, out.col_idx.data() + to);
-    std::ranges::copy(row_values(a, order[k]), out.values.data() + to);
-    out.row_ptr[k + 1] = out.row_ptr[k] + std::ssize(from_columns);
-  }
-  return out;
-}
-
 template <class T>
 class BalancedReordered final : public RowMajorPlan<T> {
  public:

@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 
 namespace stages::spmm {
@@ -205,6 +206,14 @@ class Communities {
 std::vector<Index> community_order(Index cols, std::span<const Offset> row_ptr,
                                    std::span<const Index> col_idx) {
   return Communities(cols, row_ptr, col_idx).row_order();
+}
+
+std::vector<Index> length_order(std::span<const Offset> row_ptr) {
+  std::vector<Index> order(row_ptr.size() - 1);
+  std::iota(order.begin(), order.end(), Index{0});
+  const auto length = [&](Index i) { return row_ptr[place(i) + 1] - row_ptr[place(i)]; };
+  std::ranges::stable_sort(order, std::greater<>(), length);
+  return order;
 }
 
 double fresh_share(Index cols, std::span<const Offset> row_ptr, std::span<const Index> col_idx,

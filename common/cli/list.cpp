@@ -52,9 +52,25 @@ void print_text(const Program& program) {
   for (const LeftOut& left : program.left_out) fmt::print("  {}: needs {}\n", left.name, left.needs);
 }
 
+void print_parameters(const Program& program) {
+  for (const Entry& entry : program.registry.entries()) {
+    if (!entry.parameters.empty()) fmt::print("{}\n", entry.name);
+    for (const Parameter& p : entry.parameters)
+      fmt::print("  {:<8}  {}\n            from {} to {}; by default: {}\n", p.name, p.meaning, p.least,
+                 p.most, p.rule);
+  }
+}
+
 json to_json(const Program& program) {
   json entries = json::array();
   for (const Entry& e : program.registry.entries()) {
+    json parameters = json::array();
+    for (const Parameter& p : e.parameters)
+      parameters.push_back({{"name", p.name},
+                            {"meaning", p.meaning},
+                            {"default", p.rule},
+                            {"least", p.least},
+                            {"most", p.most}});
     entries.push_back({{"name", e.name},
                        {"stage", e.stage()},
                        {"operation", to_string(e.op)},
@@ -64,7 +80,8 @@ json to_json(const Program& program) {
                        {"claims",
                         {{"bitwise_reproducible", e.claims.bitwise_reproducible},
                          {"drops_exact_zeros", e.claims.drops_exact_zeros},
-                         {"structure_reuse", e.claims.structure_reuse}}}});
+                         {"structure_reuse", e.claims.structure_reuse}}},
+                       {"parameters", parameters}});
   }
   json left_out = json::array();
   for (const LeftOut& left : program.left_out)
@@ -81,14 +98,20 @@ json to_json(const Program& program) {
 void add_list_command(CommandLine& line, const Program& program) {
   Command command = line.add("list", "Show every entry: the steps of the course and their peers");
   const auto as_json = std::make_shared<bool>(false);
+  const auto parameters = std::make_shared<bool>(false);
   command.flag("--json", *as_json, "Print JSON instead of text");
+  command.flag("--parameters", *parameters,
+               "Show the entries that have parameters, and what `run --set` may choose");
   command.footer([&program] {
-    return examples(program,
-                    {{"list", "the entries by step, with their ideas"}, {"list --json", "for scripts"}});
+    return examples(program, {{"list", "the entries by step, with their ideas"},
+                              {"list --parameters", "what can be set of them"},
+                              {"list --json", "for scripts"}});
   });
-  command.does([&program, as_json] {
+  command.does([&program, as_json, parameters] {
     if (*as_json) {
       fmt::print("{}\n", to_json(program).dump(2));
+    } else if (*parameters) {
+      print_parameters(program);
     } else {
       print_text(program);
     }

@@ -93,10 +93,20 @@ std::vector<const Entry*> chosen_entries(const Program& program, const RunArgume
   if (!arguments.filter.empty()) filter.emplace("--filter", arguments.filter);
   std::vector<const Entry*> out;
   for (const Entry& entry : program.registry.entries()) {
-    if (among(arguments.ops, to_string(entry.op)) && among(stages, entry.stage()) &&
-        (!filter || filter->found_in(entry.name))) {
-      out.push_back(&entry);
+    if (!among(arguments.ops, to_string(entry.op)) || !among(stages, entry.stage()) ||
+        (filter && !filter->found_in(entry.name)))
+      continue;
+    out.push_back(&entry);
+    for (const std::string& setting : arguments.set) {
+      if (!setting.starts_with(entry.name + ":")) continue;
+      for (const Entry* const variant : program.registry.variants(setting))
+        if (std::ranges::count(out, variant) == 0) out.push_back(variant);
     }
+  }
+  for (const std::string& setting : arguments.set) {
+    const Entry& entry = *program.registry.variants(setting).front();
+    if (std::ranges::count(out, &entry) == 0)
+      fail("--set {}: --op, --stage and --filter leave out {}", setting, entry.base());
   }
   if (out.empty())
     fail("no entry is left by --op, --stage and --filter; `{} list` shows the {} that there are",

@@ -29,7 +29,8 @@ std::vector<std::string> chosen_stages(const Program& program, const std::vector
 /// Throws Error where an option is given that only another operation than those of the run knows.
 void require_effect(const RunArguments& arguments);
 
-/// The entries that --op, --stage and --filter leave, in course order. Throws Error where none is left.
+/// The entries that --op, --stage and --filter leave, in course order, and behind each those that --set makes
+/// of it. Throws Error where none is left, and for a --set of another entry.
 std::vector<const Entry*> chosen_entries(const Program& program, const RunArguments& arguments);
 
 /// What -m, -b and --op ask for; of the built-in set each matrix with the operations it is meant for. Throws

@@ -39,6 +39,12 @@ void add_choice_options(Command& command, RunArguments& a) {
   command.option("--stage", a.stages, "Only these stages, by number or name; vendor for the libraries",
                  {.type = "01,03", .commas = true});
   command.option("--filter", a.filter, "Only entries whose name matches", {.type = "REGEX"});
+  command.option(
+      "--set", a.set,
+      "Run an entry also with each of these values of a parameter (`list --parameters` shows them), "
+      "as in 07_spmm/split_rows:chunk=64,128; of two parameters in one --set with every pair, as in "
+      "...:chunk=64,128,columns=1,2",
+      {.type = "ENTRY:NAME=VALUE,.."});
 }
 
 void add_problem_options(Command& command, ProblemOptions& a) {

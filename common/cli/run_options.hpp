@@ -44,6 +44,7 @@ struct ProblemOptions {
 struct RunArguments {
   std::vector<std::string> matrices, ops, stages;
   std::string filter;
+  std::vector<std::string> set;  ///< ENTRY:NAME=VALUE,..
   ProblemOptions problem;
   Effort effort;
   std::string json, csv;

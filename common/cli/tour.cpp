@@ -134,10 +134,11 @@ void require_tour(const RunArguments& arguments, const Ranks& ranks) {
     fail(
         "without -m a run shows every step and starts ranks itself; leave mpirun away, or name matrices "
         "with -m");
-  if (!(arguments.problem == ProblemOptions()))
+  if (!(arguments.problem == ProblemOptions()) || !arguments.set.empty())
     fail(
         "without -m a run shows every step on a matrix that suits it; options that say what to multiply (-b, "
-        "--n-cols, --mode, --ranks and their like) go with -m, as in -m data:fem, or -m data:all for the "
+        "--set, --n-cols, --mode, --ranks and their like) go with -m, as in -m data:fem, or -m data:all for "
+        "the "
         "whole built-in set");
 }
 

@@ -119,7 +119,8 @@ class RemotePlan final : public Plan<ProblemType> {
 template <class... Problems>
 void implement(Student& student, Values values, std::tuple<Implementation<Problems>...>& implementations) {
   const auto one = [&]<class Problem>(Implementation<Problem>& to) {
-    to.prepare = [&student, values](const Problem& problem, Exec&) -> std::unique_ptr<Plan<Problem>> {
+    to.prepare_with = [&student, values](const Problem& problem, Exec&,
+                                         const ParameterValues&) -> std::unique_ptr<Plan<Problem>> {
       return std::make_unique<RemotePlan<Problem>>(student, problem, values);
     };
   };

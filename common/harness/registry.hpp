@@ -10,18 +10,23 @@
 //                                                                     more than problem_cost()
 //   static std::optional<std::string> refuse(const Problem&, Exec&)   optional: why it cannot run this problem,
 //                                                                     with the number that rules it out
+// Where the entry has parameters all three take a `const ParameterValues&`, too: the constructor before the
+// extra arguments, the others last.
 
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "common/harness/exec.hpp"
+#include "common/harness/parameters.hpp"
 #include "common/harness/plan.hpp"
 #include "common/harness/problem.hpp"
 
@@ -40,14 +45,24 @@ struct EntryInfo {
   std::string idea;  ///< one line
   Claims claims = {};
   Needs needs = {};  ///< beside what its plan always needs (Plan::kNeeds)
+  std::vector<Parameter> parameters = {};
 };
 
-/// How an entry meets one kind of problem.
+/// How an entry meets one kind of problem, with the values chosen for its parameters.
 template <class Problem>
 struct Implementation {
-  std::function<std::unique_ptr<Plan<Problem>>(const Problem&, Exec&)> prepare;
-  Cost (*cost)(const Problem&) = nullptr;
-  std::optional<std::string> (*refuse)(const Problem&, Exec&) = nullptr;
+  std::unique_ptr<Plan<Problem>> prepare(const Problem& problem, Exec& exec) const {
+    return prepare_with(problem, exec, values);
+  }
+  Cost cost(const Problem& problem) const { return cost_with(problem, values); }
+  std::optional<std::string> refuse(const Problem& problem, Exec& exec) const {
+    return refuse_with(problem, exec, values);
+  }
+
+  std::function<std::unique_ptr<Plan<Problem>>(const Problem&, Exec&, const ParameterValues&)> prepare_with;
+  Cost (*cost_with)(const Problem&, const ParameterValues&) = nullptr;
+  std::optional<std::string> (*refuse_with)(const Problem&, Exec&, const ParameterValues&) = nullptr;
+  ParameterValues values;
 };
 
 struct Entry : EntryInfo {
@@ -58,6 +73,10 @@ struct Entry : EntryInfo {
   std::string_view stage() const { return std::string_view(name).substr(0, name.find('/')); }
   /// True for what a user would pick instead: a library's call, not a step of the course.
   bool is_peer() const { return stage() == "vendor"; }
+  /// Its name without the values of parameters.
+  std::string_view base() const { return std::string_view(name).substr(0, name.find(':')); }
+  /// This entry with such values of its parameters, named as in "07_spmm/split_rows:chunk=64".
+  Entry with(const ParameterValues& values) const;
 
   template <class Problem>
   const Implementation<Problem>& on() const {
@@ -81,15 +100,37 @@ struct Prepare {
   using Problem = typename PlanType::Problem;
   std::tuple<Extra...> extra;
 
-  std::unique_ptr<Plan<Problem>> operator()(const Problem& problem, Exec& exec) const {
-    return make(problem, exec, std::index_sequence_for<Extra...>());
+  std::unique_ptr<Plan<Problem>> operator()(const Problem& problem, Exec& exec,
+                                            const ParameterValues& values) const {
+    return make(problem, exec, values, std::index_sequence_for<Extra...>());
   }
 
   template <std::size_t... I>
-  std::unique_ptr<Plan<Problem>> make(const Problem& problem, Exec& exec, std::index_sequence<I...>) const {
-    return std::make_unique<PlanType>(problem, exec, std::get<I>(extra)...);
+  std::unique_ptr<Plan<Problem>> make(const Problem& problem, Exec& exec, const ParameterValues& values,
+                                      std::index_sequence<I...>) const {
+    if constexpr (std::is_constructible_v<PlanType, const Problem&, Exec&, const ParameterValues&, Extra...>)
+      return std::make_unique<PlanType>(problem, exec, values, std::get<I>(extra)...);
+    else
+      return std::make_unique<PlanType>(problem, exec, std::get<I>(extra)...);
   }
 };
+
+template <class PlanType>
+Cost cost_with(const typename PlanType::Problem& problem, const ParameterValues& values) {
+  if constexpr (requires { PlanType::cost(problem, values); })
+    return PlanType::cost(problem, values);
+  else
+    return PlanType::cost(problem);
+}
+
+template <class PlanType>
+std::optional<std::string> refuse_with(const typename PlanType::Problem& problem, Exec& exec,
+                                       const ParameterValues& values) {
+  if constexpr (requires { PlanType::refuse(problem, exec, values); })
+    return PlanType::refuse(problem, exec, values);
+  else
+    return PlanType::refuse(problem, exec);
+}
 
 }  // namespace detail
 
@@ -100,14 +141,20 @@ class Registry {
   template <template <class> class PlanOf, class... Extra>
   [[gnu::always_inline]] void add(EntryInfo info, Extra... extra) {
     info.needs = info.needs | PlanOf<float>::kNeeds;
-    Entry& entry = insert(std::move(info), PlanOf<float>::Problem::kOp);
+    Entry& entry = add({std::move(info), PlanOf<float>::Problem::kOp, {}});
     implement<PlanOf<float>>(entry, extra...);
     implement<PlanOf<double>>(entry, extra...);
   }
+  /// Throws Error if the name is taken.
+  Entry& add(Entry entry);
 
   std::span<const Entry> entries() const { return entries_; }
-  /// The entry of that name. Throws Error, with the nearest names, if there is none.
+  /// The entry of that name, which may be one with values: "07_spmm/split_rows:chunk=64". Throws Error, with
+  /// the nearest names, if there is none.
   const Entry& find(std::string_view name) const;
+  /// That with values for each combination of those in "07_spmm/split_rows:chunk=32,64,128,columns=1,2". They
+  /// stay where they are as long as the registry does. Throws Error where find() or combinations() does.
+  std::vector<const Entry*> variants(std::string_view setting) const;
 
  private:
   template <class PlanType, class... Extra>
@@ -115,13 +162,13 @@ class Registry {
     using Problem = typename PlanType::Problem;
     auto& to = std::get<Implementation<Problem>>(entry.implementations);
     entry.chains = PlanType::kChains;
-    to.prepare = detail::Prepare<PlanType, Extra...>{{extra...}};
-    to.cost = &PlanType::cost;
-    to.refuse = &PlanType::refuse;
+    to.prepare_with = detail::Prepare<PlanType, Extra...>{{extra...}};
+    to.cost_with = &detail::cost_with<PlanType>;
+    to.refuse_with = &detail::refuse_with<PlanType>;
   }
-  Entry& insert(EntryInfo info, Op op);
 
   std::vector<Entry> entries_;
+  mutable std::list<Entry> variants_;  ///< those that were asked for
 };
 
 }  // namespace stages

@@ -70,7 +70,8 @@ void relate_rows(Results& results, std::size_t first) {
     if (fastest_peer != nullptr && !row.peer) row.speedup_peer = fastest_peer->run.median / row.run.median;
     if (!row.peer) {
       if (previous != nullptr) row.speedup_previous = previous->run.median / row.run.median;
-      previous = &row;
+      const bool by_rule = row.entry.find(':') == row.entry.npos;  // no values of parameters were chosen
+      if (by_rule) previous = &row;
     }
     const double gain = cheapest->run.median - row.run.median;
     const double investment = row.prepare - cheapest->prepare;

@@ -121,6 +121,8 @@ class Lens(Case):
             (r"What it counts</summary>(\S+) and", "packed_shares", "", "shared load"), (r"What it counts</summary>\S+ and (\S+)\. ", "bank_order", "", "shared load"),
             (r"`vector_batches`: (\S+);", "vector_batches", "", "shared load"), (r"(\d+) sectors a load, not", "vector_batches", "a.values", "global load"),
             (r"sectors a load, not (\d+)\.", "packed_shares", "value[s]", "global load"))),
+        *(("07_spmm/notes.md", rf"\| 32, a thread a row \| {words}", "07_spmm/thread_per_row -m gen:uniform:n=1000,per_row=8 --n-cols 32", "from[column]", "global load", column)
+          for words, column in ((r"(\S+) \|", "requests"), (r"\S+ \| (\S+) \|", "lanes"), (r"\S+ \| \S+ \| (\S+) \|", "takes"))),
         *(("07_spmm/notes.md", words, f"07_spmm/warp_per_row -m gen:uniform:n=1000,per_row=8 --n-cols {n}", "from[u * kWarp]", "global load", column) for words, n, column in (
             (r"\| 31 \| \S+ \| (\S+) \|", 31, "lanes"), (r"\| 31 \| \S+ \| \S+ \| (\S+) \|", 31, "takes"), (r"\| 31 \| (\S+) \|", 31, "requests"),
             (r"\| 32 \| \S+ \| \S+ \| (\S+) \|", 32, "takes"), (r"\| 33 \| .* \| 32 and 1 \| (\S+) and", 33, "takes"),
@@ -215,6 +217,7 @@ class Lens(Case):
             ("runs on the host", "01_cpu_serial/csr_spmv", "-m", self.MATRIX),
             ("on several GPUs", "08_spgemm_multigpu/multi_gather", "-m", self.MATRIX),
             ("there is no entry '05_cuda_csr/none'", "05_cuda_csr/none", "-m", self.MATRIX),
+            ("07_spmm/split_rows:chunk=1,2: is 2 entries", "07_spmm/split_rows:chunk=1,2", "-m", self.MATRIX),
             ("needs 40.* GB of memory, the limit is", "03_cuda_naive/dense_row_major", "-m", "gen:eye:n=100000"),
             ("needs 4.00 k steps, the limit on the executor is 1.00 k", "05_cuda_csr/warp_per_row", "-m", self.MATRIX, "--max-work", 1000),
             ("nowhere.mtx", "05_cuda_csr/warp_per_row", "-m", "nowhere.mtx"),

@@ -64,6 +64,36 @@ class Run(Case):
         results, _ = self.results("-m", "data:fem", "--quick", "--op", "spmm", "--stage", "07", "--n-cols", "32")
         self.assertEqual([(r["entry"], r["status"]) for r in results["results"]], [(entry, "good") for entry in of_step])
 
+    def test_values_of_parameters(self):
+        """Each value is an entry behind that of the rule; every pair in one --set, each --set for itself."""
+        name = "07_spmm/split_rows"
+        if name not in entries():
+            self.skipTest("this build has no kernels")
+        words = ["-m", SMALL, "--quick", "--op", "spmm", "--filter", "rows$", "--stage", "07"]
+        set_of = lambda *settings: [word for setting in settings for word in ("--set", setting)]
+        results, _ = self.results(*words, *set_of(f"{name}:chunk=7,64,columns=2,chunk=7", f"{name}:columns=1,2", "07_spmm/merged_short_rows:rows=3,longest=32"),
+                                  "--csv", self.csv)
+        rows = {row["entry"]: row for row in results["results"]}
+        of_entry = [entry for entry in rows if entry.startswith(name)]
+        self.assertEqual(of_entry, [name + values for values in ("", ":chunk=7,columns=2", ":chunk=64,columns=2", ":columns=1", ":columns=2")])
+        self.assertEqual({rows[entry]["status"] for entry in of_entry}, {"good"})
+        told = [[rows[entry]["metrics"][of]["value"] for of in ("chunk", "columns")] for entry in of_entry]
+        self.assertEqual(told, [[128, 1], [7, 2], [64, 2], [128, 1], [128, 2]])
+        self.assertIn("3 rows of 32 non-zeros may be 96, and a warp merges up to 32", rows["07_spmm/merged_short_rows:rows=3,longest=32"]["reason"])
+        with self.csv.open(newline="") as file:
+            self.assertEqual([line["entry"] for line in csv.DictReader(file)], list(rows))
+        for setting, expected in ((f"{name}:chunks=7", f"{name} has no parameter 'chunks'; the nearest is 'chunk'"),
+                                  ("07_spmm/warp_per_row:chunk=7", "07_spmm/warp_per_row has no parameter 'chunk'; there are columns"),
+                                  (f"{name}:chunk=0", f"{name}:chunk=0: must be a whole number from 1 to 1073741824"),
+                                  (f"{name}:columns=1,3", "columns=3: must be a whole number from 1 to 2"),
+                                  (f"{name}:chunk=1e3", "chunk=1e3: must be"), (f"{name}:64", f"{name}: '64' names no parameter"), (name, "names no parameter"),
+                                  ("07_spmm/merged_after_sorting:rows=2", "--op, --stage and --filter leave out 07_spmm/merged_after_sorting")):
+            self.refused(expected, "run", *words, "--set", setting)
+        a, b, c = (self.directory / f"{of}.mtx" for of in "abc")
+        self.good("generate", SMALL, "-o", a)
+        b.write_text("%%MatrixMarket matrix array real general\n40 1\n" + "1\n" * 40)
+        self.assertIn(f"by {name}:chunk=7", self.good("multiply", a, b, "--with", f"{name}:chunk=7", "-o", c).stdout)
+
     def test_index_base_0(self):
         path = self.write("d1.mtx", "%MatrixMarket matrix coordinate real general\n3 3 4\n0 -1 1.0\n0 0 1\n1 2 1\n2 2 1\n")
         self.refused(r"d1\.mtx:3: ", "info", path, "--index-base", "0")

@@ -106,6 +106,9 @@ class Usage(Case):
             ("MATRIX: its value is empty", "info", ""),
             ("--matrix-b: its value is empty", *small, "-b", "", "--op", "spgemm"),
             (r"--filter '\(': no regular expression", *small, "--filter", "("),
+            ("01_cpu_serial/csr_spmv has no parameters; `list --parameters`", *small, "--set", "01_cpu_serial/csr_spmv:x=1"),
+            ("there is no entry 'csr_spmm_plain'; the nearest", *small, "--set", "csr_spmm_plain:x=1"),
+            ("--set:", *small, "--set"),
             ("no entry is left", *small, "--filter", "no such entry"),
             ("--stage: there is no step '01_cpu_seriall'; the nearest is '01_cpu_serial'", *small, "--stage", "01_cpu_seriall"),
             (f"there is no entry '{name}x'; the nearest (is|are) .*'{name}'", "multiply", "--with", name + "x", a, a, "-o", x),
@@ -119,7 +122,7 @@ class Usage(Case):
             (r"--seed: 7{309} is no whole number", *small, "--seed", 309 * "7"),
             (r"rows=7{309},cols=1,nnz=1: rows=7{309} is not", "info", f"gen:uniform:rows={309 * '7'},cols=1,nnz=1"),
             # What to multiply goes with -m.
-            *(("go with -m", "run", *words) for words in (["--mode", "chain"], ["-b", "data:d2"], ["--n-cols", "8"], ["--beta", "1"], ["--index-base", "0"])),
+            *(("go with -m", "run", *words) for words in (["--set", "x/y:z=1"], ["--mode", "chain"], ["-b", "data:d2"], ["--n-cols", "8"], ["--beta", "1"], ["--index-base", "0"])),
             *((f"{option}: its value is empty", *small, "--op", "spmm", option, "") for option in ("--alpha", "--beta", "--max-noise", "--max-work")),
             *((f"--seed.*{value} is no whole number from 0 to 18446744073709551615", *small, f"--seed={value}") for value in ("-1", "18446744073709551616", "1.5")))
         for flag in ("--alpha", "--beta", "--max-noise", "--time-budget", "--max-memory", "--max-work", "--max-seconds"):
@@ -211,11 +214,20 @@ class List(Case):
         found = listed()
         self.assertEqual((found["schema_version"], set(found)), (1, {"schema_version", "version", "backend", "entries", "left_out"}))
         for entry in found["entries"]:
-            self.assertEqual({"name", "stage", "operation", "idea", "peer", "needs", "claims"}, set(entry))
+            self.assertEqual({"name", "stage", "operation", "idea", "peer", "needs", "claims", "parameters"}, set(entry))
             self.assertTrue(entry["name"].startswith(entry["stage"] + "/"))
             self.assertGreater(len(entry["idea"]), 10, entry)
             self.assertEqual(entry["peer"], entry["stage"] == "vendor")
         self.assertEqual({"spmv", "spmm", "spgemm"}, {e["operation"] for e in found["entries"]})
+
+    def test_parameters(self):
+        """Those of --json, and of no other entry."""
+        expected = {e["name"]: e["parameters"] for e in listed()["entries"] if e["parameters"]}
+        text = self.good("list", "--parameters").stdout
+        self.assertEqual(re.findall(r"^\S+", text, re.MULTILINE), list(expected))
+        for of in expected.values():
+            for p in of:
+                self.assertIn(f"  {p['name']:<8}  {p['meaning']}\n            from {p['least']} to {p['most']}; by default: {p['default']}\n", text)
 
     def test_programs_of_steps(self):
         """Only its entries; the program of a step with kernels has the lens, too."""

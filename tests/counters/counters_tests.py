@@ -168,7 +168,7 @@ class Script(unittest.TestCase):
                 self.assertRegex(asked, rf"--profile-from-start off .*--metrics {','.join(self.asked)} ")
 
     def test_sums_of_good_cases(self):
-        self.assertEqual((len(self.spmm["cases"]), len(self.cases(self.spgemm, "good"))), (37, 6))
+        self.assertEqual((len(self.spmm["cases"]), len(self.cases(self.spgemm, "good"))), (41, 6))
         case = self.cases(self.spmm, "good")["gen:twin:am", "07_spmm/balanced"]
         self.assertEqual((case["launches"], case["instructions"], case["options"]), (2, 4000, "N = 32"))
         self.assertAlmostEqual(case["seconds"], 4e-6)

@@ -1,4 +1,5 @@
-// The order of rows behind 07_spmm/balanced_reordered, and the figure that tells what an order is worth.
+// The orders of rows behind 07_spmm/balanced_reordered and merged_after_sorting, and the figure that tells what
+// an order is worth.
 
 #include "07_spmm/order/row_order.hpp"
 
@@ -49,6 +50,11 @@ TEST(RowOrder, HoldsEachRowOnce) {
     std::sort(order.begin(), order.end());
     EXPECT_EQ(order, as_it_comes(a.rows)) << c.name;
   }
+}
+
+TEST(RowOrder, ByLengthHasTheLongestFirstAndKeepsEquals) {
+  const Matrix a = with_columns(4, {{0, 1}, {}, {1, 2, 3}, {0, 2}, {}});
+  EXPECT_EQ(spmm::length_order(a.row_ptr), (std::vector<Index>{2, 0, 3, 1, 4}));
 }
 
 TEST(RowOrder, FreshShareCountsFirstRequestsOfEachWindow) {

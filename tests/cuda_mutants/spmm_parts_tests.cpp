@@ -94,15 +94,14 @@ Registry with_small_parts(bool aligned) {
     spmm::add_vector_lanes(registry, fmt::format("vector_lanes,share={}", share), share);
     spmm::add_strips(registry, fmt::format("strips,share={}", share), share);
   }
-  for (const Index per_lane : {1, 2}) {
-    spmm::add_warp_per_row(registry, fmt::format("per_lane={}", per_lane), {.per_lane = per_lane});
-    for (const Index step : {1, 32})
-      spmm::add_split_rows(registry, fmt::format("step={},per_lane={}", step, per_lane),
-                           {.step = step, .per_lane = per_lane});
-    for (const auto& [rows, longest] : {std::pair{1, 40}, {3, 1}, {3, 40}, {100, 40}})
-      spmm::add_merged_short_rows(
-          registry, fmt::format("merged={},short={},per_lane={}", rows, longest, per_lane),
-          {.step = 33, .merged_rows = rows, .short_row = longest, .per_lane = per_lane});
+  Registry with_rules;
+  add_07_spmm(with_rules);
+  for (const char* const setting :
+       {"warp_per_row:columns=1,2", "split_rows:chunk=1,32,columns=1,2",
+        "merged_short_rows:rows=1,3,32,chunk=33", "merged_after_sorting:longest=10,32,chunk=33,columns=1,2",
+        "merged_short_rows:rows=3,longest=1,10,chunk=33,columns=1,2"}) {
+    for (const Entry* const entry : with_rules.variants(fmt::format("07_spmm/{}", setting)))
+      registry.add(*entry);
   }
   return registry;
 }
@@ -134,7 +133,7 @@ void expect_same_bits(const Registry& registry, const SpmmProblem<float>& proble
   for (const Entry& entry : registry.entries()) {
     if (entry.claims.bitwise_reproducible) {
       EXPECT_TRUE(all_bits_agree(entry, problem)) << entry.name << " on " << problem.name;
-    } else if (STAGES_SIMULATED && entry.name == "step=1,per_lane=1") {
+    } else if (STAGES_SIMULATED && entry.name == "07_spmm/split_rows:chunk=1,columns=1") {
       EXPECT_FALSE(all_bits_agree(entry, problem)) << "atomics in another order: this test sees nothing";
     }
   }

@@ -175,6 +175,7 @@ class Documents(unittest.TestCase):
         "a generator": ("```sh\nstages info gen:nothing:n=1\n```", "there is no generator nothing"),
         "a parameter": ("```sh\nstages info gen:fem:ny=3,mx=2\n```", "gen:fem has no parameter mx"),
         "an entry": ("```sh\nstages multiply --with vendor/egen_spmv a.mtx x.mtx\n```", "there is no entry vendor/egen_spmv"),
+        "a parameter of an entry": ("```sh\nstages run --set 07_spmm/split_rows:chunks=3\n```", "07_spmm/split_rows:chunks=3 is not there"),
         "a filter": ("```sh\nstages run --filter '01_|99_'\n```", "no entry has '99_'"),
         "a preset": ("```sh\nctest --preset cpus\n```", "there is no preset cpus"),
         "a test": ("```sh\nctest --preset cpu -R bettery\n```", "no test has 'bettery'"),

@@ -189,7 +189,7 @@ class Project:
                 self.words |= set(re.findall(r"\w+", path.read_text()))
         self.help = {}
         listed = json.loads(self.ask("list", "--json"))
-        self.entries = {entry["name"] for entry in listed["entries"]}
+        self.entries = {entry["name"]: {of["name"] for of in entry["parameters"]} for entry in listed["entries"]}
         self.builtin = {line.split("\t")[0] for line in (root / "data/builtin.tsv").read_text().splitlines() if not line.startswith("#")}
         self.generators, name = {}, None
         for line in self.ask("generate", "--list").splitlines():
@@ -324,7 +324,10 @@ class Project:
                 raise Fault(f"{word} is not there")
 
     def named(self, word):
-        return word in self.entries or any(True for _ in self.root.glob(word))
+        entry, _, values = word.partition(":")
+        if entry in self.entries:
+            return set(re.findall(r"(\w+)=", values)) <= self.entries[entry]
+        return any(True for _ in self.root.glob(word))
 
     def check_said(self, page, code):
         """A piece of code in running text: a command, a spec, a path, the name of a file, of an entry or of something in the sources,

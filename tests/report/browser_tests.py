@@ -145,7 +145,7 @@ class Browser(Looked):
         super().setUpClass()
         samples, page = Samples(PROGRAM, ROOT, cls.directory), cls.directory / "page.html"
         everyday, ranks = samples.everyday(), samples.ranks()
-        done = samples.report(everyday, *([ranks] if ranks else []), "--compare", everyday, everyday, "--program", PROGRAM, "-o", page)
+        done = samples.report(everyday, samples.swept(everyday), *([ranks] if ranks else []), "--compare", everyday, everyday, "--program", PROGRAM, "-o", page)
         assert done.returncode == 0, done.stderr
         cls.text = page.read_text()
 

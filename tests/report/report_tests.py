@@ -227,6 +227,21 @@ class Pages(Case):
         self.assertRegex(plain, r"30 kB 4 2\.46 us(?! \d)")
         self.assertIn("nothing below was timed here", plain)
 
+    def test_over_a_parameter(self):
+        """A line for each value of the others, with the rule's choice on it; such entries are in no ladder."""
+        text, page = self.page(self.samples.swept(self.everyday))
+        section = text[text.index('<section id="sweeps">'):text.index('<section id="roofline">')]
+        plain = self.plainly("sweeps", text)
+        self.assertEqual(section.count("<figure"), 2)
+        self.assertIn("chunk = 256 is 2.00x as fast as its 128.", plain)
+        rows = [[re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)] for row in re.findall(r"<tr>(.*?)</tr>", section, re.DOTALL)]
+        cells = lambda row: [" ".join(cell.split()) for cell in row]
+        self.assertEqual([(row[-4], row[-2], row[-1]) for row in map(cells, rows) if len(row) == 7],
+                         [("32", "0.50x", ""), ("128", "1.00x", "the rule"), ("256", "2.00x", ""), ("32", "", "")])
+        self.assertEqual(section.count("M 0 5.5"), 1, "one ring: of the line without other values")
+        self.assertNotIn("chunk=", self.plainly("ladder-0", text))
+        self.assertNotIn("sweeps", self.page(self.everyday)[1].sections)
+
     def test_nothing_timed(self):
         def change(data):
             for row in data["results"]:

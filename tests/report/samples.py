@@ -61,11 +61,22 @@ class Samples:
     def weak(self):
         return self.run("weak.json", "--weak", "-m", "gen:stencil:points=5,nx=12,ny=6xR", "--op", "spgemm", "--stage", "01,02", ranks="1,2")
 
+    def swept(self, everyday):
+        """The everyday results with an entry of two parameters: the times of the rule, of values on both of its sides, and of a value of the other."""
+        def change(data):
+            row = next(r for r in data["results"] if "seconds" in r and not r["peer"])
+            data["results"] = []
+            for values, factor in (("", 1), (":chunk=32", 2), (":chunk=256", 0.5), (":chunk=32,columns=2", 3)):
+                one = copy.deepcopy(row) | {"entry": "07_spmm/split_rows" + values, "metrics": {"chunk": {"value": 128 if not values else 1, "unit": ""}}}
+                one["seconds"]["run"].update({name: value * factor for name, value in row["seconds"]["run"].items() if name in ("median", "q1", "q3")})
+                data["results"].append(one)
+        return self.changed("swept.json", everyday, change)
+
     def report(self, *words):
         """What tools/report.py says to these words, in a fork of this process: it has the libraries, and to import them takes longer than
         most pages."""
         script = self.root / "tools/report.py"
-        for name in ("compare", "fetched", "ladder", "matrices", "overview", "page", "results", "roofline", "scaling", "steps"):
+        for name in ("compare", "fetched", "ladder", "matrices", "overview", "page", "results", "roofline", "scaling", "steps", "sweeps"):
             importlib.import_module(f"report.{name}")
         with open(os.devnull) as nothing, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             def run():

@@ -87,6 +87,10 @@ class Row:
         text = name if self.peer else f"{stage[:2]} {name}"
         return f"{text} on {self.ranks}" if self.mpi else text
 
+    def has_values(self):
+        """Values of its parameters were chosen, by `stages run --set`."""
+        return ":" in self.entry
+
     def ranked(self):
         """Timed, and all of the multiplication: what reuses the structure of C is no equal of the others."""
         return self.times is not None and not self.structure_reuse
@@ -181,7 +185,8 @@ def _relate(rows):
     for row in ranked:
         took = row.times
         if not row.peer:
-            row.speedup_previous, row.speedup_peer, previous = previous / took.median, peer / took.median, took.median
+            row.speedup_previous, row.speedup_peer = previous / took.median, peer / took.median
+            previous = previous if row.has_values() else took.median
         invested, gain = took.prepare - cheapest.prepare, cheapest.median - took.median
         row.pays_after = 0 if invested <= 0 else math.ceil(invested / gain) if gain > 0 else math.inf
 
@@ -281,6 +286,11 @@ def joined(files):
         before, after = os.path.commonprefix(names), os.path.commonprefix([name[::-1] for name in names])[::-1]
         out.append(File(path=parts[0].path, name=f"{before}*{after}", context=parts[0].context, rows=[row for part in parts for row in part.rows]))
     return out
+
+
+def by_rule(files):
+    """The files without the rows for which values of parameters were chosen."""
+    return [dataclasses.replace(file, rows=[row for row in file.rows if not row.has_values()]) for file in files]
 
 
 def grouped(rows, key):
