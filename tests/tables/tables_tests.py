@@ -499,8 +499,8 @@ class Parts(unittest.TestCase):
 
 
 @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "no matplotlib (Debian: python3-matplotlib)")
-class Curve(unittest.TestCase):
-    """06_cuda_register/curve.svg is what tools/draw_curve.py makes of the record."""
+class Pictures(unittest.TestCase):
+    """The pictures of tools/draw_curve.py are what it makes of the records."""
 
     def parts(self, picture):
         """The numbers of each line and bar, and the words."""
@@ -508,28 +508,42 @@ class Curve(unittest.TestCase):
                  for name, path in re.findall(r'<g id="(\w+:[^"]+)">\s*<path d="([^"]*)"', picture)}
         return paths, re.findall(r">([^<>]*\w[^<>]*)</text>", picture)
 
-    def apart(self, results):
-        """How far, in the picture's units, the picture lies from one that is drawn of these results."""
+    def apart(self, picture, draw, results):
+        """How far, in the picture's units, the picture lies from one that is drawn of these results; and whether the words are the same."""
         with tempfile.TemporaryDirectory() as directory:
-            path = pathlib.Path(directory, "curve.svg")
-            draw_curve.draw(results, path)
-            (paths, words), (drawn, drawn_words) = self.parts((ROOT / draw_curve.PICTURE).read_text()), self.parts(path.read_text())
+            path = pathlib.Path(directory, "drawn.svg")
+            draw(results, path)
+            (paths, words), (drawn, drawn_words) = self.parts((ROOT / picture).read_text()), self.parts(path.read_text())
         self.assertEqual({name: len(numbers) for name, numbers in paths.items()}, {name: len(numbers) for name, numbers in drawn.items()})
         return max(abs(a - b) for name, numbers in paths.items() for a, b in zip(numbers, drawn[name])), words == drawn_words
 
-    def test_its_lines_bars_and_words_are_the_record(self):
-        results = records.read(ROOT / draw_curve.RECORD)
-        far, same_words = self.apart(results)
+    def check(self, picture, draw, results, *changes):
+        """Each change, (rows, what it does to a row, whether the words stay), is seen."""
+        far, same_words = self.apart(picture, draw, results)
         self.assertLess(far, 0.1, "run tools/draw_curve.py")
         self.assertTrue(same_words, "run tools/draw_curve.py")
-        for size, words_stay in ((512, True), (draw_curve.SIZE, False)):  # another time is seen, in a line and in a bar
+        for is_changed, change, words_stay in changes:
             changed = copy.deepcopy(results)
-            for r in changed["results"]:
-                if r["entry"] == "06_cuda_register/row_per_thread" and f"n={size}," in r["problem"]["matrix"]:
-                    r["seconds"]["run"]["median"] *= 1.05
-            far, same_words = self.apart(changed)
+            for r in (r for part in (changed if isinstance(changed, list) else [changed]) for r in part["results"] if is_changed(r)):
+                change(r)
+            far, same_words = self.apart(picture, draw, changed)
             self.assertGreater(far, 0.3)
             self.assertEqual(same_words, words_stay)
+
+    def test_lines_bars_and_words_of_the_curve(self):
+        slower = lambda r: r["seconds"]["run"].update(median=1.05 * tables.median(r))
+        of_size = lambda n: lambda r: r["entry"] == "06_cuda_register/row_per_thread" and f"n={n}," in r["problem"]["matrix"]
+        self.check(draw_curve.PICTURE, draw_curve.draw, records.read(ROOT / draw_curve.RECORD),
+                   (of_size(512), slower, True), (of_size(draw_curve.SIZE), slower, False))  # in a line, and in a bar
+
+    def test_lines_and_words_of_several_gpus(self):
+        of = lambda r: r["entry"] == "08_spgemm_multigpu/multi_blocks" and r["ranks"] == 4 and r["problem"]["matrix"] == draw_curve.UNIFORM
+        made = draw_curve.of_several_gpus()
+        self.check(draw_curve.GPUS_PICTURE, draw_curve.draw_gpus, made,
+                   (of, lambda r: r["seconds"].update(prepare=1.05 * r["seconds"]["prepare"]), True),
+                   (of, lambda r: r["metrics"]["compute_seconds"].update(value=1.05 * tables.measured(r, "compute_seconds")), True))
+        older = [{**part, "context": {**part["context"], "source_digest": "0" * 64}} for part in made]  # none is older than another
+        self.assertFalse(self.apart(draw_curve.GPUS_PICTURE, draw_curve.draw_gpus, older)[1])
 
 
 def result(entry, samples, matrix="gen:fem:nx=3", status="good", **more):
