@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """tools/tables.py: the tables of several ranks, from records made by hand, and whether READMEs hold what the project's records say."""
 
+import contextlib
 import copy
 import importlib.util
+import io
 import json
 import math
 import os
@@ -21,6 +23,7 @@ sys.dont_write_bytecode = True
 import draw_curve  # tools/draw_curve.py
 import record as records  # tools/record.py
 import tables  # tools/tables.py
+import whole_program  # tools/whole_program.py
 
 
 def row(entry, ranks, median, phases=None, options="", **metrics):
@@ -195,6 +198,30 @@ class Ladder(unittest.TestCase):
                     sources = "".join(f.read_text() for f in (page.parent / "stage.hpp", page.parent / file.strip("`")))
                     self.assertIn(f"{page.parent.name}/{entry.strip('`')}", sources, f"{page}: {file}")
         self.assertGreater(found, 0)
+
+
+class WholePrograms(unittest.TestCase):
+    """tools/whole_program.py, and the table of its record beside what the report says."""
+
+    def test_times_are_of_the_program_and_of_all_that_it_starts(self):
+        took, said = whole_program.run("bash", "-c", "sleep 0.4 & (for ((i = 0; i < 200000; ++i)); do :; done); wait; echo done")
+        self.assertEqual(said, "done\n")
+        self.assertGreater(took["real"], 0.4)
+        self.assertGreater(took["user"], 0.05)  # of the child's loop: bash itself takes milliseconds
+        with self.assertRaises(SystemExit) as ended, contextlib.redirect_stderr(io.StringIO()) as said:
+            whole_program.run("bash", "-c", "echo no such entry >&2; exit 77")
+        self.assertEqual(ended.exception.code, 77)
+        self.assertIn("exit code 77: no such entry", said.getvalue())
+
+    def test_table(self):
+        of = lambda entry, ranks, product: {"entry": entry, "ranks": ranks, "rows": 511, "result_nnz": 15841, "real": 2, "user": 0.25, "sys": 3, "product": product}
+        rows = [of("02_mpi/scatter_gather", ranks, 0.0125) for ranks in (4, 32)] + [of("03_cuda_naive/dense_output_strided", 0, 0)]
+        text = tables.programs({"programs": rows, **record(cpus="2")}, "", [])
+        self.assertEqual([list(r.values()) for r in table(text, "entry")[1]], [
+            ["`02_mpi/scatter_gather`", "4", "511", "2.00 s", "250 ms", "3.00 s", "12.5 ms", "15,841", ""],
+            ["`02_mpi/scatter_gather`", "32", "511", "2.00 s", "250 ms", "3.00 s", "12.5 ms", "15,841", "23.416 s, user 39.292 s, sys 56.808 s"],
+            ["`03_cuda_naive/dense_output_strided`", "", "511", "2.00 s", "250 ms", "3.00 s", "", "15,841", "3.942 s"]])
+        self.assertIn("CPU of a test, 2 processors, 2026-11-22, sources 0123456789ab)", text)
 
 
 class Limits(unittest.TestCase):
