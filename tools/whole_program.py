@@ -23,10 +23,9 @@ import time
 import record
 import tables
 
-RUNS = 3
+RUNS, SIZES = 3, {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 ENTRIES = ("01_cpu_serial/two_pointer_dot", "01_cpu_serial/gustavson_adaptive", "02_mpi/scatter_gather", "02_mpi/shared_window",
            "03_cuda_naive/dense_output_strided", "08_spgemm_multigpu/binned")
-UNITS = {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def run(*words):
@@ -45,38 +44,33 @@ def fail(why, code=2):
 
 
 def measured(stages, place, shrink, quick, entry, ranks):
-    """The row of an entry; `ranks` is 0 for one that needs none."""
-    files = [place / f"{name}{shrink}.mtx" for name in "ab"]
-    for file in files:
-        if not file.exists():
-            run(stages, "generate", f"gen:d1:{file.name[0]},shrink={shrink}", "-o", file)
-    words = [stages, "multiply", *files, "-o", place / "c.mtx", "--type", "f32", "--with", entry, *(["--ranks", str(ranks)] if ranks else [])]
-    _, said = checked = run(*words)
+    """The row of an entry; `ranks` is empty for one that needs none."""
+    for name in "ab":
+        run(stages, "generate", f"gen:d1:{name},shrink={shrink}", "-o", place / f"{name}.mtx")
+    words = [stages, "multiply", place / "a.mtx", place / "b.mtx", "-o", place / "c.mtx", "--type", "f32", "--with", entry, *(["--ranks", ranks] if ranks else [])]
+    checked = run(*words)
     took, said = checked if quick else sorted((run(*words, "--no-check") for _ in range(RUNS)), key=lambda of: of[0]["real"])[RUNS // 2]
     rows, nnz, product, unit = re.search(r"(\d+) x \d+, (\d+) non-zeros, by .* in ([\d.]+) (\w+),", said).groups()
-    return {"entry": entry, "ranks": ranks, "rows": int(rows), "result_nnz": int(nnz), **took, "product": float(product) * UNITS[unit]}
+    return {"entry": entry, "ranks": int(ranks or 0), "rows": int(rows), "result_nnz": int(nnz), **took, "product": float(product) * SIZES[unit]}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("--quick", action="store_true", help="a small matrix, once")
-    parser.add_argument("--ranks", default="1,2,4,32", help="numbers of processes for the entries of step 2 [1,2,4,32]")
+    parser.add_argument("--ranks", default="1,2,4,32", help="of the entries of step 2 [1,2,4,32]")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write a record")
     options = parser.parse_args()
-    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", options.ranks):
-        fail(f"--ranks: '{options.ranks}' are no numbers; give some as 1,2,4")
     if options.json and not os.access(options.json.parent, os.W_OK):
         fail(f"--json: {options.json.parent} cannot be written; give a file in a directory that can")
     stages = shutil.which("stages") or shutil.which(tables.ROOT / "build/cpu/bin/stages") or fail("there is no program stages; build it by tools/build.sh cpu stages")
     with tempfile.TemporaryDirectory() as place:
-        place = pathlib.Path(place)
-        run(stages, "run", "--quick", "-m", "gen:fem:nx=2", "--op", "spmv", "--stage", "01", "--json", place / "run.json")
-        results = {"context": json.loads((place / "run.json").read_text())["context"] | {"command": " ".join(sys.argv)}, "programs": []}
+        run(stages, "run", "--quick", "-m", "gen:fem:nx=2", "--op", "spmv", "--stage", "01", "--json", place + "/run.json")
+        results = {"context": record.read(place + "/run.json")["context"] | {"command": " ".join(sys.argv)}, "programs": []}
         for entry in json.loads(run(stages, "list", "--json")[1])["entries"]:
-            for ranks in map(int, options.ranks.split(",") if entry["needs"]["several_ranks"] else "0") if entry["name"] in ENTRIES else ():
-                print(entry["name"], ranks or "", file=sys.stderr)
+            for ranks in (options.ranks.split(",") if entry["needs"]["several_ranks"] else [""]) if entry["name"] in ENTRIES else ():
+                print(entry["name"], ranks, file=sys.stderr)
                 small = options.quick or entry["needs"]["gpu"] and results["context"]["backend"] == "cpu"
-                results["programs"].append(measured(stages, place, 16 if small else 1, options.quick, entry["name"], ranks))
+                results["programs"].append(measured(stages, pathlib.Path(place), 16 if small else 1, options.quick, entry["name"], ranks))
     print(tables.programs(results, "", []), end="")
     if options.json:
         options.json.write_text(record.text_of(record.rounded(results, 4)))
