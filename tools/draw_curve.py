@@ -134,11 +134,11 @@ def draw_gpus(records, path):
     counts = sorted({row["ranks"] for results in records for row in results["results"] if row["mpi"]})
     kinds = []
     for results in records:
-        context = results["context"]
-        turns, older = context[f"ranks={counts[1]}: gpus"] == "1", context["source_digest"] != records[0]["context"]["source_digest"]
+        context, most = results["context"], max(row["ranks"] for row in results["results"])
+        turns, older = int(context[f"ranks={most}: gpus"]) < most, context["source_digest"] != records[0]["context"]["source_digest"]
         look = {"linestyle": ":" if turns else "-", "marker": "s" if older else "o", "markersize": 4, "linewidth": 1.3}
         look |= {"markerfacecolor": "white"} if older else {}
-        kinds.append(Line2D([], [], color=CUSPARSE, label=f"{context['gpu']}: processes " + ("take turns on one" if turns else "with a GPU each")
+        kinds.append(Line2D([], [], color=CUSPARSE, label=f"{context['gpu']}: processes " + ("take turns" if turns else "with a GPU each")
                             + (", older sources" if older else ""), **look))
         rows = [row for row in tables.timed_rows(results) if row["problem"]["matrix"] == UNIFORM]
         library = min((row for row in rows if row["peer"]), key=tables.median)
