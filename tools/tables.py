@@ -723,7 +723,7 @@ def programs(results, pattern, _wanted):
             for p in results["programs"] if re.search(pattern, p["entry"])]
     context = results["context"]
     return text_of(table_of(["entry", "ranks", "rows", "real", "user", "sys", "of it the product", "nnz(C)", "the report (8191 rows)"], rows),
-                   f"(whole programs, f32; user and sys: of all their processes; {source_of(context, place_of(context) + ', ' + context['cpus'] + ' processors')})")
+                   f"(whole programs, f32; user and sys: of all their processes; {source_of(context, place_of(context) + ', ' + context['cpus'] + ' processors, load before ' + context['load'])})")
 
 
 def order(results, _pattern, _wanted):

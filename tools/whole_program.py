@@ -65,7 +65,7 @@ def main():
     stages = shutil.which("stages") or shutil.which(tables.ROOT / "build/cpu/bin/stages") or fail("there is no program stages; build it by tools/build.sh cpu stages")
     with tempfile.TemporaryDirectory() as place:
         run(stages, "run", "--quick", "-m", "gen:fem:nx=2", "--op", "spmv", "--stage", "01", "--json", place + "/run.json")
-        results = {"context": record.read(place + "/run.json")["context"] | {"command": " ".join(sys.argv)}, "programs": []}
+        results = {"context": record.read(place + "/run.json")["context"] | {"command": " ".join(sys.argv), "load": f"{os.getloadavg()[0]:.1f}"}, "programs": []}
         for entry in json.loads(run(stages, "list", "--json")[1])["entries"]:
             for ranks in (options.ranks.split(",") if entry["needs"]["several_ranks"] else [""]) if entry["name"] in ENTRIES else ():
                 print(entry["name"], ranks, file=sys.stderr)

@@ -216,12 +216,12 @@ class WholePrograms(unittest.TestCase):
     def test_table(self):
         of = lambda entry, ranks, product: {"entry": entry, "ranks": ranks, "rows": 511, "result_nnz": 15841, "real": 2, "user": 0.25, "sys": 3, "product": product}
         rows = [of("02_mpi/scatter_gather", ranks, 0.0125) for ranks in (4, 32)] + [of("03_cuda_naive/dense_output_strided", 0, 0)]
-        text = tables.programs({"programs": rows, **record(cpus="2")}, "", [])
+        text = tables.programs({"programs": rows, **record(cpus="2", load="0.1")}, "", [])
         self.assertEqual([list(r.values()) for r in table(text, "entry")[1]], [
             ["`02_mpi/scatter_gather`", "4", "511", "2.00 s", "250 ms", "3.00 s", "12.5 ms", "15,841", ""],
             ["`02_mpi/scatter_gather`", "32", "511", "2.00 s", "250 ms", "3.00 s", "12.5 ms", "15,841", "23.416 s, user 39.292 s, sys 56.808 s"],
             ["`03_cuda_naive/dense_output_strided`", "", "511", "2.00 s", "250 ms", "3.00 s", "", "15,841", "3.942 s"]])
-        self.assertIn("CPU of a test, 2 processors, 2026-11-22, sources 0123456789ab)", text)
+        self.assertIn("CPU of a test, 2 processors, load before 0.1, 2026-11-22, sources 0123456789ab)", text)
 
 
 class Limits(unittest.TestCase):
