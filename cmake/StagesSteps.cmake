@@ -1,7 +1,7 @@
 # The steps: every directory [0-9][0-9]_* with sources becomes the library stage_NAME, which defines
 # `void stages::add_NAME(stages::Registry&)`; sources in its directories fast/, for experts, order/ and multi/ belong to it, too. A directory may
 # hold a stage.cmake that looks for what the step needs; it sees the name in `stage`, and sets `stage_missing` to what is
-# missing, or `stage_links` to what to link, and takes out of `cuda_sources` what is a program of its own.
+# missing, or `stage_links` to what to link, takes out of `cuda_sources` what is a program of its own, and may add programs.
 
 # What the commands include, and then what the kernels' sources include, where g++ compiles them. Nothing on the executor is timed.
 set(STAGES_LIGHT_HEADERS <algorithm> <cmath> <functional> <map> <memory> <span> <string> <vector> <fmt/format.h>

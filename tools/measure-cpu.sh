@@ -15,11 +15,12 @@
 #   cpu-vector.json     SpMV: every MATRIX
 #   cpu-dense.json      SpMM with 32 columns: every MATRIX
 #   cpu-plain.json      SpMV and SpMM with 32 columns: built-in matrices, among them data:d2, which the dense forms take, too
+#   cpu-O0.json         the part compiler: the dense loop 1000 times, without optimisation; in cpu-O3.json as it is
 #
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 name=$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-' | tr -s '-')
-known="pair uniform sparse vector dense square plain"
+known="pair uniform sparse vector dense square plain compiler"
 wanted=$known
 while [ "${1:-}" = --name ] || [ "${1:-}" = --only ]; do
   [ $# -ge 2 ] || { echo "measure-cpu: $1 needs a word" >&2; exit 2; }
@@ -61,4 +62,13 @@ if [ ${#matrices[@]} -gt 0 ]; then
   measure square "${matrices[@]}" --op spgemm --filter 'gustavson|vendor'
 fi
 measure plain -m data:d2 -m data:road -m data:fem -m data:web --op spmv,spmm --n-cols 32
+if wants compiler; then
+  "$root/tools/build.sh" cpu 01_cpu_serial 01_cpu_serial_O0
+  for level in O0 O3; do
+    program=01_cpu_serial_$level file=$out/cpu-$level.json
+    "$root/build/cpu/bin/${program%_O3}" run -m data:d2 --op spmv --filter dense_spmv_plain --mode stream --products 1000 \
+      --time-budget "${STAGES_TIME_BUDGET:-5}" --json "$file" > /dev/null
+    "$root/tools/record.py" pack "$file"
+  done
+fi
 echo "written: $out/cpu-*.json" >&2

@@ -25,6 +25,7 @@ options=TEXT among them (blanks written as _) takes the rows with these options,
     counters  what ncu counted: the record of tools/counters.sh, of the cases in whose "matrix, options, entry" REGEX is found (as it holds no
               blanks, a dot stands for one)
     gather    the rates at which rows at random places were read, of sizes that REGEX finds, as in 30MB (below REGEX is a dot where it says nothing)
+    programs  whole programs beside those of the course project's report: the record of tools/whole_program.py
     order     what reordering the rows was worth: the record of the part `order` of tools/spmm-study.sh
     rules     what the rules cost: the record of tools/rules-cost.sh; REGEX is `spgemm` or `spmm`
     forms     from the same record what each form of step 8 is worth, of those that REGEX finds
@@ -746,6 +747,21 @@ def with_values(text, page, missing):
     return new
 
 
+# What that report says of its programs, on 32 cores and a V100, by the entry nearest to each and its ranks.
+REPORTED = {("01_cpu_serial/two_pointer_dot", 0): "6.199 s", ("02_mpi/scatter_gather", 32): "23.416 s, user 39.292 s, sys 56.808 s",
+            ("03_cuda_naive/dense_output_strided", 0): "3.942 s"}
+
+
+def programs(results, pattern, _wanted):
+    """The Markdown table of a record of tools/whole_program.py; on the executor a product has no time."""
+    took = lambda p: (seconds(p[name]) if p[name] else "" for name in ("real", "user", "sys", "product"))
+    rows = [[f"`{p['entry']}`", str(p["ranks"] or ""), str(p["rows"]), *took(p), f"{p['result_nnz']:,}", REPORTED.get((p["entry"], p["ranks"]), "")]
+            for p in results["programs"] if re.search(pattern, p["entry"])]
+    context = results["context"]
+    return text_of(table_of(["entry", "ranks", "rows", "real", "user", "sys", "of it the product", "nnz(C)", "the report (8191 rows)"], rows),
+                   f"(whole programs, f32; user and sys: of all their processes; {source_of(context, place_of(context) + ', ' + context['cpus'] + ' processors, load before ' + context['load'])})")
+
+
 def order(results, _pattern, _wanted):
     """The Markdown table of a record with `balanced` and `balanced_reordered`: what the order gained, and what it cost."""
     timed = {(*problem_of(r), r["entry"]): r for r in timed_rows(results)}
@@ -918,7 +934,7 @@ def machine(context, file):
 
 
 # What makes the table of each kind, from the results, REGEX and the matrices.
-KINDS = {make.__name__: make for make in (table, scaling, chain, ratios, products, ladder, gather, counters, order, rules, forms, steps)}
+KINDS = {make.__name__: make for make in (table, scaling, chain, ratios, products, ladder, gather, counters, programs, order, rules, forms, steps)}
 BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 

@@ -2,11 +2,15 @@
 
 #include "stages_source_digest.hpp"
 
+#ifndef STAGES_MORE_FLAGS
+#define STAGES_MORE_FLAGS ""  // of a program whose entries are compiled in another way
+#endif
+
 namespace stages {
 
 const BuildInfo& build_info() {
-  static constexpr BuildInfo kInfo{STAGES_VERSION, STAGES_COMPILER, STAGES_FLAGS, STAGES_BACKEND,
-                                   STAGES_SOURCE_DIGEST};
+  static constexpr BuildInfo kInfo{STAGES_VERSION, STAGES_COMPILER, STAGES_FLAGS STAGES_MORE_FLAGS,
+                                   STAGES_BACKEND, STAGES_SOURCE_DIGEST};
   return kInfo;
 }
 

@@ -319,6 +319,13 @@ class Tour(Case):
         # Nothing is asked that cannot be done.
         self.assertEqual([row for row in results["results"] if not row["peer"] and row["status"] != "good"], [])
 
+    def test_without_optimisation(self):
+        """Step 1's program of that kind has its entries, and says how they are compiled."""
+        small = ("-m", SMALL, "--quick", "--op", "spmv")
+        (fast, _), (slow, _) = (self.results(*small, program="01_cpu_serial" + level) for level in ("", "_O0"))
+        self.assertEqual(slow["context"]["flags"], fast["context"]["flags"] + " -O0")
+        self.assertEqual([(r["entry"], r["status"]) for r in slow["results"]], [(r["entry"], "good") for r in fast["results"]])
+
     def test_part_of_it(self):
         results, _ = self.results("--stage", "03,04", "--filter", "dense")
         self.assertEqual([line["step"] for line in results["steps"] if not line["missing"]], ["03_cuda_naive"])

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """tools/tables.py: the tables of several ranks, from records made by hand, and whether READMEs hold what the project's records say."""
 
+import contextlib
 import copy
 import importlib.util
+import io
 import json
 import math
 import os
@@ -21,6 +23,7 @@ sys.dont_write_bytecode = True
 import draw_curve  # tools/draw_curve.py
 import record as records  # tools/record.py
 import tables  # tools/tables.py
+import whole_program  # tools/whole_program.py
 
 
 def row(entry, ranks, median, phases=None, options="", **metrics):
@@ -209,6 +212,30 @@ class Ladder(unittest.TestCase):
                     sources = "".join(f.read_text() for f in (page.parent / "stage.hpp", page.parent / file.strip("`")))
                     self.assertIn(f"{page.parent.name}/{entry.strip('`')}", sources, f"{page}: {file}")
         self.assertGreater(found, 0)
+
+
+class WholePrograms(unittest.TestCase):
+    """tools/whole_program.py, and the table of its record beside what the report says."""
+
+    def test_times_are_of_the_program_and_of_all_that_it_starts(self):
+        took, said = whole_program.run("bash", "-c", "sleep 0.4 & (for ((i = 0; i < 200000; ++i)); do :; done); wait; echo done")
+        self.assertEqual(said, "done\n")
+        self.assertGreater(took["real"], 0.4)
+        self.assertGreater(took["user"], 0.05)  # of the child's loop: bash itself takes milliseconds
+        with self.assertRaises(SystemExit) as ended, contextlib.redirect_stderr(io.StringIO()) as said:
+            whole_program.run("bash", "-c", "echo no such entry >&2; exit 77")
+        self.assertEqual(ended.exception.code, 77)
+        self.assertIn("exit code 77: no such entry", said.getvalue())
+
+    def test_table(self):
+        of = lambda entry, ranks, product: {"entry": entry, "ranks": ranks, "rows": 511, "result_nnz": 15841, "real": 2, "user": 0.25, "sys": 3, "product": product}
+        rows = [of("02_mpi/scatter_gather", ranks, 0.0125) for ranks in (4, 32)] + [of("03_cuda_naive/dense_output_strided", 0, 0)]
+        text = tables.programs({"programs": rows, **record(cpus="2", load="0.1")}, "", [])
+        self.assertEqual([list(r.values()) for r in table(text, "entry")[1]], [
+            ["`02_mpi/scatter_gather`", "4", "511", "2.00 s", "250 ms", "3.00 s", "12.5 ms", "15,841", ""],
+            ["`02_mpi/scatter_gather`", "32", "511", "2.00 s", "250 ms", "3.00 s", "12.5 ms", "15,841", "23.416 s, user 39.292 s, sys 56.808 s"],
+            ["`03_cuda_naive/dense_output_strided`", "", "511", "2.00 s", "250 ms", "3.00 s", "", "15,841", "3.942 s"]])
+        self.assertIn("CPU of a test, 2 processors, load before 0.1, 2026-11-22, sources 0123456789ab)", text)
 
 
 class Limits(unittest.TestCase):
@@ -513,8 +540,8 @@ class Parts(unittest.TestCase):
 
 
 @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "no matplotlib (Debian: python3-matplotlib)")
-class Curve(unittest.TestCase):
-    """06_cuda_register/curve.svg is what tools/draw_curve.py makes of the record."""
+class Pictures(unittest.TestCase):
+    """The pictures of tools/draw_curve.py are what it makes of the records."""
 
     def parts(self, picture):
         """The numbers of each line and bar, and the words."""
@@ -522,28 +549,42 @@ class Curve(unittest.TestCase):
                  for name, path in re.findall(r'<g id="(\w+:[^"]+)">\s*<path d="([^"]*)"', picture)}
         return paths, re.findall(r">([^<>]*\w[^<>]*)</text>", picture)
 
-    def apart(self, results):
-        """How far, in the picture's units, the picture lies from one that is drawn of these results."""
+    def apart(self, picture, draw, results):
+        """How far, in the picture's units, the picture lies from one that is drawn of these results; and whether the words are the same."""
         with tempfile.TemporaryDirectory() as directory:
-            path = pathlib.Path(directory, "curve.svg")
-            draw_curve.draw(results, path)
-            (paths, words), (drawn, drawn_words) = self.parts((ROOT / draw_curve.PICTURE).read_text()), self.parts(path.read_text())
+            path = pathlib.Path(directory, "drawn.svg")
+            draw(results, path)
+            (paths, words), (drawn, drawn_words) = self.parts((ROOT / picture).read_text()), self.parts(path.read_text())
         self.assertEqual({name: len(numbers) for name, numbers in paths.items()}, {name: len(numbers) for name, numbers in drawn.items()})
         return max(abs(a - b) for name, numbers in paths.items() for a, b in zip(numbers, drawn[name])), words == drawn_words
 
-    def test_its_lines_bars_and_words_are_the_record(self):
-        results = records.read(ROOT / draw_curve.RECORD)
-        far, same_words = self.apart(results)
+    def check(self, picture, draw, results, *changes):
+        """Each change, (rows, what it does to a row, whether the words stay), is seen."""
+        far, same_words = self.apart(picture, draw, results)
         self.assertLess(far, 0.1, "run tools/draw_curve.py")
         self.assertTrue(same_words, "run tools/draw_curve.py")
-        for size, words_stay in ((512, True), (draw_curve.SIZE, False)):  # another time is seen, in a line and in a bar
+        for is_changed, change, words_stay in changes:
             changed = copy.deepcopy(results)
-            for r in changed["results"]:
-                if r["entry"] == "06_cuda_register/row_per_thread" and f"n={size}," in r["problem"]["matrix"]:
-                    r["seconds"]["run"]["median"] *= 1.05
-            far, same_words = self.apart(changed)
+            for r in (r for part in (changed if isinstance(changed, list) else [changed]) for r in part["results"] if is_changed(r)):
+                change(r)
+            far, same_words = self.apart(picture, draw, changed)
             self.assertGreater(far, 0.3)
             self.assertEqual(same_words, words_stay)
+
+    def test_lines_bars_and_words_of_the_curve(self):
+        slower = lambda r: r["seconds"]["run"].update(median=1.05 * tables.median(r))
+        of_size = lambda n: lambda r: r["entry"] == "06_cuda_register/row_per_thread" and f"n={n}," in r["problem"]["matrix"]
+        self.check(draw_curve.PICTURE, draw_curve.draw, records.read(ROOT / draw_curve.RECORD),
+                   (of_size(512), slower, True), (of_size(draw_curve.SIZE), slower, False))  # in a line, and in a bar
+
+    def test_lines_and_words_of_several_gpus(self):
+        of = lambda r: r["entry"] == "08_spgemm_multigpu/multi_blocks" and r["ranks"] == 4 and r["problem"]["matrix"] == draw_curve.UNIFORM
+        made = draw_curve.of_several_gpus()
+        self.check(draw_curve.GPUS_PICTURE, draw_curve.draw_gpus, made,
+                   (of, lambda r: r["seconds"].update(prepare=1.05 * r["seconds"]["prepare"]), True),
+                   (of, lambda r: r["metrics"]["compute_seconds"].update(value=1.05 * tables.measured(r, "compute_seconds")), True))
+        older = [{**part, "context": {**part["context"], "source_digest": "0" * 64}} for part in made]  # none is older than another
+        self.assertFalse(self.apart(draw_curve.GPUS_PICTURE, draw_curve.draw_gpus, older)[1])
 
 
 def result(entry, samples, matrix="gen:fem:nx=3", status="good", **more):
