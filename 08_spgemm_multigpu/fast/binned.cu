@@ -100,8 +100,7 @@ class Binned final : public BinnedPlan<T> {
     bounds_ = {a_.rows, b_.cols, problem.products, problem.max_row_products, problem.result_bound};
     const RowsToSplit long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
     if (long_rows.rows.empty()) {
-      if (settings.result_bytes == 0 && is_recorded(rules_, bounds_, device_facts().sms))
-        record();
+      if (settings.result_bytes == 0 && is_recorded(rules_, bounds_, device_facts().sms)) record();
       return;
     }
     rules_.long_row = settings.rules.long_row;

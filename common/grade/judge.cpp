@@ -204,15 +204,14 @@ class Judge {
     return reference.cost(problem).work > kMostWork;
   }
 
-  /// use(problem): A times so many vectors, or times a matrix of so many columns, or A A, as the reference does.
+  /// use(problem): A times so many vectors, times a matrix of so many columns, or A A, as the reference does.
   template <class Use>
   void with_problem_on(const std::string& name, const std::shared_ptr<const Csr<float>>& a, Index vectors,
                        Index columns, Use use) {
     if (reference_.op == Op::spmv)
       use(make_spmv_problem<float>(name, a, vectors > 1 ? Mode::stream : Mode::single, vectors));
     if (reference_.op == Op::spgemm) use(make_spgemm_problem<float>(name, a, a));
-    if (reference_.op == Op::spmm)
-      use(make_spmm_problem<float>({.name = name, .a = a, .n_cols = columns}));
+    if (reference_.op == Op::spmm) use(make_spmm_problem<float>({.name = name, .a = a, .n_cols = columns}));
   }
 
   template <class Problem>

@@ -87,8 +87,7 @@ const Mutant kMutants[] = {
 template <class T>
 std::string rejection(const Entry& entry, const Case& c, Exec& exec) {
   Tally tally;
-  battery::with_problem<T>(
-      c, [&](const auto& problem) { check_on(entry, problem, exec, {}, {}, tally); });
+  battery::with_problem<T>(c, [&](const auto& problem) { check_on(entry, problem, exec, {}, {}, tally); });
   return tally.failures.empty() ? "" : tally.failures.front();
 }
 
