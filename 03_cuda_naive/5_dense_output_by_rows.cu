@@ -9,8 +9,6 @@
 // of a warp work, and 30 wait. In rung 4 a warp has two neighbouring columns of B: 16 of its lanes have work,
 // or none, and then the warp is done at once.
 //
-// fast/dense_output.cu goes on from here: it makes C into CSR on the device, so that the zeros never travel.
-//
 // Input and cost: as 4_dense_output_strided.cu.
 
 #include "03_cuda_naive/dense_output.hpp"

@@ -8,7 +8,6 @@ void add_03_cuda_naive(Registry& registry) {
   add_dense_padded(registry);
   add_dense_output_strided(registry);
   add_dense_output_by_rows(registry);
-  add_dense_output(registry);
 }
 
 }  // namespace stages

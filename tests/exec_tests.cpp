@@ -13,7 +13,6 @@
 #include <fstream>
 #include <thread>
 
-#include "bench/bench.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/machine.hpp"
 #include "common/matrix/memory.hpp"
@@ -245,20 +244,6 @@ TEST(Summarize, NoiseFallsWithTheRootOfTheCount) {
     return summarize(samples).noise;
   };
   EXPECT_NEAR(noise_of(100) / noise_of(1600), 4, 0.5);
-}
-
-TEST(ChoiceTimes, OfWhatIsTimedAgainTheBestRoundCounts) {
-  bench::ChoiceTimes times;
-  times.add("rules", {5, 5, 5});
-  for (const auto& [name, seconds] : {std::pair("a", 4.0), {"b", 6.0}, {"c", 3.0}, {"d", 9.0}})
-    times.add(name, {seconds});
-  EXPECT_EQ(times.to_time_again(), (std::vector<std::string>{"rules", "c", "a", "b"}));
-  times.add_again("rules", {9, 8, 9});
-  times.add_again("rules", {5, 1, 6});  // the least single sample is chance
-  times.add_again("rules", {7, 7, 7});
-  times.add_again("c", {4, 4, 4});
-  EXPECT_EQ(times.json()["again"].dump(), R"({"rules":5.0,"c":4.0})");
-  EXPECT_EQ(times.json()["seconds"]["rules"], 5.0);
 }
 
 }  // namespace

@@ -184,19 +184,11 @@ std::vector<Mutant> all_mutants() {
   return all;
 }
 
-/// Calls use(problem) with the problem of a case.
-template <class T, class Use>
-void with_problem(const Case& c, Use use) {
-  if (c.op == Op::spmv) use(battery::make_problem<SpmvProblem<T>>(c));
-  if (c.op == Op::spmm) use(battery::make_problem<SpmmProblem<T>>(c));
-  if (c.op == Op::spgemm) use(battery::make_problem<SpgemmProblem<T>>(c));
-}
-
 template <class T>
 Tally check(const Entry& entry, const Case& c) {
   Exec exec;
   Tally tally;
-  with_problem<T>(c, [&](const auto& problem) { check_on(entry, problem, exec, {}, {}, tally); });
+  battery::with_problem<T>(c, [&](const auto& problem) { check_on(entry, problem, exec, {}, {}, tally); });
   return tally;
 }
 
@@ -226,7 +218,7 @@ void expect_not_good(const Mutant& m, const Case& c) {
   Exec exec;
   const Entry* const entries[] = {&m.entry};
   Results results;
-  with_problem<T>(c, [&](const auto& problem) {
+  battery::with_problem<T>(c, [&](const auto& problem) {
     run_problem(problem, entries, exec, {.time_budget = 0.001}, {}, results);
   });
   ASSERT_EQ(results.rows.size(), 1U);

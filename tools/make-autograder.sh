@@ -102,7 +102,7 @@ done
 # is to the judge, its task is as well: a head, and headers that it includes, among them the frames of micro/. A head may refer to
 # another step.
 mapfile -t needed < <({ printf '%s\n' "${steps[@]}"; sed -n 's,^// Reference: \([^/]*\)/.*,\1,p' "${masters[@]}"; } | sort -u)
-parts=(CMakeLists.txt CMakePresets.json LICENSE bench cmake common data/*.tsv micro "${needed[@]}")
+parts=(CMakeLists.txt CMakePresets.json LICENSE cmake common data/*.tsv micro "${needed[@]}")
 if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
   git ls-files -z -- "${parts[@]}" > "$made/files"
 else

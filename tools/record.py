@@ -72,8 +72,6 @@ def packed(results):
     """The record of results as `stages run --json` writes them; a record as it is; of anything else all, rounded."""
     if {"problems", "choices", "wanted"} & results.keys():  # "wanted": of verify*.json, which scripts read with grep
         return results
-    if "matrices" in results:
-        return with_choices(results)
     if not {"context", "results"} <= results.keys():
         return rounded(results)
     problems, entries, rows, numbers = [], {}, [], {}
@@ -94,13 +92,6 @@ def packed(results):
     problems = [{of: value for of, value in problem.items() if value != USUAL_OF_PROBLEM.get(of)} for problem in problems]
     rest = {name: of for name, of in results.items() if name != "results"}
     return rest | {"times": list(TIMES), "entries": entries, "problems": problems, "results": rows}
-
-
-def with_choices(costs):
-    """The record of what rules cost: the names of the choices that were timed stand once."""
-    names = list(dict.fromkeys(name for m in costs["matrices"] for name in m["seconds"]))
-    times = lambda of: {kind: [of[kind].get(name) for name in names] for kind in ("seconds", "again") if of.get(kind)}
-    return {**costs, "choices": names, "matrices": [{**m, **rounded(times(m))} for m in costs["matrices"]]}
 
 
 def unpacked(record):

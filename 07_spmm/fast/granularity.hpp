@@ -54,8 +54,8 @@
 // lies beside whole warps of a wider B that is neither aligned nor packed.
 //
 // These rules were fitted on the matrices of tools/sets/spmm-fitted.txt, and on generated ones that are in no
-// list (07_spmm/notes.md), on an H100. What they cost there and on others, against all that `spmm_study` tries,
-// is in 07_spmm/measured.md, "What the rules cost".
+// list (07_spmm/notes.md), on an H100. What they cost there and on others is in 07_spmm/measured.md, "What the
+// rules cost".
 
 #include "07_spmm/row_major.hpp"
 #include "07_spmm/stage.hpp"

@@ -50,10 +50,6 @@ auto with_single_columns(const Granularity& g, Go&& go) {
     if (g.strip == 32 && g.lanes == 32) return go(StripForm<T, 32, 1, 1, 8>{});
     if (g.strip == 64 && g.lanes == 32) return go(StripForm<T, 32, 1, 2, 8>{});
     if (g.strip == 96 && g.lanes == 32) return go(StripForm<T, 32, 1, 3, 4>{});
-#ifdef STAGES_SPMM_ALL_FORMS
-    if (g.strip == 32 && g.lanes == 8) return go(StripForm<T, 8, 1, 4, 4>{});
-    if (g.strip == 64 && g.lanes == 16) return go(StripForm<T, 16, 1, 4, 4>{});
-#endif
   }
   fail(
       "balanced: strips of {} columns on {} lanes and blocks of {} threads were asked for, where rows of B "
@@ -61,44 +57,10 @@ auto with_single_columns(const Granularity& g, Go&& go) {
       g.strip, g.lanes, g.block);
 }
 
-#ifdef STAGES_SPMM_ALL_FORMS
-/// The forms that no rule chooses, which a study has compiled for itself. False if `g` is none of them.
-template <class T, class Go>
-bool with_study_form(const Granularity& g, Go&& go) {
-  constexpr Index kVector = kVectorLength<T>;
-  constexpr unsigned kLanes = 32 / kVector;  ///< of a strip of 32
-  const auto is = [&](Index strip, Index lanes, Index loads, unsigned block = kSmallBlock) {
-    return g.strip == strip && g.lanes == lanes && g.loads == loads && g.block == static_cast<Index>(block);
-  };
-  bool found = true;
-  if (is(32, kLanes, 2)) {
-    go(StripForm<T, kLanes, kVector, 1, 2>{});
-  } else if (is(32, kLanes, 4, 1024)) {
-    go(StripForm<T, kLanes, kVector, 1, 4, 1024>{});
-  } else if (is(64, 2 * kLanes, 4, 1024)) {
-    go(StripForm<T, 2 * kLanes, kVector, 1, 4, 1024>{});
-  } else if (is(64, kLanes, 4)) {
-    go(StripForm<T, kLanes, kVector, 2, 2>{});
-  } else if (is(64, kLanes, 8)) {
-    go(StripForm<T, kLanes, kVector, 2, 4>{});
-  } else if (is(128, 2 * kLanes, 4)) {
-    go(StripForm<T, 2 * kLanes, kVector, 2, 2>{});
-  } else {
-    found = false;
-  }
-  return found;
-}
-#endif
-
 /// Calls `go` with the StripForm of `g`, with vectors where rows of B are `aligned`.
 template <class T, class Go>
 void with_form(const Granularity& g, bool aligned, Go&& go) {
   if (!aligned || (g.strip < kVectorStrip && g.lanes == g.strip)) return with_single_columns<T>(g, go);
-#ifdef STAGES_SPMM_ALL_FORMS
-  if constexpr (sizeof(T) == 4) {
-    if (with_study_form<T>(g, go)) return;
-  }
-#endif
   constexpr unsigned kVector = kVectorLength<T>;
   const bool small_block = g.block == Index{kSmallBlock};
   if (small_block && g.lanes == 4 && g.loads == 4) {

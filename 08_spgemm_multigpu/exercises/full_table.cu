@@ -65,41 +65,16 @@ __device__ bool add_up(const CsrView<T, Offset>& a, const CsrView<T, Offset>& b,
   return good;
 }
 
-/// counts[row] = results of the row, or kNotCounted. Block b, a warp, has rows b, b + gridDim.x, ...
-template <class T>
-__global__ void count(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> tables, Index* counts) {
-  const unsigned lane = threadIdx.x;
-  const Tables<T> table = tables.mine();
-  for (Offset row = blockIdx.x; row < a.rows; row += gridDim.x) {
-    const bool good = add_up(a, b, static_cast<Index>(row), table, lane);
-    Index results = 0;
-    for (unsigned s = lane; s < table.slots; s += kWarp)
-      results += __popc(__ballot_sync(kAllLanes, table.keys[s] != kFree));
-    if (lane == 0) counts[row] = good ? results : kNotCounted;
-    __syncwarp();
-  }
-}
-
-/// The same with tables in which each row fits, sorted and written to its place in C.
+/// Block b, a warp, has rows b, b + gridDim.x, ... The first pass counts the results of a row, or says
+/// kNotCounted; in the second each row fits.
 template <class T>
 __global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, Tables<T> tables, Results<T> c) {
   const unsigned lane = threadIdx.x;
   const Tables<T> table = tables.mine();
   for (Offset row = blockIdx.x; row < a.rows; row += gridDim.x) {
-    add_up(a, b, static_cast<Index>(row), table, lane);
-    Offset out = c.row_ptr[row];
-    for (unsigned s = lane; s < table.slots; s += kWarp) {
-      const bool is_taken = table.keys[s] != kFree;
-      const unsigned taken = __ballot_sync(kAllLanes, is_taken);
-      if (is_taken) c.col_idx[out + __popc(taken & ((1u << lane) - 1u))] = table.keys[s];
-      out += __popc(taken);
-    }
-    __syncwarp();
-    const Offset begin = c.row_ptr[row];
-    micro::sort_row(c.col_idx + begin, static_cast<T*>(nullptr), static_cast<unsigned>(out - begin), lane);
-    for (Offset to = begin + lane; to < out; to += kWarp)
-      c.values[to] = table.sums[slot_of(table.keys, table.slots, c.col_idx[to])];
-    __syncwarp();
+    const bool good = add_up(a, b, static_cast<Index>(row), table, lane);
+    c.take(table, row, lane);
+    if (!good && lane == 0) c.counts[row] = kNotCounted;
   }
 }
 
@@ -118,16 +93,9 @@ class MyGrowingTables final : public micro::TableSpgemm<T> {
     } while (std::find(counted.begin(), counted.end(), kNotCounted) != counted.end());
   }
 
-  void write(const Results<T>& c) override { this->pass(c); }
-
   void multiply(const Rows& a, const Rows& b, const Tables<T>& tables, const Results<T>& c,
                 cudaStream_t stream) override {
-    const LaunchConfig config{.grid = this->blocks(), .block = kWarp, .stream = stream};
-    if (c.values == nullptr) {
-      launch(stages::count<T>, config, a, b, tables, c.counts);
-    } else {
-      launch(stages::multiply<T>, config, a, b, tables, c);
-    }
+    launch(stages::multiply<T>, {.grid = tables.count, .block = kWarp, .stream = stream}, a, b, tables, c);
   }
 };
 

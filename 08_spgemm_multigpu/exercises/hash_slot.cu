@@ -54,22 +54,16 @@ __global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, micro::Tabl
   }
 }
 
-template <class T>
-class MyTables final : public micro::TableSpgemm<T> {
-  using Rows = CsrView<T, Offset>;
-  using micro::TableSpgemm<T>::TableSpgemm;
-
-  void multiply(const Rows& a, const Rows& b, const micro::Tables<T>& tables, const micro::Results<T>& c,
-                cudaStream_t stream) override {
-    launch(stages::multiply<T>, {.grid = this->blocks(), .block = kWarp, .stream = stream}, a, b, tables, c);
-  }
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyTables>(
-      {.name = "task/hash_slot", .idea = "a hash table a row", .claims = {.bitwise_reproducible = false}});
+  add_launched<micro::TableSpgemm>(
+      registry,
+      {.name = "task/hash_slot", .idea = "a hash table a row", .claims = {.bitwise_reproducible = false}},
+      []<class T>(const CsrView<T, Offset>& a, const CsrView<T, Offset>& b, const micro::Tables<T>& tables,
+                  const micro::Results<T>& c, cudaStream_t stream) {
+        launch(multiply<T>, {.grid = tables.count, .block = kWarp, .stream = stream}, a, b, tables, c);
+      });
 }
 
 }  // namespace stages

@@ -61,21 +61,15 @@ __global__ void multiply(CsrView<T, Offset> a, CsrView<T, Offset> b, micro::Tabl
   }
 }
 
-template <class T>
-class MyNewKeys final : public micro::TableSpgemm<T> {
-  using Rows = CsrView<T, Offset>;
-  using micro::TableSpgemm<T>::TableSpgemm;
-
-  void multiply(const Rows& a, const Rows& b, const micro::Tables<T>& tables, const micro::Results<T>& c,
-                cudaStream_t stream) override {
-    launch(stages::multiply<T>, {.grid = this->blocks(), .block = kWarp, .stream = stream}, a, b, tables, c);
-  }
-};
-
 }  // namespace
 
 void add_task(Registry& registry) {
-  registry.add<MyNewKeys>({.name = "task/new_keys", .idea = "a row of B at a time"});
+  add_launched<micro::TableSpgemm>(
+      registry, {.name = "task/new_keys", .idea = "a row of B at a time"},
+      []<class T>(const CsrView<T, Offset>& a, const CsrView<T, Offset>& b, const micro::Tables<T>& tables,
+                  const micro::Results<T>& c, cudaStream_t stream) {
+        launch(multiply<T>, {.grid = tables.count, .block = kWarp, .stream = stream}, a, b, tables, c);
+      });
 }
 
 }  // namespace stages

@@ -102,8 +102,7 @@ class Binned final : public BinnedPlan<T> {
     bounds_ = {a_.rows, b_.cols, problem.products, problem.max_row_products, problem.result_bound};
     const RowsToSplit long_rows = rows_to_split(*problem.a, *problem.b, settings.rules);
     if (long_rows.rows.empty()) {
-      if (settings.result_bytes == 0 && !one_by_one_ && is_recorded(rules_, bounds_, device_facts().sms))
-        record();
+      if (settings.result_bytes == 0 && is_recorded(rules_, bounds_, device_facts().sms)) record();
       return;
     }
     rules_.long_row = settings.rules.long_row;
@@ -201,8 +200,7 @@ class Binned final : public BinnedPlan<T> {
         static_cast<std::size_t>(bins_.size_of(Form::windows)) * static_cast<std::size_t>(parts().most),
         stream());
     Phase phase(exec_, "symbolic");
-    over_bins("symbolic",
-              [this](Form form, RowList list, cudaStream_t stream) { count_bin(form, list, stream); });
+    over_bins([this](Form form, RowList list, cudaStream_t stream) { count_bin(form, list, stream); });
     if (split_) split_->put_counts(counts_.data(), stream());
     scan_.run(counts_.data(), row_ptr_.data(), a_.rows, stream());
     bin_for_multiplying(0, a_.rows);
@@ -288,7 +286,6 @@ class Binned final : public BinnedPlan<T> {
         most_bytes_(settings.result_bytes > 0 ? settings.result_bytes
                                               : std::numeric_limits<double>::infinity()),
         products_in_all_(products),
-        one_by_one_(settings.one_by_one),
         first_lanes_(lanes_for(a, std::numeric_limits<Index>::max())),
         lanes_(first_lanes_),
         a_(a),
@@ -477,15 +474,7 @@ class Binned final : public BinnedPlan<T> {
 
   /// Calls with(form, list, stream) for the bins, on streams of their own.
   template <class With>
-  void over_bins(const char* phase_name, With&& with) {
-    if (one_by_one_) {
-      bins_.for_each([&](Form bin, RowList list) {
-        const Form form = form_of(bin, list.count);
-        Phase phase(exec_, fmt::format("{} {}", phase_name, kFormNames[static_cast<std::size_t>(form)]));
-        with(form, list, stream());
-      });
-      return;
-    }
+  void over_bins(With&& with) {
     side_.fork(stream(), bins_.count());
     bins_.for_each([&](Form bin, RowList list) { with(form_of(bin, list.count), list, side_.next()); });
     side_.join();
@@ -573,8 +562,7 @@ class Binned final : public BinnedPlan<T> {
 
   /// The bins are those of rows first_row .. end_row - 1.
   void multiply_bins(Index first_row, Index end_row, const Output<T>& c) {
-    over_bins("numeric",
-              [&](Form form, RowList list, cudaStream_t stream) { multiply_bin(form, list, c, stream); });
+    over_bins([&](Form form, RowList list, cudaStream_t stream) { multiply_bin(form, list, c, stream); });
     if (split_) split_->put_rows(first_row, end_row, c, stream());
   }
 
@@ -635,7 +623,6 @@ class Binned final : public BinnedPlan<T> {
   Rules rules_;
   double most_bytes_;  ///< that C may take on the device
   Offset products_in_all_;
-  bool one_by_one_;
   unsigned first_lanes_, lanes_;  ///< of the first A, and of this one
   DeviceCsr<T, Ptr> a_, own_b_;
   CsrView<T, Ptr> b_;  ///< own_b_, or what is borrowed

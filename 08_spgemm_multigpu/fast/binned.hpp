@@ -9,12 +9,11 @@
 
 namespace stages::spgemm {
 
-/// What tests and bench/spgemm_forms want otherwise.
+/// What tests want otherwise.
 struct Settings {
   Rules rules = {};
   double result_bytes = 0;     ///< C beyond this many bytes is made in batches; 0: beyond what is free
   bool wide_pointers = false;  ///< 64-bit row pointers on the device, also where 32 bits would do
-  bool one_by_one = false;     ///< one form after the other, each with a phase of its own
   Offset products = 0;         ///< that the rules go by; 0: the problem's
   double least_trial = 1e-3;   ///< multi_blocks: shorter shares are not dealt again by the clock; 0: always
 };

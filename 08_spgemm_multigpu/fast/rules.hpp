@@ -44,7 +44,7 @@ inline constexpr std::array<const char*, kForms> kFormNames = {
     "sorted_16",    "threads_32",   "threads_16",  "copied_short", "empty"};
 
 /// Where the forms end. Most are limits of shared memory: what lies beyond is another form's. Smaller ones
-/// are for tests, which want every form on small matrices, and for bench/spgemm_forms, which times them.
+/// are for tests, which want every form on small matrices.
 struct Rules {
   Index most_by_threads = 32;      ///< products; 32, 16 or 0
   Index thread_rows_a_sm = 1024;   ///< fewer rows with a thread each leave the device idle: lanes sort them

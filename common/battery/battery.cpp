@@ -127,9 +127,7 @@ Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits, const
     check_on(entry, problem, exec, limits, options, tally);
   };
   for (const Case& c : cases(entry.op, size)) {
-    if (c.op == Op::spmv) with(make_problem<SpmvProblem<T>>(c));
-    if (c.op == Op::spmm) with(make_problem<SpmmProblem<T>>(c));
-    if (c.op == Op::spgemm) with(make_problem<SpgemmProblem<T>>(c));
+    with_problem<T>(c, with);
     if (go_on && !go_on(c, tally)) break;
   }
   return tally;

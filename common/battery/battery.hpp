@@ -48,6 +48,14 @@ std::vector<Case> cases(Op op, Size size);
 template <class Problem>
 Problem make_problem(const Case& c);
 
+/// Calls use(problem) with the problem of a case.
+template <class T, class Use>
+void with_problem(const Case& c, Use&& use) {
+  if (c.op == Op::spmv) use(make_problem<SpmvProblem<T>>(c));
+  if (c.op == Op::spmm) use(make_problem<SpmmProblem<T>>(c));
+  if (c.op == Op::spgemm) use(make_problem<SpgemmProblem<T>>(c));
+}
+
 /// Beyond these an entry does not run a case; its skip says the number.
 struct Limits {
   double work = 1e9;    ///< Cost::work

@@ -100,12 +100,9 @@ class Judge {
     for (const Task& task : tasks_) {
       if (of->name != task.of) ++of;
       if (!of->reason.empty()) continue;
-      if (task.c.op == Op::spmv)
-        task.single ? pass<SpmvProblem<float>>(task, *of) : pass<SpmvProblem<double>>(task, *of);
-      if (task.c.op == Op::spmm)
-        task.single ? pass<SpmmProblem<float>>(task, *of) : pass<SpmmProblem<double>>(task, *of);
-      if (task.c.op == Op::spgemm)
-        task.single ? pass<SpgemmProblem<float>>(task, *of) : pass<SpgemmProblem<double>>(task, *of);
+      const auto pass_it = [&](const auto& problem) { pass(problem, task, *of); };
+      if (task.single) battery::with_problem<float>(task.c, pass_it);
+      if (!task.single) battery::with_problem<double>(task.c, pass_it);
     }
   }
 
@@ -133,20 +130,14 @@ class Judge {
         }
       }
       if (largest == nullptr) continue;
-      if (reference_.op == Op::spmv) look_at_case<SpmvProblem<float>>(*largest);
-      if (reference_.op == Op::spmm) look_at_case<SpmmProblem<float>>(*largest);
-      if (reference_.op == Op::spgemm) look_at_case<SpgemmProblem<float>>(*largest);
+      battery::with_problem<float>(largest->c, [&](const auto& problem) { look_at_case(problem); });
       if (!grade_.broken.empty()) return;
     }
     if (!all_right(grade_)) return;
     const CountedOn& on = exercise_.counted_on;
     const auto a = std::make_shared<const Csr<float>>(generate<float>(on.matrix));
-    if (reference_.op == Op::spmv)
-      look_at_demands(
-          make_spmv_problem<float>(on.matrix, a, on.vectors > 1 ? Mode::stream : Mode::single, on.vectors));
-    if (reference_.op == Op::spgemm) look_at_demands(make_spgemm_problem<float>(on.matrix, a, a));
-    if (reference_.op == Op::spmm)
-      look_at_demands(make_spmm_problem<float>({.name = on.matrix, .a = a, .n_cols = on.columns}));
+    with_problem_on(on.matrix, a, on.vectors, on.columns,
+                    [&](const auto& problem) { look_at_demands(problem); });
     student_.reset();
   }
 
@@ -162,12 +153,8 @@ class Judge {
     const Index rows = reference_.op == Op::spgemm ? kTimedSquare : kTimedRows;
     const auto dense = std::make_shared<const Csr<float>>(
         generate<float>(fmt::format("gen:fixed:n={},per_row={}", rows, rows / 2)));
-    const std::string name = "a matrix half full";
-    if (reference_.op == Op::spmv)
-      look_at_times(make_spmv_problem<float>(name, dense, Mode::stream, kTimedVectors));
-    if (reference_.op == Op::spgemm) look_at_times(make_spgemm_problem<float>(name, dense, dense));
-    if (reference_.op == Op::spmm)
-      look_at_times(make_spmm_problem<float>({.name = name, .a = dense, .n_cols = kTimedVectors}));
+    with_problem_on("a matrix half full", dense, kTimedVectors, kTimedVectors,
+                    [&](const auto& problem) { look_at_times(problem); });
   }
 
   /// How fast it is beside the reference, on a real GPU.
@@ -178,16 +165,9 @@ class Judge {
     }
     const auto a = std::make_shared<const Csr<float>>(generate<float>(exercise_.speed));
     try {
-      if (reference_.op == Op::spmv) time(make_spmv_problem<float>(exercise_.speed, a));
-      if (reference_.op == Op::spgemm) time(make_spgemm_problem<float>(exercise_.speed, a, a));
-      if (reference_.op == Op::spmm)
-        time(make_spmm_problem<float>({.name = exercise_.speed, .a = a, .n_cols = 32}));
+      with_problem_on(exercise_.speed, a, 1, 32, [&](const auto& problem) { time(problem); });
     } catch (const Lost& lost) {
       slow(lost.what());
-    } catch (const Refused& refused) {
-      slow(fmt::format("refuses it: {}", refused.what()));
-    } catch (const Threw& thrown) {
-      slow(fmt::format("throws: {}", thrown.what()));
     }
   }
 
@@ -224,9 +204,18 @@ class Judge {
     return reference.cost(problem).work > kMostWork;
   }
 
+  /// use(problem): A times so many vectors, times a matrix of so many columns, or A A, as the reference does.
+  template <class Use>
+  void with_problem_on(const std::string& name, const std::shared_ptr<const Csr<float>>& a, Index vectors,
+                       Index columns, Use use) {
+    if (reference_.op == Op::spmv)
+      use(make_spmv_problem<float>(name, a, vectors > 1 ? Mode::stream : Mode::single, vectors));
+    if (reference_.op == Op::spgemm) use(make_spgemm_problem<float>(name, a, a));
+    if (reference_.op == Op::spmm) use(make_spmm_problem<float>({.name = name, .a = a, .n_cols = columns}));
+  }
+
   template <class Problem>
-  void pass(const Task& task, ClassGrade& of) {
-    const auto problem = battery::make_problem<Problem>(task.c);
+  void pass(const Problem& problem, const Task& task, ClassGrade& of) {
     if (left_out(problem)) {
       ++of.left_out;
       return;
@@ -264,10 +253,6 @@ class Judge {
       // What has hung once may do so in each class: the others have less time.
       if (std::string_view(lost.what()).starts_with("hangs")) time_limit_ = options_.time_limit / 5;
       return lost.what();
-    } catch (const Refused& refused) {
-      return fmt::format("refuses what it should run: {}", refused.what());
-    } catch (const Threw& thrown) {
-      return fmt::format("throws: {}", thrown.what());
     }
   }
 
@@ -308,10 +293,6 @@ class Judge {
                         in_run * 1e3, behind * 1e3);
     } catch (const Lost& lost) {
       why = lost.what();
-    } catch (const Refused& refused) {
-      why = fmt::format("refuses what it should run: {}", refused.what());
-    } catch (const Threw& thrown) {
-      why = fmt::format("throws: {}", thrown.what());
     }
     if (!why.empty()) {
       grade_.broken = fmt::format("{}, where it is timed: {}", p.name, why);
@@ -356,10 +337,6 @@ class Judge {
         found.broken = "work that run() has begun goes on in a stream that nobody waits for";
     } catch (const Lost& lost) {
       found.broken = lost.what();
-    } catch (const Refused& refused) {
-      found.broken = fmt::format("refuses what it should run: {}", refused.what());
-    } catch (const Threw& thrown) {
-      found.broken = fmt::format("throws: {}", thrown.what());
     } catch (const Error& error) {
       found.broken = fmt::format("answers what are no counts: {}", error.what());
     }
@@ -369,11 +346,10 @@ class Judge {
 
   /// What was right before, and is not where it is counted, is no honest product.
   template <class Problem>
-  void look_at_case(const Task& task) {
-    const auto problem = battery::make_problem<Problem>(task.c);
+  void look_at_case(const Problem& problem) {
     if (left_out(problem)) return;
     if (const std::string why = counted(problem, false).broken; !why.empty())
-      grade_.broken = fmt::format("{} f32, where its kernels are counted: {}", task.c.name, why);
+      grade_.broken = fmt::format("{} f32, where its kernels are counted: {}", problem.name, why);
   }
 
   template <class Problem>

@@ -258,8 +258,7 @@ Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64
   lost_ = false;
   if (!text) return answer;
   const std::string said = thrown_text({answer.data(), answer.size()});
-  if (say == Say::refused) throw Refused(said);
-  throw Threw(said);
+  throw Lost((say == Say::refused ? "refuses what it should run: " : "throws: ") + said);
 }
 
 Entry remote_entry(Student& student, const Entry& reference, Values values) {

@@ -15,16 +15,9 @@
 
 namespace stages::grade {
 
-/// The process does not answer any more. The text is the reason.
+/// The process does not give what it is asked for: it does not answer any more, its code has thrown an
+/// exception, or it refuses the problem. The text says which, and why.
 struct Lost : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-/// Its code has thrown an exception. The text is the exception's.
-struct Threw : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-/// It refuses the problem. The text is what it says.
-struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -58,8 +51,7 @@ class Student {
   /// It has so many seconds, from now on and for all answers together.
   void allow(double seconds);
 
-  /// Asks, and returns what is answered: at most `most` bytes. Throws Lost; Refused or Error where that is
-  /// the answer.
+  /// Asks, and returns what is answered: at most `most` bytes. Throws Lost.
   student::Bytes ask(student::Ask what, const student::Bytes& body = {}, std::uint32_t times = 0,
                      std::uint64_t most = 0);
 

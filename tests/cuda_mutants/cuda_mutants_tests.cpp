@@ -87,10 +87,7 @@ const Mutant kMutants[] = {
 template <class T>
 std::string rejection(const Entry& entry, const Case& c, Exec& exec) {
   Tally tally;
-  const auto check = [&](const auto& problem) { check_on(entry, problem, exec, {}, {}, tally); };
-  if (c.op == Op::spmv) check(battery::make_problem<SpmvProblem<T>>(c));
-  if (c.op == Op::spmm) check(battery::make_problem<SpmmProblem<T>>(c));
-  if (c.op == Op::spgemm) check(battery::make_problem<SpgemmProblem<T>>(c));
+  battery::with_problem<T>(c, [&](const auto& problem) { check_on(entry, problem, exec, {}, {}, tally); });
   return tally.failures.empty() ? "" : tally.failures.front();
 }
 

@@ -1,7 +1,5 @@
-// Entries that do large problems part by part, with parts so small that small problems have many: panels of C
-// in step 3, tiles of x in step 4. And where entries begin to refuse.
+// Entries that do large problems part by part: tiles of x in step 4. And where entries begin to refuse.
 
-#include "03_cuda_naive/stage.hpp"
 #include "04_cuda_shared/stage.hpp"
 #include "06_cuda_register/stage.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
@@ -24,17 +22,6 @@ const bool kNotes = [] {
 
 using SmallParts = OnDevice;
 using Refusals = OnDevice;
-
-TEST_F(SmallParts, DenseOutputInManyPanels) {
-  using namespace matrices;
-  for_both_types([]<class T>(T) {
-    Registry registry;
-    add_dense_output(registry, "panels_of_a_row", 1);
-    add_dense_output(registry, "panels_of_17_rows", 17 * 51 * sizeof(T));
-    expect_good(registry, make_spgemm_problem("gaps", shared<T>(gaps(64, 49)), shared<T>(gaps(49, 51))));
-    expect_good(registry, make_spgemm_problem("nothing", shared<T>(empty(35, 9)), shared<T>(dense(9, 51))));
-  });
-}
 
 /// Tiles of x hold 4096 columns: these matrices fill one, two, two and a bit, and one less a column.
 TEST_F(SmallParts, SharedMemoryInManyTiles) {

@@ -167,7 +167,6 @@ class Documents(unittest.TestCase):
         "an option of a script": ("```sh\ntools/report.py out/results.json --outt x.html\n```", "tools/report.py has no option --outt"),
         "an option of a shell script": ("```sh\ntools/verify-gpu.sh --skip-sanitizers\n```", "has no option --skip-sanitizers"),
         "an option of run.sh": ("```sh\n./run.sh --nothing\n```", "run.sh has no option --nothing"),
-        "an option of a benchmark": ("```sh\nspmm_study --windows 10\n```", "spmm_study has no option --windows"),
         "a script": ("```sh\ntools/measure.sh\n```", "tools/measure.sh is not there"),
         "a file": ("```sh\ntools/report.py results/no/such.json\n```", "results/no/such.json is not there"),
         "a program": ("```sh\nsparse run\n```", "'sparse' is no program"),

@@ -170,7 +170,7 @@ def is_command(words):
     if not words:
         return False
     first = words[0]
-    return bool(re.fullmatch(r"\./\w+\.sh|tools/[\w.-]+|stages|ctest|cmake|git|python3|bash|\w+_bench|spmm_study|spgemm_forms", first)
+    return bool(re.fullmatch(r"\./\w+\.sh|tools/[\w.-]+|stages|ctest|cmake|git|python3|bash", first)
                 or (re.fullmatch(r"\d\d_\w+", first) and len(words) > 1 and re.fullmatch("run|list|info", words[1])))
 
 
@@ -236,9 +236,6 @@ class Project:
             return None
         if "/" in first:
             return self.check_script(first, rest)
-        for source in (self.root / "bench").glob(f"{first}.c*"):
-            known = ",".join(re.findall(r'"((?:-\w,)?--[\w-]+)"', source.read_text()))
-            return self.check_options(first, rest, {"--help", *known.split(",")})
         raise Fault(f"'{first}' is no program of this project")
 
     def check_options(self, what, words, known):
