@@ -92,6 +92,7 @@ Place place_of(Offset count, MPI_Comm comm) {
 template <class T>
 class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
  public:
+  static constexpr bool kChains = true;
   SharedWindowPlan(const SpgemmProblem<T>& problem, Exec& exec)
       : mpi::MpiSpgemmPlan<T>(problem, exec),
         shared_a_(this->ranks_.node()),

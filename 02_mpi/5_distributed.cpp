@@ -35,6 +35,7 @@ namespace {
 template <class T>
 class Distributed final : public mpi::MpiSpgemmPlan<T> {
  public:
+  static constexpr bool kChains = true;
   Distributed(const SpgemmProblem<T>& problem, Exec& exec)
       : mpi::MpiSpgemmPlan<T>(problem, exec), product_(this->comm(), this->shape_.cols) {
     std::vector<Offset> before;

@@ -44,6 +44,7 @@ struct Triplet {
 template <class T>
 class ColumnsOfB final : public mpi::MpiSpgemmPlan<T> {
  public:
+  static constexpr bool kChains = true;
   ColumnsOfB(const SpgemmProblem<T>& problem, Exec& exec, Where where, Order order)
       : mpi::MpiSpgemmPlan<T>(problem, exec), by_all_(where == Where::by_all), order_(order) {
     std::span<const Offset> entries_before;

@@ -13,6 +13,7 @@ namespace stages {
 template <class T>
 class ScatteredRows : public mpi::MpiSpgemmPlan<T> {
  public:
+  static constexpr bool kChains = true;
   static Cost cost(const SpgemmProblem<T>& problem) {
     constexpr double kEntry = sizeof(Index) + sizeof(T);
     const int ranks = mpi::world_size();

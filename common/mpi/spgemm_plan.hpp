@@ -50,7 +50,6 @@ template <class T>
 class MpiSpgemmPlan : public SpgemmPlan<T> {
  public:
   static constexpr Needs kNeeds = {.several_ranks = true, .mpi = true};
-  static constexpr bool kChains = true;
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec);
 
   void load(const SpgemmOperands<T>& operands) final;
@@ -72,8 +71,8 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   virtual Csr<T> result() const = 0;
   /// The same in `to`; what that holds may be the memory of the next result.
   virtual void take_result(Csr<T>& to) { to = result(); }
-  /// In a chain: this rank's rows of C become those of A.
-  virtual void keep_rows() = 0;
+  /// Of a plan that chains: this rank's rows of C become those of A.
+  virtual void keep_rows() {}
   /// In place(): whether B is where it has to be, from the round before.
   bool has_b() const { return advanced_; }
 

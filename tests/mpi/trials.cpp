@@ -41,7 +41,6 @@ class MadeUpPlan final : public mpi::MpiSpgemmPlan<double> {
   void collect() override {}
   void forget() override {}
   Csr<double> result() const override { return {}; }
-  void keep_rows() override {}
 
   bool slower_;
   mpi::RowBounds bounds_;
