@@ -15,10 +15,10 @@ struct DistributedCsr {
   Csr<T> mine;       ///< row 0 is row bounds[rank]
 };
 
-/// Rows of B that this rank's columns of A name, as a matrix of its own. Where A has fewer entries here than B
-/// has rows it holds these rows alone, and A's columns are renumbered; else, as when A fills in, that would cost
-/// more than it saves: it has all rows of B, the others empty. Everything that is fetched is fetched again at
-/// the next call; the memory is kept.
+/// Rows of B that this rank's columns of A name, as a matrix of its own. Where A has fewer entries here than
+/// B has rows it holds these rows alone, and A's columns are renumbered; else, as when A fills in, that would
+/// cost more than it saves: it has all rows of B, the others empty. Everything that is fetched is fetched again
+/// at the next call; the memory is kept.
 template <class T>
 class RowFetcher {
  public:

@@ -2,6 +2,8 @@
 // The frame of the exercises for C = A B on several ranks, of steps 2 and 8: who has which rows, how A and B
 // come to the ranks, the multiplication, and how C comes back. An exercise has one of these.
 
+#include <concepts>
+
 #include "common/harness/registry.hpp"
 #include "common/matrix/error.hpp"
 #include "common/mpi/check.hpp"
@@ -24,7 +26,7 @@ class RankSpgemm : public mpi::MpiSpgemmPlan<T> {
                    [](const Csr<T>& a, const Csr<T>&, int ranks) { return mpi::deal(a.row_ptr, ranks); }) {}
 
   /// With the bounds that deal(a, b, ranks) gives on rank 0.
-  template <class Deal>
+  template <std::invocable<const Csr<T>&, const Csr<T>&, int> Deal>
   RankSpgemm(const SpgemmProblem<T>& problem, Exec& exec, Deal deal) : mpi::MpiSpgemmPlan<T>(problem, exec) {
     mpi::RowBounds bounds;
     if (this->root()) bounds = deal(*problem.a, *problem.b, ranks());

@@ -27,7 +27,7 @@ options=TEXT among them (blanks written as _) takes the rows with these options,
     gather    the rates at which rows at random places were read, of sizes that REGEX finds, as in 30MB (below REGEX is a dot where it says nothing)
     programs  whole programs beside those of the course project's report: the record of tools/whole_program.py
     order     what reordering the rows was worth: the record of the part `order` of tools/spmm-study.sh
-    rules     what the rules cost: the record of tools/rules-cost.sh; REGEX is `spgemm` or `spmm`
+    rules     what the rules cost: the record of a study (commit c8b50d6 was the last to have it); REGEX is `spgemm` or `spmm`
     forms     from the same record what each form of step 8 is worth, of those that REGEX finds
     steps     what each step is worth: a line for each measurement in STEPS below (FILE: results)
 
@@ -801,7 +801,7 @@ def cost_of_the_form(line):
 
 
 def rules(results, operation, _wanted):
-    """The Markdown tables of a record of tools/rules-cost.sh: what a list of matrices takes by the rules, over the best choice for each."""
+    """The Markdown tables of a record of the rules: what a list of matrices takes by the rules, over the best choice for each."""
     asked = [m for m in results["matrices"] if m["operation"] == operation]
     timed = [m for m in asked if m["seconds"]]
     several_forms = any(name in m["seconds"] for m in timed for name in FORMS)
