@@ -30,10 +30,11 @@ class ChainedPlan final : public FaultyGustavson<T> {
       : FaultyGustavson<T>(problem, exec, GustavsonFault::none), fault_(fault) {}
 
   void load(const SpgemmOperands<T>& operands) override {
-    if (fault_ == Fault::never_begins && rounds_ > 0) return;
+    const bool goes_on = fault_ == Fault::never_begins && rounds_ > 0;
     rounds_ = 0;
     ++loads_;
     FaultyGustavson<T>::load(operands);
+    if (goes_on) FaultyGustavson<T>::advance();
   }
   void advance() override {
     ++rounds_;

@@ -77,11 +77,11 @@ measure rungs -m data:d1 data:web data:fem "${spgemm[@]}" --filter 'gustavson_ad
 measure d1 -m data:d1 "${spgemm[@]}" --filter '01_|02_mpi/[^c]' --max-work 2e10
 measure matrix -m "$file" "${spgemm[@]}"
 measure distributed -m data:d1 "$file" "${spgemm[@]}" --filter 'gustavson|distributed|balanced' --destination distributed
-measure chain -m data:d1 gen:stencil:points=7,nx=60 --op spgemm --mode chain --filter '02_.*/(balanced|distributed)' \
-  --destination host,distributed --check once
+measure chain -m data:d1 gen:stencil:points=7,nx=40 --op spgemm --mode chain --filter '02_.*/(balanced|distributed)' \
+  --destination host,distributed --check once --time-budget "${STAGES_TIME_BUDGET:-2}"
 measure vector -m "$file" gen:stencil:points=27,nx=64 --op spmv,spmm --stage 01,02
 # Few rows of A, because it is about B, and dot products with all of it take long.
-columns=("${spgemm[@]}" --filter 02_mpi/columns --max-work 2e10)
+columns=("${spgemm[@]}" --filter 02_mpi/columns --max-work 2e10 --check once)
 measure columns-d1 -m data:d1 "${columns[@]}"
 measure columns-large -m gen:fixed:rows=16,cols=2e5,per_row=16 -b gen:uniform:n=2e5,per_row=16 "${columns[@]}"
 echo "written to $out" >&2

@@ -10,7 +10,7 @@
 # The part `hubs` is one too: what a row with a fifth of all non-zeros costs, on four twins with it and as they are, thinned so far
 # that a row can hold as many. It writes DIRECTORY/spmm_hubs.json.
 #
-# The part `sweep` runs rungs 1 to 3 with other values of the parameters that D3 tuned for each graph, and with the rows sorted, on am and
+# The part `sweep` runs D3's kernels (rungs 0 to 3) with other values of the parameters that D3 tuned for each graph, and with the rows sorted, on am and
 # arxiv, always for N = 32 and 256: DIRECTORY/spmm_sweep.json.
 #
 # The part `real` takes real matrices, the files named below that are in the directory STAGES_FILES: weights of pruned networks, graphs of
@@ -74,7 +74,7 @@ hubs() {
 
 # sweep: several values of one parameter at a time, beside the rule's.
 sweep() {
-  measure 32,256 '07_spmm/(warp_per_row|split_rows|merged_short_rows|merged_after_sorting)$|vendor/cusparse_spmm' once "$out/spmm_sweep.json" \
+  measure 32,256 '07_spmm/(thread_per_row|warp_per_row|split_rows|merged_short_rows|merged_after_sorting)$|vendor/cusparse_spmm' once "$out/spmm_sweep.json" \
     -m gen:twin:am -m gen:twin:arxiv --set 07_spmm/warp_per_row:columns=1,2 --set 07_spmm/split_rows:chunk=32,64,128,256,512,1024,4096 \
     --set 07_spmm/merged_short_rows:rows=1,2,4,8,16,32 --set 07_spmm/merged_short_rows:longest=1,2,3,4,8,16,32 \
     --set 07_spmm/merged_after_sorting:longest=1,2,3,4,8,16,32

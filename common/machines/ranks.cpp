@@ -1,5 +1,7 @@
 #include "common/machines/ranks.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 #ifdef STAGES_HAVE_MPI
@@ -23,7 +25,8 @@ void bind_ranks(int ranks) {
   const mpi::Cores here = mpi::cores_here();
   const bool enough = ranks <= here.cores;
   setenv("OMPI_MCA_hwloc_base_binding_policy", enough ? "core" : "none", 0);
-  setenv("OMPI_MCA_rmaps_base_mapping_policy", enough ? "core" : "slot", 0);
+  const std::string cores = fmt::format("slot:PE={}", enough ? here.cores / ranks : 1);
+  setenv("OMPI_MCA_rmaps_base_mapping_policy", enough ? cores.c_str() : "slot", 0);
   if (!enough)
     setenv("OMPI_MCA_mpi_yield_when_idle", ranks > here.cores * here.threads_per_core ? "1" : "0", 0);
 }

@@ -24,9 +24,9 @@ struct Order {
   Destination destination = Destination::host;
 };
 
-/// For who starts so many ranks here, by the variables that Open MPI reads: which cores they may have. A rank a
-/// core where these suffice, as a rank that moves loses its caches. Where they do not, ranks that wait must
-/// give way, and bound ones could not spread.
+/// For who starts so many ranks here, by the variables that Open MPI reads: which cores they may have. Where
+/// cores suffice each rank has its own, neighbours as many as there are for each: two that a machine calls cores
+/// may be threads of one. Where they do not, ranks that wait must give way, and bound ones could not spread.
 void bind_ranks(int ranks);
 
 class Ranks {
