@@ -25,8 +25,8 @@ struct Order {
 };
 
 /// For who starts so many ranks here, by the variables that Open MPI reads: which cores they may have. Where
-/// cores suffice each rank has its own, neighbours as many as there are for each: two that a machine calls cores
-/// may be threads of one. Where they do not, ranks that wait must give way, and bound ones could not spread.
+/// these suffice each rank has as many neighbouring ones as there are for each: two that a machine calls cores
+/// may be threads of one. Where not, ranks that wait must give way, and bound ones could not spread.
 void bind_ranks(int ranks);
 
 class Ranks {
