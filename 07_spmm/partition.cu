@@ -146,14 +146,6 @@ __global__ void sort_by_band(const Share* share, Index shares, Index bands, cons
   }
 }
 
-__global__ void renumber(const Index* order, Index* rows, unsigned filled_rows, Index* empty,
-                         unsigned empty_rows, CutRow* cut_row, unsigned cut_rows) {
-  const Offset thread = Offset{blockIdx.x} * kBlock + threadIdx.x;
-  if (thread < filled_rows) rows[thread] = order[rows[thread]];
-  if (thread < empty_rows) empty[thread] = order[empty[thread]];
-  if (thread < cut_rows) cut_row[thread].row = order[cut_row[thread].row];
-}
-
 /// Arrays that are needed only while the partition is made. Partition::bytes() counts them.
 struct Scratch {
   DeviceArray<Index> filled, place;
@@ -248,12 +240,6 @@ double Partition::bytes(Index rows, Offset shares, Index bands) {
   const double scratch = boundaries * 2 * sizeof(Offset) + n * 2 * sizeof(Index);
   const double sorting = bands > 1 ? boundaries * (sizeof(Share) + 2.0 * bands * sizeof(Index)) : 0;
   return kept + scratch + sorting;
-}
-
-void Partition::renumber_rows(const DeviceArray<Index>& order, cudaStream_t stream) {
-  const auto rows = static_cast<unsigned>(order.size());
-  launch(renumber, {.grid = blocks_for(rows, kBlock), .block = kBlock, .stream = stream}, order.data(),
-         rows_.data(), rows - empty_rows_, empty_.data(), empty_rows_, cut_row_.data(), cut_rows_);
 }
 
 PartitionView Partition::view() const {

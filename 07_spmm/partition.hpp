@@ -89,10 +89,6 @@ class Partition {
   template <class T, class Ptr>
   Partition(DeviceCsr<T, Ptr>& a, const Cut& cut, cudaStream_t stream);
 
-  /// The matrix was cut in another order of its rows: its row i is row order[i] of C. Only the numbers in the
-  /// lists of rows change.
-  void renumber_rows(const DeviceArray<Index>& order, cudaStream_t stream);
-
   PartitionView view() const;
   /// How many sums of parts of rows there are to be kept.
   Index slots() const { return slots_; }

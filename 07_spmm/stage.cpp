@@ -16,7 +16,6 @@ void add_07_spmm(Registry& registry) {
   spmm::add_dense_tiles(registry);
   spmm::add_whole_rows(registry);
   spmm::add_adaptive(registry);
-  spmm::add_balanced_reordered(registry);
   spmm::add_merged_after_sorting(registry);
 }
 

@@ -69,9 +69,6 @@ void add_balanced(Registry& registry, const std::string& name = "07_spmm/balance
 void add_dense_tiles(Registry& registry, const std::string& name = "07_spmm/dense_tiles", TileForm form = {});
 void add_whole_rows(Registry& registry, const std::string& name = "07_spmm/whole_rows", RowForm form = {});
 void add_adaptive(Registry& registry, const std::string& name = "07_spmm/adaptive");
-// order/: another order of the rows of A.
-void add_balanced_reordered(Registry& registry, const std::string& name = "07_spmm/balanced_reordered",
-                            Granularity granularity = {});
 
 }  // namespace spmm
 }  // namespace stages

@@ -1,8 +1,8 @@
 #pragma once
 // What each warp of split_rows and merged_short_rows does, cut on the device.
 
-#include "07_spmm/order/row_order.hpp"
 #include "07_spmm/row_major.hpp"
+#include "07_spmm/row_order.hpp"
 #include "07_spmm/stage.hpp"
 
 namespace stages::spmm {

@@ -3,7 +3,6 @@
 #include "common/harness/chain.hpp"
 
 #include "common/battery/matrices.hpp"
-#include "common/matrix/statistics.hpp"
 #include "tests/expect.hpp"
 #include "tests/mutants/spgemm.hpp"
 

@@ -4,10 +4,7 @@
 #
 #   tools/spmm-study.sh [--n-cols N,...] [PROGRAM [DIRECTORY [PART ...]]]
 #
-# The part `order` is another study: what it is worth to reorder rows, on communities in the order planted and in a shuffled one,
-# and on R-MAT. It writes DIRECTORY/spmm_order.json, always for N = 32 and 128.
-#
-# The part `hubs` is one too: what a row with a fifth of all non-zeros costs, on four twins with it and as they are, thinned so far
+# The part `hubs` is another study: what a row with a fifth of all non-zeros costs, on four twins with it and as they are, thinned so far
 # that a row can hold as many. It writes DIRECTORY/spmm_hubs.json.
 #
 # The part `sweep` runs D3's kernels (rungs 0 to 3) with other values of the parameters that D3 tuned for each graph, and with the rows sorted, on am and
@@ -17,8 +14,7 @@
 # the web and of people, meshes, and a near-dense one. All rungs and the library, in DIRECTORY/spmm_real.json. It is left out unless it is named.
 #
 # Defaults: 32,128,256; build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
-# to 16 million non-zeros), large (three of up to 80), huge (three of up to 264), order, hubs
-# and sweep. Writes DIRECTORY/spmm_n<N>_<PART>.json.
+# to 16 million non-zeros), large (three of up to 80), huge (three of up to 264), hubs and sweep. Writes DIRECTORY/spmm_n<N>_<PART>.json.
 # The small graphs are checked in full. Of the others, whose operands have gigabytes, what the timed runs leave is checked (stages
 # run --check once), as the same entries have been checked on the small ones. Nearly all of the time goes into making the matrices, moving and checking. Without a GPU the kernels would run on the executor, which is too
 # slow for these.
@@ -34,12 +30,12 @@ program=${1:-$root/build/gpu/bin/stages}
 [ -x "$program" ] || { echo "spmm-study: there is no program $program; build it (tools/build.sh gpu stages) or name another" >&2; exit 2; }
 out=${2:-$root/out/spmm}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- small medium large huge order hubs sweep
+[ $# -gt 0 ] || set -- small medium large huge hubs sweep
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# `thread_per_row` takes seconds where a row is long, and is for the twins alone. `balanced_reordered` is left out: reordering takes seconds on the CPU for each matrix, so it has a study of its own.
+# `thread_per_row` takes seconds where a row is long, and is for the twins alone.
 entries='07_spmm/(warp_per_row|split_rows|merged_short_rows|equal_shares|loads_ahead|vector_lanes|strips|balanced|adaptive)$|vendor/cusparse_spmm'
 
 # measure COLUMNS ENTRIES CHECK FILE WORD ...: one run; the words name its matrices, and values of parameters.
@@ -51,16 +47,6 @@ measure() {
     --time-budget "${STAGES_TIME_BUDGET:-0.1}" --json "$file" || code=$?
   [ $code -ne 77 ] || code=0  # all skipped, with reasons: a GPU with too little memory
   return $code
-}
-
-# order: times `balanced` on matrices as they come and with their rows reordered.
-order() {
-  local size matrices=()
-  for size in n=1e5,blocks=500,edge_factor=16 n=1e6,blocks=2000,edge_factor=16; do
-    matrices+=(-m "gen:communities:$size,order=planted" -m "gen:communities:$size,order=shuffled")
-  done
-  measure 32,128 '07_spmm/balanced|vendor/cusparse_spmm' once "$out/spmm_order.json" \
-    "${matrices[@]}" -m gen:rmat:scale=20,edge_factor=16 -m gen:twin:arxiv -m gen:twin:youtube
 }
 
 # hubs: the same twins with and without a row that holds 20 % of the non-zeros drawn.
@@ -111,7 +97,7 @@ EOF
 for part in "$@"; do
   check=once
   case $part in
-    order | hubs | sweep | real)
+    hubs | sweep | real)
       echo "spmm_$part" >&2
       status=0
       "$part" || status=$?
@@ -122,7 +108,7 @@ for part in "$@"; do
     medium) twins="am youtube yelp wikikg2" ;;
     large) twins="ppa protein citation" ;;
     huge) twins="reddit products amazon" ;;
-    *) echo "spmm-study: there is no part '$part'; give small, medium, large, huge, order, hubs, sweep or real" >&2; exit 2 ;;
+    *) echo "spmm-study: there is no part '$part'; give small, medium, large, huge, hubs, sweep or real" >&2; exit 2 ;;
   esac
   matrices=()
   for twin in $twins; do matrices+=(-m "gen:twin:$twin"); done

@@ -26,9 +26,7 @@ options=TEXT among them (blanks written as _) takes the rows with these options,
               blanks, a dot stands for one)
     gather    the rates at which rows at random places were read, of sizes that REGEX finds, as in 30MB (below REGEX is a dot where it says nothing)
     programs  whole programs beside those of the course project's report: the record of tools/whole_program.py
-    order     what reordering the rows was worth: the record of the part `order` of tools/spmm-study.sh
-    rules     what the rules cost: the record of a study (commit c8b50d6 was the last to have it); REGEX is `spgemm` or `spmm`
-    forms     from the same record what each form of step 8 is worth, of those that REGEX finds
+    forms     what each form of step 8 is worth, of those that REGEX finds: the record of a study that commit c8b50d6 was the last to have
     steps     what each step is worth: a line for each measurement in STEPS below (FILE: results)
 
 A number in prose stands between <!-- value FILE ENTRY MATRIX [WHAT ...] --> and <!-- /value -->; the first may go over several lines.
@@ -762,73 +760,8 @@ def programs(results, pattern, _wanted):
                    f"(whole programs, f32; user and sys: of all their processes; {source_of(context, place_of(context) + ', ' + context['cpus'] + ' processors, load before ' + context['load'])})")
 
 
-def order(results, _pattern, _wanted):
-    """The Markdown table of a record with `balanced` and `balanced_reordered`: what the order gained, and what it cost."""
-    timed = {(*problem_of(r), r["entry"]): r for r in timed_rows(results)}
-    rows = []
-    for matrix, options in dict.fromkeys(key[:2] for key in timed):
-        was, now = (timed.get((matrix, options, "07_spmm/" + name)) for name in ("balanced", "balanced_reordered"))
-        if not was or not now:
-            continue
-        fresh = lambda name: f"{share(measured(now, name + '_before'))} to {share(measured(now, name))}"
-        library = min((median(r) for (m, o, e), r in timed.items() if (m, o) == (matrix, options) and e.startswith("vendor/")), default=None)
-        saved, ordering = median(was) - median(now), measured(now, "order_seconds")
-        rows.append([label(matrix), options, fresh("fresh_in_block"), fresh("fresh_in_device"), seconds(median(was)), seconds(median(now)),
-                     f"{median(was) / median(now):.2f}", seconds(ordering), f"{large(ordering / saved)} products" if saved > 0 else "never",
-                     f"{library / min(median(was), median(now)):.2f}" if library else ""])
-    titles = ["matrix", "of B", "fresh, of 4,096 in turn", "of 1,048,576", "`balanced`", "`balanced_reordered`", "speed", "ordering", "pays after",
-              "over the library"]
-    return text_of(table_of(titles, rows), "(fresh: non-zeros that are the first to ask for their row of B, as the rows come and reordered; over the library: "
-                   f"the faster of the two over cuSPARSE's fastest; medians; {source_of(results['context'])})")
-
-
-def cost_of_rules(m):
-    """Time by the rules over that of the best choice; of the choices that were timed again, where a record has them, the last times."""
-    last = m.get("again") or m["seconds"]
-    return last[m["rules"]] / min(last.values())
-
-
-# The forms that `adaptive` of step 7 chooses from: a choice of this name leaves all else to the rules of that form.
-FORMS = ("balanced", "whole_rows", "dense_tiles")
-
-
-def cost_of_the_form(line):
-    """Time by the rules over that of the best form, each by its own rules; None where no other form was timed. By the first times: few
-    forms are among what is timed again."""
-    others = [line["seconds"][name] for name in FORMS if name in line["seconds"]]
-    mine = line["seconds"][line["rules"]]
-    return mine / min([mine, *others]) if others else None
-
-
-def rules(results, operation, _wanted):
-    """The Markdown tables of a record of the rules: what a list of matrices takes by the rules, over the best choice for each."""
-    asked = [m for m in results["matrices"] if m["operation"] == operation]
-    timed = [m for m in asked if m["seconds"]]
-    several_forms = any(name in m["seconds"] for m in timed for name in FORMS)
-    rows = []
-    for kind, words in (("fitted", "on which rules were fitted"), ("reported", "held out")):
-        for n in dict.fromkeys(m.get("n_cols") for m in timed):
-            of_list = [m for m in timed if m["list"] == kind and m.get("n_cols") == n]
-            if not of_list:
-                continue
-            costs = {m["matrix"]: cost_of_rules(m) for m in of_list}
-            worst = max(costs, key=costs.get)
-            rows.append([words + (f", N = {n}" if n else ""), str(len(costs)), f"{geometric_mean(costs.values()):.3f}", f"{costs[worst]:.2f}",
-                         label(worst)])
-            if several_forms:
-                alone = [cost for cost in map(cost_of_the_form, of_list) if cost]
-                rows[-1] += [f"{geometric_mean(alone):.3f} (of {len(alone)})", f"{max(alone):.2f}"] if alone else ["", ""]
-    left_out = sum(1 for m in timed if m.get("left_out"))
-    of_forms = (f"; the form alone: over the best of {', '.join(f'`{name}`' for name in FORMS)}, each by its own rules, by the first times, of the matrices "
-                "on which another form was timed" if several_forms else "")
-    return text_of(table_of(["matrices", "how many", "geometric mean", "worst", "on"] + (["the form alone", "its worst"] if several_forms else []),
-                            rows),
-                   f"(cost: time by the rules over that of the best choice tried; medians; {len(asked) - len(timed)} matrices skipped, with reasons in the record"
-                   + of_forms + (f"; on {left_out} lines time was too short for all choices" if left_out else "") + f"; {source_of(results)})")
-
-
 def forms(results, pattern, _wanted):
-    """The Markdown table of the same record of what each form of step 8 is worth: how many times as long products take without it."""
+    """The Markdown table of what each form of step 8 is worth: how many times as long products take without it."""
     timed = [m for m in results["matrices"] if m["operation"] == "spgemm" and m["seconds"]]
     rows = []
     names = dict.fromkeys(name for m in timed for name in m["seconds"] if name.startswith("without "))
@@ -934,7 +867,7 @@ def machine(context, file):
 
 
 # What makes the table of each kind, from the results, REGEX and the matrices.
-KINDS = {make.__name__: make for make in (table, scaling, chain, ratios, products, ladder, gather, counters, programs, order, rules, forms, steps)}
+KINDS = {make.__name__: make for make in (table, scaling, chain, ratios, products, ladder, gather, counters, programs, forms, steps)}
 BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}) (\S+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 

@@ -29,11 +29,6 @@ class BalancedMatrix {
   BalancedMatrix(DeviceCsr<T, Ptr>& a, const Shape& shape, const Granularity& granularity,
                  cudaStream_t stream);
 
-  /// The matrix has the rows of A in another order: its row i is row order[i] of A, and of C.
-  void renumber_rows(const DeviceArray<Index>& order, cudaStream_t stream) {
-    partition_.renumber_rows(order, stream);
-  }
-
   /// C = alpha A B + beta C, for products of the shape that was given.
   void multiply(const Product<T>& product, cudaStream_t stream);
 

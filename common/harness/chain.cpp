@@ -1,9 +1,9 @@
 #include "common/harness/chain.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
+#include "common/harness/check_parts.hpp"
 #include "common/harness/runner_parts.hpp"
 
 namespace stages {
@@ -136,7 +136,7 @@ class Chain {
     check_rounds(runner, *plan, ValueKind::real, 2);
     const Result again = check_rounds(runner, *plan, ValueKind::real, 1);
     if (runner.is_bad() || !runner.entry->claims.bitwise_reproducible) return;
-    if (!ranks().agreed(!root() || same_bits(*first, *again)))
+    if (!ranks().agreed(!root() || checking::same_bits(*first, *again)))
       runner.end(Status::wrong,
                  "the same operands gave other bits in another chain, and the entry claims that they cannot");
   }
@@ -152,12 +152,6 @@ class Chain {
     plan->load(first.operands);
     for (std::size_t r = 0; r < rounds; ++r) run_round(runner, *plan, r);
     judge_round(runner, *plan, plan->fetch(), ValueKind::integer);
-  }
-
-  static bool same_bits(const Csr<T>& a, const Csr<T>& b) {
-    return a.row_ptr == b.row_ptr && a.col_idx == b.col_idx && a.values.size() == b.values.size() &&
-           (a.values.empty() ||
-            std::memcmp(a.values.data(), b.values.data(), a.values.size() * sizeof(T)) == 0);
   }
 
   Round first_round(ValueKind kind, std::uint64_t seed) {

@@ -3,7 +3,6 @@
 #include "common/harness/check.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "common/harness/all_processors.hpp"
 #include "common/harness/check_parts.hpp"
@@ -11,19 +10,6 @@
 
 namespace stages {
 namespace {
-
-template <class T>
-bool same_bits(const Buffer<T>& a, const Buffer<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
-template <class T>
-bool same_bits(const Dense<T>& a, const Dense<T>& b) {
-  return same_bits(a.data, b.data);
-}
-template <class T>
-bool same_bits(const Csr<T>& a, const Csr<T>& b) {
-  return same_bits(a.row_ptr, b.row_ptr) && same_bits(a.col_idx, b.col_idx) && same_bits(a.values, b.values);
-}
 
 /// For the operands of a run where others came in after the reset: C0 is of those before.
 template <class Operands>
@@ -86,7 +72,7 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
   // Whether they have the same bits, on all ranks: only rank 0 has results.
   const auto same_result = [&](const typename Problem::Result& known,
                                const typename Problem::Result& result) {
-    return ranks.agreed(root && same_bits(known, result));
+    return ranks.agreed(root && checking::same_bits(known, result));
   };
   // A result with the bits of one that was found right needs no second look.
   const auto judge_again = [&](const typename Problem::Result& known, const typename Problem::Result& result,
@@ -123,7 +109,7 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
     exchange_c0(first, second);
     const bool right = judge(second, other, "the second");
     exchange_c0(first, second);
-    if (!right && root && same_bits(result, other)) {
+    if (!right && root && checking::same_bits(result, other)) {
       report.failure += "; it is the product of the first: kept, or made by load, reset or fetch";
     } else if (!right && root && in_place) {
       turn_round(second);

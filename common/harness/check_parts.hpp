@@ -1,11 +1,12 @@
 #pragma once
-// What the checks of dense and of sparse results share; for check*.cpp alone.
+// What the checks of dense and of sparse results share; for check*.cpp and chain.cpp.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -19,6 +20,20 @@
 #include "common/matrix/random.hpp"
 
 namespace stages::checking {
+
+/// Whether two results are alike to the last bit.
+template <class T>
+bool same_bits(const Buffer<T>& a, const Buffer<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+template <class T>
+bool same_bits(const Dense<T>& a, const Dense<T>& b) {
+  return same_bits(a.data, b.data);
+}
+template <class T>
+bool same_bits(const Csr<T>& a, const Csr<T>& b) {
+  return same_bits(a.row_ptr, b.row_ptr) && same_bits(a.col_idx, b.col_idx) && same_bits(a.values, b.values);
+}
 
 /// The type in which the reference is computed: at least 2^29 times (for double 2^11 times) finer than T.
 template <class T>

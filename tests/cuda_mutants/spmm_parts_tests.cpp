@@ -8,6 +8,7 @@
 
 #include "07_spmm/fast/balanced.hpp"
 #include "07_spmm/fast/whole_rows.hpp"
+#include "07_spmm/row_order.hpp"
 #include "07_spmm/stage.hpp"
 #include "common/matrix/error.hpp"
 #include "tests/cuda_mutants/support.hpp"
@@ -76,8 +77,6 @@ Registry with_small_parts(bool aligned) {
                   .bands = loads == 4 ? 3 : 1});
     }
   }
-  for (const Index share : {1, 33})
-    spmm::add_balanced_reordered(registry, fmt::format("reordered,share={}", share), {.share = share});
 
   const auto whole_rows = [&](const char* name, const spmm::RowForm& form) {
     spmm::add_whole_rows(registry, fmt::format("whole_rows,{},{},{}", name, form.nonzeros, form.lanes), form);
@@ -221,8 +220,6 @@ void multiply_packed() {
                           .lanes = strip / Index{16 / sizeof(T)},
                           .packing = spmm::Packing::always});
   }
-  spmm::add_balanced_reordered(registry, "packed,reordered",
-                               {.share = 21, .strip = 2 * kLine, .packing = spmm::Packing::always});
   for (const Index n_cols : {1, 3, 31, 33, 63, 65, 100, 257}) {
     for (const Matrix& a : {cut_rows(), hub_row()})
       for (const Offset padding : {4 - n_cols % 4, n_cols % 4 == 1 ? 5 : 0})
@@ -234,6 +231,11 @@ void multiply_packed() {
 
 TEST_F(PackedB, GivesProducts) {
   for_both_types([]<class T>(T) { multiply_packed<T>(); });
+}
+
+TEST(RowOrder, ByLengthHasTheLongestFirstAndKeepsEquals) {
+  const std::vector<Offset> row_ptr = {0, 2, 2, 5, 7, 7};
+  EXPECT_EQ(spmm::length_order(row_ptr), (std::vector<Index>{2, 0, 3, 1, 4}));
 }
 
 TEST_F(SmallParts, ColumnsBesideAWideStripHaveAForm) {

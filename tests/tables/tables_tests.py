@@ -277,32 +277,13 @@ class Statuses(unittest.TestCase):
             tables.table(record({**row("01_x/bad", 0, 1e-3), "status": "doubtful"}), "", [])
 
 
-class Rules(unittest.TestCase):
-    """The tables of a record of what rules cost."""
+class Forms(unittest.TestCase):
+    """The table of a record of what forms are worth."""
 
     HEAD = {"gpu": "X1", "date": "2001-01-01", "source_digest": "0" * 64}
 
     def rows(self, text, start="matrices"):
         return [tuple(r.values()) for r in table(text, start)[1]]
-
-    def test_over_the_best_choice(self):
-        """Of what was timed again alone: the least of many first times is small by chance. A matrix that was skipped has no times."""
-        def line(kind, matrix, ours, best, operation="spgemm", **more):
-            again = {"as it is": ours, "sorted up to 64": best, "lucky": 2 * ours} if best else {}
-            return {"operation": operation, "list": kind, "matrix": matrix, "rules": "as it is", "again": again,
-                    "seconds": again and {**again, "lucky": ours / 2}, **more}
-
-        made = {**self.HEAD, "matrices": [
-            line("fitted", "gen:some:n=3", 2e-3, 1.5e-3, left_out=3), line("fitted", "gen:other:n=3", 2e-3, 4e-3), line("fitted", "gen:wide:n=3", 0, 0),
-            line("reported", "gen:some:n=4", 2e-3, 1.5e-3, left_out=3),
-            *(line("reported", "gen:some:n=5", 3e-6, best, "spmm", n_cols=n) for n, best in ((16, 2e-6), (32, 3e-6)))]}
-        text = tables.rules(made, "spgemm", [])
-        self.assertEqual(self.rows(text), [("on which rules were fitted", "2", "1.155", "1.33", "gen:some:n=3"),
-                                           ("held out", "1", "1.333", "1.33", "gen:some:n=4")])
-        self.assertIn("1 matrices skipped", text)
-        self.assertIn("on 2 lines time was too short for all choices", text)
-        self.assertEqual([(r[0], r[3]) for r in self.rows(tables.rules(made, "spmm", []))],
-                         [("held out, N = 16", "1.50"), ("held out, N = 32", "1.00")])
 
     def test_what_a_form_is_worth(self):
         """Of the matrices with rows for it, and of all; one whose choices were not all timed counts only if this one was."""
@@ -313,14 +294,6 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.rows(tables.forms(made, ".", []), "form"),
                          [("ranked", "2", "2.000", "1.587", "4.00", "a", "1.00"), ("sorted_256", "1", "0.500", "0.794", "0.50", "b", "0.50")])
         self.assertEqual([r[0] for r in self.rows(tables.forms(made, "^sorted", []), "form")], ["sorted_256"])
-
-    def test_over_the_best_form_alone(self):
-        """Each by its own rules, and none where the rules' is the only one; a choice that is no form does not count."""
-        line = lambda matrix, **took: {"operation": "spmm", "list": "fitted", "matrix": matrix, "n_cols": 16, "rules": "ours", "seconds": {"ours": 4e-6, "share 8": 1e-6, **took}}
-        lines = [line("a", balanced=1e-6, whole_rows=2e-6), line("b", dense_tiles=8e-6), line("c")]
-        self.assertEqual([(r[1], *r[5:]) for r in self.rows(tables.rules({**self.HEAD, "matrices": lines}, "spmm", []))],
-                         [("3", "2.000 (of 2)", "4.00")])
-        self.assertNotIn("form alone", tables.rules({**self.HEAD, "matrices": lines[2:]}, "spmm", []))
 
 
 class StepsTable(unittest.TestCase):
