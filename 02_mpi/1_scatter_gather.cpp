@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "02_mpi/stage.hpp"
 #include "common/kernels/sparse_dot_rows.hpp"
@@ -84,13 +85,11 @@ class ScatterGather final : public SpgemmPlan<T> {
 
   void load(const SpgemmOperands<T>& operands) override {
     operands_ = operands;
-    if (advanced_) share_out(problem_.a);
-    advanced_ = false;
+    if (std::exchange(round_, 0) > 0) share_out(problem_.a);
   }
   /// In a chain: C on rank 0 is the next A, whose rows are shared out anew. B stays on the ranks.
   void advance() override {
-    advanced_ = true;
-    clocks_ = mpi::Clocks();
+    clocks_.resize(std::max(clocks_.size(), ++round_ + 1));
     operands_.a_values.swap(c_.values);
     share_out(std::make_shared<const Csr<T>>(std::move(c_)));
     c_ = Csr<T>();
@@ -115,7 +114,7 @@ class ScatterGather final : public SpgemmPlan<T> {
                        my_entries, type_of(T()), 0, comm_),
           "scattering A's values");
     // Broadcast: all of B, by columns, to all ranks, unless they have it from the round before.
-    if (!advanced_) broadcast_b();
+    if (round_ == 0) broadcast_b();
     // Multiply: this rank's rows of C. Each row meets each column of B.
     const auto placed = std::chrono::steady_clock::now();
     phase.emplace(exec_, "compute");
@@ -150,7 +149,7 @@ class ScatterGather final : public SpgemmPlan<T> {
   }
 
   std::vector<Metric> metrics() const override {
-    std::vector<Metric> out = clocks_.metrics(comm_);
+    std::vector<Metric> out = clocks_[round_].metrics(comm_);
     double imbalance = imbalance_;
     check(MPI_Bcast(&imbalance, 1, MPI_DOUBLE, 0, comm_), "broadcasting the imbalance");
     out.push_back({"imbalance", imbalance, ""});
@@ -249,18 +248,18 @@ class ScatterGather final : public SpgemmPlan<T> {
     if (me_ == 0) {
       const Offset others = first_entry_.back() - entry_count_[0];
       const Offset b =
-          advanced_ ? 0 : 8 * (Offset{b_size_[0]} + 1) + 4 * Offset{b_size_[1]} + kEntry * b_size_[2];
+          round_ > 0 ? 0 : 8 * (Offset{b_size_[0]} + 1) + 4 * Offset{b_size_[1]} + kEntry * b_size_[2];
       bytes.scatter = 4 * (Offset{first_row_.back()} - row_count_[0]) + kEntry * others + (ranks_ - 1) * b;
     } else {
       bytes.gather = 4 * Offset{row_count_[rank()]} + kEntry * my_results;
     }
-    clocks_.add({compute, distributed, whole});
-    clocks_.set_bytes(bytes);
+    clocks_[round_].add({compute, distributed, whole});
+    clocks_[round_].set_bytes(bytes);
   }
 
   SpgemmProblem<T> problem_;         // rank 0's
   std::shared_ptr<const Csr<T>> a_;  // rank 0's: the problem's, in a chain then the last C
-  bool advanced_ = false;            // in a chain, beyond the first round
+  std::size_t round_ = 0;            // of a chain
   Exec& exec_;
   MPI_Comm comm_;
   int me_, ranks_;
@@ -276,7 +275,7 @@ class ScatterGather final : public SpgemmPlan<T> {
   Buffer<T> b_values_;        // by columns
   Csr<T> c_;                  // this rank's rows; on rank 0 then all of them
   double imbalance_ = 1;
-  mpi::Clocks clocks_;
+  std::vector<mpi::Clocks> clocks_ = std::vector<mpi::Clocks>(1);  // of each round
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 // all of them, by sorting or by counting.
 //
 // The idea: dot products need B by columns, and B comes by rows. In the course project's version every rank
-// sorted all of B. Its report plans that all ranks do it together, each a p-th, and never measured it. So:
+// sorted all of B. Its report plans that all ranks sort it together, each a p-th, and never tried that. So:
 // each rank has some rows of B, of about equal nnz. The ranks sum up how many entries each column has; then
 // each knows where every column begins, and which columns belong to which rank, if all get about equal nnz.
 // An all-to-all sends each entry to the owner of its column, who brings its entries into order. An all-gather
@@ -17,16 +17,15 @@
 // of B. The dot products take much longer than all of this; they are here because they need it.
 //
 // Input: any CSR matrices, any number of ranks. In a chain B is converted in the first round alone. Cost on a
-// rank: nnz(B)/p log(nnz(B)/p), or nnz(B)/p, and the columns of B; then two_pointer_dot's, over ranks.
+// rank: n log n or n steps, of n = nnz(B)/p by all, and the columns of B; then two_pointer_dot's, over ranks.
 // Messages: B's rows to the ranks, (row, column, value) of each entry to its owner, B to each rank.
 
 #include <algorithm>
 #include <tuple>
 
+#include "02_mpi/scattered_rows.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/kernels/sparse_dot_rows.hpp"
-#include "common/mpi/session.hpp"
-#include "common/mpi/spgemm_plan.hpp"
 #include "common/mpi/transfer.hpp"
 
 namespace stages {
@@ -42,11 +41,10 @@ struct Triplet {
 };
 
 template <class T>
-class ColumnsOfB final : public mpi::MpiSpgemmPlan<T> {
+class ColumnsOfB final : public ScatteredRows<T> {
  public:
-  static constexpr bool kChains = true;
   ColumnsOfB(const SpgemmProblem<T>& problem, Exec& exec, Where where, Order order)
-      : mpi::MpiSpgemmPlan<T>(problem, exec), by_all_(where == Where::by_all), order_(order) {
+      : ScatteredRows<T>(problem, exec), by_all_(where == Where::by_all), order_(order) {
     std::span<const Offset> entries_before;
     if (this->root()) {
       entries_before = problem.a->row_ptr;
@@ -73,9 +71,8 @@ class ColumnsOfB final : public mpi::MpiSpgemmPlan<T> {
   }
 
  private:
-  void use(const mpi::RowBounds& bounds) override { bounds_ = bounds; }
   void place() override {
-    mpi::scatter_rows(this->a_, bounds_, this->shape_.inner, a_part_, this->comm());
+    mpi::scatter_rows(this->a_, this->bounds_, this->shape_.inner, this->a_part_, this->comm());
     if (!this->has_b()) mpi::scatter_rows(this->b_, b_bounds_, this->shape_.cols, b_part_, this->comm());
   }
 
@@ -83,20 +80,21 @@ class ColumnsOfB final : public mpi::MpiSpgemmPlan<T> {
     if (!this->has_b()) make_columns();
     Phase phase(this->exec_, "compute");
     const auto start = std::chrono::steady_clock::now();
-    c_part_ = Csr<T>(a_part_.rows, this->shape_.cols);
+    this->c_part_ = Csr<T>(this->a_part_.rows, this->shape_.cols);
     std::size_t count = 0;
-    for (Index i = 0; i < a_part_.rows; ++i) {
+    for (Index i = 0; i < this->a_part_.rows; ++i) {
       const auto row = static_cast<std::size_t>(i);
-      const Offset first = a_part_.row_ptr[row], length = a_part_.row_nnz(i);
+      const Offset first = this->a_part_.row_ptr[row], length = this->a_part_.row_nnz(i);
       const std::size_t room = count + columns_.not_empty.size();
-      if (room > c_part_.values.size())
-        c_part_.resize(static_cast<Offset>(std::max(room, 2 * c_part_.values.size())));
+      if (room > this->c_part_.values.size())
+        this->c_part_.resize(static_cast<Offset>(std::max(room, 2 * this->c_part_.values.size())));
       if (length > 0)
-        count = kernels::dot_row<T>({a_part_.col_idx.data() + first, a_part_.values.data() + first, length},
-                                    columns_, b_values_.data(), c_part_, count);
-      c_part_.row_ptr[row + 1] = static_cast<Offset>(count);
+        count = kernels::dot_row<T>(
+            {this->a_part_.col_idx.data() + first, this->a_part_.values.data() + first, length}, columns_,
+            b_values_.data(), this->c_part_, count);
+      this->c_part_.row_ptr[row + 1] = static_cast<Offset>(count);
     }
-    c_part_.resize(static_cast<Offset>(count));
+    this->c_part_.resize(static_cast<Offset>(count));
     this->add_compute_seconds(mpi::seconds_since(start));
   }
 
@@ -218,30 +216,19 @@ class ColumnsOfB final : public mpi::MpiSpgemmPlan<T> {
     }
   }
 
-  void collect() override { c_.gather(c_part_, bounds_, this->shape_.cols, this->comm()); }
-  void forget() override {
-    c_.forget();
-    c_part_ = Csr<T>();
-  }
-  Csr<T> result() const override { return c_.whole(); }
-  void take_result(Csr<T>& to) override { c_.exchange(to); }
-  void keep_rows() override { std::swap(a_part_, c_part_); }
-
   std::size_t ranks() const { return static_cast<std::size_t>(this->ranks_.size()); }
   /// Where the columns of rank r begin among the entries of B by columns.
   Offset first_entry(std::size_t r) const { return columns_.col_ptr[static_cast<std::size_t>(owners_[r])]; }
 
   bool by_all_;
   Order order_;
-  mpi::RowBounds bounds_, b_bounds_;  // of the rows of A and of B
-  mpi::RowBounds owners_;             // of the columns of B
-  Csr<T> a_part_, b_part_, c_part_;
+  mpi::RowBounds b_bounds_, owners_;  // of the rows of B, and of its columns
+  Csr<T> b_part_;
   std::vector<Buffer<Triplet<T>>> outgoing_;  // for each rank
   Buffer<Triplet<T>> entries_;                // of this rank's columns
   Buffer<Offset> next_;                       // place for the next entry of each of them
   kernels::Columns columns_;                  // of B
   Buffer<T> b_values_;                        // by columns
-  mpi::GatheredRows<T> c_;
 };
 
 }  // namespace

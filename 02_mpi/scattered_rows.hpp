@@ -27,6 +27,9 @@ class ScatteredRows : public mpi::MpiSpgemmPlan<T> {
   ScatteredRows(const SpgemmProblem<T>& problem, Exec& exec)
       : mpi::MpiSpgemmPlan<T>(problem, exec), rows_(this->shape_.cols) {}
 
+  mpi::RowBounds bounds_;
+  Csr<T> a_part_, c_part_;
+
  private:
   void use(const mpi::RowBounds& bounds) override { bounds_ = bounds; }
   void place() override {
@@ -52,11 +55,8 @@ class ScatteredRows : public mpi::MpiSpgemmPlan<T> {
   void keep_rows() override { std::swap(a_part_, c_part_); }
 
   kernels::SpgemmRows<T> rows_;
-  mpi::RowBounds bounds_;
-  Csr<T> a_part_;
   Csr<T> b_copy_;
   CsrView<T> b_view_;  // rank 0: the loaded operand itself
-  Csr<T> c_part_;
   mpi::GatheredRows<T> c_;
 };
 

@@ -142,8 +142,7 @@ TEST(Chain, EndsWhereALimitRulesARoundOut) {
 
 TEST(Chain, EndsWithARoundThatThrows) {
   const auto rows = rows_of<FaultyGustavson>(GustavsonFault::throws, graph(2));
-  ASSERT_EQ(rows.size(), 1U);
-  EXPECT_EQ(rows[0].status, Status::skipped);
+  EXPECT_TRUE(rows.size() == 1 && rows[0].status == Status::skipped);
 }
 
 /// An entry that has no advance().

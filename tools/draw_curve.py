@@ -49,7 +49,7 @@ def points(results, entry):
 # D4's two charts: records of several GPUs, the matrix, the ways to divide it, and their colours.
 GPUS_RECORDS = ("spgemm-shares-d4*.json", "spgemm-multi-distributed*.json")
 GPUS_PICTURE = "08_spgemm_multigpu/gpus.svg"
-WAYS = (("multi_blocks", "#2aa198"), ("multi_gather", "#268bd2"), ("multi_gather_hash", "#cb4b16"))
+WAYS = (("multi_blocks", "#2aa198"), ("multi_gather", "#b58900"), ("multi_gather_hash", "#cb4b16"))
 UNIFORM = "gen:rmat:n=1062400,edge_factor=8,a=0.25"
 CUSPARSE = "#333333"
 

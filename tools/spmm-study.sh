@@ -14,7 +14,7 @@
 # the web and of people, meshes, and a near-dense one. All rungs and the library, in DIRECTORY/spmm_real.json. It is left out unless it is named.
 #
 # Defaults: 32,128,256; build/gpu/bin/stages; out/spmm; all parts: small (three graphs of up to 240,000 vertices), medium (four of up
-# to 16 million non-zeros), large (three of up to 80), huge (three of up to 264), hubs and sweep. Writes DIRECTORY/spmm_n<N>_<PART>.json.
+# to 16 million non-zeros), large (three of up to 80), huge (three of up to 264), hubs, sweep. Writes DIRECTORY/spmm_n<N>_<PART>.json.
 # The small graphs are checked in full. Of the others, whose operands have gigabytes, what the timed runs leave is checked (stages
 # run --check once), as the same entries have been checked on the small ones. Nearly all of the time goes into making the matrices, moving and checking. Without a GPU the kernels would run on the executor, which is too
 # slow for these.

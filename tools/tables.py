@@ -322,8 +322,7 @@ def chain_cell(row, first):
     if row is None:
         return ""
     over = f" ({times(median(first) / median(row))})" if first and row is not first else ""
-    moved_bytes = measured(row, "bytes_moved")
-    return seconds(median(row)) + over + (f", {moved_bytes / 1e6:.1f} MB" if moved_bytes else "")
+    return seconds(median(row)) + over + (f", {sent / 1e6:.1f} MB" if (sent := measured(row, "bytes_moved")) else "")
 
 
 PHASES = ("analysis", "symbolic", "allocation", "numeric", "wait", "gather", "to host", "messages", "interleave")

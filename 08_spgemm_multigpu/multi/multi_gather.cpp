@@ -135,7 +135,7 @@ class MultiGather final : public spgemm::MultiProduct<T, Local> {
 
   static std::optional<std::string> refuse(const SpgemmProblem<T>& problem, Exec& exec) {
     if (problem.destination == Destination::one_gpu)
-      return "leaves C on 0 GPUs as a whole: it comes together on the host of rank 0";
+      return "cannot leave C on one GPU: it comes together on the host of rank 0";
     return mpi::needs_ranks(exec);
   }
 

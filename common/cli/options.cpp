@@ -51,11 +51,15 @@ std::string line(const std::string& name, const std::string& what, std::size_t w
   return out + wrap(what, indent, width) + "\n";
 }
 
+/// A colon of ours in the name of a type.
+constexpr char kColon = '\x1f';
+
 std::string option_line(const CLI::Option& option, std::size_t width) {
   std::string name = option.get_name(option.get_positional(), true);
   if (option.get_items_expected_max() > 0 && !option.get_positional()) name += " " + option.get_type_name();
   // The parser puts the values that a check allows behind a colon; here the description says them.
   if (const std::size_t colon = name.find(':'); colon != std::string::npos) name.erase(colon);
+  std::ranges::replace(name, kColon, ':');
   std::string what = option.get_description();
   if (!option.get_default_str().empty()) what += " [" + option.get_default_str() + "]";
   return line(name, what, width);
@@ -132,7 +136,8 @@ std::string without_leading_zeros(std::string& text) {
 
 void shape(CLI::Option& option, const Form& form, const std::string& group) {
   if (form.hidden || !group.empty()) option.group(form.hidden ? "" : group);
-  const std::string type = form.type.empty() ? fmt::format("{}", fmt::join(form.one_of, "|")) : form.type;
+  std::string type = form.type.empty() ? fmt::format("{}", fmt::join(form.one_of, "|")) : form.type;
+  std::ranges::replace(type, ':', kColon);
   if (!type.empty()) option.type_name(type);
   if (form.shows_default) option.capture_default_str();
   if (!form.default_text.empty()) option.default_str(form.default_text);

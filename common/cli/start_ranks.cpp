@@ -75,6 +75,7 @@ void require_room_to_start(int ranks, const std::string& place) {
 /// What Open MPI is told by its environment, so that other MPIs aren't given options that they don't know.
 void prepare_environment(int ranks, const std::string& place) {
   bind_ranks(ranks);
+  if (!wants_colour(stdout)) setenv("NO_COLOR", "1", 1);  // mpirun gives rank 0 a terminal
   setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
   // What others start may take it to other machines.
   if (own_choice()) setenv("TMPDIR", place.c_str(), 1);

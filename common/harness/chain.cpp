@@ -141,7 +141,7 @@ class Chain {
                  "the same operands gave other bits in another chain, and the entry claims that they cannot");
   }
 
-  /// Two chains: every round looked at, and, as the clock will run it, the last one alone.
+  /// Two chains: every round looked at, and the last one alone, as nothing is fetched between timed rounds.
   void check_integers(Runner<T>& runner) {
     if (runner.is_bad()) return;
     const auto plan = plan_of(runner);
@@ -171,6 +171,7 @@ class Chain {
   /// multiplied. Returns its C.
   Result check_rounds(Runner<T>& runner, SpgemmPlan<T>& plan, ValueKind kind, std::uint64_t seed) {
     if (runner.is_bad()) return {};
+    runner.round = 0;
     const Round first = at_ = first_round(kind, seed);
     plan.load(first.operands);
     Result c;
@@ -228,9 +229,8 @@ class Chain {
     Exec& exec = *runner.exec;
     if (root() && operands_.b_values.empty())
       operands_ = make_operands(problem_, ValueKind::real, options_.check.seed + 1);
-    ResultRow& row = runner.rows.front();
-    row.prepare = exec.time([&] { runner.plan = plan_of(runner); });
-    row.load = exec.time([&] { runner.plan->load(operands_); });
+    runner.rows.front().prepare = exec.time([&] { runner.plan = plan_of(runner); });
+    runner.rows.front().load = exec.time([&] { runner.plan->load(operands_); });
     through(runner, [](ResultRow&, double) {});  // warms up
   }
 
@@ -249,7 +249,7 @@ class Chain {
         runner.plan->run();
       });
       ResultRow& row = runner.rows[r];
-      if (ranks().agreed(seconds > options_.max_seconds)) {
+      if (row.run.samples.empty() && ranks().agreed(seconds > options_.max_seconds)) {
         return runner.end(Status::skipped,
                           fmt::format("takes {} a run, the limit is {} (--max-seconds)",
                                       format_seconds(seconds), format_seconds(options_.max_seconds)));
@@ -319,6 +319,7 @@ void run_chain(const SpgemmProblem<T>& problem, std::span<const Entry* const> en
                const RunOptions& options, const RunEvents& events, Results& results) {
   Chain<T> chain(problem, machine, options, events);
   std::vector<Runner<T>> runners;
+  const std::size_t begin = results.rows.size();
   for (const Entry* const entry : entries) {
     Runner<T>& runner = runners.emplace_back(Runner<T>{.entry = entry, .exec = &machine.of(*entry)});
     if (events.checking) {
@@ -327,8 +328,10 @@ void run_chain(const SpgemmProblem<T>& problem, std::span<const Entry* const> en
       events.checking(row);
     }
     chain.check(runner);
+    results.rows.insert(results.rows.end(), runner.rows.begin(), runner.rows.end());  // if the run ends now
   }
   chain.time(runners);
+  results.rows.resize(begin);
   for (std::size_t r = 0; r < static_cast<std::size_t>(problem.rounds); ++r) {
     const std::size_t first = results.rows.size();
     for (const Runner<T>& runner : runners)

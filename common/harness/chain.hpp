@@ -2,9 +2,8 @@
 // SpGEMM in a chain: C_1 = A B, C_2 = C_1 B, and so on. The C of a round is the next round's A, where it lies
 // (Plan::advance): nothing is fetched, dealt or prepared between two rounds unless the plan itself does it.
 //
-// Each round is a row of its own, whose problem is the product of that round: its nnz, products and memory are
-// those of the A that it has. A round that a limit or the entry itself rules out is the entry's last row, with
-// the number.
+// Each round is a row of its own, whose problem is the product of that round, with the A that it has. A round
+// that a limit or the entry itself rules out is the entry's last row, with the reason.
 
 #include <span>
 

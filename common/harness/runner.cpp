@@ -6,7 +6,6 @@
 #include <ctime>
 #include <filesystem>
 #include <map>
-#include <new>
 #include <thread>
 
 #include "common/harness/build_info.hpp"
@@ -14,7 +13,6 @@
 #include "common/harness/machine.hpp"
 #include "common/harness/runner_parts.hpp"
 #include "common/harness/seconds.hpp"
-#include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
 #include "common/matrix/processors.hpp"
 

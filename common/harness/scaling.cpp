@@ -23,7 +23,7 @@ std::string_view step_of(const ResultRow& row) {
   return std::string_view(row.entry).substr(0, row.entry.find('/'));
 }
 
-std::string scaling_line(const ResultRow& row) {
+std::string scaling_line(const ResultRow& row, std::size_t width) {
   const double efficiency = row.speedup_serial / row.ranks;
   const double serial = row.speedup_serial * row.run.median;
   const auto ratio = [](double of) { return of > 0 ? fmt::format("{:.2f}x", of) : ""; };
@@ -32,9 +32,9 @@ std::string scaling_line(const ResultRow& row) {
     return std::isnan(value) ? "?" : in_words(value);
   };
   const auto number = [](double value) { return fmt::format("{:.2f}", value); };
-  std::string line =
-      fmt::format("  {:<24} {:>5} {:>9} {:>8} {:>8}", row.entry, row.ranks, format_seconds(row.run.median),
-                  ratio(row.speedup_serial), efficiency > 0 ? fmt::format("{:.0f}%", 100 * efficiency) : "");
+  std::string line = fmt::format("  {:<{}} {:>5} {:>9} {:>8} {:>8}", row.entry, width, row.ranks,
+                                 format_seconds(row.run.median), ratio(row.speedup_serial),
+                                 efficiency > 0 ? fmt::format("{:.0f}%", 100 * efficiency) : "");
   for (const char* const name : {"compute_seconds", "distributed_seconds", "root_to_root_seconds"})
     line += fmt::format(" {:>9} {:>8}", words(name, format_seconds), ratio(serial / metric(row, name)));
   return line + fmt::format(" {:>9} {:>9} {:>7} {:>10}\n", words("bytes_moved", format_bytes),
@@ -68,6 +68,9 @@ std::string to_scaling_table(const Results& results, bool colour) {
   const auto bold = [&](const std::string& text) { return colour ? "\033[1m" + text + "\033[0m" : text; };
   std::string out;
   const ProblemFacts* problem = nullptr;
+  std::size_t width = 24;
+  for (const ResultRow& row : results.rows)
+    if (row.mpi) width = std::max(width, row.entry.size());
   for (const ResultRow& row : results.rows) {
     if (!row.mpi || !row.timed()) continue;
     if (problem == nullptr || !same_problem(*problem, row.problem)) {
@@ -78,11 +81,11 @@ std::string to_scaling_table(const Results& results, bool colour) {
           "or of stage 01\n",
           bold(problem->matrix), to_string(problem->op), problem->type, problem->options.empty() ? "" : ", ",
           problem->options);
-      out += fmt::format("  {:<24} {:>5} {:>9} {:>8} {:>8} {:>18} {:>18} {:>18} {:>9} {:>9} {:>7} {:>10}\n",
-                         "entry", "ranks", "run", "speed-up", "per rank", "compute", "distributed",
+      out += fmt::format("  {:<{}} {:>5} {:>9} {:>8} {:>8} {:>18} {:>18} {:>18} {:>9} {:>9} {:>7} {:>10}\n",
+                         "entry", width, "ranks", "run", "speed-up", "per rank", "compute", "distributed",
                          "root to root", "moved", "imbalance", "in time", "ranks/core");
     }
-    out += scaling_line(row);
+    out += scaling_line(row, width);
   }
   return out;
 }

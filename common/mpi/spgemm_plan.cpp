@@ -18,7 +18,7 @@ std::optional<std::string> needs_ranks(Exec& exec) {
 
 template <class T>
 std::optional<std::string> MpiSpgemmPlan<T>::refuse(const SpgemmProblem<T>& problem, Exec& exec) {
-  if (problem.destination == Destination::one_gpu) return "leaves C on 0 GPUs: it computes on the host";
+  if (problem.destination == Destination::one_gpu) return "cannot leave C on a GPU: it computes on the host";
   return needs_ranks(exec);
 }
 
@@ -123,7 +123,7 @@ void MpiSpgemmPlan<T>::load(const SpgemmOperands<T>& operands) {
     a_.values = operands.a_values.data();
     b_.values = operands.b_values.data();
   }
-  if (shape_.rounds > 1) begin_round(false);
+  if (shape_.rounds > 1) begin_round(0);
   if (!places_in_run()) place();
 }
 
@@ -135,13 +135,13 @@ void MpiSpgemmPlan<T>::advance() {
     take_result(kept_);
     a_ = kept_.view();
   }
-  begin_round(true);
+  begin_round(round_ + 1);
 }
 
 template <class T>
-void MpiSpgemmPlan<T>::begin_round(bool advanced) {
-  advanced_ = advanced;
-  clocks_ = Clocks();
+void MpiSpgemmPlan<T>::begin_round(std::size_t round) {
+  round_ = round;
+  clocks_.resize(std::max(clocks_.size(), round + 1));
   if (root()) shape_.nnz_a = a_.row_ptr[a_.rows];
   if (places_in_run()) broadcast(&shape_.nnz_a, 1, 0, comm());
 }
@@ -204,19 +204,19 @@ void MpiSpgemmPlan<T>::bring_together() {
 /// Times of the executor mean nothing, so there they stay unknown.
 template <class T>
 void MpiSpgemmPlan<T>::note_run(const RunTimes& times, const RunBytes& bytes) {
-  if (!exec_.simulated()) clocks_.add(takes_turns() ? RunTimes{.compute = times.compute} : times);
-  clocks_.set_bytes(bytes);
+  if (!exec_.simulated()) clocks().add(takes_turns() ? RunTimes{.compute = times.compute} : times);
+  clocks().set_bytes(bytes);
 }
 
 /// What a user pays whose matrices start and end on one rank. Where that isn't what run() does, it is
 /// measured here; a first time warms up place() and collect().
 template <class T>
 void MpiSpgemmPlan<T>::measure_whole_product() {
-  const Clocks before = clocks_;
+  const Clocks before = clocks();
   whole_product();
-  const RunBytes moved = clocks_.bytes();
-  clocks_ = before;
-  if (takes_turns()) return clocks_.set_bytes(moved);
+  const RunBytes moved = clocks().bytes();
+  clocks() = before;
+  if (takes_turns()) return clocks().set_bytes(moved);
   for (int k = 0; k < 3; ++k) {
     check(MPI_Barrier(comm()), "starting together");
     whole_product();
@@ -233,10 +233,10 @@ Csr<T> MpiSpgemmPlan<T>::fetch() {
 template <class T>
 std::vector<Metric> MpiSpgemmPlan<T>::metrics() const {
   if (!places_in_run() && shape_.rounds == 1) measure_whole_();
-  std::vector<Metric> out = clocks_.metrics(comm());
+  std::vector<Metric> out = clocks_[round_].metrics(comm());
   double balance = imbalance_;
   broadcast(&balance, 1, 0, comm());
-  if (!advanced_) out.push_back({"imbalance", balance, ""});
+  if (round_ == 0) out.push_back({"imbalance", balance, ""});
   out.push_back({"cores", static_cast<double>(cores_here().cores), ""});
   out.push_back({"ranks_per_core", oversubscription(ranks_), ""});
   for (Metric& metric : own_metrics()) out.push_back(std::move(metric));

@@ -74,7 +74,7 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   /// Of a plan that chains: this rank's rows of C become those of A.
   virtual void keep_rows() {}
   /// In place(): whether B is where it has to be, from the round before.
-  bool has_b() const { return advanced_; }
+  bool has_b() const { return round_ > 0; }
 
   /// Collective: the rows of each rank are now those of its share in `bounds`, until the next call. Only a
   /// plan that calls deal_rows() or deal_rows_by_time() needs it, and must have it.
@@ -110,7 +110,8 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
  private:
   bool places_in_run() const { return placed_ == Placed::by_run && shape_.destination == Destination::host; }
   /// What a round has that the one before it had not: the size of A, and clocks of its own.
-  void begin_round(bool advanced);
+  void begin_round(std::size_t round);
+  Clocks& clocks() { return clocks_[round_]; }
   RowBounds bounds_for(std::span<const Offset> before);
   std::vector<double> seconds_of_shares();
   void settle(const RowBounds& bounds);
@@ -121,10 +122,10 @@ class MpiSpgemmPlan : public SpgemmPlan<T> {
   void note_run(const RunTimes& times, const RunBytes& bytes);
 
   Placed placed_;
-  bool advanced_ = false;                ///< in a chain, beyond the first round
+  std::size_t round_ = 0;                ///< of a chain
   Csr<T> kept_;                          ///< rank 0, root to root: the C that is A now
   std::function<void()> measure_whole_;  ///< for metrics(), which is const and has to run the plan
-  Clocks clocks_;
+  std::vector<Clocks> clocks_ = std::vector<Clocks>(1);  ///< of each round
   double compute_seconds_ = 0, imbalance_ = 1;
   bool collected_ = false;
 };

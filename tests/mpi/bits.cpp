@@ -33,7 +33,7 @@ void compare(World& world, const char* on_ranks, const char* on_one, const Probl
   const auto got = result_of(ranks, on_ranks, problem, world.exec);
   if (!world.root()) return;
   Exec alone;
-  require(same_result(got, result_of(serial, on_one, problem, alone)),
+  require(same_bits(got, result_of(serial, on_one, problem, alone)),
           "{} on {} ranks has other bits than {} on {}", on_ranks, world.ranks.size(), on_one, what);
 }
 
@@ -111,7 +111,7 @@ MPI_TEST(chain) {
     serial.fill(expected.view(), whole.view(), next);
     expected = std::move(next);
   }
-  require(same_result(gathered.whole(), expected), "A B B B over {} ranks is another matrix",
+  require(same_bits(gathered.whole(), expected), "A B B B over {} ranks is another matrix",
           world.ranks.size());
 }
 

@@ -4,12 +4,12 @@
 // last.
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "common/harness/check_parts.hpp"
 #include "common/harness/registry.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
@@ -18,24 +18,12 @@
 
 namespace stages::mpi_tests {
 
+using checking::same_bits;
+
 /// Throws Error with the text unless `good`.
 template <class... Args>
 void require(bool good, fmt::format_string<Args...> format, Args&&... args) {
   if (!good) fail("{}", fmt::format(format, std::forward<Args>(args)...));
-}
-
-/// Whether all bits are equal, those of NaN and of zeros too.
-template <class T>
-bool same_bits(const Buffer<T>& a, const Buffer<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
-template <class T>
-bool same_result(const Dense<T>& a, const Dense<T>& b) {
-  return same_bits(a.data, b.data);
-}
-template <class T>
-bool same_result(const Csr<T>& a, const Csr<T>& b) {
-  return a.row_ptr == b.row_ptr && a.col_idx == b.col_idx && same_bits(a.values, b.values);
 }
 
 /// What a test works with: the ranks, and the words after its name.
