@@ -63,7 +63,8 @@ def figure(file, matrix, kind, rows, weak, several):
 
     def paint(fig):
         panels = fig.subplots(1, len(clocks), sharex=True, sharey=True, squeeze=False).flatten()
-        draw.place(fig, left=0.55, right=0.15, top=0.3, bottom=0.75, wspace=0.08)
+        columns = min(len(told) + 1, int(fig.get_size_inches()[0] / (draw.room(told) + 0.6)))
+        draw.place(fig, left=0.55, right=0.15, top=0.3, bottom=0.4 + 0.2 * math.ceil((len(told) + 1) / columns), wspace=0.08)
         for panel, (clock, clock_name) in zip(panels, clocks):
             for k, (of, words) in enumerate(zip(entries.values(), told)):
                 points = [(r.ranks, value(r, clock)) for r in of if math.isfinite(value(r, clock))]
@@ -76,7 +77,7 @@ def figure(file, matrix, kind, rows, weak, several):
             draw.log_axis(panel.xaxis, ranks, lambda v: f"{v:g}")
             panel.xaxis.set_major_locator(draw.FixedLocator(ranks))
         panels[0].set_xlabel("ranks")
-        fig.legend(*panels[0].get_legend_handles_labels(), loc="lower center", ncol=min(len(told) + 1, 6), handlelength=1.6, borderaxespad=0.2, bbox_to_anchor=(0.5, 0.0))
+        fig.legend(*panels[0].get_legend_handles_labels(), loc="lower center", ncol=columns, handlelength=1.6, borderaxespad=0.2, bbox_to_anchor=(0.5, 0.0))
 
     return Figure(f"{label(matrix)}, {title(kind)}" + (", weak" if weak else "") + (f" ({file.name})" if several else ""),
                   what_to_see(on_ranks, clocks, serial, ranks, weak),
