@@ -145,7 +145,6 @@ TEST(Chain, EndsWithARoundThatThrows) {
   EXPECT_TRUE(rows.size() == 1 && rows[0].status == Status::skipped);
 }
 
-/// An entry that has no advance().
 template <class T>
 class Unchained final : public FaultyGustavson<T> {
  public:

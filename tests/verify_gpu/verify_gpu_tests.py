@@ -197,12 +197,12 @@ class Records(Played):
             shutil.copy(ROOT / "tools" / name, self.root / "tools")
         self.sets("gen:some:n=3\n")
         self.play(gpus="2")
-        self.verify("--only", "d2,spmv,spmv_held_out,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm:order,spmm:hubs,"
+        self.verify("--only", "d2,spmv,spmv_held_out,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm:sweep,spmm:hubs,"
                     "ladders,energy", "one.mtx")
         written = [re.search(r"--json \S*/(\S+)[.]json", line) for line in self.asked()]
         names = [found[1] if found else "two_processes_host" for found in written]
         self.assertGreaterEqual(len(set(names)), 22, names)
-        self.assertEqual([name for name in names if re.fullmatch("spmm_(order|hubs|small|medium|large|huge)", name)], ["spmm_order", "spmm_hubs"])
+        self.assertEqual([name for name in names if re.fullmatch("spmm_(sweep|hubs|small|medium|large|huge)", name)], ["spmm_sweep", "spmm_hubs"])
         told = f'. {ROOT}/tools/gpu-sources.sh; for name; do echo "${{gpu_steps[$(kind_of "$name")]}}"; done'
         covered = subprocess.run(["bash", "-c", told, "bash", *names], capture_output=True, text=True, check=True).stdout.split()
         for line, name, steps in zip(self.asked(), names, covered, strict=True):
