@@ -41,10 +41,10 @@ struct Triplet {
 };
 
 template <class T>
-class ColumnsOfB final : public ScatteredRows<T> {
+class ColumnsOfB final : public GatheredToRoot<T> {
  public:
   ColumnsOfB(const SpgemmProblem<T>& problem, Exec& exec, Where where, Order order)
-      : ScatteredRows<T>(problem, exec), by_all_(where == Where::by_all), order_(order) {
+      : GatheredToRoot<T>(problem, exec), by_all_(where == Where::by_all), order_(order) {
     std::span<const Offset> entries_before;
     if (this->root()) {
       entries_before = problem.a->row_ptr;

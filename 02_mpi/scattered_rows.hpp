@@ -10,10 +10,35 @@
 
 namespace stages {
 
+/// Rows of A and C on the ranks, and C gathered; how B comes to them, and the kernel, are a derived class's.
 template <class T>
-class ScatteredRows : public mpi::MpiSpgemmPlan<T> {
+class GatheredToRoot : public mpi::MpiSpgemmPlan<T> {
  public:
   static constexpr bool kChains = true;
+
+ protected:
+  using mpi::MpiSpgemmPlan<T>::MpiSpgemmPlan;
+
+  mpi::RowBounds bounds_;
+  Csr<T> a_part_, c_part_;
+
+ private:
+  void use(const mpi::RowBounds& bounds) override { bounds_ = bounds; }
+  void collect() override { c_.gather(c_part_, bounds_, this->shape_.cols, this->comm()); }
+  void forget() override {
+    c_.forget();
+    c_part_ = Csr<T>();
+  }
+  Csr<T> result() const override { return c_.whole(); }
+  void take_result(Csr<T>& to) override { c_.exchange(to); }
+  void keep_rows() override { std::swap(a_part_, c_part_); }
+
+  mpi::GatheredRows<T> c_;
+};
+
+template <class T>
+class ScatteredRows : public GatheredToRoot<T> {
+ public:
   static Cost cost(const SpgemmProblem<T>& problem) {
     constexpr double kEntry = sizeof(Index) + sizeof(T);
     const int ranks = mpi::world_size();
@@ -25,39 +50,25 @@ class ScatteredRows : public mpi::MpiSpgemmPlan<T> {
 
  protected:
   ScatteredRows(const SpgemmProblem<T>& problem, Exec& exec)
-      : mpi::MpiSpgemmPlan<T>(problem, exec), rows_(this->shape_.cols) {}
-
-  mpi::RowBounds bounds_;
-  Csr<T> a_part_, c_part_;
+      : GatheredToRoot<T>(problem, exec), rows_(this->shape_.cols) {}
 
  private:
-  void use(const mpi::RowBounds& bounds) override { bounds_ = bounds; }
   void place() override {
-    mpi::scatter_rows(this->a_, bounds_, this->shape_.inner, a_part_, this->comm());
+    mpi::scatter_rows(this->a_, this->bounds_, this->shape_.inner, this->a_part_, this->comm());
     if (!this->has_b()) b_view_ = mpi::broadcast_matrix(this->b_, b_copy_, this->comm());
   }
 
   void multiply() override {
     Phase phase(this->exec_, "compute");
     const auto start = std::chrono::steady_clock::now();
-    rows_.reserve(a_part_.view(), b_view_, c_part_);
-    rows_.fill(a_part_.view(), b_view_, c_part_);
+    rows_.reserve(this->a_part_.view(), b_view_, this->c_part_);
+    rows_.fill(this->a_part_.view(), b_view_, this->c_part_);
     this->add_compute_seconds(mpi::seconds_since(start));
   }
-
-  void collect() override { c_.gather(c_part_, bounds_, this->shape_.cols, this->comm()); }
-  void forget() override {
-    c_.forget();
-    c_part_ = Csr<T>();
-  }
-  Csr<T> result() const override { return c_.whole(); }
-  void take_result(Csr<T>& to) override { c_.exchange(to); }
-  void keep_rows() override { std::swap(a_part_, c_part_); }
 
   kernels::SpgemmRows<T> rows_;
   Csr<T> b_copy_;
   CsrView<T> b_view_;  // rank 0: the loaded operand itself
-  mpi::GatheredRows<T> c_;
 };
 
 }  // namespace stages

@@ -45,9 +45,11 @@ def fail(why, code=2):
 
 def measured(stages, place, shrink, quick, entry, ranks):
     """The row of an entry; `ranks` is empty for one that needs none."""
-    for name in "ab":
-        run(stages, "generate", f"gen:d1:{name},shrink={shrink}", "-o", place / f"{name}.mtx")
-    words = [stages, "multiply", place / "a.mtx", place / "b.mtx", "-o", place / "c.mtx", "--type", "f32", "--with", entry, *(["--ranks", ranks] if ranks else [])]
+    a, b = (place / f"{name}{shrink}.mtx" for name in "ab")
+    for name, path in (("a", a), ("b", b)):
+        if not path.exists():
+            run(stages, "generate", f"gen:d1:{name},shrink={shrink}", "-o", path)
+    words = [stages, "multiply", a, b, "-o", place / "c.mtx", "--type", "f32", "--with", entry, *(["--ranks", ranks] if ranks else [])]
     checked = run(*words)
     took, said = checked if quick else sorted((run(*words, "--no-check") for _ in range(RUNS)), key=lambda of: of[0]["real"])[RUNS // 2]
     rows, nnz, product, unit = re.search(r"(\d+) x \d+, (\d+) non-zeros, by .* in ([\d.]+) (\w+),", said).groups()
@@ -60,6 +62,8 @@ def main():
     parser.add_argument("--ranks", default="1,2,4,32", help="of the entries of step 2 [1,2,4,32]")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write a record")
     options = parser.parse_args()
+    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", options.ranks):
+        fail(f"--ranks {options.ranks}: give numbers of ranks with commas, as in 1,2,4")
     if options.json and not os.access(options.json.parent, os.W_OK):
         fail(f"--json: {options.json.parent} cannot be written; give a file in a directory that can")
     stages = shutil.which("stages") or shutil.which(tables.ROOT / "build/cpu/bin/stages") or fail("there is no program stages; build it by tools/build.sh cpu stages")

@@ -27,10 +27,11 @@ struct Runner {
     return static_cast<std::size_t>(std::ranges::count(rows, Status::good, &ResultRow::status));
   }
   bool is_bad() const { return rows.back().is_bad(); }
-  /// The chain ends with the round under way.
-  void end(Status status, const std::string& reason) {
+  /// If that is no good fate the chain ends with the round under way.
+  void end_with(const ResultRow& fate) {
+    if (fate.status == Status::good) return;
     rows.resize(round + 1);
-    give_up(rows.back(), status, reason);
+    give_up(rows.back(), fate.status, fate.reason);
   }
 };
 
@@ -51,12 +52,12 @@ class Chain {
   void check(Runner<T>& runner) {
     add_row(runner, problem_, 0);
     if (runner.rounds() == 0) return;
-    attempt(runner, [&](ResultRow& fate) {
-      within_time(fate, *runner.exec, options_, ranks(), [&] {
-        check_reals(runner);
-        if (!options_.check_once || runner.exec->simulated()) check_integers(runner);
-      });
+    ResultRow fate;
+    within_time(fate, *runner.exec, options_, ranks(), [&] {
+      check_reals(runner);
+      if (!options_.check_once || runner.exec->simulated()) check_integers(runner);
     });
+    runner.end_with(fate);
   }
 
   void time(std::span<Runner<T>> runners) {
@@ -73,7 +74,7 @@ class Chain {
         held.clear();
       }
       held[runner.exec] += memory;
-      attempt(runner, [&](ResultRow& fate) { guarded(fate, ranks(), [&] { prepare(runner); }); });
+      attempt(runner, [&] { prepare(runner); });
       together.push_back(&runner);
     }
     sample_all(together);
@@ -116,12 +117,12 @@ class Chain {
                        format_count(steps), format_count(most));
   }
 
-  /// Does `work`, which says in a row what came of it: nothing, or the end of the chain.
+  /// Does `work`; what it throws ends the chain.
   template <class Work>
   void attempt(Runner<T>& runner, Work work) {
     ResultRow fate;
-    work(fate);
-    if (fate.status != Status::good) runner.end(fate.status, fate.reason);
+    guarded(fate, ranks(), work);
+    runner.end_with(fate);
   }
 
   std::unique_ptr<SpgemmPlan<T>> plan_of(const Runner<T>& runner) const {
@@ -136,9 +137,11 @@ class Chain {
     check_rounds(runner, *plan, ValueKind::real, 2);
     const Result again = check_rounds(runner, *plan, ValueKind::real, 1);
     if (runner.is_bad() || !runner.entry->claims.bitwise_reproducible) return;
+    ResultRow fate;
     if (!ranks().agreed(!root() || checking::same_bits(*first, *again)))
-      runner.end(Status::wrong,
-                 "the same operands gave other bits in another chain, and the entry claims that they cannot");
+      give_up(fate, Status::wrong,
+              "the same operands gave other bits in another chain, and the entry claims that they cannot");
+    runner.end_with(fate);
   }
 
   /// Two chains: every round looked at, and the last one alone, as nothing is fetched between timed rounds.
@@ -167,8 +170,8 @@ class Chain {
     runner.exec->synchronize();
   }
 
-  /// All rounds, each verified. Which there are is found out in the first pass. at_ is then what the last one
-  /// multiplied. Returns its C.
+  /// All rounds, each verified. Which there are is found out in the first pass; after a later one at_ is what
+  /// the last of them multiplied. Returns its C.
   Result check_rounds(Runner<T>& runner, SpgemmPlan<T>& plan, ValueKind kind, std::uint64_t seed) {
     if (runner.is_bad()) return {};
     runner.round = 0;
@@ -176,14 +179,13 @@ class Chain {
     plan.load(first.operands);
     Result c;
     for (std::size_t r = 0; r < static_cast<std::size_t>(problem_.rounds); ++r) {
-      Round next = at_;
+      if (r < runner.rows.size() && runner.rows[r].status != Status::good) break;
       if (r > 0 && root()) {
-        next.problem = next_round<T>(at_.problem, c);
-        next.operands.a_values = c->values;
+        at_.problem = next_round<T>(at_.problem, c);
+        at_.operands.a_values = c->values;
       }
-      if (r == runner.rows.size()) add_row(runner, next.problem, r);
+      if (r == runner.rows.size()) add_row(runner, at_.problem, r);
       if (runner.rows[r].status != Status::good) break;
-      at_ = std::move(next);
       run_round(runner, plan, r);
       c = std::make_shared<const Csr<T>>(plan.fetch());
       judge_round(runner, plan, *c, kind);
@@ -206,13 +208,8 @@ class Chain {
     row.check.worst = std::max(row.check.worst, found.worst);
     if (!found.passed())
       found.failure += kind == ValueKind::real ? " (with real values)" : " (with integer values)";
-    found.failure = ranks().agreed(found.failure);
-    const std::string nothing = ranks().agreed(found.void_because());
-    if (!found.passed()) {
-      runner.end(Status::wrong, found.failure);
-    } else if (!nothing.empty()) {
-      runner.end(Status::skipped, nothing);
-    }
+    judge(row, ranks().agreed(found.failure), ranks().agreed(found.void_because()));
+    if (row.status != Status::good) runner.rows.resize(runner.round + 1);
   }
 
   static void note_plan(ResultRow& row, SpgemmPlan<T>& plan) {
@@ -249,11 +246,8 @@ class Chain {
         runner.plan->run();
       });
       ResultRow& row = runner.rows[r];
-      if (row.run.samples.empty() && ranks().agreed(seconds > options_.max_seconds)) {
-        return runner.end(Status::skipped,
-                          fmt::format("takes {} a run, the limit is {} (--max-seconds)",
-                                      format_seconds(seconds), format_seconds(options_.max_seconds)));
-      }
+      if (row.run.samples.empty() && takes_too_long(row, seconds, options_, ranks()))
+        return runner.rows.resize(r + 1);
       visit(row, seconds);
     }
   }
@@ -262,12 +256,10 @@ class Chain {
     const auto open = [](const Runner<T>* runner) { return !runner->finished && runner->rounds() > 0; };
     while (std::ranges::any_of(together, open)) {
       for (Runner<T>* const runner : together)
-        if (open(runner))
-          attempt(*runner, [&](ResultRow& fate) { guarded(fate, ranks(), [&] { sample(*runner); }); });
+        if (open(runner)) attempt(*runner, [&] { sample(*runner); });
     }
     for (Runner<T>* const runner : together) {
-      if (runner->rounds() > 0)
-        attempt(*runner, [&](ResultRow& fate) { guarded(fate, ranks(), [&] { finish(*runner); }); });
+      if (runner->rounds() > 0) attempt(*runner, [&] { finish(*runner); });
       runner->plan.reset();
     }
     together.clear();
@@ -277,9 +269,7 @@ class Chain {
     through(runner, [&](ResultRow& row, double seconds) {
       for (const PhaseTime& phase : runner.exec->phases()) add_phase(row.phases, phase.name, phase.seconds);
       runner.spent += seconds;
-      std::vector<double> samples = std::move(row.run.samples);
-      samples.push_back(seconds);
-      row.run = summarize(std::move(samples));
+      add_sample(row, seconds);
       if (events_.timing) events_.timing(row);
     });
     const std::size_t rounds = runner.rounds();

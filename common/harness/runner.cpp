@@ -171,7 +171,7 @@ class Timer {
     }
     next.plan->reset();
     double once = exec.time([&] { next.plan->run(); });
-    if (first && takes_too_long(once, *timed.row)) return false;
+    if (first && takes_too_long(*timed.row, once, options_, ranks())) return false;
     next.run = exec.record([plan = next.plan.get()] { plan->run(); });
     for (int i = 0; i < 2 && once < 0.5; ++i) {
       if (starts_from_c0(problem_)) next.plan->reset();
@@ -181,16 +181,6 @@ class Timer {
       timed.repeats =
           static_cast<int>(std::clamp(std::ceil(kShortestSample / std::max(once, 1e-9)), 1.0, 1000.0));
     return true;
-  }
-
-  /// Rank 0 decides.
-  bool takes_too_long(double seconds, ResultRow& row) {
-    const bool too_long = ranks().agreed(seconds > options_.max_seconds);
-    if (too_long)
-      give_up(row, Status::skipped,
-              fmt::format("takes {} a run, the limit is {} (--max-seconds)", format_seconds(seconds),
-                          format_seconds(options_.max_seconds)));
-    return too_long;
   }
 
   void sample(Timed<Problem>& timed) {
@@ -211,9 +201,7 @@ class Timer {
     for (const PhaseTime& phase : exec.phases()) add_phase(row.phases, phase.name, phase.seconds);
     timed.runs += timed.repeats;
     timed.spent += seconds;
-    auto samples = std::move(row.run.samples);
-    samples.push_back(seconds / timed.repeats / products_per_run(problem_));
-    row.run = summarize(std::move(samples));
+    add_sample(row, seconds / timed.repeats / products_per_run(problem_));
     timed.finished = enough(timed);
     if (events_.timing) events_.timing(row);
   }

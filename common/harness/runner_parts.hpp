@@ -66,6 +66,22 @@ inline void judge(ResultRow& row, const std::string& failure, const std::string&
   give_up(row, Status::skipped, nothing);
 }
 
+/// Gives the row up where a run takes longer than --max-seconds.
+inline bool takes_too_long(ResultRow& row, double seconds, const RunOptions& options, Communicator& ranks) {
+  const bool too_long = ranks.agreed(seconds > options.max_seconds);  // rank 0 decides
+  if (too_long)
+    give_up(row, Status::skipped,
+            fmt::format("takes {} a run, the limit is {} (--max-seconds)", format_seconds(seconds),
+                        format_seconds(options.max_seconds)));
+  return too_long;
+}
+
+inline void add_sample(ResultRow& row, double seconds) {
+  std::vector<double> samples = std::move(row.run.samples);
+  samples.push_back(seconds);
+  row.run = summarize(std::move(samples));
+}
+
 /// The row gets nnz(C), and the bytes of its model those of a C of that size.
 template <class T>
 void note_result(ResultRow& row, const SpgemmProblem<T>& problem, Offset nnz) {
