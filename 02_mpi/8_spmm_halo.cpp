@@ -141,12 +141,6 @@ class SpmmHalo final : public SpmmPlan<T> {
     for (Index i = 0; i < m.a.rows; ++i) kernels::multiply_row<32, true>(m, i, 0, facts_.n_cols);
   }
 
-  std::vector<Offset> element_bounds(const mpi::RowBounds& rows) const {
-    std::vector<Offset> bounds;
-    for (const Index row : rows) bounds.push_back(Offset{row} * facts_.n_cols);
-    return bounds;
-  }
-
   void scatter_operands() {
     const Offset sent = mpi::bytes_sent();
     scatter_rows_of(root_b_, matrix_.operand_rows(), b_);
@@ -159,13 +153,14 @@ class SpmmHalo final : public SpmmPlan<T> {
   }
   void scatter_rows_of(const DenseView<const T>& whole, const mpi::RowBounds& rows, Buffer<T>& part) {
     if (ranks_.rank() == 0) pack_rows(whole, root_rows_);
-    mpi::scatter(root_rows_.data(), part.data(), element_bounds(rows), 0, ranks_.comm());
+    mpi::scatter(root_rows_.data(), part.data(), mpi::elements_before(rows, facts_.n_cols), 0, ranks_.comm());
   }
 
   void gather_rows() {
     const Offset sent = mpi::bytes_sent();
     if (ranks_.rank() == 0) root_rows_.resize(elements(matrix_.whole_rows()));
-    mpi::gather(c_.data(), root_rows_.data(), element_bounds(matrix_.rows()), 0, ranks_.comm());
+    mpi::gather(c_.data(), root_rows_.data(), mpi::elements_before(matrix_.rows(), facts_.n_cols), 0,
+                ranks_.comm());
     bytes_.gather = mpi::bytes_sent() - sent;
   }
 

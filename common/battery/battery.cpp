@@ -46,7 +46,8 @@ Size size_from_environment() {
   const std::string word = environment("STAGES_BATTERY");
   if (word.empty() || word == "full") return Size::full;
   if (word == "small") return Size::small;
-  fail("STAGES_BATTERY is '{}'; set it to small or full", word);
+  if (word == "sweep") return Size::sweep;
+  fail("STAGES_BATTERY is '{}'; set it to small, full or sweep", word);
 }
 
 template <class Problem>
@@ -116,9 +117,11 @@ void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limi
 }
 
 template <class T>
-Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits, const CheckOptions& options,
+Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits, CheckOptions options,
           const std::function<bool(const Case&, const Tally&)>& go_on) {
   Tally tally;
+  options.quick = options.quick || size == Size::sweep;
+  bool other_type = std::is_same_v<T, double>;
   const auto with = [&](auto problem) {
     if (exec.communicator().rank() != 0) {
       problem.a = nullptr;
@@ -127,6 +130,7 @@ Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits, const
     check_on(entry, problem, exec, limits, options, tally);
   };
   for (const Case& c : cases(entry.op, size)) {
+    if (size == Size::sweep && c.op != Op::spmm && std::exchange(other_type, !other_type)) continue;
     with_problem<T>(c, with);
     if (go_on && !go_on(c, tally)) break;
   }
@@ -156,9 +160,9 @@ std::vector<std::string> data_files() {
   template void check_on(const Entry&, const P&, Exec&, const Limits&, const CheckOptions&, Tally&);
 STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
 #undef STAGES_INSTANTIATE
-template Tally run<float>(const Entry&, Exec&, Size, const Limits&, const CheckOptions&,
+template Tally run<float>(const Entry&, Exec&, Size, const Limits&, CheckOptions,
                           const std::function<bool(const Case&, const Tally&)>&);
-template Tally run<double>(const Entry&, Exec&, Size, const Limits&, const CheckOptions&,
+template Tally run<double>(const Entry&, Exec&, Size, const Limits&, CheckOptions,
                            const std::function<bool(const Case&, const Tally&)>&);
 
 }  // namespace stages::battery

@@ -2,9 +2,10 @@
 // The battery: the problems that every entry must get right, as data. A backend brings an Exec and gets all
 // of them: the same cases serve serial code, ranks, and kernels on a GPU or on the executor.
 //
-// STAGES_BATTERY=small|full chooses how many (default full): the small half keeps one case of each kind, for
-// runs that multiply time, such as sanitizers and shuffled thread orders. STAGES_BATTERY_ONLY=TEXT keeps the
-// cases whose name holds TEXT. STAGES_DATA names directories (separated by ':') whose .mtx and .mtx.gz files
+// STAGES_BATTERY=small|full|sweep chooses which (default full): the small half keeps one case of each kind,
+// for runs that multiply time, such as sanitizers and shuffled thread orders; the sweep has hundreds of others,
+// size by size and width by width (sweep.cpp), each checked quickly. STAGES_BATTERY_ONLY=TEXT keeps the cases
+// whose name holds TEXT. STAGES_DATA names directories (separated by ':') whose .mtx and .mtx.gz files
 // are read and multiplied too.
 
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace stages::battery {
 
-enum class Size { small, full };
+enum class Size { small, full, sweep };
 
 /// What STAGES_BATTERY says. Throws Error for any other word.
 Size size_from_environment();
@@ -43,6 +44,9 @@ struct Case {
 
 /// The cases of `op` that `size` and STAGES_BATTERY_ONLY leave.
 std::vector<Case> cases(Op op, Size size);
+
+/// Those of Size::sweep.
+std::vector<Case> sweep(Op op);
 
 /// The problem of a case. Problem::kOp must be the case's operation.
 template <class Problem>
@@ -81,8 +85,8 @@ void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limi
 
 /// All cases of the entry's operation with values of type T; `go_on`, if any, is asked after each of them.
 template <class T>
-Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits = {},
-          const CheckOptions& options = {}, const std::function<bool(const Case&, const Tally&)>& go_on = {});
+Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits = {}, CheckOptions options = {},
+          const std::function<bool(const Case&, const Tally&)>& go_on = {});
 
 /// The cases that an entry must run at least, or the battery says nothing (with STAGES_BATTERY_ONLY, 0).
 int least_cases();

@@ -33,7 +33,8 @@ namespace stages {
 struct CheckOptions {
   Offset budget = 50'000'000;  ///< products that one comparison may recompute
   std::uint64_t seed = 1;
-  int threads = 0;  ///< for the reference; 0: one per processor
+  int threads = 0;     ///< for the reference; 0: one per processor
+  bool quick = false;  ///< two products of integers only, by one plan, each with operands of its own
 };
 
 struct CheckReport {

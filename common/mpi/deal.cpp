@@ -32,6 +32,12 @@ RowBounds deal(std::span<const Offset> before, int ranks) {
   return bounds;
 }
 
+std::vector<Offset> elements_before(const RowBounds& rows, Index columns) {
+  std::vector<Offset> before;
+  for (const Index row : rows) before.push_back(Offset{row} * columns);
+  return before;
+}
+
 template <class T>
 std::vector<Offset> products_before(const Csr<T>& a, const Csr<T>& b, Offset per_row) {
   const Buffer<Offset> products = spgemm_row_products(a, b);

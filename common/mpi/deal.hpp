@@ -20,6 +20,9 @@ using RowBounds = std::vector<Index>;
 /// the rows are dealt evenly.
 RowBounds deal(std::span<const Offset> before, int ranks);
 
+/// How many elements of a dense matrix lie before each of these rows.
+std::vector<Offset> elements_before(const RowBounds& rows, Index columns);
+
 /// before[i] = multiplications of the rows before row i of A B, plus `per_row` for each of these rows.
 template <class T>
 std::vector<Offset> products_before(const Csr<T>& a, const Csr<T>& b, Offset per_row);

@@ -107,13 +107,14 @@ Registry with_small_parts(bool aligned) {
 
 template <class T>
 void multiply_in_small_parts() {
-  const auto multiply = [](const Matrix& a, Index n_cols, Layout layout) {
+  const auto multiply = [](const Matrix& a, Index n_cols, Layout layout, T alpha = T(2.5), T beta = -1) {
     const bool aligned = layout == Layout::col_major || n_cols * sizeof(T) % 16 == 0;
-    expect_good(with_small_parts<T>(aligned), product<T>(a, n_cols, T(2.5), T(-1), layout));
+    expect_good(with_small_parts<T>(aligned), product<T>(a, n_cols, alpha, beta, layout));
   };
   for (const Index n_cols : {1, 2, 3, 4, 7, 36, 65}) multiply(cut_rows(), n_cols, Layout::row_major);
   for (const Index n_cols : {1, 3, 20}) multiply(hub_row(), n_cols, Layout::col_major);
   multiply(hub_row(), 33, Layout::row_major);
+  for (const Index n_cols : {2, 4, 7, 36}) multiply(cut_rows(), n_cols, Layout::row_major, 0, 3);
   multiply(matrices::empty(35, 9), 12, Layout::row_major);
 }
 
@@ -158,19 +159,20 @@ std::vector<Matrix> with_hub_rows() {
 }
 
 template <class T>
-void multiply_hub_rows(const Matrix& a, Index n_cols) {
+void multiply_hub_rows(const Matrix& a, Index n_cols, T alpha = T(2.5), T beta = -1) {
   Registry registry;
   spmm::add_balanced(registry, "share=1", {.share = 1});
   spmm::add_balanced(
       registry, "packed,share=1",
       {.share = 1, .strip = Index{128 / sizeof(T)}, .lanes = 8, .packing = spmm::Packing::always});
-  expect_good(registry, product<T>(a, n_cols, T(2.5), T(-1)));
+  expect_good(registry, product<T>(a, n_cols, alpha, beta));
 }
 
 TEST_F(HubRows, AreAddedUpByManyBlocks) {
   for_both_types([]<class T>(T) {
     for (const Index n_cols : {1, 3, 33, 33 * Index{16 / sizeof(T)}})
       multiply_hub_rows<T>(with_hub_rows().front(), n_cols);
+    multiply_hub_rows<T>(with_hub_rows().front(), 33 * Index{16 / sizeof(T)}, 0, 3);
   });
 }
 
@@ -225,6 +227,8 @@ void multiply_packed() {
       for (const Offset padding : {4 - n_cols % 4, n_cols % 4 == 1 ? 5 : 0})
         expect_good(registry, product<T>(a, n_cols, T(2.5), T(-1), Layout::row_major, padding));
   }
+  for (const Index n_cols : {31, 33, 65})
+    expect_good(registry, product<T>(cut_rows(), n_cols, 0, 3, Layout::row_major, 4 - n_cols % 4));
   expect_good(registry, product<T>(matrices::empty(35, 9), 33));
   expect_good(registry, product<T>(matrices::empty(35, 0), 33));
 }
@@ -326,6 +330,8 @@ TEST_F(DenseTiles, HasEveryForm) {
     for (const Matrix& a : {matrices::ramp(20, 40), matrices::dense(17, 300), matrices::empty(35, 9)})
       expect_good(registry, product<float>(a, n_cols, 2.5f, beta));
   }
+  for (const Index n_cols : {7, 36})
+    expect_good(registry, product<float>(matrices::ramp(20, 40), n_cols, 0.0f, 3.0f));
   expect_good(registry, product<float>(matrices::dense(3, 520), 36, 2.5f, -1.0f));
   expect_same_bits(registry, product<float>(matrices::dense(20, 300), 36));
 }

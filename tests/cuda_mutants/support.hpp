@@ -15,6 +15,7 @@
 #if STAGES_SIMULATED
 #include "common/simt/executor.hpp"
 #endif
+#include "tests/reached.hpp"
 
 namespace stages::cuda_mutants {
 
@@ -37,8 +38,13 @@ std::shared_ptr<const Csr<T>> shared(const Matrix& m) {
 template <class Problem>
 void expect_good(const Registry& registry, const Problem& problem) {
   GpuExec exec;
-  for (const Entry& entry : registry.entries())
+  std::string scaling;
+  if constexpr (Problem::kOp == Op::spmm)
+    scaling = fmt::format("/alpha={}/beta={}", problem.alpha, problem.beta);
+  for (const Entry& entry : registry.entries()) {
     EXPECT_EQ(check_entry(entry, problem, exec).failure, "") << entry.name << " on " << problem.name;
+    note_reached(entry.name, problem.name + scaling);
+  }
 }
 
 /// Calls test(T{}) for both types of values.

@@ -77,7 +77,8 @@ MPI_TEST(battery) {
   for (const Entry* const entry : chosen(world)) {
     if (entry->op != Op::spgemm) continue;
     for (const Destination destination : {Destination::distributed, Destination::one_gpu})
-      for (const char* const spec : {"gen:rmat:scale=9,edge_factor=8", "gen:hypersparse:n=500,nnz=3"})
+      for (const char* const spec : {"gen:rmat:scale=9,edge_factor=8", "gen:hypersparse:n=500,nnz=3",
+                                     "gen:uniform:n=2,per_row=2", "gen:uniform:n=0,per_row=0"})
         check_destination(world, *entry, square_on_root<double>(world, spec, destination));
   }
 }

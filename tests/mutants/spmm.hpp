@@ -1,6 +1,9 @@
 #pragma once
 // SpMM with one planted fault: SpmmFault::none is right.
 
+#include <algorithm>
+#include <cmath>
+
 #include "common/harness/plan.hpp"
 #include "common/harness/registry.hpp"
 
@@ -10,6 +13,8 @@ enum class SpmmFault {
   none,
   alpha_ignored,
   beta_ignored,
+  keeps_first_c0,       ///< beta C is that of the first load, whatever is loaded later
+  zero_times_infinity,  ///< as zero_times_old, but for NaN, which counts as 0
   zero_times_old,       ///< beta C is computed even for beta = 0, where C holds what was there before
   missing_column_tail,  ///< only full tiles of 8 columns are computed
   writes_padding,       ///< lines of C are zeroed in their whole leading dimension
@@ -27,6 +32,15 @@ class FaultySpmm : public HostSpmmPlan<T> {
   FaultySpmm(const SpmmProblem<T>& problem, Exec& /*exec*/, SpmmFault fault)
       : HostSpmmPlan<T>(problem), fault_(fault) {}
 
+  void load(const SpmmOperands<T>& operands) override {
+    if (first_c0_.data.empty()) first_c0_ = operands.c0;
+    HostSpmmPlan<T>::load(operands);
+  }
+  void reset() override {
+    HostSpmmPlan<T>::reset();
+    if (fault_ == SpmmFault::keeps_first_c0 && !first_c0_.data.empty())
+      std::ranges::copy(first_c0_.data, this->c().data);
+  }
   void run() override {
     const auto c = this->c();
     if (c.data == nullptr || c.rows == 0) return;
@@ -36,7 +50,8 @@ class FaultySpmm : public HostSpmmPlan<T> {
     const Index cols = fault_ == SpmmFault::missing_column_tail ? c.cols / 8 * 8 : c.cols;
     for (Index i = 0; i < c.rows; ++i) {
       for (Index j = 0; j < cols; ++j) {
-        const bool reads_old = beta != T{0} || fault_ == SpmmFault::zero_times_old;
+        const bool reads_old = beta != T{0} || fault_ == SpmmFault::zero_times_old ||
+                               (fault_ == SpmmFault::zero_times_infinity && !std::isnan(c(i, j)));
         c(i, j) = alpha * dot(i, j) + (reads_old ? beta * c(i, j) : T{0});
       }
     }
@@ -82,6 +97,7 @@ class FaultySpmm : public HostSpmmPlan<T> {
   }
 
   SpmmFault fault_;
+  Dense<T> first_c0_;
 };
 
 }  // namespace stages::mutants

@@ -95,6 +95,13 @@ class Reached(unittest.TestCase):
         self.assertEqual(never, [], f"\nno case comes to {len(never)} of {len(self.there)} kernels; add a case to "
                                     "common/battery/cases.cpp, or to tests/cuda_mutants with smaller parts:\n" + "\n".join(never))
 
+    def test_every_form_of_spmm_meets_alpha_and_beta(self):
+        """What forgets beta C where alpha = 0, or scales wrongly, does so in one form."""
+        for what, scaling in {"alpha = 0": "/alpha=0/beta=3$", "both": r"/alpha=-?([2-9.]+|0\.\d+)/beta=-[0-9.]+$"}.items():
+            without = [name for name, cases in self.reached.items() if re.search(r": spmm::", name) and
+                       not any(re.search(scaling, case) for case in cases)]
+            self.assertEqual(without, [], f"\n{len(without)} kernels meet no case with {what}:\n" + "\n".join(without))
+
     def test_explanations_explain_something(self):
         for pattern, why in EXPLAINED:
             matches = [name for name in self.there if re.fullmatch(pattern, name)]

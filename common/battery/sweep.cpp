@@ -1,0 +1,171 @@
+// The sweep: sizes, widths and lengths one after another, for the borders that nobody thought of. All else that
+// a problem has is drawn by hashing, so that each meets each in time.
+
+#include <array>
+#include <map>
+#include <numeric>
+
+#include "common/battery/battery.hpp"
+#include "common/battery/matrices.hpp"
+#include "common/matrix/random.hpp"
+
+namespace stages::battery {
+namespace {
+
+using namespace matrices;
+
+/// A number from `least` to `most` that belongs to a case and a purpose.
+Index drawn(Index number, std::uint64_t purpose, Index least, Index most) {
+  const auto word = random::Stream(purpose, static_cast<random::Word>(number)).next();
+  return least + static_cast<Index>(random::scale(word, static_cast<random::Word>(most - least + 1)));
+}
+
+/// Rows of 0, 1, ... `most` - 1 non-zeros, in an order that has long ones beside short ones.
+Matrix all_lengths(Index most, Index step) {
+  std::vector<Index> lengths;
+  for (Index i = 0; i < most; ++i) lengths.push_back(static_cast<Index>(Offset{i} * step % most));
+  return with_row_lengths(lengths);
+}
+
+/// A small matrix of some kind with about so many rows and columns.
+Matrix some(Index number, Index rows, Index cols) {
+  switch (drawn(number, 1, 0, 7)) {
+    case 0: return gaps(rows, cols);
+    case 1: return dense_row(rows, cols, drawn(number, 2, 0, rows - 1));
+    case 2: return equal_rows(rows, cols, drawn(number, 3, 0, std::min(cols, 40)));
+    case 3: return diagonal(rows, cols);
+    case 4: return dense_column(rows, cols, drawn(number, 4, 0, cols - 1));
+    case 5: return rows * cols <= 2000 ? dense(rows, cols) : equal_rows(rows, cols, std::min(cols, 3));
+    default: return uneven(rows, cols, drawn(number, 5, 1, 12));
+  }
+}
+
+/// 1 to `dense`, then steps of a prime up to 1024, and both sides of what kernels are cut by.
+std::vector<Index> sizes(Index dense) {
+  std::vector<Index> out(static_cast<std::size_t>(dense));
+  std::iota(out.begin(), out.end(), 1);
+  for (Index n = dense + 31; n <= 1024; n += 31) out.push_back(n);
+  for (const Index n : {128, 160, 192, 256, 320, 384, 448, 512, 640, 768, 1024})
+    if (n > dense) out.insert(out.end(), {n - 1, n, n + 1});
+  return out;
+}
+
+constexpr Index kSteps[] = {1, 7, 101};  ///< prime to the lengths' number
+
+std::vector<Case> of_spmv() {
+  std::vector<Case> out;
+  const auto add = [&](const std::string& name, const std::function<Matrix()>& make, Mode mode = Mode::single,
+                       Index products = 1) {
+    out.push_back({.name = fmt::format("{}/{}_{}", name, to_string(mode), products),
+                   .op = Op::spmv,
+                   .a = make,
+                   .mode = mode,
+                   .products = products});
+  };
+  for (const Index n : sizes(140)) {
+    const Index cols = drawn(n, 11, 1, 300);
+    add(fmt::format("{}x{}", n, cols), [=] { return some(n, n, cols); });
+    add(fmt::format("{}x{}", cols, n), [=] { return some(n + 1, cols, n); });
+    add(fmt::format("{}x400_of_{}", 33, n), [=] { return equal_rows(33, 400, std::min<Index>(n, 400)); });
+    if (n > 50) continue;
+    const Index rows = drawn(n, 12, 1, 150);
+    add(fmt::format("{}x{}", rows, cols), [=] { return some(n, rows, cols); }, Mode::stream, n);
+    add(fmt::format("{}x{}", rows, rows), [=] { return uneven(rows, rows, 5); }, Mode::chain, n);
+  }
+  for (const Index n : {2048, 4096, 8192, 16384, 32768, 65536}) {
+    for (const Index m : {n - 1, n, n + 1}) {
+      if (n <= 8192) add(fmt::format("{}x3", m), [=] { return uneven(m, 3, 1); });
+      add(fmt::format("3x{}", m), [=] { return strided(3, m, 128); });
+    }
+  }
+  for (const Index step : kSteps) add(fmt::format("all_lengths_{}", step), [=] { return all_lengths(521, step); });
+  return out;
+}
+
+std::vector<Case> of_spmm() {
+  struct Scaling {
+    double alpha, beta;
+  };
+  std::vector<Case> out;
+  Index number = 0;
+  for (const Index n : sizes(136)) {
+    const Index most = n <= 72 ? 50 : 20;
+    for (const auto& [alpha, beta] : {Scaling{1, 0}, {0, 3}, {3, -2}}) {
+      ++number;
+      const Index rows = drawn(number, 21, 1, most), cols = drawn(number, 22, 1, most);
+      const auto layout = [&](std::uint64_t purpose) {
+        return drawn(number, purpose, 0, 3) == 0 ? Layout::col_major : Layout::row_major;
+      };
+      const auto padding = [&](std::uint64_t purpose) {
+        return Offset{std::max<Index>(0, drawn(number, purpose, -9, 9))};
+      };
+      Case c{.op = Op::spmm,
+             .a = [=] { return some(number, rows, cols); },
+             .n_cols = n,
+             .alpha = alpha,
+             .beta = beta,
+             .b_layout = layout(23),
+             .c_layout = layout(24),
+             .b_padding = padding(25),
+             .c_padding = padding(26)};
+      c.name = fmt::format("{}x{}/N={}/B{}+{}/C{}+{}/alpha={}/beta={}", rows, cols, n, to_string(c.b_layout),
+                           c.b_padding, to_string(c.c_layout), c.c_padding, alpha, beta);
+      out.push_back(std::move(c));
+    }
+  }
+  return out;
+}
+
+std::vector<Case> of_spgemm() {
+  std::vector<Case> out;
+  const auto add = [&](const std::string& name, const std::function<Matrix()>& a,
+                       const std::function<Matrix()>& b) {
+    out.push_back({.name = name, .op = Op::spgemm, .a = a, .b = b});
+  };
+  // Each of the three sizes in turn; what is not swept is drawn.
+  for (const Index n : sizes(70)) {
+    for (Index place = 0; place < 3; ++place) {
+      std::array<Index, 3> size{};
+      for (Index k = 0; k < 3; ++k)
+        size[static_cast<std::size_t>(k)] = k == place ? n : drawn(3 * n + place, 31 + static_cast<std::uint64_t>(k), 1, n <= 70 ? 60 : 24);
+      const auto [rows, inner, cols] = size;
+      add(fmt::format("{}x{}x{}", rows, inner, cols), [=] { return some(n, rows, inner); },
+          [=] { return some(n + 1, inner, cols); });
+    }
+  }
+  // Sparse rows of wide results: on both sides of what summaries of bitmaps and of hashes cover.
+  for (const Index n : {2048, 4096, 6144, 8192, 12288, 16384, 32768, 65536, 131072}) {
+    for (const Index cols : {n - 1, n, n + 1, n + 33, n + 64})
+      add(fmt::format("60x50x{}", cols), [=] { return equal_rows(60, 50, 12); },
+          [=] { return equal_rows(50, cols, drawn(cols, 41, 1, 3)); });
+  }
+  // Rows of each number of results, with a product for each, and with several.
+  for (const Index step : kSteps) {
+    const auto lengths = [=] { return all_lengths(521, step); };
+    add(fmt::format("all_lengths_{}", step), [] { return identity(521); }, lengths);
+    add(fmt::format("sums_of_all_lengths_{}", step), [] { return banded(521, 1); }, lengths);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Case> sweep(Op op) {
+  std::vector<Case> out = op == Op::spmv ? of_spmv() : op == Op::spmm ? of_spmm() : of_spgemm();
+  // A process gives them to all entries, and makes each matrix once.
+  static std::map<std::pair<std::string, bool>, Matrix> made;
+  const auto kept = [](std::function<Matrix()>& make, const std::string& name, bool is_b) {
+    make = [=, make = make] {
+      const auto [at, is_new] = made.try_emplace({name, is_b});
+      if (is_new) at->second = make();
+      return at->second;
+    };
+  };
+  for (Case& c : out) {
+    kept(c.a, c.name, false);
+    if (c.b) kept(c.b, c.name, true);
+  }
+  return out;
+}
+
+}  // namespace stages::battery
