@@ -42,8 +42,6 @@ grep -E "left out" "$log" | sed 's/^-- //' >&2 || true
 memory_gb=$(awk '/MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 [ "$jobs" -gt $((memory_gb > 1 ? memory_gb : 1)) ] && jobs=$((memory_gb > 1 ? memory_gb : 1))
-targets=()
-[ $# -gt 0 ] && targets=(--target "$@")
 
 # How far it is: on a terminal a line in place, elsewhere a line now and then.
 show() {
@@ -61,8 +59,8 @@ show() {
 }
 
 echo "building preset $preset${*:+: $*}" >&2
-compile() {
+compile() {  # TARGET...
   trap : TERM  # until all that it has started has ended, and with that the pipe
-  NINJA_STATUS='[%f/%t] ' cmake --build "$build" -j "$jobs" "${targets[@]}" 2>&1 | { trap '' TERM; tee "$log" | show; }
+  NINJA_STATUS='[%f/%t] ' cmake --build "$build" -j "$jobs" ${1:+--target "$@"} 2>&1 | { trap '' TERM; tee "$log" | show; }
 }
-led compile || failed "the build of $preset"
+led compile "$@" || failed "the build of $preset"
