@@ -66,16 +66,13 @@ echo
 echo "Everything that was found out: $out/results.json"
 echo "One line a result:             $out/results.csv"
 # Whichever Python has the packages: one that conda made active, or the distribution's.
-for python in python3 /usr/bin/python3 none; do
-  if [ $python = none ]; then
-    echo "No report: it needs python3-matplotlib and python3-jinja2"
-  elif $python -c 'import matplotlib, jinja2' 2> /dev/null; then
-    if $python "$here/tools/report.py" "$out/results.json" -o "$out/report.html" --program "$stages" > /dev/null; then
-      echo "A report for a browser:        $out/report.html"
-    else
-      echo "No report: see the message above"
-    fi
-    break
-  fi
-done
+python=python3
+$python -c 'import matplotlib, jinja2' 2> /dev/null || python=/usr/bin/python3
+if ! $python -c 'import matplotlib, jinja2' 2> /dev/null; then
+  echo "No report: it needs python3-matplotlib and python3-jinja2"
+elif $python "$here/tools/report.py" "$out/results.json" -o "$out/report.html" --program "$stages" > /dev/null; then
+  echo "A report for a browser:        $out/report.html"
+else
+  echo "No report: see the message above"
+fi
 exit $code

@@ -1,6 +1,8 @@
-# A compiler cache, where there is one.
+# A compiler cache, where there is one when the build is configured first: with another command all would be compiled anew.
 
-find_program(STAGES_CCACHE ccache)
+if(NOT DEFINED STAGES_CCACHE)
+  find_program(STAGES_CCACHE ccache)
+endif()
 if(STAGES_CCACHE)
   # Precompiled headers are cached only with this; macros of the time of day are in none of ours.
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros)

@@ -45,12 +45,13 @@ function(stages_graded target)
   endif()
 endfunction()
 
-# stages_recorded(TARGET): how the compiler and the linker are called for it is left in grade/.
+# stages_recorded(TARGET): how the compiler and the linker are called for it is left in grade/. Names are those that they have where
+# both are called, in the build's directory: CMake quotes nothing in RULE_LAUNCH_LINK.
+configure_file(cmake/record.sh grade/record.sh COPYONLY)
 function(stages_recorded target)
-  set(record sh ${PROJECT_SOURCE_DIR}/cmake/record.sh ${PROJECT_BINARY_DIR}/grade/${target})
-  string(REPLACE ";" " " record_link "${record}.link")
-  set_target_properties(${target} PROPERTIES
-    CXX_COMPILER_LAUNCHER "${record}.compile" CUDA_COMPILER_LAUNCHER "${record}.compile" RULE_LAUNCH_LINK "${record_link}")
+  set(record "sh;grade/record.sh;grade/${target}.compile")
+  set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${record}" CUDA_COMPILER_LAUNCHER "${record}"
+    RULE_LAUNCH_LINK "sh grade/record.sh grade/${target}.link")
 endfunction()
 
 # stages_graded_counted(TARGET): the same, and the lens counts what its kernels do. What AddressSanitizer watches it cannot count.

@@ -69,7 +69,7 @@ function(stages_precompile name)
 endfunction()
 
 function(stages_precompiled target name)
-  if(STAGES_PCH)
+  if(STAGES_PCH AND TARGET ${target})
     target_compile_options(${target} PRIVATE $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-fpch-preprocess>)
     target_precompile_headers(${target} REUSE_FROM ${name})
   endif()

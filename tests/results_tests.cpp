@@ -267,7 +267,7 @@ Results sweep_of_three() {
   return results;
 }
 
-TEST(Scaling, SpeedUpIsOverTheFastestEntryOfStageOne) {
+TEST(Scaling, SpeedUpIsOverTheFastestEntryOfTheStageOrOfStageOne) {
   Results results = sweep_of_three();
   ResultRow other = row_of("02_mpi/distributed", 1.0, 8);
   other.problem.options = "C distributed";
@@ -276,10 +276,7 @@ TEST(Scaling, SpeedUpIsOverTheFastestEntryOfStageOne) {
   EXPECT_EQ(results.rows[3].speedup_serial, 4.0);
   EXPECT_EQ(results.rows[1].speedup_serial, 0.0) << "serial entries are not compared with themselves";
   EXPECT_EQ(results.rows[4].speedup_serial, 0.0) << "another problem";
-}
-
-TEST(Scaling, SeveralGpusAreComparedWithOne) {
-  Results results = sweep_of_three();
+  results.rows.pop_back();
   results.rows.push_back(row_of("08_spgemm_multigpu/one", 0.5, 1));
   results.rows.push_back(row_of("08_spgemm_multigpu/several", 0.25, 8));
   results.rows[4].mpi = false;
@@ -317,8 +314,9 @@ TEST(Scaling, WhatItDoesNotKnowIsRefusedAndNeverGood) {
 TEST(Scaling, TheTableHoldsRowsOnRanksOnly) {
   Results results = sweep_of_three();
   relate_to_serial(results);
+  results.rows[3].run.noise = summarize({1.0}).noise;
   const std::string table = to_scaling_table(results, false);
-  EXPECT_TRUE(has_all(table, {"02_mpi/distributed", "4.00x", "50%"}));  // 4x on 8 ranks
+  EXPECT_TRUE(has_all(table, {"02_mpi/distributed", " 1.00 s     ? ", "4.00x", "50%"}));  // 4x on 8 ranks
   EXPECT_FALSE(has(table, "01_cpu_serial"));
   EXPECT_FALSE(has(table, "nan"));
   results.rows.pop_back();

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Configures and builds one preset: tools/build.sh PRESET [TARGET...]. Shows how far it is; of what the compiler says only what went
-# wrong. Builds in build/PRESET, or in STAGES_BUILD/PRESET where the environment names another place. After an interruption the same
-# call goes on.
+# wrong. Builds in build/PRESET, or in STAGES_BUILD/PRESET where the environment names another place, one call at a time. After an
+# interruption the same call goes on.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "usage: tools/build.sh PRESET [TARGET...]; presets: cpu, asan, gpu, gpu-compile, fuzz" >&2; exit 2; }
 cd "$(dirname "$0")/.."
@@ -10,13 +10,17 @@ shift
 root=${STAGES_BUILD:-build}
 build=$root/$preset
 
-if ! { mkdir -p "$build" && touch "$build/.writable"; } 2> /dev/null; then
+if ! { mkdir -p "$build" && exec 9> "$build/.lock"; } 2> /dev/null; then
   echo "build: $build cannot be written; name a place that can: STAGES_BUILD=/tmp/stages-build" >&2
   exit 2
 fi
-rm -f "$build/.writable"
 log=$build/build.log
-trap 'echo >&2; echo "build: interrupted; the same call goes on from here" >&2; exit 130' INT TERM
+
+# led COMMAND...: in a process group of its own, which ends with this script.
+led() { set -m; "$@" & group=$!; set +m; wait "$group"; }
+trap 'trap "" INT TERM HUP; { kill -- "-${group:-}" && wait "$group"; } 2> /dev/null || true
+  printf "\nbuild: interrupted; the same call goes on from here\n" >&2; exit 130' INT TERM HUP
+flock -n 9 || { echo "build: waiting for another one, which builds in $build" >&2; led flock 9 || true; }
 
 # failed WHAT: the end of this script, with what is known of the reason.
 failed() {
@@ -31,15 +35,13 @@ failed() {
   exit 1
 }
 
-cmake --preset "$preset" -B "$build" > "$log" 2>&1 || failed "the configuration of $preset"
+led cmake --preset "$preset" -B "$build" > "$log" 2>&1 || failed "the configuration of $preset"
 grep -E "left out" "$log" | sed 's/^-- //' >&2 || true
 
 # A heavy template file takes a GB to compile: no more jobs than the memory can hold.
 memory_gb=$(awk '/MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 [ "$jobs" -gt $((memory_gb > 1 ? memory_gb : 1)) ] && jobs=$((memory_gb > 1 ? memory_gb : 1))
-targets=()
-[ $# -gt 0 ] && targets=(--target "$@")
 
 # How far it is: on a terminal a line in place, elsewhere a line now and then.
 show() {
@@ -57,4 +59,8 @@ show() {
 }
 
 echo "building preset $preset${*:+: $*}" >&2
-NINJA_STATUS='[%f/%t] ' cmake --build "$build" -j "$jobs" "${targets[@]}" 2>&1 | tee "$log" | show || failed "the build of $preset"
+compile() {  # TARGET...
+  trap : TERM  # until all that it has started has ended, and with that the pipe
+  NINJA_STATUS='[%f/%t] ' cmake --build "$build" -j "$jobs" ${1:+--target "$@"} 2>&1 | { trap '' TERM; tee "$log" | show; }
+}
+led compile "$@" || failed "the build of $preset"

@@ -13,7 +13,7 @@ build=${STAGES_BUILD:-build}
 bin=$build/cpu/bin
 logs=$build/nightly
 mkdir -p "$logs"
-export STAGES_KEPT=none CCACHE_BASEDIR=$PWD OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export STAGES_KEPT=none CCACHE_BASEDIR=${PWD%%\$*} OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 failed=()
 
 # run NAME COMMAND...: its output goes to a log; a line says how it ended.
@@ -44,13 +44,13 @@ devices() {
   run build tools/build.sh cpu battery_tests cuda_mutants_tests simt_tests mpi_tests
   for device in sm_75 sm_80 sm_86 sm_90; do
     for order in forward reverse "random:$(date +%-j)"; do
-      STAGES_DEVICE=$device STAGES_SCHEDULE=$order run "battery-$device-$order" shards $bin/battery_tests "$kernels"
+      STAGES_DEVICE=$device STAGES_SCHEDULE=$order run "battery-$device-$order" shards "$bin/battery_tests" "$kernels"
     done
-    STAGES_DEVICE=$device run "cuda_mutants-$device" shards $bin/cuda_mutants_tests '*'
+    STAGES_DEVICE=$device run "cuda_mutants-$device" shards "$bin/cuda_mutants_tests" '*'
     # The other tests of faults speak of what an sm_90 does.
     of_simt='Runtime.*:Language.*:Architectures.*:Faults.LaunchesBeyond*:Faults.StaticAnd*:Faults.WhatADevice*'
     [ $device != sm_90 ] || of_simt='*'
-    STAGES_DEVICE=$device run "simt-$device" $bin/simt_tests "--gtest_filter=$of_simt"
+    STAGES_DEVICE=$device run "simt-$device" "$bin/simt_tests" "--gtest_filter=$of_simt"
   done
 }
 
@@ -58,8 +58,8 @@ ranks() {
   local number
   run build tools/build.sh cpu mpi_tests
   for number in 1 2 3 4 5 6 7; do
-    run "ranks-$number" mpirun --oversubscribe -n $number $bin/mpi_tests battery 02_
-    STAGES_BATTERY=small run "ranks-gpus-$number" mpirun --oversubscribe -n $number $bin/mpi_tests battery 08_
+    run "ranks-$number" mpirun --oversubscribe -n $number "$bin/mpi_tests" battery 02_
+    STAGES_BATTERY=small run "ranks-gpus-$number" mpirun --oversubscribe -n $number "$bin/mpi_tests" battery 08_
   done
 }
 
@@ -70,9 +70,10 @@ fuzz() {
     -artifact_prefix="$build/fuzz/found/" "$build/fuzz/found" data/matrix_market/accept data/matrix_market/reject data/edge_lists
 }
 
+without_pch() { cmake --preset cpu -B "$build/without-pch" -DSTAGES_PCH=OFF && cmake --build "$build/without-pch"; }
 sources() {
   run headers tools/check-headers.sh
-  run without-pch bash -c "cmake --preset cpu -B '$build/without-pch' -DSTAGES_PCH=OFF && cmake --build '$build/without-pch'"
+  run without-pch without_pch
 }
 
 for part in "$@"; do

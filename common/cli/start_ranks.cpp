@@ -162,25 +162,29 @@ bool are_to_be_started(const Program& program, const std::vector<int>& wanted, b
   const int ranks = wanted.front();
   if (wanted.size() > 1)
     fail("--ranks takes one number; tools/ranks.sh runs on several, and puts the results together");
+  if (are_started && (!program.ranks->started() || program.ranks->size() != ranks))
+    fail(
+        "--ranks: {} started {} programs that did not find each other; it must be one for this build's MPI, "
+        "as in STAGES_MPIRUN='srun --mpi=pmix'",
+        mpirun().front(), ranks);
   if (program.ranks->started()) {
     if (program.ranks->size() != ranks)
       fail("--ranks {}: there are {} ranks already; leave it away under mpirun", ranks,
            program.ranks->size());
     return false;
   }
-  if (are_started)
-    fail(
-        "--ranks: {} started {} programs that did not find each other; it must be one for this build's MPI, "
-        "as in STAGES_MPIRUN='srun --mpi=pmix'",
-        mpirun().front(), ranks);
   if (const std::string problem = mpirun_problem(); !problem.empty()) fail("--ranks: {}", problem);
   return true;
 }
 
 int run_on_ranks(const Program& program, int ranks, const std::string& file) {
   const LastWords last_words([](const std::string&) { end_ranks(); });
+  std::error_code none;
+  const auto before = std::filesystem::last_write_time(file, none);
   const int code = run({program.arguments.begin() + 1, program.arguments.end()}, ranks, Output::shown);
-  if ((code == kGood || code == kAllSkipped) && !file.empty() && !std::filesystem::exists(file))
+  const bool is_old =
+      std::filesystem::is_regular_file(file) && before == std::filesystem::last_write_time(file, none);
+  if ((code == kGood || code == kAllSkipped) && !file.empty() && (is_old || !std::filesystem::exists(file)))
     fail(
         "--ranks: {} started no rank that left {}; name another program in STAGES_MPIRUN, or a place that "
         "rank 0 sees",

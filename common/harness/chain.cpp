@@ -278,10 +278,12 @@ class Chain {
     const int n = static_cast<int>(rows.front().run.samples.size());
     const bool known =
         std::ranges::all_of(rows, [&](const ResultRow& row) { return row.run.noise <= options_.max_noise; });
-    const bool used_up = runner.spent >= options_.time_budget * static_cast<double>(rounds);
+    double fastest = 0;
+    for (const ResultRow& row : rows) fastest += row.run.min;
+    const bool used_up = time_is_over(n, options_.min_samples, runner.spent, fastest,
+                                      options_.time_budget * static_cast<double>(rounds));
     runner.finished =
-        ranks().agreed((n >= options_.min_samples && (known || used_up)) || n >= options_.max_samples ||
-                       runner.spent >= 5 * options_.time_budget * static_cast<double>(rounds));
+        ranks().agreed((n >= options_.min_samples && known) || used_up || n >= options_.max_samples);
   }
 
   /// What the plan says of each round, from one more chain, and what the row then says of its cost.

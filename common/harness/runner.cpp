@@ -272,8 +272,8 @@ class Timer {
     const int plans = static_cast<int>(timed.plans.size());
     const int least = std::max(options_.min_samples, plans > 1 ? kLeastOfAPlan * plans : 0);
     const bool known = n >= least && timed.row->run.noise <= options_.max_noise;
-    const bool used_up =
-        timed.spent >= options_.time_budget && (n >= least || timed.spent >= 5 * options_.time_budget);
+    const double fastest = timed.row->run.min * timed.repeats * products_per_run(problem_);
+    const bool used_up = time_is_over(n, least, timed.spent, fastest, options_.time_budget);
     return ranks().agreed(known || used_up || n >= options_.max_samples);
   }
 

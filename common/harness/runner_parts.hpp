@@ -82,6 +82,12 @@ inline void add_sample(ResultRow& row, double seconds) {
   row.run = summarize(std::move(samples));
 }
 
+/// Whether samples, n of them, are to end for the time that they took; `one`: the fastest. Of two the median is
+/// half of what disturbed one, so there are three, unless one takes all of the time.
+inline bool time_is_over(int n, int least, double spent, double one, double budget) {
+  return spent >= budget && (n >= least || (spent >= 5 * budget && (n >= 3 || one >= 5 * budget)));
+}
+
 /// The row gets nnz(C), and the bytes of its model those of a C of that size.
 template <class T>
 void note_result(ResultRow& row, const SpgemmProblem<T>& problem, Offset nnz) {

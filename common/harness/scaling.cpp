@@ -32,9 +32,12 @@ std::string scaling_line(const ResultRow& row, std::size_t width) {
     return std::isnan(value) ? "?" : in_words(value);
   };
   const auto number = [](double value) { return fmt::format("{:.2f}", value); };
-  std::string line = fmt::format("  {:<{}} {:>5} {:>9} {:>8} {:>8}", row.entry, width, row.ranks,
-                                 format_seconds(row.run.median), ratio(row.speedup_serial),
-                                 efficiency > 0 ? fmt::format("{:.0f}%", 100 * efficiency) : "");
+  std::string line = fmt::format(
+      "  {:<{}} {:>5} {:>9} {:>5} {:>8} {:>8}", row.entry, width, row.ranks, format_seconds(row.run.median),
+      std::isinf(row.run.noise) ? "?"
+      : row.run.noise >= 1      ? ">99%"
+                                : fmt::format("{:.1f}%", 100 * row.run.noise),
+      ratio(row.speedup_serial), efficiency > 0 ? fmt::format("{:.0f}%", 100 * efficiency) : "");
   for (const char* const name : {"compute_seconds", "distributed_seconds", "root_to_root_seconds"})
     line += fmt::format(" {:>9} {:>8}", words(name, format_seconds), ratio(serial / metric(row, name)));
   return line + fmt::format(" {:>9} {:>9} {:>7} {:>10}\n", words("bytes_moved", format_bytes),
@@ -81,9 +84,10 @@ std::string to_scaling_table(const Results& results, bool colour) {
           "or of stage 01\n",
           bold(problem->matrix), to_string(problem->op), problem->type, problem->options.empty() ? "" : ", ",
           problem->options);
-      out += fmt::format("  {:<{}} {:>5} {:>9} {:>8} {:>8} {:>18} {:>18} {:>18} {:>9} {:>9} {:>7} {:>10}\n",
-                         "entry", width, "ranks", "run", "speed-up", "per rank", "compute", "distributed",
-                         "root to root", "moved", "imbalance", "in time", "ranks/core");
+      out += fmt::format(
+          "  {:<{}} {:>5} {:>9} {:>5} {:>8} {:>8} {:>18} {:>18} {:>18} {:>9} {:>9} {:>7} {:>10}\n", "entry",
+          width, "ranks", "run", "±", "speed-up", "per rank", "compute", "distributed", "root to root",
+          "moved", "imbalance", "in time", "ranks/core");
     }
     out += scaling_line(row, width);
   }

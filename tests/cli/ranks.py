@@ -132,8 +132,14 @@ class Runs(Ranks):
         results, _ = self.results(*ON_RANKS[1:], *FAST, env={"STAGES_MPIRUN": f"{srun}  --mpi=pmix "})
         self.assertEqual({r["ranks"] for r in results["results"]}, {2})
         self.assertEqual([line.split()[:3] for line in said.read_text().splitlines()], [["--mpi=pmix", "-n", "2"]])
-        alone = self.starter('[ -z "$ALONE" ] || exit 9  # none starts more of them\nexport ALONE=1\nfor ((k = 0; k < $2; ++k)); do "${@:3}" & done\nwait %1\n')
-        self.assertEqual(self.good(*ON_RANKS, *FAST, code=2, env=alone).stderr.count("programs that did not find each other; it must be one for this build's MPI"), 2)
+        old = self.write("old", "old")
+        for variables, code in (("", "%1"), ("PMI_RANK=$k PMI_SIZE=$2", "")):  # that of the first, and none at all
+            alone = self.starter(f'[ -z "$ALONE" ] || exit 9  # none starts more of them\nexport ALONE=1\n'
+                                 f'for ((k = 0; k < $2; ++k)); do {variables} "${{@:3}}" & done\nwait {code}\n')
+            for words in ((*ON_RANKS, *FAST, "--json"), ("multiply", "--ranks", "2", "--with", "02_mpi/balanced", SMALL, SMALL, "-o")):
+                said = self.good(*words, old, code=2, env=alone).stderr
+                self.assertEqual(said.count("programs that did not find each other; it must be one for this build's MPI"), 2, said)
+                self.assertEqual(old.read_text(), "old")
 
     def test_limits_hold_on_ranks(self):
         """Their exit code comes through, too. Without --ranks and mpirun nothing may start MPI: the entries say what they need."""
@@ -314,7 +320,7 @@ class Ended(Ranks):
         for code in (0, 1, 9, 137):
             results, done = self.sweep("1,2,3", *ON_RANKS[1:-2], *FAST, code=2, env=self.starter(f'[ "$2" = 2 ] && exit {code}\nexec mpirun -q "$@"\n'))
             self.assertEqual({r["ranks"] for r in results["results"]}, {1})
-            self.assertIn(f"ranks: the run on 2 ranks ended with exit code {code if code < 2 else 2}; what was done before it is kept", done.stderr)
+            self.assertIn(f"ranks: the run on 2 ranks ended with exit code {code if code == 1 else 2}; what was done before it is kept", done.stderr)
             self.assertIn("speed-ups are over", done.stdout)
 
     def test_what_is_killed_leaves_nothing(self):

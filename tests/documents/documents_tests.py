@@ -74,7 +74,7 @@ class Place:
 
 def check(project, page):
     """What is wrong with a page, without running anything."""
-    faults = list(page.faults)
+    faults = page.faults + page.not_built()
     for what, action, *arguments in (*((command, project.check, command) for command in page.commands),
                                      *((command, check_instead, command) for command in page.commands if command.instead),
                                      *((code, project.check_said, page, code) for code in page.said)):
@@ -170,6 +170,8 @@ class Documents(unittest.TestCase):
         "a script": ("```sh\ntools/measure.sh\n```", "tools/measure.sh is not there"),
         "a file": ("```sh\ntools/report.py results/no/such.json\n```", "results/no/such.json is not there"),
         "a program": ("```sh\nsparse run\n```", "'sparse' is no program"),
+        "a program that is not built": ("```sh\n07_spmm run\n```", "07_spmm: neither ./run.sh nor a command of this page builds it"),
+        "a build of everything": ("After that `tools/build.sh cpu`.", "name what it is to build"),
         "a matrix": ("```sh\nstages info data:femm\n```", "there is no data:femm"),
         "a generator": ("```sh\nstages info gen:nothing:n=1\n```", "there is no generator nothing"),
         "a parameter": ("```sh\nstages info gen:fem:ny=3,mx=2\n```", "gen:fem has no parameter mx"),

@@ -119,6 +119,15 @@ class Page:
             self.faults.append(f"{fence[0]}: this fence never ends")
         self.read_prose(prose)
 
+    def not_built(self):
+        """Programs that a page runs and nobody has built; and builds of all that there is, with the tests, which take long."""
+        all_words = [list(itertools.dropwhile(ASSIGNED.match, command.text.split())) for command in self.commands + self.said]
+        builds = [words for words in all_words if words[:1] == ["tools/build.sh"]]
+        run = [words[0].removeprefix("build/cpu/bin/") for words in all_words if is_command(words) or words[:1] == ["build/cpu/bin/first"]]
+        missing = {name for name in run if re.match(r"\d\d_|first", name)}.difference(["01_cpu_serial"], *builds)
+        return [f"{self.name}: {name}: neither ./run.sh nor a command of this page builds it" for name in sorted(missing)] + \
+               [f"{self.name}: {' '.join(words)}: name what it is to build" for words in builds if len(words) == 2]
+
     def close(self, fence):
         place, language, lines, comment = fence
         if language != "sh":

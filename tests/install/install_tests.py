@@ -7,6 +7,7 @@ usage: install_tests.py --cmake CMAKE --build DIR [unittest options]
 import argparse
 import os
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -46,14 +47,33 @@ class Install(Played):
         self.call(arguments.cmake, "--install", "build", "--prefix", "prefix")
         self.assertFalse((self.place / "prefix").exists())
 
+    def test_a_directory_whose_name_a_shell_would_read(self):
+        odd = self.place / "p $x (1) it's"
+        shutil.copytree(ROOT, odd, ignore=lambda where, names: {".git", "build", "out", "results"})
+        self.call(arguments.cmake, "-G", "Ninja", "-S", odd, "-B", odd / "build")
+        build = [arguments.cmake, "--build", odd / "build"]
+        self.call(*build, "--target", "stages_source_digest", "each_task")
+        self.write("commands", self.call(*build, "--", "-t", "commands", "all", "graded_cpp").stdout)
+        self.call("sh", "-n", "commands")
+
     def test_what_is_missing_is_named(self):
         said = self.configure(ROOT, "-DSTAGES_PROGRAMS=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON", code=1)
         self.assertRegex(said, "zlib, fmt not found, or too old .*: tools/install-deps.sh run installs it")
+        self.bin.mkdir()
+        for name in ("c++", "cc", "ar", "ranlib", "ld", "as", "ninja"):  # and no python3
+            (self.bin / name).symlink_to(shutil.which(name))
+        said = self.call(arguments.cmake, "-G", "Ninja", "-S", ROOT, "-B", "less", "-DCMAKE_IGNORE_PATH=/bin;/usr/bin;/usr/local/bin", PATH=self.bin)
+        self.assertIn("the tests are left out: they need GoogleTest and Python 3", said.stdout)
 
     def test_the_programs_work_where_they_are(self):
         self.call(arguments.cmake, "--install", arguments.build, "--prefix", self.place)
         for program in ("stages", "01_cpu_serial"):
             self.assertIn("01_cpu_serial/csr_spmv", self.call(self.place / "bin" / program, "list").stdout)
+        text = (arguments.build / "cmake_install.cmake").read_text()
+        self.write("install.cmake", text.replace(f"{arguments.build}/bin/01_cpu_serial", "/nowhere/01_cpu_serial"))
+        said = self.call(arguments.cmake, f"-DCMAKE_INSTALL_PREFIX={self.place}/less", "-P", "install.cmake").stdout
+        self.assertIn("left out, as it is not built: 01_cpu_serial\n", said)
+        self.assertTrue((self.place / "less/bin/stages").exists())
 
 
 if __name__ == "__main__":

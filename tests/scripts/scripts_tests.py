@@ -184,7 +184,7 @@ case "$1" in
       error) echo "FAILED: a/b3.cpp.o"; echo "b3.cpp:7: error: no such thing"; exit 1 ;;
       disk) echo "fatal error: error writing to b3.o: No space left on device"; exit 1 ;;
       memory) echo "c++: fatal error: Killed signal terminated program cc1plus"; exit 1 ;;
-      slow) sleep 20 ;;
+      slow) echo $$ > "$PLAY/started"; sleep 20 ;;
     esac
     mkdir -p "$2/bin"
     cp "$PLAY/program" "$2/bin/stages"
@@ -263,18 +263,24 @@ class FirstHour(Played):
         self.assertNotIn("Building", done.stderr)
 
     def test_an_interruption(self):
-        self.write("how", "slow")
-        process = subprocess.Popen([self.project / "tools/build.sh", "cpu"], env=self.environment, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
-        for _ in range(200):
-            if "--build" in self.read("calls"):
-                break
-            time.sleep(0.05)
-        time.sleep(0.3)
-        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
-        _, said = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130, said)
-        self.assertIn("interrupted; the same call goes on from here", said)
+        """As by Ctrl-C, and by `kill`, while another call waits. Nothing that was started goes on."""
+        begin = lambda: subprocess.Popen([self.project / "tools/build.sh", "cpu"], env=self.environment, stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        for send, number in ((os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)):
+            self.write("how", "slow")
+            self.write("started", "")
+            process = begin()
+            while not (started := self.read("started").strip()):
+                time.sleep(0.01)
+            self.write("how", "")
+            other = begin()
+            self.assertEqual(other.stderr.readline(), "build: waiting for another one, which builds in build/cpu\n")
+            send(process.pid, number)
+            said = process.communicate(timeout=60)[1]
+            self.assertEqual(process.returncode, 130, said)
+            self.assertIn("interrupted; the same call goes on from here", said)
+            self.assertFalse(os.path.exists(f"/proc/{started}"))
+            self.assertIn("building preset cpu", other.communicate(timeout=60)[1])
 
     def test_places_that_cannot_be_written(self):
         self.write("project/build", "a file where a directory should be")
@@ -358,6 +364,12 @@ target_precompile_headers(cached PRIVATE header.hpp)
         self.assertEqual([self.build("one", 1), self.build("another", 2)], [0, 0])
         self.assertEqual(self.build("one", 1), 2, "both the header and the source are in the cache")
 
+    def test_one_that_is_installed_later_compiles_nothing_anew(self):
+        self.write("CMakeLists.txt", "cmake_minimum_required(VERSION 3.22)\nproject(cached NONE)\nset(CMAKE_IGNORE_PATH ${HIDDEN})\n"
+                                     f"include({ROOT}/cmake/StagesCache.cmake)\nmessage(\"by ${{CMAKE_CXX_COMPILER_LAUNCHER}}\")\n")
+        for options, found in (("-DHIDDEN=/bin;/usr/bin;/usr/local/bin", False), ("-DHIDDEN=", False), ("-USTAGES_CCACHE", True)):
+            self.assertEqual("ccache" in self.call("cmake", "-G", "Ninja", "-B", "build", options).stderr, found, options)
+
 
 class Files(unittest.TestCase):
     """Files that other programs read: what they name is there."""
@@ -374,6 +386,12 @@ class Files(unittest.TestCase):
                         self.assertEqual(len({"run", "uses"} & set(step)), 1, step)
                         for script in re.findall(r"(?:bash |\./)([\w./-]+)", step.get("run", "")):
                             self.assertTrue((ROOT / script).is_file(), script)
+
+    def test_custom_commands_quote_names(self):
+        files = [ROOT / "CMakeLists.txt", *ROOT.glob("cmake/*.cmake"), *ROOT.glob("[0-9]*/*.cmake"), *ROOT.glob("tests/**/CMakeLists.txt")]
+        found = [call for path in files for call in re.findall(r"add_custom_(?:command|target)\(([^()]*(?:\([^()]*\)[^()]*)*)", path.read_text())]
+        self.assertGreater(len(found), 5)
+        self.assertEqual([call for call in found if "COMMAND" in call and "VERBATIM" not in call], [])
 
     def test_what_containers_copy(self):
         for name in re.findall(r"(?m)^COPY (?:--\S+ )*(\S+) ", (ROOT / "Containerfile").read_text()):
