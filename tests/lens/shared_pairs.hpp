@@ -44,6 +44,11 @@ BETWEEN(volatile_neighbour, __syncwarp(), v[mine] = mine, a[mine] = v[mine ^ 1])
 BETWEEN(volatile_of_a_block, __syncthreads(), v[mine] = mine, a[mine] = v[63 - mine])
 BETWEEN(syncwarp_for_block, __syncthreads(), v[mine] = mine; __syncwarp(), a[mine] = v[63 - mine])
 BETWEEN(fence_for_barrier, __syncthreads(), v[mine] = mine; __threadfence_block(), a[mine] = v[63 - mine])
+BETWEEN(ballot_between, static_cast<void>(__ballot_sync(~0u, mine > 3)), s[mine] = mine,
+        a[mine] = s[mine ^ 1])
+BETWEEN(neighbour_in_global, __syncthreads(), a[mine] = mine, a[64 + mine] = a[63 - mine])
+BETWEEN(ldg_of_own_launch, static_cast<void>(0), a[mine] = mine;
+        __syncthreads(), a[64 + mine] = good ? a[63 - mine] : __ldg(&a[63 - mine]))
 BETWEEN(one_writes_all_read, __syncthreads(), if (mine == 31) r.count = a[0], a[mine] = r.count + 1)
 BETWEEN(all_read_one_writes, __syncthreads(), a[mine] = r.count + 1, if (mine == 31) r.count = 5)
 BETWEEN(pipeline, __syncthreads(), const int before = s[(mine + 63) % 64], s[mine] = before + mine)
@@ -67,18 +72,24 @@ __device__ void reduce(T* s) {
 }
 PAIR(warp_reduction, 1, 32) { reduce<good, int>(room().data); }
 PAIR(volatile_warp_reduction, 1, 32) { reduce<good, volatile int>(room().data); }
-PAIR(reduction_used_again, 1, 64) {
+PAIR(tile_used_again, 1, 64) {
   int* const s = room().data;
   for (int round = 0; round < 2; ++round) {
-    s[me()] = me() + round;
-    for (int d = 32; d > 0; d /= 2) {
-      __syncthreads();
-      if (me() < d) s[me()] += s[me() + d];
-    }
+    s[me()] = round;
     __syncthreads();
-    a[me()] += s[0];
+    a[me()] += s[63 - me()];
     if (good) __syncthreads();
   }
+}
+PAIR(histogram, 1, 64) {
+  int& bin = room().data[me() % 4];
+  if (good) atomicAdd(&bin, 1);
+  if (!good) ++bin;
+}
+PAIR(volatile_read_before_claim, 1, 64) {
+  int& key = room().data[me() % 8];
+  const int found = good ? int{seen(key)} : int{key};
+  if (found == 0) atomicCAS(&key, 0, me());
 }
 PAIR(halves_of_a_word, 1, 64) {
   Room& r = room();
@@ -187,19 +198,25 @@ PAIR(ring, 1, 64) {
     __syncwarp();
   }
 }
-PAIR(look_back_in_words, 1, 128) {
+/// The first lane of each of four warps.
+#define LEADERS(NAME)                         \
+  template <bool good>                        \
+  __device__ void NAME##_of(int* a, Room& r); \
+  PAIR(NAME, 1, 128) {                        \
+    Room& r = room();                         \
+    if (leads()) NAME##_of<good>(a, r);       \
+  }                                           \
+  template <bool good>                        \
+  __device__ void NAME##_of([[maybe_unused]] int* a, Room& r)
+LEADERS(look_back_in_words) {
   // A word holds sum and state; what stands beside it needs a fence.
-  Room& r = room();
-  if (!leads()) return;
   unsigned long long before = 0;
   if (warp() > 0) spin_until([&] { return (before = seen(r.word[warp() - 1])) != 0; });
   r.data[warp()] = warp();
   seen(r.word[warp()]) = before + 1;
   a[warp()] = good || warp() == 0 ? static_cast<int>(before) : r.data[warp() - 1];
 }
-PAIR(look_back, 1, 128) {
-  Room& r = room();
-  if (!leads()) return;
+LEADERS(look_back) {
   seen(r.data[warp()]) = warp();
   fence(good);
   seen(r.flag[warp()]) = 1;
@@ -213,9 +230,7 @@ PAIR(look_back, 1, 128) {
   fence(good);
   seen(r.flag[warp()]) = 2;
 }
-PAIR(tree_of_flags, 1, 128) {
-  Room& r = room();
-  if (!leads()) return;
+LEADERS(tree_of_flags) {
   int sum = warp() + 1;
   for (int d = 1; d < 4; d *= 2) {
     if (warp() % (2 * d) != 0) {
@@ -230,9 +245,7 @@ PAIR(tree_of_flags, 1, 128) {
   }
   a[0] = sum;
 }
-PAIR(sense_barrier, 1, 128) {
-  Room& r = room();
-  if (!leads()) return;
+LEADERS(sense_barrier) {
   for (int round = 1; round < 4; ++round) {
     int* const data = r.data + round % 2 * 4;
     data[warp()] = round;
@@ -249,9 +262,7 @@ PAIR(sense_barrier, 1, 128) {
     a[warp()] += data[3 - warp()];
   }
 }
-PAIR(count_of_arrivals, 1, 128) {
-  Room& r = room();
-  if (!leads()) return;
+LEADERS(count_of_arrivals) {
   r.data[warp()] = warp();
   fence(good);
   atomicAdd(&r.count, 1);
