@@ -465,7 +465,7 @@ cudaError_t check_cooperative(const Grid& g) {
                per_sm);
 }
 
-/// Of a copy: a race with it is a fault, too.
+/// Of a launch or a copy: a race with it is a fault, too.
 cudaError_t after_work() {
   std::string race = races_of_launch();
   return race.empty() ? cudaSuccess : error(cudaErrorLaunchFailure, std::move(race));
@@ -474,11 +474,11 @@ cudaError_t after_work() {
 cudaError_t run_now(const Grid& grid) {
   std::string report;
   const Fault fault = run_grid(grid, report);
-  std::string race = races_of_launch();
+  const cudaError_t race = after_work();
   if (fault == Fault::device) return error(cudaErrorLaunchFailure, std::move(report));
   if (fault == Fault::late) return error(cudaErrorLaunchTimeout, "it was to end before now");
   if (fault != Fault::none) return error(cudaErrorLaunchTimeout, std::move(report));
-  if (!race.empty()) return error(cudaErrorLaunchFailure, std::move(race));
+  if (race != cudaSuccess) return race;
   if (STAGES_SIMT_ASAN) return cudaSuccess;
   std::string broken = memory().check_canaries();
   return broken.empty() ? cudaSuccess : error(cudaErrorIllegalAddress, std::move(broken));

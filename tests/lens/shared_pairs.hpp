@@ -1,5 +1,5 @@
-// Kernels of one block in shared memory, in pairs: without a race, and with one. Plain CUDA: races_tests.cu says
-// what PAIR, me() and spin_until() are, and so may a program for compute-sanitizer.
+// Kernels of one block, in pairs: without a race, and with one. They are plain CUDA: who includes them says
+// what PAIR, me(), dynamic_shared() and spin_until() are.
 
 /// What the threads of the block share: all zero at first.
 struct Room {
@@ -46,6 +46,8 @@ BETWEEN(syncwarp_for_block, __syncthreads(), v[mine] = mine; __syncwarp(), a[min
 BETWEEN(fence_for_barrier, __syncthreads(), v[mine] = mine; __threadfence_block(), a[mine] = v[63 - mine])
 BETWEEN(ballot_between, static_cast<void>(__ballot_sync(~0u, mine > 3)), s[mine] = mine,
         a[mine] = s[mine ^ 1])
+BETWEEN(halves_apart, static_cast<void>(0), s[mine] = mine;
+        __syncwarp(mine % 32 < 16 ? 0xffffu : 0xffff0000u), a[mine] = s[good ? mine ^ 15 : mine ^ 16])
 BETWEEN(neighbour_in_global, __syncthreads(), a[mine] = mine, a[64 + mine] = a[63 - mine])
 BETWEEN(ldg_of_own_launch, static_cast<void>(0), a[mine] = mine;
         __syncthreads(), a[64 + mine] = good ? a[63 - mine] : __ldg(&a[63 - mine]))
@@ -148,37 +150,28 @@ PAIR(once, 1, 64) {
 }
 
 // ---- flags ----
-/// Thread 0 has something for those of the second warp.
-#define FLAG(NAME, PUBLISH, AWAIT)                                             \
+/// The first warp has something for the second.
+#define FLAG(NAME, JOIN, PUBLISH, AWAIT)                                       \
   PAIR(NAME, 1, 64) {                                                          \
     Room& r = room();                                                          \
     [[maybe_unused]] const atomic_ref<int, thread_scope_block> ref(r.flag[0]); \
-    if (me() == 0) {                                                           \
-      r.data[0] = 7;                                                           \
+    if (warp() == 0) {                                                         \
+      r.data[me()] = me();                                                     \
+      if (JOIN) __syncwarp();                                                  \
+      if (!leads()) return;                                                    \
       PUBLISH;                                                                 \
-    } else if (warp() == 1) {                                                  \
+    } else {                                                                   \
       AWAIT;                                                                   \
-      a[me()] = r.data[0];                                                     \
+      a[me()] = r.data[63 - me()];                                             \
     }                                                                          \
   }
-FLAG(volatile_flag_in_shared, fence(good); seen(r.flag[0]) = 1, await(r.flag[0], 1); fence())
-FLAG(flag_in_a_loop, fence(good); seen(r.flag[0]) = 1, while (seen(r.flag[0]) == 0) __nanosleep(20); fence())
-FLAG(exchanged_flag, fence(good); atomicExch(&r.flag[0], 1), await(r.flag[0], 1); fence())
-FLAG(ref_flag, ref.store(1, good ? memory_order_release : memory_order_relaxed),
+FLAG(volatile_flag_in_shared, true, fence(good); seen(r.flag[0]) = 1, await(r.flag[0], 1); fence())
+FLAG(flag_for_one_lane, good, fence(); seen(r.flag[0]) = 1, await(r.flag[0], 1); fence())
+FLAG(flag_in_a_loop, true, fence(good); seen(r.flag[0]) = 1, while (seen(r.flag[0]) == 0) __nanosleep(20);
+     fence())
+FLAG(exchanged_flag, true, fence(good); atomicExch(&r.flag[0], 1), await(r.flag[0], 1); fence())
+FLAG(ref_flag, true, ref.store(1, good ? memory_order_release : memory_order_relaxed),
      spin_until([&] { return ref.load(memory_order_acquire) == 1; }))
-PAIR(volatile_flag_of_a_warp, 1, 64) {
-  Room& r = room();
-  if (warp() == 0) {
-    r.data[me()] = me();
-    if (good) __syncwarp();
-    fence();
-    if (leads()) seen(r.flag[0]) = 1;
-  } else {
-    await(r.flag[0], 1);
-    fence();
-    a[me()] = r.data[63 - me()];
-  }
-}
 PAIR(ring, 1, 64) {
   // Warp 0 fills two places in turn, warp 1 empties them.
   Room& r = room();
@@ -187,11 +180,9 @@ PAIR(ring, 1, 64) {
     await(r.flag[place], warp());
     __syncwarp();
     fence();
-    if (warp() == 0) {
-      r.data[place * 32 + me()] = i;
-    } else {
-      a[me()] += r.data[place * 32 + (me() + 1) % 32];
-    }
+    int* const data = r.data + place * 32;
+    if (warp() == 0) data[me()] = i;
+    if (warp() == 1) a[me()] += data[63 - me()];
     if (good || warp() == 0) __syncwarp();
     fence();
     if (leads()) seen(r.flag[place]) = 1 - warp();
@@ -255,9 +246,8 @@ LEADERS(sense_barrier) {
       r.count = 0;
       fence();
       seen(r.now) = round;
-    } else {
-      await(r.now, round);
     }
+    await(r.now, round);
     fence();
     a[warp()] += data[3 - warp()];
   }

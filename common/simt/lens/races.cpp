@@ -104,7 +104,7 @@ void RaceDetector::begin_launch(const Grid& grid, const void* stream, const Stre
   first_phase_ = phase_;
   open_.clear();
   for (const Copied& c : copied_)
-    if (!before_launch(c.epoch.phase)) open_.push_back(c);
+    if (!before_launch(c.second.phase)) open_.push_back(c);
   // Where the room gets short: what came before all that is to come is of no use any more.
   if (cells_ < most_cells() / 2) return;
   for (std::uint32_t phase = 1; phase < phase_; ++phase)
@@ -152,18 +152,19 @@ void RaceDetector::copy(Span memory, Access access, const void* stream, const St
       for (const Epoch& e : cell.load) look(e, address);
     }
   }
-  for (const Copied& c : copied_)
-    if (const std::uint64_t both = std::max(c.memory.begin, memory.begin);
-        c.memory.holds(both) && memory.holds(both))
-      look(c.epoch, both);
+  for (const auto& [other, epoch] : copied_)
+    if (const std::uint64_t both = std::max(other.begin, memory.begin);
+        other.holds(both) && memory.holds(both))
+      look(epoch, both);
   // The same once more stands for the one before it.
   std::erase_if(copied_, [&](const Copied& c) {
-    return c.memory.begin == memory.begin && c.memory.bytes <= memory.bytes && c.epoch.access == access &&
-           before_launch(c.epoch.phase);
+    return c.first.begin == memory.begin && c.first.bytes <= memory.bytes && c.second.access == access &&
+           before_launch(c.second.phase);
   });
-  copied_.push_back({memory, {}});
-  copied_.back().epoch.phase = phase_;
-  copied_.back().epoch.access = access;
+  Epoch now;
+  now.phase = phase_;
+  now.access = access;
+  copied_.emplace_back(memory, now);
 }
 
 void RaceDetector::forget(std::uint64_t begin, std::uint64_t bytes) {
@@ -184,7 +185,7 @@ void RaceDetector::forget(std::uint64_t begin, std::uint64_t bytes) {
 void RaceDetector::give_back(std::uint64_t begin, std::uint64_t bytes) {
   forget(begin, bytes);
   recent_.fill({});
-  std::erase_if(copied_, [&](const Copied& c) { return c.memory.begin - begin < bytes; });
+  std::erase_if(copied_, [&](const Copied& c) { return c.first.begin - begin < bytes; });
   for (std::uint64_t number = begin / kPageBytes; number * kPageBytes < begin + bytes; ++number) {
     const auto found = pages_.find(number);
     if (found == pages_.end() || found->second->used) continue;
@@ -411,9 +412,9 @@ void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, 
   } else if (near.published) {
     near.fenced = near.published = false;
   }
-  for (const Copied& c : open_)
-    if (c.memory.holds(address) && (access != Access::load || c.epoch.access != Access::load))
-      check(c.epoch, block, thread, now, address, bytes);
+  for (const auto& [memory, epoch] : open_)
+    if (memory.holds(address) && (access != Access::load || epoch.access != Access::load))
+      check(epoch, block, thread, now, address, bytes);
   for (std::uint64_t at = address, end = address + bytes; at < end;) {
     Page* const page = page_of(at, code);
     const std::uint64_t page_end = std::min(end, (at / kPageBytes + 1) * kPageBytes);

@@ -153,10 +153,7 @@ class RaceDetector {
     std::uint64_t block = 0;   ///< of by[0]
     std::uint64_t writer = 0;  ///< the block that wrote it last
   };
-  struct Copied {
-    Span memory;
-    Epoch epoch;
-  };
+  using Copied = std::pair<Span, Epoch>;
   struct PendingStore {
     Race race;
     std::array<std::uint8_t, 16> before{};
