@@ -94,11 +94,11 @@ function(stages_mark_cuda target)
 endfunction()
 
 # The calls that the lens (common/simt/lens) lives on, before each load and store and in place of each atomic, with the lines
-# that they are of. The code stays in the order of the source.
+# that they are of. The code stays in the order of the source, and memcpy and memset stay calls.
 set(STAGES_LENS_FLAGS "")
 if(STAGES_BACKEND STREQUAL "cpu" AND NOT STAGES_SANITIZE AND NOT STAGES_FUZZ AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(STAGES_LENS_FLAGS -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1 -Wno-tsan -g1
-    -fno-reorder-blocks -fno-crossjumping)
+    -fno-reorder-blocks -fno-crossjumping -fno-optimize-sibling-calls -fno-builtin-memcpy -fno-builtin-memset)
 endif()
 
 function(stages_cuda_sources target)

@@ -78,10 +78,12 @@ T* dynamic_shared() {
 template <class Ready>
 void spin_until(Ready ready, simt::Where at = simt::Where::current()) {
   bool waited = false;
-  while (!ready()) {
+  for (simt::note_look(true); !ready(); simt::note_look(true)) {
+    simt::note_look(false);
     simt::spin_turn(at);
     waited = true;
   }
+  simt::note_look(false);
   if (waited) simt::spin_end();
 }
 

@@ -225,6 +225,7 @@ void BlockRunner::run_current_thread() {
 void BlockRunner::exit_current_thread() {
   thread_[current_].state = State::done;
   thread_[current_].fiber = nullptr;
+  if (races_) clocks_.near[current_].left_at = clocks_.clock[current_];
   dirty_ = true;
   --live_;
   Warp& warp = warp_[current_ / 32];
@@ -681,6 +682,7 @@ void trace_atomic(const volatile void* p, unsigned bytes, AtomicHow how) {
 }
 void trace_next(const volatile void* p, AtomicHow how) { t_local.runner->next_is_atomic(p, how); }
 void trace_fence(Scope scope) { t_local.runner->note_fence(scope); }
+void trace_look(bool begins) { t_local.runner->note_look(begins); }
 
 // ---- faults -----------------------------------------------------------------------------------------------
 

@@ -137,6 +137,9 @@ class BlockRunner {
   /// The running thread's next load or store is of `p`, and atomic.
   void next_is_atomic(const volatile void* p, AtomicHow how) { next_atomic_ = {p, how}; }
   void note_fence(Scope scope);
+  void note_look(bool begins) {
+    if (races_) clocks_.near[current_].looks = begins;
+  }
   /// In a signal's handler: the end of the stack on which a thread of the kernel runs; 0: none does.
   std::uint64_t end_of_fiber() const {
     return fiber_ == nullptr || fiber_ == &main_

@@ -148,6 +148,10 @@ struct AtomicHow {
   Scope scope = Scope::device;
   bool acquires = false, releases = false;
   AtomicWay way = AtomicWay::one;
+  // What is no atomic operation, but more than a plain load or store to the search for races.
+  bool is_volatile = false;
+  bool vector = false;     ///< each of its elements is a word of its own
+  bool read_only = false;  ///< a plain load through the cache for what no thread of the launch writes
 };
 
 /// Notes, where that is wanted, that the kernel changes `bytes` bytes at `p` atomically.
@@ -155,6 +159,7 @@ void trace_atomic(const volatile void* p, unsigned bytes, AtomicHow how);
 /// The load or store of `p` that comes next is an atomic one.
 void trace_next(const volatile void* p, AtomicHow how);
 void trace_fence(Scope scope);
+void trace_look(bool begins);
 
 /// The same of one that changes *p.
 template <class T>
@@ -171,6 +176,11 @@ inline void note_atomic_next(const volatile void* p, AtomicHow how) {
 inline void note_fence(Scope scope) {
   if (t_local.tracing) [[unlikely]]
     trace_fence(scope);
+}
+/// A thread that waits begins to look whether it may go on, or has looked.
+inline void note_look(bool begins) {
+  if (t_local.tracing) [[unlikely]]
+    trace_look(begins);
 }
 
 // ---- host side --------------------------------------------------------------------------------------------

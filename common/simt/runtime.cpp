@@ -317,19 +317,24 @@ class Handles {
     const std::lock_guard lock(mutex_);
     return objects_.contains(handle);
   }
-  bool destroy(Handle handle) {
+  /// No other object gets the handle if it is `kept`.
+  bool destroy(Handle handle, bool kept) {
     const std::lock_guard lock(mutex_);
-    return objects_.erase(handle) > 0;
+    auto object = objects_.extract(handle);
+    if (kept && object) kept_.push_back(std::move(object.mapped()));
+    return !object.empty();
   }
   template <class Visit>
   void each(Visit visit) {
     const std::lock_guard lock(mutex_);
     for (auto& entry : objects_) visit(*entry.second);
+    for (auto& object : kept_) visit(*object);
   }
 
  private:
   std::mutex mutex_;
   std::unordered_map<Handle, std::unique_ptr<Object>> objects_;
+  std::vector<std::unique_ptr<Object>> kept_;
 };
 
 template <class Handle>
@@ -353,8 +358,8 @@ cudaError_t check_handle(Handle handle) {
   return stale_unless<Handle>(is_default || handles<Handle>().contains(handle));
 }
 template <class Handle>
-cudaError_t destroy(Handle handle) {
-  return stale_unless<Handle>(handles<Handle>().destroy(handle));
+cudaError_t destroy(Handle handle, bool kept = false) {
+  return stale_unless<Handle>(handles<Handle>().destroy(handle, kept));
 }
 
 /// The stream that began a capture on this OS thread; blocking calls are errors until it ends.
@@ -460,14 +465,20 @@ cudaError_t check_cooperative(const Grid& g) {
                per_sm);
 }
 
+/// Of a launch or a copy: a race with it is a fault, too.
+cudaError_t after_work() {
+  std::string race = races_of_launch();
+  return race.empty() ? cudaSuccess : error(cudaErrorLaunchFailure, std::move(race));
+}
+
 cudaError_t run_now(const Grid& grid) {
   std::string report;
   const Fault fault = run_grid(grid, report);
-  std::string race = races_of_launch();
+  const cudaError_t race = after_work();
   if (fault == Fault::device) return error(cudaErrorLaunchFailure, std::move(report));
   if (fault == Fault::late) return error(cudaErrorLaunchTimeout, "it was to end before now");
   if (fault != Fault::none) return error(cudaErrorLaunchTimeout, std::move(report));
-  if (!race.empty()) return error(cudaErrorLaunchFailure, std::move(race));
+  if (race != cudaSuccess) return race;
   if (STAGES_SIMT_ASAN) return cudaSuccess;
   std::string broken = memory().check_canaries();
   return broken.empty() ? cudaSuccess : error(cudaErrorIllegalAddress, std::move(broken));
@@ -587,10 +598,12 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
                             cudaStream_t stream) {
   return put(stream, [=] {
     const cudaError_t status = check_copy(to, from, bytes, kind);
-    if (status == cudaSuccess && bytes > 0) std::memmove(to, from, bytes);
+    if (status != cudaSuccess || bytes == 0) return status;
+    note_copy(memory().find(to) ? to : nullptr, memory().find(from) ? from : nullptr, bytes);
+    std::memmove(to, from, bytes);
     // Into memory that is not pinned the call returns when it is done.
     if (is_device(from) && !memory().find(to)) order_host_after_stream(stream);
-    return status;
+    return after_work();
   });
 }
 
@@ -602,9 +615,10 @@ cudaError_t cudaMemset(void* p, int byte, std::size_t bytes) {
 cudaError_t cudaMemsetAsync(void* p, int byte, std::size_t bytes, cudaStream_t stream) {
   return put(stream, [=] {
     if (bytes == 0) return cudaSuccess;
-    const cudaError_t status = check_side(p, bytes, true, "destination");
-    if (status == cudaSuccess) std::memset(p, byte, bytes);
-    return status;
+    if (const auto status = check_side(p, bytes, true, "destination")) return status;
+    note_copy(p, nullptr, bytes);
+    std::memset(p, byte, bytes);
+    return after_work();
   });
 }
 
@@ -626,8 +640,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (stream && stream == t_capture) t_capture = nullptr;
-  forget_stream(stream);
-  return destroy(stream);
+  return destroy(stream, !forget_stream(stream));
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const auto status = check_handle(stream)) return status;
@@ -696,7 +709,10 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   (*event)->timed = (flags & cudaEventDisableTiming) == 0;
   return cudaSuccess;
 }
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return destroy(event); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  forget_event(event);
+  return destroy(event);
+}
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const auto status = check_handle(event)) return status;
   if (const auto status = check_handle(stream)) return status;

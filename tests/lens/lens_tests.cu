@@ -78,14 +78,20 @@ __global__ void copy_fours(const float4* from, float4* to) {
   __stcs(to + threadIdx.x, make_float4(v.x + 1, v.y, v.z, v.w));
 }
 
+__global__ void copy_fours_by_calls(const float4* from, float4* to, std::size_t bytes) {
+  std::memcpy(to + threadIdx.x, from + threadIdx.x, bytes);
+}
+
 TEST(Lens, AVectorIsOneAccess) {
   const DeviceArray<float4> from(32);
   DeviceArray<float4> to(32);
-  const LensView view = look(copy_fours, 1, 32, from.data(), to.data());
-  for (const Access access : {Access::load, Access::store}) {
-    const LensSum sum = of(view, Space::global, access);
-    EXPECT_EQ(sum.requests, 1u);
-    EXPECT_EQ(sum.cost, 16u);
+  for (const LensView& view : {look(copy_fours, 1, 32, from.data(), to.data()),
+                               look(copy_fours_by_calls, 1, 32, from.data(), to.data(), sizeof(float4))}) {
+    for (const Access access : {Access::load, Access::store}) {
+      const LensSum sum = of(view, Space::global, access);
+      EXPECT_EQ(sum.requests, 1u);
+      EXPECT_EQ(sum.cost, 16u);
+    }
   }
 }
 

@@ -173,22 +173,30 @@ std::vector<std::vector<CodeLine>> lines_of(const std::vector<std::uint64_t>& co
   return found;
 }
 
-std::optional<CodeLine> own_line(std::uint64_t code) {
+static std::vector<std::optional<CodeLine>> own_lines(const std::vector<std::uint64_t>& codes) {
+  std::vector<std::optional<CodeLine>> own(codes.size());
   try {
-    std::vector<std::vector<CodeLine>> found = lines_of({code});
-    for (CodeLine& line : found.at(0)) {
-      if (is_device_language(line.file)) continue;
-      line.file = from_root(line.file);
-      return std::move(line);
+    std::vector<std::vector<CodeLine>> found = lines_of(codes);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      for (CodeLine& line : found.at(i)) {
+        if (own[i] || is_device_language(line.file)) continue;
+        line.file = from_root(line.file);
+        own[i] = std::move(line);
+      }
     }
   } catch (const std::exception&) {  // no binutils, or no such code
   }
-  return std::nullopt;
+  return own;
 }
 
-std::string line_of(std::uint64_t code) {
-  const std::optional<CodeLine> line = own_line(code);
-  return line ? fmt::format("{}:{}", line->file, line->line) : fmt::format("code {:#x}", code);
+std::optional<CodeLine> own_line(std::uint64_t code) { return own_lines({code}).front(); }
+
+std::vector<std::string> lines_of_own(const std::vector<std::uint64_t>& codes) {
+  std::vector<std::string> lines;
+  for (const std::optional<CodeLine>& line : own_lines(codes))
+    lines.push_back(line ? fmt::format("{}:{}", line->file, line->line)
+                         : fmt::format("code {:#x}", codes[lines.size()]));
+  return lines;
 }
 
 }  // namespace stages::simt

@@ -42,6 +42,7 @@ std::vector<std::vector<CodeLine>> lines_of(const std::vector<std::uint64_t>& co
 /// where there is none, or it cannot be found out.
 std::optional<CodeLine> own_line(std::uint64_t code);
 /// The same as "file:line"; the address where there is none.
-std::string line_of(std::uint64_t code);
+std::vector<std::string> lines_of_own(const std::vector<std::uint64_t>& codes);
+inline std::string line_of(std::uint64_t code) { return lines_of_own({code}).front(); }
 
 }  // namespace stages::simt

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "common/simt/block_runner.hpp"
 
@@ -27,8 +28,9 @@ inline void note(const volatile void* p, unsigned bytes, Event::Kind kind, const
     t_local.runner->note(p, bytes, kind, code);
 }
 
-/// A copy of a struct: as instructions of up to 16 bytes, as its alignment allows.
+/// A copy of a struct, or a call of memcpy: as instructions of up to 16 bytes, as its alignment allows.
 void note_range(const volatile void* p, std::size_t bytes, Event::Kind kind, const void* code) {
+  if (!t_local.tracing) return;
   auto at = reinterpret_cast<std::uintptr_t>(p);
   while (bytes > 0) {
     std::size_t piece = 16;
@@ -48,7 +50,7 @@ void note_range(const volatile void* p, std::size_t bytes, Event::Kind kind, con
 #define STAGES_VOLATILE_HOOK(NAME, BYTES, KIND)                     \
   void __tsan_volatile_##NAME(void* p) {                            \
     if (t_local.tracing) [[unlikely]]                               \
-      t_local.runner->next_is_atomic(p, {});                        \
+      t_local.runner->next_is_atomic(p, {.is_volatile = true});     \
     note(p, BYTES, Event::Kind::KIND, __builtin_return_address(0)); \
   }
 #define STAGES_HOOKS(BYTES)                         \
@@ -108,6 +110,16 @@ void __tsan_read_range(void* p, std::size_t bytes) {
 }
 void __tsan_write_range(void* p, std::size_t bytes) {
   note_range(p, bytes, Event::Kind::store, __builtin_return_address(0));
+}
+void* stages_memmove(void* to, const void* from, std::size_t bytes) {
+  note_range(from, bytes, Event::Kind::load, __builtin_return_address(0));
+  note_range(to, bytes, Event::Kind::store, __builtin_return_address(0));
+  return std::memmove(to, from, bytes);
+}
+void* stages_memcpy(void*, const void*, std::size_t) __attribute__((alias("stages_memmove")));
+void* stages_memset(void* to, int byte, std::size_t bytes) {
+  note_range(to, bytes, Event::Kind::store, __builtin_return_address(0));
+  return std::memset(to, byte, bytes);
 }
 STAGES_ATOMICS(8, unsigned char)
 STAGES_ATOMICS(16, unsigned short)

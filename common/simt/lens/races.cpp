@@ -32,6 +32,21 @@ Known joined(const Known& a, const Known& b) {
 constexpr const char* kBetweenStreams =
     "an event or a synchronisation between the two streams, or one stream for both";
 constexpr const char* kAtomic = "an atomic operation, or another place for one of them";
+constexpr const char* kOfWarp = "a __syncwarp() of both lanes";
+constexpr const char* kOfBlock = "a __syncthreads()";
+
+/// Puts the place of an address into the race, if it is in one of the arrays.
+template <class Arrays>
+bool find_in(Race& race, std::uint64_t address, const Arrays& arrays) {
+  race.offset = address;
+  for (const Span& array : arrays) {
+    if (!array.holds(address)) continue;
+    race.offset = address - array.begin;
+    race.bytes = array.bytes;
+    return true;
+  }
+  return false;
+}
 
 uint3 coordinates(std::uint64_t number, dim3 of) {
   return {static_cast<unsigned>(number % of.x), static_cast<unsigned>(number / of.x % of.y),
@@ -87,6 +102,9 @@ void RaceDetector::begin_launch(const Grid& grid, const void* stream, const Stre
   before_ = before;
   next_phase(stream);
   first_phase_ = phase_;
+  open_.clear();
+  for (const Copied& c : copied_)
+    if (!before_launch(c.second.phase)) open_.push_back(c);
   // Where the room gets short: what came before all that is to come is of no use any more.
   if (cells_ < most_cells() / 2) return;
   for (std::uint32_t phase = 1; phase < phase_; ++phase)
@@ -102,6 +120,51 @@ void RaceDetector::next_phase(const void* stream) {
   stream_of_.resize(phase_ + 1);
   stream_of_[phase_] = stream;
   carried_.clear();
+}
+
+void RaceDetector::copy(Span memory, Access access, const void* stream, const StreamClock& before) {
+  stream_ = stream;
+  before_ = before;
+  next_phase(stream);
+  first_phase_ = phase_;
+  const auto look = [&](const Epoch& e, std::uint64_t address) {
+    if (e.phase == 0 || before_launch(e.phase) || (access == Access::load && e.access == Access::load))
+      return;
+    Race race;
+    race.first = {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}};
+    race.second.access = access;
+    race.missing = kBetweenStreams;
+    race.apart = 2;
+    race.times = 1;
+    find_in(race, address, global_memory());
+    report(std::move(race));
+  };
+  for (std::uint64_t number = memory.begin / kPageBytes; number * kPageBytes < memory.begin + memory.bytes;
+       ++number) {
+    const auto found = pages_.find(number);
+    if (found == pages_.end() || !found->second->used) continue;
+    for (std::uint64_t i = 0; i < found->second->cells.size(); ++i) {
+      const std::uint64_t address = number * kPageBytes + i * found->second->unit;
+      if (!memory.holds(address)) continue;
+      const Cell& cell = found->second->cells[i];
+      look(cell.store, address);
+      for (const Epoch& e : cell.atomic) look(e, address);
+      for (const Epoch& e : cell.load) look(e, address);
+    }
+  }
+  for (const auto& [other, epoch] : copied_)
+    if (const std::uint64_t both = std::max(other.begin, memory.begin);
+        other.holds(both) && memory.holds(both))
+      look(epoch, both);
+  // The same once more stands for the one before it.
+  std::erase_if(copied_, [&](const Copied& c) {
+    return c.first.begin == memory.begin && c.first.bytes <= memory.bytes && c.second.access == access &&
+           before_launch(c.second.phase);
+  });
+  Epoch now;
+  now.phase = phase_;
+  now.access = access;
+  copied_.emplace_back(memory, now);
 }
 
 void RaceDetector::forget(std::uint64_t begin, std::uint64_t bytes) {
@@ -122,6 +185,7 @@ void RaceDetector::forget(std::uint64_t begin, std::uint64_t bytes) {
 void RaceDetector::give_back(std::uint64_t begin, std::uint64_t bytes) {
   forget(begin, bytes);
   recent_.fill({});
+  std::erase_if(copied_, [&](const Copied& c) { return c.first.begin - begin < bytes; });
   for (std::uint64_t number = begin / kPageBytes; number * kPageBytes < begin + bytes; ++number) {
     const auto found = pages_.find(number);
     if (found == pages_.end() || found->second->used) continue;
@@ -139,6 +203,7 @@ void RaceDetector::begin_block(Block& block, std::uint64_t number, unsigned thre
   block.in_parts.assign(block.warp_floor.size(), 0);
   block.of_lane.resize(threads);
   block.fenced_at.assign(threads, 0);
+  block.near.assign(threads, {});
   block.far.assign(threads, {});
   block.any_far = false;
   for (const auto& [begin, bytes] : block.shared)
@@ -216,6 +281,8 @@ void RaceDetector::fence(Block& block, unsigned thread, Scope scope) {
   settle();
   if (scope == Scope::thread) return;
   block.fenced_at[thread] = block.clock[thread];
+  block.near[thread].fenced = true;
+  block.near[thread].published = false;
   Block::Far& far = block.far[thread];
   block.any_far = true;
   far.known = joined(far.known, far.heard[0]);
@@ -271,7 +338,11 @@ bool RaceDetector::before_launch(std::uint32_t phase) const {
 bool RaceDetector::ordered(const Epoch& before, const Block& block, unsigned thread) const {
   if (before.phase != phase_) return before.phase >= first_phase_ || before_launch(before.phase);
   if (before.block == block.number) {
-    if (before.thread == thread || before.clock < block.floor) return true;
+    if (before.thread == thread) return true;
+    // A barrier says nothing of what a thread stored that ended before it.
+    const std::uint32_t left_at = block.near[before.thread].left_at;
+    if (left_at != 0 && before.clock >= left_at && before.access != Access::load) return false;
+    if (before.clock < block.floor) return true;
     const unsigned warp = thread / kLanes;
     if (before.thread / kLanes == warp) {
       if (before.clock < block.warp_floor[warp]) return true;
@@ -314,7 +385,9 @@ RaceDetector::Page* RaceDetector::page_of(std::uint64_t address, std::uint64_t c
 void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, unsigned bytes, Access access,
                           const AtomicHow* how, std::uint64_t code) {
   if (block.own.holds(address)) return;
-  if (pending_.waits) settle();
+  if (!pending_.empty() && (access != Access::store || pending_.back().race.second.code != code ||
+                            pending_.back().by != std::pair<const Block*, unsigned>(&block, thread)))
+    settle();
   Epoch now;
   now.phase = phase_;
   now.block = static_cast<std::uint32_t>(block.number);
@@ -322,7 +395,26 @@ void RaceDetector::access(Block& block, unsigned thread, std::uint64_t address, 
   now.code = static_cast<std::uint32_t>(code);
   now.thread = thread & 0x7fffu;
   now.access = access;
-  now.atomic = how == nullptr ? std::uint8_t{0} : static_cast<std::uint8_t>(1 + static_cast<int>(how->scope));
+  Block::Near& near = block.near[thread];
+  if (how != nullptr && how->read_only) {
+    now.size = kReadOnly;
+    how = nullptr;
+  }
+  if (how != nullptr) {
+    now.atomic = static_cast<std::uint8_t>(1 + static_cast<int>(how->scope)) & 0xfu;
+    now.size = how->vector ? kAnySize : static_cast<std::uint8_t>(std::countr_zero(bytes)) & 7u;
+    const bool shared = block.shared[0].holds(address) || block.shared[1].holds(address);
+    now.bare = how->is_volatile && shared && !(access == Access::load ? near.looks : near.fenced);
+  }
+  if (access == Access::store) {
+    near.fenced = near.fenced && how != nullptr;
+    near.published = near.fenced;
+  } else if (near.published) {
+    near.fenced = near.published = false;
+  }
+  for (const auto& [memory, epoch] : open_)
+    if (memory.holds(address) && (access != Access::load || epoch.access != Access::load))
+      check(epoch, block, thread, now, address, bytes);
   for (std::uint64_t at = address, end = address + bytes; at < end;) {
     Page* const page = page_of(at, code);
     const std::uint64_t page_end = std::min(end, (at / kPageBytes + 1) * kPageBytes);
@@ -347,11 +439,21 @@ static bool reach(std::uint8_t a, std::uint8_t b, bool same_block) {
   return least == Scope::device || (same_block && least == Scope::block);
 }
 
+/// Two atomic operations that touch a word in part only are none to each other.
+template <class Epoch>
+static bool same_size(const Epoch& a, const Epoch& b, unsigned any) {
+  return a.size == b.size || a.size == any || b.size == any;
+}
+
 bool RaceDetector::check(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
                          std::uint64_t address, unsigned bytes) {
-  if (before.phase == 0 || ordered(before, block, thread)) return true;
+  if (before.phase == 0) return true;
+  const bool stale = now.size == kReadOnly && before.phase >= first_phase_;
+  if (!stale && ordered(before, block, thread)) return true;
   const bool same_block = before.phase == phase_ && before.block == now.block;
-  if (before.atomic != 0 && now.atomic != 0 && reach(before.atomic, now.atomic, same_block)) return true;
+  if (before.atomic != 0 && now.atomic != 0 && reach(before.atomic, now.atomic, same_block) &&
+      same_size(before, now, kAnySize) && !(before.bare && now.bare))
+    return true;
   Race race;
   const auto side = [&](const Epoch& e) -> RaceAccess {
     if (e.phase < first_phase_) return {e.code, e.access, {e.block, 0, 0}, {e.thread, 0, 0}};
@@ -361,30 +463,20 @@ bool RaceDetector::check(const Epoch& before, const Block& block, unsigned threa
   race.second = side(now);
   race.launched = grid_->where;
   race.times = 1;
-  const auto find_in = [&](const auto& arrays) {
-    for (const Span& array : arrays) {
-      if (!array.holds(address)) continue;
-      race.offset = address - array.begin;
-      race.bytes = array.bytes;
-      return true;
-    }
-    return false;
-  };
-  race.shared = find_in(block.shared);
+  race.shared = find_in(race, address, block.shared);
+  race.apart = !same_block ? 2 : before.thread / kLanes != now.thread / kLanes ? 1 : 0;
   const auto key = std::tuple(race.first.code, race.second.code, race.shared);
-  if (const auto known = races_.find(key); known != races_.end()) {
+  if (const auto known = races_.find(key); known != races_.end() && known->second.apart >= race.apart) {
     ++known->second.times;
     return false;
   }
-  if (!race.shared) {
-    race.offset = address;
-    find_in(global_memory());
-  }
-  race.missing = missing(before, block, thread, now);
+  if (!race.shared) find_in(race, address, global_memory());
+  race.missing = missing(before, block, thread, now, race.apart);
   // Two stores of the same value are harmless: whether this one is, shows once it is done.
-  if (before.access == Access::store && now.access == Access::store && bytes <= pending_.before.size()) {
-    pending_ = {true, std::move(race), {}, address, bytes};
-    std::memcpy(pending_.before.data(), reinterpret_cast<const void*>(address), bytes);
+  if (before.access == Access::store && now.access == Access::store &&
+      bytes <= sizeof(PendingStore::before)) {
+    pending_.push_back({std::move(race), {}, address, bytes, {&block, thread}});
+    std::memcpy(pending_.back().before.data(), reinterpret_cast<const void*>(address), bytes);
   } else {
     report(std::move(race));
   }
@@ -392,17 +484,23 @@ bool RaceDetector::check(const Epoch& before, const Block& block, unsigned threa
 }
 
 void RaceDetector::settle() {
-  if (!pending_.waits) return;
-  pending_.waits = false;
-  if (std::memcmp(pending_.before.data(), reinterpret_cast<const void*>(pending_.address), pending_.bytes) !=
-      0)
-    report(std::move(pending_.race));
+  for (PendingStore& p : pending_)
+    if (std::memcmp(p.before.data(), reinterpret_cast<const void*>(p.address), p.bytes) != 0)
+      report(std::move(p.race));
+  pending_.clear();
 }
 
 void RaceDetector::report(Race race) {
   constexpr std::size_t kMost = 100;
-  if (races_.size() < kMost)
-    races_.emplace(std::tuple(race.first.code, race.second.code, race.shared), std::move(race));
+  const auto key = std::tuple(race.first.code, race.second.code, race.shared);
+  const auto known = races_.find(key);
+  if (known != races_.end()) {  // two that are farther apart tell more
+    race.times += known->second.times;
+    if (race.apart > known->second.apart) known->second = std::move(race);
+    known->second.times = race.times;
+  } else if (races_.size() < kMost) {
+    races_.emplace(key, std::move(race));
+  }
 }
 
 void RaceDetector::visit(Cell& cell, const Block& block, unsigned thread, const Epoch& now,
@@ -411,7 +509,7 @@ void RaceDetector::visit(Cell& cell, const Block& block, unsigned thread, const 
     return e.thread == now.thread && e.block == now.block && e.phase == now.phase;
   };
   const auto fine = [&](const Epoch& e) {
-    return e.phase == 0 || mine(e) || check(e, block, thread, now, address, bytes);
+    return e.phase == 0 || (mine(e) && now.size != kReadOnly) || check(e, block, thread, now, address, bytes);
   };
   bool good = fine(cell.store) && fine(cell.atomic[0]);
   // An atomic operation that reads what another one wrote comes after it, and so does what follows a fence
@@ -431,7 +529,9 @@ void RaceDetector::visit(Cell& cell, const Block& block, unsigned thread, const 
       for (std::size_t i = cell.load.size(); place == nullptr && i-- > 0;)
         if (fits(cell.load[i])) place = &cell.load[i];
     };
-    look_for([&](const Epoch& e) { return e.phase != 0 && mine(e) && (e.atomic != 0 || now.atomic == 0); });
+    look_for([&](const Epoch& e) {
+      return e.phase != 0 && mine(e) && (e.atomic != 0 || now.atomic == 0) && e.bare <= now.bare;
+    });
     look_for([&](const Epoch& e) {
       return e.phase == 0 || (e.atomic >= now.atomic && ordered(e, block, thread));
     });
@@ -461,11 +561,16 @@ void RaceDetector::visit(Cell& cell, const Block& block, unsigned thread, const 
   cell.atomic[0] = now;
 }
 
-std::string RaceDetector::missing(const Epoch& before, const Block& block, unsigned thread,
-                                  const Epoch& now) const {
+std::string RaceDetector::missing(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
+                                  unsigned apart) const {
   if (before.phase < first_phase_) return kBetweenStreams;
-  const bool same_block = before.block == now.block;
-  if (before.atomic != 0 && now.atomic != 0) return "a scope of both atomics that reaches the other block";
+  if (now.size == kReadOnly)
+    return "a plain load: __ldg may give what stood there before this kernel, whatever lies between them";
+  const bool same_block = apart < 2;
+  if (before.atomic != 0 && now.atomic != 0 && !(before.bare && now.bare)) {
+    return same_size(before, now, kAnySize) ? "a scope of both atomics that reaches the other block"
+                                            : "atomics of one size: these touch a part of a word";
+  }
   if ((before.atomic != 0) != (now.atomic != 0))
     return same_block ? "an atomic access on both sides, or a barrier (__syncthreads) between them"
                       : "an atomic access on both sides, or a fence and a flag between them";
@@ -477,12 +582,13 @@ std::string RaceDetector::missing(const Epoch& before, const Block& block, unsig
                ? "a grid barrier, a flag with fences, or a kernel of its own for the later access"
                : kAtomic;
   }
-  return before.thread / kLanes == now.thread / kLanes ? "a __syncwarp() of both lanes" : "a __syncthreads()";
+  return apart == 0 ? kOfWarp : kOfBlock;
 }
 
 std::vector<Race> RaceDetector::take() {
   settle();
   std::vector<Race> all;
+  std::vector<std::uint64_t> codes;
   for (auto& [key, race] : races_) {
     // Of a sum without an atomic the first race is a load, and only the store behind it tells.
     for (const auto& [store, load] : changes_) {
@@ -490,7 +596,19 @@ std::vector<Race> RaceDetector::take() {
       if (of_change(race.first) && of_change(race.second) && race.missing != kBetweenStreams)
         race.missing = kAtomic;
     }
+    codes.insert(codes.end(), {race.first.code, race.second.code});
     all.push_back(std::move(race));
+  }
+  // All pairs of two lines need what those need that are the farthest apart.
+  const std::vector<std::string> lines = all.size() > 1 ? lines_of_own(codes) : std::vector<std::string>{};
+  for (std::size_t i = 0; i < lines.size() / 2; ++i) {
+    for (std::size_t k = 0; k < lines.size() / 2; ++k) {
+      const bool same =
+          std::minmax(lines[2 * i], lines[2 * i + 1]) == std::minmax(lines[2 * k], lines[2 * k + 1]);
+      if (same && all[k].apart > all[i].apart && (all[i].missing == kOfWarp || all[i].missing == kOfBlock) &&
+          all[k].missing != kBetweenStreams)
+        all[i].missing = all[k].missing;
+    }
   }
   races_.clear();
   changes_.clear();
@@ -567,11 +685,19 @@ void order_stream_after_event(const void* stream, const void* event) {
 void order_host_after_event(const void* event) {
   if (races()) join(looking().host, looking().event[event]);
 }
-void forget_stream(const void* stream) {
-  if (!races()) return;
-  // Another stream may get the same handle; it would pass for this one.
-  join(looking().host, looking().stream[stream]);
-  looking().stream.erase(stream);
+bool forget_stream(const void* stream) {
+  if (!races()) return true;
+  // Another stream may get the same handle. That comes after this one's work only if the host does.
+  const auto clock = looking().stream.find(stream);
+  if (clock == looking().stream.end()) return true;
+  if (const auto last = clock->second.find(stream);
+      last != clock->second.end() && looking().host[stream] < last->second)
+    return false;
+  looking().stream.erase(clock);
+  return true;
+}
+void forget_event(const void* event) {
+  if (races()) looking().event.erase(event);
 }
 void forget_memory(const void* begin, std::size_t bytes) {
   if (races()) races()->give_back(reinterpret_cast<std::uintptr_t>(begin), bytes);
@@ -618,6 +744,15 @@ std::string races_of_launch() {
          (found.size() > 1 ? fmt::format(" ({} more pairs of lines)", found.size() - 1) : "");
 }
 
+void note_copy(const void* to, const void* from, std::size_t bytes) {
+  Looking& l = looking();
+  if (!l.detector) return;
+  for (const auto& [side, access] : {std::pair{from, Access::load}, std::pair{to, Access::store}})
+    if (side != nullptr)
+      l.detector->copy({reinterpret_cast<std::uintptr_t>(side), bytes}, access, l.working,
+                       l.stream[l.working]);
+}
+
 void begin_launch_races(const Grid& grid) {
   Looking& l = looking();
   l.detector->begin_launch(grid, l.working, l.stream[l.working]);
@@ -636,6 +771,7 @@ std::string place_of(const Race& race) {
 
 std::string text_of(const Race& race) {
   const auto side = [](const RaceAccess& a) {
+    if (a.code == 0) return fmt::format("a copy or cudaMemset on a stream {}", verb_of(a.access));
     return fmt::format("block ({},{},{}) thread ({},{},{}) {} at {}", a.block.x, a.block.y, a.block.z,
                        a.thread.x, a.thread.y, a.thread.z, verb_of(a.access), line_of(a.code));
   };

@@ -41,7 +41,7 @@ using Known = std::shared_ptr<const Knowledge>;
 
 /// One of the two accesses of a race.
 struct RaceAccess {
-  std::uint64_t code = 0;  ///< where the instruction returns to, from the beginning of the program
+  std::uint64_t code = 0;  ///< where the instruction returns to, in the program; 0: a copy on a stream
   Access access = Access::load;
   uint3 block{}, thread{};
 };
@@ -51,6 +51,7 @@ struct Race {
   bool shared = false;
   std::uint64_t offset = 0, bytes = 0;  ///< in the array, and of the array; bytes 0: unknown
   std::string missing;                  ///< what would order them
+  unsigned apart = 0;                   ///< 0: in one warp, 1: in one block, 2: in different ones
   std::uint64_t times = 0;              ///< at these two instructions
   Where launched;
 };
@@ -71,6 +72,8 @@ class RaceDetector {
   void begin_launch(const Grid& grid, const void* stream, const StreamClock& before);
   std::uint32_t phase() const { return phase_; }
   void next_phase(const void* stream);
+  /// A copy on a stream, likewise, loads from this memory or stores to it.
+  void copy(Span memory, Access access, const void* stream, const StreamClock& before);
 
   /// Memory begins anew: what was done to it before is forgotten.
   void forget(std::uint64_t begin, std::uint64_t bytes);
@@ -84,6 +87,14 @@ class RaceDetector {
     std::uint32_t floor = 1;
     std::vector<std::uint32_t> clock;
     std::vector<std::uint32_t> fenced_at;  ///< the thread's clock at its last fence; 0: none
+    /// Whether what a thread does next says something to others, or asks them (docs/lens.md: volatile).
+    struct Near {
+      bool looks = false;         ///< it waits (spin_until)
+      bool fenced = false;        ///< what it stores comes behind a fence of its own, ...
+      bool published = false;     ///< ... and not as the first
+      std::uint32_t left_at = 0;  ///< its clock when it ended; 0: it has not
+    };
+    std::vector<Near> near;
     std::vector<std::uint32_t> warp_floor;
     std::vector<std::uint8_t> in_parts;                      ///< of each warp: lanes know different things
     std::vector<std::array<std::uint32_t, kLanes>> of_lane;  ///< for each thread, where its warp is in parts
@@ -120,8 +131,11 @@ class RaceDetector {
     std::uint16_t thread : 15 = 0;
     std::uint16_t changes : 1 = 0;  ///< a store, after a load of the same thread from there
     Access access = Access::load;
-    std::uint8_t atomic = 0;  ///< 0: plain; else 1 + its scope
+    std::uint8_t atomic : 4 = 0;  ///< 0: plain; else 1 + its scope
+    std::uint8_t bare : 1 = 0;    ///< volatile in shared memory, and no flag
+    std::uint8_t size : 3 = 0;    ///< of an atomic: the logarithm of its bytes, or kAnySize; or kReadOnly
   };
+  static constexpr std::uint8_t kReadOnly = 6, kAnySize = 7;
   struct Cell {
     Epoch store;
     std::array<Epoch, 2> atomic;
@@ -139,12 +153,13 @@ class RaceDetector {
     std::uint64_t block = 0;   ///< of by[0]
     std::uint64_t writer = 0;  ///< the block that wrote it last
   };
+  using Copied = std::pair<Span, Epoch>;
   struct PendingStore {
-    bool waits = false;
     Race race;
     std::array<std::uint8_t, 16> before{};
     std::uint64_t address = 0;
     unsigned bytes = 0;
+    std::pair<const Block*, unsigned> by;
   };
 
   /// Of the memory at the address; null where there is no room to note what the instruction `code` does.
@@ -160,13 +175,15 @@ class RaceDetector {
              unsigned bytes);
   void note_atomic(Block& block, unsigned thread, std::uint64_t address, Access access, AtomicHow how);
   std::shared_ptr<Knowledge> own(const Block& block, unsigned thread) const;
-  std::string missing(const Epoch& before, const Block& block, unsigned thread, const Epoch& now) const;
+  std::string missing(const Epoch& before, const Block& block, unsigned thread, const Epoch& now,
+                      unsigned apart) const;
   void report(Race race);
 
   const Grid* grid_ = nullptr;
   const void* stream_ = nullptr;
   StreamClock before_;
   std::uint32_t phase_ = 0, first_phase_ = 0;
+  std::vector<Copied> copied_, open_;   ///< on streams; those of them that do not come before this launch
   std::vector<const void*> stream_of_;  ///< by phase
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
@@ -179,7 +196,7 @@ class RaceDetector {
   std::string shortage_;
 
   std::unordered_map<std::uint64_t, Carried> carried_;
-  PendingStore pending_;
+  std::vector<PendingStore> pending_;  ///< of one instruction of one thread
   std::map<std::tuple<std::uint64_t, std::uint64_t, bool>, Race> races_;
   /// Store and load of a plain x = f(x) that several threads do to one place, with nothing that orders them.
   std::set<std::pair<std::uint64_t, std::uint64_t>> changes_;
@@ -200,7 +217,9 @@ void order_host_after_all();
 void order_event_after_stream(const void* event, const void* stream);
 void order_stream_after_event(const void* stream, const void* event);
 void order_host_after_event(const void* event);
-void forget_stream(const void* stream);
+/// Whether the host has waited for all that was done on a stream, and it is forgotten.
+bool forget_stream(const void* stream);
+void forget_event(const void* event);
 void forget_memory(const void* begin, std::size_t bytes);
 /// Work on the stream begins.
 void begin_work(const void* stream);
@@ -218,7 +237,9 @@ struct RaceFindings {
 };
 RaceFindings end_races();
 
-/// After a launch: what it is a fault for; empty: nothing.
+/// Work on a stream, which began, copies there and from there, where that is not null.
+void note_copy(const void* to, const void* from, std::size_t bytes);
+/// After a launch or a copy: what it is a fault for; empty: nothing.
 std::string races_of_launch();
 
 /// "a race: a write-after-read hazard in shared memory at byte 128 ...", with lines.
