@@ -69,8 +69,10 @@ std::vector<Case> of_spmv() {
     add(fmt::format("{}x400_of_{}", 33, n), [=] { return equal_rows(33, 400, std::min<Index>(n, 400)); });
     if (n > 50) continue;
     const Index rows = drawn(n, 12, 1, 150);
-    add(fmt::format("{}x{}", rows, cols), [=] { return some(n, rows, cols); }, Mode::stream, n);
-    add(fmt::format("{}x{}", rows, rows), [=] { return uneven(rows, rows, 5); }, Mode::chain, n);
+    add(
+        fmt::format("{}x{}", rows, cols), [=] { return some(n, rows, cols); }, Mode::stream, n);
+    add(
+        fmt::format("{}x{}", rows, rows), [=] { return uneven(rows, rows, 5); }, Mode::chain, n);
   }
   for (const Index n : {2048, 4096, 8192, 16384, 32768, 65536}) {
     for (const Index m : {n - 1, n, n + 1}) {
@@ -78,7 +80,8 @@ std::vector<Case> of_spmv() {
       add(fmt::format("3x{}", m), [=] { return strided(3, m, 128); });
     }
   }
-  for (const Index step : kSteps) add(fmt::format("all_lengths_{}", step), [=] { return all_lengths(521, step); });
+  for (const Index step : kSteps)
+    add(fmt::format("all_lengths_{}", step), [=] { return all_lengths(521, step); });
   return out;
 }
 
@@ -127,23 +130,28 @@ std::vector<Case> of_spgemm() {
     for (Index place = 0; place < 3; ++place) {
       std::array<Index, 3> size{};
       for (Index k = 0; k < 3; ++k)
-        size[static_cast<std::size_t>(k)] = k == place ? n : drawn(3 * n + place, 31 + static_cast<std::uint64_t>(k), 1, n <= 70 ? 60 : 24);
+        size[static_cast<std::size_t>(k)] =
+            k == place ? n : drawn(3 * n + place, 31 + static_cast<std::uint64_t>(k), 1, n <= 70 ? 60 : 24);
       const auto [rows, inner, cols] = size;
-      add(fmt::format("{}x{}x{}", rows, inner, cols), [=] { return some(n, rows, inner); },
+      add(
+          fmt::format("{}x{}x{}", rows, inner, cols), [=] { return some(n, rows, inner); },
           [=] { return some(n + 1, inner, cols); });
     }
   }
   // Sparse rows of wide results: on both sides of what summaries of bitmaps and of hashes cover.
   for (const Index n : {2048, 4096, 6144, 8192, 12288, 16384, 32768, 65536, 131072}) {
     for (const Index cols : {n - 1, n, n + 1, n + 33, n + 64})
-      add(fmt::format("60x50x{}", cols), [=] { return equal_rows(60, 50, 12); },
+      add(
+          fmt::format("60x50x{}", cols), [=] { return equal_rows(60, 50, 12); },
           [=] { return equal_rows(50, cols, drawn(cols, 41, 1, 3)); });
   }
   // Rows of each number of results, with a product for each, and with several.
   for (const Index step : kSteps) {
     const auto lengths = [=] { return all_lengths(521, step); };
-    add(fmt::format("all_lengths_{}", step), [] { return identity(521); }, lengths);
-    add(fmt::format("sums_of_all_lengths_{}", step), [] { return banded(521, 1); }, lengths);
+    add(
+        fmt::format("all_lengths_{}", step), [] { return identity(521); }, lengths);
+    add(
+        fmt::format("sums_of_all_lengths_{}", step), [] { return banded(521, 1); }, lengths);
   }
   return out;
 }
