@@ -106,7 +106,7 @@ class GustavsonHash final : public HostSpgemmPlan<T> {
 
   void advance() override {
     HostSpgemmPlan<T>::advance();
-    table_ = HashTable<T>(widest_row(this->problem()));
+    table_ = HashTable<T>(widest_row(this->problem()));  // A is now the last C: its widest row is another
   }
 
   void run() override {

@@ -2,7 +2,9 @@
 // matrix of any size, and a kernel of step 1 on each rank.
 //
 // When place(), multiply() and collect() are called is in common/mpi/spgemm_plan.hpp. An entry says in its
-// constructor which rows each rank gets, by deal_rows() or deal_rows_by_time(); these call use().
+// constructor which rows each rank gets, by deal_rows() or deal_rows_by_time(); these call use(). In a chain
+// keep_rows() makes a rank's rows of C those of A, take_result() hands rank 0's C on without a copy, and where
+// has_b() the ranks have B from the round before.
 
 #include "common/kernels/spgemm_rows.hpp"
 #include "common/mpi/session.hpp"

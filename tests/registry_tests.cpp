@@ -41,6 +41,9 @@ TEST(Registry, FindsByNameAndNamesTheNearest) {
   EXPECT_EQ(&registry.find("vendor/spgemm"), &registry.entries()[1]);
   const std::string message = error_of([&] { (void)registry.find("01_first/spmw"); });
   EXPECT_TRUE(has_all(message, {"01_first/spmw", "01_first/spmv"}));
+  EXPECT_TRUE(error_of([&] {
+                (void)registry.find("01_first/nothing like it");
+              }).ends_with("'; there are 01_first/spmv"));
 }
 
 TEST(Registry, RefusesANameTwice) {

@@ -181,7 +181,7 @@ TEST(Csv, NoFieldIsAFormula) {
   Results results = sample();
   for (const char* const start : {"=", "+", "-", "@", "\t", "\r", "\n"}) {
     results.rows[0].problem.matrix = std::string(start) + "HYPERLINK(\"http://a.b\",1).mtx";
-    EXPECT_EQ(parse_csv(to_csv(results))[1][0], "'" + results.rows[0].problem.matrix);
+    EXPECT_EQ(parse_csv(to_csv(results))[1][0], "'" + printable(results.rows[0].problem.matrix));
   }
   results.rows[0].problem.matrix = "a=b-c.mtx";
   EXPECT_EQ(parse_csv(to_csv(results))[1][0], "a=b-c.mtx");
@@ -196,6 +196,37 @@ TEST(Table, SaysWhatAPersonAsks) {
                               "2.00x", "1 good, 1 wrong, 0 failed, 1 skipped"}));
   EXPECT_FALSE(has(table, "\033")) << "colours although none were asked for";
   EXPECT_TRUE(has(to_table(sample(), true), "\033"));
+}
+
+TEST(Table, WhereARowIsFarAboveTheCopyThatIsMeasuredAgainAndThenItWasInACache) {
+  class : public Exec {
+    double measure_copy_bandwidth() override { return ++copies == 1 ? 1e9 : 4e9; }  // the first was disturbed
+    int copies = 0;
+  } exec;
+  Results results = sample();
+  results.context = {{"copy_bandwidth_bytes_per_second", "1e+09"}};
+  results.rows[0].copy_bandwidth = exec.copy_bandwidth();
+  for (const auto& [share, then, shown] :
+       {std::tuple{1.1, 1.1, "110%"}, {2.0, 0.5, "50%"}, {4.26, 4.26, "in cache"}}) {
+    results.rows[0].bandwidth_share = share;
+    measure_copy_again(exec, results);
+    EXPECT_EQ(results.rows[0].bandwidth_share, then);
+    EXPECT_TRUE(has(to_table(results, false), shown));
+  }
+  EXPECT_EQ(results.context[0].second, "4e+09");
+}
+
+TEST(Text, IsSafeOnTerminalsAndInMarkup) {
+  const char* const shown_as_it_is = "\xc3\xa9\xc2\xa0\xe2\x80\xa9\xf0\x9f\x98\x80";
+  for (const auto& [text, shown] : {std::pair{shown_as_it_is, shown_as_it_is},
+                                    {"\x1b[31m\n", "\\x1b[31m\\x0a"},
+                                    {"\xc2\x9b", "\\xc2\\x9b"},
+                                    {"\xe2\x80\xae", "\\xe2\\x80\\xae"},
+                                    {"\xe2\x81\xa6\xe2\x80\x8f", "\\xe2\\x81\\xa6\\xe2\\x80\\x8f"},
+                                    {"\xe2\x1b", "\xef\xbf\xbd\\x1b"},
+                                    {"\x9b", "\xef\xbf\xbd"}})
+    EXPECT_EQ(printable(text), shown);
+  EXPECT_EQ(as_markup("<\xef\xbf\xbe\xef\xbf\xbf\x01"), "&lt;\xef\xbf\xbd\xef\xbf\xbd ");
 }
 
 TEST(Table, ColumnsStandUnderTheirHeads) {

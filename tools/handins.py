@@ -42,8 +42,13 @@ Exit codes: 0 every hand-in is graded; 1 some could not be; 2 bad usage; 130 int
 WAITING, NO_FILE, GRADED, TROUBLE = "not graded yet", "no file", "graded", "could not be graded"
 
 
+def printable(text):
+    """Without control characters and what turns the direction of writing, as `stages` shows names."""
+    return re.sub("[\0-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", lambda c: c[0].encode("unicode_escape").decode(), text)
+
+
 def fail(message):
-    print(f"handins: error: {message}", file=sys.stderr)
+    print(f"handins: error: {printable(message)}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -82,7 +87,7 @@ class HandIn:
 
 
 def one_line(text):
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def exercises_of(names):
@@ -114,11 +119,11 @@ def handins_in(directory, exercises):
         if entry.is_dir() and not entry.is_symlink():
             for exercise in exercises:
                 file, why = grading.handed_in(entry, exercise)
-                found.append(HandIn(entry.name, exercise, file, *(() if file else (NO_FILE, 0, [("", why)]))))
+                found.append(HandIn(printable(entry.name), exercise, file, *(() if file else (NO_FILE, 0, [("", why)]))))
         elif entry.suffix in (".cu", ".cpp") and entry.is_file():
             if len(exercises) > 1:
                 fail(f"{entry}: a file beside directories says not which exercise it is; name one exercise, or give each student a directory")
-            found.append(HandIn(entry.stem, exercises[0], entry))
+            found.append(HandIn(printable(entry.stem), exercises[0], entry))
     if not found:
         fail(f"{directory}: holds no hand-ins; it needs a directory for each student, or a file such as {directory}/ada.cu")
     names = [(h.student, h.exercise) for h in found]
@@ -161,7 +166,7 @@ class Grader:
             try:
                 shutil.copyfile(handin.file, file, follow_symlinks=False)
             except OSError as error:
-                handin.status, handin.lost = TROUBLE, [("", f"{handin.file}: cannot be read: {error.strerror}")]
+                handin.status, handin.lost = TROUBLE, [("", printable(f"{handin.file}: cannot be read: {error.strerror or 'it is no file'}"))]
                 return
             words = [self.program, "grade", step, file, "--json", *self.words]
             with self.lock:

@@ -216,6 +216,8 @@ int work(const InfoOptions& options) {
   if (!options.picture.empty()) {
     chosen_rows(options.rows, require_matrix(options.source).rows);
     require_writable("--picture", options.picture, {options.source});
+    if (!options.picture.ends_with(".svg") && !options.picture.starts_with("/dev/"))
+      fail("--picture {}: it is drawn as SVG; give a name that ends in .svg", printable(options.picture));
   }
   const Csr<double> a = load_matrix<double>(options.source, options.input, NonFinite::allowed);
   const MatrixStatistics s = statistics(a);

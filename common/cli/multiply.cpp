@@ -15,6 +15,7 @@
 #include "common/machines/devices.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/generate.hpp"
+#include "common/matrix/nearest.hpp"
 
 namespace stages {
 namespace {
@@ -37,11 +38,12 @@ bool is_dense(const std::string& b) {
 void require_matching_b(const Program& program, const Entry& entry, const std::string& b) {
   const bool dense = is_dense(b);
   const auto reject = [&](const char* what, const char* makes, Op op) {
-    std::string names;
+    std::vector<std::string_view> names;
     for (const Entry& e : program.registry.entries())
-      if (e.op == op) names += (names.empty() ? "" : ", ") + e.name;
-    fail("{}: {}, which makes the product {}, and {} is an entry for {}; entries for it are {}", b, what,
-         makes, entry.name, to_string(entry.op), names.empty() ? "none in this program" : names);
+      if (e.op == op) names.push_back(e.name);
+    fail("{}: {}, which makes the product {}, and {} is an entry for {}; for it {}", b, what, makes,
+         entry.name, to_string(entry.op),
+         names.empty() ? "this program has none" : nearest_names(entry.name, names));
   };
   if (!dense && entry.op != Op::spgemm) reject("is a sparse matrix", "sparse times sparse", Op::spgemm);
   if (dense && entry.op == Op::spgemm) reject("is a dense matrix", "sparse times dense", Op::spmm);
@@ -111,14 +113,16 @@ int multiply(const Program& program, const MultiplyOptions& options, const Entry
     }
     const std::string nothing = report.void_because();
     if (!nothing.empty()) fail("{}: {}, or write it as it is by --no-check", entry.name, nothing);
-    checked =
-        report.sampled() ? fmt::format("{} of {} rows checked", report.rows_checked, report.rows) : "checked";
+    const std::string open = left_open(report);
+    checked = "checked" + (open.empty() ? "" : ": " + open);
   }
   write_matrix_market(options.output, c);
   const int ranks = place.machine().host.communicator().size();
-  print_about(options.output, fmt::format("{}: {}, by {}{} in {}, {}", printable(options.output), describe(c),
-                                          entry.name, entry.needs.mpi ? fmt::format(" on {}", ranks) : "",
-                                          format_seconds(seconds), checked));
+  const std::string time = place.machine().of(entry).simulated() ? ", not timed (on the executor)"
+                                                                 : " in " + format_seconds(seconds);
+  print_about(options.output,
+              fmt::format("{}: {}, by {}{}{}, {}", printable(options.output), describe(c), entry.name,
+                          entry.needs.mpi ? fmt::format(" on {}", ranks) : "", time, checked));
   return kGood;
 }
 

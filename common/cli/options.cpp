@@ -124,14 +124,31 @@ std::string not_unsigned(const std::string& text) {
   return fmt::format("{} is no whole number from 0 to {}", text, std::numeric_limits<std::uint64_t>::max());
 }
 
-/// Whole numbers are decimal: without this the parser takes 010 for the octal 8.
+/// Whole numbers are decimal: without this the parser takes 010 for the octal 8. Empty, or what is wrong.
 std::string without_leading_zeros(std::string& text) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, value);
+  if (stop != end || error == std::errc::invalid_argument)
+    return text.empty() ? emptiness(text) : text + " is no whole number";
   const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
   std::size_t zeros = sign;
   while (zeros + 1 < text.size() && text[zeros] == '0' && text[zeros + 1] >= '0' && text[zeros + 1] <= '9')
     ++zeros;
   text.erase(sign, zeros - sign);
   return "";
+}
+
+/// Throws Error for a list such as 1,,2: the parser leaves out what is empty.
+void require_items(const CLI::App& command, int argc, char** argv) {
+  for (int k = 1; k < argc; ++k) {
+    const std::string word = argv[k], name = word.substr(0, word.find('='));
+    const CLI::Option* const option = command.get_option_no_throw(name);
+    if (option == nullptr || option->get_delimiter() != ',') continue;
+    const std::string list = name != word ? word.substr(name.size() + 1) : argv[k + 1];
+    if (("," + list + ",").find(",,") != std::string::npos)
+      fail("{} {}: an item of the list is empty; leave out the comma", name, list);
+  }
 }
 
 void shape(CLI::Option& option, const Form& form, const std::string& group) {
@@ -234,6 +251,7 @@ CommandLine::Parsed CommandLine::parse(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     fail("{}; see {}{}{} --help", error.what(), app_->get_name(), command().empty() ? "" : " ", command());
   }
+  for (const CLI::App* chosen : app_->get_subcommands()) require_items(*chosen, argc, argv);
   return {command(), chosen_, {}};
 }
 

@@ -369,6 +369,7 @@ class Run {
       std::string& options = row.problem.options;
       options = form + (form.empty() || options.empty() ? "" : ", ") + options;
     }
+    if (!ranks_.started()) measure_copy_again(devices().machine().host, results_);
     findings_.keep(results_);
     first_ = results_.rows.size();
   }

@@ -236,6 +236,7 @@ class Judge {
       student_->allow(time_limit_);
       const Entry entry = remote_entry(*student_, reference_, values());
       const CheckReport report = check_entry(entry, problem, host_, {.seed = options_.seed});
+      if (report.passed()) student_->require_there();
       // What load() has seen is NaN: was it that which is multiplied?
       if (report.failure.find("with the first real") != std::string::npos && values() == Values::with_run) {
         const Entry seen = remote_entry(*student_, reference_);

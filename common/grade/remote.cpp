@@ -71,12 +71,7 @@ class RemotePlan final : public Plan<ProblemType> {
     put(out, problem, Matrices::with);
     student_.ask(Ask::problem, out.take());
   }
-  ~RemotePlan() override {
-    try {
-      student_.ask(Ask::end);
-    } catch (const std::exception&) {  // whoever needs it next hears of it
-    }
-  }
+  ~RemotePlan() override { student_.end_plan(); }
 
   void load(const typename Problem::Operands& operands) override {
     if (!with_run_) return ask_with(Ask::load, operands);
@@ -238,9 +233,24 @@ void Student::receive_all(void* data, std::size_t bytes) {
   }
 }
 
+void Student::require_there() const {
+  if (!lost_.empty()) throw Lost(lost_);
+}
+
+void Student::end_plan() noexcept {
+  if (!lost_.empty()) return;
+  try {
+    ask(Ask::end);
+  } catch (const std::exception& error) {
+    if (lost_.empty()) return;
+    lost_ = error.what();
+    lost_.insert(std::min(lost_.find(':'), lost_.size()), " when it is destroyed");
+  }
+}
+
 Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64_t most) {
-  if (lost_) throw Lost("is lost");
-  lost_ = true;  // unless an answer comes that can be understood
+  require_there();
+  lost_ = "is lost";  // unless an answer comes that can be understood
   const Head question{static_cast<std::uint32_t>(what), times, body.size()};
   send_all(&question, sizeof question);
   send_all(body.data(), body.size());
@@ -255,7 +265,7 @@ Bytes Student::ask(Ask what, const Bytes& body, std::uint32_t times, std::uint64
         fmt::format("answers with {} bytes, where {} are the most", head.bytes, text ? kMostText : most));
   Bytes answer(head.bytes);
   receive_all(answer.data(), answer.size());
-  lost_ = false;
+  lost_.clear();
   if (!text) return answer;
   const std::string said = thrown_text({answer.data(), answer.size()});
   throw Lost((say == Say::refused ? "refuses what it should run: " : "throws: ") + said);

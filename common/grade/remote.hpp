@@ -54,6 +54,10 @@ class Student {
   /// Asks, and returns what is answered: at most `most` bytes. Throws Lost.
   student::Bytes ask(student::Ask what, const student::Bytes& body = {}, std::uint32_t times = 0,
                      std::uint64_t most = 0);
+  /// Has the plan destroyed. Does not throw: whoever needs the process next hears of it.
+  void end_plan() noexcept;
+  /// Throws Lost, with the reason, where the process was lost before.
+  void require_there() const;
 
  private:
   void listen_at(const std::filesystem::path& path);
@@ -65,7 +69,7 @@ class Student {
   double allowed_ = 0, left_ = 0;  ///< seconds
   double memory_;
   std::string file_;
-  bool lost_ = false;
+  std::string lost_;  ///< why it cannot be asked any more; empty: it can
   Descriptor listener_, socket_;
   std::filesystem::path path_;
   std::unique_ptr<Confined> process_;

@@ -81,8 +81,9 @@ class Exec {
   /// Evicts what the caches hold, so that the next run starts cold.
   virtual void flush_caches();
   /// Bytes a second, read plus written, of a large copy on this device by one plan's share of it (on the
-  /// host: one thread). Measured at the first call.
-  double copy_bandwidth();
+  /// host: one thread). Measured at the first call, and at the first with
+  /// `again`: then it is the larger of both.
+  double copy_bandwidth(bool again = false);
 
   /// The phases reported since clear_phases(), in order of first use.
   const std::vector<PhaseTime>& phases() const { return phases_; }
@@ -101,6 +102,7 @@ class Exec {
   std::vector<PhaseTime> phases_;
   std::vector<std::pair<std::string, double>> open_phases_;  ///< names, and when they began, in seconds
   double copy_bandwidth_ = 0;
+  int copies_ = 0;
   std::vector<char> flush_area_;
 };
 

@@ -69,6 +69,7 @@ struct ResultRow {
   Offset result_nnz = 0;        ///< SpGEMM: nnz(C)
   double gflops = 0;            ///< operations of the problem over the median
   double bandwidth_share = 0;   ///< model bytes over the median, as a share of the measured copy bandwidth
+  double copy_bandwidth = 0;    ///< that one, bytes a second
   double speedup_previous = 0;  ///< over the step before it in the course; 0: there is none
   double speedup_peer = 0;      ///< over the fastest peer; 0: there is none
   double speedup_serial = 0;  ///< of a row on ranks, over the fastest entry of one process; 0: there is none
@@ -140,6 +141,13 @@ std::string to_table(const Results& results, bool colour, bool all = false);
 /// The rows that ran on ranks: speed-up over serial, clocks, bytes, balance. Empty where there are none.
 std::string to_scaling_table(const Results& results, bool colour);
 
+/// A share of a copy's bandwidth above this is of data in a cache, or of a copy that something disturbed: it
+/// is measured once more, and the larger counts for all rows held against it.
+inline constexpr double kInCache = 1.2;
+void measure_copy_again(Exec& exec, Results& results);
+
+/// "5.05 k of 40.0 k rows checked in full", where the check took a sample, and what of that has no bound.
+std::string left_open(const CheckReport& check);
 /// Columns that a text takes when it is printed: code points, which are one column each in what we print.
 std::size_t printed_width(std::string_view text);
 /// `text` for n ranks, in weak scaling: each number that is followed by xR is multiplied by n, as in
@@ -150,8 +158,9 @@ std::string scaled_spec(const std::string& text, int ranks, bool& scaled);
 std::string format_seconds(double seconds);
 /// The text with bytes that are no UTF-8, as file names may hold them, replaced.
 std::string valid_utf8(const std::string& text);
-/// Text as a terminal may show it, on one line: control characters, as file names may hold them, as \x1b.
-std::string printable(std::string_view text);
+/// That as a terminal may show it, on one line: control characters, and what turns the direction of writing,
+/// as file names may hold them, as \x1b.
+std::string printable(std::string_view bytes);
 /// Text as it may stand between quotes in HTML, and in XML 1.0, which knows no control characters.
 std::string as_markup(std::string_view text);
 /// "1.2 GB", "34 MB".

@@ -51,8 +51,11 @@ template <class Problem>
 std::string refusal(const Entry& entry, const Problem& problem, const Machine& machine,
                     const RunOptions& options) {
   if (entry.needs.gpu && machine.gpu == nullptr) return "needs a GPU, and " + machine.no_gpu;
+  double on_host = 0;  // of C: no entry is the sum of more products than a row of A has entries
   if constexpr (Problem::kOp == Op::spgemm) {
     if (problem.rounds > 1 && !entry.chains) return "cannot take its C for the next A: it is not for chains";
+    const Offset entries = problem.products / std::max<Offset>(1, problem.a->longest_row());
+    if (entry.needs.gpu) on_host = static_cast<double>(entries) * (4 + sizeof(typename Problem::Value));
   }
   Exec& exec = machine.of(entry);
   const int ranks = exec.communicator().size();
@@ -73,6 +76,9 @@ std::string refusal(const Entry& entry, const Problem& problem, const Machine& m
   };
   for (const auto& [needed, most, words, what, limit] : {
            Limit{cost.memory, memory, format_bytes, "of memory", "the limit is {} (--max-memory)"},
+           {on_host > 0 && exec.simulated() ? on_host + cost.memory : on_host,
+            options.max_memory > 0 ? options.max_memory : static_cast<double>(available_memory()),
+            format_bytes, "of memory on the host, for C", "the limit is {} (--max-memory)"},
            {with_check, options.max_memory > 0 ? options.max_memory : kNone, format_bytes,
             "of memory with what its check takes", "the limit is {} (--max-memory)"},
            {with_check, static_cast<double>(available_memory()), format_bytes,

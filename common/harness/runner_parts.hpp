@@ -99,7 +99,8 @@ void note_result(ResultRow& row, const SpgemmProblem<T>& problem, Offset nnz) {
 /// What a row says of its cost: a run took so many seconds.
 inline void relate_to_cost(ResultRow& row, double seconds, Exec& exec) {
   row.gflops = row.cost.operations / seconds / 1e9;
-  row.bandwidth_share = row.cost.model_bytes / seconds / exec.copy_bandwidth();
+  row.copy_bandwidth = exec.copy_bandwidth();
+  row.bandwidth_share = row.cost.model_bytes / seconds / row.copy_bandwidth;
 }
 
 /// Does `check`, which may make the row good or not, and on the executor ends it after the time that it has.

@@ -54,23 +54,10 @@ Cells cells_of(const ResultRow& row) {
   const std::string name = row.mpi ? fmt::format("{} on {}", row.entry, row.ranks) : row.entry;
   if (!row.timed()) return {name};
   return {name, format_seconds(row.run.median), noise(row.run.noise), fmt::format("{:#.3g}", row.gflops),
-          fmt::format("{:.0f}%", 100 * row.bandwidth_share), ratio(row.speedup_previous),
-          ratio(row.speedup_peer),
+          row.bandwidth_share > kInCache ? "in cache" : fmt::format("{:.0f}%", 100 * row.bandwidth_share),
+          ratio(row.speedup_previous), ratio(row.speedup_peer),
           // Prepared once, before the first round of a chain.
           row.prepare > 0 ? format_seconds(row.prepare) : "", row.prepare > 0 ? pays_after(row) : ""};
-}
-
-/// "5.05 k of 40.0 k rows checked in full", where the check took a sample, and what of that has no bound.
-std::string left_open(const CheckReport& check) {
-  std::string text;
-  if (check.sampled())
-    text = fmt::format("{} of {} rows checked in full", format_count(static_cast<double>(check.rows_checked)),
-                       format_count(static_cast<double>(check.rows)));
-  if (check.not_judged > 0)
-    text += fmt::format("{}{} of {} sums beyond the type's range: not judged", text.empty() ? "" : ", ",
-                        format_count(static_cast<double>(check.not_judged)),
-                        format_count(static_cast<double>(check.sums)));
-  return text;
 }
 
 /// What stands after the cells: why there are none, or what is special about them. `told` is what the title
@@ -185,6 +172,18 @@ void add_block(std::string& out, const Block& block, const std::array<std::size_
 }
 
 }  // namespace
+
+std::string left_open(const CheckReport& check) {
+  std::string text;
+  if (check.sampled())
+    text = fmt::format("{} of {} rows checked in full", format_count(static_cast<double>(check.rows_checked)),
+                       format_count(static_cast<double>(check.rows)));
+  if (check.not_judged > 0)
+    text += fmt::format("{}{} of {} sums beyond the type's range: not judged", text.empty() ? "" : ", ",
+                        format_count(static_cast<double>(check.not_judged)),
+                        format_count(static_cast<double>(check.sums)));
+  return text;
+}
 
 std::size_t printed_width(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));

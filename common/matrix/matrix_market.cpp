@@ -12,7 +12,7 @@
 #include <limits>
 #include <new>
 #include <string_view>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "common/matrix/convert.hpp"
@@ -131,23 +131,42 @@ void parse_qualifiers(const std::string& name, const Words& words, Header& heade
             "complex{} matrices are not read, only those of real numbers; write the real and the imaginary "
             "part to files of their own, as by scipy.io: mmwrite('real.mtx', mmread('{}').real)",
             hermitian ? " hermitian" : "", name);
-  if (hermitian) fail_at(name, 1, "'hermitian' matrices are not read; write a real one as 'symmetric'");
-  // scipy writes 'unsigned-integer' for its unsigned types.
-  if (field != "real" && field != "integer" && field != "unsigned-integer" && field != "pattern")
+  // scipy writes 'unsigned-integer' for its unsigned types, others 'double'. Hermitian is symmetric if real.
+  const bool real = field == "real" || field == "double";
+  if (!real && field != "integer" && field != "unsigned-integer" && field != "pattern")
     fail_at(name, 1, "unknown field {}; it must be 'real', 'integer' or 'pattern'", quoted(words.word[3]));
-  header.field = field == "real" ? Field::real : field == "pattern" ? Field::pattern : Field::integer;
+  header.field = real ? Field::real : field == "pattern" ? Field::pattern : Field::integer;
 
-  if (symmetry != "general" && symmetry != "symmetric" && symmetry != "skew-symmetric")
+  if (symmetry != "general" && symmetry != "symmetric" && symmetry != "skew-symmetric" && !hermitian)
     fail_at(name, 1, "unknown symmetry {}; it must be 'general', 'symmetric' or 'skew-symmetric'",
             quoted(words.word[4]));
-  header.symmetry = symmetry == "general"     ? Symmetry::general
-                    : symmetry == "symmetric" ? Symmetry::symmetric
-                                              : Symmetry::skew_symmetric;
+  header.symmetry = symmetry == "general"          ? Symmetry::general
+                    : symmetry == "skew-symmetric" ? Symmetry::skew_symmetric
+                                                   : Symmetry::symmetric;
 
   if (header.field == Field::pattern && header.format == Format::array)
     fail_at(name, 1, "'array' with 'pattern' has no values to read; write it as 'coordinate pattern'");
   if (header.field == Field::pattern && header.symmetry == Symmetry::skew_symmetric)
     fail_at(name, 1, "'pattern' with 'skew-symmetric' leaves the signs open; write the values");
+}
+
+/// How to read a file that lacks only its banner: its first numbers count the entries. Empty: it is another.
+std::string lost_banner(Lines& lines) {
+  Offset left = 0;
+  std::size_t words = 0;
+  bool from_zero = false;
+  lines.rewind();
+  for (std::string_view text; lines.next(text);) {
+    if (is_blank_or_comment(text)) continue;
+    const Words line(text);
+    if (words == 0 && (line.count != 3 || parse_integer(line.word[2], left) != Parsed::good)) return "";
+    if (words > 0) --left;
+    from_zero |= words > 0 && (line.word[0] == "0" || line.word[1] == "0");
+    words = line.count;
+  }
+  if (left != 0 || words < 2 || words > 3) return "";
+  return fmt::format("put `%%MatrixMarket matrix coordinate {} general` in front{}",
+                     words == 2 ? "pattern" : "real", from_zero ? ", and read it with --index-base 0" : "");
 }
 
 /// Says what a file without a banner may be, and how to make a Matrix Market file of it.
@@ -164,6 +183,8 @@ void parse_qualifiers(const std::string& name, const Words& words, Header& heade
             "form, which collections have, too, or convert type rua by scipy.io: mmwrite('a.mtx', "
             "hb_read('{}'))",
             type, name);
+  if (const std::string how = lost_banner(lines); !how.empty())
+    fail_at(name, 1, "no Matrix Market banner, but a size line and its entries; {}", how);
   if (begins_as_edge_list(lines))
     fail_at(name, 1,
             "no Matrix Market banner; {}; if this is an edge list, `stages convert {} -o a.mtx.gz` makes a "
@@ -408,9 +429,15 @@ class EntryReader {
 
   void count_entry() {
     if (++entries_ <= header_.stored) return;
-    fail_at(lines_.name(), lines_.line(),
-            "more than the {} entries declared in line {}; correct that line or remove the rest",
-            header_.stored, header_.size_line);
+    const bool skew = header_.symmetry == Symmetry::skew_symmetric;
+    fail_at(
+        lines_.name(), lines_.line(), "more than the {} {}", header_.stored,
+        header_.format == Format::array && header_.mirrored()
+            ? fmt::format("values {}below the diagonal, all that a {}symmetric array holds; leave out {}what "
+                          "is above it, or say 'general' in line 1",
+                          skew ? "" : "on and ", skew ? "skew-" : "", skew ? "the diagonal and " : "")
+            : fmt::format("entries declared in line {}; correct that line or remove the rest",
+                          header_.size_line));
   }
 
   /// False where the careful path must decide.
@@ -432,26 +459,42 @@ class EntryReader {
   /// False where the line holds no entry.
   bool entry_carefully(std::string_view text, Entry<T>& entry) {
     if (is_blank_or_comment(text)) return false;
+    refuse_comment(text);
     const Words words(text);
     const bool pattern = header_.field == Field::pattern;
-    if (words.count != (pattern ? 2u : 3u))
+    if (words.count != 2 && words.count != 3)
       fail_at(lines_.name(), lines_.line(),
               "{} is not of the form `{}`; write each entry on a line of its own", quoted(text),
               pattern ? "row column" : "row column value");
     entry.row = index(words.word[0], "row");
     entry.col = index(words.word[1], "column");
+    if (pattern != (words.count == 2))
+      fail_at(lines_.name(), lines_.line(),
+              "line 1 says '{}', and {} holds {} value; {} it, or say '{}' in line 1",
+              pattern                           ? "pattern"
+              : header_.field == Field::integer ? "integer"
+                                                : "real",
+              quoted(text), pattern ? "a" : "no", pattern ? "remove" : "add", pattern ? "real" : "pattern");
     entry.value = pattern ? T{1} : value(words.word[2]);
     return true;
   }
 
   bool value_carefully(std::string_view text, T& result) {
     if (is_blank_or_comment(text)) return false;
+    refuse_comment(text);
     const Words words(text);
     if (words.count != 1)
       fail_at(lines_.name(), lines_.line(), "{} is not one value; write each value on a line of its own",
               quoted(text));
     result = value(words.word[0]);
     return true;
+  }
+
+  void refuse_comment(std::string_view text) const {
+    const std::size_t comment = std::min(text.find_first_of("%#!"), text.size());
+    if (comment < text.size())
+      fail_at(lines_.name(), lines_.line(), "{} is a comment; put it on a line of its own that begins with %",
+              quoted(text.substr(comment)));
   }
 
   std::int64_t index(std::string_view text, const char* what) const {
@@ -484,7 +527,9 @@ class EntryReader {
     }
     if (!std::isfinite(number)) {
       if (!options_.allow_non_finite)
-        fail_at(lines_.name(), lines_.line(), "the value {} is not finite; correct the line", quoted(text));
+        fail_at(lines_.name(), lines_.line(),
+                "the value {} is not finite; correct it, or multiply by `stages multiply --no-check`",
+                quoted(text));
       ++non_finite;
     }
     rounded += exact ? 0 : 1;
@@ -621,7 +666,7 @@ class Reader {
       push(row, col, value);
       if (!header_.mirrored()) return;
       if (row == col) {
-        if (header_.symmetry == Symmetry::skew_symmetric) diagonal_of_skew(row);
+        if (header_.symmetry == Symmetry::skew_symmetric && value != T{0}) diagonal_of_skew(row);
         return;
       }
       push(col, row, mirror_of(value));
@@ -636,7 +681,7 @@ class Reader {
     require_row_memory(read);
     Csr<T> out = to_csr(std::move(all));
     report_.repeated = read - out.nnz();
-    if (report_.repeated > 0 && below_ && above_) both_triangles();
+    if (report_.repeated > 0 && below_ && above_) refuse_both_triangles();
     if (report_.repeated > 0 && !options_.allow_non_finite) require_finite_sums(out);
     lines_.rewind();  // which sees whether the file is still the same
     return out;
@@ -656,7 +701,8 @@ class Reader {
 
   [[noreturn]] void diagonal_of_skew(Index row) const {
     fail_at(lines_.name(), lines_.line(),
-            "a skew-symmetric matrix has a zero diagonal, which is not stored; remove the entry at row {}",
+            "the diagonal of a skew-symmetric matrix is zero, and the entry at row {} is not; correct it, or "
+            "say 'general' in line 1",
             row + options_.index_base);
   }
 
@@ -678,25 +724,24 @@ class Reader {
             row + options_.index_base, col + options_.index_base, 8 * sizeof(T));
   }
 
-  /// A file that stores both triangles of a symmetric matrix would come out doubled. Looks for the line.
-  [[noreturn]] void both_triangles() {
-    std::vector<std::pair<Index, Index>> places;
-    read_again([&](Index i, Index j, T) { places.emplace_back(std::minmax(i, j)); });
-    std::ranges::sort(places);
-    const auto twice = std::ranges::adjacent_find(places);
-    if (twice == places.end()) changed();
-    const Index row = twice->first, col = twice->second;
-    bool seen = false;
+  /// A symmetric file with a place in both triangles would come out doubled there. Looks for its line. Repeats
+  /// within a triangle are added, as everywhere.
+  void refuse_both_triangles() {
+    std::vector<std::tuple<Index, Index, bool, Offset>> places;  // whether it is above the diagonal, the line
     read_again([&](Index i, Index j, T) {
-      if (!((i == row && j == col) || (i == col && j == row))) return;
-      if (seen)
-        fail_at(lines_.name(), lines_.line(),
-                "the entry at row {}, column {} comes twice in a symmetric file that stores both triangles; "
-                "keep one of them, or say 'general' in line 1",
-                i + options_.index_base, j + options_.index_base);
-      seen = true;
+      places.emplace_back(std::min(i, j), std::max(i, j), i < j, lines_.line());
     });
-    changed();
+    std::ranges::sort(places);
+    for (std::size_t k = 1; k < places.size(); ++k) {
+      const auto& [row, col, above, line] = places[k];
+      const auto& [same_row, same_col, above_before, line_before] = places[k - 1];
+      if (row == same_row && col == same_col && above != above_before)
+        fail_at(
+            lines_.name(), line,
+            "the entry at row {}, column {} is there below the diagonal, too: a symmetric file that stores "
+            "both triangles; keep one of them, or say 'general' in line 1",
+            row + options_.index_base, col + options_.index_base);
+    }
   }
 
   ReadOptions options_;

@@ -4,11 +4,12 @@
 //
 // Read: coordinate and array; real, integer and pattern (whose values are 1); general, symmetric and
 // skew-symmetric, expanded so that diagonals are never doubled; plain or gzip-compressed, told apart by the
-// first bytes, not by the name. Complex and Hermitian files are refused by name.
+// first bytes, not by the name. Complex files are refused by name.
 //
 // Lenient where nothing can be mistaken: any letter case, CRLF, blank lines, comment lines and spaces
 // anywhere, `+1`, `1.0D+00`, a banner with leading spaces or a single `%`, entries of a symmetric file in
-// either triangle. Strict elsewhere: one entry a line, exactly the declared number of entries, indices inside
+// either triangle, `double` for real, real Hermitian files, zeros on the diagonal of a skew-symmetric one, NULs
+// behind the text. Strict elsewhere: one entry a line, exactly the declared number of entries, indices inside
 // the matrix, numbers that parse completely. A finite number beyond the range of T is refused, one too small
 // for T is rounded to zero or to a subnormal, an integer must fit into 64 bits (signed or unsigned) and is
 // rounded to T (counted where that changes it, ReadReport::rounded). A packed file that unfolds to 128 MiB

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
 namespace stages {
 namespace {
 
-constexpr std::size_t kMostNames = 3;
+constexpr std::size_t kMostNames = 3, kMostToList = 28;
 
 /// Insertions, deletions, replacements and swaps of neighbours that lead from `a` to `b` (optimal string
 /// alignment), letter case ignored.
@@ -55,7 +56,16 @@ std::string nearest_names(std::string_view wanted, std::span<const std::string_v
     const std::size_t d = distance(wanted, name);
     if (d <= tolerance) near.emplace_back(d, name);
   }
-  if (near.empty()) return "there are " + join(names, ", ", ", ", "");
+  if (near.empty()) {
+    std::vector<std::string_view> of_step;
+    const std::string_view step = wanted.substr(0, wanted.find('/') + 1);
+    std::ranges::copy_if(names, std::back_inserter(of_step),
+                         [&](auto name) { return name.starts_with(step); });
+    if (!of_step.empty()) names = of_step;
+    if (names.size() > kMostToList)
+      return "`list` shows the " + std::to_string(names.size()) + " that there are";
+    return "there are " + join(names, ", ", ", ", "");
+  }
   std::stable_sort(near.begin(), near.end(), [](const auto& l, const auto& r) { return l.first < r.first; });
   std::vector<std::string_view> best;
   for (std::size_t k = 0; k < std::min(near.size(), kMostNames); ++k) best.push_back(near[k].second);

@@ -72,7 +72,9 @@ class Lines {
       if (stop == std::string_view::npos) {
         searched = rest.size();
         if (fill()) continue;
-        if (rest.empty()) return false;
+        // Zeros fill a block of a tape or of a disk, as behind packed data.
+        while (filled_ > at_ && buffer_[filled_ - 1] == '\0') --filled_;
+        if (filled_ == at_) return false;
         stop = filled_ - at_;
       }
       text = {buffer_.data() + at_, stop};

@@ -16,6 +16,7 @@
 #include "common/grade/hints.hpp"
 #include "common/grade/judge.hpp"
 #include "common/grade/text.hpp"
+#include "common/harness/results.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/nearest.hpp"
 #include "common/suite/commands.hpp"
@@ -94,15 +95,16 @@ Grade grade_file(const fs::path& file, const GradeOptions& options, const Progra
     confinement.end_all();
     scratch.remove();
   });
-  return grade::judge(file, exercise, program.registry, places, confinement, scratch.path(),
-                      {.size = options.size == "full" ? battery::Size::full : battery::Size::small,
-                       .time_limit = options.time_limit,
-                       .seed = options.seed_from.empty() ? options.seed : grade::seed_from(options.seed_from),
-                       .memory_limit = options.memory_limit_gb * 1e9,
-                       .built = options.built.empty() ? fs::path() : fs::absolute(options.built),
-                       .counted = options.counted.empty() ? fs::path() : fs::absolute(options.counted),
-                       .lens = options.lens,
-                       .begins = [&](const char* what) { print_stderr("{}: {}\n", file.string(), what); }});
+  return grade::judge(
+      file, exercise, program.registry, places, confinement, scratch.path(),
+      {.size = options.size == "full" ? battery::Size::full : battery::Size::small,
+       .time_limit = options.time_limit,
+       .seed = options.seed_from.empty() ? options.seed : grade::seed_from(options.seed_from),
+       .memory_limit = options.memory_limit_gb * 1e9,
+       .built = options.built.empty() ? fs::path() : fs::absolute(options.built),
+       .counted = options.counted.empty() ? fs::path() : fs::absolute(options.counted),
+       .lens = options.lens,
+       .begins = [&](const char* what) { print_stderr("{}: {}\n", printable(file.string()), what); }});
 }
 
 /// What its kernels did to memory, beside the source.
@@ -121,10 +123,12 @@ void print_text(const Grade& g) {
   const auto paint = [&](bool good, const std::string& text) {
     return colour ? fmt::format("\033[{}m{}\033[0m", good ? 32 : 31, text) : text;
   };
-  fmt::print("{}: {} of 100 points\n", g.file, g.points);
+  fmt::print("{}: {} of 100 points\n", printable(g.file), g.points);
   fmt::print("  {}\n", g.exercise.task);
   if (!g.broken.empty()) {
-    fmt::print("  {}\n", fmt::join(grade::lines_of(g.broken), "\n    "));
+    std::string text;
+    for (const std::string_view line : grade::lines_of(g.broken)) text += "\n    " + printable(line);
+    fmt::print("  {}\n", text.substr(5));
     return;
   }
   for (const ClassGrade& c : g.classes) {
@@ -133,12 +137,12 @@ void print_text(const Grade& g) {
     } else if (c.good()) {
       fmt::print("  {}  {:<29} {} cases\n", paint(true, "good"), c.name, c.passed);
     } else {
-      fmt::print("  {}  {:<29} {}\n", paint(false, "lost"), c.name, c.reason);
+      fmt::print("  {}  {:<29} {}\n", paint(false, "lost"), c.name, printable(c.reason));
     }
   }
   for (const grade::DemandGrade& d : g.efficiency)
     fmt::print("  {}  efficiency: {}{}\n", paint(d.reason.empty(), d.reason.empty() ? "good" : "lost"),
-               d.text, d.reason.empty() ? "" : "\n        " + d.reason);
+               d.text, d.reason.empty() ? "" : "\n        " + printable(d.reason));
   if (!g.efficiency_note.empty()) fmt::print("  -     {:<29} {}\n", "efficiency", g.efficiency_note);
   if (!g.speed_note.empty())
     fmt::print("  {}  {:<29} {}\n",

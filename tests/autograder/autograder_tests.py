@@ -500,13 +500,14 @@ class HandIns(Class):
 
     def test_names_are_text(self):
         """Neither a spreadsheet nor a browser runs what somebody is called, or what his program says."""
-        for name in ("=cmd()", "<b onclick=alert(1)>bold", "-2+3", "@SUM(A1)", "a,b\"c"):
-            self.write(f"class/{name}/row_lengths.cu", "points 1 because =<img src=x onerror=alert(1)>")
-        self.graded()
+        for name in ("=cmd()", "<b onclick=alert(1)>bold", "-2+3", "@SUM(A1)", "a,b\"c", "e\x1b[31m\x9b\u202e"):
+            self.write(f"class/{name}/row_lengths.cu", "points 1 because =<img src=x onerror=alert(1)>\x9b")
+        done = self.graded()
         with (self.directory / "out.csv").open(newline="") as file:
             cells = [cell for row in csv.reader(file) for cell in row]
         self.assertFalse([cell for cell in cells if cell[:1] in ("=", "+", "-", "@")])
-        self.assertTrue({"'=cmd()", "'-2+3", "'@SUM(A1)", "a,b\"c"} <= set(cells), cells)
+        self.assertTrue({"'=cmd()", "'-2+3", "'@SUM(A1)", "a,b\"c", r"e\x1b[31m\x9b\u202e"} <= set(cells), cells)
+        self.assertNotRegex(done.stderr + "".join(cells), "[\x1b\x9b\u202e]")
         page = Text(self.page())
         self.assertFalse({"img", "b"} & set(page.tags))
         self.assertIn("<b onclick=alert(1)>bold", page.text)
@@ -572,6 +573,10 @@ class HandIns(Class):
         self.assertEqual((table["ada"]["points"], table["bob"]["points"]), ("", "100"))
         self.assertIn("could not be graded; ", table["ada"][f"{CUDA}: why"])
         self.assertIn("the disk is full", table["ada"][f"{CUDA}: why"])
+        (self.directory / "class" / "eve").mkdir()
+        os.mkfifo(self.directory / "class" / "eve" / "row_lengths.cu")
+        self.graded(code=1)
+        self.assertRegex(self.table()["eve"][f"{CUDA}: why"], r"eve/row_lengths\.cu: cannot be read: it is no file$")
 
     def test_options_that_ask_for_no_grade(self):
         self.write("class/ada.cu", "points 100")

@@ -87,6 +87,10 @@ class Usage(Case):
             ("--output", "generate", SMALL),
             ("--products", *small, "--mode", "stream", "--products", "-010"),
             ("--products 5: a single product", *small, "--products", "5"),
+            *((f"{flag}: 2.5 is no whole number", *small, flag, "2.5") for flag in ("--products", "--n-cols", "--ranks", "--plans")),
+            *((f"{flag} {items}: an item of the list is empty", *small, flag, items)
+              for flag, items in (("--n-cols", "1,,2"), ("--op", ",spmv"), ("--stage", "01,"), ("--destination", "host,,distributed"), ("--ranks", "2,"))),
+            ("--n-cols 1,: an item of the list is empty", *small, "--n-cols=1,"),
             ("--n-cols", *small, "--n-cols", "0"),
             ("--op", *small, "--op", "spxx"),
             ("--type", *small, "--type", "f16"),
@@ -109,6 +113,8 @@ class Usage(Case):
             ("01_cpu_serial/csr_spmv has no parameters; `list --parameters`", *small, "--set", "01_cpu_serial/csr_spmv:x=1"),
             ("there is no entry 'csr_spmm_plain'; the nearest", *small, "--set", "csr_spmm_plain:x=1"),
             ("--set:", *small, "--set"),
+            (r"there is no entry 'qqqqqq'; `list` shows the \d+ that there are$", "multiply", "--with", "qqqqqq", a, a, "-o", x),
+            (r"is an entry for spmv; for it (the nearest|there) are ('?01_cpu_serial/\w+'?(, | and |$))+$", "multiply", "--with", "01_cpu_serial/csr_spmv", a, a, "-o", x),
             ("no entry is left", *small, "--filter", "no such entry"),
             ("--stage: there is no step '01_cpu_seriall'; the nearest is '01_cpu_serial'", *small, "--stage", "01_cpu_seriall"),
             (f"there is no entry '{name}x'; the nearest (is|are) .*'{name}'", "multiply", "--with", name + "x", a, a, "-o", x),
@@ -169,7 +175,7 @@ class Usage(Case):
 
     def test_strange_file_names(self):
         """Control characters do not reach the terminal, and CSV is UTF-8."""
-        for name in (b"a\x1b[31mred.mtx", b"two\nlines.mtx", b"no\xfftext.mtx"):
+        for name in (b"a\x1b[31mred.mtx", b"two\nlines.mtx", b"no\xfftext.mtx", b"c1\xc2\x9b31m.mtx", b"left\xe2\x80\xae.mtx"):
             path = os.path.join(os.fsencode(self.directory), name)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(MATRIX)
@@ -179,8 +185,8 @@ class Usage(Case):
                 done = subprocess.run([PROGRAMS / "stages", *words], capture_output=True, timeout=LIMIT)
                 self.assertEqual(done.returncode, code, done.stderr)
                 said += done.stdout + done.stderr
-            self.assertNotIn(b"\x1b", said)
-            self.assertNotIn(b"two\n", said)
+            for raw in (b"\x1b", b"two\n", b"\xff", b"\xc2\x9b", b"\xe2\x80\xae"):
+                self.assertNotIn(raw, said + self.csv.read_bytes())
             self.csv.read_text(encoding="utf-8")
 
     def test_patterns_that_would_take_all_time_or_memory(self):

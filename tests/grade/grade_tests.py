@@ -533,6 +533,7 @@ ON_THE_HOST = {
     "host:in_fetch": r"where it is timed: run\(\) takes [0-9.e-]+ ms, and what comes after it, load\(\) and fetch\(\), takes [0-9.e+]+ ms$",
     "host:beside": r"where it is timed: run\(\) takes [0-9.e-]+ ms, and what comes after it, load\(\) and fetch\(\), takes [0-9.e+]+ ms$",
     "host:hang_when_timed": "where it is timed: hangs: no result after 4 s$",
+    "host:hang_when_destroyed": r"^\S+ f(32|64): hangs when it is destroyed: no result after (4|0\.8) s$",
 }
 
 

@@ -21,6 +21,10 @@ class Misbehaving final : public HostSpmvPlan<T> {
  public:
   Misbehaving(const SpmvProblem<T>& problem, Exec& /*exec*/) : HostSpmvPlan<T>(problem), problem_(problem) {}
 
+  ~Misbehaving() override {
+    if (misbehaves("host:hang_when_destroyed")) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+
   static Cost cost(const SpmvProblem<T>& problem) { return problem_cost(problem); }
 
   void load(const SpmvOperands<T>& operands) override {

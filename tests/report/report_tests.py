@@ -116,6 +116,8 @@ class Pages(Case):
         for row in data["results"]:
             if "seconds" in row:  # the numbers are those of the file
                 self.assertLessEqual({row["seconds"]["run"]["median"], row["gflops"]}, values)
+        cached = self.changed("cached.json", lambda d: [row.update(bandwidth_share=4.26) for row in d["results"] if "seconds" in row])
+        self.assertIn(">in cache<", self.page(cached)[0])
 
     def test_the_steps_come_first(self):
         tour = self.samples.run("tour.json", "--stage", "01,03", "--op", "spmv")

@@ -5,7 +5,7 @@ import re
 
 from . import pictures as draw
 from .results import grouped
-from .words import Cell, Figure, Section, Table, cell, digits, label, name, percent, plural, seconds, short, times, title
+from .words import Cell, Figure, Section, Table, cell, digits, label, name, of_copy, percent, plural, seconds, short, times, title
 
 LADDER_LEAD = ("Steps in the order of the course, libraries (orange diamonds) below; further left is faster. The mark is the median, the line through it "
                "spans the quartiles, the dashed line is the fastest library. Axes are logarithmic.")
@@ -53,7 +53,7 @@ def ladder_table(rows, best):
             noise = t.noise if math.isfinite(t.noise) else math.inf
             cells = [cell(t.median, seconds, mark), Cell(f"{seconds(t.q1)} – {seconds(t.q3)}", t.q1),
                      Cell(percent(noise) if math.isfinite(noise) else "?", noise), cell(row.gflops, digits),
-                     cell(row.bandwidth_share, percent), cell(row.speedup_previous, times), cell(row.speedup_peer, times),
+                     cell(row.bandwidth_share, of_copy), cell(row.speedup_previous, times), cell(row.speedup_peer, times),
                      cell(t.prepare, seconds), pays_after(row)]
         out.append([name(row.entry + (f" on {row.ranks}" if row.mpi else ""), "code " + mark, *remark(row)), *cells])
     return Table(heads, out).without_empty_columns()

@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 
 from . import pictures as draw
 from .results import grouped
-from .words import Cell, Figure, OPERATION_NAMES, Section, Table, amount, cell, digits, label, name, percent, plural
+from .words import Cell, Figure, OPERATION_NAMES, Section, Table, amount, cell, digits, label, name, of_copy, plural
 
 REACH = 1e3  # how many times the operations per byte at the left edge of a picture those at its right are, at most
 MARKS = {operation: (draw.MARKERS[k], draw.SERIES[k]) for k, operation in enumerate(OPERATION_NAMES)}
@@ -74,12 +74,12 @@ def figure(title, rows):
 
     shown = [r for r in best if intensity(r) * REACH >= max(map(intensity, rows))]
     top = max(shown or best, key=lambda r: r.bandwidth_share)
-    see = f"Nearest to the line, or highest above it: {top.short} on {label(top.problem.matrix)}, {percent(top.bandwidth_share)} of {amount(top.bandwidth())}/s."
+    see = f"Nearest to the line, or highest above it: {top.short} on {label(top.problem.matrix)}, {of_copy(top.bandwidth_share)} (a copy: {amount(top.bandwidth())}/s)."
     if len(shown) < len(best):
         see += f" {plural(len(best) - len(shown), 'multiplication')} too far left for the picture {'is' if len(best) - len(shown) == 1 else 'are'} in the table."
     table = Table(["operation*", "matrix*", "entry*", "operations per byte", "products a result", "GFLOP/s", "of the line"] + (["file*"] if several else []),
                   [[Cell(OPERATION_NAMES[r.problem.operation] + (f", {r.problem.options}" if r.problem.options else "")), name(label(r.problem.matrix)), name(r.entry),
-                    cell(intensity(r), digits), cell(compression(r), digits), cell(r.gflops, digits), cell(r.bandwidth_share, percent)]
+                    cell(intensity(r), digits), cell(compression(r), digits), cell(r.gflops, digits), cell(r.bandwidth_share, of_copy)]
                    + ([name(r.file.name)] if several else []) for r in best]).without_empty_columns()
     table.caption = "the fastest entry of each multiplication"
     return Figure(title, see,

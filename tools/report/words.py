@@ -23,6 +23,11 @@ def percent(share):
     return f"{100 * share:.{0 if share >= 0.0995 else 1}f} %" if math.isfinite(share) else ""
 
 
+def of_copy(share):
+    """A share of the bandwidth of a copy, as the table of `stages run` says it (kInCache)."""
+    return "in cache" if share > 1.2 else percent(share)
+
+
 def count(value):
     for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size * 0.9995:
