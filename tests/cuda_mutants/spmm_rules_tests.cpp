@@ -285,7 +285,7 @@ TEST_F(Adaptive, MultipliesInEachOfItsForms) {
 /// Where tiles are `filled` so far, and so many rows are in none.
 template <class T = float>
 Form form_of(const Shape& shape, double filled = 0, double short_rows = 0) {
-  return spmm::form_for<T>(shape, [&] { return spmm::TileSample{filled, short_rows}; });
+  return spmm::form_for<T>(shape, [&] { return spmm::TileSample{filled, short_rows}; }).form;
 }
 
 TEST_F(Adaptive, TakesTilesWhereNonZerosFillThem) {
