@@ -16,7 +16,7 @@ EXAMPLES = """Examples:
   tools/report.py out/results.json -o report.html
       what ./run.sh makes at its end
   tools/report.py results/nvidia-h100-80gb-hbm3/*.json -o h100.html --program build/gpu/bin/stages
-      several runs in one page, with pictures of the matrices
+      several runs in one page, with pictures of all their matrices
   tools/report.py --compare before.json after.json -o change.html
       what got faster or slower beyond the noise
 
@@ -42,7 +42,7 @@ def arguments():
     parser.add_argument("--compare", nargs=2, metavar=("OLD.json", "NEW.json"), help="show what got faster or slower from one file to the other")
     parser.add_argument("--least", type=float, default=2, metavar="PCT",
                         help="with --compare: a change below this many percent is noise whatever the samples say [2]")
-    parser.add_argument("--program", metavar="STAGES", help="the program `stages`: it is asked what the matrices look like")
+    parser.add_argument("--program", metavar="STAGES", help="the program `stages`, which is asked what the matrices look like; without this the one of the preset cpu, of small ones")
     parser.add_argument("--title", default="sparse-stages: report", help="title of the page")
     options = parser.parse_args()
     if not options.results and not options.compare:
@@ -96,7 +96,7 @@ def main():
         import matplotlib  # noqa: F401
     except ImportError as error:
         fail(f"this needs {error.name} in {sys.executable}; install python3-matplotlib and python3-jinja2 and use the system's python3")
-    from report import compare, fetched, ladder, matrices, overview, page, roofline, scaling, steps, sweeps
+    from report import compare, ladder, matrices, overview, page, roofline, scaling, steps, sweeps
 
     sections = []
     if pair:
@@ -108,9 +108,8 @@ def main():
     runs = results.joined(files)
     by_rule = results.by_rule(runs)
     sections += overview.troubles(files) + overview.at_a_glance(by_rule)
-    sections += ladder.ladders(by_rule) + sweeps.sweeps(runs) + fetched.fetched(runs) + scaling.scalings(runs) + roofline.rooflines(runs)
-    if options.program:
-        sections += matrices.described(files, options.program, warn)
+    sections += ladder.ladders(by_rule) + sweeps.sweeps(runs) + scaling.scalings(runs) + roofline.rooflines(runs)
+    sections += matrices.described(files, options.program, warn)
     write(options.output, page.page(options.title, [*pair, *files], sections, steps.opening(files)))
     print(f"written: {options.output}")
 

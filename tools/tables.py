@@ -894,9 +894,10 @@ def tour():
         rows = [r for r in timed_rows(results) if r["entry"].startswith(step + "/") and r["problem"]["matrix"] == matrix and not r["structure_reuse"]]
         for entry in dict.fromkeys(r["entry"] for r in rows):
             time = min(median(r) for r in rows if r["entry"] == entry)
-            lines.setdefault(entry, f"{entry}\t{time:.4g}\t{what}\t{where}")
+            options = next(r["problem"]["options"] for r in rows if r["entry"] == entry) or "-"
+            lines.setdefault(entry, f"{entry}\t{time:.4g}\t{what}\t{where}\t{matrix}\t{options}")
     head = ("# Times from the records under results/, which `stages run` shows beside its own: entry, seconds of a product (median), what was\n"
-            "# multiplied, machine. tools/tables.py writes this file.\n")
+            "# multiplied, machine, and the matrix and options as results name them. tools/tables.py writes this file.\n")
     return head + "\n".join(lines.values()) + "\n"
 
 

@@ -71,19 +71,28 @@ double least_filled(const Shape& shape, bool few) {
   return shape.n_cols < 64 ? 0.25 : 0.18;
 }
 
+/// Whether a form is taken, and what decided.
+struct Verdict {
+  bool taken = false;
+  std::string why = {};
+};
+
 template <class T>
-bool takes_dense_tiles(const Shape& shape, const std::function<TileSample()>& sampled_tiles) {
+Verdict takes_dense_tiles(const Shape& shape, const std::function<TileSample()>& sampled_tiles) {
   const Index n_cols = shape.n_cols;
-  if (sizeof(T) > sizeof(float) || !has_tf32() || n_cols < kFewColumns) return false;
-  if (!has_mean_row(shape, kFourTiles) || !is_even(shape, kEvenForTiles)) return false;
+  if (sizeof(T) > sizeof(float) || !has_tf32() || n_cols < kFewColumns) return {};
+  if (!has_mean_row(shape, kFourTiles) || !is_even(shape, kEvenForTiles)) return {};
   const bool few = shape.nnz < kFewOfSm * device_facts().sms;
-  if (few && n_cols * Offset{sizeof(T)} <= kLineBytes) return false;
+  if (few && n_cols * Offset{sizeof(T)} <= kLineBytes) return {};
   const TileSample sample = sampled_tiles();
-  if (sample.filled < least_filled(shape, few)) return false;
+  const double least = least_filled(shape, few);
+  if (sample.filled < least) return {};
   const double bands = std::ceil(shape.rows / double{kTileRows}),
                strips = std::ceil(n_cols / double{kTileStrip});
   const double tiles = static_cast<double>(shape.nnz) / (sample.filled * kTileRows * kTileColumns);
-  return sample.short_rows <= kMostShortRows && tiles / bands <= kTilesOfBlock * bands * strips;
+  return {sample.short_rows <= kMostShortRows && tiles / bands <= kTilesOfBlock * bands * strips,
+          fmt::format("non-zeros fill {:.0f} % of their tiles, and {:.0f} % are enough", 100 * sample.filled,
+                      100 * least)};
 }
 
 /// Whether whole rows as they lie are fast; `bytes`: of a row of B.
@@ -106,24 +115,35 @@ bool are_fast_by_length(const Shape& shape, Offset bytes) {
 }
 
 template <class T>
-bool takes_whole_rows(const Shape& shape) {
+Verdict takes_whole_rows(const Shape& shape) {
   const Offset bytes = shape.n_cols * Offset{sizeof(T)};
-  if (shape.n_cols <= kVectorLength<T> || !rows_are_aligned<T>(shape.ld_of_b)) return false;
-  if (shape.longest > kLongest + shape.nnz / kPartOfLongest) return false;
+  if (shape.n_cols <= kVectorLength<T>) return {false, "rows of B are no longer than a vector"};
+  if (!rows_are_aligned<T>(shape.ld_of_b)) return {false, "rows of B are not aligned to 16 bytes"};
+  if (const Offset most = kLongest + shape.nnz / kPartOfLongest; shape.longest > most)
+    return {false, fmt::format("the longest row has {} non-zeros, more than {}, and would end last",
+                               shape.longest, most)};
   const bool many_very_long =
       has_mean_row(shape, kVeryLongRows) && shape.nnz > kMostOfVeryLong * device_facts().sms;
-  if (bytes > kLineBytes && many_very_long) return false;
-  return stay_in_order(shape, bytes) ? are_fast_as_they_lie(shape, bytes) : are_fast_by_length(shape, bytes);
+  if (bytes > kLineBytes && many_very_long) return {false, "rows are very long, and bands of B are for them"};
+  const bool in_order = stay_in_order(shape, bytes);
+  const bool fast = in_order ? are_fast_as_they_lie(shape, bytes) : are_fast_by_length(shape, bytes);
+  const double mean = static_cast<double>(shape.nnz) / shape.rows;
+  const char* const slow = in_order ? "too short" : "too short, or too many for L2";
+  return {fast, fmt::format("no row is too long; whole rows {}, of {:.4g} non-zeros in the mean, are {}",
+                            in_order ? "as they lie" : "by length", mean, fast ? "fast" : slow)};
 }
 
 template <class T>
 Choice choose(const SpmmProblem<T>& problem) {
-  switch (form_for(problem)) {
-    case Form::dense_tiles: return {"dense_tiles", [](Registry& registry) { add_dense_tiles(registry); }};
-    case Form::whole_rows: return {"whole_rows", [](Registry& registry) { add_whole_rows(registry); }};
+  const Decision taken = form_for<T>(shape_of(problem), [&] { return sample_tiles(*problem.a); });
+  switch (taken.form) {
+    case Form::dense_tiles:
+      return {"dense_tiles", [](Registry& registry) { add_dense_tiles(registry); }, taken.why};
+    case Form::whole_rows:
+      return {"whole_rows", [](Registry& registry) { add_whole_rows(registry); }, taken.why};
     case Form::balanced: break;
   }
-  return {"balanced", [](Registry& registry) { add_balanced(registry); }};
+  return {"balanced", [](Registry& registry) { add_balanced(registry); }, taken.why};
 }
 
 template <class T>
@@ -143,26 +163,21 @@ class Adaptive final : public ChosenPlan<SpmmProblem<T>> {
 }  // namespace
 
 template <class T>
-Form form_for(const Shape& shape, const std::function<TileSample()>& sampled_tiles) {
-  if (shape.nnz == 0) return Form::balanced;
-  if (takes_dense_tiles<T>(shape, sampled_tiles)) return Form::dense_tiles;
-  return takes_whole_rows<T>(shape) ? Form::whole_rows : Form::balanced;
-}
-
-template <class T>
-Form form_for(const SpmmProblem<T>& problem) {
-  return form_for<T>(shape_of(problem), [&] { return sample_tiles(*problem.a); });
+Decision form_for(const Shape& shape, const std::function<TileSample()>& sampled_tiles) {
+  if (shape.nnz == 0) return {Form::balanced, "A has no non-zeros"};
+  if (const Verdict tiles = takes_dense_tiles<T>(shape, sampled_tiles); tiles.taken)
+    return {Form::dense_tiles, tiles.why};
+  const Verdict rows = takes_whole_rows<T>(shape);
+  return {rows.taken ? Form::whole_rows : Form::balanced, rows.why};
 }
 
 void add_adaptive(Registry& registry, const std::string& name) {
+  choosers<SpmmProblem<float>>()[name] = [](const auto& problem) { return choose(problem); };
   registry.add<Adaptive>(
       {.name = name, .idea = "dense_tiles, whole_rows or balanced, by stated rules", .needs = {.gpu = true}});
 }
 
-#define STAGES_INSTANTIATE(T)                                                  \
-  template Form form_for<T>(const Shape&, const std::function<TileSample()>&); \
-  template Form form_for(const SpmmProblem<T>&);
-STAGES_INSTANTIATE(float)
-STAGES_INSTANTIATE(double)
+template Decision form_for<float>(const Shape&, const std::function<TileSample()>&);
+template Decision form_for<double>(const Shape&, const std::function<TileSample()>&);
 
 }  // namespace stages::spmm

@@ -11,11 +11,14 @@ namespace stages::spmm {
 
 enum class Form { balanced, whole_rows, dense_tiles };
 
+/// A form, and what decided for it.
+struct Decision {
+  Form form;
+  std::string why;
+};
+
 /// By the rules of adaptive.cu; what they need to know of tiles they ask for only where it matters.
 template <class T>
-Form form_for(const Shape& shape, const std::function<TileSample()>& sampled_tiles);
-
-template <class T>
-Form form_for(const SpmmProblem<T>& problem);
+Decision form_for(const Shape& shape, const std::function<TileSample()>& sampled_tiles);
 
 }  // namespace stages::spmm

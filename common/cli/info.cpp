@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,10 +13,13 @@
 #include "common/cli/commands.hpp"
 #include "common/cli/inputs.hpp"
 #include "common/cli/terminal.hpp"
+#include "common/harness/chosen_plan.hpp"
 #include "common/harness/machine.hpp"
+#include "common/harness/operands.hpp"
 #include "common/harness/results.hpp"
 #include "common/harness/runner.hpp"
 #include "common/machines/devices.hpp"
+#include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/picture.hpp"
 #include "common/matrix/statistics.hpp"
@@ -27,6 +31,7 @@ using nlohmann::json;
 
 struct InfoOptions {
   std::string source;
+  int n_cols = 32;
   InputOptions input;
   bool json = false;
   std::string picture, rows;
@@ -66,7 +71,9 @@ void print_histogram(const MatrixStatistics& s) {
   const double most = *std::max_element(s.row_length_histogram.begin(), s.row_length_histogram.end());
   const double room = std::clamp(terminal_width(stdout) - 44, 10, 60);
   fmt::print("\n  {:>17}  {:>13}\n", "non-zeros in row", "rows");
-  for (std::size_t k = 0; k < s.row_length_histogram.size(); ++k) {
+  const auto shortest = std::ranges::find_if(s.row_length_histogram, [](Index rows) { return rows > 0; });
+  for (auto k = static_cast<std::size_t>(shortest - s.row_length_histogram.begin());
+       k < s.row_length_histogram.size(); ++k) {
     const auto [from, to] = length_class(k);
     const Index rows = s.row_length_histogram[k];
     const auto eighths = static_cast<int>(std::ceil(rows / std::max(most, 1.0) * room * 8));
@@ -92,6 +99,7 @@ void print_square(const SquareCost& cost) {
                                        grouped(cost.max_row_products)));
   print_line("  non-zeros", fmt::format("{}{}, {} in f32", cost.nnz_exact ? "" : "about ",
                                         grouped(cost.nnz_estimate), format_bytes(bytes)));
+  if (cost.rectangular) print_line("  the other", fmt::format("{} products", grouped(cost.other_products)));
   print_line("  compression", fmt::format("{:.3g} products for each non-zero of C", cost.compression()));
 }
 
@@ -156,6 +164,64 @@ json to_json(const std::string& source, const MatrixStatistics& s, const SquareC
             {"compression", cost.compression()}}}};
 }
 
+template <class Problem>
+void print_choices(const Program& program, const Problem& problem, const std::string& on) {
+  for (const Entry& entry : program.registry.entries()) {
+    const auto chooser = choosers<Problem>().find(entry.name);
+    if (chooser == choosers<Problem>().end()) continue;
+    const Choice choice = chooser->second(problem);
+    fmt::print("  {} on {}: {}: {}\n", entry.name, on, choice.name, choice.why);
+  }
+}
+
+/// The rows of each form, which are known when a product has run.
+std::string rows_by_form(const Entry& entry, const SpgemmProblem<float>& problem, const Machine& machine) {
+  RunOptions limits;
+  limits.max_simulated_work = 4e6;  // a second or two
+  if (problem.a->rows > 4e6) return "of too many rows to see here";
+  std::string text = refusal(entry, problem, machine, limits);
+  if (!text.empty()) return text;
+  const auto plan = entry.on<SpgemmProblem<float>>().prepare(problem, machine.of(entry));
+  plan->load(make_operands(problem, ValueKind::real, 1));
+  plan->reset();
+  plan->run();
+  machine.of(entry).synchronize();
+  for (const Metric& metric : plan->metrics())
+    if (metric.name.starts_with("rows_") && metric.value > 0)
+      text += fmt::format("{}{:.0f} {}", text.empty() ? "rows: " : ", ", metric.value, metric.name.substr(5));
+  return text;
+}
+
+/// What entries that choose among forms do with the matrix, and why.
+void print_forms(const Program& program, int n_cols, const Csr<double>& matrix, const SquareCost& square) {
+  // Rules go by the size of the device: where it is simulated, by an H100's, unless it is told otherwise.
+  setenv("STAGES_DEVICE_SMS", "132", 0);
+  setenv("STAGES_DEVICE_L2", "50", 0);
+  const Devices devices;
+  constexpr Index kMost = 50'000'000;  // of empty rows arrays are made, too
+  if (devices.machine().gpu == nullptr || std::max(matrix.rows, matrix.cols) > kMost) return;
+  auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrix));
+  const std::string on = devices.machine().gpu->simulated()
+                             ? fmt::format("{} SMs with {} MiB of L2", std::getenv("STAGES_DEVICE_SMS"),
+                                           std::getenv("STAGES_DEVICE_L2"))
+                             : devices.machine().gpu->device();
+  fmt::print("\n");
+  print_choices(program, make_spmv_problem<float>("", a), on);
+  print_choices(program, make_spmm_problem<float>({.name = "", .a = a, .n_cols = n_cols}), on);
+  const auto binned =
+      std::ranges::find(program.registry.entries(), "08_spgemm_multigpu/binned", &Entry::name);
+  if (binned == program.registry.entries().end()) return;
+  auto b = square.rectangular ? std::make_shared<const Csr<float>>(transpose(*a)) : a;
+  if (square.transposed_first) std::swap(a, b);
+  std::string rows;
+  try {
+    rows = rows_by_form(*binned, make_spgemm_problem<float>("", a, b), devices.machine());
+  } catch (const std::exception& error) {
+    rows = error.what();
+  }
+  fmt::print("  {} on {}: {}\n", binned->name, on, rows);
+}
+
 /// A fact of the machine as people read it: what is a number of bytes, or of bytes a second, in units.
 std::string in_words(const std::string& name, const std::string& value) {
   if (name.find("bytes") == std::string::npos) return value;
@@ -207,7 +273,7 @@ void draw(const InfoOptions& options, const Csr<double>& a) {
                                                 (name.size() > kLongest ? "..." : ""))));
 }
 
-int work(const InfoOptions& options) {
+int work(const Program& program, const InfoOptions& options) {
   if (options.picture.empty() && !options.rows.empty())
     fail("--rows {}: rows are chosen for a picture; add --picture FILE.svg", printable(options.rows));
   if (options.source.empty() && !options.picture.empty())
@@ -227,6 +293,7 @@ int work(const InfoOptions& options) {
     fmt::print("{}\n", to_json(options.source, s, cost).dump(2, ' ', false, json::error_handler_t::replace));
   } else {
     print_text(options.source, s, cost);
+    print_forms(program, options.n_cols, a, cost);
   }
   return kGood;
 }
@@ -241,6 +308,8 @@ void add_info_command(CommandLine& line, const Program& program) {
   command.option("MATRIX", options->source, "A Matrix Market file, gen:SPEC or data:NAME",
                  {.not_empty = true});
   command.flag("--json", options->json, "Print JSON instead of text");
+  command.option("--n-cols", options->n_cols, "Columns of B for which the form of SpMM is told",
+                 {.type = "N", .least = 1, .most = 1 << 20, .shows_default = true});
   command.option("--picture", options->picture,
                  "Draw where the non-zeros lie, and how long the rows are, into an SVG",
                  {.type = "FILE", .not_empty = true});
@@ -254,7 +323,7 @@ void add_info_command(CommandLine& line, const Program& program) {
                               {"info data:web --picture web.svg --rows 0:100", "its first rows as a picture"},
                               {"info", "this machine: processor, caches, GPU, speed of a large copy"}});
   });
-  command.does([options] { return work(*options); });
+  command.does([&program, options] { return work(program, *options); });
 }
 
 }  // namespace stages

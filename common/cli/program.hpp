@@ -14,14 +14,12 @@ namespace stages {
 class CommandLine;
 struct Program;
 
-/// What the kernels of one product fetched, which was checked and not timed.
-struct Fetched {
-  double sectors_a_request = 0;  ///< of global memory, in the mean; 0: there was no request
-  double bytes = 0;
-  double at_least_seconds = 0;  ///< on the GPU that `text` names: a bound, no time
-  std::string text;
+/// What the kernels of one product asked of memory, which was checked and not timed (metrics.hpp).
+struct Counted {
+  std::vector<Metric> metrics;
+  std::string bound;
 };
-using Count = std::function<Fetched(const std::function<void()>& product)>;
+using Count = std::function<Counted(const std::function<void()>& product, const ProblemFacts& problem)>;
 
 /// What one program is made of (common/programs).
 struct Parts {

@@ -10,6 +10,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "common/cli/commands.hpp"
@@ -374,7 +375,7 @@ class Run {
     first_ = results_.rows.size();
   }
 
-  /// Kernels that were checked, not timed, are counted: their rows say what they fetch.
+  /// Kernels that were checked, not timed, are counted: their rows say what they ask of memory.
   template <class Problem>
   void count(const Problem& problem) {
     constexpr double kMostWork = 4e6;  // counting takes as long as several runs: seconds for this
@@ -385,12 +386,10 @@ class Run {
       Exec& exec = devices().machine().of(entry);
       progress_.doing("counting " + row.entry);
       try {
-        const Fetched fetched = program_.count(one_product(entry, problem, exec));
-        if (fetched.sectors_a_request == 0) continue;
-        row.metrics.push_back({"sectors_a_request", fetched.sectors_a_request, ""});
-        row.metrics.push_back({"fetched_bytes", fetched.bytes, "B"});
-        row.metrics.push_back({"at_least_seconds", fetched.at_least_seconds, "s"});
-        row.add_note(fetched.text);
+        const Counted counted = program_.count(one_product(entry, problem, exec), row.problem);
+        if (counted.metrics.empty()) continue;
+        row.metrics.insert(row.metrics.end(), counted.metrics.begin(), counted.metrics.end());
+        row.add_note(counted.bound);
       } catch (const std::exception& error) {  // its check was good all the same
         row.add_note(fmt::format("not counted: {}", error.what()));
       }
@@ -419,7 +418,8 @@ void show(Results results, const RunArguments& arguments) {
       *text = printable(*text);
   const bool colour = wants_colour(stdout);
   const std::string scaling = to_scaling_table(results, colour);
-  fmt::print("{}{}{}", to_table(results, colour, arguments.all), scaling.empty() ? "" : "\n", scaling);
+  fmt::print("{}{}{}", to_table(results, colour, arguments.all, arguments.metrics),
+             scaling.empty() ? "" : "\n", scaling);
   const std::string steps = to_step_table(results.steps, colour);
   if (!steps.empty()) fmt::print("\n{}", steps);
 }
@@ -437,6 +437,18 @@ void write_results(const RunArguments& arguments, const Results& results) {
   write(arguments.json, json_lines(to_json(results)));
   write(arguments.csv, to_csv(results));
   if (!failure.empty()) fail("{}", failure);
+}
+
+/// Throws Error where --metrics names what no entry that ran has.
+void require_metrics(const std::vector<std::string>& wanted, const Results& results) {
+  std::set<std::string> there;
+  for (const ResultRow& row : results.rows)
+    for (const Metric& metric : row.metrics) there.insert(metric.name);
+  for (const std::string& name : wanted) {
+    if (!there.contains(name))
+      fail("--metrics {}: no entry that ran has it; {}", name,
+           there.empty() ? "none has any" : fmt::format("there are {}", fmt::join(there, ", ")));
+  }
 }
 
 /// What a run adds to; no rows: nothing.
@@ -458,6 +470,7 @@ void publish(const RunArguments& arguments, const Results& earlier, Results resu
     throw;
   }
   show(results, arguments);
+  require_metrics(arguments.metrics, results);
 }
 
 /// What was found out before the run was ended by `what`; nothing replaces the results of an earlier run.

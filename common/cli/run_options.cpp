@@ -149,6 +149,9 @@ void add_run_options(Command& command, RunArguments& arguments) {
                  {.type = "FILE", .not_empty = true});
   command.option("--csv", arguments.csv, "Write one line a result to this file",
                  {.type = "FILE", .not_empty = true});
+  command.option("--metrics", arguments.metrics,
+                 "Show also these figures of entries' own, which --json has, as columns: tasks,packed_bytes",
+                 {.type = "NAME,..", .commas = true});
   command.flag("--append", arguments.append, "Keep the results that the file of --json has, and add these");
   command.flag("--all", arguments.all,
                "Show every skipped entry with its reason, not only how many there are");

@@ -44,7 +44,8 @@ struct ProblemOptions {
 struct RunArguments {
   std::vector<std::string> matrices, ops, stages;
   std::string filter;
-  std::vector<std::string> set;  ///< ENTRY:NAME=VALUE,..
+  std::vector<std::string> set;      ///< ENTRY:NAME=VALUE,..
+  std::vector<std::string> metrics;  ///< to be columns of the table
   ProblemOptions problem;
   Effort effort;
   std::string json, csv;

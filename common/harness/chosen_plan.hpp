@@ -2,6 +2,8 @@
 // The plan of an entry that chooses another one in prepare: a rule looks at the problem, and from then on all
 // is done by the plan of the entry chosen, which the note names.
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +17,7 @@ namespace stages {
 struct Choice {
   std::string name;  ///< as the note tells it
   void (*add)(Registry&) = nullptr;
+  std::string why = {};  ///< what decided
 
   template <class Problem>
   Implementation<Problem> implementation() const {
@@ -23,6 +26,13 @@ struct Choice {
     return registry.entries().front().template on<Problem>();
   }
 };
+
+/// The choices of entries, by name, for who asks without a plan: `stages info`.
+template <class Problem>
+std::map<std::string, std::function<Choice(const Problem&)>>& choosers() {
+  static std::map<std::string, std::function<Choice(const Problem&)>> all;
+  return all;
+}
 
 template <class ProblemType>
 class ChosenPlan : public Plan<ProblemType> {

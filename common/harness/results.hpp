@@ -136,8 +136,9 @@ void copy_facts_of_ranks(const Results& from, Results& to);
 
 std::string to_csv(const Results& results);
 /// One table a problem, widths fitted; `colour` adds ANSI colours. Skipped rows fold into a line a table,
-/// unless there is only one, or `all` is set.
-std::string to_table(const Results& results, bool colour, bool all = false);
+/// unless there is only one, or `all` is set. The entries' own `metrics` of these names are columns.
+std::string to_table(const Results& results, bool colour, bool all = false,
+                     const std::vector<std::string>& metrics = {});
 /// The rows that ran on ranks: speed-up over serial, clocks, bytes, balance. Empty where there are none.
 std::string to_scaling_table(const Results& results, bool colour);
 

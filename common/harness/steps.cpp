@@ -18,8 +18,12 @@ namespace {
 std::vector<RecordedTime> parse_records() {
   constexpr std::string_view kFile = "data/records.tsv";
   std::vector<RecordedTime> out;
-  for (const auto& [entry, seconds, problem, machine] : table_rows<4>(records_text, kFile)) {
-    RecordedTime time{.entry = entry, .problem = problem, .machine = machine};
+  for (const auto& [entry, seconds, problem, machine, matrix, options] : table_rows<6>(records_text, kFile)) {
+    RecordedTime time{.entry = entry,
+                      .problem = problem,
+                      .machine = machine,
+                      .matrix = matrix,
+                      .options = options == "-" ? "" : options};
     const char* const end = seconds.data() + seconds.size();
     if (std::from_chars(seconds.data(), end, time.seconds).ptr != end || !(time.seconds > 0))
       fail("{}: '{}' is no time in seconds; tools/tables.py writes this file", kFile, seconds);
@@ -71,6 +75,12 @@ std::string from_to(const std::string& a, const std::string& b) {
 std::span<const RecordedTime> recorded_times() {
   static const std::vector<RecordedTime> all = parse_records();
   return all;
+}
+
+const RecordedTime* exact_record(std::string_view entry, const ProblemFacts& problem) {
+  const RecordedTime* const of = record_of(entry);
+  const bool same = of != nullptr && problem.type == "f32" && of->matrix == problem.matrix;
+  return same && of->options == problem.options ? of : nullptr;
 }
 
 StepLine step_line(std::string step, std::span<const ResultRow* const> rows) {

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <span>
 
+#include "common/harness/metrics.hpp"
 #include "common/harness/results.hpp"
+#include "common/harness/steps.hpp"
 
 namespace stages {
 namespace {
@@ -25,11 +28,12 @@ struct Paint {
   }
 };
 
-constexpr std::size_t kColumns = 9;
-using Cells = std::array<std::string, kColumns>;
+using Cells = std::vector<std::string>;
+/// By head: the same in all tables.
+using Widths = std::map<std::string, std::size_t>;
 
-const Cells kHeads = {"entry",   "time",    "±",       "GFLOP/s",   "bandwidth",
-                      "vs step", "vs peer", "prepare", "pays after"};
+const std::array kOfTimes = {"time",    "±",       "GFLOP/s", "bandwidth",
+                             "vs step", "vs peer", "prepare", "pays after"};
 
 std::string ratio(double value) {
   if (value <= 0) return "";
@@ -50,14 +54,46 @@ std::string pays_after(const ResultRow& row) {
   return row.break_even >= 1e6 ? format_count(row.break_even) : fmt::format("{:.0f} runs", row.break_even);
 }
 
-Cells cells_of(const ResultRow& row) {
-  const std::string name = row.mpi ? fmt::format("{} on {}", row.entry, row.ranks) : row.entry;
-  if (!row.timed()) return {name};
-  return {name, format_seconds(row.run.median), noise(row.run.noise), fmt::format("{:#.3g}", row.gflops),
-          row.bandwidth_share > kInCache ? "in cache" : fmt::format("{:.0f}%", 100 * row.bandwidth_share),
-          ratio(row.speedup_previous), ratio(row.speedup_peer),
-          // Prepared once, before the first round of a chain.
-          row.prepare > 0 ? format_seconds(row.prepare) : "", row.prepare > 0 ? pays_after(row) : ""};
+std::string recorded(const ResultRow& row) {
+  const RecordedTime* const record = exact_record(row.entry, row.problem);
+  return record == nullptr || !row.simulated
+             ? ""
+             : fmt::format("{} on {}", format_seconds(record->seconds), record->machine);
+}
+
+/// Times and counts where any row has them, and the entries' own metrics that are asked for.
+Cells heads_of(std::span<const ResultRow> rows, const Cells& metrics) {
+  Cells heads = {"entry"};
+  if (std::ranges::any_of(rows, &ResultRow::timed))
+    heads.insert(heads.end(), kOfTimes.begin(), kOfTimes.end());
+  for (const char* const name : kCounted)
+    if (std::ranges::any_of(rows,
+                            [&](const ResultRow& row) { return !metric_text(row.metrics, name).empty(); }))
+      heads.push_back(name);
+  if (std::ranges::any_of(rows, [](const ResultRow& row) { return !recorded(row).empty(); }))
+    heads.push_back("recorded");
+  heads.insert(heads.end(), metrics.begin(), metrics.end());
+  return heads;
+}
+
+Cells cells_of(const ResultRow& row, const Cells& heads) {
+  Cells cells = {row.mpi ? fmt::format("{} on {}", row.entry, row.ranks) : row.entry};
+  if (row.timed())
+    cells.insert(
+        cells.end(),
+        {format_seconds(row.run.median), noise(row.run.noise), fmt::format("{:#.3g}", row.gflops),
+         row.bandwidth_share > kInCache ? "in cache" : fmt::format("{:.0f}%", 100 * row.bandwidth_share),
+         ratio(row.speedup_previous), ratio(row.speedup_peer),
+         // Prepared once, before the first round of a chain.
+         row.prepare > 0 ? format_seconds(row.prepare) : "", row.prepare > 0 ? pays_after(row) : ""});
+  while (cells.size() < heads.size()) {
+    const std::string& head = heads[cells.size()];
+    const auto in = [&](const auto& names) { return std::ranges::find(names, head) != names.end(); };
+    const bool asked_for = head != "recorded" && !in(kOfTimes) && !in(kCounted);
+    const std::string text = head == "recorded" ? recorded(row) : metric_text(row.metrics, head);
+    cells.push_back(text.empty() && asked_for && row.status == Status::good ? "-" : text);
+  }
+  return cells;
 }
 
 /// What stands after the cells: why there are none, or what is special about them. `told` is what the title
@@ -86,16 +122,16 @@ std::string title(const ProblemFacts& p, const std::string& told, const Paint& p
                      paint(kDim, facts));
 }
 
-void add_line(std::string& out, const Cells& cells, const std::array<std::size_t, kColumns>& widths,
-              const char* colour, const std::string& after, const Paint& paint) {
+void add_line(std::string& out, const Cells& cells, const Cells& heads, Widths& widths, const char* colour,
+              const std::string& after, const Paint& paint) {
   std::string line = "  ";
-  for (std::size_t k = 0; k < kColumns; ++k) {
-    const std::string gap(widths[k] - printed_width(cells[k]), ' ');
-    line += k == 0 ? cells[k] + gap : "  " + gap + cells[k];
+  for (std::size_t k = 0; k < cells.size(); ++k) {
+    const std::string gap(widths[heads[k]] - printed_width(cells[k]), ' ');
+    line += k == 0 ? cells[k] + gap : "  " + gap + spaced(cells[k]);
   }
   line.erase(line.find_last_not_of(' ') + 1);
-  if (!after.empty() && printed_width(line) < 2 + widths[0])
-    line.append(2 + widths[0] - printed_width(line), ' ');
+  if (!after.empty() && printed_width(line) < 2 + widths[heads[0]])
+    line.append(2 + widths[heads[0]] - printed_width(line), ' ');
   out += colour != nullptr ? paint(colour, line) : line;
   if (!after.empty()) out += "  " + paint(kDim, after);
   out += '\n';
@@ -106,11 +142,12 @@ struct Block {
   std::span<const ResultRow> rows;
   std::ptrdiff_t skipped = 0;
   bool fold = false;  ///< skipped rows have one line together
+  Cells heads = {};
 
   bool shows(const ResultRow& row) const { return !fold || !is_skipped(row); }
 };
 
-std::vector<Block> blocks_of(const Results& results, bool all) {
+std::vector<Block> blocks_of(const Results& results, bool all, const Cells& metrics) {
   std::vector<Block> blocks;
   for (std::span<const ResultRow> rest = results.rows; !rest.empty();) {
     const auto end = std::ranges::find_if(
@@ -118,6 +155,7 @@ std::vector<Block> blocks_of(const Results& results, bool all) {
     Block block{.rows = rest.first(static_cast<std::size_t>(end - rest.begin()))};
     block.skipped = std::ranges::count_if(block.rows, is_skipped);
     block.fold = !all && block.skipped > 1;
+    block.heads = heads_of(block.rows, metrics);
     blocks.push_back(block);
     rest = rest.subspan(block.rows.size());
   }
@@ -138,8 +176,7 @@ bool lost(const Block& block) {
          });
 }
 
-void add_block(std::string& out, const Block& block, const std::array<std::size_t, kColumns>& widths,
-               const Paint& paint) {
+void add_block(std::string& out, const Block& block, Widths& widths, const Paint& paint) {
   const ResultRow& first = block.rows.front();
   if (lost(block)) {
     out +=
@@ -155,12 +192,12 @@ void add_block(std::string& out, const Block& block, const std::array<std::size_
     if (row.timed() && !row.structure_reuse) best = std::min(best, row.run.median);
   }
   out += title(first.problem, told, paint);
-  add_line(out, kHeads, widths, kDim, "", paint);
+  add_line(out, block.heads, block.heads, widths, kDim, "", paint);
   for (const ResultRow& row : block.rows) {
     if (!block.shows(row)) continue;
     const bool fastest = row.timed() && !row.structure_reuse && row.run.median == best;
     const std::string more = remark(row, told);
-    add_line(out, cells_of(row), widths,
+    add_line(out, cells_of(row, block.heads), block.heads, widths,
              row.is_bad()  ? kRed
              : fastest     ? kGreen
              : row.timed() ? nullptr
@@ -189,17 +226,33 @@ std::size_t printed_width(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-std::string to_table(const Results& results, bool colour, bool all) {
+std::string spaced(std::string name) {
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
+std::string metric_text(const std::vector<Metric>& metrics, const std::string& name) {
+  const auto found = std::ranges::find(metrics, name, &Metric::name);
+  if (found == metrics.end() || !std::isfinite(found->value)) return {};
+  const double value = found->value;
+  if (found->unit == "B") return format_bytes(value);
+  if (found->unit == "s") return format_seconds(value);
+  const bool whole = std::abs(value) < 1e15 && (value == std::floor(value) || std::abs(value) >= 1e4);
+  return whole ? grouped(std::llround(value)) : fmt::format("{:#.3g}", value);
+}
+
+std::string to_table(const Results& results, bool colour, bool all, const std::vector<std::string>& metrics) {
   const Paint paint{colour};
-  const std::vector<Block> blocks = blocks_of(results, all);
-  std::array<std::size_t, kColumns> widths{};
-  for (std::size_t k = 0; k < kColumns; ++k) widths[k] = printed_width(kHeads[k]);
-  for (const Block& block : blocks) {
-    for (const ResultRow& row : block.rows) {
-      if (!block.shows(row)) continue;
-      const Cells cells = cells_of(row);
-      for (std::size_t k = 0; k < kColumns; ++k) widths[k] = std::max(widths[k], printed_width(cells[k]));
-    }
+  const std::vector<Block> blocks = blocks_of(results, all, metrics);
+  Widths widths;
+  for (const auto& [rows, skipped, fold, heads] : blocks) {
+    const auto fit = [&](const Cells& cells) {
+      for (std::size_t k = 0; k < cells.size(); ++k)
+        widths[heads[k]] = std::max(widths[heads[k]], printed_width(cells[k]));
+    };
+    fit(heads);
+    for (const ResultRow& row : rows)
+      if (!fold || !is_skipped(row)) fit(cells_of(row, heads));
   }
   std::string out;
   for (const Block& block : blocks) add_block(out, block, widths, paint);

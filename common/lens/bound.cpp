@@ -36,9 +36,12 @@ const GpuRates& recorded_rates() {
 
 Bound bound_of(const std::vector<simt::KernelCounts>& kernels, const GpuRates& rates) {
   constexpr double kSectorsOfWavefront = 4;  // a line of 128 bytes
-  double all_wavefronts = 0, busiest = 0, read = 0, written = 0, requests = 0, sectors = 0;
+  double all_wavefronts = 0, busiest = 0, read = 0, written = 0, sectors = 0;
+  simt::Load warp, block;
   for (const simt::KernelCounts& kernel : kernels) {
     double wavefronts = 0;
+    warp.add(kernel.warp);
+    block.add(kernel.block);
     read += static_cast<double>(kernel.read_sectors);
     for (const simt::SiteCounts& site : kernel.sites) {
       if (site.space == simt::Space::shared) {
@@ -47,7 +50,6 @@ Bound bound_of(const std::vector<simt::KernelCounts>& kernels, const GpuRates& r
       }
       const auto touched = static_cast<double>(site.sectors);
       sectors += touched;
-      requests += static_cast<double>(site.requests);
       if (site.access == simt::Access::load) {
         wavefronts += std::max(static_cast<double>(site.requests), touched / kSectorsOfWavefront);
       } else {
@@ -66,8 +68,9 @@ Bound bound_of(const std::vector<simt::KernelCounts>& kernels, const GpuRates& r
                          {"writes to L2", written * simt::kSectorBytes / rates.l2_bytes}},
               .seconds = 0,
               .limit = {},
-              .fetched_bytes = sectors * simt::kSectorBytes,
-              .sectors_each = requests > 0 ? sectors / requests : 0};
+              .sectors = sectors,
+              .warp = warp,
+              .block = block};
   for (const Bound::Limit& limit : bound.limits) {
     if (limit.seconds > bound.seconds) {
       bound.seconds = limit.seconds;
@@ -75,6 +78,18 @@ Bound bound_of(const std::vector<simt::KernelCounts>& kernels, const GpuRates& r
     }
   }
   return bound;
+}
+
+std::vector<Metric> counted_metrics(const Bound& bound, const ProblemFacts& problem) {
+  if (bound.sectors == 0) return {};
+  const bool products = problem.op == Op::spgemm;
+  const auto work = static_cast<double>(products ? problem.multiplications : problem.nnz * problem.products);
+  return {{products ? "sectors_a_product" : "sectors_a_nonzero", bound.sectors / work, ""},
+          {"asked_of_L1", bound.sectors * simt::kSectorBytes, "B"},
+          {"busiest_warp", bound.warp.busiest, ""},
+          {"warp_over_mean", bound.warp.over_mean(), ""},
+          {"block_over_mean", bound.block.over_mean(), ""},
+          {"at_least_seconds", bound.seconds, "s"}};
 }
 
 Bound count_bound(const std::function<void()>& run) {

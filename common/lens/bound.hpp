@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/harness/results.hpp"
 #include "common/simt/lens/counts.hpp"
 
 namespace stages {
@@ -28,9 +29,12 @@ struct Bound {
   std::vector<Limit> limits;  ///< all of them
   double seconds = 0;         ///< of the longest, ...
   std::string limit;          ///< ... and its name
-  double fetched_bytes = 0;   ///< of the sectors that requests of global memory touch
-  double sectors_each = 0;    ///< sectors of a request of global memory, in the mean; 0: there is none
+  double sectors = 0;         ///< that requests of global memory touch, which is what L1 is asked for
+  simt::Load warp, block;     ///< of all kernels, as if they ran one after the other
 };
+
+/// kCounted (metrics.hpp) of a product of that problem, and the bound. Empty: nothing asked for global memory.
+std::vector<Metric> counted_metrics(const Bound& bound, const ProblemFacts& problem);
 
 /// The bound of a product that ran these kernels, which may overlap. So only what adds up over all of them
 /// counts: the slowest of the paths that the data takes, each at its best rate. Of what loads touch, a kernel

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <string_view>
@@ -79,7 +80,7 @@ std::string drawing_of_banks(const Request& request) {
 const char* note_on(Space space, Access access) {
   if (space == Space::global)
     return "Each box is a sector of 32 bytes; numbers are the lanes that ask for its pieces, and "
-           "empty pieces are fetched for nobody.";
+           "empty pieces are asked for by nobody.";
   if (access == Access::atomic)
     return "Each column is a bank, each cell below another a word, with the lanes that change it. Each lane "
            "takes a wavefront of its own, or two if it compares and swaps; of lanes that add floats one of a "
@@ -99,25 +100,32 @@ std::string drawing(const LensSite& site) {
       global ? drawing_of_sectors(request) : drawing_of_banks(request));
 }
 
-std::string row(const std::string& code, const LensSite& site, std::uint64_t of_kernel) {
+/// By memory: of the lines of a kernel together, or of the heaviest line of the page.
+using Costs = std::map<Space, std::uint64_t>;
+
+std::string row(const std::string& code, const LensSite& site, Costs& of_kernel, Costs& heaviest) {
   const LensSum sum = sum_of(site.counts);
-  const double share = of_kernel == 0 ? 0 : static_cast<double>(sum.cost) / static_cast<double>(of_kernel);
+  const auto of = [&](Costs& all) {
+    return static_cast<double>(sum.cost) / static_cast<double>(std::max<std::uint64_t>(all[sum.space], 1));
+  };
   return fmt::format(
       "<tr class=hot style=\"--share: {:.3f}\"><td class=text>{} {} {} "
       "B<td>{}<td>{:.1f}<td>{:.2f}<td>{:.2f}<td>{}<td>{:.1f} %<td class=code>{}{}</tr>\n",
-      0.6 * share, name_of(sum.space), name_of(sum.access), site.counts.bytes, counted(sum.requests),
+      0.6 * of(heaviest), name_of(sum.space), name_of(sum.access), site.counts.bytes, counted(sum.requests),
       sum.of_requests(sum.lanes), sum.of_requests(sum.cost), sum.of_requests(sum.least),
-      sum.space == Space::global ? fmt::format("{:.0f} %", 100 * sum.wanted_share()) : "", 100 * share, code,
-      drawing(site));
+      sum.space == Space::global ? fmt::format("{:.0f} %", 100 * sum.wanted_share()) : "",
+      100 * of(of_kernel), code, drawing(site));
 }
 
-std::string kernel_html(const LensKernel& kernel) {
-  std::map<Space, std::uint64_t> cost;
+std::string kernel_html(const LensKernel& kernel, Costs& heaviest) {
+  Costs cost;
   for (const LensSum& sum : sums_of({&kernel, 1})) cost[sum.space] += sum.cost;
-  std::string text =
-      fmt::format("<h3>{}</h3>\n<p>{} launch{} of {} blocks, {} threads in all.</p>\n",
-                  as_markup(kernel.name), kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es",
-                  counted(kernel.counts.blocks), counted(kernel.counts.threads));
+  std::string text = fmt::format(
+      "<h3>{}</h3>\n<p>{} launch{} of {} blocks, {} threads in all. Requests of the busiest warp: {:.1f} "
+      "times the mean one's; of the busiest block: {:.1f} times.</p>\n",
+      as_markup(kernel.name), kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es",
+      counted(kernel.counts.blocks), counted(kernel.counts.threads), kernel.counts.warp.over_mean(),
+      kernel.counts.block.over_mean());
   for (const SourceFile& file : source_of(kernel, false)) {
     text += fmt::format(
         "<div class=scroll><table class=lines><tr><th "
@@ -132,7 +140,7 @@ std::string kernel_html(const LensKernel& kernel) {
                             counted(line.waits), code);
       }
       for (const LensSite* site : line.sites)
-        text += row(code + as_markup(callers(*site)), *site, cost[site->counts.space]);
+        text += row(code + as_markup(callers(*site)), *site, cost, heaviest);
     }
     text += "</table></div>\n";
   }
@@ -144,15 +152,23 @@ std::string kernel_html(const LensKernel& kernel) {
 std::string lens_html(const std::string& title, std::span<const LensView> views) {
   std::string text =
       "<p>What each line asked of memory in one product, counted on the executor; nothing here is a time. "
-      "The darker a line, the larger its share of the kernel's sectors (global memory) or wavefronts (shared "
-      "memory). <em>Takes</em>: sectors or wavefronts of a request; <em>least</em>: if the same bytes lay "
+      "The darker a line, the more sectors (global memory) or wavefronts (shared memory) it takes, beside "
+      "the "
+      "heaviest line of this page. <em>Takes</em>: sectors or wavefronts of a request; <em>least</em>: if "
+      "the same bytes lay "
       "side by side; <em>wanted</em>: of the bytes in the sectors.</p>\n";
+  Costs heaviest;
+  for (const LensView& view : views)
+    for (const LensKernel& kernel : view.kernels)
+      for (const LensSite& site : kernel.sites)
+        heaviest[site.counts.space] = std::max(heaviest[site.counts.space], sum_of(site.counts).cost);
   for (const LensView& view : views) {
     text += fmt::format("<h2>{}</h2>\n", as_markup(view.entry));
     if (!view.problem.empty())
       text += fmt::format("<p>Only a part was counted: {}</p>\n", as_markup(view.problem));
-    for (const LensKernel& kernel : view.kernels) text += kernel_html(kernel);
+    for (const LensKernel& kernel : view.kernels) text += kernel_html(kernel, heaviest);
   }
+  text += fmt::format("<h2>In all</h2>\n<pre>{}</pre>\n", as_markup(lens_comparison(views)));
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
       "content=\"width=device-width, initial-scale=1\">\n"

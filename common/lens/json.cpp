@@ -60,25 +60,29 @@ json lens_json(const LensView& view) {
     json waits = json::array();
     for (const auto& [line, times] : kernel.waits)
       waits.push_back({{"file", line.file}, {"line", line.line}, {"times", times}});
-    kernels.push_back({{"name", kernel.name},
-                       {"launches", kernel.counts.launches},
-                       {"blocks", kernel.counts.blocks},
-                       {"threads", kernel.counts.threads},
-                       {"distinct_sectors_read", kernel.counts.read_sectors},
-                       {"counters", counters(sums_of({&kernel, 1}))},
-                       {"lines", lines},
-                       {"waits", waits}});
+    kernels.push_back(
+        {{"name", kernel.name},
+         {"launches", kernel.counts.launches},
+         {"blocks", kernel.counts.blocks},
+         {"threads", kernel.counts.threads},
+         {"busiest_warp", {{"requests", kernel.counts.warp.busiest}, {"mean", kernel.counts.warp.mean}}},
+         {"busiest_block", {{"requests", kernel.counts.block.busiest}, {"mean", kernel.counts.block.mean}}},
+         {"distinct_sectors_read", kernel.counts.read_sectors},
+         {"counters", counters(sums_of({&kernel, 1}))},
+         {"lines", lines},
+         {"waits", waits}});
   }
   json limits = json::object();
   for (const Bound::Limit& limit : view.bound.limits) limits[limit.name] = limit.seconds;
   const nlohmann::json at_least = {{"gpu", recorded_rates().gpu},
                                    {"seconds", view.bound.seconds},
                                    {"limit", view.bound.limit},
-                                   {"limits", limits},
-                                   {"fetched_bytes", view.bound.fetched_bytes},
-                                   {"sectors_a_request", view.bound.sectors_each}};
+                                   {"limits", limits}};
+  json figures = json::object();
+  for (const Metric& metric : view.counted) figures[metric.name] = metric.value;
   return {{"entry", view.entry},
           {"at_least", at_least},
+          {"counted", figures},
           {"counters", counters(sums_of(view.kernels))},
           {"kernels", kernels}};
 }

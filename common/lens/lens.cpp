@@ -79,8 +79,9 @@ std::string lens_problem() {
   return simt::has_hooks() ? "" : "this build has no lens: it needs g++, and no sanitizers";
 }
 
-LensView look_at(const std::string& entry, const std::function<void()>& run) {
-  LensView view{.entry = entry, .kernels = {}, .bound = {}, .problem = {}};
+LensView look_at(const std::string& entry, const std::function<void()>& run, const ProblemFacts& problem,
+                 const std::string& kernel_name) {
+  LensView view{.entry = entry};
   simt::begin_counting();
   try {
     run();
@@ -88,8 +89,6 @@ LensView look_at(const std::string& entry, const std::function<void()>& run) {
     view.problem = error.what();
   }
   std::vector<simt::KernelCounts> counted = simt::end_counting();
-
-  view.bound = bound_of(counted, recorded_rates());
 
   std::vector<std::uint64_t> codes;
   for (simt::KernelCounts& kernel : counted) {
@@ -110,6 +109,16 @@ LensView look_at(const std::string& entry, const std::function<void()>& run) {
     }
     view.kernels.push_back(std::move(kernel));
   }
+  std::string names;
+  for (const LensKernel& kernel : view.kernels) names += (names.empty() ? "" : ", ") + kernel.name;
+  std::erase_if(view.kernels,
+                [&](const LensKernel& k) { return k.name.find(kernel_name) == std::string::npos; });
+  if (view.kernels.empty() && !names.empty())
+    fail("--kernel {}: {} has none of that name; it has {}", kernel_name, entry, names);
+  counted.clear();
+  for (const LensKernel& kernel : view.kernels) counted.push_back(kernel.counts);
+  view.bound = bound_of(counted, recorded_rates());
+  view.counted = counted_metrics(view.bound, problem);
   return view;
 }
 

@@ -39,7 +39,7 @@ struct LensSum {
   double of_requests(std::uint64_t sum) const {
     return static_cast<double>(sum) / static_cast<double>(requests);
   }
-  /// The share of the fetched bytes that lanes asked for.
+  /// The bytes that lanes asked for, of those in the sectors.
   double wanted_share() const {
     return static_cast<double>(wanted_bytes) / static_cast<double>(cost * simt::kSectorBytes);
   }
@@ -58,11 +58,14 @@ std::string lens_problem();
 struct LensView {
   std::string entry;
   std::vector<LensKernel> kernels;
-  Bound bound;          ///< on the GPU of recorded_rates()
-  std::string problem;  ///< why it did not come to its end, so that this is a part; empty: it did
+  Bound bound;                  ///< on the GPU of recorded_rates()
+  std::vector<Metric> counted;  ///< counted_metrics()
+  std::string problem;          ///< why it did not come to its end, so that this is a part; empty: it did
 };
 
-/// Counts the kernels that `run` launches. Throws Error where the program's code cannot be read.
-LensView look_at(const std::string& entry, const std::function<void()>& run);
+/// Counts the kernels that `run`, a product of that problem, launches; of those only the ones whose name has
+/// `kernel` in it are told of. Throws Error where there is none, or the program's code cannot be read.
+LensView look_at(const std::string& entry, const std::function<void()>& run, const ProblemFacts& problem = {},
+                 const std::string& kernel = {});
 
 }  // namespace stages

@@ -12,7 +12,7 @@ namespace stages {
 /// What each kernel did, and the source of its lines that touch memory, or (all_lines) also of those between.
 std::string lens_text(const LensView& view, bool all_lines);
 
-/// "5.0 sectors a request, 1.2 MB fetched; at least 2.37 us on an NVIDIA H200: launch".
+/// "at least 2.37 us on an NVIDIA H200: launch".
 std::string bound_text(const Bound& bound);
 
 /// A table of what several entries did, a column each.

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "common/harness/metrics.hpp"
 #include "common/lens/show.hpp"
 #include "common/lens/source.hpp"
 
@@ -60,7 +61,7 @@ std::string file_text(const SourceFile& file) {
   return text;
 }
 
-/// The lines where most is fetched or waited for that need not be, the worst first.
+/// The lines where most is asked for that need not be, the worst first.
 std::string worst_lines(const LensKernel& kernel) {
   std::map<std::tuple<std::string, unsigned, Space>, LensSum> lines;
   for (const LensSite& site : kernel.sites) {
@@ -90,6 +91,10 @@ std::string kernel_text(const LensKernel& kernel, bool all_lines) {
   std::string text = fmt::format("\n{}: {} launch{} of {} blocks, {} threads in all\n", kernel.name,
                                  kernel.counts.launches, kernel.counts.launches == 1 ? "" : "es",
                                  counted(kernel.counts.blocks), counted(kernel.counts.threads));
+  for (const auto& [of, load] :
+       {std::pair{"warp", kernel.counts.warp}, std::pair{"block", kernel.counts.block}})
+    text += fmt::format("  busiest {:<7} {:>11.0f} requests, {:.1f} times the mean\n", of, load.busiest,
+                        load.over_mean());
   for (const LensSum& sum : sums_of({&kernel, 1})) text += text_of(sum);
   text += worst_lines(kernel);
   for (const SourceFile& file : source_of(kernel, all_lines)) text += file_text(file);
@@ -99,8 +104,7 @@ std::string kernel_text(const LensKernel& kernel, bool all_lines) {
 }  // namespace
 
 std::string bound_text(const Bound& bound) {
-  return fmt::format("{:.1f} sectors a request, {} fetched; at least {} on an {}: {}", bound.sectors_each,
-                     format_bytes(bound.fetched_bytes), format_seconds(bound.seconds), recorded_rates().gpu,
+  return fmt::format("at least {} on an {}: {}", format_seconds(bound.seconds), recorded_rates().gpu,
                      bound.limit);
 }
 
@@ -137,6 +141,13 @@ std::string lens_comparison(std::span<const LensView> views) {
     line(fmt::format("  {} each", unit_of(kind.first)), row,
          [](const LensSum& s) { return fmt::format("{:.2f}", s.of_requests(s.cost)); });
     line(fmt::format("  {}", unit_of(kind.first)), row, [](const LensSum& s) { return counted(s.cost); });
+  }
+  for (const char* const name : kCounted) {
+    std::string cells;
+    for (const LensView& view : views)
+      cells += fmt::format("  {:>{}}", metric_text(view.counted, name), width);
+    if (cells.find_first_not_of(' ') != std::string::npos)
+      text += fmt::format("\n{:<24}", spaced(name)) + cells;
   }
   return text + "\n";
 }

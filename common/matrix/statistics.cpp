@@ -270,10 +270,11 @@ SquareCost square_cost(const Csr<T>& a, Offset exact_up_to, int threads) {
     return cost;
   }
   const Csr<T> transposed = transpose(factor);
-  const bool transposed_first = spgemm_products(transposed, factor) < spgemm_products(factor, transposed);
+  const Offset of_rows = spgemm_products(transposed, factor), of_cols = spgemm_products(factor, transposed);
+  const bool transposed_first = of_rows < of_cols;
   SquareCost cost{transposed_first ? product_cost(transposed, factor, exact_up_to, threads)
                                    : product_cost(factor, transposed, exact_up_to, threads),
-                  true, transposed_first};
+                  true, transposed_first, std::max(of_rows, of_cols)};
   cost.rows = cost.cols = transposed_first ? a.cols : a.rows;
   return cost;
 }

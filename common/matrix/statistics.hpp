@@ -77,6 +77,7 @@ ProductCost product_cost(const Csr<T>& a, const Csr<T>& b, Offset exact_up_to = 
 /// `transposed_first` tells that it was A^T * A.
 struct SquareCost : ProductCost {
   bool rectangular = false, transposed_first = false;
+  Offset other_products = 0;  ///< of a rectangle: of the other square
 };
 template <class T>
 SquareCost square_cost(const Csr<T>& a, Offset exact_up_to = 100'000'000, int threads = 0);

@@ -17,6 +17,7 @@
 #include "common/suite/commands.hpp"
 #ifdef STAGES_HAVE_LENS
 #include "common/harness/product.hpp"
+#include "common/harness/runner_parts.hpp"
 #include "common/lens/races.hpp"
 #include "common/lens/show.hpp"
 #endif
@@ -26,7 +27,7 @@ namespace {
 
 struct LensOptions {
   std::vector<std::string> entries;
-  std::string matrix;
+  std::string matrix, kernel;
   std::string json, html;
   ValueType type = ValueType::f32;
   int n_cols = 32;
@@ -64,7 +65,8 @@ void look(const Entry& entry, const Problem& problem, const LensOptions& options
   if (options.races) {
     fmt::print("{}", races_text(found.add(found.races, look_for_races(entry.name, run))));
   } else {
-    const LensView& view = found.add(found.views, look_at(entry.name, run));
+    const LensView& view =
+        found.add(found.views, look_at(entry.name, run, running::facts_of(problem), options.kernel));
     fmt::print("{}{}", found.views.size() > 1 ? "\n" : "", lens_text(view, options.all_lines));
   }
   std::fflush(stdout);
@@ -107,7 +109,7 @@ void write_json(const LensOptions& options, const Found& found, const std::strin
   nlohmann::json entries = nlohmann::json::array();
   for (const LensView& view : found.views) entries.push_back(lens_json(view));
   for (const RaceView& view : found.races) entries.push_back(races_json(view));
-  nlohmann::json all = {{"schema_version", 1},
+  nlohmann::json all = {{"schema_version", 2},
                         {"matrix", options.matrix},
                         {"type", options.type == ValueType::f32 ? "f32" : "f64"},
                         {"n_cols", options.n_cols},
@@ -144,8 +146,9 @@ int work(const Program& program, const LensOptions& options) {
     require_kernels(*entries.emplace_back(&program.registry.find(name)));
   require_matrix(options.matrix);
   if (!options.json.empty()) require_writable("--json", options.json, {options.matrix});
-  if (options.races && !options.html.empty())
-    fail("--html shows what was counted, and --races counts nothing; give --json FILE with it");
+  for (const auto& [flag, value] : {std::pair{"--html", options.html}, std::pair{"--kernel", options.kernel}})
+    if (options.races && !value.empty())
+      fail("{} shows what was counted, and --races counts nothing; leave one of them out", flag);
   if (!options.html.empty()) require_writable("--html", options.html, {options.matrix});
   require_two_files("--json", options.json, "--html", options.html);
 
@@ -158,7 +161,7 @@ int work(const Program& program, const LensOptions& options) {
   });
   if (found.views.empty() && found.races.empty()) std::rethrow_exception(failure);
   if (!options.races) {
-    if (found.views.size() > 1) fmt::print("{}", lens_comparison(found.views));
+    fmt::print("{}", lens_comparison(found.views));
     fmt::print(
         "\nCounted on the executor while one product ran; nothing here is a time, and \"at least\" is a "
         "bound (docs/lens.md).\n");
@@ -194,9 +197,9 @@ int work(const Program&, const LensOptions&) {
 Count count_by_lens() {
 #ifdef STAGES_HAVE_LENS
   if (!lens_problem().empty()) return {};
-  return [](const std::function<void()>& product) {
+  return [](const std::function<void()>& product, const ProblemFacts& problem) {
     const Bound bound = count_bound(product);
-    return Fetched{bound.sectors_each, bound.fetched_bytes, bound.seconds, bound_text(bound)};
+    return Counted{counted_metrics(bound, problem), bound_text(bound)};
   };
 #else
   return {};
@@ -213,6 +216,8 @@ void add_lens_command(CommandLine& line, const Program& program) {
   command.option("--n-cols", options->n_cols, "Columns of B where it is dense",
                  {.type = "N", .least = 1, .most = 65536, .shows_default = true});
   add_type_option(command, options->type, "Type in which to compute");
+  command.option("--kernel", options->kernel, "Only kernels whose name has this in it",
+                 {.type = "NAME", .not_empty = true});
   command.flag("--all-lines", options->all_lines, "Show also the lines between those that touch memory");
   command.flag("--races", options->races, "Count nothing; look for races between threads instead");
   command.option("--max-work", options->max_work, "Refuse more elementary steps than this",
@@ -225,14 +230,14 @@ void add_lens_command(CommandLine& line, const Program& program) {
                  {.type = "FILE", .not_empty = true});
   add_input_options(command, options->input);
   command.footer([&program] {
-    return examples(
-               program,
-               {{"lens 05_cuda_csr/thread_per_row -m gen:uniform:rows=1000,cols=1000,nnz=9000",
-                 "which line asks for most"},
-                {"lens 08_spgemm_multigpu/hash_warp_per_row -m a.mtx --html lens.html", "as a page"},
-                {"lens 05_cuda_csr/thread_per_row 05_cuda_csr/warp_per_row -m a.mtx",
-                 "two kernels beside each other"},
-                {"lens 08_spgemm_multigpu/hash_warp_per_row -m a.mtx --races", "do its threads race?"}}) +
+    return examples(program, {{"lens 05_cuda_csr/thread_per_row -m gen:uniform:rows=1000,cols=1000,nnz=9000",
+                               "which line asks for most"},
+                              {"lens 08_spgemm_multigpu/binned -m a.mtx --kernel multiply --html lens.html",
+                               "some of its kernels, as a page"},
+                              {"lens 05_cuda_csr/thread_per_row 05_cuda_csr/warp_per_row -m a.mtx",
+                               "two kernels beside each other"},
+                              {"lens 08_spgemm_multigpu/hash_warp_per_row -m a.mtx --races",
+                               "do its threads race?"}}) +
            "\nrequests: instructions of warps that touch memory. lanes: threads of a warp that take part, of "
            "32.\n"
            "takes: sectors of 32 bytes that a request of global memory touches, or wavefronts that one of "

@@ -151,6 +151,28 @@ class InfoAndGenerate(Case):
         text = self.good("info", "data:fem").stdout
         for word in ("non-zeros", "symmetr", "C = A A", "products", "█"):
             self.assertIn(word, text)
+        long = self.good("info", "gen:fixed:rows=30,cols=5000,per_row=600").stdout
+        self.assertRegex(long, r"rows\n +512 - 1,023 +30  █")  # nothing stands above the shortest row
+        self.assertRegex(long, r"C = A A\^T  .*\n(.*\n)+    the other +10,800,000 products\n")
+
+    def test_info_tells_which_forms_are_taken(self):
+        """As the plans do, on a device of that size, and why; of SpGEMM the rows of each form."""
+        if "05_cuda_csr/adaptive" not in entries():
+            self.skipTest("this build has no kernels")
+        for matrix, *told in (
+                ("gen:twin:youtube,shrink=256", r"balanced: rows have 4\.955 non-zeros in the mean, and the longest 43\.6 times that$", "whole_rows: .* are fast$"),
+                ("gen:fixed:n=2000,per_row=200", "warp_per_row: rows have 200 non-zeros in the mean, and the longest 1 times that: long and even$", "whole_rows: ")):
+            of = dict(re.findall(r"(?m)^  (\S+) on 132 SMs with 50 MiB of L2: (.*)$", self.good("info", matrix).stdout))
+            self.good("run", "-m", matrix, "--filter", "0[57]_.*/adaptive|/binned", "--json", self.json, env={"STAGES_DEVICE_SMS": "132", "STAGES_DEVICE_L2": "50"})
+            *rows, last = json.loads(self.json.read_text())["results"]
+            for expected, row in zip(told, rows):
+                self.assertRegex(of[row["entry"]], expected)
+                self.assertEqual(of[row["entry"]].split(":")[0], row["note"].split(";")[0])
+            if last["status"] == "good":
+                self.assertEqual({f"rows_{form}": int(number) for number, form in re.findall(r"(\d+) (\w+)", of["08_spgemm_multigpu/binned"])},
+                                 {name: metric["value"] for name, metric in last["metrics"].items() if name.startswith("rows_") and metric["value"]})
+        self.assertIn("needs 80", of["08_spgemm_multigpu/binned"])
+        self.assertIn("07_spmm/adaptive on 132 SMs with 50 MiB of L2: balanced: rows of B are not aligned", self.good("info", matrix, "--n-cols", "33").stdout)
 
     def test_many_empty_columns_take_no_memory(self):
         wide = self.write("wide.mtx", "%%MatrixMarket matrix coordinate real general\n1 2147483647 1\n1 2147483647 3\n")

@@ -47,25 +47,49 @@ class Lens(Case):
         of_stores = "l1tex__t_{}_pipe_lsu_mem_global_op_st.sum"
         self.assertEqual([store[name] for name in (of_stores.format("requests"), "global_st_lanes", of_stores.format("sectors"))], [16, 500, 63])
 
-    def test_a_run_says_what_a_checked_kernel_fetches(self):
-        """The numbers of `stages lens`, in the row and in its metrics; what runs on the host has none."""
-        name, path = "03_cuda_naive/dense_row_major", self.directory / "run.json"
-        counts, looked = self.counts(name, "-m", self.MATRIX)
-        bound = counts[name]["at_least"]
-        shown = self.good("run", "-m", self.MATRIX, "--op", "spmv", "--stage", "01,03", "--time-budget", "0.01", "--json", path).stdout
-        rows = {row["entry"]: row for row in json.loads(path.read_text())["results"]}
-        metrics = {key: metric["value"] for key, metric in rows[name]["metrics"].items()}
-        for metric, key in (("sectors_a_request", "sectors_a_request"), ("fetched_bytes", "fetched_bytes"), ("at_least_seconds", "seconds")):
-            self.assertAlmostEqual(metrics[metric] / bound[key], 1, places=3)
-        self.assertGreater(bound["seconds"], 1e-6)
-        (line,) = [line for line in looked.splitlines() if "at least" in line and "sectors a request" in line]
-        self.assertIn(f"{name}  checked on the executor, not timed; {line}", re.sub(" {2,}", "  ", shown))
-        self.assertNotIn("at_least_seconds", rows["01_cpu_serial/csr_spmv"]["metrics"])
+    def test_a_run_says_what_a_checked_kernel_asks_for(self):
+        """The numbers of `stages lens`, in the row and in its metrics; what runs on the host has none. A time in the records stands there for
+        exactly what it was taken of."""
+        name, matrix = "03_cuda_naive/dense_row_major", "gen:fixed:n=1024,zeros=0.8"
+        counts, _ = self.counts(name, "-m", matrix)
+        shown = self.good("run", "-m", matrix, "--op", "spmv", "--filter", f"{name}|01_cpu_serial/csr_spmv$", "--time-budget", "0.01", "--json", self.json).stdout
+        rows = {row["entry"]: row for row in json.loads(self.json.read_text())["results"]}
+        self.assertEqual({key: metric["value"] for key, metric in rows[name]["metrics"].items()}, counts[name]["counted"])
+        self.assertAlmostEqual(counts[name]["counted"]["sectors_a_nonzero"], counts[name]["counted"]["asked_of_L1"] / 32 / 209920, places=2)
+        self.assertEqual(rows["01_cpu_serial/csr_spmv"]["metrics"], {})
+        bound = counts[name]["at_least"]["seconds"]
+        _, time, _, machine, *_ = next(line for line in (ROOT / "data/records.tsv").read_text().splitlines() if line.startswith(name)).split("\t")
+        self.assertRegex(shown, rf" {float(time) * 1e6:.1f} us on {machine}  checked on the executor, not timed; at least {bound * 1e6:.3g} us on an NVIDIA ")
+
+    def test_a_hub_row_is_seen(self):
+        """Its warp is busier than the others, which the table of a run, the lens and its page show; where nothing is timed no column is for times."""
+        slow, even, matrix = "05_cuda_csr/thread_per_row", "05_cuda_csr/balanced", "gen:twin:youtube,shrink=256"
+        page = self.directory / "lens.html"
+        counts, shown = self.counts(slow, even, "-m", matrix, "--html", page)
+        over = {name: counts[name]["counted"]["warp_over_mean"] for name in (slow, even)}
+        self.assertGreater(over[slow], 3 * over[even])
+        busiest = counts[slow]["kernels"][0]["busiest_warp"]
+        self.assertAlmostEqual(busiest["requests"] / busiest["mean"], over[slow], places=2)
+        self.assertRegex(shown, rf"(?m)^  busiest warp +{busiest['requests']:.0f} requests, {over[slow]:.1f} times the mean$")
+        ends = [f"{over[name]:.2f}" for name in (slow, even)]
+        self.assertEqual([line.split()[-2:] for line in shown.splitlines() if line.startswith("warp over mean")], [ends])
+        self.assertRegex(page.read_text(), rf"warp over mean +{' +'.join(ends)}&#10;")
+        # The page's darkest line is its heaviest, of whichever entry.
+        shades = [[float(share) for share in re.findall(r"--share: ([\d.]+)\"><td class=text>global", part)] for part in page.read_text().split("<h2>")[1:3]]
+        self.assertEqual([max(of) == 0.6 for of in shades], [True, False])
+        heads, *table = self.good("run", "-m", matrix, "--op", "spmv", "--stage", "05", "--json", self.json).stdout.splitlines()[1:]
+        self.assertEqual(re.split("  +", heads.strip()), ["entry", "asked of L1", "sectors a nonzero", "busiest warp", "warp over mean", "block over mean"])
+        (row,) = [line for line in table if line.startswith(f"  {slow} ")]
+        self.assertRegex(row, rf" {busiest['requests']:.0f} +{ends[0]} +[\d.]+  checked .*; at least [\d.]+ us on an NVIDIA .*$")
 
     def test_two_entries_side_by_side(self):
-        """And all lines of a file in order."""
+        """And all lines of a file in order; and some of the kernels."""
         names = ["05_cuda_csr/thread_per_row", "05_cuda_csr/warp_per_row"]
         counts, shown = self.counts(names[0], names[1], "-m", self.MATRIX)
+        self.refused(r"--kernel nothing: 05_cuda_csr/thread_per_row has none of that name; it has thread_per_row<float>",
+                     "lens", names[0], "-m", self.MATRIX, "--kernel", "nothing")
+        one, _ = self.counts("08_spgemm_multigpu/binned", "-m", self.MATRIX, "--kernel", "analyse")
+        self.assertEqual({"analyse" in kernel["name"] for kernel in one["08_spgemm_multigpu/binned"]["kernels"]}, {True})
         self.assertEqual(list(counts), names)
         table = shown[shown.rindex(names[0]):].splitlines()
         self.assertEqual(table[0].split(), names)
@@ -207,7 +231,7 @@ class Lens(Case):
         self.good("run", "-m", self.MATRIX, "--op", "spmv", "--stage", "03", "--time-budget", "0.01", "--json", path, env={"PATH": "/nonexistent"})
         for row in json.loads(path.read_text())["results"]:
             self.assertEqual(row["status"], "good")
-            self.assertNotIn("fetched_bytes", row["metrics"])
+            self.assertNotIn("asked_of_L1", row["metrics"])
             self.assertRegex(row["note"], r"not counted: objdump \(Debian: binutils\) is not on the PATH")
 
     def test_refused(self):

@@ -94,6 +94,22 @@ class Run(Case):
         b.write_text("%%MatrixMarket matrix array real general\n40 1\n" + "1\n" * 40)
         self.assertIn(f"by {name}:chunk=7", self.good("multiply", a, b, "--with", f"{name}:chunk=7", "-o", c).stdout)
 
+    def test_figures_of_entries_as_columns(self):
+        if "07_spmm/split_rows" not in entries():
+            self.skipTest("this build has no kernels")
+        words = ["-m", SMALL, "--quick", "--op", "spmm", "--filter", "07_spmm/(split|merged_short)_rows$|01_cpu.*csr_spmm$"]
+        results, done = self.results(*words, "--metrics", "tasks,chunk")
+        value = {row["entry"]: row["metrics"].get("tasks", {"value": None})["value"] for row in results["results"]}
+        lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+        ends = lines["entry"].index("tasks") + len("tasks"), lines["entry"].index("chunk") + len("chunk")
+        for entry, tasks in value.items():
+            self.assertEqual(lines[entry][:ends[0]].split()[-1], "-" if tasks is None else f"{tasks:,.0f}", lines[entry])
+        self.assertEqual(len(set(value.values())), 3, value)
+        self.assertEqual(lines["07_spmm/split_rows"][:ends[1]].split()[-1], "128")
+        done = self.good("run", *words, "--metrics", "tasks,task", code=2)
+        self.assertRegex(done.stderr.splitlines()[-1], r"^stages: error: --metrics task: no entry that ran has it; there are .*\bchunk, .*\btasks\b")
+        self.assertIn("07_spmm/split_rows", done.stdout)
+
     def test_index_base_0(self):
         path = self.write("d1.mtx", "%MatrixMarket matrix coordinate real general\n3 3 4\n0 -1 1.0\n0 0 1\n1 2 1\n2 2 1\n")
         self.refused(r"d1\.mtx:3: ", "info", path, "--index-base", "0")
@@ -310,9 +326,9 @@ class Tour(Case):
             if line["best"]["seconds"]:
                 self.assertEqual(line["best"]["seconds"], min(r["seconds"]["run"]["median"] for r in of_step if "seconds" in r
                                                               and r["problem"]["operation"] == line["options"].split(",")[0]))
-        # What kernels fetch is counted of some entry of each of their steps, where they run on the executor.
+        # What kernels ask for is counted of some entry of each of their steps, where they run on the executor.
         if "cpu)" in run("--version").stdout:
-            counted = {r["entry"].split("/")[0] for r in results["results"] if r.get("metrics", {}).get("fetched_bytes", {}).get("value", 0) > 0}
+            counted = {r["entry"].split("/")[0] for r in results["results"] if r.get("metrics", {}).get("asked_of_L1", {}).get("value", 0) > 0}
             self.assertEqual(sorted(counted), [step for step in steps if step in here and step[:2] >= "03"])
         table = done.stdout[done.stdout.index("\nThe steps\n") + 1:].split("\n\n")[0].splitlines()[2:]
         self.assertEqual([line.split()[0] for line in table], steps)

@@ -95,6 +95,33 @@ TEST(Lens, AVectorIsOneAccess) {
   }
 }
 
+/// Thread i adds up from[0] .. from[lengths[i] - 1].
+__global__ void add_rows(const float* from, const int* lengths, float* to) {
+  float sum = 0;
+  for (int k = 0; k < lengths[threadIdx.x + blockIdx.x * blockDim.x]; ++k) sum += from[k];
+  to[threadIdx.x + blockIdx.x * blockDim.x] = sum;
+}
+
+/// A hub row holds up its warp, and its block; sectors alone do not show it.
+TEST(Lens, TheBusiestWarpAndBlockAreTold) {
+  const DeviceArray<float> from = zeros<float>(100);
+  DeviceArray<float> to(256);
+  for (const int longest : {1, 100}) {
+    const DeviceArray<int> lengths = on_device<int>(256, [&](int i) { return i == 70 ? longest : 1; });
+    const LensView view = look(add_rows, 2, 128, from.data(), lengths.data(), to.data());
+    const simt::KernelCounts& counts = view.kernels.at(0).counts;
+    // Of a warp the load of the lengths, one a turn, and the store. Warp 2 of the first block has the hub.
+    const double one = 3, hub = 2 + longest;
+    EXPECT_EQ(counts.warp.busiest, hub);
+    EXPECT_EQ(counts.warp.mean, (7 * one + hub) / 8);
+    EXPECT_EQ(counts.block.busiest, 3 * one + hub);
+    EXPECT_EQ(counts.block.mean, (7 * one + hub) / 2);
+    const auto metrics = counted_metrics(view.bound, {.op = Op::spmv, .nnz = 255 + longest});
+    EXPECT_EQ(metrics.at(0).value, view.bound.sectors / (255 + longest)) << metrics[0].name;
+    EXPECT_EQ(metrics.at(3).value, counts.warp.over_mean()) << metrics[3].name;
+  }
+}
+
 /// A column of a tile; each row has `width` words.
 template <int kWidth>
 __global__ void transpose(float* out) {
@@ -385,8 +412,7 @@ TEST(Lens, TheBoundIsTheSlowestPath) {
   const Bound l1 = bound_of({kernel}, rates);
   EXPECT_EQ(l1.limit, "L1 and shared memory");
   EXPECT_EQ(l1.seconds, (40 / 4 + 12) / 2.0);  // two blocks have two of the four SMs
-  EXPECT_EQ(l1.fetched_bytes, 46 * 32);
-  EXPECT_EQ(l1.sectors_each, 46.0 / 11);
+  EXPECT_EQ(l1.sectors, 46);
   // Three such kernels may run side by side, on all four SMs.
   EXPECT_EQ(bound_of({kernel, kernel, kernel}, rates).seconds, 3 * 22 / 4.0);
   rates.l2_bytes = 32;
@@ -400,7 +426,7 @@ TEST(Lens, TheBoundIsTheSlowestPath) {
   EXPECT_EQ(limits,
             (std::map<std::string, double>{
                 {"launch", 31}, {"L1 and shared memory", 11}, {"reads of L2", 30}, {"writes to L2", 6}}));
-  EXPECT_EQ(bound_of({}, rates).sectors_each, 0);
+  EXPECT_EQ(bound_of({}, rates).sectors, 0);
   EXPECT_GT(recorded_rates().l2_bytes, 1e12);
 }
 

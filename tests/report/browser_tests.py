@@ -65,6 +65,7 @@ setTimeout(() => {
   seen.pictures = [...document.querySelectorAll(".picture")].filter(shown).length;
   seen.width = [document.documentElement.scrollWidth, innerWidth];
   seen.cutBoxes = [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth + 1).length;
+  seen.scrolling = [...document.querySelectorAll(".scroll")].filter((box) => box.scrollHeight > box.clientHeight + 1).length;
   seen.ink = getComputedStyle(document.body).color;
   seen.strokes = [...new Set([...document.querySelectorAll(".picture text")].filter(shown).map((text) => getComputedStyle(text).fill))];
   const size = [...document.querySelectorAll(".picture text")].filter(shown).map((text) => text.getBoundingClientRect().height);
@@ -181,6 +182,7 @@ class Browser(Looked):
             self.assertGreater(seen["pictures"], 8)
             self.assertGreater(seen["smallest"], 9)
             self.assertEqual((seen["cut"], seen["broken"]), ([], []))
+        self.assertEqual(seen["scrolling"], 0, "on a phone a box scrolls within the page that scrolls")
 
     def test_dark(self):
         light, dark = self.good(DESK), self.good(DESK, "--force-dark-mode")

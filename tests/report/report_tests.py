@@ -7,6 +7,7 @@ Exit code 77 where matplotlib or jinja2 are missing.
 """
 
 import argparse
+import copy
 import html.parser
 import json
 import math
@@ -105,7 +106,7 @@ class Pages(Case):
         text, page = self.page(self.everyday)
         for section in ("where", "glance", "ladder-0", "roofline"):
             self.assertIn(section, page.sections)
-        for section in ("troubles", "scaling", "comparison", "matrices", "steps", "fetched-0"):
+        for section in ("troubles", "scaling", "comparison", "matrices", "steps"):
             self.assertNotIn(section, page.sections)
         data = json.loads(self.everyday.read_text())
         plain = text.replace("<wbr>", "")
@@ -210,24 +211,48 @@ class Pages(Case):
         self.assertEqual(page.sections[:2], ["where", "troubles"])
         self.assertIn("element (0, 0) is &lt;b&gt;0&lt;/b&gt;", text)
 
-    def test_what_kernels_fetch_stands_beside_recorded_times(self):
-        """The ladder of bytes: bytes and bounds that the lens counted, and the times of data/records.tsv; never called a time."""
+    def test_what_kernels_ask_for_stands_beside_recorded_times(self):
+        """Bytes and bounds that the lens counted, never called a time, and the times of data/records.tsv of the same product."""
         entries = {"03_cuda_naive/dense_row_major": (541000, 16.5), "03_cuda_naive/dense_transposed": (82400, 2.51), "05_cuda_csr/mine": (30000, 4)}
+        recorded = {line.split("\t")[0]: line.split("\t") for line in (ROOT / "data/records.tsv").read_text().splitlines()}
+        _, time, _, machine, matrix, _ = recorded["03_cuda_naive/dense_row_major"]
 
         def change(data):
             row = next(row for row in data["results"] if row["status"] == "good" and not row["peer"])
             del row["seconds"]
-            data["results"] = [{**row, "entry": entry, "simulated": True, "checked": True, "metrics": {
-                name: {"value": value, "unit": ""} for name, value in (("fetched_bytes", fetched), ("sectors_a_request", sectors),
+            data["results"] = [{**row, "entry": entry, "simulated": True, "checked": True, "problem": {**row["problem"], "matrix": of}, "metrics": {
+                name: {"value": value, "unit": ""} for name, value in (("asked_of_L1", asked), ("sectors_a_nonzero", sectors), ("busiest_warp", 9), ("warp_over_mean", 2.25),
                                                                        ("at_least_seconds", 2.46e-6))}}
-                for entry, (fetched, sectors) in entries.items()]
-        plain = self.plainly("fetched-0", self.page(self.changed("fetched.json", change))[0])
-        self.assertIn("05 mine fetches least, 30 kB; 03 dense_row_major fetches 18.0 times as much", plain)
-        recorded = {line.split("\t")[0]: line.split("\t") for line in (ROOT / "data/records.tsv").read_text().splitlines()}
-        _, time, what, machine = recorded["03_cuda_naive/dense_row_major"]
-        self.assertIn(f"541 kB 16.5 2.46 us {float(time) * 1e6:.1f} us {what}, {machine}", plain)
-        self.assertRegex(plain, r"30 kB 4 2\.46 us(?! \d)")
-        self.assertIn("nothing below was timed here", plain)
+                for of in (matrix, row["problem"]["matrix"]) for entry, (asked, sectors) in entries.items()]
+        plain = self.plainly("ladder-0", self.page(self.changed("asked.json", change))[0])
+        self.assertIn("05 mine asks L1 for least, 30 kB; 03 dense_row_major for 18.0 times as much", plain)
+        self.assertIn("has 2.25 times", plain)
+        row = f"541 kB 16.5 9 2.25 2.46 us {float(time) * 1e6:.1f} us {machine}"
+        self.assertEqual([plain.count(row), plain.count("541 kB 16.5 9 2.25 2.46 us")], [1, 2], "a time of another matrix")
+        self.assertIn("Nothing was timed here", plain)
+
+    def test_at_a_glance(self):
+        """All figures of a line are of the entry that it names: fast is the fastest on two of three, and there is none before plain on all."""
+        times = {"a": {"plain": 4, "fast": 1, "other": 2, "library": 2}, "b": {"plain": 4, "fast": 2, "other": 1, "library": 1},
+                 "c": {"dense": 100, "plain": 4, "fast": 1, "other": 2, "library": 2}}
+
+        def change(data):
+            row = next(r for r in data["results"] if "seconds" in r)
+            data["results"] = []
+            for matrix, of in times.items():
+                for entry, median in of.items():
+                    one = copy.deepcopy(row) | {"entry": f"01_cpu_serial/{entry}", "peer": entry == "library"}
+                    one["problem"]["matrix"] = matrix
+                    one["seconds"]["run"].update(median=median)
+                    data["results"].append(one)
+            data["results"].append(copy.deepcopy(data["results"][-1]) | {"entry": "01_cpu_serial/huge", "status": "skipped", "reason": "needs a moon"})
+            del data["results"][-1]["seconds"]
+        text = self.page(self.changed("glance.json", change))[0]
+        gains, ratios = (4 * 2 * 4) ** (1 / 3), (2 * 0.5 * 2) ** (1 / 3)
+        self.assertRegex(self.plainly("glance", text), rf"3 01_cpu_serial/fast first: 01_cpu_serial/plain {gains:.2f}x {ratios:.2f}x 2 of 3$")
+        folded = text[text.index("<summary>1 entry skipped</summary>"):]
+        self.assertIn("needs a moon", folded[:folded.index("</details>")])
+        self.assertEqual(text.count("needs a moon"), 1)
 
     def test_over_a_parameter(self):
         """A line for each value of the others, with the rule's choice on it; such entries are in no ladder."""
@@ -263,6 +288,14 @@ class Pages(Case):
         text, page = self.page(self.everyday, "--program", PROGRAM)
         self.assertIn("matrices", page.sections)
         self.assertEqual(text.count('class="spy"'), 3)
+        # Without the option the program of the checkout is asked, of small matrices; --program is asked of all, and in its place.
+        beside = self.directory / "builds/cpu/bin/stages"
+        beside.parent.mkdir(parents=True)
+        beside.symlink_to(PROGRAM)
+        self.addCleanup(beside.unlink)
+        large = self.changed("large.json", lambda d: [r["problem"].update(nnz=3_000_000) for r in d["results"] if "rmat" in r["problem"]["matrix"]], self.everyday)
+        for words, drawn in (((self.everyday,), 3), ((large,), 2), ((large, "--program", PROGRAM), 3), ((large, "--program", self.directory / "none"), 0)):
+            self.assertEqual(self.page(*words)[0].count('class="spy"'), drawn, words)
         self.assertIn("144 x 144", text)
 
     def test_pictures_of_files(self):

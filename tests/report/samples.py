@@ -76,13 +76,14 @@ class Samples:
         """What tools/report.py says to these words, in a fork of this process: it has the libraries, and to import them takes longer than
         most pages."""
         script = self.root / "tools/report.py"
-        for name in ("compare", "fetched", "ladder", "matrices", "overview", "page", "results", "roofline", "scaling", "steps", "sweeps"):
+        for name in ("compare", "ladder", "matrices", "overview", "page", "results", "roofline", "scaling", "steps", "sweeps"):
             importlib.import_module(f"report.{name}")
         with open(os.devnull) as nothing, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             def run():
                 for number, file in enumerate((nothing, out, err)):
                     os.dup2(file.fileno(), number)
                 os.chdir(self.directory)
+                os.environ["STAGES_BUILD"] = str(self.directory / "builds")  # where tests put a program, or none
                 sys.argv = [str(script), *map(str, words)]
                 runpy.run_path(str(script), run_name="__main__")
 

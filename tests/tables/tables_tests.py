@@ -638,7 +638,7 @@ class Readmes(unittest.TestCase):
     def test_the_sample_of_the_steps_is_of_these_records(self):
         """The root README shows what run.sh ends with; its times in records are those of data/records.tsv."""
         lines = [line.split("\t") for line in (ROOT / "data/records.tsv").read_text().splitlines() if not line.startswith("#")]
-        recorded = {entry: (tables.seconds(float(time)), f"{machine}: {what}") for entry, time, what, machine in lines}
+        recorded = {entry: (tables.seconds(float(time)), f"{machine}: {what}") for entry, time, what, machine, *_ in lines}
         sample = re.search(r"      step +plainest entry.*\n((?:      \d.*\n)+)", (ROOT / "README.md").read_text())[1]
         rows = [re.split(r" {2,}", line.strip()) for line in sample.splitlines()]
         self.assertEqual([row[0] for row in rows], sorted({entry.split("/")[0] for entry in recorded}))

@@ -3,10 +3,16 @@
 import math
 import re
 
+from tables import ROOT
+
 from . import pictures as draw
 from .results import grouped
-from .words import Cell, Figure, Section, Table, cell, digits, label, name, of_copy, percent, plural, seconds, short, times, title
+from .words import (Cell, Figure, Section, Table, amount, cell, digits, label, name, of_copy, percent, plural, seconds, short, times,
+                    title)
 
+# What the lens counts of kernels that ran on the executor (stages run): the metrics, and how they are shown.
+COUNTED = {"asked_of_L1": amount, "sectors_a_nonzero": digits, "sectors_a_product": digits, "busiest_warp": digits, "warp_over_mean": digits,
+           "block_over_mean": digits, "at_least_seconds": seconds}
 LADDER_LEAD = ("Steps in the order of the course, libraries (orange diamonds) below; further left is faster. The mark is the median, the line through it "
                "spans the quartiles, the dashed line is the fastest library. Axes are logarithmic.")
 
@@ -31,8 +37,6 @@ def pays_after(row):
 
 def remark(row):
     """Why there is no time, or what is special about it; and how it looks."""
-    if row.status == "skipped":
-        return "skipped: " + row.reason, "dim"
     if row.status != "good":
         return row.status.upper() + ": " + row.reason, "bad"
     told = ["checked on the executor, not timed"] if row.simulated else []
@@ -41,22 +45,57 @@ def remark(row):
     return "; ".join(told), "dim"
 
 
+def recorded(row):
+    """The seconds and the machine that data/records.tsv has of this product by this entry of a GPU."""
+    for line in (ROOT / "data/records.tsv").read_text().splitlines() if row.simulated else ():
+        entry, *fields = line.split("\t")
+        if entry == row.entry and row.problem.type == "f32" and fields[3:] == [row.problem.matrix, row.problem.options or "-"]:
+            return float(fields[0]), fields[2]
+    return math.nan, ""
+
+
 def ladder_table(rows, best):
+    counts = [*(metric.removesuffix("_seconds").replace("_", " ") for metric in COUNTED), "recorded time", "on*"]
     heads = ["entry*", "time", "quartiles", "±", "GFLOP/s", "bandwidth", "vs step", "vs library", "prepare", "pays after"]
     out = []
     for row in rows:
         t = row.times
         mark = "best" if row is best else ""
         if t is None:
-            cells = [Cell("", math.nan) for _ in heads[1:]]
+            cells = [Cell("", math.nan)] * (len(heads) - 1)
         else:
             noise = t.noise if math.isfinite(t.noise) else math.inf
             cells = [cell(t.median, seconds, mark), Cell(f"{seconds(t.q1)} – {seconds(t.q3)}", t.q1),
                      Cell(percent(noise) if math.isfinite(noise) else "?", noise), cell(row.gflops, digits),
                      cell(row.bandwidth_share, of_copy), cell(row.speedup_previous, times), cell(row.speedup_peer, times),
                      cell(t.prepare, seconds), pays_after(row)]
-        out.append([name(row.entry + (f" on {row.ranks}" if row.mpi else ""), "code " + mark, *remark(row)), *cells])
-    return Table(heads, out).without_empty_columns()
+        out.append([name(row.entry + (f" on {row.ranks}" if row.mpi else ""), "code " + mark, *remark(row)), *cells,
+                    *(cell(row.metric(metric), show) for metric, show in COUNTED.items()), cell(recorded(row)[0], seconds), Cell(recorded(row)[1])])
+    return Table(heads + counts, out).without_empty_columns()
+
+
+def what_was_asked(rows):
+    least, most = (pick(rows, key=lambda r: r.metric("asked_of_L1")) for pick in (min, max))
+    busiest = max(rows, key=lambda r: r.metric("busiest_warp"))
+    return (f"Nothing was timed here, as there is no GPU: the lens counted on the executor. {least.short} asks L1 for least, "
+            f"{amount(least.metric('asked_of_L1'))}; {most.short} for {digits(most.metric('asked_of_L1') / least.metric('asked_of_L1'))} times as much. The "
+            f"busiest warp of {busiest.short} has {digits(busiest.metric('warp_over_mean'))} times the mean one's requests. No GPU is faster than \"at least\" "
+            "says, and a kernel may be far slower.")
+
+
+def asked_picture(rows):
+    labels, asked = [short(r.short, 25) for r in rows], [r.metric("asked_of_L1") for r in rows]
+
+    def paint(figure):
+        axes = figure.subplots()
+        draw.place(figure, left=draw.room(labels) + 0.15, right=0.2, top=0.28, bottom=0.3)
+        for place, value in enumerate(asked):
+            axes.plot([min(asked) / 1.5, value], [place, place], color=draw.COLOURS["accent"], linewidth=5, solid_capstyle="butt")
+        draw.log_axis(axes.xaxis, [min(asked) / 1.5, *asked], amount, most=5)
+        draw.rows(labels, axes)
+        axes.set_title("bytes asked of L1")
+
+    return draw.picture(paint, 0.63 + 0.235 * len(rows), says="Bytes that the entries ask of L1; the table below has the numbers")
 
 
 def what_to_see(timed, best, library):
@@ -99,19 +138,24 @@ def ladder_picture(timed, library, best):
 
 
 def ladder_figure(rows):
-    """One multiplication, or None where nothing of it was timed."""
+    """One multiplication, or None where nothing of it was timed, or counted."""
     rows = ladder_rows(rows)
     timed = [r for r in rows if r.ranked()]
-    if not timed:
+    counted = [r for r in rows if r.status == "good" and math.isfinite(r.metric("asked_of_L1"))]
+    if not timed and not counted:
         return None
-    best = min(timed, key=lambda r: r.times.median)
+    best = min(timed, key=lambda r: r.times.median, default=None)
     library = min((r for r in timed if r.peer), key=lambda r: r.times.median, default=None)
     problem = rows[0].problem
     shape = f"{problem.rows:,} x {problem.cols:,}, {problem.nnz:,} non-zeros"
     if problem.operation == "spgemm":
         shape += f", {problem.multiplications:,} products"
-    return Figure(label(problem.matrix), what_to_see(timed, best, library), ladder_picture(timed, library, best),
-                  ladder_table(rows, best), [shape])
+    skipped = [r for r in rows if r.status == "skipped"]
+    folded = (f"{plural(len(skipped), 'entry', 'entries')} skipped",
+              Table(["entry*", "why*"], [[name(r.entry), Cell(r.reason, None, "dim")] for r in skipped])) if skipped else ()
+    seen = (what_to_see(timed, best, library), ladder_picture(timed, library, best)) if timed else (what_was_asked(counted), asked_picture(counted))
+    return Figure(label(problem.matrix), *seen,
+                  ladder_table([r for r in rows if r.status != "skipped"], best), [shape], folded)
 
 
 def ladders(files):

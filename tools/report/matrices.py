@@ -1,24 +1,36 @@
 """What the matrices look like: where their entries lie, and how long their rows are. The program is asked for both."""
 
 import json
+import math
+import os
 import pathlib
 import subprocess
 import tempfile
 
-from . import pictures as draw
+from tables import ROOT
+
 from .words import Cell, Figure, Section, Table, cell, count, digits, label, name, percent, whole
 
 LIMIT = 120  # seconds for one matrix
+UNASKED = 2_000_000  # non-zeros of matrices, together, that are drawn though nobody asked: some seconds
 
 
 def described(files, program, warn):
-    """A section of the matrices in the files. `program` is asked for each; of one that it cannot read, `warn` is told why."""
-    figures, facts = [], []
-    for matrix in dict.fromkeys(r.problem.matrix for file in files for r in file.rows):
+    """A section of the matrices in the files. `program` is asked for each; of one that it cannot read, `warn` is told why. Where none is
+    named, that of this checkout is asked, if there is one, of matrices that are small."""
+    figures, facts, room = [], [], math.inf if program else UNASKED
+    asked = program or ROOT / (os.environ.get("STAGES_BUILD") or "build") / "cpu/bin/stages"
+    if not program and not asked.is_file():
+        return []
+    for matrix, nnz in {r.problem.matrix: r.problem.nnz for file in files for r in file.rows}.items():
+        if nnz > room:
+            continue
+        room -= nnz
         try:
-            info = ask(program, matrix)
+            info = ask(str(asked), matrix)
         except (CannotTell, OSError) as error:
-            warn(f"no picture of {matrix}: {error}")
+            if program:
+                warn(f"no picture of {matrix}: {error}")
             continue
         figures.append(figure(matrix, info))
         facts.append(row_of(matrix, info))
@@ -26,8 +38,7 @@ def described(files, program, warn):
         return []
     heads = ["matrix*", "rows", "columns", "non-zeros", "mean row", "longest row", "empty rows", "Gini", "symmetry", "products of its square", "compression"]
     return [Section("matrices", "The matrices",
-                    "Where the entries lie, and the row lengths beside them; then how many rows have how many non-zeros: bars far to the "
-                    "right are the hub rows that stall a thread per row.", figures, "matrix", Table(heads, facts))]
+                    "Where the entries lie, and the row lengths beside them: the long ones are hub rows, which stall a thread per row.", figures, "matrix", Table(heads, facts))]
 
 
 class CannotTell(Exception):
@@ -68,28 +79,14 @@ def figure(matrix, info):
     classes = info["row_length_histogram"]
     names = [str(c["from"]) if c["from"] == c["to"] else f"{short_count(c['from'])}–{short_count(c['to'])}" for c in classes]
     rows = max(info["rows"], 1)
-
-    def paint(fig):
-        axes = fig.subplots()
-        crowded = len(names) > 7
-        draw.place(fig, left=0.6, right=0.1, top=0.3, bottom=0.85 if crowded else 0.5)
-        most = max(c["rows"] for c in classes)
-        draw.log_axis(axes.yaxis, [1, 1.6 * most], short_count, most=5)
-        axes.bar(range(len(names)), [c["rows"] for c in classes], color=draw.COLOURS["accent"], width=0.78)
-        axes.set_xticks(range(len(names)), names, rotation=60 if crowded else 0, ha="right" if crowded else "center", fontsize=8, rotation_mode="anchor")
-        axes.grid(axis="x", visible=False)
-        axes.set_title("rows")
-        axes.set_xlabel("non-zeros in a row")
-
     length = info["row_length"]
     see = (f"Rows have {digits(length['mean'])} non-zeros on average and at most {length['max']:,}"
            + (f", {digits(length['max'] / length['mean'])} times as many" if length["max"] > 2 * length["mean"] > 0 else "")
            + (f"; {percent(info['empty_rows'] / rows)} of the rows are empty" if info["empty_rows"] else "") + ".")
     table = Table(["non-zeros in a row", "rows", "share of the rows"],
                   [[Cell(text, c["from"]), whole(c["rows"]), cell(c["rows"] / rows, percent)] for text, c in zip(names, classes)])
-    lengths = draw.picture(paint, 2.6, says=f"The rows of {label(matrix)} by their number of non-zeros") if classes else ""
     note = f"{info['rows']:,} x {info['cols']:,}, {info['nnz']:,} non-zeros"
-    return Figure(label(matrix), see, info["picture"] + lengths, table, [note])
+    return Figure(label(matrix), see, info["picture"], table, [note])
 
 
 def short_count(value):

@@ -1,12 +1,12 @@
 """The beginning of the page: what ran where, what went wrong, and each multiplication in a line."""
 
+import collections
 import dataclasses
 import math
-import statistics
 
 from .ladder import ladder_rows
 from .results import STATUSES, grouped
-from .words import Cell, Figure, Section, Table, cell, count, geometric_mean, label, name, plural, seconds, times, title
+from .words import Cell, Figure, Section, Table, cell, count, geometric_mean, label, name, plural, times, title
 
 
 def numbers_of(file):
@@ -70,26 +70,23 @@ def at_a_glance(files):
              for file in files for kind, rows in grouped([r for r in file.rows if r.ranked()], lambda r: r.problem.kind()).items()]
     if not lines:
         return []
-    heads = ["multiplication*", "matrices", "fastest step*", "its time", "vs first", "vs library", "wins"]
-    see = ("The step that is fastest on most matrices, and its median time there. Speeds are geometric means over the matrices: of the fastest step over "
-           "the first, and over the fastest library. Wins: matrices on which a step beats every library.")
+    heads = ["multiplication*", "matrices", "step that is fastest on most*", "vs first", "vs library", "wins"]
+    see = ("All figures of a line are of the one step that it names, over the matrices on which that was timed: geometric means of its speed over the "
+           "first step (below its name) that was timed on all of these, and over the fastest library of each. Wins: matrices on which it beats every library.")
     return [Section("glance", "At a glance", "", [Figure("", see, None, Table(heads, lines).without_empty_columns())])]
 
 
 def line(file, kind, problems, several):
-    best, gains, ratios = [], [], []
-    for rows in problems:
-        if not (steps := [r for r in rows if not r.peer]):
-            continue
-        fastest = min(steps, key=lambda r: r.times.median)
-        best.append(fastest)
-        gains.append(steps[0].times.median / fastest.times.median)
-        if libraries := [r.times.median for r in rows if r.peer]:
-            ratios.append(min(libraries) / fastest.times.median)
-    entries = grouped(best, lambda r: r.entry)
-    often = max(entries, key=lambda e: len(entries[e]), default="")
-    took = statistics.median_high(r.times.median for r in entries[often]) if often else math.nan
+    """`problems`: of each matrix its rows."""
+    steps = [{r.entry: r for r in rows if not r.peer} for rows in problems]
+    fastest = collections.Counter(min(of.values(), key=lambda r: r.times.median).entry for of in steps if of)
+    entry = max(fastest, key=fastest.get, default="")
+    of_it = [(of, rows) for of, rows in zip(steps, problems) if entry in of]
+    first = next((e for e in (of_it[0][0] if of_it else ()) if all(e in of for of, _ in of_it)), entry)
+    gains = [of[first].times.median / of[entry].times.median for of, _ in of_it] if first != entry else []
+    ratios = [min(peers) / of[entry].times.median for of, rows in of_it if (peers := [r.times.median for r in rows if r.peer])]
     wins = sum(r > 1 for r in ratios)
-    return [Cell(title(kind) + file.launch() + (f" ({file.name})" if several else "")), Cell(str(len(problems)), len(problems)), name(often),
-            cell(took, seconds), cell(geometric_mean(gains), times), cell(geometric_mean(ratios), times),
+    number = str(len(of_it)) if len(of_it) == len(problems) else f"{len(of_it)} of {len(problems)}"
+    return [Cell(title(kind) + file.launch() + (f" ({file.name})" if several else "")), Cell(number, len(of_it)),
+            name(entry, "code", f"first: {first}" if gains else ""), cell(geometric_mean(gains), times), cell(geometric_mean(ratios), times),
             Cell(f"{wins} of {len(ratios)}" if ratios else "", wins if ratios else math.nan)]

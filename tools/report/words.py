@@ -106,6 +106,7 @@ class Figure:
     picture: str | None  # SVG
     table: Table
     notes: list = dataclasses.field(default_factory=list)
+    folded: tuple = ()  # what it is, and a table, that are shown when they are asked for
 
 
 @dataclasses.dataclass

@@ -95,7 +95,12 @@ void end_launch_counts(const Grid& grid, const LaunchCounts& launch) {
   ++kernel.launches;
   const std::uint64_t blocks = std::uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
   kernel.blocks += blocks;
-  kernel.threads += blocks * grid.block.x * grid.block.y * grid.block.z;
+  const std::uint64_t threads = std::uint64_t{grid.block.x} * grid.block.y * grid.block.z;
+  kernel.threads += blocks * threads;
+  const double of_block = static_cast<double>(launch.requests.all) / static_cast<double>(blocks);
+  kernel.block.add({static_cast<double>(launch.requests.of_block), of_block});
+  kernel.warp.add({static_cast<double>(launch.requests.of_warp),
+                   of_block / static_cast<double>((threads + kLanes - 1) / kLanes)});
   for (const auto& bits : launch.read)
     for (const std::uint64_t word : bits) kernel.read_sectors += static_cast<unsigned>(std::popcount(word));
   for (const auto& [key, site] : launch.sites) {

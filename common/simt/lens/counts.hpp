@@ -44,9 +44,22 @@ struct BarrierCounts {
   std::uint64_t times = 0;  ///< by blocks, or by warps
 };
 
+/// Requests of the busiest warp, or block, of a launch and of the mean one; of launches, added up.
+struct Load {
+  double busiest = 0, mean = 0;
+
+  void add(const Load& other) {
+    busiest += other.busiest;
+    mean += other.mean;
+  }
+  /// 1: all have the same.
+  double over_mean() const { return mean > 0 ? busiest / mean : 0; }
+};
+
 struct KernelCounts {
   const void* kernel = nullptr;
   Where launched;
+  Load warp, block;
   std::uint64_t launches = 0, blocks = 0, threads = 0;
   std::uint64_t read_sectors = 0;  ///< distinct ones that loads of global memory touched, launch by launch
   std::vector<SiteCounts>

@@ -26,9 +26,22 @@ void Tracer::begin_launch(const LaunchCounts& launch, unsigned threads) {
   code_.assign(threads, 0);
   read_.resize(launch.arrays.size());
   last_array_ = 0;
+  of_block_.assign(warps, 0);
+  requests_ = {};
+}
+
+void Tracer::end_block() {
+  std::uint64_t sum = 0;
+  for (std::uint64_t& of_warp : of_block_) {
+    requests_.of_warp = std::max(requests_.of_warp, of_warp);
+    sum += std::exchange(of_warp, 0);
+  }
+  requests_.all += sum;
+  requests_.of_block = std::max(requests_.of_block, sum);
 }
 
 void Tracer::begin_block(Span own, Span dynamic, Span fixed) {
+  end_block();
   own_ = own;
   dynamic_ = dynamic;
   fixed_ = fixed;
@@ -74,6 +87,7 @@ void Tracer::put_together(unsigned warp, unsigned open) {
   std::array<LaneEvents, kLanes> lanes;
   const unsigned first = warp * kLanes;
   const unsigned end = std::min(first + kLanes, static_cast<unsigned>(count_.size()));
+  warp_ = warp;
   for (unsigned t = first; t < end; ++t)
     lanes[t - first] = {&event(t, 0), &event(t, 0) + count_[t], code_[t], (open >> (t - first) & 1) != 0};
   reconverge(lanes, launch_->loops, *this);
@@ -159,6 +173,7 @@ void Tracer::count_one(const Request& request, Space space, std::size_t array, b
   site.space = space;
   site.bytes = std::max(site.bytes, request.bytes);
   ++site.requests;
+  ++of_block_[warp_];
   site.lanes += static_cast<unsigned>(std::popcount(request.lanes));
   if (site.access == Access::atomic && !again) site.meeting_lanes += lanes_that_meet(request);
   std::uint64_t cost = 0;
@@ -198,6 +213,10 @@ void Tracer::note_reads(const Sectors& sectors) {
 }
 
 void Tracer::end_launch(LaunchCounts& launch) {
+  end_block();
+  launch.requests.all += requests_.all;
+  launch.requests.of_warp = std::max(launch.requests.of_warp, requests_.of_warp);
+  launch.requests.of_block = std::max(launch.requests.of_block, requests_.of_block);
   for (auto& sites : sites_) {
     for (auto& [key, counts] : sites)
       launch.sites[{counts.code, counts.space, counts.access, counts.array}].add(counts);

@@ -19,6 +19,11 @@
 
 namespace stages::simt {
 
+/// All, and those of the busiest warp and block.
+struct Requests {
+  std::uint64_t all = 0, of_warp = 0, of_block = 0;
+};
+
 /// What the tracers of one launch add up.
 struct LaunchCounts {
   Loops loops;
@@ -27,6 +32,7 @@ struct LaunchCounts {
   std::map<std::tuple<std::uint64_t, Space, Access, std::uint64_t>, SiteCounts> sites;
   std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers;
   std::vector<std::vector<std::uint64_t>> read;  ///< for each array a bit for each sector that was read
+  Requests requests;
 };
 
 class Tracer final : RequestSink {
@@ -88,6 +94,8 @@ class Tracer final : RequestSink {
   void count_one(const Request& request, Space space, std::size_t array, bool again = false);
   SiteCounts& site_of(const Request& request, Space space, std::size_t array);
   void note_reads(const Sectors& sectors);
+  /// Adds what the warps of the block asked for to what is known of the launch.
+  void end_block();
   /// The array that holds the address: its number, or that of none.
   std::size_t array_of(std::uint64_t address) {
     if (last_array_ < launch_->arrays.size() && launch_->arrays[last_array_].holds(address))
@@ -120,6 +128,9 @@ class Tracer final : RequestSink {
   std::array<std::array<Found, 64>, 2> found_{};  ///< the last one found there, by the code's lowest bits
   std::map<std::pair<const char*, std::uint64_t>, BarrierCounts> barriers_;
   std::vector<std::vector<std::uint64_t>> read_;
+  unsigned warp_ = 0;                    ///< whose events are put together
+  std::vector<std::uint64_t> of_block_;  ///< requests, by warp
+  Requests requests_;
 };
 
 }  // namespace stages::simt
