@@ -104,9 +104,14 @@ class GustavsonHash final : public HostSpgemmPlan<T> {
         .plus_memory(static_cast<double>(table_size(widest_row(problem))) * (sizeof(Index) + sizeof(T)));
   }
 
+  // In a chain A is the last C, whose widest row is another; a load begins with the first A again.
+  void load(const SpgemmOperands<T>& operands) override {
+    HostSpgemmPlan<T>::load(operands);
+    table_ = HashTable<T>(widest_row(this->problem()));
+  }
   void advance() override {
     HostSpgemmPlan<T>::advance();
-    table_ = HashTable<T>(widest_row(this->problem()));  // A is now the last C: its widest row is another
+    table_ = HashTable<T>(widest_row(this->problem()));
   }
 
   void run() override {

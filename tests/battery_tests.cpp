@@ -14,6 +14,7 @@
 
 #include "common/battery/matrices.hpp"
 #include "common/harness/entries.hpp"
+#include "common/harness/runner.hpp"
 #include "common/machines/devices.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
@@ -184,6 +185,20 @@ TEST(Parameters, LeastMostAndOddValuesPassTheBatteryAndAreTold) {
     if (entry.op == Op::spgemm) expect_values_work<SpgemmProblem<float>>(entry);
   }
   EXPECT_TRUE(with_parameters > 0 || machine().gpu == nullptr);
+}
+
+/// Powers of a strictly upper triangle have shorter rows each round, and every chain begins with the long ones.
+TEST(Chains, BeginAgainWithRowsThatHadBecomeNarrow) {
+  const auto a = std::make_shared<const Csr<float>>(convert_values<float>(matrices::upper_triangle(30)));
+  const auto problem = make_spgemm_problem<float>("narrowing", a, a, Destination::host, 25);
+  for (const Entry& entry : registry().entries()) {
+    if (!entry.chains || entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr)) continue;
+    const Entry* const chosen = &entry;
+    Results results;
+    run_problem(problem, std::span(&chosen, 1), machine(), {.max_samples = 1}, {}, results);
+    EXPECT_EQ(results.rows.size(), 25U) << entry.name;
+    for (const ResultRow& row : results.rows) EXPECT_EQ(row.status, Status::good) << entry.name << row.reason;
+  }
 }
 
 TEST(Registry, HoldsEntriesForEachOperation) {

@@ -95,6 +95,10 @@ Matrix lower_triangle(Index n) {
   return where(n, n, [](Index i, Index j) { return j <= i; });
 }
 
+Matrix upper_triangle(Index n) {
+  return where(n, n, [](Index i, Index j) { return j > i; });
+}
+
 Matrix equal_rows(Index rows, Index cols, Index row_nnz) {
   return with_lengths(rows, cols, [&](Index) { return row_nnz; });
 }

@@ -24,6 +24,8 @@ Matrix diagonal(Index rows, Index cols);
 Matrix banded(Index n, Index half_width);
 /// Entries with j <= i.
 Matrix lower_triangle(Index n);
+/// Entries with j > i: its powers become sparser, down to nothing.
+Matrix upper_triangle(Index n);
 /// `row_nnz` entries in each row, at pseudo-random columns: D2's kind.
 Matrix equal_rows(Index rows, Index cols, Index row_nnz);
 /// Row lengths between 0 and 2 * mean, pseudo-random columns.
