@@ -70,6 +70,14 @@ def run(*words, **how):
                           check=False, env=environment, **how)
 
 
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("it did not come to that")
+        time.sleep(0.02)
+
+
 def load(name):
     """A module of tools/."""
     spec = importlib.util.spec_from_file_location(pathlib.Path(name).name, ROOT / f"tools/{name}.py")
@@ -493,24 +501,15 @@ class HandIns(Class):
                     self.write(name, "").unlink()
                 self.write("seconds", "60")
                 work = subprocess.Popen(list(map(str, self.words(CUDA, "--jobs", "2"))), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-                end = time.monotonic() + 60
-                while not self.log.exists() or not (self.directory / "out.html").exists() or "A part: 1 of 4 hand-ins are graded" not in self.page():
-                    self.assertLess(time.monotonic(), end)
-                    time.sleep(0.02)
+                wait_until(lambda: self.log.exists() and "A part: 1 of 4 hand-ins are graded" in self.page(), 60)
                 work.send_signal(number)
+                _, said = work.communicate(timeout=20)
                 if number != signal.SIGKILL:
-                    _, said = work.communicate(timeout=20)
                     self.assertIn("interrupted: 3 hand-ins are not graded", said)
                     self.assertEqual(work.returncode, 130)
-                else:
-                    work.wait(20)
-                    work.stderr.close()
-                    end = time.monotonic() + 20  # nobody waits for them any more
                 for line in self.log.read_text().splitlines():
-                    while (process := pathlib.Path("/proc", line.split()[1])).exists() and number == signal.SIGKILL:
-                        self.assertLess(time.monotonic(), end, line)
-                        time.sleep(0.02)
-                    self.assertFalse(process.exists(), line)
+                    process = pathlib.Path("/proc", line.split()[1])
+                    wait_until(lambda: not process.exists(), 20 if number == signal.SIGKILL else 0)  # nobody waits for them any more after SIGKILL
                 table = self.table()
                 self.assertEqual(table["a"]["points"], "100")
                 self.assertEqual((table["s2"]["points"], table["s2"][f"{CUDA}: why"]), ("", "not graded yet"))
