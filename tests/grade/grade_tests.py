@@ -51,6 +51,11 @@ def listed():
     return data["backend"], {entry["stage"] for entry in data["entries"]}
 
 
+def steps_that_run():
+    """Those of this build whose exercises can run here."""
+    return listed()[1] - (set() if shutil.which("mpirun") else {"02_mpi"})
+
+
 def step_of(stage, name):
     """The step of an exercise; the head of a micro-exercise names it."""
     return re.search(r"(?m)^// Step: (.*)$", (ROOT / stage / "exercises" / name).read_text()).group(1) if stage == "micro" else stage
@@ -94,6 +99,13 @@ class Case(unittest.TestCase):
         self.assertEqual(done.returncode == 0, grade["points"] == grade["of"])
         return grade
 
+    def refused(self, expected, *words, **environment):
+        done = run(PROGRAM, "grade", *words, **environment)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertRegex(done.stderr, expected)
+
 
 DEMAND = re.compile(r"(?m)^// ((?:At most|At least): .*|No race|No bank conflict)$")
 
@@ -101,58 +113,45 @@ DEMAND = re.compile(r"(?m)^// ((?:At most|At least): .*|No race|No bank conflict
 class Masters(unittest.TestCase):
     """What all of them have, whichever steps this build has."""
 
-    def test_each_kernel_has_a_demand_and_each_demand_is_lost_by_some_answer(self):
+    def test_each_of_them(self):
+        """It stands in a document; a micro-exercise has hints, a kernel a demand, and each demand is lost by some answer."""
         lost = {(answers.place(answer), demand) for answer in answers.WASTEFUL for demand in answer[2]}
         lost |= {((stage, name), demand) for _, stage, name, demands, _ in MISBEHAVING for demand, reason in demands.items() if reason != "^$"}
-        looked_at = 0
         for stage in exercises.sets():
-            for master in exercises.masters(stage):
-                text = master.read_text()
-                demands = DEMAND.findall(text)
-                with self.subTest(exercise=f"{stage}/{master.name}"):
-                    # Only kernels are counted: on the host a demand would be met by whatever is written.
-                    self.assertEqual(bool(demands), master.suffix == ".cu")
-                    self.assertTrue(demands or step_of(stage, master.name)[:2] < "03" or "// Ranks: " in text)
-                    self.assertLessEqual({((stage, master.name), demand) for demand in demands}, lost)
-                    looked_at += 1
-        self.assertGreater(looked_at, 40)
-
-
-class Exercises(Case):
-    def each(self, solution):
-        backend, stages = listed()
-        built = PROGRAM.parent / "graded_exercises"
-        # For a GPU they are only built where somebody asks for the target, and else here, one by one.
-        words = ["--built", built] if backend == "cpu" or built.exists() else []
-        counted = PROGRAM.parent / "counted_exercises"
-        if words and solution and counted.exists():
-            words += ["--counted", counted]
-        if not solution:
-            words += ["--time-limit", "3"]  # one of them hangs, class by class; a solution takes a tenth of it
-        kind, found = "solution" if solution else "task", []
-        for stage in exercises.sets():
-            # A micro-exercise stands in the table of its document, and belongs to a step.
-            micro = stage == "micro"
+            micro, masters, kinds = stage == "micro", exercises.masters(stage), set()
             document = (ROOT / ("docs/exercises.md" if micro else f"{stage}/README.md")).read_text()
             if micro:
                 self.assertIn(exercises.table(stage), document, "tools/exercises.py --table")
-            masters = exercises.masters(stage)
             self.assertGreaterEqual(len(masters), 24 if micro else 2, stage)
-            kinds = set()
             for master in masters:
                 text = master.read_text()
-                step = step_of(stage, master.name)
-                if step not in stages or (step == "02_mpi" and shutil.which("mpirun") is None):
-                    continue
+                demands = DEMAND.findall(text)
                 kinds.add(re.search(r"// Task: (fill in|find the fault)", text).group(1))
                 with self.subTest(exercise=f"{stage}/{master.name}"):
                     self.assertIn(f"`{master.name}`", document)
                     self.assertGreaterEqual(len(exercises.HINT.findall(text)), 3 if micro else 0)
                     # In a student's program a name outside of it may be one of ours.
                     self.assertRegex(text, r"(?m)^namespace \{$")
-                    found.append(self.file(f"{stage}/{master.name}", exercises.made(master, solution)))
-            if stage in stages:
-                self.assertEqual(len(kinds), 2, f"{stage}: of each kind there must be one")
+                    # Only kernels are counted: on the host a demand would be met by whatever is written.
+                    self.assertEqual(bool(demands), master.suffix == ".cu")
+                    self.assertTrue(demands or step_of(stage, master.name)[:2] < "03" or "// Ranks: " in text)
+                    self.assertLessEqual({((stage, master.name), demand) for demand in demands}, lost)
+            self.assertEqual(len(kinds), 2, f"{stage}: of each kind there must be one")
+
+
+class Exercises(Case):
+    def each(self, solution):
+        built = PROGRAM.parent / "graded_exercises"
+        # For a GPU they are only built where somebody asks for the target, and else here, one by one.
+        words = ["--built", built] if listed()[0] == "cpu" or built.exists() else []
+        counted = PROGRAM.parent / "counted_exercises"
+        if words and solution and counted.exists():
+            words += ["--counted", counted]
+        if not solution:
+            words += ["--time-limit", "3"]  # one of them hangs, class by class; a solution takes a tenth of it
+        kind, steps = "solution" if solution else "task", steps_that_run()
+        found = [self.file(f"{stage}/{master.name}", exercises.made(master, solution))
+                 for stage in exercises.sets() for master in exercises.masters(stage) if step_of(stage, master.name) in steps]
         with concurrent.futures.ThreadPoolExecutor(2) as side_by_side:
             yield from zip(found, side_by_side.map(
                 lambda path: self.grade(path.parent.name, path, *words, STAGES_EXERCISE=f"{kind}/{path.parent.name}/{path.name}"), found))
@@ -173,11 +172,10 @@ class Exercises(Case):
 
     def test_ranks_are_started_as_asked_for(self):
         built, name = self.prebuilt("graded_exercises"), "gather_rows.cpp"
-        if "02_mpi" not in listed()[1] or shutil.which("mpirun") is None:
+        if "02_mpi" not in steps_that_run():
             self.skipTest("there are no ranks")
         file = self.file(name)
-        words = ("grade", "02_mpi", file, "--json", "--built", built)
-        done = run(PROGRAM, *words, STAGES_MPIRUN="/no/mpirun", STAGES_EXERCISE=f"solution/02_mpi/{name}")
+        done = run(PROGRAM, "grade", "02_mpi", file, "--built", built, STAGES_MPIRUN="/no/mpirun", STAGES_EXERCISE=f"solution/02_mpi/{name}")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("/no/mpirun: there is no such program", done.stderr)
         grade = self.grade("02_mpi", file, "--built", built, STAGES_MPIRUN="  mpirun -q ", STAGES_EXERCISE=f"solution/02_mpi/{name}")
@@ -204,7 +202,7 @@ class WholeWay(Case):
         for stage, name, solution in (("01_cpu_serial", "csr_spmv.cpp", False), ("02_mpi", "gather_rows.cpp", True), (STAGE, NAME, False),
                                       (STAGE, NAME, True), ("micro", "15_shuffle_reduction.cu", True)):
             with self.subTest(exercise=f"{stage}/{name}", solution=solution):
-                if step_of(stage, name) not in listed()[1] or (stage == "02_mpi" and shutil.which("mpirun") is None):
+                if step_of(stage, name) not in steps_that_run():
                     self.skipTest(f"{stage} is not in this build")
                 grade = self.grade(stage, self.file(name, exercises.made(ROOT / stage / "exercises" / name, solution)))
                 (Exercises.full if solution else Exercises.lost)(self, grade)
@@ -256,8 +254,8 @@ class Answers(Case):
         return self.grade(stage, self.file(f"{number}/{name}", answers.text(answer)))
 
     def each(self, all_of_them, graded):
-        stages = listed()[1] - (set() if shutil.which("mpirun") else {"02_mpi"})
-        chosen = [(number, answer) for number, answer in enumerate(all_of_them) if step_of(*answers.place(answer)) in stages]
+        steps = steps_that_run()
+        chosen = [(number, answer) for number, answer in enumerate(all_of_them) if step_of(*answers.place(answer)) in steps]
         with concurrent.futures.ThreadPoolExecutor(2) as side_by_side:
             yield from zip([answer for _, answer in chosen], side_by_side.map(graded, *zip(*chosen)))
 
@@ -372,9 +370,7 @@ class Behaviour(Misbehaving):
         self.assertEqual(others[1], expected("--seed-from", "Ada"))
         self.assertEqual(len({said[0] for said in [plain, *others]}), 4)
         self.assertEqual(self.misbehave("", "--seed-from", "Ada")["points"], 100)
-        done = run(PROGRAM, "grade", STAGE, self.empty, "--seed", "7", "--seed-from", "Ada")
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
-        self.assertIn("--seed and --seed-from both name a seed; leave one of them out", done.stderr)
+        self.refused("--seed and --seed-from both name a seed; leave one of them out", STAGE, self.empty, "--seed", "7", "--seed-from", "Ada")
 
     def test_text(self):
         done = run(PROGRAM, "grade", STAGE, self.empty, "--built", self.built, STAGES_MISBEHAVE="throw")
@@ -390,19 +386,14 @@ class Efficiency(Misbehaving):
         super().setUp()
         self.prebuilt("counted_misbehaving")
 
-    def look(self, how, stage, name):
-        grade = self.misbehave(how, "--counted", self.counted, stage=stage, name=name)
-        self.assertEqual((grade["broken"], [c["reason"] for c in grade["classes"] if c["reason"]]), ("", []))
-        return grade["points"], {d["demand"]: d["reason"] for d in grade["efficiency"]}
-
     def test_what_is_right_and_wasteful(self):
         for how, stage, name, expected, points in MISBEHAVING:
             with self.subTest(how=how, exercise=f"{stage}/{name}"):
-                got, reasons = self.look(how, stage, name)
-                self.assertEqual(list(reasons), list(expected))
-                for demand, reason in expected.items():
-                    self.assertRegex(reasons[demand], reason)
-                self.assertEqual(got, points)
+                grade = self.misbehave(how, "--counted", self.counted, stage=stage, name=name)
+                self.assertEqual((grade["broken"], [c["reason"] for c in grade["classes"] if c["reason"]], grade["points"]), ("", [], points))
+                self.assertEqual([d["demand"] for d in grade["efficiency"]], list(expected))
+                for demand in grade["efficiency"]:
+                    self.assertRegex(demand["reason"], expected[demand["demand"]])
 
     def test_text(self):
         done = run(PROGRAM, "grade", STAGE, self.empty, "--built", self.built, "--counted", self.counted, STAGES_MISBEHAVE="searching")
@@ -430,9 +421,7 @@ class Efficiency(Misbehaving):
         self.assertRegex(self.lens(self.empty, *both, STAGES_MISBEHAVE="searching"), r"\n    global load +4 B +[\d,]+ .*  misbehaving\.cu:\d+\n")
         self.assertRegex(self.lens(self.empty, *both, STAGES_MISBEHAVE="throw"), r"\n\n  not counted: only what is right is\n$")
         self.assertRegex(self.lens(self.empty, "--built", self.built, STAGES_MISBEHAVE=""), r"\n\n  not counted: no program for that was built\n$")
-        done = run(PROGRAM, "grade", STAGE, self.empty, "--lens", "--json")
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
-        self.assertIn("--lens prints a text; leave --format and --json out", done.stderr)
+        self.refused("--lens prints a text; leave --format and --json out", STAGE, self.empty, "--lens", "--json")
 
     def test_not_counted(self):
         grade = self.misbehave("searching")
@@ -637,9 +626,7 @@ class Attacks(Misbehaving):
         self.all_attacks(STAGES_BWRAP="none")
 
     def test_bubblewrap_that_is_not_there(self):
-        done = run(PROGRAM, "grade", STAGE, self.empty, "--built", self.built, STAGES_BWRAP="/no/bwrap")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("STAGES_BWRAP=/no/bwrap: there is no such program", done.stderr)
+        self.refused("STAGES_BWRAP=/no/bwrap: there is no such program", STAGE, self.empty, "--built", self.built, STAGES_BWRAP="/no/bwrap")
         done = run(PROGRAM, "grade", STAGE, self.empty, "--built", self.built, STAGES_BWRAP="/bin/false")
         self.assertRegex(done.stderr, "NOT CONFINED: bubblewrap cannot work here")
 
@@ -781,13 +768,12 @@ class Formats(Misbehaving):
         return done.stdout
 
     def test_gradescope(self):
-        good, bad = (json.loads(self.text(how, "gradescope")) for how in ("", "previous"))
-        self.assertEqual((good["score"], bad["score"]), (100, 0))
-        for results, points in ((good, 100), (bad, 0)):
-            self.assertEqual(sum(test.get("score", 0) for test in results["tests"]), points)
+        for how, points in (("", 100), ("previous", 0)):
+            results = json.loads(self.text(how, "gradescope"))
+            self.assertEqual((results["score"], sum(test.get("score", 0) for test in results["tests"])), (points, points))
             self.assertEqual(results["tests"][0] | {"output": ""}, {"name": NAME, "score": points, "max_score": 100, "output": "",
                                                                      "status": "passed" if points else "failed"})
-        self.assertIn("previous answer", bad["tests"][2]["output"])
+        self.assertIn("previous answer", results["tests"][2]["output"])
 
     def test_classroom50(self):
         for how, points in (("", 100), ("previous", 0)):
@@ -810,13 +796,6 @@ class Formats(Misbehaving):
 
 
 class Usage(Case):
-    def refused(self, expected, *words):
-        done = run(PROGRAM, "grade", *words)
-        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertEqual(done.stdout, "")
-        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertRegex(done.stderr, expected)
-
     def test_grade(self):
         another, mine = self.file("another.cpp"), self.directory / "csr_spmv.cpp"
         self.refused("STAGE is required")
