@@ -7,7 +7,6 @@ import importlib.util
 import io
 import json
 import math
-import os
 import pathlib
 import re
 import shutil
