@@ -65,9 +65,8 @@ class HandIn:
 
     def why(self):
         """All in a line."""
-        if self.status != GRADED:
-            return "; ".join([self.status, *(reason for _, reason in self.lost)])
-        return "; ".join(f"{what}: {reason}" if what else reason for what, reason in self.lost)
+        status = [] if self.status == GRADED else [self.status]
+        return "; ".join(status + [f"{what}: {reason}" if what else reason for what, reason in self.lost])
 
     def short(self):
         """Where points were lost; all of it stands with the mistake."""

@@ -99,6 +99,10 @@ class Case(unittest.TestCase):
         self.assertEqual(done.returncode == 0, grade["points"] == grade["of"])
         return grade
 
+    def whole_way(self, stage, name, solution):
+        """The grade of a task or a solution that is made and compiled here."""
+        return self.grade(stage, self.file(f"{solution}/{name}", exercises.made(ROOT / stage / "exercises" / name, solution)))
+
     def refused(self, expected, *words, **environment):
         done = run(PROGRAM, "grade", *words, **environment)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
@@ -204,8 +208,7 @@ class WholeWay(Case):
             with self.subTest(exercise=f"{stage}/{name}", solution=solution):
                 if step_of(stage, name) not in steps_that_run():
                     self.skipTest(f"{stage} is not in this build")
-                grade = self.grade(stage, self.file(name, exercises.made(ROOT / stage / "exercises" / name, solution)))
-                (Exercises.full if solution else Exercises.lost)(self, grade)
+                (Exercises.full if solution else Exercises.lost)(self, self.whole_way(stage, name, solution))
 
     def test_what_does_not_compile(self):
         if STAGE not in listed()[1]:
@@ -249,7 +252,7 @@ class Answers(Case):
         return self.grade(stage, self.file(f"{number}/{name}"), "--built", bin / "graded_exercises", "--counted", bin / "counted_exercises",
                           STAGES_EXERCISE=answers.key(number), STAGES_WORKERS="1")
 
-    def whole_way(self, number, answer):
+    def compiled(self, number, answer):
         stage, name = answers.place(answer)
         return self.grade(stage, self.file(f"{number}/{name}", answers.text(answer)))
 
@@ -273,7 +276,7 @@ class Answers(Case):
     def test_wrong(self):
         if listed()[0] != "cpu":
             self.skipTest("AddressSanitizer sees no GPU")
-        for (name, _, reason), grade in self.each(answers.WRONG, self.whole_way):
+        for (name, _, reason), grade in self.each(answers.WRONG, self.compiled):
             with self.subTest(exercise=name, reason=reason):
                 self.assertLess(grade["points"], 60)
                 self.assertRegex("\n".join([grade["broken"]] + [c["reason"] for c in grade["classes"]]), reason)
@@ -517,18 +520,14 @@ class OnAGpu(Misbehaving):
         if self.backend != "gpu" or shutil.which("nvidia-smi") is None:
             self.skipTest("there is no GPU")
 
-    def whole_way(self, name, solution):
-        kind = "solution" if solution else "task"
-        return self.grade(STAGE, self.file(f"{kind}/{name}", exercises.made(ROOT / STAGE / "exercises" / name, solution)))
-
     def test_exercises(self):
         names = [master.name for master in exercises.masters(STAGE)]
         with concurrent.futures.ThreadPoolExecutor(len(names)) as side_by_side:
-            for grade in side_by_side.map(self.whole_way, names, [False] * len(names)):
+            for grade in side_by_side.map(lambda name: self.whole_way(STAGE, name, False), names):
                 Exercises.lost(self, grade)
         # One after the other: their speed has points.
         for name in names:
-            Exercises.full(self, self.whole_way(name, True))
+            Exercises.full(self, self.whole_way(STAGE, name, True))
 
     def test_attacks(self):
         for how in ON_A_GPU:

@@ -374,13 +374,6 @@ class Values(unittest.TestCase):
             page.write_text(right.replace("1.00 us", "1.10 us"))
             done = run("--check")
             self.assertEqual((done.returncode, done.stdout), (1, "not what the results say: 05_x/measured.md\n"))
-            for ranks, shown in (("ranks=1,4", ["1", "4"]), ("ranks=2", ["2"])):
-                (root / "results/gpu/r.json").write_text(json.dumps(record(*(row("02_mpi/x", n, 1e-3, compute_seconds=1e-3, **CLOCKS)
-                                                                             for n in (1, 2, 4)))))
-                page.write_text(f"<!-- scaling results/gpu/r.json 02_ {ranks} -->\n<!-- end scaling -->\n")
-                run()
-                self.assertEqual([r["ranks"] for r in table(page.read_text(), "entry")[1]], shown)
-            page.write_text(right.replace("1.00 us", "1.10 us"))
             for words, code, said in ((["--help"], 0, "--check"), (["--chek"], 2, "unrecognized arguments: --chek"), (["x"], 2, "unrecognized arguments: x")):
                 done = run(*words)
                 self.assertEqual((done.returncode, page.read_text()), (code, right.replace("1.00 us", "1.10 us")), words)
