@@ -29,7 +29,7 @@ TOOLS = pathlib.Path(__file__).resolve().parent
 ROOT = TOOLS.parent
 sys.path.insert(0, str(TOOLS))
 from autograder import grading  # noqa: E402
-from exercises import sets  # noqa: E402
+from exercises import masters, sets  # noqa: E402
 
 EXAMPLES = """Examples:
   tools/handins.py 05_cuda_csr/exercises/row_lengths.cu handins -o class
@@ -52,11 +52,6 @@ def fail(message):
     sys.exit(2)
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        fail(f"{message}; see --help")
-
-
 @dataclasses.dataclass
 class HandIn:
     """A student's file for one exercise, and what came of it."""
@@ -70,9 +65,8 @@ class HandIn:
 
     def why(self):
         """All in a line."""
-        if self.status != GRADED:
-            return "; ".join([self.status, *(reason for _, reason in self.lost)])
-        return "; ".join(f"{what}: {reason}" if what else reason for what, reason in self.lost)
+        status = [] if self.status == GRADED else [self.status]
+        return "; ".join(status + [f"{what}: {reason}" if what else reason for what, reason in self.lost])
 
     def short(self):
         """Where points were lost; all of it stands with the mistake."""
@@ -99,10 +93,10 @@ def exercises_of(names):
         step = next((s for s in steps if step in (s, s.split("_")[0])), None)
         if step is None:
             fail(f"'{name}': no step with exercises of that name; there are {', '.join(steps)}")
-        masters = sorted(p.name for p in (ROOT / step / "exercises").glob("*") if p.suffix in (".cpp", ".cu"))
-        if file and file not in masters:
-            fail(f"'{name}': no exercise of that name; {step} has {', '.join(masters)}")
-        chosen += [f"{step}/{master}" for master in ([file] if file else masters)]
+        files = [master.name for master in masters(step)]
+        if file and file not in files:
+            fail(f"'{name}': no exercise of that name; {step} has {', '.join(files)}")
+        chosen += [f"{step}/{one}" for one in ([file] if file else files)]
     return list(dict.fromkeys(chosen))
 
 
@@ -202,7 +196,7 @@ def replace(path, text):
     """Writes the file whole, or leaves what was there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(text, encoding="utf-8", newline="")
+        temporary.write_text(text, encoding="utf-8", errors="replace", newline="")  # a name need be no text
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -241,7 +235,7 @@ def as_csv(handins, exercises):
         for handin in row:
             cells += [handin.points if is_graded(handin) else "", text_cell(handin.why())]
         table.writerow(cells)
-    return out.getvalue().encode("utf-8", "replace").decode()
+    return out.getvalue()
 
 
 def mistakes(handins):
@@ -253,7 +247,7 @@ def mistakes(handins):
     return sorted(groups.values(), key=lambda group: (-len(group), group[0].exercise))
 
 
-def as_page(handins, exercises, title, note):
+def as_page(handins, exercises, note):
     import jinja2
     from markupsafe import Markup
 
@@ -264,9 +258,9 @@ def as_page(handins, exercises, title, note):
     rows = [(student, row, points_of(row)) for student, row in students(handins).items()]
     number = {id(h): k for k, group in enumerate(groups, 1) for h in group}
     return environment.get_template("handins.html").render(
-        title=title, exercises=exercises, rows=rows, mistakes=groups, number=number, name=id, done=sum(is_graded(h) for h in handins), all=len(handins),
+        title=", ".join(exercises), exercises=exercises, rows=rows, mistakes=groups, number=number, name=id, done=sum(is_graded(h) for h in handins), all=len(handins),
         note=note, several=len(exercises) > 1,
-        style=Markup((here / "page.css").read_text()), script=Markup((here / "page.js").read_text())).encode("utf-8", "replace").decode()
+        style=Markup((here / "page.css").read_text()), script=Markup((here / "page.js").read_text()))
 
 
 def arguments():
@@ -275,14 +269,14 @@ def arguments():
     if "--" in words:
         at = words.index("--")
         words, rest = words[:at], words[at + 1:]
-    parser = Parser(prog="handins", usage="tools/handins.py EXERCISE ... DIR -o NAME [--jobs N] [-- OPTIONS]", description=__doc__, epilog=EXAMPLES,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="handins", usage="tools/handins.py EXERCISE ... DIR -o NAME [--jobs N] [-- OPTIONS]", description=__doc__,
+                                     epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.error = lambda message: fail(f"{message}; see --help")
     parser.add_argument("exercises", nargs="+", metavar="EXERCISE", help="05_cuda_csr/exercises/row_lengths.cu, 05/row_lengths.cu, or 05: all exercises of that step")
     parser.add_argument("directory", type=pathlib.Path, metavar="DIR", help="the hand-ins")
     parser.add_argument("-o", "--output", required=True, metavar="NAME", help="writes NAME.csv and NAME.html")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="hand-ins at once; without it the processors")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/cpu/bin/stages", metavar="STAGES", help="the program [build/cpu/bin/stages]")
-    parser.add_argument("--title", default="", help="title of the page")
     options = parser.parse_args(words)
     if not 1 <= options.jobs <= 1024:
         fail(f"--jobs {options.jobs}: must be a number from 1 to 1024")
@@ -304,13 +298,12 @@ def main():
         fail(f"this needs jinja2 in {sys.executable}; install python3-jinja2 and use the system's python3")
     exercises = exercises_of(options.exercises)
     handins = handins_in(options.directory, exercises)
-    title = options.title or ", ".join(exercises)
     grader = Grader(options.program, words)
     table, page = (out.with_name(out.name + end) for end in (".csv", ".html"))
 
     def write():
         replace(table, as_csv(handins, exercises))
-        replace(page, as_page(handins, exercises, title, grader.note))
+        replace(page, as_page(handins, exercises, grader.note))
 
     write()
     interrupted = []
@@ -325,8 +318,8 @@ def main():
             handin = works[work]
             if handin.status == WAITING:
                 continue  # it was interrupted
-            print(f"{count} of {len(todo)}: {handin.student}, {handin.exercise}: "
-                  f"{f'{handin.points} points' if handin.status == GRADED else handin.why()}".encode("utf-8", "replace").decode(), file=sys.stderr)
+            came_of_it = f"{handin.points} points" if handin.status == GRADED else handin.why()
+            print(f"{count} of {len(todo)}: {handin.student}, {handin.exercise}: {came_of_it}", file=sys.stderr)
             write()
     left = sum(h.status == WAITING for h in handins)
     print(f"written: {table}, {page}: {sum(map(is_graded, handins))} of {len(handins)} hand-ins in {time.monotonic() - start:.0f} s")

@@ -40,14 +40,12 @@ or as in the tables (n=1024, arxiv). Without WHAT it is the median time of a run
     phase:NAME       the time of a phase
     without:NAME     the time of a run less that phase; with over: this and those times, of entries that have the phase
     prepare          the time of preparing the plan
-    NAME             a metric, or gflops, bandwidth_share, noise (the uncertainty of the median, in percent), work, nnz, result_nnz;
-                     in a record of tools/counters.sh a counter, with per:OTHER over another counter or a number
+    NAME             a metric, or gflops, bandwidth_share, result_nnz; in a record of tools/counters.sh a counter, with per:OTHER
+                     over another counter or a number
 
 and before it, where several results fit, ranks=N, type=f32, operation=spmv, options=TEXT. The word `digits=N` shows a number with so many
-digits, `percent` a share. With `if_recorded` the text is `no record` as long as the file has nothing of that ENTRY, or of the entry after over:,
-which is then a name in full, STEP/NAME, and no regular expression (a $ may end it). ENTRY `context` and MATRIX NAME is what the record says of
-the machine; ENTRY `library` and MATRIX `memory` where cuSPARSE's sparse products take their memory from, in words. In a record of gathers
-ENTRY is the size of B and MATRIX the bytes read of a row, as in the table: `300MB 128`.
+digits, `percent` a share. ENTRY `context` and MATRIX NAME is what the record says of the machine. In a record of gathers ENTRY is the size of B
+and MATRIX the bytes read of a row, as in the table: `300MB 128`.
 
     tools/tables.py            writes all pages anew: the READMEs, all other pages of the steps, and those in docs/
     tools/tables.py --check    changes nothing; exit code 1 if one is not what the results say
@@ -232,9 +230,8 @@ def exchanged(row):
     return None if None in parts else sum(parts)
 
 
-def scaling_columns(timed, on_gpus, in_one_place):
+def scaling_columns(timed, on_gpus):
     """Titles of a table of ranks, and what stands under each of them for a row, given the fastest without ranks (None: there is none)."""
-    known = lambda name: any(measured(r, name) is not None for r in timed)
     timed_as = lambda value, base=None: "" if value is None else seconds(value) + (f" ({times(median(base) / value)})" if base else "")
     clock = lambda name: lambda r, base: timed_as(measured(r, name), base)
     ratio = lambda name: lambda r, _: "" if measured(r, name) is None else f"{measured(r, name):.2f}"
@@ -246,13 +243,8 @@ def scaling_columns(timed, on_gpus, in_one_place):
     columns |= {"root to root": clock("root_to_root_seconds"),
                 "bytes moved": lambda r, _: f"{measured(r, 'bytes_moved') / 1e6:.1f} MB",
                 "imbalance": ratio("imbalance")}
-    if known("compute_imbalance"):  # records of before have none
+    if any(measured(r, "compute_imbalance") is not None for r in timed):  # records of before have none
         columns["in time"] = ratio("compute_imbalance")
-    if in_one_place:
-        columns["whole"] = lambda r, _: seconds(median(r))
-    if known("to_host_share"):
-        columns["C to the host"] = lambda r, _: timed_as(measured(r, "to_host_seconds"))
-        columns["of the buses' speed"] = lambda r, _: share(measured(r, "to_host_share"))
     return columns
 
 
@@ -263,7 +255,7 @@ def scaling(results, pattern, wanted):
     ranked = [r for r in timed if r["mpi"] and re.search(pattern, r["entry"])]
     problem_of = lambda r: (r["problem"]["matrix"], r["problem"]["options"], r["problem"]["operation"], r["problem"]["type"])
     on_gpus = any(not r["mpi"] and re.search(pattern, r["entry"]) for r in timed)  # one against several
-    columns = scaling_columns(timed, on_gpus, on_gpus and any(r["problem"]["options"] != "C distributed" for r in ranked))
+    columns = scaling_columns(timed, on_gpus)
     names = next((word.removeprefix("phases=").replace("_", " ").split(",") for word in wanted if word.startswith("phases=")), [])
     wanted = [word for word in wanted if not word.startswith("phases=")]
     if names:
@@ -282,18 +274,14 @@ def scaling(results, pattern, wanted):
                   + (f"; {over} {seconds(median(base))}:" if base else ":"), "",
                   *table_of(columns, ([cell(*row) for cell in columns.values()] for row in rows)), ""]
         shown += rows
-    takes_turns = lambda r: int(context.get(f"ranks={r['ranks']}: gpus", r["ranks"])) < r["ranks"]
     if on_gpus:
-        lines += phases_of_ranks([(r, base) for r, base in shown if r["ranks"] > 1 and not takes_turns(r)], context)
+        lines += phases_of_ranks([(r, base) for r, base in shown if r["ranks"] > 1], context)
     counts = sorted({r["ranks"] for r in timed if r["mpi"]})
     known = lambda name: [(ranks, context[f"ranks={ranks}: {name}"]) for ranks in counts if f"ranks={ranks}: {name}" in context]
     copies = [f"{ranks} ranks {float(rate) / 1e9:.1f}" for ranks, rate in known("copy_bandwidth_bytes_per_second")]
     cores = next((value for key, value in context.items() if key.endswith(": cores")), "?")
     if gpus := [f"{ranks} processes {number}" for ranks, number in known("gpus")]:
         lines.append(f"({context['gpu']}; GPUs: {', '.join(gpus)})")
-    if any(takes_turns(r) for r in timed if r["mpi"]):
-        lines.append("(Processes that share a GPU take turns: compute is then the longest time that one of them takes with the GPU to itself, "
-                     "as it would on a GPU of its own.)")
     return "\n".join([*lines, f"({source_of(context, context['cpu'] + f', {cores} cores')}; copy bandwidth in GB/s: {', '.join(copies)})"]) + "\n"
 
 
@@ -303,7 +291,7 @@ def chain(results, pattern, wanted):
     for r in timed_rows(results):
         if (found := order.search(r["problem"]["options"])) and re.search(pattern, r["entry"]) and is_wanted(r["problem"]["matrix"], wanted):
             form = order.sub("", r["problem"]["options"])
-            place = "C distributed" if "C distributed" in form else "C one-gpu" if "C one-gpu" in form else ""
+            place = "C distributed" if "C distributed" in form else ""
             key = label(r["problem"]["matrix"]), form.replace(place, "").strip(", "), r["ranks"] if r["mpi"] else 1
             table.setdefault(key, {}).setdefault(int(found.group(1)), {})[r["entry"], place] = r
     lines = []
@@ -313,29 +301,24 @@ def chain(results, pattern, wanted):
         lines += [f"{matrix}{', ' + form if form else ''}, {ranks} rank{'s' * (ranks > 1)}:", ""]
         lines += table_of(["round", "non-zeros of A", "of C", *titles], (
             [str(k), *(f"{count:,}" for count in (lambda r: (r["problem"]["nnz"], r["result_nnz"]))(next(iter(cells.values())))),
-             *(chain_cell(cells.get(c), cells.get(columns[0])) for c in columns)] for k, cells in sorted(rounds.items()))) + [""]
+             *(chain_cell(cells[c], cells[columns[0]]) for c in columns)] for k, cells in sorted(rounds.items()))) + [""]
     context = results["context"]
     return "\n".join([*lines, f"(medians, and the speed over the first of a line; what messages move; {source_of(context, place_of(context))})"]) + "\n"
 
 
 def chain_cell(row, first):
-    if row is None:
-        return ""
-    over = f" ({times(median(first) / median(row))})" if first and row is not first else ""
+    over = f" ({times(median(first) / median(row))})" if row is not first else ""
     return seconds(median(row)) + over + (f", {sent / 1e6:.1f} MB" if (sent := measured(row, "bytes_moved")) else "")
 
 
-PHASES = ("analysis", "symbolic", "allocation", "numeric", "wait", "gather", "to host", "messages", "interleave")
+PHASES = ("analysis", "symbolic", "allocation", "numeric")
 
 
 def phases_of_ranks(rows, context):
     """The phases of products on several GPUs, and what the limit of one GPU, times their number, says of what they compute in. `rows`: each
     with the fastest on one GPU, or None."""
-    if not rows:
-        return []
     names = [name for name in PHASES if any(name in r["seconds"]["phases"] for r, _ in rows)]
     loads = {"B to its GPU": "upload_b_seconds", "between GPUs": "exchange_b_seconds"}
-    parts = ", ".join(f"*{name}*" for name in names[names.index("gather") + 1:]) if "gather" in names else ""
     cell = lambda value: seconds(value) if value else ""
     cells = []
     for row, base in rows:
@@ -343,8 +326,7 @@ def phases_of_ranks(rows, context):
         cells.append([label(row["problem"]["matrix"]), named(row["entry"]), str(row["ranks"]),
                       *(cell(row["seconds"]["phases"].get(name)) for name in names), *(cell(measured(row, name)) for name in loads.values()),
                       limit(base, context, took, row["ranks"]) if base and took else ""])
-    of_gather = f" ({parts} are parts of *gather*)" if parts else ""
-    return [f"Phases, the longest of all processes{of_gather}; what loading B takes; compute, of the limit:", "",
+    return ["Phases, the longest of all processes; what loading B takes; compute, of the limit:", "",
             *table_of(["matrix", "entry", "ranks", *names, *loads, "of the limit"], cells), ""]
 
 
@@ -406,8 +388,8 @@ SEGMENT = 64  # bytes of a request for which L2 takes about as long as for a sma
 @functools.cache
 def recorded(pattern):
     """The first record of that name, or None."""
-    file = next(iter(sorted((ROOT / "results").glob(pattern))), None)
-    return record.read(file) if file else None
+    files = records_of(pattern)
+    return record.read(files[0]) if files else None
 
 
 def counted(row, context):
@@ -429,8 +411,6 @@ def limits(row, context):
     least = {}
     if measured(row, "memory_bytes_at_least") and "gpu_copy_bandwidth_bytes_per_second" in context:
         least["memory"] = measured(row, "memory_bytes_at_least") / float(context["gpu_copy_bandwidth_bytes_per_second"])
-    if "gpu" not in context:
-        return least
     gathered, requests = recorded(f"{machine_of(context)}/gather.json"), recorded("*/l2_requests.json")
     asked = next((p["requests"] for p in requests["products"] if label(p["matrix"]) == label(row["problem"]["matrix"])), None) if requests else None
     if gathered and asked:
@@ -464,7 +444,7 @@ def products(results, pattern, wanted):
             continue
         speeds += [best["gflops"] / peer["gflops"]] if peer else []
         count, took, least = best["problem"]["multiplications"], best["seconds"]["phases"], limits(best, context)
-        ncu = counted(best, context) if "gpu" in context else None
+        ncu = counted(best, context)
         lines.append({"matrix": label(matrix), "products": f"{count / 1e6:.1f} M", "a result": f"{count / max(best['result_nnz'], 1):.1f}",
                       **{named(e): rate(rows.get(e)) for e in entries},
                       "library": rate(peer), "speed over it": f"{speeds[-1]:.2f}" if peer else "", "time": seconds(median(best)),
@@ -575,7 +555,7 @@ def counters(results, pattern, _wanted):
 VALUE = re.compile(r"(<!--\s+value\s+([^<>]*?)\s+-->)([^<>]*?)(<!-- /value -->)")
 SELECTORS = ("ranks", "type", "operation", "options")
 WITH_VALUE = (*SELECTORS, "digits", "in", "clock", "without", "per")  # beside what is told: NAME=VALUE or NAME:VALUE
-LISTED = ("gflops", "result_nnz", "bandwidth_share")  # of a result; of its problem are others
+LISTED = ("gflops", "result_nnz", "bandwidth_share")  # of a result, and no metrics of its entry
 
 
 def in_unit(name, number, words):
@@ -603,22 +583,12 @@ def of_file(name):
     raise ValueError(f"there is no record '{name}'")
 
 
-def is_entry(name):
-    """Whether a step registers an entry of that name, STEP/NAME: one that has no record yet is no misspelt one."""
-    step = name.partition("/")[0]
-    return any(f'"{name}"' in source.read_text() for kind in ("cpp", "cu") for source in ROOT.glob(f"{step}/**/*.{kind}"))
-
-
 def matrix_of(row):
     return row["problem"]["matrix"] if "problem" in row else row["matrix"]
 
 
 def value(results, entry, matrix, words):
     """One number of a record, as text. Raises ValueError where the record does not hold exactly one."""
-    if (entry, matrix) == ("library", "memory"):
-        if text := memory_of_library(timed_rows(results)):
-            return text
-        raise ValueError("no sparse product of cuSPARSE is recorded")
     if entry == "context":
         if matrix not in results["context"]:
             raise ValueError(f"the context has no '{matrix}'")
@@ -634,7 +604,7 @@ def value(results, entry, matrix, words):
         return f"{rates[entry, matrix] / 1e12:.1f} TB/s"
     pairs = {word: re.match(r"(\w+)[=:](.*)", word) for word in words}
     given = {pair[1]: pair[2] for pair in pairs.values() if pair and pair[1] in WITH_VALUE}
-    told = [word for word, pair in pairs.items() if word not in ("percent", "if_recorded") and not (pair and pair[1] in given)]
+    told = [word for word, pair in pairs.items() if word != "percent" and not (pair and pair[1] in given)]
     what = told[0] if told else ""
     over = what.removeprefix("over:") if what.startswith("over:") else ""
     of_cases, of_several, without = "cases" in results, matrix in ("mean", "least", "behind"), given.get("without", "")
@@ -652,14 +622,12 @@ def value(results, entry, matrix, words):
     mine = [r for r in timed if (r["entry"] == entry or r["entry"].endswith("/" + entry))
             and all(of(r, name) == text for name, text in selected.items())
             and (of_several or matrix in (matrix_of(r), label(matrix_of(r)).replace(" ", "")))]
-    if not mine and "if_recorded" in words and is_entry(entry):
-        return "no record"
     if not mine:
         raise ValueError(f"there is no good result of '{entry}' on '{matrix}'" + (f" with {selected}" if selected else ""))
     if without and not any(without.replace("_", " ") in r["seconds"].get("phases", {}) for r in timed):
         raise ValueError(f"no entry has a phase '{without}'")
     if over:
-        return value_over(mine, timed, over, matrix, given, "if_recorded" in words)
+        return value_over(mine, timed, over, matrix, given)
     if len(mine) > 1:
         raise ValueError(f"{len(mine)} results fit; name {', '.join(SELECTORS)} too")
     row = mine[0]
@@ -673,8 +641,6 @@ def value(results, entry, matrix, words):
         return in_unit(what, row[what] / divisor, words)
     if not what:
         return seconds(median_without(row, without))
-    if what == "noise":
-        return f"{100 * row['seconds']['run']['noise']:.1f} %"
     if what == "prepare":
         return seconds(row["seconds"]["prepare"])
     if what.startswith("phase:"):
@@ -682,13 +648,13 @@ def value(results, entry, matrix, words):
         if name not in row["seconds"]["phases"]:
             raise ValueError(f"there is no phase '{name}'")
         return seconds(row["seconds"]["phases"][name])
-    number = row.get(what, row["problem"].get(what)) if what in (*LISTED, *row["problem"]) else measured(row, what)
+    number = row.get(what) if what in LISTED else measured(row, what)
     if not isinstance(number, (int, float)):
         raise ValueError(f"there is no metric '{what}'")
     return in_unit(what, number, words)
 
 
-def value_over(mine, timed, pattern, matrix, given, if_recorded):
+def value_over(mine, timed, pattern, matrix, given):
     """What value() says of over:PATTERN: `mine` are the rows that fit, `timed` all of the record, `given` the words with a value."""
     fields = ("operation", "type") if "in" in given else ("operation", "type", "options")
     problem = lambda r: [matrix_of(r)] + [r["problem"][name] for name in fields]
@@ -704,8 +670,6 @@ def value_over(mine, timed, pattern, matrix, given, if_recorded):
         if not took:
             raise ValueError(f"there is no metric '{clock}'")
         ratio.setdefault(matrix_of(row), []).append(min(others) / took)
-    if not ratio and if_recorded and is_entry(pattern.rstrip("$")):
-        return "no record"
     if not ratio:
         raise ValueError(f"no entry like '{pattern}' on {matrix_of(mine[0])}")
     speeds = sum(ratio.values(), [])
@@ -720,7 +684,7 @@ def value_over(mine, timed, pattern, matrix, given, if_recorded):
 
 def records_of(name):
     """The files of that name or pattern, with or without `results/` before it."""
-    return sorted(ROOT.glob(name)) or sorted((ROOT / "results").glob(name))
+    return tuple(sorted(ROOT.glob(name)) or sorted((ROOT / "results").glob(name)))
 
 
 def with_values(text, page, missing):
@@ -841,7 +805,7 @@ def steps(_results, _pattern, _wanted):
     """What each step is worth, from the records that there are: of one entry a step, the same on all matrices of the record."""
     rows = []
     for step, pattern, baseline, what, over, example in STEPS:
-        if not (files := sorted((ROOT / "results").glob(pattern))):
+        if not (files := records_of(pattern)):
             continue
         results = merged(files)
         times_of = least_times(r for r in timed_rows(results) if not r["structure_reuse"])
@@ -919,14 +883,10 @@ def rates():
     return head + f"{gathered['device']}\t{l2:.4g}\t{products['context']['gpu_sms']}\t{HIGHEST_CLOCK[GPU]:.4g}\t{SHORTEST_KERNEL:.4g}\n"
 
 
-def merged(files):
-    """The results of all parts, which are of the same sources and of one GPU, those of smaller matrices first. Read once: pages ask hundreds
-    of times."""
-    return read_parts(tuple(files))
-
-
 @functools.cache
-def read_parts(files):
+def merged(files):
+    """The results of all parts, a tuple, which are of the same sources and of one GPU, those of smaller matrices first. Read once: pages ask
+    hundreds of times."""
     def size(part):
         return min((row["problem"]["nnz"] for row in part.get("results", []) if "problem" in row), default=0)
     parts = sorted(map(record.read, files), key=size)
@@ -943,7 +903,7 @@ def read_parts(files):
 def filled(match, missing):
     """A block of a page with its table made anew. What has no record yet is added to `missing`."""
     start, kind, file, pattern, matrices, written, end = match.groups()
-    parts, wanted = sorted(ROOT.glob(file)), matrices.split()
+    parts, wanted = records_of(file), matrices.split()
     if not parts:
         missing.add(file)
     if not parts and kind != "ladder":

@@ -9,7 +9,7 @@ usage: autograder_tests.py --program STAGES --root DIRECTORY [unittest options]
 import argparse
 import csv
 import hashlib
-import html.parser
+import html
 import importlib.util
 import io
 import json
@@ -52,9 +52,7 @@ if "trouble" in text:
     print("stages: error: the disk is full", file=sys.stderr)
     sys.exit(2)
 lost = [dict([("class", "square matrices"), ("counts", True), ("good", False), ("reason", why)])] if why else []
-if form == "gradescope":
-    out = dict(score=points, output_format="text", tests=[dict(name=file.name, score=points, max_score=100, status="passed", output=why)])
-elif form == "classroom50":
+if form == "classroom50":
     out = dict(schema="classroom50/result/v1", score=points, tests=[{"test-name": file.name, "passed": points == 100, "score": points, "max-score": 100, "output": why}])
     out["max-score"] = 100
 else:
@@ -70,20 +68,26 @@ def run(*words, **how):
                           check=False, env=environment, **how)
 
 
-def load(path, name):
-    spec = importlib.util.spec_from_file_location(name, path)
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("it did not come to that")
+        time.sleep(0.02)
+
+
+def load(name):
+    """A module of tools/."""
+    spec = importlib.util.spec_from_file_location(pathlib.Path(name).name, ROOT / f"tools/{name}.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
-def exercises():
-    return load(ROOT / "tools/exercises.py", "exercises")
-
-
-def steps_built():
-    return {entry["stage"] for entry in json.loads(run(PROGRAM, "list", "--json").stdout)["entries"]}
+def made(exercise, solution=False):
+    """An exercise as students get it, or its solution."""
+    step, name = exercise.split("/")
+    return load("exercises").made(ROOT / step / "exercises" / name, solution)
 
 
 class Case(unittest.TestCase):
@@ -113,13 +117,6 @@ class Case(unittest.TestCase):
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
 
-def solution_lines(master):
-    """The lines that the solution has, and the task has not."""
-    tools = exercises()
-    task = set(map(str.strip, tools.made(master, False).splitlines()))
-    return [line.strip() for line in tools.made(master, True).splitlines() if line.strip() and line.strip() not in task]
-
-
 class Labs(Case):
     """What is in them."""
 
@@ -130,27 +127,21 @@ class Labs(Case):
     def test_a_zip(self):
         file = self.directory / "lab.zip"
         self.assertRegex(self.make("--gradescope", file, "05_cuda_csr/exercises/row_lengths.cu", HOST), r"^written: .*lab\.zip \(\d+ KiB\): 2 exercise")
-        with zipfile.ZipFile(file) as made:
-            names = set(made.namelist())
-            self.assertEqual(names, {"setup.sh", "run_autograder", "grading.py", "packages.txt", "exercises.json", "stages.tar.gz"})
-            self.assertEqual(json.loads(made.read("exercises.json")), {"exercises": [CUDA, HOST]})
-            packages = made.read("packages.txt").decode().split()
-            files = self.project(made.read("stages.tar.gz"))
+        with zipfile.ZipFile(file) as lab:
+            self.assertEqual(set(lab.namelist()), {"setup.sh", "run_autograder", "grading.py", "packages.txt", "exercises.json", "stages.tar.gz"})
+            self.assertEqual(json.loads(lab.read("exercises.json")), {"exercises": [CUDA, HOST]})
+            packages = lab.read("packages.txt").decode().split()
+            files = self.project(lab.read("stages.tar.gz"))
         self.assertIn("libboost-context-dev", packages)
         self.assertNotIn("openmpi-bin", packages)
         # Only these steps, and of their exercises only these, as students get them. No marks, no solutions.
         self.assertEqual({name.split("/")[0] for name in files if re.match(r"\d\d_", name)}, {"01_cpu_serial", "05_cuda_csr"})
-        self.assertEqual({name for name in files if "/exercises/" in name}, {f"{e.split('/')[0]}/exercises/{e.split('/')[1]}" for e in (CUDA, HOST)})
+        self.assertEqual({name for name in files if "/exercises/" in name}, {e.replace("/", "/exercises/") for e in (CUDA, HOST)})
         self.assertIn("common/student/main.cpp", files)
         self.assertIn("data/builtin.tsv", files)
         self.assertFalse([name for name in files if name.startswith(("tests/", "docs/", "results/")) or name.endswith(".md")])
         for exercise in (CUDA, HOST):
-            step, name = exercise.split("/")
-            master = ROOT / step / "exercises" / name
-            self.assertEqual(files[f"{step}/exercises/{name}"], exercises().made(master, False))
-            lines = solution_lines(master)
-            self.assertTrue(lines)
-            self.assertFalse([line for line in lines if line in files[f"{step}/exercises/{name}"].splitlines()])
+            self.assertEqual(files[exercise.replace("/", "/exercises/")], made(exercise))
         self.assertFalse([name for name, text in files.items() if re.search(r"(?m)^\s*// (SOLUTION|STUDENT|END)$", text) and name.startswith("0")])
 
     def test_a_folder(self):
@@ -167,19 +158,15 @@ class Labs(Case):
         for page in ("README.md", "template/README.md"):
             self.assertNotRegex((folder / page).read_text(), r"@[A-Z0-9]+@")
         for name in ("row_lengths.cu", "warp_per_row.cu"):
-            self.assertEqual((folder / "template" / name).read_text(), exercises().made(ROOT / "05_cuda_csr/exercises" / name, False))
+            self.assertEqual((folder / "template" / name).read_text(), made(f"05_cuda_csr/{name}"))
 
-    def test_ranks_need_mpi(self):
+    def test_its_packages_are_those_of_the_project_and_ranks_need_mpi(self):
         folder = self.directory / "lab"
         self.make("--classroom50", folder, "02/gather_rows.cpp", "05/row_lengths.cu")
-        self.assertIn("libopenmpi-dev openmpi-bin", (folder / "autograder/packages.txt").read_text())
+        packages, known = (folder / "autograder/packages.txt").read_text(), (ROOT / "tools/install-deps.sh").read_text()
+        self.assertIn("libopenmpi-dev openmpi-bin", packages)
         self.assertTrue((folder / "template/02_mpi/gather_rows.cpp").exists())
-
-    def test_its_packages_are_those_of_the_project(self):
-        folder = self.directory / "lab"
-        self.make("--classroom50", folder, "02", "05")
-        known = (ROOT / "tools/install-deps.sh").read_text()
-        for package in (folder / "autograder/packages.txt").read_text().split():
+        for package in packages.split():
             self.assertRegex(known, rf"[| ]{re.escape(package)}[| ]", package)
 
     def test_what_is_there_is_kept(self):
@@ -235,18 +222,9 @@ exec {shutil.which("cp")} "$@"
 class Grading(Case):
     """What a hand-in's files are graded for, by what is in every lab."""
 
-    def setUp(self):
-        super().setUp()
-        sys.path.insert(0, str(ROOT / "tools/autograder"))
-        self.addCleanup(sys.path.remove, str(ROOT / "tools/autograder"))
-        self.grading = load(ROOT / "tools/autograder/grading.py", "grading")
-        self.grading.exercises = lambda: [CUDA, HOST]
-        self.handin = self.directory / "handin"
-        self.handin.mkdir()
-
-    def found(self, exercise=CUDA):
-        file, why = self.grading.handed_in(self.handin, exercise)
-        return str(file.relative_to(self.handin)) if file else why
+    def found(self):
+        file, why = load("autograder/grading").handed_in(self.directory / "handin", CUDA)
+        return str(file.relative_to(self.directory / "handin")) if file else why
 
     def test_where_a_file_lies(self):
         self.assertEqual(self.found(), "there is no file row_lengths.cu in what was handed in; it keeps the name that it had")
@@ -262,40 +240,20 @@ class Grading(Case):
         self.assertEqual(self.found(), "05_cuda_csr/row_lengths.cu")
 
     def test_links_are_nobodys_file(self):
-        (self.handin / "row_lengths.cu").symlink_to("/etc/passwd")
-        (self.handin / "deeper").symlink_to("/")
+        handin = self.write("handin/notes", "").parent
+        (handin / "row_lengths.cu").symlink_to("/etc/passwd")
+        (handin / "deeper").symlink_to("/")
         self.assertEqual(self.found(), "row_lengths.cu is a link; hand in the file itself")
-
-    def test_all_together(self):
-        self.write("handin/row_lengths.cu", "points 100")
-        for form, of in (("gradescope", None), ("classroom50", 200)):
-            result = self.grading.result([self.played], self.handin, form)
-            title = "name" if form == "gradescope" else "test-name"
-            self.assertEqual((result["score"], result.get("max-score")), (100, of))
-            self.assertEqual([test[title] for test in result["tests"]], [CUDA, HOST])
-            self.assertEqual([test["score"] for test in result["tests"]], [100, 0])
-            self.assertIn("there is no file csr_spmv.cpp", result["tests"][1]["output"])
-        self.write("handin/csr_spmv.cpp", "points 30 because of a tail")
-        self.assertEqual(self.grading.result([self.played], self.handin, "gradescope")["score"], 130)
-
-    def test_trouble_is_no_grade(self):
-        self.write("handin/row_lengths.cu", "trouble")
-        with self.assertRaisesRegex(self.grading.Trouble, "exit code 2"):
-            self.grading.result([self.played], self.handin, "gradescope")
-        with self.assertRaisesRegex(self.grading.Trouble, "cannot be run: No such file"):
-            self.grading.result([self.directory / "nothing"], self.handin, "gradescope")
 
 
 def valid(result):
     """Faults of a result by schemas/result-v1.schema.json and runner.py of foundation50/classroom50; none: it is taken."""
-    out = [field for field in ("classroom", "assignment", "assignment_type", "owner", "submission", "commit", "release", "review", "datetime")
-           if not isinstance(result.get(field), str) or not result[field]]
+    texts = ("classroom", "assignment", "assignment_type", "owner", "submission", "commit", "release", "review", "datetime")
+    out = [field for field in texts if not isinstance(result.get(field), str) or not result[field]]
     out += ["schema"] * (result.get("schema") != "classroom50/result/v1")
     out += ["datetime"] * (re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result.get("datetime", "")) is None)
     out += ["submission"] * (not result.get("submission", "").startswith("submit/"))
-    known = {"schema", "classroom", "assignment", "assignment_type", "owner", "submission", "commit", "release", "review", "datetime", "graded_at", "score",
-             "max-score", "tests", "submitted_by"}
-    out += sorted(set(result) - known)
+    out += sorted(set(result) - {*texts, "schema", "graded_at", "score", "max-score", "tests", "submitted_by"})
     for part in (result, *result["tests"]):
         score, of = part.get("score"), part.get("max-score")
         out += ["score"] * (type(score) is not int or type(of) is not int or not 0 <= score <= of)
@@ -331,6 +289,7 @@ class Classroom50(Case):
         result, body = self.graded()
         self.assertEqual(valid(result), [])
         self.assertEqual((result["score"], result["max-score"], result["owner"], result["review"]), (125, 200, "ada", IDENTITY["COMMIT_URL"]))
+        self.assertEqual([test["test-name"] for test in result["tests"]], [CUDA, HOST])
         self.assertEqual(body.count("```"), 2)
         self.assertIn("of ''' in it", body)
         self.assertEqual(self.graded(REVIEW_URL="https://example.org/compare")[0]["review"], "https://example.org/compare")
@@ -339,12 +298,13 @@ class Classroom50(Case):
         result, body = self.graded()
         self.assertEqual(valid(result), [])
         self.assertEqual((result["score"], result["max-score"]), (0, 200))
-        self.assertIn("there is no file", body)
+        self.assertIn("there is no file csr_spmv.cpp", body)
 
     def test_trouble_is_no_result(self):
         self.write("checkout/row_lengths.cu", "trouble")
         done = run(sys.executable, self.lab / "autograder.py", cwd=self.checkout, environment=IDENTITY)
         self.assertEqual(done.returncode, 2)
+        self.assertIn("autograder: error: stages grade ended with exit code 2; what it said stands above", done.stderr)
         self.assertFalse((self.checkout / "result.json").exists())
 
     def test_another_build_is_not_used(self):
@@ -361,12 +321,12 @@ class Zip(Case):
 
     def setUp(self):
         super().setUp()
-        if "05_cuda_csr" not in steps_built():
+        if '"05_cuda_csr"' not in run(PROGRAM, "list", "--json").stdout:
             self.skipTest("this build has no CUDA steps")
         self.place = self.directory / "autograder"
         self.make("--gradescope", self.directory / "lab.zip", HOST, CUDA)
-        with zipfile.ZipFile(self.directory / "lab.zip") as made:
-            made.extractall(self.place / "source")
+        with zipfile.ZipFile(self.directory / "lab.zip") as lab:
+            lab.extractall(self.place / "source")
         shutil.copy(self.place / "source/run_autograder", self.place)
         (self.place / "run_autograder").chmod(0o755)
         (self.place / "stages-build").symlink_to(PROGRAM.parent.parent)
@@ -381,13 +341,9 @@ class Zip(Case):
         done = run(self.place / "run_autograder", environment=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads((self.place / "results/results.json").read_text())
-        self.assertEqual(result["score"], sum(test.get("score", 0) for test in result["tests"]))
+        self.assertEqual((result["score"], result.get("max-score")), (sum(test.get("score", 0) for test in result["tests"]), None))
         self.assertEqual((self.place / "source").stat().st_mode & 0o77, 0 if os.geteuid() == 0 else (self.place / "source").stat().st_mode & 0o77)
         return {test["name"]: test for test in result["tests"]}
-
-    def master(self, exercise, solution):
-        step, name = exercise.split("/")
-        return exercises().made(ROOT / step / "exercises" / name, solution)
 
     def thief(self):
         """The solution, which ends at once unless it can read or write what it must not."""
@@ -403,16 +359,16 @@ static const bool found = [] {{
   if (open({results}, O_WRONLY | O_CREAT, 0666) >= 0) return true;
   _exit(3);
 }}();
-""" + self.master(CUDA, True)
+""" + made(CUDA, True)
 
     def test_a_solution_a_task_an_attack(self):
         # A solution that only multiplies where it finds the lab, or can write its own points.
         if os.geteuid() != 0 and shutil.which("bwrap") is None:
             self.skipTest("nothing keeps a program from this user's files here")
-        tests = self.graded({"csr_spmv.cpp": self.master(HOST, True), "row_lengths.cu": self.thief()})
+        tests = self.graded({"csr_spmv.cpp": made(HOST, True), "row_lengths.cu": self.thief()})
         self.assertEqual((tests[HOST]["score"], tests[CUDA]["score"]), (100, 0), tests)
         self.assertIn("ends the program, with exit code 3", json.dumps(tests))
-        tests = self.graded({"csr_spmv.cpp": self.master(HOST, False)})
+        tests = self.graded({"csr_spmv.cpp": made(HOST)})
         self.assertLess(tests[HOST]["score"], 60)
         self.assertEqual((tests[CUDA]["score"], tests[CUDA]["status"]), (0, "failed"))
 
@@ -423,22 +379,6 @@ static const bool found = [] {{
         self.assertEqual(done.returncode, 2)
         self.assertRegex(done.stderr, "^autograder: error: .*stages-build/bin/stages: cannot be run: No such file or directory; run setup.sh again\n$")
         self.assertFalse((self.place / "results/results.json").exists())
-
-
-class Text(html.parser.HTMLParser):
-    """The text of a page, and its tags."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.text = [], []
-        self.feed(page)
-        self.text = "\n".join(self.text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-
-    def handle_data(self, data):
-        self.text.append(data)
 
 
 class Class(Case):
@@ -484,13 +424,6 @@ class HandIns(Class):
         self.assertNotIn('id="mistake-3"', page)
         self.assertNotIn("A part", page)
 
-    def test_files_beside_each_other(self):
-        self.write("class/ada.cu", "points 100")
-        self.write("class/bob.cu", "points 10")
-        self.write("class/notes.txt", "")
-        self.graded()
-        self.assertEqual({name: row["points"] for name, row in self.table().items()}, {"ada": "100", "bob": "10"})
-
     def test_several_exercises(self):
         self.write("class/ada/row_lengths.cu", "points 100")
         self.write("class/ada/csr_spmv.cpp", "points 20 because of a tail")
@@ -508,10 +441,9 @@ class HandIns(Class):
         self.assertFalse([cell for cell in cells if cell[:1] in ("=", "+", "-", "@")])
         self.assertTrue({"'=cmd()", "'-2+3", "'@SUM(A1)", "a,b\"c", r"e\x1b[31m\x9b\u202e"} <= set(cells), cells)
         self.assertNotRegex(done.stderr + "".join(cells), "[\x1b\x9b\u202e]")
-        page = Text(self.page())
-        self.assertFalse({"img", "b"} & set(page.tags))
-        self.assertIn("<b onclick=alert(1)>bold", page.text)
-        self.assertIn("=<img src=x onerror=alert(1)>", page.text)
+        self.assertFalse({"img", "b"} & set(re.findall(r"<(\w+)", self.page())))
+        for text in ("<b onclick=alert(1)>bold", "=<img src=x onerror=alert(1)>"):
+            self.assertIn(html.escape(text), self.page())
 
     def test_a_name_that_is_no_text(self):
         place = os.fsencode(self.directory / "class") + b"/\xff\xfe"
@@ -542,24 +474,15 @@ class HandIns(Class):
                     self.write(name, "").unlink()
                 self.write("seconds", "60")
                 work = subprocess.Popen(list(map(str, self.words(CUDA, "--jobs", "2"))), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-                end = time.monotonic() + 60
-                while not self.log.exists() or not (self.directory / "out.html").exists() or "A part: 1 of 4 hand-ins are graded" not in self.page():
-                    self.assertLess(time.monotonic(), end)
-                    time.sleep(0.02)
+                wait_until(lambda: self.log.exists() and "A part: 1 of 4 hand-ins are graded" in self.page(), 60)
                 work.send_signal(number)
+                _, said = work.communicate(timeout=20)
                 if number != signal.SIGKILL:
-                    _, said = work.communicate(timeout=20)
                     self.assertIn("interrupted: 3 hand-ins are not graded", said)
                     self.assertEqual(work.returncode, 130)
-                else:
-                    work.wait(20)
-                    work.stderr.close()
-                    end = time.monotonic() + 20  # nobody waits for them any more
                 for line in self.log.read_text().splitlines():
-                    while (process := pathlib.Path("/proc", line.split()[1])).exists() and number == signal.SIGKILL:
-                        self.assertLess(time.monotonic(), end, line)
-                        time.sleep(0.02)
-                    self.assertFalse(process.exists(), line)
+                    process = pathlib.Path("/proc", line.split()[1])
+                    wait_until(lambda: not process.exists(), 20 if number == signal.SIGKILL else 0)  # nobody waits for them any more after SIGKILL
                 table = self.table()
                 self.assertEqual(table["a"]["points"], "100")
                 self.assertEqual((table["s2"]["points"], table["s2"][f"{CUDA}: why"]), ("", "not graded yet"))
@@ -568,11 +491,11 @@ class HandIns(Class):
     def test_trouble_with_one(self):
         self.write("class/ada.cu", "trouble")
         self.write("class/bob.cu", "points 100")
+        self.write("class/notes.txt", "")
         self.graded(code=1)
         table = self.table()
-        self.assertEqual((table["ada"]["points"], table["bob"]["points"]), ("", "100"))
-        self.assertIn("could not be graded; ", table["ada"][f"{CUDA}: why"])
-        self.assertIn("the disk is full", table["ada"][f"{CUDA}: why"])
+        self.assertEqual({name: row["points"] for name, row in table.items()}, {"ada": "", "bob": "100"})
+        self.assertRegex(table["ada"][f"{CUDA}: why"], "could not be graded; .*the disk is full")
         (self.directory / "class" / "eve").mkdir()
         os.mkfifo(self.directory / "class" / "eve" / "row_lengths.cu")
         self.graded(code=1)
@@ -610,8 +533,7 @@ class RealHandIns(Class):
         self.played = PROGRAM
 
     def test_two(self):
-        master = ROOT / "01_cpu_serial/exercises/csr_spmv.cpp"
-        self.write("class/ada.cpp", exercises().made(master, True))
+        self.write("class/ada.cpp", made(HOST, True))
         self.write("class/bob.cpp", "int x = y;\n")
         self.graded(HOST)
         table = self.table()

@@ -241,8 +241,6 @@ class Project:
             return self.check_stages(first, rest)
         if first in ("ctest", "cmake"):
             return self.check_ctest(rest) if first == "ctest" else self.check_presets(rest)
-        if first == "nvcc" or (first == "first" and not rest):  # the one program that is compiled without the build
-            return None
         if "/" in first:
             return self.check_script(first, rest)
         raise Fault(f"'{first}' is no program of this project")

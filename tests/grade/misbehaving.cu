@@ -6,13 +6,10 @@
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -28,6 +25,7 @@
 #include "common/simt/lens/counting.hpp"
 #include "common/simt/lens/races.hpp"
 #endif
+#include "tests/grade/misbehaves.hpp"
 
 // The judge's own names, for a linker that would take the first definition that it meets.
 namespace stages::battery {
@@ -41,16 +39,6 @@ namespace {
 
 constexpr unsigned kBlock = 128;
 
-bool misbehaves(const char* how) {
-  const char* const asked = std::getenv("STAGES_MISBEHAVE");
-  return asked != nullptr && std::strcmp(asked, how) == 0;
-}
-
-/// Sleeps for ever.
-[[noreturn]] void wait() {
-  for (;;) pause();
-}
-
 /// What this process says to the judge, by its descriptor.
 int judge_socket() {
   for (int file = 3; file < 100; ++file) {
@@ -62,6 +50,11 @@ int judge_socket() {
   return -1;
 }
 
+/// Writes, whether anybody reads or not.
+void tell(int file, const void* data, std::size_t bytes) {
+  [[maybe_unused]] const auto sent = write(file, data, bytes);
+}
+
 /// A frame as common/student/messages.hpp has it.
 void say(std::uint32_t kind, std::uint64_t announced, const std::string& body) {
   struct {
@@ -70,7 +63,7 @@ void say(std::uint32_t kind, std::uint64_t announced, const std::string& body) {
   } const head{kind, 0, announced};
   std::string frame(reinterpret_cast<const char*>(&head), sizeof head);
   frame += body;
-  [[maybe_unused]] const auto sent = write(judge_socket(), frame.data(), frame.size());
+  tell(judge_socket(), frame.data(), frame.size());
 }
 
 const char* const kForged =
@@ -85,7 +78,7 @@ const char* const kForged =
   if (misbehaves("forge")) {
     std::ifstream in("/proc/self/cmdline");
     for (std::string word; std::getline(in, word, '\0');) std::ofstream(word, std::ios::app) << kForged;
-    [[maybe_unused]] const auto said = write(1, kForged, std::strlen(kForged));
+    tell(1, kForged, std::strlen(kForged));
     _exit(0);
   }
   if (misbehaves("hang_at_start")) wait();
@@ -109,12 +102,10 @@ void eat(double bytes) {
 
 /// The attacks that leave the product to be wrong, or end this process.
 void attack() {
-  if (misbehaves("daemon")) {
-    if (fork() == 0) {
-      setsid();
-      if (fork() != 0) _exit(0);
-      wait();
-    }
+  if (misbehaves("daemon") && fork() == 0) {
+    setsid();
+    if (fork() != 0) _exit(0);
+    wait();
   }
   if (misbehaves("fork_bomb")) {
     for (;;) {
@@ -189,9 +180,7 @@ void attack() {
     close(judge_socket());
     wait();
   }
-  if (misbehaves("nonsense")) {
-    [[maybe_unused]] const auto sent = write(judge_socket(), kForged, std::strlen(kForged));
-  }
+  if (misbehaves("nonsense")) tell(judge_socket(), kForged, std::strlen(kForged));
   if (misbehaves("huge")) {
     say(102, 0, "");  // for the run
     say(103, ~std::uint64_t{0}, "");
@@ -205,7 +194,7 @@ void attack() {
   }
   if (misbehaves("drip")) {
     for (;;) {
-      [[maybe_unused]] const auto sent = write(judge_socket(), "f", 1);
+      tell(judge_socket(), "f", 1);
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
   }
@@ -422,8 +411,7 @@ class Misbehaving final : public DeviceSpmvPlan<T> {
                         : misbehaves("read_beyond")  ? Fault::read_beyond
                         : misbehaves("null_pointer") ? Fault::null_pointer
                                                      : Fault::none;
-    launch(multiply<T>, {.grid = blocks_for(a_.rows, kBlock), .block = kBlock, .stream = this->stream()},
-           a_.view(), x, y, fault);
+    launch(multiply<T>, shape, a_.view(), x, y, fault);
   }
 
   void multiply_here(const T* x, T* y) {

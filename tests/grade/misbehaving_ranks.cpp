@@ -1,26 +1,14 @@
 // A student's file for several ranks, for an exercise with "// Ranks:". It is right, and rank 1 misbehaves at
 // the first product as the environment variable STAGES_MISBEHAVE says.
-#include <unistd.h>
-
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <stdexcept>
 
 #include "common/harness/plan.hpp"
 #include "common/harness/registry.hpp"
+#include "tests/grade/misbehaves.hpp"
 
 namespace stages {
 namespace {
-
-bool misbehaves(const char* how) {
-  const char* const asked = std::getenv("STAGES_MISBEHAVE");
-  return asked != nullptr && std::strcmp(asked, how) == 0;
-}
-
-[[noreturn]] void wait() {
-  for (;;) pause();
-}
 
 void attack() {
   if (misbehaves("ranks:hang")) wait();

@@ -4,12 +4,10 @@ that are played by scripts; and which sources a record is held to depend on.
 """
 
 import json
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
@@ -43,23 +41,13 @@ while [ $# -gt 0 ]; do [ "$1" != --json ] || echo '{}' > "$2"; shift; done
 }
 
 
-class Digest(unittest.TestCase):
+class Digest(Played):
     """What the digest of the sources, by which a record is found to be of them, takes for another program."""
-
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.place = pathlib.Path(directory.name)
 
     def of(self, steps=None, joules="OFF"):
         words = ["cmake", f"-DROOT={self.place}", "-DGPU=ON", f"-DJOULES={joules}", *([f"-DSTEPS={steps}"] if steps else []), "-P",
                  ROOT / "cmake/BuildInfo.cmake"]
         return subprocess.run(words, capture_output=True, text=True, check=True).stderr
-
-    def write(self, path, code):
-        source = self.place / path
-        source.parent.mkdir(parents=True, exist_ok=True)
-        source.write_text(code)
 
     def test_comments(self):
         code = "// A warp a row.\nint a[] = {1; 2};  // two\n  // [ one more\n\treturn x / y;\n"
@@ -93,22 +81,19 @@ class Sources(unittest.TestCase):
     """That a record depends on no more sources than its digest is of. What a step may include else is tests/rooms' business."""
 
     def test_what_counts_for_step_8_alone(self):
-        places = [*ROOT.glob("0[3-7]_*"), ROOT / "common/gpu", ROOT / "common/vendor"]
-        self.assertEqual(len(places), 7)
-        for place in places:
-            found = [(path, name) for path in place.rglob("*") if path.suffix in (".cpp", ".hpp", ".cu", ".cuh") and "exercises" not in path.parts
-                     for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE)]
-            self.assertGreater(len(found), 5, place)
-            self.assertEqual([(str(path), name) for path, name in found if name.startswith("common/multigpu/")], [])
+        found = [(str(path), name) for step in ROOT.glob("0[3-7]_*") for path in step.rglob("*.*")
+                 if path.suffix in (".cpp", ".hpp", ".cu", ".cuh") and "exercises" not in path.parts
+                 for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE)]
+        self.assertEqual(len({name.split("/")[0] for path, name in found if name[0] == "0"}), 5)
+        self.assertEqual([(path, name) for path, name in found if name.startswith("common/multigpu/")], [])
 
 
 class Records(Played):
     def setUp(self):
         super().setUp()
-        self.root = self.place
-        (self.root / "tools").mkdir()
+        (self.place / "tools").mkdir()
         for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh", "record.py", "ranks.sh"):
-            shutil.copy(ROOT / "tools" / name, self.root / "tools")
+            shutil.copy(ROOT / "tools" / name, self.place / "tools")
         for name, text in PLAYED.items():
             self.script(f"{'build/gpu/bin' if name in ('stages', 'mpi_tests') else 'bin'}/{name}", text)
         self.play(gpus="1", sources=OF_GPU, all_sources=OF_ALL, broken="nothing")
@@ -122,7 +107,7 @@ class Records(Played):
         return self.call("tools/verify-gpu.sh", *words, code=expect, **environment).stderr
 
     def record(self, name="verify.json"):
-        return json.loads((self.root / "results/nvidia-h200" / name).read_text())
+        return json.loads((self.place / "results/nvidia-h200" / name).read_text())
 
     def steps(self, name="verify.json"):
         return {step["name"]: step["passed"] for step in self.record(name)["steps"]}
@@ -139,7 +124,7 @@ class Records(Played):
         self.assertEqual([record[key] for key in ("gpu", "driver", "source_digest", "gpu_source_digest", "wanted", "complete")],
                          ["nvidia-h200", "580.1", OF_ALL, OF_GPU, "tests spgemm", True])
         self.assertEqual(self.steps(), {"configure": True, "build": True, "tests": True, "spgemm": True})
-        path = self.root / "results/nvidia-h200/verify.json"
+        path = self.place / "results/nvidia-h200/verify.json"
         path.write_text(json.dumps({**record, "steps": [{**step, "date": "2001-01-01T00:00:00Z"} for step in record["steps"]]}) + "\n")
         self.play(all_sources=OF_OTHER)
         self.verify("--only", "spgemm")
@@ -181,7 +166,7 @@ class Records(Played):
 
     def test_a_record_whose_steps_have_no_digests_counts_by_that_of_all(self):
         self.verify("--only", "tests,spgemm")
-        path = self.root / "results/nvidia-h200/verify.json"
+        path = self.place / "results/nvidia-h200/verify.json"
         old = {**self.record(), "steps": [{key: value for key, value in step.items() if key != "gpu_source_digest"} for step in self.record()["steps"]]}
         for changed, told, kept in (("sources08", "of these GPU sources", {"tests", "spgemm"}),
                                     ("sources03;04;05;06;07;08", "OLDER, to be made anew by tools/verify-gpu.sh", set())):
@@ -194,7 +179,7 @@ class Records(Played):
     def test_entries_that_a_step_runs_are_of_its_sources(self):
         self.listen()
         for name in ("d2-study.sh", "spmm-study.sh"):
-            shutil.copy(ROOT / "tools" / name, self.root / "tools")
+            shutil.copy(ROOT / "tools" / name, self.place / "tools")
         self.sets("gen:some:n=3\n")
         self.play(gpus="2")
         self.verify("--only", "d2,spmv,spmv_held_out,spgemm,several,multi,shares,shares_d4,held_out,spmm_held_out,spmm_held_out_between,spmm:sweep,spmm:hubs,"
@@ -229,7 +214,7 @@ class Records(Played):
                 self.assertEqual(self.steps()[step], passed)
 
     def test_a_grader_that_skips_its_tests_is_not_green(self):
-        path = self.root / "tests/grade/grade_tests.py"
+        path = self.place / "tests/grade/grade_tests.py"
         path.parent.mkdir(parents=True)
         for text, passed in (("print('test_attacks ... ok')", True), ("print('test_attacks ... skipped')", False), ("raise SystemExit(1)", False)):
             path.write_text(text + "\n")
@@ -249,17 +234,17 @@ class Records(Played):
         self.assertIn("memcheck", self.names(True))
 
     def asked(self):
-        return (self.root / "asked").read_text().splitlines()
+        return (self.place / "asked").read_text().splitlines()
 
     def listen(self, program="build/gpu/bin/stages", before="while"):
         """From now on the program writes down what it is asked."""
-        path = self.root / program
+        path = self.place / program
         path.write_text(path.read_text().replace(before, f'echo "$*" >> "$PLAY/asked"\n{before}', 1))
 
     def sets(self, lines):
-        (self.root / "tools/sets").mkdir()
+        (self.place / "tools/sets").mkdir()
         for operation in ("spgemm", "spmm"):
-            (self.root / f"tools/sets/{operation}-reported.txt").write_text(lines)
+            (self.place / f"tools/sets/{operation}-reported.txt").write_text(lines)
 
     def test_steps_that_are_done_only_where_they_are_named(self):
         """The original's own cases, shared out; and matrices held out: the generated ones of the list, and those of its files that are there."""
@@ -273,9 +258,9 @@ class Records(Played):
         self.sets("# gen:none\n\ngen:some:n=3\nmine.mtx.gz\nnobody.mtx\n")
         self.write("mine.mtx.gz", "")
         for name, record in (("held_out", "spgemm_held_out"), ("spmm_held_out",) * 2, ("spmm_held_out_between",) * 2):
-            self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name, STAGES_FILES=str(self.root)))
+            self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name, STAGES_FILES=str(self.place)))
             self.assertEqual(self.steps()[record], True)
-            self.assertRegex(self.asked()[-1], rf"^run -m gen:some:n=3 -m {self.root}/mine.mtx.gz --op {record.partition('_')[0]} .*/{record}.json$")
+            self.assertRegex(self.asked()[-1], rf"^run -m gen:some:n=3 -m {self.place}/mine.mtx.gz --op {record.partition('_')[0]} .*/{record}.json$")
 
     def test_spmv_of_matrices_held_out_and_double_precision_are_records_of_their_own(self):
         self.listen()
@@ -306,7 +291,7 @@ class Records(Played):
         for sources in ({"all_sources": "CMake Error\n\nno such file"}, {"all_sources": OF_ALL, "sources": "CMake Error\n\nno such file"}):
             self.play(**sources)
             self.assertIn("CMake Error", self.verify("--only", "tests", expect=2))
-        self.assertFalse(list(self.root.glob("results/*/*")))
+        self.assertFalse(list(self.place.glob("results/*/*")))
         self.play(sources=OF_GPU, broken="cmake")
         self.assertIn("the build failed", self.verify("--only", "tests", expect=1))
         self.assertEqual((self.steps(), self.record()["complete"]), ({"configure": False, "build": False}, False))
