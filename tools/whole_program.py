@@ -52,8 +52,9 @@ def measured(stages, place, shrink, quick, entry, ranks):
     words = [stages, "multiply", a, b, "-o", place / "c.mtx", "--type", "f32", "--with", entry, *(["--ranks", ranks] if ranks else [])]
     checked = run(*words)
     took, said = checked if quick else sorted((run(*words, "--no-check") for _ in range(RUNS)), key=lambda of: of[0]["real"])[RUNS // 2]
-    rows, nnz, product, unit = re.search(r"(\d+) x \d+, (\d+) non-zeros, by .* in ([\d.]+) (\w+),", said).groups()
-    return {"entry": entry, "ranks": int(ranks or 0), "rows": int(rows), "result_nnz": int(nnz), **took, "product": float(product) * SIZES[unit]}
+    rows, nnz, product, unit = re.search(r"(\d+) x \d+, (\d+) non-zeros, by .*(?: in ([\d.]+) (\w+)|, not timed.*), ", said).groups()
+    product = product and float(product) * SIZES[unit]  # on the executor: none
+    return {"entry": entry, "ranks": int(ranks or 0), "rows": int(rows), "result_nnz": int(nnz), **took, "product": product}
 
 
 def main():

@@ -134,26 +134,27 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
     }
     if (!right) return;
   }
-  plan->reset();
-  if (!judge_again(result, run(), "again the first")) return;
-  // As the clock will run it: without loading again, and without a reset where that changes nothing.
-  if (starts_from_c0(p)) plan->reset();
-  if (!judge_again(result, run(), "the first, not loaded again,")) return;
   if constexpr (Problem::kOp == Op::spmm) {
     if (starts_from_c0(p)) {
       plan->load(second);
       plan->reset();
       if (!judge(second, run(), "the second, with its own C0 and")) return;
       plan->load(first);
+      plan->reset();
     } else {  // what C held is not read: an infinity times beta = 0 would be NaN
       auto infinite = first;
       if (root) put_infinities(p, infinite);
       plan->load(infinite);
       plan->run();
       plan->load(first);
-      if (!judge_again(result, run(), "the first, where C held infinities, and")) return;
     }
+  } else {
+    plan->reset();
   }
+  if (!judge_again(result, run(), "again the first")) return;
+  // As the clock will run it: without loading again, and without a reset where that changes nothing.
+  if (starts_from_c0(p)) plan->reset();
+  if (!judge_again(result, run(), "the first, not loaded again,")) return;
   if (!in_place) return;
   // And what is there already is no answer to others that came to the same place.
   turn_round(first);
