@@ -2,29 +2,20 @@
 """The report in a real browser: headless Chromium opens the page at two widths, sorts its tables, chooses its pictures. The
 pages of the lens, too.
 
-usage: browser_tests.py --program STAGES --root DIRECTORY [unittest options]
-
 The tests put two scripts into a copy of the page. The first forbids everything that is not in the page itself, and notes
 what was refused and what the console was told; the second clicks, looks, and leaves what it saw in the document, which
 Chromium then prints. Exit code 77 where there is no Chromium, no matplotlib or no jinja2.
 """
 
-import argparse
 import html
 import json
-import os
-import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-import unittest
 
-from samples import LIMIT, Samples, missing
+from samples import LIMIT, PROGRAM, Case, main
 
-PROGRAM = None
-ROOT = None
 BROWSER = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
 DESK, PHONE = 1200, 390
 
@@ -100,15 +91,10 @@ const wait = setInterval(() => {
 </script>"""
 
 
-class Looked(unittest.TestCase):
-    """A page that is looked at, `text`, and a directory for it."""
+class Looked(Case):
+    """A page that is looked at, `text`."""
 
-    @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.directory = pathlib.Path(cls.temporary.name)
-        cls.looks = {}
+    looks = {}
 
     def open(self, width, text=None, *flags):
         """What the scripts saw in the page at that width."""
@@ -144,7 +130,7 @@ class Browser(Looked):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        samples, page = Samples(PROGRAM, ROOT, cls.directory), cls.directory / "page.html"
+        samples, page = cls.samples, cls.directory / "page.html"
         everyday, ranks = samples.everyday(), samples.ranks()
         done = samples.report(everyday, samples.swept(everyday), *([ranks] if ranks else []), "--compare", everyday, everyday, "--program", PROGRAM, "-o", page)
         assert done.returncode == 0, done.stderr
@@ -242,13 +228,4 @@ class Pages(Looked):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, required=True)
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    options, rest = parser.parse_known_args()
-    why = missing() or ("" if BROWSER else "there is no chromium; install it (Debian: chromium)")
-    if why:
-        print(f"skipped: {why}")
-        sys.exit(77)
-    PROGRAM, ROOT = options.program.resolve(), options.root.resolve()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main("" if BROWSER else "there is no chromium; install it (Debian: chromium)")
