@@ -20,9 +20,7 @@ def room_of(path):
     parts = path.split("/")
     if parts[0] == "common":
         return parts[1]
-    if STEP.match(parts[0]):
-        return "micro" if "exercises" in parts else parts[0]
-    return parts[0]
+    return "micro" if STEP.match(parts[0]) and "exercises" in parts else parts[0]
 
 
 def allowed_rooms(page):
