@@ -92,9 +92,7 @@ const wait = setInterval(() => {
 
 
 class Looked(Case):
-    """A page that is looked at, `text`."""
-
-    looks = {}
+    """A page that is looked at, `text`; `looks`: what was seen in it."""
 
     def open(self, width, text=None, *flags):
         """What the scripts saw in the page at that width."""
@@ -127,6 +125,8 @@ class Looked(Case):
 
 
 class Browser(Looked):
+    looks = {}
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -198,12 +198,7 @@ class Browser(Looked):
 class Pages(Looked):
     """The pages of `stages lens`."""
 
-    def looked_at(self, page):
-        """The text of the page, in which no source is cut off at two widths."""
-        self.text, self.looks = page.read_text(), {}
-        for width in (DESK, PHONE):
-            self.assertEqual(self.good(width)["cutBoxes"], 0, "source that is cut off")
-        return self.text
+    looks = {}
 
     def test_lens(self):
         """A drawing for each line."""
@@ -212,7 +207,9 @@ class Pages(Looked):
         page = self.directory / "lens.html"
         entries = ["04_cuda_shared/shared_vector_and_row", "08_spgemm_multigpu/hash_warp_per_row"]
         subprocess.run([PROGRAM, "lens", *entries, "-m", "gen:fixed:n=256,per_row=8", "--html", page], stdout=subprocess.DEVNULL, check=True)
-        text = self.looked_at(page)
+        text = self.text = page.read_text()
+        for width in (DESK, PHONE):
+            self.assertEqual(self.good(width)["cutBoxes"], 0, "source that is cut off")
         rows, drawings = text.count("<tr class=hot"), text.count("<details>")
         self.assertGreater(rows, 20)
         self.assertEqual(drawings, rows)

@@ -31,12 +31,6 @@ class Page(html.parser.HTMLParser):
     def handle_starttag(self, tag, attributes):
         if tag not in self.VOID:
             self.open.append(tag)
-        self.look(tag, attributes)
-
-    def handle_startendtag(self, tag, attributes):
-        self.look(tag, attributes)
-
-    def look(self, tag, attributes):
         attributes = dict(attributes)
         self.ids += [attributes["id"]] if "id" in attributes else []
         self.sections += [attributes.get("id")] if tag == "section" else []

@@ -26,10 +26,8 @@ def room_of(path):
 def allowed_rooms(page):
     """{room: all rooms that it may include}, from the page's table; `steps` stands for each step."""
     table = page.split("## Rooms\n", 1)[1].split("\n## ", 1)[0]
-    direct = {}
-    for name, may in re.findall(r"^\| `(\w+)` \|[^|\n]*\| ([^|\n]*) \|$", table, re.M):
-        direct[name] = set(re.findall(r"\w+", may))
-    closed = {}
+    rows = re.findall(r"^\| `(\w+)` \|[^|\n]*\| ([^|\n]*) \|$", table, re.M)
+    direct, closed = {name: set(re.findall(r"\w+", may)) for name, may in rows}, {}
 
     def close(name):
         if name not in closed:
