@@ -2,14 +2,13 @@
 """stages lens; and what the scripts of studies say."""
 
 import json
-import os
 import re
 import signal
-import subprocess
 
-from programs import LIMIT, ROOT, WIDE, Case, begin, entries, main, on_executor
+from programs import ROOT, WIDE, Case, begin, ended, entries, main, on_executor
 
 
+@on_executor
 class Lens(Case):
     """How it counts is tested in tests/lens; here, what the command makes of it."""
 
@@ -18,11 +17,6 @@ class Lens(Case):
     LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 
     SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
-
-    def setUp(self):
-        super().setUp()
-        if not on_executor():
-            self.skipTest("no kernels on the executor")
 
     def counts(self, *words):
         """What --json holds, by entry, and what was printed."""
@@ -121,9 +115,8 @@ class Lens(Case):
                 found.append({"kernel": kernel, "access": access, "requests": int(requests.replace(",", "")), "lanes": float(lanes), "takes": float(takes), "source": source})
         return found
 
-    # What the pages of the steps answer to their questions: page, words around the number, the command's, whose line and access, and
-    # which number of it.
-
+    # What the pages of the steps answer to their questions: page, words around the numbers, the command's, whose line and access, and
+    # which numbers of it.
     ANSWERS = (
         ("03_cuda_naive/README.md", r"row by row (\S+) sectors", "03_cuda_naive/dense_row_major -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
         ("03_cuda_naive/README.md", r"column by column (\S+)\. With", "03_cuda_naive/dense_transposed -m gen:fixed:n=256,zeros=0.8", "a.data[", "global load", "takes"),
@@ -135,22 +128,23 @@ class Lens(Case):
         ("03_cuda_naive/README.md", r"The load of x takes (\S+):", "03_cuda_naive/dense_padded -m gen:fixed:n=256,zeros=0.8", "x[j]", "global load", "takes"),
         ("04_cuda_shared/README.md", r"Rung 1's shared loads take (\S+):", "04_cuda_shared/shared_memory -m gen:fixed:n=64,zeros=0.8", "", "shared load", "takes"),
         ("04_cuda_shared/README.md", r"The store of `partial\[lane\]\[warp\]` takes (\S+) as well", "04_cuda_shared/shared_vector_and_row -m gen:fixed:n=64,zeros=0.8", "partial[lane][warp]", "shared store", "takes"),
-        *(("05_cuda_csr/README.md", words, f"05_cuda_csr/{entry} -m gen:uniform:n=5000,per_row=4", "values", "global load", column) for words, entry, column in (
-            (r"with a warp a row (\S+) lanes", "full_warp_per_row", "lanes"), (r"with a warp a row \S+ lanes and (\S+) sectors", "full_warp_per_row", "takes"),
-            (r"with a thread a row (\S+) lanes", "thread_per_row", "lanes"), (r"wait for the longest\) and (\S+) sectors", "thread_per_row", "takes"),
-            (r"`warp_per_row` (\S+) lanes", "warp_per_row", "lanes"), (r"`warp_per_row` \S+ lanes and (\S+) sectors", "warp_per_row", "takes"),
+        *(("05_cuda_csr/README.md", words, f"05_cuda_csr/{entry} -m gen:uniform:n=5000,per_row=4", "values", "global load", *columns)
+          for words, entry, *columns in (
+            (r"with a warp a row (\S+) lanes and (\S+) sectors", "full_warp_per_row", "lanes", "takes"),
+            (r"with a thread a row (\S+) lanes \([^)]*\) and (\S+) sectors", "thread_per_row", "lanes", "takes"),
+            (r"`warp_per_row` (\S+) lanes and (\S+) sectors", "warp_per_row", "lanes", "takes"),
             (r"In `balanced_shares` (\S+) lanes load", "balanced_shares", "lanes"))),
         ("05_cuda_csr/README.md", r"side by side, and (\S+) add up", "05_cuda_csr/balanced_shares -m gen:uniform:n=5000,per_row=4", "", "shared load", "lanes"),
         *(("06_cuda_register/README.md", words, f"06_cuda_register/{entry} -m gen:fixed:n=256,zeros=0.8", source, access, "takes") for words, entry, source, access in (
             (r"What it counts</summary>(\S+) and", "packed_shares", "", "shared load"), (r"What it counts</summary>\S+ and (\S+)\. ", "bank_order", "", "shared load"),
             (r"`vector_batches`: (\S+);", "vector_batches", "", "shared load"), (r"(\d+) sectors a load, not", "vector_batches", "a.values", "global load"),
             (r"sectors a load, not (\d+)\.", "packed_shares", "value[s]", "global load"))),
-        *(("07_spmm/notes.md", rf"\| 32, a thread a row \| {words}", "07_spmm/thread_per_row -m gen:uniform:n=1000,per_row=8 --n-cols 32", "from[column]", "global load", column)
-          for words, column in ((r"(\S+) \|", "requests"), (r"\S+ \| (\S+) \|", "lanes"), (r"\S+ \| \S+ \| (\S+) \|", "takes"))),
-        *(("07_spmm/notes.md", words, f"07_spmm/warp_per_row -m gen:uniform:n=1000,per_row=8 --n-cols {n}", "from[u * kWarp]", "global load", column) for words, n, column in (
-            (r"\| 31 \| \S+ \| (\S+) \|", 31, "lanes"), (r"\| 31 \| \S+ \| \S+ \| (\S+) \|", 31, "takes"), (r"\| 31 \| (\S+) \|", 31, "requests"),
-            (r"\| 32 \| \S+ \| \S+ \| (\S+) \|", 32, "takes"), (r"\| 33 \| .* \| 32 and 1 \| (\S+) and", 33, "takes"),
-            (r"\| 33 \| .* \| 32 and 1 \| \S+ and (\S+) \|", 33, "takes"))),
+        *(("07_spmm/notes.md", rf"\| {words} \|", f"07_spmm/{entry} -m gen:uniform:n=1000,per_row=8 --n-cols {n}", source, "global load", *columns)
+          for words, entry, n, source, *columns in (
+            (r"32, a thread a row \| (\S+) \| (\S+) \| (\S+)", "thread_per_row", 32, "from[column]", "requests", "lanes", "takes"),
+            (r"31 \| (\S+) \| (\S+) \| (\S+)", "warp_per_row", 31, "from[u * kWarp]", "requests", "lanes", "takes"),
+            (r"32 \| (\S+) \| (\S+) \| (\S+)", "warp_per_row", 32, "from[u * kWarp]", "requests", "lanes", "takes"),
+            (r"33 \| .* \| 32 and 1 \| (\S+) and (\S+)", "warp_per_row", 33, "from[u * kWarp]", "takes", "takes"))),
         *(("08_spgemm_multigpu/notes.md", rf"\| `{matrix}` \| {words}", f"08_spgemm_multigpu/hash_warp_per_row -m {matrix}", source, access, column)
           for matrix in ("gen:uniform:n=1000,per_row=8", "gen:stencil:points=27,nx=8") for words, source, access, column in (
             (r"\d+ \| [^|]* \| (\S+) \|", "of_a * values[q]", "global load", "requests"),
@@ -161,23 +155,20 @@ class Lens(Case):
     def test_answers_of_the_lessons(self):
         """The numbers with which the pages answer their questions to the lens."""
         seen = {}
-        for page, words, command, source, access, column in self.ANSWERS:
+        for page, words, command, source, access, *columns in self.ANSWERS:
             with self.subTest(page=page, words=words):
                 stated = re.search(words, " ".join((ROOT / page).read_text().split()))
                 self.assertTrue(stated, "the page says nothing of the kind")
-                number = stated.group(1).replace(",", "")
                 if command not in seen:
                     seen[command] = self.rows(*command.split())
                 rows = [row for row in seen[command] if source in row["source"] and row["access"] == access]
-                column, _, kernel = column.partition(" of ")
-                if column == "requests" and kernel:
-                    counted = {str(sum(row["requests"] for row in rows if kernel + "<" in row["kernel"]))}
-                elif column == "requests":
-                    counted = {str(row["requests"]) for row in rows}
-                else:
+                for number, column in zip(stated.groups(), columns, strict=True):
+                    number = number.replace(",", "")
+                    column, _, kernel = column.partition(" of ")
+                    values = [row[column] for row in rows if not kernel or kernel + "<" in row["kernel"]]
+                    values = [sum(values)] if kernel else values
                     digits = len(number.partition(".")[2])
-                    counted = {f"{row[column]:.{digits}f}" for row in rows}
-                self.assertIn(number, counted, rows)
+                    self.assertIn(number, {f"{value:.{digits}f}" for value in values}, rows)
 
     def test_as_nsight_compute_counted(self):
         """What ncu counted on an H200 of kernels whose work does not go by the device."""
@@ -218,8 +209,7 @@ class Lens(Case):
         self.assertEqual([e["entry"] for e in json.loads(data.read_text())["entries"]], [entry])
         process = begin("lens", entry, *[long] * 50, "-m", "gen:uniform:rows=20000,cols=20000,nnz=200000", "--json", data, "--html", page)
         self.assertIn(entry, process.stdout.readline())
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=LIMIT)
+        _, said = ended(process, signal.SIGTERM)
         found = json.loads(data.read_text())
         self.assertEqual((process.returncode, found["part"], found["entries"][0]["entry"]), (-signal.SIGTERM, "ended by SIGTERM", entry))
         self.assertIn("ended by SIGTERM: this is a part", said)
@@ -227,9 +217,8 @@ class Lens(Case):
 
     def test_a_run_says_why_it_did_not_count(self):
         """Its checks are good all the same."""
-        path = self.directory / "run.json"
-        self.good("run", "-m", self.MATRIX, "--op", "spmv", "--stage", "03", "--time-budget", "0.01", "--json", path, env={"PATH": "/nonexistent"})
-        for row in json.loads(path.read_text())["results"]:
+        results, _ = self.results("-m", self.MATRIX, "--op", "spmv", "--stage", "03", "--time-budget", "0.01", env={"PATH": "/nonexistent"})
+        for row in results["results"]:
             self.assertEqual(row["status"], "good")
             self.assertNotIn("asked_of_L1", row["metrics"])
             self.assertRegex(row["note"], r"not counted: objdump \(Debian: binutils\) is not on the PATH")
@@ -241,7 +230,6 @@ class Lens(Case):
             ("runs on the host", "01_cpu_serial/csr_spmv", "-m", self.MATRIX),
             ("on several GPUs", "08_spgemm_multigpu/multi_gather", "-m", self.MATRIX),
             ("there is no entry '05_cuda_csr/none'", "05_cuda_csr/none", "-m", self.MATRIX),
-            ("07_spmm/split_rows:chunk=1,2: is 2 entries", "07_spmm/split_rows:chunk=1,2", "-m", self.MATRIX),
             ("needs 40.* GB of memory, the limit is", "03_cuda_naive/dense_row_major", "-m", "gen:eye:n=100000"),
             ("needs 4.00 k steps, the limit on the executor is 1.00 k", "05_cuda_csr/warp_per_row", "-m", self.MATRIX, "--max-work", 1000),
             ("nowhere.mtx", "05_cuda_csr/warp_per_row", "-m", "nowhere.mtx"),
@@ -257,19 +245,18 @@ class Studies(Case):
         for study in ("d2-study", "spmm-study"):
             for word, expected in (("--help", f"^usage: tools/{study}.sh .*\n$"),
                                    ("no/such/stages", f"^{study}: there is no program no/such/stages; build it .*\n$")):
-                done = subprocess.run([ROOT / "tools" / f"{study}.sh", word], cwd=self.directory, capture_output=True, text=True, check=False)
-                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                done = self.good(word, program=ROOT / "tools" / f"{study}.sh", cwd=self.directory, code=2)
+                self.assertEqual(done.stdout, "")
                 self.assertRegex(done.stderr, expected)
 
     def test_real_matrices_are_those_that_are_there(self):
         """The part `real` of spmm-study.sh: a record of its own, of the files in STAGES_FILES."""
-        study = [ROOT / "tools/spmm-study.sh", "--n-cols", "32,128", self.script("stages", 'echo "$*"\n'), self.directory, "real"]
-        run = lambda files: subprocess.run(study, env={**os.environ, "STAGES_FILES": files}, capture_output=True, text=True, check=False)
-        self.assertEqual(run("").returncode, 2)
-        self.assertIn("STAGES_FILES names no directory with a file of the part 'real'", run(str(self.directory)).stderr)
+        study = ["--n-cols", "32,128", self.script("stages", 'echo "$*"\n'), self.directory, "real"]
+        call = lambda files, code: self.good(*study, program=ROOT / "tools/spmm-study.sh", code=code, env={"STAGES_FILES": str(files)})
+        call("", 2)
+        self.assertIn("STAGES_FILES names no directory with a file of the part 'real'", call(self.directory, 2).stderr)
         self.write("wave.mtx.gz", "")
-        done = run(str(self.directory))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = call(self.directory, 0)
         self.assertRegex(done.stdout, f"^run -m {self.directory}/wave.mtx.gz --op spmm --n-cols 32,128 --filter .*tensor_tiles.* --json {self.directory}/spmm_real.json\n$")
         self.assertIn("4elt.mtx.gz is not in STAGES_FILES", done.stderr)
 

@@ -3,7 +3,8 @@
 usage of each of them: NAME.py --programs DIRECTORY --root DIRECTORY [unittest options]
 
 DIRECTORY of --programs holds `stages` and the programs of the steps; --root is the source tree. Needs nothing beyond Python's own
-library. What the documents tell readers to type is tried by tests/documents.
+library. What the documents tell readers to type is tried by tests/documents. Not for programs with AddressSanitizer, which needs the
+address space.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 import os
 import pathlib
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -28,7 +30,7 @@ VECTOR = "%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n"
 DENSE = "%%MatrixMarket matrix array real general\n3 2\n1\n2\n3\n4\n5\n6\n"
 BAD = "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\n2 9 1\n"  # an error in its last line
 
-parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter)
+parser = argparse.ArgumentParser()
 parser.add_argument("--programs", type=pathlib.Path, required=True)
 parser.add_argument("--root", type=pathlib.Path, required=True)
 given, rest = parser.parse_known_args()
@@ -39,10 +41,16 @@ def main():
     unittest.main(module="__main__", argv=[sys.argv[0], *rest])
 
 
-def run(*words, program="stages", cwd=None, env=None, limits=None, limit=None):
-    """Runs a command and returns what it did."""
-    return subprocess.run([str(PROGRAMS / program), *map(str, words)], cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=limit or LIMIT, preexec_fn=limits)
+def run(*words, program="stages", env=None, limits=None, **options):
+    """Runs a command and returns what it did. `options` are those of subprocess.run."""
+    usual = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": LIMIT}
+    return subprocess.run([str(PROGRAMS / program), *map(str, words)], env={**os.environ, **(env or {})}, preexec_fn=limits, **{**usual, **options})
+
+
+def in_shell(before, *words, after="", **options):
+    """Runs `stages` with these words between what a shell reads before and after it."""
+    line = shlex.join([str(PROGRAMS / "stages"), *map(str, words)])
+    return run("-c", f"{before} {line} {after}", program="/bin/bash", **options)
 
 
 def begin(*words, program="stages", env=None, number=None, **options):
@@ -50,6 +58,13 @@ def begin(*words, program="stages", env=None, number=None, **options):
     return subprocess.Popen([str(PROGRAMS / program), *map(str, words)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                             env={**os.environ, **(env or {})}, preexec_fn=number and (lambda: signal.signal(number, signal.SIG_DFL)),
                             **{"stdout": subprocess.PIPE, **options})
+
+
+def ended(process, number=None):
+    """What a command that was started said, on its end; `number`: by this signal."""
+    if number:
+        process.send_signal(number)
+    return process.communicate(timeout=LIMIT)
 
 
 def read_until(process, *words):
@@ -79,18 +94,8 @@ def has_ranks():
     return bool(entries(stage="02_mpi"))
 
 
-def on_executor():
-    """Whether this build runs kernels, and on the CPU."""
-    return listed()["backend"] == "cpu" and bool(entries(stage="03_cuda_naive"))
-
-
-@functools.lru_cache
-def with_sanitizer():
-    """Whether the program was built with AddressSanitizer, which needs the address space."""
-    with tempfile.TemporaryDirectory() as directory:
-        out = pathlib.Path(directory) / "out.json"
-        run("run", "-m", "gen:eye:n=3", "--op", "spmv", "--stage", "01", "--quick", "--json", out)
-        return "-fsanitize" in json.loads(out.read_text())["context"]["flags"]
+with_kernels = unittest.skipUnless(entries(stage="03_cuda_naive"), "this build has no kernels")
+on_executor = unittest.skipUnless(entries(stage="03_cuda_naive") and listed()["backend"] == "cpu", "no kernels on the executor")
 
 
 def at_most(what, most):

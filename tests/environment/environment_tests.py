@@ -105,14 +105,11 @@ class Planted(Played):
         self.write("common/a.cpp", 'const char* a = std::getenv("STAGES_A");\n')
         self.write("CMakeLists.txt", 'option(STAGES_NATIVE "for this processor" ON)\noption(STAGES_PCH "headers" ON)\n')
 
-    def found(self):
-        return faults(self.place)
-
     def test_nothing_is_wrong(self):
         for name, text in (("tools/a.sh", 'PLAY=1\necho "$PLAY" "$PWD" "$small"\n# ${STAGES_Z}\n'), ("common/b.cpp", 'setenv("STAGES_B", "1", 1);\n'),
                            ("tools/c.sh", '"${CC:-cc}"\n')):
             self.write(name, text)
-        self.assertEqual(self.found(), [])
+        self.assertEqual(faults(self.place), [])
 
     def test_read_and_not_named(self):
         for name, text in (("common/b.cpp", 'environment("STAGES_B")'), ("common/c.hpp", 'number_of("STAGES_B", 1)'), ("common/d.cu", 'std::getenv("B_STAGES")'),
@@ -122,12 +119,12 @@ class Planted(Played):
                            ("notebooks/b.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": ['os.environ.get("STAGES_B")']}]}))):
             with self.subTest(file=name):
                 self.write(name, text + "\n")
-                self.assertRegex("\n".join(self.found()), f"{name} reads (STAGES_B|B_STAGES), and")
+                self.assertRegex("\n".join(faults(self.place)), f"{name} reads (STAGES_B|B_STAGES), and")
                 (self.place / name).unlink()
 
     def test_named_and_not_read(self):
         self.write(PAGE, self.page.replace("`STAGES_A`", "`STAGES_A`, `STAGES_OLD`"))
-        self.assertEqual(self.found(), [f"{PAGE} names STAGES_OLD, which nothing reads"])
+        self.assertEqual(faults(self.place), [f"{PAGE} names STAGES_OLD, which nothing reads"])
         self.write(PAGE, self.page)
         given = self.read("CMakeLists.txt")
         for text, faults_ in ((given + 'option(STAGES_MORE "more" OFF)\nset(STAGES_WORD "a" CACHE STRING "a word")\n',
@@ -136,7 +133,7 @@ class Planted(Played):
                                [f"{PAGE} says that STAGES_NATIVE is ON without being given; it is OFF"]),
                               (given.splitlines()[1], [f"{PAGE} names the option STAGES_NATIVE, which there is not"])):
             self.write("CMakeLists.txt", text)
-            self.assertEqual(self.found(), faults_)
+            self.assertEqual(faults(self.place), faults_)
 
 if __name__ == "__main__":
     unittest.main()

@@ -59,17 +59,15 @@ def key_of(files, facts, command, environment):
 
 
 def main():
-    if "--" not in sys.argv:
-        sys.exit(__doc__)
-    split = sys.argv.index("--")
-    command = sys.argv[split + 1:]
     parser = argparse.ArgumentParser()
     parser.add_argument("name")
     parser.add_argument("--sources", nargs="+", required=True)
     parser.add_argument("--facts", default="")
     parser.add_argument("--notes", type=pathlib.Path)
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
-    words = parser.parse_args(sys.argv[1:split])
+    parser.add_argument("command", nargs="+")
+    words = parser.parse_args()
+    command = words.command
 
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     place = os.environ.get("STAGES_KEPT") or os.path.join(cache, "sparse-stages")

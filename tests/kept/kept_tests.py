@@ -6,53 +6,41 @@ usage: kept_tests.py --build DIR --program PROGRAM --sources PATH...      (the s
 
 import argparse
 import os
-import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+from played import ROOT, Played
+
+KEPT = [sys.executable, ROOT / "tests/kept/kept.py"]
 
 
-class Kept(unittest.TestCase):
+class Kept(Played):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.root = pathlib.Path(temporary.name)
+        super().setUp()
         for name in ("common/matrix/types.hpp", "05_step/kernel.cu", "05_step/exercises/mine.cu", "05_step/README.md", "06_step/kernel.cu"):
             self.write(name, "int x;\n")
-        self.program = self.root / "program"
-        self.build("date >> ran; echo a kernel > noted; exit 0")
+        self.program = self.place / "program"
+        self.script("program", "date >> ran; echo a kernel > noted; exit 0")
 
     def write(self, name, text):
-        file = self.root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        super().write(name, text)
         time.sleep(0.01)
-
-    def build(self, commands):
-        self.program.write_text(f"#!/bin/sh\ncd {self.root}\n{commands}\n")
-        self.program.chmod(0o755)
 
     def runs(self, *words, facts="g++ 12", code=0, **environment):
         """Whether the program ran."""
         before = self.times()
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("STAGES_")}
-        done = subprocess.run([sys.executable, HERE / "kept.py", "a_pass", "--root", self.root, "--facts", facts, "--notes",
-                               self.root / "noted", "--sources", "common", "05_step", "--", self.program, *words],
-                              env={**clean, "STAGES_KEPT": str(self.root / "kept"), **environment}, capture_output=True, text=True)
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = self.call(*KEPT, "a_pass", "--root", self.place, "--facts", facts, "--notes", "noted", "--sources", "common", "05_step", "--", self.program,
+                         *words, code=code, **{"STAGES_KEPT": "kept", **environment})
         if self.times() == before:
             self.assertRegex(done.stdout, "^kept: a_pass passed with the same sources on 20")
         return self.times() > before
 
     def times(self):
-        ran = self.root / "ran"
-        return len(ran.read_text().splitlines()) if ran.exists() else 0
+        return self.read("ran").count("\n")
 
     def edit(self, name, text):
         """And builds anew."""
@@ -62,9 +50,9 @@ class Kept(unittest.TestCase):
     def test_the_same_sources_run_once(self):
         """Also where what changed is nothing that it depends on."""
         self.assertTrue(self.runs())
-        (self.root / "noted").unlink()
+        (self.place / "noted").unlink()
         self.assertFalse(self.runs())
-        self.assertEqual((self.root / "noted").read_text(), "a kernel\n", "what the pass wrote is put back")
+        self.assertEqual(self.read("noted"), "a kernel\n", "what the pass wrote is put back")
         for name in ("05_step/exercises/mine.cu", "05_step/README.md", "06_step/kernel.cu"):
             self.edit(name, "int y;\n")
         self.assertFalse(self.runs(STAGES_BUILD="elsewhere"))
@@ -86,7 +74,7 @@ class Kept(unittest.TestCase):
         """Nor an older pass beside it."""
         self.runs()
         self.edit("05_step/kernel.cu", "wrong\n")
-        self.build("date >> ran; exit 1")
+        self.script("program", "date >> ran; exit 1")
         self.assertTrue(self.runs(code=1))
         self.assertTrue(self.runs(code=1))
         self.edit("05_step/kernel.cu", "int x;\n")
@@ -98,10 +86,7 @@ class Kept(unittest.TestCase):
         self.assertTrue(self.runs())
 
     def test_sources_that_are_not_there_are_an_error(self):
-        done = subprocess.run([sys.executable, HERE / "kept.py", "x", "--root", self.root, "--sources", "commn", "--", "true"],
-                              env={**os.environ, "STAGES_KEPT": str(self.root)}, capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1))
-        self.assertIn("commn", done.stderr)
+        self.assertRegex(self.call(*KEPT, "x", "--root", self.place, "--sources", "commn", "--", "true", code=1, STAGES_KEPT=".").stderr, r"^.*commn.*\n\Z")
 
     def test_passes_name_all_sources_of_the_program(self):
         """As ninja knows them: the sources that the program is linked from, and what the compiler read for each."""

@@ -6,6 +6,7 @@ usage: notebook_tests.py --build DIR [unittest options]
 
 import argparse
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -21,10 +22,6 @@ from played import ROOT, Played
 
 BUILD = None
 LAB = ROOT / "notebooks/first_lab.ipynb"
-
-
-class Fault(Exception):
-    pass
 
 
 def faults(notebook):
@@ -49,20 +46,15 @@ def faults(notebook):
     return found
 
 
-def code(notebook):
-    """The code cells, with their numbers among all cells."""
-    return [(number, "".join(cell["source"])) for number, cell in enumerate(notebook["cells"]) if cell["cell_type"] == "code"]
-
-
 def execute(cells, names):
-    """Runs cells in order in one namespace; what they printed. A cell that raises is a Fault."""
+    """Runs cells in order in one namespace; what they printed. A cell that raises is a RuntimeError, which names it."""
     said = io.StringIO()
     for number, text in cells:
         try:
             with contextlib.redirect_stdout(said):
                 exec(compile(text, f"cell {number}", "exec"), names)  # what a notebook is for
         except Exception:
-            raise Fault(f"cell {number} fails:\n{traceback.format_exc(limit=-3)}\nit said:\n{said.getvalue()[-3000:]}") from None
+            raise RuntimeError(f"cell {number} fails:\n{traceback.format_exc(limit=-3)}\nit said:\n{said.getvalue()[-3000:]}") from None
     return said.getvalue()
 
 
@@ -75,7 +67,8 @@ class Lab(Played):
         change.start()
         self.addCleanup(change.stop)
         self.notebook = json.loads(LAB.read_text())
-        self.cells = code(self.notebook)
+        # Those with code, with their numbers among all.
+        self.cells = [(number, "".join(cell["source"])) for number, cell in enumerate(self.notebook["cells"]) if cell["cell_type"] == "code"]
 
     def changed(self, number, before, after):
         """The cells up to the one of this number among those with code, which has other words in it."""
@@ -93,7 +86,7 @@ class Lab(Played):
         self.assertIn("no notebook", faults({**self.notebook, "nbformat": 3})[0])
 
     def test_its_cells_run(self):
-        with self.assertRaisesRegex(Fault, "cell 3 fails(.|\n)*exit code 2"):
+        with self.assertRaisesRegex(RuntimeError, "cell 3 fails(.|\n)*exit code 2"):
             execute(self.changed(1, '"gen:fixed:n=1024,zeros=0.8"', '"nowhere.mtx"'), {})
         names = {}
         printed = execute(self.cells, names)
@@ -109,7 +102,7 @@ class Lab(Played):
 
     def test_it_gets_the_project(self):
         os.chdir(self.place)
-        with self.assertRaisesRegex(Fault, "put its address into URL"):
+        with self.assertRaisesRegex(RuntimeError, "put its address into URL"):
             execute(self.cells[:2], {})
         for name in ("03_cuda_naive/README.md", "tools/build.sh"):
             self.write(f"theirs/{name}", "\n")
@@ -128,9 +121,7 @@ if __name__ == "__main__":
     parser.add_argument("--build", type=pathlib.Path, required=True, help="where bin/stages is, and the grader's build")
     options, rest = parser.parse_known_args()
     BUILD = options.build.resolve()
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
+    if not importlib.util.find_spec("matplotlib"):
         print("skipped: matplotlib is missing (Debian: python3-matplotlib)")
         sys.exit(77)
     unittest.main(argv=[sys.argv[0], *rest])

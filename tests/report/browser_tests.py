@@ -2,29 +2,20 @@
 """The report in a real browser: headless Chromium opens the page at two widths, sorts its tables, chooses its pictures. The
 pages of the lens, too.
 
-usage: browser_tests.py --program STAGES --root DIRECTORY [unittest options]
-
 The tests put two scripts into a copy of the page. The first forbids everything that is not in the page itself, and notes
 what was refused and what the console was told; the second clicks, looks, and leaves what it saw in the document, which
 Chromium then prints. Exit code 77 where there is no Chromium, no matplotlib or no jinja2.
 """
 
-import argparse
 import html
 import json
-import os
-import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-import unittest
 
-from samples import LIMIT, Samples, missing
+from samples import LIMIT, PROGRAM, Case, main
 
-PROGRAM = None
-ROOT = None
 BROWSER = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
 DESK, PHONE = 1200, 390
 
@@ -100,15 +91,8 @@ const wait = setInterval(() => {
 </script>"""
 
 
-class Looked(unittest.TestCase):
-    """A page that is looked at, `text`, and a directory for it."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.directory = pathlib.Path(cls.temporary.name)
-        cls.looks = {}
+class Looked(Case):
+    """A page that is looked at, `text`; `looks`: what was seen in it."""
 
     def open(self, width, text=None, *flags):
         """What the scripts saw in the page at that width."""
@@ -141,10 +125,12 @@ class Looked(unittest.TestCase):
 
 
 class Browser(Looked):
+    looks = {}
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        samples, page = Samples(PROGRAM, ROOT, cls.directory), cls.directory / "page.html"
+        samples, page = cls.samples, cls.directory / "page.html"
         everyday, ranks = samples.everyday(), samples.ranks()
         done = samples.report(everyday, samples.swept(everyday), *([ranks] if ranks else []), "--compare", everyday, everyday, "--program", PROGRAM, "-o", page)
         assert done.returncode == 0, done.stderr
@@ -212,12 +198,7 @@ class Browser(Looked):
 class Pages(Looked):
     """The pages of `stages lens`."""
 
-    def looked_at(self, page):
-        """The text of the page, in which no source is cut off at two widths."""
-        self.text, self.looks = page.read_text(), {}
-        for width in (DESK, PHONE):
-            self.assertEqual(self.good(width)["cutBoxes"], 0, "source that is cut off")
-        return self.text
+    looks = {}
 
     def test_lens(self):
         """A drawing for each line."""
@@ -226,7 +207,9 @@ class Pages(Looked):
         page = self.directory / "lens.html"
         entries = ["04_cuda_shared/shared_vector_and_row", "08_spgemm_multigpu/hash_warp_per_row"]
         subprocess.run([PROGRAM, "lens", *entries, "-m", "gen:fixed:n=256,per_row=8", "--html", page], stdout=subprocess.DEVNULL, check=True)
-        text = self.looked_at(page)
+        text = self.text = page.read_text()
+        for width in (DESK, PHONE):
+            self.assertEqual(self.good(width)["cutBoxes"], 0, "source that is cut off")
         rows, drawings = text.count("<tr class=hot"), text.count("<details>")
         self.assertGreater(rows, 20)
         self.assertEqual(drawings, rows)
@@ -242,13 +225,4 @@ class Pages(Looked):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, required=True)
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    options, rest = parser.parse_known_args()
-    why = missing() or ("" if BROWSER else "there is no chromium; install it (Debian: chromium)")
-    if why:
-        print(f"skipped: {why}")
-        sys.exit(77)
-    PROGRAM, ROOT = options.program.resolve(), options.root.resolve()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main("" if BROWSER else "there is no chromium; install it (Debian: chromium)")

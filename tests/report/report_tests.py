@@ -1,12 +1,6 @@
 #!/usr/bin/env python3
-"""The report: what stands on the page for what the files hold, bad input, comparisons.
+"""The report: what stands on the page for what the files hold, bad input, comparisons."""
 
-usage: report_tests.py --program STAGES --root DIRECTORY [unittest options]
-
-Exit code 77 where matplotlib or jinja2 are missing.
-"""
-
-import argparse
 import copy
 import html.parser
 import json
@@ -14,14 +8,12 @@ import math
 import os
 import pathlib
 import re
-import sys
-import tempfile
 import unittest
 
-from samples import Samples, missing
+import samples
+from samples import PROGRAM, ROOT, main
 
-PROGRAM = None
-ROOT = None
+import record  # tools/record.py
 
 
 class Page(html.parser.HTMLParser):
@@ -39,12 +31,6 @@ class Page(html.parser.HTMLParser):
     def handle_starttag(self, tag, attributes):
         if tag not in self.VOID:
             self.open.append(tag)
-        self.look(tag, attributes)
-
-    def handle_startendtag(self, tag, attributes):
-        self.look(tag, attributes)
-
-    def look(self, tag, attributes):
         attributes = dict(attributes)
         self.ids += [attributes["id"]] if "id" in attributes else []
         self.sections += [attributes.get("id")] if tag == "section" else []
@@ -68,13 +54,10 @@ def wrong(reason):
     return change
 
 
-class Case(unittest.TestCase):
+class Case(samples.Case):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.directory = pathlib.Path(cls.temporary.name)
-        cls.samples = Samples(PROGRAM, ROOT, cls.directory)
+        super().setUpClass()
         cls.everyday = cls.samples.everyday()
         # One multiplication of it, for what does not depend on how much there is: its page takes half a second.
         cls.small = cls.samples.run("spmv.json", "-m", "gen:stencil:points=5,nx=12,ny=12", "--op", "spmv", "--stage", "01,vendor")
@@ -504,12 +487,11 @@ class Pictures(unittest.TestCase):
                     self.assertAlmostEqual(float(f"{tick:.3g}"), tick)
 
 
-class Statistics(unittest.TestCase):
+class Statistics(Case):
     def test_interval_is_the_harness_own(self):
         """Half the interval's width over the median is what the program wrote as noise, to the digits that it writes."""
         from report import results
-        with tempfile.TemporaryDirectory() as directory:
-            file = results.read(Samples(PROGRAM, ROOT, directory).everyday())
+        file = results.read(self.everyday)
         known = [row.times for row in file.rows if row.times and not math.isnan(row.times.low)]
         self.assertGreater(len(known), 0)
         for t in known:
@@ -518,14 +500,4 @@ class Statistics(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, required=True)
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    options, rest = parser.parse_known_args()
-    if missing():
-        print(f"skipped: {missing()}; install python3-matplotlib and python3-jinja2")
-        sys.exit(77)
-    PROGRAM, ROOT = options.program.resolve(), options.root.resolve()
-    sys.path.insert(0, str(ROOT / "tools"))
-    import record
-    unittest.main(argv=[sys.argv[0], *rest])
+    main()

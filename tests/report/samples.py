@@ -1,5 +1,9 @@
-"""Results files for the tests of the report: made by running the program, never typed."""
+"""What the tests of the report share: results files, made by running the program, never typed, and the command line.
 
+usage of each of them: NAME_tests.py --program STAGES --root DIRECTORY [unittest options]
+"""
+
+import argparse
 import copy
 import importlib.util
 import json
@@ -11,37 +15,57 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import unittest
 
 LIMIT = 120  # seconds that one command may take; it is a hang long before
 
+parser = argparse.ArgumentParser()
+parser.add_argument("--program", type=pathlib.Path, required=True)
+parser.add_argument("--root", type=pathlib.Path, required=True)
+given, rest = parser.parse_known_args()
+PROGRAM, ROOT = given.program.resolve(), given.root.resolve()
+sys.path.insert(0, str(ROOT / "tools"))
 
-def missing():
-    """Why there can be no report here; empty: nothing."""
+
+def main(why=""):
+    """Exit code 77 where a library is missing, or for another reason."""
     absent = [name for name in ("matplotlib", "jinja2") if importlib.util.find_spec(name) is None]
-    return f"{sys.executable} has no {' and no '.join(absent)}" if absent else ""
+    if absent:
+        why = f"{sys.executable} has no {' and no '.join(absent)}; install python3-matplotlib and python3-jinja2"
+    if why:
+        print(f"skipped: {why}")
+        sys.exit(77)
+    unittest.main(module="__main__", argv=[sys.argv[0], *rest])
+
+
+class Case(unittest.TestCase):
+    """A directory for the tests of a class, and samples in it."""
+
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.directory = pathlib.Path(temporary.name)
+        cls.samples = Samples(cls.directory)
 
 
 class Samples:
-    def __init__(self, program, root, directory):
-        self.program = pathlib.Path(program).resolve()
-        self.root = pathlib.Path(root).resolve()
-        self.directory = pathlib.Path(directory)
-        if str(self.root / "tools") not in sys.path:
-            sys.path.insert(0, str(self.root / "tools"))
+    def __init__(self, directory):
+        self.directory = directory
 
     def run(self, name, *words, ranks=None):
         """The results of `stages run --quick WORDS`, as a file of that name; `ranks`: on these numbers of ranks."""
         path = self.directory / name
-        start = [self.root / "tools/ranks.sh", ranks] if ranks else [self.program, "run"]
+        start = [ROOT / "tools/ranks.sh", ranks] if ranks else [PROGRAM, "run"]
         done = subprocess.run([*start, "--quick", *words, "--json", path], stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=LIMIT, check=False, env={**os.environ, "STAGES_PROGRAM": str(self.program)})
+                              text=True, timeout=LIMIT, check=False, env={**os.environ, "STAGES_PROGRAM": str(PROGRAM)})
         if done.returncode != 0:
             raise AssertionError(f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
         return path
 
     def changed(self, name, path, change):
         """A copy of a results file after change(its data)."""
-        data = copy.deepcopy(json.loads(path.read_text()))
+        data = json.loads(path.read_text())
         change(data)
         out = self.directory / name
         out.write_text(json.dumps(data))
@@ -53,7 +77,7 @@ class Samples:
 
     def ranks(self):
         """Results on 1 and 2 ranks; None where this build or this machine has no MPI."""
-        listed = subprocess.run([self.program, "list"], capture_output=True, text=True, timeout=LIMIT, check=True).stdout
+        listed = subprocess.run([PROGRAM, "list"], capture_output=True, text=True, timeout=LIMIT, check=True).stdout
         if "02_mpi/balanced" not in listed or shutil.which("mpirun") is None:
             return None
         return self.run("ranks.json", "-m", "gen:stencil:points=5,nx=12,ny=12", "--op", "spmv,spgemm", "--stage", "01,02", ranks="1,2")
@@ -75,7 +99,7 @@ class Samples:
     def report(self, *words):
         """What tools/report.py says to these words, in a fork of this process: it has the libraries, and to import them takes longer than
         most pages."""
-        script = self.root / "tools/report.py"
+        script = ROOT / "tools/report.py"
         for name in ("compare", "ladder", "matrices", "overview", "page", "results", "roofline", "scaling", "steps", "sweeps"):
             importlib.import_module(f"report.{name}")
         with open(os.devnull) as nothing, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:

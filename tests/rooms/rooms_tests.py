@@ -20,18 +20,14 @@ def room_of(path):
     parts = path.split("/")
     if parts[0] == "common":
         return parts[1]
-    if STEP.match(parts[0]):
-        return "micro" if "exercises" in parts else parts[0]
-    return parts[0]
+    return "micro" if STEP.match(parts[0]) and "exercises" in parts else parts[0]
 
 
 def allowed_rooms(page):
     """{room: all rooms that it may include}, from the page's table; `steps` stands for each step."""
     table = page.split("## Rooms\n", 1)[1].split("\n## ", 1)[0]
-    direct = {}
-    for name, may in re.findall(r"^\| `(\w+)` \|[^|\n]*\| ([^|\n]*) \|$", table, re.M):
-        direct[name] = set(re.findall(r"\w+", may))
-    closed = {}
+    rows = re.findall(r"^\| `(\w+)` \|[^|\n]*\| ([^|\n]*) \|$", table, re.M)
+    direct, closed = {name: set(re.findall(r"\w+", may)) for name, may in rows}, {}
 
     def close(name):
         if name not in closed:
