@@ -141,11 +141,11 @@ std::string without_leading_zeros(std::string& text) {
 
 /// Throws Error for a list such as 1,,2: the parser leaves out what is empty.
 void require_items(const CLI::App& command, int argc, char** argv) {
-  for (int k = 1; k < argc; ++k) {
+  for (int k = 1; k < argc && argv[k] != std::string_view("--"); ++k) {
     const std::string word = argv[k], name = word.substr(0, word.find('='));
     const CLI::Option* const option = command.get_option_no_throw(name);
     if (option == nullptr || option->get_delimiter() != ',') continue;
-    const std::string list = name != word ? word.substr(name.size() + 1) : argv[k + 1];
+    const std::string list = name != word ? word.substr(name.size() + 1) : k + 1 < argc ? argv[k + 1] : "";
     if (("," + list + ",").find(",,") != std::string::npos)
       fail("{} {}: an item of the list is empty; leave out the comma", name, list);
   }
