@@ -55,7 +55,6 @@ BETWEEN(one_writes_all_read, __syncthreads(), if (mine == 31) r.count = a[0], a[
 BETWEEN(all_read_one_writes, __syncthreads(), a[mine] = r.count + 1, if (mine == 31) r.count = 5)
 BETWEEN(pipeline, __syncthreads(), const int before = s[(mine + 63) % 64], s[mine] = before + mine)
 BETWEEN(histogram_read_early, __syncthreads(), atomicAdd(&s[mine % 4], 1), if (mine < 4) a[mine] = s[mine])
-BETWEEN(halo, __syncthreads(), s[mine] = mine, a[mine] = s[mine / 2] + s[mine / 2 + 1])
 BETWEEN(memcpy_of_any_length, __syncthreads(), memcpy(s + mine, a + mine, one * sizeof *s),
         a[64 + mine] = s[63 - mine])
 BETWEEN(memset_of_all, __syncthreads(), s[mine] = mine, if (mine == 40) memset(s, one, sizeof r.data))
@@ -220,21 +219,6 @@ LEADERS(look_back) {
   r.data[8 + warp()] = sum;
   fence(good);
   seen(r.flag[warp()]) = 2;
-}
-LEADERS(tree_of_flags) {
-  int sum = warp() + 1;
-  for (int d = 1; d < 4; d *= 2) {
-    if (warp() % (2 * d) != 0) {
-      r.data[warp()] = sum;
-      fence();
-      seen(r.flag[warp()]) = 1;
-      return;
-    }
-    await(r.flag[warp() + d], 1);
-    fence(good);
-    sum += r.data[warp() + d];
-  }
-  a[0] = sum;
 }
 LEADERS(sense_barrier) {
   for (int round = 1; round < 4; ++round) {
