@@ -201,11 +201,6 @@ TEST(Chains, BeginAgainWithRowsThatHadBecomeNarrow) {
   }
 }
 
-TEST(Registry, HoldsEntriesForEachOperation) {
-  for (const Op op : {Op::spmv, Op::spmm, Op::spgemm})
-    EXPECT_GT(std::ranges::count(registry().entries(), op, &Entry::op), 0) << to_string(op);
-}
-
 /// Problems of the operation, one kind each: an entry may be for one of them. All rows are of one length, which
 /// some entries need, and few, for those that have all of them at work at once.
 template <class Problem>

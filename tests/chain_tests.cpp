@@ -158,14 +158,5 @@ TEST(Chain, LeavesOutWhoCannot) {
   EXPECT_TRUE(has(rows[0].reason, "not for chains"));
 }
 
-TEST(Chain, NeedsASquareB) {
-  const auto a = share<double>(matrices::uneven(6, 4, 2)), b = share<double>(matrices::uneven(4, 6, 2));
-  const auto message = [&](Index rounds) {
-    return error_of([&] { make_spgemm_problem<double>("m", a, b, Destination::host, rounds); });
-  };
-  EXPECT_TRUE(has(message(2), "a square B, and this one is 4 x 6"));
-  EXPECT_TRUE(has(message(0), "a chain of 0 products"));
-}
-
 }  // namespace
 }  // namespace stages

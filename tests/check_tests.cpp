@@ -122,19 +122,12 @@ struct SmallSpmv {
   std::string failure() const { return judged(problem, in, y).failure; }
 };
 
-TEST(Check, NamesNaNAndInfinityAndWhereTheyAre) {
-  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+TEST(Check, NamesTheFirstElementThatIsWrong) {
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL, 1e3}) {
     SmallSpmv s;
-    s.y(17, 0) = bad;
+    s.y(31, 0) = s.y(17, 0) = bad;
     EXPECT_TRUE(has(s.failure(), "element (17, 0) is"));
   }
-}
-
-TEST(Check, NamesTheFirstWrongRow) {
-  SmallSpmv s;
-  s.y(31, 0) += 1;
-  s.y(12, 0) += 1;
-  EXPECT_TRUE(has(s.failure(), "element (12, 0) is"));
 }
 
 /// 3 rows of 20 entries, of which the rows in `huge` add up beyond the range of float.
@@ -304,10 +297,6 @@ TEST(Check, NamesWhatIsWrongWithTheStructure) {
   };
   expect("C is 29 x 25", [](auto& c) { c.rows = 29; });
   expect("row_ptr has 0 elements", [](auto& c) { c.row_ptr.clear(); });
-  expect("row_ptr runs from 1", [](auto& c) { c.row_ptr[0] = 1; });
-  expect("before it begins", [](auto& c) { c.row_ptr[5] = 0; });
-  expect("values", [](auto& c) { c.values.pop_back(); });
-  expect("column -1", [](auto& c) { c.col_idx[0] = -1; });
   expect("column 25", [](auto& c) { c.col_idx.back() = 25; });
   expect("expected", [](auto& c) { c.values[3] += 1; });
   expect("is nan", [](auto& c) { c.values[3] = std::nanf(""); });

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "common/harness/problem.hpp"
-#include "common/matrix/error.hpp"
 #include "common/matrix/statistics.hpp"
 #include "common/mpi/deal.hpp"
 
@@ -61,11 +60,6 @@ TEST(BeyondInt, SharesOfRanks) {
   EXPECT_EQ(mpi::deal(b.row_ptr, 3), (mpi::RowBounds{0, 1, 2, 5}));
   EXPECT_EQ(mpi::elements_before({0, 1, 70'000, 70'001}, 40'000),
             (std::vector<Offset>{0, 40'000, 2'800'000'000, 2'800'040'000}));
-}
-
-TEST(BeyondInt, WhatDoesNotFitIsRefused) {
-  EXPECT_EQ(narrow<Index>(Offset{2'147'483'647}, "a count"), 2'147'483'647);
-  EXPECT_THROW(narrow<Index>(Offset{2'147'483'648}, "a count"), Error);
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ class Memory : public testing::Test {
       (std::filesystem::temp_directory_path() / ("stages_memory_" + std::to_string(getpid()))).string();
 };
 
-TEST_F(Memory, IsWhatTheKernelCallsAvailableAndNoMoreThanWhatACgroupLeaves) {
+TEST_F(Memory, IsWhatTheKernelCallsAvailableAndNoMoreThanWhatItsCgroupsLeave) {
   EXPECT_EQ(available(), 32 * kGib);
   write("/proc/self/cgroup", "0::/jobs/mine\n");
   write("/sys/fs/cgroup/jobs/mine/memory.max", 8 * kGib);
@@ -142,14 +142,10 @@ TEST_F(Memory, IsWhatTheKernelCallsAvailableAndNoMoreThanWhatACgroupLeaves) {
   EXPECT_EQ(available(), 5 * kGib);
   write("/sys/fs/cgroup/jobs/mine/memory.stat", "anon 1\ninactive_file " + std::to_string(2 * kGib) + "\n");
   EXPECT_EQ(available(), 7 * kGib) << "cached pages of files are given back";
-}
-
-TEST_F(Memory, IsNoMoreThanWhatTheCgroupsAroundItLeave) {
-  write("/proc/self/cgroup", "0::/jobs/mine\n");
   write("/sys/fs/cgroup/jobs/mine/memory.max", "max\n");
   write("/sys/fs/cgroup/jobs/memory.max", 4 * kGib);
   write("/sys/fs/cgroup/jobs/memory.current", 1 * kGib);
-  EXPECT_EQ(available(), 3 * kGib);
+  EXPECT_EQ(available(), 3 * kGib) << "those around it count, too";
 }
 
 TEST_F(Memory, KnowsAContainerThatSeesItsOwnCgroupAsTheTopmost) {

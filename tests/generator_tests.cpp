@@ -76,48 +76,35 @@ constexpr Golden kGolden[] = {
     {"gen:d1:b,shrink=8", 5849, 0x77F70F913710E4E3U},
     {"gen:d1:a,shrink=8,form=uniform", 12276, 0x82E7D6B2D79EFD75U},
     {"gen:d1:b,shrink=8,form=uniform", 5849, 0xC7DACB30185F7637U},
-    {"gen:uniform:n=1024,per_row=256", 262144, 0x2E93A4B2AE0DE465U},
     {"gen:uniform:n=8191,nnz=784379", 784379, 0xA628C8E677D7A94DU},
     {"gen:uniform:rows=20,cols=30,nnz=0", 0, 0xE6016F0A83B38B27U},
     {"gen:uniform:rows=20,cols=30,nnz=1", 1, 0xA786A48E7B5222A4U},
     {"gen:uniform:rows=20,cols=30,nnz=599", 599, 0xD4A4628EE44A2461U},
     {"gen:uniform:rows=20,cols=30,nnz=600", 600, 0xA8EF8BFC5C3995DU},
-    {"gen:uniform:rows=1,cols=1000,nnz=900", 900, 0xAA8A5615FB1A7619U},
     {"gen:uniform:rows=0,cols=4", 0, 0xE5D6F62D4A1C10DCU},
     {"gen:uniform:rows=4,cols=0,nnz=0", 0, 0x589F15A270330847U},
-    {"gen:uniform:n=500,per_row=100,values=integers", 50000, 0x3D5BD9815D6742ABU},
-    {"gen:uniform:n=50,values=ones", 400, 0x5B79AFF2020265D4U},
-    {"gen:fixed:n=1024", 209920, 0xDB9BAFBD89A8EF9AU},
     {"gen:fixed:n=127", 3175, 0xF992ACEB605C07A4U},
     {"gen:fixed:rows=9,cols=50,per_row=50", 450, 0x7ACCF68C173159D7U},
     {"gen:fixed:rows=9,cols=50,zeros=1", 0, 0x1B836546AE57DB10U},
-    {"gen:hubs:n=5000,per_row=3,hubs=4,hub_length=1234", 19924, 0xEF45CFB9CD1B5011U},
     {"gen:hubs:rows=7,cols=90,per_row=2,hubs=0", 14, 0x707DACB155920230U},
     {"gen:hubs:rows=7,cols=90,per_row=2,hubs=7,hub_length=90", 630, 0x394A08DED2145F98U},
     {"gen:hubs:rows=0,cols=9,per_row=2,hubs=0", 0, 0xFDD2CA16D8AE0738U},
     {"gen:pruned:rows=600,cols=900,zeros=0.8,row_spread=0,col_spread=0", 108011, 0xF7CC2ED7012E438EU},
-    {"gen:pruned:rows=600,cols=900,zeros=0.8,row_spread=0.6,col_spread=0.3", 107682, 0x1BB60AD6BCAB42DEU},
     {"gen:pruned:rows=5,cols=7,zeros=0,row_spread=0,col_spread=0", 35, 0xC77559A4DA7E910FU},
     {"gen:pruned:rows=50,cols=70,zeros=1,row_spread=1,col_spread=1", 0, 0xA512753258387C00U},
     {"gen:rmat:n=1000,edges=220,hub_max=100", 220, 0xF0FED1B9126711D1U},
     {"gen:rmat:n=1,edges=5", 1, 0x6F68E03172B6B68DU},
     {"gen:rmat:n=5,edges=0", 0, 0xEDC39331FAA94485U},
     {"gen:communities:n=3000,edge_factor=10,blocks=30,inside=0.95", 26153, 0xDD243AA8B410A7AU},
-    {"gen:communities:n=3000,edge_factor=10,blocks=30,inside=0.95,order=shuffled", 26153,
-     0xC7D0E35E6443CA1BU},
-    {"gen:twin:am,shrink=64", 82148, 0x6C70EDBF2924398CU},
-    {"gen:twin:am,shrink=64,runs=yes", 82148, 0xE26F96DD0F7F98EFU},
     {"gen:twin:am,shrink=64,runs=no", 82148, 0x6C70EDBF2924398CU},
     {"gen:hypergraph:nets=9000,cells=10000,pins_per_net=4,long_nets=2,long_share=0.05", 35655,
      0xF317723100B2742CU},
     {"gen:hypergraph:nets=1,cells=1,long_nets=0", 1, 0x6F68E03172B6B68DU},
-    {"gen:banded:n=50,half_bandwidth=6", 608, 0xA8A850F9308F2605U},
     {"gen:banded:n=5,half_bandwidth=99", 25, 0x852DC0D14DEFBE7AU},
     {"gen:banded:n=50,half_bandwidth=6,fill=0", 50, 0xF205ECD29AEEA849U},
     {"gen:banded:n=0", 0, 0x238275BC38FCBE91U},
     {"gen:diagonal:n=5,offset=7", 0, 0xEDC39331FAA94485U},
     {"gen:dense:rows=0,cols=4", 0, 0xE5D6F62D4A1C10DCU},
-    {"gen:dense:n=60", 3600, 0x7ED68A12D481770AU},
 };
 
 // On any number of threads, and as float and double the same numbers.
@@ -267,12 +254,9 @@ struct TwinFacts {
   Offset edges, hub_max;
 };
 constexpr TwinFacts kTwins[] = {
-    {"arxiv", 169'343, 1'166'243, 13'155},     {"collab", 235'868, 2'358'104, 0},
-    {"citation", 2'927'963, 30'387'995, 0},    {"ddi", 4'267, 2'135'822, 2'234},
-    {"protein", 132'534, 79'122'504, 0},       {"ppa", 576'289, 42'463'862, 0},
-    {"reddit", 232'965, 114'615'892, 0},       {"products", 2'449'029, 123'718'280, 0},
-    {"youtube", 1'138'499, 5'980'886, 28'754}, {"amazon", 1'569'960, 264'339'468, 0},
-    {"yelp", 716'847, 13'954'819, 4'886},      {"wikikg2", 2'500'604, 16'109'182, 0},
+    {"arxiv", 169'343, 1'166'243, 13'155},
+    {"collab", 235'868, 2'358'104, 0},
+    {"ddi", 4'267, 2'135'822, 2'234},
     {"am", 881'680, 5'668'682, 140'000},
 };
 
@@ -294,7 +278,6 @@ TEST(Twins, HaveTheirSizesAndShrinkKeepsTheMeanAndThinShortensRows) {
   for (const TwinFacts& twin : kTwins) {
     for (const auto& size : sizes) {
       const std::string name = twin.name;
-      if (size.shrink == 1 && twin.edges > 3'000'000 && name != "am") continue;  // they take a while
       SCOPED_TRACE(name + size.parameters);
       const auto a = generate<float>("gen:twin:" + name + size.parameters);
       const Offset edges = twin.edges / (size.shrink * size.thin);
@@ -351,7 +334,6 @@ TEST(Spec, ErrorsNameWhatIsWrongAndWhatThereIs) {
       {"gen:rmat:n=5,", {"last comma", "gen:rmat:scale=17"}},
       {"gen:rmat:n=", {"'n='", "KEY=VALUE"}},
       {"gen:rmat:n=5,n=6", {"'n'", "twice"}},
-      {"gen:rmat:n=1.5", {"n=1.5", "whole number"}},
       {"gen:rmat:n=1.5e0", {"n=1.5e0", "whole number"}},
       {"gen:rmat:n=-4", {"n=-4", "whole number"}},
       {"gen:rmat:n=1e99", {"n=1e99", "2147483647"}},
@@ -374,7 +356,6 @@ TEST(Spec, ErrorsNameWhatIsWrongAndWhatThereIs) {
       {"gen:twin:cora", {"graph=cora", "arxiv", "am"}},
       {"gen:twin:reddit,hub_share=0.2", {"22923178", "232965"}},
       {"gen:rmat:n=640,hub_max=300,hub_share=0.01", {"hub_max or hub_share"}},
-      {"gen:uniform:n=10,rows=5,cols=5", {"n, or rows and cols"}},
       {"gen:fixed:n=10,rows=5,cols=5", {"n, or rows and cols"}},
       {"gen:dense:n=0,rows=5,cols=5", {"n, or rows and cols"}},
       {"gen:uniform:n=10,nnz=101", {"101", "100 places"}},

@@ -455,13 +455,6 @@ TEST_F(MatrixMarketWriter, EmptyMatrices) {
   }
 }
 
-TEST_F(MatrixMarketWriter, ReplacesAFileAndLeavesNothingElse) {
-  std::ofstream(file("a.mtx")) << "old";
-  write_matrix_market(file("a.mtx"), Csr<double>(1, 1));
-  EXPECT_EQ(contents("a.mtx"), "%%MatrixMarket matrix coordinate real general\n1 1 0\n");
-  EXPECT_EQ(names(), std::vector<std::string>{"a.mtx"});
-}
-
 TEST_F(MatrixMarketWriter, FollowsALinkAndKeepsIt) {
   std::ofstream(file("target.mtx")) << "old";
   fs::create_symlink("target.mtx", file("link.mtx"));

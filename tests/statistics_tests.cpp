@@ -220,20 +220,6 @@ TEST(FewOfManyColumns, TransposedFirstHasAsManyRowsAsColumns) {
   EXPECT_EQ(cost.cols, kMost);
 }
 
-TEST(SquareCost, ARectangularMatrixTakesTheCheaperSide) {
-  // 30 dense columns of 3 in 3 rows: A * A^T takes 3 * 30 * 3 products, A^T * A takes 30 * 3 * 30.
-  const auto wide = generate<float>("gen:dense:rows=3,cols=30");
-  const SquareCost cost = square_cost(wide);
-  EXPECT_TRUE(cost.rectangular);
-  EXPECT_FALSE(cost.transposed_first);
-  EXPECT_EQ(cost.products, 270);
-  EXPECT_EQ(cost.rows, 3);
-  const SquareCost flipped = square_cost(transpose(wide));
-  EXPECT_TRUE(flipped.transposed_first);
-  EXPECT_EQ(flipped.products, 270);
-  EXPECT_FALSE(square_cost(generate<float>("gen:eye:n=5")).rectangular);
-}
-
 TEST(Picture, CellsAndRowLengths) {
   // 1 1 1 .
   // 1 . . .

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <type_traits>
 
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
@@ -26,14 +25,8 @@ struct Shape {
 
 constexpr bool kSmall = true, kFull = false;
 
-/// What makes that matrix of these sizes.
-template <class... Sizes>
-Make of(Matrix (*make)(Sizes...), std::type_identity_t<Sizes>... sizes) {
-  return [=] { return make(sizes...); };
-}
-
-/// Degenerate shapes, then structures.
-std::vector<Shape> plain_shapes() {
+/// Degenerate shapes, then structures, and squares with sizes around those of tiles, warps and blocks.
+std::vector<Shape> shapes() {
   return {
       {"0x0", kSmall, of(empty, 0, 0), true},
       {"0x7", kSmall, of(empty, 0, 7)},
@@ -49,7 +42,6 @@ std::vector<Shape> plain_shapes() {
       {"single_first", kFull, of(single, 40, 70, 0, 0)},
       {"single_last", kSmall, of(single, 70, 40, 69, 39)},
       {"gaps_64x49", kSmall, of(gaps, 64, 49)},
-      {"gaps_100x100", kFull, of(gaps, 100, 100), true},
       {"dense_row_first", kFull, of(dense_row, 50, 400, 0)},
       {"dense_row_middle", kSmall, of(dense_row, 100, 300, 57)},
       {"dense_row_last", kSmall, of(dense_row, 65, 129, 64)},
@@ -66,32 +58,23 @@ std::vector<Shape> plain_shapes() {
       {"wide_3x1500", kFull, of(uneven, 3, 1500, 200)},
       {"ramp_140x200", kSmall, of(ramp, 140, 200), false, false},
       {"equal_rows_64x51_of_5", kSmall, of(equal_rows, 64, 51, 5)},
-      {"equal_rows_33x40_of_31", kFull, of(equal_rows, 33, 40, 31)},
       {"equal_rows_40x64_of_32", kSmall, of(equal_rows, 40, 64, 32)},
-      {"equal_rows_40x64_of_33", kFull, of(equal_rows, 40, 64, 33)},
       {"equal_rows_256_of_51", kSmall, of(equal_rows, 256, 256, 51), true, false},
       {"equal_rows_407_of_81", kFull, of(equal_rows, 407, 407, 81), true, false},
       {"identity_65", kSmall, of(identity, 65), true},
       {"permutation_100", kSmall, of(permutation, 100), true},
-      {"diagonal_33x70", kFull, of(diagonal, 33, 70)},
-      {"diagonal_70x33", kFull, of(diagonal, 70, 33)},
       {"tridiagonal_257", kSmall, of(banded, 257, 1), true},
       {"banded_100", kFull, of(banded, 100, 17), true},
       {"lower_triangle_65", kFull, of(lower_triangle, 65), true},
       {"dense_33x33", kSmall, of(dense, 33, 33), true},
-      {"dense_64x17", kFull, of(dense, 64, 17)},
       {"blocks_99", kFull, of(blocks, 33), true},
       {"strided_20x8192", kSmall, of(strided, 20, 8192, 1024)},
       {"hypersparse_3000", kFull, of(single, 3000, 3000, 1500, 2999), true},
+      {"tile_17", kSmall, of(uneven, 17, 17, 6), true},
+      {"tile_31", kSmall, of(uneven, 31, 31, 6), true},
+      {"tile_33", kSmall, of(uneven, 33, 33, 6), true},
+      {"tile_257", kSmall, of(uneven, 257, 257, 6), true},
   };
-}
-
-/// Those, and square matrices with sizes around those of tiles, warps and blocks.
-std::vector<Shape> all_shapes() {
-  std::vector<Shape> shapes = plain_shapes();
-  for (const Index n : {17, 31, 33, 257, 1025})
-    shapes.push_back({fmt::format("tile_{}", n), n != 1025, of(uneven, n, n, 6), true});
-  return shapes;
 }
 
 void add_spmv(std::vector<Case>& out) {
@@ -101,7 +84,7 @@ void add_spmv(std::vector<Case>& out) {
     out.push_back(
         {.name = name + how, .op = Op::spmv, .small = small, .a = make, .mode = mode, .products = products});
   };
-  for (const Shape& s : all_shapes()) add(s.name, s.small, s.make);
+  for (const Shape& s : shapes()) add(s.name, s.small, s.make);
   for (const Index cols : {65535, 65536, 65537})
     add(fmt::format("16_bit_columns_{}", cols), kFull, of(strided, 3, cols, 256));
   // Where bands of columns go through shared memory a block goes to the next band in the midst of its work: six
@@ -117,21 +100,13 @@ void add_spmv(std::vector<Case>& out) {
   // Each length of rows that a thread keeps in registers, at its most.
   for (Index width = 16; width <= 256; width += 16)
     add(fmt::format("dense_2x{}", width), width == 256, of(dense, 2, width));
-  const auto uneven_49x65 = of(uneven, 49, 65, 6);
-  const auto uneven_100 = of(uneven, 100, 100, 6);
   const auto equal = of(equal_rows, 128, 128, 25);
-  for (const Index k : {1, 3, 33}) {
-    add("uneven_49x65", k == 3, uneven_49x65, Mode::stream, k);
-    add("equal_rows_128_of_25", k != 1, equal, Mode::stream, k);
-    add("0x7", k == 3, of(empty, 0, 7), Mode::stream, k);
-  }
-  add("tall_300x20", kFull, of(uneven, 300, 20, 5), Mode::stream, 33);
-  add("dense_row_middle", kFull, of(dense_row, 100, 300, 57), Mode::stream, 7);
-  for (const Index k : {1, 5, 50}) {
-    add("uneven_100", k == 5, uneven_100, Mode::chain, k);
-    add("equal_rows_128_of_25", k != 1, equal, Mode::chain, k);
-    add("0x0", k == 5, of(empty, 0, 0), Mode::chain, k);
-  }
+  for (const Index k : {3, 33}) add("equal_rows_128_of_25", kSmall, equal, Mode::stream, k);
+  for (const Index k : {1, 5, 50}) add("equal_rows_128_of_25", k != 1, equal, Mode::chain, k);
+  add("uneven_49x65", kSmall, of(uneven, 49, 65, 6), Mode::stream, 3);
+  add("0x7", kSmall, of(empty, 0, 7), Mode::stream, 3);
+  add("uneven_100", kSmall, of(uneven, 100, 100, 6), Mode::chain, 5);
+  add("0x0", kSmall, of(empty, 0, 0), Mode::chain, 5);
   add("hub_row_square", kSmall, of(dense_row, 257, 257, 3), Mode::chain, 5);
   // Each number of non-zeros that a lane keeps in registers, at its most: 32, 16 and 8 lanes have a row.
   for (const auto& [n, longest] :
@@ -182,8 +157,8 @@ void add_spmm_options(std::vector<Case>& out) {
   }
 }
 
-/// More numbers of columns on both sides of strips, of vectors and of a grid's width, and leading dimensions
-/// that are whole vectors where the columns are not, and the other way round.
+/// Numbers of columns beside strips and vectors, and leading dimensions that are whole vectors where the
+/// columns are not, and the other way round.
 void add_spmm_widths(std::vector<Case>& out) {
   const auto add = [&](const char* name, const Make& make, Index n, Offset b_padding, Offset c_padding,
                        bool small) {
@@ -198,30 +173,25 @@ void add_spmm_widths(std::vector<Case>& out) {
               fmt::format("_{}/beta={}", b_padding, beta));
   };
   const auto uneven_40x30 = of(uneven, 40, 30, 4);
-  const auto hub_900 = of(dense_row, 12, 900, 5);
-  for (const Index n : {4, 5, 6, 16, 17, 63, 65, 96, 128, 1000, 1025})
-    add("uneven_40x30", uneven_40x30, n, 0, 0, n == 5 || n == 16 || n == 65);
+  for (const Index n : {5, 16, 65}) add("uneven_40x30", uneven_40x30, n, 0, 0, kSmall);
   add("uneven_40x30", uneven_40x30, 2, 1, 1, kFull);    // two columns, no row aligned
   add("uneven_40x30", uneven_40x30, 33, 3, 7, kSmall);  // 36 and 40: aligned rows, a column beyond a strip
   add("uneven_40x30", uneven_40x30, 64, 1, 4, kSmall);  // 65: no row of B is aligned but the first
-  add("uneven_40x30", uneven_40x30, 32, 4, 1, kFull);   // C not aligned
-  add("hub_row_900", hub_900, 32, 0, 0, kSmall);
+  add("hub_row_900", of(dense_row, 12, 900, 5), 32, 0, 0, kSmall);
   // As dense as it takes for B to be read band by band.
   add("dense_30x1500", of(dense, 30, 1500), 36, 0, 0, kSmall);
-  add("hub_row_900", hub_900, 65, 3, 0, kFull);
   add("uneven_40x30", uneven_40x30, 4, 1, 1, kFull);  // four columns, no row aligned
   // A last turn with one non-zero, where a lane has all columns.
   add("1x1", of(dense, 1, 1), 2, 0, 0, kFull);
 }
 
 void add_spmm(std::vector<Case>& out) {
-  for (const Shape& s : all_shapes())
+  for (const Shape& s : shapes())
     out.push_back({.name = s.name + "/N=9", .op = Op::spmm, .small = s.small, .a = s.make, .n_cols = 9});
-  for (const Index n : {1, 2, 7, 33, 64, 257}) {
-    const bool small = n != 2 && n != 257;
+  for (const Index n : {1, 7, 33, 64}) {
     const auto add = [&](const char* name, const Make& make, Layout layout) {
-      const bool listed = small && layout == Layout::row_major;
-      add_named(out, name, {.small = listed, .a = make, .n_cols = n, .b_layout = layout, .c_layout = layout});
+      const bool small = layout == Layout::row_major;
+      add_named(out, name, {.small = small, .a = make, .n_cols = n, .b_layout = layout, .c_layout = layout});
     };
     for (const Layout layout : {Layout::row_major, Layout::col_major}) {
       add("ramp_70x90", of(ramp, 70, 90), layout);
@@ -237,20 +207,13 @@ void add_spgemm(std::vector<Case>& out) {
   const auto add = [&](const std::string& name, bool small, const Make& a, const Make& b) {
     out.push_back({.name = name, .op = Op::spgemm, .small = small, .a = a, .b = b});
   };
-  for (const Shape& s : plain_shapes()) {
+  for (const Shape& s : shapes()) {
     if (!s.in_products) continue;
     if (s.square) {
       add(s.name + "/squared", s.small, s.make, s.make);
     } else {
       add(s.name + "/times_transpose", s.small, s.make, [make = s.make] { return transpose(make()); });
     }
-  }
-  // Tiles in each of the dimensions.
-  for (const Index n : {17, 31, 257}) {
-    const auto square = of(uneven, n, n, 5);
-    add(fmt::format("tile_{}", n), kSmall, square, square);
-    add(fmt::format("tile_rows_{}", n), kSmall, of(uneven, n, 40, 5), of(uneven, 40, 33, 5));
-    add(fmt::format("tile_columns_{}", n), kSmall, of(uneven, 33, 40, 5), of(uneven, 40, n, 9));
   }
   // Shapes with nothing in them, in each place.
   add("0x5x7", kSmall, of(empty, 0, 5), of(dense, 5, 7));
@@ -290,7 +253,6 @@ void add_spgemm(std::vector<Case>& out) {
   add("wide_times_tall", kSmall, of(uneven, 20, 300, 12), of(uneven, 300, 25, 6));
   add("tall_times_wide", kSmall, of(uneven, 200, 12, 3), of(uneven, 12, 210, 9));
   add("zeros_times_zeros", kSmall, of(stored_zeros, 40, 50), of(cancelled_coordinates, 50, 30));
-  add("repeated_times_repeated", kFull, of(repeated_coordinates, 40, 50), of(repeated_coordinates, 50, 45));
   // Rows on both sides of what tables, lists and bins of the lessons hold, with a product a result and several.
   const auto around_tables = [] {
     return with_row_lengths(std::vector<Index>{64, 65, 128, 129, 512, 513, 2048, 2049, 4096, 4097});

@@ -3,12 +3,19 @@
 // [-1, 1) without 0 by hashing (row, column), whatever the order in which entries are made.
 
 #include <span>
+#include <type_traits>
 
 #include "common/matrix/types.hpp"
 
 namespace stages::matrices {
 
 using Matrix = Csr<double>;
+
+/// What makes that matrix of these sizes.
+template <class... Sizes>
+auto of(Matrix (*make)(Sizes...), std::type_identity_t<Sizes>... sizes) {
+  return [=] { return make(sizes...); };
+}
 
 /// The value that stands at (i, j).
 double value_at(Index i, Index j);

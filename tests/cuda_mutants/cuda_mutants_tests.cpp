@@ -18,29 +18,19 @@ using battery::Tally;
 std::vector<Case> cases_of(Op op) {
   using namespace matrices;
   if (op == Op::spmv)
-    return {{.name = "ramp", .op = op, .a = [] { return ramp(70, 200); }},
-            {.name = "hub", .op = op, .a = [] { return dense_row(9, 1000, 4); }}};
-  if (op == Op::spmm) {
-    const auto ramp_70 = [] { return ramp(70, 90); };
-    return {{.name = "tail", .op = op, .a = ramp_70, .n_cols = 37},
-            {.name = "padded", .op = op, .a = ramp_70, .n_cols = 9, .b_padding = 3, .c_padding = 6},
-            {.name = "beta", .op = op, .a = ramp_70, .n_cols = 5, .alpha = 2, .beta = 3}};
-  }
-  const auto make = [](const char* name, auto a, auto b) {
-    return Case{.name = name, .op = Op::spgemm, .a = a, .b = b};
-  };
-  return {
-      make(
-          "uneven", [] { return uneven(41, 50, 9); }, [] { return uneven(50, 75, 11); }),
-      make(
-          "outer", [] { return dense(260, 1); }, [] { return dense(1, 300); }),
-      // Sums of many products: their order shows.
-      make(
-          "sums", [] { return dense(6, 50); }, [] { return dense(50, 40); }),
-      // Columns beyond the slots: their order is not that of the slots.
-      make(
-          "wide", [] { return uneven(12, 20, 5); }, [] { return uneven(20, 3000, 7); }),
-  };
+    return {{.name = "ramp", .op = op, .a = of(ramp, 70, 200)},
+            {.name = "hub", .op = op, .a = of(dense_row, 9, 1000, 4)}};
+  const auto a = of(ramp, 70, 90);
+  if (op == Op::spmm)
+    return {{.name = "tail", .op = op, .a = a, .n_cols = 37},
+            {.name = "padded", .op = op, .a = a, .n_cols = 9, .b_padding = 3, .c_padding = 6},
+            {.name = "beta", .op = op, .a = a, .n_cols = 5, .alpha = 2, .beta = 3}};
+  return {{.name = "uneven", .op = op, .a = of(uneven, 41, 50, 9), .b = of(uneven, 50, 75, 11)},
+          {.name = "outer", .op = op, .a = of(dense, 260, 1), .b = of(dense, 1, 300)},
+          // Sums of many products: their order shows.
+          {.name = "sums", .op = op, .a = of(dense, 6, 50), .b = of(dense, 50, 40)},
+          // Columns beyond the slots: their order is not that of the slots.
+          {.name = "wide", .op = op, .a = of(uneven, 12, 20, 5), .b = of(uneven, 20, 3000, 7)}};
 }
 
 /// A kernel with a fault, or without one.

@@ -116,7 +116,7 @@ Matrix spread(Index columns) {
 template <class T>
 std::vector<Family<SpmvProblem<T>>> of_spmv(Mode mode, Index products) {
   const auto of = [=](const Matrix& a) {
-    return make_spmv_problem<T>("border", shared<T>(a), mode, products);
+    return make_spmv_problem<T>("border", share<T>(a), mode, products);
   };
   std::vector<Family<SpmvProblem<T>>> families = {
       {"non-zeros of each of 150 rows", 150, [=](Index n) { return of(equal_rows(150, 150, n)); }},
@@ -131,7 +131,7 @@ template <class T>
 std::vector<Family<SpmmProblem<T>>> of_spmm() {
   const auto of = [](const Matrix& a, Index columns, Layout layout) {
     return make_spmm_problem<T>(
-        {.name = "border", .a = shared<T>(a), .n_cols = columns, .b_layout = layout, .c_layout = layout});
+        {.name = "border", .a = share<T>(a), .n_cols = columns, .b_layout = layout, .c_layout = layout});
   };
   return {{"columns of B", 140, [=](Index n) { return of(ramp(20, 25), n, Layout::row_major); }},
           {"columns of a B that is stored by columns", 140,

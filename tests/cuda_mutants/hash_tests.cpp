@@ -21,7 +21,7 @@ using HashParts = OnDevice;
 
 template <class T>
 SpgemmProblem<T> problem(const char* name, const Matrix& a, const Matrix& b) {
-  return make_spgemm_problem(name, shared<T>(a), shared<T>(b));
+  return make_spgemm_problem(name, share<T>(a), share<T>(b));
 }
 
 /// Rows of all lengths in narrow and wide ranges, dense ones, copies, empty ones, A != B, rectangular.
@@ -463,12 +463,6 @@ TEST_F(HashParts, WhichRowsAreSplit) {
   EXPECT_EQ(rows(dense_row(20, 16385, 7), dense(16385, 33)), std::vector<Index>{});
   EXPECT_EQ(std::ssize(rows(dense(256, 16385), uneven(16385, 60, 2))), 256);
   EXPECT_EQ(rows(dense(257, 16385), uneven(16385, 60, 2)), std::vector<Index>{});
-}
-
-TEST_F(HashParts, WhichRowsExchangeProducts) {
-  EXPECT_TRUE(spgemm::are_exchanged({}, 257, 16 * 257));
-  EXPECT_FALSE(spgemm::are_exchanged({}, 257, 16 * 257 + 1));
-  EXPECT_FALSE(spgemm::are_exchanged({}, 256, 256));
 }
 
 /// So wide that a column and the number of a product do not fit into 32 bits, or that a hash table counts the

@@ -110,7 +110,7 @@ SpgemmProblem<T> problem_with(const std::vector<Facts>& rows) {
   }
   a.cols = b.rows;
   b.cols = columns;
-  return make_spgemm_problem("borders", shared<T>(to_csr(a)), shared<T>(to_csr(b)));
+  return make_spgemm_problem("borders", share<T>(to_csr(a)), share<T>(to_csr(b)));
 }
 
 template <class T>

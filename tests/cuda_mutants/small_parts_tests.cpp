@@ -1,6 +1,5 @@
-// Entries that do large problems part by part: tiles of x in step 4. And where entries begin to refuse.
+// Where entries begin to refuse.
 
-#include "04_cuda_shared/stage.hpp"
 #include "06_cuda_register/stage.hpp"
 #include "08_spgemm_multigpu/stage.hpp"
 #include "tests/cuda_mutants/support.hpp"
@@ -20,19 +19,7 @@ const bool kNotes = [] {
   return true;
 }();
 
-using SmallParts = OnDevice;
 using Refusals = OnDevice;
-
-/// Tiles of x hold 4096 columns: these matrices fill one, two, two and a bit, and one less a column.
-TEST_F(SmallParts, SharedMemoryInManyTiles) {
-  Registry registry;
-  add_04_cuda_shared(registry);
-  for_both_types([&]<class T>(T) {
-    for (const Index columns : {4095, 4096, 4097, 8192, 8705})
-      expect_good(registry, make_spmv_problem(fmt::format("{} columns", columns),
-                                              shared<T>(matrices::dense(3, columns))));
-  });
-}
 
 template <class Problem>
 bool takes(const Registry& registry, const Problem& problem) {
@@ -45,7 +32,7 @@ TEST_F(Refusals, OfAVectorBeginWhereSharedMemoryEnds) {
   add_one_launch(registry);
   const auto fits = static_cast<Index>(device_facts().shared_per_block_optin / sizeof(float));
   for (const Index more : {0, 1}) {
-    const auto a = shared<float>(matrices::strided(3, fits + more, 4096));
+    const auto a = share<float>(matrices::strided(3, fits + more, 4096));
     EXPECT_EQ(takes(registry, make_spmv_problem("wide", a)), more == 0);
   }
 }
@@ -56,8 +43,8 @@ TEST_F(Refusals, OfARowBeginWhereTheTableEnds) {
   add_hash_fixed_table(registry);
   for (const Index results : {2048, 2049}) {
     const std::vector<Index> lengths{results, 2060, results};  // the second row of B is not used
-    const auto problem = make_spgemm_problem("long_row", shared<float>(matrices::strided(1, 3, 2)),
-                                             shared<float>(matrices::with_row_lengths(lengths)));
+    const auto problem = make_spgemm_problem("long_row", share<float>(matrices::strided(1, 3, 2)),
+                                             share<float>(matrices::with_row_lengths(lengths)));
     EXPECT_EQ(takes(registry, problem), results == 2048);
   }
 }

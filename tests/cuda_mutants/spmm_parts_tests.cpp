@@ -27,7 +27,7 @@ SpmmProblem<T> product(const Matrix& a, Index n_cols, T alpha = 1, T beta = 0,
                        Layout layout = Layout::row_major, Offset padding = 0) {
   SpmmProblem<T> wanted{
       .name = fmt::format("{} x {} with {} non-zeros, N = {}", a.rows, a.cols, a.nnz(), n_cols),
-      .a = shared<T>(a),
+      .a = share<T>(a),
       .n_cols = n_cols,
       .alpha = alpha,
       .beta = beta,

@@ -82,7 +82,7 @@ TEST_F(WholeRows, GetMoreLanesTheLongerTheyAre) {
     spmm::add_whole_rows(registry, "rows", {.order = RowOrder::by_length, .nonzeros = 16});
     GpuExec exec;
     const auto problem = make_spmm_problem<float>(
-        {.name = "rows", .a = shared<float>(matrices::with_row_lengths(lengths)), .n_cols = 32});
+        {.name = "rows", .a = share<float>(matrices::with_row_lengths(lengths)), .n_cols = 32});
     const auto plan = registry.entries().front().on<SpmmProblem<float>>().prepare(problem, exec);
     return Counts{metric(*plan, "rows_of_blocks"), metric(*plan, "rows_of_groups_first"),
                   metric(*plan, "rows_of_warps")};
@@ -119,7 +119,7 @@ TEST_F(Adaptive, MultipliesInEachOfItsForms) {
   spmm::add_adaptive(registry, "adaptive");
   GpuExec exec;
   const auto expect = [&]<class T>(T, const Matrix& a, Index n_cols, const std::string& form) {
-    const auto problem = make_spmm_problem<T>({.name = form, .a = shared<T>(a), .n_cols = n_cols});
+    const auto problem = make_spmm_problem<T>({.name = form, .a = share<T>(a), .n_cols = n_cols});
     expect_good(registry, problem);
     const auto plan = registry.entries().front().on<SpmmProblem<T>>().prepare(problem, exec);
     EXPECT_EQ(plan->note(), form) << "N = " << n_cols;

@@ -11,10 +11,10 @@
 #include "common/gpu/facts.hpp"
 #include "common/harness/check.hpp"
 #include "common/harness/operands.hpp"
-#include "common/matrix/convert.hpp"
 #if STAGES_SIMULATED
 #include "common/simt/executor.hpp"
 #endif
+#include "tests/expect.hpp"
 #include "tests/reached.hpp"
 
 namespace stages::cuda_mutants {
@@ -28,11 +28,6 @@ class OnDevice : public testing::Test {
     if (const std::string reason = device_problem(); !reason.empty()) GTEST_SKIP() << reason;
   }
 };
-
-template <class T>
-std::shared_ptr<const Csr<T>> shared(const Matrix& m) {
-  return std::make_shared<const Csr<T>>(convert_values<T>(m));
-}
 
 /// All entries give the right product.
 template <class Problem>

@@ -25,8 +25,7 @@ typename Problem::Result result_of(const Registry& registry, const char* name, c
 }
 
 template <class Problem>
-void compare(World& world, const char* on_ranks, const char* on_one, const Problem& problem,
-             const char* what) {
+void compare(World& world, const char* on_ranks, const char* on_one, const Problem& problem) {
   Registry serial, ranks;
   add_01_cpu_serial(serial);
   add_02_mpi(ranks);
@@ -34,7 +33,7 @@ void compare(World& world, const char* on_ranks, const char* on_one, const Probl
   if (!world.root()) return;
   Exec alone;
   require(same_bits(got, result_of(serial, on_one, problem, alone)),
-          "{} on {} ranks has other bits than {} on {}", on_ranks, world.ranks.size(), on_one, what);
+          "{} on {} ranks has other bits than {} on {}", on_ranks, world.ranks.size(), on_one, problem.name);
 }
 
 constexpr const char* kMatrices[] = {
@@ -58,15 +57,15 @@ void compare_all(World& world, const char* spec) {
     spgemm = make_spgemm_problem<T>(spec, a, a);
   }
   for (const char* const entry : {"02_mpi/spmv_halo", "02_mpi/spmv_overlap"})
-    compare(world, entry, "01_cpu_serial/csr_spmv_by_length", spmv, spec);
-  compare(world, "02_mpi/spmm_halo", "01_cpu_serial/csr_spmm", spmm, spec);
+    compare(world, entry, "01_cpu_serial/csr_spmv_by_length", spmv);
+  compare(world, "02_mpi/spmm_halo", "01_cpu_serial/csr_spmm", spmm);
   for (const char* const entry :
        {"02_mpi/gustavson", "02_mpi/balanced", "02_mpi/shared_window", "02_mpi/distributed"})
-    compare(world, entry, "01_cpu_serial/gustavson_adaptive", spgemm, spec);
+    compare(world, entry, "01_cpu_serial/gustavson_adaptive", spgemm);
   for (const char* const entry :
        {"02_mpi/scatter_gather", "02_mpi/columns_sorted_on_one", "02_mpi/columns_counted_on_one",
         "02_mpi/columns_sorted_by_all", "02_mpi/columns_counted_by_all"})
-    compare(world, entry, "01_cpu_serial/two_pointer_dot", spgemm, spec);
+    compare(world, entry, "01_cpu_serial/two_pointer_dot", spgemm);
 }
 
 }  // namespace

@@ -22,7 +22,6 @@ enum class SpmmFault {
   copies_padding,       ///< the product runs over the whole leading dimension, from padding into padding
   reads_padding,        ///< B is read as if it had none
   wrong_layout,         ///< B is read as row-major, whatever it is
-  swapped_result,       ///< two rows of C change places
 };
 
 /// C = alpha A B + beta C, an element at a time.
@@ -55,8 +54,6 @@ class FaultySpmm : public HostSpmmPlan<T> {
         c(i, j) = alpha * dot(i, j) + (reads_old ? beta * c(i, j) : T{0});
       }
     }
-    if (fault_ == SpmmFault::swapped_result && c.rows > 1)
-      for (Index j = 0; j < c.cols; ++j) std::swap(c(0, j), c(c.rows - 1, j));
   }
 
  private:
