@@ -5,7 +5,6 @@
 
 #include "common/harness/problem.hpp"
 #include "common/matrix/statistics.hpp"
-#include "common/mpi/deal.hpp"
 
 namespace stages {
 namespace {
@@ -46,20 +45,12 @@ TEST(BeyondInt, NonZerosAndProducts) {
   EXPECT_EQ(b.longest_row(), kMany);
   const auto a = one_row({0, 1, 2, 4});
   EXPECT_EQ(spgemm_products(*a, b), 3 * kMany + 1);
-  EXPECT_EQ(mpi::products_before(*a, b, 1).back(), 3 * kMany + 2);
   const auto p = make_spgemm_problem<float>("huge", a, std::make_shared<const Csr<float>>(b));
   EXPECT_EQ(p.products, 3 * kMany + 1);
   EXPECT_EQ(p.max_row_products, 3 * kMany + 1);
   EXPECT_EQ(p.result_bound, 2'000'000'000);
   EXPECT_GE(problem_cost(p).memory, 8.0 * 2e9);
   EXPECT_EQ(problem_cost(p).operations, 2.0 * static_cast<double>(3 * kMany + 1));
-}
-
-TEST(BeyondInt, SharesOfRanks) {
-  const Csr<float> b = huge();
-  EXPECT_EQ(mpi::deal(b.row_ptr, 3), (mpi::RowBounds{0, 1, 2, 5}));
-  EXPECT_EQ(mpi::elements_before({0, 1, 70'000, 70'001}, 40'000),
-            (std::vector<Offset>{0, 40'000, 2'800'000'000, 2'800'040'000}));
 }
 
 }  // namespace

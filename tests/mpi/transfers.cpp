@@ -137,6 +137,12 @@ MPI_TEST(dealing) {
   const auto [heavy, heavy_before] = bounds_of({1, 1, 100, 1, 1}, 3);
   require(mpi::imbalance(heavy_before, heavy) == 100.0 * 3 / 104, "a heavy row: imbalance {}",
           mpi::imbalance(heavy_before, heavy));
+  // Beyond 2^31 weights, and elements.
+  constexpr Offset kMany = 3'000'000'000;
+  require(bounds_of({kMany, kMany, kMany, 0, 1}, 3).first == mpi::RowBounds{0, 1, 2, 5}, "three huge rows");
+  require(mpi::elements_before({0, 1, 70'000, 70'001}, 40'000) ==
+              std::vector<Offset>{0, 40'000, 2'800'000'000, 2'800'040'000},
+          "elements before rows of a dense matrix");
   const auto [few, few_before] = bounds_of({5, 5}, 7);
   require(few.size() == 8 && few.front() == 0 && few.back() == 2, "2 rows on 7 ranks");
   const auto [none, none_before] = bounds_of({}, 3);
