@@ -229,6 +229,7 @@ void multiply_packed() {
   }
   for (const Index n_cols : {31, 33, 65})
     expect_good(registry, product<T>(cut_rows(), n_cols, 0, 3, Layout::row_major, 4 - n_cols % 4));
+  for (const Matrix& a : {cut_rows(), hub_row()}) expect_good(registry, product<T>(a, 31, 0, 3));
   expect_good(registry, product<T>(matrices::empty(35, 9), 33));
   expect_good(registry, product<T>(matrices::empty(35, 0), 33));
 }
