@@ -1,12 +1,21 @@
-"""A directory for a test, with programs that scripts play, and what a call of a script says there."""
+"""A directory for a test, with programs that scripts play, and what a call of a script says there; and a wait."""
 
 import os
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("it did not come to that")
+        time.sleep(0.02)
 
 
 class Played(unittest.TestCase):

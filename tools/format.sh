@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=(-i)
 [ "${1:-}" = --check ] && mode=(--dry-run --Werror)
-git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -r clang-format "${mode[@]}"
-git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -r awk '
+git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' '*.inc' | xargs -r clang-format "${mode[@]}"
+git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' '*.inc' | xargs -r awk '
   /^[ \t]*\/\// && length > 112 { print FILENAME ":" FNR ": a comment of " length " characters; break it at 112"; wide = 1 }
   END { exit wide }' >&2 || exit 1

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <numeric>
+#include <optional>
 
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
@@ -51,6 +53,7 @@ std::vector<Index> sizes(Index dense) {
 }
 
 constexpr Index kSteps[] = {1, 7, 101};  ///< prime to the lengths' number
+constexpr const char* kSwept[] = {"rows", "inner", "columns"};
 
 std::vector<Case> of_spmv() {
   std::vector<Case> out;
@@ -64,8 +67,8 @@ std::vector<Case> of_spmv() {
   };
   for (const Index n : sizes(140)) {
     const Index cols = drawn(n, 11, 1, 300);
-    add(fmt::format("{}x{}", n, cols), [=] { return some(n, n, cols); });
-    add(fmt::format("{}x{}", cols, n), [=] { return some(n + 1, cols, n); });
+    add(fmt::format("rows_{}x{}", n, cols), [=] { return some(n, n, cols); });
+    add(fmt::format("columns_{}x{}", cols, n), [=] { return some(n + 1, cols, n); });
     add(fmt::format("{}x400_of_{}", 33, n), [=] { return equal_rows(33, 400, std::min<Index>(n, 400)); });
     if (n > 50) continue;
     const Index rows = drawn(n, 12, 1, 150);
@@ -159,21 +162,20 @@ std::vector<Case> of_spgemm() {
 }  // namespace
 
 std::vector<Case> sweep(Op op) {
-  std::vector<Case> out = op == Op::spmv ? of_spmv() : op == Op::spmm ? of_spmm() : of_spgemm();
   // A process gives them to all entries, and makes each matrix once.
-  static std::map<std::pair<std::string, bool>, Matrix> made;
-  const auto kept = [](std::function<Matrix()>& make, const std::string& name, bool is_b) {
-    make = [=, make = make] {
-      const auto [at, is_new] = made.try_emplace({name, is_b});
-      if (is_new) at->second = make();
-      return at->second;
-    };
-  };
-  for (Case& c : out) {
-    kept(c.a, c.name, false);
-    if (c.b) kept(c.b, c.name, true);
+  static std::map<Op, std::vector<Case>> all;
+  const auto [at, is_new] = all.try_emplace(op);
+  if (!is_new) return at->second;
+  at->second = op == Op::spmv ? of_spmv() : op == Op::spmm ? of_spmm() : of_spgemm();
+  for (Case& c : at->second) {
+    for (auto* const make : {&c.a, &c.b})
+      if (*make)
+        *make = [make = *make, made = std::make_shared<std::optional<Matrix>>()] {
+          if (!*made) *made = make();
+          return **made;
+        };
   }
-  return out;
+  return at->second;
 }
 
 }  // namespace stages::battery

@@ -77,13 +77,17 @@ T* dynamic_shared() {
 
 template <class Ready>
 void spin_until(Ready ready, simt::Where at = simt::Where::current()) {
-  bool waited = false;
-  for (simt::note_look(true); !ready(); simt::note_look(true)) {
+  const auto looks = [&] {
+    simt::note_look(true);
+    const bool is_ready = ready();
     simt::note_look(false);
+    return is_ready;
+  };
+  bool waited = false;
+  while (!looks()) {
     simt::spin_turn(at);
     waited = true;
   }
-  simt::note_look(false);
   if (waited) simt::spin_end();
 }
 

@@ -95,7 +95,7 @@ void measure_copy_again(Exec& exec, Results& results) {
     row.copy_bandwidth = now;
   }
   for (auto& [key, value] : results.context)
-    if (value == fmt::format("{:.4g}", before)) value = fmt::format("{:.4g}", now);
+    if (key == "copy_bandwidth_bytes_per_second") value = fmt::format("{:.4g}", now);
 }
 
 std::string to_csv(const Results& results) {
@@ -129,6 +129,11 @@ std::string to_csv(const Results& results) {
 std::string format_seconds(double seconds) {
   static constexpr Unit kUnits[] = {{1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}};
   return with_unit(seconds, kUnits);
+}
+
+std::string format_noise(double share) {
+  if (std::isinf(share)) return "?";
+  return share >= 1 ? ">99%" : fmt::format("{:.1f}%", 100 * share);
 }
 
 std::string printable(std::string_view bytes) {

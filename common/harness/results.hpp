@@ -157,6 +157,8 @@ std::string scaled_spec(const std::string& text, int ranks, bool& scaled);
 
 /// "1.23 ms", "456 us", with three digits.
 std::string format_seconds(double seconds);
+/// "1.5%" of a median, how far it is known; "?": not at all.
+std::string format_noise(double share);
 /// The text with bytes that are no UTF-8, as file names may hold them, replaced.
 std::string valid_utf8(const std::string& text);
 /// That as a terminal may show it, on one line: control characters, and what turns the direction of writing,

@@ -32,12 +32,10 @@ std::string scaling_line(const ResultRow& row, std::size_t width) {
     return std::isnan(value) ? "?" : in_words(value);
   };
   const auto number = [](double value) { return fmt::format("{:.2f}", value); };
-  std::string line = fmt::format(
-      "  {:<{}} {:>5} {:>9} {:>5} {:>8} {:>8}", row.entry, width, row.ranks, format_seconds(row.run.median),
-      std::isinf(row.run.noise) ? "?"
-      : row.run.noise >= 1      ? ">99%"
-                                : fmt::format("{:.1f}%", 100 * row.run.noise),
-      ratio(row.speedup_serial), efficiency > 0 ? fmt::format("{:.0f}%", 100 * efficiency) : "");
+  std::string line =
+      fmt::format("  {:<{}} {:>5} {:>9} {:>5} {:>8} {:>8}", row.entry, width, row.ranks,
+                  format_seconds(row.run.median), format_noise(row.run.noise), ratio(row.speedup_serial),
+                  efficiency > 0 ? fmt::format("{:.0f}%", 100 * efficiency) : "");
   for (const char* const name : {"compute_seconds", "distributed_seconds", "root_to_root_seconds"})
     line += fmt::format(" {:>9} {:>8}", words(name, format_seconds), ratio(serial / metric(row, name)));
   return line + fmt::format(" {:>9} {:>9} {:>7} {:>10}\n", words("bytes_moved", format_bytes),

@@ -43,11 +43,6 @@ std::string ratio(double value) {
                        : fmt::format("{:.2f}x", value);
 }
 
-std::string noise(double share) {
-  if (std::isinf(share)) return "?";
-  return share >= 1 ? ">99%" : fmt::format("{:.1f}%", 100 * share);
-}
-
 std::string pays_after(const ResultRow& row) {
   if (std::isinf(row.break_even)) return "never";
   if (row.break_even == 0) return "at once";
@@ -81,7 +76,7 @@ Cells cells_of(const ResultRow& row, const Cells& heads) {
   if (row.timed())
     cells.insert(
         cells.end(),
-        {format_seconds(row.run.median), noise(row.run.noise), fmt::format("{:#.3g}", row.gflops),
+        {format_seconds(row.run.median), format_noise(row.run.noise), fmt::format("{:#.3g}", row.gflops),
          row.bandwidth_share > kInCache ? "in cache" : fmt::format("{:.0f}%", 100 * row.bandwidth_share),
          ratio(row.speedup_previous), ratio(row.speedup_peer),
          // Prepared once, before the first round of a chain.
@@ -245,14 +240,14 @@ std::string to_table(const Results& results, bool colour, bool all, const std::v
   const Paint paint{colour};
   const std::vector<Block> blocks = blocks_of(results, all, metrics);
   Widths widths;
-  for (const auto& [rows, skipped, fold, heads] : blocks) {
+  for (const Block& block : blocks) {
     const auto fit = [&](const Cells& cells) {
       for (std::size_t k = 0; k < cells.size(); ++k)
-        widths[heads[k]] = std::max(widths[heads[k]], printed_width(cells[k]));
+        widths[block.heads[k]] = std::max(widths[block.heads[k]], printed_width(cells[k]));
     };
-    fit(heads);
-    for (const ResultRow& row : rows)
-      if (!fold || !is_skipped(row)) fit(cells_of(row, heads));
+    fit(block.heads);
+    for (const ResultRow& row : block.rows)
+      if (block.shows(row)) fit(cells_of(row, block.heads));
   }
   std::string out;
   for (const Block& block : blocks) add_block(out, block, widths, paint);

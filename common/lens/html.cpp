@@ -153,10 +153,8 @@ std::string lens_html(const std::string& title, std::span<const LensView> views)
   std::string text =
       "<p>What each line asked of memory in one product, counted on the executor; nothing here is a time. "
       "The darker a line, the more sectors (global memory) or wavefronts (shared memory) it takes, beside "
-      "the "
-      "heaviest line of this page. <em>Takes</em>: sectors or wavefronts of a request; <em>least</em>: if "
-      "the same bytes lay "
-      "side by side; <em>wanted</em>: of the bytes in the sectors.</p>\n";
+      "the heaviest line of this page. <em>Takes</em>: sectors or wavefronts of a request; <em>least</em>: "
+      "if the same bytes lay side by side; <em>wanted</em>: of the bytes in the sectors.</p>\n";
   Costs heaviest;
   for (const LensView& view : views)
     for (const LensKernel& kernel : view.kernels)

@@ -22,9 +22,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 import unittest
 import zipfile
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+from played import wait_until  # noqa: E402
 
 PROGRAM = None
 ROOT = None
@@ -66,14 +68,6 @@ def run(*words, **how):
     environment = {**os.environ, **how.pop("environment", {})}
     return subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=600,
                           check=False, env=environment, **how)
-
-
-def wait_until(condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("it did not come to that")
-        time.sleep(0.02)
 
 
 def load(name):

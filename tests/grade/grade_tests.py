@@ -25,8 +25,10 @@ import unittest
 import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
+sys.path.insert(1, __file__.rsplit("/", 2)[0])
 import answers  # noqa: E402
 from answers import exercises  # noqa: E402
+from played import wait_until  # noqa: E402
 
 PROGRAM = None
 ROOT = None
@@ -666,14 +668,6 @@ def left_of(program, first_word=False):
             if any(program.name in word for word in words[: 1 if first_word else None]) and "grade" not in words:
                 found.append(process.name)
     return found
-
-
-def wait_until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("it did not come to that")
-        time.sleep(0.05)
 
 
 class Hostile(Case):

@@ -152,7 +152,7 @@ PAIR_AT_ONCE(grid_barrier, 4) {
 }
 
 // ---- shared memory ----
-#include "tests/lens/shared_pairs.hpp"
+#include "tests/lens/shared_pairs.inc"
 BETWEEN(std_copy, __syncthreads(), std::copy_n(a + mine, one, s + mine), a[64 + mine] = s[63 - mine])
 PAIR(std_fill_beside, 1, 64) {
   auto* const bytes = reinterpret_cast<unsigned char*>(room().data);

@@ -1,5 +1,6 @@
 """The ladder: the entries of one multiplication in the order of the course, and what each step gained."""
 
+import functools
 import math
 import re
 
@@ -45,13 +46,17 @@ def remark(row):
     return "; ".join(told), "dim"
 
 
+@functools.cache
+def records():
+    """Of data/records.tsv: the seconds and the machine, by entry, matrix and options."""
+    lines = (line.split("\t") for line in (ROOT / "data/records.tsv").read_text().splitlines() if not line.startswith("#"))
+    return {(entry, *problem): (float(seconds), machine) for entry, seconds, _, machine, *problem in lines}
+
+
 def recorded(row):
-    """The seconds and the machine that data/records.tsv has of this product by this entry of a GPU."""
-    for line in (ROOT / "data/records.tsv").read_text().splitlines() if row.simulated else ():
-        entry, *fields = line.split("\t")
-        if entry == row.entry and row.problem.type == "f32" and fields[3:] == [row.problem.matrix, row.problem.options or "-"]:
-            return float(fields[0]), fields[2]
-    return math.nan, ""
+    """The seconds and the machine of the record of this very product, which was not timed here."""
+    known = records() if row.simulated and row.problem.type == "f32" else {}
+    return known.get((row.entry, row.problem.matrix, row.problem.options or "-"), (math.nan, ""))
 
 
 def ladder_table(rows, best):
@@ -69,8 +74,9 @@ def ladder_table(rows, best):
                      Cell(percent(noise) if math.isfinite(noise) else "?", noise), cell(row.gflops, digits),
                      cell(row.bandwidth_share, of_copy), cell(row.speedup_previous, times), cell(row.speedup_peer, times),
                      cell(t.prepare, seconds), pays_after(row)]
+        time, machine = recorded(row)
         out.append([name(row.entry + (f" on {row.ranks}" if row.mpi else ""), "code " + mark, *remark(row)), *cells,
-                    *(cell(row.metric(metric), show) for metric, show in COUNTED.items()), cell(recorded(row)[0], seconds), Cell(recorded(row)[1])])
+                    *(cell(row.metric(metric), show) for metric, show in COUNTED.items()), cell(time, seconds), Cell(machine)])
     return Table(heads + counts, out).without_empty_columns()
 
 
