@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -121,6 +122,58 @@ TEST(Generate, GivesTheRecordedMatrices) {
   // Large enough that every thread gets several blocks of draws.
   const auto one = fingerprint(generate<float>("gen:rmat:scale=16,edge_factor=8", 1));
   EXPECT_EQ(fingerprint(generate<float>("gen:rmat:scale=16,edge_factor=8", 7)), one);
+}
+
+/// A value that no generator has as its default, for each parameter.
+const std::map<std::string_view, std::string_view> kOthers = {
+    {"n", "90"},           {"rows", "70"},         {"cols", "110"},       {"per_row", "5"},
+    {"nnz", "300"},        {"zeros", "0.7"},       {"hubs", "3"},         {"hub_length", "60"},
+    {"row_spread", "0"},   {"col_spread", "1"},    {"per_col", "3"},      {"blocks", "7"},
+    {"coupling", "0.3"},   {"coupling_rows", "4"}, {"scale", "6"},        {"edge_factor", "5"},
+    {"edges", "250"},      {"a", "0.45"},          {"symmetric", "yes"},  {"hub_max", "40"},
+    {"hub_share", "0.3"},  {"skew", "2.5"},        {"col_skew", "1"},     {"block_skew", "2"},
+    {"inside", "0.6"},     {"order", "shuffled"},  {"graph", "collab"},   {"shrink", "16"},
+    {"thin", "300"},       {"runs", "yes"},        {"nets", "80"},        {"cells", "95"},
+    {"long_nets", "1"},    {"long_share", "0.2"},  {"pins_per_net", "6"}, {"half_bandwidth", "3"},
+    {"fill", "0.5"},       {"points", "9"},        {"nx", "7"},           {"ny", "5"},
+    {"nz", "4"},           {"unknowns", "2"},      {"keep", "0.8"},       {"rails", "3"},
+    {"rail_share", "0.1"}, {"offset", "-3"},       {"which", "b"},        {"form", "uniform"},
+    {"seed", "9"},         {"values", "integers"}};
+
+/// All matrices with two parameters of their generator set, but large ones, as a number for each generator,
+/// recorded once.
+TEST(Generate, EachPairOfParametersGivesTheRecordedMatrices) {
+  std::map<std::string_view, std::uint64_t> made;
+  for (const GeneratorInfo& g : generators())
+    for (const GeneratorParameter& p : g.parameters)
+      for (const GeneratorParameter& q : g.parameters) {
+        if (&q <= &p) continue;
+        const std::string spec =
+            fmt::format("gen:{}:{}={},{}={}", g.name, p.name, kOthers.at(p.name), q.name, kOthers.at(q.name));
+        try {
+          if (generation_bytes<float>(spec) > 3'000'000) continue;
+          const std::uint64_t print = fingerprint(generate<float>(spec));
+          made[g.name] = random::mix(made[g.name] + print);
+        } catch (const Error&) {  // two that say one thing twice, or do not go together
+          made[g.name] = random::mix(made[g.name]);
+        }
+      }
+  const std::map<std::string_view, std::uint64_t> recorded = {
+      {"banded", 0xA8C4AA8BF08275F4U},      {"circuit", 0x2AFD00CC0FBCBA94U},
+      {"communities", 0x6DF3AF7C41BCC8FFU}, {"d1", 0xCAD8C533302D8CBFU},
+      {"dense", 0xCAC899D22CD5D1DFU},       {"diagonal", 0x1DB7F65E2345904DU},
+      {"eye", 0xE43A3E5D05131308U},         {"fem", 0x63DD37936C720F55U},
+      {"fixed", 0x8B1F4DE014BBBE10U},       {"hubs", 0x4511DD2EF96495B9U},
+      {"hypergraph", 0x8EB4A926AEC1358FU},  {"hypersparse", 0xDCBB1C6FB67C9D2U},
+      {"lp", 0xF3C26CFCFD81006EU},          {"powerlaw", 0xA8EB3CD650A2CF24U},
+      {"pruned", 0x19E38D5D5D1F3196U},      {"rmat", 0xD5EC1926E9092C71U},
+      {"road", 0xFDBBAAF05D31D3C3U},        {"stencil", 0x1E99650A3252A737U},
+      {"twin", 0xB3EB87147DFD255U},         {"uniform", 0xF84B14CEF914C8E9U}};
+  for (const auto& [name, print] : made) {
+    const auto found = recorded.find(name);
+    EXPECT_TRUE(found != recorded.end() && found->second == print)
+        << "now    {\"" << name << "\", 0x" << std::hex << std::uppercase << print << "U},";
+  }
 }
 
 TEST(Generate, SeedsDiffer) {

@@ -74,6 +74,12 @@ std::vector<Mutant> elsewhere_mutants() {
       make("copies_from_load", Elsewhere::copied,
            "with the second real values.; it is the product of what load.. saw"),
       make("replays", Elsewhere::replayed, "with others in the place of the first"),
+      make("gives_away", Elsewhere::once, "with the second real values"),
+      // As a library's, which may have copies.
+      {.fault = "knows_by_place",
+       .entry = entry_with<mutants::Misplaced<Right>::template Plan>("vendor/by_place", Elsewhere::by_place),
+       .twin = entry_with<mutants::Misplaced<Right>::template Plan>("vendor/twin", Elsewhere::none),
+       .says = "with again the first real values"},
   };
 }
 

@@ -1,14 +1,16 @@
-// Statistics on matrices small enough to count by hand, and product counts against a dense model.
+// Statistics and product counts against their definitions.
 
 #include "common/matrix/statistics.hpp"
 
 #include <sys/resource.h>
 
+#include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 
-#include "common/battery/matrices.hpp"
+#include "common/battery/battery.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/matrix/picture.hpp"
 #include "tests/expect.hpp"
@@ -20,77 +22,81 @@ Csr<double> matrix(Index rows, Index cols, std::initializer_list<std::tuple<Inde
   return to_csr(coo<double>(rows, cols, entries));
 }
 
-TEST(Statistics, CountsByHand) {
-  // 1 . 2 . .
-  // . . . . .
-  // 2 . 0 . 5
-  // 7 . . . .
-  const auto s = statistics(matrix(4, 5, {{0, 0, 1}, {0, 2, 2}, {2, 0, 2}, {2, 2, 0}, {2, 4, 5}, {3, 0, 7}}));
-  EXPECT_EQ(s.rows, 4);
-  EXPECT_EQ(s.cols, 5);
-  EXPECT_EQ(s.nnz, 6);
-  EXPECT_EQ(s.empty_rows, 1);
-  EXPECT_EQ(s.empty_cols, 2);
-  EXPECT_EQ(s.min_row, 0);
-  EXPECT_EQ(s.max_row, 3);
-  EXPECT_EQ(s.max_col, 3);
-  EXPECT_DOUBLE_EQ(s.mean_row, 1.5);
-  EXPECT_DOUBLE_EQ(s.median_row, 1.5);
-  EXPECT_DOUBLE_EQ(s.density, 0.3);
-  EXPECT_DOUBLE_EQ(s.gini, (-3.0 * 0 - 1 * 1 + 1 * 2 + 3 * 3) / (4 * 6));
-  EXPECT_EQ(s.row_length_histogram, (std::vector<Index>{1, 1, 2}));
-  EXPECT_EQ(s.lower_bandwidth, 3);
-  EXPECT_EQ(s.upper_bandwidth, 2);
-  EXPECT_EQ(s.diagonal_entries, 2);
-  EXPECT_EQ(s.explicit_zeros, 1);
-  EXPECT_EQ(s.structural_symmetry, 0) << "not square";
-  EXPECT_FALSE(s.structurally_symmetric);
-}
-
-TEST(Statistics, SymmetryOfStructureAndOfValues) {
-  const auto symmetric = statistics(matrix(3, 3, {{0, 1, 2}, {1, 0, 2}, {1, 2, 3}, {2, 1, 3}, {2, 2, 9}}));
-  EXPECT_TRUE(symmetric.structurally_symmetric);
-  EXPECT_TRUE(symmetric.numerically_symmetric);
-  EXPECT_EQ(symmetric.diagonal_entries, 1);
-
-  const auto pattern_only = statistics(matrix(3, 3, {{0, 1, 2}, {1, 0, 2}, {1, 2, 3}, {2, 1, -3}}));
-  EXPECT_TRUE(pattern_only.structurally_symmetric);
-  EXPECT_FALSE(pattern_only.numerically_symmetric);
-  EXPECT_DOUBLE_EQ(pattern_only.numerical_symmetry, 0.5);
-
-  const auto half = statistics(matrix(3, 3, {{0, 1, 2}, {1, 0, 2}, {0, 2, 3}, {1, 2, 3}, {1, 1, 3}}));
-  EXPECT_DOUBLE_EQ(half.structural_symmetry, 0.5);
-  EXPECT_FALSE(half.structurally_symmetric);
-
-  const auto diagonal = statistics(matrix(2, 2, {{0, 0, 1}, {1, 1, 2}}));
-  EXPECT_TRUE(diagonal.numerically_symmetric);
-  EXPECT_EQ(diagonal.diagonal_entries, diagonal.rows);
-  EXPECT_EQ(diagonal.structural_symmetry, 1);
-}
-
-TEST(Statistics, EmptyShapes) {
-  for (const auto& [rows, cols] : {std::pair<Index, Index>{0, 0}, {0, 3}, {3, 0}, {2, 3}}) {
-    const auto s = statistics(Csr<float>(rows, cols));
-    EXPECT_EQ(s.nnz, 0);
-    EXPECT_EQ(s.empty_rows, rows);
-    EXPECT_EQ(s.empty_cols, cols);
-    EXPECT_EQ(s.max_row, 0);
-    EXPECT_EQ(s.mean_row, 0);
-    EXPECT_EQ(s.gini, 0);
-    EXPECT_EQ(s.density, 0);
-    EXPECT_EQ(s.lower_bandwidth + s.upper_bandwidth, 0);
+/// By their definitions.
+MatrixStatistics brute_force(const Csr<double>& a) {
+  MatrixStatistics s{.rows = a.rows, .cols = a.cols, .nnz = a.nnz()};
+  std::map<std::pair<Index, Index>, double> entries;
+  std::vector<Offset> lengths(static_cast<std::size_t>(a.rows)), columns(static_cast<std::size_t>(a.cols));
+  for (Index i = 0; i < a.rows; ++i)
+    for (std::size_t k = 0; k < row_columns(a, i).size(); ++k) {
+      const Index j = row_columns(a, i)[k];
+      entries[{i, j}] = row_values(a, i)[k];
+      ++lengths[static_cast<std::size_t>(i)];
+      ++columns[static_cast<std::size_t>(j)];
+      s.lower_bandwidth = std::max(s.lower_bandwidth, i - j);
+      s.upper_bandwidth = std::max(s.upper_bandwidth, j - i);
+    }
+  double off_diagonal = 0, mirrored = 0, equal = 0, apart = 0;
+  for (const auto& [place, value] : entries) {
+    const auto& [i, j] = place;
+    const auto mirror = entries.find({j, i});
+    s.diagonal_entries += i == j;
+    s.explicit_zeros += value == 0;
+    s.non_finite_values += !std::isfinite(value);
+    off_diagonal += i != j;
+    mirrored += i != j && mirror != entries.end();
+    equal += i != j && mirror != entries.end() && mirror->second == value;
   }
+  if (a.rows == a.cols) {
+    s.structural_symmetry = off_diagonal == 0 ? 1 : mirrored / off_diagonal;
+    s.numerical_symmetry = off_diagonal == 0 ? 1 : equal / off_diagonal;
+    s.structurally_symmetric = mirrored == off_diagonal;
+    s.numerically_symmetric = equal == off_diagonal;
+  }
+  s.empty_cols = static_cast<Index>(std::ranges::count(columns, 0));
+  if (a.cols > 0) s.max_col = std::ranges::max(columns);
+  if (a.rows > 0 && a.cols > 0) s.density = static_cast<double>(s.nnz) / a.rows / a.cols;
+  if (a.rows == 0) return s;
+  std::ranges::sort(lengths);
+  s.empty_rows = static_cast<Index>(std::ranges::count(lengths, 0));
+  s.min_row = lengths.front();
+  s.max_row = lengths.back();
+  s.mean_row = static_cast<double>(s.nnz) / a.rows;
+  const std::size_t n = lengths.size();
+  s.median_row = static_cast<double>(lengths[(n - 1) / 2] + lengths[n / 2]) / 2;
+  for (const Offset x : lengths)
+    for (const Offset y : lengths) apart += static_cast<double>(std::abs(x - y));
+  if (s.nnz > 0) s.gini = apart / (2.0 * a.rows * static_cast<double>(s.nnz));
+  s.row_length_histogram.assign(1, s.empty_rows);
+  for (Offset from = 1; from <= s.max_row; from *= 2)
+    s.row_length_histogram.push_back(static_cast<Index>(
+        std::ranges::count_if(lengths, [=](Offset x) { return x >= from && x < 2 * from; })));
+  return s;
 }
 
-TEST(Statistics, CountsValuesThatAreNotFinite) {
+TEST(Statistics, AgreeWithBruteForce) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(statistics(matrix(2, 2, {{0, 0, nan}, {0, 1, -inf}, {1, 1, 1}})).non_finite_values, 2);
-}
-
-TEST(Statistics, HistogramClassesArePowersOfTwo) {
-  const Index lengths[] = {1, 2, 3, 4, 7, 8};
-  EXPECT_EQ(statistics(matrices::with_row_lengths(lengths)).row_length_histogram,
-            (std::vector<Index>{0, 1, 2, 2, 1}));
+  const auto check = [](const Csr<double>& a) {
+    SCOPED_TRACE(fmt::format("{} x {}, {} non-zeros", a.rows, a.cols, a.nnz()));
+    const auto s = statistics(a), t = brute_force(a);
+    const auto counts = [](const MatrixStatistics& m) {
+      return std::tuple(m.rows, m.cols, m.nnz, m.empty_rows, m.empty_cols, m.min_row, m.max_row, m.max_col,
+                        m.row_length_histogram, m.lower_bandwidth, m.upper_bandwidth,
+                        m.structurally_symmetric, m.numerically_symmetric, m.diagonal_entries,
+                        m.explicit_zeros, m.non_finite_values);
+    };
+    EXPECT_EQ(counts(s), counts(t));
+    EXPECT_NEAR(s.mean_row, t.mean_row, 1e-12 * t.mean_row);
+    EXPECT_EQ(s.median_row, t.median_row);
+    EXPECT_NEAR(s.gini, t.gini, 1e-12);
+    EXPECT_NEAR(s.density, t.density, 1e-12);
+    EXPECT_NEAR(s.structural_symmetry, t.structural_symmetry, 1e-12);
+    EXPECT_NEAR(s.numerical_symmetry, t.numerical_symmetry, 1e-12);
+  };
+  check(matrix(2, 2, {{0, 0, nan}, {0, 1, -inf}, {1, 1, 1}}));
+  check(matrix(3, 3, {{0, 1, 2}, {1, 0, 2}, {1, 2, 3}, {2, 1, -3}}));
+  for (const battery::Case& c : battery::cases(Op::spgemm, battery::Size::full)) check(c.a());
+  check(generate<double>("gen:rmat:scale=7,symmetric=yes"));
 }
 
 ProductCost brute_force(const Csr<float>& a, const Csr<float>& b) {
@@ -135,14 +141,24 @@ TEST(ProductCost, AgreesWithBruteForce) {
   }
 }
 
-TEST(ProductCost, EstimateFromASampleIsNear) {
-  const auto a = generate<float>("gen:rmat:scale=13,edge_factor=8,a=0.5");
+TEST(ProductCost, EstimateIsOfEveryFewRowsAndNear) {
+  const auto a = generate<float>("gen:rmat:scale=11,edge_factor=8,a=0.5");
   const ProductCost exact = product_cost(a, a);
-  const ProductCost sampled = product_cost(a, a, exact.products / 10);
-  EXPECT_TRUE(exact.nnz_exact);
-  EXPECT_FALSE(sampled.nnz_exact);
-  EXPECT_NEAR(static_cast<double>(sampled.nnz_estimate) / static_cast<double>(exact.nnz_estimate), 1.0, 0.1);
-  EXPECT_LE(sampled.nnz_estimate, sampled.nnz_upper_bound);
+  for (const Offset step : {2, 3, 10, 2047, 2048, 5000}) {
+    const ProductCost sampled = product_cost(a, a, exact.products / (step - 1) - 1);
+    EXPECT_FALSE(sampled.nnz_exact);
+    const double off =
+        static_cast<double>(sampled.nnz_estimate) / static_cast<double>(exact.nnz_estimate) - 1;
+    EXPECT_TRUE(std::abs(off) < 0.1 || step > 10) << off;
+    EXPECT_LE(sampled.nnz_estimate, sampled.nnz_upper_bound);
+    Coo<float> rows{a.rows, a.cols, {}, {}, {}};
+    for (Index i = 0; i < a.rows; i += static_cast<Index>(step))
+      for (const Index j : row_columns(a, i)) rows.push(i, j, 1);
+    const ProductCost some = brute_force(to_csr(std::move(rows)), a);
+    EXPECT_EQ(sampled.nnz_estimate, std::llround(static_cast<double>(some.nnz_estimate) /
+                                                 static_cast<double>(some.nnz_upper_bound) *
+                                                 static_cast<double>(sampled.nnz_upper_bound)));
+  }
 }
 
 TEST(ProductCost, DimensionsThatDoNotMatchAreNamed) {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "common/battery/matrices.hpp"
+#include "common/harness/runner.hpp"
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 
@@ -117,10 +119,13 @@ void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limi
 }
 
 template <class T>
-Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits, CheckOptions options,
+Tally run(const Entry& entry, Exec& exec, Size size, Limits limits, CheckOptions options,
           const std::function<bool(const Case&, const Tally&)>& go_on) {
   Tally tally;
-  options.quick = options.quick || size == Size::sweep;
+  if (size == Size::sweep) {
+    options.quick = true;
+    limits.work = std::min(limits.work, 4e6);
+  }
   bool other_type = std::is_same_v<T, double>;
   const auto with = [&](auto problem) {
     if (exec.communicator().rank() != 0) {
@@ -135,6 +140,35 @@ Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits, Check
     if (go_on && !go_on(c, tally)) break;
   }
   return tally;
+}
+
+std::string check_chains(const Entry& entry, Exec& exec, Destination destination) {
+  if (!entry.chains) return {};
+  struct Chain {
+    std::function<Csr<double>()> make;
+    Index rounds;
+  };
+  exec.copy_bandwidth();  // by all ranks together, before rank 0 asks
+  exec.memory_limit();
+  const Entry* const chosen = &entry;
+  // Powers of a strictly upper triangle, of a path and of a graph.
+  for (const auto& [make, rounds] : {Chain{matrices::of(matrices::upper_triangle, 30), 25},
+                                     {matrices::of(matrices::banded, 40, 1), 6},
+                                     {matrices::of(matrices::uneven, 70, 70, 3), 4}}) {
+    SpgemmProblem<float> problem{.destination = destination, .rounds = rounds};
+    if (exec.communicator().rank() == 0) {
+      const auto a = matrix<float>(make);
+      problem = make_spgemm_problem<float>(fmt::format("chain of {}", rounds), a, a, destination, rounds);
+    }
+    Results results;
+    run_problem(problem, std::span(&chosen, 1), Machine(exec, exec), {.max_samples = 1, .max_memory = 1e9},
+                {}, results);
+    const ResultRow& last = results.rows.back();
+    if (last.status == Status::skipped && destination != Destination::host) return {};
+    if (last.status != Status::good || results.rows.size() != static_cast<std::size_t>(rounds))
+      return fmt::format("round {} of {}: {}", results.rows.size(), rounds, last.reason);
+  }
+  return {};
 }
 
 std::vector<std::string> data_files() {
@@ -160,9 +194,9 @@ std::vector<std::string> data_files() {
   template void check_on(const Entry&, const P&, Exec&, const Limits&, const CheckOptions&, Tally&);
 STAGES_FOR_EACH_PROBLEM(STAGES_INSTANTIATE)
 #undef STAGES_INSTANTIATE
-template Tally run<float>(const Entry&, Exec&, Size, const Limits&, CheckOptions,
+template Tally run<float>(const Entry&, Exec&, Size, Limits, CheckOptions,
                           const std::function<bool(const Case&, const Tally&)>&);
-template Tally run<double>(const Entry&, Exec&, Size, const Limits&, CheckOptions,
+template Tally run<double>(const Entry&, Exec&, Size, Limits, CheckOptions,
                            const std::function<bool(const Case&, const Tally&)>&);
 
 }  // namespace stages::battery

@@ -85,8 +85,12 @@ void check_on(const Entry& entry, const Problem& problem, Exec& exec, const Limi
 
 /// All cases of the entry's operation with values of type T; `go_on`, if any, is asked after each of them.
 template <class T>
-Tally run(const Entry& entry, Exec& exec, Size size, const Limits& limits = {}, CheckOptions options = {},
+Tally run(const Entry& entry, Exec& exec, Size size, Limits limits = {}, CheckOptions options = {},
           const std::function<bool(const Case&, const Tally&)>& go_on = {});
+
+/// What is wrong with chains of an SpGEMM entry, whose rows get narrower each round, or wider, and begin
+/// again; empty: nothing, or it does no such chains. Collective.
+std::string check_chains(const Entry& entry, Exec& exec, Destination destination = Destination::host);
 
 /// The cases that an entry must run at least, or the battery says nothing (with STAGES_BATTERY_ONLY, 0).
 int least_cases();

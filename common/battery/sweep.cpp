@@ -1,7 +1,10 @@
 // The sweep: sizes, widths and lengths one after another, for the borders that nobody thought of. All else that
 // a problem has is drawn by hashing, so that each meets each in time.
 
+#include <fmt/format.h>
+
 #include <array>
+#include <bit>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -9,6 +12,7 @@
 
 #include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
+#include "common/matrix/convert.hpp"
 #include "common/matrix/random.hpp"
 
 namespace stages::battery {
@@ -40,6 +44,44 @@ Matrix some(Index number, Index rows, Index cols) {
     case 5: return rows * cols <= 2000 ? dense(rows, cols) : equal_rows(rows, cols, std::min(cols, 3));
     default: return uneven(rows, cols, drawn(number, 5, 1, 12));
   }
+}
+
+/// From 1 to `most`, and as likely to have few bits as many.
+Index drawn_size(Index number, std::uint64_t purpose, Index most) {
+  const Index bits =
+      drawn(number, purpose, 0, static_cast<Index>(std::bit_width(static_cast<unsigned>(most))) - 1);
+  return std::min(most, drawn(number, purpose + 100, Index{1} << bits, (Index{2} << bits) - 1));
+}
+
+/// Rows of all kinds side by side: most of some mean length, up to twenty as long as a fourth of all; each one
+/// anywhere, at a stride, one behind another, or by the diagonal. About `nnz` non-zeros, or twice that.
+Matrix mixed(Index number, Index rows, Index cols, Index nnz) {
+  random::Stream draw(51, static_cast<random::Word>(number));
+  const auto below = [&](Index bound) {
+    return static_cast<Index>(draw.below(static_cast<random::Word>(bound)));
+  };
+  const Index long_rows = below(21), kind = below(6);
+  Offset of_short = nnz, of_long = nnz;
+  Coo<double> a;
+  a.rows = rows;
+  a.cols = cols;
+  for (Index i = 0; i < rows; ++i) {
+    const bool is_long = below(rows) < long_rows;
+    Offset& left = is_long ? of_long : of_short;
+    const Index wanted = is_long ? drawn_size(below(1 << 20), 52, nnz / 4 + 1) : below(2 * (nnz / rows) + 2);
+    const auto length = static_cast<Index>(std::min<Offset>({wanted, cols, left}));
+    left -= length;
+    if (length == 0) continue;
+    const Index gap = cols / length, how = kind < 4 ? kind : below(4);
+    const Index stride = how == 1 ? 1 + below(gap) : 1;
+    const Index start = how == 3 ? std::min(cols - length, static_cast<Index>(Offset{i} * cols / rows))
+                                 : below(cols - (length - 1) * stride);
+    for (Index k = 0; k < length; ++k) {
+      const Index j = how == 0 ? k * gap + below(gap) : start + k * stride;
+      a.push(i, j, value_at(i, j));
+    }
+  }
+  return to_csr(a);
 }
 
 /// 1 to `dense`, then steps of a prime up to 1024, and both sides of what kernels are cut by.
@@ -85,6 +127,18 @@ std::vector<Case> of_spmv() {
   }
   for (const Index step : kSteps)
     add(fmt::format("all_lengths_{}", step), [=] { return all_lengths(521, step); });
+  for (Index k = 0; k < 160; ++k) {
+    const Index rows = drawn_size(k, 61, 20'000), cols = drawn_size(k, 62, 70'000),
+                nnz = drawn_size(k, 63, 60'000);
+    add(fmt::format("mixed_{}_{}x{}_of_{}", k, rows, cols, nnz), [=] { return mixed(k, rows, cols, nnz); });
+    const Index few = drawn_size(k, 64, 3000), width = drawn_size(k, 65, std::min(few, 300));
+    const Mode mode = k % 3 == 0 ? Mode::single : k % 3 == 1 ? Mode::stream : Mode::chain;
+    const Index products =
+        mode == Mode::single ? 1 : drawn_size(k, 66, std::min(300, 1 + 200'000 / (few * width)));
+    add(
+        fmt::format("equal_{}_{}_of_{}", k, few, width), [=] { return equal_rows(few, few, width); }, mode,
+        products);
+  }
   return out;
 }
 
@@ -118,6 +172,16 @@ std::vector<Case> of_spmm() {
                            c.b_padding, to_string(c.c_layout), c.c_padding, alpha, beta);
       out.push_back(std::move(c));
     }
+  }
+  for (Index k = 0; k < 48; ++k) {
+    const Index rows = drawn_size(k, 71, 10'000), cols = drawn_size(k, 72, 20'000),
+                n = drawn_size(k, 73, 300);
+    const Index nnz = std::min(drawn_size(k, 74, 40'000), 1'000'000 / n);
+    out.push_back({.name = fmt::format("mixed_{}_{}x{}_of_{}/N={}", k, rows, cols, nnz, n),
+                   .op = Op::spmm,
+                   .a = [=] { return mixed(k + 100, rows, cols, nnz); },
+                   .n_cols = n,
+                   .beta = k % 3 == 2 ? 0.5 : 0.0});
   }
   return out;
 }
@@ -155,6 +219,15 @@ std::vector<Case> of_spgemm() {
         fmt::format("all_lengths_{}", step), [] { return identity(521); }, lengths);
     add(
         fmt::format("sums_of_all_lengths_{}", step), [] { return banded(521, 1); }, lengths);
+  }
+  for (Index k = 0; k < 96; ++k) {
+    const Index rows = drawn_size(k, 81, 5000), inner = drawn_size(k, 82, 5000);
+    const Index cols = drawn_size(k, 83, k % 8 == 0 ? 1 << 26 : 100'000), of_a = drawn_size(k, 84, 20'000);
+    const Offset products_a_row = Offset{100'000} * inner / of_a + 1;
+    const Index of_b = drawn_size(k, 85, static_cast<Index>(std::min<Offset>(40'000, products_a_row)));
+    add(
+        fmt::format("mixed_{}_{}x{}x{}_of_{}_and_{}", k, rows, inner, cols, of_a, of_b),
+        [=] { return mixed(k + 200, rows, inner, of_a); }, [=] { return mixed(k + 300, inner, cols, of_b); });
   }
   return out;
 }

@@ -35,6 +35,14 @@ void turn_round(Operands& operands) {
   }
 }
 
+/// The same with all that load() takes.
+template <class Operands>
+void turn_all_round(Operands& operands) {
+  turn_round(operands);
+  if constexpr (requires { operands.c0; }) std::ranges::reverse(operands.c0.data);
+  if constexpr (requires { operands.b_values; }) std::ranges::reverse(operands.b_values);
+}
+
 /// B with an infinity in the row that the first entry of A meets: the products of that column are infinite, and
 /// those of zeros in a matrix written out are NaN.
 template <class T>
@@ -121,6 +129,7 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
   exec.synchronize();
   plan->load(first);
   {
+    plan->fetch();  // who asks twice gets it twice
     const auto other = plan->fetch();
     exchange_c0(first, second);
     const bool right = judge(second, other, "the second");
@@ -139,18 +148,20 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
       plan->load(second);
       plan->reset();
       if (!judge(second, run(), "the second, with its own C0 and")) return;
-      plan->load(first);
-      plan->reset();
     } else {  // what C held is not read: an infinity times beta = 0 would be NaN
       auto infinite = first;
       if (root) put_infinities(p, infinite);
       plan->load(infinite);
       plan->run();
-      plan->load(first);
     }
-  } else {
-    plan->reset();
   }
+  // New values in the place of those that were loaded last are loaded like any.
+  plan->load(second);
+  turn_all_round(first);
+  plan->load(first);
+  turn_all_round(first);
+  plan->load(first);
+  if (Problem::kOp != Op::spmm || starts_from_c0(p)) plan->reset();
   if (!judge_again(result, run(), "again the first")) return;
   // As the clock will run it: without loading again, and without a reset where that changes nothing.
   if (starts_from_c0(p)) plan->reset();

@@ -9,10 +9,10 @@
 //                                (`products` of them in stream and chain mode)
 //   fetch()                      the result on the host. Padding of a dense result is as reset() left it
 //
-// They are called again and again, with different operands. What run() multiplies was loaded last before it:
-// before the reset, after it, or for an earlier run. Between run and fetch others may be loaded, and the
-// result stays what run() has made of those before. With several ranks every call is collective, operands are
-// given and the result is returned on rank 0.
+// They are called again and again, with different operands, which may lie where the last ones lay. What run()
+// multiplies was loaded last before it: before the reset, after it, or for an earlier run. Between run and
+// fetch others may be loaded, and the result stays what run() has made of those before, however often it is
+// fetched. With several ranks every call is collective; operands are given and results returned on rank 0.
 
 #include <algorithm>
 #include <limits>

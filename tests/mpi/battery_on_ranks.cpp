@@ -35,15 +35,17 @@ std::vector<const Entry*> chosen(const World& world) {
   return out;
 }
 
-void check_destination(World& world, const Entry& entry, const SpgemmProblem<double>& problem) {
+void check_destination(World& world, const Entry& entry, SpgemmProblem<double> problem,
+                       Destination destination, const CheckOptions& options = {}) {
+  problem.destination = destination;
   Exec& exec = world.of(entry);
   // As the runner does it: rank 0 knows the problem, and says so to the others.
   bool refused = world.root() && entry.on<SpgemmProblem<double>>().refuse(problem, exec).has_value();
   exec.communicator().broadcast(&refused, sizeof refused);
   if (refused) return;
-  const CheckReport report = check_entry(entry, problem, exec);
-  require(report.passed(), "{}, C {}: {}", entry.name, to_string(problem.destination), report.failure);
-  if (world.root()) fmt::print("{}: C {}\n", entry.name, to_string(problem.destination));
+  const CheckReport report = check_entry(entry, problem, exec, options);
+  require(report.passed(), "{}, {}, C {}: {}", entry.name, problem.name, to_string(problem.destination),
+          report.failure);
 }
 
 /// Whether processes share GPUs that the entry needs. They take turns, and only what each takes with its GPU
@@ -73,13 +75,24 @@ MPI_TEST(battery) {
                  tally.skips.size());
     }
   }
+  if (size == battery::Size::sweep) return;
   // The battery's cases ask for C on the host; the other destinations where an entry has them.
   for (const Entry* const entry : chosen(world)) {
     if (entry->op != Op::spgemm) continue;
-    for (const Destination destination : {Destination::distributed, Destination::one_gpu})
-      for (const char* const spec : {"gen:rmat:scale=9,edge_factor=8", "gen:hypersparse:n=500,nnz=3",
-                                     "gen:uniform:n=1,per_row=1", "gen:uniform:n=0,per_row=0"})
-        check_destination(world, *entry, square_on_root<double>(world, spec, destination));
+    for (const Destination destination :
+         {Destination::host, Destination::distributed, Destination::one_gpu}) {
+      const std::string failure = battery::check_chains(*entry, world.of(*entry), destination);
+      require(failure.empty(), "{}, C {}: {}", entry->name, to_string(destination), failure);
+    }
+    for (const Destination destination : {Destination::distributed, Destination::one_gpu}) {
+      for (const char* const spec : {"gen:rmat:scale=9,edge_factor=8", "gen:hypersparse:n=500,nnz=3"})
+        check_destination(world, *entry, square_on_root<double>(world, spec), destination);
+      for (const battery::Case& c : battery::cases(Op::spgemm, battery::Size::small))
+        check_destination(
+            world, *entry,
+            world.root() ? battery::make_problem<SpgemmProblem<double>>(c) : SpgemmProblem<double>{},
+            destination, {.quick = true});
+    }
   }
 }
 
