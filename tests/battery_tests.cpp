@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "common/battery/matrices.hpp"
@@ -62,6 +64,24 @@ std::string ruled_out(const Tally& tally, bool single_precision) {
   return one && (of_type || first.starts_with("needs compute capability ")) ? first : std::string();
 }
 
+/// How many cases each entry ran when that was recorded, by its name, type and size: to refuse more than then
+/// is a fault, too. On the executor's own device, and but for libraries, which differ from place to place.
+void expect_as_many_as_recorded(const std::string& who, Size size, int ran) {
+  if (std::getenv("STAGES_DEVICE") != nullptr || battery::least_cases() == 0 || size == Size::small) return;
+  static const std::map<std::string, int> recorded = [] {
+    std::map<std::string, int> all;
+    std::ifstream file(STAGES_CASES_RUN);
+    int count = 0;
+    for (std::string name, type, of; file >> name >> type >> of >> count;)
+      all[fmt::format("{} {} {}", name, type, of)] = count;
+    return all;
+  }();
+  const std::string key = who + (size == Size::full ? " full" : " sweep");
+  const auto found = recorded.find(key);
+  EXPECT_TRUE(found != recorded.end() && found->second == ran)
+      << "cases run, for data/cases_run.txt: " << key << ' ' << ran;
+}
+
 class EveryEntry : public testing::TestWithParam<EntryAndType> {};
 
 TEST_P(EveryEntry, PassesTheBattery) {
@@ -80,6 +100,8 @@ TEST_P(EveryEntry, PassesTheBattery) {
   if (const std::string reason = ruled_out(tally, GetParam().single_precision); !reason.empty())
     GTEST_SKIP() << reason;
   EXPECT_EQ(tally.objection(battery::least_cases()), "");
+  if (!entry.is_peer() && (!entry.needs.gpu || exec.simulated()))
+    expect_as_many_as_recorded(who, size, tally.ran);
   for (const std::string& skip : tally.skips) std::cout << "  skipped " << skip << '\n';
 }
 

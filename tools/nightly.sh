@@ -13,7 +13,7 @@ build=${STAGES_BUILD:-build}
 bin=$build/cpu/bin
 logs=$build/nightly
 mkdir -p "$logs"
-export STAGES_KEPT=none CCACHE_BASEDIR=${PWD%%\$*} OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export CCACHE_BASEDIR=${PWD%%\$*} OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 failed=()
 
 # run NAME COMMAND...: its output goes to a log; a line says how it ended.

@@ -135,7 +135,7 @@ Tally run(const Entry& entry, Exec& exec, Size size, Limits limits, CheckOptions
     check_on(entry, problem, exec, limits, options, tally);
   };
   for (const Case& c : cases(entry.op, size)) {
-    if (size == Size::sweep && c.op != Op::spmm && std::exchange(other_type, !other_type)) continue;
+    if (size == Size::sweep && !c.both_types && std::exchange(other_type, !other_type)) continue;
     with_problem<T>(c, with);
     if (go_on && !go_on(c, tally)) break;
   }

@@ -26,7 +26,8 @@ Size size_from_environment();
 struct Case {
   std::string name;  ///< unique within its operation
   Op op = Op::spmv;
-  bool small = false;  ///< belongs to the small half
+  bool small = false;       ///< belongs to the small half
+  bool both_types = false;  ///< of the sweep, others being for one type of value, in turns
   std::function<Csr<double>()> a = {};
   std::function<Csr<double>()> b = {};  ///< SpGEMM
 

@@ -53,8 +53,8 @@ Index drawn_size(Index number, std::uint64_t purpose, Index most) {
   return std::min(most, drawn(number, purpose + 100, Index{1} << bits, (Index{2} << bits) - 1));
 }
 
-/// Rows of all kinds side by side: most of some mean length, up to twenty as long as a fourth of all; each one
-/// anywhere, at a stride, one behind another, or by the diagonal. About `nnz` non-zeros, or twice that.
+/// Rows of all kinds side by side: most of some mean length, up to twenty as long as all others together; each
+/// one anywhere, at a stride, one behind another, or by the diagonal. About `nnz` non-zeros, or twice that.
 Matrix mixed(Index number, Index rows, Index cols, Index nnz) {
   random::Stream draw(51, static_cast<random::Word>(number));
   const auto below = [&](Index bound) {
@@ -68,7 +68,7 @@ Matrix mixed(Index number, Index rows, Index cols, Index nnz) {
   for (Index i = 0; i < rows; ++i) {
     const bool is_long = below(rows) < long_rows;
     Offset& left = is_long ? of_long : of_short;
-    const Index wanted = is_long ? drawn_size(below(1 << 20), 52, nnz / 4 + 1) : below(2 * (nnz / rows) + 2);
+    const Index wanted = is_long ? drawn_size(below(1 << 20), 52, nnz) : below(2 * (nnz / rows) + 2);
     const auto length = static_cast<Index>(std::min<Offset>({wanted, cols, left}));
     left -= length;
     if (length == 0) continue;
@@ -127,7 +127,7 @@ std::vector<Case> of_spmv() {
   }
   for (const Index step : kSteps)
     add(fmt::format("all_lengths_{}", step), [=] { return all_lengths(521, step); });
-  for (Index k = 0; k < 160; ++k) {
+  for (Index k = 0; k < 96; ++k) {
     const Index rows = drawn_size(k, 61, 20'000), cols = drawn_size(k, 62, 70'000),
                 nnz = drawn_size(k, 63, 60'000);
     add(fmt::format("mixed_{}_{}x{}_of_{}", k, rows, cols, nnz), [=] { return mixed(k, rows, cols, nnz); });
@@ -160,6 +160,7 @@ std::vector<Case> of_spmm() {
         return Offset{std::max<Index>(0, drawn(number, purpose, -9, 9))};
       };
       Case c{.op = Op::spmm,
+             .both_types = true,
              .a = [=] { return some(number, rows, cols); },
              .n_cols = n,
              .alpha = alpha,
@@ -173,13 +174,13 @@ std::vector<Case> of_spmm() {
       out.push_back(std::move(c));
     }
   }
-  for (Index k = 0; k < 48; ++k) {
-    const Index rows = drawn_size(k, 71, 10'000), cols = drawn_size(k, 72, 20'000),
-                n = drawn_size(k, 73, 300);
-    const Index nnz = std::min(drawn_size(k, 74, 40'000), 1'000'000 / n);
+  for (Index k = 0; k < 96; ++k) {
+    const Index rows = drawn_size(k, 71, 10'000), cols = drawn_size(k, 72, 20'000);
+    const Index n = drawn_size(k, 73, k % 2 == 0 ? 16 : 300),
+                nnz = std::min(drawn_size(k, 74, 120'000), 1'200'000 / n);
     out.push_back({.name = fmt::format("mixed_{}_{}x{}_of_{}/N={}", k, rows, cols, nnz, n),
                    .op = Op::spmm,
-                   .a = [=] { return mixed(k + 100, rows, cols, nnz); },
+                   .a = [=] { return mixed(k + 1000, rows, cols, nnz); },
                    .n_cols = n,
                    .beta = k % 3 == 2 ? 0.5 : 0.0});
   }
@@ -223,11 +224,12 @@ std::vector<Case> of_spgemm() {
   for (Index k = 0; k < 96; ++k) {
     const Index rows = drawn_size(k, 81, 5000), inner = drawn_size(k, 82, 5000);
     const Index cols = drawn_size(k, 83, k % 8 == 0 ? 1 << 26 : 100'000), of_a = drawn_size(k, 84, 20'000);
-    const Offset products_a_row = Offset{100'000} * inner / of_a + 1;
+    const Offset products_a_row = Offset{60'000} * inner / of_a + 1;
     const Index of_b = drawn_size(k, 85, static_cast<Index>(std::min<Offset>(40'000, products_a_row)));
     add(
         fmt::format("mixed_{}_{}x{}x{}_of_{}_and_{}", k, rows, inner, cols, of_a, of_b),
-        [=] { return mixed(k + 200, rows, inner, of_a); }, [=] { return mixed(k + 300, inner, cols, of_b); });
+        [=] { return mixed(k + 2000, rows, inner, of_a); },
+        [=] { return mixed(k + 3000, inner, cols, of_b); });
   }
   return out;
 }

@@ -34,8 +34,6 @@ template <class T>
 using FaultySpmv = FaultyPlan<DeviceSpmvPlan<T>, SpmvProblem<T>>;
 template <class T>
 using FaultySpmm = FaultyPlan<DeviceSpmmPlan<T>, SpmmProblem<T>>;
-template <class T>
-using FaultySpgemm = FaultyPlan<DeviceSpgemmPlan<T>, SpgemmProblem<T>>;
 
 template <template <class> class PlanOf>
 Entry entry_with(const char* name, Fault fault, const Claims& claims = {}) {

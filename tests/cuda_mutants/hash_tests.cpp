@@ -143,7 +143,7 @@ Rules waiting(Rules rules) {
 }
 
 template <class T>
-void multiply_in_small_parts() {
+Registry with_small_parts() {
   Registry registry;
   add_binned(registry, "large_tables_of_warps", {.rules = waiting(kLargeTablesOfWarps)});
   add_binned(registry, "threads", {.rules = waiting(kSingleThreads)});
@@ -179,7 +179,7 @@ void multiply_in_small_parts() {
     add_structure_reuse(registry, "reused_recorded", {.rules = recorded(many_blocks_count(spans()))});
     add_binned(registry, "wide_pointers_tables", {.rules = kSmallTables, .wide_pointers = true});
   }
-  expect_good_on_all<T>(registry);
+  return registry;
 }
 
 /// What a block takes of the sizes that depend on rules.
@@ -262,7 +262,11 @@ TEST_F(HashParts, OneTableForAllRowsOnSmallMatrices) {
 }
 
 TEST_F(HashParts, EveryFormOnSmallMatrices) {
-  for_both_types([]<class T>(T) { multiply_in_small_parts<T>(); });
+  for_both_types([]<class T>(T) {
+    const Registry registry = with_small_parts<T>();
+    expect_good_on_all<T>(registry);
+    expect_good_by_turns<SpgemmProblem<T>>([&](const auto&) { return registry; });
+  });
 }
 
 /// By the rules as they are, and with parts so small that small matrices come to the other forms.
@@ -383,14 +387,9 @@ TEST_F(HashParts, BoundsOfRecordedProductsHold) {
       }
     }
   }
-  const spgemm::Bounds bounds{.rows = 1000, .products = 4000, .row_products = 64, .results = 4000};
-  EXPECT_EQ(spgemm::most_rows({}, bounds, Form::sort_64), 4000 / 33);
-  EXPECT_EQ(spgemm::most_rows({}, bounds, Form::sort_128), 0);
-  EXPECT_EQ(spgemm::most_rows({}, bounds, Form::copy_short), 1000);
 }
 
-/// The forms that the host leaves out: none that a row has, and where B has few columns, or rows few products,
-/// most of those for long rows.
+/// The host leaves out no form that a row has, and each form has rows.
 TEST_F(HashParts, FormsOfRecordedProducts) {
   using spgemm::Form;
   Rules few_slots;  // sparse rows for which no table is large enough
@@ -429,40 +428,6 @@ TEST_F(HashParts, FormsOfRecordedProducts) {
     EXPECT_EQ(counting.contains(form), counts) << k;
     EXPECT_EQ(multiplying.contains(form), form != Form::copy_long) << k;
   }
-
-  const auto left_out = [](const spgemm::Bounds& bounds) {
-    std::set<Form> forms;
-    for (int k = 0; k < static_cast<int>(Form::sort_256); ++k)
-      if (!spgemm::is_multiplied_by({}, bounds, static_cast<Form>(k))) forms.insert(static_cast<Form>(k));
-    return forms;
-  };
-  spgemm::Bounds bounds{.rows = 500, .cols = 8'000, .products = 100'000, .row_products = 3'000};
-  std::set<Form> expected = {Form::windows,     Form::ranked_spans, Form::large_table,
-                             Form::block_table, Form::warp_table,   Form::warp_small};
-  EXPECT_EQ(left_out(bounds), expected);
-  EXPECT_FALSE(spgemm::is_counted_by({}, bounds, Form::block_table));
-  bounds.cols = 400;
-  expected.insert(Form::ranked);
-  EXPECT_EQ(left_out(bounds), expected);
-  bounds = {.rows = 500, .cols = 3'000'000, .products = 100'000, .row_products = 1'000};
-  EXPECT_EQ(left_out(bounds), (std::set<Form>{Form::ranked_spans, Form::large_table}));
-  for (const Form form : {Form::windows, Form::block_table, Form::copy_long, Form::copy_short})
-    EXPECT_FALSE(spgemm::is_counted_by({}, bounds, form)) << static_cast<int>(form);
-}
-
-/// Which rows are split by the rules as they are: few, with more than 16,384 entries of A that name short rows
-/// of B.
-TEST_F(HashParts, WhichRowsAreSplit) {
-  const auto rows = [](const Matrix& a, const Matrix& b) {
-    return spgemm::rows_to_split(convert_values<float>(a), convert_values<float>(b), Rules{}).rows;
-  };
-  using namespace matrices;
-  EXPECT_EQ(rows(dense_row(20, 16385, 7), uneven(16385, 60, 2)), std::vector<Index>{7});
-  EXPECT_EQ(rows(dense_row(20, 16384, 7), uneven(16384, 60, 2)), std::vector<Index>{});
-  EXPECT_EQ(rows(dense_row(20, 16385, 7), dense(16385, 32)), std::vector<Index>{7});
-  EXPECT_EQ(rows(dense_row(20, 16385, 7), dense(16385, 33)), std::vector<Index>{});
-  EXPECT_EQ(std::ssize(rows(dense(256, 16385), uneven(16385, 60, 2))), 256);
-  EXPECT_EQ(rows(dense(257, 16385), uneven(16385, 60, 2)), std::vector<Index>{});
 }
 
 /// So wide that a column and the number of a product do not fit into 32 bits, or that a hash table counts the
@@ -560,6 +525,7 @@ TEST_F(HashParts, ResultsThatDoNotFitGoToTheHostInBatches) {
   add_binned(of_doubles, "batches", {.result_bytes = 6000});
   expect_good_on_all<float>(of_floats);
   expect_good_on_all<double>(of_doubles);
+  expect_good_by_turns<SpgemmProblem<float>>([&](const auto&) { return of_floats; });
   GpuExec exec;
   const auto p = problem<float>("wide", matrices::uneven(40, 30, 5), matrices::uneven(30, 9000, 14));
   const auto plan = of_doubles.find("batches").on<SpgemmProblem<float>>().prepare(p, exec);

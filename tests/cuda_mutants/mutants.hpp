@@ -33,19 +33,11 @@ enum class Fault {
   zeroes_padding,     ///< all of C is set to zero, its padding included
   b_without_padding,  ///< the leading dimension of B is taken to be the number of columns
   eleven_bits,        ///< floats of B lose the bits that a TF32 number has not
-
-  // SpGEMM: a hash table a row, D4's among them.
-  full_table_probes_on,  ///< D4 (a): a probe in a full table never ends
-  narrow_offsets,        ///< D4 (b): row pointers wrap around; 16 bits stand for 32, and C for a larger one
-  unsorted,              ///< D4 (e): columns in the order of the slots
-  order_of_arrival,      ///< D4 (e): sums run in another order in each run, as with atomicAdd
-  racing_sums,           ///< lanes add to one sum at a time without atomics
 };
 
 Entry row_entry(Fault fault);
 Entry tile_entry(Fault fault);
 Entry hub_entry(Fault fault);
 Entry atomic_entry(Fault fault);
-Entry hash_entry(Fault fault);
 
 }  // namespace stages::cuda_mutants

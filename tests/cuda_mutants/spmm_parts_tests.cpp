@@ -116,6 +116,8 @@ void multiply_in_small_parts() {
   multiply(hub_row(), 33, Layout::row_major);
   for (const Index n_cols : {2, 4, 7, 36}) multiply(cut_rows(), n_cols, Layout::row_major, 0, 3);
   multiply(matrices::empty(35, 9), 12, Layout::row_major);
+  expect_good_by_turns<SpmmProblem<T>>(
+      [](const auto& p) { return with_small_parts<T>(p.n_cols * sizeof(T) % 16 == 0); });
 }
 
 TEST_F(SmallParts, SpmmOfFloats) { multiply_in_small_parts<float>(); }

@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "common/battery/battery.hpp"
 #include "common/battery/matrices.hpp"
 #include "common/gpu/exec.hpp"
 #include "common/gpu/facts.hpp"
@@ -39,6 +40,24 @@ void expect_good(const Registry& registry, const Problem& problem) {
   for (const Entry& entry : registry.entries()) {
     EXPECT_EQ(check_entry(entry, problem, exec).failure, "") << entry.name << " on " << problem.name;
     note_reached(entry.name, problem.name + scaling);
+  }
+}
+
+/// The large problems of the sweep, each with three of the entries of registry_for(problem), in turns.
+template <class Problem, class RegistryFor>
+void expect_good_by_turns(RegistryFor registry_for) {
+  GpuExec exec;
+  std::size_t turn = 0;
+  for (const battery::Case& c : battery::cases(Problem::kOp, battery::Size::sweep)) {
+    if (!c.name.starts_with("mixed")) continue;
+    const auto problem = battery::make_problem<Problem>(c);
+    const Registry registry = registry_for(problem);
+    for (const std::size_t last = turn + 3; turn < last; ++turn) {
+      const Entry& entry = registry.entries()[turn % registry.entries().size()];
+      battery::Tally tally;
+      check_on(entry, problem, exec, {.work = 4e6}, {.quick = true}, tally);
+      EXPECT_EQ(tally.objection(0), "") << entry.name;
+    }
   }
 }
 
