@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "common/matrix/error.hpp"
+#include "common/matrix/planted.hpp"
 #include "common/matrix/temporary_files.hpp"
 
 namespace stages {
@@ -135,7 +136,7 @@ class GzipSource : public ByteSource {
   void rewind() override {
     packed_->rewind();
     ::inflateReset(&stream_);
-    stream_.avail_in = 0;
+    if (!planted(2)) stream_.avail_in = 0;
     inside_member_ = true;
     packed_bytes_ = unpacked_bytes_ = 0;
   }
