@@ -21,7 +21,6 @@
 #include <algorithm>
 
 #include "01_cpu_serial/stage.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -45,7 +44,7 @@ class GustavsonSorted final : public HostSpgemmPlan<T> {
     const CsrView<T>& a = this->a();
     Csr<T>& c = this->c_;
     c = Csr<T>(a.rows, this->b().cols);
-    if (!(planted(11) && std::exchange(filled_, true))) std::fill(last_row_.begin(), last_row_.end(), kNone);
+    std::fill(last_row_.begin(), last_row_.end(), kNone);
     for (Index i = 0; i < a.rows; ++i) {
       add_row(i, c);
       c.row_ptr[static_cast<std::size_t>(i) + 1] = std::ssize(c.col_idx);
@@ -77,7 +76,6 @@ class GustavsonSorted final : public HostSpgemmPlan<T> {
   }
 
   Buffer<T> sums_;          // of the row that is made
-  bool filled_ = false;
   Buffer<Index> last_row_;  // that came to a column; kNone: none yet
 };
 

@@ -21,7 +21,6 @@
 #include <bit>
 
 #include "01_cpu_serial/stage.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -120,7 +119,7 @@ class Hypersparse final : public HostSpgemmPlan<T> {
     const Offset products = find_rows();
     c.col_idx.resize(static_cast<std::size_t>(products));
     c.values.resize(static_cast<std::size_t>(products));
-    if (!planted(36)) c_rows_.ids.clear();
+    c_rows_.ids.clear();
     c_rows_.row_ptr.assign(1, 0);
     Offset count = 0;
     Phase phase(exec_, "numeric");

@@ -28,7 +28,6 @@
 
 #include "02_mpi/stage.hpp"
 #include "common/kernels/sparse_dot_rows.hpp"
-#include "common/matrix/planted.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/clocks.hpp"
 #include "common/mpi/exec.hpp"
@@ -214,7 +213,7 @@ class ScatterGather final : public SpgemmPlan<T> {
       c_.col_idx.reserve(static_cast<std::size_t>(problem_.result_bound));
       c_.values.reserve(static_cast<std::size_t>(problem_.result_bound));
     }
-    if (!planted(18)) c_lengths_.clear();
+    c_lengths_.clear();
     std::size_t count = 0;
     Offset at = 0;
     for (const int length : lengths_) {

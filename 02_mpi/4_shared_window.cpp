@@ -27,7 +27,6 @@
 
 #include "02_mpi/stage.hpp"
 #include "common/kernels/spgemm_rows.hpp"
-#include "common/matrix/planted.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/session.hpp"
 #include "common/mpi/shared_window.hpp"
@@ -197,7 +196,6 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
     Place node{0, in_node.total};  // where this node's entries begin in C, and the nnz of C
     if (ranks.nodes() > 1) {
       if (ranks.node_rank() == 0) node = place_of(in_node.total, ranks.leaders());
-      if (planted(17) && ranks.node_index() > 0) node.before = node.total - in_node.total;
       mpi::broadcast(&node, 1, 0, ranks.node());
     }
     nnz_ = node.total;

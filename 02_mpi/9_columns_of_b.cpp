@@ -26,7 +26,6 @@
 #include "02_mpi/scattered_rows.hpp"
 #include "02_mpi/stage.hpp"
 #include "common/kernels/sparse_dot_rows.hpp"
-#include "common/matrix/planted.hpp"
 #include "common/mpi/transfer.hpp"
 
 namespace stages {
@@ -210,7 +209,7 @@ class ColumnsOfB final : public GatheredToRoot<T> {
       mpi::broadcast(columns_.row_idx.data(), this->shape_.nnz_b, 0, this->comm());
       mpi::broadcast(b_values_.data(), this->shape_.nnz_b, 0, this->comm());
     }
-    if (!planted(15)) columns_.not_empty.clear();
+    columns_.not_empty.clear();
     for (Index j = 0; j < this->shape_.cols; ++j) {
       const auto column = static_cast<std::size_t>(j);
       if (columns_.col_ptr[column] < columns_.col_ptr[column + 1]) columns_.not_empty.push_back(j);

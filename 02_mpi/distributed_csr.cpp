@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "common/matrix/planted.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/clocks.hpp"
 #include "common/mpi/transfer.hpp"
@@ -60,8 +59,7 @@ void RowFetcher<T>::exchange_lengths(const DistributedCsr<T>& b) {
   transfers.wait();
   rows_.rows = renumbers_ ? static_cast<Index>(receive_lengths_.size()) : b.bounds.back();
   rows_.cols = b.mine.cols;
-  if (!planted(14) || rows_.row_ptr.size() != static_cast<std::size_t>(rows_.rows) + 1)
-    rows_.row_ptr.assign(static_cast<std::size_t>(rows_.rows) + 1, 0);
+  rows_.row_ptr.assign(static_cast<std::size_t>(rows_.rows) + 1, 0);
   for (std::size_t i = 0; i < receive_lengths_.size(); ++i)
     rows_.row_ptr[(renumbers_ ? i : static_cast<std::size_t>(needed_.rows()[i])) + 1] = receive_lengths_[i];
   std::partial_sum(rows_.row_ptr.begin(), rows_.row_ptr.end(), rows_.row_ptr.begin());
@@ -75,8 +73,7 @@ bool RowFetcher<T>::sends_in_place(std::size_t rank) const {
   const Offset first = requests_.send_bounds[rank], last = requests_.send_bounds[rank + 1];
   if (first == last) return true;
   const Buffer<Index>& rows = requests_.send_rows;
-  return rows[static_cast<std::size_t>(last - 1)] - rows[static_cast<std::size_t>(first)] ==
-         last - (planted(13) ? 0 : 1) - first;
+  return rows[static_cast<std::size_t>(last - 1)] - rows[static_cast<std::size_t>(first)] == last - 1 - first;
 }
 
 template <class T>

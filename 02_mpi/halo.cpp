@@ -1,5 +1,4 @@
 #include "02_mpi/halo.hpp"
-#include "common/matrix/planted.hpp"
 
 #include <algorithm>
 
@@ -39,7 +38,7 @@ template <class T>
 bool HaloMatrix<T>::at_home(Index i) const {
   const auto columns = row_columns(mine_, i);
   const Offset begin = requests_.receive_bounds[me_], end = requests_.receive_bounds[me_ + 1];
-  return columns.empty() || (columns.front() >= begin && (planted(12) ? columns.back() <= end : columns.back() < end));  // they ascend
+  return columns.empty() || (columns.front() >= begin && columns.back() < end);  // they ascend
 }
 
 template <class T>

@@ -7,7 +7,6 @@
 
 #include "04_cuda_shared/stage.hpp"
 #include "common/gpu/launched.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -25,8 +24,7 @@ __global__ void __launch_bounds__(kBlock, 1) shared_vector(DenseView<const T> a,
   T sum = 0;
   for (Index first = 0; first < a.cols; first += kTile) {
     const Index columns = min(kTile, a.cols - first);
-    if (has_row || !planted(41))
-      for (Offset k = threadIdx.x; k < columns; k += kBlock) shared_x[k] = x[first + k];
+    for (Offset k = threadIdx.x; k < columns; k += kBlock) shared_x[k] = x[first + k];
     __syncthreads();
     if (has_row) {
       const T* element = a.data + first * a.ld + row;

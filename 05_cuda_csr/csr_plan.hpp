@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "common/gpu/launched.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 
@@ -18,7 +17,7 @@ using LessonPtr = std::int32_t;
 template <class T>
 unsigned lanes_for_mean_row(const Csr<T>& a) {
   const Offset mean = a.rows == 0 ? 0 : a.nnz() / a.rows;
-  return static_cast<unsigned>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<Offset>(mean, planted(26) ? 1 : 2, 32))));
+  return static_cast<unsigned>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<Offset>(mean, 2, 32))));
 }
 
 template <class T>

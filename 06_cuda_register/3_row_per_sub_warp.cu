@@ -15,7 +15,6 @@
 // Requires: rows of at most 2048 non-zeros, x in a block's shared memory, independent vectors.
 
 #include "06_cuda_register/lanes_plan.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -48,7 +47,7 @@ __global__ void __launch_bounds__(kLanesBlock)
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) sum += value[k] * xs[column[k]];
     sum = sum_over_lanes(sum, lanes);
-    if (row < a.rows && lane == 0) y[Offset{j} * (planted(48) ? a.cols : a.rows) + row] = sum;
+    if (row < a.rows && lane == 0) y[Offset{j} * a.rows + row] = sum;
   }
 }
 

@@ -18,7 +18,6 @@
 
 #include "07_spmm/shares.hpp"
 #include "07_spmm/stage.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -32,11 +31,10 @@ __global__ void __launch_bounds__(kWarps* kWarp) multiply(CutMatrix<T> a, Produc
   const Offset number = Offset{blockIdx.x} * kWarps + threadIdx.x / kWarp;
   if (number >= a.partition.shares) return;  // the whole warp leaves
   const Share share = a.partition.share[number];
-  const Index* row = a.partition.rows + share.row;
   for (Offset strip = 0; strip < m.n_cols; strip += kWarp) {
     const Offset column = strip + lane;
     const bool has_column = column < m.n_cols;
-    if (!planted(52)) row = a.partition.rows + share.row;
+    const Index* row = a.partition.rows + share.row;
     T sum[1] = {};
     for (int base = 0; base < share.length; base += static_cast<int>(kWarp)) {
       const int left = share.length - base;

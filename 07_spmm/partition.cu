@@ -3,7 +3,6 @@
 #include "07_spmm/partition.hpp"
 
 #include "common/gpu/scan.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -94,7 +93,7 @@ __global__ void place_shares(const Ptr* row_ptr, Index rows, const Index* place,
   const Boundary here = boundary(row_ptr, rows, nnz, cut, j, shares);
   const Boundary next = boundary(row_ptr, rows, nnz, cut, j + 1, shares);
   const Boundary before = j > 0 ? boundary(row_ptr, rows, nnz, cut, j - 1, shares) : Boundary{};
-  const bool starts = here.cuts && !((before.cuts || planted(56)) && before.row == here.row);
+  const bool starts = here.cuts && !(before.cuts && before.row == here.row);
   share[j] = {
       .begin = here.begin, .length = static_cast<Index>(next.begin - here.begin), .row = place[here.row]};
   counts[j] = Cuts{here.cuts, starts}.packed();

@@ -5,7 +5,6 @@
 #include "common/gpu/facts.hpp"
 #include "common/gpu/scan.hpp"
 #include "common/matrix/instantiate.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -80,7 +79,7 @@ Constants constants_of(const SpmmProblem<T>& problem, const ParameterValues& val
   c.columns = or_rule(kColumnsOfLane, problem.n_cols <= kPlaces ? 1 : 2);
   c.chunk = or_rule(kChunkOfRow, std::clamp<Offset>(even, 128, kChunkOfRow.most));
   c.longest = or_rule(kLongestShort, std::min<Offset>(std::clamp<Offset>(mean, 1, kPlaces / 2),
-                                                      planted(31) ? kPlaces : kPlaces / or_rule(kRowsOfWarp, 1)));
+                                                      kPlaces / or_rule(kRowsOfWarp, 1)));
   c.rows = or_rule(kRowsOfWarp, kPlaces / c.longest);
   return c;
 }

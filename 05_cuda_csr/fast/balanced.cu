@@ -36,7 +36,6 @@
 #include "common/gpu/cuda.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/matrix/parallel.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -147,7 +146,7 @@ __device__ T carry_into(const Run<T>& run, unsigned lane) {
   if (run.ends_with(kPerLane - 1)) tail = T{0};
   for (unsigned d = 1; d < kWarp; d *= 2) {
     const T from = __shfl_up_sync(kAllLanes, tail, d);
-    if (planted(44) ? d < behind_start : d <= behind_start) tail += from;
+    if (d <= behind_start) tail += from;
   }
   const T carry = __shfl_up_sync(kAllLanes, tail, 1);
   return lane > 0 ? carry : T{0};
@@ -269,7 +268,7 @@ struct Cut {
     close(a, first_row, a.rows);
     row_ends.resize(of_rows.size() * kWarp);
     parallel_blocks(std::ssize(of_rows), 1024, 0, [&](int, Offset first, Offset last) {
-      for (Offset c = first; c < last; ++c) mark_ends(a, static_cast<std::size_t>(planted(28) ? c - first : c));
+      for (Offset c = first; c < last; ++c) mark_ends(a, static_cast<std::size_t>(c));
     });
   }
 

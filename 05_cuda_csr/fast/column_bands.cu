@@ -37,7 +37,6 @@
 #include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/matrix/parallel.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -98,12 +97,11 @@ __global__ void __launch_bounds__(1024, 1) column_bands(Bands<T> a, const T* x, 
       const auto team = static_cast<unsigned>(tile.team);
       const Index row = a.row_of[tile.first_segment + static_cast<Index>(lane / team)];
       const Offset at = tile.first_step * kStep + lane * kPack;
-      const Offset step = planted(47) ? kPack * tile.team : kStep;
       T sum = 0;
 #pragma unroll 2
       for (Index s = 0; s < tile.steps; ++s) {
-        const Pack<unsigned, 8> column = load_eight(a.col_idx + at + s * step);
-        const Pack<T, 8> value = load_eight(a.values + at + s * step);
+        const Pack<unsigned, 8> column = load_eight(a.col_idx + at + s * kStep);
+        const Pack<T, 8> value = load_eight(a.values + at + s * kStep);
 #pragma unroll
         for (int k = 0; k < kPack; ++k) sum += value.v[k] * near_x[column.v[k]];
       }
@@ -329,7 +327,7 @@ class ColumnBands final : public DeviceSpmvPlan<T> {
            sums);
     if (bands_ == 1) return;
     constexpr unsigned kBlock = 256;
-    launch(add_bands<T>, {.grid = blocks_for(rows, planted(29) ? 4 * kBlock : kBlock), .block = kBlock, .stream = this->stream()}, sums,
+    launch(add_bands<T>, {.grid = blocks_for(rows, kBlock), .block = kBlock, .stream = this->stream()}, sums,
            rows, bands_, y);
   }
 

@@ -26,7 +26,6 @@
 #include "common/gpu/facts.hpp"
 #include "common/gpu/plans.hpp"
 #include "common/matrix/parallel.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -93,12 +92,12 @@ __global__ void __launch_bounds__(1024) equal_rows_16bit(EqualRows<T> a, const T
     next = load();
 #pragma unroll
     for (Index t = 0; t < kPack; ++t) {
-      if (t < left || planted(46)) sum += now.values.v[t] * near_x[now.columns.v[t]];
+      if (t < left) sum += now.values.v[t] * near_x[now.columns.v[t]];
     }
     if (!row_ends) continue;
     for (unsigned d = kTeam / 2; d > 0; d /= 2) sum += __shfl_down_sync(kAllLanes, sum, d, int{kTeam});
     if (begin == 0 && row < rows) y[row] = sum;
-    if (!planted(45)) sum = 0;
+    sum = 0;
   }
 }
 

@@ -19,7 +19,6 @@
 
 #include "06_cuda_register/fast/words.hpp"
 #include "common/gpu/cluster.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -109,7 +108,7 @@ Shape shape_for(const Csr<T>& a) {
   constexpr int kThreads = kCluster * kBlock;
   // 512 threads leave 128 registers each: 64 floats with their columns, or half as many doubles.
   constexpr int kMost = sizeof(T) == 4 ? 56 : 32;
-  for (int lanes = 32; lanes >= (planted(30) ? 4 : 1); lanes /= 2) {
+  for (int lanes = 32; lanes >= 1; lanes /= 2) {
     if (Offset{lanes} * a.rows > kThreads) continue;
     const int steps = steps_for(resident_steps(a, lanes), StepOrder::by_bank);
     if (steps >= resident_steps(a, lanes) && steps <= kMost) return {lanes, steps};

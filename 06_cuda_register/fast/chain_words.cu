@@ -17,7 +17,6 @@
 // clocks of arithmetic.
 
 #include "06_cuda_register/fast/words.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -40,7 +39,7 @@ __device__ void gather(T* xs, unsigned long long* words, int n, unsigned step) {
       for (int k = 0; k < kAtOnce; ++k) {
         if (c + k * stride < n && !seen[k].has(step)) {
           seen[k].load(words, c + k * stride);
-          all = all && (seen[k].has(step) || (planted(50) && k > 0));
+          all = all && seen[k].has(step);
         }
       }
       return all;
@@ -69,7 +68,7 @@ __global__ void chain_words(ResidentView<T> a, const T* x, T* y, unsigned long l
     shared[(b % 2) * buffer_size + n + b / 2] = T{0};
   }
   for (int j = 0; j < products; ++j) {
-    T* const xs = shared + (planted(49) ? 0 : j % 2) * buffer_size;
+    T* const xs = shared + (j % 2) * buffer_size;
     if (j == 0) {
       for (int c = static_cast<int>(threadIdx.x); c < n; c += static_cast<int>(blockDim.x)) xs[c] = x[c];
     } else {

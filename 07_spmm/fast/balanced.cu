@@ -47,7 +47,6 @@
 #include <limits>
 
 #include "07_spmm/fast/kernels.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spmm {
 
@@ -94,8 +93,7 @@ void BalancedMatrix<T>::multiply(const Product<T>& product, cudaStream_t stream)
 template <class T>
 void BalancedMatrix<T>::multiply_packed(const Work<T>& work, cudaStream_t stream) {
   const bool dealt = !rows_are_aligned<T>(work.m.c.ld);
-  if (!planted(32) || std::exchange(packed_from_, work.m.b.data) != work.m.b.data)
-    packed_.copy(work.m.b, dealt, stream);
+  packed_.copy(work.m.b, dealt, stream);
   for (const Piece& piece : packed_.pieces()) {
     const bool early = piece.first > 0;
     if (piece.strip <= kVectorLength<T>) {

@@ -7,7 +7,6 @@
 #include "07_spmm/partition.hpp"
 #include "07_spmm/row_major.hpp"
 #include "07_spmm/stage.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spmm {
 
@@ -47,7 +46,6 @@ class BalancedMatrix {
   Partition partition_;
   const Index* columns_ = nullptr;
   const T* values_ = nullptr;
-  const T* packed_from_ = nullptr;
   Index ld_slots_ = 0;
   DeviceArray<T> slots_;           ///< sums of parts of rows, which every product writes anew
   DeviceArray<unsigned> arrived_;  ///< counters for add_cut_rows(); 0 between products

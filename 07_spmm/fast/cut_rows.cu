@@ -21,7 +21,6 @@
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/matrix/instantiate.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -69,8 +68,7 @@ __device__ void sum_by_block(const CutMatrix<T>& a, Index count, SlotOf slot_of,
 #pragma unroll
   for (unsigned v = 0; v < kVector; ++v) {
     sums[v] = T{0};
-    for (unsigned w = 0; warp == 0 && w < kFixUpWarps; ++w)
-      sums[v] += of_warps[w][(planted(55) ? 0U : v) * kWarp + lane];
+    for (unsigned w = 0; warp == 0 && w < kFixUpWarps; ++w) sums[v] += of_warps[w][v * kWarp + lane];
   }
   __syncthreads();
 }
@@ -121,7 +119,7 @@ __device__ void add_many_parts(const CutMatrix<T>& a, const Product<T>& m, const
       a, end - begin, [begin](Index i) { return begin + i; }, has_column, column, sums);
   if (blocks > 1) {
     unsigned* const counter =
-        arrived + (planted(54) ? Offset{0} : column / (kWarp * kVector) * a.partition.chunks) + parts.begin / kChunk;
+        arrived + column / (kWarp * kVector) * a.partition.chunks + parts.begin / kChunk;
     T* const own = a.slots + Offset{begin} * a.ld_slots + column;
     if (is_first_warp && has_column) store_vector<kVector>(own, sums);
     __threadfence();

@@ -13,7 +13,6 @@
 #include "07_spmm/vectors.hpp"
 #include "common/gpu/facts.hpp"
 #include "common/matrix/instantiate.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spmm {
 namespace {
@@ -134,8 +133,7 @@ void multiply_few_columns(const Work<T>& work, bool vectors, bool early, cudaStr
   const unsigned share_blocks = blocks_for(view.shares, kSmallBlock / kWarp);
   const auto start = [&](auto kernel) {
     launch(kernel,
-           {.grid = share_blocks +
-                    blocks_for(view.empty_rows, planted(33) ? kThinAhead * kSmallBlock : kSmallBlock),
+           {.grid = share_blocks + blocks_for(view.empty_rows, kSmallBlock),
             .block = kSmallBlock,
             .stream = stream,
             .early = early && can_launch_early()},

@@ -6,7 +6,6 @@
 #include "07_spmm/fast/granularity.hpp"
 #include "07_spmm/fast/kernels.hpp"
 #include "07_spmm/fast/packed_b.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spmm {
 
@@ -61,8 +60,7 @@ auto with_single_columns(const Granularity& g, Go&& go) {
 /// Calls `go` with the StripForm of `g`, with vectors where rows of B are `aligned`.
 template <class T, class Go>
 void with_form(const Granularity& g, bool aligned, Go&& go) {
-  if (!aligned || (g.strip < kVectorStrip && g.lanes == g.strip && !planted(34)))
-    return with_single_columns<T>(g, go);
+  if (!aligned || (g.strip < kVectorStrip && g.lanes == g.strip)) return with_single_columns<T>(g, go);
   constexpr unsigned kVector = kVectorLength<T>;
   const bool small_block = g.block == Index{kSmallBlock};
   if (small_block && g.lanes == 4 && g.loads == 4) {

@@ -60,7 +60,6 @@
 #include "common/gpu/plans.hpp"
 #include "common/gpu/pool.hpp"
 #include "common/gpu/scan.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -160,7 +159,6 @@ class Binned final : public BinnedPlan<T> {
 
   const Offset* row_ptr_from(Offset first) override {
     if (first == 0) return row_ptr_.data();
-    if (planted(23) && !shifted_row_ptr_.empty()) return shifted_row_ptr_.data();
     if (shifted_row_ptr_.empty()) shifted_row_ptr_ = DeviceArray<Offset>(rows() + 1);
     launch(shift,
            {.grid = blocks_for(std::ssize(shifted_row_ptr_), kBlock), .block = kBlock, .stream = stream()},
@@ -344,7 +342,7 @@ class Binned final : public BinnedPlan<T> {
     c_columns_ = {};
     c_values_ = {};
     on_host_ = {};
-    if (!planted(25)) in_batches_ = 0;
+    in_batches_ = 0;
   }
 
   /// Fills the list from forms and their tally, before the cursors, and waits for what the kernel tells.

@@ -26,7 +26,6 @@
 #include "08_spgemm_multigpu/ranks.hpp"
 #include "common/gpu/launch.hpp"
 #include "common/matrix/instantiate.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -47,7 +46,7 @@ __global__ void __launch_bounds__(kCountWarps* kWarp)
   uint4* const all = dynamic_shared<uint4>() + warp * static_cast<unsigned>(words_of_warp / 4);
   unsigned* const words = reinterpret_cast<unsigned*>(all);
   const bool by_words = words_of_b.items != nullptr;
-  const bool in_bytes = !by_words && (planted(58) ? columns : columns + 3) / 4 <= words_of_warp;
+  const bool in_bytes = !by_words && (columns + 3) / 4 <= words_of_warp;
   const Index skipped = by_words ? begin % 32 : 0;  // bits before the first column
   const Index used = in_bytes ? (columns + 15) / 16 : (skipped + columns + 127) / 128;  // of four words each
   for (Index w = static_cast<Index>(lane); w < used; w += Index{kWarp}) all[w] = uint4{};

@@ -40,7 +40,6 @@
 #include "08_spgemm_multigpu/fast/forms.hpp"
 #include "08_spgemm_multigpu/ranks.hpp"
 #include "common/matrix/instantiate.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages::spgemm {
 namespace {
@@ -171,7 +170,7 @@ __device__ void add_by_exchange(const Factors<T, Ptr>& f, Index row, Slice colum
       longs.piece = is_long(longs.piece) ? cut_to(f.structures().b, longs.piece, slice) : Piece<Ptr>{};
       visit_by_rows(f.b, longs, lane, [&](Index at, T long_ones) { sums[ranks.place(at)] += long_ones; });
     }
-    if (!planted(59)) __syncthreads();
+    __syncthreads();
   }
 }
 

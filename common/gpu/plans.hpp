@@ -9,7 +9,6 @@
 #include "common/gpu/memory.hpp"
 #include "common/harness/plan.hpp"
 #include "common/matrix/convert.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 
@@ -192,10 +191,7 @@ class DeviceSpmmPlan : public SpmmPlan<T> {
     if (c0_.empty()) {
       c_.fill_bytes(0xFF, stream());  // all bits set: NaN
     } else {
-      const std::size_t bytes = planted(39) ? static_cast<std::size_t>(problem_.a->rows) *
-                                                  static_cast<std::size_t>(problem_.n_cols) * sizeof(T)
-                                            : c_.bytes();
-      STAGES_CUDA(cudaMemcpyAsync(c_.data(), c0_.data(), bytes, cudaMemcpyDeviceToDevice, stream()));
+      STAGES_CUDA(cudaMemcpyAsync(c_.data(), c0_.data(), c_.bytes(), cudaMemcpyDeviceToDevice, stream()));
     }
   }
   Dense<T> fetch() override {

@@ -5,7 +5,6 @@
 
 #include "common/matrix/error.hpp"
 #include "common/matrix/nearest.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -14,7 +13,7 @@ Index number(std::string_view text, const Parameter& parameter, std::string_view
   Index value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < parameter.least ||
-      (planted(7) ? value >= parameter.most : value > parameter.most))
+      value > parameter.most)
     fail("{}:{}={}: must be a whole number from {} to {}", entry, parameter.name, text, parameter.least,
          parameter.most);
   return value;

@@ -20,7 +20,6 @@
 #include <string>
 
 #include "common/harness/problem.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 
@@ -96,10 +95,7 @@ class HostSpmvPlan : public SpmvPlan<T> {
   explicit HostSpmvPlan(const SpmvProblem<T>& problem)
       : problem_(problem), y_(problem.a->rows, problem.products, Layout::col_major) {}
 
-  void load(const SpmvOperands<T>& operands) override {
-    x_ = operands.x.view();
-    if (planted(10)) kept_x_ = operands.x, x_ = std::as_const(kept_x_).view();
-  }
+  void load(const SpmvOperands<T>& operands) override { x_ = operands.x.view(); }
   void reset() override { poison(y_.data); }
   void run() override {
     const bool chain = problem_.mode == Mode::chain;
@@ -118,7 +114,6 @@ class HostSpmvPlan : public SpmvPlan<T> {
  private:
   SpmvProblem<T> problem_;
   DenseView<const T> x_;
-  Dense<T> kept_x_;
   Dense<T> y_;
 };
 
@@ -132,7 +127,6 @@ class HostSpmmPlan : public SpmmPlan<T> {
   void load(const SpmmOperands<T>& operands) override {
     b_ = operands.b.view();
     c0_ = &operands.c0;
-    if (planted(9) && problem_.beta != T{0}) c_.data = c0_->data;
   }
   void reset() override {
     if (problem_.beta == T{0}) {

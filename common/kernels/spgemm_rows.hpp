@@ -48,7 +48,6 @@
 
 #include "common/kernels/bitmap.hpp"
 #include "common/kernels/multiply_add.hpp"
-#include "common/matrix/planted.hpp"
 #include "common/matrix/types.hpp"
 
 namespace stages::kernels {
@@ -443,7 +442,7 @@ class SpgemmRows {
                : row_.template add_plain<kMarking>(b, k, a.values[p]);
         continue;
       }
-      if (count + (last - first) > (planted(6) ? kBatch + kBlock : kBatch)) add_batch();
+      if (count + (last - first) > kBatch) add_batch();
       for (Offset q = first, to = count; q < last; q += kBlock, to += kBlock)
         write_block(b.col_idx + q, b.values + q, a.values[p], static_cast<std::size_t>(to));
       count += last - first;

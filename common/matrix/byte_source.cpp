@@ -20,7 +20,6 @@
 #include <utility>
 
 #include "common/matrix/error.hpp"
-#include "common/matrix/planted.hpp"
 #include "common/matrix/temporary_files.hpp"
 
 namespace stages {
@@ -136,7 +135,7 @@ class GzipSource : public ByteSource {
   void rewind() override {
     packed_->rewind();
     ::inflateReset(&stream_);
-    if (!planted(2)) stream_.avail_in = 0;
+    stream_.avail_in = 0;
     inside_member_ = true;
     packed_bytes_ = unpacked_bytes_ = 0;
   }

@@ -6,7 +6,6 @@
 
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -48,11 +47,7 @@ void close_rows(Csr<T>& a, Repeats repeats) {
     if (!std::is_sorted(a.col_idx.begin() + begin, a.col_idx.begin() + end)) {
       order.clear();
       for (Offset k = begin; k < end; ++k) order.emplace_back(a.col_idx[at(k)], k - begin);
-      if (planted(1)) {
-        std::ranges::sort(order, {}, &std::pair<Index, Offset>::first);
-      } else {
-        std::ranges::sort(order);
-      }
+      std::ranges::sort(order);
       values.assign(a.values.begin() + begin, a.values.begin() + end);
       for (Offset k = begin; const auto& [col, from] : order) {
         a.col_idx[at(k)] = col;

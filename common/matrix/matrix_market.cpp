@@ -19,7 +19,6 @@
 #include "common/matrix/edge_list.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/memory.hpp"
-#include "common/matrix/planted.hpp"
 #include "common/matrix/text_lines.hpp"
 
 namespace stages {
@@ -452,9 +451,7 @@ class EntryReader {
   bool usual_value(UsualLine& line, T& value) const {
     if (header_.field == Field::real) return line.take(value) && std::isfinite(value);
     std::int64_t whole = 0;
-    if (!line.take(whole) || whole > kExactBelow<T> ||
-        (whole < -kExactBelow<T> && !planted(4)))
-      return false;
+    if (!line.take(whole) || whole > kExactBelow<T> || whole < -kExactBelow<T>) return false;
     value = static_cast<T>(whole);
     return true;
   }

@@ -8,7 +8,6 @@
 #include "common/matrix/convert.hpp"
 #include "common/matrix/error.hpp"
 #include "common/matrix/parallel.hpp"
-#include "common/matrix/planted.hpp"
 
 namespace stages {
 namespace {
@@ -82,7 +81,7 @@ Csr<T> without_empty_lines(const Csr<T>& a) {
   std::vector<Index> columns(a.col_idx.begin(), a.col_idx.end()), rows;
   for (Index i = 0; i < a.rows; ++i)
     if (a.row_nnz(i) > 0) rows.push_back(i);
-  if (a.rows == a.cols && !planted(3)) columns.insert(columns.end(), rows.begin(), rows.end());
+  if (a.rows == a.cols) columns.insert(columns.end(), rows.begin(), rows.end());
   std::sort(columns.begin(), columns.end());
   columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
   if (a.rows == a.cols) rows = columns;

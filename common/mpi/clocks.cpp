@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "common/harness/clock.hpp"
-#include "common/matrix/planted.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
 
@@ -17,8 +16,7 @@ std::vector<Metric> Clocks::metrics(MPI_Comm comm) const {
       if (run.*clock >= 0) samples.push_back(run.*clock);
     if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
     max_over_ranks(samples, comm);
-    return summarize(std::move(samples)).median /
-           (planted(19) && clock == &RunTimes::root_to_root ? 1 : products_);
+    return summarize(std::move(samples)).median / products_;
   };
   double bytes[3] = {static_cast<double>(bytes_.scatter), static_cast<double>(bytes_.exchange),
                      static_cast<double>(bytes_.gather)};

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "common/matrix/error.hpp"
-#include "common/matrix/planted.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/environment.hpp"
 
@@ -73,7 +72,7 @@ void Transfers::receive_bytes(void* data, std::size_t bytes, int from) {
 void Transfers::wait() {
   // In groups, because the number of requests is an int too, and small pieces make many.
   constexpr std::size_t kGroup = 1 << 20;
-  for (std::size_t at = 0; at < requests_.size() && !(planted(21) && at > 0); at += kGroup) {
+  for (std::size_t at = 0; at < requests_.size(); at += kGroup) {
     const std::size_t group = std::min(kGroup, requests_.size() - at);
     check(MPI_Waitall(static_cast<int>(group), requests_.data() + at, MPI_STATUSES_IGNORE),
           "waiting for messages");

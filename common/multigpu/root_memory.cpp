@@ -2,7 +2,6 @@
 
 #include <exception>
 
-#include "common/matrix/planted.hpp"
 #include "common/mpi/check.hpp"
 #include "common/mpi/transfer.hpp"
 #include "common/multigpu/peer_memory.hpp"
@@ -19,10 +18,10 @@ void RootMemory::reserve(std::size_t bytes) {
   if (bytes <= capacity_) return;
   close();
   check(MPI_Barrier(ranks_.comm()), "waiting until nobody uses the memory");
-  if (!planted(22)) memory_ = {};
+  memory_ = {};
   // A quarter more than asked for, so that results of about one size do not grow it again and again.
   capacity_ = bytes_behind_handle(bytes + bytes / 4);
-  if (ranks_.rank() == 0 && memory_.size() == 0) memory_ = DeviceArray<std::byte>(capacity_);
+  if (ranks_.rank() == 0) memory_ = DeviceArray<std::byte>(capacity_);
   open();
 }
 

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "common/matrix/generators/generators.hpp"
-#include "common/matrix/planted.hpp"
 #include "common/matrix/random.hpp"
 
 namespace stages::recipes {
@@ -60,7 +59,7 @@ Grid plan_grid(const Parameters& p, bool in_space, Index per_point) {
   const Index ny = p.given("ny") ? p.index("ny", 1) : nx;
   if (!in_space && p.given("nz") && p.index("nz", 1) != 1)
     p.reject("nz belongs to stencils of 7 and 27 points; leave it out");
-  const Index nz = !in_space ? 1 : p.given("nz") ? p.index("nz", 1) : planted(5) ? ny : nx;
+  const Index nz = !in_space ? 1 : p.given("nz") ? p.index("nz", 1) : nx;
   constexpr Offset kMax = std::numeric_limits<Index>::max();
   if (Offset{nx} * ny > kMax || Offset{nx} * ny * nz > kMax || Offset{nx} * ny * nz * per_point > kMax)
     p.reject("{} x {} x {} points with {} unknowns each are more than 2^31 - 1 rows; ask for fewer", nx, ny,
