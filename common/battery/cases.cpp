@@ -101,7 +101,9 @@ void add_spmv(std::vector<Case>& out) {
   for (Index width = 16; width <= 256; width += 16)
     add(fmt::format("dense_2x{}", width), width == 256, of(dense, 2, width));
   const auto equal = of(equal_rows, 128, 128, 25);
-  for (const Index k : {3, 33}) add("equal_rows_128_of_25", kSmall, equal, Mode::stream, k);
+  // As many as an entry for streams alone must run at least.
+  for (const Index k : {1, 2, 3, 8, 17, 33, 64})
+    add("equal_rows_128_of_25", k == 3 || k == 33, equal, Mode::stream, k);
   for (const Index k : {1, 5, 50}) add("equal_rows_128_of_25", k != 1, equal, Mode::chain, k);
   add("uneven_49x65", kSmall, of(uneven, 49, 65, 6), Mode::stream, 3);
   add("0x7", kSmall, of(empty, 0, 7), Mode::stream, 3);
