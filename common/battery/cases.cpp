@@ -117,7 +117,7 @@ void add_spmv(std::vector<Case>& out) {
   }
   add("permutation_100", kFull, of(permutation, 100), Mode::chain, 50);
   add("1x1", kFull, of(dense, 1, 1), Mode::chain, 5);
-  add("tile_1025", kFull, of(equal_rows, 1025, 1025, 9), Mode::chain, 5);
+  add("tile_1025", kSmall, of(equal_rows, 1025, 1025, 9), Mode::chain, 5);
 }
 
 struct Scaling {
@@ -180,6 +180,7 @@ void add_spmm_widths(std::vector<Case>& out) {
   add("uneven_40x30", uneven_40x30, 33, 3, 7, kSmall);  // 36 and 40: aligned rows, a column beyond a strip
   add("uneven_40x30", uneven_40x30, 64, 1, 4, kSmall);  // 65: no row of B is aligned but the first
   add("hub_row_900", of(dense_row, 12, 900, 5), 32, 0, 0, kSmall);
+  add("hub_row_4300", of(dense_row, 2, 4300, 1), 72, 0, 0, kSmall);  // strips whose blocks meet in any order
   // As dense as it takes for B to be read band by band.
   add("dense_30x1500", of(dense, 30, 1500), 36, 0, 0, kSmall);
   add("uneven_40x30", uneven_40x30, 4, 1, 1, kFull);  // four columns, no row aligned

@@ -176,8 +176,9 @@ std::vector<Case> of_spmm() {
   }
   for (Index k = 0; k < 96; ++k) {
     const Index rows = drawn_size(k, 71, 10'000), cols = drawn_size(k, 72, 20'000);
-    const Index n = drawn_size(k, 73, k % 2 == 0 ? 16 : 300),
-                nnz = std::min(drawn_size(k, 74, 120'000), 1'200'000 / n);
+    const Index n = k % 2 == 0 ? drawn(k, 73, 1, 16) : drawn_size(k, 73, 300);
+    const Index most = std::min(120'000, 1'200'000 / n);
+    const Index nnz = k % 4 == 0 ? drawn(k, 74, most / 2, most) : drawn_size(k, 74, most);
     out.push_back({.name = fmt::format("mixed_{}_{}x{}_of_{}/N={}", k, rows, cols, nnz, n),
                    .op = Op::spmm,
                    .a = [=] { return mixed(k + 1000, rows, cols, nnz); },
@@ -221,9 +222,12 @@ std::vector<Case> of_spgemm() {
     add(
         fmt::format("sums_of_all_lengths_{}", step), [] { return banded(521, 1); }, lengths);
   }
-  for (Index k = 0; k < 96; ++k) {
-    const Index rows = drawn_size(k, 81, 5000), inner = drawn_size(k, 82, 5000);
-    const Index cols = drawn_size(k, 83, k % 8 == 0 ? 1 << 26 : 100'000), of_a = drawn_size(k, 84, 20'000);
+  for (Index k = 0; k < 128; ++k) {
+    const bool few = k >= 96;  // rows, and long ones
+    const Index rows = drawn_size(k, 81, few ? 40 : 5000);
+    const Index inner = few ? drawn(k, 82, 5000, 20'000) : drawn_size(k, 82, 5000);
+    const Index cols = drawn_size(k, 83, k % 8 == 0 ? 1 << 26 : 100'000);
+    const Index of_a = few ? drawn(k, 84, 2000, 20'000) : drawn_size(k, 84, 20'000);
     const Offset products_a_row = Offset{60'000} * inner / of_a + 1;
     const Index of_b = drawn_size(k, 85, static_cast<Index>(std::min<Offset>(40'000, products_a_row)));
     add(

@@ -251,6 +251,15 @@ class Convert(Case):
         semicolons = self.write("b.csv", "0;1;2,5\n")
         self.assertIn("the weight '2,5' is not a number", self.refused("b.csv:1", "convert", semicolons, "-o", out, "--separator", "semicolon", "--weights", "yes").stderr)
 
+    def test_packed_text_of_many_blocks_is_as_the_plain_one(self):
+        text = "".join(f"{k} {k * k % 99991}\n" for k in range(300_000))
+        packed = self.directory / "many.gz"
+        packed.write_bytes(gzip.compress(text.encode(), 1))
+        made = [self.directory / name for name in ("plain.mtx", "packed.mtx")]
+        for edges, out in zip((self.write("many.txt", text), packed), made):
+            self.good("convert", edges, "-o", out)
+        self.assertEqual(made[0].read_text(), made[1].read_text())
+
     def test_what_is_refused(self):
         out = ["-o", self.directory / "a.mtx"]
         packed = self.directory / "cut.gz"

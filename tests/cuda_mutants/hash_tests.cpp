@@ -231,16 +231,6 @@ TEST_F(HashParts, RulesFitTheDevice) {
   }
 }
 
-/// The records of an H100 were made with these. (An H200 has as much shared memory.)
-TEST_F(HashParts, RulesOfAnH100AreThoseThatWereMeasured) {
-  const Rules all;
-  const spgemm::SharedMemory shared{227 * 1024, 228 * 1024};
-  EXPECT_EQ(bytes_of<float>(spgemm::fitted_to_memory<float>({}, shared)), bytes_of<float>(all));
-  Rules half_windows;
-  half_windows.window_columns = 768;
-  EXPECT_EQ(bytes_of<double>(spgemm::fitted_to_memory<double>({}, shared)), bytes_of<double>(half_windows));
-}
-
 /// Rungs 3 to 6 with tables so small, and spans so short, that small matrices come to all of their kernels.
 void add_rungs_with_small_tables(Registry& registry) {
   add_rows_of_b(registry, "rows_of_b", {.count_slots = 32, .shared_results = 8});
