@@ -127,10 +127,9 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
   if (in_place) turn_round(second);
   plan->run();
   exec.synchronize();
-  plan->metrics();  // who is asked for figures, or twice for the result, leaves it as it is
   plan->load(first);
   {
-    plan->fetch();
+    plan->fetch();  // who asks twice gets it twice
     const auto other = plan->fetch();
     exchange_c0(first, second);
     const bool right = judge(second, other, "the second");
