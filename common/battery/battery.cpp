@@ -149,7 +149,6 @@ std::string check_chains(const Entry& entry, Exec& exec, Destination destination
     Index rounds;
   };
   exec.copy_bandwidth();  // by all ranks together, before rank 0 asks
-  exec.memory_limit();
   const Entry* const chosen = &entry;
   // Powers of a strictly upper triangle, of a path and of a graph.
   for (const auto& [make, rounds] : {Chain{matrices::of(matrices::upper_triangle, 30), 25},
