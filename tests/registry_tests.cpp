@@ -160,17 +160,32 @@ TEST(Problems, RefuseWhatMakesNoSense) {
   EXPECT_THROW(make_spmm_problem(spmm), Error);
 }
 
+template <class Problem>
+void expect_cost(const Problem& p, double operations, double model_bytes, double memory, double work) {
+  const Cost cost = problem_cost(p);
+  EXPECT_EQ(cost.operations, operations);
+  EXPECT_EQ(cost.model_bytes, model_bytes);
+  EXPECT_EQ(cost.memory, memory);
+  EXPECT_EQ(cost.work, work);
+}
+
 TEST(Problems, CountProducts) {
   const auto dense = share<double>(matrices::dense(4, 5)), other = share<double>(matrices::dense(5, 2));
   const auto p = make_spgemm_problem("m", dense, other);
   EXPECT_EQ(p.products, 4 * 5 * 2);
   EXPECT_EQ(p.max_row_products, 10);
   EXPECT_EQ(p.result_bound, 8);
-  EXPECT_EQ(problem_cost(p).operations, 80);
+  // Row pointers, columns and values of A, x and y, three times; of A and B, and C, which beta reads as well as
+  // writes; of A, B and C as far as it can fill.
   const auto v = make_spmv_problem("m", dense, Mode::stream, 3);
-  EXPECT_EQ(problem_cost(v).operations, 2 * 20 * 3);
-  // Row pointers, columns and values of A, x and y, three times.
-  EXPECT_EQ(problem_cost(v).model_bytes, 3 * (8 * 5 + 12 * 20 + 8 * 9));
+  auto m = SpmmProblem<double>{.name = "m", .a = dense, .n_cols = 3};
+  const double csr = 8 * 5 + 12 * 20;
+  expect_cost(v, 2 * 20 * 3, 3 * (csr + 8 * 9), 3 * 8 * 9, 20 * 3);
+  expect_cost(m, 2 * 20 * 3, csr + 8 * 3 * (5 + 4), 8 * 3 * (5 + 4), 20 * 3);
+  m.beta = 1;
+  expect_cost(m, 2 * 20 * 3, csr + 8 * 3 * (5 + 4 + 4), 8 * 3 * (5 + 4 + 4), 20 * 3);
+  const double c = 8 * 5 + 12 * 8;
+  expect_cost(p, 80, csr + (8 * 6 + 12 * 10) + c, c + 8 * (20 + 10), 40);
 }
 
 }  // namespace

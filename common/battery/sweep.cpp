@@ -53,20 +53,22 @@ Index drawn_size(Index number, std::uint64_t purpose, Index most) {
   return std::min(most, drawn(number, purpose + 100, Index{1} << bits, (Index{2} << bits) - 1));
 }
 
-/// Rows of all kinds side by side: most of some mean length, up to twenty as long as all others together; each
-/// one anywhere, at a stride, one behind another, or by the diagonal. About `nnz` non-zeros, or twice that.
+/// Rows of all kinds side by side: most of some mean length, up to twenty as long as all others together, which
+/// lie anywhere or next to each other; the non-zeros of each one anywhere, at a stride, one behind another, or by
+/// the diagonal. About `nnz` non-zeros, or twice that.
 Matrix mixed(Index number, Index rows, Index cols, Index nnz) {
   random::Stream draw(51, static_cast<random::Word>(number));
   const auto below = [&](Index bound) {
     return static_cast<Index>(draw.below(static_cast<random::Word>(bound)));
   };
-  const Index long_rows = below(21), kind = below(6);
+  const Index long_rows = below(21), kind = below(6), first_long = number % 2 == 0 ? -1 : below(rows);
   Offset of_short = nnz, of_long = nnz;
   Coo<double> a;
   a.rows = rows;
   a.cols = cols;
   for (Index i = 0; i < rows; ++i) {
-    const bool is_long = below(rows) < long_rows;
+    const bool is_long =
+        first_long < 0 ? below(rows) < long_rows : i >= first_long && i - first_long < long_rows;
     Offset& left = is_long ? of_long : of_short;
     const Index wanted = is_long ? drawn_size(below(1 << 20), 52, nnz) : below(2 * (nnz / rows) + 2);
     const auto length = static_cast<Index>(std::min<Offset>({wanted, cols, left}));
@@ -225,9 +227,9 @@ std::vector<Case> of_spgemm() {
   for (Index k = 0; k < 128; ++k) {
     const bool few = k >= 96;  // rows, and long ones
     const Index rows = drawn_size(k, 81, few ? 40 : 5000);
-    const Index inner = few ? drawn(k, 82, 5000, 20'000) : drawn_size(k, 82, 5000);
+    const Index inner = few ? drawn(k, 82, 5000, 60'000) : drawn_size(k, 82, 5000);
     const Index cols = drawn_size(k, 83, k % 8 == 0 ? 1 << 26 : 100'000);
-    const Index of_a = few ? drawn(k, 84, 2000, 20'000) : drawn_size(k, 84, 20'000);
+    const Index of_a = few ? drawn(k, 84, 2000, 60'000) : drawn_size(k, 84, 20'000);
     const Offset products_a_row = Offset{60'000} * inner / of_a + 1;
     const Index of_b = drawn_size(k, 85, static_cast<Index>(std::min<Offset>(40'000, products_a_row)));
     add(
