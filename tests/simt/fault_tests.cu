@@ -291,11 +291,7 @@ __global__ void read_view(Nested v, float* y) { y[0] = v.inner.x[0]; }
 
 TEST_F(Faults, FreedMemoryIsRefused) {
   DeviceArray<float> y(1);
-  const float* stale = nullptr;
-  {
-    DeviceArray<float> x(1);
-    stale = x.data();
-  }
+  const float* const stale = DeviceArray<float>(1).data();
   expect_fault({"argument 1", "freed"}, read_one, {1, 1}, stale, y.data());
   EXPECT_NE(cudaFree(const_cast<float*>(stale)), cudaSuccess) << "freed twice";
   expect_mentions(simt::error_detail(), {"already freed"});
@@ -373,11 +369,8 @@ TEST_F(Faults, AsanTellsTheLineOfAnAccessOutOfBounds) {
 TEST_F(Faults, AsanTellsTheLineOfAUseAfterFree) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   DeviceArray<float*> hidden(1);
-  {
-    DeviceArray<float> x(1);
-    float* p = x.data();
-    hidden.upload(std::span<float* const>(&p, 1), nullptr);
-  }
+  float* const stale = DeviceArray<float>(1).data();
+  hidden.upload(std::span<float* const>(&stale, 1), nullptr);
   EXPECT_DEATH(launch(write_through, {1, 1}, hidden.data()),
                "heap-use-after-free.*write_through.*fault_tests.cu");
 }
@@ -423,12 +416,8 @@ TEST_F(Faults, CanariesAreNotWhatAKernelMakesOfThemOrOfJunk) {
                junk.data(), 16);
 }
 TEST_F(Faults, FreedMemoryHoldsJunk) {
-  float* p = nullptr;
-  {
-    const std::vector<float> one(1, 1.f);
-    DeviceArray<float> x{std::span<const float>(one)};
-    p = x.data();
-  }
+  const std::vector<float> one(1, 1.f);
+  const float* const p = DeviceArray<float>{std::span<const float>(one)}.data();
   EXPECT_TRUE(std::isnan(*p));
 }
 

@@ -12,14 +12,11 @@
 
 namespace stages::simt_tests {
 
-inline const std::vector<std::string>& schedules() {
 #if STAGES_SIMULATED
-  static const std::vector<std::string> all = {"forward", "reverse", "random:1", "random:2"};
+constexpr const char* kSchedules[] = {"forward", "reverse", "random:1", "random:2"};
 #else
-  static const std::vector<std::string> all = {"hardware"};
+constexpr const char* kSchedules[] = {"hardware"};
 #endif
-  return all;
-}
 
 /// Orders threads as `schedule` says from here on; "" as the environment says.
 inline void use_schedule([[maybe_unused]] const std::string& schedule) {
@@ -31,7 +28,7 @@ inline void use_schedule([[maybe_unused]] const std::string& schedule) {
 /// Does `work` in each order of threads.
 template <class Work>
 void in_every_order(Work work) {
-  for (const auto& schedule : schedules()) {
+  for (const char* const schedule : kSchedules) {
     SCOPED_TRACE(schedule);
     use_schedule(schedule);
     work();
