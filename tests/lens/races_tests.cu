@@ -1,13 +1,12 @@
 // The search for races against small kernels that each come in two forms: with a race, and with what mends
 // it.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <functional>
 #include <map>
 
 #include "common/gpu/cuda.hpp"
 #include "common/simt/lens/races.hpp"
+#include "tests/expect.hpp"
 
 namespace stages {
 namespace {
@@ -177,16 +176,12 @@ struct StreamCase {
   std::function<void(std::unique_ptr<Stream>&, std::unique_ptr<Stream>&)> between;
 };
 
-void wait_for_event(const Event& event, const Stream& waiting) {
-  STAGES_CUDA(cudaStreamWaitEvent(waiting, event, 0));
-}
-
 std::vector<StreamCase> stream_cases() {
   using Own = std::unique_ptr<Stream>&;
   const auto event = [](const Stream& of, const Stream& waiting) {
     const Event done;
     done.record(of);
-    wait_for_event(done, waiting);
+    STAGES_CUDA(cudaStreamWaitEvent(waiting, done, 0));
   };
   return {
       {"nothing", false, [](Own, Own) {}},
@@ -196,7 +191,7 @@ std::vector<StreamCase> stream_cases() {
       {"event_that_may_have_an_old_handle", false,
        [=](Own s, Own t) {
          event(*s, *s);
-         for (int i = 0; i < 4; ++i) wait_for_event(Event(), *t);
+         for (int i = 0; i < 4; ++i) STAGES_CUDA(cudaStreamWaitEvent(*t, Event(), 0));
        }},
       {"wait_on_the_host", true, [](Own s, Own) { STAGES_CUDA(cudaStreamSynchronize(*s)); }},
       {"wait_for_the_wrong_stream", false, [](Own, Own t) { STAGES_CUDA(cudaStreamSynchronize(*t)); }},
@@ -289,11 +284,9 @@ TEST(Races, AReportNamesBothSides) {
   DeviceArray<int> a(64);
   const Outcome found =
       look([&] { launch(told<false>, {.grid = 1, .block = 64}, a.data(), static_cast<unsigned*>(nullptr)); });
-  ASSERT_FALSE(found.races.empty());
-  for (const std::string& part : {std::string("shared memory"), fmt::format("races_tests.cu:{}", kLineOfLoad),
-                                  fmt::format("races_tests.cu:{}", kLineOfLoad - 2),
-                                  std::string("block (0,0,0) thread ("), std::string("missing: a __sync")})
-    EXPECT_NE(found.text.find(part), std::string::npos) << part << " in " << found.text;
+  EXPECT_TRUE(has_all(found.text, {"shared memory", fmt::format("races_tests.cu:{}", kLineOfLoad),
+                                   fmt::format("races_tests.cu:{}", kLineOfLoad - 2),
+                                   "block (0,0,0) thread (", "missing: a __sync"}));
 }
 
 // A sum of many threads without an atomic lacks one, and no barrier; where each has its own place, a barrier.
@@ -326,14 +319,10 @@ TEST(Races, AReportSaysWhatIsMissing) {
 TEST(Races, AreAFaultOfALaunchWhereTheyAreNotCollected) {
   DeviceArray<int> a(64);
   simt::begin_races(false);
-  std::string error;
-  try {
-    launch(told<false>, {.grid = 1, .block = 64}, a.data(), static_cast<unsigned*>(nullptr));
-  } catch (const std::exception& e) {
-    error = e.what();
-  }
+  const std::string error = error_of(
+      [&] { launch(told<false>, {.grid = 1, .block = 64}, a.data(), static_cast<unsigned*>(nullptr)); });
   simt::end_races();
-  EXPECT_NE(error.find("a race: "), std::string::npos) << error;
+  EXPECT_TRUE(has(error, "a race: "));
 }
 
 }  // namespace
