@@ -7,6 +7,7 @@
 #include "02_mpi/requests.hpp"
 #include "common/matrix/generate.hpp"
 #include "common/mpi/deal.hpp"
+#include "tests/expect.hpp"
 #include "tests/mpi/checks.hpp"
 
 namespace stages::mpi_tests {
@@ -97,37 +98,22 @@ MPI_TEST(transfers) {
   }
   mpi::set_chunk_bytes(before);
   for (const std::size_t wrong : {std::size_t{0}, std::size_t{1} << 31}) {
-    bool refused = false;
-    try {
-      mpi::set_chunk_bytes(wrong);
-    } catch (const Error&) {
-      refused = true;
-    }
-    require(refused, "a chunk limit of {} was taken", wrong);
+    const std::string error = error_of([&] { mpi::set_chunk_bytes(wrong); });
+    require(!error.empty(), "a chunk limit of {} was taken", wrong);
   }
   const auto bounds = mpi::all_bounds(world.ranks.rank() + 1, world.ranks.comm());
   const Offset n = world.ranks.size();
   require(bounds.front() == 0 && bounds.back() == n * (n + 1) / 2, "bounds end at {}", bounds.back());
 }
 
-namespace {
-
-/// The rows of the dense operand of a matrix that is not square: all ranks hold equally many, give or take
-/// one.
-void rectangular_operand(World& world) {
-  constexpr Index kCols = 103;
+MPI_TEST(dealing) {
+  // Of the dense operand of a matrix that is not square all ranks hold equally many rows, give or take one.
   Csr<double> a;
   if (world.root()) a = generate<double>("gen:uniform:rows=50,cols=103,per_row=3");
   const mpi::HaloMatrix<double> matrix(world.root() ? &a : nullptr, world.ranks);
-  const Index even = kCols / world.ranks.size(), mine = matrix.operand_count();
-  require(mine == even || mine == even + 1, "rank {} of {} holds {} of {} elements of x", world.ranks.rank(),
-          world.ranks.size(), mine, kCols);
-}
-
-}  // namespace
-
-MPI_TEST(dealing) {
-  rectangular_operand(world);
+  const Index share = 103 / world.ranks.size(), mine = matrix.operand_count();
+  require(mine == share || mine == share + 1, "rank {} of {} holds {} of 103 elements of x",
+          world.ranks.rank(), world.ranks.size(), mine);
   const auto bounds_of = [](std::vector<Offset> weights, int ranks) {
     std::vector<Offset> before(weights.size() + 1, 0);
     std::partial_sum(weights.begin(), weights.end(), before.begin() + 1);

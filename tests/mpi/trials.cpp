@@ -54,16 +54,6 @@ double time_imbalance(const mpi::RowBounds& bounds) {
   return slowest * static_cast<double>(bounds.size() - 1) / MadeUpPlan::seconds_of(0, kRows);
 }
 
-/// Each rank takes one second more than the one before it.
-void clock_of_uneven_ranks(World& world) {
-  const double ranks = world.ranks.size();
-  mpi::Clocks clocks;
-  clocks.add({world.ranks.rank() + 1.0, ranks, -1});
-  const double imbalance = metric(clocks.metrics(world.ranks.comm()), "compute_imbalance");
-  require(std::abs(imbalance - 2 * ranks / (ranks + 1)) < 1e-12, "{} ranks: imbalance in time {}", ranks,
-          imbalance);
-}
-
 }  // namespace
 
 MPI_TEST(trials) {
@@ -89,7 +79,14 @@ MPI_TEST(trials) {
 
   const MadeUpPlan slower(problem, world.exec, true);
   require(slower.bounds() == by_products, "a deal that was measured to be worse was kept");
-  clock_of_uneven_ranks(world);
+
+  // Each rank takes one second more than the one before it.
+  const double ranks = world.ranks.size();
+  mpi::Clocks clocks;
+  clocks.add({world.ranks.rank() + 1.0, ranks, -1});
+  const double imbalance = metric(clocks.metrics(world.ranks.comm()), "compute_imbalance");
+  require(std::abs(imbalance - 2 * ranks / (ranks + 1)) < 1e-12, "{} ranks: imbalance in time {}", ranks,
+          imbalance);
 }
 
 }  // namespace stages::mpi_tests
