@@ -54,8 +54,8 @@ Index drawn_size(Index number, std::uint64_t purpose, Index most) {
 }
 
 /// Rows of all kinds side by side: most of some mean length, up to twenty as long as all others together, which
-/// lie anywhere or next to each other; the non-zeros of each one anywhere, at a stride, one behind another, or by
-/// the diagonal. About `nnz` non-zeros, or twice that.
+/// lie anywhere or next to each other; the non-zeros of each anywhere, at a stride, one behind another, or by the
+/// diagonal. About `nnz` non-zeros, or twice that.
 Matrix mixed(Index number, Index rows, Index cols, Index nnz) {
   random::Stream draw(51, static_cast<random::Word>(number));
   const auto below = [&](Index bound) {

@@ -170,8 +170,8 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
   exec.synchronize();
   plan->metrics();
   if (!judge_again(result, plan->fetch(), "the first, not loaded again,")) return;
-  if (exec.simulated() && root && plan->note() != report.note)
-    report.failure = fmt::format("its note is '{}' after other runs, and was '{}'", plan->note(), report.note);
+  if (const auto note = plan->note(); exec.simulated() && note != report.note)
+    report.failure = fmt::format("its note is '{}' after other runs, and was '{}'", note, report.note);
   if (!ranks.agreed(report.passed())) return;
   if (!in_place) return;
   // And what is there already is no answer to others that came to the same place.
