@@ -278,19 +278,35 @@ constexpr Limits kSimulatedFileLimits{.work = 1e5, .memory = 1e9};  ///< it take
 constexpr CheckOptions kFileCheck{.budget = 100'000};
 
 template <class Problem>
-int check_everything_on(const Problem& problem) {
+int check_everything_on(const Problem& problem, const Limits& simulated_limits = kSimulatedFileLimits,
+                        const CheckOptions& options = kFileCheck) {
   int ran = 0;
   for (const Entry& entry : registry().entries()) {
     if (entry.op != Problem::kOp || entry.needs.mpi || (entry.needs.gpu && machine().gpu == nullptr))
       continue;
     Tally tally;
     Exec& exec = machine().of(entry);
-    check_on(entry, problem, exec, exec.simulated() ? kSimulatedFileLimits : kFileLimits, kFileCheck, tally);
+    check_on(entry, problem, exec, exec.simulated() ? simulated_limits : kFileLimits, options, tally);
     EXPECT_EQ(tally.objection(0), "") << entry.name << " on " << problem.name;
     for (const std::string& skip : tally.skips) std::cout << "  " << entry.name << ": " << skip << '\n';
     ran += tally.ran;
   }
   return ran;
+}
+
+TEST(LargeSizes, MoreThanAGridHasBlocksInItsSecondDimension) {
+  if (machine().gpu == nullptr || machine().gpu->simulated()) GTEST_SKIP() << "takes a GPU, or minutes";
+  const CheckOptions quick{.quick = true};
+  const auto two_rows = std::make_shared<const Csr<float>>(
+      convert_values<float>(matrices::with_row_lengths(std::vector<Index>{2, 0})));
+  for (const Layout layout : {Layout::row_major, Layout::col_major}) {
+    SpmmProblem<float> wide{.name = "strips of 64 columns", .a = two_rows, .n_cols = 65'600 * 64};
+    wide.b_layout = layout;
+    check_everything_on(make_spmm_problem(wide), {}, quick);
+  }
+  const auto one = std::make_shared<const Csr<float>>(convert_values<float>(matrices::identity(1)));
+  for (const Mode mode : {Mode::stream, Mode::chain})
+    check_everything_on(make_spmv_problem("products", one, mode, 65'600), {}, quick);
 }
 
 /// All operations on A: A x, A B with 8 columns, and A A or the cheaper of A A^T and A^T A.

@@ -377,6 +377,14 @@ TEST(MatrixMarketCompressed, HoldsEntriesRatherThanComments) {
       "");
 }
 
+TEST(MatrixMarketCompressed, MembersMayEndWithZerosWhereverBlocksDo) {
+  for (const std::size_t end : {65'535, 65'536, 65'537, 131'072}) {
+    std::string file = packed(kGeneral + "2 2 3\n1 1 1\n");
+    file.resize(end);
+    EXPECT_EQ(complaint(file + packed("1 2 1\n2 2 1\n")), "") << end;
+  }
+}
+
 class MatrixMarketWriter : public testing::Test {
  protected:
   void SetUp() override {

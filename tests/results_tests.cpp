@@ -290,6 +290,7 @@ TEST(Scaling, SpeedUpIsOverTheFastestEntryOfTheStageOrOfStageOne) {
 TEST(Scaling, ResultsComeBackFromTheirJson) {
   Results results = sweep_of_three();
   results.rows.push_back(sample().rows[1]);  // a wrong one
+  results.rows.push_back(sample().rows[0]);  // one with values that JSON has as null
   relate_to_serial(results);
   const json text = to_json(results);
   const Results back = results_from_json(json::parse(text.dump()));

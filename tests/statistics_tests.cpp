@@ -97,6 +97,7 @@ TEST(Statistics, AgreeWithBruteForce) {
   check(matrix(3, 3, {{0, 1, 2}, {1, 0, 2}, {1, 2, 3}, {2, 1, -3}}));
   for (const battery::Case& c : battery::cases(Op::spgemm, battery::Size::full)) check(c.a());
   check(generate<double>("gen:rmat:scale=7,symmetric=yes"));
+  check(matrices::strided(1, 70'000, 1));
 }
 
 ProductCost brute_force(const Csr<float>& a, const Csr<float>& b) {
@@ -255,17 +256,21 @@ TEST(Picture, CellsAndRowLengths) {
 }
 
 TEST(Picture, FullerCellsAreStronger) {
-  // 599 rows in lines of 3: the first cell holds 9 non-zeros, the last one 1, and has 2 rows.
-  Coo<double> a{599, 599, {}, {}, {}};
-  for (Index i = 0; i < 3; ++i)
-    for (Index j = 0; j < 3; ++j) a.push(i, j, 1);
-  a.push(597, 598, 1);
-  const std::string drawn = picture(to_csr(std::move(a)), 0, 599, "a");
+  // 599 rows in lines of 3: the first cell holds 9 non-zeros, the last one 1, and has 2 rows. Others lie above.
+  const auto draw = [](Index above) {
+    Coo<double> a{above + 599, 599, {}, {}, {}};
+    for (Index i = above; i < above + 3; ++i)
+      for (Index j = 0; j < 3; ++j) a.push(i, j, 1);
+    a.push(above + 597, 598, 1);
+    return picture(to_csr(std::move(a)), above, above + 599, "a");
+  };
+  const std::string drawn = draw(0);
   EXPECT_TRUE(has_all(
       drawn, {"viewBox=\"0 -0.5 199.667 199.667\"", "d1\" d=\"M0 0h1M199 199h1\"", "d2\" d=\"M0 0h1\"",
               "d4\" d=\"M0 0h1\"", "a cell: 3 x 3 places; the fullest: 9", ">500</text>"}));
   EXPECT_TRUE(has(drawn, "class=\"b2\" d=\"M0 0H180.0v1")) << "the mean of three equal rows is the longest";
   EXPECT_TRUE(has_all(drawn, {"v1H90.0v1H0z", "v1H52.6v1H0z"})) << "of the last two rows one is empty";
+  EXPECT_TRUE(has_all(draw(50), {"v1H90.0v1H0z", "v1H52.6v1H0z"})) << "and of no rows before the first";
 }
 
 TEST(Picture, IsSmallWhateverTheMatrix) {

@@ -53,8 +53,8 @@ Index drawn_size(Index number, std::uint64_t purpose, Index most) {
   return std::min(most, drawn(number, purpose + 100, Index{1} << bits, (Index{2} << bits) - 1));
 }
 
-/// Rows of all kinds side by side: most of some mean length, up to twenty as long as all others together, which
-/// lie anywhere or next to each other; the non-zeros of each anywhere, at a stride, one behind another, or by the
+/// Rows of all kinds side by side: most of some mean length, up to twenty as long as all others together; these
+/// lie anywhere or side by side, and the non-zeros of each anywhere, at a stride, one behind another, or by the
 /// diagonal. About `nnz` non-zeros, or twice that.
 Matrix mixed(Index number, Index rows, Index cols, Index nnz) {
   random::Stream draw(51, static_cast<random::Word>(number));
@@ -135,8 +135,10 @@ std::vector<Case> of_spmv() {
     add(fmt::format("mixed_{}_{}x{}_of_{}", k, rows, cols, nnz), [=] { return mixed(k, rows, cols, nnz); });
     const Index few = drawn_size(k, 64, 3000), width = drawn_size(k, 65, std::min(few, 300));
     const Mode mode = k % 3 == 0 ? Mode::single : k % 3 == 1 ? Mode::stream : Mode::chain;
-    const Index products =
-        mode == Mode::single ? 1 : drawn_size(k, 66, std::min(300, 1 + 200'000 / (few * width)));
+    const Index most = std::min(400, 1 + 200'000 / (few * width));
+    const Index products = mode == Mode::single ? 1
+                           : k % 2 == 0         ? drawn_size(k, 66, most)
+                                                : drawn(k, 66, 1, most);
     add(
         fmt::format("equal_{}_{}_of_{}", k, few, width), [=] { return equal_rows(few, few, width); }, mode,
         products);
@@ -224,13 +226,16 @@ std::vector<Case> of_spgemm() {
     add(
         fmt::format("sums_of_all_lengths_{}", step), [] { return banded(521, 1); }, lengths);
   }
+  // More long rows of B than any list of them holds.
+  add(
+      "long_rows_of_b", [] { return dense(1, 40); }, [] { return equal_rows(40, 20'000, 1300); });
   for (Index k = 0; k < 128; ++k) {
     const bool few = k >= 96;  // rows, and long ones
-    const Index rows = drawn_size(k, 81, few ? 40 : 5000);
-    const Index inner = few ? drawn(k, 82, 5000, 60'000) : drawn_size(k, 82, 5000);
+    const Index rows = drawn_size(k, 81, few ? 40 : 5000), most = k % 8 == 7 ? 60'000 : 20'000;
+    const Index inner = few ? drawn(k, 82, 5000, most) : drawn_size(k, 82, 5000);
     const Index cols = drawn_size(k, 83, k % 8 == 0 ? 1 << 26 : 100'000);
-    const Index of_a = few ? drawn(k, 84, 2000, 60'000) : drawn_size(k, 84, 20'000);
-    const Offset products_a_row = Offset{60'000} * inner / of_a + 1;
+    const Index of_a = few ? drawn(k, 84, 2000, most) : drawn_size(k, 84, 20'000);
+    const Offset products_a_row = Offset{20'000} * inner / of_a + 1;
     const Index of_b = drawn_size(k, 85, static_cast<Index>(std::min<Offset>(40'000, products_a_row)));
     add(
         fmt::format("mixed_{}_{}x{}x{}_of_{}_and_{}", k, rows, inner, cols, of_a, of_b),

@@ -22,17 +22,23 @@ void exchange_c0(Operands& a, Operands& b) {
 /// begins are what it multiplies. GPUs, ranks and libraries have copies.
 bool reads_in_place(const Entry& entry) { return !entry.needs.gpu && !entry.needs.mpi && !entry.is_peer(); }
 
-/// Turns round the order of what run() has to read; once more, and it is as before. B of an SpGEMM stays: an
-/// entry may sort its values by columns in load().
+/// What run() has to read of operands that are loaded. B of an SpGEMM is none of it: an entry may sort its
+/// values by columns in load().
+template <class Operands>
+auto& read_by_run(Operands& operands) {
+  if constexpr (requires { operands.x; }) {
+    return operands.x.data;
+  } else if constexpr (requires { operands.b; }) {
+    return operands.b.data;
+  } else {
+    return operands.a_values;
+  }
+}
+
+/// Turns round the order of it; once more, and it is as before.
 template <class Operands>
 void turn_round(Operands& operands) {
-  if constexpr (requires { operands.x; }) {
-    std::ranges::reverse(operands.x.data);
-  } else if constexpr (requires { operands.b; }) {
-    std::ranges::reverse(operands.b.data);
-  } else {
-    std::ranges::reverse(operands.a_values);
-  }
+  std::ranges::reverse(read_by_run(operands));
 }
 
 /// The same with all that load() takes.
@@ -112,7 +118,14 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
     judge(second, run(), "the second");
     return;
   }
-  if (kind == ValueKind::integer) return;  // exact, and that is all they are for
+  if (kind == ValueKind::integer) {  // exact, and that is all they are for, and zeros that need no reset
+    auto zeros = first;
+    std::ranges::fill(read_by_run(zeros), 0);
+    plan->load(zeros);
+    if (starts_from_c0(p)) plan->reset();
+    judge(zeros, run(), "zeros in the place of the first, and");
+    return;
+  }
   if (exec.simulated()) {
     report.note = plan->note();
     report.metrics = plan->metrics();

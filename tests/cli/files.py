@@ -248,6 +248,8 @@ class Convert(Case):
         self.assertEqual(out.read_text(), "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 7\n")
         forced = self.good("convert", edges, "-o", "/dev/stdout", "--base", "0", "--weights", "no", "--comments", "f").stdout
         self.assertEqual(forced, "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n2 3\n")
+        for first in ("1 2\n2 1\n", "0 2\n2 1\n", "1 0\n2 1\n", "1 2\n0 1\n", "1 2\n2 0\n"):
+            self.assertIn(f"nodes from {0 if '0' in first else 1}", self.good("convert", self.write("c.txt", first), "-o", out).stdout)
         semicolons = self.write("b.csv", "0;1;2,5\n")
         self.assertIn("the weight '2,5' is not a number", self.refused("b.csv:1", "convert", semicolons, "-o", out, "--separator", "semicolon", "--weights", "yes").stderr)
 

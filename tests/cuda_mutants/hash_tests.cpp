@@ -256,6 +256,9 @@ TEST_F(HashParts, EveryFormOnSmallMatrices) {
     const Registry registry = with_small_parts<T>();
     expect_good_on_all<T>(registry);
     expect_good_by_turns<SpgemmProblem<T>>([&](const auto&) { return registry; });
+    GpuExec exec;
+    for (const Entry& entry : registry.entries())
+      EXPECT_EQ(battery::check_chains(entry, exec), "") << entry.name;
   });
 }
 
