@@ -142,7 +142,8 @@ void check_kind(const Entry& entry, const Problem& problem, Exec& exec, ValueKin
   exec.synchronize();
   plan->load(first);
   {
-    plan->fetch();  // who asks twice gets it twice
+    plan->fetch();  // who asks twice gets it twice, whatever is loaded
+    plan->load(first);
     const auto other = plan->fetch();
     exchange_c0(first, second);
     const bool right = judge(second, other, "the second");
