@@ -300,8 +300,8 @@ TEST(LargeSizes, MoreThanAGridHasBlocksInItsSecondDimension) {
   const auto two_rows = std::make_shared<const Csr<float>>(
       convert_values<float>(matrices::with_row_lengths(std::vector<Index>{2, 0})));
   for (const Layout layout : {Layout::row_major, Layout::col_major}) {
-    SpmmProblem<float> wide{.name = "strips of 64 columns", .a = two_rows, .n_cols = 65'600 * 64};
-    wide.b_layout = layout;
+    SpmmProblem<float> wide{
+        .name = "strips of 64 columns", .a = two_rows, .n_cols = 65'600 * 64, .b_layout = layout};
     check_everything_on(make_spmm_problem(wide), {}, quick);
   }
   const auto one = std::make_shared<const Csr<float>>(convert_values<float>(matrices::identity(1)));
