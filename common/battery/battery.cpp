@@ -124,7 +124,7 @@ Tally run(const Entry& entry, Exec& exec, Size size, Limits limits, CheckOptions
   Tally tally;
   if (size == Size::sweep) {
     options.quick = true;
-    limits.work = std::min(limits.work, 4e6);
+    limits.work = std::min(limits.work, 1e6);
   }
   bool other_type = std::is_same_v<T, double>;
   const auto with = [&](auto problem) {

@@ -256,7 +256,8 @@ TEST_F(HashParts, EveryFormOnSmallMatrices) {
     const Registry registry = with_small_parts<T>();
     expect_good_on_all<T>(registry);
     expect_good_by_turns<SpgemmProblem<T>>([&](const auto&) { return registry; });
-    GpuExec exec;
+    if (std::is_same_v<T, float>) return;
+    GpuExec exec;  // chains are of floats, whatever T is
     for (const Entry& entry : registry.entries())
       EXPECT_EQ(battery::check_chains(entry, exec), "") << entry.name;
   });
