@@ -526,6 +526,10 @@ TEST_F(HashParts, ResultsThatDoNotFitGoToTheHostInBatches) {
   EXPECT_EQ(plan->note(), "");
   run_once(*plan, p);
   EXPECT_NE(plan->note().find("batches of rows, and is on the host"), std::string::npos) << plan->note();
+  double rows = 0;
+  for (const Metric& metric : plan->metrics())
+    if (metric.name.starts_with("rows_") && metric.name != "rows_split") rows += metric.value;
+  EXPECT_EQ(rows, 40) << "rows of all forms, in all batches";
 }
 
 /// Run by ctest with STAGES_DEVICE_MEMORY=3, MiB: A, B and the workspace take one, C six.

@@ -49,9 +49,9 @@ void share_parts(World& world, const std::vector<std::size_t>& sizes) {
 
 /// What a run of an entry says about itself.
 struct Ran {
-  double imbalance = 0;
   Offset received = 0;  ///< by this process in messages of run()
   Offset results = 0;   ///< rank 0: nnz(C)
+  std::vector<Metric> metrics;
 };
 
 Ran run(World& world, const char* name, const SpgemmProblem<float>& problem) {
@@ -61,7 +61,7 @@ Ran run(World& world, const char* name, const SpgemmProblem<float>& problem) {
   const Offset before = mpi::bytes_received();
   plan->run();
   const Offset received = mpi::bytes_received() - before, results = plan->fetch().nnz();
-  return {metric(plan->metrics(), "imbalance"), received, results};
+  return {received, results, plan->metrics()};
 }
 
 /// The problem A B where rank 0 has what `matrices` gives: A and B.
@@ -122,6 +122,10 @@ MPI_TEST(through_root) {
   const Ran gather = run(world, "08_spgemm_multigpu/multi_gather", problem);
   const Ran hash = run(world, "08_spgemm_multigpu/multi_gather_hash", problem);
   const Ran blocks = run(world, "08_spgemm_multigpu/multi_blocks", problem);
+  // And the values of B from the part of each process to all others.
+  const double of_b = metric(blocks.metrics, "bytes_exchanged_b");
+  require(of_b == (world.ranks.nodes() > 1 ? 0.0 : 900 * 6 * 4.0 * (world.ranks.size() - 1)),
+          "{} processes exchanged {} bytes of B", world.ranks.size(), of_b);
   if (!world.root()) return;
   const double of_others = 8.0 * static_cast<double>(gather.results) * (1 - 1.0 / world.ranks.size());
   require(static_cast<double>(gather.received) >= 0.9 * of_others, "rank 0 received {} bytes of {:.0f}",
@@ -138,8 +142,9 @@ MPI_TEST(balance) {
   const Index processes = world.ranks.size();
   const Csr<float> heavy = heavy_every(600, processes);
   const auto periodic = on_root(world, [&] { return std::pair(heavy, heavy); });
-  const double dealt = run(world, "08_spgemm_multigpu/multi_gather_hash", periodic).imbalance;
-  const double blocks = run(world, "08_spgemm_multigpu/multi_blocks", periodic).imbalance;
+  const double dealt =
+      metric(run(world, "08_spgemm_multigpu/multi_gather_hash", periodic).metrics, "imbalance");
+  const double blocks = metric(run(world, "08_spgemm_multigpu/multi_blocks", periodic).metrics, "imbalance");
   require(processes == 1 || dealt > 0.8 * processes, "{} processes, rows one by one: imbalance {}", processes,
           dealt);
   require(blocks < 1.1, "{} processes, blocks: imbalance {}", processes, blocks);
@@ -153,7 +158,8 @@ MPI_TEST(balance) {
     require(processes == 1 || by_rows > 1.3, "choose another matrix: blocks by rows have imbalance {}",
             by_rows);
   }
-  const double by_products = run(world, "08_spgemm_multigpu/multi_blocks", graded).imbalance;
+  const double by_products =
+      metric(run(world, "08_spgemm_multigpu/multi_blocks", graded).metrics, "imbalance");
   require(by_products < 1.25, "{} processes, blocks by products: imbalance {}", processes, by_products);
 
   Registry registry;

@@ -130,7 +130,8 @@ MPI_TEST(dealing) {
               std::vector<Offset>{0, 40'000, 2'800'000'000, 2'800'040'000},
           "elements before rows of a dense matrix");
   const auto [few, few_before] = bounds_of({5, 5}, 7);
-  require(few.size() == 8 && few.front() == 0 && few.back() == 2, "2 rows on 7 ranks");
+  require(few.size() == 8 && few.front() == 0 && few.back() == 2 && mpi::imbalance(few_before, few) == 3.5,
+          "2 rows on 7 ranks");
   const auto [none, none_before] = bounds_of({}, 3);
   require(none == mpi::RowBounds({0, 0, 0, 0}), "0 rows on 3 ranks");
   const auto [empty, empty_before] = bounds_of({0, 0, 0, 0}, 2);
