@@ -48,8 +48,9 @@ Size size_from_environment() {
   const std::string word = environment("STAGES_BATTERY");
   if (word.empty() || word == "full") return Size::full;
   if (word == "small") return Size::small;
+  if (word == "brief") return Size::brief;
   if (word == "sweep") return Size::sweep;
-  fail("STAGES_BATTERY is '{}'; set it to small, full or sweep", word);
+  fail("STAGES_BATTERY is '{}'; set it to small, brief, full or sweep", word);
 }
 
 template <class Problem>
@@ -122,10 +123,8 @@ template <class T>
 Tally run(const Entry& entry, Exec& exec, Size size, Limits limits, CheckOptions options,
           const std::function<bool(const Case&, const Tally&)>& go_on) {
   Tally tally;
-  if (size == Size::sweep) {
-    options.quick = true;
-    limits.work = std::min(limits.work, 1e6);
-  }
+  if (size == Size::sweep || size == Size::brief) options.quick = true;
+  if (size == Size::sweep) limits.work = std::min(limits.work, 1e6);
   bool other_type = std::is_same_v<T, double>;
   const auto with = [&](auto problem) {
     if (exec.communicator().rank() != 0) {

@@ -17,7 +17,8 @@
 
 namespace stages::battery {
 
-enum class Size { small, full, sweep };
+/// A half of the cases; that by the quick check, for passes that look for something else; all; sizes in turn.
+enum class Size { small, brief, full, sweep };
 
 /// What STAGES_BATTERY says. Throws Error for any other word.
 Size size_from_environment();

@@ -288,7 +288,8 @@ std::vector<Case> cases(Op op, Size size) {
     if (op == Op::spgemm) add_spgemm(out);
   }
   std::erase_if(out, [&](const Case& c) {
-    return (size == Size::small && !c.small) || (only != nullptr && c.name.find(only) == std::string::npos);
+    const bool fewer = size == Size::small || size == Size::brief;
+    return (fewer && !c.small) || (only != nullptr && c.name.find(only) == std::string::npos);
   });
   return out;
 }

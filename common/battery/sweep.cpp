@@ -135,7 +135,7 @@ std::vector<Case> of_spmv() {
     add(fmt::format("mixed_{}_{}x{}_of_{}", k, rows, cols, nnz), [=] { return mixed(k, rows, cols, nnz); });
     const Index few = drawn_size(k, 64, 3000), width = drawn_size(k, 65, std::min(few, 300));
     const Mode mode = k % 3 == 0 ? Mode::single : k % 3 == 1 ? Mode::stream : Mode::chain;
-    const Index most = std::min(400, 1 + 200'000 / (few * width));
+    const Index most = std::min(400, 1 + 60'000 / (few * width));
     const Index products = mode == Mode::single ? 1
                            : k % 2 == 0         ? drawn_size(k, 66, most)
                                                 : drawn(k, 66, 1, most);
@@ -229,8 +229,8 @@ std::vector<Case> of_spgemm() {
   // More long rows of B than any list of them holds.
   add(
       "long_rows_of_b", [] { return dense(1, 40); }, [] { return equal_rows(40, 20'000, 1300); });
-  for (Index k = 0; k < 128; ++k) {
-    const bool few = k >= 96;  // rows, and long ones
+  for (Index k = 0; k < 96; ++k) {
+    const bool few = k >= 72;  // rows, and long ones
     const Index rows = drawn_size(k, 81, few ? 40 : 5000), most = k % 8 == 7 ? 60'000 : 20'000;
     const Index inner = few ? drawn(k, 82, 5000, most) : drawn_size(k, 82, 5000);
     const Index cols = drawn_size(k, 83, k % 8 == 0 ? 1 << 26 : 100'000);
