@@ -125,7 +125,10 @@ if(STAGES_CUDA)
     target_compile_definitions(stages_simt PRIVATE STAGES_SIMT_HOOKS=$<IF:$<BOOL:${STAGES_LENS_FLAGS}>,1,0>)
     set_source_files_properties(common/simt/lens/code.cpp PROPERTIES COMPILE_DEFINITIONS "STAGES_ROOT=\"${PROJECT_SOURCE_DIR}\"")
   endif()
-  set(gpu_sources common/gpu/architectures.cpp common/gpu/check.cpp common/gpu/facts.cpp common/gpu/exec.cpp common/gpu/nvml.cpp)
+  set(gpu_sources common/gpu/architectures.cpp common/gpu/check.cpp common/gpu/facts.cpp common/gpu/exec.cpp common/gpu/nvml.cpp
+    common/gpu/trace.cpp)
+  # Of the toolkit that compiles: the loader need not know its directory.
+  set_source_files_properties(common/gpu/trace.cpp PROPERTIES COMPILE_DEFINITIONS "STAGES_CUPTI=\"${CUDAToolkit_LIBRARY_DIR}/libcupti.so\"")
   if(STAGES_BACKEND STREQUAL "gpu")
     add_library(stages_gpu STATIC ${gpu_sources} common/gpu/probe.cu common/gpu/scan_cub.cu)
     string(REPLACE ";" "," architectures "${CMAKE_CUDA_ARCHITECTURES}")

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "common/gpu/trace.hpp"
+#include "common/harness/clock.hpp"
 #include "common/harness/seconds.hpp"
 
 #if !STAGES_SIMULATED
@@ -12,6 +14,9 @@
 #endif
 
 namespace stages {
+
+void spin_on(cudaStream_t stream, long long cycles);  // probe.cu
+
 namespace {
 
 constexpr double kNoiseOfWaiting = 2e-5;  ///< seconds
@@ -93,6 +98,45 @@ double GpuExec::time(const std::function<void()>& work) {
   const double seconds = timer_.seconds().value_or(0) + seconds_of_other_streams();
   collect_phases();
   return communicator().max(seconds);
+}
+
+std::vector<double> GpuExec::trace(const std::function<void()>& before, const std::function<void()>& work,
+                                   const std::function<bool(const std::vector<double>&)>& enough) {
+  if (simulated()) return {};
+  std::vector<double> busy;
+  DeviceTrace trace;
+  while (communicator().max(trace.problem().empty() ? 0 : 1) == 0 && !enough(busy)) {
+    before();
+    synchronize();
+    communicator().barrier();
+    busy.push_back(communicator().max(trace.busy_seconds([&] {
+      work();
+      STAGES_CUDA(cudaDeviceSynchronize());
+    })));
+  }
+  not_traced_ = trace.problem();
+  if (communicator().max(not_traced_.empty() ? 0 : 1) > 0) busy.clear();
+  return busy;
+}
+
+std::function<void()> GpuExec::slower(std::function<void()> run, [[maybe_unused]] double share) {
+#if !STAGES_SIMULATED
+  const auto least = [&](const std::function<void()>& work) {
+    const auto enough = [](const std::vector<double>& busy) { return busy.size() >= 5; };
+    const Summary times = summarize(trace([] {}, work, enough));
+    if (times.samples.empty()) fail("STAGES_SLOWER: {}", not_traced_);
+    return times.min;
+  };
+  constexpr long long kFew = 10'000, kMany = 110'000;
+  const double few = least([&] { spin_on(stream_, kFew); }), many = least([&] { spin_on(stream_, kMany); });
+  const double one = (many - few) / (kMany - kFew), beside = few - kFew * one;
+  const auto cycles = static_cast<long long>(std::max(0.0, share * least(run) - beside) / one);
+  run = [run = std::move(run), cycles, this] {
+    run();
+    spin_on(stream_, cycles);
+  };
+#endif
+  return run;
 }
 
 std::function<void()> GpuExec::record(std::function<void()> run) {

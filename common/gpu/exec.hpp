@@ -51,6 +51,11 @@ class GpuExec : public Exec {
   /// Seconds from event to event on the stream, the host's launching included, and until the other streams
   /// are done, too. 0 on the executor.
   double time(const std::function<void()>& work) override;
+  std::vector<double> trace(const std::function<void()>& before, const std::function<void()>& work,
+                            const std::function<bool(const std::vector<double>&)>& enough) override;
+  std::string why_not_traced() const override { return not_traced_; }
+  /// Of the time for which the device is busy with it; a kernel spins.
+  std::function<void()> slower(std::function<void()> run, double share) override;
   /// In graph mode: captures `run`, and gives back its replay. Throws Error if `run` does what a capture
   /// cannot hold (allocation, synchronisation). Where STAGES_PROFILE is set, what comes out runs once at
   /// once, between cudaProfilerStart and cudaProfilerStop, so that a profiler can look at one run and at no
@@ -88,6 +93,7 @@ class GpuExec : public Exec {
   Stream stream_;
   EventTimer timer_;
   std::optional<L2Flush> flush_;
+  std::string not_traced_;
   std::optional<Nvml> nvml_;                        ///< not on the executor
   std::vector<std::unique_ptr<OpenPhase>> open_;    ///< begun and not ended
   std::vector<std::unique_ptr<OpenPhase>> closed_;  ///< ended, not yet read

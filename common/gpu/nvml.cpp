@@ -1,9 +1,10 @@
 #include "common/gpu/nvml.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstring>
+
+#include "common/gpu/library.hpp"
 
 namespace stages {
 namespace {
@@ -22,16 +23,6 @@ constexpr Reason kHoldingBack[] = {{0x04, "its power limit"},
                                    {0x20, "heat"},
                                    {0x40, "heat (by the hardware)"},
                                    {0x80, "the power supply"}};
-
-/// The function of that name and type in an open library; null where it has none.
-template <class Function>
-Function* function_of(void* library, const char* name) {
-  Function* function = nullptr;
-  void* const symbol = dlsym(library, name);
-  static_assert(sizeof symbol == sizeof function);
-  std::memcpy(&function, &symbol, sizeof symbol);
-  return function;
-}
 
 }  // namespace
 

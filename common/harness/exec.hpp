@@ -76,6 +76,17 @@ class Exec {
   virtual void synchronize() {}
   /// Seconds that `work` takes, by the device's own clock; with several ranks the maximum over them.
   virtual double time(const std::function<void()>& work);
+  /// Seconds for which the device was busy with each of some times that `work` was done, after `before` each
+  /// time, until `enough` says so: traced, which may slow the host down, so nothing else is timed by it. With
+  /// several ranks the maximum over them. Empty: why_not_traced() says why.
+  virtual std::vector<double> trace(const std::function<void()>& /*before*/,
+                                    const std::function<void()>& /*work*/,
+                                    const std::function<bool(const std::vector<double>&)>& /*enough*/) {
+    return {};
+  }
+  virtual std::string why_not_traced() const { return {}; }
+  /// `run`, and then something that keeps the device busy for that share of its time: for tests of comparisons.
+  virtual std::function<void()> slower(std::function<void()> run, double /*share*/) { return run; }
   /// `run` in the form in which it will be timed: as it is, or (a GPU in graph mode) recorded and replayed.
   virtual std::function<void()> record(std::function<void()> run) { return run; }
   /// Evicts what the caches hold, so that the next run starts cold.

@@ -1,4 +1,4 @@
-// What is read of a GPU's state, of a library that stands in for the driver's.
+// What is read of a GPU's state, and of what it does, of libraries that stand in for NVML and CUPTI.
 
 #include "common/gpu/nvml.hpp"
 
@@ -9,6 +9,8 @@
 #include <numeric>
 #include <thread>
 
+#include "common/gpu/trace.hpp"
+
 namespace stages {
 namespace {
 
@@ -18,9 +20,10 @@ std::array<std::int64_t, 2> uuid() {
   return std::bit_cast<std::array<std::int64_t, 2>>(bytes);
 }
 
-/// The fake library's variables.
+/// A fake library's variables.
 class Fake {
  public:
+  explicit Fake(const char* library = STAGES_FAKE_NVML) : library_(dlopen(library, RTLD_NOW)) {}
   ~Fake() { dlclose(library_); }
   template <class T>
   T& value(const char* name) {
@@ -30,7 +33,7 @@ class Fake {
   }
 
  private:
-  void* library_ = dlopen(STAGES_FAKE_NVML, RTLD_NOW);
+  void* library_;
 };
 
 TEST(Nvml, TellsClockPowerAndWhatHoldsBack) {
@@ -112,6 +115,41 @@ TEST(Nvml, SaysWhyNothingIsKnown) {
   EXPECT_EQ(another.state().joules, std::nullopt);
   Nvml none(uuid(), "libm.so.6");
   EXPECT_EQ(none.state().unknown, "libm.so.6 lacks what NVML has");
+}
+
+TEST(Trace, TellsForHowLongTheDeviceDidAtLeastOneThing) {
+  struct Activity {
+    std::uint32_t kind, other[3];
+    std::uint64_t begin, end;
+  };
+  Fake fake(STAGES_FAKE_CUPTI);
+  auto& records = fake.value<std::array<Activity, 8>>("fake_records");
+  auto& count = fake.value<int>("fake_count");
+  {
+    DeviceTrace trace(STAGES_FAKE_CUPTI);
+    EXPECT_EQ(trace.problem(), "");
+    EXPECT_EQ(fake.value<int>("fake_open"), 1);
+    count = 1;  // of what was before
+    const double busy = trace.busy_seconds([&] {
+      records = {{{10, {}, 2000, 2100},  // a kernel; one that began before it is handed over later
+                  {10, {}, 1000, 1400},  //
+                  {1, {}, 1200, 1500},   // a copy beside it
+                  {2, {}, 1450, 1480},   // a set within that
+                  {22, {}, 1500, 1510},  // a copy to another device, at once behind
+                  {42, {}, 0, 9000}}};   // nothing that a device does
+      count = 6;
+    });
+    EXPECT_NEAR(busy, 610e-9, 1e-15);
+    EXPECT_EQ(trace.busy_seconds([] {}), 0);
+  }
+  EXPECT_EQ(fake.value<int>("fake_open"), 0) << "launches take as long as before";
+  fake.value<int>("fake_refuses") = 35;
+  EXPECT_EQ(DeviceTrace(STAGES_FAKE_CUPTI).problem(),
+            "cuptiActivityEnable says CUPTI_ERROR_INSUFFICIENT_PRIVILEGES");
+  fake.value<int>("fake_refuses") = 0;
+  EXPECT_EQ(DeviceTrace(STAGES_FAKE_NVML).problem(),
+            "the CUPTI that is found has no cuptiActivityGetNextRecord");
+  EXPECT_EQ(DeviceTrace("libno_cupti.so").problem(), "the CUDA toolkit's libno_cupti.so is not found");
 }
 
 }  // namespace
