@@ -102,6 +102,44 @@ TEST(Json, HoldsEverythingAndNullForWhatIsUnknown) {
     EXPECT_FALSE(out.contains(json::json_pointer(place))) << place;
 }
 
+TEST(Json, ProcessesOfTheSameAreOneRow) {
+  const auto of_process = [](std::vector<double> medians) {
+    Results results = sample();
+    results.rows.resize(1);
+    for (std::size_t k = 1; k < medians.size(); ++k) {
+      results.rows.push_back(results.rows.front());
+      results.rows.back().entry += std::to_string(k);
+    }
+    for (std::size_t k = 0; k < medians.size(); ++k) {
+      results.rows[k].run = summarize(std::vector<double>(7, medians[k]));
+      results.rows[k].busy = summarize(std::vector<double>(6, medians[k] / 2));
+      results.rows[k].prepare = medians[k];
+    }
+    results.rows[2].problem.op = Op::spgemm;  // of another kind, and far less steady
+    return results;
+  };
+  Results all = of_process({1.00, 2, 3});
+  for (const auto& medians : {std::vector{1.02, 2.02, 4.0}, {1.01, 1.98, 3.5}})
+    all = put_together(results_from_json(json::parse(to_json(all).dump())), of_process(medians));
+  ASSERT_EQ(all.rows.size(), 3U);
+  const Summary& run = all.rows[0].run;
+  EXPECT_EQ(run.processes, (std::vector{1.00, 1.02, 1.01}));
+  EXPECT_EQ(run.samples.size(), 21U);
+  EXPECT_DOUBLE_EQ(run.median, 1.01);
+  EXPECT_EQ(all.rows[0].busy.processes, (std::vector{0.5, 0.51, 0.505}));
+  EXPECT_DOUBLE_EQ(all.rows[0].gflops, 1.5 / 1.01);
+  // Both rows of the kind are 1 % apart: with Student's t of 6 that is about 3 %.
+  EXPECT_NEAR(run.noise, 0.028, 0.001);
+  EXPECT_GT(all.rows[2].run.noise, 0.2);
+  EXPECT_TRUE(all.rows[2].is_unsteady());
+  EXPECT_FALSE(all.rows[0].is_unsteady());
+  EXPECT_GT(all.rows[2].prepare_noise, 0.1);
+  Results wrong = of_process({1, 2, 3});
+  wrong.rows[0].status = Status::wrong;
+  wrong.rows[0].run = {};
+  EXPECT_EQ(put_together(all, wrong).rows.size(), 4U) << "what is wrong now stands beside";
+}
+
 TEST(Json, AsTextHasALineForEachRowAndFiveDigits) {
   Results results = sample();
   results.rows[0].gflops = 1.23456789;

@@ -273,7 +273,7 @@ class ScriptedExec : public Exec {
 
 TEST(Runner, StopsWhenTheMedianIsKnownOrAtTheTimeBudgetOrTheCount) {
   ScriptedExec steady;  // every run takes a millisecond: known after the least number of samples
-  const Summary run = row_on(steady, {.min_samples = 7}).run;
+  const Summary run = row_on(steady, {.min_samples = 7, .spread = 0}).run;
   EXPECT_EQ(run.samples.size(), 7U);
   EXPECT_EQ(run.noise, 0);
   EXPECT_NEAR(run.median, 1e-3, 1e-12);
@@ -282,54 +282,44 @@ TEST(Runner, StopsWhenTheMedianIsKnownOrAtTheTimeBudgetOrTheCount) {
   EXPECT_TRUE(count >= 15 && count <= 24) << count;
   EXPECT_EQ(row_on(exec, {.time_budget = 4, .max_samples = 9}).run.samples.size(), 9U);
   // Of two samples the median would be half of what disturbed one; where a run takes all the time, one will do.
-  ScriptedExec disturbed({1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.2});
+  ScriptedExec disturbed({1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.2});
   EXPECT_NEAR(row_on(disturbed, {.time_budget = 0.02}).run.median, 1e-3, 1e-12);
   ScriptedExec slow({0.2});
   EXPECT_EQ(row_on(slow, {.time_budget = 0.02}).run.samples.size(), 1U);
 }
 
-/// How many plans of the entry below there were, and how many at once.
-struct PlanCount {
-  static inline int prepared = 0, alive = 0, most = 0;
-};
-
-template <class T>
-class CountedPlan final : public FaultySpmv<T> {
+/// A device that tells for how long it was busy.
+class BusyExec final : public ScriptedExec {
  public:
-  CountedPlan(const SpmvProblem<T>& problem, Exec& exec) : FaultySpmv<T>(problem, exec, SpmvFault::none) {
-    ++PlanCount::prepared;
-    PlanCount::most = std::max(PlanCount::most, ++PlanCount::alive);
+  explicit BusyExec(double busy) : busy_(busy) {}
+  std::vector<double> trace(const std::function<void()>& before, const std::function<void()>& work,
+                            const std::function<bool(const std::vector<double>&)>& enough) override {
+    std::vector<double> all;
+    for (; !enough(all); all.push_back(busy_)) {
+      before();
+      work();
+    }
+    return all;
   }
-  ~CountedPlan() override { --PlanCount::alive; }
+
+ private:
+  double busy_;
 };
 
-TEST(Runner, WhatDiffersBetweenPlansIsNoise) {
-  ScriptedExec exec;
-  exec.seconds.assign(15, 1e-3);  // each of three plans: prepare, load, a first run and two that warm up
-  for (int k = 0; k < 30; ++k) exec.seconds.insert(exec.seconds.end(), {0.02, 0.04, 0.06});
-  const auto registry = entry_of<CountedPlan>({.name = "a/counted", .idea = "i"});
-  RunOptions options = quick({.plans = 3, .check_once = true});  // the check prepares, too
-  options.max_samples = 90;
-  PlanCount::prepared = PlanCount::most = 0;
-  ResultRow row = run(registry, once(), exec, options).rows.at(0);
-  expect_row(row, Status::good);
-  EXPECT_EQ(PlanCount::prepared, 3);
-  EXPECT_EQ(PlanCount::most, 3);
-  EXPECT_EQ(row.run.samples.size(), 90U);
-  EXPECT_EQ(metric(row, "plans"), 3);
-  EXPECT_NEAR(metric(row, "plan_spread"), 1, 1e-9);
-  EXPECT_EQ(summarize(row.run.samples).noise, 0) << "which the samples together do not show";
-  EXPECT_NEAR(row.run.noise, 0.5, 1e-9);
-  EXPECT_EQ(row.note, "medians of 3 plans 100.0 % apart");
-
-  // One plan is as it was; and memory bounds their number.
-  options.max_samples = 9;
-  options.plans = 1;
-  row = run(registry, once(), exec, options).rows.at(0);
-  EXPECT_EQ(metric(row, "plan_spread"), -1);
-  options.plans = 3;
-  options.max_memory = 2.5 * row.cost.memory;
-  EXPECT_EQ(metric(run(registry, once(), exec, options).rows.at(0), "plans"), 2);
+TEST(Runner, ADeviceWithLittleToDoIsTold) {
+  for (const auto& [busy, host_bound] : {std::pair{0.79e-3, true}, {0.81e-3, false}}) {
+    BusyExec exec(busy);
+    const ResultRow row = row_on(exec, {.min_samples = 9, .spread = 0});
+    EXPECT_EQ(row.busy.samples.size(), 9U);
+    EXPECT_EQ(row.busy.median, busy);
+    EXPECT_EQ(row.is_host_bound(), host_bound);
+    EXPECT_EQ(row.note, host_bound ? "host-bound" : "");
+  }
+  BusyExec long_runs(0.5);
+  long_runs.seconds = {0.6};
+  EXPECT_EQ(row_on(long_runs, {.min_samples = 9, .spread = 0}).busy.samples.size(), 3U);
+  ScriptedExec untold;
+  EXPECT_TRUE(row_on(untold, {.spread = 0}).busy.samples.empty());
 }
 
 TEST(Runner, ColdRunsFlushTheCachesBeforeEachSample) {
@@ -628,7 +618,7 @@ TEST(Relations, StepsPeersAndBreakEven) {
       timed_row("other/problem", 1e-9, 0), timed_row("01/slow", 4, 0),  skipped,
       timed_row("02/fast", 1, 10),         timed_row("03/worse", 5, 1), timed_row("vendor/a", 3, 10),
       timed_row("vendor/b", 2, 10)};
-  relate_rows(results, 1);
+  relate_rows(std::span(results.rows).subspan(1));
   const auto& rows = results.rows;
   EXPECT_EQ(rows[0].speedup_peer, 0) << "belongs to another problem";
   EXPECT_EQ(rows[1].speedup_previous, 0) << "the first step";
@@ -644,11 +634,55 @@ TEST(Relations, StepsPeersAndBreakEven) {
   EXPECT_TRUE(std::isinf(rows[4].break_even));
 }
 
+/// A row whose time and preparation are known to these shares.
+ResultRow known_row(double run, double noise, double prepare, double prepare_noise) {
+  ResultRow row = timed_row("01/a", run, prepare);
+  row.run.noise = noise;
+  row.prepare_noise = prepare_noise;
+  return row;
+}
+
+TEST(Relations, NothingFollowsFromWhatIsWithinTheNoise) {
+  const ResultRow cheap = known_row(4, 0.01, 0, 0);
+  const auto related = [&](const ResultRow& other) {
+    std::vector<ResultRow> rows = {cheap, other};
+    relate_rows(rows);
+    return rows[1];
+  };
+  struct Expected {
+    ResultRow row;
+    double break_even;
+    bool known;
+  };
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  for (const auto& [row, break_even, known] :
+       {Expected{known_row(3, 0.005, 123.4, 0.001), 120, true},  // 123.4 to 5 %: two digits at most
+        Expected{known_row(3, 0.01, 123.4, 0.2), 100, true},     // to a fifth: one
+        Expected{known_row(3.95, 0.01, 123.4, 0), 2000, false},
+        Expected{known_row(5, 0.01, 1, 0), kNever, true},
+        Expected{known_row(4.05, 0.01, 1, 0), kNever, false},
+        Expected{known_row(3, 0.01, 1.5, 1), 2, false}}) {
+    const ResultRow out = related(row);
+    EXPECT_EQ(out.break_even_known, known) << row.run.median << ' ' << row.prepare;
+    EXPECT_EQ(known ? out.break_even : break_even, break_even);
+  }
+  const std::vector<ResultRow> rows = {cheap, known_row(4.05, 0.01, 1, 0), known_row(4.1, 0.01, 1, 0),
+                                       known_row(3.99, INFINITY, 1, 0)};
+  const auto names = [](const auto& best, const auto& all) {
+    std::vector<std::ptrdiff_t> places;
+    for (const ResultRow* const row : best) places.push_back(row - all.data());
+    return places;
+  };
+  EXPECT_EQ(names(fastest(rows), rows), std::vector<std::ptrdiff_t>{3}) << "of which nothing is known";
+  const auto known = std::span(rows).first(3);
+  EXPECT_EQ(names(fastest(known), rows), (std::vector<std::ptrdiff_t>{0, 1}));
+}
+
 TEST(Relations, OfChosenValuesAreOverTheRulesOfTheEntry) {
   Results results;
   results.rows = {timed_row("01/a", 4, 0), timed_row("01/a:x=1", 2, 0), timed_row("01/a:x=2", 8, 0),
                   timed_row("02/b", 1, 0)};
-  relate_rows(results, 0);
+  relate_rows(results.rows);
   EXPECT_EQ(results.rows[1].speedup_previous, 2);
   EXPECT_EQ(results.rows[2].speedup_previous, 0.5) << "over 01/a, not the other value";
   EXPECT_EQ(results.rows[3].speedup_previous, 4) << "over 01/a";
@@ -658,7 +692,7 @@ TEST(Relations, StructureReuseIsNotRanked) {
   Results results;
   results.rows = {timed_row("01/a", 4, 0), timed_row("02/reuse", 1, 0), timed_row("03/b", 2, 0)};
   results.rows[1].structure_reuse = true;
-  relate_rows(results, 0);
+  relate_rows(results.rows);
   EXPECT_EQ(results.rows[1].speedup_previous, 0);
   EXPECT_EQ(results.rows[2].speedup_previous, 2) << "over 01/a";
 }

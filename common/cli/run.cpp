@@ -371,6 +371,12 @@ class Run {
       options = form + (form.empty() || options.empty() ? "" : ", ") + options;
     }
     if (!ranks_.started()) measure_copy_again(devices().machine().host, results_);
+    if (!not_traced_ && devices_ != nullptr && devices_->machine().gpu != nullptr &&
+        !devices_->machine().gpu->why_not_traced().empty()) {
+      not_traced_ = true;
+      results_.context.emplace_back("not_traced", devices_->machine().gpu->why_not_traced());
+      progress_.say("for how long the GPU is busy is not known: " + results_.context.back().second);
+    }
     findings_.keep(results_);
     first_ = results_.rows.size();
   }
@@ -406,6 +412,7 @@ class Run {
   Devices* devices_;
   Results results_;
   std::size_t first_ = 0;  ///< row of what is under way
+  bool not_traced_ = false;
   bool together_ = false;  ///< all ranks are in the middle of a problem
   std::vector<std::string> errors_;
   Findings findings_;

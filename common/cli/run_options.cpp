@@ -95,9 +95,6 @@ void add_effort_options(Command& command, Effort& a) {
   command.option("--time-budget", a.time_budget,
                  fmt::format("Seconds of samples for an entry on a problem [{:g}]", defaults.time_budget),
                  {.type = "S", .not_negative = true});
-  command.option("--plans", a.plans,
-                 "Prepare each entry so often, and sample its plans in turn: where arrays lie is noise, too",
-                 {.type = "K", .least = 1, .most = 64, .shows_default = true});
   command.option("--max-memory", a.max_memory_gb, "Skip entries that need more memory [half of what is free]",
                  {.type = "GB", .positive = true});
   command.option(
@@ -164,6 +161,7 @@ RunOptions run_options(const Effort& effort) {
     options.max_noise = 0.2;
     options.time_budget = 0.02;
     options.min_samples = 3;
+    options.spread = 0;
     options.max_samples = 20;
     options.max_work = 2e7;
     options.max_simulated_seconds = 10;
@@ -176,7 +174,6 @@ RunOptions run_options(const Effort& effort) {
   if (effort.max_seconds) options.max_seconds = options.max_simulated_seconds = *effort.max_seconds;
   if (effort.least_clock_mhz) options.least_clock_mhz = *effort.least_clock_mhz;
   if (effort.energy_seconds) options.energy_seconds = *effort.energy_seconds;
-  options.plans = effort.plans;
   options.cold = effort.cache == "cold";
   options.check_once = effort.check == "once";
   options.check.seed = effort.seed;
@@ -196,7 +193,6 @@ std::vector<std::string> effort_words(const Effort& effort) {
   if (effort.quick) words.push_back("--quick");
   number("--max-noise", effort.max_noise_percent);
   number("--time-budget", effort.time_budget);
-  if (effort.plans != plain.plans) say("--plans", fmt::format("{}", effort.plans));
   number("--max-memory", effort.max_memory_gb);
   number("--max-work", effort.max_work);
   number("--max-seconds", effort.max_seconds);

@@ -17,7 +17,6 @@ struct Effort {
   ValueType type = ValueType::f32;
   bool quick = false;
   std::optional<double> max_noise_percent, time_budget;
-  int plans = 1;
   std::optional<double> max_memory_gb, max_work, max_seconds, least_clock_mhz, energy_seconds;
   std::string cache = "hot";
   std::string check = "full";

@@ -227,6 +227,7 @@ class Chain {
     if (root() && operands_.b_values.empty())
       operands_ = make_operands(problem_, ValueKind::real, options_.check.seed + 1);
     runner.rows.front().prepare = exec.time([&] { runner.plan = plan_of(runner); });
+    runner.rows.front().prepare_noise = std::numeric_limits<double>::infinity();
     runner.rows.front().load = exec.time([&] { runner.plan->load(operands_); });
     through(runner, [](ResultRow&, double) {});  // warms up
   }
@@ -328,7 +329,7 @@ void run_chain(const SpgemmProblem<T>& problem, std::span<const Entry* const> en
     const std::size_t first = results.rows.size();
     for (const Runner<T>& runner : runners)
       if (r < runner.rows.size()) results.rows.push_back(runner.rows[r]);
-    relate_rows(results, first);
+    relate_rows(std::span(results.rows).subspan(first));
   }
   for (const Runner<T>& runner : runners)
     if (events.done) events.done(runner.rows.back());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace stages {
 namespace {
@@ -38,6 +39,46 @@ Summary summarize(std::vector<double> samples) {
     out.noise = (sorted[high] - sorted[low]) / 2 / out.median;
   }
   return out;
+}
+
+bool differ(const Summary& a, const Summary& b) {
+  return std::abs(a.median - b.median) > std::hypot(a.noise * a.median, b.noise * b.median);
+}
+
+Summary beside(Summary first, const Summary& second) {
+  std::vector<double> medians = std::move(first.processes), samples = std::move(first.samples);
+  if (medians.empty()) medians = {first.median};
+  const std::vector<double> more = second.processes.empty() ? std::vector{second.median} : second.processes;
+  medians.insert(medians.end(), more.begin(), more.end());
+  samples.insert(samples.end(), second.samples.begin(), second.samples.end());
+  Summary out = summarize(std::move(samples));
+  out.median = summarize(medians).median;
+  out.noise = std::numeric_limits<double>::infinity();
+  out.processes = std::move(medians);
+  return out;
+}
+
+void know_processes(std::vector<Summary*> alike) {
+  if (alike.empty()) return;
+  const auto n = static_cast<double>(alike.front()->processes.size());
+  std::vector<double> variances;  // of the logarithms of the medians: of their shares
+  for (const Summary* const one : alike) {
+    double sum = 0, squares = 0;
+    for (const double median : one->processes) sum += std::log(median);
+    for (const double median : one->processes)
+      squares += (std::log(median) - sum / n) * (std::log(median) - sum / n);
+    variances.push_back(squares / (n - 1));
+  }
+  // What is usual, in the mean, which knows of the few that move far, counts as kUsual degrees of freedom;
+  // Student's t of all is that of Cornish and Fisher.
+  constexpr double kUsual = 4, z = 1.96;
+  const double own = n - 1, all = own + kUsual;
+  const double usual =
+      std::accumulate(variances.begin(), variances.end(), 0.0) / static_cast<double>(variances.size());
+  const double t = z + (std::pow(z, 3) + z) / (4 * all) +
+                   (5 * std::pow(z, 5) + 16 * std::pow(z, 3) + 3 * z) / (96 * all * all);
+  for (std::size_t k = 0; k < alike.size(); ++k)
+    alike[k]->noise = t * std::sqrt((kUsual * usual + own * variances[k]) / all * (1 + 1 / n));
 }
 
 }  // namespace stages

@@ -52,34 +52,77 @@ int Results::count(Status status) const {
   return static_cast<int>(std::ranges::count(rows, status, &ResultRow::status));
 }
 
-void relate_rows(Results& results, std::size_t first) {
-  const std::span rows = std::span(results.rows).subspan(first);
-  const auto ranked = [](const ResultRow& r) { return r.timed() && !r.structure_reuse; };
+std::vector<const ResultRow*> fastest(std::span<const ResultRow> rows) {
+  std::vector<const ResultRow*> all;
+  for (const ResultRow& row : rows)
+    if (row.ranked()) all.push_back(&row);
+  const auto least = std::ranges::min_element(all, {}, [](const ResultRow* row) { return row->run.median; });
+  if (least == all.end()) return {};
+  std::erase_if(all, [&, best = *least](const ResultRow* row) {
+    return row != best && (differ(row->run, best->run) || !std::isfinite(row->run.noise + best->run.noise));
+  });
+  return all;
+}
+
+namespace {
+
+/// The first digits of a number of which a share is not known; none are where that is half of it.
+void round_to_known(double& value, bool& known, double share) {
+  known = share < 0.5;
+  const double unit = std::pow(10, std::floor(std::log10(std::max(value, 1.0))) - (share < 0.05 ? 1 : 0));
+  value = unit > 1 ? std::round(value / unit) * unit : std::ceil(value);
+}
+
+}  // namespace
+
+void relate_rows(std::span<ResultRow> rows) {
   const ResultRow* previous = nullptr;
   const ResultRow* fastest_peer = nullptr;
   const ResultRow* cheapest = nullptr;  // for one product, prepare included
   for (const ResultRow& row : rows) {
-    if (!ranked(row)) continue;
+    if (!row.ranked()) continue;
     if (row.peer && (fastest_peer == nullptr || row.run.median < fastest_peer->run.median))
       fastest_peer = &row;
     if (cheapest == nullptr || row.prepare + row.run.median < cheapest->prepare + cheapest->run.median)
       cheapest = &row;
   }
   for (ResultRow& row : rows) {
-    if (!ranked(row)) continue;
+    if (!row.ranked()) continue;
     if (fastest_peer != nullptr && !row.peer) row.speedup_peer = fastest_peer->run.median / row.run.median;
     if (!row.peer) {
       if (previous != nullptr) row.speedup_previous = previous->run.median / row.run.median;
       const bool by_rule = row.entry.find(':') == row.entry.npos;  // no values of parameters were chosen
       if (by_rule) previous = &row;
     }
-    const double gain = cheapest->run.median - row.run.median;
-    const double investment = row.prepare - cheapest->prepare;
-    if (investment <= 0) {
+    const ResultRow& other = *cheapest;
+    const double gain = other.run.median - row.run.median, investment = row.prepare - other.prepare;
+    const double of_gain = std::hypot(other.run.noise * other.run.median, row.run.noise * row.run.median),
+                 of_investment =
+                     std::hypot(other.prepare_noise * other.prepare, row.prepare_noise * row.prepare);
+    row.break_even_known = true;
+    if (&row == cheapest || investment <= 0) {
       row.break_even = 0;
+      row.break_even_known = &row == cheapest || -investment > of_investment;
+    } else if (gain <= 0) {
+      row.break_even = std::numeric_limits<double>::infinity();
+      row.break_even_known = -gain > of_gain;
     } else {
-      row.break_even = gain > 0 ? std::ceil(investment / gain) : std::numeric_limits<double>::infinity();
+      row.break_even = investment / gain;
+      round_to_known(row.break_even, row.break_even_known,
+                     std::hypot(of_gain / gain, of_investment / investment));
     }
+  }
+}
+
+void relate_all(Results& results) {
+  for (std::span<ResultRow> rest = results.rows; !rest.empty();) {
+    const auto end = std::ranges::find_if(rest, [&](const ResultRow& row) {
+      const ResultRow& first = rest.front();
+      return !same_problem(row.problem, first.problem) || row.mpi != first.mpi || row.ranks != first.ranks;
+    });
+    const std::span<ResultRow> rows = rest.first(static_cast<std::size_t>(end - rest.begin()));
+    relate_rows(rows);
+    rest = rest.subspan(rows.size());
   }
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 // What a run found out, as data, and its forms: JSON (everything), CSV (one line a row), a table for people.
 
+#include <cmath>
 #include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,10 +62,12 @@ struct ResultRow {
   bool mpi = false;        ///< ran on the ranks of MPI, be it one
   int ranks = 1;
 
-  double prepare = 0;
+  double prepare = 0;        ///< the median of several prepares, where one does not take long
+  double prepare_noise = 0;  ///< half of what the others lie apart, as a share of it; infinite: there was one
   double load = 0;
   double fetch = 0;
   Summary run = {};
+  Summary busy = {};  ///< for how long of that the device did something; no samples: that is not known
   std::vector<PhaseTime> phases = {};
   Cost cost = {};               ///< for one run; model_bytes with the true nnz(C)
   Offset result_nnz = 0;        ///< SpGEMM: nnz(C)
@@ -73,11 +77,19 @@ struct ResultRow {
   double speedup_previous = 0;  ///< over the step before it in the course; 0: there is none
   double speedup_peer = 0;      ///< over the fastest peer; 0: there is none
   double speedup_serial = 0;  ///< of a row on ranks, over the fastest entry of one process; 0: there is none
-  double break_even = 0;  ///< products after which prepare is paid for, against the entry cheapest for one;
-                          ///< 0: from the first on; infinite: never
+  /// Products after which prepare is paid for, against the entry cheapest for one; 0: from the first on;
+  /// infinite: never. With the one or two digits that are known of it, or not known at all.
+  double break_even = 0;
+  bool break_even_known = true;
   std::vector<Metric> metrics = {};
 
   bool timed() const { return !run.samples.empty(); }
+  /// Its median is not known to 5 %.
+  bool is_unsteady() const { return std::isfinite(run.noise) && run.noise > 0.05; }
+  /// Timed, and all of the multiplication: what reuses the structure of C is no equal of the others.
+  bool ranked() const { return timed() && !structure_reuse; }
+  /// More than a fifth of its time the device had nothing to do.
+  bool is_host_bound() const { return !busy.samples.empty() && busy.median < 0.8 * run.median; }
   bool is_bad() const { return status == Status::wrong || status == Status::failed; }
   void add_note(const std::string& text) { note += (note.empty() ? "" : "; ") + text; }
 };
@@ -108,8 +120,12 @@ struct Results {
   int count(Status status) const;
 };
 
-/// Fills speedup_previous, speedup_peer and break_even of rows [first, end), of one problem, in course order.
-void relate_rows(Results& results, std::size_t first);
+/// Fills speedup_previous, speedup_peer and break_even of rows of one problem, in course order.
+void relate_rows(std::span<ResultRow> rows);
+/// Of each problem.
+void relate_all(Results& results);
+/// The ranked row with the least median, and those that do not differ from it.
+std::vector<const ResultRow*> fastest(std::span<const ResultRow> rows);
 
 /// Fills speedup_serial of all rows that ran on ranks, where the same problem was also run on one process: by
 /// entries of the row's own step (one GPU against several), or, where that has none, by step 1.
@@ -128,8 +144,9 @@ Results results_in(const std::string& path);
 /// and for each element of a field that is a list. Numbers with a fraction have five significant digits.
 std::string json_lines(const nlohmann::json& object);
 
-/// Two runs as one: rows of a problem stand together, and the context has both command lines. What the number
-/// of ranks changes stands there as "ranks=N: KEY". Throws Error for runs of other sources or machines.
+/// Two runs as one: rows of a problem stand together, and the context has both command lines. What both have
+/// timed is one row, of the processes of both. What the number of ranks changes stands there as "ranks=N: KEY".
+/// Throws Error for runs of other sources or machines.
 Results put_together(Results first, const Results& second);
 /// Copies what the number of ranks changes from one context to the other, as "ranks=N: KEY".
 void copy_facts_of_ranks(const Results& from, Results& to);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -97,13 +98,26 @@ void pass_check(Io io, Report& check) {
   io("worst_share_of_bound", check.worst, std::nan(""));
 }
 
+template <class Io, class Of>
+void pass_summary(Io io, Of& of) {
+  io("median", of.median);
+  io("q1", of.q1);
+  io("q3", of.q3);
+  io("min", of.min);
+  io("max", of.max);
+  io("noise", of.noise, kNever);
+  io("samples", of.samples);
+  io("processes", of.processes);
+}
+
 template <class Io, class Row>
 void pass_times(Io io, Row& row) {
   Io seconds = io.inner("seconds");
   seconds("prepare", row.prepare);
+  seconds("prepare_noise", row.prepare_noise, kNever);
   seconds("load", row.load);
   seconds("fetch", row.fetch);
-  seconds.inner("run")("samples", row.run.samples);
+  pass_summary(seconds.inner("run"), row.run);
   io("operations", row.cost.operations);
   io("model_bytes", row.cost.model_bytes);
   io("memory_bytes", row.cost.memory);
@@ -114,6 +128,7 @@ void pass_times(Io io, Row& row) {
   io("speedup_peer", row.speedup_peer, 0);
   io("speedup_serial", row.speedup_serial, 0);
   io("break_even_products", row.break_even, kNever);
+  io("break_even_known", row.break_even_known);
 }
 
 json to_json(const ResultRow& row) {
@@ -126,10 +141,8 @@ json to_json(const ResultRow& row) {
   if (row.timed()) {
     json& seconds = out["seconds"] = {{"phases", json::object()}};
     for (const PhaseTime& phase : row.phases) seconds["phases"][phase.name] = phase.seconds;
-    const Summary& run = row.run;
-    seconds["run"] = {{"median", run.median}, {"q1", run.q1},   {"q3", run.q3},
-                      {"min", run.min},       {"max", run.max}, {"noise", number(run.noise, kNever)}};
     pass_times(Out{out}, row);
+    if (!row.busy.samples.empty()) pass_summary(Out{seconds["busy"]}, row.busy);
   }
   json& metrics = out["metrics"] = json::object();
   for (const Metric& metric : row.metrics)
@@ -147,7 +160,7 @@ ResultRow row_of(const json& in) {
   }
   if (in.contains("seconds")) {
     pass_times(In{in}, row);
-    row.run = summarize(std::move(row.run.samples));
+    if (in.at("seconds").contains("busy")) pass_summary(In{in.at("seconds").at("busy")}, row.busy);
     for (const auto& [name, value] : in.at("seconds").at("phases").items())
       row.phases.push_back({name, value});
   }
@@ -189,6 +202,35 @@ const std::string* fact(const Results& results, const std::string& wanted) {
     if (key == wanted) return &value;
   }
   return nullptr;
+}
+
+/// Whether the results have the row, and are of one more process now.
+bool add_process(Results& results, const ResultRow& more) {
+  const auto found = std::ranges::find_if(results.rows, [&](const ResultRow& row) {
+    return row.timed() && row.entry == more.entry && row.ranks == more.ranks &&
+           same_problem(row.problem, more.problem) && row.problem.round == more.problem.round;
+  });
+  if (found == results.rows.end() || !more.timed()) return false;
+  const double before = found->run.median;
+  found->run = beside(std::move(found->run), more.run);
+  for (double* const rate : {&found->gflops, &found->bandwidth_share}) *rate *= before / found->run.median;
+  const bool both = !found->busy.samples.empty() && !more.busy.samples.empty();
+  found->busy = both ? beside(std::move(found->busy), more.busy) : Summary();
+  found->prepare_noise = std::max({found->prepare_noise, more.prepare_noise,
+                                   std::abs(found->prepare - more.prepare) / 2 / found->prepare});
+  found->prepare = (found->prepare + more.prepare) / 2;
+  return true;
+}
+
+/// Rows of as many processes, of one operation and of one kind of device are alike.
+void know_processes(Results& results) {
+  for (Summary ResultRow::*const which : {&ResultRow::run, &ResultRow::busy}) {
+    std::map<std::tuple<std::size_t, Op, bool, bool>, std::vector<Summary*>> alike;
+    for (ResultRow& row : results.rows)
+      if (const std::size_t n = (row.*which).processes.size(); n > 1)
+        alike[{n, row.problem.op, row.busy.samples.empty(), row.is_host_bound()}].push_back(&(row.*which));
+    for (auto& [kind, summaries] : alike) stages::know_processes(std::move(summaries));
+  }
 }
 
 /// Rows of one problem together, in the order in which the problems came first.
@@ -282,9 +324,12 @@ Results put_together(Results first, const Results& second) {
     const std::string* const value = fact(second, key);
     if (value != nullptr) first.context.emplace_back(key, *value);
   }
-  first.rows.insert(first.rows.end(), second.rows.begin(), second.rows.end());
+  for (const ResultRow& row : second.rows)
+    if (!add_process(first, row)) first.rows.push_back(row);
+  know_processes(first);
   first.steps = second.steps;
   group_by_problem(first);
+  relate_all(first);
   return first;
 }
 

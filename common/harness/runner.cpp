@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <map>
@@ -23,8 +24,8 @@ using namespace running;
 namespace {
 
 constexpr double kShortestSample = 1e-4;  ///< runs shorter than this are repeated within a sample, seconds
-/// Samples of each plan, where an entry has several: fewer say nothing of it.
-constexpr int kLeastOfAPlan = 3;
+constexpr std::size_t kMostPrepares = 4;
+constexpr std::size_t kMostTraced = 15;  ///< samples of the device's busy time
 /// What a device gets to recover before a sample is taken again: longer than Exec::state is old.
 constexpr std::chrono::milliseconds kRecovery{30};
 /// Seconds that an entry may spend on that, whatever its time budget is.
@@ -108,18 +109,17 @@ struct Prepared {
   std::function<void()> run = {};
 };
 
-/// One entry's plans while they are timed. All of them live at once: one that is prepared after another was
-/// destroyed would get the memory of that.
+/// One entry while it is timed.
 template <class Problem>
 struct Timed {
   const Entry* entry;
   ResultRow* row;
   Exec* exec;
-  std::vector<Prepared<Problem>> plans = {};  ///< samples go through them in turn
-  int repeats = 1;                            ///< runs in a sample
-  double spent = 0;                           ///< seconds of samples so far
-  int runs = 0;                               ///< runs that the phases are summed over
-  DeviceWatch watch;                          ///< whether its samples count
+  Prepared<Problem> prepared = {};
+  int repeats = 1;    ///< runs in a sample
+  double spent = 0;   ///< seconds of samples so far
+  int runs = 0;       ///< runs that the phases are summed over
+  DeviceWatch watch;  ///< whether its samples count
   bool finished = false;
 };
 
@@ -132,24 +132,21 @@ class Timer {
     if (ranks().rank() == 0) operands_ = make_operands(problem, ValueKind::real, options.check.seed + 1);
   }
 
-  /// Prepares so many plans, warms up, and finds out how many runs make a sample. The row says a failure.
-  void add(const Entry& entry, ResultRow& row, int plans) {
+  /// Prepares, warms up, and finds out how many runs make a sample. The row says a failure.
+  void add(const Entry& entry, ResultRow& row) {
     Exec& exec = machine_.of(entry);
     Timed<Problem> timed{
         .entry = &entry,
         .row = &row,
         .exec = &exec,
         .watch = {options_.least_clock_mhz, std::max(kLeastToTakeAgain, 5 * options_.time_budget)}};
-    guarded(row, ranks(), [&] {
-      for (int k = 0; k < plans; ++k) {
-        if (!prepare(timed)) return;
-      }
-    });
+    guarded(row, ranks(), [&] { prepare(timed); });
     if (row.status == Status::good) group_.push_back(std::move(timed));
   }
 
-  /// Samples all plans in turn until each is known well enough or has used its time, then fetches each.
+  /// Samples all entries in turn until each is known well enough or has used its time, then traces and fetches.
   void sample_all() {
+    began_ = std::chrono::steady_clock::now();
     while (std::any_of(group_.begin(), group_.end(), [](const auto& t) { return !t.finished; })) {
       for (auto& timed : group_) {
         if (!timed.finished) guarded(*timed.row, ranks(), [&] { sample(timed); });
@@ -157,53 +154,89 @@ class Timer {
       }
     }
     for (auto& timed : group_) {
-      if (timed.row->status == Status::good) guarded(*timed.row, ranks(), [&] { finish(timed); });
+      if (timed.row->status == Status::good)
+        guarded(*timed.row, ranks(), [&] {
+          trace(timed);
+          finish(timed);
+        });
     }
     group_.clear();
   }
 
  private:
-  /// One more plan for the entry; the row has what the first takes. False if its run takes too long.
-  bool prepare(Timed<Problem>& timed) {
+  void prepare(Timed<Problem>& timed) {
     Exec& exec = *timed.exec;
-    Prepared<Problem>& next = timed.plans.emplace_back();
-    const bool first = timed.plans.size() == 1;
-    const double preparing =
-        exec.time([&] { next.plan = timed.entry->template on<Problem>().prepare(problem_, exec); });
-    const double loading = exec.time([&] { next.plan->load(operands_); });
-    if (first) {
-      timed.row->prepare = preparing;
-      timed.row->load = loading;
-    }
-    next.plan->reset();
-    double once = exec.time([&] { next.plan->run(); });
-    if (first && takes_too_long(*timed.row, once, options_, ranks())) return false;
-    next.run = exec.record([plan = next.plan.get()] { plan->run(); });
+    auto& [plan, run] = timed.prepared;
+    // Some times where it is short, and not the first then, which also loads kernels.
+    std::vector<double> prepares;
+    double spent = 0;
+    do {
+      plan = nullptr;
+      prepares.push_back(
+          exec.time([&] { plan = timed.entry->template on<Problem>().prepare(problem_, exec); }));
+      spent += prepares.back();
+    } while (prepares.size() < kMostPrepares && ranks().agreed(spent < options_.time_budget / 10));
+    if (prepares.size() > 1) prepares.erase(prepares.begin());
+    const bool once_only = prepares.size() == 1;
+    const Summary of_all = summarize(std::move(prepares));
+    timed.row->prepare = of_all.median;
+    timed.row->prepare_noise =
+        once_only ? std::numeric_limits<double>::infinity() : (of_all.max - of_all.min) / 2 / of_all.median;
+    timed.row->load = exec.time([&] { plan->load(operands_); });
+    plan->reset();
+    double once = exec.time([&] { plan->run(); });
+    if (takes_too_long(*timed.row, once, options_, ranks())) return;
+    run = exec.record([plan = plan.get()] { plan->run(); });
+    const char* const percent = std::getenv("STAGES_SLOWER");  // for tools/same-again.sh
+    if (percent != nullptr && !timed.entry->is_peer()) run = exec.slower(run, std::atof(percent) / 100);
     for (int i = 0; i < 2 && once < 0.5; ++i) {
-      if (starts_from_c0(problem_)) next.plan->reset();
-      once = exec.time(next.run);
+      if (starts_from_c0(problem_)) plan->reset();
+      once = exec.time(run);
     }
-    if (first && !options_.cold && !starts_from_c0(problem_))
+    if (!options_.cold && !starts_from_c0(problem_))
       timed.repeats =
           static_cast<int>(std::clamp(std::ceil(kShortestSample / std::max(once, 1e-9)), 1.0, 1000.0));
-    return true;
+  }
+
+  /// What a sample begins with: C0, and the caches as a run finds them.
+  void make_ready(Timed<Problem>& timed) {
+    const Prepared<Problem>& next = timed.prepared;
+    if (starts_from_c0(problem_)) next.plan->reset();
+    if (options_.cold) {
+      timed.exec->flush_caches();
+    } else if (group_.size() > 1 && timed.row->run.median < 0.01) {
+      next.run();  // the plan before this one left the caches with its own data
+      if (starts_from_c0(problem_)) next.plan->reset();
+    }
+  }
+
+  static void run_sample(const Timed<Problem>& timed) {
+    for (int i = 0; i < timed.repeats; ++i) timed.prepared.run();
+  }
+
+  /// For how long the device is busy: at most as many samples as of the whole, in at most half of their time.
+  void trace(Timed<Problem>& timed) {
+    ResultRow& row = *timed.row;
+    const double one = row.run.median * timed.repeats * products_per_run(problem_);
+    const auto enough = [&](const std::vector<double>& busy) {
+      const double n = static_cast<double>(busy.size());
+      return ranks().agreed(busy.size() >= std::min(kMostTraced, row.run.samples.size()) ||
+                            (busy.size() >= 3 && n * one > options_.time_budget / 2));
+    };
+    std::vector<double> busy =
+        timed.exec->trace([&] { make_ready(timed); }, [&] { run_sample(timed); }, enough);
+    for (double& seconds : busy) seconds /= timed.repeats * products_per_run(problem_);
+    row.busy = summarize(std::move(busy));
   }
 
   void sample(Timed<Problem>& timed) {
     ResultRow& row = *timed.row;
     Exec& exec = *timed.exec;
-    const Prepared<Problem>& next = timed.plans[row.run.samples.size() % timed.plans.size()];
-    if (starts_from_c0(problem_)) next.plan->reset();
-    if (options_.cold) {
-      exec.flush_caches();
-    } else if ((group_.size() > 1 || timed.plans.size() > 1) && row.run.median < 0.01) {
-      next.run();  // the plan before this one left the caches with its own data
-      if (starts_from_c0(problem_)) next.plan->reset();
-    }
+    make_ready(timed);
     exec.clear_phases();
     const auto start = std::chrono::steady_clock::now();
-    const double seconds = time_sample(timed, next);
-    if (does_not_count(timed, next, start)) return;
+    const double seconds = exec.time([&] { run_sample(timed); });
+    if (does_not_count(timed, start)) return;
     for (const PhaseTime& phase : exec.phases()) add_phase(row.phases, phase.name, phase.seconds);
     timed.runs += timed.repeats;
     timed.spent += seconds;
@@ -212,18 +245,10 @@ class Timer {
     if (events_.timing) events_.timing(row);
   }
 
-  /// Seconds that as many runs as a sample has take.
-  static double time_sample(Timed<Problem>& timed, const Prepared<Problem>& plan) {
-    return timed.exec->time([&] {
-      for (int i = 0; i < timed.repeats; ++i) plan.run();
-    });
-  }
-
   /// Whether the sample just taken, which began at `start`, does not count, because something held the device
   /// back, on any rank. The device has had time to recover then: at rest where it was too hot or drew too much,
   /// and at work where its clock has yet to rise, but for several ranks, which rest.
-  bool does_not_count(Timed<Problem>& timed, const Prepared<Problem>& plan,
-                      std::chrono::steady_clock::time_point start) {
+  bool does_not_count(Timed<Problem>& timed, std::chrono::steady_clock::time_point start) {
     using Verdict = DeviceWatch::Verdict;
     const DeviceState state = timed.exec->state();
     const auto verdict = static_cast<Verdict>(ranks().max(static_cast<double>(timed.watch.judge(state))));
@@ -240,8 +265,8 @@ class Timer {
     } else {
       const auto end = std::chrono::steady_clock::now() + kRecovery;
       while (std::chrono::steady_clock::now() < end) {
-        if (starts_from_c0(problem_)) plan.plan->reset();
-        timed.exec->time(plan.run);
+        if (starts_from_c0(problem_)) timed.prepared.plan->reset();
+        timed.exec->time(timed.prepared.run);
       }
     }
     timed.watch.take_again(state, seconds_since(start));
@@ -253,14 +278,13 @@ class Timer {
   void measure_energy(Timed<Problem>& timed) {
     if (options_.energy_seconds <= 0 || ranks().size() > 1 || starts_from_c0(problem_)) return;
     Exec& exec = *timed.exec;
-    const Prepared<Problem>& plan = timed.plans.front();
     exec.synchronize();
     const std::optional<double> before = exec.state(true).joules;
     if (!before) return;
     const auto start = std::chrono::steady_clock::now();
     double runs = 0;
     do {
-      time_sample(timed, plan);
+      exec.time([&] { run_sample(timed); });
       runs += timed.repeats;
     } while (seconds_since(start) < options_.energy_seconds);
     const double taken = seconds_since(start);
@@ -275,55 +299,27 @@ class Timer {
   /// Rank 0 decides.
   bool enough(const Timed<Problem>& timed) {
     const int n = static_cast<int>(timed.row->run.samples.size());
-    const int plans = static_cast<int>(timed.plans.size());
-    const int least = std::max(options_.min_samples, plans > 1 ? kLeastOfAPlan * plans : 0);
-    const bool known = n >= least && timed.row->run.noise <= options_.max_noise;
+    const int least = options_.min_samples;
+    const bool known =
+        n >= least && timed.row->run.noise <= options_.max_noise && seconds_since(began_) >= options_.spread;
     const double fastest = timed.row->run.min * timed.repeats * products_per_run(problem_);
     const bool used_up = time_is_over(n, least, timed.spent, fastest, options_.time_budget);
     return ranks().agreed(known || used_up || n >= options_.max_samples);
   }
 
-  /// How far the medians of the plans lie apart, as a share of the median of all samples. It is counted as
-  /// noise: the interval of the pooled median does not know that samples of one plan are alike.
-  static void compare_plans(Timed<Problem>& timed) {
-    ResultRow& row = *timed.row;
-    const std::size_t plans = std::min(timed.plans.size(), row.run.samples.size());
-    if (plans < 2) return;
-    double least = std::numeric_limits<double>::infinity(), most = 0;
-    for (std::size_t k = 0; k < plans; ++k) {
-      std::vector<double> own;
-      for (std::size_t i = k; i < row.run.samples.size(); i += timed.plans.size())
-        own.push_back(row.run.samples[i]);
-      const double median = summarize(std::move(own)).median;
-      least = std::min(least, median);
-      most = std::max(most, median);
-    }
-    const double spread = row.run.median > 0 ? (most - least) / row.run.median : 0;
-    row.run.noise = std::max(row.run.noise, spread / 2);
-    row.metrics.push_back({.name = "plans", .value = static_cast<double>(plans)});
-    row.metrics.push_back({.name = "plan_spread", .value = spread});
-    row.add_note(fmt::format("medians of {} plans {:.1f} % apart", plans, 100 * spread));
-  }
-
   void finish(Timed<Problem>& timed) {
     ResultRow& row = *timed.row;
-    // All of them, on all ranks: fetching is collective.
-    for (std::size_t k = 0; k < timed.plans.size(); ++k) {
-      Plan<Problem>& plan = *timed.plans[k].plan;
-      typename Problem::Result result;
-      const double fetching = timed.exec->time([&] { result = plan.fetch(); });
-      if (k == 0) {
-        row.fetch = fetching;
-        if constexpr (Problem::kOp == Op::spgemm) note_result(row, problem_, result.nnz());
-        row.note = plan.note();
-        row.metrics = plan.metrics();
-      }
-      if (ranks().rank() == 0 && row.status == Status::good) check_last(timed, result);
-    }
+    Plan<Problem>& plan = *timed.prepared.plan;
+    typename Problem::Result result;
+    row.fetch = timed.exec->time([&] { result = plan.fetch(); });
+    if constexpr (Problem::kOp == Op::spgemm) note_result(row, problem_, result.nnz());
+    row.note = plan.note();
+    row.metrics = plan.metrics();
+    if (row.is_host_bound()) row.add_note("host-bound");
+    if (ranks().rank() == 0) check_last(timed, result);
     for (PhaseTime& phase : row.phases) phase.seconds /= timed.runs * products_per_run(problem_);
     timed.watch.tell(row, ranks());
     if (ranks().rank() != 0 || row.status != Status::good) return;
-    compare_plans(timed);
     measure_energy(timed);
     relate_to_cost(row, row.run.median * products_per_run(problem_), *timed.exec);
   }
@@ -348,6 +344,7 @@ class Timer {
   const RunEvents& events_;
   typename Problem::Operands operands_;
   std::vector<Timed<Problem>> group_;
+  std::chrono::steady_clock::time_point began_;  ///< when sampling did
 };
 
 /// Whether the entry may run, then the check. The row says what came of it.
@@ -391,16 +388,13 @@ void time_rows(const Problem& problem, std::span<const Entry* const> entries, co
     if (!to_time(row)) continue;
     Exec& exec = machine.of(*entries[k]);
     const double limit = options.max_memory > 0 ? options.max_memory : exec.memory_limit();
-    // As many plans as memory holds, at least one.
-    const int plans = ranks.agreed(static_cast<int>(
-        std::clamp(limit / std::max(row.cost.memory, 1.0), 1.0, std::max(options.plans, 1) * 1.0)));
-    const double memory = plans * row.cost.memory;
+    const double memory = row.cost.memory;
     if (ranks.agreed(held[&exec] > 0 && held[&exec] + memory > limit)) {
       timer.sample_all();
       held.clear();
     }
     held[&exec] += memory;
-    timer.add(*entries[k], row, plans);
+    timer.add(*entries[k], row);
   }
   timer.sample_all();
 }
@@ -440,7 +434,7 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
   const std::span<ResultRow> rows = std::span(results.rows).subspan(first);
   if (std::any_of(rows.begin(), rows.end(), to_time))
     time_rows(problem, entries, machine, options, events, rows);
-  relate_rows(results, first);
+  relate_rows(rows);
   for (std::size_t k = first; events.done && k < results.rows.size(); ++k) events.done(results.rows[k]);
 }
 

@@ -13,11 +13,9 @@ struct RunOptions {
   double max_noise = 0.02;   ///< stop sampling an entry when its median is known this well (Summary::noise)
   double time_budget = 1.0;  ///< seconds of samples an entry may take on a problem, beyond the least count
   int min_samples = 7;
+  double spread =
+      0.1;  ///< seconds over which the samples of a problem lie at least: all know what disturbs it
   int max_samples = 500;
-  /// Plans that an entry prepares, as far as memory holds them, and that the samples go through in turn.
-  /// Where a plan's arrays lie is decided once, when it is prepared, and can be worth more than all else that
-  /// disturbs a run: samples of one plan do not know of it.
-  int plans = 1;
   double max_memory = 0;  ///< bytes a plan may allocate; 0: Exec::memory_limit()
   /// Elementary steps of one run (Cost::work) beyond which an entry is skipped; also of numbers drawn.
   double max_work = 4e9;

@@ -44,6 +44,7 @@ std::string ratio(double value) {
 }
 
 std::string pays_after(const ResultRow& row) {
+  if (!row.break_even_known) return "?";
   if (std::isinf(row.break_even)) return "never";
   if (row.break_even == 0) return "at once";
   return row.break_even >= 1e6 ? format_count(row.break_even) : fmt::format("{:.0f} runs", row.break_even);
@@ -56,11 +57,18 @@ std::string recorded(const ResultRow& row) {
              : fmt::format("{} on {}", format_seconds(record->seconds), record->machine);
 }
 
+/// The share of its time for which the device was busy; empty: not known.
+std::string busy(const ResultRow& row) {
+  return row.busy.samples.empty() ? "" : fmt::format("{:.0f}%", 100 * row.busy.median / row.run.median);
+}
+
 /// Times and counts where any row has them, and the entries' own metrics that are asked for.
 Cells heads_of(std::span<const ResultRow> rows, const Cells& metrics) {
   Cells heads = {"entry"};
   if (std::ranges::any_of(rows, &ResultRow::timed))
     heads.insert(heads.end(), kOfTimes.begin(), kOfTimes.end());
+  if (std::ranges::any_of(rows, [](const ResultRow& row) { return !busy(row).empty(); }))
+    heads.push_back("busy");
   for (const char* const name : kCounted)
     if (std::ranges::any_of(rows,
                             [&](const ResultRow& row) { return !metric_text(row.metrics, name).empty(); }))
@@ -84,8 +92,10 @@ Cells cells_of(const ResultRow& row, const Cells& heads) {
   while (cells.size() < heads.size()) {
     const std::string& head = heads[cells.size()];
     const auto in = [&](const auto& names) { return std::ranges::find(names, head) != names.end(); };
-    const bool asked_for = head != "recorded" && !in(kOfTimes) && !in(kCounted);
-    const std::string text = head == "recorded" ? recorded(row) : metric_text(row.metrics, head);
+    const bool asked_for = head != "recorded" && head != "busy" && !in(kOfTimes) && !in(kCounted);
+    const std::string text = head == "recorded" ? recorded(row)
+                             : head == "busy"   ? busy(row)
+                                                : metric_text(row.metrics, head);
     cells.push_back(text.empty() && asked_for && row.status == Status::good ? "-" : text);
   }
   return cells;
@@ -98,6 +108,7 @@ std::string remark(const ResultRow& row, const std::string& told) {
   if (row.status == Status::skipped) return "skipped: " + row.reason;
   if (row.status != Status::good) return (row.status == Status::wrong ? "WRONG: " : "FAILED: ") + row.reason;
   if (row.simulated) text = "checked on the executor, not timed";
+  if (row.is_unsteady()) text = "unsteady";
   const std::string open = left_open(row.check);
   if (!open.empty() && open != told) text += (text.empty() ? "" : "; ") + open;
   if (!row.note.empty()) text += (text.empty() ? "" : "; ") + row.note;
@@ -180,24 +191,23 @@ void add_block(std::string& out, const Block& block, Widths& widths, const Paint
                     paint(kRed, fmt::format("all {} entries FAILED: {}", block.rows.size(), first.reason)));
     return;
   }
-  double best = INFINITY;
   std::string told;
-  for (const ResultRow& row : block.rows) {
+  for (const ResultRow& row : block.rows)
     if (told.empty() && row.checked) told = left_open(row.check);
-    if (row.timed() && !row.structure_reuse) best = std::min(best, row.run.median);
-  }
+  const std::vector<const ResultRow*> best = fastest(block.rows);
   out += title(first.problem, told, paint);
   add_line(out, block.heads, block.heads, widths, kDim, "", paint);
   for (const ResultRow& row : block.rows) {
     if (!block.shows(row)) continue;
-    const bool fastest = row.timed() && !row.structure_reuse && row.run.median == best;
+    const bool is_best = std::ranges::count(best, &row) > 0;
+    const std::string mark = !is_best ? "" : best.size() > 1 ? "<- fastest, with others" : "<- fastest";
     const std::string more = remark(row, told);
     add_line(out, cells_of(row, block.heads), block.heads, widths,
              row.is_bad()  ? kRed
-             : fastest     ? kGreen
+             : is_best     ? kGreen
              : row.timed() ? nullptr
                            : kDim,
-             fastest ? "<- fastest" + (more.empty() ? "" : "; " + more) : more, paint);
+             mark + (mark.empty() || more.empty() ? "" : "; ") + more, paint);
   }
   if (block.fold) out += "  " + paint(kDim, folded(block)) + "\n";
   out += '\n';

@@ -85,7 +85,7 @@ class Usage(Case):
             ("--output", "generate", SMALL),
             ("--products", *small, "--mode", "stream", "--products", "-010"),
             ("--products 5: a single product", *small, "--products", "5"),
-            *((f"{flag}: 2.5 is no whole number", *small, flag, "2.5") for flag in ("--products", "--n-cols", "--ranks", "--plans")),
+            *((f"{flag}: 2.5 is no whole number", *small, flag, "2.5") for flag in ("--products", "--n-cols", "--ranks")),
             *((f"{flag} {items}: an item of the list is empty", *small, flag, items)
               for flag, items in (("--n-cols", "1,,2"), ("--op", ",spmv"), ("--stage", "01,"), ("--destination", "host,,distributed"), ("--ranks", "2,"))),
             *((flag, *small, flag, value)
@@ -98,7 +98,7 @@ class Usage(Case):
             ("--mode chain is for spmv, and this run has spmm only", *small, "--op", "spmm", "--mode", "chain"),
             ("--products: Value 0 not in range", *small, "--op", "spgemm", "--mode", "chain", "--products", "0"),
             ("a chain of products needs a square B, and this one is 20 x 50", "run", "-m", WIDE, "--op", "spgemm", "--mode", "chain"),
-            ("--plans, --require-clock and --energy are not for chains", *small, "--op", "spgemm", "--mode", "chain", "--plans", "2"),
+            ("--require-clock and --energy are not for chains", *small, "--op", "spgemm", "--mode", "chain", "--energy", "2"),
             ("--destination: .*nowhere", *small, "--op", "spgemm", "--destination", "host,nowhere"),
             ("--alpha 1e.40: f32 ends at 3.4e.38", *small, "--op", "spmm", "--stage", "01", "--alpha", "1e40"),
             ("MATRIX: its value is empty", "info", ""),
