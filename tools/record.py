@@ -4,8 +4,8 @@
     tools/record.py pack FILE ...         makes records of these files, in place; what is one already stays as it is
     tools/record.py show FILE [REGEX]     prints a record's rows, or those in whose matrix or entry REGEX is found, with their phases
 
-A record holds of each row what tables, pictures and comparisons need, and no sample: under "times" the median, its quartiles, the 95 %
-confidence interval and the number of samples, in the order that the record's own "times" names; the time of each phase; the entry's own
+A record holds of each row what tables, pictures and comparisons need, and no sample: under "times" the median, its quartiles, how well it
+is known and the number of samples, in the order that the record's own "times" names; the time of each phase; the entry's own
 figures, whose names stand with the entry. What all rows of a problem or of an entry have in common is said once, under "problems" (a row has
 the number of its own) and "entries"; what most rows have (USUAL) is not said. GFLOP/s and speeds over other rows follow from the times, and
 are made again when a record is read. Other JSON, such as what ncu counted, keeps its fields, with rounded numbers. Each row is a line.
@@ -21,23 +21,13 @@ import sys
 
 # Significant digits, by name; of all other numbers DIGITS.
 DIGITS = 7
-OF_NAME = {"q1": 5, "q3": 5, "low": 5, "high": 5, "noise": 4, "bandwidth_share": 4, "prepare": 5, "gpu_watts": 3}
-TIMES = ("median", "q1", "q3", "low", "high", "noise", "samples", "prepare", "bandwidth_share", "model_bytes")
+OF_NAME = {"q1": 5, "q3": 5, "noise": 4, "bandwidth_share": 4, "prepare": 5, "prepare_noise": 2, "busy_noise": 4, "gpu_watts": 3}
+TIMES = ("median", "q1", "q3", "noise", "samples", "processes", "busy", "busy_noise", "prepare", "prepare_noise", "bandwidth_share", "model_bytes")
+OF_RUN = ("median", "q1", "q3", "low", "high", "noise", "samples", "processes")  # older records have the ends of the interval, too
 USUAL = {"idea": "", "peer": False, "structure_reuse": False, "status": "good", "reason": "", "note": "", "simulated": False, "mpi": False, "ranks": 1}
 USUAL_OF_PROBLEM = {"options": "", "products": 1, "result_nnz": 0, "sums_not_judged": 0}
 OF_PROBLEM = ("operations", "result_nnz", "rows_checked", "sums_not_judged")
 OF_ENTRY = ("idea", "peer", "structure_reuse", "simulated", "mpi")
-
-
-def interval(samples):
-    """The 95 % confidence interval of the median by order statistics, or None below 6 samples: no distribution is assumed. The same places
-    as in common/harness/clock.cpp."""
-    n = len(samples)
-    if n < 6:
-        return None
-    ordered = sorted(samples)
-    reach = 0.98 * math.sqrt(n)
-    return ordered[max(0, math.floor(n / 2 - reach))], ordered[min(n - 1, math.ceil(n / 2 + reach))]
 
 
 def rounded(value, digits=DIGITS):
@@ -61,8 +51,10 @@ def said_of(row):
     if "check" in row:
         said |= {"rows_checked": row["check"]["rows_checked"], "sums_not_judged": row["check"].get("sums_not_judged", 0)}
     if "seconds" in row:
-        run, (low, high) = row["seconds"]["run"], interval(row["seconds"]["run"]["samples"]) or (None, None)
-        times = run | row | {"low": low, "high": high, "samples": len(run["samples"]), "prepare": row["seconds"]["prepare"]}
+        seconds, run = row["seconds"], row["seconds"]["run"]
+        busy = seconds.get("busy", {})
+        times = run | row | seconds | {"samples": len(run["samples"]), "processes": max(1, len(run["processes"])), "busy": busy.get("median"),
+                                       "busy_noise": busy.get("noise")}
         said |= {"times": list(rounded({name: times[name] for name in TIMES}).values()), "phases": rounded(row["seconds"]["phases"]),
                  "operations": rounded(row["operations"]), "result_nnz": row["result_nnz"]}
     return said | {"metrics": rounded({name: metric["value"] for name, metric in row["metrics"].items()}, 6)}
@@ -109,7 +101,10 @@ def unpacked(record):
         row["metrics"] = {name: {"value": value} for name, value in zip(entry.get("metrics", []), kept.get("metrics", []))}
         if "times" in kept:
             times = dict(zip(record["times"], row.pop("times"), strict=True))
-            row["seconds"] = {"run": {name: times.pop(name) for name in TIMES[:7]}, "prepare": times.pop("prepare"), "phases": row.pop("phases", {})}
+            busy = {"median": times.pop("busy", None), "noise": times.pop("busy_noise", None)}
+            row["seconds"] = {"prepare": times.pop("prepare"), "prepare_noise": times.pop("prepare_noise", None), "phases": row.pop("phases", {}),
+                              **({"busy": busy} if busy["median"] else {})}
+            row["seconds"]["run"] = {name: times.pop(name) for name in OF_RUN if name in times}
             row |= times | {"gflops": row["operations"] / problem["products"] / row["seconds"]["run"]["median"] / 1e9}
         rows.append(row)
     return {name: of for name, of in record.items() if name not in ("times", "entries", "problems")} | {"results": rows}

@@ -42,6 +42,8 @@ def arguments():
     parser.add_argument("--compare", nargs=2, metavar=("OLD.json", "NEW.json"), help="show what got faster or slower from one file to the other")
     parser.add_argument("--least", type=float, default=2, metavar="PCT",
                         help="with --compare: a change below this many percent is noise whatever the samples say [2]")
+    parser.add_argument("--controls", default="", metavar="REGEX",
+                        help="with --compare: entries whose code is the same in both files, beside those of libraries")
     parser.add_argument("--program", metavar="STAGES", help="the program `stages`, which is asked what the matrices look like; without this the one of the preset cpu, of small ones")
     parser.add_argument("--title", default="sparse-stages: report", help="title of the page")
     options = parser.parse_args()
@@ -100,7 +102,7 @@ def main():
 
     sections = []
     if pair:
-        compared = compare.compare(*pair, options.least / 100)
+        compared = compare.compare(*pair, options.least / 100, options.controls)
         if not compared.pairs and not compared.broken:
             fail(f"{options.compare[0]} and {options.compare[1]}: have no timed entry on the same problem in common; compare runs of the same command")
         sections.append(compare.comparison_section(*pair, compared, options.least / 100))

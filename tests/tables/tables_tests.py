@@ -456,18 +456,17 @@ class Pictures(unittest.TestCase):
         self.assertFalse(self.apart(draw_curve.GPUS_PICTURE, draw_curve.draw_gpus, older)[1])
 
 
-def result(entry, samples, matrix="gen:fem:nx=3", status="good", **more):
+def result(entry, samples, matrix="gen:fem:nx=3", status="good", busy=None, **more):
     """A row as `stages run --json` writes it."""
     problem = {"matrix": matrix, "options": "", "operation": "spmv", "type": "f32", "rows": 9, "cols": 9, "nnz": 20, "result_cols": 1, "products": 1, "multiplications": 20}
     row = {"problem": problem, "entry": entry, "idea": f"the idea of {entry}", "peer": entry.startswith("vendor/"), "structure_reuse": False, "status": status, "reason": "",
            "note": "", "simulated": False, "mpi": False, "ranks": 1, "metrics": {}}
     if samples:
-        low, high = records.interval(samples) or (None, None)
         median = sorted(samples)[len(samples) // 2]
         row |= {"check": {"passed": True, "rows": 9, "rows_checked": 4, "sampled": True, "sums": 4, "sums_not_judged": 0, "worst_share_of_bound": 0.1},
-                "seconds": {"prepare": 3.14159265e-3, "load": 1e-5, "fetch": 1e-5, "phases": {"to host": 1.25e-6},
+                "seconds": {"prepare": 3.14159265e-3, "prepare_noise": 0.25, "load": 1e-5, "fetch": 1e-5, "phases": {"to host": 1.25e-6},
                             "run": {"median": median, "q1": min(samples), "q3": max(samples), "min": min(samples), "max": max(samples), "samples": samples,
-                                    "noise": None if low is None else (high - low) / 2 / median}},
+                                    "processes": [], "noise": 0.2345678 if len(samples) > 5 else None}, **({"busy": busy} if busy else {})},
                 "operations": 40.0, "model_bytes": 196.0, "memory_bytes": 400.0, "result_nnz": 0, "gflops": 40 / median / 1e9, "bandwidth_share": 0.0123456789,
                 "speedup_previous": None, "speedup_peer": 2.0, "speedup_serial": None, "break_even_products": None}
     return row | more
@@ -484,7 +483,7 @@ class Records(unittest.TestCase):
         result("01_x/a", SAMPLES[:3], "gen:other:n=2", metrics={"plans": {"value": 3.0, "unit": ""}, "lost": {"value": None, "unit": ""}}, note="a note"),
         result("01_x/b", None, status="wrong", reason="element (0, 0) is NaN"),
         result("01_x/c", None, status="skipped", reason="needs 4 GB"),
-        result("01_x/d", SAMPLES, structure_reuse=True), result("vendor/e", SAMPLES),
+        result("01_x/d", SAMPLES, structure_reuse=True, busy={"median": 1.5e-5, "noise": 0.01}), result("vendor/e", SAMPLES),
         # What differs from the entry's first row, and from the problem's, is of the row.
         result("01_x/d", SAMPLES, check={**result("", SAMPLES)["check"], "rows_checked": 9, "sums_not_judged": 1}, result_nnz=7), result("vendor/e", SAMPLES, simulated=True),
         *(result("02_x/r", [t / ranks for t in SAMPLES], mpi=True, ranks=ranks, simulated=True,
@@ -516,12 +515,12 @@ class Records(unittest.TestCase):
                 self.assertEqual(run["samples"], len(was["samples"]))
                 for name, digits in (("median", 7), ("q1", 5), ("q3", 5), ("noise", 4)):
                     self.assertEqual(run[name], None if was[name] is None else float(f"{was[name]:.{digits}g}"), name)
-                self.assertEqual((run["low"], run["high"]), tuple(float(f"{end:.5g}") for end in records.interval(was["samples"]) or ()) or (None, None))
-                self.assertEqual((new["seconds"]["prepare"], new["seconds"]["phases"]), (3.1416e-3, {"to host": 1.25e-6}))
+                self.assertEqual([new["seconds"].get(name) for name in ("prepare", "prepare_noise", "phases", "busy")],
+                                 [3.1416e-3, 0.25, {"to host": 1.25e-6}, old["seconds"].get("busy")])
+                self.assertEqual(run["processes"], 1)
                 self.assertAlmostEqual(new["gflops"] / old["gflops"], 1, places=6)
                 self.assertEqual([new[name] for name in ("rows_checked", "sums_not_judged")], [old["check"][name] for name in ("rows_checked", "sums_not_judged")])
                 self.assertEqual(new["bandwidth_share"], 0.012346)  # not 0.01235, which three digits may show as 0.0124
-        self.assertEqual(records.interval(SAMPLES), (SAMPLES[1], SAMPLES[8]))  # by the places in docs/timing.md
         self.assertEqual(text.count('\n{"entry"'), 11, "a line for each row")
         self.assertEqual(text.count("gen:fem:nx=3"), 1)
         self.assertNotIn("worst", text)

@@ -33,6 +33,8 @@ def ladder_rows(rows):
 
 def pays_after(row):
     value = row.pays_after
+    if not math.isnan(value) and not row.pays_after_known:
+        return Cell("?", value)
     return Cell("" if math.isnan(value) else "never" if value == math.inf else "at once" if value == 0 else f"{value:,.0f} runs", value)
 
 

@@ -72,6 +72,7 @@ class Row:
 
     times = None
     speedup_previous = speedup_peer = pays_after = math.nan
+    pays_after_known = False
 
     def __init__(self, **named):
         self.__dict__ |= named
@@ -132,21 +133,22 @@ class File:
 
 
 def _times(value, where):
-    """Seconds, of a run's own JSON, which has the samples, or of a record, which has how many there were. `median` and what surrounds it are per
-    product; from `low` to `high` goes the 95 % confidence interval of the median, NaN where there is none."""
+    """Seconds per product, of a run's own JSON, which has the samples, or of a record, which has how many there were. What older records do not
+    have is NaN, and of one process. `busy`: for how long of the time the device did something, and how well that is known."""
     seconds = fields(value, where, prepare="number", run="object")
     where += ".run"
     run = fields(seconds["run"], where, median="number", q1="number", q3="number", noise="number", samples="samples")
     samples = run.pop("samples")
-    if isinstance(samples, int):
-        run |= fields(seconds["run"], where, low="number", high="number")
-    elif any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in samples):
+    if not isinstance(samples, int) and any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in samples):
         raise Bad(f"{where}: 'samples' must hold numbers only{ANEW}")
-    else:
-        run["low"], run["high"] = record.interval(samples) or (math.nan, math.nan)
     if not samples or (isinstance(samples, list) and min(samples) <= 0) or not run["median"] > 0:
         raise Bad(f"{where}: times must be more than 0{ANEW}")
-    return types.SimpleNamespace(prepare=seconds["prepare"], **run)
+    of = value | {"prepare_noise": value.get("prepare_noise"), "busy": value.get("busy", {"median": None, "noise": None})}
+    more = fields(of, where, prepare_noise="number", busy="object")
+    busy = types.SimpleNamespace(**fields(more["busy"], where + ".busy", median="number", noise="number"))
+    processes = fields({"processes": 1} | value["run"], where, processes="samples")["processes"]
+    return types.SimpleNamespace(prepare=seconds["prepare"], prepare_noise=more["prepare_noise"], busy=busy,
+                                 processes=processes if isinstance(processes, int) else max(1, len(processes)), **run)
 
 
 def _row(file, value, where):
@@ -175,6 +177,12 @@ def _step(value, where):
     return types.SimpleNamespace(**line)
 
 
+def to_known(value, share):
+    """The first digits of a number of which a share is not known, as round_to_known in common/harness/results.cpp has them."""
+    unit = 10 ** (math.floor(math.log10(max(value, 1))) - (share < 0.05))
+    return round(value / unit) * unit if unit > 1 else math.ceil(value)
+
+
 def _relate(rows):
     """The speeds of the entries of one problem over each other, as relate_rows in common/harness/results.cpp has them: over the step before, over
     the fastest library, and after how many runs the preparation is paid for, against the entry that is cheapest for one."""
@@ -188,7 +196,15 @@ def _relate(rows):
             row.speedup_previous, row.speedup_peer = previous / took.median, peer / took.median
             previous = previous if row.has_values() else took.median
         invested, gain = took.prepare - cheapest.prepare, cheapest.median - took.median
-        row.pays_after = 0 if invested <= 0 else math.ceil(invested / gain) if gain > 0 else math.inf
+        of_gain = math.hypot(cheapest.noise * cheapest.median, took.noise * took.median)
+        of_invested = math.hypot(cheapest.prepare_noise * cheapest.prepare, took.prepare_noise * took.prepare)
+        if took is cheapest or invested <= 0:
+            row.pays_after, row.pays_after_known = 0, took is cheapest or -invested > of_invested
+        elif gain <= 0:
+            row.pays_after, row.pays_after_known = math.inf, -gain > of_gain
+        else:
+            share = math.hypot(of_gain / gain, of_invested / invested)
+            row.pays_after, row.pays_after_known = to_known(invested / gain, share), share < 0.5
 
 
 def _refuse_constant(word):
