@@ -12,7 +12,7 @@
 #   several     the tests of several GPUs, which two or more processes share if there are fewer
 #   sanitizer   every GPU entry on small cases under the four tools of compute-sanitizer: memcheck, racecheck, initcheck, synccheck
 #   d2          the D2 study (its four parts: tools/d2-study.sh), and D1's pair into a dense C
-#   spmv        SpMV of steps 3 to 6, each entry prepared three times, on generated matrices and on the MATRIX files given
+#   spmv        SpMV of steps 3 to 6 on generated matrices and on the MATRIX files given
 #   spmv_held_out  the same on the MATRIX files alone, to a record of its own: matrices on which no constant was chosen. Left out unless it
 #               is named
 #   spgemm      SpGEMM on generated matrices and on the MATRIX files; cuSPARSE as it allocates, and with a pool of memory
@@ -119,9 +119,9 @@ step() {
   record
 }
 
-# measure NAME SECONDS OPTION ...: a step that records what `stages run` measures, each entry for so many seconds; measure_ranks NAME SECONDS
+# measure NAME SECONDS OPTION ...: a step that records what `stages run` measures, in three processes, each entry for so many seconds; measure_ranks NAME SECONDS
 # NUMBERS OPTION ... the same on these numbers of processes, in a file with dashes in its name.
-measure() { step "$1" build/gpu/bin/stages run "${@:3}" --time-budget "${STAGES_TIME_BUDGET:-$2}" --json "$out/$1.json"; }
+measure() { step "$1" tools/processes.sh "${STAGES_PROCESSES:-3}" build/gpu/bin/stages run "${@:3}" --time-budget "${STAGES_TIME_BUDGET:-$2}" --json "$out/$1.json"; }
 measure_ranks() { step "$1" tools/ranks.sh "${@:3}" --check once --time-budget "${STAGES_TIME_BUDGET:-$2}" --json "$out/${1//_/-}.json"; }
 
 # record [COMPLETE]: what is verified so far; "wanted" and "complete" are of this run.
@@ -208,9 +208,9 @@ if wants d2; then
 fi
 
 if wants spmv || wants spmv_held_out; then
-  # Three plans of each entry: where the arrays of a plan lie is noise, too. The limit of steps leaves out dense forms where they take
+  # The limit of steps leaves out dense forms where they take
   # long to prepare; n = 1024 is for them.
-  of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --plans 3 --max-work 2e8 --type "$type")
+  of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --max-work 2e8 --type "$type")
   matrices=(-m gen:fixed:n=1024,zeros=0.8 -m gen:fixed:n=16384,zeros=0.8)
   for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done
   files=()

@@ -92,7 +92,7 @@ class Records(Played):
     def setUp(self):
         super().setUp()
         (self.place / "tools").mkdir()
-        for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh", "record.py", "ranks.sh"):
+        for name in ("verify-gpu.sh", "gpu-sources.sh", "check-records.sh", "record.py", "ranks.sh", "processes.sh"):
             shutil.copy(ROOT / "tools" / name, self.place / "tools")
         for name, text in PLAYED.items():
             self.script(f"{'build/gpu/bin' if name in ('stages', 'mpi_tests') else 'bin'}/{name}", text)
@@ -104,7 +104,7 @@ class Records(Played):
 
     def verify(self, *words, expect=0, **environment):
         self.environment.pop("CUDA_VISIBLE_DEVICES", None)
-        return self.call("tools/verify-gpu.sh", *words, code=expect, **environment).stderr
+        return self.call("tools/verify-gpu.sh", *words, code=expect, **{"STAGES_PROCESSES": "1", **environment}).stderr
 
     def record(self, name="verify.json"):
         return json.loads((self.place / "results/nvidia-h200" / name).read_text())
@@ -260,7 +260,7 @@ class Records(Played):
         for name, record in (("held_out", "spgemm_held_out"), ("spmm_held_out",) * 2, ("spmm_held_out_between",) * 2):
             self.assertIn("nobody.mtx is not in STAGES_FILES", self.verify("--only", name, STAGES_FILES=str(self.place)))
             self.assertEqual(self.steps()[record], True)
-            self.assertRegex(self.asked()[-1], rf"^run -m gen:some:n=3 -m {self.place}/mine.mtx.gz --op {record.partition('_')[0]} .*/{record}.json$")
+            self.assertRegex(self.asked()[-1], rf"^run -m gen:some:n=3 -m {self.place}/mine.mtx.gz --op {record.partition('_')[0]} .*/{record}.json --append$")
 
     def test_spmv_of_matrices_held_out_and_double_precision_are_records_of_their_own(self):
         self.listen()
@@ -272,13 +272,14 @@ class Records(Played):
         matrices = lambda words: re.findall(r"-m (\S+)", words)
         self.assertEqual((matrices(held_out), matrices(chosen)[-1]), (["one.mtx", "two.mtx.gz"], "mine.mtx"))
         self.assertEqual(options.replace("spmv.json", "spmv_held_out.json"), same_options)
-        self.assertIn("--plans 3", options)
+        self.verify("--only", "spmv", STAGES_PROCESSES="")
+        self.assertEqual([line.endswith(" --append") for line in self.asked()[2:]], [True] * 3, "a record is of three processes")
         self.sets("gen:some:n=3\n")
         self.verify("--only", "spmv,spmv_held_out,spgemm,held_out,spmm_held_out", "one.mtx", STAGES_TYPE="f64")
         names = [f"{name}_f64" for name in ("spmv", "spmv_held_out", "spgemm", "spgemm_held_out", "spmm_held_out")]
         self.assertEqual(list(self.steps())[-len(names):], names)
-        for name, words in zip(names, self.asked()[2:], strict=True):
-            self.assertRegex(words, f" --type f64 .*/{name}.json$")
+        for name, words in zip(names, self.asked()[5:], strict=True):
+            self.assertRegex(words, f" --type f64 .*/{name}.json --append$")
 
     def test_what_ends_it(self):
         """A failed build; sources without a digest; words and variables that it does not know. Only the first of these leaves a record."""
