@@ -105,13 +105,11 @@ class Planted(Played):
         self.write("common/a.cpp", 'const char* a = std::getenv("STAGES_A");\n')
         self.write("CMakeLists.txt", 'option(STAGES_NATIVE "for this processor" ON)\noption(STAGES_PCH "headers" ON)\n')
 
-    def test_nothing_is_wrong(self):
+    def test_read_and_not_named(self):
         for name, text in (("tools/a.sh", 'PLAY=1\necho "$PLAY" "$PWD" "$small"\n# ${STAGES_Z}\n'), ("common/b.cpp", 'setenv("STAGES_B", "1", 1);\n'),
                            ("tools/c.sh", '"${CC:-cc}"\n')):
             self.write(name, text)
-        self.assertEqual(faults(self.place), [])
-
-    def test_read_and_not_named(self):
+        self.assertEqual(faults(self.place), [], "nothing is wrong with these")
         for name, text in (("common/b.cpp", 'environment("STAGES_B")'), ("common/c.hpp", 'number_of("STAGES_B", 1)'), ("common/d.cu", 'std::getenv("B_STAGES")'),
                            ("tools/b.sh", 'x=${STAGES_B:-1}'), ("run.sh", 'x="$B_STAGES"'), ("slurm/b.sbatch", "export STAGES_B=${STAGES_B:-srun}"),
                            (".ci/run", "echo $STAGES_B"), ("tests/b.py", 'os.environ.get("STAGES_B")'), ("tools/c.py", "os.environ['STAGES_B']"),

@@ -70,10 +70,6 @@ class InstallDeps(Played):
         for name, text in files.items():
             self.write(name, text + "\n" if text else "")
 
-    def take_away(self, *names):
-        for name in names:
-            (self.bin / name).unlink()
-
     def install(self, purpose="run", code=0, lines=None, **environment):
         """What it says, and what it asked apt for."""
         self.write("log", "")
@@ -109,7 +105,8 @@ class InstallDeps(Played):
         self.assertIn("left out, and the rest works without: MPI 3.0 (02_mpi, several ranks), Boost.Context", said)
         self.assertIn("libopenmpi-dev openmpi-bin libboost-context-dev", said)
         self.play(missing="zlib")
-        self.take_away("sudo", "apt-get", "dpkg")
+        for name in ("sudo", "apt-get", "dpkg"):
+            (self.bin / name).unlink()
         self.assertRegex(self.install(code=2, lines=1)[0], "zlib-devel;")
 
     def test_a_wanted_package_that_is_not_to_be_had_hinders_no_other(self):
@@ -136,13 +133,13 @@ class InstallDeps(Played):
     def test_without_cmake_or_with_an_old_one(self):
         """Without it, it is asked for the rest afterwards."""
         self.play(uid="1000", cmake_version="3.18.4")
-        self.take_away("c++")
+        (self.bin / "c++").unlink()
         self.assertIn("CMake 3.22, g++ 11", self.install(code=2)[0])
         self.play(cmake_version="3.100.0")
         self.assertNotIn("CMake", self.install(code=2)[0].split(". ")[0])
         (self.bin / "c++").symlink_to(self.place / "c++")
         self.play(uid="0", cmake_version="3.22.1", missing="fmt\neigen", no_modules="jinja2")
-        self.take_away("cmake")
+        (self.bin / "cmake").unlink()
         said, installed = self.install()
         self.assertEqual(installed, ["cmake", "python3-matplotlib", "python3-jinja2", "libfmt-dev", "libeigen3-dev"])
         self.assertEqual(said.count("left out, and the rest works without: matplotlib"), 1)
@@ -196,7 +193,7 @@ code=$(cat "$PLAY/code")
 while [ $# -gt 0 ]; do [ "$1" != --json ] || [ "$code" = 2 ] || echo '{}' > "$2"; shift; done
 exit "$code" """,
     "bin/nvidia-smi": """case $1 in
-  -L) cat "$PLAY/gpu" 2> /dev/null ;;
+  -L) grep . "$PLAY/gpu" ;;
   --query-gpu=compute_cap) cat "$PLAY/capability" ;;
 esac""",
     "bin/nvcc": 'echo "Cuda compilation tools, release $(cat "$PLAY/cuda"), V"',
@@ -318,15 +315,12 @@ class FirstHour(Played):
         self.assertIn("no such thing", done.stderr)
 
     def test_which_gpus_are_used(self):
-        for cuda, capability, name, preset, said in (
+        for *machine, preset, said in (
                 ("12.4", "7.5", "GPU 0: T4", "gpu", ""), ("13.0", "9.0", "GPU 0: H200", "gpu", ""),
                 ("12.0", "7.5", "GPU 0: T4", "cpu", "nvcc is of CUDA 12.0, and 12.4 is needed"),
-                ("12.4", "7.0", "GPU 0: V100", "cpu", "compute capability 7.0, and 7.5 is needed"), ("12.4", "", None, "cpu", "no NVIDIA GPU")):
-            self.write("cuda", cuda)
-            self.write("capability", capability)
-            (self.place / "gpu").unlink(missing_ok=True)
-            if name:
-                self.write("gpu", name)
+                ("12.4", "7.0", "GPU 0: V100", "cpu", "compute capability 7.0, and 7.5 is needed"), ("12.4", "", "", "cpu", "no NVIDIA GPU")):
+            for name, text in zip(("cuda", "capability", "gpu"), machine):
+                self.write(name, text)
             done = self.run_script("-m", "a.mtx")
             self.assertIn(f"--preset {preset} ", [call for call in self.calls() if "--preset" in call][-1])
             self.assertIn(said, done.stderr)

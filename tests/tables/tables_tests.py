@@ -5,6 +5,7 @@ import contextlib
 import copy
 import importlib.util
 import io
+import itertools
 import json
 import math
 import pathlib
@@ -38,16 +39,10 @@ def record(*rows, **context):
 
 def table(text, start):
     """Titles and rows, as dictionaries, of the table whose first title is `start`."""
-    lines = text.splitlines()
-    first = next(k for k, line in enumerate(lines) if line.startswith(f"| {start} |"))
     cells = lambda line: [cell.strip() for cell in line.strip("|").split("|")]
-    titles, rows = cells(lines[first]), []
-    for line in lines[first + 2:]:
-        if not line.startswith("|"):
-            break
-        assert len(cells(line)) == len(titles), line
-        rows.append(dict(zip(titles, cells(line))))
-    return titles, rows
+    lines = itertools.dropwhile(lambda line: not line.startswith(f"| {start} |"), text.splitlines())
+    titles, _, *rows = map(cells, itertools.takewhile(lambda line: line.startswith("|"), lines))
+    return titles, [dict(zip(titles, row, strict=True)) for row in rows]
 
 
 CLOCKS = {"bytes_moved": 2.5e6, "imbalance": 1.25, "compute_imbalance": 1.5}
@@ -229,7 +224,7 @@ class Limits(unittest.TestCase):
 class Statuses(unittest.TestCase):
     """Only what passed its check has a time that counts."""
 
-    def test_what_is_not_good_is_left_out(self):
+    def test_what_is_not_good_is_left_out_and_what_is_unknown_is_refused(self):
         for status in ("wrong", "failed", "skipped"):
             bad = {**row("01_x/bad", 0, 1e-3), "status": status, "gflops": 2, "result_nnz": 1}
             good = [{**row(name, 0, 2e-3), "gflops": 1, "result_nnz": 1} for name in ("01_x/one", "vendor/other")]
@@ -238,8 +233,6 @@ class Statuses(unittest.TestCase):
                 self.assertNotIn("bad", text, status)
             ranked = tables.scaling(record(*good, {**row("02_x/bad", 4, 1e-3, compute_seconds=1e-3, **CLOCKS), "status": status}), "02_", [])
             self.assertNotIn("bad", ranked, status)
-
-    def test_an_unknown_status_is_refused(self):
         with self.assertRaisesRegex(SystemExit, "there is no status 'doubtful'"):
             tables.table(record({**row("01_x/bad", 0, 1e-3), "status": "doubtful"}), "", [])
 
@@ -261,14 +254,13 @@ class StepsTable(unittest.TestCase):
     """What a step is worth is told of one entry, on all matrices."""
 
     def test_one_entry_and_its_own_mean(self):
-        """Neither the best of each matrix, nor the one that ran only where it is good, nor the one that is most often first."""
+        """Neither the best of each matrix, nor the one that ran only where it is good, nor the one that is most often first.
+        Of several ranks the least from root to root counts."""
         medians = {"s/steady": [2, 2, 2], "s/often": [1.9, 1.9, 9], "s/easy": [1], "vendor/a": [4, 2, 1], "vendor/b": [9, 9, 9], "t/x": [6, 6, 6]}
         times = tables.least_times(on(f"m{k}", row(entry, 0, median)) for entry, of in medians.items() for k, median in enumerate(of))
         self.assertEqual((tables.best_entry(times, "s"), tables.best_entry(times, "u")), ("s/steady", None))
         self.assertEqual(tables.speed_up(times, "s/steady", "^vendor/"), [2, 1, 0.5])
         self.assertEqual(tables.speed_up(times, "s/steady", "t/"), [3, 3, 3])
-
-    def test_of_several_ranks_the_least_from_root_to_root(self):
         times = tables.least_times([row("02_x/a", 2, 1e-3, root_to_root_seconds=3e-3), row("02_x/a", 4, 9e-3, root_to_root_seconds=2e-3)])
         self.assertEqual(list(times["02_x/a"].values()), [2e-3])
 
@@ -286,26 +278,24 @@ class Values(unittest.TestCase):
                               on(FIXED, row("vendor/b", 0, 6e-6)),
                               gpu_l2_bytes="5e7", gpu="GPU of a test")
 
-    def refused(self, results, cases):
-        """`cases`: the words of a value, and why there is none."""
-        for words, expected in cases:
-            entry, matrix, *more = words.split()
+    def told(self, results, good, refused):
+        """`good`: the words of a value, and what it is; `refused`: those of one that there is not, and why."""
+        value = lambda entry, matrix, *more: tables.value(results, entry, matrix, more)
+        for words, expected in good:
+            with self.subTest(words=words):
+                self.assertEqual(value(*words.split()), expected)
+        for words, expected in refused:
             with self.subTest(words=words), self.assertRaisesRegex(ValueError, expected):
-                tables.value(results, entry, matrix, more)
+                value(*words.split())
 
-    def test_what_can_be_named(self):
-        for words, expected in (("05_x/a gen:fem:nx=3", "2.00 us"), ("a n=407", "1.00 us"), ("a n=407 over:vendor/", "6.00x"), ("a mean over:^vendor/", "3.00x"),
+    def test_what_can_be_named_and_that_it_is_one_number(self):
+        self.told(self.results, (("05_x/a gen:fem:nx=3", "2.00 us"), ("a n=407", "1.00 us"), ("a n=407 over:vendor/", "6.00x"),
+                                ("a mean over:^vendor/", "3.00x"),
                                 ("a gen:fem:nx=3 phase:to_host", "1.00 us"), ("a gen:fem:nx=3 spilled_bytes", "2.05 kB"), ("a gen:fem:nx=3 share percent", "26 %"),
                                 ("a gen:fem:nx=3 share digits=3", "0.256"), ("r gen:fem:nx=3 ranks=4", "250 us"), ("r gen:fem:nx=3 ranks=2 gflops", "12.3"),
                                 ("a gen:fem:nx=3 prepare", "3.00 ms"), ("again gen:fem:nx=3", "500 ns"), ("one mean over:/b", "0.50x"),
                                 ("context gpu_l2_bytes", "50.0 MB"), ("context gpu", "GPU of a test"), ("a gen:fem:nx=3 without:to_host", "1.00 us"),
-                                ("a gen:fem:nx=3 over:vendor/ without:to_host", "3.00x"), ("b gen:fem:nx=3 over:05_x/a without:to_host", "0.33x")):
-            entry, matrix, *more = words.split()
-            with self.subTest(words=words):
-                self.assertEqual(tables.value(self.results, entry, matrix, more), expected)
-
-    def test_what_is_not_one_number_is_refused(self):
-        self.refused(self.results, (
+                                ("a gen:fem:nx=3 over:vendor/ without:to_host", "3.00x"), ("b gen:fem:nx=3 over:05_x/a without:to_host", "0.33x")), (
             ("r gen:fem:nx=3", "2 results fit; name ranks"), ("a n=408", "there is no good result of 'a' on 'n=408'"),
             ("a n=407 no_such", "there is no metric"),
             ("a n=407 over:cu", "no entry like 'cu'"), ("context no", "the context has no 'no'"), ("a n=407 phase:x", "no phase 'x'"),
@@ -326,8 +316,7 @@ class Values(unittest.TestCase):
 
     def test_a_rate_of_gathers(self):
         rates = {"rates": [{"b_bytes": 299892736, "piece_bytes": 128, "bytes_per_second": 4.94e12}, {"b_bytes": 5e6, "piece_bytes": 128, "bytes_per_second": 1e13}]}
-        self.assertEqual(tables.value(rates, "300MB", "128", []), "4.9 TB/s")
-        self.refused(rates, [("300MB 64", "no rate of 64 bytes of a B of 300MB")])
+        self.told(rates, [("300MB 128", "4.9 TB/s")], [("300MB 64", "no rate of 64 bytes of a B of 300MB")])
 
     def test_a_time_over_that_of_another_record(self):
         """Of four ranks, C left on them, over a library's that ran alone."""
@@ -337,22 +326,17 @@ class Values(unittest.TestCase):
             (tables.ROOT / "results").mkdir()
             (tables.ROOT / "results/alone.json").write_text(json.dumps(record(row("vendor/b", 0, 2.5e-3), {**row("vendor/reuse", 0, 1e-6), "structure_reuse": True})))
             mine = f"r {FEM} ranks=4"
-            for words, speed in ((f"{mine} clock:compute_seconds in:alone.json over:^vendor/", "2.50x"),
-                                 (f"{mine} clock:compute_seconds over:/one", "3.00x")):  # one process alone
-                entry, matrix, *more = words.split()
-                self.assertEqual(tables.value(ranked, entry, matrix, more), speed)
-            self.refused(ranked, ((f"{mine} over:^vendor/", "no entry like"),
-                                  (f"{mine} clock:no in:alone.json over:^vendor/", "there is no metric 'no'"),
-                                  (f"r {FEM} in:no.json over:x", "there is no record 'no.json'"),
-                                  (f"{mine} clock:compute_seconds", "belongs to over:")))
+            self.told(ranked, ((f"{mine} clock:compute_seconds in:alone.json over:^vendor/", "2.50x"),
+                               (f"{mine} clock:compute_seconds over:/one", "3.00x")),  # one process alone
+                      ((f"{mine} over:^vendor/", "no entry like"), (f"{mine} clock:no in:alone.json over:^vendor/", "there is no metric 'no'"),
+                       (f"r {FEM} in:no.json over:x", "there is no record 'no.json'"), (f"{mine} clock:compute_seconds", "belongs to over:")))
 
     def test_a_counter(self):
         cases = {"cases": [{"matrix": "gen:fixed:n=512,zeros=0.8", "options": "", "entry": "06_x/a", "status": "good", "local_loads": 1234567.0,
                             "load_requests": 500.0, "no_loads": 0.0}]}
-        for words, number in (("local_loads", "1,234,567"), ("load_requests per:20 options=", "25"),
-                              ("local_loads per:load_requests digits=1", "2469.1")):
-            self.assertEqual(tables.value(cases, "a", "n=512", words.split()), number)
-        self.refused(cases, (("a n=512 local_loads per:lods", "there is no counter 'lods'"), ("a n=512 local_loads per:no_loads", "'no_loads' is 0")))
+        self.told(cases, (("a n=512 local_loads", "1,234,567"), ("a n=512 load_requests per:20 options=", "25"),
+                          ("a n=512 local_loads per:load_requests digits=1", "2469.1")),
+                  (("a n=512 local_loads per:lods", "there is no counter 'lods'"), ("a n=512 local_loads per:no_loads", "'no_loads' is 0")))
 
     def test_a_page_with_a_planted_wrong_number_is_found(self):
         """The whole way: a page of a tree of its own, one of whose numbers is not what the record says."""
@@ -370,20 +354,20 @@ class Values(unittest.TestCase):
             run()
             right = page.read_text()
             self.assertEqual(right, "It takes <!-- value gpu/x.json\n05_x/a n=407 -->1.00 us<!-- /value -->, and <!-- value results/no.json a b -->(no record yet)<!-- /value -->.\n")
-            self.assertEqual(run("--check").returncode, 0)
-            page.write_text(right.replace("1.00 us", "1.10 us"))
-            done = run("--check")
-            self.assertEqual((done.returncode, done.stdout), (1, "not what the results say: 05_x/measured.md\n"))
-            for words, code, said in ((["--help"], 0, "--check"), (["--chek"], 2, "unrecognized arguments: --chek"), (["x"], 2, "unrecognized arguments: x")):
-                done = run(*words)
-                self.assertEqual((done.returncode, page.read_text()), (code, right.replace("1.00 us", "1.10 us")), words)
-                self.assertIn(said, done.stdout + done.stderr)
-            for fault, expected in (("<!-- value gpu/x.json a -->1<!-- /value -->", "names no FILE, ENTRY and MATRIX"), ("<!-- value gpu/x.json a n=407 -->1 us", "not closed"),
-                                    ("<!-- value gpu/x.json z n=407 -->1<!-- /value -->", "05_x/measured.md: 'value gpu/x.json z n=407': there is no good result")):
-                page.write_text(fault)
-                done = run("--check")
-                self.assertEqual(done.returncode, 1)
-                self.assertIn(expected, done.stderr)
+            wrong = right.replace("1.00 us", "1.10 us")
+            for text, word, code, shown, said in (
+                    (right, "--check", 0, "^$", "no such"), (wrong, "--check", 1, "^not what the results say: 05_x/measured.md\n$", "no such"),
+                    (wrong, "--help", 0, "--check", "^$"), (wrong, "--chek", 2, "^$", "unrecognized arguments: --chek"),
+                    (wrong, "x", 2, "^$", "unrecognized arguments: x"),
+                    ("<!-- value gpu/x.json a -->1<!-- /value -->", "--check", 1, "^$", "names no FILE, ENTRY and MATRIX"),
+                    ("<!-- value gpu/x.json a n=407 -->1 us", "--check", 1, "^$", "not closed"),
+                    ("<!-- value gpu/x.json z n=407 -->1<!-- /value -->", "--check", 1, "^$",
+                     "05_x/measured.md: 'value gpu/x.json z n=407': there is no good result")):
+                page.write_text(text)
+                done = run(word)
+                self.assertEqual((done.returncode, page.read_text()), (code, text), word)
+                self.assertRegex(done.stdout, shown)
+                self.assertRegex(done.stderr, said)
 
 
 class Parts(unittest.TestCase):
@@ -430,8 +414,7 @@ class Pictures(unittest.TestCase):
     def check(self, picture, draw, results, *changes):
         """Each change, (rows, what it does to a row, whether the words stay), is seen."""
         far, same_words = self.apart(picture, draw, results)
-        self.assertLess(far, 0.1, "run tools/draw_curve.py")
-        self.assertTrue(same_words, "run tools/draw_curve.py")
+        self.assertTrue(far < 0.1 and same_words, f"{far} apart: run tools/draw_curve.py")
         for is_changed, change, words_stay in changes:
             changed = copy.deepcopy(results)
             for r in (r for part in (changed if isinstance(changed, list) else [changed]) for r in part["results"] if is_changed(r)):

@@ -76,11 +76,8 @@ class Digest(Played):
         self.write("common/gpu/nvml.cpp", "other")
         self.assertNotEqual(self.of("05;08", "ON"), joules)
 
-
-class Sources(unittest.TestCase):
-    """That a record depends on no more sources than its digest is of. What a step may include else is tests/rooms' business."""
-
     def test_what_counts_for_step_8_alone(self):
+        """A record depends on no more sources than its digest is of. What a step may include else is tests/rooms' business."""
         found = [(str(path), name) for step in ROOT.glob("0[3-7]_*") for path in step.rglob("*.*")
                  if path.suffix in (".cpp", ".hpp", ".cu", ".cuh") and "exercises" not in path.parts
                  for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE)]
@@ -124,8 +121,8 @@ class Records(Played):
         self.assertEqual([record[key] for key in ("gpu", "driver", "source_digest", "gpu_source_digest", "wanted", "complete")],
                          ["nvidia-h200", "580.1", OF_ALL, OF_GPU, "tests spgemm", True])
         self.assertEqual(self.steps(), {"configure": True, "build": True, "tests": True, "spgemm": True})
-        path = self.place / "results/nvidia-h200/verify.json"
-        path.write_text(json.dumps({**record, "steps": [{**step, "date": "2001-01-01T00:00:00Z"} for step in record["steps"]]}) + "\n")
+        self.write("results/nvidia-h200/verify.json",
+                   json.dumps({**record, "steps": [{**step, "date": "2001-01-01T00:00:00Z"} for step in record["steps"]]}) + "\n")
         self.play(all_sources=OF_OTHER)
         self.verify("--only", "spgemm")
         self.assertEqual([(step["name"], step["source_digest"], step["driver"], step["date"] < "2002") for step in self.record()["steps"]],
@@ -156,21 +153,19 @@ class Records(Played):
         self.assertIn("no record of a GPU", self.check_records())
         self.play(broken="ctest")
         self.verify("--only", "tests,spmv,ladders", expect=1)
-        record = "results/nvidia-h200/verify.json\n"
-        older = "  OLDER, to be made anew by tools/verify-gpu.sh: "
-        self.assertEqual(self.check_records(), f"{record}  of these GPU sources: configure build spmv ladder_spmm ladder_spgemm\n  FAILED: tests\n")
-        self.play(sources08=OF_OTHER_GPU)
-        self.assertEqual(self.check_records(), f"{record}  of these GPU sources: configure build spmv ladder_spmm\n{older}ladder_spgemm\n  FAILED: tests\n")
-        self.play(sources=OF_OTHER)
-        self.assertEqual(self.check_records(), f"{record}{older}configure build tests spmv ladder_spmm ladder_spgemm\n")
+        same, older = "  of these GPU sources: configure build spmv ladder_spmm", "  OLDER, to be made anew by tools/verify-gpu.sh: "
+        for changed, told in (({}, f"{same} ladder_spgemm\n  FAILED: tests\n"),
+                              ({"sources08": OF_OTHER_GPU}, f"{same}\n{older}ladder_spgemm\n  FAILED: tests\n"),
+                              ({"sources": OF_OTHER}, f"{older}configure build tests spmv ladder_spmm ladder_spgemm\n")):
+            self.play(**changed)
+            self.assertEqual(self.check_records(), f"results/nvidia-h200/verify.json\n{told}")
 
     def test_a_record_whose_steps_have_no_digests_counts_by_that_of_all(self):
         self.verify("--only", "tests,spgemm")
-        path = self.place / "results/nvidia-h200/verify.json"
         old = {**self.record(), "steps": [{key: value for key, value in step.items() if key != "gpu_source_digest"} for step in self.record()["steps"]]}
         for changed, told, kept in (("sources08", "of these GPU sources", {"tests", "spgemm"}),
                                     ("sources03;04;05;06;07;08", "OLDER, to be made anew by tools/verify-gpu.sh", set())):
-            path.write_text(json.dumps(old) + "\n")
+            self.write("results/nvidia-h200/verify.json", json.dumps(old) + "\n")
             self.play(**{changed: OF_OTHER})
             self.assertEqual(self.check_records(), f"results/nvidia-h200/verify.json\n  {told}: configure build tests spgemm\n")
             self.verify("--only", "spmv")
@@ -214,10 +209,8 @@ class Records(Played):
                 self.assertEqual(self.steps()[step], passed)
 
     def test_a_grader_that_skips_its_tests_is_not_green(self):
-        path = self.place / "tests/grade/grade_tests.py"
-        path.parent.mkdir(parents=True)
         for text, passed in (("print('test_attacks ... ok')", True), ("print('test_attacks ... skipped')", False), ("raise SystemExit(1)", False)):
-            path.write_text(text + "\n")
+            self.write("tests/grade/grade_tests.py", text + "\n")
             self.verify("--only", "grade", expect=0 if passed else 1)
             self.assertEqual((self.steps()["grade_build"], self.steps()["grade"]), (True, passed), text)
 
@@ -242,9 +235,8 @@ class Records(Played):
         path.write_text(path.read_text().replace(before, f'echo "$*" >> "$PLAY/asked"\n{before}', 1))
 
     def sets(self, lines):
-        (self.place / "tools/sets").mkdir()
         for operation in ("spgemm", "spmm"):
-            (self.place / f"tools/sets/{operation}-reported.txt").write_text(lines)
+            self.write(f"tools/sets/{operation}-reported.txt", lines)
 
     def test_steps_that_are_done_only_where_they_are_named(self):
         """The original's own cases, shared out; and matrices held out: the generated ones of the list, and those of its files that are there."""
