@@ -40,11 +40,7 @@ def table(heads, rows):
 def main(words):
     out, runs = pathlib.Path(words[0]), int(words[1])
     same = [p for run in range(1, runs, 2) for p in pairs(out, run, run + 1)]
-    whole = []  # the same rows by their whole times
-    for p in same:
-        if p.what == "device":
-            kind = "host-bound" if min(r.times.busy.median / r.times.median for r in (p.old, p.new)) < 0.8 else "whole"
-            whole.append(compare.Pair(p.old, p.new, kind, p.old.times.median, p.new.times.median, math.hypot(p.old.times.noise, p.new.times.noise), False))
+    whole = [compare.paired(p.old, p.new, device=False) for p in same if p.what == "device"]
     of = lambda what, of_pairs: [p for p in of_pairs if p.what == what]
     for p in whole:
         p.verdict = "within the noise" if p.moved <= math.log1p(max(LEAST, p.noise)) else "faster"

@@ -119,8 +119,8 @@ step() {
   record
 }
 
-# measure NAME SECONDS OPTION ...: a step that records what `stages run` measures, in three processes, each entry for so many seconds; measure_ranks NAME SECONDS
-# NUMBERS OPTION ... the same on these numbers of processes, in a file with dashes in its name.
+# measure NAME SECONDS OPTION ...: a step that records what `stages run` measures, in three processes, each entry for so many seconds;
+# measure_ranks NAME SECONDS NUMBERS OPTION ... the same on these numbers of ranks, in a file with dashes in its name.
 measure() { step "$1" tools/processes.sh "${STAGES_PROCESSES:-3}" build/gpu/bin/stages run "${@:3}" --time-budget "${STAGES_TIME_BUDGET:-$2}" --json "$out/$1.json"; }
 measure_ranks() { step "$1" tools/ranks.sh "${@:3}" --check once --time-budget "${STAGES_TIME_BUDGET:-$2}" --json "$out/${1//_/-}.json"; }
 
@@ -208,8 +208,7 @@ if wants d2; then
 fi
 
 if wants spmv || wants spmv_held_out; then
-  # The limit of steps leaves out dense forms where they take
-  # long to prepare; n = 1024 is for them.
+  # The limit of steps leaves out dense forms where they take long to prepare; n = 1024 is for them.
   of_spmv=(--op spmv --filter '0[3456]_cuda|vendor/cusparse' --max-work 2e8 --type "$type")
   matrices=(-m gen:fixed:n=1024,zeros=0.8 -m gen:fixed:n=16384,zeros=0.8)
   for twin in arxiv youtube am reddit; do matrices+=(-m "gen:twin:$twin"); done

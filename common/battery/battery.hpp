@@ -19,6 +19,7 @@ namespace stages::battery {
 
 /// A half of the cases; that by the quick check, for passes that look for something else; all; sizes in turn.
 enum class Size { small, brief, full, sweep };
+inline bool is_half(Size size) { return size == Size::small || size == Size::brief; }
 
 /// What STAGES_BATTERY says. Throws Error for any other word.
 Size size_from_environment();

@@ -288,8 +288,7 @@ std::vector<Case> cases(Op op, Size size) {
     if (op == Op::spgemm) add_spgemm(out);
   }
   std::erase_if(out, [&](const Case& c) {
-    const bool fewer = size == Size::small || size == Size::brief;
-    return (fewer && !c.small) || (only != nullptr && c.name.find(only) == std::string::npos);
+    return (is_half(size) && !c.small) || (only != nullptr && c.name.find(only) == std::string::npos);
   });
   return out;
 }

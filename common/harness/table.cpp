@@ -62,19 +62,25 @@ std::string busy(const ResultRow& row) {
   return row.busy.samples.empty() ? "" : fmt::format("{:.0f}%", 100 * row.busy.median / row.run.median);
 }
 
+/// Columns that are there where any row has a text for them.
+struct Column {
+  const char* head;
+  std::string (*text)(const ResultRow&);
+};
+constexpr Column kTold[] = {{"busy", busy}, {"recorded", recorded}};
+
 /// Times and counts where any row has them, and the entries' own metrics that are asked for.
 Cells heads_of(std::span<const ResultRow> rows, const Cells& metrics) {
   Cells heads = {"entry"};
   if (std::ranges::any_of(rows, &ResultRow::timed))
     heads.insert(heads.end(), kOfTimes.begin(), kOfTimes.end());
-  if (std::ranges::any_of(rows, [](const ResultRow& row) { return !busy(row).empty(); }))
-    heads.push_back("busy");
   for (const char* const name : kCounted)
     if (std::ranges::any_of(rows,
                             [&](const ResultRow& row) { return !metric_text(row.metrics, name).empty(); }))
       heads.push_back(name);
-  if (std::ranges::any_of(rows, [](const ResultRow& row) { return !recorded(row).empty(); }))
-    heads.push_back("recorded");
+  for (const auto& [head, text] : kTold)
+    if (std::ranges::any_of(rows, [&](const ResultRow& row) { return !text(row).empty(); }))
+      heads.push_back(head);
   heads.insert(heads.end(), metrics.begin(), metrics.end());
   return heads;
 }
@@ -92,10 +98,10 @@ Cells cells_of(const ResultRow& row, const Cells& heads) {
   while (cells.size() < heads.size()) {
     const std::string& head = heads[cells.size()];
     const auto in = [&](const auto& names) { return std::ranges::find(names, head) != names.end(); };
-    const bool asked_for = head != "recorded" && head != "busy" && !in(kOfTimes) && !in(kCounted);
-    const std::string text = head == "recorded" ? recorded(row)
-                             : head == "busy"   ? busy(row)
-                                                : metric_text(row.metrics, head);
+    const auto* const told = std::ranges::find(kTold, head, &Column::head);
+    const bool is_told = told != std::ranges::end(kTold);
+    const bool asked_for = !is_told && !in(kOfTimes) && !in(kCounted);
+    const std::string text = is_told ? told->text(row) : metric_text(row.metrics, head);
     cells.push_back(text.empty() && asked_for && row.status == Status::good ? "-" : text);
   }
   return cells;

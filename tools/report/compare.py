@@ -53,11 +53,12 @@ def key(row):
     return (row.problem.kind(), row.problem.matrix, row.entry, row.ranks if row.mpi else 1)
 
 
-def paired(old, new, controls):
-    known = [not math.isnan(row.times.busy.median) for row in (old, new)]
-    host_bound = any(has and row.times.busy.median < 0.8 * row.times.median for has, row in zip(known, (old, new)))
-    times_of = [row.times.busy if all(known) else row.times for row in (old, new)]
-    return Pair(old, new, "device" if all(known) else "host-bound" if host_bound else "whole", *(t.median for t in times_of),
+def paired(old, new, controls=None, device=True):
+    """By the device's times where both are known, unless `device` is false."""
+    rows = (old, new)
+    device = device and not any(math.isnan(row.times.busy.median) for row in rows)
+    times_of = [row.times.busy if device else row.times for row in rows]
+    return Pair(old, new, "device" if device else "host-bound" if any(row.is_host_bound() for row in rows) else "whole", *(t.median for t in times_of),
                 math.hypot(*(t.noise for t in times_of)), new.peer or bool(controls and controls.search(new.entry)))
 
 

@@ -96,6 +96,10 @@ class Row:
         """Timed, and all of the multiplication: what reuses the structure of C is no equal of the others."""
         return self.times is not None and not self.structure_reuse
 
+    def is_host_bound(self):
+        """As ResultRow::is_host_bound has it; not where it is not known."""
+        return self.times.busy.median < 0.8 * self.times.median
+
     def metric(self, name):
         return self.metrics.get(name, math.nan)
 
