@@ -140,6 +140,30 @@ TEST(Json, ProcessesOfTheSameAreOneRow) {
   EXPECT_EQ(put_together(all, wrong).rows.size(), 4U) << "what is wrong now stands beside";
 }
 
+TEST(Table, SaysWhatIsBusyTiedAndUnsteady) {
+  Results results = sample();
+  results.rows.resize(1);
+  ResultRow& row = results.rows[0];
+  row.run.noise = 0.03;
+  EXPECT_EQ(to_table(results, false).find("busy"), std::string::npos) << "not known";
+  row.busy = summarize({1e-3});
+  for (const double median : {4.1e-3, 4.3e-3}) {
+    results.rows.push_back(results.rows[0]);
+    results.rows.back().run.median = median;
+  }
+  results.rows[2].run.noise = 0.06;
+  const std::string table = to_table(results, false);
+  const auto lines_with = [&](const std::string& word) {
+    int count = 0;
+    for (std::size_t at = table.find(word); at != std::string::npos; at = table.find(word, at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(lines_with("  busy"), 1) << table;
+  EXPECT_EQ(lines_with("  25%  "), 1) << table;
+  EXPECT_EQ(lines_with("<- fastest, with others"), 2) << table;  // 4.3 is 0.3 apart, 0.28 are known
+  EXPECT_EQ(lines_with("unsteady"), 1) << table;
+}
+
 TEST(Json, AsTextHasALineForEachRowAndFiveDigits) {
   Results results = sample();
   results.rows[0].gflops = 1.23456789;

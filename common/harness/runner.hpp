@@ -13,8 +13,8 @@ struct RunOptions {
   double max_noise = 0.02;   ///< stop sampling an entry when its median is known this well (Summary::noise)
   double time_budget = 1.0;  ///< seconds of samples an entry may take on a problem, beyond the least count
   int min_samples = 7;
-  double spread =
-      0.1;  ///< seconds over which the samples of a problem lie at least: all know what disturbs it
+  /// Seconds over which the samples of a problem lie at least: all of them know what disturbs it.
+  double spread = 0.1;
   int max_samples = 500;
   double max_memory = 0;  ///< bytes a plan may allocate; 0: Exec::memory_limit()
   /// Elementary steps of one run (Cost::work) beyond which an entry is skipped; also of numbers drawn.
