@@ -23,8 +23,6 @@ if(executor)
   # It poisons and tells of stacks; its own accesses are not the student's, and are not looked at.
   target_compile_options(graded_executor PRIVATE ${sanitize} --param=asan-stack=0 --param=asan-globals=0
     --param=asan-instrument-reads=0 --param=asan-instrument-writes=0)
-  # The switch that other processors take, so that it is tried here, too.
-  target_compile_definitions(graded_executor PRIVATE STAGES_SIMT_OWN_SWITCH=0)
 endif()
 
 # stages_graded(TARGET): its sources are students' files. Warnings are a student's own affair; -O1 and precompiled headers,
