@@ -67,11 +67,10 @@ RunOptions quick() {
 
 template <template <class> class PlanOf = ChainedPlan, class Kind = Fault>
 std::vector<ResultRow> rows_of(Kind fault, const SpgemmProblem<double>& problem,
-                               const RunOptions& options = quick()) {
+                               const RunOptions& options = quick(), Exec&& exec = Exec()) {
   Registry registry;
   registry.add<PlanOf>({.name = "a/x", .idea = "i"}, fault);
   const Entry* const entry = &registry.find("a/x");
-  Exec exec;
   Results results;
   run_problem(problem, std::span(&entry, 1), exec, options, {}, results);
   return results.rows;
@@ -101,6 +100,24 @@ TEST(Chain, EachRoundIsARowWithTheAThatItHas) {
     EXPECT_EQ(rows[r].problem.nnz, std::max<Offset>(5 - static_cast<Offset>(r), 0));
     EXPECT_EQ(rows[r].result_nnz, std::max<Offset>(4 - static_cast<Offset>(r), 0));
     EXPECT_EQ(rows[r].run.samples.size(), 3U);
+  }
+}
+
+/// A device that has next to nothing to do.
+class IdleExec final : public Exec {
+ public:
+  std::vector<double> trace(const std::function<void()>& before, const std::function<void()>& work,
+                            const std::function<bool(const std::vector<double>&)>& /*enough*/) override {
+    before();
+    work();
+    return {1e-12};
+  }
+};
+
+TEST(Chain, EachRoundTellsForHowLongTheDeviceIsBusy) {
+  for (const ResultRow& row : rows_of(Fault::none, path(6, 4), quick(), IdleExec())) {
+    EXPECT_EQ(row.busy.samples, std::vector<double>(3, 1e-12));
+    EXPECT_TRUE(row.note.starts_with("host-bound")) << row.note;
   }
 }
 

@@ -215,6 +215,7 @@ class Chain {
   static void note_plan(ResultRow& row, SpgemmPlan<T>& plan) {
     row.note = plan.note();
     row.metrics = plan.metrics();
+    if (row.is_host_bound()) row.add_note("host-bound");
     std::string told = fmt::format("C {} non-zeros", format_count(static_cast<double>(row.result_nnz)));
     for (const Metric& metric : row.metrics)
       if (metric.name == "bytes_moved" && metric.value > 0)
@@ -260,7 +261,11 @@ class Chain {
         if (open(runner)) attempt(*runner, [&] { sample(*runner); });
     }
     for (Runner<T>* const runner : together) {
-      if (runner->rounds() > 0) attempt(*runner, [&] { finish(*runner); });
+      if (runner->rounds() > 0)
+        attempt(*runner, [&] {
+          trace(*runner);
+          finish(*runner);
+        });
       runner->plan.reset();
     }
     together.clear();
@@ -285,6 +290,26 @@ class Chain {
                                       options_.time_budget * static_cast<double>(rounds));
     runner.finished =
         ranks().agreed((n >= options_.min_samples && known) || used_up || n >= options_.max_samples);
+  }
+
+  /// For how long the device is busy with each round, in three more chains.
+  void trace(Runner<T>& runner) {
+    constexpr int kChains = 3;
+    std::vector<std::vector<double>> busy(runner.rounds());
+    for (int chain = 0; chain < kChains; ++chain) {
+      runner.plan->load(operands_);
+      for (std::size_t r = 0; r < busy.size(); ++r) {
+        const auto round = [&] {
+          if (r > 0) runner.plan->advance();
+          runner.plan->run();
+        };
+        const auto once =
+            runner.exec->trace([] {}, round, [](const auto& seconds) { return !seconds.empty(); });
+        if (once.empty()) return;
+        busy[r].push_back(once.front());
+      }
+    }
+    for (std::size_t r = 0; r < busy.size(); ++r) runner.rows[r].busy = summarize(std::move(busy[r]));
   }
 
   /// What the plan says of each round, from one more chain, and what the row then says of its cost.
