@@ -76,7 +76,10 @@ class Run {
       const bool starts = !part.words.empty() && !part.arguments.problem.ranks.empty();
       if (starts && part.missing.empty()) start_ranks(part);
     }
-    if (ranks_.started()) ranks_.tell({.stop = true});
+    if (ranks_.started())
+      ranks_.tell({.stop = true});
+    else
+      note_state(results_.context, devices().machine(), "end");
   }
 
   Results& results() { return results_; }

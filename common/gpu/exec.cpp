@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "common/gpu/library.hpp"
 #include "common/gpu/trace.hpp"
 #include "common/harness/clock.hpp"
 #include "common/harness/seconds.hpp"
@@ -47,6 +48,16 @@ double seconds_of_other_streams() {
   return first - at_rest > kNoiseOfWaiting ? first - at_rest : 0;
 }
 
+/// Of one of CUDA's libraries, as "12.6.3"; empty where this program is built without it.
+std::string version_of(const char* library) {
+  auto* const property =
+      function_of<int(int, int*)>(RTLD_DEFAULT, fmt::format("{}GetProperty", library).c_str());
+  std::array<int, 3> parts = {};  // major, minor, patch
+  for (int k = 0; k < 3; ++k)
+    if (property == nullptr || property(k, &parts[static_cast<std::size_t>(k)]) != 0) return {};
+  return fmt::format("{}", fmt::join(parts, "."));
+}
+
 }  // namespace
 
 GpuExec::GpuExec(Launch launch) : launch_(launch) {
@@ -74,7 +85,12 @@ std::vector<std::pair<std::string, std::string>> GpuExec::facts() const {
       {"gpu_runtime", fmt::format("{}.{}", f.runtime_version / 1000, f.runtime_version % 1000 / 10)},
       {"gpu_launch", launch_ == Launch::graph ? "graph" : "single"},
   };
+  for (const char* const library : {"cusparse", "cublas"})
+    if (const std::string version = version_of(library); !version.empty())
+      facts.emplace_back(library, version);
   if (nvml_) {
+    if (const std::string version = nvml_->driver(); !version.empty())
+      facts.emplace_back("gpu_driver_version", version);
     if (const auto mhz = nvml_->most_clock_mhz())
       facts.emplace_back("gpu_most_clock_mhz", fmt::format("{:.0f}", *mhz));
     if (const auto watts = nvml_->limit_watts())

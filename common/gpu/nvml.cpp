@@ -104,6 +104,13 @@ std::optional<double> Nvml::most_clock_mhz() const {
   return number<unsigned>("nvmlDeviceGetMaxClockInfo", 1, kSmClock);
 }
 
+std::string Nvml::driver() const {
+  if (!problem_.empty()) return {};
+  auto* const ask = function_of<int(char*, unsigned)>(library_, "nvmlSystemGetDriverVersion");
+  std::array<char, 80> version = {};
+  return ask != nullptr && ask(version.data(), version.size()) == 0 ? version.data() : "";
+}
+
 std::optional<double> Nvml::limit_watts() const {
   return number<unsigned>("nvmlDeviceGetEnforcedPowerLimit", 1e-3);
 }

@@ -27,6 +27,8 @@ class Nvml {
   DeviceState state(bool now = false);
   /// The highest clock of the SMs, in MHz.
   std::optional<double> most_clock_mhz() const;
+  /// The driver's version, as "580.95.05"; empty: not known.
+  std::string driver() const;
   /// Watts that the GPU may draw.
   std::optional<double> limit_watts() const;
 

@@ -9,8 +9,8 @@
 namespace stages {
 
 const BuildInfo& build_info() {
-  static constexpr BuildInfo kInfo{STAGES_VERSION, STAGES_COMPILER, STAGES_FLAGS STAGES_MORE_FLAGS,
-                                   STAGES_BACKEND, STAGES_SOURCE_DIGEST};
+  static constexpr BuildInfo kInfo{STAGES_VERSION, STAGES_COMPILER,      STAGES_FLAGS STAGES_MORE_FLAGS,
+                                   STAGES_BACKEND, STAGES_SOURCE_DIGEST, STAGES_CODE};
   return kInfo;
 }
 

@@ -9,6 +9,8 @@ struct BuildInfo {
   const char* flags;
   const char* backend;        ///< "cpu" or "gpu"
   const char* source_digest;  ///< SHA-256 over the contents of all source and build files
+  const char*
+      code;  ///< of each step a digest of its own, and of the headers that kernels include: "01_cpu_serial=..."
 };
 
 const BuildInfo& build_info();

@@ -405,6 +405,7 @@ ResultRow row_of(const Entry& entry) {
   ResultRow row;
   row.entry = entry.name;
   row.idea = entry.idea;
+  row.previous = entry.previous;
   row.peer = entry.is_peer();
   row.structure_reuse = entry.claims.structure_reuse;
   row.mpi = entry.needs.mpi;
@@ -456,6 +457,7 @@ std::vector<std::pair<std::string, std::string>> run_context(const std::vector<s
       {"date", date},
       {"version", build.version},
       {"source_digest", build.source_digest},
+      {"code", build.code},
       {"compiler", build.compiler},
       {"flags", build.flags},
       {"backend", build.backend},
@@ -474,7 +476,18 @@ std::vector<std::pair<std::string, std::string>> run_context(const std::vector<s
                          fmt::format("{:.4g}", machine.gpu->copy_bandwidth()));
     for (auto& fact : machine.gpu->facts()) context.push_back(std::move(fact));
   }
+  note_state(context, machine, "begin");
   return context;
+}
+
+void note_state(std::vector<std::pair<std::string, std::string>>& context, const Machine& machine,
+                const char* when) {
+  double load = 0;
+  if (getloadavg(&load, 1) == 1)
+    context.emplace_back(fmt::format("load_{}", when), fmt::format("{:.2f}", load));
+  if (machine.gpu == nullptr) return;
+  if (const auto mhz = machine.gpu->state(true).clock_mhz)
+    context.emplace_back(fmt::format("gpu_sm_clock_mhz_{}", when), fmt::format("{:.0f}", *mhz));
 }
 
 #define STAGES_INSTANTIATE(P)                                                                           \

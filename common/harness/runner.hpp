@@ -74,5 +74,8 @@ void run_problem(const Problem& problem, std::span<const Entry* const> entries, 
 /// The facts that every result file carries. Of a file named from the root, the command shows the last part.
 std::vector<std::pair<std::string, std::string>> run_context(const std::vector<std::string>& command_line,
                                                              const Machine& machine);
+/// Adds the system's load (of the last minute) and the GPU's clock to them, `when` ("begin", "end").
+void note_state(std::vector<std::pair<std::string, std::string>>& context, const Machine& machine,
+                const char* when);
 
 }  // namespace stages

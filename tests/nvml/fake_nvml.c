@@ -38,8 +38,12 @@ int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millij
   *millijoules = fake_millijoules;
   return device == &fake_clock ? 0 : 2;
 }
-/* Older drivers lack this or that: all of them nvmlDeviceGetEnforcedPowerLimit, and one more this. */
+/* Older drivers lack this or that: all of them nvmlDeviceGetEnforcedPowerLimit, and more these. */
 #ifndef FAKE_OLDER
+int nvmlSystemGetDriverVersion(char* version, unsigned length) {
+  strncpy(version, "580.95.05", length);
+  return 0;
+}
 int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
   *reasons = fake_reasons;
   return device == &fake_clock ? 0 : 2;

@@ -41,6 +41,7 @@ TEST(Nvml, TellsClockPowerAndWhatHoldsBack) {
   Nvml nvml(uuid(), STAGES_FAKE_NVML);
   EXPECT_EQ(fake.value<int>("fake_open"), 1);
   EXPECT_EQ(nvml.most_clock_mhz(), 1985);
+  EXPECT_EQ(nvml.driver(), "580.95.05");
   EXPECT_EQ(nvml.limit_watts(), std::nullopt) << "this library does not tell";
   EXPECT_EQ(nvml.state().joules, std::nullopt) << "read where they are asked for";
   DeviceState state = nvml.state(true);
@@ -86,6 +87,7 @@ TEST(Nvml, WhatOlderDriversDoNotTellIsNotKnown) {
   EXPECT_EQ(state.unknown, "");
   EXPECT_EQ(state.clock_mhz, 1980);
   EXPECT_EQ(state.held_back, std::nullopt);
+  EXPECT_EQ(nvml.driver(), "");
 }
 
 TEST(Nvml, IsClosedAgainAndNotWhereItDidNotStart) {
