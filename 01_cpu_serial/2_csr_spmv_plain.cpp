@@ -37,8 +37,9 @@ class CsrSpmvPlain final : public HostSpmvPlan<T> {
 }  // namespace
 
 void cpu_serial::add_csr_spmv_plain(Registry& registry) {
-  registry.add<CsrSpmvPlain>(
-      {.name = "01_cpu_serial/csr_spmv_plain", .idea = "row by row over the non-zeros, one sum"});
+  registry.add<CsrSpmvPlain>({.name = "01_cpu_serial/csr_spmv_plain",
+                              .idea = "row by row over the non-zeros, one sum",
+                              .previous = "dense_spmv_plain"});
 }
 
 }  // namespace stages

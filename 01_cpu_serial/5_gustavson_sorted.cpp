@@ -84,7 +84,8 @@ class GustavsonSorted final : public HostSpgemmPlan<T> {
 void cpu_serial::add_gustavson_sorted(Registry& registry) {
   registry.add<GustavsonSorted>(
       {.name = "01_cpu_serial/gustavson_sorted",
-       .idea = "rows of B added into a dense row; its columns are listed and sorted"});
+       .idea = "rows of B added into a dense row; its columns are listed and sorted",
+       .previous = "two_pointer_dot"});
 }
 
 }  // namespace stages

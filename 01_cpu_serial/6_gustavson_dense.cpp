@@ -140,7 +140,8 @@ class GustavsonDense final : public HostSpgemmPlan<T> {
 void cpu_serial::add_gustavson_dense(Registry& registry) {
   registry.add<GustavsonDense>(
       {.name = "01_cpu_serial/gustavson_dense",
-       .idea = "a bitmap gives the columns in order; one pass counts, a second fills"});
+       .idea = "a bitmap gives the columns in order; one pass counts, a second fills",
+       .previous = "gustavson_sorted"});
 }
 
 }  // namespace stages

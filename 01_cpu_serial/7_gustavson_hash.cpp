@@ -175,7 +175,8 @@ class GustavsonHash final : public HostSpgemmPlan<T> {
 
 void cpu_serial::add_gustavson_hash(Registry& registry) {
   registry.add<GustavsonHash>({.name = "01_cpu_serial/gustavson_hash",
-                               .idea = "rows of B added into a hash table as large as the row"});
+                               .idea = "rows of B added into a hash table as large as the row",
+                               .previous = "gustavson_dense"});
 }
 
 }  // namespace stages

@@ -200,8 +200,9 @@ class Hypersparse final : public HostSpgemmPlan<T> {
 }  // namespace
 
 void cpu_serial::add_hypersparse(Registry& registry) {
-  registry.add<Hypersparse>(
-      {.name = "01_cpu_serial/hypersparse", .idea = "doubly compressed rows: run looks at no empty row"});
+  registry.add<Hypersparse>({.name = "01_cpu_serial/hypersparse",
+                             .idea = "doubly compressed rows: run looks at no empty row",
+                             .previous = "gustavson_hash"});
 }
 
 }  // namespace stages

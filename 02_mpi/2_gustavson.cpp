@@ -32,7 +32,9 @@ class Gustavson final : public ScatteredRows<T> {
 }  // namespace
 
 void add_mpi_gustavson(Registry& registry) {
-  registry.add<Gustavson>({.name = "02_mpi/gustavson", .idea = "gustavson_adaptive of step 1 on each rank"});
+  registry.add<Gustavson>({.name = "02_mpi/gustavson",
+                           .idea = "gustavson_adaptive of step 1 on each rank",
+                           .previous = "scatter_gather"});
 }
 
 }  // namespace stages

@@ -33,7 +33,8 @@ class Balanced final : public ScatteredRows<T> {
 }  // namespace
 
 void add_mpi_balanced(Registry& registry) {
-  registry.add<Balanced>({.name = "02_mpi/balanced", .idea = "shares of rows that take equally long"});
+  registry.add<Balanced>(
+      {.name = "02_mpi/balanced", .idea = "shares of rows that take equally long", .previous = "gustavson"});
 }
 
 }  // namespace stages

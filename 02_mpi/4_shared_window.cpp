@@ -279,7 +279,8 @@ class SharedWindowPlan final : public mpi::MpiSpgemmPlan<T> {
 
 void add_mpi_shared_window(Registry& registry) {
   registry.add<SharedWindowPlan>({.name = "02_mpi/shared_window",
-                                  .idea = "A, B and C in memory that all ranks of a node see: no gather"});
+                                  .idea = "A, B and C in memory that all ranks of a node see: no gather",
+                                  .previous = "balanced"});
 }
 
 }  // namespace stages

@@ -86,7 +86,8 @@ class Distributed final : public mpi::MpiSpgemmPlan<T> {
 void add_mpi_distributed(Registry& registry) {
   registry.add<Distributed>(
       {.name = "02_mpi/distributed",
-       .idea = "A, B and C stay on the ranks by rows; each fetches the rows of B it needs"});
+       .idea = "A, B and C stay on the ranks by rows; each fetches the rows of B it needs",
+       .previous = "balanced"});
 }
 
 }  // namespace stages

@@ -67,7 +67,8 @@ class SpmvOverlap final : public mpi::SpmvOnRanks<T> {
 
 void add_mpi_spmv_overlap(Registry& registry) {
   registry.add<SpmvOverlap>({.name = "02_mpi/spmv_overlap",
-                             .idea = "rows that need no message are multiplied while the messages travel"});
+                             .idea = "rows that need no message are multiplied while the messages travel",
+                             .previous = "spmv_halo"});
 }
 
 }  // namespace stages

@@ -236,15 +236,20 @@ class ColumnsOfB final : public GatheredToRoot<T> {
 void add_mpi_columns_of_b(Registry& registry) {
   registry.add<ColumnsOfB>(
       {.name = "02_mpi/columns_sorted_on_one",
-       .idea = "in the run rank 0 sorts B into columns and broadcasts them; dot products"},
+       .idea = "in the run rank 0 sorts B into columns and broadcasts them; dot products",
+       .previous = "scatter_gather"},
       Where::on_one, Order::sorted);
   registry.add<ColumnsOfB>({.name = "02_mpi/columns_counted_on_one",
-                            .idea = "the same by counting the entries of each column, in linear time"},
+                            .idea = "the same by counting the entries of each column, in linear time",
+                            .previous = "columns_sorted_on_one"},
                            Where::on_one, Order::counted);
   registry.add<ColumnsOfB>({.name = "02_mpi/columns_sorted_by_all",
-                            .idea = "each rank sorts some of B's columns, and all get all of them"},
+                            .idea = "each rank sorts some of B's columns, and all get all of them",
+                            .previous = "columns_sorted_on_one"},
                            Where::by_all, Order::sorted);
-  registry.add<ColumnsOfB>({.name = "02_mpi/columns_counted_by_all", .idea = "the same by counting"},
+  registry.add<ColumnsOfB>({.name = "02_mpi/columns_counted_by_all",
+                            .idea = "the same by counting",
+                            .previous = "columns_sorted_by_all"},
                            Where::by_all, Order::counted);
 }
 

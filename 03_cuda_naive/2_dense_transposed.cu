@@ -37,7 +37,8 @@ void add_dense_transposed(Registry& registry) {
   add_launched<DenseByColumns>(
       registry,
       {.name = "03_cuda_naive/dense_transposed",
-       .idea = "the same stored column by column: neighbouring threads read neighbouring numbers"},
+       .idea = "the same stored column by column: neighbouring threads read neighbouring numbers",
+       .previous = "dense_row_major"},
       []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
         launch(dense_transposed<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream},
                a, x, y);

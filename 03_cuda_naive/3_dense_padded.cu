@@ -42,7 +42,8 @@ using PaddedRows = DenseFrame<T, Layout::row_major, Ld::odd>;
 void add_dense_padded(Registry& registry) {
   add_launched<PaddedRows>(registry,
                            {.name = "03_cuda_naive/dense_padded",
-                            .idea = "row by row again, rows an odd number of elements apart"},
+                            .idea = "row by row again, rows an odd number of elements apart",
+                            .previous = "dense_row_major"},
                            []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
                              launch(dense_padded<T>,
                                     {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream},

@@ -32,6 +32,7 @@ void add_dense_output_by_rows(Registry& registry) {
       registry,
       {.name = "03_cuda_naive/dense_output_by_rows",
        .idea = "a thread an element of a dense C, neighbours in a row; compaction on the host",
+       .previous = "dense_output_strided",
        .claims = {.drops_exact_zeros = true}},
       []<class T>(CsrView<T> a, CscView<T> b, DenseView<T> c, cudaStream_t stream) {
         launch(dense_output_by_rows<T>,

@@ -50,7 +50,8 @@ void add_shared_memory(Registry& registry) {
   add_launched<DenseByColumns>(
       registry,
       {.name = "04_cuda_shared/shared_memory",
-       .idea = "the transposed matrix, a thread a row, x by tiles in shared memory"},
+       .idea = "the transposed matrix, a thread a row, x by tiles in shared memory",
+       .previous = "03_cuda_naive/dense_transposed"},
       []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
         launch(shared_memory<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
                x, y);

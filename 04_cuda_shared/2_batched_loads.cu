@@ -46,7 +46,8 @@ void add_batched_loads(Registry& registry) {
   add_launched<DenseByColumns>(
       registry,
       {.name = "04_cuda_shared/batched_loads",
-       .idea = "no shared memory: a thread asks for 16 elements before it uses one"},
+       .idea = "no shared memory: a thread asks for 16 elements before it uses one",
+       .previous = "03_cuda_naive/dense_transposed"},
       []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
         launch(batched_loads<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
                x, y);

@@ -49,7 +49,8 @@ void add_shared_vector(Registry& registry) {
   add_launched<DenseByColumns>(
       registry,
       {.name = "04_cuda_shared/shared_vector",
-       .idea = "both: x by tiles in shared memory, 16 loads of the matrix in flight"},
+       .idea = "both: x by tiles in shared memory, 16 loads of the matrix in flight",
+       .previous = "batched_loads"},
       []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
         launch(shared_vector<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
                x, y);

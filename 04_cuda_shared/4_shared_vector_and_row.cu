@@ -66,7 +66,8 @@ void add_shared_vector_and_row(Registry& registry) {
   add_launched<DenseByColumns>(
       registry,
       {.name = "04_cuda_shared/shared_vector_and_row",
-       .idea = "32 threads a row beside x in shared memory: 32 times as many loads in flight"},
+       .idea = "32 threads a row beside x in shared memory: 32 times as many loads in flight",
+       .previous = "shared_vector"},
       []<class T>(const DenseView<const T>& a, const T* x, T* y, cudaStream_t stream) {
         launch(shared_vector_and_row<T>,
                {.grid = blocks_for(a.rows, kRows), .block = kBlock, .stream = stream}, a, x, y);

@@ -46,7 +46,8 @@ void add_two_arrays(Registry& registry) {
   add_on_two_arrays<Layout::row_major>(
       registry,
       {.name = "05_cuda_csr/two_arrays",
-       .idea = "D2: only the non-zeros, in two arrays row by row; x in shared memory"},
+       .idea = "D2: only the non-zeros, in two arrays row by row; x in shared memory",
+       .previous = "04_cuda_shared/shared_vector"},
       []<class T>() { return two_arrays<T>; });
 }
 

@@ -42,7 +42,8 @@ void add_equal_rows(Registry& registry) {
   add_on_two_arrays<Layout::col_major>(
       registry,
       {.name = "05_cuda_csr/equal_rows",
-       .idea = "ELLPACK: the k-th entries of all rows side by side, so that loads coalesce"},
+       .idea = "ELLPACK: the k-th entries of all rows side by side, so that loads coalesce",
+       .previous = "two_arrays"},
       []<class T>() { return equal_rows<T>; });
 }
 

@@ -36,7 +36,8 @@ void add_thread_per_row(Registry& registry) {
   add_launched<CsrSpmvPlan>(
       registry,
       {.name = "05_cuda_csr/thread_per_row",
-       .idea = "CSR, a thread per row: neighbouring threads read far from each other"},
+       .idea = "CSR, a thread per row: neighbouring threads read far from each other",
+       .previous = "two_arrays"},
       []<class T>(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) {
         launch(thread_per_row<T>, {.grid = blocks_for(a.rows, kBlock), .block = kBlock, .stream = stream}, a,
                x, y);

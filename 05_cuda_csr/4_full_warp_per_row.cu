@@ -46,7 +46,8 @@ void add_full_warp_per_row(Registry& registry) {
   add_launched<CsrSpmvPlan>(
       registry,
       {.name = "05_cuda_csr/full_warp_per_row",
-       .idea = "CSR, a warp per row: lanes read side by side, sums by shuffles"},
+       .idea = "CSR, a warp per row: lanes read side by side, sums by shuffles",
+       .previous = "thread_per_row"},
       []<class T>(const CsrView<T, LessonPtr>& a, const T* x, T* y, cudaStream_t stream) {
         launch(full_warp_per_row<T>,
                {.grid = blocks_for(a.rows, kBlock / kLanes), .block = kBlock, .stream = stream}, a, x, y);

@@ -64,7 +64,8 @@ class WarpPerRow final : public CsrSpmvPlan<T> {
 
 void add_warp_per_row(Registry& registry) {
   registry.add<WarpPerRow>({.name = "05_cuda_csr/warp_per_row",
-                            .idea = "2 to 32 lanes per row, by the mean row length; sums by shuffles"});
+                            .idea = "2 to 32 lanes per row, by the mean row length; sums by shuffles",
+                            .previous = "full_warp_per_row"});
 }
 
 }  // namespace stages

@@ -131,7 +131,8 @@ class BalancedShares final : public CsrSpmvPlan<T> {
 void add_balanced_shares(Registry& registry) {
   registry.add<BalancedShares>(
       {.name = "05_cuda_csr/balanced_shares",
-       .idea = "256 non-zeros per warp, whatever the rows; what goes on is carried by a second kernel"});
+       .idea = "256 non-zeros per warp, whatever the rows; what goes on is carried by a second kernel",
+       .previous = "warp_per_row"});
 }
 
 }  // namespace stages

@@ -59,7 +59,8 @@ class OneLaunch final : public OneLaunchPlan<T, 0> {
 
 void add_one_launch(Registry& registry) {
   registry.add<OneLaunch>({.name = "06_cuda_register/one_launch",
-                           .idea = "one launch for all vectors; the matrix is read again for each"});
+                           .idea = "one launch for all vectors; the matrix is read again for each",
+                           .previous = "05_cuda_csr/two_arrays"});
 }
 
 }  // namespace stages

@@ -116,7 +116,8 @@ class RowInRegisters final : public OneLaunchPlan<T, 1> {
 void add_row_per_thread(Registry& registry) {
   registry.add<RowInRegisters>(
       {.name = "06_cuda_register/row_per_thread",
-       .idea = "D2: a thread keeps its row in registers; spills beyond 112 non-zeros (float)"});
+       .idea = "D2: a thread keeps its row in registers; spills beyond 112 non-zeros (float)",
+       .previous = "one_launch"});
 }
 
 }  // namespace stages

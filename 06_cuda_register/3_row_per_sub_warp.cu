@@ -56,7 +56,8 @@ __global__ void __launch_bounds__(kLanesBlock)
 void add_row_per_sub_warp(Registry& registry) {
   add_lanes<Copies::one>(registry,
                          {.name = "06_cuda_register/row_per_sub_warp",
-                          .idea = "up to 32 lanes keep a row in registers: no cliff"},
+                          .idea = "up to 32 lanes keep a row in registers: no cliff",
+                          .previous = "row_per_thread"},
                          []<class T, int kWidth>() { return row_per_sub_warp<T, kWidth>; });
 }
 

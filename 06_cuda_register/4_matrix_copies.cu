@@ -55,7 +55,8 @@ void add_matrix_copies(Registry& registry) {
   add_lanes<Copies::all_that_fit>(
       registry,
       {.name = "06_cuda_register/matrix_copies",
-       .idea = "the chip holds the matrix several times, and each copy takes its part of the vectors"},
+       .idea = "the chip holds the matrix several times, and each copy takes its part of the vectors",
+       .previous = "row_per_sub_warp"},
       []<class T, int kWidth>() { return matrix_copies<T, kWidth>; });
 }
 

@@ -66,7 +66,8 @@ void add_vector_batches(Registry& registry) {
   add_lanes<Copies::all_that_fit, Batch>(
       registry,
       {.name = "06_cuda_register/vector_batches",
-       .idea = "x in batches of 16 bytes: one read from shared memory serves 4 vectors (of doubles 2)"},
+       .idea = "x in batches of 16 bytes: one read from shared memory serves 4 vectors (of doubles 2)",
+       .previous = "matrix_copies"},
       []<class T, int kWidth>() { return vector_batches<T, kWidth>; });
 }
 

@@ -57,7 +57,8 @@ void add_packed_shares(Registry& registry) {
   add_resident<StepOrder::as_they_come, 1>(
       registry,
       {.name = "06_cuda_register/packed_shares",
-       .idea = "what the lanes of a warp keep lies side by side in memory, with 16-bit columns"},
+       .idea = "what the lanes of a warp keep lies side by side in memory, with 16-bit columns",
+       .previous = "vector_batches"},
       []<class T, int kSteps>() { return packed_shares<T, kSteps>; });
 }
 

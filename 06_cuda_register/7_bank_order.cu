@@ -59,7 +59,8 @@ void add_bank_order(Registry& registry) {
   add_resident<StepOrder::by_bank, 1>(
       registry,
       {.name = "06_cuda_register/bank_order",
-       .idea = "the order of the non-zeros keeps reads of x from shared memory in different banks"},
+       .idea = "the order of the non-zeros keeps reads of x from shared memory in different banks",
+       .previous = "packed_shares"},
       []<class T, int kSteps>() { return bank_order<T, kSteps>; });
 }
 

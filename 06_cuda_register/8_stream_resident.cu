@@ -69,7 +69,8 @@ void add_stream_resident(Registry& registry) {
   add_resident<StepOrder::by_bank, 2>(
       registry,
       {.name = "06_cuda_register/stream_resident",
-       .idea = "two buffers of x: a warp copies its part of the next batch, and multiplies without waiting"},
+       .idea = "two buffers of x: a warp copies its part of the next batch, and multiplies without waiting",
+       .previous = "bank_order"},
       []<class T, int kSteps>() { return stream_resident<T, kSteps>; });
 }
 

@@ -102,6 +102,7 @@ void add_warp_per_row(Registry& registry) {
   registry.add<WarpPerRow>(
       {.name = "07_spmm/warp_per_row",
        .idea = "a warp per row of C, each lane a column; 32 non-zeros at a time in shared memory",
+       .previous = "thread_per_row",
        .parameters = {kColumnsOfLane}});
 }
 

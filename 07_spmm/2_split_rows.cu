@@ -70,6 +70,7 @@ void add_split_rows(Registry& registry) {
   add_tasked(registry,
              {.name = "07_spmm/split_rows",
               .idea = "long rows in chunks, a warp each, which add by atomics to a C that was set before",
+              .previous = "warp_per_row",
               .claims = {.bitwise_reproducible = false},
               .parameters = {kChunkOfRow, kColumnsOfLane}},
              ShortRows::alone,

@@ -145,10 +145,12 @@ struct AddMerged {
   }
 };
 
-void add_entry(Registry& registry, const char* name, const char* idea, ShortRows short_rows) {
+void add_entry(Registry& registry, const char* name, const char* idea, const char* previous,
+               ShortRows short_rows) {
   add_tasked(registry,
              {.name = name,
               .idea = idea,
+              .previous = previous,
               .claims = {.bitwise_reproducible = false},
               .parameters = {kRowsOfWarp, kLongestShort, kChunkOfRow, kColumnsOfLane}},
              short_rows, AddMerged());
@@ -158,12 +160,14 @@ void add_entry(Registry& registry, const char* name, const char* idea, ShortRows
 
 void add_merged_short_rows(Registry& registry) {
   add_entry(registry, "07_spmm/merged_short_rows",
-            "up to `rows` neighbouring short rows share a warp; long rows in chunks", ShortRows::merged);
+            "up to `rows` neighbouring short rows share a warp; long rows in chunks", "split_rows",
+            ShortRows::merged);
 }
 
 void add_merged_after_sorting(Registry& registry) {
   add_entry(registry, "07_spmm/merged_after_sorting",
-            "merged_short_rows, after prepare has sorted the rows of A by length", ShortRows::sorted);
+            "merged_short_rows, after prepare has sorted the rows of A by length", "merged_short_rows",
+            ShortRows::sorted);
 }
 
 }  // namespace stages::spmm

@@ -117,7 +117,8 @@ void add_equal_shares(Registry& registry, const std::string& name, Index share) 
   add_shares(
       registry,
       {.name = name,
-       .idea = "a warp for an equal share of the non-zeros; parts of cut rows are added in a fixed order"},
+       .idea = "a warp for an equal share of the non-zeros; parts of cut rows are added in a fixed order",
+       .previous = "merged_short_rows"},
       share, Group::warp,
       []<class T>(const CutMatrix<T>& a, const Product<T>& product, unsigned, cudaStream_t stream) {
         launch(multiply<T>,

@@ -71,7 +71,8 @@ void add_loads_ahead(Registry& registry, const std::string& name, Index share) {
   add_shares(
       registry,
       {.name = name,
-       .idea = "equal shares; a lane asks for its column of four rows of B before it adds the first"},
+       .idea = "equal shares; a lane asks for its column of four rows of B before it adds the first",
+       .previous = "equal_shares"},
       share, Group::warp,
       []<class T>(const CutMatrix<T>& a, const Product<T>& product, unsigned, cudaStream_t stream) {
         launch(multiply<T>,

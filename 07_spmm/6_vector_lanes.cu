@@ -77,7 +77,8 @@ void add_vector_lanes(Registry& registry, const std::string& name, Index share) 
   add_shares(
       registry,
       {.name = name,
-       .idea = "equal shares; a lane takes 16 bytes of a row of B, so a warp works on four shares"},
+       .idea = "equal shares; a lane takes 16 bytes of a row of B, so a warp works on four shares",
+       .previous = "loads_ahead"},
       share, Group::lanes_of_vectors,
       []<class T>(const CutMatrix<T>& a, const Product<T>& product, unsigned lanes, cudaStream_t stream) {
         launch(lanes == kWarp ? multiply<1, T> : multiply<kVectorLength<T>, T>,

@@ -80,7 +80,8 @@ void add_strips(Registry& registry, const std::string& name, Index share) {
       registry,
       {.name = name,
        .idea = "equal shares with 16 bytes a lane; all of the matrix for a strip of 32 "
-               "columns, then the next strip"},
+               "columns, then the next strip",
+       .previous = "vector_lanes"},
       share, Group::lanes_of_vectors,
       []<class T>(const CutMatrix<T>& a, const Product<T>& product, unsigned lanes, cudaStream_t stream) {
         launch(lanes == kWarp ? multiply<1, T> : multiply<kVectorLength<T>, T>,

@@ -78,7 +78,9 @@ class TensorTiles final : public TilePlan<T> {
 
 void add_tensor_tiles(Registry& registry, const std::string& name) {
   registry.add<TensorTiles>(
-      {.name = name, .idea = "tiles of 16 x 8 on tensor cores; floats in two TF32 parts, three products"});
+      {.name = name,
+       .idea = "tiles of 16 x 8 on tensor cores; floats in two TF32 parts, three products",
+       .previous = "strips"});
 }
 
 }  // namespace stages::spmm

@@ -78,6 +78,7 @@ using HashWarpPerRow = OneTablePlan<T, ByLanes>;
 void add_hash_warp_per_row(Registry& registry, const std::string& name, const HashSizes& sizes) {
   registry.add<HashWarpPerRow>({.name = name,
                                 .idea = "a block of 32 threads a row, one size of hash table, atomicAdd",
+                                .previous = "hash_fixed_table",
                                 .claims = {.bitwise_reproducible = false}},
                                sizes);
 }

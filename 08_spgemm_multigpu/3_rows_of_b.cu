@@ -70,7 +70,8 @@ using RowsOfB = OneTablePlan<T, ByRowsOfB>;
 void add_rows_of_b(Registry& registry, const std::string& name, const HashSizes& sizes) {
   registry.add<RowsOfB>(
       {.name = name,
-       .idea = "a warp takes one row of B at a time: no atomics on sums, the same bits in each run"},
+       .idea = "a warp takes one row of B at a time: no atomics on sums, the same bits in each run",
+       .previous = "hash_warp_per_row"},
       sizes);
 }
 

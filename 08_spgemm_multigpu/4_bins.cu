@@ -59,8 +59,10 @@ class InBins final : public BinsWithTables<T> {
 }  // namespace
 
 void add_bins(Registry& registry, const std::string& name, const BinSizes& sizes) {
-  registry.add<InBins>(
-      {.name = name, .idea = "rows in four bins by their size, each with tables of its own size"}, sizes);
+  registry.add<InBins>({.name = name,
+                        .idea = "rows in four bins by their size, each with tables of its own size",
+                        .previous = "rows_of_b"},
+                       sizes);
 }
 
 }  // namespace stages

@@ -184,7 +184,9 @@ namespace stages {
 
 void add_sorted_rows(Registry& registry, const std::string& name, const BinSizes& sizes) {
   registry.add<spgemm::SortedRows>(
-      {.name = name, .idea = "as bins, but rows of up to 128 products are sorted in registers, not hashed"},
+      {.name = name,
+       .idea = "as bins, but rows of up to 128 products are sorted in registers, not hashed",
+       .previous = "bins"},
       sizes);
 }
 

@@ -174,8 +174,10 @@ class Bitmaps final : public BinsPlan<T> {
 }  // namespace
 
 void add_bitmaps(Registry& registry, const std::string& name, const BinSizes& sizes) {
-  registry.add<Bitmaps>(
-      {.name = name, .idea = "as sorted_rows, but long rows are bitmaps that know ranks, not tables"}, sizes);
+  registry.add<Bitmaps>({.name = name,
+                         .idea = "as sorted_rows, but long rows are bitmaps that know ranks, not tables",
+                         .previous = "sorted_rows"},
+                        sizes);
 }
 
 }  // namespace stages

@@ -142,6 +142,15 @@ TEST_P(EveryEntry, TakesZerosOfADenseOperandForNumbers) {
   EXPECT_EQ(GetParam().single_precision ? with_zeros<float>(entry) : with_zeros<double>(entry), "");
 }
 
+TEST(Entries, ChangeOneThatThereIs) {
+  for (const Entry& entry : registry().entries()) {
+    const std::string_view step = std::string_view(entry.previous).substr(0, entry.previous.find('/'));
+    const auto is_of_it = [&](const Entry& other) { return other.stage() == step; };
+    if (std::ranges::none_of(registry().entries(), is_of_it)) continue;  // a step that this build is without
+    EXPECT_EQ(registry().find(entry.previous).op, entry.op) << entry.name;
+  }
+}
+
 std::vector<EntryAndType> entries_and_types() {
   std::vector<EntryAndType> all;
   for (const Entry& entry : registry().entries()) {

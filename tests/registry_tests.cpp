@@ -99,6 +99,7 @@ TEST(Parameters, MakeAnEntryForEachCombination) {
   EXPECT_EQ(&found, registry.variants("01_first/told:wide=2,deep=9").front());
   EXPECT_EQ(found.name, "01_first/told:wide=2,deep=9");
   EXPECT_EQ(found.base(), "01_first/told");
+  EXPECT_EQ(found.previous, "01_first/told");
 }
 
 TEST(Parameters, ReachPlansCostsAndRefusals) {

@@ -48,8 +48,9 @@ class CsrSpmm final : public HostSpmmPlan<T> {
 }  // namespace
 
 void cpu_serial::add_csr_spmm(Registry& registry) {
-  registry.add<CsrSpmm>(
-      {.name = "01_cpu_serial/csr_spmm", .idea = "a strip of C's row stays in registers over A's row"});
+  registry.add<CsrSpmm>({.name = "01_cpu_serial/csr_spmm",
+                         .idea = "a strip of C's row stays in registers over A's row",
+                         .previous = "csr_spmm_plain"});
 }
 
 }  // namespace stages

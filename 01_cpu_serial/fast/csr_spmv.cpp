@@ -82,10 +82,12 @@ class CsrSpmvByLength final : public HostSpmvPlan<T> {
 }  // namespace
 
 void cpu_serial::add_csr_spmv(Registry& registry) {
-  registry.add<CsrSpmv>(
-      {.name = "01_cpu_serial/csr_spmv", .idea = "four sums a row, the last block without a branch"});
+  registry.add<CsrSpmv>({.name = "01_cpu_serial/csr_spmv",
+                         .idea = "four sums a row, the last block without a branch",
+                         .previous = "csr_spmv_plain"});
   registry.add<CsrSpmvByLength>({.name = "01_cpu_serial/csr_spmv_by_length",
-                                 .idea = "the same, rows of equal length together: no mispredicted loops"});
+                                 .idea = "the same, rows of equal length together: no mispredicted loops",
+                                 .previous = "csr_spmv"});
 }
 
 }  // namespace stages

@@ -50,7 +50,8 @@ class DenseSpmv final : public cpu_serial::DenseSpmvPlan<T> {
 
 void cpu_serial::add_dense_spmv(Registry& registry) {
   registry.add<DenseSpmv>({.name = "01_cpu_serial/dense_spmv",
-                           .idea = "A stored densely, 32 sums a row: none waits for another"});
+                           .idea = "A stored densely, 32 sums a row: none waits for another",
+                           .previous = "dense_spmv_plain"});
 }
 
 }  // namespace stages

@@ -49,7 +49,8 @@ class GustavsonAdaptive final : public HostSpgemmPlan<T> {
 void cpu_serial::add_gustavson_adaptive(Registry& registry) {
   registry.add<GustavsonAdaptive>(
       {.name = "01_cpu_serial/gustavson_adaptive",
-       .idea = "one pass into the bound; each row picks insertion, scan or summary, batches or masks"});
+       .idea = "one pass into the bound; each row picks insertion, scan or summary, batches or masks",
+       .previous = "gustavson_dense"});
 }
 
 }  // namespace stages

@@ -413,7 +413,8 @@ class Balanced final : public DeviceSpmvPlan<T> {
 
 void add_balanced(Registry& registry) {
   registry.add<Balanced>({.name = "05_cuda_csr/balanced",
-                          .idea = "equal chunks of entries, one a warp; rows added up by a segmented sum"});
+                          .idea = "equal chunks of entries, one a warp; rows added up by a segmented sum",
+                          .previous = "balanced_shares"});
 }
 
 }  // namespace stages

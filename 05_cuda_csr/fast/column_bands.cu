@@ -349,7 +349,8 @@ class ColumnBands final : public DeviceSpmvPlan<T> {
 void add_column_bands(Registry& registry) {
   registry.add<ColumnBands>(
       {.name = "05_cuda_csr/column_bands",
-       .idea = "a CSR for each band of columns that fits into shared memory, 16-bit columns"});
+       .idea = "a CSR for each band of columns that fits into shared memory, 16-bit columns",
+       .previous = "balanced"});
 }
 
 }  // namespace stages

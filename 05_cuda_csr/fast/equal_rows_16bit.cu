@@ -195,7 +195,8 @@ class EqualRows16Bit final : public DeviceSpmvPlan<T> {
 void add_equal_rows_16bit(Registry& registry) {
   registry.add<EqualRows16Bit>(
       {.name = "05_cuda_csr/equal_rows_16bit",
-       .idea = "equal rows, 16-bit columns, 16-byte loads one step ahead, x in shared memory"});
+       .idea = "equal rows, 16-bit columns, 16-byte loads one step ahead, x in shared memory",
+       .previous = "equal_rows"});
 }
 
 }  // namespace stages

@@ -183,7 +183,8 @@ class ChainCluster final : public ChainPlan<T> {
 
 void add_chain_cluster(Registry& registry) {
   registry.add<ChainCluster>({.name = "06_cuda_register/chain_cluster",
-                              .idea = "one cluster of 16 SMs: y goes from shared memory to shared memory"});
+                              .idea = "one cluster of 16 SMs: y goes from shared memory to shared memory",
+                              .previous = "chain_words"});
 }
 
 }  // namespace stages

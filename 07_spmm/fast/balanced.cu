@@ -195,7 +195,8 @@ class Balanced final : public RowMajorPlan<T> {
 void add_balanced(Registry& registry, const std::string& name, Granularity granularity) {
   registry.add<Balanced>(
       {.name = name,
-       .idea = "equal shares of non-zeros on groups of lanes, strips of B; cut rows in a fixed order"},
+       .idea = "equal shares of non-zeros on groups of lanes, strips of B; cut rows in a fixed order",
+       .previous = "strips"},
       granularity);
 }
 

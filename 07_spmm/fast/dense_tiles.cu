@@ -124,8 +124,8 @@ class DenseTiles final : public TilePlan<T> {
 void add_dense_tiles(Registry& registry, const std::string& name, TileForm form) {
   registry.add<DenseTiles>(
       {.name = name,
-       .idea =
-           "tiles of 16 x 8 on tensor cores, several under way, by as many warps as the GPU has room for"},
+       .idea = "tiles of 16 x 8 on tensor cores, several under way, by as many warps as the GPU has room for",
+       .previous = "tensor_tiles"},
       form);
 }
 

@@ -743,7 +743,8 @@ namespace stages {
 void add_binned(Registry& registry, const std::string& name, const spgemm::Settings& settings) {
   registry.add<spgemm::BinnedEntry>(
       {.name = name,
-       .idea = "rows in bins by products and results: copied, sorted, ranked by bitmaps, hashed, in windows"},
+       .idea = "rows in bins by products and results: copied, sorted, ranked by bitmaps, hashed, in windows",
+       .previous = "bitmaps"},
       settings);
 }
 

@@ -9,6 +9,7 @@ namespace stages {
 
 Entry Entry::with(const ParameterValues& values) const {
   Entry out = *this;
+  out.previous = name;
   out.name += name_of(values);
   std::apply([&](auto&... each) { ((each.values = values), ...); }, out.implementations);
   return out;
@@ -17,6 +18,8 @@ Entry Entry::with(const ParameterValues& values) const {
 Entry& Registry::add(Entry entry) {
   if (std::ranges::count(entries_, entry.name, &Entry::name) > 0)
     fail("entry {} is registered twice; give each idea a name of its own", entry.name);
+  if (!entry.previous.empty() && entry.previous.find('/') == entry.previous.npos)
+    entry.previous = fmt::format("{}/{}", entry.stage(), entry.previous);
   return entries_.emplace_back(std::move(entry));
 }
 

@@ -43,6 +43,8 @@ struct Claims {
 struct EntryInfo {
   std::string name;  ///< "step/idea", e.g. "05_cuda_csr/warp_per_row"; "vendor/library_call" for peers
   std::string idea;  ///< one line
+  /// The entry that it changes, which its times are compared with: of its own step, or with the step's name.
+  std::string previous = {};
   Claims claims = {};
   Needs needs = {};  ///< beside what its plan always needs (Plan::kNeeds)
   std::vector<Parameter> parameters = {};

@@ -52,15 +52,22 @@ int Results::count(Status status) const {
   return static_cast<int>(std::ranges::count(rows, status, &ResultRow::status));
 }
 
+namespace {
+
+/// What is known of both times does not tell them apart.
+bool tied(const ResultRow& a, const ResultRow& b) {
+  return std::isfinite(a.run.noise + b.run.noise) && !differ(a.run, b.run);
+}
+
+}  // namespace
+
 std::vector<const ResultRow*> fastest(std::span<const ResultRow> rows) {
   std::vector<const ResultRow*> all;
   for (const ResultRow& row : rows)
     if (row.ranked()) all.push_back(&row);
   const auto least = std::ranges::min_element(all, {}, [](const ResultRow* row) { return row->run.median; });
   if (least == all.end()) return {};
-  std::erase_if(all, [&, best = *least](const ResultRow* row) {
-    return row != best && (differ(row->run, best->run) || !std::isfinite(row->run.noise + best->run.noise));
-  });
+  std::erase_if(all, [&, best = *least](const ResultRow* row) { return row != best && !tied(*row, *best); });
   return all;
 }
 
@@ -76,7 +83,9 @@ void round_to_known(double& value, bool& known, double share) {
 }  // namespace
 
 void relate_rows(std::span<ResultRow> rows) {
-  const ResultRow* previous = nullptr;
+  const auto speedup = [](const ResultRow& other, const ResultRow& row) {
+    return tied(other, row) ? 1 : other.run.median / row.run.median;
+  };
   const ResultRow* fastest_peer = nullptr;
   const ResultRow* cheapest = nullptr;  // for one product, prepare included
   for (const ResultRow& row : rows) {
@@ -88,12 +97,9 @@ void relate_rows(std::span<ResultRow> rows) {
   }
   for (ResultRow& row : rows) {
     if (!row.ranked()) continue;
-    if (fastest_peer != nullptr && !row.peer) row.speedup_peer = fastest_peer->run.median / row.run.median;
-    if (!row.peer) {
-      if (previous != nullptr) row.speedup_previous = previous->run.median / row.run.median;
-      const bool by_rule = row.entry.find(':') == row.entry.npos;  // no values of parameters were chosen
-      if (by_rule) previous = &row;
-    }
+    if (fastest_peer != nullptr && !row.peer) row.speedup_peer = speedup(*fastest_peer, row);
+    const auto previous = std::ranges::find(rows, row.previous, &ResultRow::entry);
+    if (previous != rows.end() && previous->ranked()) row.speedup_previous = speedup(*previous, row);
     const ResultRow& other = *cheapest;
     const double gain = other.run.median - row.run.median, investment = row.prepare - other.prepare;
     const double of_gain = std::hypot(other.run.noise * other.run.median, row.run.noise * row.run.median),

@@ -51,6 +51,7 @@ struct ResultRow {
   ProblemFacts problem;
   std::string entry;
   std::string idea;
+  std::string previous;  ///< the entry that it changes; empty: none
   bool peer = false;
   bool structure_reuse = false;
   Status status = Status::good;
@@ -74,7 +75,7 @@ struct ResultRow {
   double gflops = 0;            ///< operations of the problem over the median
   double bandwidth_share = 0;   ///< model bytes over the median, as a share of the measured copy bandwidth
   double copy_bandwidth = 0;    ///< that one, bytes a second
-  double speedup_previous = 0;  ///< over the step before it in the course; 0: there is none
+  double speedup_previous = 0;  ///< over `previous`; 0: that was not timed
   double speedup_peer = 0;      ///< over the fastest peer; 0: there is none
   double speedup_serial = 0;  ///< of a row on ranks, over the fastest entry of one process; 0: there is none
   /// Products after which prepare is paid for, against the entry cheapest for one; 0: from the first on;
@@ -120,7 +121,7 @@ struct Results {
   int count(Status status) const;
 };
 
-/// Fills speedup_previous, speedup_peer and break_even of rows of one problem, in course order.
+/// Fills speedup_previous, speedup_peer and break_even of rows of one problem; a speed-up within the noise is 1.
 void relate_rows(std::span<ResultRow> rows);
 /// Of each problem.
 void relate_all(Results& results);

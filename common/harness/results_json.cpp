@@ -79,6 +79,7 @@ void pass_row(Io io, Row& row) {
   problem("multiplications", p.multiplications);
   io("entry", row.entry);
   io("idea", row.idea);
+  io("previous", row.previous);
   io("peer", row.peer);
   io("structure_reuse", row.structure_reuse);
   io.named("status", kStatuses, row.status);

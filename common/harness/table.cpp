@@ -35,8 +35,10 @@ using Widths = std::map<std::string, std::size_t>;
 const std::array kOfTimes = {"time",    "±",       "GFLOP/s", "bandwidth",
                              "vs step", "vs peer", "prepare", "pays after"};
 
+/// Exactly 1 is what the noise leaves of it.
 std::string ratio(double value) {
   if (value <= 0) return "";
+  if (value == 1) return "~1x";
   if (value < 0.005) return "<0.01x";
   return value >= 100  ? fmt::format("{:.0f}x", value)
          : value >= 10 ? fmt::format("{:.1f}x", value)
@@ -107,17 +109,37 @@ Cells cells_of(const ResultRow& row, const Cells& heads) {
   return cells;
 }
 
+/// A bound that is no more than a launch is said once, below the table: nearly all small products have it.
+struct Launch {
+  std::string said = {};
+  int rows = 0;
+
+  /// The note without it.
+  std::string left_of(const std::string& note) {
+    const std::size_t at = note.rfind("at least ");
+    if (at == note.npos || !note.ends_with(": launch")) return note;
+    said = note.substr(at);
+    ++rows;
+    return note.substr(0, at > 1 ? at - 2 : 0);
+  }
+  std::string text() const { return rows == 0 ? "" : fmt::format("{} rows: {}", rows, said); }
+};
+
 /// What stands after the cells: why there are none, or what is special about them. `told` is what the title
 /// says of the check: the rows that are compared depend on the problem, so mostly all entries have the same.
-std::string remark(const ResultRow& row, const std::string& told) {
-  std::string text;
+std::string remark(const ResultRow& row, const std::string& told, Launch& launch) {
   if (row.status == Status::skipped) return "skipped: " + row.reason;
   if (row.status != Status::good) return (row.status == Status::wrong ? "WRONG: " : "FAILED: ") + row.reason;
-  if (row.simulated) text = "checked on the executor, not timed";
-  if (row.is_unsteady()) text = "unsteady";
+  std::string text;
+  const auto add = [&](const std::string& more) {
+    text += (text.empty() || more.empty() ? "" : "; ") + more;
+  };
+  if (row.simulated) add("checked on the executor, not timed");
+  if (row.is_unsteady()) add("unsteady");
+  if (row.speedup_previous > 0) add("vs " + row.previous.substr(row.previous.find('/') + 1));
   const std::string open = left_open(row.check);
-  if (!open.empty() && open != told) text += (text.empty() ? "" : "; ") + open;
-  if (!row.note.empty()) text += (text.empty() ? "" : "; ") + row.note;
+  if (open != told) add(open);
+  add(launch.left_of(row.note));
   return text;
 }
 
@@ -203,11 +225,12 @@ void add_block(std::string& out, const Block& block, Widths& widths, const Paint
   const std::vector<const ResultRow*> best = fastest(block.rows);
   out += title(first.problem, told, paint);
   add_line(out, block.heads, block.heads, widths, kDim, "", paint);
+  Launch launch;
   for (const ResultRow& row : block.rows) {
     if (!block.shows(row)) continue;
     const bool is_best = std::ranges::count(best, &row) > 0;
     const std::string mark = !is_best ? "" : best.size() > 1 ? "<- fastest, with others" : "<- fastest";
-    const std::string more = remark(row, told);
+    const std::string more = remark(row, told, launch);
     add_line(out, cells_of(row, block.heads), block.heads, widths,
              row.is_bad()  ? kRed
              : is_best     ? kGreen
@@ -215,7 +238,8 @@ void add_block(std::string& out, const Block& block, Widths& widths, const Paint
                            : kDim,
              mark + (mark.empty() || more.empty() ? "" : "; ") + more, paint);
   }
-  if (block.fold) out += "  " + paint(kDim, folded(block)) + "\n";
+  for (const std::string& line : {launch.text(), block.fold ? folded(block) : ""})
+    if (!line.empty()) out += "  " + paint(kDim, line) + "\n";
   out += '\n';
 }
 
